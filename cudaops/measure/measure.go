@@ -1,0 +1,48 @@
+// Package measure is the measurement algorithm, free of CUDA: it decides how
+// often, in which order and with which pauses a prepared case is timed, and
+// turns the samples into one latency with its statistics. It runs against
+// interfaces, so tests drive it with a virtual clock.
+package measure
+
+import (
+	"context"
+	"time"
+)
+
+// Target is one case prepared on a device.
+type Target interface {
+	// Block runs n executions back to back and reports their device time as a
+	// whole. It returns when they are finished.
+	Block(ctx context.Context, n int) (Block, error)
+}
+
+// Block is one timed block of back-to-back executions.
+type Block struct {
+	Seconds   float64 // device time of all n executions together
+	ClockMHz  float64 // SM clock read on the device around the block; 0 if unknown
+	Throttled bool    // the driver named a throttle reason during the block
+	UsedGraph bool    // the executions were replayed from a captured graph
+}
+
+// Clock is the time that the algorithm sees.
+type Clock interface {
+	Now() time.Duration
+	// Sleep waits, or returns early with the context's error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Result is one measured case. Times are milliseconds per execution.
+type Result struct {
+	Latency     float64 // the value that the perf file gets
+	Samples     int     // blocks that count
+	RelStdev    float64 // standard deviation / mean over the samples
+	P10, P90    float64
+	Passes      int     // separate visits to the case
+	PassSpread  float64 // max/min - 1 of the visits' medians
+	Executions  int     // all executions, warm-up included
+	ClockMHz    float64 // median device clock over the samples; 0 if unknown
+	Throttled   bool
+	UsedGraph   bool
+	BlockMillis float64 // median length of one timed block
+	Protocol    string
+}

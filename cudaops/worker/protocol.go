@@ -1,0 +1,129 @@
+// Package worker runs cases in subprocesses: the protocol, the engine's side
+// (supervisor and pool) and the worker's side (Serve).
+//
+// A worker is a process with two inherited descriptors: it reads newline-
+// delimited JSON from fd 3 and writes it to fd 4 (AICPLAN_FD_IN and
+// AICPLAN_FD_OUT name them). Its stdout and stderr go to a log file, because
+// frameworks print there. The first message of a worker is hello. The engine
+// keeps up to hello.window cases outstanding; the worker is free to choose the
+// order among those it holds, says start when it begins to work on one and
+// ends each with exactly one result or error. The case that was started last
+// and not ended is the one to blame when the process dies or a deadline runs
+// out; the others it held are given to another worker and lose no attempt.
+package worker
+
+import "encoding/json"
+
+// ProtocolVersion is raised when old and new sides would misunderstand each
+// other; a hello with another version ends the worker with a clear error.
+const ProtocolVersion = 1
+
+// Message types.
+const (
+	TypeInit     = "init"     // engine -> worker, once, first
+	TypeHello    = "hello"    // worker -> engine, once, answer to init
+	TypeCase     = "case"     // engine -> worker
+	TypeStart    = "start"    // worker -> engine: work on seq begins
+	TypeResult   = "result"   // worker -> engine: seq is measured
+	TypeError    = "error"    // worker -> engine: seq failed
+	TypeLog      = "log"      // worker -> engine: one line for the event file
+	TypeBeat     = "beat"     // worker -> engine: still alive (extends nothing)
+	TypeShutdown = "shutdown" // engine -> worker: end after what is in flight
+	TypeBye      = "bye"      // worker -> engine: clean end; Restart says why
+)
+
+// Init tells a worker what it is for.
+type Init struct {
+	Type     string            `json:"type"`
+	Protocol int               `json:"protocol"`
+	Runtime  string            `json:"runtime"`           // name of the runtime block
+	Kind     string            `json:"kind"`              // cpu, cuda, nccl, python
+	Device   int               `json:"device"`            // index in PCI bus order; -1 for none
+	UUID     string            `json:"uuid,omitempty"`    // expected device
+	Slot     string            `json:"slot"`              // "w0"
+	Measure  json.RawMessage   `json:"measure,omitempty"` // the measure block's settings
+	Options  map[string]any    `json:"options,omitempty"` // of the runtime block
+	Ops      json.RawMessage   `json:"ops,omitempty"`     // op bindings (python: module, getter, run)
+	Seed     int64             `json:"seed"`
+	Env      map[string]string `json:"env,omitempty"`
+}
+
+// Hello is a worker's first message.
+type Hello struct {
+	Type       string            `json:"type"`
+	Protocol   int               `json:"protocol"`
+	Pid        int               `json:"pid"`
+	Framework  string            `json:"framework,omitempty"` // label, where the runtime block gives none
+	Version    string            `json:"version"`             // of the framework's package
+	Device     string            `json:"device"`              // e.g. "NVIDIA H200", or the CPU's model name
+	DeviceUUID string            `json:"device_uuid,omitempty"`
+	Window     int               `json:"window"` // cases it may hold; at least 1
+	Ops        []string          `json:"ops"`
+	Env        map[string]string `json:"env,omitempty"`
+	// Error is set when the worker cannot work at all (framework missing,
+	// import error): class and text; the process then ends.
+	Error *Failure `json:"error,omitempty"`
+}
+
+// Case is one case to measure.
+type Case struct {
+	Type   string          `json:"type"`
+	Seq    int64           `json:"seq"`
+	ID     string          `json:"id"`
+	Op     string          `json:"op"`
+	Params json.RawMessage `json:"params"`          // one JSON object, keys in grid order
+	Sweep  json.RawMessage `json:"sweep,omitempty"` // array of objects: points inside the case
+}
+
+// Start says that the worker begins to work on a case. DeadlineFactor may
+// stretch the case's deadline, for work known to be long.
+type Start struct {
+	Type string `json:"type"`
+	Seq  int64  `json:"seq"`
+}
+
+// Row is one measured row: metric and key columns by name. Values are JSON
+// scalars; columns that equal the case's parameters need not be repeated.
+type Row map[string]any
+
+// Result ends a case with its rows (more than one when it sweeps).
+type Result struct {
+	Type    string  `json:"type"`
+	Seq     int64   `json:"seq"`
+	Rows    []Row   `json:"rows"`
+	Seconds float64 `json:"seconds"` // wall time spent on the case
+}
+
+// Error ends a case without rows.
+type Error struct {
+	Type string `json:"type"`
+	Seq  int64  `json:"seq"`
+	Failure
+}
+
+// Failure says what went wrong.
+type Failure struct {
+	// Class is one of the failure classes, or "" to let the engine's rules
+	// decide from Type and Message.
+	Class     string `json:"class,omitempty"`
+	Exception string `json:"exception,omitempty"` // class name of the exception, or signal
+	Message   string `json:"message"`
+	Traceback string `json:"traceback,omitempty"`
+	// Fatal says that the worker's context is unusable (sticky CUDA error): the
+	// process must be replaced before the next case.
+	Fatal bool `json:"fatal,omitempty"`
+}
+
+// Log is a line that the user may want to see.
+type Log struct {
+	Type  string `json:"type"`
+	Level string `json:"level"` // debug, info, warn, error
+	Text  string `json:"text"`
+}
+
+// Bye is a worker's last message when it ends by itself. Restart is set when
+// the worker asks for a fresh process (after a restart sentinel or exit 10).
+type Bye struct {
+	Type    string `json:"type"`
+	Restart string `json:"restart,omitempty"`
+}

@@ -1,0 +1,94 @@
+package stage
+
+import (
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/checkpoint"
+)
+
+// Action is what applying a plan would do with a stage.
+type Action string
+
+// The actions, each with the sign that plan prints.
+const (
+	ActionCollect Action = "collect" // + nothing is there yet
+	ActionReuse   Action = "reuse"   // = a checkpoint answers it
+	ActionStale   Action = "stale"   // ~ there is a checkpoint, but something changed
+	ActionUnknown Action = "unknown" // ? known after apply
+	ActionNeeds   Action = "needs"   // ! its runtime is not the one at hand
+)
+
+// PlanContext is given to Planner.Plan.
+type PlanContext struct {
+	Address string
+	Range   hcl.Range
+	Store   *checkpoint.Store
+	PlanDir string
+	Options Options
+	// Upstream returns the plan of a stage that this one refers to.
+	Upstream func(*Ref) *Plan
+}
+
+// Plan is what is known about a stage before it runs.
+type Plan struct {
+	Action Action
+	Reason string // one line: why
+	// KeyExtra is mixed into the stage's checkpoint key beside Fingerprint and
+	// input digests: the environment, the selection of cases.
+	KeyExtra any
+	// Data is set by stages that have their data at plan time: a grid's cases
+	// (in Planned), an imported table.
+	Data *Dataset
+	// Waterfall explains a grid's count; nil for other kinds.
+	Waterfall *Waterfall
+	// Cases counts what collect will do.
+	Cases *CaseCounts
+	// Notes are further lines for -v.
+	Notes []string
+	// Private is the stage's own, handed back in RunContext.Plan.
+	Private any
+}
+
+// CaseCounts is collect's share of the plan. Planned = Reuse + Collect + Hold.
+type CaseCounts struct {
+	Planned int `json:"planned"`
+	Reuse   int `json:"reuse"`
+	Collect int `json:"collect"`
+	// Hold counts cases with a ledger entry that is not tried again without
+	// -retry.
+	Hold int `json:"hold,omitempty"`
+	// Rows is the number of rows expected; more than Collect when a case
+	// sweeps.
+	Rows int `json:"rows"`
+	// Seconds estimates the collection; 0 when there is nothing to go by.
+	Seconds float64 `json:"seconds,omitempty"`
+	// Basis says what the estimate rests on.
+	Basis string `json:"basis,omitempty"`
+}
+
+// Waterfall shows how a grid's declared combinations became cases.
+type Waterfall struct {
+	Declared   int64         `json:"declared"`
+	Filters    []FilterCount `json:"filters,omitempty"`
+	Duplicates int           `json:"duplicates,omitempty"`
+	Cases      int           `json:"cases"`
+	Rows       int           `json:"rows"` // with sweeps
+	Axes       []AxisSize    `json:"axes,omitempty"`
+	Table      arrow.Record  `json:"-"` // the cases
+}
+
+// FilterCount is one step of a waterfall.
+type FilterCount struct {
+	Name    string   `json:"name"`
+	Reason  string   `json:"reason"`
+	Dropped int64    `json:"dropped"`
+	Note    string   `json:"note,omitempty"`    // "always true", ...
+	Samples []string `json:"samples,omitempty"` // up to 3 dropped cases
+}
+
+// AxisSize is one axis or rows block.
+type AxisSize struct {
+	Name string `json:"name"`
+	Size int    `json:"size"`
+}

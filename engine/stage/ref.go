@@ -1,0 +1,85 @@
+package stage
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/systems"
+)
+
+// Ref points at a stage instance. In HCL it is the value of an expression
+// such as grid.gemm or module.m.collect.gemm["fp8"].
+type Ref struct {
+	Address string
+	Kind    string
+}
+
+// Runtime is a runtime block: who executes cases.
+type Runtime struct {
+	Name      string
+	Kind      string // cpu, cuda, nccl or python
+	Framework string // the perf file's framework column
+	Package   string // whose version is read inside the runtime
+	Requires  string // PEP 440
+	Env       map[string]string
+	Devices   []int  // device indices; nil means all visible
+	Workers   int    // per device; 0 means 1
+	Python    string // interpreter of a python runtime
+	// CollectorRoot is an aiconfigurator checkout whose collectors are hosted.
+	CollectorRoot string
+	Path          []string // folders or files with op functions
+	Image         string
+	ImageDigest   string
+	Launcher      []string
+	// Options are the remaining attributes of the block, by name.
+	Options map[string]cty.Value
+	Range   hcl.Range
+	Address string // runtime.NAME with its module path
+}
+
+var (
+	// RefType, RuntimeType and SystemType are the capsules that carry Go
+	// values through HCL: the attribute "ref" of a stage, runtime or system
+	// object.
+	RefType     = cty.Capsule("stage", reflect.TypeFor[Ref]())
+	RuntimeType = cty.Capsule("runtime", reflect.TypeFor[Runtime]())
+	SystemType  = cty.Capsule("system", reflect.TypeFor[systems.Spec]())
+)
+
+// RefOf returns the stage that v refers to; an error says what v is instead.
+func RefOf(v cty.Value) (*Ref, error) {
+	return unwrap[Ref](v, RefType, "a stage, such as collect.gemm")
+}
+
+// RuntimeOf returns the runtime that v refers to.
+func RuntimeOf(v cty.Value) (*Runtime, error) {
+	return unwrap[Runtime](v, RuntimeType, "a runtime, such as runtime.cpu")
+}
+
+// SystemOf returns the system spec that v refers to.
+func SystemOf(v cty.Value) (*systems.Spec, error) {
+	return unwrap[systems.Spec](v, SystemType, "a system, such as system.h200_sxm")
+}
+
+func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
+	if v == cty.NilVal || v.IsNull() {
+		return nil, fmt.Errorf("a reference is needed: %s", what)
+	}
+	t := v.Type()
+	if t.IsObjectType() && t.HasAttribute("ref") && t.AttributeType("ref").Equals(want) {
+		return v.GetAttr("ref").EncapsulatedValue().(*T), nil
+	}
+	return nil, fmt.Errorf("this is %s; it must refer to %s", t.FriendlyName(), what)
+}
+
+// IsRef says whether v is an object that stands for a stage, runtime or system.
+func IsRef(v cty.Value) bool {
+	if v == cty.NilVal || !v.Type().IsObjectType() || !v.Type().HasAttribute("ref") {
+		return false
+	}
+	t := v.Type().AttributeType("ref")
+	return t.Equals(RefType) || t.Equals(RuntimeType) || t.Equals(SystemType)
+}

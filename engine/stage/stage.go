@@ -1,0 +1,263 @@
+// Package stage is the contract between the engine and the stage kinds: what
+// a kind registers, what a stage is told when it is planned and run, and what
+// it hands to the stages behind it. The engine imports this package and no
+// concrete stage; every package under stages/ implements it.
+package stage
+
+import (
+	"context"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/checkpoint"
+)
+
+// Kind describes one stage kind. stages.All lists every kind explicitly.
+type Kind struct {
+	// Name is the block type in HCL, for example "gate".
+	Name string
+	// Version is bumped when the same config comes to mean different data; it
+	// is part of every checkpoint key of the kind.
+	Version int
+	// Summary is one line for describe, docs and error messages.
+	Summary string
+	// Device is true when the stage owns devices while it runs: such stages
+	// take turns, the others run beside them.
+	Device bool
+	// BareNames is true when expressions in the body may use names that the
+	// stage itself binds (axes of a grid); the kind then implements BodyDecoder
+	// and reports unknown names itself.
+	BareNames bool
+	// NoTable is true when the stage produces nothing that others may read as
+	// a dataset (preflight, report, publish).
+	NoTable bool
+	// Outputs are the attributes that other expressions may read once the
+	// stage ran (rows, digest and address exist on every stage).
+	Outputs map[string]cty.Type
+	// New returns a config with its defaults set: a pointer to a struct with
+	// gohcl tags.
+	New func() Stage
+}
+
+// Stage is the decoded config of one stage instance. It is decoded anew for
+// every instance and never shared between goroutines.
+type Stage interface {
+	// Check reports what decoding alone cannot find. It sees only its own
+	// config and must not touch devices, network or files.
+	Check(*CheckContext) hcl.Diagnostics
+	// Inputs lists the datasets that the stage reads, in a fixed order.
+	Inputs() []Input
+	// Fingerprint returns everything of the config that shapes the output
+	// data, as a value for encoding/json with stable order; presentation
+	// (file names, descriptions, severities) stays out. Inputs, the kind and
+	// its version are added by the engine.
+	Fingerprint() any
+	// Run does the work. A non-nil error means that the stage as a whole
+	// failed; failed cases are rows of the ledger, failed gates an Outcome.
+	Run(context.Context, *RunContext) (*Outcome, error)
+}
+
+// BodyDecoder is implemented by stages whose body gohcl cannot decode alone.
+type BodyDecoder interface {
+	DecodeBody(body hcl.Body, eval Evaluator) hcl.Diagnostics
+}
+
+// Planner is implemented by stages that know more at plan time than "run" or
+// "reuse": grids and imports produce their data then, collect counts what is
+// measured already.
+type Planner interface {
+	Plan(context.Context, *PlanContext) (*Plan, hcl.Diagnostics)
+}
+
+// Evaluator gives access to the values of a plan by reference.
+type Evaluator interface {
+	// Context returns an evaluation context that holds the values of the
+	// references in exprs. Roots listed in bound are the caller's own and left
+	// out; any other unknown root is a diagnostic with suggestions.
+	Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics)
+}
+
+// Input is one dataset that a stage reads.
+type Input struct {
+	// Name is the config attribute, for example "input" or "reference".
+	Name string
+	Ref  *Ref
+}
+
+// Dataset is what flows along an edge of the DAG. Records are shared between
+// readers and must not be changed.
+type Dataset struct {
+	// Table holds measurements (or the imported rows); nil until there are any.
+	Table arrow.Record
+	// Ledger has one row per planned case without a measurement: see
+	// LedgerSchema. Nil when nothing was planned.
+	Ledger arrow.Record
+	// Planned holds the cases of the grid that the rows answer; nil for data
+	// that came from files.
+	Planned arrow.Record
+	Info    Info
+}
+
+// Info describes a dataset as a whole. It is stored beside its tables.
+type Info struct {
+	Op        string   `json:"op,omitempty"`         // the grid's op
+	Perf      string   `json:"perf_table,omitempty"` // catalog table, e.g. gemm_perf; empty when none
+	Params    []string `json:"params,omitempty"`     // columns that name a case, in grid order
+	Framework string   `json:"framework,omitempty"`
+	Version   string   `json:"version,omitempty"`
+	Device    string   `json:"device,omitempty"`
+	System    string   `json:"system,omitempty"` // name of the system spec, when the plan names one
+	Runtime   string   `json:"runtime,omitempty"`
+	Image     string   `json:"image,omitempty"`
+	// ImageDigest is what the plan states, never guessed.
+	ImageDigest string `json:"image_digest,omitempty"`
+	// Partial says why the rows cannot be the whole grid (limit, smoke,
+	// interrupted, a tripped ramp); empty when they can.
+	Partial string `json:"partial,omitempty"`
+	// Env is the environment as the worker reported it, sorted by name when
+	// encoded: driver, cuda, library versions, hostname.
+	Env map[string]string `json:"env,omitempty"`
+}
+
+// Status says how a stage ended.
+type Status string
+
+// The ways a stage can end, from best to worst.
+const (
+	StatusOK          Status = "ok"
+	StatusPartial     Status = "partial"     // data is missing: exit 3
+	StatusNeeds       Status = "needs"       // its runtime is not the one at hand: exit 3
+	StatusGateFailed  Status = "gate_failed" // exit 4
+	StatusPreflight   Status = "preflight_failed"
+	StatusInterrupted Status = "interrupted"
+	StatusFailed      Status = "failed"
+	StatusSkipped     Status = "skipped"
+)
+
+// Outcome is what a run of a stage produced.
+type Outcome struct {
+	Status  Status
+	Message string // one line: why it is not ok, or what it did
+	Data    *Dataset
+	// Values are the stage's outputs by the names of Kind.Outputs.
+	Values map[string]cty.Value
+	Counts Counts
+	// Checks are the results of gates and preflight checks.
+	Checks []CheckResult
+	// Artifacts are files written outside the state folder.
+	Artifacts []Artifact
+	// NoReuse keeps the outcome out of the checkpoints: the next apply runs the
+	// stage again.
+	NoReuse bool
+}
+
+// Counts adds up what happened to cases (for collect) or rows (for others).
+type Counts struct {
+	Planned  int `json:"planned,omitempty"`
+	Measured int `json:"measured,omitempty"` // in this run
+	Reused   int `json:"reused,omitempty"`   // from the case cache
+	Failed   int `json:"failed,omitempty"`
+	Skipped  int `json:"skipped,omitempty"`
+	Rows     int `json:"rows,omitempty"` // of the table handed on
+}
+
+// CheckResult is one check of a gate or a preflight.
+type CheckResult struct {
+	Name     string `json:"name"`
+	Severity string `json:"severity"` // "fail" or "warn"
+	// Result is "pass", "fail", "warn" (failed, but only a warning) or "skip"
+	// (could not be judged; Message says why).
+	Result  string   `json:"result"`
+	Message string   `json:"message"`
+	Value   string   `json:"value,omitempty"` // what was found
+	Limit   string   `json:"limit,omitempty"` // what was asked
+	Rows    []string `json:"rows,omitempty"`  // offending rows, worst first, at most 20
+	Fix     string   `json:"fix,omitempty"`   // what the user can do
+	Pos     string   `json:"pos,omitempty"`   // file:line of the check block
+}
+
+// Artifact is a file that a stage wrote outside the state folder.
+type Artifact struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"` // "sha256:<hex>" of the bytes
+	Rows   int    `json:"rows,omitempty"`
+}
+
+// CheckContext is given to Check.
+type CheckContext struct {
+	Address string
+	Range   hcl.Range // of the block's header
+}
+
+// RunContext is given to Run.
+type RunContext struct {
+	Address string
+	Range   hcl.Range
+	// Inputs are the datasets by Input.Name.
+	Inputs map[string]*Dataset
+	// Plan is what Planner.Plan returned for this instance (nil without one).
+	Plan *Plan
+	// Store is the state folder; stages use it for the case journal only, the
+	// engine stores outcomes.
+	Store *checkpoint.Store
+	Log   hclog.Logger
+	// Events receives progress; safe for concurrent use.
+	Events Events
+	// RunDir is the folder of this run (logs); OutDir is where exports go and
+	// no stage may write outside of it; PlanDir holds the plan's files.
+	RunDir, OutDir, PlanDir string
+	Options                 Options
+	// Upstream describes the finished stages, for reports: by address.
+	Upstream func() []Finished
+	// Stop is closed at the first Ctrl-C: finish and keep what is in flight.
+	// The context itself is cancelled at the second.
+	Stop <-chan struct{}
+}
+
+// Finished is a stage of this run that ended before the caller started.
+type Finished struct {
+	Address string
+	Kind    string
+	Reused  bool
+	Outcome *Outcome
+	Seconds float64
+}
+
+// Options are the choices of one run that change which cases are collected.
+type Options struct {
+	Limit   int    // at most so many cases per grid; 0 means all
+	Smoke   bool   // a handful of cases per grid
+	Shuffle bool   // random order
+	Seed    int64  // of Shuffle and of every random sample
+	Retry   string // "", "failed" or "tripped": which ledger rows to try again
+}
+
+// Partial names the reason why a run with these options cannot be complete,
+// or "".
+func (o Options) Partial() string {
+	switch {
+	case o.Smoke:
+		return "smoke"
+	case o.Limit > 0:
+		return "limit"
+	}
+	return ""
+}
+
+// Events receives what a running stage wants to be seen.
+type Events interface {
+	// Progress is called often; the receiver thins it out.
+	Progress(address string, p Progress)
+	// Message is one line for the log and the run's event file.
+	Message(address, level, text string)
+	// Emit writes one typed event with its fields to the run's event file.
+	Emit(address, typ string, fields map[string]any)
+}
+
+// Progress of a stage that works through cases.
+type Progress struct {
+	Done, Failed, Skipped, Total int
+}
