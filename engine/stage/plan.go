@@ -35,7 +35,8 @@ type Plan struct {
 	Action Action
 	Reason string // one line: why
 	// KeyExtra is mixed into the stage's checkpoint key beside Fingerprint and
-	// input digests: the environment, the selection of cases.
+	// input digests; for stages that know it only after planning (a grid's
+	// sweeps, an imported file's digest). See Keyer for the others.
 	KeyExtra any
 	// Data is set by stages that have their data at plan time: a grid's cases
 	// (in Planned), an imported table.

@@ -28,8 +28,8 @@ type Kind struct {
 	// take turns, the others run beside them.
 	Device bool
 	// BareNames is true when expressions in the body may use names that the
-	// stage itself binds (axes of a grid); the kind then implements BodyDecoder
-	// and reports unknown names itself.
+	// stage itself binds (axes of a grid, aggregates of a gate's assert); the
+	// kind then implements BodyDecoder and reports unknown names itself.
 	BareNames bool
 	// NoTable is true when the stage produces nothing that others may read as
 	// a dataset (preflight, report, publish).
@@ -70,6 +70,13 @@ type BodyDecoder interface {
 // measured already.
 type Planner interface {
 	Plan(context.Context, *PlanContext) (*Plan, hcl.Diagnostics)
+}
+
+// Keyer is implemented by stages whose data depends on more than config and
+// inputs, for example on the environment that measures. It is asked before
+// Planner, must be quick, and must not start what takes seconds.
+type Keyer interface {
+	KeyExtra(context.Context, *PlanContext) (any, hcl.Diagnostics)
 }
 
 // Evaluator gives access to the values of a plan by reference.

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
+	vs := l.AsValueSlice()
+	for _, v := range vs {
+		if v.IsNull() {
+			return cty.NilVal, function.NewArgErrorf(0, "an element is null")
+		}
+	}
+	switch t.ElementType() {
+	case cty.Number:
+		sort.SliceStable(vs, func(i, j int) bool { return vs[i].LessThan(vs[j]).True() })
+	case cty.String:
+		sort.SliceStable(vs, func(i, j int) bool { return vs[i].AsString() < vs[j].AsString() })
+	default:
+		return cty.NilVal, function.NewArgErrorf(0, "only numbers or strings can be sorted, not %s", t.ElementType().FriendlyName())
+	}
+	if len(vs) == 0 {
+		return cty.ListValEmpty(t.ElementType()), nil
+	}
+	return cty.ListVal(vs), nil
+}
+
+func affixFunc(description string, has func(s, affix string) bool) function.Function {
+	return function.New(&function.Spec{
+		Description: description,
+		Params:      []function.Parameter{{Name: "str", Type: cty.String}, {Name: "affix", Type: cty.String}},
+		Type:        function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.BoolVal(has(args[0].AsString(), args[1].AsString())), nil
+		},
+	})
+}
+
+var (
+	startsWithFunc = affixFunc("whether a string begins with another", strings.HasPrefix)
+	endsWithFunc   = affixFunc("whether a string ends with another", strings.HasSuffix)
+)
+
+// toFunc converts one value to a primitive type.
+func toFunc(name string, want cty.Type) function.Function {
+	return function.New(&function.Spec{
+		Description: "convert to " + want.FriendlyName(),
+		Params:      []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowNull: true}},
+		Type:        function.StaticReturnType(want),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			v, err := convert.Convert(args[0], want)
+			if err != nil {
+				return cty.NilVal, function.NewArgErrorf(0, "%s cannot convert %s: %s", name, args[0].Type().FriendlyName(), err)
+			}
+			return v, nil
+		},
+	})
+}
+
+var (
+	toListFunc = toCollection("convert to a list", cty.List(cty.DynamicPseudoType))
+	toSetFunc  = toCollection("convert to a set", cty.Set(cty.DynamicPseudoType))
+)
+
+func toCollection(description string, want cty.Type) function.Function {
+	return function.New(&function.Spec{
+		Description: description,
+		Params:      []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowNull: true}},
+		Type: func(args []cty.Value) (cty.Type, error) {
+			v, err := convert.Convert(args[0], want)
+			if err != nil {
+				return cty.NilType, function.NewArgError(0, err)
+			}
+			return v.Type(), nil
+		},
+		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) { return convert.Convert(args[0], t) },
+	})
+}
