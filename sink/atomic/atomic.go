@@ -1,0 +1,126 @@
+// Package atomic writes files that are either whole or not there: temporary
+// name in the same folder, fsync, rename, fsync of the folder. It also keeps
+// output inside a folder (Within).
+package atomic
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/google/renameio/v2"
+)
+
+// Digest returns the digest of data as artifacts carry it: "sha256:<hex>".
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// WriteFile makes path hold data with permission 0644 and returns the digest
+// of the bytes. The folder must exist. After an error the old file, if any, is
+// as it was.
+func WriteFile(path string, data []byte) (string, error) {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Write is WriteFile for content that is produced piece by piece. What fill
+// writes is buffered; its error ends the write and is returned.
+func Write(path string, fill func(io.Writer) error) (string, error) {
+	dir := filepath.Dir(path)
+	pending, err := renameio.NewPendingFile(path,
+		renameio.WithTempDir(dir), renameio.WithPermissions(0o644), renameio.IgnoreUmask())
+	if err != nil {
+		return "", Explain("write", path, err)
+	}
+	defer pending.Cleanup() //nolint:errcheck // no effect once the file has its name
+	h := &hashWriter{w: pending, h: sha256.New()}
+	buf := bufio.NewWriterSize(h, 1<<16)
+	if err := fill(buf); err != nil {
+		return "", err
+	}
+	if err := buf.Flush(); err != nil {
+		return "", Explain("write", path, err)
+	}
+	if err := pending.CloseAtomicallyReplace(); err != nil {
+		return "", Explain("write", path, err)
+	}
+	if err := SyncDir(dir); err != nil {
+		return "", Explain("write", path, err)
+	}
+	return "sha256:" + hex.EncodeToString(h.h.Sum(nil)), nil
+}
+
+type hashWriter struct {
+	w io.Writer
+	h hash.Hash
+}
+
+func (h *hashWriter) Write(p []byte) (int, error) {
+	n, err := h.w.Write(p)
+	h.h.Write(p[:n])
+	return n, err
+}
+
+// SyncDir makes the names in dir durable. File systems that cannot sync a
+// folder (some network ones) are taken as doing it themselves.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+// Explain wraps an error of the file system with the path and with what the
+// user can do about it. It keeps err for errors.Is.
+func Explain(doing, path string, err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	cause := err
+	switch {
+	case errors.As(err, &pe):
+		cause = pe.Err
+	case errors.As(err, &le):
+		cause = le.Err
+	}
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		hint = ": free some space there and run the same command again"
+	case errors.Is(err, syscall.EROFS):
+		hint = ": choose a folder on a file system that is not read-only"
+	case errors.Is(err, fs.ErrPermission):
+		hint = ": choose a folder that you may write to, or change its permissions"
+	case errors.Is(err, fs.ErrNotExist):
+		hint = ": create the folder first"
+	case errors.Is(err, syscall.ENOTDIR):
+		hint = ": a part of the path is a file, not a folder"
+	case errors.Is(err, syscall.EIO):
+		hint = ": the disk reports a fault; check it before going on"
+	}
+	return fmt.Errorf("cannot %s %s%s: %w", doing, path, hint, tidy{cause, err})
+}
+
+// tidy prints the cause alone, where the path would be said twice, and still
+// unwraps to the whole error.
+type tidy struct{ cause, whole error }
+
+func (t tidy) Error() string { return t.cause.Error() }
+func (t tidy) Unwrap() error { return t.whole }

@@ -1,0 +1,149 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/ipc"
+
+	"aicplan/sink/atomic"
+)
+
+// Compression of IPC files.
+type Compression int
+
+// The compressions. Zstd is the default of everything that is stored.
+const (
+	Zstd Compression = iota
+	Uncompressed
+)
+
+// WriteIPC writes rec as an Arrow IPC file (the random access format, also
+// known as Feather V2). The bytes depend only on the data: rec is brought to
+// its normal form first.
+func WriteIPC(w io.Writer, rec arrow.Record, c Compression) error {
+	rec, err := Normal(rec)
+	if err != nil {
+		return err
+	}
+	opts := []ipc.Option{ipc.WithSchema(rec.Schema()), ipc.WithAllocator(mem)}
+	if c == Zstd {
+		opts = append(opts, ipc.WithZstd())
+	}
+	fw, err := ipc.NewFileWriter(&tell{w: w}, opts...)
+	if err != nil {
+		return fmt.Errorf("writing Arrow: %w", err)
+	}
+	if err := fw.Write(rec); err != nil {
+		return errors.Join(fmt.Errorf("writing Arrow: %w", err), fw.Close())
+	}
+	if err := fw.Close(); err != nil {
+		return fmt.Errorf("writing Arrow: %w", err)
+	}
+	return nil
+}
+
+// tell answers the one question that the writer asks of a seeker: where it is.
+type tell struct {
+	w   io.Writer
+	pos int64
+}
+
+func (t *tell) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	t.pos += int64(n)
+	return n, err
+}
+
+func (t *tell) Seek(offset int64, whence int) (int64, error) {
+	if offset != 0 || whence != io.SeekCurrent {
+		return 0, errors.ErrUnsupported
+	}
+	return t.pos, nil
+}
+
+// EncodeIPC returns the bytes that WriteIPC writes.
+func EncodeIPC(rec arrow.Record, c Compression) ([]byte, error) {
+	var buf bytes.Buffer
+	if err := WriteIPC(&buf, rec, c); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// DecodeIPC reads an Arrow IPC file, of any writer, as one record in normal
+// form. It fails on damaged input and does not panic.
+func DecodeIPC(data []byte) (rec arrow.Record, err error) {
+	defer func() {
+		// The reader trusts offsets in the file and panics on damaged ones.
+		if r := recover(); r != nil {
+			rec, err = nil, fmt.Errorf("reading Arrow: damaged file: %v", r)
+		}
+	}()
+	fr, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(mem))
+	if err != nil {
+		return nil, fmt.Errorf("reading Arrow: %w", err)
+	}
+	defer fr.Close()
+	batches := make([]arrow.Record, 0, fr.NumRecords())
+	for i := range fr.NumRecords() {
+		r, err := fr.RecordAt(i)
+		if err != nil {
+			return nil, fmt.Errorf("reading Arrow: batch %d: %w", i, err)
+		}
+		batches = append(batches, r)
+	}
+	return join(fr.Schema(), batches)
+}
+
+// join makes one record in normal form of batches that share a schema.
+func join(schema *arrow.Schema, batches []arrow.Record) (arrow.Record, error) {
+	if len(batches) == 1 {
+		return Normal(batches[0])
+	}
+	cols := make([]arrow.Array, schema.NumFields())
+	rows := int64(0)
+	for _, b := range batches {
+		rows += b.NumRows()
+	}
+	for i, f := range schema.Fields() {
+		parts := make([]arrow.Array, len(batches))
+		for j, b := range batches {
+			parts[j] = b.Column(i)
+		}
+		if len(parts) == 0 {
+			cols[i] = array.MakeArrayOfNull(mem, f.Type, 0)
+			continue
+		}
+		arr, err := array.Concatenate(parts, mem)
+		if err != nil {
+			return nil, fmt.Errorf("reading Arrow: column %q: %w", f.Name, err)
+		}
+		cols[i] = arr
+	}
+	return Normal(array.NewRecord(schema, cols, rows))
+}
+
+// WriteIPCFile writes rec to path atomically and returns the digest of the
+// bytes, "sha256:<hex>".
+func WriteIPCFile(path string, rec arrow.Record, c Compression) (string, error) {
+	return atomic.Write(path, func(w io.Writer) error { return WriteIPC(w, rec, c) })
+}
+
+// ReadIPCFile reads an Arrow IPC file as one record.
+func ReadIPCFile(path string) (arrow.Record, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := DecodeIPC(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return rec, nil
+}
