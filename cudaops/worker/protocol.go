@@ -29,7 +29,11 @@ const (
 	TypeLog      = "log"      // worker -> engine: one line for the event file
 	TypeBeat     = "beat"     // worker -> engine: still alive (extends nothing)
 	TypeShutdown = "shutdown" // engine -> worker: end after what is in flight
-	TypeBye      = "bye"      // worker -> engine: clean end; Restart says why
+	// TypeConfigure replaces parts of init for the cases that follow. It is sent
+	// only to workers whose hello says configure, and only while they hold no
+	// case; there is no answer.
+	TypeConfigure = "configure" // engine -> worker
+	TypeBye       = "bye"       // worker -> engine: clean end; Restart says why
 )
 
 // Init tells a worker what it is for.
@@ -60,9 +64,21 @@ type Hello struct {
 	Window     int               `json:"window"` // cases it may hold; at least 1
 	Ops        []string          `json:"ops"`
 	Env        map[string]string `json:"env,omitempty"`
+	// Configure says that the worker takes configure messages. Without it, other
+	// settings cost a new process.
+	Configure bool `json:"configure,omitempty"`
 	// Error is set when the worker cannot work at all (framework missing,
 	// import error): class and text; the process then ends.
 	Error *Failure `json:"error,omitempty"`
+}
+
+// Configure replaces the measure settings, the op bindings and the seed of
+// init: one worker serves several stages without starting its framework again.
+type Configure struct {
+	Type    string          `json:"type"`
+	Measure json.RawMessage `json:"measure,omitempty"`
+	Ops     json.RawMessage `json:"ops,omitempty"`
+	Seed    int64           `json:"seed"`
 }
 
 // Case is one case to measure.
@@ -75,15 +91,18 @@ type Case struct {
 	Sweep  json.RawMessage `json:"sweep,omitempty"` // array of objects: points inside the case
 }
 
-// Start says that the worker begins to work on a case. DeadlineFactor may
-// stretch the case's deadline, for work known to be long.
+// Start says that the worker begins to work on a case and arms the case's
+// deadline. A case that is visited more than once is started at every visit.
 type Start struct {
 	Type string `json:"type"`
 	Seq  int64  `json:"seq"`
 }
 
 // Row is one measured row: metric and key columns by name. Values are JSON
-// scalars; columns that equal the case's parameters need not be repeated.
+// scalars; columns that equal the case's parameters need not be repeated. JSON
+// has no NaN and no infinities: they are written as the strings "NaN",
+// "Infinity" and "-Infinity", and a latency like that becomes a failure of the
+// case, never a row.
 type Row map[string]any
 
 // Result ends a case with its rows (more than one when it sweeps).

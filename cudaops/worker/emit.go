@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+)
+
+// Start implements Emitter.
+func (s *server) Start(seq int64) {
+	s.mu.Lock()
+	h := s.held[seq]
+	if h != nil {
+		s.startNo++
+		h.lastNo = s.startNo
+		if h.started.IsZero() {
+			h.started = time.Now()
+		}
+	}
+	s.mu.Unlock()
+	if h == nil {
+		panic(fmt.Sprintf("worker: Start of case %d, which is not held", seq))
+	}
+	s.sendOrStop(Start{Type: TypeStart, Seq: seq})
+}
+
+// Result implements Emitter.
+func (s *server) Result(seq int64, rows []Row, seconds float64) {
+	h := s.end(seq)
+	if seconds == 0 && !h.started.IsZero() {
+		seconds = time.Since(h.started).Seconds()
+	}
+	finite := make([]Row, len(rows))
+	for i, r := range rows {
+		finite[i] = finiteRow(r)
+	}
+	line, err := encodeLine(Result{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds})
+	if err != nil {
+		// The case must end all the same; what it returned cannot be sent.
+		line, err = encodeLine(Error{Type: TypeError, Seq: seq, Failure: Failure{
+			Class: ClassCollectorBug, Message: "the rows cannot be sent: " + err.Error(),
+		}})
+	}
+	s.writeOrStop(line, err)
+}
+
+// Error implements Emitter.
+func (s *server) Error(seq int64, f Failure) {
+	s.end(seq)
+	f.Traceback = clip(f.Traceback, maxTraceback)
+	f.Message = clip(f.Message, maxTraceback)
+	s.sendOrStop(Error{Type: TypeError, Seq: seq, Failure: f})
+}
+
+// Log implements Emitter.
+func (s *server) Log(level, format string, args ...any) {
+	s.sendOrStop(Log{Type: TypeLog, Level: level, Text: fmt.Sprintf(format, args...)})
+}
+
+// maxTraceback bounds the text of one failure, in bytes.
+const maxTraceback = 256 << 10
+
+// clip shortens a text in its middle: both ends of a traceback matter.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	half := most / 2
+	return fmt.Sprintf("%s\n... %d bytes left out ...\n%s", text[:half], len(text)-2*half, text[len(text)-half:])
+}
+
+// end forgets a held case, once.
+func (s *server) end(seq int64) *heldCase {
+	s.mu.Lock()
+	h := s.held[seq]
+	if h != nil {
+		s.drop(seq)
+	}
+	s.mu.Unlock()
+	if h == nil {
+		panic(fmt.Sprintf("worker: an end of case %d, which is not held", seq))
+	}
+	return h
+}
+
+func (s *server) sendOrStop(msg any) {
+	line, err := encodeLine(msg)
+	s.writeOrStop(line, err)
+}
+
+// writeOrStop ends the worker's context when the engine can no longer be
+// reached: nothing that the host does counts any more.
+func (s *server) writeOrStop(line []byte, err error) {
+	if err == nil {
+		err = s.write(line)
+	}
+	if err != nil {
+		s.cancel(fmt.Errorf("cannot write to the engine: %w", err))
+	}
+}
+
+func (s *server) send(msg any) error {
+	line, err := encodeLine(msg)
+	if err != nil {
+		return err
+	}
+	return s.write(line)
+}
+
+func (s *server) write(line []byte) error {
+	s.outMu.Lock()
+	defer s.outMu.Unlock()
+	if _, err := s.out.Write(line); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}

@@ -1,0 +1,369 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Serve runs the worker's side of the protocol on the descriptors that the
+// environment names, until the engine shuts it down. It waits for init and
+// then makes the host. A non-nil error means that the process should exit with
+// a non-zero status; what matters to the engine has been sent by then.
+func Serve(ctx context.Context, host func(Init) (Host, error)) error {
+	in, err := inherited(EnvFDIn)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := inherited(EnvFDOut)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	return ServeOn(ctx, in, out, host)
+}
+
+func inherited(name string) (*os.File, error) {
+	fd, err := strconv.Atoi(os.Getenv(name))
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s does not name a descriptor: workers are started by aicplan, not by hand", name)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// ServeOn is Serve on any pair of streams.
+func ServeOn(ctx context.Context, in io.Reader, out io.Writer, host func(Init) (Host, error)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{
+		out:    bufio.NewWriter(out),
+		cancel: cancel,
+		make:   host,
+		lines:  newLineReader(in, MaxLine),
+		held:   map[int64]*heldCase{},
+		wake:   make(chan struct{}, 1),
+	}
+	if err := s.greet(ctx); err != nil {
+		return err
+	}
+	go s.read()
+	return s.serve(ctx)
+}
+
+// errEngineGone ends a worker whose engine closed the pipe without a shutdown.
+var errEngineGone = errors.New("the engine closed the pipe")
+
+type heldCase struct {
+	Case
+	started time.Time // of the first start; zero before it
+	lastNo  int       // position among all starts; the highest is to blame
+}
+
+// item is one thing to do in the order the engine asked for it.
+type item struct {
+	c         *Case
+	configure *Configure
+}
+
+type server struct {
+	make  func(Init) (Host, error)
+	init  Init
+	host  Host
+	lines *lineReader
+
+	cancel context.CancelCauseFunc
+
+	outMu sync.Mutex
+	out   *bufio.Writer
+
+	mu      sync.Mutex
+	queue   []item // not yet given to the host
+	closed  bool   // shutdown was read
+	held    map[int64]*heldCase
+	order   []int64 // held cases in the order they were received
+	startNo int
+	wake    chan struct{}
+}
+
+// greet reads init and answers hello.
+func (s *server) greet(ctx context.Context) error {
+	line, err := s.lines.next()
+	if err != nil {
+		return fmt.Errorf("no init message: %w", err)
+	}
+	if err := decodeMessage(line, &s.init); err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	hello, err := s.hello(ctx)
+	if err != nil {
+		f := FailureOf(err)
+		hello.Error = &f
+	}
+	hello.Type, hello.Protocol, hello.Pid = TypeHello, ProtocolVersion, os.Getpid()
+	hello.Configure = true
+	hello.Window = max(hello.Window, 1)
+	if sendErr := s.send(hello); sendErr != nil {
+		return errors.Join(err, sendErr)
+	}
+	return err
+}
+
+func (s *server) hello(ctx context.Context) (h Hello, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &StartError{panicFailure(p, debug.Stack())}
+		}
+	}()
+	if s.init.Type != TypeInit {
+		return h, fmt.Errorf("the first message is %q, not init", s.init.Type)
+	}
+	if s.init.Protocol != ProtocolVersion {
+		return h, fmt.Errorf("the engine speaks version %d of the worker protocol, this worker version %d", s.init.Protocol, ProtocolVersion)
+	}
+	if s.host, err = s.make(s.init); err != nil {
+		return h, err
+	}
+	return s.host.Hello(ctx)
+}
+
+// read takes messages off the pipe until shutdown or its end.
+func (s *server) read() {
+	for {
+		line, err := s.lines.next()
+		if err != nil {
+			s.cancel(errEngineGone)
+			return
+		}
+		env, err := openEnvelope(line)
+		if err != nil {
+			s.cancel(err)
+			return
+		}
+		var it item
+		switch env.Type {
+		case TypeCase:
+			it.c = new(Case)
+			err = decodeMessage(line, it.c)
+		case TypeConfigure:
+			it.configure = new(Configure)
+			err = decodeMessage(line, it.configure)
+		case TypeShutdown:
+			s.push(item{}, true)
+			continue // the end of the pipe still says that the engine is gone
+		default:
+			err = &garbage{"a message of unknown type " + env.Type}
+		}
+		if err != nil {
+			s.cancel(err)
+			return
+		}
+		s.push(it, false)
+	}
+}
+
+func (s *server) push(it item, last bool) {
+	s.mu.Lock()
+	if last {
+		s.closed = true
+	} else {
+		s.queue = append(s.queue, it)
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// serve runs the host, again after every panic and every configure.
+func (s *server) serve(ctx context.Context) error {
+	for {
+		in := make(chan Case)
+		stop := make(chan struct{})
+		fed := make(chan *Configure, 1)
+		go func() { fed <- s.feed(ctx, in, stop) }()
+		panicked, err := s.run(ctx, in)
+		close(stop)
+		conf := <-fed
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		switch {
+		case panicked != nil:
+			if conf != nil {
+				s.mu.Lock()
+				s.queue = append([]item{{configure: conf}}, s.queue...)
+				s.mu.Unlock()
+			}
+			if !s.blame(*panicked) {
+				return fmt.Errorf("the host panicked without a case: %s", panicked.Traceback)
+			}
+			continue
+		case err != nil:
+			return s.leave(err)
+		case s.unended() > 0:
+			return s.leave(errors.New("the host left cases without an end"))
+		case conf != nil:
+			if err := s.configure(conf); err != nil {
+				return s.leave(err)
+			}
+			continue
+		case !s.drained():
+			return s.leave(errors.New("the host returned before its work was done"))
+		}
+		return s.send(Bye{Type: TypeBye})
+	}
+}
+
+// run calls Host.Serve and reports a panic as a failure.
+func (s *server) run(ctx context.Context, in <-chan Case) (panicked *Failure, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f := panicFailure(p, debug.Stack())
+			panicked = &f
+		}
+	}()
+	return nil, s.host.Serve(ctx, in, s)
+}
+
+// feed gives queued cases to the host. It closes in and returns when the queue
+// has ended or a configure is next, and returns without closing when stopped.
+func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{}) *Configure {
+	for {
+		s.mu.Lock()
+		var next *Case
+		var conf *Configure
+		end := s.closed && len(s.queue) == 0
+		if len(s.queue) > 0 {
+			next, conf = s.queue[0].c, s.queue[0].configure
+		}
+		if conf != nil {
+			s.queue = s.queue[1:]
+		}
+		if next != nil {
+			// Held before it is delivered: the host may answer at once.
+			s.queue = s.queue[1:]
+			s.held[next.Seq] = &heldCase{Case: *next}
+			s.order = append(s.order, next.Seq)
+		}
+		s.mu.Unlock()
+		switch {
+		case end || conf != nil:
+			close(in)
+			return conf
+		case next != nil:
+			select {
+			case in <- *next:
+			case <-stop:
+				s.giveBack(next.Seq)
+				return nil
+			case <-ctx.Done():
+				return nil
+			}
+		default:
+			select {
+			case <-s.wake:
+			case <-stop:
+				return nil
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// giveBack puts held cases in front of the queue again, oldest first.
+func (s *server) giveBack(seqs ...int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var items []item
+	for _, seq := range seqs {
+		h := s.held[seq]
+		s.drop(seq)
+		items = append(items, item{c: &h.Case})
+	}
+	s.queue = append(items, s.queue...)
+}
+
+// drop forgets a held case. The caller holds mu.
+func (s *server) drop(seq int64) {
+	delete(s.held, seq)
+	s.order = slices.DeleteFunc(s.order, func(o int64) bool { return o == seq })
+}
+
+// blame ends the case that was started last with f and queues the other held
+// ones again. It reports false when no case was started.
+func (s *server) blame(f Failure) bool {
+	s.mu.Lock()
+	var worst *heldCase
+	for _, h := range s.held {
+		if h.lastNo > 0 && (worst == nil || h.lastNo > worst.lastNo) {
+			worst = h
+		}
+	}
+	s.mu.Unlock()
+	if worst == nil {
+		return false
+	}
+	s.Error(worst.Seq, f)
+	s.mu.Lock()
+	rest := slices.Clone(s.order)
+	s.mu.Unlock()
+	s.giveBack(rest...)
+	return true
+}
+
+func (s *server) unended() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
+func (s *server) drained() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed && len(s.queue) == 0
+}
+
+// leave asks for a fresh process and says why.
+func (s *server) leave(err error) error {
+	reason := err.Error()
+	if r, ok := errors.AsType[*RestartError](err); ok {
+		reason = r.Reason
+		err = nil
+	}
+	return errors.Join(err, s.send(Bye{Type: TypeBye, Restart: reason}))
+}
+
+func (s *server) configure(c *Configure) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("new settings: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	s.init.Measure, s.init.Ops, s.init.Seed = c.Measure, c.Ops, c.Seed
+	if h, ok := s.host.(Configurer); ok {
+		if err := h.Configure(s.init); err != nil {
+			return fmt.Errorf("new settings: %w", err)
+		}
+		return nil
+	}
+	if h, ok := s.host.(io.Closer); ok {
+		if err := h.Close(); err != nil {
+			return fmt.Errorf("new settings: %w", err)
+		}
+	}
+	if s.host, err = s.make(s.init); err != nil {
+		return fmt.Errorf("new settings: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"unicode/utf8"
+)
+
+// MaxLine is the longest message either side accepts, in bytes. It bounds what
+// a broken worker can make the engine hold in memory.
+const MaxLine = 16 << 20
+
+// Names of the environment variables that a worker reads.
+const (
+	EnvFDIn   = "AICPLAN_FD_IN"  // descriptor that messages are read from
+	EnvFDOut  = "AICPLAN_FD_OUT" // descriptor that messages are written to
+	EnvMarker = "AICPLAN_WORKER" // names the worker; inherited by all it starts
+)
+
+// garbage is a line that no sane worker sends: it costs the worker.
+type garbage struct{ what string }
+
+func (g *garbage) Error() string { return g.what }
+
+// lineReader reads newline-delimited messages with a bound on their length.
+type lineReader struct {
+	r   *bufio.Reader
+	buf []byte
+	max int
+}
+
+func newLineReader(r io.Reader, limit int) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), max: limit}
+}
+
+// next returns the next line without its newline; the slice is valid until the
+// next call. A line that is too long is a *garbage; the last line without a
+// newline is io.ErrUnexpectedEOF, because its writer died in the middle of it.
+func (l *lineReader) next() ([]byte, error) {
+	l.buf = l.buf[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if len(l.buf)+len(part) > l.max {
+			return nil, &garbage{fmt.Sprintf("a message of more than %d bytes", l.max)}
+		}
+		l.buf = append(l.buf, part...)
+		switch {
+		case err == nil:
+			return l.buf[:len(l.buf)-1], nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(l.buf) > 0:
+			return l.buf, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
+	}
+}
+
+// envelope is what every message has.
+type envelope struct {
+	Type string `json:"type"`
+	Seq  *int64 `json:"seq"`
+}
+
+// openEnvelope checks that a line is one JSON object in UTF-8 with a type.
+func openEnvelope(line []byte) (envelope, error) {
+	var e envelope
+	if !utf8.Valid(line) {
+		return e, &garbage{"bytes that are not UTF-8: " + excerpt(line)}
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, &garbage{"a line that is not a message: " + excerpt(line)}
+	}
+	if e.Type == "" {
+		return e, &garbage{"a message without a type: " + excerpt(line)}
+	}
+	return e, nil
+}
+
+// decodeMessage fills dst from a line; numbers in open-ended places stay
+// json.Number so that no digit of an integer is lost.
+func decodeMessage(line []byte, dst any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	if err := d.Decode(dst); err != nil {
+		return &garbage{fmt.Sprintf("a malformed message (%v): %s", err, excerpt(line))}
+	}
+	return nil
+}
+
+// excerpt quotes the beginning of a line for an error message.
+func excerpt(line []byte) string {
+	const most = 120
+	if len(line) <= most {
+		return fmt.Sprintf("%q", line)
+	}
+	return fmt.Sprintf("%q... (%d bytes)", line[:most], len(line))
+}
+
+// encodeLine returns a message and its newline.
+func encodeLine(msg any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(msg); err != nil {
+		return nil, err
+	}
+	if b.Len() > MaxLine {
+		return nil, fmt.Errorf("a message of %d bytes is longer than the limit of %d", b.Len(), MaxLine)
+	}
+	return b.Bytes(), nil
+}
+
+// finiteRow returns row with NaN and infinities in the form that the protocol
+// has for them. The row itself is not changed.
+func finiteRow(row Row) Row {
+	var out Row
+	for k, v := range row {
+		var f float64
+		switch x := v.(type) {
+		case float64:
+			f = x
+		case float32:
+			f = float64(x)
+		default:
+			continue
+		}
+		if !math.IsNaN(f) && !math.IsInf(f, 0) {
+			continue
+		}
+		if out == nil {
+			out = make(Row, len(row))
+			for k, v := range row {
+				out[k] = v
+			}
+		}
+		switch {
+		case math.IsNaN(f):
+			out[k] = "NaN"
+		case f > 0:
+			out[k] = "Infinity"
+		default:
+			out[k] = "-Infinity"
+		}
+	}
+	if out == nil {
+		return row
+	}
+	return out
+}
