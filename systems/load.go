@@ -1,0 +1,126 @@
+package systems
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed *.yaml
+var builtin embed.FS
+
+// List names the built-in systems in alphabetical order.
+func List() []string {
+	entries, err := builtin.ReadDir(".")
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// UnknownError is returned for a name that no system has.
+type UnknownError struct {
+	Name        string
+	Suggestions []string // close names, best first
+}
+
+func (e *UnknownError) Error() string {
+	msg := fmt.Sprintf("there is no system %q", e.Name)
+	if len(e.Suggestions) > 0 {
+		return msg + "; did you mean " + strings.Join(e.Suggestions, " or ") + "?"
+	}
+	return msg + "; the known ones are " + strings.Join(List(), ", ")
+}
+
+// Load returns a built-in system. The error is an *UnknownError for a name
+// that there is not.
+func Load(name string) (*Spec, error) {
+	src, err := builtin.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, &UnknownError{Name: name, Suggestions: suggest(name, List())}
+	}
+	spec, problems := Parse(name+".yaml", src)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return spec, nil
+}
+
+// LoadFile reads a system from a YAML file; its name is the file's. The error
+// is Problems when the content is at fault.
+func LoadFile(path string) (*Spec, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("system file: %w", err)
+	}
+	spec, problems := Parse(path, src)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return spec, nil
+}
+
+// Source returns the YAML text of a built-in system, or false.
+func Source(name string) ([]byte, bool) {
+	src, err := builtin.ReadFile(name + ".yaml")
+	return src, err == nil
+}
+
+func nameOf(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
+}
+
+// suggest returns the candidates within a small edit distance of name, best
+// first, at most three.
+func suggest(name string, candidates []string) []string {
+	type scored struct {
+		name string
+		dist int
+	}
+	var near []scored
+	for _, c := range candidates {
+		d := distance(strings.ToLower(name), strings.ToLower(c))
+		if name != "" && (strings.HasPrefix(c, name) || strings.Contains(c, strings.ToLower(name))) {
+			d = min(d, 1)
+		}
+		if d <= max(2, len(name)/3) {
+			near = append(near, scored{c, d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b scored) int { return a.dist - b.dist })
+	var names []string
+	for _, s := range near[:min(3, len(near))] {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// distance is the Levenshtein distance of two short strings.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diag := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diag
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diag = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

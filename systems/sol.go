@@ -1,0 +1,50 @@
+package systems
+
+// Peak returns the GPU's dense tensor throughput in FLOP/s for operands of a
+// dtype, as perf tables name them. ok is false when the GPU has no units for
+// the dtype or the spec does not state them. Weight-only formats multiply in
+// bfloat16.
+func (s *Spec) Peak(dtype string) (flops float64, ok bool) {
+	switch dtype {
+	case "bfloat16", "float16", "half", "int4_wo", "int8_wo", "nvfp4_wo", "w4a16_mxfp4", "w4a16_nvfp4":
+		flops = s.GPU.BFloat16Flops
+	case "int8", "sq":
+		flops = s.GPU.Int8Flops
+	case "fp8", "fp8_static", "fp8_block", "fp8_ootb", "fp8_e4m3", "w4afp8", "w4a8_mxfp4_mxfp8":
+		flops = s.GPU.FP8Flops
+	case "nvfp4", "fp4":
+		flops = s.GPU.FP4Flops
+	case "float32":
+		flops = s.GPU.Float32Flops
+	}
+	return flops, flops > 0
+}
+
+// ComputeSeconds is the least time that flops operations in a dtype can take;
+// ok is false without a peak for the dtype.
+func (s *Spec) ComputeSeconds(flops float64, dtype string) (seconds float64, ok bool) {
+	peak, ok := s.Peak(dtype)
+	if !ok {
+		return 0, false
+	}
+	return flops / peak, true
+}
+
+// MemorySeconds is the least time that moving so many bytes through device
+// memory can take, at the peak bandwidth.
+func (s *Spec) MemorySeconds(bytes float64) float64 {
+	if s.GPU.MemBW <= 0 {
+		return 0
+	}
+	return bytes / s.GPU.MemBW
+}
+
+// SpeedOfLight is the roofline: the larger of the compute and the memory time
+// in seconds. ok is false without a peak for the dtype.
+func (s *Spec) SpeedOfLight(flops, bytes float64, dtype string) (seconds float64, ok bool) {
+	compute, ok := s.ComputeSeconds(flops, dtype)
+	if !ok {
+		return 0, false
+	}
+	return max(compute, s.MemorySeconds(bytes)), true
+}
