@@ -1,0 +1,109 @@
+package driver
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unsafe"
+)
+
+func (l *Library) Version() (int, error) {
+	var v int32
+	err := l.call("cuDriverGetVersion", l.fn.version, uintptr(unsafe.Pointer(&v)))
+	return int(v), err
+}
+
+func (l *Library) Count() (int, error) {
+	var n int32
+	err := l.call("cuDeviceGetCount", l.fn.count, uintptr(unsafe.Pointer(&n)))
+	return int(n), err
+}
+
+func (l *Library) Attribute(d Device, a Attribute) (int, error) {
+	var v int32
+	err := l.call("cuDeviceGetAttribute", l.fn.attribute, uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(d))
+	return int(v), err
+}
+
+func (l *Library) Info(d Device) (Info, error) {
+	in := Info{Index: int(d)}
+	var dev int32
+	if err := l.call("cuDeviceGet", l.fn.get, uintptr(unsafe.Pointer(&dev)), uintptr(d)); err != nil {
+		return in, err
+	}
+	var text [256]byte
+	if err := l.call("cuDeviceGetName", l.fn.name, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)), uintptr(d)); err != nil {
+		return in, err
+	}
+	in.Name = untilZero(text[:])
+	text = [256]byte{}
+	if err := l.call("cuDeviceGetPCIBusId", l.fn.pci, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)), uintptr(d)); err != nil {
+		return in, err
+	}
+	in.PCI = strings.ToLower(untilZero(text[:]))
+	var id [16]byte
+	if err := l.call("cuDeviceGetUuid_v2", l.fn.uuid, uintptr(unsafe.Pointer(&id[0])), uintptr(d)); err != nil {
+		return in, err
+	}
+	in.UUID = formatUUID(id)
+	var total uint64
+	if err := l.call("cuDeviceTotalMem_v2", l.fn.totalMem, uintptr(unsafe.Pointer(&total)), uintptr(d)); err != nil {
+		return in, err
+	}
+	in.MemoryBytes = int64(total)
+	var l2 int
+	for attr, at := range map[Attribute]*int{
+		AttrMultiprocessors: &in.SMs, AttrL2Bytes: &l2, AttrCCMajor: &in.Major, AttrCCMinor: &in.Minor,
+	} {
+		v, err := l.Attribute(d, attr)
+		if err != nil {
+			return in, err
+		}
+		*at = v
+	}
+	in.L2Bytes = int64(l2)
+	return in, nil
+}
+
+func formatUUID(id [16]byte) string {
+	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16])
+}
+
+func untilZero(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}
+
+func (l *Library) Primary(d Device) (Context, error) {
+	var c Context
+	err := l.call("cuDevicePrimaryCtxRetain", l.fn.retain, uintptr(unsafe.Pointer(&c)), uintptr(d))
+	return c, err
+}
+
+func (l *Library) ReleasePrimary(d Device) error {
+	return l.call("cuDevicePrimaryCtxRelease", l.fn.release, uintptr(d))
+}
+
+func (l *Library) SetCurrent(c Context) error {
+	return l.call("cuCtxSetCurrent", l.fn.setCurrent, uintptr(c))
+}
+
+func (l *Library) Synchronize() error {
+	return l.call("cuCtxSynchronize", l.fn.synchronize)
+}
+
+func (l *Library) CanAccessPeer(dev, peer Device) (bool, error) {
+	var can int32
+	err := l.call("cuDeviceCanAccessPeer", l.fn.canPeer, uintptr(unsafe.Pointer(&can)), uintptr(dev), uintptr(peer))
+	return can != 0, err
+}
+
+func (l *Library) EnablePeer(peer Context) error {
+	err := l.call("cuCtxEnablePeerAccess", l.fn.enablePeer, uintptr(peer), 0)
+	if e, ok := err.(*Error); ok && e.Code == CodePeerEnabled {
+		return nil
+	}
+	return err
+}

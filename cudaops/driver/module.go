@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+)
+
+const funcAttrMaxDynamicShared = 8
+
+func (l *Library) LoadModule(image []byte) (Module, error) {
+	if len(image) == 0 {
+		return 0, NewError("cuModuleLoadData", CodeInvalidValue)
+	}
+	// PTX is text that ends in a zero byte; one more does not harm a cubin.
+	img := append(image[:len(image):len(image)], 0)
+	var m Module
+	err := l.call("cuModuleLoadData", l.fn.moduleLoad, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&img[0])))
+	return m, err
+}
+
+func (l *Library) UnloadModule(m Module) error {
+	return l.call("cuModuleUnload", l.fn.moduleUnload, uintptr(m))
+}
+
+func (l *Library) Function(m Module, name string) (Function, error) {
+	b := append([]byte(name), 0)
+	var f Function
+	err := l.call("cuModuleGetFunction", l.fn.moduleFunction, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&b[0])))
+	if err != nil {
+		return 0, fmt.Errorf("kernel %q: %w", name, err)
+	}
+	return f, nil
+}
+
+func (l *Library) SetMaxDynamicShared(f Function, bytes int) error {
+	return l.call("cuFuncSetAttribute", l.fn.funcSetAttr, uintptr(f), funcAttrMaxDynamicShared, uintptr(bytes))
+}
+
+func (l *Library) Launch(k Launch, s Stream) error {
+	words, err := packArgs(k.Args)
+	if err != nil {
+		return fmt.Errorf("cuLaunchKernel: %w", err)
+	}
+	// The driver reads an array of pointers to the values during the call; the
+	// values must neither move nor be freed until it returns.
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	var params uintptr
+	if len(words) > 0 {
+		ptrs := make([]unsafe.Pointer, len(words))
+		pin.Pin(&words[0])
+		pin.Pin(&ptrs[0])
+		for i := range words {
+			ptrs[i] = unsafe.Pointer(&words[i])
+		}
+		params = uintptr(unsafe.Pointer(&ptrs[0]))
+	}
+	return l.call("cuLaunchKernel", l.fn.launch, uintptr(k.Func),
+		uintptr(k.Grid[0]), uintptr(k.Grid[1]), uintptr(k.Grid[2]),
+		uintptr(k.Block[0]), uintptr(k.Block[1]), uintptr(k.Block[2]),
+		uintptr(k.SharedMemory), uintptr(s), params, 0)
+}
+
+// packArgs lays each argument into a word of its own, low bytes first.
+func packArgs(args []any) ([]uint64, error) {
+	words := make([]uint64, len(args))
+	for i, a := range args {
+		switch v := a.(type) {
+		case Ptr:
+			words[i] = uint64(v)
+		case int32:
+			words[i] = uint64(uint32(v))
+		case uint32:
+			words[i] = uint64(v)
+		case int64:
+			words[i] = uint64(v)
+		case uint64:
+			words[i] = v
+		case float32:
+			words[i] = uint64(math.Float32bits(v))
+		case float64:
+			words[i] = math.Float64bits(v)
+		default:
+			return nil, fmt.Errorf("argument %d is %T: a kernel takes Ptr, int32, uint32, int64, uint64, float32 or float64", i, a)
+		}
+	}
+	return words, nil
+}
