@@ -1,0 +1,222 @@
+package measure_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/measure/measuretest"
+)
+
+func near(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if math.Abs(got-want) > tol*math.Abs(want) {
+		t.Errorf("%s is %v, want %v within %v", what, got, want, tol)
+	}
+}
+
+func TestOnceAdaptive(t *testing.T) {
+	for _, latency := range []float64{0.5e-6, 3e-6, 40e-6, 900e-6, 30e-3} {
+		target := &measuretest.Target{
+			Clock: new(measuretest.Clock), Latency: latency, First: 0.2, Noise: 0.002,
+			Rand: rand.New(rand.NewPCG(1, 2)), Resolution: 0.5e-6, Graph: true,
+		}
+		s := measure.Defaults()
+		r, err := measure.Once(t.Context(), target, target.Clock, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "latency", r.Latency, latency*1e3, 0.005)
+		if r.Samples < s.Passes*s.MinSamples || r.Passes < 2 || !r.UsedGraph || r.Protocol != "adaptive" {
+			t.Errorf("%v s: %+v", latency, r)
+		}
+		if r.P10 > r.Latency || r.P90 < r.Latency {
+			t.Errorf("%v s: p10 %v and p90 %v do not enclose %v", latency, r.P10, r.P90, r.Latency)
+		}
+		if r.BlockMillis < 0.5*s.MinBlockSeconds*1e3 {
+			t.Errorf("%v s: blocks of %v ms are shorter than the resolution allows", latency, r.BlockMillis)
+		}
+		sum := 0
+		for _, n := range target.Blocks {
+			sum += n
+		}
+		if sum != r.Executions {
+			t.Errorf("%d executions ran, %d reported", sum, r.Executions)
+		}
+	}
+}
+
+func TestColdStartDoesNotCount(t *testing.T) {
+	// The first execution takes 100 times as long: without a warm-up it would
+	// be a sample, and the estimate from it would make blocks of one execution.
+	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 10e-6, First: 1e-3}
+	r, err := measure.Once(t.Context(), target, target.Clock, measure.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "latency", r.Latency, 0.01, 1e-9)
+	near(t, "p90", r.P90, 0.01, 1e-9)
+	if r.BlockMillis < 0.03 {
+		t.Errorf("blocks are %v ms long", r.BlockMillis)
+	}
+}
+
+func TestNoisySamplesTakeMore(t *testing.T) {
+	count := func(noise float64) int {
+		target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 1e-4, Noise: noise, Rand: rand.New(rand.NewPCG(3, 4))}
+		s := measure.Defaults()
+		s.MaxPasses = s.Passes
+		r, err := measure.Once(t.Context(), target, target.Clock, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Samples
+	}
+	s := measure.Defaults()
+	if quiet := count(0.0001); quiet != s.Passes*s.MinSamples {
+		t.Errorf("a quiet case took %d samples, want the minimum", quiet)
+	}
+	if loud := count(0.2); loud != s.Passes*s.MaxSamples {
+		t.Errorf("a loud case took %d samples, want the maximum", loud)
+	}
+}
+
+func TestPassBudget(t *testing.T) {
+	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 0.2, Noise: 0.2, Rand: rand.New(rand.NewPCG(5, 6))}
+	s := measure.Defaults()
+	s.MaxPasses = s.Passes
+	r, err := measure.Once(t.Context(), target, target.Clock, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Samples != s.Passes*s.MinSamples {
+		t.Errorf("a case of 0.2 s took %d samples beyond its budget", r.Samples)
+	}
+}
+
+func TestPassesThatDisagreeAreRepeated(t *testing.T) {
+	clock := new(measuretest.Clock)
+	// The clock falls to half while the first pass runs.
+	target := &measuretest.Target{Clock: clock, Latency: 1e-3, NominalMHz: 2000, Steps: []measuretest.Step{
+		{At: 0, MHz: 1000, Throttled: true}, {At: 12 * time.Millisecond, MHz: 2000},
+	}}
+	s := measure.Defaults()
+	s.IdleGapSeconds = 0.004
+	r, err := measure.Once(t.Context(), target, clock, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Passes != s.MaxPasses {
+		t.Errorf("%d passes, want %d", r.Passes, s.MaxPasses)
+	}
+	near(t, "spread", r.PassSpread, 1, 0.01)
+	near(t, "latency", r.Latency, 1, 0.01)
+	if !r.Throttled || r.ClockMHz != 2000 {
+		t.Errorf("clock %v, throttled %v", r.ClockMHz, r.Throttled)
+	}
+	if want := time.Duration(s.MaxPasses) * 4 * time.Millisecond; clock.Slept() != want {
+		t.Errorf("slept %v, want %v", clock.Slept(), want)
+	}
+}
+
+func TestPowerRunsLongEnough(t *testing.T) {
+	clock := new(measuretest.Clock)
+	target := &measuretest.Target{Clock: clock, Latency: 1e-3}
+	s := measure.Defaults()
+	s.Power, s.PowerMinSeconds = true, 1.5
+	if _, err := measure.Once(t.Context(), target, clock, s); err != nil {
+		t.Fatal(err)
+	}
+	if want := time.Duration(s.Passes) * 1500 * time.Millisecond; clock.Now() < want {
+		t.Errorf("ran %v, want at least %v", clock.Now(), want)
+	}
+}
+
+func TestReference(t *testing.T) {
+	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 2e-3, First: 1, Graph: true}
+	s := measure.Defaults()
+	s.Protocol = measure.ProtocolReference
+	r, err := measure.Once(t.Context(), target, target.Clock, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "latency", r.Latency, 2, 1e-9)
+	if target.EagerCalls != 3 || len(target.Blocks) != 2 || target.Blocks[0] != 3 || target.Blocks[1] != 6 {
+		t.Errorf("ran %d eager, blocks %v", target.EagerCalls, target.Blocks)
+	}
+	if r.Samples != 1 || r.RelStdev != 0 || r.Executions != 12 || r.Protocol != "reference" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	clock := new(measuretest.Clock)
+	boom := errors.New("illegal address")
+	for _, protocol := range []string{measure.ProtocolAdaptive, measure.ProtocolReference} {
+		s := measure.Defaults()
+		s.Protocol = protocol
+		target := &measuretest.Target{Clock: clock, Latency: 1e-3, Fail: func(b int) error {
+			if b == 1 {
+				return boom
+			}
+			return nil
+		}}
+		if _, err := measure.Once(t.Context(), target, clock, s); !errors.Is(err, boom) {
+			t.Errorf("%s: got %v", protocol, err)
+		}
+		for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+			target := &measuretest.Target{Clock: clock, Latency: bad}
+			if _, err := measure.Once(t.Context(), target, clock, s); !errors.Is(err, measure.ErrTimer) {
+				t.Errorf("%s, latency %v: got %v", protocol, bad, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := measure.Once(ctx, &measuretest.Target{Clock: clock, Latency: 1}, clock, s); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v", protocol, err)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := measure.Defaults().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s := measure.Defaults()
+	s.Protocol, s.Graph, s.MinSamples, s.MaxPasses = "fast", "maybe", 0, 1
+	s.MinBlockSeconds, s.PassTolerance, s.Power, s.PowerMinSeconds = 0, math.NaN(), true, 0
+	err := s.Validate()
+	for _, want := range []string{"protocol", "graph", "min_samples", "max_passes", "min_block_seconds", "pass_tolerance", "power_min_seconds"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := measure.Once(t.Context(), nil, nil, s); err == nil {
+		t.Error("bad settings were accepted")
+	}
+}
+
+func TestStats(t *testing.T) {
+	xs := []float64{5, 1, 3, 2, 4}
+	if got := measure.Median(xs); got != 3 {
+		t.Errorf("median %v", got)
+	}
+	if got := measure.Percentile(xs, 0.9); math.Abs(got-4.6) > 1e-12 {
+		t.Errorf("p90 %v", got)
+	}
+	if got := measure.Median([]float64{1, 2}); got != 1.5 {
+		t.Errorf("median of two %v", got)
+	}
+	near(t, "rel stdev", measure.RelStdev(xs), math.Sqrt(2.5)/3, 1e-12)
+	if measure.RelStdev([]float64{3}) != 0 || measure.Spread([]float64{3}) != 0 || !math.IsNaN(measure.Median(nil)) {
+		t.Error("edge cases of too few values")
+	}
+	if xs[0] != 5 {
+		t.Error("the caller's values were reordered")
+	}
+}
