@@ -1,0 +1,175 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// RuntimeKinds are the kinds of runtime blocks.
+var RuntimeKinds = []string{"cpu", "cuda", "nccl", "python"}
+
+type runtimeBody struct {
+	Kind          string            `hcl:"kind"`
+	Framework     string            `hcl:"framework,optional"`
+	Package       string            `hcl:"package,optional"`
+	Requires      string            `hcl:"requires,optional"`
+	Env           map[string]string `hcl:"env,optional"`
+	Devices       []int             `hcl:"devices,optional"`
+	Workers       int               `hcl:"workers,optional"`
+	Python        string            `hcl:"python,optional"`
+	CollectorRoot string            `hcl:"collector_root,optional"`
+	Path          []string          `hcl:"path,optional"`
+	Image         string            `hcl:"image,optional"`
+	ImageDigest   string            `hcl:"image_digest,optional"`
+	Launcher      []string          `hcl:"launcher,optional"`
+	Rest          hcl.Body          `hcl:",remain"`
+}
+
+// runtime is the value of runtime.NAME.
+func (s *scope) runtime(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
+	d, ok := s.decl.runtimes[name]
+	if !ok {
+		return cty.DynamicVal, s.undeclared("runtime", name, rng, namesOf(s.decl.runtimes))
+	}
+	return s.once("runtime."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) { return s.decodeRuntime(d) })
+}
+
+func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
+	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	var b runtimeBody
+	diags = append(diags, gohcl.DecodeBody(d.body, ctx, &b)...)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	if !containsString(RuntimeKinds, b.Kind) {
+		return cty.DynamicVal, append(diags, errorAt(d.body.Attributes["kind"].Expr.Range(), "Unknown runtime kind",
+			fmt.Sprintf("%q is no kind of runtime.%s", b.Kind, didYouMean(b.Kind, RuntimeKinds))))
+	}
+	rt := &stage.Runtime{
+		Name: d.name, Kind: b.Kind, Framework: b.Framework, Package: b.Package, Requires: b.Requires, Env: b.Env,
+		Devices: b.Devices, Workers: b.Workers, Python: b.Python, CollectorRoot: b.CollectorRoot, Path: b.Path,
+		Image: b.Image, ImageDigest: b.ImageDigest, Launcher: b.Launcher, Options: map[string]cty.Value{},
+		Range: d.rng(), Address: s.qualify("runtime." + d.name),
+	}
+	rest, more := b.Rest.JustAttributes()
+	diags = append(diags, more...)
+	for name, a := range rest {
+		v, more := a.Expr.Value(ctx)
+		diags = append(diags, more...)
+		rt.Options[name] = v
+	}
+	return cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(rt.Name), "kind": cty.StringVal(rt.Kind), "framework": cty.StringVal(rt.Framework),
+		"package": cty.StringVal(rt.Package), "requires": cty.StringVal(rt.Requires),
+		"ref": cty.CapsuleVal(stage.RuntimeType, rt),
+	}), diags
+}
+
+type systemBody struct {
+	Name string `hcl:"name,optional"`
+	File string `hcl:"file,optional"`
+}
+
+// system is the value of system.NAME: the spec's fields, its top groups
+// flattened too, so that system.h200_sxm.sm_version and
+// system.h200_sxm.gpu.mem_bw both work.
+func (s *scope) system(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
+	d, ok := s.decl.systems[name]
+	if !ok {
+		return cty.DynamicVal, s.undeclared("system", name, rng, namesOf(s.decl.systems))
+	}
+	return s.once("system."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) { return s.decodeSystem(d) })
+}
+
+func (s *scope) decodeSystem(d *blockDecl) (cty.Value, hcl.Diagnostics) {
+	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	b := systemBody{}
+	diags = append(diags, gohcl.DecodeBody(d.body, ctx, &b)...)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	if b.Name == "" {
+		b.Name = d.name
+	}
+	file := b.File
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(s.decl.dir, file)
+	}
+	spec, err := s.l.opts.Systems(b.Name, file)
+	if err != nil {
+		at := d.rng()
+		if a, ok := d.body.Attributes["name"]; ok {
+			at = a.Expr.Range()
+		} else if a, ok := d.body.Attributes["file"]; ok {
+			at = a.Expr.Range()
+		}
+		return cty.DynamicVal, append(diags, errorAt(at, "Unknown system", sentence(err)))
+	}
+	attrs := map[string]cty.Value{}
+	for k, v := range spec.Object() {
+		attrs[k] = toCty(v)
+	}
+	attrs["name"] = cty.StringVal(spec.Name)
+	attrs["ref"] = cty.CapsuleVal(stage.SystemType, spec)
+	return cty.ObjectVal(attrs), diags
+}
+
+// toCty converts the plain values of a system spec.
+func toCty(v any) cty.Value {
+	switch v := v.(type) {
+	case string:
+		return cty.StringVal(v)
+	case bool:
+		return cty.BoolVal(v)
+	case int:
+		return cty.NumberIntVal(int64(v))
+	case int64:
+		return cty.NumberIntVal(v)
+	case float64:
+		return cty.NumberFloatVal(v)
+	case map[string]any:
+		m := map[string]cty.Value{}
+		for k, e := range v {
+			m[k] = toCty(e)
+		}
+		return cty.ObjectVal(m)
+	case nil:
+		return cty.NullVal(cty.DynamicPseudoType)
+	}
+	panic(fmt.Sprintf("system spec holds a %T", v))
+}
+
+func containsString(list []string, s string) bool {
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
+}
+
+// sentence makes an error the text of a diagnostic.
+func sentence(err error) string {
+	t := err.Error()
+	if t == "" {
+		return ""
+	}
+	t = strings.ToUpper(t[:1]) + t[1:]
+	if !strings.HasSuffix(t, ".") && !strings.HasSuffix(t, "?") {
+		t += "."
+	}
+	return t
+}

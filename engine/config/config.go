@@ -1,0 +1,245 @@
+// Package config is the plan language: it parses plans and their modules,
+// resolves variables, locals, systems, runtimes and references, expands
+// for_each, and decodes stage bodies. It is the only place that walks the
+// bodies of plans.
+//
+// Evaluation is by need: asking for the value of a reference evaluates what it
+// depends on first and remembers it, and a value that needs itself is a cycle
+// whose whole path is reported. What a stage puts out is unknown until
+// SetResult names it.
+package config
+
+import (
+	"path/filepath"
+	"sort"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"aicplan/engine/stage"
+	"aicplan/systems"
+)
+
+// Options say what to load and with which values.
+type Options struct {
+	Path     string                // plan file, or a folder of plan files
+	Kinds    map[string]stage.Kind // every known stage kind by name
+	Version  string                // of this aicplan, for required_version
+	Vars     []string              // NAME=VALUE as given with -var, in order
+	VarFiles []string              // in order
+	Environ  []string              // as os.Environ
+	Systems  func(name, file string) (*systems.Spec, error)
+}
+
+// Config is a loaded plan: every stage instance with its dependencies.
+type Config struct {
+	Dir       string // absolute folder of the plan
+	Path      string // as given
+	Instances []*Instance
+
+	l      *loader
+	root   *scope
+	byAddr map[string]*Instance
+	mu     sync.Mutex
+}
+
+// Instance is one stage to plan and run.
+type Instance struct {
+	Address     string
+	Kind        stage.Kind
+	Name        string
+	Key         string // of for_each; "" without
+	Description string
+	Range       hcl.Range
+	Deps        []string // addresses of the instances it refers to, in order
+
+	scope *scope
+	decl  *blockDecl
+	each  *eachValue
+}
+
+// Output is a root output with its value; unknown parts are known after apply.
+type Output struct {
+	Name        string
+	Description string
+	Value       cty.Value
+}
+
+type loader struct {
+	opts      Options
+	kinds     map[string]stage.Kind
+	src       *sources
+	functions map[string]function.Function
+	rootVars  map[string]givenValue
+	modules   map[string]*moduleDecl // by absolute path
+	results   map[string]map[string]cty.Value
+	busy      []frame
+}
+
+// Load parses the plan, evaluates what is known before a run, expands for_each
+// and modules, and traces the dependencies between stage instances. The
+// returned Config is nil only when nothing could be read; with error
+// diagnostics it serves for showing snippets.
+func Load(opts Options) (*Config, hcl.Diagnostics) {
+	abs, err := filepath.Abs(opts.Path)
+	if err != nil {
+		return nil, hcl.Diagnostics{fileDiag(opts.Path, "Cannot read the plan", err.Error())}
+	}
+	l := &loader{
+		opts: opts, kinds: opts.Kinds, src: newSources(filepath.Dir(abs)), functions: Functions(),
+		modules: map[string]*moduleDecl{}, results: map[string]map[string]cty.Value{},
+	}
+	c := &Config{Path: opts.Path, l: l, byAddr: map[string]*Instance{}}
+	decl, diags := l.loadModule(abs)
+	if decl == nil {
+		return c, diags
+	}
+	c.Dir = decl.dir
+	l.modules[abs] = decl
+	var more hcl.Diagnostics
+	l.rootVars, more = l.readVariables(decl)
+	diags = append(diags, more...)
+	if diags.HasErrors() {
+		// Names that are missing because their file did not parse would be
+		// reported again and again.
+		return c, diags
+	}
+	c.root = newScope(l, decl, nil, nil, nil, "", abs)
+	diags = append(diags, c.root.evaluateAll()...)
+	if diags.HasErrors() {
+		return c, diags
+	}
+	c.Instances = c.root.allInstances()
+	for _, in := range c.Instances {
+		c.byAddr[in.Address] = in
+	}
+	for _, in := range c.Instances {
+		more := in.trace()
+		diags = append(diags, WithAddress(more, in.Address)...)
+	}
+	return c, diags
+}
+
+// Files returns the parsed files by name, for snippets in diagnostics.
+func (c *Config) Files() map[string]*hcl.File { return c.l.src.parser.Files() }
+
+// Instance returns the instance at address, or nil.
+func (c *Config) Instance(address string) *Instance { return c.byAddr[address] }
+
+// Addresses lists all instances in the order of the plan.
+func (c *Config) Addresses() []string {
+	out := make([]string, len(c.Instances))
+	for i, in := range c.Instances {
+		out[i] = in.Address
+	}
+	return out
+}
+
+// SetResult makes the outputs of a finished stage known to expressions.
+func (c *Config) SetResult(address string, values map[string]cty.Value) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.l.results[address] = values
+}
+
+// Decode evaluates the body of an instance with what is known. Deferred is
+// true when an attribute depends on a stage that has not run: the stage is nil
+// then and Decode must be called again later.
+func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.Diagnostics) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ev := &evaluator{scope: in.scope, each: in.each}
+	if !in.Kind.BareNames {
+		unknown, more := ev.hasUnknown(in.decl.body)
+		if more.HasErrors() {
+			return nil, false, WithAddress(more, in.Address)
+		}
+		if unknown {
+			return nil, true, nil
+		}
+	}
+	st = in.Kind.New()
+	if d, ok := st.(stage.BodyDecoder); ok {
+		diags = d.DecodeBody(in.decl.body, ev)
+	} else {
+		diags = stage.Decode(in.decl.body, ev, st, nil)
+	}
+	if !diags.HasErrors() {
+		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range})...)
+	}
+	return st, false, WithAddress(diags, in.Address)
+}
+
+// Outputs evaluates the root outputs.
+func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []Output
+	var diags hcl.Diagnostics
+	for _, name := range c.root.decl.outOrder {
+		o := c.root.decl.outputs[name]
+		v, more := c.root.eval(o.value, nil)
+		diags = append(diags, more...)
+		out = append(out, Output{Name: name, Description: o.description, Value: v})
+	}
+	return out, diags
+}
+
+// Eval evaluates one expression in the root module's scope.
+func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, diags := c.l.src.parser.ParseHCL([]byte("value = "+text+"\n"), "<expression>")
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	attr, ok := syntaxBody(f).Attributes["value"]
+	if !ok || len(syntaxBody(f).Attributes) != 1 {
+		return cty.DynamicVal, hcl.Diagnostics{fileDiag("<expression>", "Not one expression", "Give a single expression, such as 'length(local.token_counts)'.")}
+	}
+	return c.root.eval(attr.Expr, nil)
+}
+
+// Variable describes one input of the plan.
+type Variable struct {
+	Name        string
+	Type        cty.Type
+	Description string
+	Default     cty.Value // NilVal when it must be given
+	Value       cty.Value
+	Range       hcl.Range
+}
+
+// Variables lists the root variables in the order of the plan.
+func (c *Config) Variables() []Variable {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []Variable
+	for _, name := range c.root.decl.varOrder {
+		d := c.root.decl.variables[name]
+		v := Variable{Name: name, Type: d.typ, Description: d.description, Range: d.rng}
+		if d.hasDefault {
+			v.Default = d.def
+		}
+		v.Value, _ = c.root.variable(name, d.rng)
+		out = append(out, v)
+	}
+	return out
+}
+
+// Modules lists the folders of the modules that the plan uses, sorted.
+func (c *Config) Modules() []string {
+	var out []string
+	for path := range c.l.modules {
+		out = append(out, display(path))
+	}
+	sort.Strings(out)
+	return out
+}
+
+// Body returns the stage's attributes and blocks without the ones that all
+// stages share; for describe and graph, which show the text.
+func (in *Instance) Body() *hclsyntax.Body { return in.decl.body }

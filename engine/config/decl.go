@@ -1,0 +1,300 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// moduleDecl is a folder or file as written: names, ranges and unevaluated
+// bodies.
+type moduleDecl struct {
+	dir       string
+	variables map[string]*variableDecl
+	locals    map[string]*hclsyntax.Attribute
+	outputs   map[string]*outputDecl
+	modules   map[string]*blockDecl
+	systems   map[string]*blockDecl
+	runtimes  map[string]*blockDecl
+	stages    map[string]map[string]*blockDecl // kind -> name
+	order     []*blockDecl                     // stages and modules as written
+	outOrder  []string
+	varOrder  []string
+}
+
+// blockDecl is a stage, module call, system or runtime block.
+type blockDecl struct {
+	kind, name string
+	block      *hclsyntax.Block
+	body       *hclsyntax.Body // without the attributes below
+	forEach    hcl.Expression
+	dependsOn  hcl.Expression
+	enabled    hcl.Expression
+	describe   hcl.Expression
+	index      int // position among the module's blocks
+}
+
+func (b *blockDecl) rng() hcl.Range { return b.block.DefRange() }
+
+type variableDecl struct {
+	name        string
+	rng         hcl.Range
+	typ         cty.Type
+	defaults    *typeexpr.Defaults
+	hasDefault  bool
+	def         cty.Value
+	description string
+	validations []validationDecl
+}
+
+type validationDecl struct {
+	Condition    hcl.Expression `hcl:"condition"`
+	ErrorMessage hcl.Expression `hcl:"error_message"`
+}
+
+type outputDecl struct {
+	name        string
+	rng         hcl.Range
+	value       hcl.Expression
+	description string
+}
+
+// loadModule reads the declarations of one module.
+func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
+	dir := path
+	files, err := planFiles(path)
+	if err != nil {
+		return nil, hcl.Diagnostics{fileDiag(display(path), "Cannot read the plan", err.Error())}
+	}
+	if len(files) == 1 && files[0] == path {
+		dir = filepath.Dir(path)
+	}
+	m := &moduleDecl{
+		dir: dir, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
+		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
+		runtimes: map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
+	}
+	var bodies []*hclsyntax.Body
+	var diags hcl.Diagnostics
+	for _, f := range files {
+		parsed, more := l.src.file(f)
+		diags = append(diags, more...)
+		if parsed != nil && parsed.Body != nil {
+			bodies = append(bodies, syntaxBody(parsed))
+		}
+	}
+	// An old binary must say that it is too old before it trips over a block
+	// that it does not know.
+	for _, b := range bodies {
+		if more := l.sniffVersion(b); more.HasErrors() {
+			return nil, append(diags, more...)
+		}
+	}
+	for _, b := range bodies {
+		diags = append(diags, l.declare(m, b)...)
+	}
+	return m, diags
+}
+
+func (l *loader) declare(m *moduleDecl, body *hclsyntax.Body) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for name, a := range body.Attributes {
+		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
+			fmt.Sprintf("A plan consists of blocks; put %q into a locals block to name a value.", name)))
+	}
+	for _, b := range body.Blocks {
+		diags = append(diags, l.declareBlock(m, b)...)
+	}
+	return diags
+}
+
+func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
+	switch b.Type {
+	case "aicplan":
+		return nil // read by sniffVersion
+	case "locals":
+		return declareLocals(m, b)
+	case "variable":
+		return declareVariable(m, b)
+	case "output":
+		return declareOutput(m, b)
+	}
+	kind, isStage := l.kinds[b.Type]
+	if !isStage && b.Type != "module" && b.Type != "system" && b.Type != "runtime" {
+		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
+			fmt.Sprintf("There is no block type %q.%s", b.Type, didYouMean(b.Type, l.blockTypes())))}
+	}
+	name, diags := oneLabel(b)
+	if diags.HasErrors() {
+		return diags
+	}
+	d := &blockDecl{kind: b.Type, name: name, block: b, index: len(m.order)}
+	d.body, d.forEach, d.dependsOn, d.enabled, d.describe = splitMeta(b.Body, isStage || b.Type == "module")
+	var into map[string]*blockDecl
+	switch b.Type {
+	case "module":
+		into = m.modules
+		m.order = append(m.order, d)
+	case "system":
+		into = m.systems
+	case "runtime":
+		into = m.runtimes
+	default:
+		if m.stages[kind.Name] == nil {
+			m.stages[kind.Name] = map[string]*blockDecl{}
+		}
+		into = m.stages[kind.Name]
+		m.order = append(m.order, d)
+	}
+	if old, dup := into[name]; dup {
+		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
+			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name, shortRange(old.rng()))))
+	}
+	into[name] = d
+	return diags
+}
+
+// splitMeta takes the attributes that every block of a kind may have out of
+// the body, so that the stage's own schema need not know them.
+func splitMeta(body *hclsyntax.Body, meta bool) (rest *hclsyntax.Body, forEach, dependsOn, enabled, describe hcl.Expression) {
+	if !meta {
+		return body, nil, nil, nil, nil
+	}
+	copied := *body
+	copied.Attributes = hclsyntax.Attributes{}
+	for name, a := range body.Attributes {
+		switch name {
+		case "for_each":
+			forEach = a.Expr
+		case "depends_on":
+			dependsOn = a.Expr
+		case "enabled":
+			enabled = a.Expr
+		case "description":
+			describe = a.Expr
+		default:
+			copied.Attributes[name] = a
+		}
+	}
+	return &copied, forEach, dependsOn, enabled, describe
+}
+
+func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
+	diags := noLabels(b)
+	for _, nested := range b.Body.Blocks {
+		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A locals block holds attributes only."))
+	}
+	for name, a := range b.Body.Attributes {
+		if old, dup := m.locals[name]; dup {
+			diags = append(diags, errorAt(a.NameRange, "Duplicate local",
+				fmt.Sprintf("local.%s is declared already at %s.", name, shortRange(old.SrcRange))))
+			continue
+		}
+		m.locals[name] = a
+	}
+	return diags
+}
+
+var variableSchema = &hcl.BodySchema{
+	Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "default"}, {Name: "description"}},
+	Blocks:     []hcl.BlockHeaderSchema{{Type: "validation"}},
+}
+
+func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
+	name, diags := oneLabel(b)
+	if diags.HasErrors() {
+		return diags
+	}
+	v := &variableDecl{name: name, rng: b.DefRange(), typ: cty.DynamicPseudoType}
+	if old, dup := m.variables[name]; dup {
+		return append(diags, errorAt(b.DefRange(), "Duplicate variable",
+			fmt.Sprintf("var.%s is declared already at %s.", name, shortRange(old.rng))))
+	}
+	content, more := b.Body.Content(variableSchema)
+	diags = append(diags, more...)
+	if a, ok := content.Attributes["type"]; ok {
+		t, defaults, more := typeexpr.TypeConstraintWithDefaults(a.Expr)
+		diags = append(diags, more...)
+		if !more.HasErrors() {
+			v.typ, v.defaults = t, defaults
+		}
+	}
+	if a, ok := content.Attributes["description"]; ok {
+		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.description)...)
+	}
+	if a, ok := content.Attributes["default"]; ok {
+		val, more := a.Expr.Value(&hcl.EvalContext{Functions: Functions()})
+		diags = append(diags, more...)
+		if !more.HasErrors() {
+			val, err := v.convert(val)
+			if err != nil {
+				diags = append(diags, errorAt(a.Expr.Range(), "Unsuitable default",
+					fmt.Sprintf("The default of var.%s does not fit its type %s: %s.", name, typeexpr.TypeString(v.typ), err)))
+			} else {
+				v.def, v.hasDefault = val, true
+			}
+		}
+	}
+	for _, blk := range content.Blocks {
+		var val validationDecl
+		diags = append(diags, gohcl.DecodeBody(blk.Body, nil, &val)...)
+		v.validations = append(v.validations, val)
+	}
+	m.variables[name] = v
+	m.varOrder = append(m.varOrder, name)
+	return diags
+}
+
+func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
+	name, diags := oneLabel(b)
+	if diags.HasErrors() {
+		return diags
+	}
+	var body struct {
+		Value       hcl.Expression `hcl:"value"`
+		Description string         `hcl:"description,optional"`
+	}
+	diags = append(diags, gohcl.DecodeBody(b.Body, nil, &body)...)
+	if old, dup := m.outputs[name]; dup {
+		return append(diags, errorAt(b.DefRange(), "Duplicate output",
+			fmt.Sprintf("output.%s is declared already at %s.", name, shortRange(old.rng))))
+	}
+	m.outputs[name] = &outputDecl{name: name, rng: b.DefRange(), value: body.Value, description: body.Description}
+	m.outOrder = append(m.outOrder, name)
+	return diags
+}
+
+func oneLabel(b *hclsyntax.Block) (string, hcl.Diagnostics) {
+	if len(b.Labels) != 1 {
+		return "", hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels",
+			fmt.Sprintf("A %s block has exactly one label, its name: %s \"name\" { ... }", b.Type, b.Type))}
+	}
+	if name := b.Labels[0]; !hclsyntax.ValidIdentifier(name) {
+		return "", hcl.Diagnostics{errorAt(b.LabelRanges[0], "Invalid name",
+			fmt.Sprintf("%q cannot be referred to: a name starts with a letter and holds letters, digits, _ and -.", name))}
+	}
+	return b.Labels[0], nil
+}
+
+func noLabels(b *hclsyntax.Block) hcl.Diagnostics {
+	if len(b.Labels) == 0 {
+		return nil
+	}
+	return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label", "A "+b.Type+" block has no label.")}
+}
+
+// kindNames lists the block types that are stages.
+func kindNames(kinds map[string]stage.Kind) []string {
+	out := make([]string, 0, len(kinds))
+	for k := range kinds {
+		out = append(out, k)
+	}
+	return out
+}

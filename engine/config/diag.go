@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/hashicorp/hcl/v2"
+)
+
+func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: r.Ptr()}
+}
+
+func warnAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: r.Ptr()}
+}
+
+// shortRange is file:line.
+func shortRange(r hcl.Range) string { return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line) }
+
+// didYouMean is " Did you mean ...?" when a candidate is close, else the
+// candidates themselves when they are few, else "".
+func didYouMean(given string, candidates []string) string {
+	best, distance := "", 3
+	sorted := append([]string(nil), candidates...)
+	sort.Strings(sorted)
+	for _, c := range sorted {
+		if d := levenshtein.Distance(strings.ToLower(given), strings.ToLower(c), nil); d < distance && d < len(c) {
+			best, distance = c, d
+		}
+	}
+	switch {
+	case best != "":
+		return fmt.Sprintf(" Did you mean %q?", best)
+	case len(sorted) > 0 && len(sorted) <= 12:
+		return " Known: " + strings.Join(sorted, ", ") + "."
+	}
+	return ""
+}
+
+// DidYouMean is the suggestion that every message about an unknown name ends
+// with; it starts with a space, or is empty.
+func DidYouMean(given string, candidates []string) string { return didYouMean(given, candidates) }
+
+// atAddress is the Extra of diagnostics about one stage instance.
+type atAddress string
+
+// WithAddress notes on each diagnostic which stage instance it is about.
+func WithAddress(diags hcl.Diagnostics, address string) hcl.Diagnostics {
+	for _, d := range diags {
+		if d.Extra == nil {
+			d.Extra = atAddress(address)
+		}
+	}
+	return diags
+}
+
+// DiagAddress returns the stage instance that a diagnostic is about, or "".
+func DiagAddress(d *hcl.Diagnostic) string {
+	a, _ := d.Extra.(atAddress)
+	return string(a)
+}
+
+// WriteDiagnostics prints diagnostics with snippet and values for people.
+// Width 0 means no wrapping.
+func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnostics, width uint, color bool) error {
+	dw := hcl.NewDiagnosticTextWriter(w, files, width, color)
+	for _, d := range diags {
+		shown := *d
+		if a := DiagAddress(d); a != "" {
+			shown.Detail += "\n  with " + a
+		}
+		if err := dw.WriteDiagnostic(&shown); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DiagJSON is a diagnostic for machines.
+type DiagJSON struct {
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail,omitempty"`
+	Address  string `json:"address,omitempty"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	Snippet  string `json:"snippet,omitempty"`
+}
+
+// ToJSON converts a diagnostic for -json output.
+func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
+	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail, Address: DiagAddress(d)}
+	if d.Severity == hcl.DiagWarning {
+		out.Severity = "warning"
+	}
+	if d.Subject != nil {
+		out.File, out.Line, out.Column = d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column
+		if f := files[d.Subject.Filename]; f != nil && d.Subject.CanSliceBytes(f.Bytes) {
+			lines := strings.Split(string(f.Bytes), "\n")
+			if out.Line >= 1 && out.Line <= len(lines) {
+				out.Snippet = strings.TrimRight(lines[out.Line-1], "\r")
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,293 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"sort"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// eval evaluates an expression of this module with the values of what it
+// refers to.
+func (s *scope) eval(expr hcl.Expression, each *eachValue) (cty.Value, hcl.Diagnostics) {
+	ctx, diags := s.context([]hcl.Expression{expr}, each, nil)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	v, more := expr.Value(ctx)
+	return v, append(diags, more...)
+}
+
+// context holds exactly what the expressions refer to: building everything for
+// every expression costs a hundred times as much on large plans.
+func (s *scope) context(exprs []hcl.Expression, each *eachValue, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
+	vals := map[string]map[string]cty.Value{}
+	wanted := map[string]*moduleWant{}
+	var diags hcl.Diagnostics
+	for _, e := range exprs {
+		refs, more := s.references(e, each, bound)
+		diags = append(diags, more...)
+		for _, r := range refs {
+			if r.root == "module" {
+				if wanted[r.name] == nil {
+					wanted[r.name] = &moduleWant{attrs: map[string]hcl.Range{}, rng: r.rng}
+				}
+				wanted[r.name].add(r)
+				continue
+			}
+			if vals[r.root] == nil {
+				vals[r.root] = map[string]cty.Value{}
+			}
+			if _, have := vals[r.root][r.name]; have {
+				continue
+			}
+			v, more := s.value(r, each)
+			diags = append(diags, more...)
+			vals[r.root][r.name] = v
+		}
+	}
+	for name, w := range wanted {
+		v, more := s.moduleValue(name, w)
+		diags = append(diags, more...)
+		if vals["module"] == nil {
+			vals["module"] = map[string]cty.Value{}
+		}
+		vals["module"][name] = v
+	}
+	ctx := &hcl.EvalContext{Variables: make(map[string]cty.Value, len(vals)), Functions: s.l.functions}
+	for root, m := range vals {
+		ctx.Variables[root] = cty.ObjectVal(m)
+	}
+	return ctx, diags
+}
+
+func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
+	switch r.root {
+	case "var":
+		return s.variable(r.name, r.rng)
+	case "local":
+		return s.local(r.name, r.rng)
+	case "system":
+		return s.system(r.name, r.rng)
+	case "runtime":
+		return s.runtime(r.name, r.rng)
+	case "each":
+		return eachRef(r, each)
+	case "path":
+		return s.pathRef(r)
+	}
+	return s.stageValue(r)
+}
+
+func eachRef(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
+	if each == nil {
+		return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "No for_each here", "each.key and each.value exist only in blocks with for_each.")}
+	}
+	switch r.name {
+	case "key":
+		return cty.StringVal(each.key), nil
+	case "value":
+		return each.value, nil
+	}
+	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute", fmt.Sprintf("each has key and value, not %q.", r.name))}
+}
+
+// pathRef gives path.module and path.plan, relative to the plan's folder, so
+// that a plan means the same wherever its folder lies.
+func (s *scope) pathRef(r ref) (cty.Value, hcl.Diagnostics) {
+	root := s
+	for root.parent != nil {
+		root = root.parent
+	}
+	switch r.name {
+	case "plan":
+		return cty.StringVal("."), nil
+	case "module":
+		rel, err := filepath.Rel(root.decl.dir, s.decl.dir)
+		if err != nil {
+			rel = s.decl.dir
+		}
+		return cty.StringVal(filepath.ToSlash(rel)), nil
+	}
+	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute", fmt.Sprintf("path has module and plan, not %q.", r.name))}
+}
+
+// moduleWant says which outputs of a module are needed.
+type moduleWant struct {
+	all   bool
+	attrs map[string]hcl.Range
+	rng   hcl.Range
+}
+
+func (w *moduleWant) add(r ref) {
+	if r.attr == "" {
+		w.all = true
+		return
+	}
+	w.attrs[r.attr] = r.rng
+}
+
+func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnostics) {
+	d, ok := s.decl.modules[name]
+	if !ok {
+		return cty.DynamicVal, s.undeclared("module", name, w.rng, namesOf(s.decl.modules))
+	}
+	children, diags := s.modulesNamed(d)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	byKey := map[string]cty.Value{}
+	for _, c := range children {
+		attrs := map[string]cty.Value{}
+		if w.all {
+			for _, o := range c.decl.outOrder {
+				w.attrs[o] = w.rng
+			}
+		}
+		for _, a := range sortedKeys(w.attrs) {
+			v, more := c.output(a, w.attrs[a])
+			diags = append(diags, more...)
+			attrs[a] = v
+		}
+		if c.each == nil {
+			return cty.ObjectVal(attrs), diags
+		}
+		byKey[c.each.key] = cty.ObjectVal(attrs)
+	}
+	if d.forEach == nil {
+		return cty.NullVal(cty.DynamicPseudoType), diags // enabled = false
+	}
+	return cty.ObjectVal(byKey), diags
+}
+
+func (s *scope) stageValue(r ref) (cty.Value, hcl.Diagnostics) {
+	d, ok := s.decl.stages[r.root][r.name]
+	if !ok {
+		return cty.DynamicVal, s.undeclared(r.root, r.name, r.rng, namesOf(s.decl.stages[r.root]))
+	}
+	ins, diags := s.instancesOf(d)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	if d.forEach == nil {
+		if len(ins) == 0 {
+			return cty.NullVal(cty.DynamicPseudoType), diags
+		}
+		return s.l.instanceValue(ins[0]), diags
+	}
+	byKey := map[string]cty.Value{}
+	for _, in := range ins {
+		byKey[in.Key] = s.l.instanceValue(in)
+	}
+	return cty.ObjectVal(byKey), diags
+}
+
+// instanceValue is what collect.gemm is in an expression.
+func (l *loader) instanceValue(in *Instance) cty.Value {
+	attrs := map[string]cty.Value{
+		"address": cty.StringVal(in.Address),
+		"ref":     cty.CapsuleVal(stage.RefType, &stage.Ref{Address: in.Address, Kind: in.Kind.Name}),
+	}
+	known := l.results[in.Address]
+	set := func(name string, t cty.Type) {
+		if v, ok := known[name]; ok {
+			attrs[name] = v
+		} else {
+			attrs[name] = cty.UnknownVal(t)
+		}
+	}
+	set("rows", cty.Number)
+	set("digest", cty.String)
+	for name, t := range in.Kind.Outputs {
+		set(name, t)
+	}
+	return cty.ObjectVal(attrs)
+}
+
+// evaluator is the stage.Evaluator of one instance.
+type evaluator struct {
+	scope *scope
+	each  *eachValue
+}
+
+// Context implements stage.Evaluator.
+func (e *evaluator) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
+	return e.scope.context(exprs, e.each, bound)
+}
+
+// hasUnknown says whether an attribute of body waits for a stage to run.
+func (e *evaluator) hasUnknown(body *hclsyntax.Body) (bool, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	for _, expr := range bodyExpressions(body) {
+		v, more := e.scope.eval(expr, e.each)
+		diags = append(diags, more...)
+		if !more.HasErrors() && hasUnknownPart(v) {
+			return true, diags
+		}
+	}
+	return false, diags
+}
+
+// hasUnknownPart looks for unknown values, but not inside references to
+// stages, which are known as references before the stage ran.
+func hasUnknownPart(v cty.Value) bool {
+	if stage.IsRef(v) && v.IsKnown() {
+		return false
+	}
+	if !v.IsKnown() {
+		return true
+	}
+	if v.IsNull() || !v.CanIterateElements() {
+		return false
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		if _, e := it.Element(); hasUnknownPart(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// refAddresses lists the stage instances inside a value.
+func refAddresses(v cty.Value) []string {
+	if v == cty.NilVal || !v.IsKnown() || v.IsNull() {
+		return nil
+	}
+	if r, err := stage.RefOf(v); err == nil {
+		return []string{r.Address}
+	}
+	if !v.CanIterateElements() {
+		return nil
+	}
+	var out []string
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		out = append(out, refAddresses(e)...)
+	}
+	return out
+}
+
+// bodyExpressions returns the expressions of a body and its nested blocks in
+// source order.
+func bodyExpressions(body *hclsyntax.Body) []hcl.Expression {
+	out := stage.Expressions(body)
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := out[i].Range(), out[j].Range()
+		if a.Filename != b.Filename {
+			return a.Filename < b.Filename
+		}
+		return a.Start.Byte < b.Start.Byte
+	})
+	return out
+}
+
+func sortedKeys[T any](m map[string]T) []string {
+	out := namesOf(m)
+	sort.Strings(out)
+	return out
+}

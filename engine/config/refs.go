@@ -1,0 +1,265 @@
+package config
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// ref is one reference found in an expression: root.name, with the key of an
+// instance and the attribute behind it where they can be told.
+type ref struct {
+	root, name string
+	key        *string
+	attr       string // output of a module; "" when the whole is meant
+	rng        hcl.Range
+}
+
+// reserved are the roots that are no stage kind.
+var reserved = []string{"var", "local", "module", "system", "runtime", "each", "path"}
+
+func (l *loader) isRoot(name string) bool {
+	if _, ok := l.kinds[name]; ok {
+		return true
+	}
+	for _, r := range reserved {
+		if r == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loader) blockTypes() []string {
+	return append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime")
+}
+
+func (l *loader) roots() []string { return append(kindNames(l.kinds), reserved...) }
+
+// references finds what an expression refers to. Roots in bound are skipped.
+func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[string]bool) ([]ref, hcl.Diagnostics) {
+	dynamic := s.dynamicKeys(expr, each)
+	var out []ref
+	var diags hcl.Diagnostics
+	for _, t := range expr.Variables() {
+		root := t.RootName()
+		if bound[root] {
+			continue
+		}
+		if !s.l.isRoot(root) {
+			diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
+				fmt.Sprintf("Nothing here is called %q.%s", root, didYouMean(root, s.l.roots()))))
+			continue
+		}
+		r := ref{root: root, rng: t.SourceRange()}
+		if len(t) < 2 {
+			diags = append(diags, errorAt(r.rng, "Incomplete reference",
+				fmt.Sprintf("%q must be followed by a name, as in %s.name.", root, root)))
+			continue
+		}
+		step, ok := t[1].(hcl.TraverseAttr)
+		if !ok {
+			diags = append(diags, errorAt(r.rng, "Invalid reference", fmt.Sprintf("Write %s.name.", root)))
+			continue
+		}
+		r.name = step.Name
+		rest := t[2:]
+		if len(rest) > 0 {
+			if ix, ok := rest[0].(hcl.TraverseIndex); ok && ix.Key.Type() == cty.String {
+				k := ix.Key.AsString()
+				r.key = &k
+				rest = rest[1:]
+			}
+		}
+		if len(rest) > 0 {
+			if a, ok := rest[0].(hcl.TraverseAttr); ok {
+				r.attr = a.Name
+			}
+		}
+		if d, ok := dynamic[r.rng]; ok && r.key == nil {
+			r.key, r.attr = &d.key, d.attr
+		}
+		out = append(out, r)
+	}
+	return out, diags
+}
+
+type dynamicKey struct{ key, attr string }
+
+// dynamicKeys evaluates index expressions such as collect.gemm[each.key], so
+// that a reference means one instance and not all of them.
+func (s *scope) dynamicKeys(expr hcl.Expression, each *eachValue) map[hcl.Range]dynamicKey {
+	node, ok := expr.(hclsyntax.Node)
+	if !ok {
+		return nil
+	}
+	var out map[hcl.Range]dynamicKey
+	note := func(ix *hclsyntax.IndexExpr, attr string) {
+		coll, ok := ix.Collection.(*hclsyntax.ScopeTraversalExpr)
+		if !ok || len(coll.Traversal) != 2 {
+			return
+		}
+		if root := coll.Traversal.RootName(); root != "module" && s.l.kinds[root].Name == "" {
+			return
+		}
+		for _, t := range ix.Key.Variables() {
+			if !s.l.isRoot(t.RootName()) {
+				return // bound by a for expression
+			}
+		}
+		v, diags := s.eval(ix.Key, each)
+		if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+			return
+		}
+		if out == nil {
+			out = map[hcl.Range]dynamicKey{}
+		}
+		rng := coll.Traversal.SourceRange()
+		if old, seen := out[rng]; !seen || old.attr == "" {
+			out[rng] = dynamicKey{key: v.AsString(), attr: attr}
+		}
+	}
+	hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.RelativeTraversalExpr:
+			if ix, ok := n.Source.(*hclsyntax.IndexExpr); ok && len(n.Traversal) > 0 {
+				if a, ok := n.Traversal[0].(hcl.TraverseAttr); ok {
+					note(ix, a.Name)
+				}
+			}
+		case *hclsyntax.IndexExpr:
+			note(n, "")
+		}
+		return nil
+	})
+	return out
+}
+
+// trace collects the addresses of the stage instances that the instance's body
+// and depends_on refer to, through locals, variables and module outputs.
+func (in *Instance) trace() hcl.Diagnostics {
+	t := &tracer{found: map[string]bool{}, seen: map[string]bool{}}
+	exprs := bodyExpressions(in.decl.body)
+	bound := in.scope.unboundRoots(in, exprs)
+	for _, e := range exprs {
+		t.expr(in.scope, e, in.each, bound)
+	}
+	if in.decl.dependsOn != nil {
+		t.expr(in.scope, in.decl.dependsOn, in.each, nil)
+	}
+	for sc := in.scope; sc.parent != nil; sc = sc.parent {
+		if sc.call.dependsOn != nil {
+			t.expr(sc.parent, sc.call.dependsOn, sc.each, nil)
+		}
+	}
+	for a := range t.found {
+		in.Deps = append(in.Deps, a)
+	}
+	sort.Strings(in.Deps)
+	return t.diags
+}
+
+// unboundRoots are the names that the body of a kind with BareNames binds
+// itself: every root that is not one of the language's.
+func (s *scope) unboundRoots(in *Instance, exprs []hcl.Expression) map[string]bool {
+	if !in.Kind.BareNames {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, e := range exprs {
+		for _, t := range e.Variables() {
+			if !s.l.isRoot(t.RootName()) {
+				out[t.RootName()] = true
+			}
+		}
+	}
+	return out
+}
+
+type tracer struct {
+	found map[string]bool
+	seen  map[string]bool
+	diags hcl.Diagnostics
+}
+
+func (t *tracer) expr(s *scope, expr hcl.Expression, each *eachValue, bound map[string]bool) {
+	refs, diags := s.references(expr, each, bound)
+	t.diags = append(t.diags, diags...)
+	for _, r := range refs {
+		t.ref(s, r, each)
+	}
+}
+
+func (t *tracer) ref(s *scope, r ref, each *eachValue) {
+	id := s.path + "\x00" + r.root + "." + r.name
+	switch r.root {
+	case "local":
+		if a, ok := s.decl.locals[r.name]; ok && !t.visited(id) {
+			t.expr(s, a.Expr, nil, nil)
+		}
+	case "var":
+		if s.parent != nil && !t.visited(id) {
+			if a, ok := s.call.body.Attributes[r.name]; ok {
+				t.expr(s.parent, a.Expr, s.each, nil)
+			}
+		}
+	case "module":
+		if d, ok := s.decl.modules[r.name]; ok {
+			children, _ := s.modulesNamed(d)
+			for _, c := range children {
+				if r.key == nil || c.each == nil || c.each.key == *r.key {
+					t.outputs(c, r.attr)
+				}
+			}
+		}
+	case "runtime", "system":
+		d := s.decl.runtimes[r.name]
+		if r.root == "system" {
+			d = s.decl.systems[r.name]
+		}
+		if d != nil && !t.visited(id) {
+			for _, e := range bodyExpressions(d.body) {
+				t.expr(s, e, nil, nil)
+			}
+		}
+	case "each":
+		// A for_each over stages: the value itself is the reference.
+		if each != nil {
+			for _, a := range refAddresses(each.value) {
+				t.found[a] = true
+			}
+		}
+	case "path":
+	default:
+		if d, ok := s.decl.stages[r.root][r.name]; ok {
+			ins, _ := s.instancesOf(d)
+			for _, in := range ins {
+				if r.key == nil || in.Key == *r.key {
+					t.found[in.Address] = true
+				}
+			}
+		}
+	}
+}
+
+func (t *tracer) outputs(c *scope, attr string) {
+	for _, name := range c.decl.outOrder {
+		if attr != "" && attr != name {
+			continue
+		}
+		if !t.visited(c.path + "\x00output." + name) {
+			t.expr(c, c.decl.outputs[name].value, nil, nil)
+		}
+	}
+}
+
+func (t *tracer) visited(id string) bool {
+	if t.seen[id] {
+		return true
+	}
+	t.seen[id] = true
+	return false
+}

@@ -1,0 +1,272 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// scope is one instance of a module: its declarations and what they are worth
+// here.
+type scope struct {
+	l      *loader
+	decl   *moduleDecl
+	parent *scope
+	call   *blockDecl // the module block; nil for the root
+	each   *eachValue // of the module block's for_each
+	path   string     // address prefix: "", module.m, module.m["k"].module.n
+	source string     // absolute path that the declarations came from
+
+	memo      map[string]cty.Value
+	children  map[string][]*scope
+	instances map[*blockDecl][]*Instance
+	runtimes  map[string]cty.Value
+}
+
+// eachValue is what each.key and each.value mean.
+type eachValue struct {
+	key   string
+	value cty.Value
+}
+
+// frame is one reference under evaluation.
+type frame struct {
+	id    string
+	label string
+	rng   hcl.Range
+}
+
+func newScope(l *loader, decl *moduleDecl, parent *scope, call *blockDecl, each *eachValue, path, source string) *scope {
+	return &scope{
+		l: l, decl: decl, parent: parent, call: call, each: each, path: path, source: source,
+		memo: map[string]cty.Value{}, children: map[string][]*scope{}, instances: map[*blockDecl][]*Instance{},
+	}
+}
+
+func (s *scope) qualify(rest string) string {
+	if s.path == "" {
+		return rest
+	}
+	return s.path + "." + rest
+}
+
+// enter guards the evaluation of one named thing against needing itself.
+func (s *scope) enter(label string, rng hcl.Range) hcl.Diagnostics {
+	id := s.path + "\x00" + label
+	for i, f := range s.l.busy {
+		if f.id != id {
+			continue
+		}
+		var steps []string
+		for _, g := range s.l.busy[i:] {
+			steps = append(steps, fmt.Sprintf("%s (%s)", g.label, shortRange(g.rng)))
+		}
+		steps = append(steps, s.qualify(label))
+		return hcl.Diagnostics{errorAt(rng, "Cycle", "The value depends on itself: "+strings.Join(steps, " -> ")+". Break the circle by naming the shared part in a local of its own.")}
+	}
+	s.l.busy = append(s.l.busy, frame{id: id, label: s.qualify(label), rng: rng})
+	return nil
+}
+
+func (s *scope) leave() { s.l.busy = s.l.busy[:len(s.l.busy)-1] }
+
+// once evaluates a named value and remembers it. A failure is remembered too,
+// as a value of unknown type, so that it is reported at one place only. Values
+// that wait for a stage are not kept.
+func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Diagnostics)) (cty.Value, hcl.Diagnostics) {
+	if v, ok := s.memo[label]; ok {
+		return v, nil
+	}
+	if diags := s.enter(label, rng); diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	v, diags := get()
+	s.leave()
+	if diags.HasErrors() {
+		s.memo[label] = cty.DynamicVal
+		return cty.DynamicVal, diags
+	}
+	if !hasUnknownPart(v) {
+		s.memo[label] = v
+	}
+	return v, diags
+}
+
+func (s *scope) local(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
+	a, ok := s.decl.locals[name]
+	if !ok {
+		return cty.DynamicVal, s.undeclared("local", name, rng, namesOf(s.decl.locals))
+	}
+	return s.once("local."+name, a.NameRange, func() (cty.Value, hcl.Diagnostics) { return s.eval(a.Expr, nil) })
+}
+
+func (s *scope) variable(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
+	d, ok := s.decl.variables[name]
+	if !ok {
+		return cty.DynamicVal, s.undeclared("var", name, rng, namesOf(s.decl.variables))
+	}
+	return s.once("var."+name, d.rng, func() (cty.Value, hcl.Diagnostics) {
+		if s.parent == nil {
+			return s.rootVariable(d)
+		}
+		return s.argument(d)
+	})
+}
+
+// argument is the value that the module block gives to a variable.
+func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
+	a, given := s.call.body.Attributes[d.name]
+	if !given {
+		if !d.hasDefault {
+			return cty.DynamicVal, hcl.Diagnostics{errorAt(s.call.rng(), "Missing module argument",
+				fmt.Sprintf("The module needs %q%s.", d.name, descriptionOf(d)))}
+		}
+		return d.def, nil
+	}
+	v, diags := s.parent.eval(a.Expr, s.each)
+	if diags.HasErrors() {
+		return v, diags
+	}
+	conv, err := d.convert(v)
+	if err != nil {
+		return cty.DynamicVal, append(diags, errorAt(a.Expr.Range(), "Unsuitable module argument",
+			fmt.Sprintf("%s does not fit: %s.", d.name, err)))
+	}
+	return conv, append(diags, s.validateVariable(d, conv, a.Expr.Range())...)
+}
+
+func descriptionOf(d *variableDecl) string {
+	if d.description == "" {
+		return ""
+	}
+	return " (" + d.description + ")"
+}
+
+func (s *scope) output(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
+	o, ok := s.decl.outputs[name]
+	if !ok {
+		return cty.DynamicVal, hcl.Diagnostics{errorAt(rng, "Unknown module output",
+			fmt.Sprintf("%s has no output %q.%s", s.path, name, didYouMean(name, namesOf(s.decl.outputs))))}
+	}
+	return s.once("output."+name, o.rng, func() (cty.Value, hcl.Diagnostics) { return s.eval(o.value, nil) })
+}
+
+func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl.Diagnostics {
+	what := map[string]string{"var": "variable", "local": "local value", "module": "module", "system": "system", "runtime": "runtime"}[root]
+	if what == "" {
+		what = root
+	}
+	return hcl.Diagnostics{errorAt(rng, "Reference to undeclared "+what,
+		fmt.Sprintf("There is no %s.%s in this module.%s", root, name, didYouMean(name, known)))}
+}
+
+// modulesNamed returns the instances of a module block, loading and expanding
+// it at the first call.
+func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
+	if c, ok := s.children[d.name]; ok {
+		return c, nil
+	}
+	label := "module." + d.name
+	if diags := s.enter(label, d.rng()); diags.HasErrors() {
+		return nil, diags
+	}
+	defer s.leave()
+	s.children[d.name] = nil
+	decl, source, diags := s.loadChild(d)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	keys, more := s.expand(d)
+	diags = append(diags, more...)
+	var out []*scope
+	for _, k := range keys {
+		path := s.qualify(label)
+		if k.each != nil {
+			path += keySuffix(k.each.key)
+		}
+		child := newScope(s.l, decl, s, d, k.each, path, source)
+		out = append(out, child)
+	}
+	s.children[d.name] = out
+	if len(out) > 0 {
+		diags = append(diags, out[0].checkArguments()...)
+	}
+	return out, diags
+}
+
+// loadChild reads the module that a module block names. Its source is known
+// early: it may use variables and locals, never stages.
+func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
+	a, ok := d.body.Attributes["source"]
+	if !ok {
+		return nil, "", hcl.Diagnostics{errorAt(d.rng(), "Missing source",
+			`A module block names the folder or file of its module: source = "./modules/gemm".`)}
+	}
+	v, diags := s.eval(a.Expr, nil)
+	if diags.HasErrors() {
+		return nil, "", diags
+	}
+	var source string
+	diags = append(diags, gohcl.DecodeExpression(a.Expr, &hcl.EvalContext{Variables: map[string]cty.Value{}}, &source)...)
+	if diags.HasErrors() {
+		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source", "The source must be a string that is known before anything runs.")}
+		}
+		source, diags = v.AsString(), nil
+	}
+	if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
+		return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
+			fmt.Sprintf("%q is not a local path: it must start with ./ or ../ and is relative to the file that it stands in.", source))}
+	}
+	abs := filepath.Join(s.decl.dir, source)
+	for up := s; up != nil; up = up.parent {
+		if up.source == abs {
+			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Module includes itself",
+				fmt.Sprintf("%s is included by itself, by way of %s.", display(abs), s.qualify("module."+d.name)))}
+		}
+	}
+	if decl, ok := s.l.modules[abs]; ok {
+		return decl, abs, diags
+	}
+	decl, more := s.l.loadModule(abs)
+	if decl == nil && len(more) > 0 && more[0].Subject != nil && more[0].Summary == "Cannot read the plan" {
+		more = hcl.Diagnostics{errorAt(a.Expr.Range(), "Cannot read the module", more[0].Detail)}
+	}
+	diags = append(diags, more...)
+	if !more.HasErrors() {
+		s.l.modules[abs] = decl
+	}
+	return decl, abs, diags
+}
+
+// checkArguments finds arguments that the module does not declare.
+func (s *scope) checkArguments() hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for name, a := range s.call.body.Attributes {
+		if name == "source" {
+			continue
+		}
+		if _, ok := s.decl.variables[name]; !ok {
+			diags = append(diags, errorAt(a.NameRange, "Unknown module argument",
+				fmt.Sprintf("The module has no variable %q.%s", name, didYouMean(name, namesOf(s.decl.variables)))))
+		}
+	}
+	for _, b := range s.call.body.Blocks {
+		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block holds arguments only."))
+	}
+	return diags
+}
+
+func namesOf[T any](m map[string]T) []string {
+	out := make([]string, 0, len(m))
+	for n := range m {
+		out = append(out, n)
+	}
+	return out
+}
+
+func keySuffix(key string) string { return fmt.Sprintf("[%q]", key) }

@@ -1,0 +1,185 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// envPrefix marks environment variables that set plan variables.
+const envPrefix = "AICPLAN_VAR_"
+
+// givenValue is a value from outside the plan, converted on use because its
+// meaning depends on the declared type.
+type givenValue struct {
+	text   string         // of a flag or environment variable
+	expr   hcl.Expression // of a file
+	rng    hcl.Range
+	origin string
+}
+
+// convert brings a value to the declared type, filling optional attributes.
+func (d *variableDecl) convert(v cty.Value) (cty.Value, error) {
+	if d.defaults != nil && v.IsKnown() && !v.IsNull() {
+		v = d.defaults.Apply(v)
+	}
+	return convert.Convert(v, d.typ)
+}
+
+// readVariables collects values for the root's variables: environment, files
+// beside the plan, -var-file, -var; the last one wins.
+func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Diagnostics) {
+	out := map[string]givenValue{}
+	var diags hcl.Diagnostics
+	known := namesOf(root.variables)
+	for _, kv := range l.opts.Environ {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok || !strings.HasPrefix(name, envPrefix) {
+			continue
+		}
+		short := strings.TrimPrefix(name, envPrefix)
+		if _, declared := root.variables[short]; !declared {
+			diags = append(diags, fileDiag(name, "Value for an undeclared variable",
+				fmt.Sprintf("The environment sets %s, but the plan has no variable %q.%s", name, short, didYouMean(short, known))))
+			continue
+		}
+		out[short] = givenValue{text: value, rng: hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, origin: "the environment"}
+	}
+	files := append(autoVarFiles(root.dir), l.opts.VarFiles...)
+	for _, path := range files {
+		f, more := l.src.file(path)
+		diags = append(diags, more...)
+		if f == nil || more.HasErrors() {
+			continue
+		}
+		attrs, more := f.Body.JustAttributes()
+		diags = append(diags, more...)
+		for _, name := range sortedKeys(attrs) {
+			a := attrs[name]
+			if _, declared := root.variables[name]; !declared {
+				diags = append(diags, warnAt(a.NameRange, "Value for an undeclared variable",
+					fmt.Sprintf("The plan has no variable %q; the value is ignored.%s", name, didYouMean(name, known))))
+				continue
+			}
+			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: f.Body.MissingItemRange().Filename}
+		}
+	}
+	for _, kv := range l.opts.Vars {
+		rng := hcl.Range{Filename: "-var " + kv, Start: hcl.InitialPos, End: hcl.InitialPos}
+		name, value, ok := strings.Cut(kv, "=")
+		name = strings.TrimSpace(name)
+		if !ok || name == "" {
+			diags = append(diags, errorAt(rng, "Invalid -var", fmt.Sprintf("Write -var 'NAME=VALUE', not %q.", kv)))
+			continue
+		}
+		if _, declared := root.variables[name]; !declared {
+			diags = append(diags, errorAt(rng, "Value for an undeclared variable",
+				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
+			continue
+		}
+		out[name] = givenValue{text: value, rng: rng, origin: "-var"}
+	}
+	return out, diags
+}
+
+// rootVariable is the value of a variable of the root module.
+func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
+	g, given := s.l.rootVars[d.name]
+	if !given {
+		if d.hasDefault {
+			return d.def, s.validateVariable(d, d.def, d.rng)
+		}
+		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, "No value for variable",
+			fmt.Sprintf("The plan needs var.%s%s. Give it with -var '%s=...', in a file with -var-file, or as %s%s.", d.name, descriptionOf(d), d.name, envPrefix, d.name))}
+	}
+	v, diags := g.value(d, s.l)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	conv, err := d.convert(v)
+	if err != nil {
+		return cty.DynamicVal, append(diags, errorAt(g.rng, "Unsuitable value for variable",
+			fmt.Sprintf("var.%s is %s: %s.", d.name, typeexpr.TypeString(d.typ), err)))
+	}
+	return conv, append(diags, s.validateVariable(d, conv, g.rng)...)
+}
+
+// value reads text as a string where a string is wanted, else as an
+// expression, so that -var 'tp=[1,2]' and -var 'name=a' both work.
+func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostics) {
+	ctx := &hcl.EvalContext{Functions: l.functions}
+	if g.expr != nil {
+		return g.expr.Value(ctx)
+	}
+	if d.typ == cty.String || d.typ == cty.Number || d.typ == cty.Bool {
+		return cty.StringVal(g.text), nil
+	}
+	expr, diags := hclsyntax.ParseExpression([]byte(g.text), g.rng.Filename, hcl.InitialPos)
+	if !diags.HasErrors() {
+		v, more := expr.Value(ctx)
+		if !more.HasErrors() {
+			return v, diags
+		}
+		diags = append(diags, more...)
+	}
+	if d.typ == cty.DynamicPseudoType {
+		return cty.StringVal(g.text), nil
+	}
+	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, "Unsuitable value for variable",
+		fmt.Sprintf("var.%s is %s; %q cannot be read as one: %s", d.name, typeexpr.TypeString(d.typ), g.text, diags[0].Detail))}
+}
+
+// validateVariable runs the variable's validation blocks.
+func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	if !v.IsWhollyKnown() {
+		return nil
+	}
+	for _, val := range d.validations {
+		// The variable itself is not in memo yet: bind it by hand.
+		ctx, more := s.contextWithVar(val, d.name, v)
+		diags = append(diags, more...)
+		if more.HasErrors() {
+			continue
+		}
+		ok, more := val.Condition.Value(ctx)
+		diags = append(diags, more...)
+		if more.HasErrors() {
+			continue
+		}
+		if ok.IsNull() || !ok.IsKnown() || ok.Type() != cty.Bool {
+			diags = append(diags, errorAt(val.Condition.Range(), "Invalid validation", "The condition must be true or false."))
+			continue
+		}
+		if ok.True() {
+			continue
+		}
+		text, more := val.ErrorMessage.Value(ctx)
+		diags = append(diags, more...)
+		message := "The value does not pass the validation at " + shortRange(val.Condition.Range()) + "."
+		if !more.HasErrors() && text.IsKnown() && !text.IsNull() && text.Type() == cty.String {
+			message = text.AsString()
+		}
+		bad := errorAt(at, "Invalid value for variable", fmt.Sprintf("var.%s: %s", d.name, message))
+		bad.Expression, bad.EvalContext = val.Condition, ctx
+		diags = append(diags, bad)
+	}
+	return diags
+}
+
+func (s *scope) contextWithVar(val validationDecl, name string, v cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
+	old, had := s.memo["var."+name]
+	s.memo["var."+name] = v
+	ctx, diags := s.context([]hcl.Expression{val.Condition, val.ErrorMessage}, nil, nil)
+	if had {
+		s.memo["var."+name] = old
+	} else {
+		delete(s.memo, "var."+name)
+	}
+	return ctx, diags
+}
