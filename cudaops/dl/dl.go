@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"github.com/ebitengine/purego"
 )
@@ -22,6 +23,9 @@ type Spec struct {
 	// Packages are the folders of the library inside a Python environment,
 	// relative to site-packages, for example nvidia/cu13/lib.
 	Packages []string
+	// Siblings are patterns of libraries in the same folder that this one opens
+	// by bare name later on; they are opened beforehand so that it finds them.
+	Siblings []string
 	// Global makes the symbols available to libraries that are opened later.
 	Global bool
 	// Hint ends the message of a failed search: what to install.
@@ -110,6 +114,14 @@ func open(spec Spec, places Places, dlopen func(string, bool) (uintptr, error)) 
 		if real := mappedPath(soname); real != "" {
 			lib.Path = real
 		}
+		for _, pattern := range spec.Siblings {
+			files, _ := filepath.Glob(filepath.Join(filepath.Dir(lib.Path), pattern))
+			for _, f := range files {
+				// One that does not open is one that the library may not need; it
+				// says so itself when it does.
+				_, _ = dlopen(f, false)
+			}
+		}
 		return lib
 	}
 	inDirs := func(dirs []string) *Library {
@@ -186,4 +198,26 @@ func (l *Library) Bind(table map[string]*uintptr) error {
 func Call(fn uintptr, args ...uintptr) uintptr {
 	r, _, _ := purego.SyscallN(fn, args...)
 	return r
+}
+
+// CallPointer calls a C function that returns a pointer to memory that C owns.
+//
+//go:uintptrescapes
+func CallPointer(fn uintptr, args ...uintptr) unsafe.Pointer {
+	r, _, _ := purego.SyscallN(fn, args...)
+	// The word is an address outside Go's heap: reading it through a pointer to
+	// the word keeps the conversion legal.
+	return *(*unsafe.Pointer)(unsafe.Pointer(&r))
+}
+
+// GoString copies a C string.
+func GoString(p unsafe.Pointer) string {
+	if p == nil {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(p, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(p), n))
 }

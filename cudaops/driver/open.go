@@ -107,22 +107,13 @@ func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
 
 func (l *Library) failure(call string, code int) *Error {
 	e := NewError(call, code)
-	var s *byte
+	var s unsafe.Pointer
 	if dl.Call(l.fn.errorName, uintptr(code), uintptr(unsafe.Pointer(&s))) == 0 && s != nil {
-		e.Name = cString(s)
+		e.Name = dl.GoString(s)
 	}
 	s = nil
 	if dl.Call(l.fn.errorString, uintptr(code), uintptr(unsafe.Pointer(&s))) == 0 && s != nil {
-		e.Text = cString(s)
+		e.Text = dl.GoString(s)
 	}
 	return e
-}
-
-// cString copies a C string that the library owns.
-func cString(p *byte) string {
-	n := 0
-	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
-		n++
-	}
-	return string(unsafe.Slice(p, n))
 }

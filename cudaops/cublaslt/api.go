@@ -1,0 +1,206 @@
+// Package cublaslt binds the matrix multiplication of cuBLASLt, opened at run
+// time. Matrices are column-major as in the library; RowMajorLinear builds the
+// problem of y = x W^T for row-major tensors.
+package cublaslt
+
+import (
+	"fmt"
+	"strings"
+
+	"aicplan/cudaops/driver"
+)
+
+// Type is a cudaDataType.
+type Type int32
+
+// Element types.
+const (
+	F32  Type = 0
+	F16  Type = 2
+	I8   Type = 3
+	I32  Type = 10
+	BF16 Type = 14
+	E4M3 Type = 28
+	E5M2 Type = 29
+)
+
+// Size is the size of an element in bytes.
+func (t Type) Size() int64 {
+	switch t {
+	case F32, I32:
+		return 4
+	case F16, BF16:
+		return 2
+	case I8, E4M3, E5M2:
+		return 1
+	}
+	panic(fmt.Sprintf("cublaslt: type %d has no size here", t))
+}
+
+func (t Type) String() string {
+	switch t {
+	case F32:
+		return "f32"
+	case F16:
+		return "f16"
+	case I8:
+		return "i8"
+	case I32:
+		return "i32"
+	case BF16:
+		return "bf16"
+	case E4M3:
+		return "e4m3"
+	case E5M2:
+		return "e5m2"
+	}
+	return fmt.Sprintf("type %d", int32(t))
+}
+
+// ScaleMode says how the scale factors of an operand are laid out.
+type ScaleMode int32
+
+// Scale modes: one factor for the tensor, one per 128 elements along k, one per
+// 128 x 128 block. All factors are float32.
+const (
+	ScaleTensor   ScaleMode = 0
+	ScaleVec128   ScaleMode = 4
+	ScaleBlock128 ScaleMode = 5
+)
+
+// Problem is D = op(A) op(B), with D of M x N and k summed over, repeated
+// Batch times with the strides in elements.
+type Problem struct {
+	M, N, K        int64
+	TransA, TransB bool
+	A, B, D        Type
+	LDA, LDB, LDD  int64
+	Batch          int
+	StrideA        int64
+	StrideB        int64
+	StrideD        int64
+	// Scaled is set for fp8: the operands have scale factors, of these modes.
+	Scaled         bool
+	ScaleA, ScaleB ScaleMode
+	FastAccumulate bool
+	// Workspace is the most memory that an algorithm may ask for, in bytes.
+	Workspace int64
+}
+
+// RowMajorLinear is y[m,n] = x[m,k] W[n,k]^T as a column-major problem: W is
+// operand A (transposed), x is B and y is D.
+func RowMajorLinear(m, n, k int64, in, out Type) Problem {
+	return Problem{
+		M: n, N: m, K: k, TransA: true,
+		A: in, B: in, D: out,
+		LDA: k, LDB: k, LDD: n, Batch: 1,
+	}
+}
+
+// RowMajorBatched is y[b,m,n] = x[b,m,k] W[b,k,n], all row-major and packed.
+func RowMajorBatched(batch int, m, n, k int64, in, out Type) Problem {
+	return Problem{
+		M: n, N: m, K: k,
+		A: in, B: in, D: out,
+		LDA: n, LDB: k, LDD: n,
+		Batch: batch, StrideA: k * n, StrideB: m * k, StrideD: m * n,
+	}
+}
+
+// Operands are the device addresses of one call.
+type Operands struct {
+	A, B, D        driver.Ptr
+	ScaleA, ScaleB driver.Ptr // for Problem.Scaled
+	Workspace      driver.Ptr
+}
+
+// Algo is an algorithm's configuration as the library reports it. Numbers are
+// the library's enumerations.
+type Algo struct {
+	ID, Tile, SplitK, Reduction, Swizzle, Custom, Stages uint32
+	Inner, Cluster                                       uint16
+	WorkspaceBytes                                       int64
+	Waves                                                float32
+	// Default is set when the library offered no heuristic and chooses itself.
+	Default bool
+}
+
+// String is the configuration in one word, the same for the same algorithm.
+func (a Algo) String() string {
+	if a.Default {
+		return "default"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "id=%d tile=%d stages=%d splitk=%d red=%d swz=%d custom=%d inner=%d cluster=%d",
+		a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster)
+	return b.String()
+}
+
+// API is the part of cuBLASLt that this program uses. Each thread that prepares
+// or enqueues uses it with the device's context current.
+type API interface {
+	// Version is the library's version, for example 130002.
+	Version() int
+	// Prepare asks the heuristic for up to n algorithms, best first; at least
+	// one is returned or an error: *Error with Unsupported when the device or
+	// library has no kernel for the problem.
+	Prepare(p Problem, n int) ([]Matmul, error)
+}
+
+// Matmul is a problem with its algorithm, ready to be queued. It is used by one
+// thread at a time.
+type Matmul interface {
+	Algo() Algo
+	Enqueue(Operands, driver.Stream) error
+	// Close frees the host side; work that was queued goes on.
+	Close()
+}
+
+// Error is a failed call of cuBLASLt.
+type Error struct {
+	Call string
+	Code int // cublasStatus_t
+	Text string
+}
+
+// Status codes that are treated by name.
+const (
+	StatusNotInitialized = 1
+	StatusAllocFailed    = 3
+	StatusInvalidValue   = 7
+	StatusArchMismatch   = 8
+	StatusExecution      = 13
+	StatusInternal       = 14
+	StatusNotSupported   = 15
+)
+
+var statusNames = map[int]string{
+	StatusNotInitialized: "CUBLAS_STATUS_NOT_INITIALIZED",
+	StatusAllocFailed:    "CUBLAS_STATUS_ALLOC_FAILED",
+	StatusInvalidValue:   "CUBLAS_STATUS_INVALID_VALUE",
+	StatusArchMismatch:   "CUBLAS_STATUS_ARCH_MISMATCH",
+	StatusExecution:      "CUBLAS_STATUS_EXECUTION_FAILED",
+	StatusInternal:       "CUBLAS_STATUS_INTERNAL_ERROR",
+	StatusNotSupported:   "CUBLAS_STATUS_NOT_SUPPORTED",
+}
+
+func (e *Error) Error() string {
+	name := statusNames[e.Code]
+	if name == "" {
+		name = "CUBLAS_STATUS"
+	}
+	s := fmt.Sprintf("%s: %s (%d)", e.Call, name, e.Code)
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	return s
+}
+
+// Unsupported says that no kernel exists for the problem on this device.
+func (e *Error) Unsupported() bool {
+	switch e.Code {
+	case StatusNotSupported, StatusArchMismatch, StatusInvalidValue:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+package cublaslt
+
+import (
+	"testing"
+
+	"aicplan/cudaops/dl"
+)
+
+// TestLoad opens the real library where there is one; it needs no GPU for that.
+func TestLoad(t *testing.T) {
+	l, err := Load(0)
+	if dl.IsNotFound(err) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := l.Version(); v < 120000 {
+		t.Errorf("version %d of %s", v, l.Path())
+	}
+}
+
+func TestRowMajorLinear(t *testing.T) {
+	// y[2,3] = x[2,5] W[3,5]^T: the library computes y^T of 3 x 2.
+	p := RowMajorLinear(2, 3, 5, BF16, BF16)
+	if p.M != 3 || p.N != 2 || p.K != 5 || !p.TransA || p.TransB || p.LDA != 5 || p.LDB != 5 || p.LDD != 3 {
+		t.Errorf("wrong problem: %+v", p)
+	}
+	b := RowMajorBatched(4, 2, 3, 5, BF16, BF16)
+	if b.StrideA != 15 || b.StrideB != 10 || b.StrideD != 6 || b.LDA != 3 || b.LDB != 5 || b.LDD != 3 || b.TransA || b.TransB {
+		t.Errorf("wrong batched problem: %+v", b)
+	}
+}
+
+// TestLinearAgainstRowMajor evaluates the column-major problem by hand and
+// compares it with the row-major product that it stands for.
+func TestLinearAgainstRowMajor(t *testing.T) {
+	const m, n, k = 3, 4, 5
+	x, w := make([]float64, m*k), make([]float64, n*k)
+	for i := range x {
+		x[i] = float64(i%7) - 3
+	}
+	for i := range w {
+		w[i] = float64(i%5) - 2
+	}
+	p := RowMajorLinear(m, n, k, F32, F32)
+	y := make([]float64, m*n)
+	for j := int64(0); j < p.N; j++ {
+		for i := int64(0); i < p.M; i++ {
+			for kk := int64(0); kk < p.K; kk++ {
+				a := w[kk+i*p.LDA] // transposed: stored K x M
+				b := x[kk+j*p.LDB]
+				y[i+j*p.LDD] += a * b
+			}
+		}
+	}
+	for i := 0; i < m; i++ {
+		for j := 0; j < n; j++ {
+			var want float64
+			for kk := 0; kk < k; kk++ {
+				want += x[i*k+kk] * w[j*k+kk]
+			}
+			if y[i*n+j] != want {
+				t.Errorf("y[%d,%d] = %v, want %v", i, j, y[i*n+j], want)
+			}
+		}
+	}
+}

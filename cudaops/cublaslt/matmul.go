@@ -1,0 +1,289 @@
+package cublaslt
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"aicplan/cudaops/dl"
+	"aicplan/cudaops/driver"
+)
+
+// Attribute numbers of the library's enumerations.
+const (
+	descTransA     = 3
+	descTransB     = 4
+	descScalePtrA  = 17
+	descScalePtrB  = 18
+	descFastAccum  = 25
+	descScaleModeA = 31
+	descScaleModeB = 32
+
+	layoutBatchCount  = 5
+	layoutBatchStride = 6
+
+	prefWorkspace = 1
+
+	compute32F = 68
+	compute32I = 72
+)
+
+// heuristicResult mirrors cublasLtMatmulHeuristicResult_t.
+type heuristicResult struct {
+	algo      [8]uint64
+	workspace uint64
+	state     int32
+	waves     float32
+	reserved  [4]int32
+}
+
+type matmul struct {
+	lib              *Library
+	p                Problem
+	desc, la, lb, ld uintptr
+	shared           *shared
+	algo             Algo
+	raw              *heuristicResult // nil: let the library choose
+	scalars          *scalars
+	closed           bool
+	pin              runtime.Pinner
+}
+
+// shared belongs to all algorithms of one Prepare: they use one descriptor.
+type shared struct {
+	users          int
+	scaleA, scaleB driver.Ptr // what the descriptor holds
+}
+
+// scalars hold alpha and beta in the scale type of the problem.
+type scalars struct {
+	oneF, zeroF float32
+	oneI, zeroI int32
+}
+
+// Prepare implements API.
+func (l *Library) Prepare(p Problem, n int) ([]Matmul, error) {
+	m := &matmul{lib: l, p: p, shared: new(shared)}
+	if err := m.describe(); err != nil {
+		m.destroy()
+		return nil, err
+	}
+	results := make([]heuristicResult, n)
+	var got int32
+	l.mu.Lock()
+	err := l.setWorkspace(p.Workspace)
+	if err == nil {
+		err = l.call("cublasLtMatmulAlgoGetHeuristic", l.fn.heuristic, l.handle, m.desc, m.la, m.lb, m.ld, m.ld,
+			l.pref, uintptr(n), uintptr(unsafe.Pointer(&results[0])), uintptr(unsafe.Pointer(&got)))
+	}
+	l.mu.Unlock()
+	if err != nil && !(isUnsupported(err) && p.A == I8) {
+		m.destroy()
+		return nil, fmt.Errorf("%v: %w", p, err)
+	}
+	var out []Matmul
+	for i := 0; i < int(got); i++ {
+		if results[i].state != 0 {
+			continue
+		}
+		r := results[i]
+		one := &matmul{lib: l, p: p, desc: m.desc, la: m.la, lb: m.lb, ld: m.ld, shared: m.shared, raw: &r}
+		one.algo = l.config(&r)
+		out = append(out, one)
+	}
+	if len(out) == 0 && p.A == I8 {
+		// The library multiplies int8 also where its heuristic has no answer.
+		out = append(out, &matmul{lib: l, p: p, desc: m.desc, la: m.la, lb: m.lb, ld: m.ld, shared: m.shared, algo: Algo{Default: true}})
+	}
+	if len(out) == 0 {
+		m.destroy()
+		return nil, fmt.Errorf("%v: %w", p, &Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Text: "no algorithm is offered"})
+	}
+	m.shared.users = len(out)
+	for _, o := range out {
+		mm := o.(*matmul)
+		mm.scalars = &scalars{oneF: 1, oneI: 1}
+		mm.pin.Pin(mm.scalars)
+		if mm.raw != nil {
+			mm.pin.Pin(mm.raw)
+		}
+	}
+	return out, nil
+}
+
+func isUnsupported(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Unsupported()
+}
+
+func (l *Library) setWorkspace(bytes int64) error {
+	if l.prefWS == bytes+1 {
+		return nil
+	}
+	v := uint64(bytes)
+	if err := l.call("cublasLtMatmulPreferenceSetAttribute", l.fn.prefSet, l.pref, prefWorkspace, uintptr(unsafe.Pointer(&v)), 8); err != nil {
+		return err
+	}
+	l.prefWS = bytes + 1 // 0 means never set
+	return nil
+}
+
+func (m *matmul) describe() error {
+	l, p := m.lib, m.p
+	compute, scale := uintptr(compute32F), F32
+	if p.A == I8 {
+		compute, scale = compute32I, I32
+	}
+	if err := l.call("cublasLtMatmulDescCreate", l.fn.descCreate, uintptr(unsafe.Pointer(&m.desc)), compute, uintptr(scale)); err != nil {
+		return err
+	}
+	set := func(attr uintptr, v int32) error {
+		return l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, attr, uintptr(unsafe.Pointer(&v)), 4)
+	}
+	op := func(t bool) int32 {
+		if t {
+			return 1
+		}
+		return 0
+	}
+	if err := errors.Join(set(descTransA, op(p.TransA)), set(descTransB, op(p.TransB))); err != nil {
+		return err
+	}
+	if p.Scaled {
+		if p.ScaleA != ScaleTensor {
+			if err := set(descScaleModeA, int32(p.ScaleA)); err != nil {
+				return err
+			}
+		}
+		if p.ScaleB != ScaleTensor {
+			if err := set(descScaleModeB, int32(p.ScaleB)); err != nil {
+				return err
+			}
+		}
+		// The heuristic wants to know that scale pointers will be there; the
+		// addresses themselves follow at enqueue.
+		if err := m.setScales(256, 256); err != nil {
+			return err
+		}
+	}
+	if p.FastAccumulate {
+		v := int8(1)
+		if err := l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descFastAccum, uintptr(unsafe.Pointer(&v)), 1); err != nil {
+			return err
+		}
+	}
+	rows, cols := p.M, p.K
+	if p.TransA {
+		rows, cols = cols, rows
+	}
+	if err := m.layout(&m.la, p.A, rows, cols, p.LDA, p.StrideA); err != nil {
+		return err
+	}
+	rows, cols = p.K, p.N
+	if p.TransB {
+		rows, cols = cols, rows
+	}
+	if err := m.layout(&m.lb, p.B, rows, cols, p.LDB, p.StrideB); err != nil {
+		return err
+	}
+	return m.layout(&m.ld, p.D, p.M, p.N, p.LDD, p.StrideD)
+}
+
+func (m *matmul) layout(at *uintptr, t Type, rows, cols, ld, stride int64) error {
+	l := m.lib
+	if err := l.call("cublasLtMatrixLayoutCreate", l.fn.layoutCreate, uintptr(unsafe.Pointer(at)), uintptr(t), uintptr(rows), uintptr(cols), uintptr(ld)); err != nil {
+		return err
+	}
+	if m.p.Batch <= 1 {
+		return nil
+	}
+	n := int32(m.p.Batch)
+	if err := l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchCount, uintptr(unsafe.Pointer(&n)), 4); err != nil {
+		return err
+	}
+	return l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchStride, uintptr(unsafe.Pointer(&stride)), 8)
+}
+
+func (m *matmul) setScales(a, b driver.Ptr) error {
+	if m.shared.scaleA == a && m.shared.scaleB == b {
+		return nil
+	}
+	l := m.lib
+	err := errors.Join(
+		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrA, uintptr(unsafe.Pointer(&a)), 8),
+		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrB, uintptr(unsafe.Pointer(&b)), 8))
+	if err == nil {
+		m.shared.scaleA, m.shared.scaleB = a, b
+	}
+	return err
+}
+
+func (l *Library) config(r *heuristicResult) Algo {
+	a := Algo{WorkspaceBytes: int64(r.workspace), Waves: r.waves}
+	get := func(attr int, at unsafe.Pointer, size uintptr) {
+		var written uint64
+		// A missing attribute stays 0: older libraries do not know them all.
+		dl.Call(l.fn.configGet, uintptr(unsafe.Pointer(&r.algo[0])), uintptr(attr), uintptr(at), size, uintptr(unsafe.Pointer(&written)))
+	}
+	for attr, at := range []*uint32{&a.ID, &a.Tile, &a.SplitK, &a.Reduction, &a.Swizzle, &a.Custom, &a.Stages} {
+		get(attr, unsafe.Pointer(at), 4)
+	}
+	get(7, unsafe.Pointer(&a.Inner), 2)
+	get(8, unsafe.Pointer(&a.Cluster), 2)
+	return a
+}
+
+func (m *matmul) Algo() Algo { return m.algo }
+
+func (m *matmul) Enqueue(o Operands, s driver.Stream) error {
+	if m.p.Scaled {
+		if err := m.setScales(o.ScaleA, o.ScaleB); err != nil {
+			return err
+		}
+	}
+	alpha, beta := unsafe.Pointer(&m.scalars.oneF), unsafe.Pointer(&m.scalars.zeroF)
+	if m.p.A == I8 {
+		alpha, beta = unsafe.Pointer(&m.scalars.oneI), unsafe.Pointer(&m.scalars.zeroI)
+	}
+	var algo uintptr
+	if m.raw != nil {
+		algo = uintptr(unsafe.Pointer(&m.raw.algo[0]))
+	}
+	l := m.lib
+	return l.call("cublasLtMatmul", l.fn.matmul, l.handle, m.desc,
+		uintptr(alpha), uintptr(o.A), m.la, uintptr(o.B), m.lb, uintptr(beta),
+		uintptr(o.D), m.ld, uintptr(o.D), m.ld,
+		algo, uintptr(o.Workspace), uintptr(m.algo.WorkspaceBytes), uintptr(s))
+}
+
+func (m *matmul) Close() {
+	if m.closed {
+		return
+	}
+	m.closed = true
+	m.pin.Unpin()
+	if m.shared.users--; m.shared.users == 0 {
+		m.destroy()
+	}
+}
+
+func (m *matmul) destroy() {
+	l := m.lib
+	for _, h := range []uintptr{m.la, m.lb, m.ld} {
+		if h != 0 {
+			dl.Call(l.fn.layoutDestroy, h)
+		}
+	}
+	if m.desc != 0 {
+		dl.Call(l.fn.descDestroy, m.desc)
+	}
+}
+
+func (p Problem) String() string {
+	s := fmt.Sprintf("%dx%dx%d %v->%v", p.M, p.N, p.K, p.A, p.D)
+	if p.Batch > 1 {
+		s += fmt.Sprintf(" x%d", p.Batch)
+	}
+	return s
+}
