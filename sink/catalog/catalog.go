@@ -1,0 +1,316 @@
+// Package catalog is the one description of the perf tables: which columns a
+// table has, in which order each backend writes them, their types and units,
+// which of them name a row, and which words they may hold. Export, import,
+// dedupe and gates all read it. It is data and lookups only.
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Type is the physical type of a column. Perf files know these three.
+type Type int
+
+const (
+	Int64 Type = iota
+	Double
+	UTF8
+)
+
+func (t Type) String() string {
+	switch t {
+	case Int64:
+		return "int64"
+	case Double:
+		return "float64"
+	}
+	return "utf8"
+}
+
+// Role says what a column is for.
+type Role int
+
+const (
+	// Identity columns open every row: framework, version, device, op_name and
+	// kernel_source.
+	Identity Role = iota
+	// Key columns name a row; readers fail without them.
+	Key
+	// Optional columns are part of the key where they exist; readers assume a
+	// default where they do not.
+	Optional
+	// Info columns are written and not read.
+	Info
+	// Metric columns hold what was measured.
+	Metric
+)
+
+func (r Role) String() string {
+	return [...]string{"identity", "key", "optional", "info", "metric"}[r]
+}
+
+// Column is one column of a table.
+type Column struct {
+	Name string
+	Type Type
+	Role Role
+	Unit string // "ms", "us", "W", "GB/s"; empty without one
+	Doc  string
+}
+
+// Table is one perf table.
+type Table struct {
+	Name   string // "gemm_perf"
+	Family string // folder of the table in a database: "gemm"
+	// OpNames are the words of the op_name column; nil when a benchmark may
+	// write any.
+	OpNames []string
+	// OpNameKey is true when op_name tells rows apart: two ops share the table.
+	OpNameKey bool
+	// KernelSourceKey is true when several kernels of one shape stand side by
+	// side, each with a row of its own.
+	KernelSourceKey bool
+	// ZeroLegal is true when a latency of zero is data, not a fault.
+	ZeroLegal bool
+	// Legacy is true for tables that are read but no longer written.
+	Legacy bool
+	// Doc is one line on what the rows are.
+	Doc string
+
+	columns string            // the default order, see the notation in tables.go
+	orders  map[string]string // other orders, by backend
+	labels  map[string]string // framework labels that differ from the backend's
+	words   map[string]string // spellings by "backend column word"
+	units   map[string]string // units that differ from the column's own
+
+	parsed []Column
+	byName map[string]int
+}
+
+// Lookup finds a table by name; the extensions ".txt", ".csv" and ".parquet"
+// of its file are allowed.
+func Lookup(name string) (*Table, bool) {
+	name = Stem(name)
+	for _, t := range tables {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// Stem strips the folder and extension of a perf file's name: the rest is the
+// table's name.
+func Stem(file string) string {
+	if i := strings.LastIndexAny(file, `/\`); i >= 0 {
+		file = file[i+1:]
+	}
+	for _, ext := range []string{".parquet", ".txt", ".csv"} {
+		file = strings.TrimSuffix(file, ext)
+	}
+	return file
+}
+
+// Tables returns all tables, grouped by family. The slice is the caller's, the
+// tables are shared and must not be changed.
+func Tables() []*Table { return slices.Clone(tables) }
+
+// Suggest returns table names close to name, best first.
+func Suggest(name string) []string {
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = t.Name
+	}
+	return near(Stem(name), names)
+}
+
+// Columns returns the columns in the order in which a backend's collector
+// writes them; an unknown or empty backend gets the common order. With power,
+// the two power columns close the row.
+func (t *Table) Columns(backend string, power bool) []Column {
+	cols := t.parsed
+	if order, ok := t.orders[backend]; ok {
+		cols = t.sorted(order)
+	}
+	cols = slices.Clone(cols)
+	if power {
+		cols = append(cols, powerColumns...)
+	}
+	return cols
+}
+
+func (t *Table) sorted(order string) []Column {
+	names := strings.Fields(order)
+	if !slices.Contains(names, "framework") {
+		names = append(slices.Clone(identityNames), names...)
+	}
+	cols := make([]Column, 0, len(names))
+	for _, n := range names {
+		c, ok := t.Column(n)
+		if !ok {
+			panic(fmt.Sprintf("catalog: the order of %s names the unknown column %s", t.Name, n))
+		}
+		cols = append(cols, c)
+	}
+	return cols
+}
+
+// Column returns one column by name, the power columns included.
+func (t *Table) Column(name string) (Column, bool) {
+	if i, ok := t.byName[name]; ok {
+		return t.parsed[i], true
+	}
+	for _, c := range powerColumns {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Column{}, false
+}
+
+// Key returns the columns that name a row for a reader, in table order:
+// op_name and kernel_source where they tell rows apart, then key and optional
+// columns. Two rows that agree on them are duplicates: readers take the first.
+func (t *Table) Key() []string {
+	var key []string
+	if t.OpNameKey {
+		key = append(key, "op_name")
+	}
+	if t.KernelSourceKey {
+		key = append(key, "kernel_source")
+	}
+	for _, c := range t.parsed {
+		if c.Role == Key || c.Role == Optional {
+			key = append(key, c.Name)
+		}
+	}
+	return key
+}
+
+// Required returns the columns that readers fail without: the key without its
+// optional columns, and the metrics.
+func (t *Table) Required() []string {
+	var names []string
+	for _, k := range t.Key() {
+		if c, _ := t.Column(k); c.Role != Optional {
+			names = append(names, k)
+		}
+	}
+	return append(names, t.Metrics()...)
+}
+
+// Metrics returns the measured columns without the power columns. The first is
+// the one that readers use: latency in all but a few tables.
+func (t *Table) Metrics() []string {
+	var names []string
+	for _, c := range t.parsed {
+		if c.Role == Metric {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Params returns the columns that say what was measured, in table order: all
+// but identity and metrics.
+func (t *Table) Params() []string {
+	var names []string
+	for _, c := range t.parsed {
+		if c.Role != Identity && c.Role != Metric {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// LatencyUnit is "ms", or "us" for the one table in microseconds.
+func (t *Table) LatencyUnit() string {
+	for _, c := range t.parsed {
+		if c.Role == Metric {
+			return c.Unit
+		}
+	}
+	return ""
+}
+
+// DtypeColumn is the column whose word says at which precision the op computes;
+// empty when the table has none.
+func (t *Table) DtypeColumn() string {
+	for _, name := range []string{"gemm_dtype", "moe_dtype", "bmm_dtype", "attn_dtype", "mla_dtype", "quant_dtype", "nccl_dtype", "allreduce_dtype", "comm_dtype", "quant_type"} {
+		if _, ok := t.byName[name]; ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// File is the name of the table's CSV file.
+func (t *Table) File() string { return t.Name + ".txt" }
+
+// Framework is the word that a backend's rows carry in the framework column.
+// An unknown backend is returned as it is.
+func (t *Table) Framework(backend string) string {
+	if l, ok := t.labels[backend]; ok {
+		return l
+	}
+	if b, ok := LookupBackend(backend); ok {
+		return b.Framework
+	}
+	return backend
+}
+
+// Spelling is the word that a backend's table has for a value of a plan: most
+// are the same, but sglang's DeepSeek-V4 tables say fp8_e4m3 for an fp8 cache.
+func (t *Table) Spelling(backend, column, word string) string {
+	if w, ok := t.words[backend+" "+column+" "+word]; ok {
+		return w
+	}
+	return word
+}
+
+// Issue is one way in which a set of columns does not fit a table.
+type Issue struct {
+	Column  string
+	Message string
+	// Fatal issues make the table unreadable; the others are columns that
+	// readers ignore.
+	Fatal bool
+}
+
+// Check compares columns of a file with the table: missing columns, types that
+// readers refuse, and names that the table does not have.
+func (t *Table) Check(columns []Column) []Issue {
+	var issues []Issue
+	have := map[string]bool{}
+	for _, c := range columns {
+		have[c.Name] = true
+		want, ok := t.Column(c.Name)
+		switch {
+		case !ok:
+			msg := fmt.Sprintf("%s has no column %s", t.Name, c.Name)
+			if n := near(c.Name, t.names()); len(n) > 0 {
+				msg += "; did you mean " + n[0] + "?"
+			}
+			issues = append(issues, Issue{Column: c.Name, Message: msg})
+		case want.Type != c.Type:
+			issues = append(issues, Issue{Column: c.Name, Fatal: want.Role != Info,
+				Message: fmt.Sprintf("%s is %s, and %s needs %s", c.Name, c.Type, t.Name, want.Type)})
+		}
+	}
+	for _, name := range t.Required() {
+		if !have[name] {
+			issues = append(issues, Issue{Column: name, Fatal: true, Message: fmt.Sprintf("%s needs the column %s", t.Name, name)})
+		}
+	}
+	return issues
+}
+
+func (t *Table) names() []string {
+	names := make([]string, len(t.parsed))
+	for i, c := range t.parsed {
+		names[i] = c.Name
+	}
+	return names
+}
