@@ -1,0 +1,315 @@
+// Package dedupe keeps one row of every key. Rows that share a key and
+// disagree are reported with both values before one of them goes.
+package dedupe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+)
+
+// Kind registers the dedupe stage.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:    "dedupe",
+		Version: 1,
+		Summary: "keep one row per key and report rows that disagree",
+		Outputs: map[string]cty.Type{
+			"removed":   cty.Number,
+			"conflicts": cty.Number,
+		},
+		New: func() stage.Stage { return &Config{Keep: KeepLatest, Tolerance: 0.1, OnConflict: "warn"} },
+	}
+}
+
+// What to keep of rows with one key.
+const (
+	KeepLatest = "latest" // the one measured last, by started_at, else the last row
+	KeepFirst  = "first"  // the first row, which is what aiconfigurator's loader reads
+	KeepBest   = "best"   // the lowest latency
+	KeepMedian = "median" // the row whose latency is the lower median
+)
+
+var keeps = []string{KeepLatest, KeepFirst, KeepBest, KeepMedian}
+
+// Config is a dedupe block.
+type Config struct {
+	Description string    `hcl:"description,optional"`
+	Input       cty.Value `hcl:"input"`
+	// Keep is one of latest, first, best and median.
+	Keep string `hcl:"keep,optional"`
+	// By replaces the key; empty means the key of the data's perf table.
+	By []string `hcl:"by,optional"`
+	// Metric is the column that best and median compare and conflicts are
+	// judged by.
+	Metric string `hcl:"metric,optional"`
+	// Tolerance is how far max/min - 1 of one key's metric may go before the
+	// rows count as a conflict.
+	Tolerance float64 `hcl:"tolerance,optional"`
+	// OnConflict is warn or fail.
+	OnConflict string `hcl:"on_conflict,optional"`
+
+	input *stage.Ref
+}
+
+// Check validates the config.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, detail string) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: cc.Range.Ptr()})
+	}
+	ref, err := stage.RefOf(c.Input)
+	if err != nil {
+		bad("Wrong input", err.Error())
+	}
+	c.input = ref
+	if !slices.Contains(keeps, c.Keep) {
+		bad("Unknown keep", fmt.Sprintf("keep is %q; it must be one of %s.", c.Keep, strings.Join(keeps, ", ")))
+	}
+	if c.OnConflict != "warn" && c.OnConflict != "fail" {
+		bad("Unknown on_conflict", fmt.Sprintf("on_conflict is %q; it must be \"warn\" or \"fail\".", c.OnConflict))
+	}
+	if !(c.Tolerance >= 0) {
+		bad("Negative tolerance", "tolerance is a share such as 0.1 for 10 %; it must be 0 or more.")
+	}
+	return diags
+}
+
+// Inputs is the one dataset that is deduplicated.
+func (c *Config) Inputs() []stage.Input {
+	ref := c.input
+	if ref == nil {
+		ref, _ = stage.RefOf(c.Input)
+	}
+	return []stage.Input{{Name: "input", Ref: ref}}
+}
+
+// Fingerprint is everything that decides which rows stay.
+func (c *Config) Fingerprint() any {
+	return struct {
+		Keep       string   `json:"keep"`
+		By         []string `json:"by,omitempty"`
+		Metric     string   `json:"metric,omitempty"`
+		Tolerance  float64  `json:"tolerance"`
+		OnConflict string   `json:"on_conflict"`
+	}{c.Keep, c.By, c.Metric, c.Tolerance, c.OnConflict}
+}
+
+// Run keeps one row of every key, in the input's order.
+func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	ds := rc.Inputs["input"]
+	if ds == nil {
+		return nil, fmt.Errorf("dedupe %s got no input", rc.Address)
+	}
+	out := *ds
+	if ds.Table == nil {
+		return outcome(&out, Result{}, c), nil
+	}
+	key := c.By
+	if len(key) == 0 {
+		key = KeyColumns(ds)
+	}
+	res, err := Rows(ds.Table, Options{Key: key, Keep: c.Keep, Metric: c.Metric, Tolerance: c.Tolerance})
+	if err != nil {
+		return nil, err
+	}
+	if out.Table, err = take(ds.Table, res.Keep); err != nil {
+		return nil, err
+	}
+	return outcome(&out, res, c), nil
+}
+
+func outcome(ds *stage.Dataset, res Result, c *Config) *stage.Outcome {
+	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
+	if ds.Table != nil {
+		out.Counts.Rows = int(ds.Table.NumRows())
+	}
+	if res.Removed > 0 {
+		out.Message = fmt.Sprintf("%d repeated rows removed, keep = %s", res.Removed, c.Keep)
+	}
+	out.Values = map[string]cty.Value{
+		"removed":   cty.NumberIntVal(int64(res.Removed)),
+		"conflicts": cty.NumberIntVal(int64(res.Conflicts)),
+	}
+	check := stage.CheckResult{Name: "conflicts", Severity: c.OnConflict, Result: "pass",
+		Message: fmt.Sprintf("%d rows removed, none of them differs from its twin by more than %g %%", res.Removed, 100*c.Tolerance)}
+	if res.Conflicts > 0 {
+		check.Result = "warn"
+		check.Message = fmt.Sprintf("%d keys have rows that differ by more than %g %%", res.Conflicts, 100*c.Tolerance)
+		check.Rows = res.Worst
+		if c.OnConflict == "fail" {
+			check.Result = "fail"
+			out.Status, out.NoReuse, out.Message = stage.StatusGateFailed, true, check.Message
+		}
+	}
+	out.Checks = []stage.CheckResult{check}
+	return out
+}
+
+// Options of Rows.
+type Options struct {
+	Key       []string
+	Keep      string
+	Metric    string // "" means latency
+	Tolerance float64
+}
+
+// Result says which rows stay.
+type Result struct {
+	Keep      []int // ascending
+	Removed   int
+	Conflicts int      // keys whose rows differ by more than the tolerance
+	Worst     []string // the worst conflicts, at most 20
+}
+
+// Rows decides which rows of rec to keep.
+func Rows(rec arrow.Record, o Options) (Result, error) {
+	if o.Metric == "" {
+		o.Metric = "latency"
+	}
+	for _, k := range o.Key {
+		if !table.Has(rec, k) {
+			return Result{}, fmt.Errorf("the key names a column that the data lacks: %w", &table.MissingError{Name: k, Have: table.Names(rec)})
+		}
+	}
+	ix := rowkey.New(o.Key, rowkey.Options{})
+	ids, err := ix.Number(rec)
+	if err != nil {
+		return Result{}, err
+	}
+	groups := rowkey.Groups(ids, ix.Len())
+	var res Result
+	if len(groups) == 0 {
+		res.Keep = make([]int, rec.NumRows())
+		for i := range res.Keep {
+			res.Keep[i] = i
+		}
+		return res, nil
+	}
+	metric, err := metricOf(rec, o)
+	if err != nil {
+		return Result{}, err
+	}
+	when := startedAt(rec)
+	drop := make([]bool, rec.NumRows())
+	var conflicts []conflict
+	for _, rows := range groups {
+		keep := choose(rows, o.Keep, metric, when)
+		for _, r := range rows {
+			drop[r] = r != keep
+		}
+		res.Removed += len(rows) - 1
+		if metric != nil {
+			if c, ok := disagree(rows, keep, metric); ok && c.ratio-1 > o.Tolerance {
+				conflicts = append(conflicts, c)
+			}
+		}
+	}
+	for i, d := range drop {
+		if !d {
+			res.Keep = append(res.Keep, i)
+		}
+	}
+	res.Conflicts = len(conflicts)
+	slices.SortStableFunc(conflicts, func(a, b conflict) int { return cmp.Compare(b.ratio, a.ratio) })
+	for _, c := range conflicts[:min(len(conflicts), 20)] {
+		res.Worst = append(res.Worst, fmt.Sprintf("%s: kept %s=%g (row %d), other %g (row %d), ratio %.4g",
+			rowkey.Describe(rec, c.keep, o.Key), o.Metric, metric.Values[c.keep], c.keep+1, metric.Values[c.other], c.other+1, c.ratio))
+	}
+	return res, nil
+}
+
+func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
+	needed := o.Keep == KeepBest || o.Keep == KeepMedian
+	if !table.Has(rec, o.Metric) && !needed {
+		return nil, nil
+	}
+	col, err := table.Float64s(rec, o.Metric)
+	if err != nil {
+		return nil, fmt.Errorf("keep = %q compares by %s: %w", o.Keep, o.Metric, err)
+	}
+	return col, nil
+}
+
+func startedAt(rec arrow.Record) *table.Col[string] {
+	col, err := table.Strings(rec, "started_at")
+	if err != nil {
+		return nil
+	}
+	return col
+}
+
+// choose returns the row of rows that stays; ties go to the earlier row, for
+// latest to the later one.
+func choose(rows []int, keep string, metric *table.Col[float64], when *table.Col[string]) int {
+	switch keep {
+	case KeepFirst:
+		return rows[0]
+	case KeepLatest:
+		best := rows[0]
+		for _, r := range rows[1:] {
+			if when == nil || when.Values[r] >= when.Values[best] {
+				best = r
+			}
+		}
+		return best
+	}
+	sorted := slices.Clone(rows)
+	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(order(metric, a), order(metric, b)) })
+	if keep == KeepBest {
+		return sorted[0]
+	}
+	usable := len(sorted)
+	for usable > 1 && math.IsInf(order(metric, sorted[usable-1]), 1) {
+		usable--
+	}
+	return sorted[(usable-1)/2]
+}
+
+// order puts nulls and NaN behind every number.
+func order(metric *table.Col[float64], row int) float64 {
+	v, ok := metric.At(row)
+	if !ok || math.IsNaN(v) {
+		return math.Inf(1)
+	}
+	return v
+}
+
+type conflict struct {
+	keep, other int
+	ratio       float64
+}
+
+// disagree measures the row farthest from the kept one; ok is false when all
+// values are equal or nothing can be compared.
+func disagree(rows []int, keep int, metric *table.Col[float64]) (conflict, bool) {
+	base := order(metric, keep)
+	worst := conflict{keep: keep, ratio: 1}
+	for _, r := range rows {
+		v := order(metric, r)
+		ratio := 1.0
+		switch {
+		case v == base:
+			continue
+		case v <= 0 || base <= 0 || math.IsInf(v, 0) || math.IsInf(base, 0):
+			ratio = math.Inf(1)
+		default:
+			ratio = max(v, base) / min(v, base)
+		}
+		if ratio > worst.ratio {
+			worst.other, worst.ratio = r, ratio
+		}
+	}
+	return worst, worst.ratio > 1
+}

@@ -1,0 +1,178 @@
+package dedupe
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"pgregory.net/rapid"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+)
+
+func refValue(address string) cty.Value {
+	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: address, Kind: "collect"})})
+}
+
+func config(keep string) *Config {
+	c := Kind().New().(*Config)
+	c.Input, c.Keep = refValue("collect.gemm"), keep
+	return c
+}
+
+func sample() *stage.Dataset {
+	rec := table.NewRecord([]string{"m", "dtype", "latency", "started_at"}, []arrow.Array{
+		table.Ints([]int64{1, 2, 1, 1, 3}, nil),
+		table.Texts([]string{"fp8", "fp8", "fp8", "fp8", "bf16"}, nil),
+		table.Floats([]float64{10, 5, 30, 20, 7}, nil),
+		table.Texts([]string{"2026-01-01T00:00:03Z", "", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", ""}, nil),
+	})
+	return &stage.Dataset{Table: rec, Info: stage.Info{Params: []string{"m", "dtype"}}}
+}
+
+func TestKeep(t *testing.T) {
+	for keep, want := range map[string]float64{KeepFirst: 10, KeepLatest: 10, KeepBest: 10, KeepMedian: 20} {
+		t.Run(keep, func(t *testing.T) {
+			c := config(keep)
+			if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
+				t.Fatal(d)
+			}
+			in := sample()
+			out, err := c.Run(t.Context(), &stage.RunContext{Inputs: map[string]*stage.Dataset{"input": in}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := out.Data.Table.NumRows(); got != 3 {
+				t.Fatalf("%d rows, want 3", got)
+			}
+			lat, _ := table.Float64s(out.Data.Table, "latency")
+			if !slices.Contains(lat.Values, want) {
+				t.Errorf("latencies %v, want the row with %g kept", lat.Values, want)
+			}
+			if in.Table.NumRows() != 5 {
+				t.Error("the input was changed")
+			}
+			check := out.Checks[0]
+			if check.Result != "warn" || len(check.Rows) != 1 || !strings.Contains(check.Rows[0], "m=1 dtype=fp8") {
+				t.Errorf("conflict of 10 to 30 not reported: %+v", check)
+			}
+			if v := out.Values["removed"]; !v.RawEquals(cty.NumberIntVal(2)) {
+				t.Errorf("removed = %#v", v)
+			}
+		})
+	}
+}
+
+func TestLatestWithoutTimes(t *testing.T) {
+	ds := sample()
+	rec := ds.Table
+	rec = table.NewRecord([]string{"m", "latency"}, []arrow.Array{rec.Column(0), rec.Column(2)})
+	res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 3, 4}; !slices.Equal(res.Keep, want) {
+		t.Errorf("kept rows %v, want %v", res.Keep, want)
+	}
+}
+
+func TestConflictFails(t *testing.T) {
+	c := config(KeepLatest)
+	c.OnConflict = "fail"
+	out, err := c.Run(t.Context(), &stage.RunContext{Inputs: map[string]*stage.Dataset{"input": sample()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Status != stage.StatusGateFailed {
+		t.Errorf("status %s, want %s", out.Status, stage.StatusGateFailed)
+	}
+}
+
+func TestNullsAndZerosAreConflictsNotPanics(t *testing.T) {
+	rec := table.NewRecord([]string{"m", "latency"}, []arrow.Array{
+		table.Ints([]int64{1, 1, 2, 2, 3, 3}, nil),
+		table.Floats([]float64{1, 0, 0, 4, math.NaN(), 5}, []bool{true, false, true, true, true, true}),
+	})
+	for _, keep := range keeps {
+		res, err := Rows(rec, Options{Key: []string{"m"}, Keep: keep, Tolerance: 0.1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Conflicts != 3 || len(res.Keep) != 3 {
+			t.Errorf("keep %s: %d conflicts, rows %v; want 3 and 3 rows", keep, res.Conflicts, res.Keep)
+		}
+		if keep == KeepMedian && !slices.Contains(res.Keep, 5) {
+			t.Errorf("median kept the NaN row: %v", res.Keep)
+		}
+	}
+}
+
+func TestCheckNamesWhatIsWrong(t *testing.T) {
+	c := config("newest")
+	c.Tolerance = -1
+	c.OnConflict = "stop"
+	c.Input = cty.StringVal("gemm")
+	diags := c.Check(&stage.CheckContext{Range: hcl.Range{Filename: "p.hcl"}})
+	if len(diags) != 4 {
+		t.Fatalf("%d problems, want 4: %v", len(diags), diags)
+	}
+	for _, d := range diags {
+		if d.Subject == nil {
+			t.Errorf("%s has no place", d.Summary)
+		}
+	}
+}
+
+func TestUnknownKeyColumn(t *testing.T) {
+	c := config(KeepFirst)
+	c.By = []string{"mm"}
+	_, err := c.Run(t.Context(), &stage.RunContext{Inputs: map[string]*stage.Dataset{"input": sample()}})
+	if err == nil || !strings.Contains(err.Error(), `"mm"`) {
+		t.Errorf("error %v does not name the column", err)
+	}
+}
+
+// Every key has exactly one row afterwards, rows keep their order, and what
+// best keeps is never above what any other choice keeps.
+func TestRowsProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 60).Draw(rt, "n")
+		keys := make([]int64, n)
+		lat := make([]float64, n)
+		for i := range n {
+			keys[i] = int64(rapid.IntRange(0, 12).Draw(rt, "k"))
+			lat[i] = float64(rapid.IntRange(1, 9).Draw(rt, "l"))
+		}
+		rec := table.NewRecord([]string{"k", "latency"}, []arrow.Array{table.Ints(keys, nil), table.Floats(lat, nil)})
+		distinct := map[int64]float64{}
+		for i, k := range keys {
+			if v, ok := distinct[k]; !ok || lat[i] < v {
+				distinct[k] = lat[i]
+			}
+		}
+		for _, keep := range keeps {
+			res, err := Rows(rec, Options{Key: []string{"k"}, Keep: keep})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			seen := map[int64]bool{}
+			for _, r := range res.Keep {
+				if seen[keys[r]] {
+					rt.Fatalf("%s keeps key %d twice", keep, keys[r])
+				}
+				seen[keys[r]] = true
+				if keep == KeepBest && lat[r] != distinct[keys[r]] {
+					rt.Fatalf("best kept %g of key %d, lowest is %g", lat[r], keys[r], distinct[keys[r]])
+				}
+			}
+			if len(seen) != len(distinct) || !slices.IsSorted(res.Keep) || res.Removed != n-len(distinct) {
+				rt.Fatalf("%s: kept %v, removed %d of %d rows with %d keys", keep, res.Keep, res.Removed, n, len(distinct))
+			}
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// Aggregates of a column, as in min.latency.
+var columnAggregates = []string{
+	"min", "max", "mean", "sum", "stdev", "median",
+	"p1", "p5", "p10", "p25", "p75", "p90", "p95", "p99",
+	"distinct", "nulls",
+}
+
+// Aggregates of the dataset.
+var tableAggregates = []string{"count", "planned", "measured", "failed", "skipped", "coverage"}
+
+// assertion is an assert block: a condition over aggregates, evaluated when
+// the gate runs.
+type assertion struct {
+	condition hcl.Expression
+	message   string
+	ctx       *hcl.EvalContext
+}
+
+func aggregateNames() map[string]bool {
+	bound := map[string]bool{}
+	for _, n := range slices.Concat(columnAggregates, tableAggregates) {
+		bound[n] = true
+	}
+	return bound
+}
+
+func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
+	e := entry{name: b.Labels[0], kind: "assert", severity: SeverityFail, block: b.DefRange}
+	rest, ctx, diags := e.common(b, eval, aggregateNames())
+	if diags.HasErrors() {
+		return e, diags
+	}
+	content, d := rest.Content(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+		{Name: "condition", Required: true}, {Name: "message"},
+	}})
+	if diags = append(diags, d...); diags.HasErrors() {
+		return e, diags
+	}
+	a := &assertion{condition: content.Attributes["condition"].Expr, ctx: ctx}
+	if m, ok := content.Attributes["message"]; ok {
+		diags = append(diags, gohcl.DecodeExpression(m.Expr, ctx, &a.message)...)
+	}
+	used := false
+	for _, t := range a.condition.Variables() {
+		root := t.RootName()
+		switch {
+		case slices.Contains(tableAggregates, root):
+			used = true
+			if len(t) > 1 {
+				diags = append(diags, problem("Wrong aggregate", fmt.Sprintf("%s is one number; it has no columns.", root), t.SourceRange()))
+			}
+		case slices.Contains(columnAggregates, root):
+			used = true
+			if _, ok := columnOf(t); !ok {
+				diags = append(diags, problem("Wrong aggregate", fmt.Sprintf("Write %s.COLUMN, for example %s.latency.", root, root), t.SourceRange()))
+			}
+		}
+	}
+	if !used && !diags.HasErrors() {
+		diags = append(diags, problem("Condition says nothing about the data", fmt.Sprintf("The condition names no aggregate. There are %s, and for a column %s.",
+			strings.Join(tableAggregates, ", "), strings.Join(columnAggregates, ", ")), a.condition.Range()))
+	}
+	e.check = a
+	return e, diags
+}
+
+func columnOf(t hcl.Traversal) (string, bool) {
+	if len(t) != 2 {
+		return "", false
+	}
+	switch step := t[1].(type) {
+	case hcl.TraverseAttr:
+		return step.Name, true
+	case hcl.TraverseIndex:
+		if step.Key.Type() == cty.String {
+			return step.Key.AsString(), true
+		}
+	}
+	return "", false
+}
+
+func (a *assertion) prepare(hcl.Range) hcl.Diagnostics { return nil }
+
+// limits is the condition in a form that layout and comments leave alone,
+// with the values that it takes from the plan.
+func (a *assertion) limits() any {
+	values := map[string]string{}
+	bound := aggregateNames()
+	for _, t := range a.condition.Variables() {
+		if bound[t.RootName()] {
+			continue
+		}
+		name := traversalText(t)
+		v, d := t.TraverseAbs(a.ctx)
+		if d.HasErrors() || !v.IsWhollyKnown() {
+			values[name] = "unknown"
+			continue
+		}
+		values[name] = v.GoString()
+		if stage.IsRef(v) {
+			values[name] = "reference"
+		}
+	}
+	return map[string]any{"condition": expressionText(a.condition), "values": values}
+}
+
+func (a *assertion) run(s *subject) verdict {
+	ctx := a.ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{}
+	columns := map[string]map[string]cty.Value{}
+	var used []string
+	for _, t := range a.condition.Variables() {
+		root := t.RootName()
+		name, ok := columnOf(t)
+		switch {
+		case slices.Contains(tableAggregates, root):
+			v := s.tableAggregate(root)
+			ctx.Variables[root] = cty.NumberFloatVal(v)
+			used = appendOnce(used, fmt.Sprintf("%s = %s", root, number(v)))
+		case ok && slices.Contains(columnAggregates, root):
+			v, err := s.columnAggregate(root, name)
+			if err != nil {
+				return failed(err.Error())
+			}
+			if columns[root] == nil {
+				columns[root] = map[string]cty.Value{}
+			}
+			columns[root][name] = exact(v)
+			used = appendOnce(used, fmt.Sprintf("%s.%s = %s", root, name, number(v)))
+		}
+	}
+	for root, obj := range columns {
+		ctx.Variables[root] = cty.ObjectVal(obj)
+	}
+	v, diags := a.condition.Value(ctx)
+	if diags.HasErrors() {
+		return failed("the condition cannot be evaluated: " + diags.Error())
+	}
+	if v.IsNull() || !v.IsKnown() || v.Type() != cty.Bool {
+		return failed(fmt.Sprintf("the condition is %s, not true or false", v.Type().FriendlyName()))
+	}
+	values := strings.Join(used, ", ")
+	out := verdict{ok: v.True(), value: values, limit: expressionText(a.condition)}
+	if out.ok {
+		out.message = "holds: " + values
+	} else {
+		out.message = cmp.Or(a.message, "does not hold") + " (" + values + ")"
+	}
+	return out
+}
+
+func appendOnce(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// exact is the number that the shortest decimal text of v means, so that a
+// measured 0.1 equals the literal 0.1 of a plan. NaN becomes null.
+func exact(v float64) cty.Value {
+	if math.IsNaN(v) {
+		return cty.NullVal(cty.Number)
+	}
+	if math.IsInf(v, 0) {
+		return cty.NumberFloatVal(v)
+	}
+	n, err := cty.ParseNumberVal(strconv.FormatFloat(v, 'g', -1, 64))
+	if err != nil {
+		return cty.NumberFloatVal(v)
+	}
+	return n
+}
+
+func traversalText(t hcl.Traversal) string {
+	var sb strings.Builder
+	for _, step := range t {
+		switch s := step.(type) {
+		case hcl.TraverseRoot:
+			sb.WriteString(s.Name)
+		case hcl.TraverseAttr:
+			sb.WriteString("." + s.Name)
+		case hcl.TraverseIndex:
+			fmt.Fprintf(&sb, "[%#v]", s.Key)
+		}
+	}
+	return sb.String()
+}
+
+// expressionText writes an expression's structure: equal expressions give
+// equal text whatever their spacing.
+func expressionText(e hcl.Expression) string {
+	node, ok := e.(hclsyntax.Expression)
+	if !ok {
+		return e.Range().String()
+	}
+	return nodeText(node)
+}

@@ -1,0 +1,98 @@
+package gate
+
+import (
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/stage"
+)
+
+// check is one kind of judgement, decoded from a block by gohcl.
+type check interface {
+	// prepare validates the limits; r is the block's header.
+	prepare(r hcl.Range) hcl.Diagnostics
+	// limits is what the fingerprint holds.
+	limits() any
+	run(*subject) verdict
+}
+
+// referrer is implemented by checks that compare with another dataset.
+type referrer interface{ refersTo() *stage.Ref }
+
+// titled is implemented by checks whose blocks may occur several times and
+// are told apart by what they look at.
+type titled interface{ title() string }
+
+// verdict is what a check found.
+type verdict struct {
+	ok, skipped       bool
+	message           string
+	value, limit, fix string
+	rows              []string
+}
+
+func failed(message string) verdict  { return verdict{message: message} }
+func skipped(message string) verdict { return verdict{skipped: true, message: message} }
+
+// spec describes one check for decoding and documentation.
+type spec struct {
+	name    string
+	summary string
+	new     func() check
+}
+
+// Checks lists the names of the checks with one line each, in the order of
+// the documentation.
+func Checks() [][2]string {
+	var out [][2]string
+	for _, s := range specs() {
+		out = append(out, [2]string{s.name, s.summary})
+	}
+	return out
+}
+
+func specs() []spec {
+	return []spec{
+		{"coverage", "share of the planned cases, or of a reference's rows, that have a row", func() check { return &coverage{Min: 1} }},
+		{"positive", "a column is finite and above zero", func() check { return &positive{Column: "latency"} }},
+		{"range", "a column lies within limits", func() check { return &rangeCheck{} }},
+		{"duplicates", "rows with the same key", func() check { return &duplicates{} }},
+		{"noise", "a percentile of the relative standard deviation", func() check { return &noise{Column: "rel_stdev", Percentile: 95} }},
+	}
+}
+
+// suggest returns the candidate that is closest to word, or "".
+func suggest(word string, candidates []string) string {
+	best, bestAt := "", len(word)/2+1
+	for _, c := range candidates {
+		if d := editDistance(word, c); d < bestAt {
+			best, bestAt = c, d
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diag := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diag, row[j] = row[j], min(row[j]+1, row[j-1]+1, diag+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+func didYouMean(word string, candidates []string) string {
+	if s := suggest(word, candidates); s != "" {
+		return " Did you mean \"" + s + "\"?"
+	}
+	return ""
+}

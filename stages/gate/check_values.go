@@ -1,0 +1,200 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// positive: every value is finite and above zero.
+type positive struct {
+	Column    string `hcl:"column,optional" json:"column"`
+	AllowZero bool   `hcl:"allow_zero,optional" json:"allow_zero"`
+	Max       int    `hcl:"max,optional" json:"max"`
+}
+
+func (c *positive) title() string {
+	if c.Column == "latency" {
+		return "positive"
+	}
+	return "positive " + c.Column
+}
+func (c *positive) limits() any { return *c }
+
+func (c *positive) prepare(r hcl.Range) hcl.Diagnostics { return notNegative("max", float64(c.Max), r) }
+
+func (c *positive) run(s *subject) verdict {
+	if s.rec == nil {
+		return failed("there is no table to judge")
+	}
+	col, err := numbers(s.rec, c.Column)
+	if err != nil {
+		return failed(err.Error())
+	}
+	zeroOK := c.AllowZero || (c.Column == "latency" && zeroAllowed(s.ds))
+	var bad []offender
+	nulls, zeros, negative, infinite := 0, 0, 0, 0
+	for i, v := range col.val {
+		if !s.has(i) {
+			continue
+		}
+		switch {
+		case col.null[i]:
+			nulls++
+			bad = append(bad, offender{row: i, worse: math.Inf(1), note: "(null)"})
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			infinite++
+			bad = append(bad, offender{row: i, worse: math.Inf(1)})
+		case v < 0:
+			negative++
+			bad = append(bad, offender{row: i, worse: 1 - v})
+		case v == 0 && !zeroOK:
+			zeros++
+			bad = append(bad, offender{row: i, worse: 0})
+		}
+	}
+	v := verdict{ok: len(bad) <= c.Max, value: number(float64(len(bad))), limit: fmt.Sprintf("at most %d", c.Max)}
+	if len(bad) == 0 {
+		v.message = fmt.Sprintf("%d values of %s are finite and positive", s.selected, c.Column)
+		return v
+	}
+	v.message = fmt.Sprintf("%d of %d values of %s are not finite and positive (%d null, %d not finite, %d negative, %d zero)",
+		len(bad), s.selected, c.Column, nulls, infinite, negative, zeros)
+	v.rows = s.worst(bad, c.Column)
+	v.fix = "collect these cases again with -replace, or look at what the runtime logged for them"
+	return v
+}
+
+// rangeCheck: every value lies within [min, max].
+type rangeCheck struct {
+	Column    string   `hcl:"column" json:"column"`
+	Min       *float64 `hcl:"min,optional" json:"min,omitempty"`
+	Max       *float64 `hcl:"max,optional" json:"max,omitempty"`
+	AllowNull bool     `hcl:"allow_null,optional" json:"allow_null"`
+	Allow     int      `hcl:"allow,optional" json:"allow"`
+}
+
+func (c *rangeCheck) title() string { return "range " + c.Column }
+func (c *rangeCheck) limits() any   { return *c }
+
+func (c *rangeCheck) prepare(r hcl.Range) hcl.Diagnostics {
+	switch {
+	case c.Min == nil && c.Max == nil:
+		return hcl.Diagnostics{problem("Range without limits", "Give min, max or both.", r)}
+	case c.Min != nil && c.Max != nil && *c.Min > *c.Max:
+		return hcl.Diagnostics{problem("Empty range", fmt.Sprintf("min %s is above max %s.", number(*c.Min), number(*c.Max)), r)}
+	}
+	return notNegative("allow", float64(c.Allow), r)
+}
+
+func (c *rangeCheck) run(s *subject) verdict {
+	if s.rec == nil {
+		return failed("there is no table to judge")
+	}
+	col, err := numbers(s.rec, c.Column)
+	if err != nil {
+		return failed(err.Error())
+	}
+	limit := ""
+	switch {
+	case c.Min != nil && c.Max != nil:
+		limit = fmt.Sprintf("%s to %s", number(*c.Min), number(*c.Max))
+	case c.Min != nil:
+		limit = "at least " + number(*c.Min)
+	default:
+		limit = "at most " + number(*c.Max)
+	}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	var bad []offender
+	for i, v := range col.val {
+		if !s.has(i) || (col.null[i] && c.AllowNull) {
+			continue
+		}
+		// NaN fails both comparisons, so it is asked for by name.
+		switch {
+		case math.IsNaN(v):
+			bad = append(bad, offender{row: i, worse: math.Inf(1)})
+			continue
+		case c.Min != nil && v < *c.Min:
+			bad = append(bad, offender{row: i, worse: *c.Min - v})
+		case c.Max != nil && v > *c.Max:
+			bad = append(bad, offender{row: i, worse: v - *c.Max})
+		}
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	out := verdict{ok: len(bad) <= c.Allow, limit: limit}
+	if lo <= hi {
+		out.value = fmt.Sprintf("%s to %s", number(lo), number(hi))
+	}
+	if len(bad) == 0 {
+		out.message = fmt.Sprintf("%d values of %s are within %s", s.selected, c.Column, limit)
+		return out
+	}
+	out.message = fmt.Sprintf("%d of %d values of %s are outside %s", len(bad), s.selected, c.Column, limit)
+	out.rows = s.worst(bad, c.Column)
+	return out
+}
+
+// noise: a percentile of a spread column stays below a limit.
+type noise struct {
+	Column     string  `hcl:"column,optional" json:"column"`
+	Percentile float64 `hcl:"percentile,optional" json:"percentile"`
+	Max        float64 `hcl:"max" json:"max"`
+}
+
+func (c *noise) title() string {
+	if c.Column == "rel_stdev" {
+		return fmt.Sprintf("noise p%s", number(c.Percentile))
+	}
+	return fmt.Sprintf("noise %s p%s", c.Column, number(c.Percentile))
+}
+func (c *noise) limits() any { return *c }
+
+func (c *noise) prepare(r hcl.Range) hcl.Diagnostics {
+	if !(c.Percentile > 0 && c.Percentile <= 100) {
+		return hcl.Diagnostics{problem("Wrong percentile", fmt.Sprintf("percentile is %s; it must be above 0 and at most 100.", number(c.Percentile)), r)}
+	}
+	return notNegative("max", c.Max, r)
+}
+
+func (c *noise) run(s *subject) verdict {
+	if column(s.rec, c.Column) == nil {
+		return skipped(fmt.Sprintf("the data has no column %q: only measured rows carry their spread", c.Column))
+	}
+	col, err := numbers(s.rec, c.Column)
+	if err != nil {
+		return failed(err.Error())
+	}
+	var vals []float64
+	var bad []offender
+	for i, v := range col.val {
+		if !s.has(i) || math.IsNaN(v) {
+			continue
+		}
+		vals = append(vals, v)
+		if v > c.Max {
+			bad = append(bad, offender{row: i, worse: v})
+		}
+	}
+	if len(vals) == 0 {
+		return skipped(fmt.Sprintf("no row has a value of %s", c.Column))
+	}
+	slices.Sort(vals)
+	got := percentile(vals, c.Percentile)
+	out := verdict{ok: got <= c.Max, value: number(got), limit: "at most " + number(c.Max)}
+	out.message = fmt.Sprintf("p%s of %s is %s over %d rows (median %s, worst %s)", number(c.Percentile), c.Column, number(got), len(vals), number(percentile(vals, 50)), number(vals[len(vals)-1]))
+	if !out.ok {
+		out.rows = s.worst(bad, "latency", c.Column)
+		out.fix = "more samples or longer idle gaps in the measure block, a quieter machine, locked clocks"
+	}
+	return out
+}
+
+func notNegative(name string, v float64, r hcl.Range) hcl.Diagnostics {
+	if v >= 0 {
+		return nil
+	}
+	return hcl.Diagnostics{problem("Negative limit", fmt.Sprintf("%s is %s; it must be 0 or more.", name, number(v)), r)}
+}

@@ -1,0 +1,160 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"aicplan/engine/stage"
+)
+
+var bodySchema = &hcl.BodySchema{
+	Attributes: []hcl.AttributeSchema{{Name: "input", Required: true}, {Name: "description"}},
+	Blocks: []hcl.BlockHeaderSchema{
+		{Type: "check", LabelNames: []string{"name"}},
+		{Type: "assert", LabelNames: []string{"name"}},
+	},
+}
+
+// commonAttributes may stand in every check and assert block.
+var commonAttributes = []hcl.AttributeSchema{{Name: "severity"}, {Name: "on"}, {Name: "description"}}
+
+// DecodeBody reads the gate: which checks there are is known here only, and
+// assert conditions name aggregates that exist when the gate runs.
+func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
+	content, diags := body.Content(bodySchema)
+	if attr, ok := content.Attributes["input"]; ok {
+		ctx, d := eval.Context([]hcl.Expression{attr.Expr}, nil)
+		diags = append(diags, d...)
+		v, d2 := attr.Expr.Value(ctx)
+		if diags = append(diags, d2...); !d.HasErrors() && !d2.HasErrors() {
+			ref, err := stage.RefOf(v)
+			if err != nil {
+				diags = append(diags, problem("Wrong input", err.Error(), attr.Expr.Range()))
+			}
+			c.input = ref
+		}
+	}
+	seen := map[string]hcl.Range{}
+	for _, b := range content.Blocks {
+		var e entry
+		var d hcl.Diagnostics
+		if b.Type == "check" {
+			e, d = decodeCheck(b, eval)
+		} else {
+			e, d = decodeAssert(b, eval)
+		}
+		diags = append(diags, d...)
+		if d.HasErrors() || e.check == nil {
+			continue
+		}
+		if first, dup := seen[e.name]; dup {
+			e.name = fmt.Sprintf("%s (line %d)", e.name, b.DefRange.Start.Line)
+			if b.Type == "assert" {
+				diags = append(diags, problem("Duplicate assert", fmt.Sprintf("An assert of this name stands at line %d already.", first.Start.Line), b.DefRange))
+			}
+		}
+		seen[e.name] = b.DefRange
+		c.entries = append(c.entries, e)
+	}
+	if len(content.Blocks) == 0 {
+		diags = append(diags, problem("Gate without checks", "A gate needs at least one check or assert block; without one it would let everything through.", body.MissingItemRange()))
+	}
+	return diags
+}
+
+func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
+	name := b.Labels[0]
+	all := specs()
+	at := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
+	if at < 0 {
+		var names []string
+		for _, s := range all {
+			names = append(names, s.name)
+		}
+		return entry{}, hcl.Diagnostics{problem("Unknown check",
+			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, didYouMean(name, names), strings.Join(names, ", ")), b.LabelRanges[0])}
+	}
+	e := entry{name: name, kind: name, severity: SeverityFail, check: all[at].new(), block: b.DefRange}
+	rest, ctx, diags := e.common(b, eval, nil)
+	if diags.HasErrors() {
+		return e, diags
+	}
+	diags = append(diags, gohcl.DecodeBody(rest, ctx, e.check)...)
+	if diags.HasErrors() {
+		return e, diags
+	}
+	diags = append(diags, e.check.prepare(b.DefRange)...)
+	if t, ok := e.check.(titled); ok {
+		e.name = t.title()
+	}
+	return e, diags
+}
+
+// common decodes what every block may say and returns the body without it,
+// with a context for all of its expressions.
+func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool) (hcl.Body, *hcl.EvalContext, hcl.Diagnostics) {
+	content, rest, diags := b.Body.PartialContent(&hcl.BodySchema{Attributes: commonAttributes})
+	ctx, d := eval.Context(stage.Expressions(b.Body), bound)
+	if diags = append(diags, d...); diags.HasErrors() {
+		return rest, ctx, diags
+	}
+	if a, ok := content.Attributes["severity"]; ok {
+		diags = append(diags, gohcl.DecodeExpression(a.Expr, ctx, &e.severity)...)
+		if !diags.HasErrors() && e.severity != SeverityFail && e.severity != SeverityWarn {
+			diags = append(diags, problem("Unknown severity", fmt.Sprintf("severity is %q; it must be \"fail\" or \"warn\".", e.severity), a.Expr.Range()))
+		}
+	}
+	if a, ok := content.Attributes["on"]; ok {
+		v, d := a.Expr.Value(ctx)
+		if diags = append(diags, d...); !d.HasErrors() {
+			on, err := selections(v)
+			if err != nil {
+				diags = append(diags, problem("Wrong selection", err.Error(), a.Expr.Range()))
+			}
+			e.on = on
+		}
+	}
+	return rest, ctx, diags
+}
+
+// selection keeps the rows whose column has one of the values.
+type selection struct {
+	Column string   `json:"column"`
+	Values []string `json:"values"`
+}
+
+func selections(v cty.Value) ([]selection, error) {
+	const want = `"on" selects rows: an object such as { gemm_dtype = "fp8" } or { num_gpus = [2, 4] }`
+	if v.IsNull() || !v.IsWhollyKnown() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
+		return nil, fmt.Errorf("%s", want)
+	}
+	var out []selection
+	for it := v.ElementIterator(); it.Next(); {
+		k, val := it.Element()
+		s := selection{Column: k.AsString()}
+		list := []cty.Value{val}
+		if val.CanIterateElements() {
+			list = val.AsValueSlice()
+		}
+		for _, x := range list {
+			text, err := convert.Convert(x, cty.String)
+			if err != nil || text.IsNull() {
+				return nil, fmt.Errorf("%s; the value of %s is neither a word nor a number", want, s.Column)
+			}
+			s.Values = append(s.Values, text.AsString())
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b selection) int { return strings.Compare(a.Column, b.Column) })
+	return out, nil
+}
+
+func problem(summary, detail string, at hcl.Range) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()}
+}

@@ -1,0 +1,190 @@
+// Package gate judges a dataset by named checks. A gate hands its input on
+// unchanged; when a check of severity "fail" does not hold, the stages behind
+// it do not run.
+package gate
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// Kind registers the gate stage.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:      "gate",
+		Version:   1,
+		Summary:   "judge a dataset by checks; data that fails goes no further",
+		BareNames: true,
+		Outputs: map[string]cty.Type{
+			"passed":   cty.Bool,
+			"warnings": cty.Number,
+			"failures": cty.Number,
+		},
+		New: func() stage.Stage { return &Config{} },
+	}
+}
+
+// Severities of a check.
+const (
+	SeverityFail = "fail"
+	SeverityWarn = "warn"
+)
+
+// Results of a check.
+const (
+	ResultPass = "pass"
+	ResultFail = "fail"
+	ResultWarn = "warn"
+	ResultSkip = "skip"
+)
+
+// maxRows is how many offending rows a result lists.
+const maxRows = 20
+
+// Config is a gate block.
+type Config struct {
+	input   *stage.Ref
+	entries []entry
+	planDir string
+}
+
+// entry is one check or assert block.
+type entry struct {
+	name     string // as shown in results
+	kind     string // name of the check, or "assert"
+	severity string
+	on       []selection
+	check    check
+	block    hcl.Range
+}
+
+// Check has nothing to add: decoding sees the whole block.
+func (c *Config) Check(*stage.CheckContext) hcl.Diagnostics { return nil }
+
+// Inputs lists the judged dataset, then the references of the checks in the
+// order of their blocks.
+func (c *Config) Inputs() []stage.Input {
+	in := []stage.Input{{Name: "input", Ref: c.input}}
+	for i, e := range c.entries {
+		if r, ok := e.check.(referrer); ok {
+			if ref := r.refersTo(); ref != nil {
+				in = append(in, stage.Input{Name: referenceName(i), Ref: ref})
+			}
+		}
+	}
+	return in
+}
+
+func referenceName(i int) string { return fmt.Sprintf("reference%d", i) }
+
+type fingerprintEntry struct {
+	Kind     string      `json:"kind"`
+	Name     string      `json:"name"`
+	Severity string      `json:"severity"`
+	On       []selection `json:"on,omitempty"`
+	Limits   any         `json:"limits"`
+}
+
+// Fingerprint holds every limit. Severities are part of it because they decide
+// whether the data goes on.
+func (c *Config) Fingerprint() any {
+	out := make([]fingerprintEntry, 0, len(c.entries))
+	for _, e := range c.entries {
+		out = append(out, fingerprintEntry{Kind: e.kind, Name: e.name, Severity: e.severity, On: e.on, Limits: e.check.limits()})
+	}
+	return out
+}
+
+// Run judges the input. Failing checks are an outcome, never an error.
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	ds := rc.Inputs["input"]
+	if ds == nil {
+		return nil, fmt.Errorf("gate %s got no input", rc.Address)
+	}
+	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
+	if ds.Table != nil {
+		out.Counts.Rows = int(ds.Table.NumRows())
+	}
+	failures, warnings := 0, 0
+	for i, e := range c.entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s := &subject{ds: ds, rec: ds.Table, reference: rc.Inputs[referenceName(i)]}
+		res := e.judge(s)
+		res.Pos = position(e.block, rc.PlanDir)
+		out.Checks = append(out.Checks, res)
+		switch res.Result {
+		case ResultFail:
+			failures++
+			report(rc, "error", res)
+		case ResultWarn:
+			warnings++
+			report(rc, "warn", res)
+		}
+	}
+	if failures > 0 {
+		out.Status = stage.StatusGateFailed
+		out.Message = fmt.Sprintf("%d of %d checks failed", failures, len(c.entries))
+		out.NoReuse = true
+	} else if warnings > 0 {
+		out.Message = fmt.Sprintf("%d of %d checks warn", warnings, len(c.entries))
+	}
+	out.Values = map[string]cty.Value{
+		"passed":   cty.BoolVal(failures == 0),
+		"warnings": cty.NumberIntVal(int64(warnings)),
+		"failures": cty.NumberIntVal(int64(failures)),
+	}
+	return out, nil
+}
+
+// judge runs one check on the rows that its "on" selects.
+func (e entry) judge(s *subject) stage.CheckResult {
+	res := stage.CheckResult{Name: e.name, Severity: e.severity}
+	v := func() verdict {
+		if err := s.restrict(e.on); err != nil {
+			return failed(err.Error())
+		}
+		return e.check.run(s)
+	}()
+	res.Message, res.Value, res.Limit, res.Fix, res.Rows = v.message, v.value, v.limit, v.fix, v.rows
+	if len(res.Rows) > maxRows {
+		res.Rows = res.Rows[:maxRows]
+	}
+	switch {
+	case v.skipped:
+		res.Result = ResultSkip
+	case v.ok:
+		res.Result = ResultPass
+	case e.severity == SeverityWarn:
+		res.Result = ResultWarn
+	default:
+		res.Result = ResultFail
+	}
+	return res
+}
+
+func report(rc *stage.RunContext, level string, r stage.CheckResult) {
+	if rc.Events != nil {
+		rc.Events.Message(rc.Address, level, fmt.Sprintf("check %s: %s", r.Name, r.Message))
+	}
+}
+
+// position is the place of a block as file:line, relative to the plan's folder
+// where that is shorter.
+func position(r hcl.Range, planDir string) string {
+	if r.Filename == "" {
+		return ""
+	}
+	name := r.Filename
+	if rel, err := filepath.Rel(planDir, name); err == nil && planDir != "" && filepath.IsLocal(rel) {
+		name = rel
+	}
+	return fmt.Sprintf("%s:%d", filepath.ToSlash(name), r.Start.Line)
+}

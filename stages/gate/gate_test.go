@@ -1,0 +1,346 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+)
+
+// scope is an Evaluator over fixed values, with the rule of the engine:
+// unknown roots that the caller does not bind are diagnostics.
+type scope map[string]cty.Value
+
+func (s scope) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	for _, e := range exprs {
+		for _, t := range e.Variables() {
+			if _, ok := s[t.RootName()]; !ok && !bound[t.RootName()] {
+				diags = append(diags, problem("Unknown name", t.RootName(), t.SourceRange()))
+			}
+		}
+	}
+	return &hcl.EvalContext{Variables: s, Functions: map[string]function.Function{"abs": stdlib.AbsoluteFunc}}, diags
+}
+
+func refValue(kind, name string) cty.Value {
+	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: kind + "." + name, Kind: kind})})
+}
+
+func testScope() scope {
+	return scope{
+		"dedupe": cty.ObjectVal(map[string]cty.Value{"gemm": refValue("dedupe", "gemm")}),
+		"import": cty.ObjectVal(map[string]cty.Value{"old": refValue("import", "old")}),
+		"var":    cty.ObjectVal(map[string]cty.Value{"limit": cty.NumberIntVal(3)}),
+	}
+}
+
+func decode(t testing.TB, src string) (*Config, hcl.Diagnostics) {
+	t.Helper()
+	f, diags := hclsyntax.ParseConfig([]byte(src), "plan.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	c := Kind().New().(*Config)
+	return c, c.DecodeBody(f.Body, testScope())
+}
+
+func mustDecode(t testing.TB, src string) *Config {
+	t.Helper()
+	c, diags := decode(t, src)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return c
+}
+
+func run(t testing.TB, ds *stage.Dataset, checks string, refs ...*stage.Dataset) *stage.Outcome {
+	t.Helper()
+	c := mustDecode(t, "input = dedupe.gemm\n"+checks)
+	inputs := map[string]*stage.Dataset{}
+	for i, in := range c.Inputs() {
+		if i == 0 {
+			inputs[in.Name] = ds
+		} else {
+			inputs[in.Name] = refs[i-1]
+		}
+	}
+	out, err := c.Run(t.Context(), &stage.RunContext{Address: "gate.t", Inputs: inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func only(t testing.TB, out *stage.Outcome) stage.CheckResult {
+	t.Helper()
+	if len(out.Checks) != 1 {
+		t.Fatalf("%d results, want 1", len(out.Checks))
+	}
+	return out.Checks[0]
+}
+
+// dataset has cases m = 1..len(latency); a latency of -1 stands for a case
+// without a row.
+func dataset(latency ...float64) *stage.Dataset {
+	var ids, dtypes, caseIDs, rowDtypes []string
+	var ms, rowMs []int64
+	var lats, stdev []float64
+	var lost []string
+	for i, l := range latency {
+		id := fmt.Sprintf("c%d", i+1)
+		dtype := "float32"
+		if i%2 == 1 {
+			dtype = "float64"
+		}
+		ids, ms, dtypes = append(ids, id), append(ms, int64(i+1)), append(dtypes, dtype)
+		if l == -1 {
+			lost = append(lost, id)
+			continue
+		}
+		caseIDs, rowMs, rowDtypes = append(caseIDs, id), append(rowMs, int64(i+1)), append(rowDtypes, dtype)
+		lats, stdev = append(lats, l), append(stdev, float64(i+1)/100)
+	}
+	fill := func(s string) []string {
+		out := make([]string, len(lost))
+		for i := range out {
+			out[i] = s
+		}
+		return out
+	}
+	ds := &stage.Dataset{
+		Planned: table.NewRecord([]string{"case_id", "m", "gemm_dtype"}, []arrow.Array{table.Texts(ids, nil), table.Ints(ms, nil), table.Texts(dtypes, nil)}),
+		Table: table.NewRecord([]string{"case_id", "m", "gemm_dtype", "latency", "rel_stdev"}, []arrow.Array{
+			table.Texts(caseIDs, nil), table.Ints(rowMs, nil), table.Texts(rowDtypes, nil), table.Floats(lats, nil), table.Floats(stdev, nil)}),
+		Info: stage.Info{Op: "gemm", Params: []string{"m", "gemm_dtype"}},
+	}
+	ds.Ledger = table.NewRecord([]string{"case_id", "status", "class", "message"}, []arrow.Array{
+		table.Texts(lost, nil), table.Texts(fill("failed"), nil), table.Texts(fill("unsupported_config"), nil), table.Texts(fill("no such kernel"), nil)})
+	return ds
+}
+
+func TestCoverage(t *testing.T) {
+	ds := dataset(1, 2, 3, -1)
+	tests := []struct{ checks, result, message string }{
+		{`check "coverage" {}`, "fail", "3 of 4 planned cases have a row (75.00 %); missing: 1 unsupported_config"},
+		{`check "coverage" { min = 0.75 }`, "pass", "3 of 4"},
+		{`check "coverage" {
+			min = 0.7
+			by  = ["gemm_dtype"]
+		}`, "fail", "least: gemm_dtype=float64 with 1 of 2"},
+		{`check "coverage" { excuse = ["unsupported_config"] }`, "pass", "3 of 3 planned cases have a row (100.00 %); 1 excused"},
+		{`check "coverage" { on = { gemm_dtype = "float32" } }`, "pass", "2 of 2"},
+		{`check "coverage" { severity = "warn" }`, "warn", "3 of 4"},
+	}
+	for _, tt := range tests {
+		got := only(t, run(t, ds, tt.checks))
+		if got.Result != tt.result || !strings.Contains(got.Message, tt.message) {
+			t.Errorf("%s\n got %s: %s\nwant %s: %s", tt.checks, got.Result, got.Message, tt.result, tt.message)
+		}
+		if tt.result == "fail" && (len(got.Rows) != 1 || !strings.Contains(got.Rows[0], "m=4 gemm_dtype=float64 (unsupported_config: no such kernel)")) {
+			t.Errorf("%s: rows %q do not name the lost case", tt.checks, got.Rows)
+		}
+	}
+}
+
+func TestCoverageAgainstReference(t *testing.T) {
+	ref := dataset(1, 2, 3, 4)
+	ref.Planned, ref.Ledger = nil, nil
+	got := only(t, run(t, dataset(1, -1, 3), `check "coverage" { reference = import.old }`, ref))
+	if got.Result != "fail" || !strings.Contains(got.Message, "2 of 4 rows of import.old") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestCoverageOfImportedDataIsNotJudged(t *testing.T) {
+	ds := dataset(1, 2)
+	ds.Planned = nil
+	if got := only(t, run(t, ds, `check "coverage" {}`)); got.Result != "skip" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPositive(t *testing.T) {
+	ds := dataset(1, 0, -3, math.NaN(), math.Inf(1))
+	got := only(t, run(t, ds, `check "positive" {}`))
+	if got.Result != "fail" || !strings.Contains(got.Message, "4 of 5 values of latency are not finite and positive (0 null, 2 not finite, 1 negative, 1 zero)") {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Rows) != 4 || !strings.Contains(got.Rows[3], "m=2") {
+		t.Errorf("rows %q: the zero is the least bad and comes last", got.Rows)
+	}
+	if got := only(t, run(t, dataset(1, 0), `check "positive" { allow_zero = true }`)); got.Result != "pass" {
+		t.Errorf("%+v", got)
+	}
+	clamped := dataset(1, 0)
+	clamped.Info.Perf = "computescale_perf"
+	if got := only(t, run(t, clamped, `check "positive" {}`)); got.Result != "pass" {
+		t.Errorf("zero is data in computescale: %+v", got)
+	}
+	if got := only(t, run(t, ds, `check "positive" { column = "latencyy" }`)); got.Result != "fail" || !strings.Contains(got.Message, `Did you mean "latency"?`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRange(t *testing.T) {
+	ds := dataset(1, 2, 30)
+	got := only(t, run(t, ds, `check "range" {
+		column = "latency"
+		min = 1
+		max = 2
+	}`))
+	if got.Name != "range latency" || got.Result != "fail" || len(got.Rows) != 1 || !strings.Contains(got.Rows[0], "m=3 gemm_dtype=float32 latency=30") {
+		t.Errorf("%+v", got)
+	}
+	if got := only(t, run(t, dataset(1, math.NaN()), `check "range" {
+		column = "latency"
+		min = 0
+	}`)); got.Result != "fail" {
+		t.Errorf("NaN is in no range: %+v", got)
+	}
+}
+
+// Limits are compared as float64: a measured 0.1 equals a plan's 0.1.
+func TestLimitsCompareNatively(t *testing.T) {
+	ds := dataset(0.1, 0.1)
+	for _, check := range []string{
+		"check \"range\" {\ncolumn = \"latency\"\nmax = 0.1\n}",
+		"check \"range\" {\ncolumn = \"latency\"\nmin = 0.1\n}",
+		`assert "a" { condition = max.latency <= 0.1 && min.latency == 0.1 }`,
+	} {
+		if got := only(t, run(t, ds, check)); got.Result != "pass" {
+			t.Errorf("%s: %+v", check, got)
+		}
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	ds := dataset(1, 2, 3)
+	if got := only(t, run(t, ds, `check "duplicates" {}`)); got.Result != "pass" {
+		t.Errorf("%+v", got)
+	}
+	got := only(t, run(t, ds, `check "duplicates" { by = ["gemm_dtype"] }`))
+	if got.Result != "fail" || !strings.Contains(got.Rows[0], "gemm_dtype=float32: 2 rows, latency 1 3, max/min 3") {
+		t.Errorf("%+v", got)
+	}
+	if got := only(t, run(t, ds, "check \"duplicates\" {\nby = [\"gemm_dtype\"]\nmax = 1\n}")); got.Result != "pass" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNoise(t *testing.T) {
+	ds := dataset(1, 2, 3, 4, 5, 6, 7, 8, 9, 10) // rel_stdev 0.01 to 0.10
+	got := only(t, run(t, ds, "check \"noise\" {\npercentile = 50\nmax = 0.05\n}"))
+	if got.Result != "pass" || got.Value != "0.05" {
+		t.Errorf("%+v", got)
+	}
+	got = only(t, run(t, ds, `check "noise" { max = 0.05 }`))
+	if got.Result != "fail" || got.Value != "0.1" || len(got.Rows) != 5 || !strings.Contains(got.Rows[0], "m=10") {
+		t.Errorf("%+v", got)
+	}
+	ds.Table = table.NewRecord([]string{"m", "latency"}, []arrow.Array{ds.Table.Column(1), ds.Table.Column(3)})
+	if got := only(t, run(t, ds, `check "noise" { max = 0.05 }`)); got.Result != "skip" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAssert(t *testing.T) {
+	ds := dataset(1, 2, 3, -1)
+	tests := []struct{ expr, result, message string }{
+		{`count >= var.limit && coverage < 1`, "pass", "count = 3"},
+		{`median.latency > 2.5`, "fail", "too slow (median.latency = 2)"},
+		{`distinct.gemm_dtype == 2 && failed == 1 && planned == 4 && measured == 3`, "pass", "distinct.gemm_dtype = 2"},
+		{`abs(mean.latency - 2) < 0.001 && sum.latency == 6 && nulls.latency == 0`, "pass", "mean.latency = 2"},
+		{`max.latencies > 0`, "fail", `no column "latencies". Did you mean "latency"?`},
+		{`max.latency`, "fail", "not true or false"},
+	}
+	for _, tt := range tests {
+		got := only(t, run(t, ds, fmt.Sprintf("assert \"speed\" {\ncondition = %s\nmessage = \"too slow\"\n}", tt.expr)))
+		if got.Result != tt.result || !strings.Contains(got.Message, tt.message) {
+			t.Errorf("%s\n got %s: %s\nwant %s: %s", tt.expr, got.Result, got.Message, tt.result, tt.message)
+		}
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	ds := dataset(1, 0)
+	out := run(t, ds, "check \"positive\" { severity = \"warn\" }\ncheck \"duplicates\" {}")
+	if out.Status != stage.StatusOK || out.NoReuse || out.Message != "1 of 2 checks warn" || out.Data != ds {
+		t.Errorf("%+v", out)
+	}
+	out = run(t, ds, "check \"positive\" {}")
+	if out.Status != stage.StatusGateFailed || !out.NoReuse || !out.Values["passed"].RawEquals(cty.False) {
+		t.Errorf("%+v", out)
+	}
+	if out.Checks[0].Pos != "plan.hcl:2" {
+		t.Errorf("position %q, want plan.hcl:2", out.Checks[0].Pos)
+	}
+}
+
+func TestBadGates(t *testing.T) {
+	tests := []struct {
+		src  string
+		line int
+		want string
+	}{
+		{"input = dedupe.gemm", 1, "at least one check"},
+		{"input = var.limit\ncheck \"positive\" {}", 1, "must refer to a stage"},
+		{"input = dedupe.gemm\ncheck \"positve\" {}", 2, `Did you mean "positive"?`},
+		{"input = dedupe.gemm\ncheck \"noise\" {}", 2, "max"},
+		{"input = dedupe.gemm\ncheck \"noise\" {\nmaxx = 1\n}", 3, `Did you mean "max"?`},
+		{"input = dedupe.gemm\ncheck \"positive\" {\nseverity = \"error\"\n}", 3, `"fail" or "warn"`},
+		{"input = dedupe.gemm\ncheck \"coverage\" {\nmin = 99\n}", 2, "between 0 and 1"},
+		{"input = dedupe.gemm\ncheck \"coverage\" {\nexcuse = [\"unsuported_config\"]\n}", 2, `Did you mean "unsupported_config"?`},
+		{"input = dedupe.gemm\ncheck \"range\" {\ncolumn = \"latency\"\n}", 2, "min, max or both"},
+		{"input = dedupe.gemm\ncheck \"positive\" {\non = \"fp8\"\n}", 3, "selects rows"},
+		{"input = dedupe.gemm\nassert \"a\" {\ncondition = true\n}", 3, "names no aggregate"},
+		{"input = dedupe.gemm\nassert \"a\" {\ncondition = min > 1\n}", 3, "min.COLUMN"},
+		{"input = dedupe.gemm\nassert \"a\" {\ncondition = cuont > 1\n}", 3, "cuont"},
+	}
+	for _, tt := range tests {
+		_, diags := decode(t, tt.src)
+		if !diags.HasErrors() {
+			t.Errorf("%q is accepted", tt.src)
+			continue
+		}
+		found := false
+		for _, d := range diags {
+			found = found || d.Subject != nil && d.Subject.Start.Line == tt.line && strings.Contains(d.Summary+d.Detail, tt.want)
+		}
+		if !found {
+			t.Errorf("%q\n got %v\nwant %q at line %d", tt.src, diags, tt.want, tt.line)
+		}
+	}
+}
+
+// Layout and comments leave the fingerprint alone; limits and severities
+// change it.
+func TestFingerprint(t *testing.T) {
+	print := func(src string) string {
+		return fmt.Sprintf("%+v", mustDecode(t, "input = dedupe.gemm\n"+src).Fingerprint())
+	}
+	base := print(`assert "a" { condition = count > 3 && min.latency > var.limit }`)
+	same := print("assert \"a\" {\n  # a comment\n  condition = count>3   && min.latency>var.limit # another\n}")
+	if same != base {
+		t.Errorf("layout changes the fingerprint:\n%s\n%s", base, same)
+	}
+	for _, other := range []string{
+		`assert "a" { condition = count > 4 && min.latency > var.limit }`,
+		`assert "a" { condition = count > 3 || min.latency > var.limit }`,
+		"assert \"a\" {\ncondition = count > 3 && min.latency > var.limit\nseverity = \"warn\"\n}",
+	} {
+		if print(other) == base {
+			t.Errorf("%s has the fingerprint of another condition", other)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package gate
+
+import (
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/rowkey"
+)
+
+// ledgerEntry says why a case has no row.
+type ledgerEntry struct{ status, class, message string }
+
+type ledgerIndex map[string]ledgerEntry
+
+// ledgerByCase indexes the ledger by case id.
+func ledgerByCase(ds *stage.Dataset) ledgerIndex {
+	out := ledgerIndex{}
+	if ds.Ledger == nil {
+		return out
+	}
+	id, status, class, msg := column(ds.Ledger, "case_id"), column(ds.Ledger, "status"), column(ds.Ledger, "class"), column(ds.Ledger, "message")
+	if id == nil || status == nil || class == nil || msg == nil {
+		return out
+	}
+	for i := range id.Len() {
+		out[rowkey.Text(id, i)] = ledgerEntry{rowkey.Text(status, i), rowkey.Text(class, i), rowkey.Text(msg, i)}
+	}
+	return out
+}
+
+func (l ledgerIndex) entry(cases arrow.Record, row int) ledgerEntry {
+	if len(l) == 0 {
+		return ledgerEntry{}
+	}
+	id := column(cases, "case_id")
+	if id == nil {
+		return ledgerEntry{}
+	}
+	return l[rowkey.Text(id, row)]
+}

@@ -1,0 +1,195 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
+)
+
+// subject is what a check judges.
+type subject struct {
+	ds        *stage.Dataset
+	rec       arrow.Record // nil when there is no table
+	reference *stage.Dataset
+	keep      []bool // rows that "on" selects; nil means all
+	selected  int
+	on        []selection
+}
+
+// restrict limits the subject to the rows that match every selection.
+func (s *subject) restrict(on []selection) error {
+	s.on = on
+	if s.rec == nil {
+		return nil
+	}
+	s.selected = int(s.rec.NumRows())
+	if len(on) == 0 {
+		return nil
+	}
+	keep, err := matching(s.rec, on)
+	if err != nil {
+		return err
+	}
+	s.keep = keep
+	s.selected = 0
+	for _, k := range keep {
+		if k {
+			s.selected++
+		}
+	}
+	return nil
+}
+
+// matching marks the rows of rec that match every selection.
+func matching(rec arrow.Record, on []selection) ([]bool, error) {
+	keep := make([]bool, rec.NumRows())
+	for i := range keep {
+		keep[i] = true
+	}
+	for _, sel := range on {
+		col := column(rec, sel.Column)
+		if col == nil {
+			return nil, fmt.Errorf("\"on\" selects by the column %q, which the data lacks.%s", sel.Column, didYouMean(sel.Column, columnNames(rec)))
+		}
+		for i := range keep {
+			keep[i] = keep[i] && slices.Contains(sel.Values, rowkey.Text(col, i))
+		}
+	}
+	return keep, nil
+}
+
+func (s *subject) has(row int) bool { return s.keep == nil || s.keep[row] }
+
+func (s *subject) numRows() int {
+	if s.rec == nil {
+		return 0
+	}
+	return int(s.rec.NumRows())
+}
+
+// key is the columns that name a row of the dataset.
+func (s *subject) key() []string { return dedupe.KeyColumns(s.ds) }
+
+// describe prints the row's case and the columns given.
+func (s *subject) describe(row int, extra ...string) string {
+	cols := append([]string{}, s.ds.Info.Params...)
+	if len(cols) == 0 {
+		cols = append(cols, s.key()...)
+	}
+	for _, c := range extra {
+		if !slices.Contains(cols, c) {
+			cols = append(cols, c)
+		}
+	}
+	return rowkey.Describe(s.rec, row, cols)
+}
+
+func column(rec arrow.Record, name string) arrow.Array {
+	if rec == nil {
+		return nil
+	}
+	at := rec.Schema().FieldIndices(name)
+	if len(at) == 0 {
+		return nil
+	}
+	return rec.Column(at[0])
+}
+
+func columnNames(rec arrow.Record) []string {
+	var out []string
+	if rec != nil {
+		for _, f := range rec.Schema().Fields() {
+			out = append(out, f.Name)
+		}
+	}
+	return out
+}
+
+// series is a numeric column as float64, with nulls marked.
+type series struct {
+	val  []float64
+	null []bool
+}
+
+// numbers reads a column as float64: numbers as they are, true as 1. An error
+// names what is wrong with the column.
+func numbers(rec arrow.Record, name string) (series, error) {
+	arr := column(rec, name)
+	if arr == nil {
+		return series{}, fmt.Errorf("the data has no column %q.%s", name, didYouMean(name, columnNames(rec)))
+	}
+	out := series{val: make([]float64, arr.Len()), null: make([]bool, arr.Len())}
+	if flags, ok := arr.(*array.Boolean); ok {
+		for i := range out.val {
+			switch {
+			case flags.IsNull(i):
+				out.null[i], out.val[i] = true, math.NaN()
+			case flags.Value(i):
+				out.val[i] = 1
+			}
+		}
+		return out, nil
+	}
+	col, err := table.Float64s(rec, name)
+	if err != nil {
+		return series{}, err
+	}
+	for i := range out.val {
+		if col.Null(i) {
+			out.null[i], out.val[i] = true, math.NaN()
+			continue
+		}
+		out.val[i] = col.Values[i]
+	}
+	return out, nil
+}
+
+// offender is a row that breaks a limit; worse is larger.
+type offender struct {
+	row   int
+	worse float64
+	note  string
+}
+
+// worst describes the worst offenders, ties in row order.
+func (s *subject) worst(list []offender, columns ...string) []string {
+	slices.SortStableFunc(list, func(a, b offender) int { return cmp.Compare(b.worse, a.worse) })
+	var out []string
+	for _, o := range list[:min(len(list), maxRows)] {
+		text := s.describe(o.row, columns...)
+		if o.note != "" {
+			text += " " + o.note
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// number prints a value as people read it.
+func number(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
+
+// percentile is the nearest-rank percentile of sorted values; p in 0..100.
+func percentile(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
