@@ -1,0 +1,256 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const segmentSuffix = ".seg"
+
+// Append adds an entry and returns once it is on disk. Many goroutines that
+// append at the same time share one write and one fsync.
+func (j *Journal) Append(e Entry) error { return j.AppendAll([]Entry{e}) }
+
+// AppendAll adds entries, in order, and returns once all are on disk. After an
+// error some of them may be.
+func (j *Journal) AppendAll(entries []Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	// One batch is written in order, so the last entry speaks for all; entries
+	// that were spread over two batches report their own errors first.
+	results := make(chan error, len(entries))
+	sent := 0
+	var first error
+	for _, e := range entries {
+		if first = j.enqueue(e, func(err error) { results <- err }); first != nil {
+			break
+		}
+		sent++
+	}
+	j.wake()
+	for range sent {
+		if err := <-results; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// AppendFunc adds an entry and returns at once; done is called, from the
+// journal's own goroutine and in the order of the calls, with nil once the
+// entry is on disk, or with the reason why it is not. done must not block and
+// must not append with Append. The payload is copied. When AppendFunc itself
+// returns an error, done is not called.
+func (j *Journal) AppendFunc(e Entry, done func(error)) error {
+	if err := j.enqueue(e, done); err != nil {
+		return err
+	}
+	j.wake()
+	return nil
+}
+
+func (j *Journal) enqueue(e Entry, done func(error)) error {
+	if e.ID == "" || e.Kind == 0 {
+		panic("checkpoint: a journal entry without an id or a kind")
+	}
+	if len(e.ID)+len(e.Payload)+16 > maxBody {
+		return fmt.Errorf("case %s: its %d bytes are more than the journal takes (%d)", e.ID, len(e.Payload), maxBody)
+	}
+	if err := j.store.ensure(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return ErrClosed
+	}
+	if !j.started {
+		j.started = true
+		go j.write()
+	}
+	b := j.next
+	off := len(b.buf)
+	b.buf = appendFrame(b.buf, e)
+	b.entries = append(b.entries, pending{id: e.ID, off: off, size: len(b.buf) - off, kind: e.Kind, callback: done})
+	return nil
+}
+
+func (j *Journal) wake() {
+	select {
+	case j.kick <- struct{}{}:
+	default:
+	}
+}
+
+// write is the journal's goroutine: it makes batch after batch durable until
+// the journal is closed and nothing is left.
+func (j *Journal) write() {
+	defer close(j.done)
+	var seg *segment
+	spare := &batch{}
+	for range j.kick {
+		for {
+			j.mu.Lock()
+			b := j.next
+			if len(b.entries) == 0 {
+				closed := j.closed
+				j.mu.Unlock()
+				if !closed {
+					break
+				}
+				if seg != nil {
+					seg.f.Close() // every acknowledged byte is synced already
+				}
+				return
+			}
+			j.next = spare
+			j.mu.Unlock()
+
+			var err error
+			seg, err = j.commit(seg, b)
+			for _, p := range b.entries {
+				p.callback(err)
+			}
+			clear(b.entries)
+			spare = &batch{buf: b.buf[:0], entries: b.entries[:0]}
+			if cap(b.buf) > 8<<20 {
+				spare = &batch{}
+			}
+		}
+	}
+}
+
+// segment is the file that this journal, and nobody else, appends to.
+type segment struct {
+	f    file
+	path string
+	n    int32 // in Journal.segments
+	size int64 // what is synced
+}
+
+// commit writes and syncs a batch and publishes its entries. After a failure
+// the segment is given up, because what a failed write or fsync left behind is
+// unknown: it is cut back to what was acknowledged and the next batch begins
+// a new one.
+func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
+	buf := b.buf
+	if seg == nil {
+		var err error
+		if seg, err = j.newSegment(); err != nil {
+			return nil, err
+		}
+		buf = append([]byte(segmentMagic), buf...)
+	}
+	_, err := seg.f.Write(buf)
+	if err == nil {
+		err = seg.f.Sync()
+	}
+	if err == nil && seg.size == 0 {
+		err = j.store.files.SyncDir(j.dir)
+	}
+	if err != nil {
+		err = j.store.explain("append to", seg.path, err)
+		return nil, errors.Join(err, j.abandon(seg))
+	}
+	base := seg.size
+	if base == 0 {
+		base = int64(len(segmentMagic))
+	}
+	seg.size += int64(len(buf))
+	j.mu.Lock()
+	for _, p := range b.entries {
+		j.publish(p.id, ref{segment: seg.n, off: base + int64(p.off), size: int32(p.size), kind: p.kind})
+	}
+	j.mu.Unlock()
+	return seg, nil
+}
+
+// abandon leaves a segment behind with nothing in it but what was
+// acknowledged. That it fails, too, harms nothing: readers skip what has no
+// valid sum, and a whole entry that was never acknowledged is still true.
+func (j *Journal) abandon(seg *segment) error {
+	var errs []error
+	if seg.size > 0 {
+		errs = append(errs, seg.f.Truncate(seg.size))
+	}
+	errs = append(errs, seg.f.Close())
+	if seg.size == 0 {
+		errs = append(errs, j.store.files.Remove(seg.path))
+	}
+	return errors.Join(errs...)
+}
+
+// newSegment creates the next file of the context. Its number puts it behind
+// the others, its random part keeps two writers apart that should not be.
+func (j *Journal) newSegment() (*segment, error) {
+	if err := j.store.mkdir(j.dir); err != nil {
+		return nil, err
+	}
+	if err := j.describe(); err != nil {
+		return nil, err
+	}
+	path, err := nextSegment(j.dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := j.store.files.Create(path)
+	if err != nil {
+		return nil, j.store.explain("create", path, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.segments = append(j.segments, path)
+	return &segment{f: f, path: path, n: int32(len(j.segments) - 1)}, nil
+}
+
+func nextSegment(dir string) (string, error) {
+	paths, err := segmentPaths(dir)
+	if err != nil {
+		return "", err
+	}
+	last := 0
+	for _, p := range paths {
+		number, _, _ := strings.Cut(filepath.Base(p), "-")
+		if n, err := strconv.Atoi(number); err == nil && n > last {
+			last = n
+		}
+	}
+	return filepath.Join(dir, fmt.Sprintf("%08d-%s%s", last+1, randomHex(8), segmentSuffix)), nil
+}
+
+// describe writes context.json unless it is there.
+func (j *Journal) describe() error {
+	if info, err := readContext(j.dir); err == nil && info.Digest == j.digest {
+		return nil
+	}
+	data, err := json.Marshal(contextFile{Format: Format, Digest: j.digest, Context: j.json})
+	if err != nil {
+		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, data, "", "  "); err != nil {
+		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
+	}
+	pretty.WriteByte('\n')
+	return j.store.writeFile(filepath.Join(j.dir, "context.json"), pretty.Bytes())
+}
+
+// close waits for what was appended and ends the goroutine.
+func (j *Journal) close() error {
+	j.mu.Lock()
+	started, already := j.started, j.closed
+	j.closed = true
+	j.mu.Unlock()
+	if started && !already {
+		j.wake()
+		<-j.done
+	}
+	j.readers.close()
+	return nil
+}

@@ -1,0 +1,286 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Explain says what differs between two inputs, one line each, sorted by
+// path: "measure.samples 6 -> 12", "axis.m + 8192", "env.driver added (580)".
+// It is empty when they mean the same. Input that is not JSON makes one line
+// that says so.
+func Explain(old, new json.RawMessage) []string {
+	a, errA := decodeJSON(old)
+	b, errB := decodeJSON(new)
+	switch {
+	case errA != nil:
+		return []string{"the earlier inputs are not readable"}
+	case errB != nil:
+		return []string{"the inputs are not readable: " + errB.Error()}
+	}
+	var d differ
+	d.compare("", a, b)
+	slices.Sort(d.lines)
+	return d.lines
+}
+
+type differ struct{ lines []string }
+
+func (d *differ) add(path, format string, args ...any) {
+	if path == "" {
+		path = "inputs"
+	}
+	d.lines = append(d.lines, path+" "+fmt.Sprintf(format, args...))
+}
+
+func (d *differ) compare(path string, a, b any) {
+	switch a := a.(type) {
+	case map[string]any:
+		if b, ok := b.(map[string]any); ok {
+			d.objects(path, a, b)
+			return
+		}
+	case []any:
+		if b, ok := b.([]any); ok {
+			d.lists(path, a, b)
+			return
+		}
+	}
+	if canon(a) != canon(b) {
+		d.add(path, "%s -> %s", brief(a), brief(b))
+	}
+}
+
+func (d *differ) objects(path string, a, b map[string]any) {
+	keys := map[string]bool{}
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		va, inA := a[k]
+		vb, inB := b[k]
+		at := join(path, k)
+		switch {
+		case !inA:
+			d.appeared(at, vb)
+		case !inB:
+			d.vanished(at, va)
+		default:
+			d.compare(at, va, vb)
+		}
+	}
+}
+
+func (d *differ) appeared(path string, v any) { d.add(path, "added (%s)", brief(v)) }
+func (d *differ) vanished(path string, v any) { d.add(path, "removed (was %s)", brief(v)) }
+
+// lists compares lists the way they are meant: named objects by name, values
+// as sets with an order, anything else by position.
+func (d *differ) lists(path string, a, b []any) {
+	if na, nb := named(a), named(b); na != nil && nb != nil {
+		d.objects(path, na, nb)
+		if order(a) != order(b) && canon(sortedKeys(na)) == canon(sortedKeys(nb)) {
+			d.add(path, "in another order")
+		}
+		return
+	}
+	if scalars(a) && scalars(b) {
+		d.values(path, a, b)
+		return
+	}
+	if len(a) == len(b) {
+		for i := range a {
+			d.compare(path+"["+strconv.Itoa(i)+"]", a[i], b[i])
+		}
+		return
+	}
+	added, removed := without(b, a), without(a, b)
+	for _, v := range removed {
+		d.vanished(path+"[]", v)
+	}
+	for _, v := range added {
+		d.appeared(path+"[]", v)
+	}
+	d.add(path, "%d -> %d entries", len(a), len(b))
+}
+
+func (d *differ) values(path string, a, b []any) {
+	added, removed := without(b, a), without(a, b)
+	switch {
+	case len(added) == 0 && len(removed) == 0:
+		if canon(a) != canon(b) {
+			d.add(path, "in another order")
+		}
+	case len(a) <= 4 && len(b) <= 4:
+		d.add(path, "%s -> %s", brief(a), brief(b))
+	default:
+		var parts []string
+		if len(added) > 0 {
+			parts = append(parts, "+ "+several(added))
+		}
+		if len(removed) > 0 {
+			parts = append(parts, "- "+several(removed))
+		}
+		d.add(path, "%s (%d -> %d values)", strings.Join(parts, ", "), len(a), len(b))
+	}
+}
+
+// without returns the elements of a that b does not account for, with
+// repetitions, in the order of a.
+func without(a, b []any) []any {
+	have := map[string]int{}
+	for _, v := range b {
+		have[canon(v)]++
+	}
+	var out []any
+	for _, v := range a {
+		if c := canon(v); have[c] > 0 {
+			have[c]--
+		} else {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// named returns a list of objects by their name or address, or nil when they
+// have none or share one.
+func named(list []any) map[string]any {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make(map[string]any, len(list))
+	for _, v := range list {
+		name := nameOf(v)
+		if _, twice := out[name]; name == "" || twice {
+			return nil
+		}
+		out[name] = v
+	}
+	return out
+}
+
+func nameOf(v any) string {
+	obj, ok := v.(map[string]any)
+	if !ok {
+		return ""
+	}
+	for _, k := range []string{"name", "address"} {
+		if s, ok := obj[k].(string); ok && s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func order(list []any) string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		names[i] = nameOf(v)
+	}
+	return strings.Join(names, "\x00")
+}
+
+func sortedKeys(m map[string]any) []any {
+	var out []any
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k)
+	}
+	return out
+}
+
+func scalars(list []any) bool {
+	for _, v := range list {
+		switch v.(type) {
+		case map[string]any, []any:
+			return false
+		}
+	}
+	return true
+}
+
+func canon(v any) string {
+	b, err := appendCanonical(nil, v)
+	if err != nil {
+		return fmt.Sprint(v) // a number beyond any range: its text is as exact
+	}
+	return string(b)
+}
+
+// join appends a member to a path: "a.b", or `a["b c"]` where b needs quotes.
+func join(path, key string) string {
+	plain := key != "" && !unicode.IsDigit(rune(key[0]))
+	for _, r := range key {
+		if r != '_' && r != '-' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			plain = false
+		}
+	}
+	switch {
+	case !plain:
+		return path + "[" + strconv.Quote(key) + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+// brief is a value as a line of text can hold it.
+func brief(v any) string {
+	const most = 60
+	var text string
+	switch v := v.(type) {
+	case string:
+		if d := short(v); d != v {
+			return d
+		}
+		text = strconv.Quote(v)
+	case []any:
+		if len(v) > 4 {
+			text = fmt.Sprintf("[%s]", several(v))
+		} else {
+			parts := make([]string, len(v))
+			for i, e := range v {
+				parts[i] = brief(e)
+			}
+			text = "[" + strings.Join(parts, ", ") + "]"
+		}
+	case map[string]any:
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if len(parts) == 3 {
+				parts = append(parts, fmt.Sprintf("and %d more", len(v)-3))
+				break
+			}
+			parts = append(parts, k+" = "+brief(v[k]))
+		}
+		text = "{" + strings.Join(parts, ", ") + "}"
+	default:
+		text = canon(v)
+	}
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most-13]) + "..." + string(r[len(r)-10:])
+	}
+	return text
+}
+
+// several lists the first few of many values.
+func several(list []any) string {
+	const shown = 5
+	var parts []string
+	for i, v := range list {
+		if i == shown && len(list) > shown+1 {
+			parts = append(parts, fmt.Sprintf("and %d more", len(list)-shown))
+			break
+		}
+		parts = append(parts, brief(v))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,218 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A segment is segmentMagic followed by frames:
+//
+//	4 bytes  frameSync
+//	4 bytes  length of the body, little endian
+//	4 bytes  CRC-32C of the length and the body
+//	body     kind (1 byte), length of the id (uvarint), id, payload
+//
+// The sync bytes let a reader find the frames behind a damaged one.
+const (
+	segmentMagic = "aicpjnl1"
+	frameSync    = "\xacJf\x1e"
+	frameHeader  = 12
+	maxBody      = 64 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Kind says what a journal entry holds.
+type Kind byte
+
+// The kinds of entries.
+const (
+	Measured Kind = 'm'
+	Failed   Kind = 'f'
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Measured:
+		return "measured"
+	case Failed:
+		return "failed"
+	}
+	return fmt.Sprintf("kind %q", byte(k))
+}
+
+// Entry is one case in the journal.
+type Entry struct {
+	ID   string
+	Kind Kind
+	// Payload is the caller's; the journal does not look into it.
+	Payload []byte
+}
+
+func appendFrame(b []byte, e Entry) []byte {
+	start := len(b)
+	b = append(b, frameSync...)
+	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, byte(e.Kind))
+	b = binary.AppendUvarint(b, uint64(len(e.ID)))
+	b = append(b, e.ID...)
+	b = append(b, e.Payload...)
+	binary.LittleEndian.PutUint32(b[start+4:], uint32(len(b)-start-frameHeader))
+	binary.LittleEndian.PutUint32(b[start+8:], frameSum(b[start:]))
+	return b
+}
+
+func frameSum(frame []byte) uint32 {
+	return crc32.Update(crc32.Checksum(frame[4:8], castagnoli), castagnoli, frame[frameHeader:])
+}
+
+// parseFrame reads the frame at the start of b. The payload shares b.
+func parseFrame(b []byte) (e Entry, size int, ok bool) {
+	size = frameSize(b)
+	if size < 0 || size > len(b) || frameSum(b[:size]) != binary.LittleEndian.Uint32(b[8:]) {
+		return Entry{}, 0, false
+	}
+	body := b[frameHeader:size]
+	n, w := binary.Uvarint(body[1:])
+	if w <= 0 || n > uint64(len(body)-1-w) {
+		return Entry{}, 0, false
+	}
+	rest := body[1+w:]
+	return Entry{ID: string(rest[:n]), Kind: Kind(body[0]), Payload: rest[n:]}, size, true
+}
+
+// frameSize is the whole size of the frame whose header begins b, or -1 when
+// it is none.
+func frameSize(b []byte) int {
+	if len(b) < frameHeader || string(b[:4]) != frameSync {
+		return -1
+	}
+	n := binary.LittleEndian.Uint32(b[4:])
+	if n < 2 || n > maxBody {
+		return -1
+	}
+	return frameHeader + int(n)
+}
+
+// Damage is a stretch of a segment that holds no readable frame.
+type Damage struct {
+	Path           string
+	Offset, Length int64
+	// Tail is true when nothing readable follows: the usual mark of a process
+	// that was killed while it wrote. What it lost was never acknowledged.
+	Tail bool
+}
+
+func (d Damage) String() string {
+	if d.Tail {
+		return fmt.Sprintf("%s: the last %d bytes are an unfinished write", d.Path, d.Length)
+	}
+	return fmt.Sprintf("%s: %d bytes from offset %d on are damaged", d.Path, d.Length, d.Offset)
+}
+
+// scanSegment calls visit for every readable frame of a segment, in order,
+// with its offset and size. The entry's payload is valid during the call only.
+func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
+	w := &window{r: r}
+	head, err := w.peek(len(segmentMagic))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case string(head) == segmentMagic:
+		w.skip(len(segmentMagic))
+	case len(head) == 0:
+		return nil, nil
+	}
+	var damage []Damage
+	bad := int64(-1) // where the current damage begins
+	for {
+		b, err := w.peek(frameHeader)
+		if err != nil {
+			return damage, err
+		}
+		if len(b) == 0 {
+			break
+		}
+		if size := frameSize(b); size > 0 {
+			if b, err = w.peek(size); err != nil {
+				return damage, err
+			}
+			if e, size, ok := parseFrame(b); ok {
+				if bad >= 0 {
+					damage = append(damage, Damage{Path: path, Offset: bad, Length: w.off - bad})
+					bad = -1
+				}
+				visit(e, w.off, size)
+				w.skip(size)
+				continue
+			}
+		}
+		if bad < 0 {
+			bad = w.off
+		}
+		if err := w.seekSync(); err != nil {
+			return damage, err
+		}
+	}
+	if bad >= 0 {
+		damage = append(damage, Damage{Path: path, Offset: bad, Length: w.off - bad, Tail: true})
+	}
+	return damage, nil
+}
+
+// window is a reader with as much look-ahead as a frame needs.
+type window struct {
+	r   io.Reader
+	buf []byte // not consumed yet
+	off int64  // of buf[0] in the file
+	eof bool
+	mem []byte
+}
+
+// peek returns the next n bytes, fewer only at the end.
+func (w *window) peek(n int) ([]byte, error) {
+	for len(w.buf) < n && !w.eof {
+		want := max(n, 1<<20)
+		if cap(w.mem) < want {
+			w.mem = make([]byte, want)
+		}
+		w.mem = w.mem[:cap(w.mem)]
+		have := copy(w.mem, w.buf)
+		got, err := io.ReadFull(w.r, w.mem[have:])
+		w.buf = w.mem[:have+got]
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			w.eof = true
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return w.buf[:min(n, len(w.buf))], nil
+}
+
+func (w *window) skip(n int) {
+	w.buf = w.buf[n:]
+	w.off += int64(n)
+}
+
+// seekSync moves at least one byte ahead, to the next sync mark or the end.
+func (w *window) seekSync() error {
+	w.skip(1)
+	for {
+		b, err := w.peek(1 << 16)
+		if err != nil {
+			return err
+		}
+		if i := bytes.Index(b, []byte(frameSync)); i >= 0 {
+			w.skip(i)
+			return nil
+		}
+		if len(b) < 1<<16 {
+			w.skip(len(b))
+			return nil
+		}
+		w.skip(len(b) - len(frameSync) + 1)
+	}
+}

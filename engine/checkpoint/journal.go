@@ -1,0 +1,332 @@
+package checkpoint
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"aicplan/sink/atomic"
+)
+
+// Journal holds the cases of one context, measured and failed. It is safe for
+// concurrent use.
+//
+// An id may be appended more than once: the last entry counts, except that a
+// failure never hides a measurement. What Append acknowledged survives the
+// death of the process and of the machine.
+type Journal struct {
+	store   *Store
+	context Context
+	digest  string
+	json    json.RawMessage
+	dir     string
+
+	mu       sync.Mutex
+	segments []string // paths
+	index    map[string]ref
+	counts   map[Kind]int
+	damage   []Damage
+	next     *batch // not yet taken by the writer
+	started  bool   // the writer runs
+	closed   bool
+	kick     chan struct{}
+	done     chan struct{}
+
+	readers readers
+}
+
+// ref is where an entry lies.
+type ref struct {
+	off     int64
+	size    int32
+	segment int32
+	kind    Kind
+}
+
+// batch is what one write and one fsync make durable.
+type batch struct {
+	buf     []byte
+	entries []pending
+}
+
+type pending struct {
+	id       string
+	off      int // in buf
+	size     int
+	kind     Kind
+	callback func(error)
+}
+
+// Journal opens the journal of a context: it reads the frames of all its
+// segments, checks each one's sum and keeps where the payloads are, not the
+// payloads. Opening it again returns the same Journal. Nothing is created
+// before the first Append. Store.Close closes it.
+func (s *Store) Journal(c Context) (*Journal, error) {
+	digest, canonical, err := Key(c)
+	if err != nil {
+		return nil, fmt.Errorf("journal of %s: %w", c.Op, err)
+	}
+	if c.Op == "" {
+		panic("checkpoint: a journal context without an op")
+	}
+	dir := s.contextDir(c.Op, digest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	if j := s.journals[dir]; j != nil {
+		return j, nil
+	}
+	j := &Journal{
+		store: s, context: c, digest: digest, json: canonical, dir: dir,
+		index: map[string]ref{}, counts: map[Kind]int{}, next: &batch{},
+		kick: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	if err := j.load(); err != nil {
+		return nil, err
+	}
+	s.journals[dir] = j
+	return j, nil
+}
+
+// load reads every segment. A torn tail is expected after a kill; damage in
+// the middle is reported.
+func (j *Journal) load() error {
+	paths, err := segmentPaths(j.dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		n := len(j.segments)
+		j.segments = append(j.segments, path)
+		damage, err := readSegment(path, func(e Entry, off int64, size int) {
+			j.publish(e.ID, ref{segment: int32(n), off: off, size: int32(size), kind: e.Kind})
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range damage {
+			j.damage = append(j.damage, d)
+			if !d.Tail {
+				j.store.warn(d.String() + "; the cases that were there count as not measured")
+			}
+		}
+	}
+	return nil
+}
+
+func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) { // gc merged it meanwhile
+		return nil, nil
+	}
+	if err != nil {
+		return nil, atomic.Explain("read", path, err)
+	}
+	defer f.Close()
+	damage, err := scanSegment(f, path, visit)
+	if err != nil {
+		return nil, atomic.Explain("read", path, err)
+	}
+	return damage, nil
+}
+
+// publish makes an entry visible; j.mu is held, or j is not shared yet.
+func (j *Journal) publish(id string, r ref) {
+	old, known := j.index[id]
+	if known && old.kind == Measured && r.kind != Measured {
+		return
+	}
+	if known {
+		j.counts[old.kind]--
+	}
+	j.counts[r.kind]++
+	j.index[id] = r
+}
+
+// Context returns what the journal was opened with.
+func (j *Journal) Context() Context { return j.context }
+
+// Digest names the context.
+func (j *Journal) Digest() string { return j.digest }
+
+// Len returns the number of cases.
+func (j *Journal) Len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.index)
+}
+
+// Count returns the number of cases of one kind.
+func (j *Journal) Count(k Kind) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.counts[k]
+}
+
+// Damage lists what could not be read when the journal was opened.
+func (j *Journal) Damage() []Damage {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.damage)
+}
+
+// Has says whether the case is in the journal and as what. It touches no file.
+func (j *Journal) Has(id string) (Kind, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r, ok := j.index[id]
+	return r.kind, ok
+}
+
+// Lookup returns the entry of a case; ok is false when there is none. The
+// error is an ErrCorrupt when the file changed since it was opened.
+func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
+	j.mu.Lock()
+	r, ok := j.index[id]
+	var path string
+	if ok {
+		path = j.segments[r.segment]
+	}
+	j.mu.Unlock()
+	if !ok {
+		return Entry{}, false, nil
+	}
+	buf := make([]byte, r.size)
+	if err := j.readers.readAt(path, buf, r.off); err != nil {
+		return Entry{}, false, atomic.Explain("read", path, err)
+	}
+	e, err = checkFrame(path, buf, r, id)
+	return e, err == nil, err
+}
+
+func checkFrame(path string, frame []byte, r ref, id string) (Entry, error) {
+	e, _, ok := parseFrame(frame)
+	if !ok || e.ID != id {
+		return Entry{}, &CorruptError{Path: path, Detail: fmt.Sprintf("the entry at offset %d changed since the journal was opened", r.off)}
+	}
+	return e, nil
+}
+
+// All yields the entries that count, in the order in which they were
+// appended, as of the call. It stops after the first error.
+func (j *Journal) All() iter.Seq2[Entry, error] {
+	type item struct {
+		id string
+		ref
+	}
+	j.mu.Lock()
+	items := make([]item, 0, len(j.index))
+	for id, r := range j.index {
+		items = append(items, item{id, r})
+	}
+	segments := slices.Clone(j.segments)
+	j.mu.Unlock()
+	slices.SortFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.off, b.off))
+	})
+	return func(yield func(Entry, error) bool) {
+		const ahead = 1 << 20
+		var win []byte
+		winSegment, winOff := int32(-1), int64(0)
+		for _, it := range items {
+			path := segments[it.segment]
+			at := it.off - winOff
+			if it.segment != winSegment || at < 0 || at+int64(it.size) > int64(len(win)) {
+				win = make([]byte, max(ahead, int(it.size))) // earlier payloads still use the old one
+				n, err := j.readers.readSome(path, win, it.off)
+				if err != nil {
+					yield(Entry{}, atomic.Explain("read", path, err))
+					return
+				}
+				win, winSegment, winOff, at = win[:n], it.segment, it.off, 0
+			}
+			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, it.id)
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// segmentPaths lists the segments of a context, oldest first.
+func segmentPaths(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, atomic.Explain("read", dir, err)
+	}
+	var out []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), segmentSuffix) && !strings.HasPrefix(e.Name(), tempPrefix) {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// readers keeps a few segments open for reading.
+type readers struct {
+	mu    sync.Mutex
+	files map[string]*os.File
+}
+
+const maxReaders = 32
+
+// readSome fills as much of buf as the file has.
+func (r *readers) readSome(path string, buf []byte, off int64) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.files[path]
+	if f == nil {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return 0, err
+		}
+		if len(r.files) >= maxReaders {
+			r.closeAll()
+		}
+		if r.files == nil {
+			r.files = map[string]*os.File{}
+		}
+		r.files[path] = f
+	}
+	n, err := f.ReadAt(buf, off)
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+func (r *readers) readAt(path string, buf []byte, off int64) error {
+	n, err := r.readSome(path, buf, off)
+	if err == nil && n < len(buf) {
+		clear(buf[n:]) // the sum will not match
+	}
+	return err
+}
+
+func (r *readers) closeAll() {
+	for _, f := range r.files {
+		f.Close()
+	}
+	clear(r.files)
+}
+
+func (r *readers) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeAll()
+}

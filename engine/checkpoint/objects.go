@@ -1,0 +1,146 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/atomic"
+	"aicplan/sink/table"
+)
+
+const digestPrefix = "sha256:"
+
+// Digest names data: "sha256:<hex>".
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return digestPrefix + hex.EncodeToString(sum[:])
+}
+
+// RecordDigest returns the digest that PutRecord would return.
+func RecordDigest(rec arrow.Record) (string, error) {
+	data, err := table.EncodeIPC(rec, table.Zstd)
+	if err != nil {
+		return "", err
+	}
+	return Digest(data), nil
+}
+
+// PutRecord stores a table as an Arrow IPC file and returns its digest. Equal
+// tables have equal digests: the digest is over the data in normal form
+// (table.Normal), not over how it was built.
+func (s *Store) PutRecord(rec arrow.Record) (string, error) {
+	data, err := table.EncodeIPC(rec, table.Zstd)
+	if err != nil {
+		return "", err
+	}
+	return s.PutBytes(data)
+}
+
+// GetRecord reads a table that PutRecord stored. Errors are those of GetBytes.
+func (s *Store) GetRecord(digest string) (arrow.Record, error) {
+	data, err := s.GetBytes(digest)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := table.DecodeIPC(data)
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", digest, err)
+	}
+	return rec, nil
+}
+
+// PutBytes stores data and returns its digest. It returns once the bytes are
+// durable under their final name. Storing what is there already costs a read.
+func (s *Store) PutBytes(data []byte) (string, error) {
+	digest := Digest(data)
+	if err := s.ensure(); err != nil {
+		return "", err
+	}
+	path, err := s.ObjectPath(digest)
+	if err != nil {
+		return "", err
+	}
+	if old, err := os.ReadFile(path); err == nil && Digest(old) == digest {
+		return digest, nil
+	}
+	return digest, s.writeFile(path, data)
+}
+
+// GetBytes reads an object and checks it against its digest. The error is
+// ErrMissing when there is none; a damaged one is an ErrCorrupt, is reported
+// to Options.Warn and, unless the store is read-only, put aside under
+// objects/corrupt so that it is missing from then on.
+func (s *Store) GetBytes(digest string) ([]byte, error) {
+	path, err := s.ObjectPath(digest)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("object %s: %w", digest, ErrMissing)
+	}
+	if err != nil {
+		return nil, atomic.Explain("read", path, err)
+	}
+	got := Digest(data)
+	if got == digest {
+		return data, nil
+	}
+	ce := &CorruptError{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got))}
+	if !s.readOnly {
+		aside := s.path("objects", "corrupt", filepath.Base(path)+"-"+randomHex(6))
+		if err := s.mkdir(filepath.Dir(aside)); err == nil && s.files.Rename(path, aside) == nil {
+			ce.MovedTo = aside
+		}
+	}
+	s.warn(ce.Error() + "; it is treated as missing")
+	return nil, ce
+}
+
+// HasObject says whether an object of that name exists; it does not read it.
+func (s *Store) HasObject(digest string) bool {
+	path, err := s.ObjectPath(digest)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// ObjectPath returns where an object lies, whether it exists or not.
+func (s *Store) ObjectPath(digest string) (string, error) {
+	name, ok := strings.CutPrefix(digest, digestPrefix)
+	if !ok || !isDigestName(name) {
+		return "", fmt.Errorf("%q is not a digest (sha256: and 64 hex digits)", digest)
+	}
+	return s.path("objects", name[:2], name), nil
+}
+
+func isDigestName(name string) bool {
+	if len(name) != 2*sha256.Size {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// short is a digest as people read it.
+func short(digest string) string {
+	name := strings.TrimPrefix(digest, digestPrefix)
+	if isDigestName(name) {
+		return name[:12]
+	}
+	return digest
+}

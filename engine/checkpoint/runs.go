@@ -1,0 +1,93 @@
+package checkpoint
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"aicplan/sink/atomic"
+)
+
+// Run is the folder of one run: its events and the logs of its workers.
+type Run struct {
+	ID      string
+	Dir     string
+	Started time.Time // UTC, to the millisecond
+}
+
+const runTime = "20060102T150405.000"
+
+var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3})-[0-9a-f]{4}$`)
+
+// NewRun creates the folder of a new run. Ids sort by time; this one sorts
+// behind all that are there.
+func (s *Store) NewRun() (*Run, error) {
+	if err := s.ensure(); err != nil {
+		return nil, err
+	}
+	if err := s.mkdir(s.path("runs")); err != nil {
+		return nil, err
+	}
+	at := s.now().UTC().Truncate(time.Millisecond)
+	for {
+		last, err := s.LatestRun()
+		if err != nil && !errors.Is(err, ErrMissing) {
+			return nil, err
+		}
+		if last != nil && !at.After(last.Started) {
+			at = last.Started.Add(time.Millisecond)
+		}
+		id := at.Format(runTime) + "-" + randomHex(4)
+		dir := s.path("runs", id)
+		err = s.files.Mkdir(dir)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = s.files.SyncDir(filepath.Dir(dir))
+		}
+		if err != nil {
+			return nil, s.explain("create", dir, err)
+		}
+		return &Run{ID: id, Dir: dir, Started: at}, nil
+	}
+}
+
+// Runs lists the runs, oldest first.
+func (s *Store) Runs() ([]Run, error) {
+	entries, err := os.ReadDir(s.path("runs")) // sorted by name
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, atomic.Explain("read", s.path("runs"), err)
+	}
+	var out []Run
+	for _, e := range entries {
+		m := runName.FindStringSubmatch(e.Name())
+		if m == nil || !e.IsDir() {
+			continue
+		}
+		at, err := time.Parse(runTime, m[1])
+		if err != nil {
+			continue // a folder that only looks like a run
+		}
+		out = append(out, Run{ID: e.Name(), Dir: s.path("runs", e.Name()), Started: at})
+	}
+	return out, nil
+}
+
+// LatestRun returns the newest run; ErrMissing when there is none.
+func (s *Store) LatestRun() (*Run, error) {
+	runs, err := s.Runs()
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) == 0 {
+		return nil, ErrMissing
+	}
+	return &runs[len(runs)-1], nil
+}
