@@ -89,6 +89,9 @@ type Case struct {
 	Op     string          `json:"op"`
 	Params json.RawMessage `json:"params"`          // one JSON object, keys in grid order
 	Sweep  json.RawMessage `json:"sweep,omitempty"` // array of objects: points inside the case
+	// Attempt counts from 1 how often the case was given to a worker; innocent
+	// losses do not count.
+	Attempt int `json:"attempt,omitempty"`
 }
 
 // Start says that the worker begins to work on a case and arms the case's

@@ -1,0 +1,227 @@
+package cpu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+func quickSettings() measure.Settings {
+	s := measure.Defaults()
+	s.MinSamples, s.MaxSamples, s.Passes, s.MaxPasses = 1, 1, 1, 1
+	s.MinBlockSeconds = 1e-6
+	return s
+}
+
+func newHost(t *testing.T, options map[string]any) *worker.Sequential {
+	t.Helper()
+	raw, err := json.Marshal(quickSettings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Host(worker.Init{Measure: raw, Options: options}).(*worker.Sequential)
+	if _, err := h.Hello(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestGemmAgreesWithNaiveReference(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	shapes := [][3]int{{1, 1, 1}, {1, 17, 300}, {5, 3, 64}, {130, 70, 65}}
+	for range 5 {
+		shapes = append(shapes, [3]int{1 + rng.IntN(80), 1 + rng.IntN(80), 1 + rng.IntN(200)})
+	}
+	e := &env{settings: quickSettings(), clock: measure.NewSystemClock()}
+	for _, s := range shapes {
+		m, n, k := s[0], s[1], s[2]
+		for _, dtype := range []string{"float64", "float32"} {
+			kern, err := gemmKernel(e, dtype, m, n, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kern.run()
+			at := func(i int) float64 { return e.f64.mem[i] }
+			eps := 1e-12
+			if dtype == "float32" {
+				at = func(i int) float64 { return float64(e.f32.mem[i]) }
+				eps = 1e-4
+			}
+			for row := range m {
+				for col := range n {
+					want := 0.0
+					for i := range k {
+						want += at(row*k+i) * at(m*k+col*k+i)
+					}
+					if got := at(m*k + n*k + row*n + col); math.Abs(got-want) > eps*float64(k) {
+						t.Fatalf("%s %dx%dx%d: y[%d,%d] is %v, want %v", dtype, m, n, k, row, col, got, want)
+					}
+				}
+			}
+			if kern.flops != 2*float64(m)*float64(n)*float64(k) {
+				t.Errorf("flops %v", kern.flops)
+			}
+		}
+	}
+}
+
+func TestMemoryAgreesWithNaiveReference(t *testing.T) {
+	want := map[string]func(a, b float64) float64{
+		"copy":  func(a, _ float64) float64 { return a },
+		"scale": func(a, _ float64) float64 { return streamScalar * a },
+		"add":   func(a, b float64) float64 { return a + b },
+		"triad": func(a, b float64) float64 { return a + streamScalar*b },
+	}
+	arrays := map[string]float64{"copy": 2, "scale": 2, "add": 3, "triad": 3}
+	for name, f := range want {
+		for _, threads := range []int{1, 3} {
+			e := &env{}
+			const n = 1003
+			kern, err := memoryKernel(e, name, 8*n, threads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kern.run()
+			for i := range n {
+				a, b, c := e.f64.mem[i], e.f64.mem[n+i], e.f64.mem[2*n+i]
+				if math.Abs(c-f(a, b)) > 1e-15*math.Abs(c) {
+					t.Fatalf("%s with %d threads: element %d is %v, want %v", name, threads, i, c, f(a, b))
+				}
+			}
+			if kern.bytes != arrays[name]*8*n {
+				t.Errorf("%s: %v bytes", name, kern.bytes)
+			}
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	h := newHost(t, nil)
+	for _, c := range []struct{ op, params, source, rate string }{
+		{"gemm", `{"gemm_dtype":"float32","m":32,"n":16,"k":8}`, "gonum.Sgemm", "gflop_per_s"},
+		{"gemm", `{"gemm_dtype":"float64","m":32,"n":16,"k":8}`, "gonum.Dgemm", "gflop_per_s"},
+		{"memory", `{"kernel":"triad","size_bytes":8192}`, "floats.AddScaledTo", "gb_per_s"},
+	} {
+		rows, err := h.Run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%s: %v, %v", c.params, rows, err)
+		}
+		r := rows[0]
+		if r["kernel_source"] != c.source || r["latency"].(float64) <= 0 || r["bytes"].(float64) <= 0 || r[c.rate].(float64) <= 0 {
+			t.Errorf("%s: %v", c.params, r)
+		}
+	}
+}
+
+func TestBadCases(t *testing.T) {
+	h := newHost(t, nil)
+	for _, c := range []struct{ op, params, class, text string }{
+		{"conv", `{}`, worker.ClassUnsupportedConfig, `no op "conv"; it has gemm, memory`},
+		{"synthetic", `{}`, worker.ClassUnsupportedConfig, `no op "synthetic"`},
+		{"gemm", `{"gemm_dtype":"fp8","m":1,"n":1,"k":1}`, worker.ClassUnsupportedConfig, "float32, float64"},
+		{"gemm", `{"gemm_dtype":"float32","m":1,"n":1}`, worker.ClassCollectorBug, `"k" is missing`},
+		{"gemm", `{"gemm_dtype":"float32","m":1.5,"n":1,"k":1}`, worker.ClassCollectorBug, "whole number"},
+		{"gemm", `{"gemm_dtype":"float64","m":1099511627776,"n":1099511627776,"k":1}`, worker.ClassResourceIssue, "do not fit"},
+		{"gemm", `{"gemm_dtype":"float64","m":1000000,"n":1000000,"k":1}`, worker.ClassResourceIssue, "available"},
+		{"gemm", `[1]`, worker.ClassCollectorBug, "no JSON object"},
+		{"memory", `{"kernel":"copy","size_bytes":12}`, worker.ClassUnsupportedConfig, "multiple of 8"},
+		{"memory", `{"kernel":"copy","size_bytes":16,"threads":9}`, worker.ClassUnsupportedConfig, "9 threads"},
+	} {
+		_, err := h.Run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
+		fe, ok := errors.AsType[*worker.FailureError](err)
+		if !ok || fe.Failure.Class != c.class || !strings.Contains(fe.Failure.Message, c.text) {
+			t.Errorf("%s %s gave %v, want %s with %q", c.op, c.params, err, c.class, c.text)
+		}
+	}
+}
+
+func TestHello(t *testing.T) {
+	h := newHost(t, map[string]any{"synthetic": true, "window": 4.0})
+	hello, err := h.Hello(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(hello.Version, "0.") || hello.Framework != "CPU" || hello.Device == "" || hello.Window != 4 {
+		t.Errorf("%+v", hello)
+	}
+	if got := strings.Join(hello.Ops, " "); got != "gemm memory synthetic" {
+		t.Errorf("ops %q", got)
+	}
+	bad := Host(worker.Init{Measure: json.RawMessage(`{"min_sample":1}`)})
+	if _, err := bad.Hello(t.Context()); err == nil || !strings.Contains(err.Error(), "min_sample") {
+		t.Errorf("an unknown setting gave %v", err)
+	}
+}
+
+func TestModelName(t *testing.T) {
+	text := "processor\t: 0\nvendor_id\t: X\nmodel name\t: Fast  CPU @ 3 GHz\n\nprocessor\t: 1\nmodel name\t: other\n"
+	if got := modelName(text); got != "Fast CPU @ 3 GHz" {
+		t.Errorf("got %q", got)
+	}
+	if got := modelName("processor : 0\nCPU implementer : 0x41\n"); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
+	h := newHost(t, map[string]any{"synthetic": true})
+	run := func(params, sweep string) []worker.Row {
+		rows, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(params), Sweep: json.RawMessage(sweep), Attempt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	if a, b := run(`{"m":1,"n":2}`, ""), run(`{"n":2,"m":1}`, ""); a[0]["latency"] != b[0]["latency"] {
+		t.Error("the order of parameters changes the latency")
+	}
+	swept := run(`{"m":1}`, `[{"n":2},{"n":3}]`)
+	if len(swept) != 2 || swept[0]["latency"] != run(`{"m":1,"n":2}`, "")[0]["latency"] || fmt.Sprint(swept[1]["n"]) != "3" {
+		t.Errorf("sweep gave %v", swept)
+	}
+	seen := map[any]bool{}
+	for m := range 500 {
+		l := run(fmt.Sprintf(`{"m":%d}`, m), "")[0]["latency"].(float64)
+		if l < 0.001 || l > 10 {
+			t.Fatalf("latency %v", l)
+		}
+		seen[l] = true
+	}
+	if len(seen) < 490 {
+		t.Errorf("500 cases have only %d latencies", len(seen))
+	}
+	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 1}); err == nil {
+		t.Error("the first attempt passed")
+	}
+	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 2}); err != nil {
+		t.Errorf("the second attempt failed: %v", err)
+	}
+}
+
+func BenchmarkGemm(b *testing.B) {
+	for _, n := range []int{64, 512} {
+		for _, dtype := range []string{"float32", "float64"} {
+			b.Run(fmt.Sprintf("%s/%d", dtype, n), func(b *testing.B) {
+				e := &env{}
+				k, err := gemmKernel(e, dtype, n, n, n)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() {
+					if _, err := k.Block(context.Background(), 1); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(k.flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,177 @@
+// Package cpu measures ops on the machine's processor: matrix products through
+// gonum's BLAS ("gemm") and streaming memory kernels ("memory"). The option
+// synthetic of the runtime adds a deterministic op for tests of the engine.
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+// Framework is the label that perf files get for rows of this runtime.
+const Framework = "CPU"
+
+// Host returns the worker host of the cpu runtime, or a host whose Hello says
+// why it cannot work.
+func Host(init worker.Init) worker.Host {
+	h := &host{init: init, ops: map[string]opFunc{"gemm": runGemm, "memory": runMemory}}
+	if on, _ := init.Options["synthetic"].(bool); on {
+		h.ops["synthetic"] = runSynthetic
+	}
+	return &worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
+}
+
+// An opFunc measures one case.
+type opFunc func(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error)
+
+// env is what the ops of one worker share.
+type env struct {
+	settings measure.Settings
+	clock    measure.Clock
+	f32      arena[float32]
+	f64      arena[float64]
+	leaked   [][]byte // of synthetic leaks
+}
+
+type host struct {
+	init worker.Init
+	ops  map[string]opFunc
+	env  env
+}
+
+func (h *host) about(context.Context) (worker.Hello, error) {
+	if err := h.reset(h.init); err != nil {
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+	}
+	version, err := gonumVersion()
+	if err != nil {
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+	}
+	hello := worker.Hello{
+		Framework: Framework,
+		Version:   version,
+		Device:    DeviceName(),
+		Window:    1,
+		Ops:       slices.Sorted(maps.Keys(h.ops)),
+		Env: map[string]string{
+			"go":         runtime.Version(),
+			"gonum":      version,
+			"os":         runtime.GOOS + "/" + runtime.GOARCH,
+			"cpus":       fmt.Sprint(runtime.NumCPU()),
+			"gomaxprocs": fmt.Sprint(runtime.GOMAXPROCS(0)),
+		},
+	}
+	if name, err := os.Hostname(); err == nil {
+		hello.Env["hostname"] = name
+	}
+	if n, ok := intOption(h.init.Options, "window"); ok {
+		hello.Window = n
+	}
+	return hello, nil
+}
+
+// reset takes new measure settings; operands that were filled stay.
+func (h *host) reset(init worker.Init) error {
+	s := measure.Defaults()
+	if len(init.Measure) > 0 {
+		d := json.NewDecoder(bytes.NewReader(init.Measure))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			return fmt.Errorf("measure settings: %w", err)
+		}
+	}
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("measure settings: %w", err)
+	}
+	h.env.settings = s
+	h.env.clock = measure.NewSystemClock()
+	h.env.f32.seed, h.env.f64.seed = uint64(s.Seed), uint64(s.Seed)
+	return nil
+}
+
+func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
+	op, ok := h.ops[c.Op]
+	if !ok {
+		return nil, failure(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s",
+			c.Op, strings.Join(slices.Sorted(maps.Keys(h.ops)), ", "))
+	}
+	if h.env.settings.Graph == measure.GraphRequire && c.Op != "synthetic" {
+		return nil, failure(worker.ClassUnsupportedConfig, `graph = "require": there are no graphs on a CPU`)
+	}
+	if len(c.Sweep) > 0 && c.Op != "synthetic" {
+		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cpu runtime has no sweep; make it an axis", c.Op)
+	}
+	return op(ctx, &h.env, c)
+}
+
+// testVersion is the version that a worker inside a Go test reports.
+const testVersion = "0.0.0-test"
+
+// gonumVersion reads the version of the library that does the work from the
+// binary itself.
+func gonumVersion() (string, error) {
+	const module = "gonum.org/v1/gonum"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", fmt.Errorf("this binary carries no build information, so the version of %s is unknown; build it with go build in module mode", module)
+	}
+	for _, d := range info.Deps {
+		if d.Path == module {
+			if d.Replace != nil {
+				d = d.Replace
+			}
+			return strings.TrimPrefix(d.Version, "v"), nil
+		}
+	}
+	if strings.HasSuffix(info.Path, ".test") {
+		// Go leaves the modules out of test binaries.
+		return testVersion, nil
+	}
+	return "", fmt.Errorf("the build information of this binary does not name %s", module)
+}
+
+// DeviceName returns the processor's model name as the kernel reports it.
+func DeviceName() string {
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if name := modelName(string(text)); name != "" {
+			return name
+		}
+	}
+	return runtime.GOARCH + " processor (model name not reported by " + runtime.GOOS + ")"
+}
+
+// modelName finds the first model name in the text of /proc/cpuinfo.
+func modelName(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		key, value, ok := strings.Cut(line, ":")
+		if ok && strings.TrimSpace(key) == "model name" {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return ""
+}
+
+func intOption(options map[string]any, name string) (int, bool) {
+	f, ok := options[name].(float64)
+	if n, isNum := options[name].(json.Number); isNum {
+		v, err := n.Float64()
+		f, ok = v, err == nil
+	}
+	return int(f), ok
+}
+
+// failure is an error with a class.
+func failure(class, format string, args ...any) error {
+	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,230 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"aicplan/cudaops/worker"
+)
+
+// The synthetic op measures nothing: its latency is a function of the case's
+// parameters, so that any two runs of one grid must agree to the byte. It
+// exists to test the engine, and only in runtimes with synthetic = true.
+//
+// Parameters with a meaning, all optional:
+//
+//	delay_ms  wall time that the case takes
+//	fault     what goes wrong, see faults
+//	healthy   the attempt from which on a faulty case passes
+//
+// All other parameters are the case's own. With a sweep every point gives a row.
+func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
+	p := parseParams(c.Params)
+	if p.err != nil {
+		return nil, p.err
+	}
+	if ms, ok := p.values["delay_ms"].(json.Number); ok {
+		f, err := ms.Float64()
+		if err != nil {
+			return nil, failure(worker.ClassCollectorBug, "delay_ms: %v", err)
+		}
+		if err := e.clock.Sleep(ctx, time.Duration(f*float64(time.Millisecond))); err != nil {
+			return nil, err
+		}
+	}
+	points := []map[string]any{{}}
+	if len(c.Sweep) > 0 {
+		d := json.NewDecoder(bytes.NewReader(c.Sweep))
+		d.UseNumber()
+		if err := d.Decode(&points); err != nil {
+			return nil, failure(worker.ClassCollectorBug, "sweep: %v", err)
+		}
+	}
+	var rows []worker.Row
+	for _, point := range points {
+		all := maps.Clone(p.values)
+		maps.Copy(all, point)
+		rows = append(rows, syntheticRow(all, point))
+	}
+	healthy := p.sizeOr("healthy", math.MaxInt32)
+	if fault, _ := p.values["fault"].(string); fault != "" && fault != "none" && c.Attempt < healthy {
+		f, ok := faults[fault]
+		if !ok {
+			return nil, failure(worker.ClassCollectorBug, "no fault %q; there are %s", fault,
+				strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
+		}
+		return f(e, c, rows)
+	}
+	return rows, nil
+}
+
+// SyntheticLatency is the latency, in milliseconds, of a synthetic case with
+// these parameters: between 0.001 and 10, spread evenly over the decades.
+// Values are compared by their text.
+func SyntheticLatency(params map[string]any) float64 {
+	h := fnv.New64a()
+	for _, k := range slices.Sorted(maps.Keys(params)) {
+		fmt.Fprintf(h, "%s=%v;", k, params[k])
+	}
+	unit := float64(mix(h.Sum64())>>11) / (1 << 53)
+	// Rounding keeps the text short and the same on every machine.
+	return math.Round(math.Pow(10, 4*unit-3)*1e6) / 1e6
+}
+
+// mix spreads the low entropy of short keys over all bits.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	return x
+}
+
+func syntheticRow(all, point map[string]any) worker.Row {
+	ms := SyntheticLatency(all)
+	row := worker.Row{
+		"latency": ms, "samples": 1, "rel_stdev": 0.0, "p10": ms, "p90": ms,
+		"used_cuda_graph": false, "throttled": false, "kernel_source": "synthetic",
+	}
+	maps.Copy(row, point)
+	return row
+}
+
+// faults are the ways in which a synthetic case goes wrong.
+var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker.Row, error){
+	"error": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		return nil, failure("", "synthetic: the case raised an error")
+	},
+	"unsupported": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		return nil, failure(worker.ClassUnsupportedConfig, "synthetic: no kernel for this configuration")
+	},
+	"transient": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		return nil, failure(worker.ClassTransient, "synthetic: try again")
+	},
+	"oom": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		return nil, &worker.FailureError{Failure: worker.Failure{Exception: "OutOfMemoryError", Message: "CUDA out of memory (synthetic)"}}
+	},
+	"fatal": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		return nil, &worker.FailureError{Failure: worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true}}
+	},
+	"panic": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) { panic("synthetic panic") },
+	"hang":  func(*env, worker.Case, []worker.Row) ([]worker.Row, error) { select {} },
+	"exit0": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) { os.Exit(0); return nil, nil },
+	"exit10": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		os.Exit(10)
+		return nil, nil
+	},
+	"segfault": signalSelf(syscall.SIGSEGV),
+	"killed":   signalSelf(syscall.SIGKILL),
+	"nan": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
+		rows[0]["latency"] = math.NaN()
+		return rows, nil
+	},
+	"columns": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
+		delete(rows[0], "latency")
+		return rows, nil
+	},
+	"print": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
+		line := bytes.Repeat([]byte("x"), 1<<20-1)
+		line = append(line, '\n')
+		for range 100 {
+			if _, err := os.Stdout.Write(line); err != nil {
+				return nil, err
+			}
+		}
+		return rows, nil
+	},
+	"fork": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
+		// One child in the worker's process group and one that left it; both
+		// outlive the case, and their worker dies at once.
+		for _, attr := range []*syscall.SysProcAttr{{}, {Setsid: true}} {
+			cmd := exec.Command("sleep", "3600")
+			cmd.SysProcAttr = attr
+			if err := cmd.Start(); err != nil {
+				return nil, err
+			}
+		}
+		os.Exit(3)
+		return rows, nil
+	},
+	"leak": func(e *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
+		block := make([]byte, 64<<20)
+		for i := 0; i < len(block); i += 4096 {
+			binary.LittleEndian.PutUint64(block[i:], uint64(i)+1)
+		}
+		e.leaked = append(e.leaked, block)
+		return rows, nil
+	},
+	"garbage": rawLine(func(worker.Case) []byte { return []byte("Traceback (most recent call last):\n") }),
+	"utf8":    rawLine(func(worker.Case) []byte { return []byte("{\"type\":\"log\",\"text\":\"\xff\xfe\"}\n") }),
+	"unknown_seq": rawLine(func(c worker.Case) []byte {
+		return []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq+1_000_000, 10) + `,"rows":[{"latency":1}],"seconds":1}` + "\n")
+	}),
+	"half": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		if err := writeRaw([]byte(`{"type":"result","seq":`)); err != nil {
+			return nil, err
+		}
+		os.Exit(1)
+		return nil, nil
+	},
+	"huge": rawLine(func(worker.Case) []byte {
+		return append(bytes.Repeat([]byte("a"), worker.MaxLine+2), '\n')
+	}),
+	// late sends a second end of the case right behind its first one.
+	"late": func(_ *env, c worker.Case, _ []worker.Row) ([]worker.Row, error) {
+		end := []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq, 10) + `,"rows":[{"latency":1}],"seconds":1}` + "\n")
+		if err := writeRaw(append(slices.Clone(end), end...)); err != nil {
+			return nil, err
+		}
+		select {}
+	},
+}
+
+// signalSelf is a fault that ends the process from inside.
+func signalSelf(sig syscall.Signal) func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+	return func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			return nil, err
+		}
+		select {}
+	}
+}
+
+// rawLine is a fault that writes bytes past the protocol's own code and then
+// waits to be ended.
+func rawLine(line func(worker.Case) []byte) func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+	return func(_ *env, c worker.Case, _ []worker.Row) ([]worker.Row, error) {
+		if err := writeRaw(line(c)); err != nil {
+			return nil, err
+		}
+		select {}
+	}
+}
+
+// writeRaw writes to the engine's pipe behind the back of Serve.
+func writeRaw(b []byte) error {
+	fd, err := strconv.Atoi(os.Getenv(worker.EnvFDOut))
+	if err != nil {
+		return fmt.Errorf("%s: %w", worker.EnvFDOut, err)
+	}
+	for len(b) > 0 {
+		n, err := syscall.Write(fd, b)
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}

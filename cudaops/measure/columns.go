@@ -1,0 +1,25 @@
+package measure
+
+// Columns returns the result as the columns that every measured row has, ready
+// for the worker protocol: latency, p10 and p90 in milliseconds, block_ms the
+// median length of a timed block, sm_clock_mhz only where a clock was read.
+func (r Result) Columns() map[string]any {
+	row := map[string]any{
+		"latency":         r.Latency,
+		"samples":         r.Samples,
+		"rel_stdev":       r.RelStdev,
+		"p10":             r.P10,
+		"p90":             r.P90,
+		"passes":          r.Passes,
+		"pass_spread":     r.PassSpread,
+		"executions":      r.Executions,
+		"block_ms":        r.BlockMillis,
+		"used_cuda_graph": r.UsedGraph,
+		"throttled":       r.Throttled,
+		"protocol":        r.Protocol,
+	}
+	if r.ClockMHz > 0 {
+		row["sm_clock_mhz"] = r.ClockMHz
+	}
+	return row
+}
