@@ -124,7 +124,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	if out.Table, err = take(ds.Table, res.Keep); err != nil {
+	if out.Table, err = rowkey.Take(ds.Table, res.Keep); err != nil {
 		return nil, err
 	}
 	return outcome(&out, res, c), nil

@@ -1,14 +1,23 @@
 package dedupe
 
 import (
+	"slices"
+
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 )
 
-// KeyColumns are the columns that name a row of the dataset: the key of its
-// perf table where it has one, else the case parameters, else every column
-// that is neither a measurement nor says who measured.
+// KeyColumns are the columns that name a row of the dataset: the key that
+// readers of its perf table use (with kernel_source and op_name where they
+// tell rows apart), else the case parameters, else every column that is
+// neither a measurement nor says who measured. Optional columns that the data
+// lacks are left out.
 func KeyColumns(ds *stage.Dataset) []string {
+	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil {
+		return slices.DeleteFunc(t.Key(), func(c string) bool { return !table.Has(ds.Table, c) })
+	}
 	if len(ds.Info.Params) > 0 {
 		return ds.Info.Params
 	}

@@ -51,7 +51,6 @@ const maxRows = 20
 type Config struct {
 	input   *stage.Ref
 	entries []entry
-	planDir string
 }
 
 // entry is one check or assert block.

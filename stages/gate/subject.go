@@ -70,13 +70,6 @@ func matching(rec arrow.Record, on []selection) ([]bool, error) {
 
 func (s *subject) has(row int) bool { return s.keep == nil || s.keep[row] }
 
-func (s *subject) numRows() int {
-	if s.rec == nil {
-		return 0
-	}
-	return int(s.rec.NumRows())
-}
-
 // key is the columns that name a row of the dataset.
 func (s *subject) key() []string { return dedupe.KeyColumns(s.ds) }
 

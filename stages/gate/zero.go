@@ -1,17 +1,13 @@
 package gate
 
 import (
-	"strings"
-
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 )
 
 // zeroAllowed says whether a latency of zero is data: tables of differences
 // are clamped at zero by the collector.
 func zeroAllowed(ds *stage.Dataset) bool {
-	switch strings.TrimSuffix(ds.Info.Perf, "_perf") {
-	case "computescale", "dsv4_csa_topk_calib", "glm5_topk_module":
-		return true
-	}
-	return false
+	t, ok := catalog.Lookup(ds.Info.Perf)
+	return ok && t.ZeroLegal
 }

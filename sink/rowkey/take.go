@@ -1,4 +1,4 @@
-package dedupe
+package rowkey
 
 import (
 	"github.com/apache/arrow/go/v17/arrow"
@@ -6,8 +6,8 @@ import (
 	"aicplan/sink/table"
 )
 
-// take returns the rows of rec at the positions given, in that order.
-func take(rec arrow.Record, rows []int) (arrow.Record, error) {
+// Take returns the rows of rec at the positions given, in that order.
+func Take(rec arrow.Record, rows []int) (arrow.Record, error) {
 	rec, err := table.Normal(rec)
 	if err != nil {
 		return nil, err
