@@ -15,6 +15,8 @@ const (
 	ActionCollect Action = "collect" // + nothing is there yet
 	ActionReuse   Action = "reuse"   // = a checkpoint answers it
 	ActionStale   Action = "stale"   // ~ there is a checkpoint, but something changed
+	ActionRun     Action = "run"     // > runs whenever something behind it does
+	ActionReady   Action = "ready"   // . its data is known already: grids, imports
 	ActionUnknown Action = "unknown" // ? known after apply
 	ActionNeeds   Action = "needs"   // ! its runtime is not the one at hand
 )

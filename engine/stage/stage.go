@@ -31,6 +31,9 @@ type Kind struct {
 	// stage itself binds (axes of a grid, aggregates of a gate's assert); the
 	// kind then implements BodyDecoder and reports unknown names itself.
 	BareNames bool
+	// Guard is true for stages that protect others and produce nothing: they run
+	// whenever a stage behind them is going to run, and are never reused.
+	Guard bool
 	// NoTable is true when the stage produces nothing that others may read as
 	// a dataset (preflight, report, publish).
 	NoTable bool

@@ -1,0 +1,312 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zeebo/blake3"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/stage"
+)
+
+// Decide works out what to do with s from what is known now: its config, the
+// outputs of the stages before it and the state folder.
+func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
+	if s.Instance.Kind.Guard {
+		s.Action = stage.ActionRun
+		return nil
+	}
+	s.Record, s.Key, s.Inputs, s.Output, s.Plan = p.record(s.Address()), "", nil, "", nil
+	if s.Deferred {
+		s.Action, s.Reason = stage.ActionUnknown, "its attributes use what "+p.waitsFor(s)+" puts out"
+		return nil
+	}
+	pc := &stage.PlanContext{
+		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.Options.Stage,
+		Upstream: func(r *stage.Ref) *stage.Plan {
+			if up := p.byAddr[r.Address]; up != nil {
+				return up.Plan
+			}
+			return nil
+		},
+	}
+	diags := p.ask(ctx, s, pc)
+	if diags.HasErrors() {
+		return diags
+	}
+	if s.Plan != nil && s.Plan.Action == stage.ActionNeeds {
+		s.Action, s.Reason = s.Plan.Action, s.Plan.Reason
+		return diags
+	}
+	if missing := p.unknownInput(s); missing != "" {
+		s.Action, s.Reason = stage.ActionUnknown, "known after "+missing
+		return diags
+	}
+	p.judge(s)
+	return diags
+}
+
+// ask computes the key and lets the stage itself plan where it can.
+func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Diagnostics {
+	var extra any
+	var diags hcl.Diagnostics
+	if k, ok := s.Config.(stage.Keyer); ok {
+		v, more := k.KeyExtra(ctx, pc)
+		diags = append(diags, config.WithAddress(more, s.Address())...)
+		if more.HasErrors() {
+			return diags
+		}
+		extra = v
+	}
+	p.key(s, extra)
+	planner, ok := s.Config.(stage.Planner)
+	if !ok || p.answers(s) {
+		return diags
+	}
+	sp, more := planner.Plan(ctx, pc)
+	diags = append(diags, config.WithAddress(more, s.Address())...)
+	if more.HasErrors() {
+		return diags
+	}
+	s.Plan = sp
+	if sp != nil && sp.KeyExtra != nil {
+		p.key(s, sp.KeyExtra)
+	}
+	if sp != nil && sp.Data != nil {
+		s.Output = dataIdentity(s, sp.Data)
+	}
+	return diags
+}
+
+// answers says whether the record answers the stage outright, so that nobody
+// need look at single cases.
+func (p *Plan) answers(s *Stage) bool {
+	return s.Key != "" && s.Record != nil && s.Record.Key == s.Key && s.Record.Status == string(stage.StatusOK) &&
+		s.Instance.Kind.Name != "grid" && !p.replaced(s) && p.objectsThere(s.Record) == ""
+}
+
+// key sets Key and Inputs when every input is known.
+func (p *Plan) key(s *Stage, extra any) {
+	inputs := map[string]string{}
+	for _, in := range s.Config.Inputs() {
+		up := p.byAddr[in.Ref.Address]
+		if up == nil || up.Output == "" {
+			return
+		}
+		inputs[in.Name+" "+in.Ref.Address] = up.Output
+	}
+	var err error
+	s.Key, s.Inputs, err = StageKey(s.Instance.Kind, s.Config.Fingerprint(), inputs, extra)
+	if err != nil {
+		panic(fmt.Sprintf("fingerprint of %s: %v", s.Address(), err))
+	}
+}
+
+// StageKey hashes what identifies a stage's data.
+func StageKey(k stage.Kind, fingerprint any, inputs map[string]string, extra any) (string, json.RawMessage, error) {
+	key, canonical, err := checkpoint.Key(map[string]any{
+		"kind": k.Name, "version": k.Version, "config": fingerprint, "inputs": inputs, "environment": extra,
+	})
+	return key, canonical, err
+}
+
+// judge compares with the record.
+func (p *Plan) judge(s *Stage) {
+	cases := (*stage.CaseCounts)(nil)
+	if s.Plan != nil {
+		cases = s.Plan.Cases
+	}
+	switch rec := s.Record; {
+	case s.Plan != nil && s.Plan.Data != nil:
+		s.Action, s.Reason = stage.ActionReady, s.Plan.Reason
+		return
+	case rec == nil && s.Plan != nil && s.Plan.Action != "":
+		s.Action, s.Reason = s.Plan.Action, s.Plan.Reason
+	case rec == nil:
+		s.Action, s.Reason = stage.ActionCollect, "nothing is there yet"
+	case p.replaced(s):
+		s.Action, s.Reason = stage.ActionStale, "-replace asks for it"
+	case rec.Key != s.Key:
+		s.Action, s.Reason = stage.ActionStale, staleReason(rec.Inputs, s.Inputs)
+	case s.Instance.Kind.NoTable && rec.Status != string(stage.StatusOK):
+		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
+	default:
+		p.judgeSameKey(s, cases)
+	}
+	if s.Action == stage.ActionReuse {
+		s.Output = OutputIdentity(s.Record)
+	}
+}
+
+// judgeSameKey decides about a stage whose inputs are as they were.
+func (p *Plan) judgeSameKey(s *Stage, cases *stage.CaseCounts) {
+	rec := s.Record
+	finished := rec.Status == string(stage.StatusOK) || rec.Status == string(stage.StatusPartial)
+	switch missing := p.objectsThere(rec); {
+	case missing != "":
+		s.Action, s.Reason = stage.ActionStale, missing
+	case !finished:
+		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
+	case cases != nil && cases.Collect > 0:
+		s.Action, s.Reason = stage.ActionStale, fmt.Sprintf("%d cases are still open", cases.Collect)
+	default:
+		s.Action, s.Reason = stage.ActionReuse, "checkpoint "+ShortDigest(rec.Key)+" of "+rec.FinishedAt.Format("2006-01-02 15:04")
+	}
+}
+
+// objectsThere says which part of a record is gone, or "".
+func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
+	for _, d := range rec.Outputs.Digests() {
+		if !p.Store.HasObject(d) {
+			return "its table " + ShortDigest(d) + " is not in the state folder any more"
+		}
+	}
+	var arts []stage.Artifact
+	if len(rec.Artifacts) > 0 {
+		if err := json.Unmarshal(rec.Artifacts, &arts); err != nil {
+			return "its list of files is damaged"
+		}
+	}
+	for _, a := range arts {
+		switch digest, err := fileDigest(a.Path); {
+		case err != nil:
+			return a.Path + " is not there any more"
+		case digest != a.Digest:
+			return a.Path + " was changed by somebody else"
+		}
+	}
+	return ""
+}
+
+func (p *Plan) record(address string) *checkpoint.StageRecord {
+	rec, err := p.Store.ReadStage(address)
+	if err != nil {
+		return nil // missing, or damaged and warned about
+	}
+	return rec
+}
+
+func (p *Plan) replaced(s *Stage) bool { return matchAny(p.Options.Replace, s.Address()) }
+
+// unknownInput names the first input whose output is not known yet.
+func (p *Plan) unknownInput(s *Stage) string {
+	for _, in := range s.Config.Inputs() {
+		if up := p.byAddr[in.Ref.Address]; up != nil && up.Output == "" {
+			return in.Ref.Address
+		}
+	}
+	return ""
+}
+
+func (p *Plan) waitsFor(s *Stage) string {
+	var names []string
+	for _, d := range s.Instance.Deps {
+		if up := p.byAddr[d]; up != nil && up.Output == "" {
+			names = append(names, d)
+		}
+	}
+	if len(names) == 0 {
+		return "another stage"
+	}
+	return strings.Join(names, ", ")
+}
+
+// staleReason is the first differences of two inputs as one line.
+func staleReason(old, now json.RawMessage) string {
+	lines := checkpoint.Explain(old, now)
+	for i, l := range lines {
+		lines[i] = strings.TrimPrefix(l, "config.")
+	}
+	switch {
+	case len(lines) == 0:
+		return "the form of the checkpoint changed"
+	case len(lines) > 3:
+		return strings.Join(lines[:3], "; ") + fmt.Sprintf("; and %d more", len(lines)-3)
+	}
+	return strings.Join(lines, "; ")
+}
+
+// ShortDigest is what people need of a digest.
+func ShortDigest(d string) string {
+	d = strings.TrimPrefix(d, "sha256:")
+	return d[:min(10, len(d))]
+}
+
+// OutputIdentity identifies what a finished stage hands on.
+func OutputIdentity(rec *checkpoint.StageRecord) string {
+	id, _, err := checkpoint.Key(map[string]any{"outputs": rec.Outputs, "info": rec.Info})
+	if err != nil {
+		panic(fmt.Sprintf("outputs of %s: %v", rec.Address, err))
+	}
+	return id
+}
+
+// dataIdentity identifies a dataset that is known at plan time: by its case
+// ids, which already stand for the parameters, or by the key of what made it.
+func dataIdentity(s *Stage, d *stage.Dataset) string {
+	if d.Planned == nil {
+		return s.Key
+	}
+	h := blake3.New()
+	names := make([]string, 0, d.Planned.NumCols())
+	for i, f := range d.Planned.Schema().Fields() {
+		names = append(names, f.Name)
+		if f.Name == "case_id" {
+			hashStrings(h, d.Planned.Column(i))
+		}
+	}
+	fmt.Fprint(h, names)
+	if s.Plan.KeyExtra != nil {
+		key, _, err := checkpoint.Key(s.Plan.KeyExtra)
+		if err != nil {
+			panic(fmt.Sprintf("key of %s: %v", s.Address(), err))
+		}
+		fmt.Fprint(h, key)
+	}
+	return fmt.Sprintf("blake3:%x", h.Sum(nil)[:16])
+}
+
+func hashStrings(h *blake3.Hasher, col arrow.Array) {
+	s, ok := col.(*array.String)
+	if !ok {
+		panic(fmt.Sprintf("case_id is %s, not utf8", col.DataType()))
+	}
+	var buf []byte
+	for i := range s.Len() {
+		buf = append(append(buf, s.Value(i)...), 0)
+		if len(buf) > 1<<16 {
+			h.Write(buf)
+			buf = buf[:0]
+		}
+	}
+	h.Write(buf)
+}
+
+// matchAny says whether address fits one of the globs. A glob without an
+// instance key also fits every instance, and * does not stop at dots.
+func matchAny(globs []string, address string) bool {
+	bare, _, _ := strings.Cut(address, "[")
+	return slices.ContainsFunc(globs, func(g string) bool {
+		return globMatch(g, address) || (!strings.Contains(g, "[") && globMatch(g, bare))
+	})
+}
+
+func globMatch(glob, s string) bool {
+	if glob == s {
+		return true
+	}
+	// path.Match treats [ as a class and / as a border; addresses use neither
+	// in that sense.
+	esc := strings.NewReplacer("[", `\[`, "]", `\]`, "/", "\x01")
+	ok, err := path.Match(esc.Replace(glob), strings.ReplaceAll(s, "/", "\x01"))
+	return err == nil && ok
+}

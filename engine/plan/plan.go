@@ -1,0 +1,191 @@
+// Package plan decides what applying a plan would do: which stages a
+// checkpoint answers, which are stale and why, how many cases are to be
+// collected. It needs no device.
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+	"golang.org/x/sync/errgroup"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/dag"
+	"aicplan/engine/stage"
+)
+
+// Options say what to plan for.
+type Options struct {
+	Stage    stage.Options
+	Targets  []string // globs over addresses; empty means all
+	Excludes []string
+	Replace  []string // run these although a checkpoint answers them
+}
+
+// Plan is what would run.
+type Plan struct {
+	Config  *config.Config
+	Graph   *dag.Graph
+	Stages  []*Stage // selected ones, in run order
+	Options Options
+	Store   *checkpoint.Store
+
+	byAddr map[string]*Stage
+}
+
+// Stage is one instance with the decision about it. While a run is under way
+// engine/run refreshes the decision with what has become known.
+type Stage struct {
+	Instance *config.Instance
+	Config   stage.Stage // nil while Deferred
+	Deferred bool
+	Action   stage.Action
+	Reason   string
+	// Key and Inputs identify the stage's data; empty while an input is
+	// unknown.
+	Key    string
+	Inputs json.RawMessage
+	// Output identifies what the stage hands on; empty until it is known.
+	Output string
+	Plan   *stage.Plan
+	Record *checkpoint.StageRecord // what the state folder has; nil without
+}
+
+// Address of the stage.
+func (s *Stage) Address() string { return s.Instance.Address }
+
+// Stage returns the planned stage at address, or nil.
+func (p *Plan) Stage(address string) *Stage { return p.byAddr[address] }
+
+// Build plans cfg against the state in store. Error diagnostics mean that the
+// plan cannot be applied; the Plan then holds what could be worked out.
+func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opts Options) (*Plan, hcl.Diagnostics) {
+	p := &Plan{Config: cfg, Options: opts, Store: store, byAddr: map[string]*Stage{}}
+	deps := map[string][]string{}
+	for _, in := range cfg.Instances {
+		deps[in.Address] = in.Deps
+	}
+	var err error
+	if p.Graph, err = dag.Build(cfg.Addresses(), deps); err != nil {
+		return p, hcl.Diagnostics{cycleDiag(cfg, err)}
+	}
+	selected, diags := p.choose()
+	if diags.HasErrors() {
+		return p, diags
+	}
+	for _, addr := range p.Graph.Order() {
+		if !selected[addr] {
+			continue
+		}
+		s := &Stage{Instance: cfg.Instance(addr)}
+		st, deferred, more := cfg.Decode(s.Instance)
+		diags = append(diags, more...)
+		s.Config, s.Deferred = st, deferred
+		p.Stages = append(p.Stages, s)
+		p.byAddr[addr] = s
+	}
+	if diags.HasErrors() {
+		return p, diags
+	}
+	diags = append(diags, p.checkInputs()...)
+	if diags.HasErrors() {
+		return p, diags
+	}
+	diags = append(diags, p.decideAll(ctx)...)
+	p.decideGuards()
+	return p, diags
+}
+
+func cycleDiag(cfg *config.Config, err error) *hcl.Diagnostic {
+	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cycle between stages", Detail: err.Error() + "; remove one of the references or depends_on."}
+	var c *dag.CycleError
+	if errors.As(err, &c) && len(c.Members) > 0 {
+		d.Subject = cfg.Instance(c.Members[0]).Range.Ptr()
+	}
+	return d
+}
+
+// checkInputs makes sure that stages read datasets only from kinds that have
+// some, and from stages that are part of the selection.
+func (p *Plan) checkInputs() hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, s := range p.Stages {
+		if s.Config == nil {
+			continue
+		}
+		for _, in := range s.Config.Inputs() {
+			up := p.byAddr[in.Ref.Address]
+			if up == nil || up.Instance.Kind.NoTable {
+				diags = append(diags, config.WithAddress(hcl.Diagnostics{{
+					Severity: hcl.DiagError, Summary: "Unsuitable input", Subject: s.Instance.Range.Ptr(),
+					Detail: fmt.Sprintf("%s of %s is %s, which hands on no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
+				}}, s.Address())...)
+			}
+		}
+	}
+	return diags
+}
+
+// decideAll decides about every stage, several at once where the graph allows.
+func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
+	done := map[string]chan struct{}{}
+	for _, s := range p.Stages {
+		done[s.Address()] = make(chan struct{})
+	}
+	var mu sync.Mutex
+	byStage := map[string]hcl.Diagnostics{}
+	// One goroutine a stage, few of them past the semaphore: a stage waits for
+	// those it depends on before it takes a place.
+	sem := make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range p.Stages {
+		g.Go(func() error {
+			defer close(done[s.Address()])
+			for _, d := range p.Graph.Deps(s.Address()) {
+				if c, ok := done[d]; ok {
+					<-c
+				}
+			}
+			sem <- struct{}{}
+			defer func() { <-sem }()
+			diags := p.Decide(ctx, s)
+			mu.Lock()
+			byStage[s.Address()] = diags
+			mu.Unlock()
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		panic(err) // no goroutine returns one
+	}
+	var diags hcl.Diagnostics
+	for _, s := range p.Stages {
+		diags = append(diags, byStage[s.Address()]...)
+	}
+	return diags
+}
+
+// decideGuards lets guards run exactly when something behind them does.
+func (p *Plan) decideGuards() {
+	for i := len(p.Stages) - 1; i >= 0; i-- {
+		s := p.Stages[i]
+		if !s.Instance.Kind.Guard {
+			continue
+		}
+		s.Action, s.Reason = stage.ActionReuse, "nothing behind it is going to run"
+		for addr := range p.Graph.Behind(s.Address()) {
+			b := p.byAddr[addr]
+			if b == nil || b == s || b.Instance.Kind.Guard || b.Action == stage.ActionReuse || b.Action == stage.ActionReady || b.Action == stage.ActionNeeds {
+				continue
+			}
+			s.Action, s.Reason = stage.ActionRun, ""
+			break
+		}
+	}
+}

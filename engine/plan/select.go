@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/config"
+)
+
+// choose returns the addresses that are part of the plan: the targets with
+// all they need, less the excluded ones with all that stands behind them.
+func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
+	all := p.Config.Addresses()
+	pick := func(flag string, globs []string) ([]string, hcl.Diagnostics) {
+		var out []string
+		var diags hcl.Diagnostics
+		for _, g := range globs {
+			n := len(out)
+			for _, a := range all {
+				if matchAny([]string{g}, a) {
+					out = append(out, a)
+				}
+			}
+			if len(out) == n {
+				at := hcl.Range{Filename: flag + " " + g, Start: hcl.InitialPos, End: hcl.InitialPos}
+				diags = append(diags, &hcl.Diagnostic{
+					Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
+					Detail: fmt.Sprintf("No stage of the plan fits %q.%s Use a glob such as 'grid.attention_*'; aicplan describe lists all addresses.", g, config.DidYouMean(g, all)),
+				})
+			}
+		}
+		return out, diags
+	}
+	targets, diags := pick("-target", p.Options.Targets)
+	excludes, more := pick("-exclude", p.Options.Excludes)
+	diags = append(diags, more...)
+	_, more = pick("-replace", p.Options.Replace)
+	diags = append(diags, more...)
+	if len(p.Options.Targets) == 0 {
+		targets = all
+	}
+	out := p.Graph.Closure(targets...)
+	for a := range p.Graph.Behind(excludes...) {
+		delete(out, a)
+	}
+	return out, diags
+}
+
+// fileDigest is the digest of a file's bytes as artifacts name it.
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
