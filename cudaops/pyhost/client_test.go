@@ -1,0 +1,280 @@
+package pyhost_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"aicplan/cudaops/pyhost"
+	"aicplan/cudaops/worker"
+)
+
+// python returns the interpreter for tests, or skips.
+func python(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("AICPLAN_TEST_PYTHON"), "python3"} {
+		if name == "" {
+			continue
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no python3 on this machine")
+	return ""
+}
+
+// client is the engine's side of one worker, reduced to what tests need.
+type client struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	in     io.WriteCloser // to the worker
+	out    *bufio.Reader  // from the worker
+	log    *syncBuffer
+	seq    int64
+	logs   []worker.Log
+	exited bool
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// spawn starts a worker without saying anything to it.
+func spawn(t testing.TB, env ...string) *client {
+	t.Helper()
+	path, args, err := pyhost.Command(python(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t: t, in: inW, out: bufio.NewReader(outR), log: &syncBuffer{}}
+	c.cmd = exec.Command(path, args...)
+	c.cmd.ExtraFiles = []*os.File{inR, outW}
+	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
+	c.cmd.Dir = t.TempDir()
+	c.cmd.Env = append(os.Environ(), worker.EnvFDIn+"=3", worker.EnvFDOut+"=4", "PYTHONDONTWRITEBYTECODE=1")
+	c.cmd.Env = append(c.cmd.Env, env...)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	inR.Close()
+	outW.Close()
+	t.Cleanup(func() {
+		inW.Close()
+		if !c.exited {
+			_ = c.cmd.Process.Kill()
+			_ = c.cmd.Wait()
+		}
+		outR.Close()
+		if t.Failed() {
+			t.Logf("worker's log:\n%s", c.log.String())
+		}
+	})
+	return c
+}
+
+// start spawns a worker, sends init and returns its hello.
+func start(t testing.TB, init worker.Init, env ...string) (*client, worker.Hello) {
+	t.Helper()
+	c := spawn(t, env...)
+	init.Type, init.Protocol = worker.TypeInit, worker.ProtocolVersion
+	if init.Kind == "" {
+		init.Kind, init.Device, init.Slot = "python", -1, "w0"
+	}
+	c.send(init)
+	var hello worker.Hello
+	c.next(worker.TypeHello, &hello)
+	return c, hello
+}
+
+func (c *client) send(msg any) {
+	c.t.Helper()
+	data, err := json.Marshal(msg)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.in.Write(append(data, '\n')); err != nil {
+		c.t.Fatalf("writing to the worker: %v", err)
+	}
+}
+
+// next decodes the next message that is no log line; its type must be one of
+// want (separated by |). It returns the type.
+func (c *client) next(want string, dst any) string {
+	c.t.Helper()
+	for {
+		line, err := c.out.ReadBytes('\n')
+		if err != nil {
+			c.t.Fatalf("waiting for %s: %v", want, err)
+		}
+		var head struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(line, &head); err != nil {
+			c.t.Fatalf("not a message: %q", line)
+		}
+		if head.Type == worker.TypeLog && want != worker.TypeLog {
+			var l worker.Log
+			if err := json.Unmarshal(line, &l); err != nil {
+				c.t.Fatal(err)
+			}
+			c.logs = append(c.logs, l)
+			continue
+		}
+		for _, w := range strings.Split(want, "|") {
+			if head.Type == w {
+				if err := json.Unmarshal(line, dst); err != nil {
+					c.t.Fatalf("%s: %v: %s", w, err, line)
+				}
+				return head.Type
+			}
+		}
+		c.t.Fatalf("want %s, got %s", want, line)
+	}
+}
+
+// answer is how a case ended.
+type answer struct {
+	worker.Result
+	Failure *worker.Failure
+}
+
+// submit sends a case without waiting for it.
+func (c *client) submit(op string, params, sweep any) int64 {
+	c.t.Helper()
+	c.seq++
+	m := worker.Case{Type: worker.TypeCase, Seq: c.seq, ID: op + "-case", Op: op, Params: raw(c.t, params)}
+	if sweep != nil {
+		m.Sweep = raw(c.t, sweep)
+	}
+	c.send(m)
+	return c.seq
+}
+
+// await reads one case's start and its end.
+func (c *client) await(seq int64) answer {
+	c.t.Helper()
+	var s worker.Start
+	c.next(worker.TypeStart, &s)
+	if s.Seq != seq {
+		c.t.Fatalf("start of case %d, want %d", s.Seq, seq)
+	}
+	var end struct {
+		worker.Result
+		worker.Failure
+	}
+	typ := c.next(worker.TypeResult+"|"+worker.TypeError, &end)
+	if end.Seq != seq {
+		c.t.Fatalf("end of case %d, want %d", end.Seq, seq)
+	}
+	a := answer{Result: end.Result}
+	if typ == worker.TypeError {
+		a.Failure = &end.Failure
+	}
+	return a
+}
+
+// run measures one case.
+func (c *client) run(op string, params, sweep any) answer {
+	c.t.Helper()
+	return c.await(c.submit(op, params, sweep))
+}
+
+// rows measures one case that must succeed.
+func (c *client) rows(op string, params, sweep any) []worker.Row {
+	c.t.Helper()
+	a := c.run(op, params, sweep)
+	if a.Failure != nil {
+		c.t.Fatalf("%s: %s: %s\n%s", op, a.Failure.Exception, a.Failure.Message, a.Failure.Traceback)
+	}
+	return a.Rows
+}
+
+// fails measures one case that must fail.
+func (c *client) fails(op string, params any) worker.Failure {
+	c.t.Helper()
+	a := c.run(op, params, nil)
+	if a.Failure == nil {
+		c.t.Fatalf("%s %v gave rows: %v", op, params, a.Rows)
+	}
+	return *a.Failure
+}
+
+// shutdown ends the worker and returns its last words.
+func (c *client) shutdown() worker.Bye {
+	c.t.Helper()
+	c.send(map[string]string{"type": worker.TypeShutdown})
+	return c.bye()
+}
+
+// bye reads the worker's goodbye and waits for its end.
+func (c *client) bye() worker.Bye {
+	c.t.Helper()
+	var b worker.Bye
+	c.next(worker.TypeBye, &b)
+	c.wait()
+	return b
+}
+
+// wait waits for the process and returns its exit code (-1: a signal).
+func (c *client) wait() int {
+	c.t.Helper()
+	c.exited = true
+	err := c.cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return 0
+}
+
+func raw(t testing.TB, v any) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func testdata(t testing.TB, parts ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(append([]string{"testdata"}, parts...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type m = map[string]any

@@ -1,0 +1,1749 @@
+"""The Python worker of aicplan: runs op functions and existing collectors.
+
+The engine starts this file as a subprocess and speaks newline-delimited JSON
+with it over two inherited descriptors (AICPLAN_FD_IN and AICPLAN_FD_OUT, or
+--fd-in and --fd-out). Standard output and standard error belong to the op
+code and end in the worker's log. Only the standard library is imported here;
+torch is used where an op, or the device, needs it. Python 3.9 and later.
+
+Parts, in order: the channel, versions (PEP 440), the environment, measuring,
+rows, op functions, hosted collectors, the loop, and the mode that child
+processes of hosted collectors run in.
+"""
+
+import argparse
+import ast
+import contextlib
+import csv
+import enum
+import errno
+import faulthandler
+import fcntl
+import functools
+import gc
+import glob
+import hashlib
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import math
+import os
+import platform
+import random
+import re
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import types
+
+PROTOCOL = 1
+RESTART_CODE = 10  # the exit status by which collectors ask for a fresh process
+MAX_TEXT = 256 << 10  # of a message or a traceback, in characters
+
+COLLECTOR_BUG = "collector_bug"
+UNSUPPORTED = "unsupported_config"
+FRAMEWORK_BUG = "framework_bug"
+RESOURCE = "resource_issue"
+
+
+class HostError(Exception):
+    """A fault that the host itself found; its class is known."""
+
+    def __init__(self, message, cls=COLLECTOR_BUG):
+        super().__init__(message)
+        self.cls = cls
+
+
+class Unsupported(Exception):
+    """Raised by op functions for a case that this device or version cannot do."""
+
+
+class Restart(Exception):
+    """Ends the process after the current case; the engine starts a fresh one."""
+
+
+def clip(text):
+    text = str(text)
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return text[:half] + "\n[... %d characters left out ...]\n" % (len(text) - MAX_TEXT) + text[-half:]
+
+
+# ---------------------------------------------------------------- channel
+
+
+class Channel:
+    """Messages to and from the engine.
+
+    The descriptors are moved above the range that frameworks touch, closed on
+    exec, and closed in forked children: a child that outlives the worker must
+    not keep the pipe open. With descriptors 0 and 1 (a worker behind a
+    launcher that passes no others) what the op prints goes to stderr instead.
+    """
+
+    def __init__(self, fd_in, fd_out):
+        self._in = self._take(fd_in)
+        self._out = self._take(fd_out)
+        if fd_in == 0:
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.close(null)
+        if fd_out in (0, 1):
+            os.dup2(2, 1)
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._pending = b""
+        os.register_at_fork(after_in_child=self._close)
+
+    @staticmethod
+    def _take(fd):
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 200)
+        if fd > 2:
+            os.close(fd)
+        return moved
+
+    def _close(self):
+        for fd in (self._in, self._out):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+    def owned(self):
+        """False in a forked child, which has no part in the conversation."""
+        return os.getpid() == self._pid
+
+    def read(self):
+        """The next message, or None when the engine has closed its end."""
+        while b"\n" not in self._pending:
+            chunk = os.read(self._in, 1 << 16)
+            if not chunk:
+                return None
+            self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        return json.loads(line)
+
+    def send(self, **message):
+        if not self.owned():
+            return
+        data = (json.dumps(message, allow_nan=False) + "\n").encode("ascii")
+        with self._lock:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._out, view) :]
+
+    def log(self, level, text):
+        self.send(type="log", level=level, text=clip(text))
+
+
+# ---------------------------------------------------------------- versions
+
+_VERSION = re.compile(
+    r"v?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)"
+    r"(?:[-_.]?(?P<pre>alpha|beta|preview|pre|rc|a|b|c)[-_.]?(?P<pren>\d*))?"
+    r"(?:-(?P<postn1>\d+)|[-_.]?(?P<post>post|rev|r)[-_.]?(?P<postn>\d*))?"
+    r"(?:[-_.]?(?P<dev>dev)[-_.]?(?P<devn>\d*))?"
+    r"(?:\+(?P<local>[a-z0-9]+(?:[-_.][a-z0-9]+)*))?",
+    re.IGNORECASE,
+)
+_INF = (math.inf,)
+
+
+class Version:
+    """A PEP 440 version without its local part, ordered as the PEP says."""
+
+    def __init__(self, text):
+        m = _VERSION.fullmatch(str(text).strip())
+        if not m:
+            raise HostError("%r is not a version" % (text,))
+        release = [int(p) for p in m["release"].split(".")]
+        while len(release) > 1 and release[-1] == 0:
+            release.pop()
+        self.epoch = int(m["epoch"] or 0)
+        self.release = tuple(release)
+        pre = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc"}
+        word = (m["pre"] or "").lower()
+        self.pre = (pre.get(word, word), int(m["pren"] or 0)) if word else None
+        if m["postn1"]:
+            self.post = int(m["postn1"])
+        else:
+            self.post = int(m["postn"] or 0) if m["post"] else None
+        self.dev = int(m["devn"] or 0) if m["dev"] else None
+        if self.pre is not None:
+            order = self.pre
+        elif self.post is None and self.dev is not None:
+            order = ("", -1)  # a development release comes before its alphas
+        else:
+            order = ("z", 0)
+        self.key = (
+            self.epoch,
+            self.release,
+            order,
+            -1 if self.post is None else self.post,
+            _INF if self.dev is None else (self.dev,),
+        )
+
+    def base(self):
+        return (self.epoch, self.release)
+
+
+def _clause(version, op, want):
+    if op in ("==", "!=") and want.endswith(".*"):
+        prefix = [int(p) for p in want[:-2].split(".")]
+        have = list(version.release) + [0] * len(prefix)
+        same = have[: len(prefix)] == prefix
+        return same if op == "==" else not same
+    ref = Version(want)
+    a, b = version.key, ref.key
+    if op == "~=":
+        parts = want.split(".")
+        stem = re.match(r"\d+(?:\.\d+)*", want)[0].split(".")
+        if len(parts) < 2 or len(stem) < 2:
+            raise HostError("~=%s needs at least two parts" % want)
+        return a >= b and _clause(version, "==", ".".join(stem[:-1]) + ".*")
+    if op == "<":
+        early = version.pre is not None or version.dev is not None
+        if early and ref.pre is None and ref.dev is None and version.base() == ref.base():
+            return False
+        return a < b
+    if op == ">":
+        if version.post is not None and ref.post is None and version.base() == ref.base():
+            return False
+        return a > b
+    return {">=": a >= b, "<=": a <= b, "==": a == b, "!=": a != b, "===": a == b}[op]
+
+
+def satisfies(version, spec):
+    """Whether version meets every clause of a PEP 440 specifier. Pre-releases
+    count as any other version; the local part of version is ignored."""
+    public = str(version).partition("+")[0]
+    try:
+        from packaging.specifiers import SpecifierSet
+        from packaging.version import Version as Parsed
+    except ImportError:
+        return _satisfies(public, spec)
+    return SpecifierSet(spec).contains(Parsed(public), prereleases=True)
+
+
+def _satisfies(public, spec):
+    v = Version(public)
+    for clause in filter(None, (c.strip() for c in spec.split(","))):
+        m = re.fullmatch(r"(===|~=|==|!=|<=|>=|<|>)\s*(\S+)", clause)
+        if not m:
+            raise HostError("%r is not a version condition" % clause)
+        if not _clause(v, m[1], m[2]):
+            return False
+    return True
+
+
+def route_version(text):
+    """The version that routes and __compat__ see: builds from a source tree
+    (0.0.0.dev...) count as newer than any release."""
+    public = str(text).partition("+")[0]
+    return "9999.0.0" if public.startswith("0.0.0.dev") else public
+
+
+# ---------------------------------------------------------------- environment
+
+
+class Nvml:
+    """The few NVML calls needed to name a device; absent without the library."""
+
+    def __init__(self):
+        import ctypes
+
+        self._c = ctypes
+        self._lib = ctypes.CDLL("libnvidia-ml.so.1")
+        if self._lib.nvmlInit_v2() != 0:
+            raise OSError("nvmlInit failed")
+
+    def _string(self, call, *args, size=96):
+        buf = self._c.create_string_buffer(size)
+        if getattr(self._lib, call)(*args, buf, size) != 0:
+            return ""
+        return buf.value.decode("ascii", "replace")
+
+    def driver(self):
+        return self._string("nvmlSystemGetDriverVersion")
+
+    def device(self, index):
+        """(name, uuid) of the device at a PCI bus order index; empty strings
+        when there is none."""
+        handle = self._c.c_void_p()
+        if self._lib.nvmlDeviceGetHandleByIndex_v2(index, self._c.byref(handle)) != 0:
+            return "", ""
+        return self._string("nvmlDeviceGetName", handle), self._string("nvmlDeviceGetUUID", handle)
+
+
+def cpu_name():
+    try:
+        with open("/proc/cpuinfo") as f:
+            for line in f:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def package_version(package):
+    """The installed version of a distribution, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    try:
+        if importlib.util.find_spec(package) is None:
+            return None
+    except (ImportError, ValueError):
+        return None
+    return getattr(importlib.import_module(package), "__version__", None)
+
+
+def resident_bytes():
+    try:
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+class PlainDevice:
+    """What torch.device is where there is no torch."""
+
+    def __init__(self, kind, index=None):
+        self.type, self.index = kind, index
+
+    def __str__(self):
+        return self.type if self.index is None else "%s:%d" % (self.type, self.index)
+
+    __repr__ = __str__
+
+    def __eq__(self, other):
+        return str(self) == str(other)
+
+    def __hash__(self):
+        return hash(str(self))
+
+
+# ---------------------------------------------------------------- measuring
+
+DEFAULTS = {
+    "protocol": "adaptive",  # or "reference": one mean over a few replays
+    "graph": "prefer",  # prefer, require or never
+    "block_us": 60.0,  # device time of one timed block
+    "samples": 3,  # blocks a pass
+    "passes": 2,  # visits, each after an idle gap
+    "max_passes": 5,
+    "tolerance": 0.015,  # passes further apart than this are joined by more
+    "gap_ms": 4.0,
+    "retry_gap_ms": 10.0,
+    "max_seconds": 2.0,  # device time spent on one measurement, roughly
+    "warmups": 3,  # of the reference protocol
+    "runs": 6,  # of the reference protocol
+}
+
+
+class Measurement(dict):
+    """One measured latency (ms per execution) with its statistics, by the
+    column names of the measurements table. Usable as a row, or a part of one."""
+
+    @property
+    def latency(self):
+        return self["latency"]
+
+
+def percentile(ordered, q):
+    """The q-quantile of a sorted list, linear between neighbours."""
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+class CpuTarget:
+    """Executions timed on the host's clock."""
+
+    def __init__(self, call):
+        self.call, self.used_graph, self.per_launch = call, False, 1
+
+    def warm(self):
+        self.call()
+        start = time.perf_counter_ns()
+        self.call()
+        return (time.perf_counter_ns() - start) / 1e9
+
+    def prepare(self, estimate, settings):
+        pass
+
+    def block(self, n):
+        start = time.perf_counter_ns()
+        for _ in range(n):
+            self.call()
+        return (time.perf_counter_ns() - start) / 1e9
+
+    def clock(self, timed):
+        return timed(), 0.0
+
+    def close(self):
+        pass
+
+
+class CudaTarget:
+    """Executions timed with CUDA events, replayed from a captured graph where
+    that works. Everything runs on one stream of its own, so that library
+    workspaces made in the warm-up are the ones that the graph uses."""
+
+    def __init__(self, cuda, call, rotation, graph):
+        self.cuda, self.torch = cuda, cuda.torch
+        self.call, self.rotation, self.mode = call, rotation, graph
+        self.used_graph, self.per_launch = False, 1
+        self._graph = None
+        self._outer = self.torch.cuda.current_stream()
+        cuda.stream.wait_stream(self._outer)
+        self._scope = self.torch.cuda.stream(cuda.stream)
+        self._scope.__enter__()
+
+    def warm(self):
+        self.call()
+        self.cuda.stream.synchronize()
+        return self.block(min(3, max(2, self.rotation)))/ min(3, max(2, self.rotation))
+
+    def prepare(self, estimate, settings):
+        if self.mode == "never":
+            return
+        want = math.ceil(settings["block_us"] / 1e6 / max(estimate, 1e-7))
+        calls = max(1, self.rotation, min(64, want))
+        try:
+            self._graph = self.cuda.capture(self.call, calls)
+        except Exception as err:
+            self.torch.cuda.synchronize()  # raises again when the context is gone
+            if self.mode == "require":
+                raise
+            self.cuda.note_eager(err)
+            return
+        self.used_graph, self.per_launch = True, calls
+
+    def block(self, n):
+        start, end = self.cuda.events
+        launch = self._graph.replay if self._graph is not None else self.call
+        start.record()
+        for _ in range(n):
+            launch()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3
+
+    def clock(self, timed):
+        return self.cuda.clocked(timed)
+
+    def close(self):
+        if self._graph is not None:
+            self._graph.reset()
+            self._graph = None
+        self._scope.__exit__(None, None, None)
+        self._outer.wait_stream(self.cuda.stream)
+
+
+_STAMP = """
+extern "C" __global__ void stamp(unsigned long long* out) {
+  unsigned sm;
+  unsigned long long t, c;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  c = clock64();
+  out[2 * sm] = t;
+  out[2 * sm + 1] = c;
+}
+"""
+
+
+class Cuda:
+    """What measurements on one device share: the stream, the events, the pool
+    that graphs allocate from, the clock stamps and the operand arenas."""
+
+    def __init__(self, torch, device, log):
+        self.torch, self.device, self._log = torch, device, log
+        torch.cuda.set_device(device)
+        props = torch.cuda.get_device_properties(device)
+        self.sms = props.multi_processor_count
+        self.l2 = getattr(props, "L2_cache_size", 0) or 64 << 20
+        self.memory = props.total_memory
+        self.stream = torch.cuda.Stream(device)
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self._keeper = self._pool = None
+        self._said_eager = False
+        self._stamps = None
+        self._arenas = {}
+
+    def capture(self, call, calls):
+        torch = self.torch
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+            self._cell = torch.zeros(1, device=self.device)
+            self._keeper = self._record(lambda: self._cell.add_(1), 1)
+        return self._record(call, calls)
+
+    def _record(self, call, calls):
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.stream(self.stream):
+            self.stream.synchronize()
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                for _ in range(calls):
+                    call()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        return graph
+
+    def note_eager(self, err):
+        if not self._said_eager:
+            self._said_eager = True
+            first = str(err).strip().splitlines()
+            self._log("info", "no CUDA graph, measured eagerly: %s: %s" % (type(err).__name__, first[0] if first else ""))
+
+    def clocked(self, timed):
+        """Runs timed between two stamps of every SM's cycle counter and global
+        timer; returns its value and the SM clock in MHz, 0 when unknown."""
+        stamp = self._stamp_kernel()
+        if stamp is None:
+            return timed(), 0.0
+        stamp(0)
+        value = timed()
+        stamp(1)
+        a, b = self._buffers[0].tolist(), self._buffers[1].tolist()
+        rates = []
+        for sm in range(len(a) // 2):
+            dt, dc = b[2 * sm] - a[2 * sm], b[2 * sm + 1] - a[2 * sm + 1]
+            if a[2 * sm] and b[2 * sm] and dt > 0 and dc > 0:
+                rates.append(dc * 1e3 / dt)
+        return value, statistics.median(rates) if rates else 0.0
+
+    def _stamp_kernel(self):
+        if self._stamps is None:
+            self._stamps = False
+            try:
+                kernel = self.torch.cuda._compile_kernel(_STAMP, "stamp")
+                self._buffers = [
+                    self.torch.zeros(2 * 256, dtype=self.torch.int64, device=self.device) for _ in range(2)
+                ]
+
+                def stamp(which):
+                    kernel(grid=(self.sms, 1, 1), block=(1, 1, 1), args=[self._buffers[which]])
+
+                stamp(0)
+                self.torch.cuda.synchronize()
+                self._stamps = stamp
+            except Exception as err:
+                self._log("debug", "no SM clock: %s: %s" % (type(err).__name__, err))
+        return self._stamps or None
+
+    def arena(self, dtype, elements):
+        """At least so many elements of dtype, filled once with random normal
+        values (integers: uniform over the type's range)."""
+        torch = self.torch
+        have = self._arenas.get(dtype)
+        if have is not None and have.numel() >= elements:
+            return have
+        self._arenas.pop(dtype, None)
+        have = None
+        generator = torch.Generator(device=self.device)
+        generator.manual_seed(20240229)
+        step = 1 << 28
+        out = torch.empty(max(elements, 1 << 20), dtype=dtype, device=self.device)
+        for at in range(0, out.numel(), step):
+            part = out[at : at + step]
+            if dtype.is_floating_point:
+                wide = dtype if dtype.itemsize >= 2 else torch.float16
+                part.copy_(torch.randn(part.numel(), dtype=wide, device=self.device, generator=generator))
+            else:
+                info = torch.iinfo(dtype)
+                part.copy_(
+                    torch.randint(
+                        max(info.min, -(1 << 30)), min(info.max, 1 << 30), (part.numel(),),
+                        dtype=torch.int32, device=self.device, generator=generator,
+                    )
+                )
+        self._arenas[dtype] = out
+        return out
+
+    def trim(self):
+        """Gives back what is held between cases, the graphs' pool included."""
+        self._keeper = self._pool = None
+        self._arenas.clear()
+        gc.collect()
+        self.torch.cuda.empty_cache()
+
+    def settle(self):
+        """Called between cases: returns cached memory before it crowds out the
+        next case."""
+        if self.torch.cuda.memory_reserved(self.device) > 0.5 * self.memory:
+            self.trim()
+
+
+class Bench:
+    """What op functions measure with; see docs/python-ops.md.
+
+    bench(fn) measures fn() and returns a Measurement. bench(fn, operands=sets)
+    calls fn(*sets[i]) with the sets taking turns, so that operands come from
+    memory and not from the L2 cache.
+    """
+
+    Unsupported = Unsupported
+
+    def __init__(self, device, settings, log):
+        self.device = device
+        self.settings = dict(DEFAULTS)
+        self.configure(settings)
+        self.seed = 0
+        self.case_id = ""
+        self.verify = False  # op functions check their result against a reference
+        self.last = []
+        self._log = log
+        self._cuda = None
+
+    def configure(self, settings):
+        self.settings = dict(DEFAULTS)
+        for name, value in (settings or {}).items():
+            if value is not None:
+                self.settings[name] = value
+
+    @property
+    def torch(self):
+        return importlib.import_module("torch")
+
+    @property
+    def cuda(self):
+        """The device's Cuda, or None when the device is not a CUDA device."""
+        if self._cuda is None and self.device.type == "cuda":
+            self._cuda = Cuda(self.torch, self.device, self._log)
+        return self._cuda
+
+    def unsupported(self, reason):
+        raise Unsupported(reason)
+
+    def rotate(self, *specs, limit=16):
+        """Operand sets of (shape, dtype) tensors with random values, carved
+        from arenas that live as long as the worker: enough sets to exceed
+        twice the L2 cache, at most limit. Contents must not be written to."""
+        torch = self.torch
+        cuda = self.cuda
+        sizes = [math.prod(shape) for shape, _ in specs]
+        nbytes = sum(n * dtype.itemsize for n, (_, dtype) in zip(sizes, specs))
+        if cuda is None:
+            generator = torch.Generator().manual_seed(20240229)
+            return [tuple(_cpu_operand(torch, s, d, generator) for s, d in specs)]
+        copies = 1 if nbytes >= 2 * cuda.l2 else min(limit, math.ceil(2 * cuda.l2 / max(nbytes, 1)))
+        need = {}
+        for n, (_, dtype) in zip(sizes, specs):
+            need[dtype] = need.get(dtype, 0) + -(-n // 512) * 512
+        arenas = {dtype: cuda.arena(dtype, n * copies) for dtype, n in need.items()}
+        at = dict.fromkeys(need, 0)
+        sets = []
+        for _ in range(copies):
+            tensors = []
+            for n, (shape, dtype) in zip(sizes, specs):
+                tensors.append(arenas[dtype][at[dtype] : at[dtype] + n].view(shape))
+                at[dtype] += -(-n // 512) * 512
+            sets.append(tuple(tensors))
+        return sets
+
+    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=None, runs=None, repeat=1, **columns):
+        settings = self.settings
+        protocol = protocol or settings["protocol"]
+        graph = graph or settings["graph"]
+        sets = list(operands) if operands is not None else None
+        call = fn if not sets else _Rotating(fn, sets)
+        on_cuda = self.device.type == "cuda"
+        if on_cuda:
+            target = CudaTarget(self.cuda, call, len(sets) if sets else 1, graph)
+        else:
+            target = CpuTarget(call)
+        try:
+            if protocol == "reference":
+                got = self._reference(target, warmups or settings["warmups"], runs or settings["runs"], repeat)
+            else:
+                got = self._adaptive(target)
+        finally:
+            target.close()
+        got["used_cuda_graph"] = target.used_graph
+        got["protocol"] = protocol
+        got.update(columns)
+        self.last.append(got)
+        return got
+
+    def _reference(self, target, warmups, runs, repeat):
+        """3 eager calls, a graph of repeat calls, 3 replays, and the mean of 6."""
+        for _ in range(max(1, warmups)):
+            target.call()
+        settings = dict(self.settings, block_us=0)
+        target.rotation = repeat
+        target.prepare(1.0, settings)
+        unroll = 1 if target.used_graph else repeat
+        target.block(max(1, warmups) * unroll)
+        (seconds, mhz) = target.clock(lambda: target.block(runs * unroll))
+        each = seconds * 1e3 / (runs * repeat)
+        return Measurement(
+            latency=each, samples=1, rel_stdev=0.0, p10=each, p90=each, passes=1, pass_spread=0.0,
+            executions=(2 * max(1, warmups) + runs) * repeat, block_ms=seconds * 1e3, sm_clock_mhz=round(mhz, 1),
+        )
+
+    def _adaptive(self, target):
+        s = self.settings
+        estimate = max(target.warm(), 1e-9)
+        target.prepare(estimate, s)
+        launch = target.block(1)
+        executions = 3 + target.per_launch
+        n = max(1, math.ceil(s["block_us"] / 1e6 / max(launch, 1e-9)))
+        n = min(n, 100000)
+        block = launch * n
+        affordable = s["max_seconds"] / max(block, 1e-9)
+        per_pass = int(max(1, min(s["samples"], affordable / 2)))
+        most = s["max_passes"] if affordable >= s["max_passes"] * per_pass else 2
+        passes, clocks, samples, blocks = [], [], [], []
+
+        def visit(gap_ms):
+            nonlocal executions
+            if gap_ms > 0:
+                time.sleep(gap_ms / 1e3)
+            target.block(1)
+
+            def burst():
+                return [target.block(n) for _ in range(per_pass)]
+
+            seconds, mhz = target.clock(burst)
+            executions += (1 + n * per_pass) * target.per_launch
+            each = [t * 1e3 / (n * target.per_launch) for t in seconds]
+            samples.extend(each)
+            blocks.extend(t * 1e3 for t in seconds)
+            passes.append(statistics.median(each))
+            if mhz:
+                clocks.append(mhz)
+
+        for _ in range(max(1, int(s["passes"]))):
+            visit(s["gap_ms"])
+        while max(passes) > min(passes) * (1 + s["tolerance"]) and len(passes) < most:
+            visit(s["retry_gap_ms"])
+        ordered = sorted(samples)
+        mean = statistics.fmean(ordered)
+        spread = statistics.stdev(ordered) / mean if len(ordered) > 1 and mean > 0 else 0.0
+        return Measurement(
+            latency=statistics.median(passes), samples=len(ordered), rel_stdev=spread,
+            p10=percentile(ordered, 0.1), p90=percentile(ordered, 0.9), passes=len(passes),
+            pass_spread=max(passes) / min(passes) - 1 if min(passes) > 0 else 0.0, executions=executions,
+            block_ms=statistics.median(blocks), sm_clock_mhz=round(statistics.median(clocks), 1) if clocks else 0.0,
+        )
+
+
+class _Rotating:
+    def __init__(self, fn, sets):
+        self.fn, self.sets, self.at = fn, sets, 0
+
+    def __call__(self):
+        self.at = (self.at + 1) % len(self.sets)
+        return self.fn(*self.sets[self.at])
+
+
+def _cpu_operand(torch, shape, dtype, generator):
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(dtype)
+    return torch.randint(-100, 100, shape, generator=generator).to(dtype)
+
+
+# ---------------------------------------------------------------- rows
+
+
+def scalar(name, value):
+    """value as a JSON scalar; refuses what has no faithful form."""
+    if isinstance(value, enum.Enum):
+        value = value.value if isinstance(value.value, (str, int, float)) else value.name
+    if value is None or isinstance(value, (bool, str)):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        value = float(value)
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return value
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "shape", ()) in ((), (1,)):
+        return scalar(name, item())
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        return str(value).partition(".")[2]
+    raise HostError("column %r holds a %s; rows hold numbers, strings and booleans" % (name, type(value).__name__))
+
+
+def clean_rows(rows, op):
+    """Rows as they go to the engine; every fault of an op's rows is named here."""
+    if isinstance(rows, dict):
+        rows = [rows]
+    if rows is None:
+        raise HostError("%s returned nothing; an op returns a row or a list of rows" % op)
+    out = []
+    for row in rows:
+        if not isinstance(row, dict):
+            raise HostError("%s returned a %s; a row is a dict" % (op, type(row).__name__))
+        clean = {}
+        for name, value in row.items():
+            if not isinstance(name, str):
+                raise HostError("%s returned a row with the column name %r; names are strings" % (op, name))
+            clean[name] = scalar(name, value)
+        latency = clean.get("latency")
+        if isinstance(latency, bool) or not isinstance(latency, (int, float)):
+            if latency not in ("NaN", "Infinity", "-Infinity"):
+                have = ", ".join(sorted(clean)) or "none"
+                raise HostError("%s returned a row without a latency (columns: %s)" % (op, have))
+        out.append(clean)
+    if not out:
+        raise HostError("%s returned no rows" % op)
+    return out
+
+
+# ---------------------------------------------------------------- op functions
+
+
+def load_file(path, name=None):
+    """Imports a Python file under a name of its own; its folder is searched for
+    the modules beside it."""
+    path = os.path.abspath(path)
+    name = name or "aicplan_op_%s_%s" % (
+        re.sub(r"\W", "_", os.path.splitext(os.path.basename(path))[0]),
+        hashlib.sha256(path.encode()).hexdigest()[:8],
+    )
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise HostError("%s is not a Python file" % path)
+    folder = os.path.dirname(path)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def find_ops(paths):
+    """Op functions in files and folders, without importing them: every public
+    function at the top of a file that has a parameter named bench."""
+    found = {}
+    for entry in paths:
+        files = sorted(glob.glob(os.path.join(entry, "*.py"))) if os.path.isdir(entry) else [entry]
+        if not os.path.exists(entry):
+            raise HostError("%s does not exist; the runtime's path names it" % entry)
+        for path in files:
+            with open(path, encoding="utf-8") as f:
+                tree = ast.parse(f.read(), path)
+            for node in tree.body:
+                if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                    continue
+                names = [a.arg for a in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
+                if "bench" in names:
+                    found.setdefault(node.name, {"file": path, "function": node.name})
+    return found
+
+
+class FunctionOp:
+    """An op that is a Python function of the case's parameters and bench."""
+
+    def __init__(self, name, binding, host):
+        self.name, self.binding, self.host = name, binding, host
+        self._fn = None
+
+    def load(self):
+        if self._fn is not None:
+            return
+        b = self.binding
+        path = b.get("file")
+        if path:
+            for folder in [""] + self.host.paths:
+                if os.path.exists(os.path.join(folder, path)):
+                    path = os.path.join(folder, path)
+                    break
+            else:
+                raise HostError("op %s: there is no file %s" % (self.name, path))
+            module = load_file(path)
+        else:
+            module = importlib.import_module(b["module"])
+        function = b.get("function", self.name)
+        fn = getattr(module, function, None)
+        if fn is None:
+            raise HostError("op %s: %s has no function %s" % (self.name, path or b["module"], function))
+        self._params = inspect.signature(fn).parameters
+        self._open = any(p.kind is p.VAR_KEYWORD for p in self._params.values())
+        self._fn = fn
+
+    def run(self, case):
+        params = dict(case["params"], **self.binding.get("args", {}))
+        sweep = case.get("sweep") or []
+        if not sweep or "sweep" in self._params:
+            extra = {"sweep": sweep} if "sweep" in self._params else {}
+            return clean_rows(self._call(params, extra), self.name)
+        rows = []
+        for point in sweep:
+            try:
+                got = clean_rows(self._call(dict(params, **point), {}), self.name)
+            except Exception as err:
+                where = ", ".join("%s=%s" % kv for kv in point.items())
+                err.args = ("%s (at %s, after %d of %d points)" % (err, where, len(rows), len(sweep)),)
+                raise
+            rows.extend(dict(point, **row) for row in got)
+        return rows
+
+    def _call(self, params, extra):
+        kwargs = dict(params, **extra)
+        if "bench" in self._params:
+            kwargs["bench"] = self.host.bench
+        if not self._open:
+            unknown = [k for k in kwargs if k not in self._params]
+            if unknown:
+                raise HostError(
+                    "op %s takes no parameter %s; it would measure the same thing for every value of it"
+                    % (self.name, ", ".join(unknown))
+                )
+        missing = [
+            n for n, p in self._params.items()
+            if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n not in kwargs
+        ]
+        if missing:
+            raise HostError("op %s needs %s, which the case does not have" % (self.name, ", ".join(missing)))
+        got = self._fn(**kwargs)
+        if inspect.isgenerator(got):
+            got = list(got)
+        elif not isinstance(got, (dict, list, tuple, type(None))):
+            got = list(got)
+        constants = self.binding.get("columns")
+        if constants and got is not None:
+            got = [dict(constants, **row) for row in ([got] if isinstance(got, dict) else got)]
+        return got
+
+
+# ---------------------------------------------------------------- hosted collectors
+
+
+class WorkerRestartSignal:
+    """What a collector returns to ask for a fresh process. Recognised by the
+    name of its class, because a checkout can hold several copies of it."""
+
+
+class Sink:
+    """Takes the rows that collectors log. In the worker they belong to the case
+    at hand; in its child processes they go to a spool file that the worker
+    reads when the call returns."""
+
+    def __init__(self, spool=None):
+        self.spool, self.rows, self.open = spool, [], False
+        self.late = 0
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    def add(self, row, perf_filename):
+        if os.getpid() != self._pid or self.spool:
+            folder = self.spool or os.environ.get("AICPLAN_SPOOL")
+            if not folder or not os.path.isdir(folder):
+                return  # the case has ended
+            line = json.dumps([os.path.basename(str(perf_filename)), row]) + "\n"
+            with open(os.path.join(folder, "%d.jsonl" % os.getpid()), "a", encoding="ascii") as f:
+                f.write(line)
+            return
+        with self._lock:
+            if self.open:
+                self.rows.append((os.path.basename(str(perf_filename)), row))
+            else:
+                self.late += 1
+
+
+class HelperShim(types.ModuleType):
+    """Stands in for the checkout's helper module under both of its names. The
+    two functions that touch measuring and files are ours; every other name is
+    the checkout's own, loaded on first use."""
+
+    def __init__(self, root, bench, sink):
+        super().__init__("helper")
+        self.__dict__.update(
+            _root=root, _bench=bench, _sink=sink, _real=None,
+            benchmark_with_power=self._benchmark, log_perf=self._log_perf,
+        )
+        self.__file__ = os.path.join(root, "collector", "helper.py")
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        real = self._load()
+        if real is not None and hasattr(real, name):
+            return getattr(real, name)
+        control = {
+            "EXIT_CODE_RESTART": RESTART_CODE,
+            "WorkerRestartSignal": WorkerRestartSignal,
+            "WORKER_RESTART": _SENTINEL,
+        }
+        if name in control:
+            return control[name]
+        raise AttributeError("module 'helper' of %s has no attribute %r" % (self._root, name))
+
+    def _load(self):
+        if self._real is None and os.path.exists(self.__file__):
+            real = load_file(self.__file__, "aicplan_checkout_helper")
+            real.benchmark_with_power, real.log_perf = self._benchmark, self._log_perf
+            self.__dict__["_real"] = real
+        return self._real
+
+    @contextlib.contextmanager
+    def _benchmark(
+        self, device, kernel_func, num_warmups=3, num_runs=6, repeat_n=1, measure_power=None,
+        power_min_duration=None, allow_graph_fail=False, use_cuda_graph=True, **unknown
+    ):
+        graph = self._bench.settings["graph"]
+        if not use_cuda_graph:
+            graph = "never"
+        elif graph == "prefer" and not allow_graph_fail:
+            graph = "require"
+        got = self._bench(kernel_func, graph=graph, warmups=num_warmups, runs=num_runs, repeat=repeat_n)
+        yield {
+            "latency_ms": got["latency"],
+            "power_stats": None,  # the engine reads power from the device
+            "throttled": False,
+            "num_runs_executed": got["executions"],
+            "used_cuda_graph": got["used_cuda_graph"],
+        }
+
+    def _log_perf(
+        self, item_list, framework="", version="", device_name="", op_name="", kernel_source="",
+        perf_filename="", power_stats=None, **unknown
+    ):
+        for item in item_list:
+            row = {"op_name": op_name, "kernel_source": kernel_source}
+            row.update(item)
+            stats = self._statistics(row.get("latency"))
+            row = dict(stats, **row)
+            for key in ("power", "power_limit"):
+                if power_stats and power_stats.get(key) is not None:
+                    row[key] = power_stats[key]
+            if framework or version or device_name:
+                row["logged_version"], row["logged_device"] = str(version), str(device_name)
+            self._sink.add({str(k): scalar(str(k), v) for k, v in row.items()}, perf_filename)
+        return True
+
+    def _statistics(self, latency):
+        """The statistics of the measurement that gave this latency, if one did."""
+        for got in reversed(self._bench.last):
+            if latency == got["latency"]:
+                return {k: v for k, v in got.items() if k != "latency"}
+        return {}
+
+
+_SENTINEL = WorkerRestartSignal()
+
+
+def hook_helper(root, bench, sink):
+    """Makes `helper` and `collector.helper` one and the same shim."""
+    shim = HelperShim(root, bench, sink)
+    sys.modules["helper"] = sys.modules["collector.helper"] = shim
+    for path in (os.path.join(root, "collector"), root):
+        if path not in sys.path:
+            sys.path.append(path)
+    return shim
+
+
+def plain(value):
+    """A form in which case parameters of both sides compare equal: enums by
+    name, torch dtypes by their short name, sequences as tuples, whole floats as
+    integers."""
+    if isinstance(value, enum.Enum):
+        return plain(value.value) if isinstance(value.value, str) else value.name.lower()
+    if isinstance(value, (bool, str, type(None))):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple(plain(v) for v in value)
+    name = getattr(value, "name", None)  # enums of C++ bindings are no Enum
+    if isinstance(name, str):
+        return name.lower()
+    text = str(value)
+    return text[6:] if text.startswith("torch.") else text
+
+
+def word(value):
+    """The key under which a map of a binding lists value."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def mapped(table, value, where):
+    if table is None:
+        return value
+    key = word(plain(value))
+    if key not in table:
+        raise HostError("%s: the binding's map has no entry for %s (it has %s)" % (where, key, ", ".join(sorted(table))))
+    return table[key]
+
+
+def positional(fn):
+    """Names of the parameters that a case fills in, in order. Functions wrapped
+    in an exit stack show it first; callers do not pass it."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in inspect.signature(fn).parameters.values() if p.kind in kinds]
+    return names[1:] if names[:1] == ["exit_stack"] else names
+
+
+class CollectorOp:
+    """An op of an existing collector, called as its own runner would call it."""
+
+    def __init__(self, name, binding, host):
+        self.name, self.binding, self.host = name, binding, host
+        self._run = None
+        self._index = None
+        known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename"}
+        for key in set(binding) - known:
+            raise HostError("op %s: a binding has no %r; it has %s" % (name, key, ", ".join(sorted(known))))
+        if "run" not in binding:
+            raise HostError("op %s: the binding names no run function" % name)
+
+    def module_name(self):
+        b = self.binding
+        if "versions" not in b:
+            return b["module"]
+        have = route_version(self.host.version)
+        routes = sorted(b["versions"], key=lambda r: Version(r["min"]).key, reverse=True)
+        for route in routes:
+            if Version(have).key >= Version(route["min"]).key:
+                return route["module"]
+        raise HostError(
+            "op %s: no module for %s %s; the oldest route is for %s" % (self.name, self.host.package, have, routes[-1]["min"]),
+            UNSUPPORTED,
+        )
+
+    def load(self):
+        if self._run is not None:
+            return
+        if not self.host.root:
+            raise HostError("op %s is bound to a collector; the runtime needs collector_root = the checkout's folder" % self.name)
+        os.environ.update({k: str(v) for k, v in self.binding.get("env", {}).items()})
+        name = self.module_name()
+        self._check_compat(name)
+        module = importlib.import_module(name)
+        for role in ("run", "getter"):
+            want = self.binding.get(role)
+            if want and not callable(getattr(module, want, None)):
+                raise HostError("op %s: %s has no function %s" % (self.name, name, want))
+        self._module = module
+        self._run = getattr(module, self.binding["run"])
+        self.host.collectors.add(name)
+
+    def _check_compat(self, name):
+        """Holds the module's __compat__ against the framework, without running
+        any of the module."""
+        path = os.path.join(self.host.root, *name.split(".")) + ".py"
+        if not os.path.exists(path):
+            raise HostError("op %s: the checkout %s has no module %s" % (self.name, self.host.root, name))
+        with open(path, encoding="utf-8") as f:
+            tree = ast.parse(f.read(), path)
+        for node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            if any(isinstance(t, ast.Name) and t.id == "__compat__" for t in targets):
+                compat = ast.literal_eval(node.value)
+                spec = re.sub(r"^[A-Za-z_][\w.-]*", "", compat.strip())
+                if not self.host.version:
+                    raise HostError("op %s: %s is written for %s; the runtime names no package" % (self.name, name, compat))
+                if not satisfies(route_version(self.host.version), spec):
+                    raise HostError(
+                        "op %s: %s is written for %s and this is %s %s"
+                        % (self.name, name, compat, self.host.package, self.host.version),
+                        UNSUPPORTED,
+                    )
+
+    def _arguments(self, case):
+        params, sweep = case["params"], case.get("sweep") or []
+        b = self.binding
+        if "match" in b:
+            return self._lookup(params)
+        specs = b.get("args")
+        if specs is None:
+            specs = positional(self._run)
+        out = []
+        for spec in specs:
+            if isinstance(spec, dict) and "value" in spec:
+                out.append(spec["value"])
+            elif isinstance(spec, dict) and "sweep" in spec:
+                if not sweep:
+                    raise HostError("op %s: the binding passes the sweep of %s and the case has none" % (self.name, spec["sweep"]))
+                out.append([point[spec["sweep"]] for point in sweep])
+            elif isinstance(spec, dict) and "items" in spec:
+                out.append([self._column(s, params) for s in spec["items"]])
+            elif isinstance(spec, (dict, str)):
+                out.append(self._column(spec, params))
+            else:
+                out.append(spec)
+        return out
+
+    def _column(self, spec, params):
+        spec = {"column": spec} if isinstance(spec, str) else spec
+        name = spec["column"]
+        if name not in params:
+            raise HostError("op %s: the binding passes %s, which the case does not have" % (self.name, name))
+        where = "op %s, %s" % (self.name, name)
+        value = mapped(spec.get("map"), params[name], where)
+        return value + spec["add"] if "add" in spec else value
+
+    def _lookup(self, params):
+        match = self.binding["match"]
+        if self._index is None:
+            self._index = self._build(match)
+        key = tuple(plain(params.get(c)) for c in match)
+        found = self._index.get(key, [])
+        if len(found) == 1:
+            return found[0]
+        what = ", ".join("%s=%s" % (c, params.get(c)) for c in match)
+        if not found:
+            raise HostError(
+                "op %s: %s lists no case with %s; the plan's grid asks for more than this checkout and device have"
+                % (self.name, self.binding["getter"], what),
+                UNSUPPORTED,
+            )
+        raise HostError("op %s: %s lists %d cases with %s; match needs more columns" % (self.name, self.binding["getter"], len(found), what))
+
+    def _build(self, match):
+        names = positional(self._run)
+        readers = []
+        for column, spec in match.items():
+            spec = spec if isinstance(spec, dict) else {"param": spec}
+            at = spec["param"]
+            if isinstance(at, str):
+                if at not in names:
+                    raise HostError("op %s: %s has no parameter %s" % (self.name, self.binding["run"], at))
+                at = names.index(at)
+            readers.append((column, int(at), spec))
+        index = {}
+        for item in getattr(self._module, self.binding["getter"])():
+            args = item.get("params", item) if isinstance(item, dict) else item
+            if isinstance(args, dict):
+                args = [args.get(n) for n in names]
+            args = list(args)
+            key = []
+            for column, at, spec in readers:
+                value = plain(args[at]) if at < len(args) else None
+                value = plain(mapped(spec.get("map"), value, "op %s, %s" % (self.name, column)))
+                key.append(value + spec["add"] if "add" in spec else value)
+            same = index.setdefault(tuple(key), [])
+            if repr(args) not in [repr(a) for a in same]:
+                same.append(args)
+        return index
+
+    def run(self, case):
+        host, sink = self.host, self.host.sink
+        args = self._arguments(case)
+        spool = os.path.join(host.workdir, "spool", str(case["seq"]))
+        os.makedirs(spool)
+        os.environ["AICPLAN_SPOOL"] = spool
+        before = os.getcwd()
+        os.chdir(host.workdir)
+        sink.rows, sink.open = [], True
+        restart = None
+        try:
+            perf = self.binding.get("perf_filename", self.name + "_perf.txt")
+            try:
+                got = self._run(*args, perf_filename=perf, device=host.torch_device)
+            except SystemExit as stop:
+                if stop.code != RESTART_CODE:
+                    raise
+                restart = "%s ended with exit status %d" % (self.name, RESTART_CODE)
+            else:
+                if type(got).__name__ == "WorkerRestartSignal":
+                    restart = "%s asked for a fresh process" % self.name
+            rows = sink.rows + read_spool(spool) + read_perf_files(host.workdir)
+        finally:
+            sink.open = False
+            os.chdir(before)
+            os.environ.pop("AICPLAN_SPOOL", None)
+            shutil.rmtree(spool, ignore_errors=True)
+            for path in glob.glob(os.path.join(host.workdir, "*_perf.txt*")):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+        return self._finish(rows, perf, case), restart
+
+    def _finish(self, rows, perf, case):
+        if not rows:
+            raise HostError("%s returned without logging a row" % self.binding["run"])
+        rename, out = self.binding.get("rename", {}), []
+        for name, row in rows:
+            self.host.check_version(self.name, row.pop("logged_version", ""))
+            row.pop("logged_device", None)
+            row = {rename.get(k, k): v for k, v in row.items()}
+            stem = os.path.splitext(name)[0]
+            if stem != os.path.splitext(os.path.basename(perf))[0]:
+                row["perf_table"] = stem  # a row of another table than the op's own
+            out.append(dict(self.binding.get("columns", {}), **row))
+        return clean_rows(out, self.binding["run"])
+
+
+def read_spool(folder):
+    rows = []
+    for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))):
+        with open(path, encoding="ascii") as f:
+            for line in f:
+                if line.endswith("\n"):  # a child may have died in the middle of its last line
+                    rows.append(tuple(json.loads(line)))
+    return rows
+
+
+def read_perf_files(folder):
+    """Rows of perf files that a process without our helper wrote in folder."""
+    rows = []
+    for path in sorted(glob.glob(os.path.join(folder, "*_perf.txt"))):
+        with open(path, newline="", encoding="utf-8") as f:
+            for raw in csv.DictReader(f):
+                row = {k: number(v) for k, v in raw.items() if k and v is not None}
+                row["logged_version"] = raw.get("version", "")
+                for label in ("framework", "version", "device"):
+                    row.pop(label, None)
+                rows.append((os.path.basename(path), row))
+    return rows
+
+
+def number(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+# Children find this file through PYTHONPATH before their own first import.
+_SITE = """import importlib.machinery, importlib.util, os, sys, traceback
+_here = os.path.dirname(os.path.abspath(__file__))
+_rest = [p for p in sys.path if os.path.abspath(p or ".") != _here]
+_spec = importlib.machinery.PathFinder.find_spec("sitecustomize", _rest)
+if _spec is not None and _spec.loader is not None:
+    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+if os.environ.get("AICPLAN_SPOOL"):
+    try:
+        _spec = importlib.util.spec_from_file_location("aicplan_host", os.environ["AICPLAN_HOST_FILE"])
+        _host = importlib.util.module_from_spec(_spec)
+        sys.modules["aicplan_host"] = _host
+        _spec.loader.exec_module(_host)
+        _host.install_child()
+    except Exception:
+        traceback.print_exc()
+"""
+
+
+def install_child():
+    """Gives a child process of a hosted collector the same helper."""
+    settings = json.loads(os.environ["AICPLAN_CHILD"])
+    kind = PlainDevice("cuda", 0) if settings["cuda"] else PlainDevice("cpu")
+
+    class ChildBench(Bench):
+        def __call__(self, fn, **options):
+            if self._cuda is None and self.device.type == "cuda" and not hasattr(self.device, "__torch__"):
+                torch = self.torch
+                self.device = torch.device("cuda", torch.cuda.current_device())
+            return super().__call__(fn, **options)
+
+    bench = ChildBench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr))
+    hook_helper(settings["root"], bench, Sink(spool=os.environ["AICPLAN_SPOOL"]))
+
+
+# ---------------------------------------------------------------- the loop
+
+_FATAL = re.compile(
+    r"illegal memory access|unspecified launch failure|device-side assert|misaligned address|illegal instruction"
+    r"|an illegal|uncorrectable ECC|launch timed out|context is destroyed|CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)",
+    re.IGNORECASE,
+)
+_MEMORY = re.compile(r"out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)
+
+
+class Host:
+    def __init__(self, channel, init):
+        self.channel, self.init = channel, init
+        options = init.get("options") or {}
+        self.options = options
+        self.package = options.get("package") or ""
+        self.root = os.path.abspath(options["collector_root"]) if options.get("collector_root") else ""
+        self.paths = [os.path.abspath(p) for p in options.get("path") or []]
+        self.index = int(init.get("device", -1))
+        self.version = ""
+        self.collectors = set()
+        self.ops = {}
+        self.bench = None
+        self.sink = Sink()
+        self.workdir = ""
+        self._warned = set()
+        self._cases = 0
+
+    # -- start
+
+    def hello(self):
+        env = {"python": platform.python_version(), "hostname": platform.node()}
+        os.environ.update({k: str(v) for k, v in (self.init.get("env") or {}).items()})
+        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        device, uuid, driver = self._name_device()
+        if driver:
+            env["driver"] = driver
+        hello = {"version": "", "device": device, "device_uuid": uuid, "env": env, "ops": [], "configure": True}
+        hello["window"] = max(1, int(self.options.get("window", 4)))
+        if self.package:
+            self.version = self._framework()
+            hello["version"], env[self.package] = self.version, self.version
+        else:
+            self.version = hello["version"] = env["python"]
+        self._torch(env, hello)
+        self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log)
+        self.bench.verify = bool(self.options.get("verify"))
+        self.bind(self.init.get("ops"))
+        hello["ops"] = sorted(self.ops)
+        if any(isinstance(op, CollectorOp) for op in self.ops.values()):
+            self._settle_in()
+        # One op: what it cannot do is known before the first case. Several: each
+        # is imported when its first case comes, so that one broken module does
+        # not take the others along.
+        if len(self.ops) == 1:
+            next(iter(self.ops.values())).load()
+        self._base = resident_bytes()
+        return hello
+
+    def _name_device(self):
+        if self.index < 0:
+            return cpu_name(), "", ""
+        try:
+            nvml = Nvml()
+        except OSError:
+            return "", "", ""
+        name, uuid = nvml.device(self.index)
+        want = self.init.get("uuid")
+        if want and uuid and uuid != want:
+            raise HostError("device %d is %s, not %s as the engine expected" % (self.index, uuid, want), RESOURCE)
+        return name, uuid, nvml.driver()
+
+    def _framework(self):
+        version = package_version(self.package)
+        if version is None:
+            raise HostError(
+                "Python %s at %s has no package %s. Start aicplan inside the framework's container, or name the "
+                "interpreter that has it: python = \"/path/to/python3\" in the runtime block."
+                % (platform.python_version(), sys.executable, self.package),
+                UNSUPPORTED,
+            )
+        requires = self.options.get("requires")
+        if requires and not satisfies(version, requires):
+            raise HostError(
+                "%s %s is installed and the runtime requires %s" % (self.package, version, requires), UNSUPPORTED
+            )
+        return str(version)
+
+    def _torch(self, env, hello):
+        self.torch_device = PlainDevice("cpu") if self.index < 0 else PlainDevice("cuda", self.index)
+        found = package_version("torch") if self.index >= 0 or self.options.get("torch") else None
+        if found is None:
+            if self.index >= 0:
+                self.channel.log("warn", "this Python has no torch; ops must bring their own timing")
+            return
+        torch = importlib.import_module("torch")
+        env["torch"] = torch.__version__
+        if torch.version.cuda:
+            env["cuda"] = torch.version.cuda
+        if self.index < 0:
+            self.torch_device = torch.device("cpu")
+            return
+        if not torch.cuda.is_available():
+            raise HostError("torch %s sees no CUDA device (it is built for CUDA %s)" % (torch.__version__, torch.version.cuda), RESOURCE)
+        at = self._visible_index(torch)
+        props = torch.cuda.get_device_properties(at)
+        env["sm"] = "%d%d" % (props.major, props.minor)
+        env["cudnn"] = str(torch.backends.cudnn.version())
+        env["nccl"] = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_available() else ""
+        hello["device"] = torch.cuda.get_device_name(at)
+        if not hello["device_uuid"]:
+            hello["device_uuid"] = _uuid(props)
+        torch.cuda.set_device(at)
+        self.torch_device = torch.device("cuda", at)
+
+    def _visible_index(self, torch):
+        """The device's index as torch counts, which CUDA_VISIBLE_DEVICES may
+        make another one than its place on the bus."""
+        want, count = self.init.get("uuid"), torch.cuda.device_count()
+        if want:
+            for i in range(count):
+                if _uuid(torch.cuda.get_device_properties(i)) == want:
+                    return i
+        if os.environ.get("CUDA_VISIBLE_DEVICES") and count == 1:
+            return 0
+        if self.index >= count:
+            raise HostError("torch sees %d devices and the engine wants number %d" % (count, self.index), RESOURCE)
+        return self.index
+
+    def bind(self, ops):
+        bindings = dict(ops or {})
+        if not bindings or self.options.get("discover"):
+            for name, binding in find_ops(self.paths).items():
+                bindings.setdefault(name, binding)
+        if not bindings:
+            raise HostError("no ops: the runtime has neither op bindings nor a path with functions that take bench")
+        kept = {}
+        for name, binding in bindings.items():
+            old = self.ops.get(name)
+            if old is not None and old.binding == binding:
+                kept[name] = old
+            else:
+                kept[name] = (CollectorOp if "run" in binding or "getter" in binding else FunctionOp)(name, binding, self)
+        self.ops = kept
+
+    def _settle_in(self):
+        """The folder that hosted collectors work in, and the way in which their
+        children find the helper."""
+        if self.workdir:
+            return
+        base = self.options.get("workdir") or None
+        slot = re.sub(r"\W", "", str(self.init.get("slot", "w")))
+        while True:
+            self.workdir = tempfile.mkdtemp(prefix="aicplan-%s-" % slot, dir=base)
+            # Collectors look for "context" in the whole path of a perf file.
+            if "context" not in os.path.basename(self.workdir):
+                break
+            os.rmdir(self.workdir)
+        if "context" in self.workdir or "skip_indexer" in self.workdir:
+            raise HostError("the work folder %s has \"context\" or \"skip_indexer\" in its path, which collectors take for the phase; set workdir" % self.workdir)
+        site = os.path.join(self.workdir, "site")
+        os.mkdir(site)
+        with open(os.path.join(site, "sitecustomize.py"), "w", encoding="utf-8") as f:
+            f.write(_SITE)
+        os.environ["AICPLAN_HOST_FILE"] = os.path.abspath(__file__)
+        os.environ["AICPLAN_CHILD"] = json.dumps(
+            {"root": self.root, "measure": self.init.get("measure"), "cuda": self.index >= 0}
+        )
+        old = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = site + (os.pathsep + old if old else "")
+        if self.root:
+            hook_helper(self.root, self.bench, self.sink)
+
+    def configure(self, message):
+        self.init["measure"], self.init["seed"] = message.get("measure"), message.get("seed", 0)
+        self.bench.configure(message.get("measure"))
+        self.bind(message.get("ops"))
+        if any(isinstance(op, CollectorOp) for op in self.ops.values()):
+            self._settle_in()
+
+    # -- cases
+
+    def case(self, case):
+        """Works on one case and answers it. Raises Restart afterwards when the
+        process should be replaced."""
+        seq, op = case["seq"], self.ops.get(case["op"])
+        if isinstance(op, CollectorOp) and op.binding.get("isolate") and self.collectors - {op.module_name()}:
+            raise Restart("op %s wants a process of its own" % case["op"])
+        self.channel.send(type="start", seq=seq)
+        started = time.perf_counter()
+        restart = None
+        try:
+            if op is None:
+                raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
+            self._seed(case)
+            op.load()
+            rows = op.run(case)
+            if isinstance(op, CollectorOp):
+                rows, restart = rows
+        except BaseException as err:
+            failure = self.failure(err, op)
+            del err
+            self.channel.send(type="error", seq=seq, **failure)
+            self._after_failure(failure)
+            if failure.get("fatal"):
+                raise Restart(failure["message"].splitlines()[0][:200] if failure["message"] else "fatal error")
+        else:
+            self.channel.send(type="result", seq=seq, rows=rows, seconds=round(time.perf_counter() - started, 6))
+        if restart:
+            raise Restart(restart)
+        self._between(op)
+
+    def _seed(self, case):
+        digest = hashlib.sha256(("%s/%s" % (case["id"], self.init.get("seed", 0))).encode()).digest()
+        seed = int.from_bytes(digest[:4], "big")
+        self.bench.seed, self.bench.case_id, self.bench.last = seed, case["id"], []
+        random.seed(seed)
+        for name, call in (("numpy", "random.seed"), ("torch", "manual_seed")):
+            module = sys.modules.get(name)
+            if module is not None:
+                functools.reduce(getattr, call.split("."), module)(seed)
+
+    def failure(self, err, op):
+        out = {
+            "exception": type(err).__name__,
+            "message": clip(err) or type(err).__name__,
+            "traceback": clip("".join(traceback.format_exception(type(err), err, err.__traceback__))),
+        }
+        if isinstance(err, HostError):
+            out["class"] = err.cls
+        elif isinstance(err, (Unsupported, NotImplementedError)):
+            out["class"] = UNSUPPORTED
+        elif isinstance(err, MemoryError) or "OutOfMemory" in out["exception"] or _MEMORY.search(out["message"]):
+            out["class"] = RESOURCE
+        elif isinstance(err, SystemExit):
+            out["class"] = COLLECTOR_BUG
+            out["message"] = "%s ended the process with exit status %s in the middle of a case" % (getattr(op, "name", "the op"), err.code)
+        elif isinstance(err, ImportError):
+            out["class"] = COLLECTOR_BUG
+        if _FATAL.search(out["message"]) and out.get("class") != RESOURCE or self._poisoned():
+            out["fatal"] = True
+            out.setdefault("class", FRAMEWORK_BUG)
+        return out
+
+    def _poisoned(self):
+        """Whether the device's context has an error that stays."""
+        torch = sys.modules.get("torch")
+        if torch is None or self.index < 0 or not torch.cuda.is_initialized():
+            return False
+        try:
+            torch.cuda.synchronize()
+            return False
+        except Exception:
+            return True
+
+    def _after_failure(self, failure):
+        if failure.get("fatal"):
+            return
+        gc.collect()
+        if failure.get("class") == RESOURCE and self.bench is not None and self.bench._cuda is not None:
+            self.bench.cuda.trim()
+
+    def _between(self, op):
+        self._cases += 1
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        if self.bench._cuda is not None:
+            self.bench.cuda.settle()
+        if self.sink.late:
+            self.channel.log("warn", "%d rows came after their case had ended and were dropped" % self.sink.late)
+            self.sink.late = 0
+        most = int(self.options.get("recycle_cases") or 0)
+        if most and self._cases >= most:
+            raise Restart("%d cases done" % self._cases)
+        if self._cases % 16 == 0:
+            grown = resident_bytes() - self._base
+            limit = int(self.options.get("recycle_growth_mb") or 8192) << 20
+            if grown > limit:
+                raise Restart("the process has grown by %d MiB" % (grown >> 20))
+
+    def check_version(self, op, logged):
+        """Says once when a collector labels its rows with another version than
+        the one that is installed."""
+        if logged and self.version and logged.partition("+")[0] != self.version.partition("+")[0]:
+            note = (op, logged)
+            if note not in self._warned:
+                self._warned.add(note)
+                self.channel.log("warn", "op %s labels its rows with version %s; %s is installed" % (op, logged, self.version))
+
+    def close(self):
+        if self.workdir:
+            shutil.rmtree(self.workdir, ignore_errors=True)
+
+
+def _uuid(props):
+    text = str(getattr(props, "uuid", "") or "")
+    return "GPU-" + text if text and not text.startswith("GPU-") else text
+
+
+def serve(channel):
+    init = channel.read()
+    if init is None:
+        return 1
+    base = {"type": "hello", "protocol": PROTOCOL, "pid": os.getpid()}
+    empty = {"version": "", "device": "", "window": 1, "ops": []}
+    host = None
+    try:
+        if init.get("type") != "init" or init.get("protocol") != PROTOCOL:
+            raise HostError("the engine speaks version %s of the worker protocol, this worker version %d" % (init.get("protocol"), PROTOCOL))
+        host = Host(channel, init)
+        hello = host.hello()
+    except BaseException as err:
+        failure = Host.failure(host or Host(channel, {}), err, None)
+        failure.pop("fatal", None)
+        channel.send(**base, **empty, error=failure)
+        if host is not None:
+            host.close()
+        return 1
+    channel.send(**base, **hello)
+    try:
+        while True:
+            message = channel.read()
+            if message is None:
+                return 1  # the engine is gone
+            kind = message.get("type")
+            if kind == "case":
+                host.case(message)
+            elif kind == "configure":
+                host.configure(message)
+            elif kind == "shutdown":
+                channel.send(type="bye")
+                return 0
+            else:
+                raise HostError("a message of unknown type %r" % kind)
+    except Restart as why:
+        channel.send(type="bye", restart=str(why))
+        return 0
+    except HostError as err:
+        channel.send(type="bye", restart=str(err))
+        return 1
+    finally:
+        host.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="aicplan's Python worker; started by aicplan, not by hand")
+    parser.add_argument("--fd-in", type=int, default=int(os.environ.get("AICPLAN_FD_IN", 3)))
+    parser.add_argument("--fd-out", type=int, default=int(os.environ.get("AICPLAN_FD_OUT", 4)))
+    args = parser.parse_args()
+    try:
+        channel = Channel(args.fd_in, args.fd_out)
+    except OSError as err:
+        if err.errno != errno.EBADF:
+            raise
+        print("host.py: descriptors %d and %d are not open: workers are started by aicplan, not by hand" % (args.fd_in, args.fd_out), file=sys.stderr)
+        return 2
+    faulthandler.enable()
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine decides what an interrupt ends
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = serve(channel)
+    except BrokenPipeError:
+        code = 1
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    # Threads and libraries of the op must not keep a worker alive that has said bye.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

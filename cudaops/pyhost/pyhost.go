@@ -1,0 +1,153 @@
+// Package pyhost is the Python worker: one embedded file that speaks the
+// worker protocol, hosts op functions written in Python and runs the modules
+// of an existing collector checkout unchanged.
+//
+// The file needs Python 3.9 or later and nothing but its standard library;
+// torch and the framework are imported where an op or the device asks for them.
+package pyhost
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed host.py
+var source []byte
+
+// DefaultPython is the interpreter of runtimes that name none.
+const DefaultPython = "python3"
+
+// Digest is the SHA-256 of the host's source in hex: it belongs into what a
+// measurement was made with.
+func Digest() string {
+	sum := sha256.Sum256(source)
+	return hex.EncodeToString(sum[:])
+}
+
+// Write puts the host into dir, under a name that contains its digest, and
+// returns the file's absolute path. A file that is there already with the
+// right content stays; several processes may write at the same time.
+func Write(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("python host: %w", err)
+	}
+	path := filepath.Join(dir, "host-"+Digest()[:12]+".py")
+	if have, err := os.ReadFile(path); err == nil && string(have) == string(source) {
+		return path, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("python host: %w", err)
+	}
+	tmp, err := os.CreateTemp(dir, "host-*.tmp")
+	if err != nil {
+		return "", fmt.Errorf("python host: %w", err)
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(source)
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return "", fmt.Errorf("python host: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return "", fmt.Errorf("python host: %w", err)
+	}
+	return path, nil
+}
+
+// Command returns the program and the arguments that start a worker with the
+// interpreter python ("" means DefaultPython), after writing the host into
+// hostDir. The worker reads its descriptors from the environment. An
+// interpreter that cannot be found is an error that says what to set.
+func Command(python, hostDir string) (path string, args []string, err error) {
+	if python == "" {
+		python = DefaultPython
+	}
+	path, err = exec.LookPath(python)
+	if err != nil {
+		return "", nil, fmt.Errorf("no Python interpreter %q (%w): set python = \"/path/to/python3\" in the runtime block, or start aicplan where the framework is installed", python, err)
+	}
+	host, err := Write(hostDir)
+	if err != nil {
+		return "", nil, err
+	}
+	return path, []string{"-u", host}, nil
+}
+
+// Launch returns the program and the arguments that start a worker through a
+// launcher such as docker run. Launchers pass on no other descriptors, so the
+// worker speaks on its standard input and output; what the op prints goes to
+// standard error. An element {image} of the launcher becomes the image, which
+// otherwise follows the launcher. The launcher must show hostDir, the plan's
+// folder and the collector checkout to the worker under their own paths, and
+// keep standard input open.
+func Launch(launcher []string, image, python, hostDir string) (path string, args []string, err error) {
+	if len(launcher) == 0 {
+		return "", nil, errors.New("the launcher is empty")
+	}
+	path, err = exec.LookPath(launcher[0])
+	if err != nil {
+		return "", nil, fmt.Errorf("launcher: %w", err)
+	}
+	host, err := Write(hostDir)
+	if err != nil {
+		return "", nil, err
+	}
+	named := false
+	for _, a := range launcher[1:] {
+		if strings.Contains(a, "{image}") {
+			if image == "" {
+				return "", nil, errors.New("the launcher contains {image} and the runtime names no image")
+			}
+			a, named = strings.ReplaceAll(a, "{image}", image), true
+		}
+		args = append(args, a)
+	}
+	if image != "" && !named {
+		args = append(args, image)
+	}
+	if python == "" {
+		python = DefaultPython
+	}
+	return path, append(args, python, "-u", host, "--fd-in", "0", "--fd-out", "1"), nil
+}
+
+// Settings are what a runtime block tells the host beside the op bindings.
+type Settings struct {
+	Package       string   // distribution whose version is reported
+	Requires      string   // PEP 440 condition on it
+	CollectorRoot string   // checkout whose collectors are hosted
+	Path          []string // files and folders with op functions
+	WorkDir       string   // where hosted collectors work; "" means the system's temp folder
+	Verify        bool     // op functions check their results against a reference
+}
+
+// Options returns s as the options of an init message, added to extra (which
+// is not changed; s wins). Relative paths must have been resolved before: the
+// worker's folder is not the plan's.
+func (s Settings) Options(extra map[string]any) map[string]any {
+	out := make(map[string]any, len(extra)+6)
+	for k, v := range extra {
+		out[k] = v
+	}
+	for k, v := range map[string]string{
+		"package": s.Package, "requires": s.Requires, "collector_root": s.CollectorRoot, "workdir": s.WorkDir,
+	} {
+		if v != "" {
+			out[k] = v
+		}
+	}
+	if len(s.Path) > 0 {
+		out["path"] = s.Path
+	}
+	if s.Verify {
+		out["verify"] = true
+	}
+	return out
+}
