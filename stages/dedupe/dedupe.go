@@ -124,8 +124,12 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	if out.Table, err = rowkey.Take(ds.Table, res.Keep); err != nil {
-		return nil, err
+	if res.Removed > 0 {
+		rec, err := table.Normal(ds.Table)
+		if err != nil {
+			return nil, err
+		}
+		out.Table = table.Take(rec, res.Keep)
 	}
 	return outcome(&out, res, c), nil
 }

@@ -1,0 +1,134 @@
+package rowkey
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"pgregory.net/rapid"
+
+	"aicplan/sink/table"
+)
+
+func rec(names []string, cols ...arrow.Array) arrow.Record { return table.NewRecord(names, cols) }
+
+func number(t *testing.T, ix *Index, r arrow.Record) []uint32 {
+	t.Helper()
+	ids, err := ix.Number(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+func TestEqualKeysAcrossTables(t *testing.T) {
+	large := array.NewLargeStringBuilder(memory.DefaultAllocator)
+	large.AppendValues([]string{"fp8", "bfloat16"}, nil)
+	a := rec([]string{"dtype", "m"}, large.NewArray(), table.Ints([]int64{1, 2}, nil))
+	b := rec([]string{"m", "dtype"}, table.Floats([]float64{2, 2.5, 1}, nil), table.Texts([]string{"float16", "bfloat16", "fp8"}, nil))
+	ix := New([]string{"dtype", "m"}, Options{Canon: func(col, w string) string {
+		if col == "dtype" && w == "float16" {
+			return "bfloat16"
+		}
+		return w
+	}})
+	first, second := number(t, ix, a), number(t, ix, b)
+	if !slices.Equal(first, []uint32{0, 1}) || !slices.Equal(second, []uint32{1, 2, 0}) {
+		t.Errorf("numbers %v and %v; want 0 1 and 1 2 0", first, second)
+	}
+	if ix.Len() != 3 {
+		t.Errorf("%d keys, want 3", ix.Len())
+	}
+}
+
+func TestMissingColumnsAndNulls(t *testing.T) {
+	old := rec([]string{"m"}, table.Ints([]int64{1}, nil))
+	now := rec([]string{"m", "window_size"}, table.Ints([]int64{1, 1, 1}, nil), table.Ints([]int64{0, 128, 0}, []bool{true, true, false}))
+	strict := New([]string{"m", "window_size"}, Options{})
+	ids := append(number(t, strict, old), number(t, strict, now)...)
+	if !slices.Equal(ids, []uint32{0, 1, 2, 3}) {
+		t.Errorf("without a default a missing column, 0, 128 and null are four keys; got %v", ids)
+	}
+	lenient := New([]string{"m", "window_size"}, Options{Missing: map[string]any{"window_size": 0}})
+	ids = append(number(t, lenient, old), number(t, lenient, now)...)
+	if !slices.Equal(ids, []uint32{0, 0, 1, 0}) {
+		t.Errorf("with the default 0, got %v", ids)
+	}
+}
+
+func TestUnusableColumn(t *testing.T) {
+	b := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int64)
+	b.AppendNull()
+	_, err := New([]string{"shape"}, Options{}).Number(rec([]string{"shape"}, b.NewArray()))
+	if err == nil || !strings.Contains(err.Error(), `"shape"`) {
+		t.Errorf("error %v does not name the column", err)
+	}
+}
+
+func TestGroups(t *testing.T) {
+	got := Groups([]uint32{2, 0, 1, 0, 2, 0}, 3)
+	if len(got) != 2 || !slices.Equal(got[0], []int{0, 4}) || !slices.Equal(got[1], []int{1, 3, 5}) {
+		t.Errorf("groups %v", got)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	r := rec([]string{"dtype", "m", "latency"},
+		table.Texts([]string{"fp8", "bf16", "fp8", "", "fp8", "fp8"}, []bool{true, true, true, false, true, true}),
+		table.Ints([]int64{10, 5, 9, 1, 9, 9}, nil),
+		table.Floats([]float64{1, 2, 3, 4, 2, math.NaN()}, nil))
+	got, err := Order(r, []string{"dtype", "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 4, 2, 5, 0, 3}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// The order of the rows that come in does not matter.
+func TestOrderProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 40).Draw(rt, "n")
+		a, b, c := make([]int64, n), make([]string, n), make([]float64, n)
+		for i := range n {
+			a[i] = int64(rapid.IntRange(-3, 3).Draw(rt, "a"))
+			b[i] = rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "b")
+			c[i] = float64(rapid.IntRange(0, 2).Draw(rt, "c")) / 4
+		}
+		in := rec([]string{"a", "b", "c"}, table.Ints(a, nil), table.Texts(b, nil), table.Floats(c, nil))
+		perm := rapid.Permutation(sequence(n)).Draw(rt, "perm")
+		shuffled := table.Take(in, perm)
+		one, two := sortedBy(rt, in, "b", "a"), sortedBy(rt, shuffled, "b", "a")
+		if !array.RecordEqual(one, two) {
+			rt.Fatalf("sorting depends on the order of the rows:\n%v\n%v", one, two)
+		}
+		bs, _ := table.Strings(one, "b")
+		as, _ := table.Int64s(one, "a")
+		for i := 1; i < n; i++ {
+			if bs.Values[i-1] > bs.Values[i] || bs.Values[i-1] == bs.Values[i] && as.Values[i-1] > as.Values[i] {
+				rt.Fatalf("rows %d and %d are out of order", i-1, i)
+			}
+		}
+	})
+}
+
+func sequence(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+func sortedBy(rt *rapid.T, r arrow.Record, cols ...string) arrow.Record {
+	rows, err := Order(r, cols)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return table.Take(r, rows)
+}
