@@ -1,11 +1,10 @@
 package table
 
 import (
-	"cmp"
-	"encoding/binary"
+	"maps"
 	"math"
+	"math/bits"
 	"slices"
-	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
 )
@@ -27,35 +26,33 @@ func Asc(names ...string) []SortKey {
 
 // SortIndices returns the row order that sorts rec by the keys, the first
 // being the most significant; equal rows keep their order. Strings compare by
-// bytes, false is before true, NaN is behind all numbers, and null is last,
-// ascending or not.
+// bytes, false is before true, -0 equals 0, NaN is behind all numbers, and
+// null is last, ascending or not.
 func SortIndices(rec arrow.Record, keys ...SortKey) ([]int, error) {
-	compare := make([]func(a, b int) int, len(keys))
+	order := make([]int, rec.NumRows())
+	for i := range order {
+		order[i] = i
+	}
+	ranks := make([]*ranking, len(keys))
 	for i, k := range keys {
-		c, err := comparer(rec, k)
+		r, err := rank(rec, k.Name)
 		if err != nil {
 			return nil, err
 		}
-		compare[i] = c
-	}
-	rows := make([]int, rec.NumRows())
-	sorted := true
-	less := func(a, b int) int {
-		for _, c := range compare {
-			if r := c(a, b); r != 0 {
-				return r
+		if k.Desc {
+			for row := range r.codes {
+				r.codes[row] = r.max - r.codes[row]
 			}
 		}
-		return 0
+		ranks[i] = r
 	}
-	for i := range rows {
-		rows[i] = i
-		sorted = sorted && (i == 0 || less(i-1, i) <= 0)
+	// Least significant key first: every pass is stable, so the last one
+	// decides and the earlier ones break its ties.
+	scratch := make([]int, len(order))
+	for _, r := range slices.Backward(ranks) {
+		order, scratch = r.sort(order, scratch)
 	}
-	if !sorted {
-		slices.SortStableFunc(rows, less)
-	}
-	return rows, nil
+	return order, nil
 }
 
 // Sort returns rec sorted as SortIndices says.
@@ -70,123 +67,51 @@ func Sort(rec arrow.Record, keys ...SortKey) (arrow.Record, error) {
 	return Take(rec, rows), nil
 }
 
-func comparer(rec arrow.Record, k SortKey) (func(a, b int) int, error) {
-	arr, err := Array(rec, k.Name)
-	if err != nil {
-		return nil, err
-	}
-	t, _ := normalType(arr.DataType())
-	switch {
-	case t == nil:
-		return nil, &TypeError{Name: k.Name, Have: arr.DataType(), Want: String}
-	case t.ID() == arrow.INT64:
-		c, err := int64Col(k.Name, arr)
-		if err != nil {
-			return nil, err
-		}
-		return compareCol(c, k.Desc, cmp.Compare[int64]), nil
-	case t.ID() == arrow.FLOAT64:
-		c, err := float64Col(k.Name, arr)
-		if err != nil {
-			return nil, err
-		}
-		return compareCol(c, k.Desc, compareFloat), nil
-	case t.ID() == arrow.BOOL:
-		c, err := boolCol(k.Name, arr)
-		if err != nil {
-			return nil, err
-		}
-		return compareCol(c, k.Desc, func(a, b bool) int { return cmp.Compare(flag(a), flag(b)) }), nil
-	}
-	c, err := stringCol(k.Name, arr)
-	if err != nil {
-		return nil, err
-	}
-	return compareCol(c, k.Desc, cmp.Compare[string]), nil
+// ranking is a column as codes that order like its values.
+type ranking struct {
+	codes []uint64
+	max   uint64
+	valid []bool // nil when no row is null
 }
 
-func flag(b bool) int {
-	if b {
-		return 1
+// sort reorders the rows of order by their codes, nulls last, and returns the
+// result and the slice it no longer needs. It is a radix sort: the passes are
+// few, since codes start at 0 and go no further than the column's spread.
+func (r *ranking) sort(order, scratch []int) (sorted, spare []int) {
+	const digit = 11
+	for shift := 0; shift < bits.Len64(r.max); shift += digit {
+		var count [1 << digit]int
+		for _, row := range order {
+			count[r.codes[row]>>shift&(1<<digit-1)]++
+		}
+		at := 0
+		for d, n := range count {
+			count[d] = at
+			at += n
+		}
+		for _, row := range order {
+			d := r.codes[row] >> shift & (1<<digit - 1)
+			scratch[count[d]] = row
+			count[d]++
+		}
+		order, scratch = scratch, order
 	}
-	return 0
+	if r.valid == nil {
+		return order, scratch
+	}
+	n := 0
+	for _, keep := range []bool{true, false} {
+		for _, row := range order {
+			if r.valid[row] == keep {
+				scratch[n] = row
+				n++
+			}
+		}
+	}
+	return scratch, order
 }
 
-// compareFloat has NaN behind the numbers and equal to itself.
-func compareFloat(a, b float64) int {
-	switch an, bn := math.IsNaN(a), math.IsNaN(b); {
-	case an && bn:
-		return 0
-	case an:
-		return 1
-	case bn:
-		return -1
-	}
-	return cmp.Compare(a, b)
-}
-
-func compareCol[T any](c *Col[T], desc bool, compare func(a, b T) int) func(a, b int) int {
-	return func(a, b int) int {
-		switch an, bn := c.Null(a), c.Null(b); {
-		case an && bn:
-			return 0
-		case an:
-			return 1
-		case bn:
-			return -1
-		}
-		r := compare(c.Values[a], c.Values[b])
-		if desc {
-			return -r
-		}
-		return r
-	}
-}
-
-// Keys returns one string for every row, equal exactly where all the named
-// columns are equal: as a map key, not for display. Numbers compare by value,
-// so that 1 in an int64 column equals 1.0 in a float64 column of another
-// table; null equals null, NaN equals NaN.
-func Keys(rec arrow.Record, names ...string) ([]string, error) {
-	n := int(rec.NumRows())
-	add := make([]func(b []byte, row int) []byte, len(names))
-	for i, name := range names {
-		f, err := keyAppender(rec, name)
-		if err != nil {
-			return nil, err
-		}
-		add[i] = f
-	}
-	keys := make([]string, n)
-	// The keys share a few large strings: one allocation for many rows.
-	const block = 1 << 16
-	buf := make([]byte, 0, block)
-	ends := make([]int, 0, 1024)
-	first := 0
-	flush := func() {
-		all := string(buf)
-		start := 0
-		for i, end := range ends {
-			keys[first+i] = all[start:end]
-			start = end
-		}
-		first += len(ends)
-		buf, ends = buf[:0], ends[:0]
-	}
-	for row := range n {
-		for _, f := range add {
-			buf = f(buf, row)
-		}
-		ends = append(ends, len(buf))
-		if len(buf) > block-512 {
-			flush()
-		}
-	}
-	flush()
-	return keys, nil
-}
-
-func keyAppender(rec arrow.Record, name string) (func(b []byte, row int) []byte, error) {
+func rank(rec arrow.Record, name string) (*ranking, error) {
 	arr, err := Array(rec, name)
 	if err != nil {
 		return nil, err
@@ -200,49 +125,69 @@ func keyAppender(rec arrow.Record, name string) (func(b []byte, row int) []byte,
 		if err != nil {
 			return nil, err
 		}
-		return appendKey(c, appendIntKey), nil
+		return rankCol(c, func(v int64) uint64 { return uint64(v) ^ 1<<63 }), nil
 	case t.ID() == arrow.FLOAT64:
 		c, err := float64Col(name, arr)
 		if err != nil {
 			return nil, err
 		}
-		return appendKey(c, appendFloatKey), nil
+		return rankCol(c, floatCode), nil
 	case t.ID() == arrow.BOOL:
 		c, err := boolCol(name, arr)
 		if err != nil {
 			return nil, err
 		}
-		return appendKey(c, func(b []byte, v bool) []byte { return append(b, 'b', byte(flag(v))) }), nil
+		return rankCol(c, func(v bool) uint64 { return uint64(flag(v)) }), nil
 	}
 	c, err := stringCol(name, arr)
 	if err != nil {
 		return nil, err
 	}
-	return appendKey(c, func(b []byte, v string) []byte {
-		b = binary.AppendUvarint(append(b, 's'), uint64(len(v)))
-		return append(b, v...)
-	}), nil
+	codes := map[string]uint64{}
+	for _, v := range c.Values {
+		codes[v] = 0
+	}
+	for i, v := range slices.Sorted(maps.Keys(codes)) {
+		codes[v] = uint64(i)
+	}
+	return rankCol(c, func(v string) uint64 { return codes[v] }), nil
 }
 
-func appendKey[T any](c *Col[T], add func([]byte, T) []byte) func(b []byte, row int) []byte {
-	return func(b []byte, row int) []byte {
-		if c.Null(row) {
-			return append(b, '0')
+// floatCode orders like the float: by sign, then by magnitude.
+func floatCode(v float64) uint64 {
+	switch {
+	case v == 0:
+		v = 0 // not -0
+	case math.IsNaN(v):
+		v = math.NaN() // positive, behind +Inf
+	}
+	b := math.Float64bits(v)
+	if b>>63 == 1 {
+		return ^b
+	}
+	return b | 1<<63
+}
+
+// rankCol makes codes that begin at 0; null rows have the code 0.
+func rankCol[T any](c *Col[T], code func(T) uint64) *ranking {
+	r := &ranking{codes: make([]uint64, len(c.Values)), valid: c.valid}
+	lowest, highest := uint64(math.MaxUint64), uint64(0)
+	for i, v := range c.Values {
+		if c.Null(i) {
+			continue
 		}
-		return add(b, c.Values[row])
+		x := code(v)
+		r.codes[i] = x
+		lowest, highest = min(lowest, x), max(highest, x)
 	}
-}
-
-func appendIntKey(b []byte, v int64) []byte {
-	return append(strconv.AppendInt(append(b, 'n'), v, 36), ';')
-}
-
-func appendFloatKey(b []byte, v float64) []byte {
-	if v == math.Trunc(v) && v >= -1<<63 && v < 1<<63 {
-		return appendIntKey(b, int64(v))
+	if lowest > highest { // no values
+		return r
 	}
-	if math.IsNaN(v) {
-		v = math.NaN()
+	for i := range r.codes {
+		if !c.Null(i) {
+			r.codes[i] -= lowest
+		}
 	}
-	return binary.LittleEndian.AppendUint64(append(b, 'f'), math.Float64bits(v))
+	r.max = highest - lowest
+	return r
 }
