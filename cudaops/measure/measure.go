@@ -22,6 +22,9 @@ type Block struct {
 	ClockMHz  float64 // SM clock read on the device around the block; 0 if unknown
 	Throttled bool    // the driver named a throttle reason during the block
 	UsedGraph bool    // the executions were replayed from a captured graph
+	// Executions is how many there were when a target rounds up what it was
+	// asked for (a graph holds several); 0 means as many as asked.
+	Executions int
 }
 
 // Clock is the time that the algorithm sees.

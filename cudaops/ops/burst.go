@@ -1,0 +1,166 @@
+package ops
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+)
+
+const (
+	// gateLimit is how long the device waits for the host to queue a burst, in
+	// nanoseconds. A host that was preempted longer makes the burst invalid.
+	gateLimit = 20_000_000
+	// gateTries is how often an invalid burst is tried again.
+	gateTries = 3
+)
+
+// ErrGate says that the host could not queue a burst in time, again and again:
+// something else keeps its processor busy.
+var ErrGate = errors.New("the host was too slow to queue a burst: is its processor overloaded?")
+
+// Burst implements measure.Burster. The device waits until the whole burst is
+// queued, so that no block contains the host's time; a stamp of SM 0's cycle
+// counter and wall clock is taken before and after every block.
+func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
+	if b.Blocks < 1 || b.Blocks > maxBlocks || b.Executions < 1 {
+		panic(fmt.Sprintf("ops: a burst of %d blocks of %d executions", b.Blocks, b.Executions))
+	}
+	for range gateTries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		blocks, ok, err := t.burst(b)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return blocks, nil
+		}
+	}
+	return nil, ErrGate
+}
+
+func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
+	d := t.dev
+	api, s := d.Lib.Driver, d.stream
+	if !t.warm {
+		// Code is loaded at a kernel's first launch, which may wait for the
+		// device: with the gate closed that would be for ever.
+		if _, err := t.queue(1); err != nil {
+			return nil, false, err
+		}
+		if err := api.SyncStream(s); err != nil {
+			return nil, false, err
+		}
+		t.warm = true
+	}
+	t.next = 0
+	clear(d.host.Bytes[hostTimeout:])
+	d.gateNo++
+	err := api.Launch(driver.Launch{
+		Func: d.core.gate, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1},
+		Args: []any{d.host.Device + hostFlag, d.gateNo, uint64(gateLimit), d.host.Device + hostTimeout},
+	}, s)
+	if err != nil {
+		return nil, false, err
+	}
+	counts, err := t.queueBurst(b)
+	d.openGate()
+	if e := api.SyncStream(s); err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if d.word(hostTimeout) != 0 {
+		return nil, false, nil
+	}
+	blocks := make([]measure.Block, b.Blocks)
+	for i := range blocks {
+		ms, err := api.Elapsed(d.events[2*i], d.events[2*i+1])
+		if err != nil {
+			return nil, false, err
+		}
+		blocks[i] = measure.Block{
+			Seconds: ms / 1e3, Executions: counts[i], UsedGraph: t.UsesGraph(),
+			ClockMHz: d.clockBetween(2*i, 2*i+1),
+		}
+	}
+	return blocks, true, nil
+}
+
+func (t *Target) queueBurst(b measure.Burst) ([]int, error) {
+	d := t.dev
+	api, s := d.Lib.Driver, d.stream
+	if b.Warm > 0 {
+		if _, err := t.queue(b.Warm); err != nil {
+			return nil, err
+		}
+	}
+	counts := make([]int, b.Blocks)
+	for i := range counts {
+		if err := d.queueStamp(2 * i); err != nil {
+			return nil, err
+		}
+		if err := api.Record(d.events[2*i], s); err != nil {
+			return nil, err
+		}
+		n, err := t.queue(b.Executions)
+		if err != nil {
+			return nil, err
+		}
+		counts[i] = n
+		if err := api.Record(d.events[2*i+1], s); err != nil {
+			return nil, err
+		}
+		if err := d.queueStamp(2*i + 1); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+// openGate lets the queued burst run. The device polls this word across the
+// bus, so it must be stored as one word and not be kept in a register.
+func (d *Device) openGate() {
+	flag := (*uint32)(unsafe.Pointer(&d.host.Bytes[hostFlag]))
+	atomic.StoreUint32(flag, d.gateNo)
+}
+
+func (d *Device) queueStamp(i int) error {
+	return d.Lib.Driver.Launch(driver.Launch{
+		Func: d.core.stamp, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{1, 1, 1},
+		Args: []any{d.host.Device + driver.Ptr(hostStamps+i*stampBytes)},
+	}, d.stream)
+}
+
+// stamp is one reading of SM 0.
+type stamp struct {
+	cycles, nanos uint64
+	ok            bool
+}
+
+func (d *Device) readStamp(i int) stamp {
+	at := d.host.Bytes[hostStamps+i*stampBytes:]
+	return stamp{
+		cycles: binary.LittleEndian.Uint64(at),
+		nanos:  binary.LittleEndian.Uint64(at[8:]),
+		ok:     binary.LittleEndian.Uint64(at[16:]) == 1,
+	}
+}
+
+// clockBetween is SM 0's mean clock between two stamps in MHz; 0 when a stamp is
+// missing.
+func (d *Device) clockBetween(a, b int) float64 {
+	x, y := d.readStamp(a), d.readStamp(b)
+	if !x.ok || !y.ok || y.nanos <= x.nanos {
+		return 0
+	}
+	return float64(y.cycles-x.cycles) * 1e3 / float64(y.nanos-x.nanos)
+}

@@ -1,0 +1,219 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+)
+
+// Case is one case with everything that is needed to queue it.
+type Case struct {
+	// Label is how messages call the case.
+	Label string
+	// Bytes moved through device memory at least, and floating-point (or
+	// integer) operations, of one execution.
+	Bytes, Flops float64
+	// DType is the type whose tensor throughput bounds the case; empty for cases
+	// that only move memory.
+	DType DType
+	// Columns are added to the row as they are.
+	Columns map[string]any
+	// Sets is how many operand sets rotate; execution i uses set i % Sets.
+	Sets int
+	// PerGraph is how many executions one captured graph holds.
+	PerGraph int
+	// Enqueue queues one execution on operand set i.
+	Enqueue func(set int, s driver.Stream) error
+	// Close frees what the case holds; it may be nil.
+	Close func()
+	// Verify runs operand set 0 once and compares sampled outputs with a
+	// reference in higher precision; nil where there is none.
+	Verify func(samples int, seed uint64) (Deviation, error)
+}
+
+// hash names the case's operands; the same in every run.
+func (c *Case) hash() uint64 { return hashOf(c.Label) }
+
+func hashOf(label string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(label))
+	return h.Sum64()
+}
+
+// Limits of what a case may capture.
+const (
+	maxSets      = 128
+	rotateFactor = 3 // operand sets cover so many times the L2 cache
+)
+
+// setsFor is how many operand sets of so many bytes cover the L2 cache several
+// times.
+func (d *Device) setsFor(bytes float64) int {
+	l2 := float64(max(d.Info.L2Bytes, 1<<20))
+	n := math.Ceil(rotateFactor * l2 / math.Max(bytes, 1))
+	return int(min(max(n, 1), maxSets))
+}
+
+// perGraph is how many executions a graph holds: as many as the collectors of
+// serving frameworks capture, so that launches cost the same share.
+func (d *Device) perGraph(weightBytes float64) int {
+	n := math.Ceil(float64(d.Info.L2Bytes) / math.Max(weightBytes, 1))
+	return int(min(max(n, 1), 5))
+}
+
+// Target is a prepared case on its device: a measure.Burster.
+type Target struct {
+	dev   *Device
+	c     *Case
+	execs []driver.GraphExec // one per PerGraph operand sets; empty when eager
+	next  int                // operand set of the next execution
+	warm  bool               // some execution has run: its kernels are loaded
+}
+
+var (
+	_ measure.Burster = (*Target)(nil)
+	_ measure.Eager   = (*Target)(nil)
+)
+
+// NewTarget captures the case's graphs. With graph "prefer" a failed capture
+// falls back to eager launches; with "require" it is an error.
+func (d *Device) NewTarget(c *Case, graph string) (*Target, error) {
+	if c.PerGraph < 1 || c.Sets < 1 {
+		panic("ops: a case without operand sets")
+	}
+	t := &Target{dev: d, c: c}
+	if graph == measure.GraphOff {
+		return t, nil
+	}
+	err := t.capture()
+	if err == nil {
+		return t, nil
+	}
+	t.dropGraphs()
+	if driver.Sticky(err) {
+		return nil, err
+	}
+	if graph == measure.GraphRequire {
+		return nil, fmt.Errorf(`graph = "require": %s cannot be captured: %w`, c.Label, err)
+	}
+	return t, nil
+}
+
+func (t *Target) capture() error {
+	graphs := (t.c.Sets + t.c.PerGraph - 1) / t.c.PerGraph
+	for g := range graphs {
+		x, err := t.captureOne(g * t.c.PerGraph)
+		if err != nil {
+			return err
+		}
+		t.execs = append(t.execs, x)
+	}
+	return nil
+}
+
+func (t *Target) captureOne(first int) (driver.GraphExec, error) {
+	api, s := t.dev.Lib.Driver, t.dev.prep
+	if err := api.BeginCapture(s); err != nil {
+		return 0, err
+	}
+	var failed error
+	for i := range t.c.PerGraph {
+		if failed = t.c.Enqueue((first+i)%t.c.Sets, s); failed != nil {
+			break
+		}
+	}
+	g, err := api.EndCapture(s)
+	if failed != nil || err != nil {
+		if g != 0 {
+			err = errors.Join(err, api.DestroyGraph(g))
+		}
+		return 0, errors.Join(failed, err)
+	}
+	x, err := api.Instantiate(g)
+	if e := api.DestroyGraph(g); err == nil && e != nil {
+		err = e
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := api.Upload(x, s); err != nil {
+		return 0, errors.Join(err, api.DestroyExec(x))
+	}
+	return x, nil
+}
+
+func (t *Target) dropGraphs() {
+	for _, x := range t.execs {
+		// An error here belongs to work that failed before and is reported there.
+		_ = t.dev.Lib.Driver.DestroyExec(x)
+	}
+	t.execs = nil
+}
+
+// UsesGraph says whether executions are replayed from graphs.
+func (t *Target) UsesGraph() bool { return len(t.execs) > 0 }
+
+// Close frees graphs and what the case holds.
+func (t *Target) Close() {
+	t.dropGraphs()
+	if t.c.Close != nil {
+		t.c.Close()
+	}
+}
+
+// Quantum is how many executions come in one piece.
+func (t *Target) Quantum() int {
+	if t.UsesGraph() {
+		return t.c.PerGraph
+	}
+	return 1
+}
+
+// queue queues n executions, rounded up to whole graphs, and returns how many.
+func (t *Target) queue(n int) (int, error) {
+	api, s := t.dev.Lib.Driver, t.dev.stream
+	if !t.UsesGraph() {
+		for range n {
+			if err := t.c.Enqueue(t.next, s); err != nil {
+				return 0, err
+			}
+			t.next = (t.next + 1) % t.c.Sets
+		}
+		return n, nil
+	}
+	launches := (n + t.c.PerGraph - 1) / t.c.PerGraph
+	for range launches {
+		if err := api.LaunchGraph(t.execs[t.next], s); err != nil {
+			return 0, err
+		}
+		t.next = (t.next + 1) % len(t.execs)
+	}
+	return launches * t.c.PerGraph, nil
+}
+
+// Eager implements measure.Eager.
+func (t *Target) Eager(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i := range n {
+		if err := t.c.Enqueue(i%t.c.Sets, t.dev.stream); err != nil {
+			return err
+		}
+	}
+	return t.dev.Lib.Driver.SyncStream(t.dev.stream)
+}
+
+// Block implements measure.Target: a burst of one block without warm-up.
+func (t *Target) Block(ctx context.Context, n int) (measure.Block, error) {
+	blocks, err := t.Burst(ctx, measure.Burst{Executions: n, Blocks: 1})
+	if err != nil {
+		return measure.Block{}, err
+	}
+	return blocks[0], nil
+}

@@ -1,0 +1,155 @@
+// Package ops measures kernels on one GPU: matrix products, memory traffic,
+// elementwise kernels and users' own. It prepares cases (operands in an arena,
+// graphs captured), queues bursts with device-clock stamps around every block,
+// and is the worker host of the cuda runtime.
+package ops
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/ops/kernels"
+)
+
+// Libraries are what a device works with. Lt and RTC may be nil with the error
+// that says why; only ops that need them fail then.
+type Libraries struct {
+	Driver driver.API
+	Lt     cublaslt.API
+	LtErr  error
+	RTC    nvrtc.API
+	RTCErr error
+}
+
+// Device is one GPU with its context, stream and arena. Its methods are called
+// from goroutines that called Bind.
+type Device struct {
+	Lib    Libraries
+	Info   driver.Info
+	Arena  *Arena
+	Peaks  Peaks
+	ctx    driver.Context
+	stream driver.Stream // where measurements run
+	prep   driver.Stream // where graphs are captured
+	core   coreKernels
+	host   driver.Host // gate flag and stamps
+	gateNo uint32
+	events []driver.Event
+}
+
+// coreKernels are the functions of kernels/core.cu.
+type coreKernels struct {
+	module                                             driver.Module
+	gate, stamp, spin, null, fill, copy, triad, reduce driver.Function
+}
+
+const (
+	// maxBlocks bounds the timed blocks of one burst.
+	maxBlocks = 64
+	// Layout of the mapped host memory: the gate's flag, its timeout word, then
+	// two stamps of four words per block.
+	hostFlag    = 0
+	hostTimeout = 8
+	hostStamps  = 64
+	stampBytes  = 32
+	hostBytes   = hostStamps + 2*maxBlocks*stampBytes
+)
+
+// Bind locks the calling goroutine to its thread and makes the device's context
+// current on it. The returned function undoes the lock.
+func (d *Device) Bind() (func(), error) {
+	runtime.LockOSThread()
+	if err := d.Lib.Driver.SetCurrent(d.ctx); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	return runtime.UnlockOSThread, nil
+}
+
+// NewDevice makes the context of a device current on the calling thread (which
+// the caller has locked), loads the kernels of this package and reserves the
+// arena.
+func NewDevice(lib Libraries, index driver.Device, o OpenOptions) (*Device, error) {
+	d := &Device{Lib: lib}
+	api := lib.Driver
+	var err error
+	if d.Info, err = api.Info(index); err != nil {
+		return nil, err
+	}
+	if d.ctx, err = api.Primary(index); err != nil {
+		return nil, fmt.Errorf("context of %s: %w", d.Info.Name, err)
+	}
+	if err = api.SetCurrent(d.ctx); err != nil {
+		return nil, err
+	}
+	if d.stream, err = api.NewStream(); err != nil {
+		return nil, err
+	}
+	if d.prep, err = api.NewStream(); err != nil {
+		return nil, err
+	}
+	if err = d.loadCore(); err != nil {
+		return nil, fmt.Errorf("kernels of aicplan: %w", err)
+	}
+	if d.host, err = api.HostAlloc(hostBytes); err != nil {
+		return nil, err
+	}
+	for range 2 * maxBlocks {
+		e, err := api.NewEvent()
+		if err != nil {
+			return nil, err
+		}
+		d.events = append(d.events, e)
+	}
+	bytes := o.Arena
+	if bytes == 0 {
+		free, _, err := api.MemInfo()
+		if err != nil {
+			return nil, err
+		}
+		bytes = ArenaBytes(free, o.Workers)
+	}
+	if d.Arena, err = newArena(d, bytes); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Device) loadCore() error {
+	api := d.Lib.Driver
+	var err error
+	if d.core.module, err = api.LoadModule(kernels.CorePTX); err != nil {
+		return err
+	}
+	for name, at := range map[string]*driver.Function{
+		"gate": &d.core.gate, "stamp": &d.core.stamp, "spin": &d.core.spin, "null": &d.core.null,
+		"fill": &d.core.fill, "copy": &d.core.copy, "triad": &d.core.triad, "reduce": &d.core.reduce,
+	} {
+		if *at, err = api.Function(d.core.module, "aicplan_"+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetLt gives the device its cuBLASLt, or the reason why there is none. It is
+// opened after the device because the library binds the context that is current
+// then.
+func (d *Device) SetLt(lt cublaslt.API, err error) { d.Lib.Lt, d.Lib.LtErr = lt, err }
+
+// Close frees the device's memory. The context stays with the process.
+func (d *Device) Close() error {
+	if d.Arena == nil {
+		return nil
+	}
+	return d.Arena.free()
+}
+
+// word reads a 64-bit word of the mapped host memory.
+func (d *Device) word(at int) uint64 {
+	return binary.LittleEndian.Uint64(d.host.Bytes[at:])
+}

@@ -1,0 +1,194 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/driver"
+)
+
+// GEMM is y[m,n] = x[m,k] W[n,k]^T, as a linear layer multiplies.
+type GEMM struct {
+	M, N, K int64
+	// Type is the perf table's word: bfloat16, float16, fp8, int8, fp8_block.
+	Type string
+	// BestOf asks for the fastest of so many heuristics beside the first; 0 for
+	// the first alone.
+	BestOf int
+}
+
+// UnsupportedError says that this device or library has no kernel for a case.
+type UnsupportedError struct {
+	What string
+	Err  error
+}
+
+func (e *UnsupportedError) Error() string { return e.What + ": " + e.Err.Error() }
+
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
+// matmulTypes maps a gemm_dtype to operand and output types.
+func matmulTypes(word string) (operand DType, in, out cublaslt.Type, err error) {
+	switch word {
+	case "bfloat16":
+		return BFloat16, cublaslt.BF16, cublaslt.BF16, nil
+	case "float16":
+		return Float16, cublaslt.F16, cublaslt.F16, nil
+	case "fp8", "fp8_block":
+		return FP8, cublaslt.E4M3, cublaslt.BF16, nil
+	case "int8":
+		return Int8, cublaslt.I8, cublaslt.I32, nil
+	}
+	return "", 0, 0, &UnsupportedError{
+		What: fmt.Sprintf("gemm_dtype %q", word),
+		Err:  errors.New("the cuda runtime multiplies bfloat16, float16, fp8, fp8_block and int8"),
+	}
+}
+
+// problem is the matrix product for cuBLASLt.
+func (g GEMM) problem(ws int64) (cublaslt.Problem, DType, error) {
+	operand, in, out, err := matmulTypes(g.Type)
+	if err != nil {
+		return cublaslt.Problem{}, "", err
+	}
+	p := cublaslt.RowMajorLinear(g.M, g.N, g.K, in, out)
+	p.Workspace = ws
+	switch g.Type {
+	case "fp8":
+		p.Scaled, p.FastAccumulate = true, true
+	case "fp8_block":
+		// Weights have a factor per 128 x 128 block, activations one per row and
+		// 128 columns.
+		p.Scaled, p.ScaleA, p.ScaleB = true, cublaslt.ScaleBlock128, cublaslt.ScaleVec128
+	}
+	return p, operand, nil
+}
+
+func (g GEMM) check() error {
+	if g.M < 1 || g.N < 1 || g.K < 1 {
+		return fmt.Errorf("gemm of m=%d n=%d k=%d: every dimension must be at least 1", g.M, g.N, g.K)
+	}
+	return nil
+}
+
+// Work returns bytes and operations of one product.
+func (g GEMM) Work() (bytes, flops float64) {
+	_, in, out, err := matmulTypes(g.Type)
+	if err != nil {
+		return 0, 0
+	}
+	m, n, k := float64(g.M), float64(g.N), float64(g.K)
+	return (m*k+n*k)*float64(in.Size()) + m*n*float64(out.Size()), 2 * m * n * k
+}
+
+// lt returns cuBLASLt or the reason why there is none.
+func (d *Device) lt() (cublaslt.API, error) {
+	if d.Lib.Lt == nil {
+		if d.Lib.LtErr != nil {
+			return nil, d.Lib.LtErr
+		}
+		return nil, errors.New("cuBLASLt is not open")
+	}
+	return d.Lib.Lt, nil
+}
+
+// GEMM prepares a product with each of the heuristic's candidates: the first is
+// what frameworks get, the others follow when BestOf asks for them.
+func (d *Device) GEMM(g GEMM) ([]*Case, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	p, operand, err := g.problem(workspaceBytes)
+	if err != nil {
+		return nil, err
+	}
+	lt, err := d.lt()
+	if err != nil {
+		return nil, err
+	}
+	bytes, flops := g.Work()
+	label := fmt.Sprintf("gemm %s m=%d n=%d k=%d", g.Type, g.M, g.N, g.K)
+	ops, err := d.matmulSets(p, operand, label, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", label, err)
+	}
+	algos, err := lt.Prepare(p, max(1, g.BestOf))
+	if err != nil {
+		return nil, d.matmulError(label, err)
+	}
+	var cases []*Case
+	for _, a := range algos {
+		cases = append(cases, d.matmulCase(p, label, a, ops, &Case{
+			Bytes: bytes, Flops: flops, DType: operand,
+			PerGraph: d.perGraph(float64(g.N*g.K) * float64(p.A.Size())),
+		}))
+	}
+	return cases, nil
+}
+
+func (d *Device) matmulError(label string, err error) error {
+	var e *cublaslt.Error
+	if errors.As(err, &e) && e.Unsupported() {
+		return &UnsupportedError{
+			What: fmt.Sprintf("%s on %s (sm_%d) with cuBLASLt %d", label, d.Info.Name, d.Info.SM(), d.Lib.Lt.Version()),
+			Err:  err,
+		}
+	}
+	return fmt.Errorf("%s: %w", label, err)
+}
+
+// matmulSets lays out the operand sets of a product.
+func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string, bytes float64) ([]cublaslt.Operands, error) {
+	pool, err := d.Arena.Operands(operand)
+	if err != nil {
+		return nil, err
+	}
+	in, out := pool.cursor(hashOf(label)), d.Arena.Out.cursor(hashOf(label))
+	batch := int64(max(p.Batch, 1))
+	sizeA, sizeB, sizeD := batch*p.M*p.K*p.A.Size(), batch*p.N*p.K*p.B.Size(), batch*p.M*p.N*p.D.Size()
+	var ones *Pool
+	if p.Scaled {
+		if ones, err = d.Arena.Ones(); err != nil {
+			return nil, err
+		}
+		need := 4 * ((p.K+127)/128 + 4) * max(p.N, (p.M+127)/128)
+		if p.ScaleB == cublaslt.ScaleTensor && p.ScaleA == cublaslt.ScaleTensor {
+			need = 4
+		}
+		if need > ones.bytes {
+			return nil, &TooLargeError{What: "its scale factors", Bytes: need, Pool: ones.bytes}
+		}
+	}
+	sets := make([]cublaslt.Operands, d.setsFor(bytes))
+	for i := range sets {
+		o := &sets[i]
+		if o.B, err = in.take("the left operand", sizeB); err != nil {
+			return nil, err
+		}
+		if o.A, err = in.take("the right operand", sizeA); err != nil {
+			return nil, err
+		}
+		if o.D, err = out.take("the output", sizeD); err != nil {
+			return nil, err
+		}
+		o.Workspace = d.Arena.Workspace
+		if ones != nil {
+			o.ScaleA, o.ScaleB = ones.base, ones.base
+		}
+	}
+	return sets, nil
+}
+
+// matmulCase completes a case with a candidate of the heuristic.
+func (d *Device) matmulCase(p cublaslt.Problem, label string, mm cublaslt.Matmul, sets []cublaslt.Operands, c *Case) *Case {
+	c.Label = label
+	c.Sets = len(sets)
+	c.Columns = map[string]any{"algo": mm.Algo().String(), "waves": float64(mm.Algo().Waves)}
+	c.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
+	c.Close = mm.Close
+	c.Verify = func(samples int, seed uint64) (Deviation, error) {
+		return d.verifyMatmul(p, sets[0], func() error { return mm.Enqueue(sets[0], d.stream) }, samples, seed)
+	}
+	return c
+}

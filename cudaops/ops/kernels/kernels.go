@@ -1,0 +1,17 @@
+// Package kernels holds the CUDA sources that are part of this program.
+package kernels
+
+import _ "embed"
+
+//go:generate go test -run TestCorePTX -update
+
+// Core is the source of the kernels that every measurement needs.
+//
+//go:embed core.cu
+var Core string
+
+// CorePTX is Core as PTX for compute capability 7.0 and newer, in a PTX version
+// that drivers of CUDA 12.1 and newer know.
+//
+//go:embed core.ptx
+var CorePTX []byte

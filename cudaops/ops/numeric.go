@@ -1,0 +1,191 @@
+package ops
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/driver"
+)
+
+// Deviation compares sampled outputs of a kernel with a reference computed in
+// float64 from the same operands.
+type Deviation struct {
+	Samples int `json:"samples"`
+	// Relative is the norm of the differences over the norm of the reference.
+	Relative float64 `json:"relative_error"`
+	// Largest is the largest single difference over the reference's root mean
+	// square.
+	Largest float64 `json:"largest_error"`
+	// Tolerance is the bound for Relative that the arithmetic allows.
+	Tolerance float64 `json:"tolerance"`
+}
+
+// OK says whether the deviation is within its tolerance; a NaN is not.
+func (d Deviation) OK() bool { return d.Samples > 0 && d.Relative <= d.Tolerance }
+
+func deviationOf(got, want []float64, tolerance float64) Deviation {
+	d := Deviation{Samples: len(got), Tolerance: tolerance}
+	var diff, norm float64
+	for i := range got {
+		e := got[i] - want[i]
+		diff += e * e
+		norm += want[i] * want[i]
+		if a := math.Abs(e); a > d.Largest || math.IsNaN(a) {
+			d.Largest = a
+		}
+	}
+	if norm > 0 {
+		d.Relative = math.Sqrt(diff / norm)
+		d.Largest /= math.Sqrt(norm / float64(len(got)))
+	} else {
+		d.Relative = math.Sqrt(diff)
+	}
+	return d
+}
+
+// decode turns the bytes of elements into numbers.
+func decode(t cublaslt.Type, b []byte) []float64 {
+	n := len(b) / int(t.Size())
+	out := make([]float64, n)
+	for i := range out {
+		switch t {
+		case cublaslt.F32:
+			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+		case cublaslt.I32:
+			out[i] = float64(int32(binary.LittleEndian.Uint32(b[4*i:])))
+		case cublaslt.BF16:
+			out[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16))
+		case cublaslt.F16:
+			out[i] = fromFloat16(binary.LittleEndian.Uint16(b[2*i:]))
+		case cublaslt.E4M3:
+			out[i] = fromE4M3(b[i])
+		case cublaslt.I8:
+			out[i] = float64(int8(b[i]))
+		default:
+			panic(fmt.Sprintf("ops: no decoding of %v", t))
+		}
+	}
+	return out
+}
+
+func fromFloat16(h uint16) float64 {
+	sign := 1.0
+	if h&0x8000 != 0 {
+		sign = -1
+	}
+	e, m := int(h>>10)&31, float64(h&0x3FF)
+	switch e {
+	case 0:
+		return sign * math.Ldexp(m, -24)
+	case 31:
+		if m != 0 {
+			return math.NaN()
+		}
+		return sign * math.Inf(1)
+	}
+	return sign * math.Ldexp(m+1024, e-25)
+}
+
+func fromE4M3(b byte) float64 {
+	sign := 1.0
+	if b&0x80 != 0 {
+		sign = -1
+	}
+	e, m := int(b>>3)&15, float64(b&7)
+	switch {
+	case e == 15 && b&7 == 7:
+		return math.NaN()
+	case e == 0:
+		return sign * math.Ldexp(m, -9)
+	}
+	return sign * math.Ldexp(m+8, e-10)
+}
+
+// tolerances of a product by its output type: half a unit in the last place of
+// random sums, with room for the order of addition.
+func tolerance(p cublaslt.Problem) float64 {
+	switch p.D {
+	case cublaslt.I32:
+		return 0
+	case cublaslt.F16:
+		return 1e-3
+	}
+	if p.FastAccumulate {
+		return 1e-2 // fp8 fast accumulation keeps about 14 bits
+	}
+	return 4e-3
+}
+
+// verifyMatmul runs a product once on poisoned outputs and compares sampled
+// elements with sums in float64.
+func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func() error, samples int, seed uint64) (Deviation, error) {
+	api := d.Lib.Driver
+	batch := int64(max(p.Batch, 1))
+	stride := func(s, whole int64) int64 {
+		if batch > 1 {
+			return s
+		}
+		return whole
+	}
+	sizeD := stride(p.StrideD, p.M*p.N) * batch * p.D.Size()
+	if err := api.Memset8(o.D, 0xFF, sizeD, d.stream); err != nil {
+		return Deviation{}, err
+	}
+	if err := run(); err != nil {
+		return Deviation{}, err
+	}
+	if err := api.SyncStream(d.stream); err != nil {
+		return Deviation{}, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 7))
+	var got, want []float64
+	for range samples {
+		b, i, j := rng.Int64N(batch), rng.Int64N(p.M), rng.Int64N(p.N)
+		x, err := d.vector(p.A, o.A, b*p.StrideA, p.TransA, i, p.LDA, p.K)
+		if err != nil {
+			return Deviation{}, err
+		}
+		y, err := d.vector(p.B, o.B, b*p.StrideB, !p.TransB, j, p.LDB, p.K)
+		if err != nil {
+			return Deviation{}, err
+		}
+		sum := 0.0
+		for k := range x {
+			sum += x[k] * y[k]
+		}
+		out := make([]byte, p.D.Size())
+		at := (b*p.StrideD + i + j*p.LDD) * p.D.Size()
+		if err := api.CopyDtoH(out, o.D+driver.Ptr(at)); err != nil {
+			return Deviation{}, err
+		}
+		got, want = append(got, decode(p.D, out)[0]), append(want, sum)
+	}
+	return deviationOf(got, want, tolerance(p)), nil
+}
+
+// vector reads the k elements of row or column i of a column-major matrix:
+// contiguous when the matrix is stored with k first.
+func (d *Device) vector(t cublaslt.Type, base driver.Ptr, first int64, kFirst bool, i, ld, k int64) ([]float64, error) {
+	api := d.Lib.Driver
+	if kFirst {
+		b := make([]byte, k*t.Size())
+		if err := api.CopyDtoH(b, base+driver.Ptr((first+i*ld)*t.Size())); err != nil {
+			return nil, err
+		}
+		return decode(t, b), nil
+	}
+	// Elements lie ld apart: read the stretch that holds them.
+	b := make([]byte, ((k-1)*ld+1)*t.Size())
+	if err := api.CopyDtoH(b, base+driver.Ptr((first+i)*t.Size())); err != nil {
+		return nil, err
+	}
+	all := decode(t, b)
+	out := make([]float64, k)
+	for n := range out {
+		out[n] = all[int64(n)*ld]
+	}
+	return out, nil
+}

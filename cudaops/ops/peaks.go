@@ -1,0 +1,80 @@
+package ops
+
+import "math"
+
+// Peaks are what a device can do at best, from its system spec: bytes and
+// operations per second. Zero values are unknown.
+type Peaks struct {
+	MemBW float64           `json:"mem_bw"`
+	Flops map[DType]float64 `json:"flops"`
+	// Link is the bandwidth between two GPUs, per direction.
+	Link float64 `json:"link_bw"`
+	// Watts is the board's power limit.
+	Watts float64 `json:"power"`
+}
+
+// SpeedOfLight is the roofline of a case in seconds; 0 when a peak that it needs
+// is unknown.
+func (p Peaks) SpeedOfLight(c *Case) float64 {
+	var t float64
+	if c.Bytes > 0 {
+		if p.MemBW <= 0 {
+			return 0
+		}
+		t = c.Bytes / p.MemBW
+	}
+	if c.DType != "" && c.Flops > 0 {
+		peak := p.Flops[c.DType]
+		if peak <= 0 {
+			return 0
+		}
+		t = math.Max(t, c.Flops/peak)
+	}
+	return t
+}
+
+// Shares of the peaks that good kernels reach, and the time that the shortest
+// kernel takes: a first estimate, corrected by the first visit.
+const (
+	reachedFlops  = 0.7
+	reachedBytes  = 0.8
+	shortest      = 2.5e-6
+	typicalBW     = 2e12
+	typicalFlops  = 400e12
+	wattsPerFlops = 0.95 // share of the dynamic power at full tensor throughput
+	wattsPerBytes = 0.45 // and at full memory bandwidth
+	wattsAtLeast  = 0.1
+	idleShare     = 0.15 // of the power limit, drawn by an idle device
+	typicalWatts  = 500
+)
+
+// Estimate guesses the time of one execution in seconds and the watts above
+// idle that the device would draw at full clock.
+func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
+	bw, flops := p.MemBW, p.Flops[c.DType]
+	if bw <= 0 {
+		bw = typicalBW
+	}
+	if flops <= 0 {
+		flops = typicalFlops
+	}
+	seconds = shortest + math.Max(c.Bytes/bw/reachedBytes, c.Flops/flops/reachedFlops)
+	return seconds, p.Draw(c, seconds)
+}
+
+// Draw guesses the watts above idle of a case that takes so many seconds.
+func (p Peaks) Draw(c *Case, seconds float64) float64 {
+	limit := p.Watts
+	if limit <= 0 {
+		limit = typicalWatts
+	}
+	bw, flops := p.MemBW, p.Flops[c.DType]
+	if bw <= 0 {
+		bw = typicalBW
+	}
+	if flops <= 0 {
+		flops = typicalFlops
+	}
+	share := wattsPerFlops*math.Min(1, c.Flops/seconds/flops/reachedFlops) + wattsPerBytes*math.Min(1, c.Bytes/seconds/bw)
+	return limit * (1 - idleShare) * math.Max(wattsAtLeast, share)
+}
