@@ -416,7 +416,7 @@ class CudaTarget:
     def warm(self):
         self.call()
         self.cuda.stream.synchronize()
-        return self.block(min(3, max(2, self.rotation)))/ min(3, max(2, self.rotation))
+        return self.block(2) / 2
 
     def prepare(self, estimate, settings):
         if self.mode == "never":
@@ -628,7 +628,9 @@ class Bench:
     def cuda(self):
         """The device's Cuda, or None when the device is not a CUDA device."""
         if self._cuda is None and self.device.type == "cuda":
-            self._cuda = Cuda(self.torch, self.device, self._log)
+            torch = self.torch
+            at = torch.cuda.current_device() if self.device.index is None else self.device.index
+            self._cuda = Cuda(torch, torch.device("cuda", at), self._log)
         return self._cuda
 
     def unsupported(self, reason):
@@ -1355,16 +1357,8 @@ if os.environ.get("AICPLAN_SPOOL"):
 def install_child():
     """Gives a child process of a hosted collector the same helper."""
     settings = json.loads(os.environ["AICPLAN_CHILD"])
-    kind = PlainDevice("cuda", 0) if settings["cuda"] else PlainDevice("cpu")
-
-    class ChildBench(Bench):
-        def __call__(self, fn, **options):
-            if self._cuda is None and self.device.type == "cuda" and not hasattr(self.device, "__torch__"):
-                torch = self.torch
-                self.device = torch.device("cuda", torch.cuda.current_device())
-            return super().__call__(fn, **options)
-
-    bench = ChildBench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr))
+    kind = PlainDevice("cuda") if settings["cuda"] else PlainDevice("cpu")
+    bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr))
     hook_helper(settings["root"], bench, Sink(spool=os.environ["AICPLAN_SPOOL"]))
 
 
@@ -1725,6 +1719,7 @@ def main():
             raise
         print("host.py: descriptors %d and %d are not open: workers are started by aicplan, not by hand" % (args.fd_in, args.fd_out), file=sys.stderr)
         return 2
+    del sys.argv[1:]  # collectors look for flags of their own runner there
     faulthandler.enable()
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
