@@ -1,0 +1,141 @@
+package grid
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Cases are the expanded cases of a grid, by column: every column has a
+// dictionary of its distinct values and one small index per case. Cases are
+// immutable and safe for concurrent use.
+type Cases struct {
+	spec        *Spec
+	n           int
+	columns     []column
+	sets        []int32
+	duplicates  int
+	evaluations int64
+	waterfall   Waterfall
+	sweep       *sweepPoints
+
+	idOnce  sync.Once
+	ids     []string
+	recOnce sync.Once
+	record  arrow.Record
+}
+
+// column is one parameter of the cases.
+type column struct {
+	name string
+	kind kind
+	dict []cty.Value
+	ids  []int32
+}
+
+// kind is the type of a column.
+type kind int
+
+const (
+	kindString kind = iota
+	kindInt
+	kindFloat
+	kindBool
+)
+
+// Len is the number of cases.
+func (c *Cases) Len() int { return c.n }
+
+// Spec is what the cases were expanded from.
+func (c *Cases) Spec() *Spec { return c.spec }
+
+// Columns are the names of the parameters in order.
+func (c *Cases) Columns() []string { return c.spec.Columns }
+
+// Waterfall says how the declared combinations became these cases.
+func (c *Cases) Waterfall() Waterfall { return c.waterfall }
+
+// Evaluations is the number of HCL evaluations that the expansion took.
+func (c *Cases) Evaluations() int64 { return c.evaluations }
+
+// Value is the value of column col of case i.
+func (c *Cases) Value(i, col int) cty.Value {
+	k := &c.columns[col]
+	return k.dict[k.ids[i]]
+}
+
+// Set is the name of the case_set that case i comes from.
+func (c *Cases) Set(i int) string { return c.spec.Sets[c.sets[i]].Name }
+
+// fill takes over the kept combinations, without the repeats.
+func (c *Cases) fill(w *walker) hcl.Diagnostics {
+	stay, diags := w.distinct(c.spec)
+	if diags.HasErrors() {
+		return diags
+	}
+	w.stay = stay
+	c.duplicates = w.kept - len(stay)
+	c.n = len(stay)
+	c.sets = make([]int32, len(stay))
+	for i, at := range stay {
+		c.sets[i] = w.sets[at]
+	}
+	for _, name := range c.spec.Columns {
+		v, all := w.columnOf(name)
+		dict, ids := compact(v, pick(all, stay))
+		k, why := columnKind(dict)
+		if why != "" {
+			info := c.spec.names[name]
+			diags = append(diags, errorAt(info.rng, "Invalid column", fmt.Sprintf("The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted columns in the grid's columns.", name, why)))
+			continue
+		}
+		c.columns = append(c.columns, column{name: name, kind: k, dict: dict, ids: ids})
+	}
+	return diags
+}
+
+func pick(all, at []int32) []int32 {
+	if len(all) == len(at) {
+		return all
+	}
+	out := make([]int32, len(at))
+	for i, j := range at {
+		out[i] = all[j]
+	}
+	return out
+}
+
+// columnKind finds the type of a column; the text says what is wrong with it.
+func columnKind(dict []cty.Value) (kind, string) {
+	typ := cty.NilType
+	ints := true
+	for _, v := range dict {
+		if v.IsNull() {
+			continue
+		}
+		t := v.Type()
+		switch {
+		case !t.IsPrimitiveType():
+			return 0, "has a value that is " + t.FriendlyName()
+		case typ == cty.NilType:
+			typ = t
+		case typ != t:
+			return 0, fmt.Sprintf("mixes %s and %s", typ.FriendlyName(), t.FriendlyName())
+		}
+		if t == cty.Number && !isInt64(v) {
+			ints = false
+		}
+	}
+	switch {
+	case typ == cty.Bool:
+		return kindBool, ""
+	case typ == cty.Number && ints:
+		return kindInt, ""
+	case typ == cty.Number:
+		return kindFloat, ""
+	}
+	return kindString, ""
+}

@@ -1,0 +1,215 @@
+package grid
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// prog is an expression made ready to be evaluated many times. HCL does the
+// evaluating; only the leaves are exchanged: the grid's names read a slot
+// instead of a map, parts without names are folded into literals, and a
+// division by zero is an error instead of an infinity.
+type prog struct {
+	expr *Expr
+	vars []*variable
+	// source is the expression as written, node its rewritten form.
+	source, node hcl.Expression
+	ctx          *hcl.EvalContext
+	// named is set when the expression has parts that look names up in ctx.
+	named   bool
+	logical bool // has &&, ||, ! or ?:, so it may be known before all names are
+	divides bool
+}
+
+// varNode reads the current value of a variable. The embedded expression is
+// the original and answers everything but Value.
+type varNode struct {
+	hclsyntax.Expression
+	v *variable
+}
+
+// Value implements hcl.Expression.
+func (n *varNode) Value(*hcl.EvalContext) (cty.Value, hcl.Diagnostics) { return n.v.slot, nil }
+
+// divNode is / or % with an error for a zero divisor.
+type divNode struct {
+	*hclsyntax.BinaryOpExpr
+}
+
+// Value implements hcl.Expression.
+func (n *divNode) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	v, diags := n.BinaryOpExpr.Value(ctx)
+	if diags.HasErrors() {
+		return v, diags
+	}
+	if d, _ := n.RHS.Value(ctx); isZero(d) {
+		return cty.UnknownVal(cty.Number), hcl.Diagnostics{errorAt(n.SrcRange, "Division by zero",
+			"The divisor is 0 for some combination. Keep it away with a condition on its left, as in x != 0 && y / x > 1, or with another filter.")}
+	}
+	return v, diags
+}
+
+// compile makes a prog of node, a part of e.
+func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
+	p := &prog{expr: e, source: node, ctx: e.ctx.NewChild()}
+	p.ctx.Variables = map[string]cty.Value{}
+	used := map[string]bool{}
+	for _, t := range node.Variables() {
+		name := t.RootName()
+		if v := sp.vars[name]; v != nil && !used[name] {
+			used[name] = true
+			p.vars = append(p.vars, v)
+		}
+	}
+	syn, ok := node.(hclsyntax.Expression)
+	if !ok {
+		p.node, p.named, p.logical = node, true, true
+		return p
+	}
+	r := &rewriter{space: sp, prog: p, ctx: e.ctx}
+	p.node = r.rewrite(syn)
+	return p
+}
+
+type rewriter struct {
+	space  *space
+	prog   *prog
+	ctx    *hcl.EvalContext
+	hidden []string // bound by for expressions around the node
+}
+
+func (r *rewriter) variable(name string) *variable {
+	if containsName(r.hidden, name) {
+		return nil
+	}
+	return r.space.vars[name]
+}
+
+// rewrite returns an expression of the same meaning. It never changes n: the
+// syntax tree is shared.
+func (r *rewriter) rewrite(n hclsyntax.Expression) hclsyntax.Expression {
+	out := r.children(n)
+	if _, literal := out.(*hclsyntax.LiteralValueExpr); literal || len(r.hidden) > 0 {
+		return out
+	}
+	for _, t := range n.Variables() {
+		if r.variable(t.RootName()) != nil {
+			return out
+		}
+	}
+	v, diags := out.Value(r.ctx)
+	if diags.HasErrors() || !v.IsWhollyKnown() || v.ContainsMarked() {
+		return out
+	}
+	return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: n.Range()}
+}
+
+func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
+	switch n := n.(type) {
+	case *hclsyntax.ParenthesesExpr:
+		return r.rewrite(n.Expression)
+	case *hclsyntax.ScopeTraversalExpr:
+		v := r.variable(n.Traversal.RootName())
+		if v == nil {
+			return n
+		}
+		node := &varNode{Expression: n, v: v}
+		if len(n.Traversal) == 1 {
+			return node
+		}
+		return &hclsyntax.RelativeTraversalExpr{Source: node, Traversal: n.Traversal[1:], SrcRange: n.SrcRange}
+	case *hclsyntax.BinaryOpExpr:
+		c := *n
+		c.LHS, c.RHS = r.rewrite(n.LHS), r.rewrite(n.RHS)
+		switch n.Op {
+		case hclsyntax.OpLogicalAnd, hclsyntax.OpLogicalOr:
+			r.prog.logical = true
+		case hclsyntax.OpDivide, hclsyntax.OpModulo:
+			r.prog.divides = true
+			return &divNode{&c}
+		}
+		return &c
+	case *hclsyntax.UnaryOpExpr:
+		c := *n
+		c.Val = r.rewrite(n.Val)
+		return &c
+	case *hclsyntax.ConditionalExpr:
+		c := *n
+		c.Condition, c.TrueResult, c.FalseResult = r.rewrite(n.Condition), r.rewrite(n.TrueResult), r.rewrite(n.FalseResult)
+		r.prog.logical = true
+		return &c
+	case *hclsyntax.FunctionCallExpr:
+		c := *n
+		c.Args = r.all(n.Args)
+		return &c
+	case *hclsyntax.TupleConsExpr:
+		c := *n
+		c.Exprs = r.all(n.Exprs)
+		return &c
+	case *hclsyntax.IndexExpr:
+		c := *n
+		c.Collection, c.Key = r.rewrite(n.Collection), r.rewrite(n.Key)
+		return &c
+	case *hclsyntax.RelativeTraversalExpr:
+		c := *n
+		c.Source = r.rewrite(n.Source)
+		return &c
+	case *hclsyntax.TemplateExpr:
+		c := *n
+		c.Parts = r.all(n.Parts)
+		return &c
+	case *hclsyntax.TemplateWrapExpr:
+		c := *n
+		c.Wrapped = r.rewrite(n.Wrapped)
+		return &c
+	case *hclsyntax.ForExpr:
+		r.prog.logical = true
+		c := *n
+		c.CollExpr = r.rewrite(n.CollExpr)
+		r.hidden = append(r.hidden, n.KeyVar, n.ValVar)
+		c.KeyExpr, c.ValExpr, c.CondExpr = r.optional(n.KeyExpr), r.optional(n.ValExpr), r.optional(n.CondExpr)
+		r.hidden = r.hidden[:len(r.hidden)-2]
+		return &c
+	case *hclsyntax.LiteralValueExpr:
+		return n
+	}
+	// Objects, splats and the rarer templates look names up as usual.
+	r.prog.named, r.prog.logical = true, true
+	return n
+}
+
+func (r *rewriter) optional(n hclsyntax.Expression) hclsyntax.Expression {
+	if n == nil {
+		return nil
+	}
+	return r.rewrite(n)
+}
+
+func (r *rewriter) all(in []hclsyntax.Expression) []hclsyntax.Expression {
+	out := make([]hclsyntax.Expression, len(in))
+	for i, n := range in {
+		out[i] = r.rewrite(n)
+	}
+	return out
+}
+
+// conjuncts splits an expression at its top-level &&.
+func conjuncts(e hcl.Expression) []hcl.Expression {
+	n, ok := e.(hclsyntax.Expression)
+	if !ok {
+		return []hcl.Expression{e}
+	}
+	var out []hcl.Expression
+	var split func(hclsyntax.Expression)
+	split = func(n hclsyntax.Expression) {
+		if b, ok := unparen(n).(*hclsyntax.BinaryOpExpr); ok && b.Op == hclsyntax.OpLogicalAnd {
+			split(b.LHS)
+			split(b.RHS)
+			return
+		}
+		out = append(out, n)
+	}
+	split(n)
+	return out
+}

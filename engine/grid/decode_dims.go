@@ -1,0 +1,189 @@
+package grid
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+func (d *decoder) axis(b *hcl.Block) *Dim {
+	content, diags := b.Body.Content(axisSchema)
+	d.diags = append(d.diags, diags...)
+	name := b.Labels[0]
+	if why := checkName(name); why != "" {
+		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
+	}
+	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange, Description: d.str(content.Attributes["description"])}
+	a := content.Attributes["values"]
+	if a == nil {
+		return nil
+	}
+	vals, ok := d.list(a.Expr, "values")
+	if !ok {
+		return nil
+	}
+	for i, v := range vals {
+		if !v.IsNull() && !v.Type().IsPrimitiveType() {
+			d.errorf(elementRange(a.Expr, i), "Wrong type", "Axis %q takes numbers, strings or bools; value %d is %s. Values that belong together are rows.", name, i+1, v.Type().FriendlyName())
+			return nil
+		}
+	}
+	vals, ok = d.column(name, vals, a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
+	if !ok {
+		return nil
+	}
+	dim.Values, dim.static = [][]cty.Value{vals}, len(a.Expr.Variables()) == 0
+	d.noteEmpty(dim, a.Expr.Range())
+	return dim
+}
+
+func (d *decoder) rows(b *hcl.Block) *Dim {
+	content, diags := b.Body.Content(axisSchema)
+	d.diags = append(d.diags, diags...)
+	dim := &Dim{Name: b.Labels[0], Rows: true, Range: b.DefRange, Description: d.str(content.Attributes["description"])}
+	a := content.Attributes["values"]
+	if a == nil {
+		return nil
+	}
+	rows, ok := d.list(a.Expr, "values")
+	if !ok {
+		return nil
+	}
+	dim.static = len(a.Expr.Variables()) == 0
+	for i, r := range rows {
+		if r.IsNull() || (!r.Type().IsObjectType() && !r.Type().IsMapType()) {
+			d.errorf(elementRange(a.Expr, i), "Wrong type", "Rows %q takes objects, { field = value, ... }; row %d is %s.", dim.Name, i+1, friendly(r))
+			return nil
+		}
+	}
+	if len(rows) == 0 {
+		d.noteEmpty(dim, a.Expr.Range())
+		return d.noFields(dim, a)
+	}
+	dim.Fields = objectOrder(firstElement(a.Expr), rows[0].AsValueMap())
+	for _, f := range dim.Fields {
+		if why := checkName(f); why != "" {
+			d.errorf(elementRange(a.Expr, 0), "Invalid field name", "%s", why)
+		}
+	}
+	byField := make([][]cty.Value, len(dim.Fields))
+	for i, r := range rows {
+		m := r.AsValueMap()
+		for name := range m {
+			if !containsName(dim.Fields, name) {
+				d.errorf(elementRange(a.Expr, i), "Inconsistent rows", "Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not apply.%s",
+					i+1, dim.Name, name, didYouMean(name, dim.Fields))
+				return nil
+			}
+		}
+		for f, name := range dim.Fields {
+			v, ok := m[name]
+			if !ok {
+				d.errorf(elementRange(a.Expr, i), "Inconsistent rows", "Row %d of %q has no field %q; every row needs the same fields, with null where one does not apply.", i+1, dim.Name, name)
+				return nil
+			}
+			byField[f] = append(byField[f], v)
+		}
+	}
+	for f, name := range dim.Fields {
+		vals, ok := d.column(name, byField[f], a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
+		if !ok {
+			return nil
+		}
+		byField[f] = vals
+	}
+	dim.Values = byField
+	return dim
+}
+
+// noFields handles rows without any row: the fields are unknown, so the grid
+// could not be checked.
+func (d *decoder) noFields(dim *Dim, a *hcl.Attribute) *Dim {
+	d.errorf(a.Expr.Range(), "Empty rows", "Rows %q has no row, so its fields are not known. To leave cases out, keep the rows and add a filter.", dim.Name)
+	return nil
+}
+
+func (d *decoder) noteEmpty(dim *Dim, rng hcl.Range) {
+	if dim.Size() == 0 && !dim.Rows {
+		d.diags = append(d.diags, warnAt(rng, "Empty axis", fmt.Sprintf("Axis %q has no values, so nothing that it takes part in has any cases.", dim.Name)))
+	}
+}
+
+// column gives the values of one name one type.
+func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression, at func(int) hcl.Range) ([]cty.Value, bool) {
+	for i, v := range vals {
+		if !v.IsNull() && v.Type() == cty.Number && !finite(v) {
+			d.errorf(at(i), "Number out of range", "Value %d of %q is not a finite number.", i+1, name)
+			return nil, false
+		}
+	}
+	_, out, err := unifyColumn(vals)
+	if err != nil {
+		d.errorf(expr.Range(), "Mixed types", "The values of %q must have one type: %s.", name, err)
+		return nil, false
+	}
+	return out, true
+}
+
+// list evaluates a list, tuple or set to its elements.
+func (d *decoder) list(expr hcl.Expression, what string) ([]cty.Value, bool) {
+	v, ok := d.value(expr)
+	if !ok {
+		return nil, false
+	}
+	t := v.Type()
+	if v.IsNull() || (!t.IsListType() && !t.IsTupleType() && !t.IsSetType()) {
+		d.errorf(expr.Range(), "Wrong type", "%s must be a list, not %s.", what, friendly(v))
+		return nil, false
+	}
+	return v.AsValueSlice(), true
+}
+
+func friendly(v cty.Value) string {
+	if v.IsNull() {
+		return "null"
+	}
+	return v.Type().FriendlyName()
+}
+
+// objectOrder lists the attributes of an object in the order of the plan's
+// text, or sorted where they do not stand there.
+func objectOrder(expr hcl.Expression, vals map[string]cty.Value) []string {
+	var out []string
+	if obj, ok := expr.(*hclsyntax.ObjectConsExpr); ok {
+		for _, it := range obj.Items {
+			if name := hcl.ExprAsKeyword(it.KeyExpr); name != "" && !containsName(out, name) {
+				if _, have := vals[name]; have {
+					out = append(out, name)
+				}
+			}
+		}
+	}
+	var rest []string
+	for name := range vals {
+		if !containsName(out, name) {
+			rest = append(rest, name)
+		}
+	}
+	sort.Strings(rest)
+	return append(out, rest...)
+}
+
+func firstElement(expr hcl.Expression) hcl.Expression {
+	if exprs, diags := hcl.ExprList(expr); !diags.HasErrors() && len(exprs) > 0 {
+		return exprs[0]
+	}
+	return expr
+}
+
+func containsName(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}

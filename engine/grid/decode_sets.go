@@ -1,0 +1,258 @@
+package grid
+
+import (
+	"github.com/hashicorp/hcl/v2"
+)
+
+// assemble makes the sets of a spec from its common part and its case sets.
+func (d *decoder) assemble(spec *Spec, common *part, parts []*part) {
+	if len(parts) == 0 {
+		parts = []*part{{rng: common.rng}}
+		if len(common.rows)+len(common.axes) == 0 && !d.diags.HasErrors() {
+			d.errorf(spec.Range, "Grid without axes", "A grid needs at least one axis, rows or case_set block.")
+		}
+	}
+	for _, p := range parts {
+		set := &Set{Name: p.name, Description: p.description, Range: p.rng}
+		for _, dims := range [][]*Dim{p.rows, common.rows, p.axes, common.axes} {
+			set.Dims = append(set.Dims, dims...)
+		}
+		set.Derives = append(append(set.Derives, p.derives...), common.derives...)
+		set.Filters = append(append(set.Filters, p.filters...), common.filters...)
+		d.uniqueNames(set)
+		d.reorder(set, common, p)
+		spec.Sets = append(spec.Sets, set)
+	}
+	d.checkLoopOrder(spec, common)
+	d.orderFilters(spec)
+}
+
+// uniqueNames reports names that are bound twice and filters of one name.
+func (d *decoder) uniqueNames(set *Set) {
+	seen := map[string]hcl.Range{}
+	bind := func(name string, rng hcl.Range, what string) {
+		if old, dup := seen[what+name]; dup {
+			d.errorf(rng, "Duplicate name", "%q is bound at %s already; in %s every name has one meaning.", name, place(old), set.label())
+			return
+		}
+		seen[what+name] = rng
+	}
+	for _, dim := range set.Dims {
+		for _, f := range dim.Fields {
+			bind(f, dim.Range, "")
+		}
+		bind(dim.Name, dim.Range, "loop ")
+	}
+	for _, v := range set.Derives {
+		bind(v.Name, v.Range, "")
+	}
+	for _, f := range set.Filters {
+		bind(f.Name, f.Range, "filter ")
+	}
+}
+
+// reorder applies loop_order: the loops it names come first, outermost, in the
+// order it names them; the others follow in their usual order. A case_set's
+// own loop_order replaces the grid's.
+func (d *decoder) reorder(set *Set, common, own *part) {
+	order := common.loopOrder
+	if own.loopOrder != nil {
+		order = own.loopOrder
+		for i, name := range order {
+			if set.dim(name) == nil {
+				d.unknownLoop(name, own.loopRanges[i], []*Set{set})
+			}
+		}
+	}
+	var first []*Dim
+	taken := map[*Dim]bool{}
+	for _, name := range order {
+		if dim := set.dim(name); dim != nil && !taken[dim] {
+			first, taken[dim] = append(first, dim), true
+		}
+	}
+	for _, dim := range set.Dims {
+		if !taken[dim] {
+			first = append(first, dim)
+		}
+	}
+	set.Dims = first
+}
+
+// checkLoopOrder reports names of the grid's loop_order that no set loops over.
+func (d *decoder) checkLoopOrder(spec *Spec, common *part) {
+	for i, name := range common.loopOrder {
+		found := false
+		for _, set := range spec.Sets {
+			found = found || set.dim(name) != nil
+		}
+		if !found {
+			d.unknownLoop(name, common.loopRanges[i], spec.Sets)
+		}
+	}
+}
+
+func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
+	var have []string
+	for _, s := range sets {
+		for _, dim := range s.Dims {
+			if !containsName(have, dim.Name) {
+				have = append(have, dim.Name)
+			}
+		}
+	}
+	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name, quoted(have), didYouMean(name, have))
+}
+
+// orderFilters collects the filters of all sets in source order and numbers
+// them: a combination that several filters drop is charged to the first.
+func (d *decoder) orderFilters(spec *Spec) {
+	seen := map[*Filter]bool{}
+	for _, set := range spec.Sets {
+		for _, f := range set.Filters {
+			if !seen[f] {
+				seen[f] = true
+				spec.filters = append(spec.filters, f)
+			}
+		}
+	}
+	sortStable(spec.filters, func(a, b *Filter) bool { return before(a.Range, b.Range) })
+	for i, f := range spec.filters {
+		f.order = i
+	}
+	for _, set := range spec.Sets {
+		sortStable(set.Filters, func(a, b *Filter) bool { return a.order < b.order })
+	}
+}
+
+// columns decodes the projection; by default a case has every name in source
+// order.
+func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *part, parts []*part) {
+	a := content.Attributes["columns"]
+	if a == nil {
+		for _, p := range sourceOrder(common, parts) {
+			if !containsName(spec.Columns, p) {
+				spec.Columns = append(spec.Columns, p)
+			}
+		}
+		d.boundEverywhere(spec, spec.Columns, nil, "columns")
+	} else {
+		var ranges []hcl.Range
+		spec.Columns, ranges = d.names(a)
+		d.boundEverywhere(spec, spec.Columns, ranges, "columns")
+		for i, c := range spec.Columns {
+			if containsName(spec.Columns[:i], c) {
+				d.errorf(ranges[i], "Duplicate column", "The column %q is listed twice.", c)
+			}
+		}
+		if len(spec.Columns) == 0 && !d.diags.HasErrors() {
+			d.errorf(a.Expr.Range(), "No columns", "A case needs at least one column.")
+		}
+	}
+	for _, c := range spec.Constants {
+		if containsName(spec.Columns, c.Name) {
+			d.errorf(content.Attributes["constants"].Range, "Constant is a column", "%q is a column of the cases and cannot be a constant as well.", c.Name)
+		}
+	}
+}
+
+// boundEverywhere reports names that some set does not bind.
+func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range, attr string) {
+	if d.diags.HasErrors() {
+		return // names may be missing because their block is wrong
+	}
+	for i, name := range names {
+		var missing []*Set
+		for _, set := range spec.Sets {
+			if !set.binds(name) {
+				missing = append(missing, set)
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		rng := missing[0].Range
+		if i < len(ranges) {
+			rng = ranges[i]
+		}
+		if len(missing) == len(spec.Sets) {
+			d.errorf(rng, "Unknown name", "%s names %q, which no axis, rows field or derive block binds.%s", attr, name, didYouMean(name, spec.allNames()))
+			continue
+		}
+		d.errorf(rng, "Column without a value", "%q has no value in %s. Every set must bind all columns: add derive %q { value = null } there, or list the wanted columns in the grid's columns.",
+			name, missing[0].label(), name)
+	}
+}
+
+// allNames lists what the sets bind, each name once.
+func (s *Spec) allNames() []string {
+	var out []string
+	add := func(n string) {
+		if !containsName(out, n) {
+			out = append(out, n)
+		}
+	}
+	for _, set := range s.Sets {
+		for _, dim := range set.Dims {
+			for _, f := range dim.Fields {
+				add(f)
+			}
+		}
+		for _, v := range set.Derives {
+			add(v.Name)
+		}
+	}
+	return out
+}
+
+// sourceOrder lists the bound names of a body as they stand in the text; rows
+// fields that are no primitives are helpers and left out.
+func sourceOrder(common *part, parts []*part) []string {
+	type item struct {
+		rng   hcl.Range
+		names []string
+	}
+	var items []item
+	add := func(p *part) {
+		for _, dims := range [][]*Dim{p.rows, p.axes} {
+			for _, dim := range dims {
+				items = append(items, item{dim.Range, dim.primitiveFields()})
+			}
+		}
+		for _, v := range p.derives {
+			items = append(items, item{v.Range, []string{v.Name}})
+		}
+	}
+	add(common)
+	for _, p := range parts {
+		add(p)
+	}
+	sortStable(items, func(a, b item) bool { return before(a.rng, b.rng) })
+	var out []string
+	for _, it := range items {
+		out = append(out, it.names...)
+	}
+	return out
+}
+
+func (d *Dim) primitiveFields() []string {
+	var out []string
+	for i, f := range d.Fields {
+		ok := true
+		for _, v := range d.Values[i] {
+			ok = ok && (v.IsNull() || v.Type().IsPrimitiveType())
+		}
+		if ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// before orders places in one or several files.
+func before(a, b hcl.Range) bool {
+	if a.Filename != b.Filename {
+		return a.Filename < b.Filename
+	}
+	return a.Start.Byte < b.Start.Byte
+}

@@ -1,0 +1,89 @@
+package grid
+
+import "github.com/hashicorp/hcl/v2"
+
+// sweep decodes the sweep blocks into one spec. Blocks with values are axes of
+// it; one further block may hold a whole product with sets of its own, inside
+// of which the simple ones loop.
+func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
+	spec := &Spec{Range: blocks[0].DefRange}
+	var compound *hcl.Block
+	var simple []*Dim
+	for _, b := range blocks {
+		content, diags := b.Body.Content(sweepSchema)
+		if !diags.HasErrors() && content.Attributes["values"] == nil {
+			if compound != nil {
+				d.errorf(b.DefRange, "Second compound sweep", "A grid has one sweep with axes and sets inside; the first is at %s. Use case_set blocks inside of it.", place(compound.DefRange))
+				continue
+			}
+			compound = b
+			continue
+		}
+		d.diags = append(d.diags, diags...)
+		if diags.HasErrors() {
+			continue
+		}
+		for _, inner := range content.Blocks {
+			d.errorf(inner.DefRange, "Values and blocks", "A sweep has either values, or axis, rows, derive, filter and case_set blocks.")
+		}
+		for _, name := range []string{"columns", "loop_order"} {
+			if a := content.Attributes[name]; a != nil {
+				d.errorf(a.NameRange, "Unused attribute", "%s belongs to a sweep with blocks inside.", name)
+			}
+		}
+		if dim := d.sweepAxis(b, content); dim != nil {
+			simple = append(simple, dim)
+		}
+	}
+	common := &part{rng: spec.Range}
+	content := &hcl.BodyContent{MissingItemRange: spec.Range}
+	var sets []*part
+	if compound != nil {
+		spec.Range = compound.DefRange
+		content, _ = compound.Body.Content(sweepSchema)
+		common = d.part(content, "")
+		common.rng = compound.DefRange
+		for _, b := range content.Blocks {
+			if b.Type == "case_set" {
+				sets = append(sets, d.caseSet(b, sets))
+			}
+		}
+	}
+	common.axes = append(common.axes, simple...)
+	d.assemble(spec, common, sets)
+	d.columns(spec, content, common, sets)
+	for _, dim := range simple {
+		if !containsName(spec.Columns, dim.Name) {
+			spec.Columns = append(spec.Columns, dim.Name)
+		}
+	}
+	d.distinct(spec, content.Blocks)
+	return spec
+}
+
+func (d *decoder) sweepAxis(b *hcl.Block, content *hcl.BodyContent) *Dim {
+	name := b.Labels[0]
+	if why := checkName(name); why != "" {
+		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
+	}
+	a := content.Attributes["values"]
+	vals, ok := d.list(a.Expr, "values")
+	if !ok {
+		return nil
+	}
+	for i, v := range vals {
+		if !v.IsNull() && !v.Type().IsPrimitiveType() {
+			d.errorf(elementRange(a.Expr, i), "Wrong type", "Sweep %q takes numbers, strings or bools; value %d is %s.", name, i+1, v.Type().FriendlyName())
+			return nil
+		}
+	}
+	vals, ok = d.column(name, vals, a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
+	if !ok {
+		return nil
+	}
+	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange, static: len(a.Expr.Variables()) == 0}
+	dim.Description = d.str(content.Attributes["description"])
+	dim.Values = append(dim.Values, vals)
+	d.noteEmpty(dim, a.Expr.Range())
+	return dim
+}

@@ -1,0 +1,194 @@
+package grid
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// distinct returns the kept combinations that stay as cases, in loop order:
+// per key of the distinct block one, and of those per set of column values
+// one.
+func (w *walker) distinct(spec *Spec) ([]int32, hcl.Diagnostics) {
+	stay := make([]int32, w.kept)
+	for i := range stay {
+		stay[i] = int32(i)
+	}
+	if d := spec.Distinct; d != nil {
+		var rank []int32
+		if d.Of != nil {
+			var diags hcl.Diagnostics
+			if rank, diags = w.rank(d.Of); diags.HasErrors() {
+				return nil, diags
+			}
+		}
+		stay = w.firstPerKey(stay, d.By, rank)
+		if sameNames(d.By, spec.Columns) {
+			return stay, nil
+		}
+	}
+	return w.firstPerKey(stay, spec.Columns, nil), nil
+}
+
+func sameNames(a, b []string) bool {
+	for _, n := range b {
+		if !containsName(a, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstPerKey keeps one of the combinations with equal values of names: the
+// one with the smallest rank, of equal ranks the first.
+func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
+	key := newKeyer(w, names)
+	best := make(map[string]int32, len(in))
+	dense := map[uint64]int32(nil)
+	if key.packed {
+		dense, best = make(map[uint64]int32, len(in)), nil
+	}
+	winners := make([]int32, 0, len(in)) // by first appearance of the key
+	for _, i := range in {
+		var at int32
+		var seen bool
+		if key.packed {
+			k := key.number(i)
+			if at, seen = dense[k]; !seen {
+				dense[k] = int32(len(winners))
+			}
+		} else {
+			k := key.text(i)
+			if at, seen = best[string(k)]; !seen {
+				best[string(k)] = int32(len(winners))
+			}
+		}
+		switch {
+		case !seen:
+			winners = append(winners, i)
+		case rank != nil && rank[i] < rank[winners[at]]:
+			winners[at] = i
+		}
+	}
+	if rank != nil {
+		sortInt32(winners)
+	}
+	return winners
+}
+
+// keyer makes comparable keys of the values that a table can tell apart.
+type keyer struct {
+	cols    [][]int32
+	classes [][]int32 // id -> class of equal canonical text
+	bits    []uint8
+	packed  bool
+	buf     []byte
+}
+
+func newKeyer(w *walker, names []string) *keyer {
+	k := &keyer{packed: true}
+	total := 0
+	for _, name := range names {
+		v, ids := w.columnOf(name)
+		class := make([]int32, len(v.vals))
+		byText := map[string]int32{}
+		for id, val := range v.vals {
+			text := canonical(val)
+			c, ok := byText[text]
+			if !ok {
+				c = int32(len(byText))
+				byText[text] = c
+			}
+			class[id] = c
+		}
+		b := uint8(1)
+		for 1<<b < len(byText) {
+			b++
+		}
+		total += int(b)
+		k.cols, k.classes, k.bits = append(k.cols, ids), append(k.classes, class), append(k.bits, b)
+	}
+	k.packed = total <= 64
+	return k
+}
+
+func (k *keyer) number(i int32) uint64 {
+	var out uint64
+	for c := range k.cols {
+		out = out<<k.bits[c] | uint64(k.classes[c][k.cols[c][i]])
+	}
+	return out
+}
+
+func (k *keyer) text(i int32) []byte {
+	k.buf = k.buf[:0]
+	for c := range k.cols {
+		v := k.classes[c][k.cols[c][i]]
+		k.buf = append(k.buf, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
+	}
+	return k.buf
+}
+
+// rank orders the kept combinations by the value of an expression: equal
+// values have equal ranks, nulls come last.
+func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
+	p := w.p.sp.compile(of.expr, of.expr.src)
+	var cols [][]int32
+	for _, v := range p.vars {
+		_, ids := w.columnOf(v.info.name)
+		cols = append(cols, ids)
+	}
+	dict := &variable{info: &nameInfo{name: "of", typ: cty.DynamicPseudoType}, index: map[string]int32{}}
+	memo := newMemo[int32](w.p.sp, p.vars)
+	ids := make([]int32, w.kept)
+	for i := range ids {
+		for c, v := range p.vars {
+			v.cur = cols[c][i]
+		}
+		key := memo.key(w.p.sp)
+		id := memo.get(key)
+		if id == 0 {
+			w.evals++
+			val, diags := p.eval()
+			if diags.HasErrors() || !usable(val) || (!val.IsNull() && !val.Type().IsPrimitiveType()) {
+				w.failed(p, "distinct", func(v cty.Value) *hcl.Diagnostic {
+					return errorAt(of.Range, "Wrong type", fmt.Sprintf("of must be a finite number, string or bool, not %s.", friendly(v)))
+				})
+				return nil, w.diags
+			}
+			id = w.p.sp.intern(dict, normalise(val, cty.DynamicPseudoType)) + 1
+			memo.put(memo.key(w.p.sp), id)
+		}
+		ids[i] = id - 1
+	}
+	order := make([]int32, len(dict.vals))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	if _, why := columnKind(dict.vals); why != "" {
+		return nil, hcl.Diagnostics{errorAt(of.Range, "Mixed types", fmt.Sprintf("The value of of %s; such values cannot be compared.", why))}
+	}
+	sortStable(order, func(a, b int32) bool { return less(dict.vals[a], dict.vals[b]) })
+	rank := make([]int32, len(order))
+	for r, id := range order {
+		rank[id] = int32(r)
+	}
+	for i, id := range ids {
+		ids[i] = rank[id]
+	}
+	return ids, nil
+}
+
+// less orders values of one type; nulls are largest.
+func less(a, b cty.Value) bool {
+	switch {
+	case a.IsNull() || b.IsNull():
+		return !a.IsNull() && b.IsNull()
+	case a.Type() == cty.Number:
+		return a.AsBigFloat().Cmp(b.AsBigFloat()) < 0
+	case a.Type() == cty.Bool:
+		return a.False() && b.True()
+	}
+	return a.AsString() < b.AsString()
+}

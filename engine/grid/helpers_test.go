@@ -1,0 +1,96 @@
+package grid
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/tryfunc"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+// testEval is an Evaluator over fixed values.
+type testEval struct {
+	vars map[string]cty.Value
+}
+
+func (e testEval) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: testFuncs}
+	for _, x := range exprs {
+		for _, t := range x.Variables() {
+			root := t.RootName()
+			if bound[root] {
+				continue
+			}
+			v, ok := e.vars[root]
+			if !ok {
+				diags = append(diags, errorAt(t.SourceRange(), "Unknown reference", fmt.Sprintf("Nothing here is called %q.", root)))
+				continue
+			}
+			ctx.Variables[root] = v
+		}
+	}
+	return ctx, diags
+}
+
+var testFuncs = map[string]function.Function{
+	"min": stdlib.MinFunc, "max": stdlib.MaxFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc,
+	"contains": stdlib.ContainsFunc, "length": stdlib.LengthFunc, "range": stdlib.RangeFunc, "concat": stdlib.ConcatFunc,
+	"format": stdlib.FormatFunc, "try": tryfunc.TryFunc, "can": tryfunc.CanFunc, "coalesce": stdlib.CoalesceFunc,
+	"ceil_div": function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "a", Type: cty.Number}, {Name: "b", Type: cty.Number}},
+		Type:   function.StaticReturnType(cty.Number),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if args[1].AsBigFloat().Sign() == 0 {
+				return cty.NilVal, fmt.Errorf("division by zero")
+			}
+			return stdlib.Ceil(args[0].Divide(args[1]))
+		},
+	}),
+}
+
+// testScope holds what test plans may refer to.
+func testScope() testEval {
+	return testEval{vars: map[string]cty.Value{
+		"local": cty.ObjectVal(map[string]cty.Value{
+			"powers": cty.ListVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(2), cty.NumberIntVal(4)}),
+		}),
+		"var": cty.ObjectVal(map[string]cty.Value{"dtypes": cty.ListVal([]cty.Value{cty.StringVal("bfloat16"), cty.StringVal("fp8")})}),
+		"system": cty.ObjectVal(map[string]cty.Value{
+			"h200_sxm": cty.ObjectVal(map[string]cty.Value{"sm_version": cty.NumberIntVal(90), "mem": cty.NumberIntVal(150_000_000_000)}),
+		}),
+		"collect": cty.ObjectVal(map[string]cty.Value{"x": cty.ObjectVal(map[string]cty.Value{"rows": cty.UnknownVal(cty.Number)})}),
+	}}
+}
+
+func parseBody(t testing.TB, src string) hcl.Body {
+	t.Helper()
+	f, diags := hclsyntax.ParseConfig([]byte(src), "grid.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		t.Fatalf("test plan does not parse: %v", diags)
+	}
+	return f.Body
+}
+
+func mustDecode(t testing.TB, src string) *Spec {
+	t.Helper()
+	spec, diags := Decode(parseBody(t, src), testScope())
+	if diags.HasErrors() {
+		t.Fatalf("decode: %v", diags)
+	}
+	return spec
+}
+
+func mustExpand(t testing.TB, spec *Spec, s Strategy) *Cases {
+	t.Helper()
+	c, diags := Expand(context.Background(), spec, Options{Strategy: s})
+	if diags.HasErrors() {
+		t.Fatalf("expand: %v", diags)
+	}
+	return c
+}

@@ -1,0 +1,55 @@
+package grid
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// IDLength is the length of a case id: 128 bits in hexadecimal.
+const IDLength = 32
+
+// ID is the id of case i: the first 128 bits of the SHA-256 of
+//
+//	op "\n" name "=" value "\n" ...
+//
+// with the parameters sorted by name. Values are written as in JSON: strings
+// quoted, integers in decimal, other numbers as the shortest text of the
+// nearest float64 (1.0 is 1), true, false, null. The id depends on nothing
+// else: not on the grid's name, on other cases, on the order of axes, or on
+// names that are no columns.
+func (c *Cases) ID(i int) string {
+	c.idOnce.Do(c.makeIDs)
+	return c.ids[i]
+}
+
+func (c *Cases) makeIDs() {
+	order := make([]int, len(c.columns))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(c.columns[a].name, c.columns[b].name) })
+	texts := make([][][]byte, len(order)) // by sorted column, then dictionary entry
+	for i, col := range order {
+		k := &c.columns[col]
+		for _, v := range k.dict {
+			texts[i] = append(texts[i], []byte(k.name+"="+canonical(v)+"\n"))
+		}
+	}
+	all := make([]byte, 0, c.n*IDLength)
+	buf := make([]byte, 0, 512)
+	for i := range c.n {
+		buf = append(append(buf[:0], c.spec.Op...), '\n')
+		for j, col := range order {
+			buf = append(buf, texts[j][c.columns[col].ids[i]]...)
+		}
+		sum := sha256.Sum256(buf)
+		all = hex.AppendEncode(all, sum[:IDLength/2])
+	}
+	text := string(all) // one allocation for all ids
+	c.ids = make([]string, c.n)
+	for i := range c.ids {
+		c.ids[i] = text[i*IDLength : (i+1)*IDLength]
+	}
+}

@@ -1,0 +1,304 @@
+package grid
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// lint evaluates every expression with unknown axes and looks for what HCL
+// would accept although it can never mean what it says.
+func (d *decoder) lint(spec *Spec) {
+	done := map[*Expr]bool{}
+	l := &linter{spec: spec, seen: map[string]bool{}}
+	for _, set := range spec.Sets {
+		for _, v := range set.Derives {
+			t := l.typeOf(v.expr, v.expr.src)
+			d.merge(spec.names[v.Name], t, v.expr.src.Range())
+			if !done[v.expr] {
+				done[v.expr] = true
+				l.expr(v.expr)
+			}
+		}
+	}
+	for _, f := range spec.filters {
+		l.expr(f.keep)
+		l.want(f.keep, cty.Bool, "keep must be true or false")
+	}
+	if spec.Distinct != nil && spec.Distinct.Of != nil {
+		of := spec.Distinct.Of.expr
+		l.expr(of)
+		if t := l.typeOf(of, of.src); t != cty.DynamicPseudoType && !t.IsPrimitiveType() {
+			l.errorf(of.src.Range(), "Wrong type", "of must be a number, string or bool, not %s.", t.FriendlyName())
+		}
+	}
+	d.diags = append(d.diags, l.diags...)
+}
+
+type linter struct {
+	spec  *Spec
+	cur   *Expr
+	ctx   *hcl.EvalContext
+	diags hcl.Diagnostics
+	seen  map[string]bool
+}
+
+// unknowns is the context of an expression with every name of the grid
+// unknown, of its type.
+func (s *Spec) unknowns(e *Expr) *hcl.EvalContext {
+	ctx := e.ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{}
+	for _, name := range e.names {
+		ctx.Variables[name] = s.names[name].unknown()
+	}
+	return ctx
+}
+
+func (n *nameInfo) unknown() cty.Value {
+	if n.typ == cty.DynamicPseudoType {
+		return cty.DynamicVal
+	}
+	v := cty.UnknownVal(n.typ)
+	if !n.null {
+		v = v.RefineNotNull()
+	}
+	return v
+}
+
+func (l *linter) typeOf(e *Expr, node hcl.Expression) cty.Type {
+	v, diags := node.Value(l.spec.unknowns(e))
+	if diags.HasErrors() || (v.IsKnown() && v.IsNull()) {
+		return cty.DynamicPseudoType
+	}
+	return v.Type()
+}
+
+func (l *linter) want(e *Expr, t cty.Type, what string) {
+	if got := l.typeOf(e, e.src); got != cty.DynamicPseudoType && got != t {
+		l.errorf(e.src.Range(), "Wrong type", "%s; this is %s.", capital(what), got.FriendlyName())
+	}
+}
+
+func (l *linter) errorf(rng hcl.Range, summary, format string, args ...any) {
+	l.report(errorAt(rng, summary, fmt.Sprintf(format, args...)))
+}
+
+// report keeps one diagnostic per place and summary.
+func (l *linter) report(diag *hcl.Diagnostic) {
+	rng := l.cur.src.Range()
+	if diag.Subject != nil {
+		rng = *diag.Subject
+	} else {
+		diag.Subject = rng.Ptr()
+	}
+	key := rng.String() + diag.Summary
+	if !l.seen[key] {
+		l.seen[key] = true
+		if diag.Expression == nil {
+			diag.Expression, diag.EvalContext = l.cur.src, l.ctx
+		}
+		l.diags = append(l.diags, diag)
+	}
+}
+
+func (l *linter) expr(e *Expr) {
+	l.cur, l.ctx = e, l.spec.unknowns(e)
+	if node, ok := e.src.(hclsyntax.Expression); ok {
+		l.node(node)
+		return
+	}
+	_, diags := e.src.Value(l.ctx)
+	for _, diag := range diags {
+		l.report(diag)
+	}
+}
+
+// node checks children first: HCL drops the errors of one side of && and ||
+// when both are unknown, so evaluating the whole would miss them. The result
+// says that the node can be evaluated.
+func (l *linter) node(n hclsyntax.Expression) bool {
+	ok := true
+	child := func(e hclsyntax.Expression) {
+		ok = l.node(e) && ok
+	}
+	switch n := n.(type) {
+	case *hclsyntax.ParenthesesExpr:
+		return l.node(n.Expression)
+	case *hclsyntax.BinaryOpExpr:
+		child(n.LHS)
+		child(n.RHS)
+		ok = ok && l.binary(n)
+		if n.Op == hclsyntax.OpLogicalAnd || n.Op == hclsyntax.OpLogicalOr {
+			return ok
+		}
+	case *hclsyntax.UnaryOpExpr:
+		child(n.Val)
+		want := cty.Number
+		if n.Op == hclsyntax.OpLogicalNot {
+			want = cty.Bool
+		}
+		ok = ok && l.operand(n.Val, want)
+	case *hclsyntax.ConditionalExpr:
+		child(n.Condition)
+		child(n.TrueResult)
+		child(n.FalseResult)
+	case *hclsyntax.FunctionCallExpr:
+		if n.Name == "try" || n.Name == "can" {
+			break // errors in their arguments are what they are for
+		}
+		for _, a := range n.Args {
+			child(a)
+		}
+		if ok && n.Name == "contains" && len(n.Args) == 2 {
+			l.containsLiterals(n)
+		}
+	case *hclsyntax.TupleConsExpr:
+		for _, e := range n.Exprs {
+			child(e)
+		}
+	case *hclsyntax.IndexExpr:
+		child(n.Collection)
+		child(n.Key)
+	}
+	if !ok {
+		return false
+	}
+	_, diags := n.Value(l.ctx)
+	for _, diag := range diags {
+		l.report(diag)
+	}
+	return !diags.HasErrors()
+}
+
+// binary checks the operands of one operator.
+func (l *linter) binary(n *hclsyntax.BinaryOpExpr) bool {
+	switch n.Op {
+	case hclsyntax.OpLogicalAnd, hclsyntax.OpLogicalOr:
+		left, right := l.operand(n.LHS, cty.Bool), l.operand(n.RHS, cty.Bool)
+		return left && right
+	case hclsyntax.OpEqual, hclsyntax.OpNotEqual:
+		return l.equality(n)
+	case hclsyntax.OpDivide, hclsyntax.OpModulo:
+		if v, diags := n.RHS.Value(l.ctx); !diags.HasErrors() && isZero(v) {
+			l.errorf(n.RHS.Range(), "Division by zero", "The divisor is always 0.")
+			return false
+		}
+	}
+	left, right := l.operand(n.LHS, cty.Number), l.operand(n.RHS, cty.Number)
+	return left && right
+}
+
+// operand rejects operands that HCL would silently convert.
+func (l *linter) operand(n hclsyntax.Expression, want cty.Type) bool {
+	t := l.typeOf(l.cur, n)
+	if t == cty.DynamicPseudoType || t == want {
+		return true
+	}
+	hint := ""
+	if t == cty.String && want == cty.Number {
+		hint = " Text is compared with == and !=, or with contains([...], name)."
+	}
+	l.errorf(n.Range(), "Invalid operand", "This is a %s where a %s is needed.%s", t.FriendlyName(), want.FriendlyName(), hint)
+	return false
+}
+
+// equality rejects comparisons that are false whatever the values.
+func (l *linter) equality(n *hclsyntax.BinaryOpExpr) bool {
+	a, b := l.typeOf(l.cur, n.LHS), l.typeOf(l.cur, n.RHS)
+	if a == cty.DynamicPseudoType || b == cty.DynamicPseudoType {
+		return true
+	}
+	if a.IsPrimitiveType() && b.IsPrimitiveType() && a != b {
+		l.errorf(n.SrcRange, "Comparison across types", "A %s never equals a %s, so this is always %v. Write both sides in the same type, for example 90 without quotes.",
+			a.FriendlyName(), b.FriendlyName(), n.Op == hclsyntax.OpNotEqual)
+		return false
+	}
+	if a.IsPrimitiveType() != b.IsPrimitiveType() {
+		l.errorf(n.SrcRange, "Comparison across types", "A %s never equals a %s. To ask whether a list holds a value, write contains(list, value).", a.FriendlyName(), b.FriendlyName())
+		return false
+	}
+	l.literal(n.LHS, n.RHS)
+	l.literal(n.RHS, n.LHS)
+	return true
+}
+
+// literal warns when a name is compared with a value that it never has.
+func (l *linter) literal(name, lit hclsyntax.Expression) {
+	info, v := l.bareName(name), literalValue(lit)
+	if info == nil || v == cty.NilVal || v.IsNull() || info.derived || info.values[canonical(v)] || v.Type() == cty.Bool {
+		return
+	}
+	l.offAxis(info, v, lit.Range())
+}
+
+// containsLiterals warns about contains(["fp88"], dtype). Numbers are left
+// alone: lists of sizes are commonly wider than one grid.
+func (l *linter) containsLiterals(n *hclsyntax.FunctionCallExpr) {
+	list, ok := unparen(n.Args[0]).(*hclsyntax.TupleConsExpr)
+	info := l.bareName(n.Args[1])
+	if !ok || info == nil || info.derived {
+		return
+	}
+	for _, e := range list.Exprs {
+		if v := literalValue(e); v != cty.NilVal && !v.IsNull() && v.Type() == cty.String && !info.values[canonical(v)] {
+			l.offAxis(info, v, e.Range())
+		}
+	}
+}
+
+// offAxis warns when the axis is fixed by the text, or when the value looks
+// like a misspelling; an axis that a variable narrows is no reason to warn.
+func (l *linter) offAxis(info *nameInfo, v cty.Value, rng hcl.Range) {
+	near := nearest(canonical(v), info.samples)
+	if v.Type() == cty.Number {
+		near = ""
+	}
+	if near == "" && !info.static {
+		return
+	}
+	detail := fmt.Sprintf("%q never has the value %s in this grid; it has %s.", info.name, canonical(v), shortList(info.samples))
+	if near != "" {
+		detail += fmt.Sprintf(" Did you mean %s?", near)
+	}
+	d := warnAt(rng, "Value not on the axis", detail)
+	d.Expression, d.EvalContext = l.cur.src, l.ctx
+	l.report(d)
+}
+
+func (l *linter) bareName(n hclsyntax.Expression) *nameInfo {
+	t, ok := unparen(n).(*hclsyntax.ScopeTraversalExpr)
+	if !ok || len(t.Traversal) != 1 {
+		return nil
+	}
+	return l.spec.names[t.Traversal.RootName()]
+}
+
+func unparen(n hclsyntax.Expression) hclsyntax.Expression {
+	for {
+		p, ok := n.(*hclsyntax.ParenthesesExpr)
+		if !ok {
+			return n
+		}
+		n = p.Expression
+	}
+}
+
+// literalValue is the value of a literal number or string, or cty.NilVal.
+func literalValue(n hclsyntax.Expression) cty.Value {
+	switch n := unparen(n).(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return n.Val
+	case *hclsyntax.TemplateExpr:
+		if n.IsStringLiteral() {
+			v, _ := n.Value(nil)
+			return v
+		}
+	}
+	return cty.NilVal
+}
+
+func isZero(v cty.Value) bool {
+	return v.IsKnown() && !v.IsNull() && v.Type() == cty.Number && v.AsBigFloat().Sign() == 0
+}

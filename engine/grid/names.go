@@ -1,0 +1,119 @@
+package grid
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// reservedRoots are names that expressions of a plan use for other things; an
+// axis of that name would hide them.
+var reservedRoots = []string{
+	"var", "local", "system", "runtime", "module", "each", "path",
+	"preflight", "grid", "import", "collect", "dedupe", "gate", "verify", "export", "report",
+	"telemetry", "profile", "experiment", "publish",
+}
+
+// recordColumns are columns of every case table.
+var recordColumns = []string{"case_id", "status"}
+
+// checkName says what is wrong with the name of an axis, field or derived
+// value, or "".
+func checkName(name string) string {
+	switch {
+	case !hclsyntax.ValidIdentifier(name) || strings.Contains(name, "-"):
+		return fmt.Sprintf("%q cannot be used in expressions: use letters, digits and underscores, beginning with a letter.", name)
+	case name == "true" || name == "false" || name == "null" || name == "for" || name == "if" || name == "in":
+		return fmt.Sprintf("%q is a word of the language; choose another name.", name)
+	}
+	for _, r := range reservedRoots {
+		if name == r {
+			return fmt.Sprintf("%q would hide %s.* in the grid's expressions; choose another name.", name, r)
+		}
+	}
+	for _, r := range recordColumns {
+		if name == r {
+			return fmt.Sprintf("%q is a column of every case table; choose another name.", name)
+		}
+	}
+	return ""
+}
+
+// didYouMean is " Did you mean X?" for the candidate nearest to name, or "".
+func didYouMean(name string, candidates []string) string {
+	if best := nearest(name, candidates); best != "" {
+		return fmt.Sprintf(" Did you mean %q?", best)
+	}
+	return ""
+}
+
+// nearest returns the candidate that is most likely meant by name, or "".
+// Candidates that extend name or are extended by it count as near.
+func nearest(name string, candidates []string) string {
+	sorted := append([]string(nil), candidates...)
+	sort.Strings(sorted)
+	best, bestDist := "", 1<<30
+	for _, c := range sorted {
+		if c == name || c == "" {
+			continue
+		}
+		d := editDistance(strings.ToLower(name), strings.ToLower(c))
+		limit := 1 + len(name)/4
+		if strings.HasPrefix(c, name) || strings.HasPrefix(name, c) || strings.HasSuffix(c, "_"+name) {
+			limit = max(limit, d)
+			d = min(d, 2)
+		}
+		if d <= limit && d < bestDist {
+			best, bestDist = c, d
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	ra, rb := []rune(a), []rune(b)
+	row := make([]int, len(rb)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, ca := range ra {
+		diag := row[0]
+		row[0] = i + 1
+		for j, cb := range rb {
+			cost := diag
+			if ca != cb {
+				cost = 1 + min(diag, row[j], row[j+1])
+			}
+			diag, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(rb)]
+}
+
+func errorAt(rng hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: rng.Ptr()}
+}
+
+func warnAt(rng hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: rng.Ptr()}
+}
+
+// located gives every diagnostic without a place the given one.
+func located(diags hcl.Diagnostics, rng hcl.Range) hcl.Diagnostics {
+	for _, d := range diags {
+		if d.Subject == nil {
+			d.Subject = rng.Ptr()
+		}
+	}
+	return diags
+}
+
+func quoted(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return `"` + strings.Join(names, `", "`) + `"`
+}

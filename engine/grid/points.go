@@ -1,0 +1,152 @@
+package grid
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Points are the points that a case sweeps inside one task, in loop order.
+type Points struct {
+	columns []string
+	cols    []column
+	n       int
+	digest  string
+}
+
+// sweepPoints are the points of all cases; cases whose points cannot differ
+// share them.
+type sweepPoints struct {
+	lists []Points
+	of    []int32 // by case
+	rows  int
+}
+
+// Len is the number of points.
+func (p Points) Len() int { return p.n }
+
+// Columns are the names of the swept parameters in order.
+func (p Points) Columns() []string { return p.columns }
+
+// Value is the value of column col of point j.
+func (p Points) Value(j, col int) cty.Value { return p.cols[col].dict[p.cols[col].ids[j]] }
+
+// JSON is an array with one object per point, keys in column order.
+func (p Points) JSON() []byte {
+	out := []byte{'['}
+	for j := range p.n {
+		if j > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, '{')
+		for col, name := range p.columns {
+			out = appendField(out, col, name, p.Value(j, col))
+		}
+		out = append(out, '}')
+	}
+	return append(out, ']')
+}
+
+// Digest is the SHA-256 of JSON in hexadecimal; "" without points.
+func (p Points) Digest() string { return p.digest }
+
+// SweepColumns are the names of the swept parameters, nil without a sweep.
+func (c *Cases) SweepColumns() []string {
+	if c.spec.Sweep == nil {
+		return nil
+	}
+	return c.spec.Sweep.Columns
+}
+
+// Sweep returns the points of case i; without a sweep there are none.
+func (c *Cases) Sweep(i int) Points {
+	if c.sweep == nil {
+		return Points{}
+	}
+	return c.sweep.lists[c.sweep.of[i]]
+}
+
+// Rows is the number of rows that the cases yield: their points, or one each.
+func (c *Cases) Rows() int {
+	if c.sweep == nil {
+		return c.n
+	}
+	return c.sweep.rows
+}
+
+// expandSweep expands the sweep for every case, once per distinct values of
+// the case's names that it uses.
+func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Diagnostics {
+	sub := c.spec.Sweep
+	p := newProgram(sub, w.p.sp, nil)
+	var diags hcl.Diagnostics
+	outer := sub.outerNames()
+	var vars []*variable
+	var cols [][]int32
+	for _, name := range outer {
+		v, ids := w.columnOf(name)
+		vars, cols = append(vars, v), append(cols, ids)
+	}
+	c.sweep = &sweepPoints{of: make([]int32, c.n)}
+	known := newKeyer(w, outer)
+	lists := map[string]int32{}
+	var total int64
+	sw := newWalker(ctx, p, opts.Limits)
+	for i, at := range w.stay {
+		key := string(known.text(at))
+		list, ok := lists[key]
+		if !ok {
+			for o, v := range vars {
+				v.cur = cols[o][at]
+			}
+			points, more := sw.points(opts.Strategy)
+			if diags = append(diags, more...); diags.HasErrors() {
+				return diags
+			}
+			list = int32(len(c.sweep.lists))
+			lists[key] = list
+			c.sweep.lists = append(c.sweep.lists, points)
+		}
+		c.sweep.of[i] = list
+		total += int64(c.sweep.lists[list].n)
+		if total > opts.Limits.Points {
+			return hcl.Diagnostics{errorAt(sub.Range, "Sweep too large", "The cases sweep more than "+count(opts.Limits.Points)+" points in all. Shorten an axis of the sweep or add a filter to it.")}
+		}
+	}
+	c.sweep.rows = int(total)
+	c.evaluations += sw.evals
+	return diags
+}
+
+// points expands the sweep for the case whose names are bound.
+func (w *walker) points(strategy Strategy) (Points, hcl.Diagnostics) {
+	w.reset()
+	switch strategy {
+	case Flat:
+		w.runFlat()
+	case UnknownPruned:
+		w.runUnknown()
+	default:
+		w.run()
+	}
+	if w.diags.HasErrors() {
+		return Points{}, w.diags
+	}
+	inner := &Cases{spec: w.p.spec}
+	if diags := inner.fill(w); diags.HasErrors() {
+		return Points{}, diags
+	}
+	out := Points{columns: w.p.spec.Columns, cols: inner.columns, n: inner.n}
+	sum := sha256.Sum256(out.JSON())
+	out.digest = hex.EncodeToString(sum[:])
+	return out, nil
+}
+
+// reset forgets the kept combinations, not the memos.
+func (w *walker) reset() {
+	w.cols = make([][]int32, len(w.p.stored))
+	w.sets, w.kept = nil, 0
+}

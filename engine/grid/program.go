@@ -1,0 +1,303 @@
+package grid
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// verdict is what a condition says about a combination, or part of one.
+type verdict uint8
+
+const (
+	unasked verdict = iota
+	isTrue
+	isFalse
+	isOpen  // needs names that are not bound yet
+	isError // failed: the whole filter decides, see resolve
+)
+
+// conj is one conjunct of a filter.
+type conj struct {
+	filter *filterProg
+	prog   *prog
+	memos  map[string]*memo[uint8]
+	// decided and level say what this path through the loops found out.
+	decided verdict
+	level   int
+}
+
+// filterProg is a filter made ready to run; all sets share it.
+type filterProg struct {
+	src   *Filter
+	conjs []*conj
+	whole *prog
+	memo  *memo[uint8]
+	// always is the verdict with no name bound: isTrue, isFalse or isOpen.
+	always  verdict
+	errors  bool // some conjunct failed somewhere
+	broken  bool // an error is reported: stop asking
+	dropped int64
+	samples []string
+	usedIn  int // sets
+	falseIn int // sets in which it is false before any loop
+}
+
+// deriveProg computes a derived name in one set.
+type deriveProg struct {
+	src     *Derive
+	target  *variable
+	prog    *prog
+	memo    *memo[int32] // id+1; -1 for errors
+	diag    hcl.Diagnostics
+	failing bool // reported already
+}
+
+// step is one question asked at one level of the loops.
+type step struct {
+	filter  *filterProg
+	conj    *conj // nil: decide the filter whose conjuncts failed
+	vars    []*variable
+	memo    *memo[uint8]
+	final   bool // all names of the conjunct are bound
+	skipped bool
+}
+
+// level is one loop of a set; level 0 stands before the first.
+type level struct {
+	dim     *Dim
+	vars    []*variable // of the dim's fields
+	ids     [][]int32   // by field, then entry
+	size    int
+	derived []*variable // bound with this loop
+	steps   []step
+	inner   int64 // combinations of the loops inside this one
+	open    bool  // some question is asked further in
+}
+
+// setProg is a set made ready to run.
+type setProg struct {
+	set     *Set
+	levels  []level
+	at      map[*variable]int // level that binds it
+	derives map[*variable]*deriveProg
+	kept    []*variable // stored for every case
+}
+
+// program is a spec made ready for one expansion.
+type program struct {
+	spec    *Spec
+	sp      *space
+	sets    []*setProg
+	filters []*filterProg
+	stored  []*variable
+	outer   []*variable // of the case around a sweep that expressions use
+}
+
+// newProgram compiles a spec; extra names are stored beside the columns.
+func newProgram(spec *Spec, outer *space, extra []string) *program {
+	p := &program{spec: spec, sp: newSpace(spec, outer)}
+	for _, f := range spec.filters {
+		fp := &filterProg{src: f, whole: p.sp.compile(f.keep, f.keep.src)}
+		for _, part := range conjuncts(f.keep.src) {
+			fp.conjs = append(fp.conjs, &conj{filter: fp, prog: p.sp.compile(f.keep, part), memos: map[string]*memo[uint8]{}})
+		}
+		p.filters = append(p.filters, fp)
+	}
+	for _, name := range spec.storedNames(extra) {
+		p.stored = append(p.stored, p.sp.vars[name])
+	}
+	for _, set := range spec.Sets {
+		p.sets = append(p.sets, p.newSet(set))
+	}
+	return p
+}
+
+// storedNames lists what has to be kept of every combination: columns, keys
+// of distinct, and what the sweep's expressions use.
+func (s *Spec) storedNames(extra []string) []string {
+	out := append([]string(nil), s.Columns...)
+	add := func(names []string) {
+		for _, n := range names {
+			if !containsName(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	if s.Distinct != nil {
+		add(s.Distinct.By)
+		if s.Distinct.Of != nil {
+			add(s.Distinct.Of.expr.names)
+		}
+	}
+	if s.Sweep != nil {
+		add(s.Sweep.outerNames())
+	}
+	add(extra)
+	return out
+}
+
+// outerNames lists the names of the surrounding case that a sweep uses.
+func (s *Spec) outerNames() []string {
+	var out []string
+	for _, set := range s.Sets {
+		for _, u := range s.uses(set) {
+			for _, name := range u.expr.names {
+				if s.names[name].outer && !containsName(out, name) {
+					out = append(out, name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (p *program) newSet(set *Set) *setProg {
+	sp := &setProg{set: set, at: map[*variable]int{}, derives: map[*variable]*deriveProg{}}
+	sp.levels = make([]level, len(set.Dims)+1)
+	sp.levels[0].size = 1
+	for name, info := range p.spec.names {
+		if info.outer {
+			sp.at[p.sp.vars[name]] = 0
+		}
+	}
+	for i, dim := range set.Dims {
+		l := &sp.levels[i+1]
+		l.dim, l.size = dim, dim.Size()
+		for f, name := range dim.Fields {
+			v := p.sp.vars[name]
+			ids := make([]int32, l.size)
+			for e, val := range dim.Values[f] {
+				ids[e] = p.sp.intern(v, val)
+			}
+			l.vars, l.ids = append(l.vars, v), append(l.ids, ids)
+			sp.at[v] = i + 1
+		}
+	}
+	inner := int64(1)
+	for i := len(sp.levels) - 1; i >= 0; i-- {
+		sp.levels[i].inner = inner
+		inner = mulSat(inner, int64(sp.levels[i].size))
+	}
+	for _, v := range set.Derives {
+		target := p.sp.vars[v.Name]
+		dp := &deriveProg{src: v, target: target, prog: p.sp.compile(v.expr, v.expr.src)}
+		at := 0
+		for _, in := range dp.prog.vars {
+			at = max(at, sp.at[in])
+		}
+		sp.at[target], sp.derives[target] = at, dp
+		sp.levels[at].derived = append(sp.levels[at].derived, target)
+	}
+	for _, f := range set.Filters {
+		p.filters[f.order].usedIn++
+		p.addSteps(sp, p.filters[f.order])
+	}
+	open := false
+	for i := len(sp.levels) - 1; i >= 0; i-- {
+		sp.levels[i].open = open
+		open = open || len(sp.levels[i].steps) > 0
+	}
+	sp.kept = p.stored
+	return sp
+}
+
+// addSteps places a filter's questions. Every conjunct is asked once all its
+// names are bound; one with logical operators also whenever another of its
+// names becomes bound, because it may be decided early.
+func (p *program) addSteps(sp *setProg, f *filterProg) {
+	full := 0
+	for _, c := range f.conjs {
+		last := sp.levelOf(c.prog.vars)
+		full = max(full, last)
+		for l := 0; l <= last; l++ {
+			binds := l == 0
+			var bound []*variable
+			for _, v := range c.prog.vars {
+				binds = binds || sp.at[v] == l
+				if sp.at[v] <= l {
+					bound = append(bound, v)
+				}
+			}
+			if l == last || (binds && (l == 0 || c.prog.logical)) {
+				sp.levels[l].steps = append(sp.levels[l].steps, step{filter: f, conj: c, vars: bound, final: l == last})
+			}
+		}
+	}
+	sp.levels[full].steps = append(sp.levels[full].steps, step{filter: f, vars: f.whole.vars, final: true})
+}
+
+// levelOf is the level at which all vars are bound.
+func (sp *setProg) levelOf(vars []*variable) int {
+	at := 0
+	for _, v := range vars {
+		at = max(at, sp.at[v])
+	}
+	return at
+}
+
+// declared is the number of combinations of a set.
+func (sp *setProg) declared() int64 { return mulSat(sp.levels[0].inner, 1) }
+
+// sizes names the loops of a set with their lengths, for messages.
+func (sp *setProg) sizes() string {
+	out := ""
+	for i, l := range sp.levels[1:] {
+		if i > 0 {
+			out += " x "
+		}
+		out += fmt.Sprintf("%s %d", l.dim.Name, l.size)
+	}
+	return out
+}
+
+// mulSat multiplies two non-negative numbers and stops at the largest int64.
+func mulSat(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	if a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+func addSat(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// eval evaluates a prog with the current values of its variables. A result
+// that is not known although diags has no errors rests on a name that is
+// unbound or in error.
+func (p *prog) eval() (cty.Value, hcl.Diagnostics) {
+	for _, v := range p.vars {
+		v.load()
+		if p.named {
+			p.ctx.Variables[v.info.name] = v.slot
+		}
+	}
+	return p.node.Value(p.ctx)
+}
+
+// judge turns the result of a condition into a verdict.
+func judge(v cty.Value, diags hcl.Diagnostics) verdict {
+	switch {
+	case diags.HasErrors():
+		return isError
+	case v.IsMarked():
+		v, _ = v.Unmark()
+		return judge(v, nil)
+	case !v.IsKnown():
+		return isOpen
+	case v.IsNull() || v.Type() != cty.Bool:
+		return isError
+	case v.True():
+		return isTrue
+	}
+	return isFalse
+}

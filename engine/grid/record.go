@@ -1,0 +1,130 @@
+package grid
+
+import (
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Record is the case table: case_id, the columns, the table constants and
+// status ("planned"). Numbers are int64 when all values of the column are
+// integers, else float64. It is built once and must not be changed.
+func (c *Cases) Record() arrow.Record {
+	c.recOnce.Do(func() { c.record = c.makeRecord() })
+	return c.record
+}
+
+func (c *Cases) makeRecord() arrow.Record {
+	c.idOnce.Do(c.makeIDs)
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	add := func(name string, a arrow.Array, null bool) {
+		fields = append(fields, arrow.Field{Name: name, Type: a.DataType(), Nullable: null})
+		arrays = append(arrays, a)
+	}
+	ids := array.NewStringBuilder(memory.DefaultAllocator)
+	ids.Reserve(c.n)
+	ids.ReserveData(c.n * IDLength)
+	for _, id := range c.ids {
+		ids.Append(id)
+	}
+	add("case_id", ids.NewArray(), false)
+	for i := range c.columns {
+		a := c.columns[i].array()
+		add(c.columns[i].name, a, a.NullN() > 0)
+	}
+	for _, k := range c.spec.Constants {
+		kind, _ := columnKind([]cty.Value{k.Value})
+		col := column{name: k.Name, kind: kind, dict: []cty.Value{k.Value}, ids: make([]int32, c.n)}
+		a := col.array()
+		add(k.Name, a, a.NullN() > 0)
+	}
+	status := array.NewStringBuilder(memory.DefaultAllocator)
+	status.Reserve(c.n)
+	status.ReserveData(c.n * len("planned"))
+	for range c.n {
+		status.Append("planned")
+	}
+	add("status", status.NewArray(), false)
+	return array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(c.n))
+}
+
+// array writes the column's values out.
+func (k *column) array() arrow.Array {
+	valid := make([]bool, len(k.dict))
+	for i, v := range k.dict {
+		valid[i] = !v.IsNull()
+	}
+	switch k.kind {
+	case kindInt:
+		return spread(array.NewInt64Builder(memory.DefaultAllocator), k, valid, func(v cty.Value) int64 {
+			i, _ := v.AsBigFloat().Int64()
+			return i
+		})
+	case kindFloat:
+		return spread(array.NewFloat64Builder(memory.DefaultAllocator), k, valid, func(v cty.Value) float64 {
+			f, _ := v.AsBigFloat().Float64()
+			return f
+		})
+	case kindBool:
+		return spread(array.NewBooleanBuilder(memory.DefaultAllocator), k, valid, cty.Value.True)
+	}
+	return spread(array.NewStringBuilder(memory.DefaultAllocator), k, valid, cty.Value.AsString)
+}
+
+// builder is what Arrow's builders have in common.
+type builder[T any] interface {
+	Reserve(int)
+	Append(T)
+	AppendNull()
+	NewArray() arrow.Array
+}
+
+func spread[T any](b builder[T], k *column, valid []bool, conv func(cty.Value) T) arrow.Array {
+	dict := make([]T, len(k.dict))
+	for i, v := range k.dict {
+		if valid[i] {
+			dict[i] = conv(v)
+		}
+	}
+	b.Reserve(len(k.ids))
+	for _, id := range k.ids {
+		if valid[id] {
+			b.Append(dict[id])
+		} else {
+			b.AppendNull()
+		}
+	}
+	return b.NewArray()
+}
+
+// ParamsJSON is case i as one JSON object, its keys in column order.
+func (c *Cases) ParamsJSON(i int) []byte {
+	out := []byte{'{'}
+	for j := range c.columns {
+		out = appendField(out, j, c.columns[j].name, c.Value(i, j))
+	}
+	return append(out, '}')
+}
+
+func appendField(out []byte, j int, name string, v cty.Value) []byte {
+	if j > 0 {
+		out = append(out, ',')
+	}
+	out = append(out, quoteJSON(name)...)
+	out = append(out, ':')
+	return append(out, jsonScalar(v)...)
+}
+
+// jsonScalar writes a primitive as JSON; numbers beyond int64 keep a form that
+// JSON readers take.
+func jsonScalar(v cty.Value) string {
+	if !v.IsNull() && v.Type() == cty.Number && !isInt64(v) {
+		f, _ := v.AsBigFloat().Float64()
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	return canonical(v)
+}

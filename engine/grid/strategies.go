@@ -1,0 +1,221 @@
+package grid
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// The strategies of this file evaluate the expressions as they stand in the
+// plan, without memos. They are the yardstick for the memoised one.
+
+// plain evaluates the expression as written; only divisions go through the
+// rewritten form, which rejects zero divisors.
+func (p *prog) plain() (cty.Value, hcl.Diagnostics) {
+	for _, v := range p.vars {
+		v.load()
+		p.ctx.Variables[v.info.name] = v.slot
+	}
+	if p.divides {
+		return p.node.Value(p.ctx)
+	}
+	return p.source.Value(p.ctx)
+}
+
+// plainDerive computes the derived values of a level, in an order in which
+// each uses earlier ones.
+func (w *walker) plainDerive(lv *level) {
+	for _, v := range lv.derived {
+		dp := w.set.derives[v]
+		w.evals++
+		val, diags := dp.prog.plain()
+		if diags.HasErrors() || !usable(val) {
+			v.cur = idError
+		} else {
+			v.cur = w.p.sp.intern(v, normalise(val, v.info.typ))
+		}
+	}
+}
+
+// runFlat evaluates every filter for every combination.
+func (w *walker) runFlat() {
+	for i, sp := range w.p.sets {
+		w.set, w.setNo = sp, int32(i)
+		w.begin(sp)
+		w.flat(0)
+		if w.stop != nil {
+			return
+		}
+	}
+}
+
+func (w *walker) flat(l int) {
+	lv := &w.set.levels[l]
+	for i := 0; i < lv.size && w.stop == nil; i++ {
+		for f, v := range lv.vars {
+			v.cur = lv.ids[f][i]
+		}
+		w.plainDerive(lv)
+		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
+			return
+		}
+		if l < len(w.set.levels)-1 {
+			w.flat(l + 1)
+			continue
+		}
+		w.flatCase(lv)
+	}
+}
+
+// flatCase judges one complete combination. One false filter drops it, even
+// where another fails.
+func (w *walker) flatCase(lv *level) {
+	var dropping, failing []*filterProg
+	for _, f := range w.filters() {
+		switch w.wholeOrPart(f) {
+		case isFalse:
+			dropping = append(dropping, f)
+		case isTrue:
+		default:
+			failing = append(failing, f)
+		}
+	}
+	switch {
+	case len(dropping) == 1:
+		w.charge(dropping[0], lv)
+	case len(dropping) > 1:
+		w.charge(w.blame(dropping), lv)
+	case len(failing) > 0:
+		for _, f := range failing {
+			w.filterFailed(f)
+		}
+	default:
+		w.keep()
+	}
+}
+
+// filters lists the set's filters that still work, in source order.
+func (w *walker) filters() []*filterProg {
+	var out []*filterProg
+	for _, f := range w.set.set.Filters {
+		if fp := w.p.filters[f.order]; !fp.broken {
+			out = append(out, fp)
+		}
+	}
+	return out
+}
+
+// wholeOrPart evaluates a filter as a whole; where that fails, a false
+// conjunct still decides.
+func (w *walker) wholeOrPart(f *filterProg) verdict {
+	w.evals++
+	v := judge(f.whole.plain())
+	if v == isTrue || v == isFalse {
+		return v
+	}
+	for _, c := range f.conjs {
+		if judge(c.prog.plain()) == isFalse {
+			return isFalse
+		}
+	}
+	return v
+}
+
+// blame finds the filter that a combination is charged to, see Waterfall.
+func (w *walker) blame(dropping []*filterProg) *filterProg {
+	saved := map[*variable]int32{}
+	for v := range w.set.at {
+		saved[v] = v.cur
+	}
+	defer func() {
+		for v, id := range saved {
+			v.cur = id
+		}
+	}()
+	for l := range w.set.levels {
+		for v, at := range w.set.at {
+			v.cur = saved[v]
+			if at > l {
+				v.cur = idUnbound
+			}
+		}
+		for _, f := range dropping {
+			full := 0
+			for _, c := range f.conjs {
+				last := w.set.levelOf(c.prog.vars)
+				full = max(full, last)
+				if l > 0 && l < last && !c.prog.logical {
+					continue
+				}
+				if judge(c.prog.plain()) == isFalse {
+					return f
+				}
+			}
+			if l == full {
+				return f // false as a whole only
+			}
+		}
+	}
+	return dropping[0]
+}
+
+// runUnknown binds loop after loop and evaluates whole filters with the rest
+// unknown.
+func (w *walker) runUnknown() {
+	for i, sp := range w.p.sets {
+		w.set, w.setNo = sp, int32(i)
+		w.begin(sp)
+		w.prune(0, w.filters())
+		if w.stop != nil {
+			return
+		}
+	}
+}
+
+// prune runs level l; open lists the filters that are not known to be true.
+func (w *walker) prune(l int, open []*filterProg) {
+	lv := &w.set.levels[l]
+	last := l == len(w.set.levels)-1
+	for i := 0; i < lv.size && w.stop == nil; i++ {
+		for f, v := range lv.vars {
+			v.cur = lv.ids[f][i]
+		}
+		w.plainDerive(lv)
+		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
+			return
+		}
+		still, dropped := w.pruneHere(lv, open)
+		if dropped {
+			continue
+		}
+		if !last {
+			w.prune(l+1, still)
+			continue
+		}
+		for _, f := range still {
+			w.filterFailed(f)
+		}
+		if len(still) == 0 {
+			w.keep()
+		}
+	}
+	for _, v := range append(lv.vars[:len(lv.vars):len(lv.vars)], lv.derived...) {
+		v.cur = idUnbound
+	}
+}
+
+func (w *walker) pruneHere(lv *level, open []*filterProg) (still []*filterProg, dropped bool) {
+	for _, f := range open {
+		if f.broken {
+			continue
+		}
+		switch w.wholeOrPart(f) {
+		case isFalse:
+			w.charge(f, lv)
+			return nil, true
+		case isTrue:
+		default:
+			still = append(still, f)
+		}
+	}
+	return still, false
+}

@@ -1,0 +1,214 @@
+package grid
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// exactKey names a value by identity: two values have the same key exactly
+// when no expression can tell them apart. Numbers compare by value, whatever
+// their precision.
+func exactKey(v cty.Value) string {
+	switch {
+	case v.IsNull():
+		return "0"
+	case v.Type() == cty.Number:
+		f := v.AsBigFloat()
+		if i, acc := f.Int64(); acc == big.Exact {
+			return "n" + strconv.FormatInt(i, 10)
+		}
+		return "n" + f.Text('p', 0)
+	case v.Type() == cty.String:
+		return "s" + v.AsString()
+	case v.Type() == cty.Bool:
+		if v.True() {
+			return "t"
+		}
+		return "f"
+	case v.CanIterateElements():
+		var b strings.Builder
+		b.WriteString("c" + v.Type().FriendlyName() + "[")
+		for it := v.ElementIterator(); it.Next(); {
+			k, e := it.Element()
+			for _, part := range []string{exactKey(k), exactKey(e)} {
+				fmt.Fprintf(&b, "%d:%s", len(part), part)
+			}
+		}
+		b.WriteByte(']')
+		return b.String()
+	}
+	return fmt.Sprintf("x%#v", v)
+}
+
+// canonical is the text of a primitive value in case ids, samples and
+// messages: null, true, false, integers in decimal, other numbers as the
+// shortest text of the nearest float64, strings quoted as in JSON. Values that
+// a table cannot tell apart have the same text.
+func canonical(v cty.Value) string {
+	switch {
+	case v.IsNull():
+		return "null"
+	case !v.IsKnown():
+		return "(unknown)"
+	case v.Type() == cty.Bool:
+		return strconv.FormatBool(v.True())
+	case v.Type() == cty.String:
+		return quoteJSON(v.AsString())
+	case v.Type() == cty.Number:
+		f := v.AsBigFloat()
+		if i, acc := f.Int64(); acc == big.Exact {
+			return strconv.FormatInt(i, 10)
+		}
+		x, _ := f.Float64()
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return display(v)
+}
+
+// display renders any known value for people.
+func display(v cty.Value) string {
+	switch {
+	case !v.IsKnown():
+		return "(unknown)"
+	case v.IsNull() || v.Type().IsPrimitiveType():
+		return canonical(v)
+	case v.Type().IsListType() || v.Type().IsTupleType() || v.Type().IsSetType():
+		var parts []string
+		for it := v.ElementIterator(); it.Next(); {
+			_, e := it.Element()
+			parts = append(parts, display(e))
+			if len(parts) == 12 && v.LengthInt() > 13 {
+				parts = append(parts, fmt.Sprintf("and %d more", v.LengthInt()-12))
+				break
+			}
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case v.CanIterateElements():
+		var parts []string
+		for it := v.ElementIterator(); it.Next(); {
+			k, e := it.Element()
+			parts = append(parts, k.AsString()+" = "+display(e))
+		}
+		return "{ " + strings.Join(parts, ", ") + " }"
+	}
+	return v.Type().FriendlyName()
+}
+
+func quoteJSON(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + 2)
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < 0x20:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// isInt64 says whether a non-null number is an integer that fits int64.
+func isInt64(v cty.Value) bool {
+	_, acc := v.AsBigFloat().Int64()
+	return acc == big.Exact
+}
+
+// finite says whether a number is representable as a finite float64.
+func finite(v cty.Value) bool {
+	f := v.AsBigFloat()
+	if f.IsInf() {
+		return false
+	}
+	x, _ := f.Float64()
+	return !math.IsInf(x, 0)
+}
+
+// unifyColumn gives the values of one variable one type, so that expressions
+// can be checked before they run. Lists of primitives become list(T); other
+// structures stay as they are and have no common type (DynamicPseudoType).
+// The second result lists the distinct primitive kinds when there are several.
+func unifyColumn(vals []cty.Value) (cty.Type, []cty.Value, error) {
+	kinds := map[string]int{} // first index
+	var typ cty.Type = cty.DynamicPseudoType
+	for i, v := range vals {
+		if v.IsNull() {
+			continue
+		}
+		t := v.Type()
+		name := "collection"
+		if t.IsPrimitiveType() {
+			name = t.FriendlyName()
+			typ = t
+		}
+		if _, ok := kinds[name]; !ok {
+			kinds[name] = i
+		}
+	}
+	if len(kinds) > 1 {
+		var a, b string
+		for name := range kinds {
+			switch {
+			case a == "" || kinds[name] < kinds[a]:
+				a, b = name, a
+			case b == "" || kinds[name] < kinds[b]:
+				b = name
+			}
+		}
+		return cty.DynamicPseudoType, nil, fmt.Errorf("entry %d is a %s, entry %d a %s", kinds[a]+1, a, kinds[b]+1, b)
+	}
+	if _, collections := kinds["collection"]; collections {
+		typ = listType(vals)
+	}
+	if typ == cty.DynamicPseudoType {
+		return typ, vals, nil
+	}
+	out := make([]cty.Value, len(vals))
+	for i, v := range vals {
+		c, err := convert.Convert(v, typ)
+		if err != nil {
+			return cty.DynamicPseudoType, vals, nil
+		}
+		out[i] = c
+	}
+	return typ, out, nil
+}
+
+// listType is list(T) when all vals are sequences of one primitive type T.
+func listType(vals []cty.Value) cty.Type {
+	elem := cty.DynamicPseudoType
+	for _, v := range vals {
+		if v.IsNull() {
+			continue
+		}
+		t := v.Type()
+		if !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+			return cty.DynamicPseudoType
+		}
+		for it := v.ElementIterator(); it.Next(); {
+			_, e := it.Element()
+			switch {
+			case e.IsNull():
+			case !e.Type().IsPrimitiveType(), elem != cty.DynamicPseudoType && !elem.Equals(e.Type()):
+				return cty.DynamicPseudoType
+			default:
+				elem = e.Type()
+			}
+		}
+	}
+	if elem == cty.DynamicPseudoType {
+		return elem
+	}
+	return cty.List(elem)
+}

@@ -1,0 +1,318 @@
+package grid
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// walker goes through the combinations of a program.
+type walker struct {
+	ctx    context.Context
+	p      *program
+	limits Limits
+	set    *setProg
+	cols   [][]int32 // of the kept combinations, by stored variable
+	sets   []int32   // set of each kept combination
+	setNo  int32
+	kept   int
+	stay   []int32 // of the kept combinations, those that become cases
+	diags  hcl.Diagnostics
+	// evals counts HCL evaluations, visits loop steps; progress is where the
+	// current set's loops stand, for judging how much is left.
+	evals, visits int64
+	stop          error
+}
+
+// errStopped ends a walk after a diagnostic was added.
+var errStopped = fmt.Errorf("stopped")
+
+func newWalker(ctx context.Context, p *program, limits Limits) *walker {
+	return &walker{ctx: ctx, p: p, limits: limits, cols: make([][]int32, len(p.stored))}
+}
+
+// run walks all sets with the memoised strategy.
+func (w *walker) run() {
+	for i, sp := range w.p.sets {
+		w.set, w.setNo = sp, int32(i)
+		w.begin(sp)
+		w.enter(0)
+		if w.stop != nil {
+			return
+		}
+	}
+}
+
+// begin unbinds all names of a set.
+func (w *walker) begin(sp *setProg) {
+	for v := range sp.at {
+		if !w.p.spec.names[v.info.name].outer {
+			v.cur = idUnbound
+		}
+	}
+}
+
+// enter runs level l for each entry of its loop, with the levels before it
+// bound.
+func (w *walker) enter(l int) {
+	lv := &w.set.levels[l]
+	last := l == len(w.set.levels)-1
+	for i := 0; i < lv.size; i++ {
+		for f, v := range lv.vars {
+			v.cur = lv.ids[f][i]
+		}
+		for _, v := range lv.derived {
+			v.cur = idLazy
+		}
+		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
+			return
+		}
+		if !w.ask(l, lv) {
+			continue
+		}
+		if !lv.open && !w.fits(lv.inner) {
+			return
+		}
+		if last {
+			w.keep()
+		} else {
+			w.enter(l + 1)
+		}
+		if w.stop != nil {
+			return
+		}
+	}
+	for _, v := range lv.vars {
+		v.cur = idUnbound
+	}
+	for _, v := range lv.derived {
+		v.cur = idUnbound
+	}
+}
+
+// ask puts the questions of a level; false means that the combinations inside
+// are dropped.
+func (w *walker) ask(l int, lv *level) bool {
+	for i := range lv.steps {
+		s := &lv.steps[i]
+		if s.filter.broken {
+			continue
+		}
+		if s.conj == nil {
+			if !w.resolve(s, lv) {
+				return false
+			}
+			continue
+		}
+		c := s.conj
+		if c.decided == isTrue && c.level < l {
+			continue
+		}
+		c.level = l
+		c.decided = w.verdict(s)
+		switch c.decided {
+		case isFalse:
+			w.charge(s.filter, lv)
+			return false
+		case isError:
+			s.filter.errors = true
+		case isOpen:
+			if s.final { // rests on a derived value that failed
+				c.decided = isError
+				s.filter.errors = true
+			}
+		}
+	}
+	return true
+}
+
+// verdict answers a question from its memo or by evaluating it.
+func (w *walker) verdict(s *step) verdict {
+	w.derive(s.vars)
+	if s.memo == nil {
+		s.memo = s.conj.memoFor(w.p.sp, s.vars)
+	}
+	key := s.memo.key(w.p.sp)
+	v := verdict(s.memo.get(key))
+	if v == unasked {
+		w.evals++
+		v = judge(s.conj.prog.eval())
+		if v == isError && !s.final {
+			v = isOpen
+		}
+		s.memo.put(key, uint8(v))
+	}
+	return v
+}
+
+// memoFor returns the memo of a conjunct over some of its variables.
+func (c *conj) memoFor(sp *space, vars []*variable) *memo[uint8] {
+	var b strings.Builder
+	for _, v := range vars {
+		b.WriteString(v.info.name + " ")
+	}
+	m := c.memos[b.String()]
+	if m == nil {
+		m = newMemo[uint8](sp, vars)
+		c.memos[b.String()] = m
+	}
+	return m
+}
+
+// resolve decides a filter some of whose conjuncts failed on this combination:
+// the whole expression may have guarded them.
+func (w *walker) resolve(s *step, lv *level) bool {
+	f := s.filter
+	if !f.errors {
+		return true
+	}
+	failed := false
+	for _, c := range f.conjs {
+		failed = failed || c.decided == isError
+	}
+	if !failed {
+		return true
+	}
+	w.derive(s.vars)
+	if f.memo == nil {
+		f.memo = newMemo[uint8](w.p.sp, s.vars)
+	}
+	key := f.memo.key(w.p.sp)
+	v := verdict(f.memo.get(key))
+	if v == unasked {
+		w.evals++
+		v = judge(f.whole.eval())
+		f.memo.put(key, uint8(v))
+	}
+	switch v {
+	case isTrue:
+		return true
+	case isFalse:
+		w.charge(f, lv)
+		return false
+	}
+	w.filterFailed(f)
+	return true
+}
+
+// derive makes sure that lazy values among vars are computed.
+func (w *walker) derive(vars []*variable) {
+	for _, v := range vars {
+		if v.cur == idLazy {
+			w.compute(v)
+		}
+	}
+}
+
+func (w *walker) compute(v *variable) {
+	dp := w.set.derives[v]
+	w.derive(dp.prog.vars)
+	if dp.memo == nil {
+		dp.memo = newMemo[int32](w.p.sp, dp.prog.vars)
+	}
+	key := dp.memo.key(w.p.sp)
+	id := dp.memo.get(key)
+	if id == 0 {
+		w.evals++
+		id = w.p.result(dp)
+		key = dp.memo.key(w.p.sp) // interning may have moved the memo
+		dp.memo.put(key, id)
+	}
+	if id < 0 {
+		v.cur = idError
+	} else {
+		v.cur = id - 1
+	}
+}
+
+// result evaluates a derived value: its id + 1, or -1 when it failed.
+func (p *program) result(dp *deriveProg) int32 {
+	val, diags := dp.prog.eval()
+	if diags.HasErrors() || !usable(val) {
+		return -1
+	}
+	return p.sp.intern(dp.target, normalise(val, dp.target.info.typ)) + 1
+}
+
+// usable says whether a derived value can be kept: known and finite.
+func usable(v cty.Value) bool {
+	if v.IsMarked() || !v.IsWhollyKnown() {
+		return false
+	}
+	return v.IsNull() || v.Type() != cty.Number || finite(v)
+}
+
+// normalise gives nulls the type of their name, so that all nulls are one
+// value.
+func normalise(v cty.Value, t cty.Type) cty.Value {
+	if v.IsNull() {
+		return cty.NullVal(t)
+	}
+	return v
+}
+
+// keep stores the current combination as a case.
+func (w *walker) keep() {
+	w.derive(w.set.kept)
+	for _, v := range w.set.kept {
+		if v.cur < 0 {
+			w.deriveFailed(v)
+			return
+		}
+	}
+	if !w.fits(1) {
+		return
+	}
+	for i, v := range w.set.kept {
+		w.cols[i] = append(w.cols[i], v.cur)
+	}
+	w.sets = append(w.sets, w.setNo)
+	w.kept++
+}
+
+// charge books the combinations of the current loops to a filter.
+func (w *walker) charge(f *filterProg, lv *level) {
+	f.dropped = addSat(f.dropped, lv.inner)
+	if len(f.samples) < 3 && lv.inner > 0 {
+		f.samples = append(f.samples, w.sample(f))
+	}
+	if lv == &w.set.levels[0] {
+		f.falseIn++
+	}
+}
+
+// sample renders the current combination: the names that the filter uses,
+// then the other loops that are bound.
+func (w *walker) sample(f *filterProg) string {
+	var parts []string
+	var used []string
+	add := func(v *variable) {
+		if v.cur == idLazy {
+			w.compute(v)
+		}
+		if v.cur >= 0 && !containsName(used, v.info.name) {
+			used = append(used, v.info.name)
+			parts = append(parts, v.info.name+"="+plain(v.vals[v.cur]))
+		}
+	}
+	for _, v := range f.whole.vars {
+		add(v)
+	}
+	for _, v := range w.set.kept {
+		if containsName(w.p.spec.Columns, v.info.name) {
+			add(v)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// plain is a value as command lines take it: strings without quotes.
+func plain(v cty.Value) string {
+	if !v.IsNull() && v.Type() == cty.String {
+		return v.AsString()
+	}
+	return display(v)
+}

@@ -1,0 +1,165 @@
+// Package grids is the stage kind "grid": it expands axes and rows to cases
+// when the plan is made. The block language is described in engine/grid.
+package grids
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+)
+
+// Kind describes the stage kind.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:      "grid",
+		Version:   1,
+		Summary:   "expands axes and rows to the cases of one op",
+		BareNames: true,
+		New:       func() stage.Stage { return &Stage{} },
+	}
+}
+
+// Stage is one grid block. The cases are expanded once, at the first call that
+// needs them; the methods are safe for concurrent use after DecodeBody.
+type Stage struct {
+	spec  *grid.Spec
+	once  sync.Once
+	cases *grid.Cases
+	diags hcl.Diagnostics
+}
+
+var (
+	_ stage.BodyDecoder = (*Stage)(nil)
+	_ stage.Planner     = (*Stage)(nil)
+)
+
+// DecodeBody implements stage.BodyDecoder.
+func (s *Stage) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
+	spec, diags := grid.Decode(body, eval)
+	s.spec = spec
+	return diags
+}
+
+// Check implements stage.Stage; DecodeBody has found everything already.
+func (s *Stage) Check(*stage.CheckContext) hcl.Diagnostics { return nil }
+
+// Inputs implements stage.Stage: a grid reads no data.
+func (s *Stage) Inputs() []stage.Input { return nil }
+
+// Spec is the decoded grid, for why and describe; nil when decoding failed.
+func (s *Stage) Spec() *grid.Spec { return s.spec }
+
+// Cases expands the grid.
+func (s *Stage) Cases(ctx context.Context) (*grid.Cases, hcl.Diagnostics) {
+	s.once.Do(func() {
+		if s.spec == nil {
+			return // the diagnostics of DecodeBody stand for it
+		}
+		s.cases, s.diags = grid.Expand(ctx, s.spec, grid.Options{})
+	})
+	return s.cases, s.diags
+}
+
+// fingerprint is what shapes a grid's data: what came out of it, so that
+// another way to write the same cases changes nothing downstream.
+type fingerprint struct {
+	Op        string   `json:"op"`
+	Perf      string   `json:"perf_table,omitempty"`
+	Columns   []string `json:"columns"`
+	Sweep     []string `json:"sweep,omitempty"`
+	Constants []string `json:"constants,omitempty"`
+	Cases     int      `json:"cases"`
+	Rows      int      `json:"rows"`
+	Digest    string   `json:"digest"` // of case ids in order and their sweep points
+}
+
+// Fingerprint implements stage.Stage.
+func (s *Stage) Fingerprint() any {
+	c, _ := s.Cases(context.Background())
+	if c == nil {
+		return fingerprint{}
+	}
+	f := fingerprint{Op: s.spec.Op, Perf: s.spec.Perf, Columns: c.Columns(), Sweep: c.SweepColumns(), Cases: c.Len(), Rows: c.Rows()}
+	for _, k := range s.spec.Constants {
+		f.Constants = append(f.Constants, k.String())
+	}
+	h := sha256.New()
+	for i := range c.Len() {
+		fmt.Fprintf(h, "%s %s\n", c.ID(i), c.Sweep(i).Digest())
+	}
+	f.Digest = hex.EncodeToString(h.Sum(nil)[:16])
+	return f
+}
+
+// Plan implements stage.Planner. The plan always holds the full set of cases,
+// whatever the options: collect selects. Private is the *grid.Cases; see
+// CasesOf.
+func (s *Stage) Plan(ctx context.Context, _ *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
+	c, diags := s.Cases(ctx)
+	if c == nil {
+		return nil, diags
+	}
+	return &stage.Plan{
+		Action:    stage.ActionReuse,
+		Reason:    fmt.Sprintf("%d cases, known from the plan", c.Len()),
+		Data:      s.dataset(c),
+		Waterfall: waterfall(c),
+		Private:   c,
+	}, diags
+}
+
+// CasesOf returns the expanded cases behind a grid's plan, with the sweep
+// points of each (grid.Cases.Sweep); nil when p is no grid's plan.
+func CasesOf(p *stage.Plan) *grid.Cases {
+	if p == nil {
+		return nil
+	}
+	c, _ := p.Private.(*grid.Cases)
+	return c
+}
+
+// Run implements stage.Stage: it hands on what the plan has.
+func (s *Stage) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	c := CasesOf(rc.Plan)
+	if c == nil {
+		var diags hcl.Diagnostics
+		if c, diags = s.Cases(ctx); c == nil {
+			return nil, fmt.Errorf("expand %s: %w", rc.Address, diags)
+		}
+	}
+	return &stage.Outcome{
+		Status: stage.StatusOK,
+		Data:   s.dataset(c),
+		Counts: stage.Counts{Planned: c.Len(), Rows: c.Len()},
+	}, nil
+}
+
+func (s *Stage) dataset(c *grid.Cases) *stage.Dataset {
+	return &stage.Dataset{
+		Planned: c.Record(),
+		Info:    stage.Info{Op: s.spec.Op, Perf: s.spec.Perf, Params: c.Columns()},
+	}
+}
+
+func waterfall(c *grid.Cases) *stage.Waterfall {
+	w := c.Waterfall()
+	out := &stage.Waterfall{Declared: w.Declared, Duplicates: w.Duplicates, Cases: w.Cases, Rows: w.Rows, Table: c.Record()}
+	for _, f := range w.Filters {
+		out.Filters = append(out.Filters, stage.FilterCount{Name: f.Name, Reason: f.Reason, Dropped: f.Dropped, Note: f.Note, Samples: f.Samples})
+	}
+	for _, a := range c.Spec().Axes() {
+		name := a.Name
+		if a.Set != "" {
+			name = a.Set + "." + name
+		}
+		out.Axes = append(out.Axes, stage.AxisSize{Name: name, Size: a.Size})
+	}
+	return out
+}
