@@ -1,0 +1,237 @@
+package perf
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/atomic"
+	"aicplan/sink/table"
+)
+
+// CSVError is what is wrong with a CSV file, and where. Line and Column (in
+// bytes) count from 1.
+type CSVError struct {
+	Path         string // "" when the data came from elsewhere
+	Line, Column int
+	Msg          string
+}
+
+func (e *CSVError) Error() string {
+	at := fmt.Sprintf("line %d, column %d", e.Line, e.Column)
+	if e.Path != "" {
+		at = e.Path + ":" + strconv.Itoa(e.Line) + ":" + strconv.Itoa(e.Column)
+	}
+	return at + ": " + e.Msg
+}
+
+// Types are the declared types of columns, by name. A column without one is
+// inferred: int64 when every field is an integer, else float64 when every
+// field is a number, else bool, else string. Numbers with needless leading
+// zeros or a plus are text. Declare what must stay text whatever it looks
+// like, a version such as "1.10" above all.
+type Types map[string]arrow.DataType
+
+// Texts declares columns as strings.
+func Texts(names ...string) Types {
+	t := Types{}
+	for _, n := range names {
+		t[n] = table.String
+	}
+	return t
+}
+
+// ReadCSVFile reads a CSV file; errors in it are *CSVError.
+func ReadCSVFile(path string, types Types) (arrow.Record, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, atomic.Explain("read", path, err)
+	}
+	rec, err := ReadCSV(data, types)
+	if ce, ok := err.(*CSVError); ok {
+		ce.Path = path
+	}
+	return rec, err
+}
+
+// ReadCSV reads CSV with a header: RFC 4180 with lines that end in "\n" or
+// "\r\n", blank lines skipped, and a byte order mark allowed. An empty field
+// is null; a quoted empty one is the empty string. Every row must have as many
+// fields as the header. Errors are *CSVError.
+func ReadCSV(data []byte, types Types) (arrow.Record, error) {
+	s := &splitter{data: bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))}
+	s.bom = len(data) - len(s.data)
+	if err := s.foreign(); err != nil {
+		return nil, err
+	}
+	if err := s.split(); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(s.header))
+	cols := make([]arrow.Array, len(s.header))
+	for i, name := range s.header {
+		arr, err := s.column(i, types[name])
+		if err != nil {
+			return nil, err
+		}
+		names[i], cols[i] = name, arr
+	}
+	return table.NewRecord(names, cols), nil
+}
+
+// field is a place in the data; quotes are around it when quoted, and it holds
+// doubled quotes when escaped.
+type field struct {
+	start, end uint32
+	quoted     bool
+	escaped    bool
+}
+
+type splitter struct {
+	data   []byte
+	bom    int
+	header []string
+	fields []field // row by row
+}
+
+// foreign recognises what is often found in place of a CSV file.
+func (s *splitter) foreign() error {
+	switch {
+	case len(s.data) > math.MaxUint32:
+		return &CSVError{Line: 1, Column: 1, Msg: "the file is larger than 4 GiB"}
+	case len(bytes.TrimSpace(s.data)) == 0:
+		return &CSVError{Line: 1, Column: 1, Msg: "the file is empty; a header is needed"}
+	case bytes.HasPrefix(s.data, lfsPointer):
+		return &CSVError{Line: 1, Column: 1, Msg: lfsHint}
+	case bytes.HasPrefix(s.data, []byte("PAR1")):
+		return &CSVError{Line: 1, Column: 1, Msg: "this is a Parquet file, not CSV"}
+	}
+	if i := bytes.IndexByte(s.data[:min(len(s.data), 4096)], 0); i >= 0 {
+		return s.errorAt(i, "a NUL byte: this is not CSV text in UTF-8")
+	}
+	return nil
+}
+
+func (s *splitter) split() error {
+	pos := 0
+	width := 0
+	row := make([]field, 0, 32)
+	for pos < len(s.data) {
+		begin := pos
+		var err error
+		row, pos, err = s.line(row[:0], pos)
+		if err != nil {
+			return err
+		}
+		if len(row) == 1 && row[0].start == row[0].end && !row[0].quoted && width != 1 {
+			continue // a blank line; with one column it is a null
+		}
+		if width == 0 {
+			if err := s.setHeader(row); err != nil {
+				return err
+			}
+			width = len(row)
+			s.fields = make([]field, 0, width*(1+bytes.Count(s.data[pos:], []byte("\n"))))
+			continue
+		}
+		if len(row) != width {
+			return s.errorAt(begin, fmt.Sprintf("this row has %d fields, the header has %d", len(row), width))
+		}
+		s.fields = append(s.fields, row...)
+	}
+	return nil
+}
+
+// line reads the fields of one record and returns where the next begins.
+func (s *splitter) line(row []field, pos int) ([]field, int, error) {
+	data := s.data
+	for {
+		if pos < len(data) && data[pos] == '"' {
+			f := field{start: uint32(pos + 1), quoted: true}
+			open := pos
+			pos++
+			for {
+				i := bytes.IndexByte(data[pos:], '"')
+				if i < 0 {
+					return nil, 0, s.errorAt(open, "this quote is never closed")
+				}
+				pos += i + 1
+				if pos >= len(data) || data[pos] != '"' {
+					break
+				}
+				f.escaped = true
+				pos++
+			}
+			f.end = uint32(pos - 1)
+			row = append(row, f)
+			if pos < len(data) && data[pos] == '\r' && (pos+1 == len(data) || data[pos+1] == '\n') {
+				pos++
+			}
+			if pos < len(data) && data[pos] != ',' && data[pos] != '\n' {
+				return nil, 0, s.errorAt(pos, "text behind a closing quote; a quote inside a quoted field is written twice")
+			}
+		} else {
+			start := pos
+			for pos < len(data) && data[pos] != ',' && data[pos] != '\n' {
+				if data[pos] == '"' {
+					return nil, 0, s.errorAt(pos, "a quote inside a field that does not begin with one")
+				}
+				pos++
+			}
+			end := pos
+			if end > start && data[end-1] == '\r' && (pos == len(data) || data[pos] == '\n') {
+				end--
+			}
+			row = append(row, field{start: uint32(start), end: uint32(end)})
+		}
+		if pos >= len(data) {
+			return row, pos, nil
+		}
+		pos++
+		if data[pos-1] == '\n' {
+			return row, pos, nil
+		}
+	}
+}
+
+func (s *splitter) setHeader(row []field) error {
+	seen := map[string]bool{}
+	for _, f := range row {
+		name := strings.TrimSpace(s.text(f))
+		switch {
+		case name == "":
+			return s.errorAt(int(f.start), "a column without a name")
+		case seen[name]:
+			return s.errorAt(int(f.start), fmt.Sprintf("two columns are called %q", name))
+		}
+		seen[name] = true
+		s.header = append(s.header, name)
+	}
+	return nil
+}
+
+func (s *splitter) raw(f field) []byte { return s.data[f.start:f.end] }
+
+func (s *splitter) null(f field) bool { return f.start == f.end && !f.quoted }
+
+func (s *splitter) text(f field) string {
+	if f.escaped {
+		return strings.ReplaceAll(string(s.raw(f)), `""`, `"`)
+	}
+	return string(s.raw(f))
+}
+
+func (s *splitter) errorAt(pos int, msg string) *CSVError {
+	before := s.data[:pos]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	col := pos - (bytes.LastIndexByte(before, '\n') + 1) + 1
+	if line == 1 {
+		col += s.bom
+	}
+	return &CSVError{Line: line, Column: col, Msg: msg}
+}

@@ -1,0 +1,219 @@
+// Package perf reads and writes perf files: CSV (*_perf.txt) and Parquet
+// (*_perf.parquet). What it writes depends on the data alone: the same rows,
+// in any order, make the same bytes.
+package perf
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"aicplan/sink/atomic"
+	"aicplan/sink/table"
+)
+
+// Layout is the shape of a perf file.
+type Layout struct {
+	// Columns are written in this order; nil means all, as they are.
+	Columns []string
+	// SortBy orders the rows, most significant column first, each ascending
+	// (table.SortIndices has the rules). Rows that are equal in all of them are
+	// ordered by the remaining columns, so the order of the input never shows.
+	// Nil keeps the input's order.
+	SortBy []string
+}
+
+// arrange brings rec to the layout.
+func (l Layout) arrange(rec arrow.Record) (arrow.Record, error) {
+	if l.Columns != nil {
+		var err error
+		if rec, err = table.Select(rec, l.Columns...); err != nil {
+			return nil, err
+		}
+	}
+	rec, err := table.Normal(rec)
+	if err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// order returns the row order, or nil to keep it.
+func (l Layout) order(rec arrow.Record) ([]int, error) {
+	if l.SortBy == nil {
+		return nil, nil
+	}
+	keys := table.Asc(l.SortBy...)
+	seen := map[string]bool{}
+	for _, n := range l.SortBy {
+		seen[n] = true
+	}
+	for _, n := range table.Names(rec) {
+		if !seen[n] {
+			keys = append(keys, table.SortKey{Name: n})
+		}
+	}
+	return table.SortIndices(rec, keys...)
+}
+
+// WriteCSV writes rec as CSV: a header, one line per row, "\n" behind each.
+// Integers are plain, floats have the fewest digits that read back as the same
+// float (Go's 'g'), booleans are true and false, null is empty. A field is
+// quoted, as RFC 4180 has it, only when it holds a comma, a quote or a line
+// break, or when it is the empty string, which sets it apart from null.
+func WriteCSV(w io.Writer, rec arrow.Record, l Layout) error {
+	rec, err := l.arrange(rec)
+	if err != nil {
+		return err
+	}
+	order, err := l.order(rec)
+	if err != nil {
+		return err
+	}
+	const flushAt = 1 << 16
+	buf := make([]byte, 0, flushAt+1<<12)
+	cells := make([]cell, rec.NumCols())
+	for i, f := range rec.Schema().Fields() {
+		if cells[i], err = newCell(f.Name, rec.Column(i)); err != nil {
+			return err
+		}
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = appendText(buf, f.Name)
+	}
+	buf = append(buf, '\n')
+	for i := range int(rec.NumRows()) {
+		row := i
+		if order != nil {
+			row = order[i]
+		}
+		for c := range cells {
+			if c > 0 {
+				buf = append(buf, ',')
+			}
+			buf = cells[c].append(buf, row)
+		}
+		buf = append(buf, '\n')
+		if len(buf) >= flushAt {
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+			buf = buf[:0]
+		}
+	}
+	_, err = w.Write(buf)
+	return err
+}
+
+// WriteCSVFile writes path atomically and returns the digest of the bytes,
+// "sha256:<hex>".
+func WriteCSVFile(path string, rec arrow.Record, l Layout) (string, error) {
+	return writeFile(path, func(w io.Writer) error { return WriteCSV(w, rec, l) })
+}
+
+// writeFile keeps the message of a failed disk and adds the path to others.
+func writeFile(path string, fill func(io.Writer) error) (string, error) {
+	var content error
+	digest, err := atomic.Write(path, func(w io.Writer) error {
+		tracked := &tracker{w: w}
+		content = fill(tracked)
+		if tracked.err != nil {
+			content = nil
+			return atomic.Explain("write", path, tracked.err)
+		}
+		return content
+	})
+	if content != nil {
+		return "", fmt.Errorf("cannot write %s: %w", path, content)
+	}
+	return digest, err
+}
+
+// tracker remembers the error of the underlying writer.
+type tracker struct {
+	w   io.Writer
+	err error
+}
+
+func (t *tracker) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	if err != nil {
+		t.err = err
+	}
+	return n, err
+}
+
+// cell appends the fields of one column; one of the slices is set.
+type cell struct {
+	ints   []int64
+	floats []float64
+	texts  *array.String
+	flags  *array.Boolean
+	nulls  arrow.Array // nil when the column has none
+
+	// Perf files repeat their strings: what the last one looked like, quoted
+	// where needed, is kept.
+	last, lastText string
+}
+
+func newCell(name string, arr arrow.Array) (cell, error) {
+	var c cell
+	if arr.NullN() > 0 {
+		c.nulls = arr
+	}
+	switch a := arr.(type) {
+	case *array.Int64:
+		c.ints = a.Int64Values()
+	case *array.Float64:
+		c.floats = a.Float64Values()
+	case *array.String:
+		c.texts = a
+	case *array.Boolean:
+		c.flags = a
+	default:
+		return c, fmt.Errorf("column %q has the type %s", name, arr.DataType())
+	}
+	return c, nil
+}
+
+func (c *cell) append(b []byte, row int) []byte {
+	switch {
+	case c.nulls != nil && c.nulls.IsNull(row):
+		return b
+	case c.texts != nil:
+		if v := c.texts.Value(row); v != c.last || c.lastText == "" {
+			c.last, c.lastText = v, string(appendText(nil, v))
+		}
+		return append(b, c.lastText...)
+	case c.ints != nil:
+		return strconv.AppendInt(b, c.ints[row], 10)
+	case c.floats != nil:
+		return strconv.AppendFloat(b, c.floats[row], 'g', -1, 64)
+	}
+	return strconv.AppendBool(b, c.flags.Value(row))
+}
+
+func appendText(b []byte, s string) []byte {
+	plain := s != ""
+	for i := range len(s) {
+		if c := s[i]; c == ',' || c == '"' || c == '\n' || c == '\r' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return append(b, s...)
+	}
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' {
+			b = append(b, '"')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
+}

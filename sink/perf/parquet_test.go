@@ -1,0 +1,193 @@
+package perf
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/parquet"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/schema"
+	"github.com/google/go-cmp/cmp"
+
+	"aicplan/sink/table"
+)
+
+// The sums are those that pyarrow gives for the same files.
+func TestReadPublishedTables(t *testing.T) {
+	for _, tc := range []struct {
+		file  string
+		rows  int64
+		sums  map[string]float64
+		first map[string]any
+	}{
+		{"nccl_perf.parquet", 504, map[string]float64{"num_gpus": 2352, "message_size": 19327343616, "latency": 78.21294},
+			map[string]any{"framework": "TRTLLM", "version": "2.29.2", "device": "NVIDIA H200", "op_name": "all_gather", "kernel_source": "NCCL",
+				"nccl_dtype": "half", "num_gpus": int64(2), "message_size": int64(256), "latency": 0.00536}},
+		{"moe_perf_head.parquet", 300, map[string]float64{"num_tokens": 573172, "hidden_size": 1046528, "topk": 2724, "moe_ep_size": 7285, "latency": 106.70059450666109},
+			map[string]any{"framework": "TRTLLM", "version": "1.3.0rc20", "device": "NVIDIA H200", "op_name": "moe", "kernel_source": "moe_torch_flow_cutlass",
+				"moe_dtype": "fp8", "num_tokens": int64(1), "hidden_size": int64(3072), "inter_size": int64(1024), "topk": int64(8), "num_experts": int64(256),
+				"moe_tp_size": int64(16), "moe_ep_size": int64(16), "distribution": "power_law_1.01", "latency": 0.026169601082801818}},
+	} {
+		t.Run(tc.file, func(t *testing.T) {
+			rec, err := ReadParquetFile(filepath.Join("testdata", tc.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.NumRows() != tc.rows {
+				t.Errorf("%d rows, want %d", rec.NumRows(), tc.rows)
+			}
+			if d := cmp.Diff(tc.first, table.Row(rec, 0)); d != "" {
+				t.Error(d)
+			}
+			for name, want := range tc.sums {
+				col, err := table.Float64s(rec, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum := 0.0
+				for _, v := range col.Values {
+					sum += v
+				}
+				if math.Abs(sum-want) > 1e-9*want {
+					t.Errorf("the sum of %s is %v, want %v", name, sum, want)
+				}
+			}
+			// Through CSV and back nothing changes.
+			again, err := ReadCSV([]byte(toCSV(t, rec, Layout{})), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := table.Diff(rec, again); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func mixed(t testing.TB) arrow.Record {
+	return build(t,
+		map[string]any{"s": "b", "n": 1, "f": 0.5, "ok": true, "power": nil, "e": ""},
+		map[string]any{"s": nil, "n": nil, "f": nil, "ok": nil, "power": nil, "e": nil},
+		map[string]any{"s": "a", "n": math.MaxInt64, "f": math.Inf(-1), "ok": false, "power": nil, "e": "é"},
+	)
+}
+
+func toParquet(t testing.TB, rec arrow.Record, l Layout) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteParquet(&b, rec, l); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestParquetRoundTripAndDeterminism(t *testing.T) {
+	rec := mixed(t)
+	l := Layout{Columns: []string{"s", "n", "f", "ok", "power", "e"}, SortBy: []string{"s"}}
+	data := toParquet(t, rec, l)
+	back, err := ReadParquet(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := table.Select(table.Take(rec, []int{2, 0, 1}), l.Columns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := table.Diff(want, back); d != "" {
+		t.Error(d)
+	}
+	if !bytes.Equal(data, toParquet(t, table.Take(rec, []int{1, 2, 0}), l)) {
+		t.Error("the same rows in another order make other bytes")
+	}
+	for _, n := range []int{0, 1, 70_000} {
+		rec := gemmLike(n)
+		back, err := ReadParquet(toParquet(t, rec, Layout{}))
+		if err != nil {
+			t.Fatalf("%d rows: %v", n, err)
+		}
+		if d := table.Diff(rec, back); d != "" {
+			t.Errorf("%d rows: %s", n, d)
+		}
+	}
+}
+
+func TestParquetLayoutOnDisk(t *testing.T) {
+	rec, err := table.Concat(gemmLike(150_000), build(t, map[string]any{"graph": true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := file.NewParquetReader(bytes.NewReader(toParquet(t, rec, Layout{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r.NumRowGroups() != 1 || r.NumRows() != 150_001 {
+		t.Errorf("%d row groups, %d rows", r.NumRowGroups(), r.NumRows())
+	}
+	types := map[string]parquet.Type{"framework": parquet.Types.ByteArray, "m": parquet.Types.Int64, "latency": parquet.Types.Double, "graph": parquet.Types.Boolean}
+	for i := range r.MetaData().Schema.NumColumns() {
+		col := r.MetaData().Schema.Column(i)
+		if want, ok := types[col.Name()]; ok && col.PhysicalType() != want {
+			t.Errorf("%s is stored as %s", col.Name(), col.PhysicalType())
+		}
+		if col.PhysicalType() == parquet.Types.ByteArray && !col.LogicalType().Equals(schema.StringLogicalType{}) {
+			t.Errorf("%s is not marked as UTF8: %s", col.Name(), col.LogicalType())
+		}
+		if col.MaxDefinitionLevel() != 1 {
+			t.Errorf("%s is not optional", col.Name())
+		}
+		chunk, err := r.MetaData().RowGroup(0).ColumnChunk(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chunk.Compression().String() != "ZSTD" {
+			t.Errorf("%s is compressed with %s", col.Name(), chunk.Compression())
+		}
+		if col.Name() == "framework" && !chunk.HasDictionaryPage() {
+			t.Error("strings are not dictionary encoded")
+		}
+	}
+}
+
+func TestReadParquetRefusesWhatIsNone(t *testing.T) {
+	good := toParquet(t, mixed(t), Layout{})
+	for n := range good {
+		if _, err := ReadParquet(good[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes were read as a table", n, len(good))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "gemm_perf.parquet")
+	if err := os.WriteFile(path, []byte("version https://git-lfs.github.com/spec/v1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadParquetFile(path)
+	wantErr(t, err, path+": this is a git-lfs pointer")
+	if !errors.Is(err, ErrLFSPointer) {
+		t.Errorf("not an ErrLFSPointer: %v", err)
+	}
+	_, err = ReadParquetFile(path + "x")
+	wantErr(t, err, "cannot read "+path+"x")
+}
+
+func BenchmarkWriteParquet(b *testing.B) {
+	rec := gemmLike(100_000)
+	for b.Loop() {
+		toParquet(b, rec, Layout{SortBy: []string{"gemm_dtype", "m", "n", "k"}})
+	}
+	b.ReportMetric(100_000*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+func BenchmarkReadParquet(b *testing.B) {
+	data := toParquet(b, gemmLike(100_000), Layout{})
+	for b.Loop() {
+		if _, err := ReadParquet(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(100_000*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
