@@ -16,7 +16,7 @@ import (
 // remaining columns of the record, so that the result does not depend on the
 // order of the rows. Columns that rec lacks are ignored.
 func Order(rec arrow.Record, columns []string) ([]int, error) {
-	rec, err := table.Normal(rec)
+	rec, err := Plain(rec)
 	if err != nil {
 		return nil, err
 	}
@@ -234,4 +234,17 @@ func compareFloats(a, b float64) int {
 		return -1
 	}
 	return cmp.Compare(a, b)
+}
+
+// Plain returns rec with columns of the four types of package table: rec itself
+// where it has no others.
+func Plain(rec arrow.Record) (arrow.Record, error) {
+	for _, c := range rec.Columns() {
+		switch c.DataType().ID() {
+		case arrow.INT64, arrow.FLOAT64, arrow.STRING, arrow.BOOL:
+		default:
+			return table.Normal(rec)
+		}
+	}
+	return rec, nil
 }

@@ -125,7 +125,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 		return nil, err
 	}
 	if res.Removed > 0 {
-		rec, err := table.Normal(ds.Table)
+		rec, err := rowkey.Plain(ds.Table)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,82 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/perf"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+)
+
+// ReadFile reads a perf file, CSV or Parquet by its extension. Text and
+// measured columns have the types of the catalog; other columns of a CSV file
+// are what their fields look like.
+func ReadFile(path string) (arrow.Record, error) {
+	if strings.EqualFold(filepath.Ext(path), ".parquet") {
+		return perf.ReadParquetFile(path)
+	}
+	return perf.ReadCSVFile(path, csvTypes(path))
+}
+
+func csvTypes(path string) perf.Types {
+	types := perf.Texts("framework", "version", "device", "op_name", "kernel_source", "case_id")
+	types["latency"], types["power"], types["power_limit"] = table.Float64, table.Float64, table.Float64
+	t, ok := catalog.Lookup(path)
+	if !ok {
+		return types
+	}
+	for _, c := range t.Columns("", true) {
+		switch c.Type {
+		case catalog.UTF8:
+			types[c.Name] = table.String
+		case catalog.Double:
+			types[c.Name] = table.Float64
+		}
+	}
+	return types
+}
+
+// WriteFile writes a perf file in the format of its extension, with the rows
+// in the order of key, and returns the digest of its bytes. The same rows make
+// the same bytes in whatever order they come.
+func WriteFile(path string, rec arrow.Record, key []string) (string, error) {
+	order, err := rowkey.Order(rec, key)
+	if err != nil {
+		return "", err
+	}
+	if rec, err = rowkey.Plain(rec); err != nil {
+		return "", err
+	}
+	rec = table.Take(rec, order)
+	if strings.EqualFold(filepath.Ext(path), ".parquet") {
+		return perf.WriteParquetFile(path, rec, perf.Layout{})
+	}
+	return perf.WriteCSVFile(path, rec, perf.Layout{})
+}
+
+// ErrCSVPower says that a CSV file would have power in some rows only.
+var ErrCSVPower = errors.New("power in some rows only")
+
+// CheckCSV refuses rows that readers of CSV files choke on: they parse power
+// in every row of a file that has the column.
+func CheckCSV(rec arrow.Record) error {
+	for _, name := range []string{"power", "power_limit"} {
+		if !table.Has(rec, name) {
+			continue
+		}
+		col, err := table.Float64s(rec, name)
+		if err != nil {
+			return err
+		}
+		if n := col.Nulls(); n > 0 {
+			return fmt.Errorf("%w: %d of %d rows have no %s, and readers of CSV files fail on an empty one; export with power = \"never\", or as Parquet", ErrCSVPower, n, col.Len(), name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+// Package tree knows how perf files lie in folders: the layouts of a
+// database, its sidecars (collection_meta.yaml, reuse.yaml), scanning one and
+// merging new rows into it.
+package tree
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"aicplan/sink/catalog"
+)
+
+// Layout is how the files of a database are arranged.
+type Layout string
+
+// The layouts.
+const (
+	Flat     Layout = "flat"     // <table>.txt side by side
+	Systems  Layout = "systems"  // data/<system>/<backend>/<version>/<table>.txt
+	Families Layout = "families" // data/<system>/<family>/<backend>/<version>/<table>.parquet
+)
+
+// Layouts lists the layouts by name.
+var Layouts = []Layout{Flat, Systems, Families}
+
+// Place is where a table belongs.
+type Place struct {
+	System  string `json:"system,omitempty"`
+	Family  string `json:"family,omitempty"`
+	Backend string `json:"backend,omitempty"`
+	Version string `json:"version,omitempty"`
+	Table   string `json:"table"` // "gemm_perf"
+}
+
+// Dir is the folder of a place in a layout, slash-separated and relative to
+// the database. An error names the part that is missing or cannot be a folder.
+func (l Layout) Dir(p Place) (string, error) {
+	var parts []string
+	switch l {
+	case Flat:
+		return ".", nil
+	case Systems:
+		parts = []string{"system", p.System, "backend", p.Backend, "version", p.Version}
+	case Families:
+		parts = []string{"system", p.System, "family", p.Family, "backend", p.Backend, "version", p.Version}
+	default:
+		return "", fmt.Errorf("unknown layout %q; the layouts are flat, systems and families", l)
+	}
+	dir := []string{"data"}
+	for i := 0; i < len(parts); i += 2 {
+		if err := folderName(parts[i+1]); err != nil {
+			return "", fmt.Errorf("the %s of the layout %q %w", parts[i], l, err)
+		}
+		dir = append(dir, parts[i+1])
+	}
+	return strings.Join(dir, "/"), nil
+}
+
+func folderName(s string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("is not known")
+	case s == "." || s == ".." || strings.ContainsAny(s, `/\`+"\x00"):
+		return fmt.Errorf("is %q, which cannot be the name of a folder", s)
+	}
+	return nil
+}
+
+// PlaceOf completes a place from the catalog: the table's family, and the
+// backend that owns the table whoever measured it (NCCL's collectives lie
+// under nccl).
+func PlaceOf(p Place) Place {
+	if t, ok := catalog.Lookup(p.Table); ok {
+		p.Table = t.Name
+		if p.Family == "" {
+			p.Family = t.Family
+		}
+	}
+	if p.Table == "nccl_perf" {
+		p.Backend = "nccl"
+	}
+	return p
+}
+
+// Entry is one perf file of a scanned tree.
+type Entry struct {
+	Place
+	Path   string `json:"path"`   // slash-separated, relative to the root
+	Format string `json:"format"` // "csv" or "parquet"
+	Layout Layout `json:"layout"`
+}
+
+// Dir is the entry's folder relative to the root.
+func (e Entry) Dir() string { return pathDir(e.Path) }
+
+func pathDir(p string) string {
+	if i := strings.LastIndexByte(p, '/'); i >= 0 {
+		return p[:i]
+	}
+	return "."
+}
+
+// Sidecar is a collection_meta.yaml or reuse.yaml.
+type Sidecar struct {
+	Path string // slash-separated, relative to the root
+	Name string // MetaFile or ReuseFile
+}
+
+// Names of the sidecars.
+const (
+	MetaFile  = "collection_meta.yaml"
+	ReuseFile = "reuse.yaml"
+)
+
+// Scan is what lies in a tree.
+type Scan struct {
+	Root     string
+	Entries  []Entry
+	Sidecars []Sidecar
+	Markers  []string // leftover notes: INCOMPLETE.txt, SHARED_LAYER_REUSE.txt
+	Other    []string // files that are none of these
+}
+
+// Walk scans root, which may be a database, a part of one, or one folder of
+// perf files. Everything is in path order. Hidden files and folders are
+// skipped, symbolic links are not followed.
+func Walk(root string) (*Scan, error) {
+	s := &Scan{Root: root}
+	info, err := os.Stat(root)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file; a folder with perf files is needed", root)
+	}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if rel != "." && strings.HasPrefix(d.Name(), ".") {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.Type().IsRegular() {
+			s.add(rel, d.Name())
+		}
+		return nil
+	})
+	return s, err
+}
+
+func (s *Scan) add(rel, name string) {
+	switch name {
+	case MetaFile, ReuseFile:
+		s.Sidecars = append(s.Sidecars, Sidecar{Path: rel, Name: name})
+		return
+	case "INCOMPLETE.txt", "SHARED_LAYER_REUSE.txt":
+		s.Markers = append(s.Markers, rel)
+		return
+	}
+	if e, ok := Parse(s.Root, rel); ok {
+		s.Entries = append(s.Entries, e)
+		return
+	}
+	s.Other = append(s.Other, rel)
+}
+
+// backendFolders are the folder names that readers take for backends and not
+// for families.
+var backendFolders = []string{"trtllm", "sglang", "vllm", "nccl", "oneccl"}
+
+// Parse reads a perf file's place from its path; ok is false for other files.
+// Folders above root are consulted too, so that a part of a database keeps its
+// meaning.
+func Parse(root, rel string) (Entry, bool) {
+	name := rel[strings.LastIndexByte(rel, '/')+1:]
+	e := Entry{Path: rel, Layout: Flat}
+	switch filepath.Ext(name) {
+	case ".parquet":
+		e.Format = "parquet"
+	case ".txt", ".csv":
+		e.Format = "csv"
+	default:
+		return Entry{}, false
+	}
+	e.Table = catalog.Stem(name)
+	if !strings.HasSuffix(e.Table, "_perf") {
+		return Entry{}, false
+	}
+	if abs, err := filepath.Abs(root); err == nil {
+		rel = filepath.ToSlash(filepath.Join(abs, filepath.FromSlash(rel)))
+	}
+	dirs := strings.Split(strings.Trim(pathDir(rel), "/"), "/")
+	at := func(fromEnd int) string {
+		if fromEnd > len(dirs) {
+			return ""
+		}
+		return dirs[len(dirs)-fromEnd]
+	}
+	backend := at(2)
+	_, known := catalog.LookupBackend(backend)
+	if !known && !slices.Contains(backendFolders, backend) {
+		return e, true
+	}
+	e.Version, e.Backend = at(1), backend
+	if isFamily(at(3)) {
+		e.Layout, e.Family = Families, at(3)
+		e.System = at(4)
+	} else {
+		e.Layout, e.System = Systems, at(3)
+	}
+	if e.System == "data" {
+		e.System = ""
+	}
+	if t, ok := catalog.Lookup(e.Table); ok && e.Family == "" {
+		e.Family = t.Family
+	}
+	return e, true
+}
+
+func isFamily(dir string) bool {
+	return slices.ContainsFunc(catalog.Tables(), func(t *catalog.Table) bool { return t.Family == dir })
+}

@@ -1,0 +1,106 @@
+package tree
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+)
+
+// Defaults are what readers assume for optional key columns that a file lacks.
+var Defaults = map[string]any{"window_size": 0}
+
+// MergeReport says what a merge did.
+type MergeReport struct {
+	Added    int      `json:"added"`    // rows whose key was not there
+	Replaced int      `json:"replaced"` // rows of the old file that new ones took the place of
+	Kept     int      `json:"kept"`     // rows of the old file that stay
+	Columns  []string `json:"columns,omitempty"`
+}
+
+// Merge puts new rows into old ones: a new row takes the place of every old
+// row with its key, the other old rows stay. Columns that one side lacks are
+// null there, except that optional key columns get their default. Columns of
+// different types are an error; no row is ever dropped for its schema.
+func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, error) {
+	var rep MergeReport
+	for _, k := range key {
+		_, optional := Defaults[k]
+		if !optional && table.Has(old, k) != table.Has(now, k) {
+			where, other := "the file there", "the new data"
+			if table.Has(now, k) {
+				where, other = other, where
+			}
+			return nil, rep, fmt.Errorf("%s has the key column %q and %s does not, so their rows cannot be told apart; nothing was changed", where, k, other)
+		}
+	}
+	ix := rowkey.New(key, rowkey.Options{Missing: Defaults})
+	newIDs, err := ix.Number(now)
+	if err != nil {
+		return nil, rep, err
+	}
+	fresh := ix.Len()
+	oldIDs, err := ix.Number(old)
+	if err != nil {
+		return nil, rep, err
+	}
+	seen := make([]bool, fresh)
+	var keep []int
+	for i, id := range oldIDs {
+		if int(id) < fresh {
+			rep.Replaced++
+			seen[id] = true
+			continue
+		}
+		keep = append(keep, i)
+	}
+	rep.Kept = len(keep)
+	for _, id := range newIDs {
+		if !seen[id] {
+			rep.Added++
+		}
+	}
+	for _, c := range table.Names(old) {
+		if !table.Has(now, c) {
+			rep.Columns = append(rep.Columns, "-"+c)
+		}
+	}
+	for _, c := range table.Names(now) {
+		if !table.Has(old, c) {
+			rep.Columns = append(rep.Columns, "+"+c)
+		}
+	}
+	if len(keep) == 0 {
+		return now, rep, nil
+	}
+	old, err = rowkey.Plain(old)
+	if err != nil {
+		return nil, rep, err
+	}
+	rest := table.Take(old, keep)
+	for name, v := range Defaults {
+		switch {
+		case table.Has(now, name) && !table.Has(rest, name):
+			rest = table.WithColumn(rest, name, table.Constant(int64(v.(int)), len(keep)))
+		case table.Has(rest, name) && !table.Has(now, name):
+			now = table.WithColumn(now, name, table.Constant(int64(v.(int)), int(now.NumRows())))
+		}
+	}
+	out, err := table.Concat(now, rest)
+	if err != nil {
+		return nil, rep, fmt.Errorf("the file there does not fit the new data, nothing was changed: %w", err)
+	}
+	return out, rep, nil
+}
+
+// Text is the report as one line.
+func (r MergeReport) Text() string {
+	s := fmt.Sprintf("%d rows added, %d replaced, %d kept", r.Added, r.Replaced, r.Kept)
+	if len(r.Columns) > 0 {
+		s += ", columns " + strings.Join(r.Columns, " ")
+	}
+	return s
+}

@@ -1,0 +1,219 @@
+package tree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"aicplan/sink/atomic"
+)
+
+// Meta is a collection_meta.yaml: what a folder of perf files rests on.
+type Meta struct {
+	SchemaVersion int                  `yaml:"schema_version" json:"schema_version"`
+	Provenance    string               `yaml:"provenance,omitempty" json:"provenance,omitempty"` // legacy or collected
+	Runtime       Runtime              `yaml:"runtime" json:"runtime"`
+	Tables        map[string]TableMeta `yaml:"tables" json:"tables"`
+}
+
+// Runtime is who measured.
+type Runtime struct {
+	Framework    string `yaml:"framework" json:"framework"`
+	Version      string `yaml:"version" json:"version"`
+	Image        string `yaml:"image,omitempty" json:"image,omitempty"`
+	ImageVariant string `yaml:"image_variant,omitempty" json:"image_variant,omitempty"`
+	ImageDigest  string `yaml:"image_digest,omitempty" json:"image_digest,omitempty"`
+}
+
+// Statuses of a table.
+const (
+	Complete = "complete"
+	Partial  = "partial"
+)
+
+// TableMeta is the entry of one table.
+type TableMeta struct {
+	CollectorRef  string `yaml:"collector_ref,omitempty" json:"collector_ref,omitempty"`   // git commit
+	CollectorHash string `yaml:"collector_hash,omitempty" json:"collector_hash,omitempty"` // of what measured: op, runtime, environment
+	CasePlanHash  string `yaml:"case_plan_hash,omitempty" json:"case_plan_hash,omitempty"` // of the sorted ids of the planned cases
+	CollectedAt   string `yaml:"collected_at,omitempty" json:"collected_at,omitempty"`     // date of the newest row
+	Rows          *int64 `yaml:"rows,omitempty" json:"rows,omitempty"`
+	Status        string `yaml:"status" json:"status"`
+	// DataHash is the digest of the perf file.
+	DataHash string `yaml:"data_hash,omitempty" json:"data_hash,omitempty"`
+}
+
+// EmptyPlanHash is the case plan hash of no cases at all: the mark of a
+// sidecar that was written without evidence.
+var EmptyPlanHash = atomic.Digest(nil)
+
+// CasePlanHash digests the ids of a plan's cases; their order does not count.
+// The ids must be sorted.
+func CasePlanHash(sorted []string) string {
+	return atomic.Digest([]byte(strings.Join(sorted, "\n")))
+}
+
+// ReadMeta reads a collection_meta.yaml. A missing file is fs.ErrNotExist.
+func ReadMeta(path string) (*Meta, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ParseMeta(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// ParseMeta reads the text of a collection_meta.yaml of schema 1 or 2.
+func ParseMeta(data []byte) (*Meta, error) {
+	var m Meta
+	if err := yaml.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("it is not a valid %s: %w", MetaFile, err)
+	}
+	if m.SchemaVersion != 1 && m.SchemaVersion != 2 {
+		return nil, fmt.Errorf("schema_version is %d; 1 and 2 are known", m.SchemaVersion)
+	}
+	if m.Runtime.Framework == "" || m.Runtime.Version == "" {
+		return nil, errors.New("runtime.framework and runtime.version must be there")
+	}
+	for name, t := range m.Tables {
+		if t.Status != Complete && t.Status != Partial {
+			return nil, fmt.Errorf("tables.%s.status is %q; it must be complete or partial", name, t.Status)
+		}
+		if t.Rows != nil && *t.Rows < 0 {
+			return nil, fmt.Errorf("tables.%s.rows is %d", name, *t.Rows)
+		}
+	}
+	return &m, nil
+}
+
+// LegacyError says that a sidecar is of the kind that carries no evidence:
+// entries that do must not be mixed into it.
+type LegacyError struct{ Path string }
+
+func (e *LegacyError) Error() string {
+	return fmt.Sprintf("%s says provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
+}
+
+// UpdateMeta sets the entry of one table in the sidecar at path and leaves the
+// others, comments and unknown keys alone. It makes the file where there is
+// none. The sidecar of another runtime, a legacy one and one of schema 2 are
+// errors: nothing is changed then.
+func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		out, err := encode(Meta{SchemaVersion: 1, Provenance: "collected", Runtime: rt, Tables: map[string]TableMeta{table: entry}})
+		if err != nil {
+			return err
+		}
+		_, err = atomic.WriteFile(path, out)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	old, err := ParseMeta(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	switch {
+	case old.Provenance == "legacy":
+		return &LegacyError{Path: path}
+	case old.SchemaVersion != 1:
+		return fmt.Errorf("%s has schema_version %d; only sidecars of schema 1 are written", path, old.SchemaVersion)
+	case !strings.EqualFold(old.Runtime.Framework, rt.Framework) || old.Runtime.Version != rt.Version:
+		return fmt.Errorf("%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
+			path, old.Runtime.Framework, old.Runtime.Version, rt.Framework, rt.Version)
+	case old.Runtime.ImageDigest != "" && rt.ImageDigest != "" && old.Runtime.ImageDigest != rt.ImageDigest:
+		return fmt.Errorf("%s describes the image %s, and the data comes from %s", path, old.Runtime.ImageDigest, rt.ImageDigest)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := setTable(doc.Content[0], table, entry); err != nil {
+		return err
+	}
+	out, err := encode(&doc)
+	if err != nil || bytes.Equal(out, data) {
+		return err
+	}
+	_, err = atomic.WriteFile(path, out)
+	return err
+}
+
+// setTable replaces or inserts tables.<table>, tables in name order.
+func setTable(root *yaml.Node, table string, entry TableMeta) error {
+	var value yaml.Node
+	if err := value.Encode(entry); err != nil {
+		return err
+	}
+	tables := child(root, "tables")
+	if tables == nil || tables.Kind != yaml.MappingNode {
+		if tables == nil {
+			root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "tables"}, &yaml.Node{})
+			tables = root.Content[len(root.Content)-1]
+		}
+		*tables = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	}
+	at := len(tables.Content)
+	for i := 0; i < len(tables.Content); i += 2 {
+		if tables.Content[i].Value == table {
+			keepUnknown(tables.Content[i+1], &value)
+			tables.Content[i+1] = &value
+			return nil
+		}
+		if tables.Content[i].Value > table && i < at {
+			at = i
+		}
+	}
+	key := &yaml.Node{Kind: yaml.ScalarNode, Value: table}
+	tables.Content = append(tables.Content[:at:at], append([]*yaml.Node{key, &value}, tables.Content[at:]...)...)
+	return nil
+}
+
+var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash"}
+
+// keepUnknown carries over what this package does not write.
+func keepUnknown(old, now *yaml.Node) {
+	if old.Kind != yaml.MappingNode {
+		return
+	}
+next:
+	for i := 0; i+1 < len(old.Content); i += 2 {
+		for _, k := range entryKeys {
+			if old.Content[i].Value == k {
+				continue next
+			}
+		}
+		now.Content = append(now.Content, old.Content[i], old.Content[i+1])
+	}
+}
+
+func child(m *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return m.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := yaml.NewEncoder(&buf)
+	enc.SetIndent(2)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	if err := enc.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}

@@ -1,0 +1,233 @@
+// Package export writes datasets as perf files: flat, or in the folders of an
+// aiconfigurator database with its sidecars.
+package export
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/tree"
+)
+
+// Kind registers the export stage.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:    "export",
+		Version: 1,
+		Summary: "write a dataset as perf files",
+		Outputs: map[string]cty.Type{
+			"path":  cty.String,
+			"added": cty.Number,
+		},
+		New: func() stage.Stage { return &Config{Layout: string(tree.Flat), Power: PowerAuto} },
+	}
+}
+
+// Formats of the files.
+const (
+	CSV     = "csv"
+	Parquet = "parquet"
+)
+
+// What to do with the power columns.
+const (
+	PowerAuto  = "auto" // where every row has them
+	PowerNever = "never"
+	PowerNeed  = "require" // refuse data without them
+)
+
+// Config is an export block.
+type Config struct {
+	Description string `hcl:"description,optional"`
+	// Value is one dataset, or a list of those that fill one table together.
+	Value cty.Value `hcl:"input"`
+	// Layout is flat, systems or families.
+	Layout string `hcl:"layout,optional"`
+	// Format is csv or parquet; the layout decides when it is empty.
+	Format string `hcl:"format,optional"`
+	// Dir is a folder below the output folder.
+	Dir string `hcl:"dir,optional"`
+	// File is the file's name in the flat layout.
+	File string `hcl:"file,optional"`
+	// Table names the perf table when the data does not.
+	Table string `hcl:"table,optional"`
+	// Columns replaces the op's columns between kernel_source and latency.
+	Columns []string `hcl:"columns,optional"`
+	// Power is auto, never or require.
+	Power string `hcl:"power,optional"`
+	// System, Backend and Version name the folders of a database.
+	System  cty.Value `hcl:"system,optional"`
+	Backend string    `hcl:"backend,optional"`
+	Version string    `hcl:"version,optional"`
+	// Merge keeps the rows of an existing file whose keys the data lacks. On by
+	// default in databases, off in the flat layout.
+	Merge *bool `hcl:"merge,optional"`
+	// Partial data is refused without AllowPartial.
+	AllowPartial bool `hcl:"allow_partial,optional"`
+	// SystemSpec writes <system>.yaml beside the data of a database, where
+	// there is none.
+	SystemSpec bool `hcl:"system_spec,optional"`
+	// CollectorRef is the git commit of the collector, for the sidecar.
+	CollectorRef string `hcl:"collector_ref,optional"`
+	// Reuse declares tables that stand in from another version of the backend.
+	Reuse []ReuseBlock `hcl:"reuse,block"`
+
+	inputs []*stage.Ref
+}
+
+// ReuseBlock is an entry of reuse.yaml.
+type ReuseBlock struct {
+	Table       string    `hcl:"table,label"`
+	FromVersion string    `hcl:"from_version"`
+	Reason      string    `hcl:"reason"`
+	ApprovedBy  string    `hcl:"approved_by"`
+	Range       hcl.Range `hcl:",def_range"`
+}
+
+// Check validates the config.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, detail string) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: cc.Range.Ptr()})
+	}
+	if _, err := refs(c.Value); err != nil {
+		bad("Wrong input", err.Error())
+	}
+	layout := tree.Layout(c.Layout)
+	if !slices.Contains(tree.Layouts, layout) {
+		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\" or \"families\".", c.Layout))
+	}
+	if c.Format != "" && c.Format != CSV && c.Format != Parquet {
+		bad("Unknown format", fmt.Sprintf("format is %q; it must be \"csv\" or \"parquet\".", c.Format))
+	}
+	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {
+		bad("File and format disagree", fmt.Sprintf("The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format))
+	}
+	if !slices.Contains([]string{PowerAuto, PowerNever, PowerNeed}, c.Power) {
+		bad("Unknown power", fmt.Sprintf("power is %q; it must be \"auto\", \"never\" or \"require\".", c.Power))
+	}
+	if layout != tree.Flat && c.File != "" {
+		bad("File without use", fmt.Sprintf("The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".", c.Layout))
+	}
+	if c.Table != "" {
+		if _, ok := catalog.Lookup(c.Table); !ok {
+			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
+			if s := catalog.Suggest(c.Table); len(s) > 0 {
+				detail += " Did you mean " + strings.Join(s, " or ") + "?"
+			}
+			bad("Unknown table", detail)
+		}
+	}
+	if layout != tree.Families && len(c.Reuse) > 0 {
+		bad("Reuse without use", "Only the layout \"families\" has a reuse.yaml.")
+	}
+	for _, r := range c.Reuse {
+		if err := (tree.ReuseEntry{Table: r.Table, FromVersion: r.FromVersion, Reason: r.Reason, ApprovedBy: r.ApprovedBy}).Check(); err != nil {
+			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Incomplete reuse", Detail: err.Error(), Subject: r.Range.Ptr()})
+		}
+	}
+	return diags
+}
+
+// refs reads one reference, or a list or an object of them.
+func refs(v cty.Value) ([]*stage.Ref, error) {
+	if stage.IsRef(v) {
+		ref, err := stage.RefOf(v)
+		return []*stage.Ref{ref}, err
+	}
+	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
+		_, err := stage.RefOf(v)
+		return nil, err
+	}
+	var out []*stage.Ref
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		ref, err := stage.RefOf(e)
+		if err != nil {
+			return nil, fmt.Errorf("element %d of input: %w", len(out)+1, err)
+		}
+		out = append(out, ref)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("input is an empty list; at least one stage is needed")
+	}
+	return out, nil
+}
+
+// Inputs are the datasets that fill the table, in their order.
+func (c *Config) Inputs() []stage.Input {
+	if c.inputs == nil {
+		c.inputs, _ = refs(c.Value)
+	}
+	var in []stage.Input
+	for i, r := range c.inputs {
+		in = append(in, stage.Input{Name: inputName(i), Ref: r})
+	}
+	return in
+}
+
+func inputName(i int) string {
+	if i == 0 {
+		return "input"
+	}
+	return fmt.Sprintf("input%d", i+1)
+}
+
+// Fingerprint holds names of files too: what an export makes is files.
+func (c *Config) Fingerprint() any {
+	system, _ := systemName(c.System)
+	return struct {
+		Layout       string   `json:"layout"`
+		Format       string   `json:"format,omitempty"`
+		Dir          string   `json:"dir,omitempty"`
+		File         string   `json:"file,omitempty"`
+		Table        string   `json:"table,omitempty"`
+		Columns      []string `json:"columns,omitempty"`
+		Power        string   `json:"power"`
+		System       string   `json:"system,omitempty"`
+		Backend      string   `json:"backend,omitempty"`
+		Version      string   `json:"version,omitempty"`
+		Merge        bool     `json:"merge"`
+		AllowPartial bool     `json:"allow_partial"`
+		SystemSpec   bool     `json:"system_spec,omitempty"`
+		CollectorRef string   `json:"collector_ref,omitempty"`
+		Reuse        any      `json:"reuse,omitempty"`
+	}{c.Layout, c.Format, c.Dir, c.File, c.Table, c.Columns, c.Power, system, c.Backend, c.Version,
+		c.merges(), c.AllowPartial, c.SystemSpec, c.CollectorRef, c.reuseEntries()}
+}
+
+func (c *Config) merges() bool {
+	if c.Merge != nil {
+		return *c.Merge
+	}
+	return tree.Layout(c.Layout) != tree.Flat
+}
+
+func (c *Config) reuseEntries() []tree.ReuseEntry {
+	var out []tree.ReuseEntry
+	for _, r := range c.Reuse {
+		out = append(out, tree.ReuseEntry{Table: catalog.Stem(r.Table), FromVersion: r.FromVersion, Reason: r.Reason, ApprovedBy: r.ApprovedBy})
+	}
+	return out
+}
+
+// systemName accepts a reference to a system or its name.
+func systemName(v cty.Value) (string, error) {
+	switch {
+	case v == cty.NilVal || v.IsNull():
+		return "", nil
+	case v.IsKnown() && v.Type() == cty.String:
+		return v.AsString(), nil
+	}
+	spec, err := stage.SystemOf(v)
+	if err != nil {
+		return "", err
+	}
+	return spec.Name, nil
+}

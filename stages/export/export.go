@@ -1,0 +1,205 @@
+package export
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/sink/catalog"
+	"aicplan/sink/tree"
+	"aicplan/stages/dedupe"
+)
+
+// target is one file to write.
+type target struct {
+	layout tree.Layout
+	place  tree.Place
+	format string
+	name   string // relative to the output folder, slash-separated
+	path   string // absolute
+}
+
+// Run writes the file and, in a database, its sidecars. Two runs on the same
+// data write the same bytes.
+func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	sets, err := c.datasets(rc)
+	if err != nil {
+		return nil, err
+	}
+	sh, place, err := c.destination(sets)
+	if err != nil {
+		return nil, err
+	}
+	partial := ""
+	for _, ds := range sets {
+		partial = cmp.Or(partial, ds.Info.Partial)
+	}
+	if partial != "" && !c.AllowPartial {
+		return nil, fmt.Errorf("the data is partial (%s), so it would pass for the whole table; collect the rest, or set allow_partial = true in %s, which puts \"partial\" into the file's name", partial, rc.Address)
+	}
+	rec, notes, err := assemble(sets, sh)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.target(rc.OutDir, place, partial != "")
+	if err != nil {
+		return nil, err
+	}
+	unlock := lockFolder(filepath.Dir(t.path))
+	defer unlock()
+	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
+	report, err := c.write(t, rec, keyOf(sets[0], sh), out)
+	if err != nil {
+		return nil, err
+	}
+	if t.layout == tree.Families {
+		if err := c.sidecars(t, sets, out.Artifacts[0], partial); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.systemSpec(rc, t, out); err != nil {
+		return nil, err
+	}
+	if rc.Events != nil {
+		for _, n := range notes {
+			rc.Events.Message(rc.Address, "info", n)
+		}
+	}
+	out.Message = report.text(t.name, out.Artifacts[0])
+	out.Values = map[string]cty.Value{
+		"path":  cty.StringVal(t.path),
+		"added": cty.NumberIntVal(int64(report.Added)),
+	}
+	return out, nil
+}
+
+func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
+	var sets []*stage.Dataset
+	for i, in := range c.Inputs() {
+		ds := rc.Inputs[inputName(i)]
+		if ds == nil || ds.Table == nil || ds.Table.NumRows() == 0 {
+			return nil, fmt.Errorf("%s has no rows to export", in.Ref.Address)
+		}
+		sets = append(sets, ds)
+	}
+	return sets, nil
+}
+
+// destination works out the table and its place in a database.
+func (c *Config) destination(sets []*stage.Dataset) (shape, tree.Place, error) {
+	info := sets[0].Info
+	strict := tree.Layout(c.Layout) != tree.Flat
+	sh := shape{columns: c.Columns, power: c.Power, backend: c.Backend, strict: strict}
+	name := cmp.Or(c.Table, info.Perf)
+	if name == "" {
+		if op, ok := catalog.LookupOp(info.Op); ok {
+			name = op.Table
+		}
+	}
+	if t, ok := catalog.Lookup(name); ok {
+		sh.table, name = t, t.Name
+	}
+	if sh.backend == "" {
+		if b, ok := catalog.BackendOf(info.Framework); ok {
+			sh.backend = b.Name
+		}
+	}
+	place := tree.Place{Table: name, Backend: sh.backend, Version: cmp.Or(c.Version, info.Version), System: info.System}
+	if system, err := systemName(c.System); err != nil {
+		return sh, place, err
+	} else if system != "" {
+		place.System = system
+	}
+	if strict && sh.table == nil {
+		return sh, place, fmt.Errorf("the layout %q holds perf tables only, and the op %q has none; say which with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
+	}
+	return sh, tree.PlaceOf(place), nil
+}
+
+// target names the file and keeps it inside the output folder.
+func (c *Config) target(outDir string, place tree.Place, partial bool) (target, error) {
+	t := target{layout: tree.Layout(c.Layout), place: place, format: c.Format}
+	if t.format == "" {
+		t.format = CSV
+		if t.layout == tree.Families || strings.HasSuffix(c.File, ".parquet") {
+			t.format = Parquet
+		}
+	}
+	ext := ".txt"
+	if t.format == Parquet {
+		ext = ".parquet"
+	}
+	file := c.File
+	if file == "" {
+		if place.Table == "" {
+			return t, fmt.Errorf("the data belongs to no perf table; give the file a name with \"file\"")
+		}
+		file = place.Table + ext
+	}
+	dir, err := t.layout.Dir(place)
+	if err != nil {
+		return t, fmt.Errorf("%w; say it in the export block", err)
+	}
+	if partial && t.layout != tree.Families {
+		e := path.Ext(file)
+		file = strings.TrimSuffix(file, e) + ".partial" + e
+	}
+	name := file
+	if dir != "." {
+		name = dir + "/" + file
+	}
+	if c.Dir != "" {
+		name = strings.TrimSuffix(c.Dir, "/") + "/" + name
+	}
+	full, err := atomic.Within(outDir, name)
+	if err != nil {
+		return t, err
+	}
+	t.name, t.path = name, full
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return t, atomic.Explain("make the folder of", full, err)
+	}
+	return t, nil
+}
+
+func keyOf(ds *stage.Dataset, sh shape) []string {
+	if sh.table != nil {
+		return sh.table.Key()
+	}
+	return dedupe.KeyColumns(ds)
+}
+
+// folders serialises exports into one folder: stages run side by side, and
+// tables of one folder share a sidecar.
+var folders sync.Map
+
+func lockFolder(dir string) func() {
+	m, _ := folders.LoadOrStore(filepath.Clean(dir), &sync.Mutex{})
+	m.(*sync.Mutex).Lock()
+	return m.(*sync.Mutex).Unlock
+}
+
+// assemble brings every dataset to the perf file's form and joins them.
+func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, []string, error) {
+	var recs []arrow.Record
+	var notes []string
+	for _, ds := range sets {
+		rec, n, err := perfRows(ds, sh)
+		if err != nil {
+			return nil, nil, err
+		}
+		recs, notes = append(recs, rec), append(notes, n...)
+	}
+	rec, err := join(recs)
+	return rec, notes, err
+}

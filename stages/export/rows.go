@@ -1,0 +1,274 @@
+package export
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+)
+
+var identity = []string{"framework", "version", "device", "op_name", "kernel_source"}
+
+// shape is what the columns of a perf file follow from.
+type shape struct {
+	table   *catalog.Table // nil for ops without a published table
+	backend string
+	columns []string // instead of the op's own
+	power   string
+	strict  bool // words that readers do not know are errors, not notes
+}
+
+// perfRows brings a dataset to the form of its perf file: identity columns
+// first, the op's columns, the metrics, then power; rows sorted by key. The
+// notes say what the file lacks that a reader may miss.
+func perfRows(ds *stage.Dataset, sh shape) (arrow.Record, []string, error) {
+	rec, err := rowkey.Plain(ds.Table)
+	if err != nil {
+		return nil, nil, err
+	}
+	n := int(rec.NumRows())
+	rec, err = withIdentity(rec, ds, sh, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, notes, err := sh.names(rec, ds)
+	if err != nil {
+		return nil, nil, err
+	}
+	power, err := sh.powerColumns(rec)
+	if err != nil {
+		return nil, nil, err
+	}
+	names = append(names, power...)
+	out, err := table.Select(rec, names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, words, err := sh.conform(out)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, append(notes, words...), nil
+}
+
+// withIdentity fills the five identity columns from the dataset's Info where
+// its table does not have them.
+func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.Record, error) {
+	op := ds.Info.Op
+	if o, ok := catalog.LookupOp(op); ok && o.OpName != "" {
+		op = o.OpName
+	} else if sh.table != nil && len(sh.table.OpNames) == 1 {
+		op = sh.table.OpNames[0]
+	}
+	known := map[string]string{"framework": ds.Info.Framework, "version": ds.Info.Version, "device": ds.Info.Device, "op_name": op}
+	for _, name := range identity {
+		if table.Has(rec, name) {
+			col, err := table.Strings(rec, name)
+			if err != nil {
+				return nil, err
+			}
+			if col.Nulls() > 0 {
+				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file must say it of every row", col.Nulls(), n, name)
+			}
+			continue
+		}
+		if known[name] == "" {
+			return nil, fmt.Errorf("the data does not say its %s, and a perf file must; there are the columns %s", name, strings.Join(table.Names(rec), ", "))
+		}
+		rec = table.WithColumn(rec, name, table.Constant(known[name], n))
+	}
+	return rec, nil
+}
+
+// names lists the file's columns without power.
+func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, error) {
+	names := slices.Clone(identity)
+	add := func(list ...string) {
+		for _, c := range list {
+			if !slices.Contains(names, c) {
+				names = append(names, c)
+			}
+		}
+	}
+	switch {
+	case len(sh.columns) > 0:
+		for _, c := range sh.columns {
+			if !table.Has(rec, c) {
+				return nil, nil, fmt.Errorf("\"columns\" names %q: %w", c, &table.MissingError{Name: c, Have: table.Names(rec)})
+			}
+		}
+		add(sh.columns...)
+		if sh.table == nil {
+			add("latency")
+		} else {
+			add(sh.table.Metrics()...)
+		}
+		return names, nil, nil
+	case sh.table == nil:
+		if len(ds.Info.Params) == 0 {
+			return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; say which with \"table\" or \"columns\"")
+		}
+		add(ds.Info.Params...)
+		add("latency")
+		return names, nil, nil
+	}
+	var missing, notes []string
+	required := sh.table.Required()
+	for _, c := range sh.table.Columns(sh.backend, false) {
+		switch {
+		case table.Has(rec, c.Name):
+			add(c.Name)
+		case slices.Contains(required, c.Name):
+			missing = append(missing, c.Name)
+		case c.Role != catalog.Identity:
+			notes = append(notes, fmt.Sprintf("%s is written without its column %s, which the data lacks", sh.table.Name, c.Name))
+		}
+	}
+	if len(missing) > 0 {
+		return nil, nil, fmt.Errorf("%s needs the columns %s, and the data has %s; name the axes of the grid as the table does, or choose another table", sh.table.Name, strings.Join(missing, ", "), strings.Join(table.Names(rec), ", "))
+	}
+	return names, notes, nil
+}
+
+// powerColumns returns the power columns to write.
+func (sh shape) powerColumns(rec arrow.Record) ([]string, error) {
+	if sh.power == PowerNever {
+		return nil, nil
+	}
+	rows, whole := int(rec.NumRows()), true
+	have := rows
+	for _, name := range []string{"power", "power_limit"} {
+		if !table.Has(rec, name) {
+			whole, have = false, 0
+			continue
+		}
+		col, err := table.Float64s(rec, name)
+		if err != nil {
+			return nil, err
+		}
+		have = min(have, rows-col.Nulls())
+		whole = whole && col.Nulls() == 0
+	}
+	switch {
+	case whole && rows > 0:
+		return []string{"power", "power_limit"}, nil
+	case sh.power == PowerNeed:
+		return nil, fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
+	}
+	// Readers take a file's power columns as all or nothing.
+	return nil, nil
+}
+
+// conform brings types and words to what readers of the table accept.
+func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
+	if sh.table == nil {
+		return rec, nil, nil
+	}
+	var notes []string
+	for i, name := range table.Names(rec) {
+		col, ok := sh.table.Column(name)
+		if !ok {
+			continue
+		}
+		arr, err := conformColumn(rec, name, col.Type)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", sh.table.Name, err)
+		}
+		if words := catalog.Words(name); words != nil {
+			spelt, unknown, err := sh.spell(rec, name)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", sh.table.Name, err)
+			}
+			arr, notes = spelt, append(notes, unknown...)
+		}
+		if arr != rec.Column(i) {
+			rec = table.WithColumn(rec, name, arr)
+		}
+	}
+	return rec, notes, nil
+}
+
+func conformColumn(rec arrow.Record, name string, want catalog.Type) (arrow.Array, error) {
+	arr, err := table.Array(rec, name)
+	if err != nil {
+		return nil, err
+	}
+	switch want {
+	case catalog.Double:
+		if arr.DataType().ID() == arrow.FLOAT64 {
+			return arr, nil
+		}
+		c, err := table.Float64s(rec, name)
+		if err != nil {
+			return nil, err
+		}
+		return table.Floats(c.Values, validOf(c)), nil
+	case catalog.Int64:
+		if arr.DataType().ID() == arrow.INT64 {
+			return arr, nil
+		}
+		c, err := table.Float64s(rec, name)
+		if err != nil {
+			return nil, err
+		}
+		ints := make([]int64, len(c.Values))
+		for i, v := range c.Values {
+			if ints[i] = int64(v); float64(ints[i]) != v && !c.Null(i) {
+				return nil, fmt.Errorf("column %q, row %d: %g is not a whole number, and the table holds whole numbers there", name, i+1, v)
+			}
+		}
+		return table.Ints(ints, validOf(c)), nil
+	}
+	if _, err := table.Strings(rec, name); err != nil {
+		return nil, err
+	}
+	return arr, nil
+}
+
+func validOf[T any](c *table.Col[T]) []bool {
+	if c.Nulls() == 0 {
+		return nil
+	}
+	valid := make([]bool, c.Len())
+	for i := range valid {
+		valid[i] = !c.Null(i)
+	}
+	return valid
+}
+
+// spell writes dtype words as the backend's readers know them.
+func (sh shape) spell(rec arrow.Record, name string) (arrow.Array, []string, error) {
+	c, err := table.Strings(rec, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var notes []string
+	out := make([]string, c.Len())
+	seen := map[string]string{}
+	for i, w := range c.Values {
+		if c.Null(i) {
+			return nil, nil, fmt.Errorf("column %q, row %d has no value", name, i+1)
+		}
+		now, ok := seen[w]
+		if !ok {
+			switch now, err = catalog.Word(name, w); {
+			case err == nil:
+				now = sh.table.Spelling(sh.backend, name, now)
+			case sh.strict:
+				return nil, nil, fmt.Errorf("%w; readers give up on the whole table", err)
+			default:
+				now = w
+				notes = append(notes, fmt.Sprintf("aiconfigurator does not know the %s %q and could not read the table", name, w))
+			}
+			seen[w] = now
+		}
+		out[i] = now
+	}
+	return table.Texts(out, nil), notes, nil
+}
