@@ -1,0 +1,242 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// handle takes one event of a slot.
+func (r *run) handle(e slotEvent) {
+	s := r.slots[e.slot]
+	now := time.Now()
+	switch {
+	case e.err != nil:
+		r.startFailed(s, e.err)
+	case e.up:
+		s.proc, s.state, s.everUp = e.proc, slotUp, true
+		h := &e.proc.Hello
+		r.set.Log(s.Name, "info", fmt.Sprintf("worker up: %s %s on %s, process %d", h.Framework, h.Version, h.Device, e.proc.Pid()))
+	case e.proc != s.proc:
+		// A process that was given up on; its slot has another by now.
+	case e.ended:
+		r.processEnded(s)
+	case s.state == slotKilling:
+		// What a killed worker still says does not count.
+	case e.ev.Garbage != "":
+		r.broken(s, e.ev.Garbage, s.suspect())
+	case e.ev.Start != nil:
+		r.caseStarted(s, e.ev.Start.Seq, now)
+	case e.ev.Result != nil:
+		if f := r.caseEnded(s, e.ev.Result.Seq, "result"); f != nil {
+			r.done(s, f, Outcome{Rows: e.ev.Result.Rows, Seconds: e.ev.Result.Seconds}, now)
+			r.checkGrowth(s)
+		}
+	case e.ev.Error != nil:
+		if f := r.caseEnded(s, e.ev.Error.Seq, "error"); f != nil {
+			failure := e.ev.Error.Failure
+			r.done(s, f, Outcome{Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
+			if failure.Fatal {
+				r.requeue(s, false)
+				r.kill(s, "its context is lost: "+failure.Message)
+			}
+		}
+	case e.ev.Log != nil:
+		r.set.Log(s.Name, e.ev.Log.Level, e.ev.Log.Text)
+	case e.ev.Bye != nil:
+		s.state, s.stall = slotDraining, time.Time{}
+		s.deadline = now.Add(r.spec.ShutdownGrace)
+		s.bye = e.ev.Bye.Restart
+		if s.bye != "" {
+			r.set.Log(s.Name, "info", "the worker asks to be replaced: "+s.bye)
+		}
+	}
+}
+
+func (r *run) caseStarted(s *slot, seq int64, now time.Time) {
+	f := s.find(seq)
+	if f == nil {
+		r.broken(s, fmt.Sprintf("a start of case %d, which it does not hold", seq), r.offender(s, seq))
+		return
+	}
+	s.starts++
+	f.startNo, f.started = s.starts, now
+	s.arm(now)
+}
+
+// caseEnded takes a case off its worker, or ends the worker when it does not
+// hold the case.
+func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
+	f := s.find(seq)
+	if f != nil {
+		s.drop(f)
+		s.ended[seq] = true
+		return f
+	}
+	if s.ended[seq] {
+		r.broken(s, fmt.Sprintf("a second end (%s) of case %d", what, seq), nil)
+	} else {
+		r.broken(s, fmt.Sprintf("a %s of case %d, which it does not hold", what, seq), s.suspect())
+	}
+	return nil
+}
+
+// offender is whom to blame for a message that names seq: nobody that is still
+// held when seq has ended already.
+func (r *run) offender(s *slot, seq int64) *flight {
+	if s.ended[seq] {
+		return nil
+	}
+	return s.suspect()
+}
+
+// broken ends a worker that broke the protocol and blames a case, if any.
+func (r *run) broken(s *slot, what string, blamed *flight) {
+	r.set.Log(s.Name, "error", "the worker broke the protocol and is replaced: it sent "+what)
+	if blamed != nil {
+		s.drop(blamed)
+		r.done(s, blamed, Outcome{Cause: CauseGarbage, Failure: &Failure{
+			Exception: "ProtocolError", Message: "the worker sent " + what,
+		}}, time.Now())
+	}
+	r.requeue(s, false)
+	r.kill(s, "it sent "+what)
+}
+
+// done hands the end of a task to the source and looks after the worker.
+func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
+	o.Task, o.Slot, o.Started, o.Ended = f.task, s.Name, f.started, now
+	o.Hello, o.Fresh = &s.proc.Hello, s.ran == 0
+	s.ran++
+	if o.Cause == CauseNone || o.Cause == CauseReported {
+		s.fails = 0
+	}
+	s.arm(now)
+	s.armStall(now)
+	if f.task.Fresh {
+		s.fresh = false
+	}
+	if n := r.spec.RecycleAfter; n > 0 && s.ran >= n && s.recycle == "" {
+		s.recycle = fmt.Sprintf("it has run %d cases", s.ran)
+	}
+	r.src.Done(o)
+}
+
+// checkGrowth recycles a worker that leaks.
+func (r *run) checkGrowth(s *slot) {
+	if r.spec.MaxGrowth <= 0 || s.recycle != "" || s.proc == nil {
+		return
+	}
+	rss := s.proc.RSS()
+	if s.baseRSS == 0 {
+		s.baseRSS = rss
+		return
+	}
+	if grown := rss - s.baseRSS; grown > r.spec.MaxGrowth {
+		s.recycle = fmt.Sprintf("its memory has grown by %d MiB", grown>>20)
+	}
+}
+
+// startFailed decides whether a slot tries again.
+func (r *run) startFailed(s *slot, err error) {
+	s.state, s.proc, s.lastErr = slotOff, nil, err
+	s.fails++
+	s.dirty = true
+	said := false
+	if sf, ok := errors.AsType[*StartFailure](err); ok {
+		said = sf.Said
+	}
+	// A worker that names its reason will name it again.
+	if s.fails >= maxFails || (said && !s.everUp) {
+		s.state, s.fresh = slotDead, false
+		r.set.Log(s.Name, "error", err.Error())
+		return
+	}
+	r.set.Log(s.Name, "warn", err.Error()+"\ntrying again")
+}
+
+// processEnded takes the end of a process and blames the case that was started.
+func (r *run) processEnded(s *slot) {
+	x := s.proc.Exit()
+	wasKilled, polite := s.state == slotKilling, s.state == slotDraining
+	if !wasKilled {
+		if f := r.culprit(s, polite); f != nil {
+			s.drop(f)
+			failure := s.deathFailure(x)
+			r.done(s, f, Outcome{Failure: &failure, Cause: CauseDied}, time.Now())
+		} else if s.ran == 0 && s.recycle == "" {
+			s.fails++
+			s.lastErr = fmt.Errorf("worker %s ended before it ran a case: %s\n%s", s.Name, s.endReason(x), lastLines(x.Tail, 12))
+		}
+		if !polite {
+			s.dirty = true
+			r.set.Log(s.Name, "warn", s.deathFailure(x).Message)
+		}
+		r.requeue(s, !polite)
+	}
+	s.proc, s.state = nil, slotOff
+	s.deadline, s.stall = time.Time{}, time.Time{}
+	if s.fails >= maxFails {
+		s.state, s.fresh = slotDead, false
+		r.set.Log(s.Name, "error", s.lastErr.Error())
+	}
+}
+
+// culprit is the case to blame for the end of a process.
+func (r *run) culprit(s *slot, polite bool) *flight {
+	if f := s.suspect(); f != nil {
+		return f
+	}
+	if !polite && len(s.held) > 0 && s.held[0].task.unblamed+1 >= maxUnblamed {
+		return s.held[0]
+	}
+	return nil
+}
+
+// expire deals with the slots whose deadline has passed.
+func (r *run) expire(now time.Time) {
+	for _, s := range r.slots {
+		due := s.due()
+		if due.IsZero() || due.After(now) {
+			continue
+		}
+		switch s.state {
+		case slotUp:
+			r.hung(s, now)
+		case slotDraining:
+			if f := s.suspect(); f != nil {
+				r.hung(s, now)
+				continue
+			}
+			r.requeue(s, false)
+			r.kill(s, "it did not end after its shutdown")
+		case slotKilling:
+			pid := s.proc.Pid()
+			s.lastErr = fmt.Errorf("worker %s (process %d) cannot be killed: it is stuck in the kernel, often in a driver", s.Name, pid)
+			r.set.Log(s.Name, "error", s.lastErr.Error())
+			s.proc, s.state, s.fresh = nil, slotDead, false
+			s.deadline, s.stall = time.Time{}, time.Time{}
+		}
+	}
+}
+
+// hung blames the case in work for a deadline that ran out.
+func (r *run) hung(s *slot, now time.Time) {
+	f := s.suspect()
+	if f == nil {
+		f = s.held[0]
+	}
+	s.drop(f)
+	what := fmt.Sprintf("no end within its deadline of %v", f.task.Deadline)
+	if f.startNo == 0 {
+		what = fmt.Sprintf("the worker did not start it within its deadline of %v", f.task.Deadline)
+	}
+	proc := s.proc
+	r.done(s, f, Outcome{Cause: CauseHung, Failure: &Failure{
+		Class: ClassTimeout, Exception: "Timeout", Message: what,
+	}}, now)
+	r.requeue(s, false)
+	s.state, s.dirty = slotKilling, true
+	s.stall, s.deadline = time.Time{}, now.Add(killPatience)
+	proc.Quit("case " + f.task.Case.ID + ": " + what)
+}

@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// greet sends init and reads hello.
+func (p *Process) greet() error {
+	init := p.spec.Init
+	init.Type, init.Protocol = TypeInit, ProtocolVersion
+	if err := p.send(init); err != nil {
+		return p.goneBecause(err)
+	}
+	line, err := p.lines.next()
+	if err != nil {
+		return p.goneBecause(err)
+	}
+	env, err := openEnvelope(line)
+	if err != nil {
+		return fmt.Errorf("instead of a hello it sent %w", err)
+	}
+	if env.Type != TypeHello {
+		return fmt.Errorf("its first message is %q, not hello", env.Type)
+	}
+	if err := decodeMessage(line, &p.Hello); err != nil {
+		return fmt.Errorf("its hello is %w", err)
+	}
+	if p.Hello.Error != nil {
+		return nil
+	}
+	if p.Hello.Protocol != ProtocolVersion {
+		return fmt.Errorf("it speaks version %d of the worker protocol and this aicplan version %d", p.Hello.Protocol, ProtocolVersion)
+	}
+	p.Hello.Window = max(p.Hello.Window, 1)
+	return nil
+}
+
+// goneBecause explains a broken pipe by the end of its process where that is
+// the reason.
+func (p *Process) goneBecause(err error) error {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		how := p.exit.Exception
+		if how == "" {
+			how = "exit status 0"
+		}
+		return fmt.Errorf("it ended with %s before its hello", how)
+	case <-timer.C:
+		return fmt.Errorf("its pipe broke before its hello: %w", err)
+	}
+}
+
+// read turns the pipe into events until it ends.
+func (p *Process) read() {
+	defer func() {
+		<-p.ended
+		p.from.Close()
+		close(p.events)
+	}()
+	for {
+		line, err := p.lines.next()
+		var ev Event
+		switch {
+		case err == nil:
+			ev, err = parseEvent(line)
+		case isGarbage(err):
+		default:
+			// The end of the pipe. A process that ends takes a moment to tear down its
+			// device; one that only closed the pipe is of no use any more.
+			timer := time.AfterFunc(closedGrace, func() { p.Kill("it closed its pipe") })
+			<-p.ended
+			timer.Stop()
+			return
+		}
+		if err != nil {
+			ev = Event{Garbage: err.Error()}
+			p.Kill("it broke the protocol: " + err.Error())
+		}
+		p.events <- ev
+		if ev.Garbage != "" {
+			return
+		}
+	}
+}
+
+func isGarbage(err error) bool {
+	_, ok := errors.AsType[*garbage](err)
+	return ok
+}
+
+// parseEvent reads one message of a worker behind its hello.
+func parseEvent(line []byte) (ev Event, err error) {
+	env, err := openEnvelope(line)
+	if err != nil {
+		return ev, err
+	}
+	switch env.Type {
+	case TypeStart, TypeResult, TypeError:
+		if env.Seq == nil {
+			return ev, &garbage{"a " + env.Type + " without a seq: " + excerpt(line)}
+		}
+	}
+	switch env.Type {
+	case TypeStart:
+		ev.Start = &Start{Type: TypeStart, Seq: *env.Seq}
+	case TypeResult:
+		ev.Result = new(Result)
+		err = decodeMessage(line, ev.Result)
+	case TypeError:
+		ev.Error = new(Error)
+		err = decodeMessage(line, ev.Error)
+	case TypeLog:
+		ev.Log = new(Log)
+		err = decodeMessage(line, ev.Log)
+	case TypeBye:
+		ev.Bye = new(Bye)
+		err = decodeMessage(line, ev.Bye)
+	case TypeBeat:
+		ev.Log = &Log{Level: "trace", Text: "beat"}
+	default:
+		err = &garbage{fmt.Sprintf("a message of type %q", env.Type)}
+	}
+	return ev, err
+}
+
+// Events delivers the worker's messages. It is closed once the process is gone
+// and everything it sent was delivered; Exit is known then.
+func (p *Process) Events() <-chan Event { return p.events }
+
+// Exit says how the process ended; it waits until it has.
+func (p *Process) Exit() Exit { <-p.ended; return p.exit }
+
+// Pid is the process's number.
+func (p *Process) Pid() int { return p.pid }
+
+// RSS is the memory that the process uses now, in bytes; 0 when unknown.
+func (p *Process) RSS() int64 { return rssBytes(p.pid) }
+
+// Send gives the worker a case.
+func (p *Process) Send(c Case) error { c.Type = TypeCase; return p.send(c) }
+
+// Configure gives the worker other settings; it must hold no case.
+func (p *Process) Configure(c Configure) error { c.Type = TypeConfigure; return p.send(c) }
+
+// Shutdown asks the worker to end after what it holds.
+func (p *Process) Shutdown() error {
+	return p.send(map[string]string{"type": TypeShutdown})
+}
+
+// outboxSize is how many messages may wait for a worker that does not read.
+const outboxSize = 4096
+
+// send queues a message. It never blocks: a worker that hangs must not hold up
+// the others.
+func (p *Process) send(msg any) error {
+	line, err := encodeLine(msg)
+	if err != nil {
+		return err
+	}
+	select {
+	case p.outbox <- line:
+		return nil
+	default:
+		return fmt.Errorf("worker %s does not read its messages", p.spec.Init.Slot)
+	}
+}
+
+// write empties the outbox into the pipe. A broken pipe needs no report: the
+// reader sees the end of the process.
+func (p *Process) write() {
+	for {
+		select {
+		case line := <-p.outbox:
+			if _, err := p.to.Write(line); err != nil {
+				return
+			}
+		case <-p.exited:
+			return
+		}
+	}
+}
+
+// untilExit reads a pipe to its end, or to the moment when its process is gone
+// and nothing is left in it: a descendant that got away may hold the other end
+// open for ever.
+type untilExit struct {
+	f      *os.File
+	exited <-chan struct{}
+}
+
+func (r *untilExit) Read(b []byte) (int, error) {
+	n, err := r.f.Read(b)
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	// A deadline is only ever set when the process is gone.
+	<-r.exited
+	if err := r.f.SetReadDeadline(time.Now().Add(lastWords)); err != nil {
+		return 0, io.EOF
+	}
+	if n, err = r.f.Read(b); n == 0 {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// closedGrace is how long a process may live on without its pipe.
+const closedGrace = 10 * time.Second
+
+// lastWords is how long an open pipe of a process that is gone may be silent.
+const lastWords = 100 * time.Millisecond
+
+// lastLines returns the last n lines of a text.
+func lastLines(text string, n int) string {
+	b := []byte(strings.TrimRight(text, "\n"))
+	at := len(b)
+	for range n {
+		at = bytes.LastIndexByte(b[:at], '\n')
+		if at < 0 {
+			return string(b)
+		}
+	}
+	return string(b[at+1:])
+}

@@ -1,0 +1,526 @@
+//go:build linux
+
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/cpu"
+	"aicplan/cudaops/worker"
+)
+
+// TestMain turns the test binary into a worker where the engine starts it as
+// one.
+func TestMain(m *testing.M) {
+	if os.Getenv(worker.EnvFDIn) == "" {
+		os.Exit(m.Run())
+	}
+	switch os.Getenv("TEST_WORKER") {
+	case "dies":
+		fmt.Fprintln(os.Stderr, "ImportError: libframework.so: cannot open shared object file")
+		os.Exit(7)
+	case "mute":
+		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
+	case "alien":
+		fmt.Fprintln(os.NewFile(4, "out"), `{"type":"hello","protocol":99,"version":"1"}`)
+		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
+	case "babbles":
+		fmt.Fprintln(os.NewFile(4, "out"), `Loading checkpoint shards: 100%`)
+		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
+	}
+	err := worker.Serve(context.Background(), func(i worker.Init) (worker.Host, error) {
+		if os.Getenv("TEST_WORKER") == "broken" {
+			return nil, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Exception: "ModuleNotFoundError", Message: "No module named 'tensorrt_llm'"}}
+		}
+		return cpu.Host(i), nil
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// testSlots describes n workers that are this test binary.
+func testSlots(t *testing.T, n, window int, env ...string) []worker.Slot {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var slots []worker.Slot
+	for i := range n {
+		name := fmt.Sprintf("w%d", i)
+		slots = append(slots, worker.Slot{Name: name, Device: -1, Spec: worker.Spec{
+			Path: exe, Args: []string{"aicplan", "worker"}, Env: env,
+			Init: worker.Init{
+				Runtime: "test", Kind: "cpu",
+				Options: map[string]any{"synthetic": true, "window": window},
+			},
+			LogPath: filepath.Join(dir, name+".log"), LogLimit: 1 << 20,
+		}})
+	}
+	return slots
+}
+
+func newPool(t *testing.T, spec worker.PoolSpec) *worker.Pool {
+	t.Helper()
+	p := worker.NewPool(context.Background(), spec)
+	t.Cleanup(func() {
+		p.Close()
+		if left := worker.Marked(os.Getpid()); len(left) > 0 {
+			t.Errorf("processes %v outlive the pool", left)
+		}
+	})
+	return p
+}
+
+// list is a source of given tasks that keeps every end.
+type list struct {
+	tasks []*worker.Task
+	ends  []worker.Outcome
+	onEnd func(worker.Outcome) *worker.Task // may make another task
+}
+
+func (l *list) Next() *worker.Task {
+	if len(l.tasks) == 0 {
+		return nil
+	}
+	t := l.tasks[0]
+	l.tasks = l.tasks[1:]
+	return t
+}
+
+func (l *list) Pending() int { return len(l.tasks) }
+
+func (l *list) Done(o worker.Outcome) {
+	l.ends = append(l.ends, o)
+	if l.onEnd != nil {
+		if t := l.onEnd(o); t != nil {
+			l.tasks = append(l.tasks, t)
+		}
+	}
+}
+
+func (l *list) add(n int, fault string, deadline time.Duration) *worker.Task {
+	params := fmt.Sprintf(`{"n":%d,"fault":%q}`, n, fault)
+	t := &worker.Task{
+		Case:     worker.Case{ID: fmt.Sprint(n), Op: "synthetic", Params: json.RawMessage(params), Attempt: 1},
+		Deadline: deadline, Data: fault,
+	}
+	l.tasks = append(l.tasks, t)
+	return t
+}
+
+func logTo(t *testing.T) func(slot, level, text string) {
+	return func(slot, level, text string) { t.Logf("%s %s: %s", slot, level, text) }
+}
+
+const (
+	long  = 2 * time.Minute
+	short = 200 * time.Millisecond
+)
+
+// tortures says how each fault must end; the number is how often it is used.
+var tortures = []struct {
+	fault string
+	cause worker.Cause
+	text  string // in exception, message or traceback
+	n     int
+}{
+	{"error", worker.CauseReported, "raised an error", 20},
+	{"panic", worker.CauseReported, "synthetic panic", 15},
+	{"oom", worker.CauseReported, "out of memory", 10},
+	{"fatal", worker.CauseReported, "illegal memory access", 15},
+	{"hang", worker.CauseHung, "deadline", 12},
+	{"segfault", worker.CauseDied, "SIGSEGV", 20},
+	{"killed", worker.CauseDied, "SIGKILL", 10},
+	{"exit0", worker.CauseDied, "status 0", 15},
+	{"exit10", worker.CauseDied, "exit status 10", 10},
+	{"fork", worker.CauseDied, "processes that it had started were ended", 6},
+	{"half", worker.CauseDied, "exit status 1", 10},
+	{"garbage", worker.CauseGarbage, "Traceback", 10},
+	{"utf8", worker.CauseGarbage, "not UTF-8", 10},
+	{"unknown_seq", worker.CauseGarbage, "does not hold", 10},
+	{"huge", worker.CauseGarbage, "more than 16777216 bytes", 4},
+	// These reach the engine as rows; what is in them is the collector's affair.
+	{"nan", worker.CauseNone, "NaN", 8},
+	{"columns", worker.CauseNone, "", 8},
+	{"print", worker.CauseNone, "", 3},
+	{"late", worker.CauseNone, "", 4},
+}
+
+func TestTorture(t *testing.T) {
+	for _, window := range []int{1, 4} {
+		t.Run(fmt.Sprintf("window %d", window), func(t *testing.T) { torture(t, window) })
+	}
+}
+
+func torture(t *testing.T, window int) {
+	src := &list{}
+	faults := 0
+	for _, f := range tortures {
+		for range f.n {
+			deadline := long
+			if f.fault == "hang" {
+				deadline = short
+			}
+			src.add(faults, f.fault, deadline)
+			faults++
+		}
+	}
+	if faults != 200 {
+		t.Fatalf("%d faults", faults)
+	}
+	for n := faults; n < 1000; n++ {
+		src.add(n, "none", long)
+	}
+	rand.New(rand.NewPCG(1, uint64(window))).Shuffle(len(src.tasks), func(i, j int) {
+		src.tasks[i], src.tasks[j] = src.tasks[j], src.tasks[i]
+	})
+	slots := testSlots(t, 3, window)
+	pool := newPool(t, worker.PoolSpec{Slots: slots})
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+		t.Fatal(err)
+	}
+	if len(src.ends) != 1000 {
+		t.Errorf("%d ends of 1000 cases", len(src.ends))
+	}
+	seen := map[string]bool{}
+	for _, o := range src.ends {
+		id, fault := o.Task.Case.ID, o.Task.Data.(string)
+		if seen[id] {
+			t.Errorf("case %s ended twice", id)
+		}
+		seen[id] = true
+		checkTorture(t, id, fault, o)
+	}
+	for _, s := range slots {
+		info, err := os.Stat(s.Spec.LogPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Start and end lines of some 60 processes come on top of the limit.
+		if info.Size() > s.Spec.LogLimit+64<<10 {
+			t.Errorf("the log of %s has %d bytes, its limit is %d", s.Name, info.Size(), s.Spec.LogLimit)
+		}
+	}
+}
+
+func checkTorture(t *testing.T, id, fault string, o worker.Outcome) {
+	t.Helper()
+	if fault == "none" {
+		var n json.Number
+		params := map[string]any{"n": id, "fault": "none"}
+		if o.Failure != nil || len(o.Rows) != 1 {
+			t.Errorf("healthy case %s: %+v", id, o.Failure)
+			return
+		}
+		n, _ = o.Rows[0]["latency"].(json.Number)
+		if want := fmt.Sprint(cpu.SyntheticLatency(params)); n.String() != want {
+			t.Errorf("case %s has latency %v, want %s", id, n, want)
+		}
+		return
+	}
+	for _, want := range tortures {
+		if want.fault != fault {
+			continue
+		}
+		if o.Cause != want.cause || (o.Failure == nil) != (want.cause == worker.CauseNone) {
+			t.Errorf("%s ended with cause %d and %+v, want cause %d", fault, o.Cause, o.Failure, want.cause)
+			return
+		}
+		text := fmt.Sprint(o.Rows)
+		if o.Failure != nil {
+			text = o.Failure.Exception + "\n" + o.Failure.Message + "\n" + o.Failure.Traceback
+		}
+		if !strings.Contains(text, want.text) {
+			t.Errorf("%s: %q is not in %.600q", fault, want.text, text)
+		}
+	}
+}
+
+func TestStartFailures(t *testing.T) {
+	for _, c := range []struct {
+		mode    string
+		timeout time.Duration
+		want    []string
+	}{
+		{"dies", long, []string{"exit status 7 before its hello", "libframework.so", "full log:"}},
+		{"broken", long, []string{"No module named 'tensorrt_llm'"}},
+		{"mute", short, []string{"no hello within 200ms"}},
+		{"alien", long, []string{"version 99 of the worker protocol"}},
+		{"babbles", long, []string{"Loading checkpoint shards"}},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			slots := testSlots(t, 2, 1, "TEST_WORKER="+c.mode)
+			for i := range slots {
+				slots[i].Spec.HelloTimeout = c.timeout
+			}
+			pool := newPool(t, worker.PoolSpec{Slots: slots})
+			src := &list{}
+			for n := range 5 {
+				src.add(n, "none", long)
+			}
+			err := pool.Run(t.Context(), worker.Settings{}, src)
+			if !errors.Is(err, worker.ErrNoWorkers) || len(src.ends) != 0 {
+				t.Fatalf("got %v and %d ends", err, len(src.ends))
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%v\ndoes not say %q", err, w)
+				}
+			}
+			sf, ok := errors.AsType[*worker.StartFailure](err)
+			if !ok || sf.Said != (c.mode == "broken") {
+				t.Errorf("%#v", sf)
+			}
+		})
+	}
+}
+
+func TestNoSuchProgram(t *testing.T) {
+	slots := testSlots(t, 1, 1)
+	slots[0].Spec.Path = filepath.Join(t.TempDir(), "python9")
+	pool := newPool(t, worker.PoolSpec{Slots: slots})
+	src := &list{}
+	src.add(1, "none", long)
+	err := pool.Run(t.Context(), worker.Settings{}, src)
+	if !errors.Is(err, worker.ErrNoWorkers) || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWarmPoolAndSettings(t *testing.T) {
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1)})
+	pids := map[int]bool{}
+	ups := 0
+	for i, set := range []worker.Settings{
+		{}, {}, {Measure: json.RawMessage(`{"passes":3,"max_passes":9}`)}, {Measure: json.RawMessage(`{"passes":3,"max_passes":9}`), Seed: 2},
+	} {
+		src := &list{}
+		src.add(i, "none", long)
+		set.Log = func(_, level, text string) {
+			if strings.HasPrefix(text, "worker up") {
+				ups++
+			}
+		}
+		if err := pool.Run(t.Context(), set, src); err != nil {
+			t.Fatal(err)
+		}
+		if len(src.ends) != 1 || src.ends[0].Failure != nil {
+			t.Fatalf("run %d: %+v", i, src.ends)
+		}
+		pids[src.ends[0].Hello.Pid] = true
+		if src.ends[0].Fresh != (i == 0) {
+			t.Errorf("run %d: fresh is %v", i, src.ends[0].Fresh)
+		}
+	}
+	if ups != 1 || len(pids) != 1 {
+		t.Errorf("%d starts, processes %v: the worker was not kept", ups, pids)
+	}
+	// A worker that refuses its settings is replaced, and the new one says why.
+	src := &list{}
+	src.add(9, "none", long)
+	err := pool.Run(t.Context(), worker.Settings{Measure: json.RawMessage(`{"passes":0}`)}, src)
+	if !errors.Is(err, worker.ErrNoWorkers) || !strings.Contains(err.Error(), "passes is 0") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRecycle(t *testing.T) {
+	processes := func(spec worker.PoolSpec, fault string, n int) int {
+		pool := newPool(t, spec)
+		defer pool.Close()
+		src := &list{}
+		for i := range n {
+			src.add(i, fault, long)
+		}
+		if err := pool.Run(t.Context(), worker.Settings{Log: logTo(t)}, src); err != nil {
+			t.Fatal(err)
+		}
+		pids := map[int]bool{}
+		for _, o := range src.ends {
+			if o.Failure != nil {
+				t.Errorf("case %s: %+v", o.Task.Case.ID, o.Failure)
+			}
+			pids[o.Hello.Pid] = true
+		}
+		if len(src.ends) != n {
+			t.Errorf("%d ends of %d", len(src.ends), n)
+		}
+		return len(pids)
+	}
+	if got := processes(worker.PoolSpec{Slots: testSlots(t, 1, 1), RecycleAfter: 4}, "none", 10); got != 3 {
+		t.Errorf("10 cases, 4 a process: %d processes, want 3", got)
+	}
+	if got := processes(worker.PoolSpec{Slots: testSlots(t, 1, 3), RecycleAfter: 4}, "none", 10); got < 2 || got > 3 {
+		t.Errorf("10 cases, 4 a process, window 3: %d processes", got)
+	}
+	// Every case leaks 64 MiB: the third is 128 MiB above the first.
+	if got := processes(worker.PoolSpec{Slots: testSlots(t, 1, 1), MaxGrowth: 100 << 20}, "leak", 6); got < 2 || got > 3 {
+		t.Errorf("6 leaking cases: %d processes, want 2 or 3", got)
+	}
+}
+
+func TestFreshTasks(t *testing.T) {
+	for _, devices := range [][]int{{-1}, {-1, -1}, {0, 0}, {0, 1}} {
+		t.Run(fmt.Sprint(devices), func(t *testing.T) {
+			slots := testSlots(t, len(devices), 1)
+			for i, d := range devices {
+				slots[i].Device = d
+			}
+			var cleaned []string
+			pool := newPool(t, worker.PoolSpec{Slots: slots, CleanDevice: func(_ context.Context, s worker.Slot) error {
+				cleaned = append(cleaned, s.Name)
+				return nil
+			}})
+			src := &list{}
+			for n := range 20 {
+				src.add(n, "none", long)
+			}
+			for n := 100; n < 103; n++ {
+				src.add(n, "oom", long)
+			}
+			// An OOM is tried again on a fresh process, which makes more of the
+			// ordinary work as well.
+			src.onEnd = func(o worker.Outcome) *worker.Task {
+				if o.Failure == nil || o.Task.Fresh {
+					return nil
+				}
+				again := *o.Task
+				again.Fresh = true
+				src.add(200+len(src.ends), "none", long)
+				return &again
+			}
+			if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+				t.Fatal(err)
+			}
+			fresh := 0
+			for _, o := range src.ends {
+				if o.Task.Fresh {
+					fresh++
+					if !o.Fresh {
+						t.Errorf("case %s got a used process", o.Task.Case.ID)
+					}
+				}
+			}
+			if fresh != 3 || len(src.ends) != 20+3+3+3 {
+				t.Errorf("%d fresh, %d ends", fresh, len(src.ends))
+			}
+		})
+	}
+}
+
+func TestDirtyDevice(t *testing.T) {
+	slots := testSlots(t, 1, 1)
+	pool := newPool(t, worker.PoolSpec{Slots: slots, CleanDevice: func(context.Context, worker.Slot) error {
+		return errors.New("process 4711 holds 70 GiB")
+	}})
+	src := &list{}
+	src.add(1, "killed", long)
+	src.add(2, "none", long)
+	err := pool.Run(t.Context(), worker.Settings{}, src)
+	if !errors.Is(err, worker.ErrNoWorkers) || !strings.Contains(err.Error(), "process 4711 holds 70 GiB") {
+		t.Errorf("got %v", err)
+	}
+	if len(src.ends) != 1 {
+		t.Errorf("%d ends", len(src.ends))
+	}
+}
+
+func TestStopAndCancel(t *testing.T) {
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1)})
+	ctx, cancel := context.WithCancel(t.Context())
+	src := &list{}
+	for n := range 3 {
+		src.add(n, "none", long)
+	}
+	src.add(3, "hang", long)
+	src.onEnd = func(o worker.Outcome) *worker.Task {
+		if o.Task.Case.ID == "2" {
+			// The hanging case is the next one; only the context can end it.
+			context.AfterFunc(ctx, func() {})
+			cancel()
+		}
+		return nil
+	}
+	if err := pool.Run(ctx, worker.Settings{}, src); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if len(src.ends) != 3 {
+		t.Errorf("%d ends", len(src.ends))
+	}
+	// The pool is still usable: a killed worker is replaced.
+	src = &list{}
+	src.add(7, "none", long)
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil || len(src.ends) != 1 || src.ends[0].Failure != nil {
+		t.Errorf("after a cancelled run: %v, %+v", err, src.ends)
+	}
+}
+
+func TestLogIsCapped(t *testing.T) {
+	slots := testSlots(t, 1, 1)
+	pool := newPool(t, worker.PoolSpec{Slots: slots})
+	src := &list{}
+	src.add(1, "print", long)
+	src.add(2, "none", long)
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	text, err := os.ReadFile(slots[0].Spec.LogPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 1<<20+4096 {
+		t.Errorf("the log has %d bytes", len(text))
+	}
+	for _, want := range []string{"worker w0 starts", "the log has reached its limit", "bytes were dropped", "worker w0 ended: exit status 0"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the log does not say %q; it ends with %q", want, text[max(0, len(text)-500):])
+		}
+	}
+	for _, o := range src.ends {
+		if o.Failure != nil {
+			t.Errorf("%+v", o.Failure)
+		}
+	}
+}
+
+func BenchmarkCase(b *testing.B) {
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool := worker.NewPool(b.Context(), worker.PoolSpec{Slots: []worker.Slot{{Name: "w0", Device: -1, Spec: worker.Spec{
+		Path: exe, Init: worker.Init{Kind: "cpu", Options: map[string]any{"synthetic": true, "window": 4}},
+	}}}})
+	defer pool.Close()
+	src := &list{}
+	src.add(0, "none", long)
+	if err := pool.Run(b.Context(), worker.Settings{}, src); err != nil {
+		b.Fatal(err)
+	}
+	src = &list{}
+	for n := range b.N {
+		src.add(n, "none", long)
+	}
+	b.ResetTimer()
+	if err := pool.Run(b.Context(), worker.Settings{}, src); err != nil {
+		b.Fatal(err)
+	}
+	if len(src.ends) != b.N {
+		b.Fatalf("%d ends of %d", len(src.ends), b.N)
+	}
+}

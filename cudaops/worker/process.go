@@ -1,0 +1,302 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Spec says how to start one worker process.
+type Spec struct {
+	Path string   // the executable
+	Args []string // with argv[0]; nil means Path alone
+	Env  []string // "NAME=value", on top of the engine's own environment
+	Dir  string   // "" is the engine's
+	// Init is the first message; its Type and Protocol are filled in.
+	Init Init
+	// LogPath takes stdout and stderr, appended; "" drops them. LogLimit bounds
+	// the file in bytes; 0 means DefaultLogLimit.
+	LogPath  string
+	LogLimit int64
+	// HelloTimeout is how long a start may take; 0 means DefaultHelloTimeout.
+	HelloTimeout time.Duration
+}
+
+// DefaultHelloTimeout leaves a framework time to import and compile.
+const DefaultHelloTimeout = 5 * time.Minute
+
+// Event is one message of a worker. Exactly one field is set.
+type Event struct {
+	Start  *Start
+	Result *Result
+	Error  *Error
+	Log    *Log
+	Bye    *Bye
+	// Garbage says what the worker sent that no worker may send. It is the last
+	// event of its process, which is killed.
+	Garbage string
+}
+
+// Exit says how a process ended.
+type Exit struct {
+	Exception string // "SIGSEGV", "exit status 3"; "" for status 0
+	Tail      string // the end of what it printed
+	Orphans   bool   // it left processes behind, which were ended
+}
+
+// StartFailure is why a worker did not come up.
+type StartFailure struct {
+	Slot    string
+	Failure Failure
+	Tail    string // the end of what it printed
+	LogPath string
+	// Said is true when the worker itself reported the reason in its hello.
+	Said bool
+}
+
+func (e *StartFailure) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "worker %s did not start: %s", e.Slot, e.Failure.Message)
+	if tail := strings.TrimSpace(lastLines(e.Tail, 12)); tail != "" {
+		fmt.Fprintf(&b, "\nits last output:\n  %s", strings.ReplaceAll(tail, "\n", "\n  "))
+	}
+	if e.LogPath != "" {
+		fmt.Fprintf(&b, "\nfull log: %s", e.LogPath)
+	}
+	return b.String()
+}
+
+// Process is a running worker. Its methods are safe for concurrent use.
+type Process struct {
+	Hello  Hello
+	spec   Spec
+	marker string
+	pid    int
+	log    *logFile
+	to     *os.File
+	from   *os.File
+	lines  *lineReader
+	outbox chan []byte
+	events chan Event
+	exited chan struct{} // closed when the process is gone
+	ended  chan struct{} // closed when exit is known
+	exit   Exit
+
+	mu     sync.Mutex
+	reaped bool   // its number may belong to somebody else by now
+	killed string // why it was killed, for the log
+}
+
+// Launch starts a worker and waits for its hello. The error is a *StartFailure
+// when the worker is to blame and something else when it could not be run at
+// all. When ctx ends the process is killed, before and after hello.
+func Launch(ctx context.Context, spec Spec) (*Process, error) {
+	p, err := spawn(spec)
+	if err != nil {
+		return nil, fmt.Errorf("worker %s: %w", spec.Init.Slot, err)
+	}
+	stop := context.AfterFunc(ctx, func() { p.Kill("the run was cancelled") })
+	go func() {
+		<-p.ended
+		stop()
+	}()
+	hello := make(chan error, 1)
+	go func() { hello <- p.greet() }()
+	timeout := spec.HelloTimeout
+	if timeout <= 0 {
+		timeout = DefaultHelloTimeout
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case err = <-hello:
+	case <-timer.C:
+		p.Quit("no hello in time")
+		<-hello
+		err = fmt.Errorf("it sent no hello within %v", timeout)
+	}
+	if err == nil && p.Hello.Error == nil {
+		go p.read()
+		return p, nil
+	}
+	p.Kill("it did not start")
+	<-p.ended
+	p.from.Close()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	f := &StartFailure{Slot: spec.Init.Slot, Tail: p.exit.Tail, LogPath: spec.LogPath}
+	if p.Hello.Error != nil {
+		f.Failure, f.Said = *p.Hello.Error, true
+		return nil, f
+	}
+	f.Failure = Failure{Class: ClassCollectorBug, Exception: p.exit.Exception, Message: err.Error()}
+	return nil, f
+}
+
+// spawn starts the process and the goroutines that look after it.
+func spawn(spec Spec) (*Process, error) {
+	childIn, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	from, childOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, childIn.Close(), to.Close())
+	}
+	logR, logW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, childIn.Close(), to.Close(), from.Close(), childOut.Close())
+	}
+	ours := []*os.File{to, from, logR}
+	theirs := []*os.File{childIn, childOut, logW}
+	closeAll := func(files []*os.File) {
+		for _, f := range files {
+			f.Close()
+		}
+	}
+	lf, err := openLog(spec.LogPath, spec.LogLimit, fmt.Sprintf("worker %s starts %s", spec.Init.Slot, time.Now().UTC().Format(time.RFC3339)))
+	if err != nil {
+		closeAll(ours)
+		closeAll(theirs)
+		return nil, err
+	}
+	p := &Process{
+		spec: spec, marker: ownMarker(spec.Init.Slot, rand.Text()),
+		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
+		events: make(chan Event, 16), exited: make(chan struct{}), ended: make(chan struct{}),
+	}
+	p.lines = newLineReader(&untilExit{f: from, exited: p.exited}, MaxLine)
+	cmd := exec.Command(spec.Path)
+	if spec.Args != nil {
+		cmd.Args = spec.Args
+	}
+	cmd.Dir = spec.Dir
+	cmd.Env = append(append(os.Environ(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4", EnvMarker+"="+p.marker)
+	cmd.ExtraFiles = []*os.File{childIn, childOut}
+	cmd.Stdout, cmd.Stderr = logW, logW
+	cmd.SysProcAttr = procAttr()
+
+	started := make(chan error)
+	go p.keep(cmd, logR, started)
+	err = <-started
+	closeAll(theirs)
+	if err != nil {
+		closeAll(ours)
+		close(lf.done)
+		lf.close("it could not be run: " + err.Error())
+		return nil, err
+	}
+	return p, nil
+}
+
+// keep starts the process and stays until it is gone. The kernel ties the
+// child's life to the thread that forked it, so this goroutine keeps its thread.
+func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	p.pid = cmd.Process.Pid
+	noCoreDumps(p.pid)
+	go p.log.drain(&untilExit{f: logR, exited: p.exited})
+	go p.write()
+	started <- nil
+
+	awaitExit(p.pid)
+	// What the worker started must not outlive it: a child that holds memory of
+	// the device would disturb the next worker.
+	orphans := killMarked(p.marker) > 0
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.mu.Lock()
+	p.reaped = true
+	p.mu.Unlock()
+	err := cmd.Wait()
+	// A child that was being born at the first look shows its marker by now.
+	orphans = killMarked(p.marker) > 0 || orphans
+	close(p.exited)
+	for _, f := range []*os.File{p.from, logR} {
+		// Wakes the readers; they take what is left and stop.
+		_ = f.SetReadDeadline(time.Now())
+	}
+	p.to.Close()
+	<-p.log.done
+	logR.Close()
+	p.exit = Exit{Exception: describeExit(cmd, err), Tail: p.log.lastLines(), Orphans: orphans}
+	how := p.exit.Exception
+	if how == "" {
+		how = "exit status 0"
+	}
+	p.mu.Lock()
+	if p.killed != "" {
+		how = p.killed + " (" + how + ")"
+	}
+	p.mu.Unlock()
+	p.log.close("worker " + p.spec.Init.Slot + " ended: " + how)
+	close(p.ended)
+}
+
+// describeExit names a signal or a status; "" for success.
+func describeExit(cmd *exec.Cmd, err error) string {
+	if err == nil {
+		return ""
+	}
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return signalName(ws.Signal())
+	}
+	return err.Error()
+}
+
+func signalName(s syscall.Signal) string {
+	names := map[syscall.Signal]string{
+		syscall.SIGSEGV: "SIGSEGV", syscall.SIGKILL: "SIGKILL", syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS",
+		syscall.SIGFPE: "SIGFPE", syscall.SIGILL: "SIGILL", syscall.SIGTERM: "SIGTERM", syscall.SIGQUIT: "SIGQUIT",
+		syscall.SIGINT: "SIGINT", syscall.SIGPIPE: "SIGPIPE", syscall.SIGHUP: "SIGHUP", syscall.SIGTRAP: "SIGTRAP",
+	}
+	if n, ok := names[s]; ok {
+		return n
+	}
+	return fmt.Sprintf("signal %d", int(s))
+}
+
+// Kill ends the process and everything it started. It does not wait.
+func (p *Process) Kill(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped || p.killed != "" {
+		return
+	}
+	p.killed = "killed: " + why
+	for _, pid := range descendants(p.pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+}
+
+// quitGrace is how long a hanging worker has to print its stacks.
+const quitGrace = time.Second
+
+// Quit is Kill for a process that hangs: SIGQUIT first, upon which Go and many
+// frameworks' runtimes print where they are into the log. It does not wait.
+func (p *Process) Quit(why string) {
+	p.mu.Lock()
+	if !p.reaped && p.killed == "" {
+		_ = syscall.Kill(p.pid, syscall.SIGQUIT)
+	}
+	p.mu.Unlock()
+	timer := time.AfterFunc(quitGrace, func() { p.Kill(why) })
+	go func() {
+		<-p.ended
+		timer.Stop()
+	}()
+}

@@ -1,0 +1,336 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// maxFails is how often in a row a slot may fail to come up.
+	maxFails = 3
+	// maxUnblamed is how often a worker may die holding a task that it never
+	// started before the task is blamed after all.
+	maxUnblamed = 3
+	// killPatience is how long a killed process may take to go away; one that
+	// takes longer is stuck in the kernel and its slot is lost.
+	killPatience = 30 * time.Second
+)
+
+// run is one pass of a pool over a source. Everything happens in the goroutine
+// of loop.
+type run struct {
+	*Pool
+	ctx   context.Context
+	set   Settings
+	src   Source
+	queue []*Task // given back by workers that were lost
+	fresh []*Task // waiting for a fresh process
+	timer *time.Timer
+}
+
+// loop runs until the source has nothing left and nothing is held.
+func (r *run) loop() error {
+	wake := r.set.Wake
+	for {
+		r.fill()
+		if r.idle() {
+			return nil
+		}
+		if err := r.stuck(); err != nil {
+			return err
+		}
+		r.setTimer()
+		select {
+		case ev := <-r.events:
+			r.handle(ev)
+		case <-r.timer.C:
+			r.expire(time.Now())
+		case <-wake:
+			wake = nil
+		case <-r.ctx.Done():
+			r.abandon()
+			return r.ctx.Err()
+		}
+	}
+}
+
+// idle reports whether there is nothing left to do.
+func (r *run) idle() bool {
+	if r.waiting() {
+		return false
+	}
+	for _, s := range r.slots {
+		if len(s.held) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// stuck returns an error when there is work and no slot that could do it.
+func (r *run) stuck() error {
+	errs := []error{}
+	for _, s := range r.slots {
+		if s.state != slotDead {
+			return nil
+		}
+		errs = append(errs, s.lastErr)
+	}
+	return fmt.Errorf("%w: %w", ErrNoWorkers, errors.Join(errs...))
+}
+
+// next takes a task that any worker may run.
+func (r *run) next() *Task {
+	if len(r.queue) > 0 {
+		t := r.queue[0]
+		r.queue = r.queue[1:]
+		return t
+	}
+	for {
+		t := r.src.Next()
+		if t == nil || !t.Fresh {
+			return t
+		}
+		// Restarts are dear: they wait until nothing else is left.
+		r.fresh = append(r.fresh, t)
+	}
+}
+
+// waiting reports whether there is work to give out.
+func (r *run) waiting() bool { return len(r.queue)+len(r.fresh) > 0 || r.src.Pending() > 0 }
+
+// fill gives work to the workers that have room and starts workers that are
+// needed.
+func (r *run) fill() {
+	now := time.Now()
+	if len(r.fresh) == 0 || len(r.queue) > 0 || r.src.Pending() > 0 {
+		for _, s := range r.slots {
+			// Nobody waits for it, or other work has come up that goes first.
+			s.fresh = s.fresh && len(s.held) > 0
+		}
+	}
+	for no, s := range r.slots {
+		if r.taken(s) || (s.state == slotUp && len(s.held) == 0 && !r.settle(no)) {
+			continue
+		}
+		for s.state == slotUp && s.recycle == "" && !s.fresh && len(s.held) < s.proc.Hello.Window {
+			t := r.next()
+			if t == nil {
+				break
+			}
+			r.give(s, t, now)
+		}
+	}
+	r.fillFresh(now)
+	r.startSlots()
+}
+
+// startSlots starts as many workers as there is work for.
+func (r *run) startSlots() {
+	regular := len(r.queue) + r.src.Pending()
+	for _, s := range r.slots {
+		if s.state == slotStarting && !s.fresh {
+			regular--
+		}
+	}
+	for no, s := range r.slots {
+		switch {
+		case s.state != slotOff || r.taken(s):
+		case s.fresh && len(r.fresh) > 0:
+			r.launch(no)
+		case !s.fresh && regular > 0:
+			regular--
+			r.launch(no)
+		}
+	}
+}
+
+// taken reports whether another slot has the device of s for itself.
+func (r *run) taken(s *slot) bool {
+	for _, o := range r.slots {
+		if o != s && o.fresh && o.Device == s.Device && s.Device >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// settle prepares an idle worker for the next case: it recycles one that is due
+// and gives it this run's settings. It reports whether the worker can be used.
+func (r *run) settle(no int) bool {
+	s := r.slots[no]
+	if s.recycle == "" && !sameSettings(s.set, r.set) {
+		if !s.proc.Hello.Configure {
+			s.recycle = "other settings"
+		} else if r.waiting() {
+			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Seed: r.set.Seed}); err != nil {
+				s.recycle = err.Error()
+			}
+			s.set = r.set
+		}
+	}
+	if s.recycle == "" {
+		return true
+	}
+	if r.waiting() {
+		r.drain(s)
+	}
+	return false
+}
+
+func sameSettings(a, b Settings) bool {
+	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && a.Seed == b.Seed
+}
+
+// drain asks a worker to end.
+func (r *run) drain(s *slot) {
+	r.set.Log(s.Name, "debug", "the worker is replaced: "+s.recycle)
+	if s.proc.Shutdown() != nil {
+		r.kill(s, "it does not take its shutdown")
+		return
+	}
+	s.state = slotDraining
+	s.stall = time.Time{}
+	s.deadline = time.Now().Add(r.spec.ShutdownGrace)
+}
+
+// fillFresh places tasks that want a process of their own, once nothing else is
+// left to give out.
+func (r *run) fillFresh(now time.Time) {
+	if len(r.fresh) == 0 || len(r.queue) > 0 || r.src.Pending() > 0 {
+		return
+	}
+	reserved := 0
+	for _, s := range r.slots {
+		if s.fresh {
+			reserved++
+		}
+	}
+	for _, s := range r.slots {
+		if s.fresh && s.state == slotUp && len(s.held) == 0 && s.ran == 0 && len(r.fresh) > 0 {
+			if r.alone(s) {
+				t := r.fresh[0]
+				r.fresh = r.fresh[1:]
+				reserved--
+				r.give(s, t, now)
+			}
+			continue
+		}
+		if s.fresh || reserved >= len(r.fresh) || len(s.held) > 0 || r.taken(s) {
+			continue
+		}
+		switch s.state {
+		case slotUp:
+			s.fresh = true
+			reserved++
+			s.recycle = "a case wants a fresh process"
+			r.drain(s)
+		case slotOff:
+			s.fresh, s.dirty = true, true
+			reserved++
+		}
+	}
+}
+
+// alone ends the other workers on the device of s and reports whether they are
+// gone.
+func (r *run) alone(s *slot) bool {
+	ok := true
+	for _, o := range r.slots {
+		if o == s || o.Device != s.Device || s.Device < 0 || o.state == slotOff || o.state == slotDead {
+			continue
+		}
+		ok = false
+		if o.state == slotUp && len(o.held) == 0 {
+			o.recycle = "a case wants the device for itself"
+			r.drain(o)
+		}
+	}
+	return ok
+}
+
+// give sends a task to a worker.
+func (r *run) give(s *slot, t *Task, now time.Time) {
+	r.seq++
+	f := &flight{task: t, seq: r.seq}
+	c := t.Case
+	c.Seq = f.seq
+	if err := s.proc.Send(c); err != nil {
+		s.held = append(s.held, f)
+		r.requeue(s, false)
+		r.kill(s, err.Error())
+		return
+	}
+	s.held = append(s.held, f)
+	if len(s.held) == 1 {
+		s.arm(now)
+	}
+	s.armStall(now)
+}
+
+func (r *run) launch(no int) {
+	s := r.slots[no]
+	clean := s.dirty || s.fresh
+	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty = slotStarting, "", "", 0, 0, 0, false
+	s.ended = map[int64]bool{}
+	s.set = r.set
+	r.start(no, r.set, clean)
+}
+
+// kill ends a worker that can no longer be trusted. What it held must have been
+// dealt with.
+func (r *run) kill(s *slot, why string) {
+	s.proc.Kill(why)
+	s.state, s.dirty = slotKilling, true
+	s.stall = time.Time{}
+	s.deadline = time.Now().Add(killPatience)
+}
+
+// requeue gives the tasks that a lost worker held to others; they lose no
+// attempt. Counted deaths add up until a task is blamed.
+func (r *run) requeue(s *slot, counted bool) {
+	var back []*Task
+	for i, f := range s.held {
+		if counted && i == 0 && f.startNo == 0 {
+			f.task.unblamed++
+		}
+		back = append(back, f.task)
+	}
+	s.held = nil
+	for _, t := range back {
+		if t.Fresh {
+			r.fresh = append(r.fresh, t)
+		}
+	}
+	back = slices.DeleteFunc(back, func(t *Task) bool { return t.Fresh })
+	r.queue = append(back, r.queue...)
+}
+
+// abandon kills every worker and forgets what they held.
+func (r *run) abandon() {
+	for _, s := range r.slots {
+		s.held = nil
+		if s.state == slotUp || s.state == slotDraining {
+			r.kill(s, "the run was cancelled")
+		}
+	}
+}
+
+// setTimer arms the one timer for the slot that needs attention first.
+func (r *run) setTimer() {
+	var first time.Time
+	for _, s := range r.slots {
+		if d := s.due(); !d.IsZero() && (first.IsZero() || d.Before(first)) {
+			first = d
+		}
+	}
+	if first.IsZero() {
+		r.timer.Stop()
+		return
+	}
+	r.timer.Reset(time.Until(first))
+}

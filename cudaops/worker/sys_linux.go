@@ -1,0 +1,211 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// procAttr puts a worker into its own process group and has the kernel end it
+// when the engine's thread that started it dies.
+func procAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// noCoreDumps keeps a crashing framework from filling the disk.
+func noCoreDumps(pid int) {
+	// A worker that is gone already needs no limit.
+	_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+}
+
+// awaitExit waits until pid has ended and leaves it to be reaped, so that its
+// process group's number cannot be taken by somebody else meanwhile.
+func awaitExit(pid int) {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// ownMarker returns a text that no other worker on any machine has: its parts
+// tell a later engine whether the one that set it is still there.
+func ownMarker(slot, unique string) string {
+	self := os.Getpid()
+	return strings.Join([]string{pidNamespace(), strconv.Itoa(self), startTime(self), slot, unique}, ":")
+}
+
+// pidNamespace names the space that process numbers are meant in.
+func pidNamespace() string {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "?"
+	}
+	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
+}
+
+// startTime returns when a process started, in the kernel's ticks since boot.
+func startTime(pid int) string {
+	_, fields, ok := procStat(pid)
+	if !ok || len(fields) < 20 {
+		return "?"
+	}
+	return fields[19]
+}
+
+// procStat returns the parent and the fields after the command's name of
+// /proc/PID/stat.
+func procStat(pid int) (ppid int, fields []string, ok bool) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, nil, false
+	}
+	// The name may hold spaces and parentheses; the last one ends it.
+	end := bytes.LastIndexByte(raw, ')')
+	if end < 0 {
+		return 0, nil, false
+	}
+	fields = strings.Fields(string(raw[end+1:]))
+	if len(fields) < 2 {
+		return 0, nil, false
+	}
+	ppid, err = strconv.Atoi(fields[1])
+	return ppid, fields, err == nil
+}
+
+// allPids lists the processes that can be seen.
+func allPids() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// markerOf returns the marker in a process's environment, "" without one or
+// where it may not be read (another user's process is none of ours).
+func markerOf(pid int) string {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
+	}
+	for kv := range bytes.SplitSeq(raw, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(EnvMarker+"=")); ok {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+// markerEngine is the process that set a marker; 0 for no marker.
+func markerEngine(marker string) int {
+	parts := strings.Split(marker, ":")
+	if len(parts) != 5 {
+		return 0
+	}
+	engine, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return 0
+	}
+	return engine
+}
+
+// descendants lists the processes below pid.
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	for _, p := range allPids() {
+		if parent, _, ok := procStat(p); ok {
+			children[parent] = append(children[parent], p)
+		}
+	}
+	var out []int
+	queue := children[pid]
+	for len(queue) > 0 {
+		p := queue[0]
+		queue = append(queue[1:], children[p]...)
+		out = append(out, p)
+	}
+	return out
+}
+
+// killMarked ends every process whose environment carries the marker and
+// returns how many there were. It looks again until none is left, because a
+// process may fork while it is looked for.
+func killMarked(marker string) int {
+	found := map[int]bool{}
+	for range 5 {
+		again := false
+		for _, pid := range allPids() {
+			if pid == os.Getpid() || markerOf(pid) != marker {
+				continue
+			}
+			if _, fields, ok := procStat(pid); !ok || fields[0] == "Z" {
+				continue
+			}
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				again = again || !found[pid]
+				found[pid] = true
+			}
+		}
+		if !again {
+			break
+		}
+	}
+	return len(found)
+}
+
+// ReapOrphans ends the workers, and what they started, of engines on this
+// machine that are gone without having cleaned up: killed ones, for example. It
+// returns how many processes it ended. Processes of other users, of other
+// process namespaces and of living engines are left alone.
+func ReapOrphans() int {
+	n := 0
+	ns := pidNamespace()
+	for _, pid := range allPids() {
+		marker := markerOf(pid)
+		parts := strings.Split(marker, ":")
+		engine := markerEngine(marker)
+		if engine == 0 || parts[0] != ns || ns == "?" || parts[2] == "?" || startTime(engine) == parts[2] {
+			continue
+		}
+		if pid != os.Getpid() && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// rssBytes is the memory of a process that is in use now; 0 when it is gone.
+func rssBytes(pid int) int64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(raw))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

@@ -1,0 +1,32 @@
+//go:build !linux
+
+package worker
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// On systems without /proc a worker's process group is all that can be found:
+// children that left it outlive their worker, and memory growth is not seen.
+
+func procAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func noCoreDumps(int) {}
+
+func awaitExit(int) {}
+
+func ownMarker(slot, unique string) string {
+	return strings.Join([]string{"?", strconv.Itoa(os.Getpid()), "?", slot, unique}, ":")
+}
+
+func descendants(int) []int { return nil }
+
+func killMarked(string) int { return 0 }
+
+// ReapOrphans finds nothing on this system.
+func ReapOrphans() int { return 0 }
+
+func rssBytes(int) int64 { return 0 }
