@@ -240,6 +240,16 @@ func (c *Config) Modules() []string {
 	return out
 }
 
+// Text is the source text of an instance's block.
+func (c *Config) Text(in *Instance) string {
+	r := in.decl.block.Range()
+	f := c.Files()[r.Filename]
+	if f == nil || !r.CanSliceBytes(f.Bytes) {
+		return ""
+	}
+	return string(r.SliceBytes(f.Bytes))
+}
+
 // Body returns the stage's attributes and blocks without the ones that all
 // stages share; for describe and graph, which show the text.
 func (in *Instance) Body() *hclsyntax.Body { return in.decl.body }

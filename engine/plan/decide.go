@@ -8,10 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zeebo/blake3"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
@@ -82,7 +79,8 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 		p.key(s, sp.KeyExtra)
 	}
 	if sp != nil && sp.Data != nil {
-		s.Output = dataIdentity(s, sp.Data)
+		// Known without running: whatever made it stands for it.
+		s.Output = s.Key
 	}
 	return diags
 }
@@ -248,47 +246,6 @@ func OutputIdentity(rec *checkpoint.StageRecord) string {
 		panic(fmt.Sprintf("outputs of %s: %v", rec.Address, err))
 	}
 	return id
-}
-
-// dataIdentity identifies a dataset that is known at plan time: by its case
-// ids, which already stand for the parameters, or by the key of what made it.
-func dataIdentity(s *Stage, d *stage.Dataset) string {
-	if d.Planned == nil {
-		return s.Key
-	}
-	h := blake3.New()
-	names := make([]string, 0, d.Planned.NumCols())
-	for i, f := range d.Planned.Schema().Fields() {
-		names = append(names, f.Name)
-		if f.Name == "case_id" {
-			hashStrings(h, d.Planned.Column(i))
-		}
-	}
-	fmt.Fprint(h, names)
-	if s.Plan.KeyExtra != nil {
-		key, _, err := checkpoint.Key(s.Plan.KeyExtra)
-		if err != nil {
-			panic(fmt.Sprintf("key of %s: %v", s.Address(), err))
-		}
-		fmt.Fprint(h, key)
-	}
-	return fmt.Sprintf("blake3:%x", h.Sum(nil)[:16])
-}
-
-func hashStrings(h *blake3.Hasher, col arrow.Array) {
-	s, ok := col.(*array.String)
-	if !ok {
-		panic(fmt.Sprintf("case_id is %s, not utf8", col.DataType()))
-	}
-	var buf []byte
-	for i := range s.Len() {
-		buf = append(append(buf, s.Value(i)...), 0)
-		if len(buf) > 1<<16 {
-			h.Write(buf)
-			buf = buf[:0]
-		}
-	}
-	h.Write(buf)
 }
 
 // matchAny says whether address fits one of the globs. A glob without an

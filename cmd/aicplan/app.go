@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/hcl/v2"
+	"golang.org/x/term"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+	"aicplan/stages"
+	"aicplan/systems"
+)
+
+// app is what every command shares.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+	global         globalFlags
+	code           int // exit code of a command that ended without error
+}
+
+// globalFlags are accepted by every command.
+type globalFlags struct {
+	StateDir string `help:"State folder." default:".aicplan" env:"AICPLAN_STATE_DIR" placeholder:"DIR"`
+	NoColor  bool   `help:"No colours." env:"NO_COLOR"`
+	LogLevel string `help:"Log to standard error: trace, debug, info, warn, error, off." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off" placeholder:"LEVEL"`
+	LogJSON  bool   `name:"log-json" help:"Log lines as JSON."`
+}
+
+// planFlags choose a plan, its variables and its selection.
+type planFlags struct {
+	Path    string   `arg:"" help:"Plan file, or a folder of plan files." type:"path"`
+	Var     []string `help:"Set a variable of the plan (repeatable)." placeholder:"NAME=VALUE" sep:"none"`
+	VarFile []string `help:"Read variables from a file (repeatable)." placeholder:"FILE" sep:"none" type:"path"`
+}
+
+// selectFlags narrow what is planned and collected.
+type selectFlags struct {
+	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	Exclude []string `help:"Not these stages, nor what stands behind them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	Replace []string `help:"Run these although a checkpoint answers them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	Limit   int      `help:"At most N cases of every grid." placeholder:"N"`
+	Smoke   bool     `help:"A handful of cases of every grid."`
+	Shuffle bool     `help:"Collect in random order."`
+	Seed    int64    `help:"Seed of -shuffle and of random samples." default:"42" placeholder:"N"`
+	Retry   string   `help:"Try cases of the ledger again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
+}
+
+func (s selectFlags) options() plan.Options {
+	return plan.Options{
+		Targets: s.Target, Excludes: s.Exclude, Replace: s.Replace,
+		Stage: stage.Options{Limit: s.Limit, Smoke: s.Smoke, Shuffle: s.Shuffle, Seed: s.Seed, Retry: s.Retry},
+	}
+}
+
+// log is the program's logger; it never writes to standard output.
+func (a *app) log() hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{
+		Name: "aicplan", Level: hclog.LevelFromString(a.global.LogLevel), Output: a.stderr, JSONFormat: a.global.LogJSON,
+	})
+}
+
+// load reads a plan and prints its diagnostics.
+func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
+	cfg, diags := config.Load(config.Options{
+		Path: f.Path, Kinds: all.Kinds(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
+	})
+	return cfg, a.report(cfg, diags)
+}
+
+func loadSystem(name, file string) (*systems.Spec, error) {
+	if file != "" {
+		return systems.LoadFile(file)
+	}
+	return systems.Load(name)
+}
+
+// report prints diagnostics; the error is quiet and set when one is an error.
+func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
+	if len(diags) == 0 {
+		return nil
+	}
+	var files map[string]*hcl.File
+	if cfg != nil {
+		files = cfg.Files()
+	}
+	if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		return &exitError{code: run.ExitError, quiet: true}
+	}
+	return nil
+}
+
+// open opens the state folder.
+func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
+	return checkpoint.Open(a.global.StateDir, checkpoint.Options{ReadOnly: readOnly, Warn: func(line string) {
+		fmt.Fprintln(a.stderr, "Warning:", line)
+	}})
+}
+
+// plan loads and plans in one go.
+func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *stages.Set, store *checkpoint.Store) (*plan.Plan, error) {
+	cfg, err := a.load(f, all)
+	if err != nil {
+		return nil, err
+	}
+	p, diags := plan.Build(ctx, cfg, store, opts)
+	return p, a.report(cfg, diags)
+}
+
+// width is the terminal's, or 80.
+func (a *app) width() uint {
+	if f, ok := a.stderr.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 40 {
+			return uint(w)
+		}
+	}
+	return 80
+}
+
+func (a *app) isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (a *app) colorErr() bool { return !a.global.NoColor && a.isTerminal(a.stderr) }
+func (a *app) colorOut() bool { return !a.global.NoColor && a.isTerminal(a.stdout) }
+
+// json prints v, indented.
+func (a *app) json(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// within makes the folder for exports absolute.
+func absDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("output folder %s: %w", dir, err)
+	}
+	return abs, nil
+}
+
+// commandLine is what the lock's holder is called.
+func commandLine() string { return "aicplan " + strings.Join(os.Args[1:], " ") }

@@ -1,0 +1,19 @@
+package main
+
+// cli is the command line: one field a verb, in the order of the help text.
+type cli struct {
+	Global globalFlags `embed:""`
+
+	Validate   validateCmd   `cmd:"" help:"Check a plan; needs no GPU."`
+	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
+	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
+	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
+	Show       showCmd       `cmd:"" help:"Print a stage's table, or a saved plan."`
+	Graph      graphCmd      `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
+	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes."`
+	Eval       evalCmd       `cmd:"" help:"Evaluate one expression in a plan."`
+	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
+	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/rogpeppe/go-internal/diff"
+
+	"aicplan/engine/config"
+	"aicplan/engine/run"
+	"aicplan/sink/atomic"
+)
+
+type fmtCmd struct {
+	Paths []string `arg:"" optional:"" help:"Files or folders; - reads standard input. Default: this folder."`
+	Check bool     `help:"Change nothing; exit 3 if a file would change."`
+	Diff  bool     `help:"Print the differences."`
+}
+
+// Run formats files in place and names those it changed.
+func (c *fmtCmd) Run(a *app) error {
+	paths := c.Paths
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	if len(paths) == 1 && paths[0] == "-" {
+		return c.stdin(a)
+	}
+	changed := 0
+	for _, p := range paths {
+		files, err := hclFiles(p)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			did, err := c.file(a, f)
+			if err != nil {
+				return err
+			}
+			if did {
+				changed++
+			}
+		}
+	}
+	if c.Check && changed > 0 {
+		return &exitError{code: run.ExitPartial, quiet: true}
+	}
+	return nil
+}
+
+func (c *fmtCmd) stdin(a *app) error {
+	src, err := io.ReadAll(a.stdin)
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	out, err := a.format(src, "<stdin>")
+	if err != nil {
+		return err
+	}
+	if c.Check {
+		if !bytes.Equal(src, out) {
+			return &exitError{code: run.ExitPartial, quiet: true}
+		}
+		return nil
+	}
+	_, err = a.stdout.Write(out)
+	return err
+}
+
+func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	out, err := a.format(src, path)
+	if err != nil || bytes.Equal(src, out) {
+		return false, err
+	}
+	if c.Diff {
+		a.stdout.Write(diff.Diff("old/"+path, src, "new/"+path, out))
+	} else {
+		fmt.Fprintln(a.stdout, path)
+	}
+	if c.Check {
+		return true, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if _, err := atomic.WriteFile(path, out); err != nil {
+		return false, err
+	}
+	return true, os.Chmod(path, info.Mode().Perm())
+}
+
+// format refuses text that does not parse: formatting it could move a brace
+// that the user is about to repair.
+func (a *app) format(src []byte, name string) ([]byte, error) {
+	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	if diags.HasErrors() {
+		if err := config.WriteDiagnostics(a.stderr, map[string]*hcl.File{name: f}, diags, a.width(), a.colorErr()); err != nil {
+			return nil, err
+		}
+		return nil, &exitError{code: run.ExitError, quiet: true}
+	}
+	return hclwrite.Format(src), nil
+}
+
+// hclFiles lists the plan files at or below path.
+func hclFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var out []string
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && p != path && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case !d.IsDir() && strings.HasSuffix(p, ".hcl"):
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/stages"
+)
+
+type describeCmd struct {
+	planFlags `embed:""`
+	JSON      bool `name:"json" help:"Print as JSON."`
+}
+
+// description is a plan as describe shows it.
+type description struct {
+	Variables []variableInfo `json:"variables"`
+	Modules   []string       `json:"modules"`
+	Stages    []stageInfo    `json:"stages"`
+	Outputs   []string       `json:"outputs"`
+}
+
+type variableInfo struct {
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	Default     string `json:"default,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+type stageInfo struct {
+	Address     string     `json:"address"`
+	Kind        string     `json:"kind"`
+	Summary     string     `json:"summary"`
+	Description string     `json:"description,omitempty"`
+	Axes        []axisInfo `json:"axes,omitempty"`
+	DependsOn   []string   `json:"depends_on,omitempty"`
+	Place       string     `json:"place"`
+}
+
+type axisInfo struct {
+	Name        string `json:"name"`
+	Size        int    `json:"size"`
+	Description string `json:"description,omitempty"`
+}
+
+// Run lists what a plan consists of.
+func (c *describeCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	p, err := a.plan(context.Background(), c.planFlags, plan.Options{}, all, store)
+	if err != nil {
+		return err
+	}
+	d, err := describe(p)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.json(d)
+	}
+	a.describe(d)
+	return nil
+}
+
+func describe(p *plan.Plan) (*description, error) {
+	d := &description{Modules: p.Config.Modules()}
+	for _, v := range p.Config.Variables() {
+		info := variableInfo{Name: v.Name, Type: typeexpr.TypeString(v.Type), Description: v.Description, Required: v.Default == cty.NilVal}
+		if v.Default != cty.NilVal {
+			info.Default = valueText(v.Default)
+		}
+		d.Variables = append(d.Variables, info)
+	}
+	for _, s := range p.Stages {
+		in := s.Instance
+		info := stageInfo{
+			Address: in.Address, Kind: in.Kind.Name, Summary: in.Kind.Summary, Description: in.Description, DependsOn: in.Deps,
+			Place: fmt.Sprintf("%s:%d", in.Range.Filename, in.Range.Start.Line),
+		}
+		if s.Plan != nil && s.Plan.Waterfall != nil {
+			for _, x := range s.Plan.Waterfall.Axes {
+				info.Axes = append(info.Axes, axisInfo{Name: x.Name, Size: x.Size})
+			}
+		}
+		d.Stages = append(d.Stages, info)
+	}
+	outs, diags := p.Config.Outputs()
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	for _, o := range outs {
+		d.Outputs = append(d.Outputs, o.Name)
+	}
+	return d, nil
+}
+
+func (a *app) describe(d *description) {
+	if len(d.Variables) > 0 {
+		fmt.Fprintln(a.stdout, "Variables:")
+	}
+	for _, v := range d.Variables {
+		def := "default " + v.Default
+		if v.Required {
+			def = "must be given"
+		}
+		fmt.Fprintf(a.stdout, "  %-18s %s, %s\n", v.Name, v.Type, def)
+		if v.Description != "" {
+			fmt.Fprintf(a.stdout, "  %-18s %s\n", "", v.Description)
+		}
+	}
+	fmt.Fprintln(a.stdout, "Stages:")
+	for _, s := range d.Stages {
+		text := s.Description
+		if text == "" {
+			text = s.Summary
+		}
+		fmt.Fprintf(a.stdout, "  %-28s %s\n", s.Address, text)
+		var axes []string
+		for _, x := range s.Axes {
+			axes = append(axes, fmt.Sprintf("%s (%d)", x.Name, x.Size))
+		}
+		if len(axes) > 0 {
+			fmt.Fprintf(a.stdout, "  %-28s axes: %s\n", "", strings.Join(axes, ", "))
+		}
+	}
+	if len(d.Outputs) > 0 {
+		fmt.Fprintf(a.stdout, "Outputs: %s\n", strings.Join(d.Outputs, ", "))
+	}
+	fmt.Fprintf(a.stdout, "Modules: %s\n", strings.Join(d.Modules, ", "))
+}
+
+type evalCmd struct {
+	planFlags  `embed:""`
+	Expression string `arg:"" help:"For example: 'length(local.token_counts)'."`
+	JSON       bool   `name:"json" help:"Print as JSON."`
+}
+
+// Run evaluates one expression in the root module.
+func (c *evalCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	cfg, err := a.load(c.planFlags, all)
+	if err != nil {
+		return err
+	}
+	v, diags := cfg.Eval(c.Expression)
+	if err := a.report(cfg, diags); err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.json(outputJSON(v))
+	}
+	fmt.Fprintln(a.stdout, valueText(v))
+	return nil
+}
+
+type graphCmd struct {
+	planFlags `embed:""`
+	Format    string `help:"dot or mermaid." enum:"dot,mermaid" default:"dot"`
+	Expand    bool   `help:"Show every instance of for_each."`
+}
+
+// Run prints the graph of stages.
+func (c *graphCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	cfg, err := a.load(c.planFlags, all)
+	if err != nil {
+		return err
+	}
+	name := func(in *config.Instance) string {
+		if c.Expand {
+			return in.Address
+		}
+		return stripKeys(in.Address)
+	}
+	var nodes []string
+	kinds := map[string]string{}
+	var edges [][2]string
+	seen := map[[2]string]bool{}
+	for _, in := range cfg.Instances {
+		n := name(in)
+		if kinds[n] == "" {
+			kinds[n] = in.Kind.Name
+			nodes = append(nodes, n)
+		}
+		for _, d := range in.Deps {
+			e := [2]string{name(cfg.Instance(d)), n}
+			if !seen[e] && e[0] != e[1] {
+				seen[e] = true
+				edges = append(edges, e)
+			}
+		}
+	}
+	if c.Format == "mermaid" {
+		a.mermaid(nodes, edges)
+	} else {
+		a.dot(nodes, kinds, edges)
+	}
+	return nil
+}
+
+// stripKeys collapses instances: gemm["a"] and gemm["b"] are drawn as one.
+func stripKeys(address string) string {
+	var b strings.Builder
+	depth := false
+	for i := 0; i < len(address); i++ {
+		switch {
+		case !depth && address[i] == '[':
+			depth = true
+		case depth && strings.HasPrefix(address[i:], `"]`):
+			depth = false
+			i++
+		case !depth:
+			b.WriteByte(address[i])
+		}
+	}
+	return b.String()
+}
+
+var shapes = map[string]string{"grid": "note", "gate": "diamond", "preflight": "diamond", "export": "folder", "import": "folder"}
+
+func (a *app) dot(nodes []string, kinds map[string]string, edges [][2]string) {
+	fmt.Fprintln(a.stdout, "digraph plan {\n  rankdir = LR;\n  node [shape = box];")
+	for _, n := range nodes {
+		shape := ""
+		if s := shapes[kinds[n]]; s != "" {
+			shape = fmt.Sprintf(" [shape = %s]", s)
+		}
+		fmt.Fprintf(a.stdout, "  %q%s;\n", n, shape)
+	}
+	for _, e := range edges {
+		fmt.Fprintf(a.stdout, "  %q -> %q;\n", e[0], e[1])
+	}
+	fmt.Fprintln(a.stdout, "}")
+}
+
+func (a *app) mermaid(nodes []string, edges [][2]string) {
+	fmt.Fprintln(a.stdout, "flowchart LR")
+	id := map[string]string{}
+	for i, n := range nodes {
+		id[n] = fmt.Sprintf("s%d", i)
+		fmt.Fprintf(a.stdout, "  %s[\"%s\"]\n", id[n], strings.ReplaceAll(n, `"`, "#quot;"))
+	}
+	for _, e := range edges {
+		fmt.Fprintf(a.stdout, "  %s --> %s\n", id[e[0]], id[e[1]])
+	}
+}

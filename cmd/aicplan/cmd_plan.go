@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/stages"
+)
+
+type planCmd struct {
+	planFlags    `embed:""`
+	selectFlags  `embed:""`
+	Out          string `help:"Save the plan for apply." placeholder:"FILE" type:"path"`
+	Diff         string `help:"Compare with another plan, or a saved one: cases added and removed." placeholder:"PLAN" type:"path"`
+	JSON         bool   `name:"json" help:"Print the plan as JSON."`
+	DetailedExit bool   `name:"detailed-exitcode" help:"Exit 2 when there is work to do."`
+	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
+}
+
+// Run shows what applying would do. It takes no lock and writes nothing but
+// -out.
+func (c *planCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx := context.Background()
+	p, err := a.plan(ctx, c.planFlags, c.options(), all, store)
+	if err != nil {
+		return err
+	}
+	if c.Diff != "" {
+		return a.planDiff(ctx, p, c, all, store)
+	}
+	if c.Out != "" {
+		if err := plan.Save(c.Out, p, c.saved()); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		err = a.json(plan.Summarize(p))
+	} else {
+		err = a.viewPlan(p, c.Verbose)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Out != "" && !c.JSON {
+		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this: aicplan apply %s\n", c.Out, c.Out)
+	}
+	if c.DetailedExit && plan.Summarize(p).Work {
+		a.code = run.ExitWork
+	}
+	return nil
+}
+
+func (c *planCmd) saved() plan.Saved {
+	return plan.Saved{Version: version, Path: c.Path, Vars: c.Var, VarFiles: c.VarFile, Options: c.options()}
+}

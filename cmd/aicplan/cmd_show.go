@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/sink/table"
+	"aicplan/stages"
+)
+
+type showCmd struct {
+	What   string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
+	Format string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
+	Ledger bool   `help:"The cases without a measurement instead of the rows."`
+}
+
+// Run prints the table that a stage left in the state folder.
+func (c *showCmd) Run(a *app) error {
+	if plan.IsSaved(c.What) {
+		s, err := plan.Open(c.What)
+		if err != nil {
+			return err
+		}
+		return a.json(s)
+	}
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	rec, err := store.ReadStage(c.What)
+	if errors.Is(err, checkpoint.ErrMissing) {
+		return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first; aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)", store.Dir(), c.What)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := run.LoadDataset(store, rec)
+	if err != nil {
+		return err
+	}
+	t := d.Table
+	if c.Ledger {
+		t = d.Ledger
+	}
+	if t == nil {
+		return fmt.Errorf("%s has no table of that sort", c.What)
+	}
+	return writeTable(a.stdout, t, c.Format)
+}
+
+// writeTable prints a record.
+func writeTable(w io.Writer, t arrow.Record, format string) error {
+	switch format {
+	case "arrow":
+		data, err := table.EncodeIPC(t, table.Zstd)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	case "json":
+		return writeJSONLines(w, t)
+	}
+	return writeCSV(w, t)
+}
+
+type casesCmd struct {
+	planFlags   `embed:""`
+	Address     string `arg:"" help:"Address of a grid, such as grid.gemm."`
+	Format      string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
+	CountOnly   bool   `name:"count" help:"Print the number of cases only."`
+	selectFlags `embed:""`
+}
+
+// Run prints the cases of a grid.
+func (c *casesCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	opts := c.options()
+	opts.Targets = append(opts.Targets, c.Address)
+	p, err := a.plan(context.Background(), c.planFlags, opts, all, store)
+	if err != nil {
+		return err
+	}
+	s := p.Stage(c.Address)
+	if s == nil || s.Plan == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
+		return fmt.Errorf("%s is not one grid: give the address of a grid as aicplan describe lists it", c.Address)
+	}
+	t := s.Plan.Data.Planned
+	if c.CountOnly {
+		fmt.Fprintln(a.stdout, t.NumRows())
+		return nil
+	}
+	t = limited(t, c.Limit)
+	return writeTable(a.stdout, t, c.Format)
+}
+
+func limited(t arrow.Record, n int) arrow.Record {
+	if n > 0 && int64(n) < t.NumRows() {
+		return t.NewSlice(0, int64(n))
+	}
+	return t
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/stages"
+)
+
+type validateCmd struct {
+	planFlags `embed:""`
+	JSON      bool `name:"json" help:"Print the diagnostics as JSON."`
+}
+
+// Run checks the plan as far as that goes without running it.
+func (c *validateCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	cfg, diags := config.Load(config.Options{
+		Path: c.Path, Kinds: all.Kinds(), Version: version, Vars: c.Var, VarFiles: c.VarFile, Environ: a.environ, Systems: loadSystem,
+	})
+	stageCount := 0
+	if !diags.HasErrors() {
+		store, err := a.open(true)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		p, more := plan.Build(context.Background(), cfg, store, plan.Options{})
+		diags = append(diags, more...)
+		stageCount = len(p.Stages)
+	}
+	if c.JSON {
+		out := struct {
+			Valid       bool              `json:"valid"`
+			Stages      int               `json:"stages"`
+			Diagnostics []config.DiagJSON `json:"diagnostics"`
+		}{!diags.HasErrors(), stageCount, []config.DiagJSON{}}
+		for _, d := range diags {
+			out.Diagnostics = append(out.Diagnostics, config.ToJSON(d, cfg.Files()))
+		}
+		if err := a.json(out); err != nil {
+			return err
+		}
+		if diags.HasErrors() {
+			return &exitError{code: run.ExitError, quiet: true}
+		}
+		return nil
+	}
+	if err := a.report(cfg, diags); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "The plan is valid: %d stages.\n", stageCount)
+	return nil
+}

@@ -1,0 +1,143 @@
+// Command aicplan collects GPU performance data by declarative plans.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/run"
+)
+
+// version is the release; the build information tells the commit.
+const version = "0.1.0"
+
+func main() {
+	os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Main runs one command line and returns its exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	cli := &cli{}
+	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
+	parser, err := kong.New(cli, kong.Name("aicplan"),
+		kong.Description("Collect GPU performance data by declarative plans."),
+		kong.Writers(stdout, stderr), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
+		kong.Help(helpWithExitCodes), kong.Bind(app), kong.Exit(func(code int) { panic(exitPanic(code)) }))
+	if err != nil {
+		panic(err) // the command structs are wrong: a bug that every test finds
+	}
+	return parse(parser, app, cli, singleDash(args))
+}
+
+// exitPanic carries kong's exit (after --help) out of its parser.
+type exitPanic int
+
+func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, ok := p.(exitPanic)
+			if !ok {
+				panic(p)
+			}
+			code = int(e)
+		}
+	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(app.stderr, "aicplan: %v\n", err)
+		fmt.Fprintln(app.stderr, "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one.")
+		return run.ExitError
+	}
+	app.global = cli.Global
+	if err := ctx.Run(); err != nil {
+		return app.fail(err)
+	}
+	return app.code
+}
+
+// singleDash accepts -var as well as --var: the spelling that users of
+// Terraform have in their fingers.
+func singleDash(args []string) []string {
+	out := make([]string, 0, len(args))
+	for i, a := range args {
+		if a == "--" {
+			return append(out, args[i:]...)
+		}
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' && isLetter(a[1]) {
+			a = "-" + a
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// exitError ends a command with a code of its own. Quiet ones were explained
+// already.
+type exitError struct {
+	code  int
+	err   error
+	quiet bool
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+// fail prints err and returns its exit code.
+func (a *app) fail(err error) int {
+	var e *exitError
+	if errors.As(err, &e) {
+		if !e.quiet {
+			fmt.Fprintf(a.stderr, "Error: %v\n", e.err)
+		}
+		return e.code
+	}
+	code := run.ExitError
+	if errors.Is(err, checkpoint.ErrLocked) {
+		code = run.ExitLocked
+	}
+	fmt.Fprintf(a.stderr, "Error: %v\n", err)
+	return code
+}
+
+// helpWithExitCodes adds the table of exit codes to every help text.
+func helpWithExitCodes(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
+	}
+	lines := []string{"", "Exit codes:"}
+	for _, e := range exitCodes {
+		lines = append(lines, fmt.Sprintf("  %-4d %s", e.code, e.meaning))
+	}
+	_, err := fmt.Fprintln(ctx.Stdout, strings.Join(lines, "\n"))
+	return err
+}
+
+var exitCodes = []struct {
+	code    int
+	meaning string
+}{
+	{run.ExitOK, "done"},
+	{run.ExitError, "error: bad input, or a stage failed"},
+	{run.ExitWork, "plan -detailed-exitcode: there is work to do"},
+	{run.ExitPartial, "partial data (fmt -check: files would change)"},
+	{run.ExitGate, "a quality gate failed"},
+	{run.ExitPreflight, "a preflight check failed"},
+	{run.ExitLocked, "the state folder is in use by another aicplan"},
+	{run.ExitInterrupted, "interrupted"},
+}

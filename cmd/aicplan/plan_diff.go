@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
+	"aicplan/stages"
+)
+
+// planDiff prints which cases p adds and removes against another plan.
+func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stages.Set, store *checkpoint.Store) error {
+	var old plan.CaseSets
+	if plan.IsSaved(c.Diff) {
+		saved, err := plan.Open(c.Diff)
+		if err != nil {
+			return err
+		}
+		if old, err = saved.Sets(); err != nil {
+			return fmt.Errorf("%s: %w", c.Diff, err)
+		}
+	} else {
+		other := c.planFlags
+		other.Path = c.Diff
+		q, err := a.plan(ctx, other, c.options(), all, store)
+		if err != nil {
+			return err
+		}
+		old = plan.Sets(q)
+	}
+	diffs := plan.DiffSets(old, plan.Sets(p))
+	if c.JSON {
+		return a.json(diffs)
+	}
+	same, added, removed := 0, 0, 0
+	for _, d := range diffs {
+		added, removed = added+d.Added, removed+d.Removed
+		if d.Added == 0 && d.Removed == 0 {
+			same++
+			continue
+		}
+		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, plan.Count(int64(d.Old)), plan.Count(int64(d.New)), plan.Count(int64(d.Added)), plan.Count(int64(d.Removed)))
+	}
+	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", plan.Count(int64(added)), plan.Count(int64(removed)), same)
+	return nil
+}

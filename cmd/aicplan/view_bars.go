@@ -1,0 +1,95 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+)
+
+// barView draws a bar for each stage that works through cases; everything
+// else is printed above the bars as lineView would.
+type barView struct {
+	app      *app
+	lines    *lineView
+	progress *mpb.Progress
+
+	mu   sync.Mutex
+	bars map[string]*stageBar
+}
+
+type stageBar struct {
+	bar     *mpb.Bar
+	started time.Time
+	last    stage.Progress
+}
+
+func newBarView(a *app) *barView {
+	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(a.stdout), mpb.WithWidth(24)), bars: map[string]*stageBar{}}
+	// Lines go through the container, which redraws the bars below them.
+	above := *a
+	above.stdout = v.progress
+	v.lines = newLineView(&above)
+	return v
+}
+
+// RunStart implements run.View.
+func (v *barView) RunStart(p *plan.Plan, runID string) { v.lines.RunStart(p, runID) }
+
+// StageStart implements run.View.
+func (v *barView) StageStart(address, kind, reason string) { v.lines.StageStart(address, kind, reason) }
+
+// Progress implements run.View.
+func (v *barView) Progress(address string, p stage.Progress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	b := v.bars[address]
+	if b == nil {
+		b = &stageBar{started: time.Now()}
+		text := func(decor.Statistics) string {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return progressText(b.last, time.Since(b.started))
+		}
+		b.bar = v.progress.AddBar(int64(p.Total),
+			mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(clip(address, 24, false), decor.WC{W: 25, C: decor.DindentRight})),
+			mpb.AppendDecorators(decor.Any(text)))
+		v.bars[address] = b
+	}
+	b.last = p
+	b.bar.SetCurrent(int64(p.Done + p.Failed + p.Skipped))
+}
+
+// Message implements run.View.
+func (v *barView) Message(address, level, text string) { v.lines.Message(address, level, text) }
+
+// StageEnd implements run.View.
+func (v *barView) StageEnd(r *run.StageResult) {
+	v.mu.Lock()
+	b := v.bars[r.Address]
+	delete(v.bars, r.Address)
+	v.mu.Unlock()
+	if b != nil {
+		b.bar.Abort(true)
+	}
+	v.lines.StageEnd(r)
+}
+
+// Diagnostics implements run.View.
+func (v *barView) Diagnostics(diags hcl.Diagnostics) { v.lines.Diagnostics(diags) }
+
+// Event implements run.View.
+func (v *barView) Event([]byte) {}
+
+// RunEnd implements run.View.
+func (v *barView) RunEnd(r *run.Result) {
+	v.progress.Wait()
+	v.app.viewResult(v.lines.p, r)
+}

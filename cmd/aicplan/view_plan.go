@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"aicplan/engine/plan"
+	"aicplan/engine/stage"
+)
+
+var signs = map[stage.Action]string{
+	stage.ActionCollect: "+", stage.ActionReuse: "=", stage.ActionStale: "~", stage.ActionUnknown: "?",
+	stage.ActionNeeds: "!", stage.ActionRun: ">", stage.ActionReady: ".",
+}
+
+// viewPlan prints a plan for people: a line a stage, grids with their counts,
+// with verbose the whole waterfall.
+func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
+	sum := plan.Summarize(p)
+	w := addressWidth(sum.Stages)
+	var b strings.Builder
+	for _, s := range sum.Stages {
+		if !verbose && quiet(s) {
+			continue
+		}
+		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, clip(headline(s), 80-w-6, verbose))
+		if verbose {
+			a.waterfall(&b, s)
+		}
+	}
+	if !verbose {
+		a.rest(&b, sum.Stages)
+	}
+	fmt.Fprintf(&b, "\n%s\n", sum.Line())
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+// quiet stages say nothing that the ones before them do not: without -v they
+// are counted only.
+func quiet(s plan.StageSummary) bool {
+	return s.Action == stage.ActionUnknown || (s.Action == stage.ActionReuse && s.Cases == nil && s.Kind != "collect") || s.Action == stage.ActionRun
+}
+
+func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
+	type group struct{ action, kind string }
+	n := map[group]int{}
+	var order []group
+	for _, s := range all {
+		if quiet(s) {
+			g := group{string(s.Action), s.Kind}
+			if n[g] == 0 {
+				order = append(order, g)
+			}
+			n[g]++
+		}
+	}
+	words := map[string]string{"unknown": "? %s follow what they read", "reuse": "= %s as before", "run": "> %s first"}
+	for _, action := range []string{"run", "reuse", "unknown"} {
+		var parts []string
+		for _, g := range order {
+			if g.action == action {
+				parts = append(parts, fmt.Sprintf("%d %s", n[g], g.kind))
+			}
+		}
+		if len(parts) > 0 {
+			fmt.Fprintf(b, "  "+words[action]+"\n", strings.Join(parts, ", "))
+		}
+	}
+}
+
+func addressWidth(all []plan.StageSummary) int {
+	w := 20
+	for _, s := range all {
+		w = max(w, len(s.Address))
+	}
+	return min(w, 44)
+}
+
+// headline says what is going to happen to a stage.
+func headline(s plan.StageSummary) string {
+	switch {
+	case s.Grid != nil:
+		text := plan.Count(int64(s.Grid.Cases)) + " cases"
+		if s.Grid.Rows != s.Grid.Cases {
+			text += ", " + plan.Count(int64(s.Grid.Rows)) + " rows"
+		}
+		if d := s.Grid.Declared - int64(s.Grid.Cases); d > 0 {
+			text += fmt.Sprintf(" of %s", plan.Count(s.Grid.Declared))
+		}
+		return text
+	case s.Cases != nil:
+		return collectLine(s)
+	}
+	return s.Reason
+}
+
+func collectLine(s plan.StageSummary) string {
+	c := s.Cases
+	var parts []string
+	if c.Collect > 0 || c.Reuse == 0 {
+		parts = append(parts, plan.Count(int64(c.Collect))+" to collect")
+	}
+	if c.Reuse > 0 {
+		parts = append(parts, plan.Count(int64(c.Reuse))+" reused")
+	}
+	if c.Hold > 0 {
+		parts = append(parts, plan.Count(int64(c.Hold))+" failed before")
+	}
+	if c.Seconds > 0 && c.Collect > 0 {
+		parts = append(parts, "~"+plan.Duration(c.Seconds))
+	}
+	text := strings.Join(parts, ", ")
+	if s.Action == stage.ActionStale && s.Reason != "" {
+		text += "; stale: " + s.Reason
+	}
+	return text
+}
+
+// waterfall prints how a grid's count came about.
+func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
+	if s.Reason != "" && s.Grid == nil && s.Cases != nil {
+		fmt.Fprintf(b, "        %s\n", s.Reason)
+	}
+	if c := s.Cases; c != nil && c.Basis != "" {
+		fmt.Fprintf(b, "        estimate: %s\n", c.Basis)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(b, "        %s\n", n)
+	}
+	w := s.Grid
+	if w == nil {
+		return
+	}
+	var axes []string
+	for _, x := range w.Axes {
+		axes = append(axes, fmt.Sprintf("%s %d", x.Name, x.Size))
+	}
+	fmt.Fprintf(b, "      %14s  declared: %s\n", plan.Count(w.Declared), clip(strings.Join(axes, " x "), 200, false))
+	for _, f := range w.Filters {
+		note := f.Reason
+		if f.Note != "" {
+			note = strings.TrimSpace(note + " (" + f.Note + ")")
+		}
+		fmt.Fprintf(b, "      %14s  %s: %s\n", "-"+plan.Count(f.Dropped), f.Name, note)
+		for _, sample := range f.Samples {
+			fmt.Fprintf(b, "      %14s    e.g. %s\n", "", sample)
+		}
+	}
+	if w.Duplicates > 0 {
+		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+plan.Count(int64(w.Duplicates)))
+	}
+	fmt.Fprintf(b, "      %14s  cases\n", "="+plan.Count(int64(w.Cases)))
+}
+
+// clip shortens text to n columns unless all of it is wanted.
+func clip(text string, n int, all bool) string {
+	r := []rune(text)
+	if all || len(r) <= n || n < 4 {
+		return text
+	}
+	return string(r[:n-3]) + "..."
+}
+
+var colors = map[stage.Action]string{
+	stage.ActionCollect: "32", stage.ActionStale: "33", stage.ActionNeeds: "31", stage.ActionUnknown: "36", stage.ActionRun: "32",
+}
+
+func (a *app) paint(text string, action stage.Action) string {
+	if c := colors[action]; c != "" && a.colorOut() {
+		return "\x1b[" + c + "m" + text + "\x1b[0m"
+	}
+	return text
+}

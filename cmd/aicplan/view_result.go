@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+)
+
+// viewResult prints the table at the end of a run: stages, cases, failures,
+// times, then the outputs and one line that says how it went.
+func (a *app) viewResult(p *plan.Plan, r *run.Result) {
+	nothing := true
+	for _, s := range r.Stages {
+		if !s.Reused && s.Kind != "grid" && s.Kind != "import" {
+			nothing = false
+		}
+	}
+	if !nothing {
+		a.resultTable(r)
+	}
+	a.outputs(r.Outputs)
+	fmt.Fprintln(a.stdout, resultLine(p, r, nothing))
+}
+
+func (a *app) resultTable(r *run.Result) {
+	w := 20
+	for _, s := range r.Stages {
+		w = max(w, len(s.Address))
+	}
+	w = min(w, 40)
+	fmt.Fprintf(a.stdout, "\n%-*s %-16s %8s %7s %7s %8s\n", w, "stage", "status", "rows", "failed", "skipped", "time")
+	for _, s := range r.Stages {
+		if s.Kind == "grid" || s.Guarded {
+			continue
+		}
+		status := statusWord(s.Status)
+		if s.Reused {
+			status += " (reused)"
+		}
+		rows, failed, skipped := "", "", ""
+		if s.Outcome != nil {
+			rows, failed, skipped = number(s.Outcome.Counts.Rows), number(s.Outcome.Counts.Failed), number(s.Outcome.Counts.Skipped)
+		}
+		fmt.Fprintf(a.stdout, "%-*s %-16s %8s %7s %7s %8s\n", w, clip(s.Address, w, false), status, rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
+	}
+	for _, s := range r.Stages {
+		if s.Status == stage.StatusSkipped || s.Status == stage.StatusNeeds {
+			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Address, s.Message)
+		}
+	}
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return plan.Count(int64(n))
+}
+
+func (a *app) outputs(outs []config.Output) {
+	if len(outs) == 0 {
+		return
+	}
+	fmt.Fprintln(a.stdout, "\nOutputs:")
+	for _, o := range outs {
+		fmt.Fprintf(a.stdout, "  %s = %s\n", o.Name, valueText(o.Value))
+	}
+}
+
+// valueText writes a value as JSON, unknown parts as words.
+func valueText(v cty.Value) string {
+	if r, err := stage.RefOf(v); v != cty.NilVal && err == nil {
+		return r.Address
+	}
+	if !v.IsWhollyKnown() {
+		return "(known after apply)"
+	}
+	b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
+	if err != nil {
+		return "(" + v.Type().FriendlyName() + ")"
+	}
+	return string(b)
+}
+
+// outputJSON is valueText for machines.
+func outputJSON(v cty.Value) json.RawMessage {
+	t := valueText(v)
+	if json.Valid([]byte(t)) {
+		return json.RawMessage(t)
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // a string
+	}
+	return b
+}
+
+// resultLine sums a run up in one greppable line.
+func resultLine(p *plan.Plan, r *run.Result, nothing bool) string {
+	if nothing && r.ExitCode() == run.ExitOK {
+		n := 0
+		for _, s := range r.Stages {
+			if s.Reused && !s.Guarded {
+				n++
+			}
+		}
+		return fmt.Sprintf("Apply: nothing to do, all %d stages are as their checkpoints say (%.1fs).", n, r.Seconds)
+	}
+	var c stage.Counts
+	status := map[stage.Status]int{}
+	for _, s := range r.Stages {
+		status[s.Status]++
+		if s.Outcome != nil && p.Stage(s.Address).Instance.Kind.Device {
+			o := s.Outcome.Counts
+			if s.Reused {
+				o.Reused, o.Measured = o.Reused+o.Measured, 0
+			}
+			c.Measured, c.Reused, c.Failed, c.Skipped = c.Measured+o.Measured, c.Reused+o.Reused, c.Failed+o.Failed, c.Skipped+o.Skipped
+		}
+	}
+	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", plan.Count(int64(c.Measured)), plan.Count(int64(c.Reused)), plan.Count(int64(c.Failed)), plan.Count(int64(c.Skipped)))
+	var parts []string
+	for _, s := range []stage.Status{stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed, stage.StatusInterrupted, stage.StatusNeeds, stage.StatusSkipped} {
+		if status[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d stages %s", status[s], statusWord(s)))
+		}
+	}
+	if len(parts) > 0 {
+		text += "; " + strings.Join(parts, ", ")
+	}
+	text += fmt.Sprintf("; %s, exit code %d.", plan.Duration(r.Seconds), r.ExitCode())
+	return text
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+)
+
+// heartbeat is how often a running stage says that it lives, off a terminal.
+const heartbeat = 10 * time.Second
+
+// jsonView prints every event as it is stored.
+type jsonView struct{ w io.Writer }
+
+func (v *jsonView) Event(line []byte)                 { fmt.Fprintf(v.w, "%s\n", line) }
+func (v *jsonView) RunStart(*plan.Plan, string)       {}
+func (v *jsonView) StageStart(string, string, string) {}
+func (v *jsonView) Progress(string, stage.Progress)   {}
+func (v *jsonView) Message(string, string, string)    {}
+func (v *jsonView) StageEnd(*run.StageResult)         {}
+func (v *jsonView) Diagnostics(hcl.Diagnostics)       {}
+func (v *jsonView) RunEnd(*run.Result)                {}
+
+// lineView writes lines that read well in a log file.
+type lineView struct {
+	app *app
+	p   *plan.Plan
+
+	mu      sync.Mutex
+	running map[string]*lineState
+	now     func() time.Time
+}
+
+type lineState struct {
+	started, said time.Time
+}
+
+func newLineView(a *app) *lineView {
+	return &lineView{app: a, running: map[string]*lineState{}, now: time.Now}
+}
+
+func (v *lineView) printf(format string, args ...any) { fmt.Fprintf(v.app.stdout, format, args...) }
+
+// RunStart implements run.View.
+func (v *lineView) RunStart(p *plan.Plan, runID string) {
+	v.p = p
+	v.printf("%s\n", plan.Summarize(p).Line())
+	v.printf("Run %s\n", runID)
+}
+
+// StageStart implements run.View.
+func (v *lineView) StageStart(address, kind, reason string) {
+	v.mu.Lock()
+	now := v.now()
+	v.running[address] = &lineState{started: now, said: now}
+	v.mu.Unlock()
+	if s := v.p.Stage(address); s != nil && s.Instance.Kind.Device {
+		v.printf("%s: starts (%s)\n", address, reason)
+	}
+}
+
+// Progress implements run.View.
+func (v *lineView) Progress(address string, p stage.Progress) {
+	v.mu.Lock()
+	st := v.running[address]
+	now := v.now()
+	due := st != nil && now.Sub(st.said) >= heartbeat
+	if due {
+		st.said = now
+	}
+	v.mu.Unlock()
+	if due {
+		v.printf("%s: %s\n", address, progressText(p, now.Sub(st.started)))
+	}
+}
+
+// progressText is done, rate, errors and what is left.
+func progressText(p stage.Progress, elapsed time.Duration) string {
+	ended := p.Done + p.Failed + p.Skipped
+	text := fmt.Sprintf("%s of %s", plan.Count(int64(ended)), plan.Count(int64(p.Total)))
+	if p.Failed > 0 {
+		text += fmt.Sprintf(", %s failed", plan.Count(int64(p.Failed)))
+	}
+	if s := elapsed.Seconds(); s > 0 && ended > 0 {
+		rate := float64(ended) / s
+		text += fmt.Sprintf(", %.1f/s, %s left", rate, plan.Duration(float64(p.Total-ended)/rate))
+	}
+	return text
+}
+
+// Message implements run.View.
+func (v *lineView) Message(address, level, text string) {
+	switch level {
+	case "warn", "error":
+		v.printf("%s: %s: %s\n", address, level, text)
+	}
+}
+
+// StageEnd implements run.View.
+func (v *lineView) StageEnd(r *run.StageResult) {
+	v.mu.Lock()
+	delete(v.running, r.Address)
+	v.mu.Unlock()
+	if r.Guarded || (r.Reused && r.Status == stage.StatusOK) {
+		return
+	}
+	if r.Kind == "grid" || r.Kind == "import" && r.Status == stage.StatusOK {
+		return
+	}
+	v.printf("%s: %s\n", r.Address, outcomeText(r))
+	v.printf("%s", failedChecks(r))
+}
+
+// outcomeText is what the end of a stage comes to.
+func outcomeText(r *run.StageResult) string {
+	text := statusWord(r.Status)
+	if r.Outcome != nil {
+		c := r.Outcome.Counts
+		switch {
+		case c.Planned > 0:
+			text += fmt.Sprintf(" (%s measured", plan.Count(int64(c.Measured)))
+			if c.Reused > 0 {
+				text += fmt.Sprintf(", %s reused", plan.Count(int64(c.Reused)))
+			}
+			if c.Failed > 0 {
+				text += fmt.Sprintf(", %s failed", plan.Count(int64(c.Failed)))
+			}
+			if c.Skipped > 0 {
+				text += fmt.Sprintf(", %s skipped", plan.Count(int64(c.Skipped)))
+			}
+			text += ")"
+		case len(r.Outcome.Checks) > 0:
+			text += fmt.Sprintf(" (%d checks)", len(r.Outcome.Checks))
+		}
+		for _, f := range r.Outcome.Artifacts {
+			text += fmt.Sprintf(", %s %s %s rows", f.Path, plan.ShortDigest(f.Digest), plan.Count(int64(f.Rows)))
+		}
+	}
+	if r.Message != "" && (r.Status != stage.StatusOK) {
+		text += ": " + r.Message
+	}
+	return text
+}
+
+func statusWord(s stage.Status) string {
+	switch s {
+	case stage.StatusGateFailed:
+		return "gate failed"
+	case stage.StatusPreflight:
+		return "preflight failed"
+	case stage.StatusNeeds:
+		return "not here"
+	}
+	return string(s)
+}
+
+// failedChecks lists what did not pass, with its place and what to do.
+func failedChecks(r *run.StageResult) string {
+	if r.Outcome == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range r.Outcome.Checks {
+		if c.Result == "pass" {
+			continue
+		}
+		fmt.Fprintf(&b, "    %-5s %s: %s", c.Result, c.Name, c.Message)
+		if c.Pos != "" {
+			fmt.Fprintf(&b, " (%s)", c.Pos)
+		}
+		b.WriteString("\n")
+		if c.Fix != "" && c.Result != "skip" {
+			fmt.Fprintf(&b, "          to do: %s\n", c.Fix)
+		}
+		for i, row := range c.Rows {
+			if i == 5 {
+				fmt.Fprintf(&b, "          ... and %d more rows\n", len(c.Rows)-5)
+				break
+			}
+			fmt.Fprintf(&b, "          %s\n", row)
+		}
+	}
+	return b.String()
+}
+
+// Diagnostics implements run.View.
+func (v *lineView) Diagnostics(diags hcl.Diagnostics) {
+	if err := v.app.report(v.p.Config, diags); err != nil {
+		return // printed; the stage's status carries the failure
+	}
+}
+
+// Event implements run.View.
+func (v *lineView) Event([]byte) {}
+
+// RunEnd implements run.View.
+func (v *lineView) RunEnd(r *run.Result) { v.app.viewResult(v.p, r) }

@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/klauspost/compress/zstd"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/sink/atomic"
+)
+
+// savedFormat is raised when a saved plan of before cannot be read any more.
+const savedFormat = "aicplan-plan/1"
+
+// Saved is what plan -out keeps: how to make the same plan again, and what it
+// must then be.
+type Saved struct {
+	Format   string   `json:"format"`
+	Version  string   `json:"aicplan"`
+	Path     string   `json:"path"`
+	Vars     []string `json:"vars,omitempty"`
+	VarFiles []string `json:"var_files,omitempty"`
+	Environ  []string `json:"environ,omitempty"` // variables set by the environment
+	Options  Options  `json:"options"`
+	// Stages identify what every stage would do, by address.
+	Stages map[string]SavedStage `json:"stages"`
+}
+
+// SavedStage identifies one stage of a saved plan.
+type SavedStage struct {
+	Kind   string `json:"kind"`
+	Config string `json:"config"` // digest of the evaluated config; of its text while it waits
+	Cases  int    `json:"cases,omitempty"`
+	Op     string `json:"op,omitempty"`
+	// IDs are the first 8 bytes of every case id, sorted, zstd, base64.
+	IDs string `json:"ids,omitempty"`
+}
+
+// Save writes a plan to path.
+func Save(path string, p *Plan, s Saved) error {
+	s.Format = savedFormat
+	abs, err := filepath.Abs(s.Path)
+	if err != nil {
+		return err
+	}
+	s.Path = abs
+	s.Stages = savedStages(p)
+	data, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return err
+	}
+	_, err = atomic.WriteFile(path, append(data, '\n'))
+	return err
+}
+
+// IsSaved says whether path is a saved plan rather than a plan.
+func IsSaved(path string) bool {
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return false
+	}
+	data, err := os.ReadFile(path)
+	return err == nil && strings.HasPrefix(strings.TrimSpace(string(data)), "{") && strings.Contains(string(data[:min(len(data), 200)]), `"format"`)
+}
+
+// Open reads a saved plan.
+func Open(path string) (*Saved, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var s Saved
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, fmt.Errorf("%s is no saved plan: %w", path, err)
+	}
+	if s.Format != savedFormat {
+		return nil, fmt.Errorf("%s was saved by another aicplan (format %q, this one reads %q): plan again with -out", path, s.Format, savedFormat)
+	}
+	return &s, nil
+}
+
+// Changed says what of p differs from what was saved; empty means that
+// applying p is applying the saved plan. What the state folder holds by now
+// does not count: it only makes the work less.
+func (s *Saved) Changed(p *Plan) []string {
+	now := savedStages(p)
+	var out []string
+	for addr, old := range s.Stages {
+		cur, ok := now[addr]
+		switch {
+		case !ok:
+			out = append(out, addr+" is gone")
+		case cur.Cases != old.Cases:
+			out = append(out, fmt.Sprintf("%s has %d cases instead of %d", addr, cur.Cases, old.Cases))
+		case cur.Config != old.Config:
+			out = append(out, addr+" changed")
+		}
+	}
+	for addr := range now {
+		if _, ok := s.Stages[addr]; !ok {
+			out = append(out, addr+" is new")
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+func savedStages(p *Plan) map[string]SavedStage {
+	out := map[string]SavedStage{}
+	for _, s := range p.Stages {
+		ss := SavedStage{Kind: s.Instance.Kind.Name}
+		var fp any
+		if s.Config != nil {
+			fp = s.Config.Fingerprint()
+		} else {
+			fp = p.Config.Text(s.Instance)
+		}
+		key, _, err := checkpoint.Key(map[string]any{"kind": ss.Kind, "version": s.Instance.Kind.Version, "config": fp, "deps": s.Instance.Deps})
+		if err != nil {
+			panic(fmt.Sprintf("fingerprint of %s: %v", s.Address(), err))
+		}
+		ss.Config = key
+		if s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Planned != nil {
+			ss.Op = s.Plan.Data.Info.Op
+			ss.Cases = int(s.Plan.Data.Planned.NumRows())
+			ss.IDs = packIDs(CaseIDs(s.Plan.Data.Planned))
+		}
+		out[s.Address()] = ss
+	}
+	return out
+}
+
+// CaseIDs lists the case ids of a planned table.
+func CaseIDs(rec arrow.Record) []string {
+	idx := rec.Schema().FieldIndices("case_id")
+	if len(idx) != 1 {
+		panic("planned table without case_id")
+	}
+	col := rec.Column(idx[0]).(*array.String)
+	out := make([]string, col.Len())
+	for i := range out {
+		out[i] = col.Value(i)
+	}
+	return out
+}
+
+const packedID = 16 // hex digits kept of an id
+
+func packIDs(ids []string) string {
+	short := make([]string, len(ids))
+	for i, id := range ids {
+		short[i] = id[:packedID]
+	}
+	sort.Strings(short)
+	raw := make([]byte, 0, len(ids)*packedID/2)
+	for _, id := range short {
+		b, err := hex.DecodeString(id)
+		if err != nil {
+			panic("case id is not hexadecimal: " + id)
+		}
+		raw = append(raw, b...)
+	}
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		panic(err) // options are constant
+	}
+	defer enc.Close()
+	return base64.StdEncoding.EncodeToString(enc.EncodeAll(raw, nil))
+}
+
+// ids unpacks the shortened case ids of a saved grid.
+func (s SavedStage) ids() (map[string]bool, error) {
+	packed, err := base64.StdEncoding.DecodeString(s.IDs)
+	if err != nil {
+		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
+	}
+	dec, err := zstd.NewReader(nil)
+	if err != nil {
+		panic(err) // options are constant
+	}
+	defer dec.Close()
+	raw, err := dec.DecodeAll(packed, nil)
+	if err != nil || len(raw)%(packedID/2) != 0 {
+		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
+	}
+	out := map[string]bool{}
+	for i := 0; i < len(raw); i += packedID / 2 {
+		out[hex.EncodeToString(raw[i:i+packedID/2])] = true
+	}
+	return out, nil
+}

@@ -1,0 +1,151 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"aicplan/engine/stage"
+)
+
+// Summary is a plan as people and programs read it.
+type Summary struct {
+	Stages []StageSummary `json:"stages"`
+	Totals Totals         `json:"totals"`
+	// Work is true when applying would run anything.
+	Work bool `json:"work"`
+}
+
+// StageSummary is one stage of a Summary.
+type StageSummary struct {
+	Address     string            `json:"address"`
+	Kind        string            `json:"kind"`
+	Description string            `json:"description,omitempty"`
+	Action      stage.Action      `json:"action"`
+	Reason      string            `json:"reason,omitempty"`
+	Grid        *stage.Waterfall  `json:"grid,omitempty"`
+	Cases       *stage.CaseCounts `json:"cases,omitempty"`
+	Notes       []string          `json:"notes,omitempty"`
+	DependsOn   []string          `json:"depends_on,omitempty"`
+	Key         string            `json:"key,omitempty"`
+}
+
+// Totals add up a plan.
+type Totals struct {
+	Stages     int     `json:"stages"`
+	Grids      int     `json:"grids"`
+	Declared   int64   `json:"declared"`
+	Dropped    int64   `json:"dropped"`
+	Duplicates int64   `json:"duplicates"`
+	Cases      int     `json:"cases"` // of all grids
+	Collect    int     `json:"collect"`
+	Reuse      int     `json:"reuse"`
+	Hold       int     `json:"hold"`
+	Rows       int     `json:"rows"`
+	Seconds    float64 `json:"seconds,omitempty"`
+	// Estimated counts the cases to collect that Seconds covers.
+	Estimated int `json:"estimated,omitempty"`
+}
+
+// Summarize adds up p.
+func Summarize(p *Plan) Summary {
+	var out Summary
+	for _, s := range p.Stages {
+		ss := StageSummary{
+			Address: s.Address(), Kind: s.Instance.Kind.Name, Description: s.Instance.Description,
+			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key,
+		}
+		if s.Plan != nil {
+			ss.Grid, ss.Cases, ss.Notes = s.Plan.Waterfall, s.Plan.Cases, s.Plan.Notes
+		}
+		switch s.Action {
+		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
+		default:
+			out.Work = true
+		}
+		out.Totals.add(ss, s)
+		out.Stages = append(out.Stages, ss)
+	}
+	out.Totals.Stages = len(out.Stages)
+	return out
+}
+
+func (t *Totals) add(ss StageSummary, s *Stage) {
+	if w := ss.Grid; w != nil {
+		t.Grids++
+		t.Declared += w.Declared
+		t.Cases += w.Cases
+		t.Duplicates += int64(w.Duplicates)
+		for _, f := range w.Filters {
+			t.Dropped += f.Dropped
+		}
+	}
+	switch c := ss.Cases; {
+	case c != nil:
+		t.Collect += c.Collect
+		t.Reuse += c.Reuse
+		t.Hold += c.Hold
+		t.Rows += c.Rows
+		if c.Seconds > 0 {
+			t.Seconds += c.Seconds
+			t.Estimated += c.Collect
+		}
+	case s.Action == stage.ActionReuse && s.Record != nil && s.Instance.Kind.Device:
+		var c stage.Counts
+		if json.Unmarshal(s.Record.Counts, &c) == nil {
+			t.Reuse += c.Measured + c.Reused
+		}
+	}
+}
+
+// Line is the one line that sums a plan up.
+func (s Summary) Line() string {
+	t := s.Totals
+	text := fmt.Sprintf("Plan: %d stages; %s cases (%s to collect, %s reused", t.Stages, Count(int64(t.Cases)), Count(int64(t.Collect)), Count(int64(t.Reuse)))
+	if t.Hold > 0 {
+		text += fmt.Sprintf(", %s failed before", Count(int64(t.Hold)))
+	}
+	text += fmt.Sprintf("), %s dropped by filters", Count(t.Dropped))
+	switch {
+	case !s.Work:
+		text += "; nothing to do"
+	case t.Collect == 0:
+	case t.Estimated == 0:
+		text += "; no earlier run to estimate the time from"
+	case t.Estimated < t.Collect:
+		text += fmt.Sprintf("; about %s for %s of them (estimate)", Duration(t.Seconds), Count(int64(t.Estimated)))
+	default:
+		text += fmt.Sprintf("; about %s (estimate)", Duration(t.Seconds))
+	}
+	return text + "."
+}
+
+// Count writes a number with thin groups of three digits.
+func Count(n int64) string {
+	s := fmt.Sprint(n)
+	if n < 0 {
+		return "-" + Count(-n)
+	}
+	var parts []string
+	for len(s) > 3 {
+		parts = append([]string{s[len(s)-3:]}, parts...)
+		s = s[:len(s)-3]
+	}
+	return strings.Join(append([]string{s}, parts...), ",")
+}
+
+// Duration writes seconds the way people say them.
+func Duration(seconds float64) string {
+	d := time.Duration(math.Round(seconds)) * time.Second
+	switch {
+	case seconds < 1:
+		return "1s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}

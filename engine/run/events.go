@@ -1,0 +1,183 @@
+package run
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
+	"aicplan/engine/stage"
+)
+
+// View shows a run to somebody. Its methods are called one at a time.
+type View interface {
+	RunStart(p *plan.Plan, runID string)
+	StageStart(address, kind, reason string)
+	Progress(address string, p stage.Progress)
+	Message(address, level, text string)
+	StageEnd(r *StageResult)
+	Diagnostics(diags hcl.Diagnostics)
+	RunEnd(r *Result)
+	// Event is every event as it goes to the run's file, one JSON object.
+	Event(line []byte)
+}
+
+// events fans out what happens: to the views, and as NDJSON to the run folder.
+type events struct {
+	log   hclog.Logger
+	views []View
+	runID string
+
+	mu   sync.Mutex
+	file *os.File
+	w    *bufio.Writer
+	err  error // the first failure to write
+	last map[string]time.Time
+}
+
+func newEvents(run *checkpoint.Run, views []View, log hclog.Logger) (*events, error) {
+	path := filepath.Join(run.Dir, "events.ndjson")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the run's events: %w", err)
+	}
+	return &events{log: log, views: views, runID: run.ID, file: f, w: bufio.NewWriter(f), last: map[string]time.Time{}}, nil
+}
+
+// write appends one event. The envelope's names are those of Terraform's
+// machine-readable output, which log tools know already.
+func (e *events) write(level, typ, message, address string, fields map[string]any) {
+	m := map[string]any{"@timestamp": time.Now().UTC().Format(time.RFC3339Nano), "@level": level, "@message": message, "type": typ, "run": e.runID}
+	if address != "" {
+		m["stage"] = address
+	}
+	for k, v := range fields {
+		m[k] = v
+	}
+	line, err := json.Marshal(m)
+	if err != nil {
+		line, _ = json.Marshal(map[string]any{"@level": "error", "@message": fmt.Sprintf("event %s cannot be written: %v", typ, err), "type": "log"})
+	}
+	if _, err := e.w.Write(append(line, '\n')); err == nil {
+		err = e.w.Flush()
+		if e.err == nil {
+			e.err = err
+		}
+	} else if e.err == nil {
+		e.err = err
+	}
+	for _, v := range e.views {
+		v.Event(line)
+	}
+}
+
+func (e *events) runStart(p *plan.Plan) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.write("info", "run_start", fmt.Sprintf("run %s: %d stages", e.runID, len(p.Stages)), "", map[string]any{"stages": len(p.Stages)})
+	for _, v := range e.views {
+		v.RunStart(p, e.runID)
+	}
+}
+
+func (e *events) stageStart(s *plan.Stage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(), map[string]any{"kind": s.Instance.Kind.Name, "reason": s.Reason})
+	for _, v := range e.views {
+		v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason)
+	}
+}
+
+func (e *events) stageEnd(r *StageResult) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	level := "info"
+	if bad(r.Status) {
+		level = "error"
+	}
+	fields := map[string]any{"kind": r.Kind, "status": r.Status, "reused": r.Reused, "seconds": r.Seconds}
+	if r.Outcome != nil {
+		fields["counts"] = r.Outcome.Counts
+		if len(r.Outcome.Checks) > 0 {
+			fields["checks"] = r.Outcome.Checks
+		}
+		if len(r.Outcome.Artifacts) > 0 {
+			fields["artifacts"] = r.Outcome.Artifacts
+		}
+	}
+	e.write(level, "stage_end", fmt.Sprintf("%s: %s %s", r.Address, r.Status, r.Message), r.Address, fields)
+	for _, v := range e.views {
+		v.StageEnd(r)
+	}
+}
+
+func (e *events) runEnd(r *Result) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.write("info", "run_end", fmt.Sprintf("run %s ended with exit code %d", r.RunID, r.ExitCode()), "", map[string]any{"exit_code": r.ExitCode(), "seconds": r.Seconds})
+	for _, v := range e.views {
+		v.RunEnd(r)
+	}
+}
+
+func (e *events) diagnostics(diags hcl.Diagnostics) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, d := range diags {
+		e.write("error", "diagnostic", d.Error(), "", nil)
+	}
+	for _, v := range e.views {
+		v.Diagnostics(diags)
+	}
+}
+
+// Progress implements stage.Events. The file gets one line a second and stage;
+// the views draw at their own pace.
+func (e *events) Progress(address string, p stage.Progress) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := time.Now(); now.Sub(e.last[address]) >= time.Second || p.Done+p.Failed+p.Skipped == p.Total {
+		e.last[address] = now
+		e.write("info", "stage_progress", fmt.Sprintf("%s: %d of %d", address, p.Done, p.Total), address,
+			map[string]any{"done": p.Done, "failed": p.Failed, "skipped": p.Skipped, "total": p.Total})
+	}
+	for _, v := range e.views {
+		v.Progress(address, p)
+	}
+}
+
+// Message implements stage.Events.
+func (e *events) Message(address, level, text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.write(level, "message", text, address, nil)
+	for _, v := range e.views {
+		v.Message(address, level, text)
+	}
+}
+
+// Emit implements stage.Events.
+func (e *events) Emit(address, typ string, fields map[string]any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.write("info", typ, typ, address, fields)
+}
+
+func (e *events) close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := e.file.Close()
+	if e.err != nil {
+		return fmt.Errorf("cannot write the run's events: %w", e.err)
+	}
+	return err
+}

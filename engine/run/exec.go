@@ -1,0 +1,278 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
+	"aicplan/engine/stage"
+)
+
+// runStage runs a stage and stores what it produced.
+func (r *runner) runStage(ctx context.Context, s *plan.Stage, sr *StageResult) {
+	r.ev.stageStart(s)
+	started := time.Now()
+	inputs, err := r.inputs(s)
+	if err == nil {
+		var out *stage.Outcome
+		out, err = r.call(ctx, s, inputs)
+		sr.Outcome = out
+	}
+	if err != nil {
+		sr.Status, sr.Message = stage.StatusFailed, err.Error()
+		if errors.Is(err, context.Canceled) {
+			sr.Status, sr.Message = stage.StatusInterrupted, "stopped at once; what was acknowledged is kept"
+		}
+		return
+	}
+	out := sr.Outcome
+	sr.Status, sr.Message = out.Status, out.Message
+	output, digest, err := r.store(s, out, time.Since(started).Seconds())
+	if err != nil {
+		sr.Status, sr.Message = stage.StatusFailed, "its outcome could not be stored: "+err.Error()
+		return
+	}
+	if !bad(out.Status) {
+		r.publish(s, out, output, digest)
+	}
+}
+
+// call runs the stage's own code. A panic there is a bug of ours that must not
+// take the other stages along; it fails the stage with its stack in the log.
+func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*stage.Dataset) (out *stage.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.opts.Log.Error("panic", "stage", s.Address(), "value", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error in %s: %v; the stack is in the log of this run", s.Address(), p)
+		}
+	}()
+	out, err = s.Config.Run(ctx, &stage.RunContext{
+		Address: s.Address(), Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
+		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
+		PlanDir: r.plan.Config.Dir, Options: r.plan.Options.Stage, Upstream: r.finished, Stop: r.opts.Stop,
+	})
+	if err == nil && out == nil {
+		panic("stage returned neither outcome nor error")
+	}
+	return out, err
+}
+
+// finished lists the stages that ended so far, in run order.
+func (r *runner) finished() []stage.Finished {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []stage.Finished
+	for _, s := range r.plan.Stages {
+		sr := r.results[s.Address()]
+		if sr == nil {
+			continue
+		}
+		o := sr.Outcome
+		if o == nil {
+			o = &stage.Outcome{Status: sr.Status, Message: sr.Message}
+		}
+		if o.Data == nil && r.data[s.Address()] != nil {
+			with := *o
+			with.Data = r.data[s.Address()]
+			o = &with
+		}
+		out = append(out, stage.Finished{Address: sr.Address, Kind: sr.Kind, Reused: sr.Reused, Outcome: o, Seconds: sr.Seconds})
+	}
+	return out
+}
+
+// inputs loads the datasets that the stage reads.
+func (r *runner) inputs(s *plan.Stage) (map[string]*stage.Dataset, error) {
+	out := map[string]*stage.Dataset{}
+	for _, in := range s.Config.Inputs() {
+		d, err := r.dataset(in.Ref.Address)
+		if err != nil {
+			return nil, fmt.Errorf("%s of %s: %w", in.Name, s.Address(), err)
+		}
+		out[in.Name] = d
+	}
+	return out, nil
+}
+
+// dataset is what a stage handed on: in memory, from its plan, or read back.
+func (r *runner) dataset(address string) (*stage.Dataset, error) {
+	r.mu.Lock()
+	d := r.data[address]
+	r.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	up := r.plan.Stage(address)
+	if up.Plan != nil && up.Plan.Data != nil {
+		return up.Plan.Data, nil
+	}
+	rec, err := r.plan.Store.ReadStage(address)
+	if err != nil {
+		return nil, err
+	}
+	d, err = LoadDataset(r.plan.Store, rec)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.data[address] = d
+	r.mu.Unlock()
+	return d, nil
+}
+
+// LoadDataset reads back what a stage record names.
+func LoadDataset(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset, error) {
+	d := &stage.Dataset{}
+	if len(rec.Info) > 0 {
+		if err := json.Unmarshal(rec.Info, &d.Info); err != nil {
+			return nil, fmt.Errorf("record of %s: %w", rec.Address, err)
+		}
+	}
+	for _, part := range []struct {
+		digest string
+		into   *arrow.Record
+	}{{rec.Outputs.Table, &d.Table}, {rec.Outputs.Ledger, &d.Ledger}, {rec.Outputs.Planned, &d.Planned}} {
+		if part.digest == "" {
+			continue
+		}
+		t, err := store.GetRecord(part.digest)
+		if err != nil {
+			return nil, fmt.Errorf("table of %s: %w", rec.Address, err)
+		}
+		*part.into = t
+	}
+	return d, nil
+}
+
+// store makes the outcome durable and returns its identity and the digest of
+// its table.
+func (r *runner) store(s *plan.Stage, out *stage.Outcome, seconds float64) (identity, digest string, err error) {
+	if s.Plan != nil && s.Plan.Data != nil && s.Plan.Data == out.Data {
+		// Known at plan time: nothing that a later plan could not work out.
+		if out.Data.Planned != nil {
+			out.Counts.Rows = int(out.Data.Planned.NumRows())
+		}
+		return s.Output, s.Output, nil
+	}
+	rec := &checkpoint.StageRecord{
+		Address: s.Address(), Kind: s.Instance.Kind.Name, Key: s.Key, Inputs: s.Inputs, Status: string(out.Status),
+		Message: out.Message, Reason: s.Reason, RunID: r.opts.Run.ID, Seconds: seconds,
+	}
+	if d := out.Data; d != nil {
+		if rec.Outputs, err = r.putTables(d); err != nil {
+			return "", "", err
+		}
+		if rec.Info, err = json.Marshal(d.Info); err != nil {
+			return "", "", err
+		}
+		if d.Table != nil && out.Counts.Rows == 0 {
+			out.Counts.Rows = int(d.Table.NumRows())
+		}
+	}
+	if rec.Counts, err = json.Marshal(out.Counts); err != nil {
+		return "", "", err
+	}
+	if rec.Checks, err = json.Marshal(out.Checks); err != nil {
+		return "", "", err
+	}
+	if rec.Artifacts, err = json.Marshal(out.Artifacts); err != nil {
+		return "", "", err
+	}
+	if rec.Values, err = marshalValues(out.Values); err != nil {
+		return "", "", err
+	}
+	identity = plan.OutputIdentity(rec)
+	digest = rec.Outputs.Table
+	if out.NoReuse || s.Instance.Kind.Guard {
+		return identity, digest, nil
+	}
+	return identity, digest, r.plan.Store.WriteStage(rec)
+}
+
+func (r *runner) putTables(d *stage.Dataset) (checkpoint.Outputs, error) {
+	var out checkpoint.Outputs
+	for _, part := range []struct {
+		rec  arrow.Record
+		into *string
+	}{{d.Table, &out.Table}, {d.Ledger, &out.Ledger}, {d.Planned, &out.Planned}} {
+		if part.rec == nil {
+			continue
+		}
+		digest, err := r.plan.Store.PutRecord(part.rec)
+		if err != nil {
+			return out, err
+		}
+		*part.into = digest
+	}
+	return out, nil
+}
+
+// reuse ends a stage with what its record says.
+func (r *runner) reuse(s *plan.Stage, sr *StageResult) {
+	rec := s.Record
+	sr.Reused, sr.Status, sr.Message = true, stage.Status(rec.Status), s.Reason
+	out := &stage.Outcome{Status: sr.Status, Message: rec.Message}
+	if err := unmarshalOutcome(rec, out); err != nil {
+		sr.Status, sr.Message = stage.StatusFailed, fmt.Sprintf("the record of %s cannot be read: %v; run again with -replace %s", s.Address(), err, s.Address())
+		return
+	}
+	sr.Outcome = out
+	r.publish(s, out, plan.OutputIdentity(rec), rec.Outputs.Table)
+}
+
+func unmarshalOutcome(rec *checkpoint.StageRecord, out *stage.Outcome) error {
+	for _, part := range []struct {
+		raw  json.RawMessage
+		into any
+	}{{rec.Counts, &out.Counts}, {rec.Checks, &out.Checks}, {rec.Artifacts, &out.Artifacts}} {
+		if len(part.raw) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(part.raw, part.into); err != nil {
+			return err
+		}
+	}
+	var err error
+	out.Values, err = unmarshalValues(rec.Values)
+	return err
+}
+
+// marshalValues keeps outputs with their types.
+func marshalValues(vals map[string]cty.Value) (json.RawMessage, error) {
+	if len(vals) == 0 {
+		return nil, nil
+	}
+	raw := map[string]json.RawMessage{}
+	for name, v := range vals {
+		b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("output %s: %w", name, err)
+		}
+		raw[name] = b
+	}
+	return json.Marshal(raw)
+}
+
+func unmarshalValues(raw json.RawMessage) (map[string]cty.Value, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var vals map[string]ctyjson.SimpleJSONValue
+	if err := json.Unmarshal(raw, &vals); err != nil {
+		return nil, err
+	}
+	out := map[string]cty.Value{}
+	for name, v := range vals {
+		out[name] = v.Value
+	}
+	return out, nil
+}

@@ -1,0 +1,276 @@
+// Package run applies a plan: stages in the order of the graph, independent
+// ones side by side, device stages one after another, each outcome stored
+// before it counts.
+package run
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/stage"
+)
+
+// Options of a run.
+type Options struct {
+	Run         *checkpoint.Run
+	OutDir      string // absolute; exports stay inside
+	Parallelism int    // CPU stages at once; 0 means as many as there are cores
+	FailFast    bool   // stop starting stages after the first that is not ok
+	Log         hclog.Logger
+	Views       []View
+	// Stop is closed by the first Ctrl-C.
+	Stop <-chan struct{}
+}
+
+// Result is how a run ended.
+type Result struct {
+	RunID   string
+	Stages  []*StageResult // in run order
+	Outputs []config.Output
+	Seconds float64
+	Diags   hcl.Diagnostics
+}
+
+// StageResult is how one stage ended.
+type StageResult struct {
+	Address string
+	Kind    string
+	Reused  bool
+	Guarded bool // a guard with nothing to guard
+	Status  stage.Status
+	Message string
+	Outcome *stage.Outcome // nil when it never ran
+	Seconds float64
+}
+
+// runner holds the state of one run.
+type runner struct {
+	plan *plan.Plan
+	opts Options
+	ev   *events
+
+	mu      sync.Mutex
+	results map[string]*StageResult
+	data    map[string]*stage.Dataset
+	waiting map[string]int // dependencies that have not ended
+	halted  bool
+}
+
+// Apply runs the plan and returns how it went. An error means that the run
+// itself could not go on (the state folder cannot be written); failed stages
+// are part of the Result.
+func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Result, error) {
+	if opts.Parallelism <= 0 {
+		opts.Parallelism = max(2, runtime.GOMAXPROCS(0))
+	}
+	started := time.Now()
+	ev, err := newEvents(opts.Run, opts.Views, opts.Log)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{}, waiting: map[string]int{}}
+	ev.runStart(p)
+	r.loop(ctx)
+	res := &Result{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds()}
+	for _, s := range p.Stages {
+		if sr := r.results[s.Address()]; sr != nil {
+			res.Stages = append(res.Stages, sr)
+		}
+	}
+	res.Outputs, res.Diags = p.Config.Outputs()
+	ev.runEnd(res)
+	return res, ev.close()
+}
+
+// loop starts what is ready until nothing is left.
+func (r *runner) loop(ctx context.Context) {
+	for _, s := range r.plan.Stages {
+		for _, d := range r.plan.Graph.Deps(s.Address()) {
+			if r.plan.Stage(d) != nil {
+				r.waiting[s.Address()]++
+			}
+		}
+	}
+	finished := make(chan string)
+	started := map[string]bool{}
+	running, deviceBusy, cpuRunning := 0, false, 0
+	for {
+		for _, s := range r.plan.Stages {
+			addr := s.Address()
+			if started[addr] || r.waiting[addr] > 0 {
+				continue
+			}
+			device := s.Instance.Kind.Device
+			if (device && deviceBusy) || (!device && cpuRunning >= r.opts.Parallelism) {
+				continue
+			}
+			started[addr] = true
+			running++
+			if device {
+				deviceBusy = true
+			} else {
+				cpuRunning++
+			}
+			go func() {
+				r.execute(ctx, s)
+				finished <- addr
+			}()
+		}
+		if running == 0 {
+			return
+		}
+		addr := <-finished
+		running--
+		if r.plan.Stage(addr).Instance.Kind.Device {
+			deviceBusy = false
+		} else {
+			cpuRunning--
+		}
+		for _, d := range r.plan.Graph.Dependents(addr) {
+			r.waiting[d]--
+		}
+		if sr := r.results[addr]; r.opts.FailFast && bad(sr.Status) {
+			r.mu.Lock()
+			r.halted = true
+			r.mu.Unlock()
+		}
+	}
+}
+
+// bad says whether what stands behind a stage must not run.
+func bad(s stage.Status) bool {
+	switch s {
+	case stage.StatusOK, stage.StatusPartial:
+		return false
+	}
+	return true
+}
+
+// execute takes one stage from ready to ended.
+func (r *runner) execute(ctx context.Context, s *plan.Stage) {
+	start := time.Now()
+	sr := &StageResult{Address: s.Address(), Kind: s.Instance.Kind.Name}
+	defer func() {
+		sr.Seconds = time.Since(start).Seconds()
+		r.mu.Lock()
+		r.results[sr.Address] = sr
+		r.mu.Unlock()
+		r.ev.stageEnd(sr)
+	}()
+	if why := r.blocked(s); why != "" {
+		sr.Status, sr.Message = stage.StatusSkipped, why
+		return
+	}
+	if r.stopping() {
+		sr.Status, sr.Message = stage.StatusInterrupted, "the run was interrupted before it started"
+		return
+	}
+	diags := r.refresh(ctx, s)
+	if diags.HasErrors() {
+		sr.Status, sr.Message = stage.StatusFailed, firstError(diags)
+		r.ev.diagnostics(diags)
+		return
+	}
+	if s.Instance.Kind.Guard && s.Action == stage.ActionReuse {
+		sr.Status, sr.Message, sr.Guarded, sr.Reused = stage.StatusOK, s.Reason, true, true
+		return
+	}
+	switch s.Action {
+	case stage.ActionNeeds:
+		sr.Status, sr.Message = stage.StatusNeeds, s.Reason
+	case stage.ActionReuse:
+		r.reuse(s, sr)
+	default:
+		r.runStage(ctx, s, sr)
+	}
+}
+
+// blocked says why a stage cannot run, or "".
+func (r *runner) blocked(s *plan.Stage) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.plan.Graph.Deps(s.Address()) {
+		if up := r.results[d]; up != nil && bad(up.Status) {
+			return d + " " + wording[up.Status]
+		}
+	}
+	if r.halted {
+		return "an earlier stage failed and -fail-fast is set"
+	}
+	return ""
+}
+
+var wording = map[stage.Status]string{
+	stage.StatusNeeds: "needs another runtime", stage.StatusGateFailed: "did not pass", stage.StatusPreflight: "did not pass",
+	stage.StatusInterrupted: "was interrupted", stage.StatusFailed: "failed", stage.StatusSkipped: "was skipped",
+}
+
+func (r *runner) stopping() bool {
+	select {
+	case <-r.opts.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// refresh decides anew about a stage whose inputs were unknown when the plan
+// was made.
+func (r *runner) refresh(ctx context.Context, s *plan.Stage) hcl.Diagnostics {
+	if s.Action != stage.ActionUnknown {
+		return nil
+	}
+	var diags hcl.Diagnostics
+	if s.Deferred {
+		st, deferred, more := r.plan.Config.Decode(s.Instance)
+		diags = append(diags, more...)
+		if diags.HasErrors() {
+			return diags
+		}
+		if deferred {
+			return append(diags, &hcl.Diagnostic{
+				Severity: hcl.DiagError, Summary: "Value is still unknown", Subject: s.Instance.Range.Ptr(),
+				Detail: "An attribute uses an output that its stage did not set; " + s.Address() + " cannot run without it.",
+			})
+		}
+		s.Config, s.Deferred = st, false
+	}
+	return append(diags, r.plan.Decide(ctx, s)...)
+}
+
+// publish makes an outcome visible to the stages behind it.
+func (r *runner) publish(s *plan.Stage, o *stage.Outcome, output, digest string) {
+	r.mu.Lock()
+	s.Output = output
+	if o.Data != nil {
+		r.data[s.Address()] = o.Data
+	}
+	r.mu.Unlock()
+	values := map[string]cty.Value{"rows": cty.NumberIntVal(int64(o.Counts.Rows)), "digest": cty.StringVal(digest)}
+	for name, t := range s.Instance.Kind.Outputs {
+		values[name] = cty.NullVal(t)
+		if v, ok := o.Values[name]; ok {
+			values[name] = v
+		}
+	}
+	r.plan.Config.SetResult(s.Address(), values)
+}
+
+func firstError(diags hcl.Diagnostics) string {
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			return fmt.Sprintf("%s: %s", d.Summary, d.Detail)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,254 @@
+// Package preflight is the stage kind that looks at the machine before
+// anything is measured or created: it stops the stages behind it, or warns.
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/config"
+	"aicplan/engine/stage"
+	"aicplan/systems"
+)
+
+// Kind registers the preflight stage with the checks that this program has.
+func Kind(checks []Check) stage.Kind {
+	return stage.Kind{
+		Name: "preflight", Version: 1, Guard: true, NoTable: true,
+		Summary: "look at the machine before anything is measured",
+		New:     func() stage.Stage { return &Config{all: checks} },
+	}
+}
+
+// Check is one thing to look at.
+type Check struct {
+	Name    string
+	Summary string
+	// Needs says what the preflight block must name for this check: "runtime",
+	// "system" or "".
+	Needs string
+	// Schema are the attributes that a check block may have beside on_fail.
+	Schema []hcl.AttributeSchema
+	// Look judges the machine. Findings are in the order of importance; none
+	// means that all is well.
+	Look func(context.Context, Target) []Finding
+}
+
+// Target is what a check looks at and with which limits.
+type Target struct {
+	Runtime *stage.Runtime
+	System  *systems.Spec
+	// Args are the check's attributes.
+	Args map[string]cty.Value
+	// StateDir and OutDir are where the run will write.
+	StateDir, OutDir string
+	// Env is the environment that the runtime reports, when a check asked.
+	Probe func(context.Context, *stage.Runtime) (map[string]string, error)
+}
+
+// Number returns a numeric attribute or its default.
+func (t Target) Number(name string, def float64) float64 {
+	v, ok := t.Args[name]
+	if !ok || v.IsNull() || v.Type() != cty.Number {
+		return def
+	}
+	f, _ := v.AsBigFloat().Float64()
+	return f
+}
+
+// Text returns a string attribute or its default.
+func (t Target) Text(name, def string) string {
+	v, ok := t.Args[name]
+	if !ok || v.IsNull() || v.Type() != cty.String {
+		return def
+	}
+	return v.AsString()
+}
+
+// Bool returns a boolean attribute or false.
+func (t Target) Bool(name string) bool {
+	v, ok := t.Args[name]
+	return ok && !v.IsNull() && v.Type() == cty.Bool && v.True()
+}
+
+// Finding is one complaint, or with OK a fact worth showing.
+type Finding struct {
+	OK      bool
+	Skip    bool // could not be judged here
+	Message string
+	Fix     string // what the user can do
+}
+
+// Config is a preflight block.
+type Config struct {
+	all     []Check
+	runtime *stage.Runtime
+	system  *systems.Spec
+	checks  []use
+}
+
+// use is one check block.
+type use struct {
+	check    Check
+	severity string // fail or warn
+	args     map[string]cty.Value
+	pos      hcl.Range
+}
+
+var schema = &hcl.BodySchema{
+	Attributes: []hcl.AttributeSchema{{Name: "runtime"}, {Name: "system"}},
+	Blocks:     []hcl.BlockHeaderSchema{{Type: "check", LabelNames: []string{"name"}}},
+}
+
+// DecodeBody implements stage.BodyDecoder: a check's attributes depend on its
+// name.
+func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
+	ctx, diags := eval.Context(stage.Expressions(body), nil)
+	if diags.HasErrors() {
+		return diags
+	}
+	content, more := body.Content(schema)
+	diags = append(diags, more...)
+	if a, ok := content.Attributes["runtime"]; ok {
+		v, more := a.Expr.Value(ctx)
+		diags = append(diags, more...)
+		rt, err := stage.RuntimeOf(v)
+		c.runtime = rt
+		diags = append(diags, refError(a, err, more)...)
+	}
+	if a, ok := content.Attributes["system"]; ok {
+		v, more := a.Expr.Value(ctx)
+		diags = append(diags, more...)
+		spec, err := stage.SystemOf(v)
+		c.system = spec
+		diags = append(diags, refError(a, err, more)...)
+	}
+	for _, b := range content.Blocks {
+		diags = append(diags, c.decodeCheck(b, ctx)...)
+	}
+	return diags
+}
+
+func refError(a *hcl.Attribute, err error, earlier hcl.Diagnostics) hcl.Diagnostics {
+	if err == nil || earlier.HasErrors() {
+		return nil
+	}
+	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Unsuitable reference", Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr()}}
+}
+
+func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics {
+	i := slices.IndexFunc(c.all, func(k Check) bool { return k.Name == b.Labels[0] })
+	if i < 0 {
+		var names []string
+		for _, k := range c.all {
+			names = append(names, k.Name)
+		}
+		return hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Unknown preflight check", Subject: b.LabelRanges[0].Ptr(),
+			Detail: fmt.Sprintf("There is no check %q.%s", b.Labels[0], config.DidYouMean(b.Labels[0], names)),
+		}}
+	}
+	u := use{check: c.all[i], severity: "fail", args: map[string]cty.Value{}, pos: b.DefRange}
+	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: append([]hcl.AttributeSchema{{Name: "on_fail"}}, u.check.Schema...)})
+	for name, a := range content.Attributes {
+		if name == "on_fail" {
+			var word string
+			diags = append(diags, gohcl.DecodeExpression(a.Expr, ctx, &word)...)
+			switch word {
+			case "stop":
+			case "warn":
+				u.severity = "warn"
+			default:
+				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Invalid on_fail", Detail: `on_fail is "stop" or "warn".`, Subject: a.Expr.Range().Ptr()})
+			}
+			continue
+		}
+		v, more := a.Expr.Value(ctx)
+		diags = append(diags, more...)
+		u.args[name] = v
+	}
+	c.checks = append(c.checks, u)
+	return diags
+}
+
+// Check implements stage.Stage.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, u := range c.checks {
+		if (u.check.Needs == "runtime" && c.runtime == nil) || (u.check.Needs == "system" && c.system == nil) {
+			diags = append(diags, &hcl.Diagnostic{
+				Severity: hcl.DiagError, Summary: "Missing " + u.check.Needs, Subject: u.pos.Ptr(),
+				Detail: fmt.Sprintf("The check %q needs to know the %s: add %s = %s.NAME to the preflight block.", u.check.Name, u.check.Needs, u.check.Needs, u.check.Needs),
+			})
+		}
+	}
+	if len(c.checks) == 0 {
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagWarning, Summary: "Preflight without checks", Subject: cc.Range.Ptr(),
+			Detail: "The block has no check and passes always.",
+		})
+	}
+	return diags
+}
+
+// Inputs implements stage.Stage: a preflight reads no table.
+func (c *Config) Inputs() []stage.Input { return nil }
+
+// Fingerprint implements stage.Stage. A preflight is never reused.
+func (c *Config) Fingerprint() any { return nil }
+
+// Run looks at everything, so that the user sees all that is wrong at once.
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	out := &stage.Outcome{Status: stage.StatusOK, NoReuse: true}
+	var failed []string
+	for _, u := range c.checks {
+		res := u.look(ctx, Target{Runtime: c.runtime, System: c.system, Args: u.args, StateDir: rc.Store.Dir(), OutDir: rc.OutDir})
+		res.Pos = fmt.Sprintf("%s:%d", u.pos.Filename, u.pos.Start.Line)
+		out.Checks = append(out.Checks, res)
+		switch res.Result {
+		case "fail":
+			failed = append(failed, u.check.Name)
+		case "warn":
+			rc.Events.Message(rc.Address, "warn", res.Name+": "+res.Message)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	if len(failed) > 0 {
+		out.Status = stage.StatusPreflight
+		out.Message = strings.Join(failed, ", ") + " did not pass"
+	}
+	return out, nil
+}
+
+func (u use) look(ctx context.Context, t Target) stage.CheckResult {
+	res := stage.CheckResult{Name: u.check.Name, Severity: u.severity, Result: "pass"}
+	var messages, fixes []string
+	skip := false
+	bad := false
+	for _, f := range u.check.Look(ctx, t) {
+		messages = append(messages, f.Message)
+		if f.Fix != "" {
+			fixes = append(fixes, f.Fix)
+		}
+		skip = skip || f.Skip
+		bad = bad || (!f.OK && !f.Skip)
+	}
+	res.Message, res.Fix = strings.Join(messages, "; "), strings.Join(fixes, "; ")
+	switch {
+	case bad && u.severity == "warn":
+		res.Result = "warn"
+	case bad:
+		res.Result = "fail"
+	case skip:
+		res.Result = "skip"
+	}
+	return res
+}
