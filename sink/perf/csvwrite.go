@@ -6,10 +6,8 @@ package perf
 import (
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/sink/atomic"
 	"aicplan/sink/table"
@@ -34,10 +32,6 @@ func (l Layout) arrange(rec arrow.Record) (arrow.Record, error) {
 			return nil, err
 		}
 	}
-	rec, err := table.Normal(rec)
-	if err != nil {
-		return nil, err
-	}
 	return rec, nil
 }
 
@@ -47,6 +41,10 @@ func (l Layout) order(rec arrow.Record) ([]int, error) {
 		return nil, nil
 	}
 	keys := table.Asc(l.SortBy...)
+	order, ties, err := table.SortIndicesTies(rec, keys...)
+	if err != nil || !ties {
+		return order, err
+	}
 	seen := map[string]bool{}
 	for _, n := range l.SortBy {
 		seen[n] = true
@@ -73,36 +71,36 @@ func WriteCSV(w io.Writer, rec arrow.Record, l Layout) error {
 	if err != nil {
 		return err
 	}
+	line, err := newLine(rec)
+	if err != nil {
+		return err
+	}
 	const flushAt = 1 << 16
 	buf := make([]byte, 0, flushAt+1<<12)
-	cells := make([]cell, rec.NumCols())
-	for i, f := range rec.Schema().Fields() {
-		if cells[i], err = newCell(f.Name, rec.Column(i)); err != nil {
-			return err
-		}
+	for i, name := range table.Names(rec) {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = appendText(buf, f.Name)
+		buf = appendText(buf, name)
 	}
 	buf = append(buf, '\n')
-	for i := range int(rec.NumRows()) {
-		row := i
-		if order != nil {
-			row = order[i]
-		}
-		for c := range cells {
-			if c > 0 {
-				buf = append(buf, ',')
+	rows := make([]int, 0, block)
+	for first := 0; first < int(rec.NumRows()); first += block {
+		rows = rows[:min(block, int(rec.NumRows())-first)]
+		for i := range rows {
+			if rows[i] = first + i; order != nil {
+				rows[i] = order[first+i]
 			}
-			buf = cells[c].append(buf, row)
 		}
-		buf = append(buf, '\n')
-		if len(buf) >= flushAt {
-			if _, err := w.Write(buf); err != nil {
-				return err
+		line.load(rows)
+		for i := range rows {
+			buf = line.append(buf, i)
+			if len(buf) >= flushAt {
+				if _, err := w.Write(buf); err != nil {
+					return err
+				}
+				buf = buf[:0]
 			}
-			buf = buf[:0]
 		}
 	}
 	_, err = w.Write(buf)
@@ -145,75 +143,4 @@ func (t *tracker) Write(p []byte) (int, error) {
 		t.err = err
 	}
 	return n, err
-}
-
-// cell appends the fields of one column; one of the slices is set.
-type cell struct {
-	ints   []int64
-	floats []float64
-	texts  *array.String
-	flags  *array.Boolean
-	nulls  arrow.Array // nil when the column has none
-
-	// Perf files repeat their strings: what the last one looked like, quoted
-	// where needed, is kept.
-	last, lastText string
-}
-
-func newCell(name string, arr arrow.Array) (cell, error) {
-	var c cell
-	if arr.NullN() > 0 {
-		c.nulls = arr
-	}
-	switch a := arr.(type) {
-	case *array.Int64:
-		c.ints = a.Int64Values()
-	case *array.Float64:
-		c.floats = a.Float64Values()
-	case *array.String:
-		c.texts = a
-	case *array.Boolean:
-		c.flags = a
-	default:
-		return c, fmt.Errorf("column %q has the type %s", name, arr.DataType())
-	}
-	return c, nil
-}
-
-func (c *cell) append(b []byte, row int) []byte {
-	switch {
-	case c.nulls != nil && c.nulls.IsNull(row):
-		return b
-	case c.texts != nil:
-		if v := c.texts.Value(row); v != c.last || c.lastText == "" {
-			c.last, c.lastText = v, string(appendText(nil, v))
-		}
-		return append(b, c.lastText...)
-	case c.ints != nil:
-		return strconv.AppendInt(b, c.ints[row], 10)
-	case c.floats != nil:
-		return strconv.AppendFloat(b, c.floats[row], 'g', -1, 64)
-	}
-	return strconv.AppendBool(b, c.flags.Value(row))
-}
-
-func appendText(b []byte, s string) []byte {
-	plain := s != ""
-	for i := range len(s) {
-		if c := s[i]; c == ',' || c == '"' || c == '\n' || c == '\r' {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return append(b, s...)
-	}
-	b = append(b, '"')
-	for i := range len(s) {
-		if s[i] == '"' {
-			b = append(b, '"')
-		}
-		b = append(b, s[i])
-	}
-	return append(b, '"')
 }

@@ -40,6 +40,9 @@ func WriteParquet(w io.Writer, rec arrow.Record, l Layout) error {
 	if err != nil {
 		return err
 	}
+	if rec, err = table.Normal(rec); err != nil {
+		return err
+	}
 	if order != nil {
 		rec = table.Take(rec, order)
 	}

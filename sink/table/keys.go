@@ -6,7 +6,49 @@ import (
 	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 )
+
+// Codes returns a column of strings as numbers: codes[row] is the index of
+// the row's value in values, -1 where it is null. Values are distinct, in
+// order of first appearance.
+func Codes(rec arrow.Record, name string) (codes []int32, values []string, err error) {
+	arr, err := Array(rec, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var value func(row int) string
+	if a, ok := arr.(*array.String); ok { // no need to collect the values first
+		value = a.Value
+	} else {
+		c, err := stringCol(name, arr)
+		if err != nil {
+			return nil, nil, err
+		}
+		value = func(row int) string { return c.Values[row] }
+	}
+	codes = make([]int32, arr.Len())
+	index := map[string]int32{}
+	last, lastCode := "", int32(-1)
+	nulls := arr.NullN() > 0
+	for row := range codes {
+		if nulls && arr.IsNull(row) {
+			codes[row] = -1
+			continue
+		}
+		if v := value(row); lastCode < 0 || v != last {
+			code, ok := index[v]
+			if !ok {
+				code = int32(len(values))
+				index[v] = code
+				values = append(values, v)
+			}
+			last, lastCode = v, code
+		}
+		codes[row] = lastCode
+	}
+	return codes, values, nil
+}
 
 // Keys returns one string for every row, equal exactly where all the named
 // columns are equal: as a map key, not for display. Numbers compare by value,

@@ -1,10 +1,11 @@
 package table
 
 import (
-	"maps"
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 )
@@ -29,30 +30,28 @@ func Asc(names ...string) []SortKey {
 // bytes, false is before true, -0 equals 0, NaN is behind all numbers, and
 // null is last, ascending or not.
 func SortIndices(rec arrow.Record, keys ...SortKey) ([]int, error) {
-	order := make([]int, rec.NumRows())
-	for i := range order {
-		order[i] = i
-	}
-	ranks := make([]*ranking, len(keys))
-	for i, k := range keys {
+	order, _, err := SortIndicesTies(rec, keys...)
+	return order, err
+}
+
+// SortIndicesTies is SortIndices and says whether any two rows are equal in
+// all keys.
+func SortIndicesTies(rec arrow.Record, keys ...SortKey) (order []int, ties bool, err error) {
+	var w words
+	for _, k := range keys {
 		r, err := rank(rec, k.Name)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if k.Desc {
 			for row := range r.codes {
 				r.codes[row] = r.max - r.codes[row]
 			}
 		}
-		ranks[i] = r
+		w.add(r)
 	}
-	// Least significant key first: every pass is stable, so the last one
-	// decides and the earlier ones break its ties.
-	scratch := make([]int, len(order))
-	for _, r := range slices.Backward(ranks) {
-		order, scratch = r.sort(order, scratch)
-	}
-	return order, nil
+	order, ties = w.sort(int(rec.NumRows()))
+	return order, ties, nil
 }
 
 // Sort returns rec sorted as SortIndices says.
@@ -67,48 +66,105 @@ func Sort(rec arrow.Record, keys ...SortKey) (arrow.Record, error) {
 	return Take(rec, rows), nil
 }
 
+// words are the sort keys of all rows, packed: columns of few bits share a
+// word. The first word is the most significant.
+type words struct {
+	values [][]uint64 // by word, then row
+	bits   []int      // used, from the low end
+}
+
+func (w *words) add(r *ranking) {
+	if r.valid != nil {
+		w.push(1, func(row int) uint64 { return uint64(flag(!r.valid[row])) }, len(r.codes))
+	}
+	if n := bits.Len64(r.max); n > 0 {
+		w.push(n, func(row int) uint64 { return r.codes[row] }, len(r.codes))
+	}
+}
+
+func (w *words) push(width int, code func(row int) uint64, rows int) {
+	last := len(w.values) - 1
+	if last < 0 || w.bits[last]+width > 64 {
+		w.values, w.bits = append(w.values, make([]uint64, rows)), append(w.bits, 0)
+		last++
+	}
+	v := w.values[last]
+	for row := range v {
+		v[row] = v[row]<<width | code(row)
+	}
+	w.bits[last] += width
+}
+
+func (w *words) compare(a, b int) int {
+	for _, v := range w.values {
+		if c := cmp.Compare(v[a], v[b]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+type keyed struct {
+	key uint64
+	row uint32
+}
+
+// sort is a radix sort, the least significant digit of the last word first:
+// every pass is stable, so later passes decide and earlier ones break ties.
+func (w *words) sort(rows int) (order []int, ties bool) {
+	order = make([]int, rows)
+	sorted := true
+	for i := range order {
+		order[i] = i
+		if i > 0 && sorted {
+			c := w.compare(i-1, i)
+			sorted = c <= 0
+			ties = ties || c == 0
+		}
+	}
+	if sorted {
+		return order, ties
+	}
+	const digit = 11
+	items, scratch := make([]keyed, rows), make([]keyed, rows)
+	for i := range items {
+		items[i].row = uint32(i)
+	}
+	for n, values := range slices.Backward(w.values) {
+		for i := range items {
+			items[i].key = values[items[i].row]
+		}
+		for shift := 0; shift < w.bits[n]; shift += digit {
+			var count [1 << digit]int
+			for i := range items {
+				count[items[i].key>>shift&(1<<digit-1)]++
+			}
+			at := 0
+			for d, n := range count {
+				count[d] = at
+				at += n
+			}
+			for _, it := range items {
+				d := it.key >> shift & (1<<digit - 1)
+				scratch[count[d]] = it
+				count[d]++
+			}
+			items, scratch = scratch, items
+		}
+	}
+	ties = false
+	for i, it := range items {
+		order[i] = int(it.row)
+		ties = ties || (i > 0 && w.compare(order[i-1], order[i]) == 0)
+	}
+	return order, ties
+}
+
 // ranking is a column as codes that order like its values.
 type ranking struct {
 	codes []uint64
 	max   uint64
 	valid []bool // nil when no row is null
-}
-
-// sort reorders the rows of order by their codes, nulls last, and returns the
-// result and the slice it no longer needs. It is a radix sort: the passes are
-// few, since codes start at 0 and go no further than the column's spread.
-func (r *ranking) sort(order, scratch []int) (sorted, spare []int) {
-	const digit = 11
-	for shift := 0; shift < bits.Len64(r.max); shift += digit {
-		var count [1 << digit]int
-		for _, row := range order {
-			count[r.codes[row]>>shift&(1<<digit-1)]++
-		}
-		at := 0
-		for d, n := range count {
-			count[d] = at
-			at += n
-		}
-		for _, row := range order {
-			d := r.codes[row] >> shift & (1<<digit - 1)
-			scratch[count[d]] = row
-			count[d]++
-		}
-		order, scratch = scratch, order
-	}
-	if r.valid == nil {
-		return order, scratch
-	}
-	n := 0
-	for _, keep := range []bool{true, false} {
-		for _, row := range order {
-			if r.valid[row] == keep {
-				scratch[n] = row
-				n++
-			}
-		}
-	}
-	return scratch, order
 }
 
 func rank(rec arrow.Record, name string) (*ranking, error) {
@@ -139,18 +195,28 @@ func rank(rec arrow.Record, name string) (*ranking, error) {
 		}
 		return rankCol(c, func(v bool) uint64 { return uint64(flag(v)) }), nil
 	}
-	c, err := stringCol(name, arr)
+	codes, values, err := Codes(rec, name)
 	if err != nil {
 		return nil, err
 	}
-	codes := map[string]uint64{}
-	for _, v := range c.Values {
-		codes[v] = 0
+	place := make([]uint64, len(values))
+	for i, code := range sortedBy(values) {
+		place[code] = uint64(i)
 	}
-	for i, v := range slices.Sorted(maps.Keys(codes)) {
-		codes[v] = uint64(i)
+	c := &Col[int32]{Name: name, Values: codes}
+	if arr.NullN() > 0 {
+		c.valid = validity(arr)
 	}
-	return rankCol(c, func(v string) uint64 { return codes[v] }), nil
+	return rankCol(c, func(code int32) uint64 { return place[code] }), nil
+}
+
+func sortedBy(values []string) []int {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(values[a], values[b]) })
+	return order
 }
 
 // floatCode orders like the float: by sign, then by magnitude.
