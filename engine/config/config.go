@@ -77,6 +77,8 @@ type loader struct {
 	modules   map[string]*moduleDecl // by absolute path
 	results   map[string]map[string]cty.Value
 	busy      []frame
+	// unreadable is set when a file has syntax errors.
+	unreadable bool
 }
 
 // Load parses the plan, evaluates what is known before a run, expands for_each
@@ -102,19 +104,20 @@ func Load(opts Options) (*Config, hcl.Diagnostics) {
 	var more hcl.Diagnostics
 	l.rootVars, more = l.readVariables(decl)
 	diags = append(diags, more...)
-	if diags.HasErrors() {
+	if l.unreadable {
 		// Names that are missing because their file did not parse would be
 		// reported again and again.
 		return c, diags
 	}
 	c.root = newScope(l, decl, nil, nil, nil, "", abs)
 	diags = append(diags, c.root.evaluateAll()...)
-	if diags.HasErrors() {
-		return c, diags
-	}
 	c.Instances = c.root.allInstances()
 	for _, in := range c.Instances {
 		c.byAddr[in.Address] = in
+		diags = append(diags, WithAddress(in.checkReferences(), in.Address)...)
+	}
+	if diags.HasErrors() {
+		return c, diags
 	}
 	for _, in := range c.Instances {
 		more := in.trace()
@@ -192,15 +195,11 @@ func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
 func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, diags := c.l.src.parser.ParseHCL([]byte("value = "+text+"\n"), "<expression>")
+	expr, diags := hclsyntax.ParseExpression([]byte(text), "<expression>", hcl.InitialPos)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
-	attr, ok := syntaxBody(f).Attributes["value"]
-	if !ok || len(syntaxBody(f).Attributes) != 1 {
-		return cty.DynamicVal, hcl.Diagnostics{fileDiag("<expression>", "Not one expression", "Give a single expression, such as 'length(local.token_counts)'.")}
-	}
-	return c.root.eval(attr.Expr, nil)
+	return c.root.eval(expr, nil)
 }
 
 // Variable describes one input of the plan.

@@ -86,6 +86,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	for _, f := range files {
 		parsed, more := l.src.file(f)
 		diags = append(diags, more...)
+		l.unreadable = l.unreadable || more.HasErrors()
 		if parsed != nil && parsed.Body != nil {
 			bodies = append(bodies, syntaxBody(parsed))
 		}
@@ -230,6 +231,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.description)...)
 	}
 	if a, ok := content.Attributes["default"]; ok {
+		v.def, v.hasDefault = cty.UnknownVal(v.typ), true // a bad default is one mistake, not two
 		val, more := a.Expr.Value(&hcl.EvalContext{Functions: Functions()})
 		diags = append(diags, more...)
 		if !more.HasErrors() {
@@ -238,7 +240,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 				diags = append(diags, errorAt(a.Expr.Range(), "Unsuitable default",
 					fmt.Sprintf("The default of var.%s does not fit its type %s: %s.", name, typeexpr.TypeString(v.typ), err)))
 			} else {
-				v.def, v.hasDefault = val, true
+				v.def = val
 			}
 		}
 	}

@@ -67,7 +67,7 @@ type keyed struct {
 // forEachKeys lists the instances in the order in which the user wrote them.
 func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics) {
 	rng := d.forEach.Range()
-	if !v.IsKnown() {
+	if !v.IsKnown() || unknownKeys(v) {
 		return nil, hcl.Diagnostics{errorAt(rng, "for_each depends on a stage",
 			fmt.Sprintf("The keys must be known before anything runs, but %s is known only after its stage ran. Put the keys into a local and the values into a map over them.", s.firstStageRef(d.forEach)))}
 	}
@@ -105,6 +105,20 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", fmt.Sprintf("A map, an object, a set or a list of strings is needed, not %s.", t.FriendlyName()))}
 	}
 	return out, nil
+}
+
+// unknownKeys says whether a list or set has elements that wait for a stage.
+func unknownKeys(v cty.Value) bool {
+	t := v.Type()
+	if v.IsNull() || !(t.IsSetType() || t.IsListType() || t.IsTupleType()) {
+		return false
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		if _, e := it.Element(); !e.IsKnown() {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *scope) firstStageRef(expr hcl.Expression) string {

@@ -151,7 +151,7 @@ var containsFunc = function.New(&function.Spec{
 	Description: "whether a list, set or tuple holds a value",
 	Params: []function.Parameter{
 		{Name: "list", Type: cty.DynamicPseudoType},
-		{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true},
+		{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true},
 	},
 	Type: function.StaticReturnType(cty.Bool),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
@@ -194,7 +194,7 @@ var indexFunc = function.New(&function.Spec{
 	Description: "position of a value in a list",
 	Params: []function.Parameter{
 		{Name: "list", Type: cty.DynamicPseudoType},
-		{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true},
+		{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true},
 	},
 	Type: function.StaticReturnType(cty.Number),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {

@@ -50,7 +50,7 @@ var (
 func toFunc(name string, want cty.Type) function.Function {
 	return function.New(&function.Spec{
 		Description: "convert to " + want.FriendlyName(),
-		Params:      []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowNull: true}},
+		Params:      []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true}},
 		Type:        function.StaticReturnType(want),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			v, err := convert.Convert(args[0], want)
@@ -70,7 +70,7 @@ var (
 func toCollection(description string, want cty.Type) function.Function {
 	return function.New(&function.Spec{
 		Description: description,
-		Params:      []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowNull: true}},
+		Params:      []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true}},
 		Type: func(args []cty.Value) (cty.Type, error) {
 			v, err := convert.Convert(args[0], want)
 			if err != nil {

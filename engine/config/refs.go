@@ -138,6 +138,13 @@ func (s *scope) dynamicKeys(expr hcl.Expression, each *eachValue) map[hcl.Range]
 	return out
 }
 
+// checkReferences looks every reference of the body up.
+func (in *Instance) checkReferences() hcl.Diagnostics {
+	exprs := bodyExpressions(in.decl.body)
+	_, diags := in.scope.context(exprs, in.each, in.scope.unboundRoots(in, exprs))
+	return diags
+}
+
 // trace collects the addresses of the stage instances that the instance's body
 // and depends_on refer to, through locals, variables and module outputs.
 func (in *Instance) trace() hcl.Diagnostics {

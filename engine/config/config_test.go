@@ -1,0 +1,238 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"golang.org/x/tools/txtar"
+
+	"aicplan/engine/stage"
+	"aicplan/engine/stage/stagetest"
+	"aicplan/systems"
+)
+
+// TestPlans runs every archive of testdata: a plan with its files, and what
+// loading it must come to. "# ERROR: text" on a line asks for an error there.
+func TestPlans(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("no archives: %v", err)
+	}
+	for _, path := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { runArchive(t, path) })
+	}
+}
+
+func runArchive(t *testing.T, path string) {
+	ar, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	want := map[string]string{}
+	markers := map[string]string{}
+	for _, f := range ar.Files {
+		if !strings.HasSuffix(f.Name, ".hcl") {
+			want[f.Name] = strings.TrimSpace(string(f.Data))
+			continue
+		}
+		at := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(f.Data), "\n") {
+			if _, text, ok := strings.Cut(line, "# ERROR: "); ok {
+				markers[fmt.Sprintf("%s:%d", display(at), i+1)] = text
+			}
+		}
+	}
+	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()}, Version: "0.1.0", Systems: testSystem}
+	for _, line := range strings.Split(want["flags"], "\n") {
+		if v, ok := strings.CutPrefix(line, "-var "); ok {
+			opts.Vars = append(opts.Vars, v)
+		}
+	}
+	cfg, diags := Load(opts)
+	if !diags.HasErrors() {
+		for _, in := range cfg.Instances {
+			_, _, more := cfg.Decode(in)
+			diags = append(diags, more...)
+		}
+	}
+	checkDiags(t, cfg, diags, markers, want["want.more"])
+	if text, ok := want["want.eval"]; ok {
+		checkEval(t, cfg, text)
+	}
+	if text, ok := want["want.stages"]; ok && !diags.HasErrors() {
+		if d := cmp.Diff(text, listing(t, cfg)); d != "" {
+			t.Errorf("stages differ (-want +got):\n%s", d)
+		}
+	}
+	if text, ok := want["results"]; ok {
+		for _, line := range strings.Split(text, "\n") {
+			addr, n, _ := strings.Cut(line, " ")
+			rows, err := strconv.Atoi(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.SetResult(addr, map[string]cty.Value{"rows": cty.NumberIntVal(int64(rows)), "digest": cty.StringVal("d")})
+		}
+		after := listing(t, cfg)
+		for _, line := range strings.Split(want["want.after"], "\n") {
+			if !strings.Contains(after, line) {
+				t.Errorf("after the results %q is missing in:\n%s", line, after)
+			}
+		}
+	}
+}
+
+func checkDiags(t *testing.T, cfg *Config, diags hcl.Diagnostics, markers map[string]string, more string) {
+	t.Helper()
+	left := map[string]string{}
+	for k, v := range markers {
+		left[k] = v
+	}
+	var all strings.Builder
+	for _, d := range diags {
+		if d.Subject == nil || d.Subject.Filename == "" {
+			t.Errorf("a diagnostic without a place: %s", d.Summary)
+			continue
+		}
+		fmt.Fprintln(&all, d.Detail)
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		at := shortRange(*d.Subject)
+		text, ok := left[at]
+		if ok && d.Summary == text {
+			delete(left, at)
+			continue
+		}
+		if markers[at] == d.Summary || (more != "" && regexp.MustCompile(more).MatchString(d.Detail)) {
+			continue
+		}
+		t.Errorf("unexpected error at %s: %s: %s", at, d.Summary, d.Detail)
+	}
+	for at, text := range left {
+		t.Errorf("no error %q at %s; all:\n%v", text, at, diags)
+	}
+	if more != "" && !regexp.MustCompile(more).MatchString(all.String()) {
+		t.Errorf("no diagnostic says %q:\n%s", more, all.String())
+	}
+	var out bytes.Buffer
+	if err := WriteDiagnostics(&out, cfg.Files(), diags, 80, false); err != nil {
+		t.Error(err)
+	}
+}
+
+func checkEval(t *testing.T, cfg *Config, text string) {
+	t.Helper()
+	for _, line := range strings.Split(text, "\n") {
+		expr, want, _ := strings.Cut(line, " = ")
+		v, diags := cfg.Eval(expr)
+		if diags.HasErrors() {
+			t.Errorf("%s: %v", expr, diags)
+			continue
+		}
+		got, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
+		if err != nil || string(got) != want {
+			t.Errorf("%s = %s (%v), want %s", expr, got, err, want)
+		}
+	}
+}
+
+// listing is one line a stage: address, what it decoded to, what it needs.
+func listing(t *testing.T, cfg *Config) string {
+	t.Helper()
+	var lines []string
+	for _, in := range cfg.Instances {
+		line := in.Address
+		st, deferred, diags := cfg.Decode(in)
+		switch {
+		case diags.HasErrors():
+			t.Errorf("%s: %v", in.Address, diags)
+		case deferred:
+			line += " deferred"
+		default:
+			if v := st.(*stagetest.Config).Value; v != nil {
+				line += fmt.Sprintf(" value=%d", *v)
+			}
+		}
+		if len(in.Deps) > 0 {
+			deps := append([]string(nil), in.Deps...)
+			sort.Strings(deps)
+			line += " <- " + strings.Join(deps, ", ")
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func testSystem(name, file string) (*systems.Spec, error) {
+	if file != "" {
+		return systems.LoadFile(file)
+	}
+	return systems.Load(name)
+}
+
+// TestFunctionsArePure keeps out what would make the same plan mean different
+// cases at another time or place.
+func TestFunctionsArePure(t *testing.T) {
+	for name := range Functions() {
+		for _, bad := range []string{"timestamp", "env", "file", "uuid", "now", "random"} {
+			if strings.Contains(name, bad) {
+				t.Errorf("%s looks impure", name)
+			}
+		}
+	}
+	if n := len(Functions()); n < 40 {
+		t.Errorf("%d functions, at least 40 are promised", n)
+	}
+}
+
+func TestEvalFunctions(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "plan.hcl")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := Load(Options{Path: path, Version: "0.1.0", Systems: testSystem})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	checkEval(t, cfg, strings.TrimSpace(`
+ceil_div(7, 2) = 4
+powers(2, 0, 3) = [1,2,4,8]
+sort([3, 20, 1]) = [1,3,20]
+sort(["b", "a"]) = ["a","b"]
+sum([1, 2, 3.5]) = 6.5
+contains([1, null], null) = true
+contains(["a"], 1) = false
+index(["a", "b"], "b") = 1
+one([]) = null
+alltrue([]) = true
+anytrue([false, true]) = true
+tostring(3) = "3"
+startswith("gemm_perf", "gemm") = true
+[for x in range(3) : x * x] = [0,1,4]
+`))
+	for _, expr := range []string{"ceil_div(1, 0)", "setproduct(range(200), range(200))", `sort([1, null])`, "tonumber(\"x\")"} {
+		if _, diags := cfg.Eval(expr); !diags.HasErrors() {
+			t.Errorf("%s must fail", expr)
+		}
+	}
+}
