@@ -1,0 +1,363 @@
+# Whole attention modules, projections included: latent attention (mla), sparse
+# attention with an indexer (dsa) and MiniMax sparse attention (msa). Local
+# heads are an axis of their own; tensor parallelism is not part of the key.
+
+locals {
+  local_heads = [128, 64, 32, 16, 8, 4, 2, 1]
+
+  # One model per architecture: the table has no place for a second.
+  mla_modules = [for r in slice(local.models.mla, 0, 1) : {
+    model            = r.model
+    native_num_heads = r.num_heads
+    selected         = anytrue([for q in local.models.mla : q.selected])
+  }]
+
+  dsa_modules = [
+    for i, r in local.models.dsa : {
+      model            = r.model
+      native_num_heads = r.num_heads
+      selected         = anytrue([for q in local.models.dsa : q.selected if q.architecture == r.architecture])
+    } if index([for q in local.models.dsa : q.architecture], r.architecture) == i
+  ]
+
+  msa_modules = [for r in local.models.msa : {
+    model            = r.model
+    native_num_heads = r.num_heads
+    selected         = r.selected
+  }]
+
+  prefill_limit = "more than 131072 new tokens in one prefill: schedulers chunk it before"
+  decode_limit  = "more than 2^25 cached tokens: no node serves so many"
+  cache_limit   = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
+}
+
+grid "mla_context_module" {
+  enabled    = local.plans.mla_context_module
+  op         = "mla_context_module"
+  perf_table = "mla_context_module_perf"
+  columns    = ["batch_size", "isl", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { tp_size = 1, step = 0 }
+
+  rows "model" {
+    values = local.mla_modules
+  }
+
+  rows "precision" {
+    values = var.module_precisions.mla_context
+  }
+
+  axis "num_heads" {
+    values = local.local_heads
+  }
+
+  axis "batch_size" {
+    values = module.shapes.context_batches
+  }
+
+  axis "isl" {
+    values      = concat(module.shapes.context_lengths, [32768])
+    description = "new tokens per sequence"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * isl <= 131072
+    reason = local.prefill_limit
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  filter "tp_chosen" {
+    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    reason = local.reasons.tp
+  }
+}
+
+grid "mla_generation_module" {
+  enabled    = local.plans.mla_generation_module
+  op         = "mla_generation_module"
+  perf_table = "mla_generation_module_perf"
+  columns    = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { tp_size = 1, isl = 1 }
+
+  rows "model" {
+    values = local.mla_modules
+  }
+
+  rows "precision" {
+    values = var.module_precisions.mla_generation
+  }
+
+  axis "num_heads" {
+    values = local.local_heads
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  axis "step" {
+    values      = module.shapes.cache_lengths
+    description = "tokens in the cache"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * step <= 33554432
+    reason = local.decode_limit
+  }
+
+  # A latent entry has 512 + 64 values; the benchmark holds two caches.
+  filter "memory" {
+    keep   = 2 * batch_size * step * 576 * (kv_cache_dtype == "fp8" ? 1 : 2) <= local.cache_budget
+    reason = local.cache_limit
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  filter "tp_chosen" {
+    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    reason = local.reasons.tp
+  }
+}
+
+grid "dsa_context_module" {
+  enabled    = local.plans.dsa_context_module
+  op         = "dsa_context_module"
+  perf_table = "dsa_context_module_perf"
+  columns    = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { tp_size = 1 }
+
+  rows "model" {
+    values = local.dsa_modules
+  }
+
+  rows "precision" {
+    values = var.module_precisions.dsa
+  }
+
+  axis "num_heads" {
+    values = local.local_heads
+  }
+
+  axis "batch_size" {
+    values = module.shapes.context_batches
+  }
+
+  axis "isl" {
+    values      = concat(module.shapes.context_lengths, [32768])
+    description = "new tokens per sequence"
+  }
+
+  axis "step" {
+    values      = [0, 128]
+    description = "cached prefix"
+  }
+
+  filter "sm_floor" {
+    keep   = local.sm >= 90
+    reason = "the sparse attention kernels need SM 90"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * isl <= 131072
+    reason = local.prefill_limit
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  filter "tp_chosen" {
+    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    reason = local.reasons.tp
+  }
+}
+
+grid "dsa_generation_module" {
+  enabled    = local.plans.dsa_generation_module
+  op         = "dsa_generation_module"
+  perf_table = "dsa_generation_module_perf"
+  columns    = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { tp_size = 1, isl = 1 }
+
+  rows "model" {
+    values = local.dsa_modules
+  }
+
+  rows "precision" {
+    values = var.module_precisions.dsa
+  }
+
+  axis "num_heads" {
+    values = local.local_heads
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  axis "step" {
+    values      = module.shapes.cache_lengths
+    description = "tokens in the cache"
+  }
+
+  filter "sm_floor" {
+    keep   = local.sm >= 90
+    reason = "the sparse attention kernels need SM 90"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * step <= 33554432
+    reason = local.decode_limit
+  }
+
+  filter "memory" {
+    keep   = 2 * batch_size * step * 576 * (kv_cache_dtype == "fp8" ? 1 : 2) <= local.cache_budget
+    reason = local.cache_limit
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  filter "tp_chosen" {
+    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    reason = local.reasons.tp
+  }
+}
+
+grid "msa_context_module" {
+  enabled    = local.plans.msa_context_module
+  op         = "msa_context_module"
+  perf_table = "msa_context_module_perf"
+  columns    = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { tp_size = 1 }
+
+  rows "model" {
+    values = local.msa_modules
+  }
+
+  rows "precision" {
+    values = var.module_precisions.msa
+  }
+
+  axis "num_heads" {
+    values = local.local_heads
+  }
+
+  axis "batch_size" {
+    values = module.shapes.context_batches
+  }
+
+  axis "isl" {
+    values      = concat(module.shapes.context_lengths, [32768])
+    description = "new tokens per sequence"
+  }
+
+  axis "step" {
+    values      = [0, 128]
+    description = "cached prefix"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * isl <= 131072
+    reason = local.prefill_limit
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  filter "tp_chosen" {
+    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    reason = local.reasons.tp
+  }
+}
+
+grid "msa_generation_module" {
+  enabled    = local.plans.msa_generation_module
+  op         = "msa_generation_module"
+  perf_table = "msa_generation_module_perf"
+  columns    = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { tp_size = 1, isl = 1 }
+
+  rows "model" {
+    values = local.msa_modules
+  }
+
+  rows "precision" {
+    values = var.module_precisions.msa
+  }
+
+  axis "num_heads" {
+    values = local.local_heads
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  axis "step" {
+    values      = module.shapes.cache_lengths
+    description = "tokens in the cache"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * step <= 33554432
+    reason = local.decode_limit
+  }
+
+  # Keys and values of the cache heads on this rank, and the indexer's keys.
+  filter "memory" {
+    keep   = batch_size * step * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + 256) <= local.cache_budget
+    reason = local.cache_limit
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  filter "tp_chosen" {
+    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    reason = local.reasons.tp
+  }
+}

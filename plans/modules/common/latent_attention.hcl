@@ -1,0 +1,203 @@
+# Multi-head latent attention without its projections, and the two batched
+# products that absorb them in decode.
+
+locals {
+  # Heads on a rank, with the model that they come from.
+  latent_heads = [for r in local.models.mla : {
+    native_num_heads = r.num_heads
+    selected         = r.selected
+  }]
+
+  chosen_latent_heads = distinct(flatten([for r in local.models.mla : [
+    for t in var.selection.tp_sizes : r.num_heads / t if r.selected && r.num_heads % t == 0
+  ]]))
+}
+
+grid "mla_context" {
+  enabled    = local.plans.mla_context
+  op         = "mla_context"
+  perf_table = "context_mla_perf"
+  columns    = ["batch_size", "isl", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
+  constants  = { mla_dtype = "bfloat16", step = 0 }
+
+  rows "model" {
+    values = local.latent_heads
+  }
+
+  rows "precision" {
+    values = var.latent_precisions
+  }
+
+  axis "isl" {
+    values      = concat(module.shapes.context_lengths, [32768])
+    description = "new tokens per sequence"
+  }
+
+  axis "batch_size" {
+    values = module.shapes.context_batches
+  }
+
+  axis "tp_size" {
+    values = var.selection.tp_sizes
+  }
+
+  derive "num_heads" {
+    value = floor(native_num_heads / tp_size)
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * isl <= 65536
+    reason = "more than 65536 tokens in one prefill: schedulers chunk it before"
+  }
+
+  filter "heads_divide" {
+    keep   = native_num_heads % tp_size == 0
+    reason = "the heads do not divide over so many ranks"
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  # The kernel sees local heads only: of several ways to come to a number of
+  # them, the one with the fewest ranks stands for all.
+  distinct {
+    by     = ["kv_cache_dtype", "num_heads", "batch_size", "isl"]
+    prefer = "min"
+    of     = tp_size
+  }
+}
+
+grid "mla_generation" {
+  enabled    = local.plans.mla_generation
+  op         = "mla_generation"
+  perf_table = "generation_mla_perf"
+  columns    = ["batch_size", "step", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
+  constants  = { mla_dtype = "bfloat16", isl = 1 }
+
+  rows "model" {
+    values = local.latent_heads
+  }
+
+  rows "precision" {
+    values = var.latent_precisions
+  }
+
+  axis "target_seq" {
+    values      = module.shapes.cache_lengths
+    description = "tokens in the cache after the step"
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  axis "tp_size" {
+    values = var.selection.tp_sizes
+  }
+
+  derive "num_heads" {
+    value = floor(native_num_heads / tp_size)
+  }
+
+  derive "step" {
+    value       = target_seq - 1
+    description = "tokens in the cache before the decoded one"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "tokens" {
+    keep   = batch_size * target_seq <= 16777216
+    reason = "more than 2^24 cached tokens: no node serves so many"
+  }
+
+  filter "heads_divide" {
+    keep   = native_num_heads % tp_size == 0
+    reason = "the heads do not divide over so many ranks"
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  distinct {
+    by     = ["kv_cache_dtype", "num_heads", "batch_size", "step"]
+    prefer = "min"
+    of     = tp_size
+  }
+}
+
+grid "mla_bmm_gen_pre" {
+  enabled     = local.plans.mla_bmm_gen_pre
+  description = "query heads into the latent space"
+  op          = "mla_bmm_gen_pre"
+  perf_table  = "mla_bmm_perf"
+  columns     = ["num_tokens", "num_heads", "bmm_dtype"]
+  constants   = { op_name = "mla_gen_pre" }
+  loop_order  = ["num_tokens", "num_heads"]
+
+  rows "precision" {
+    values = var.bmm_precisions
+  }
+
+  axis "num_tokens" {
+    values = module.shapes.bmm_tokens
+  }
+
+  axis "num_heads" {
+    values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1]
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "chosen" {
+    keep   = var.selection.everything && local.any_tp || contains(local.chosen_latent_heads, num_heads)
+    reason = local.reasons.selected
+  }
+}
+
+grid "mla_bmm_gen_post" {
+  enabled     = local.plans.mla_bmm_gen_post
+  description = "attention output back out of the latent space"
+  op          = "mla_bmm_gen_post"
+  perf_table  = "mla_bmm_perf"
+  columns     = ["num_tokens", "num_heads", "bmm_dtype"]
+  constants   = { op_name = "mla_gen_post" }
+  loop_order  = ["num_tokens", "num_heads"]
+
+  rows "precision" {
+    values = var.bmm_precisions
+  }
+
+  axis "num_tokens" {
+    values = concat(module.shapes.moe_tokens, [20480])
+  }
+
+  axis "num_heads" {
+    values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1]
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "chosen" {
+    keep   = var.selection.everything && local.any_tp || contains(local.chosen_latent_heads, num_heads)
+    reason = local.reasons.selected
+  }
+}

@@ -1,0 +1,184 @@
+# Gated delta rule (gdn) and Kimi delta attention (kda). A task walks all batch
+# sizes and lengths of its phase with one set of weights, and writes a row for
+# each kernel: the convolution and the delta rule.
+
+grid "gdn" {
+  enabled    = local.plans.gdn
+  op         = "gdn"
+  perf_table = "gdn_perf"
+  columns    = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
+
+  rows "model" {
+    values = [for r in local.models.gdn : {
+      model_name         = r.model_name
+      d_model            = r.d_model
+      d_conv             = r.d_conv
+      native_num_k_heads = r.num_k_heads
+      head_k_dim         = r.head_k_dim
+      native_num_v_heads = r.num_v_heads
+      head_v_dim         = r.head_v_dim
+      served_tp          = r.tp
+      selected           = r.selected
+    }]
+  }
+
+  axis "tp_size" {
+    values = [for t in var.selection.tp_sizes : t if t <= 16]
+  }
+
+  axis "phase" {
+    values = ["context", "generation"]
+  }
+
+  derive "num_k_heads" {
+    value = floor(native_num_k_heads / tp_size)
+  }
+
+  derive "num_v_heads" {
+    value = floor(native_num_v_heads / tp_size)
+  }
+
+  filter "tp_served" {
+    keep   = contains(served_tp, tp_size)
+    reason = local.reasons.served
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  distinct {
+    by = ["phase", "d_model", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "d_conv"]
+  }
+
+  sweep "points" {
+    columns = ["batch_size", "seq_len"]
+
+    case_set "context" {
+      axis "batch_size" {
+        values = powers(2, 0, 6)
+      }
+
+      axis "seq_len" {
+        values = powers(2, 0, 15)
+      }
+
+      filter "phase" {
+        keep   = phase == "context"
+        reason = "a point of prefill"
+      }
+    }
+
+    case_set "generation" {
+      axis "batch_size" {
+        values = module.shapes.decode_batches
+      }
+
+      axis "seq_len" {
+        values = [1]
+      }
+
+      filter "phase" {
+        keep   = phase == "generation"
+        reason = "a point of decode"
+      }
+    }
+  }
+}
+
+grid "kda" {
+  enabled    = local.plans.kda
+  op         = "kda"
+  perf_table = "kda_perf"
+  columns    = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
+
+  rows "model" {
+    values = [for r in local.models.kda : {
+      model_name       = r.model_name
+      d_model          = r.d_model
+      d_conv           = r.d_conv
+      native_num_heads = r.num_heads
+      head_k_dim       = r.head_dim
+      head_v_dim       = r.head_dim
+      served_tp        = r.tp
+      selected         = r.selected
+    }]
+  }
+
+  axis "tp_size" {
+    values = [for t in var.selection.tp_sizes : t if t <= 8]
+  }
+
+  axis "phase" {
+    values      = ["context", "generation", "verify"]
+    description = "verify checks 2 to 8 drafted tokens at once"
+  }
+
+  derive "num_k_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  derive "num_v_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  filter "tp_served" {
+    keep   = contains(served_tp, tp_size)
+    reason = local.reasons.served
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "points" {
+    columns = ["batch_size", "seq_len"]
+
+    case_set "context" {
+      axis "batch_size" {
+        values = powers(2, 0, 6)
+      }
+
+      axis "seq_len" {
+        values = powers(2, 0, 15)
+      }
+
+      filter "phase" {
+        keep   = phase == "context"
+        reason = "a point of prefill"
+      }
+    }
+
+    case_set "generation" {
+      axis "batch_size" {
+        values = module.shapes.decode_batches
+      }
+
+      axis "seq_len" {
+        values = [1]
+      }
+
+      filter "phase" {
+        keep   = phase == "generation"
+        reason = "a point of decode"
+      }
+    }
+
+    case_set "verify" {
+      axis "batch_size" {
+        values = powers(2, 0, 8)
+      }
+
+      axis "seq_len" {
+        values = [2, 4, 8]
+      }
+
+      filter "phase" {
+        keep   = phase == "verify"
+        reason = "a point of draft verification"
+      }
+    }
+  }
+}

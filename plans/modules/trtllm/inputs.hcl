@@ -1,0 +1,84 @@
+# The op grids of TensorRT-LLM 1.3. What it shares with other backends is in
+# modules/common; shapes of models are in modules/models.
+
+variable "system" {
+  description = "The system to plan for."
+}
+
+variable "ops" {
+  type    = list(string)
+  default = []
+}
+
+variable "models" {
+  type    = list(string)
+  default = []
+}
+
+variable "tp" {
+  type    = list(number)
+  default = []
+}
+
+module "selection" {
+  source  = "../selection"
+  system  = var.system
+  all_ops = keys(local.runtime_of)
+  ops     = var.ops
+  models  = var.models
+  tp      = var.tp
+}
+
+module "shapes" {
+  source = "../shapes"
+}
+
+module "common" {
+  source    = "../common"
+  selection = module.selection
+
+  bmm_precisions = [
+    { bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+    { bmm_dtype = "fp8", min_sm = 87, max_sm = 999 },
+  ]
+
+  latent_precisions = [
+    { kv_cache_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+    { kv_cache_dtype = "fp8", min_sm = 0, max_sm = 999 },
+  ]
+
+  # Attention itself always multiplies in bfloat16 here.
+  module_precisions = {
+    mla_context    = local.latent_module_precisions
+    mla_generation = local.latent_module_precisions
+    dsa = [
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    ]
+    msa = [
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    ]
+  }
+}
+
+locals {
+  sm      = module.selection.sm
+  models  = module.selection.models
+  wants   = module.selection.wants
+  reasons = module.selection.reasons
+
+  latent_module_precisions = [
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 87, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+  ]
+}

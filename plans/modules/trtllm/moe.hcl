@@ -1,0 +1,191 @@
+# Mixture of experts. One task measures all token counts of a shape: the weights
+# are built once.
+
+locals {
+  moe_formats = [
+    { moe_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+    { moe_dtype = "fp8", min_sm = 87, max_sm = 999 },
+    { moe_dtype = "fp8_block", min_sm = 90, max_sm = 999 },
+    { moe_dtype = "int4_wo", min_sm = 100, max_sm = 999 },
+    { moe_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
+    { moe_dtype = "w4a16_mxfp4", min_sm = 90, max_sm = 119 },
+    { moe_dtype = "w4a8_mxfp4_mxfp8", min_sm = 100, max_sm = 999 },
+  ]
+}
+
+grid "moe" {
+  enabled    = contains(module.selection.ops, "moe") && local.wants.moe
+  op         = "moe"
+  perf_table = "moe_perf"
+  columns    = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "min_latency_mode", "model_name"]
+
+  rows "model" {
+    values = [for r in local.models.moe : {
+      model_name     = r.model_name
+      hidden_size    = r.hidden_size
+      inter_size     = r.inter_size
+      topk           = r.topk
+      num_experts    = r.num_experts
+      max_tp         = r.max_tp
+      allowed_dtypes = r.dtypes.trtllm
+      selected       = r.selected
+    }]
+  }
+
+  rows "format" {
+    values = local.moe_formats
+  }
+
+  axis "distribution" {
+    values      = ["balanced", "power_law_1.01", "power_law_1.2"]
+    description = "how tokens spread over the experts"
+  }
+
+  axis "moe_tp_size" {
+    values = [for t in module.selection.tp_sizes : t if t <= 32]
+  }
+
+  axis "moe_ep_size" {
+    values = module.shapes.ep_sizes
+  }
+
+  axis "min_latency_mode" {
+    values      = [false, true]
+    description = "kernels for a few tokens, SM 100 with NVFP4 only"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = "TensorRT-LLM has no expert kernel for the format on SM ${local.sm}"
+  }
+
+  filter "dtype_allowed" {
+    keep   = contains(allowed_dtypes, moe_dtype)
+    reason = "the checkpoint is not run in this format: quantised ones only in their own"
+  }
+
+  filter "tp_limit" {
+    keep   = moe_tp_size <= max_tp
+    reason = "the model is not served with so many tensor-parallel ranks"
+  }
+
+  filter "gpus" {
+    keep   = moe_tp_size * moe_ep_size <= 256
+    reason = "more than 256 GPUs"
+  }
+
+  filter "experts_divide" {
+    keep   = num_experts % moe_ep_size == 0
+    reason = "the experts do not divide over the ranks"
+  }
+
+  filter "width_divides" {
+    keep   = inter_size % moe_tp_size == 0
+    reason = "the experts' width does not divide over the ranks"
+  }
+
+  filter "min_latency" {
+    keep   = min_latency_mode == false || (moe_dtype == "nvfp4" && local.sm == 100 && num_experts <= 256)
+    reason = "the low-latency kernels exist for NVFP4 on SM 100 with up to 256 experts"
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  # Checkpoints of one shape are one case, named after the first.
+  distinct {
+    by = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "min_latency_mode"]
+  }
+
+  sweep "num_tokens" {
+    values = module.shapes.moe_tokens
+  }
+}
+
+grid "moe_ep" {
+  enabled     = contains(module.selection.ops, "moe_ep") && local.wants.moe
+  description = "experts under wide expert parallelism, with and without redundant experts"
+  op          = "moe_ep"
+  perf_table  = "moe_expert_compute_perf"
+  columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "num_slots", "use_eplb", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
+
+  rows "model" {
+    values = [for r in local.models.moe : {
+      model_name  = r.model_name
+      hidden_size = r.hidden_size
+      inter_size  = r.inter_size
+      topk        = r.topk
+      num_experts = r.num_experts
+      selected    = r.selected
+    } if r.wide_ep]
+  }
+
+  rows "format" {
+    values = [
+      { moe_dtype = "fp8_block", min_sm = 90, max_sm = 999 },
+      { moe_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
+    ]
+  }
+
+  rows "balancing" {
+    values = [
+      { use_eplb = false, redundant = false },
+      { use_eplb = true, redundant = false },
+      { use_eplb = true, redundant = true },
+    ]
+  }
+
+  axis "distribution" {
+    values = ["power_law_1.01", "power_law_1.2"]
+  }
+
+  axis "moe_tp_size" {
+    values = [1]
+  }
+
+  axis "moe_ep_size" {
+    values = [for e in module.shapes.ep_sizes : e if e > 1]
+  }
+
+  derive "num_slots" {
+    value       = redundant ? 288 : num_experts
+    description = "copies of experts; 288 leaves 32 for hot ones among 256"
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "experts_divide" {
+    keep   = num_experts % moe_ep_size == 0
+    reason = "the experts do not divide over the ranks"
+  }
+
+  filter "slots_fit" {
+    keep   = !redundant || num_experts <= 288
+    reason = "the model has more experts than slots"
+  }
+
+  filter "slots_divide" {
+    keep   = num_slots % moe_ep_size == 0
+    reason = "the slots do not divide over the ranks"
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  distinct {
+    by     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "num_slots", "use_eplb", "moe_tp_size", "moe_ep_size", "distribution"]
+    prefer = "min"
+    of     = model_name
+  }
+
+  sweep "num_tokens" {
+    values = module.shapes.moe_tokens
+  }
+}

@@ -1,0 +1,67 @@
+locals {
+  # Which runtime an op needs: experts, sparse attention and MiniMax attention
+  # are taken with a newer release candidate.
+  runtime_of = {
+    gemm                       = "base"
+    compute_scale              = "base"
+    attention_context          = "base"
+    attention_generation       = "base"
+    encoder_attention          = "base"
+    mla_context                = "base"
+    mla_generation             = "base"
+    mla_bmm_gen_pre            = "base"
+    mla_bmm_gen_post           = "base"
+    moe                        = "next"
+    moe_ep                     = "next"
+    mla_context_module         = "base"
+    mla_generation_module      = "base"
+    dsa_context_module         = "next"
+    dsa_generation_module      = "next"
+    msa_context_module         = "next"
+    msa_generation_module      = "next"
+    dsv4_csa_context_module    = "next"
+    dsv4_csa_generation_module = "next"
+    dsv4_hca_context_module    = "next"
+    dsv4_hca_generation_module = "next"
+    mhc_module                 = "base"
+    gdn                        = "base"
+    mamba2                     = "base"
+  }
+
+  shared = module.common.grids
+}
+
+output "grids" {
+  description = "The grids by op; null for those that are not planned."
+  value = {
+    gemm                       = grid.gemm
+    compute_scale              = local.shared.compute_scale
+    attention_context          = grid.attention_context
+    attention_generation       = grid.attention_generation
+    encoder_attention          = local.shared.encoder_attention
+    mla_context                = local.shared.mla_context
+    mla_generation             = local.shared.mla_generation
+    mla_bmm_gen_pre            = local.shared.mla_bmm_gen_pre
+    mla_bmm_gen_post           = local.shared.mla_bmm_gen_post
+    moe                        = grid.moe
+    moe_ep                     = grid.moe_ep
+    mla_context_module         = local.shared.mla_context_module
+    mla_generation_module      = local.shared.mla_generation_module
+    dsa_context_module         = local.shared.dsa_context_module
+    dsa_generation_module      = local.shared.dsa_generation_module
+    msa_context_module         = local.shared.msa_context_module
+    msa_generation_module      = local.shared.msa_generation_module
+    dsv4_csa_context_module    = local.shared.dsv4_csa_context_module
+    dsv4_csa_generation_module = local.shared.dsv4_csa_generation_module
+    dsv4_hca_context_module    = local.shared.dsv4_hca_context_module
+    dsv4_hca_generation_module = local.shared.dsv4_hca_generation_module
+    mhc_module                 = grid.mhc_module
+    gdn                        = local.shared.gdn
+    mamba2                     = grid.mamba2
+  }
+}
+
+output "runtime_of" {
+  description = "Which of the plan's runtimes an op runs in."
+  value       = local.runtime_of
+}
