@@ -20,6 +20,8 @@ type prog struct {
 	named   bool
 	logical bool // has &&, ||, ! or ?:, so it may be known before all names are
 	divides bool
+	fast    fastNode // nil where only HCL can do it
+	checked int      // answers of fast compared with HCL's
 }
 
 // varNode reads the current value of a variable. The embedded expression is
@@ -68,7 +70,8 @@ func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
 		return p
 	}
 	r := &rewriter{space: sp, prog: p, ctx: e.ctx}
-	p.node = r.rewrite(syn)
+	out := r.rewrite(syn)
+	p.node, p.fast = out, sp.fast(out)
 	return p
 }
 

@@ -23,6 +23,10 @@ type Limits struct {
 	Points int64
 }
 
+// quickShare is how many evaluations of the fast path weigh as much as one of
+// HCL.
+const quickShare = 16
+
 // DefaultLimits allow grids of four million cases, which take some seconds and
 // some 300 MB.
 func DefaultLimits() Limits {
@@ -46,13 +50,14 @@ func (w *walker) mayGoOn() bool {
 		w.diags = append(w.diags, errorAt(w.p.spec.Range, "Expansion interrupted", fmt.Sprintf("The grid was not expanded: %v.", err)))
 		return false
 	}
+	evals := w.evals + w.quick/quickShare
 	switch {
-	case w.evals > w.limits.Evaluations:
+	case evals > w.limits.Evaluations:
 		w.tooLarge(fmt.Sprintf("its filters and derived values need more than %d evaluations", w.limits.Evaluations))
 	case w.visits > w.limits.Visits:
 		w.tooLarge(fmt.Sprintf("its loops take more than %d steps", w.limits.Visits))
-	case w.evals > w.limits.Evaluations/80 && w.visits&0xffff == 0 && float64(w.evals)/w.progress() > 1000*float64(w.limits.Evaluations):
-		w.tooLarge(fmt.Sprintf("its filters and derived values would need some %.0e evaluations, and %d are the limit", float64(w.evals)/w.progress(), w.limits.Evaluations))
+	case evals > w.limits.Evaluations/80 && w.visits&0xffff == 0 && float64(evals)/w.progress() > 1000*float64(w.limits.Evaluations):
+		w.tooLarge(fmt.Sprintf("its filters and derived values would need some %.0e evaluations, and %d are the limit", float64(evals)/w.progress(), w.limits.Evaluations))
 	default:
 		return true
 	}

@@ -24,18 +24,23 @@ type variable struct {
 	cur   int32
 	slot  cty.Value // what expressions see
 	none  cty.Value // the value while unbound
+	fast  []fastVal // the dictionary for the fast path
 }
 
 // space holds the variables of one expansion.
 type space struct {
-	vars map[string]*variable
+	vars    map[string]*variable
+	strings map[string]int64 // ids of strings in the fast path
 	// generation counts changes of any variable's bits: memos then move their
 	// entries.
 	generation int
 }
 
 func newSpace(spec *Spec, outer *space) *space {
-	sp := &space{vars: map[string]*variable{}}
+	sp := &space{vars: map[string]*variable{}, strings: map[string]int64{}}
+	if outer != nil {
+		sp.strings = outer.strings // outer variables bring their ids along
+	}
 	for name, info := range spec.names {
 		if info.outer {
 			sp.vars[name] = outer.vars[name]
@@ -58,6 +63,7 @@ func (sp *space) intern(v *variable, val cty.Value) int32 {
 	}
 	id := int32(len(v.vals))
 	v.vals = append(v.vals, val)
+	v.fast = append(v.fast, sp.fastOf(val))
 	v.index[key] = id
 	if need := uint8(bits.Len32(uint32(len(v.vals)))); need > v.bits {
 		v.bits = need

@@ -21,10 +21,10 @@ type walker struct {
 	kept   int
 	stay   []int32 // of the kept combinations, those that become cases
 	diags  hcl.Diagnostics
-	// evals counts HCL evaluations, visits loop steps; progress is where the
-	// current set's loops stand, for judging how much is left.
-	evals, visits int64
-	stop          error
+	// evals counts HCL evaluations, quick those of the fast path, visits loop
+	// steps.
+	evals, quick, visits int64
+	stop                 error
 }
 
 // errStopped ends a walk after a diagnostic was added.
@@ -138,8 +138,7 @@ func (w *walker) verdict(s *step) verdict {
 	key := s.memo.key(w.p.sp)
 	v := verdict(s.memo.get(key))
 	if v == unasked {
-		w.evals++
-		v = judge(s.conj.prog.eval())
+		v = w.judge(s.conj.prog)
 		if v == isError && !s.final {
 			v = isOpen
 		}
@@ -183,8 +182,7 @@ func (w *walker) resolve(s *step, lv *level) bool {
 	key := f.memo.key(w.p.sp)
 	v := verdict(f.memo.get(key))
 	if v == unasked {
-		w.evals++
-		v = judge(f.whole.eval())
+		v = w.judge(f.whole)
 		f.memo.put(key, uint8(v))
 	}
 	switch v {
@@ -216,8 +214,7 @@ func (w *walker) compute(v *variable) {
 	key := dp.memo.key(w.p.sp)
 	id := dp.memo.get(key)
 	if id == 0 {
-		w.evals++
-		id = w.p.result(dp)
+		id = w.result(dp)
 		key = dp.memo.key(w.p.sp) // interning may have moved the memo
 		dp.memo.put(key, id)
 	}
@@ -228,13 +225,57 @@ func (w *walker) compute(v *variable) {
 	}
 }
 
+// judge evaluates a condition for the current values.
+func (w *walker) judge(p *prog) verdict {
+	if v, ok := p.fastAnswer(); ok {
+		out := isOpen
+		switch {
+		case v.kind == fastBool && v.i == 1:
+			out = isTrue
+		case v.kind == fastBool:
+			out = isFalse
+		case v.kind != fastUnknown:
+			out = isError
+		}
+		if p.checked >= fastChecks {
+			w.quick++
+			return out
+		}
+		p.checked++
+		w.evals++
+		if slow := judge(p.eval()); slow != out {
+			p.fast = nil // not the language's own function
+			return slow
+		}
+		return out
+	}
+	w.evals++
+	return judge(p.eval())
+}
+
 // result evaluates a derived value: its id + 1, or -1 when it failed.
-func (p *program) result(dp *deriveProg) int32 {
-	val, diags := dp.prog.eval()
+func (w *walker) result(dp *deriveProg) int32 {
+	p := dp.prog
+	if v, ok := p.fastAnswer(); ok && (v.kind == fastInt || v.kind == fastBool) {
+		quick := v.cty()
+		if p.checked >= fastChecks {
+			w.quick++
+			return w.p.sp.intern(dp.target, quick) + 1
+		}
+		p.checked++
+		w.evals++
+		slow, diags := p.eval()
+		if !diags.HasErrors() && usable(slow) && slow.RawEquals(quick) {
+			return w.p.sp.intern(dp.target, quick) + 1
+		}
+		p.fast = nil
+	}
+	w.evals++
+	val, diags := p.eval()
 	if diags.HasErrors() || !usable(val) {
 		return -1
 	}
-	return p.sp.intern(dp.target, normalise(val, dp.target.info.typ)) + 1
+	return w.p.sp.intern(dp.target, normalise(val, dp.target.info.typ)) + 1
 }
 
 // usable says whether a derived value can be kept: known and finite.
