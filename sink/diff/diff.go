@@ -1,0 +1,371 @@
+// Package diff compares perf tables: which rows came, went and changed, and by
+// how much, overall and along each axis.
+package diff
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+)
+
+// Options of a comparison.
+type Options struct {
+	// Table names the perf table, which says the key and the metric; empty when
+	// there is none.
+	Table string
+	// Key replaces the key; empty means the table's, else every column that
+	// both sides have and that says what was measured.
+	Key []string
+	// Metric is the compared column; empty means the table's first metric.
+	Metric string
+	// Tolerance is how far a ratio may be from 1 before the row counts as
+	// changed.
+	Tolerance float64
+	// On keeps rows by column value before anything is compared.
+	On map[string][]string
+	// Worst is how many rows are listed of each kind; 0 means 20.
+	Worst int
+	// By lists the columns of the breakdown; nil means kernel_source and every
+	// key column with at most 32 values.
+	By []string
+}
+
+// Side is one of the two tables.
+type Side struct {
+	Name       string   `json:"name"`
+	Rows       int      `json:"rows"`
+	Duplicates int      `json:"duplicates"` // rows that repeat an earlier key and are not compared
+	Framework  []string `json:"framework,omitempty"`
+	Version    []string `json:"version,omitempty"`
+	Device     []string `json:"device,omitempty"`
+}
+
+// Quantiles of B / A over the common rows.
+type Quantiles struct {
+	Min     float64 `json:"min"`
+	P5      float64 `json:"p5"`
+	P25     float64 `json:"p25"`
+	P50     float64 `json:"p50"`
+	P75     float64 `json:"p75"`
+	P95     float64 `json:"p95"`
+	Max     float64 `json:"max"`
+	Geomean float64 `json:"geomean"`
+}
+
+// Row is one compared row.
+type Row struct {
+	Key     string  `json:"key"`
+	A       float64 `json:"a"`
+	B       float64 `json:"b"`
+	Ratio   float64 `json:"ratio"`
+	KernelA string  `json:"kernel_a,omitempty"`
+	KernelB string  `json:"kernel_b,omitempty"`
+	RowA    int     `json:"-"`
+	RowB    int     `json:"-"`
+}
+
+// Group is the common rows that share one value of a column.
+type Group struct {
+	Column string    `json:"column"`
+	Value  string    `json:"value"`
+	Rows   int       `json:"rows"`
+	Ratio  Quantiles `json:"ratio"`
+}
+
+// Result of a comparison.
+type Result struct {
+	A      Side     `json:"a"`
+	B      Side     `json:"b"`
+	Table  string   `json:"table,omitempty"`
+	Key    []string `json:"key"`
+	Metric string   `json:"metric"`
+
+	Common   int `json:"common"`
+	Added    int `json:"added"`   // in B alone
+	Removed  int `json:"removed"` // in A alone
+	Changed  int `json:"changed"` // common, and outside the tolerance
+	Unusable int `json:"unusable,omitempty"`
+
+	Tolerance float64    `json:"tolerance"`
+	Ratio     *Quantiles `json:"ratio,omitempty"` // nil without usable common rows
+	Worst     []Row      `json:"worst,omitempty"`
+	AddedRows []string   `json:"added_rows,omitempty"`
+	LostRows  []string   `json:"removed_rows,omitempty"`
+	Groups    []Group    `json:"groups,omitempty"`
+	// Drift lists how the columns differ.
+	Drift []string `json:"drift,omitempty"`
+
+	ratios []float64 // of Pairs
+	pairs  []Pair
+}
+
+// Pair is a common row by its positions in the tables as they were given.
+type Pair struct{ A, B int }
+
+// Pairs returns the common rows whose ratio is usable, with the ratio.
+func (r *Result) Pairs() ([]Pair, []float64) { return r.pairs, r.ratios }
+
+// ErrNoKey says that the tables have nothing in common to compare rows by.
+var ErrNoKey = errors.New("the tables have no columns in common that name a row")
+
+// Tables compares a with b. Of rows that repeat a key the first counts, as it
+// does for readers. Older words are compared as what they are called now.
+func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Result, error) {
+	a, rowsA, err := restrict(a, o.On, nameA)
+	if err != nil {
+		return nil, err
+	}
+	b, rowsB, err := restrict(b, o.On, nameB)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{A: side(a, nameA), B: side(b, nameB), Table: o.Table, Tolerance: o.Tolerance}
+	if o.Worst == 0 {
+		o.Worst = 20
+	}
+	if err := r.choose(a, b, o); err != nil {
+		return nil, err
+	}
+	ix := rowkey.New(r.Key, rowkey.Options{Canon: canon, Missing: tree.Defaults})
+	idA, err := ix.Number(a)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nameA, err)
+	}
+	nA := ix.Len()
+	idB, err := ix.Number(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nameB, err)
+	}
+	firstA, dupA := first(idA, ix.Len())
+	firstB, dupB := first(idB, ix.Len())
+	r.A.Duplicates, r.B.Duplicates = dupA, dupB
+	metricA, err := table.Float64s(a, r.Metric)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nameA, err)
+	}
+	metricB, err := table.Float64s(b, r.Metric)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nameB, err)
+	}
+	var worst []Row
+	for id, rowA := range firstA[:nA] {
+		rowB := firstB[id]
+		if rowB < 0 {
+			r.Removed++
+			if len(r.LostRows) < o.Worst {
+				r.LostRows = append(r.LostRows, rowkey.Describe(a, rowA, r.Key))
+			}
+			continue
+		}
+		r.Common++
+		va, okA := metricA.At(rowA)
+		vb, okB := metricB.At(rowB)
+		ratio := vb / va
+		if !okA || !okB || math.IsNaN(ratio) || math.IsInf(ratio, 0) || ratio <= 0 {
+			if okA && okB && va == vb {
+				continue // zero in both: equal, but without a ratio
+			}
+			r.Unusable++
+			r.Changed++
+			continue
+		}
+		if math.Abs(ratio-1) > o.Tolerance {
+			r.Changed++
+		}
+		r.pairs = append(r.pairs, Pair{rowA, rowB})
+		r.ratios = append(r.ratios, ratio)
+		worst = append(worst, Row{A: va, B: vb, Ratio: ratio, RowA: rowA, RowB: rowB})
+	}
+	for id := nA; id < ix.Len(); id++ {
+		r.Added++
+		if len(r.AddedRows) < o.Worst {
+			r.AddedRows = append(r.AddedRows, rowkey.Describe(b, firstB[id], r.Key))
+		}
+	}
+	r.summarise(a, b, worst, o)
+	for i := range r.pairs {
+		r.pairs[i] = Pair{original(rowsA, r.pairs[i].A), original(rowsB, r.pairs[i].B)}
+	}
+	return r, nil
+}
+
+func original(rows []int, i int) int {
+	if rows == nil {
+		return i
+	}
+	return rows[i]
+}
+
+// canon compares words of older files as what they are called now.
+func canon(column, word string) string {
+	if now, err := catalog.Word(column, word); err == nil {
+		return now
+	}
+	return word
+}
+
+func side(rec arrow.Record, name string) Side {
+	return Side{Name: name, Rows: int(rec.NumRows()), Framework: distinct(rec, "framework"), Version: distinct(rec, "version"), Device: distinct(rec, "device")}
+}
+
+func distinct(rec arrow.Record, name string) []string {
+	col, err := table.Strings(rec, name)
+	if err != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	var out []string
+	last := ""
+	for i, v := range col.Values {
+		if (i > 0 && v == last) || seen[v] {
+			continue
+		}
+		last, seen[v] = v, true
+		out = append(out, v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// restrict keeps the rows that on selects; rows maps them to the input's.
+func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Record, []int, error) {
+	rec, err := rowkey.Plain(rec)
+	if err != nil || len(on) == 0 {
+		return rec, nil, err
+	}
+	keep := make([]bool, rec.NumRows())
+	for i := range keep {
+		keep[i] = true
+	}
+	for column, values := range on {
+		arr, err := table.Array(rec, column)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		wanted := map[string]bool{}
+		for _, v := range values {
+			wanted[canon(column, v)] = true
+		}
+		for i := range keep {
+			keep[i] = keep[i] && wanted[canon(column, rowkey.Text(arr, i))]
+		}
+	}
+	rows := []int{}
+	for i, k := range keep {
+		if k {
+			rows = append(rows, i)
+		}
+	}
+	return table.Take(rec, rows), rows, nil
+}
+
+// choose settles key and metric and notes how the columns differ.
+func (r *Result) choose(a, b arrow.Record, o Options) error {
+	t, known := catalog.Lookup(o.Table)
+	r.Key, r.Metric = slices.Clone(o.Key), o.Metric
+	if r.Metric == "" {
+		r.Metric = "latency"
+		if known {
+			r.Metric = t.Metrics()[0]
+		}
+	}
+	if len(r.Key) == 0 && known {
+		r.Key = t.Key()
+	}
+	if len(r.Key) == 0 {
+		r.Key = rowkey.Shape(a.Schema())
+	} else if len(o.Key) > 0 {
+		for _, k := range o.Key {
+			for _, s := range []struct {
+				rec  arrow.Record
+				name string
+			}{{a, r.A.Name}, {b, r.B.Name}} {
+				if !table.Has(s.rec, k) {
+					return fmt.Errorf("%s: %w", s.name, &table.MissingError{Name: k, Have: table.Names(s.rec)})
+				}
+			}
+		}
+	}
+	// A column that one side lacks cannot tell rows apart there, unless readers
+	// assume a value for it.
+	r.Key = slices.DeleteFunc(r.Key, func(k string) bool {
+		_, optional := tree.Defaults[k]
+		return !optional && (!table.Has(a, k) || !table.Has(b, k)) || !table.Has(a, k) && !table.Has(b, k)
+	})
+	if len(r.Key) == 0 {
+		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name, strings.Join(table.Names(b), ", "))
+	}
+	r.Drift = drift(a, b, r.A.Name, r.B.Name)
+	return nil
+}
+
+func drift(a, b arrow.Record, nameA, nameB string) []string {
+	var out []string
+	for i, c := range table.Names(a) {
+		j := table.Index(b, c)
+		if j < 0 {
+			out = append(out, fmt.Sprintf("%s only in %s", c, nameA))
+			continue
+		}
+		if ta, tb := table.TypeName(a.Column(i).DataType()), table.TypeName(b.Column(j).DataType()); ta != tb {
+			out = append(out, fmt.Sprintf("%s is %s in %s and %s in %s", c, ta, nameA, tb, nameB))
+		}
+	}
+	for _, c := range table.Names(b) {
+		if !table.Has(a, c) {
+			out = append(out, fmt.Sprintf("%s only in %s", c, nameB))
+		}
+	}
+	return out
+}
+
+// first is the first row of every key, -1 where a side lacks it.
+func first(ids []uint32, n int) (rows []int, duplicates int) {
+	rows = make([]int, n)
+	for i := range rows {
+		rows[i] = -1
+	}
+	for i, id := range ids {
+		if rows[id] >= 0 {
+			duplicates++
+			continue
+		}
+		rows[id] = i
+	}
+	return rows, duplicates
+}
+
+// summarise fills the ratio, the worst rows and the breakdown.
+func (r *Result) summarise(a, b arrow.Record, rows []Row, o Options) {
+	if len(r.ratios) == 0 {
+		return
+	}
+	q := quantiles(r.ratios)
+	r.Ratio = &q
+	r.breakdown(a, b, o)
+	slices.SortStableFunc(rows, func(x, y Row) int {
+		return cmp.Compare(math.Abs(math.Log(y.Ratio)), math.Abs(math.Log(x.Ratio)))
+	})
+	kernelA, _ := table.Array(a, "kernel_source")
+	kernelB, _ := table.Array(b, "kernel_source")
+	for _, row := range rows[:min(len(rows), o.Worst)] {
+		if row.Ratio == 1 {
+			break
+		}
+		row.Key = rowkey.Describe(a, row.RowA, r.Key)
+		if kernelA != nil && kernelB != nil {
+			row.KernelA, row.KernelB = rowkey.Text(kernelA, row.RowA), rowkey.Text(kernelB, row.RowB)
+		}
+		r.Worst = append(r.Worst, row)
+	}
+}

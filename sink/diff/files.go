@@ -1,0 +1,233 @@
+package diff
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/tree"
+)
+
+// Paths compares two perf files, or all tables of two folders.
+func Paths(a, b string, o Options) (*Report, error) {
+	infoA, err := os.Stat(a)
+	if err != nil {
+		return nil, err
+	}
+	infoB, err := os.Stat(b)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case infoA.IsDir() && infoB.IsDir():
+		return Trees(a, b, o)
+	case infoA.IsDir() != infoB.IsDir():
+		return nil, fmt.Errorf("one of %s and %s is a folder and the other a file; compare two of a kind", a, b)
+	}
+	r, err := Files(a, b, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Report{A: a, B: b, Tables: []*Result{r}}, nil
+}
+
+// Files compares two perf files. The table is known by the files' names where
+// the options do not say it.
+func Files(a, b string, o Options) (*Result, error) {
+	if o.Table == "" {
+		if t, ok := catalog.Lookup(a); ok {
+			o.Table = t.Name
+		}
+	}
+	recA, err := tree.ReadFile(a)
+	if err != nil {
+		return nil, err
+	}
+	recB, err := tree.ReadFile(b)
+	if err != nil {
+		return nil, err
+	}
+	return Tables(recA, recB, a, b, o)
+}
+
+// Report is the comparison of two files or trees.
+type Report struct {
+	A      string    `json:"a"`
+	B      string    `json:"b"`
+	Tables []*Result `json:"tables"`
+	// OnlyA and OnlyB are files without a counterpart.
+	OnlyA []string `json:"only_a,omitempty"`
+	OnlyB []string `json:"only_b,omitempty"`
+	// Failed are pairs that could not be compared, with the reason.
+	Failed []string `json:"failed,omitempty"`
+}
+
+// Trees compares the tables of two folders. Files belong together when their
+// table, system, backend and version are the same; when a folder holds one
+// version only, when table and backend are; when it holds one backend only,
+// when the tables are.
+func Trees(a, b string, o Options) (*Report, error) {
+	scanA, err := tree.Walk(a)
+	if err != nil {
+		return nil, err
+	}
+	scanB, err := tree.Walk(b)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{A: a, B: b}
+	pairs := match(scanA.Entries, scanB.Entries)
+	for _, p := range pairs.both {
+		pathA, pathB := filepath.Join(a, filepath.FromSlash(p[0].Path)), filepath.Join(b, filepath.FromSlash(p[1].Path))
+		each := o
+		each.Table = p[0].Table
+		res, err := Files(pathA, pathB, each)
+		if err != nil {
+			r.Failed = append(r.Failed, fmt.Sprintf("%s and %s: %v", pathA, pathB, err))
+			continue
+		}
+		r.Tables = append(r.Tables, res)
+	}
+	for _, e := range pairs.onlyA {
+		r.OnlyA = append(r.OnlyA, e.Path)
+	}
+	for _, e := range pairs.onlyB {
+		r.OnlyB = append(r.OnlyB, e.Path)
+	}
+	if len(scanA.Entries) == 0 || len(scanB.Entries) == 0 {
+		empty := a
+		if len(scanA.Entries) > 0 {
+			empty = b
+		}
+		return r, fmt.Errorf("%s holds no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", empty)
+	}
+	return r, nil
+}
+
+type matched struct {
+	both         [][2]tree.Entry
+	onlyA, onlyB []tree.Entry
+}
+
+// match pairs entries by the strictest rule under which names are unique on
+// both sides and at least one pair is found.
+func match(a, b []tree.Entry) matched {
+	rules := []func(tree.Entry) string{
+		func(e tree.Entry) string { return strings.Join([]string{e.System, e.Backend, e.Version, e.Table}, "/") },
+		func(e tree.Entry) string { return strings.Join([]string{e.System, e.Backend, e.Table}, "/") },
+		func(e tree.Entry) string { return strings.Join([]string{e.Backend, e.Table}, "/") },
+		func(e tree.Entry) string { return e.Table },
+	}
+	best := matched{onlyA: a, onlyB: b}
+	for i, name := range rules {
+		left, okA := byName(a, name)
+		right, okB := byName(b, name)
+		if i > 0 && (!okA || !okB) {
+			break
+		}
+		m := matched{}
+		for _, e := range a {
+			if other, ok := right[name(e)]; ok {
+				m.both = append(m.both, [2]tree.Entry{e, other})
+			} else {
+				m.onlyA = append(m.onlyA, e)
+			}
+		}
+		for _, e := range b {
+			if _, ok := left[name(e)]; !ok {
+				m.onlyB = append(m.onlyB, e)
+			}
+		}
+		if len(m.both) > 0 {
+			return m
+		}
+		best = m
+	}
+	return best
+}
+
+func byName(list []tree.Entry, name func(tree.Entry) string) (map[string]tree.Entry, bool) {
+	out := map[string]tree.Entry{}
+	unique := true
+	for _, e := range list {
+		if _, dup := out[name(e)]; dup {
+			unique = false
+		}
+		out[name(e)] = e
+	}
+	return out, unique
+}
+
+// Limits say when a comparison counts as failed. A nil limit is not checked.
+type Limits struct {
+	Median  *float64 // |p50 - 1| of any table
+	P5      *float64 // least p5
+	P95     *float64 // largest p95
+	Changed *int     // rows outside the tolerance
+	Removed *int     // rows that B lacks
+	Added   *int     // rows that A lacks
+}
+
+// Exceeded lists what is beyond the limits; empty when nothing is. Pairs that
+// could not be compared always count.
+func (r *Report) Exceeded(l Limits) []string {
+	var out []string
+	for _, t := range r.Tables {
+		for _, m := range t.exceeded(l) {
+			out = append(out, t.title()+": "+m)
+		}
+	}
+	if l.Removed != nil && len(r.OnlyA) > *l.Removed {
+		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyA), r.A))
+	}
+	if l.Added != nil && len(r.OnlyB) > *l.Added {
+		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyB), r.B))
+	}
+	return append(out, r.Failed...)
+}
+
+func (r *Result) exceeded(l Limits) []string {
+	var out []string
+	count := func(limit *int, n int, what string) {
+		if limit != nil && n > *limit {
+			out = append(out, fmt.Sprintf("%d rows %s, at most %d allowed", n, what, *limit))
+		}
+	}
+	count(l.Changed, r.Changed, "changed")
+	count(l.Removed, r.Removed, "removed")
+	count(l.Added, r.Added, "added")
+	if r.Ratio == nil {
+		if l.Median != nil || l.P5 != nil || l.P95 != nil {
+			out = append(out, "there are no common rows to take a ratio of")
+		}
+		return out
+	}
+	q := r.Ratio
+	if l.Median != nil && (q.P50-1 > *l.Median || 1-q.P50 > *l.Median) {
+		out = append(out, fmt.Sprintf("the median ratio is %.4g, allowed is 1 +- %.4g", q.P50, *l.Median))
+	}
+	if l.P5 != nil && q.P5 < *l.P5 {
+		out = append(out, fmt.Sprintf("p5 of the ratio is %.4g, at least %.4g is asked", q.P5, *l.P5))
+	}
+	if l.P95 != nil && q.P95 > *l.P95 {
+		out = append(out, fmt.Sprintf("p95 of the ratio is %.4g, at most %.4g is asked", q.P95, *l.P95))
+	}
+	return out
+}
+
+// Same says whether there is no difference at all.
+func (r *Report) Same() bool {
+	return len(r.OnlyA)+len(r.OnlyB)+len(r.Failed) == 0 && !slices.ContainsFunc(r.Tables, func(t *Result) bool {
+		return t.Added+t.Removed+t.Changed > 0 || t.A.Duplicates != t.B.Duplicates
+	})
+}
+
+func (r *Result) title() string {
+	if r.Table != "" {
+		return r.Table
+	}
+	return r.A.Name
+}

@@ -1,0 +1,167 @@
+package diff
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// WriteText writes the report for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "A: %s\nB: %s\n", r.A, r.B)
+	for _, t := range r.Tables {
+		t.text(&sb)
+	}
+	list := func(title string, items []string) {
+		if len(items) == 0 {
+			return
+		}
+		fmt.Fprintf(&sb, "\n%s\n", title)
+		for _, it := range items {
+			fmt.Fprintf(&sb, "  %s\n", it)
+		}
+	}
+	list("Only in A:", r.OnlyA)
+	list("Only in B:", r.OnlyB)
+	list("Not compared:", r.Failed)
+	_, err := io.WriteString(w, sb.String())
+	return err
+}
+
+func (r *Result) text(sb *strings.Builder) {
+	fmt.Fprintf(sb, "\n%s by %s, key %s\n", r.title(), r.Metric, strings.Join(r.Key, ", "))
+	for _, s := range []struct {
+		name string
+		side Side
+	}{{"A", r.A}, {"B", r.B}} {
+		fmt.Fprintf(sb, "  %s  %d rows", s.name, s.side.Rows)
+		if s.side.Duplicates > 0 {
+			fmt.Fprintf(sb, ", %d of them repeat a key", s.side.Duplicates)
+		}
+		if who := strings.TrimSpace(strings.Join(s.side.Framework, "/") + " " + strings.Join(s.side.Version, "/")); who != "" {
+			fmt.Fprintf(sb, ", %s on %s", who, strings.Join(s.side.Device, "/"))
+		}
+		sb.WriteByte('\n')
+	}
+	fmt.Fprintf(sb, "  %d common, %d added, %d removed, %d changed", r.Common, r.Added, r.Removed, r.Changed)
+	if r.Tolerance > 0 {
+		fmt.Fprintf(sb, " by more than %.4g %%", 100*r.Tolerance)
+	}
+	if r.Unusable > 0 {
+		fmt.Fprintf(sb, ", %d without a usable ratio", r.Unusable)
+	}
+	sb.WriteByte('\n')
+	for _, d := range r.Drift {
+		fmt.Fprintf(sb, "  columns: %s\n", d)
+	}
+	if r.Ratio == nil {
+		return
+	}
+	sb.WriteByte('\n')
+	tw := tabwriter.NewWriter(sb, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "B / A\trows\tmin\tp5\tp25\tp50\tp75\tp95\tmax\t\n")
+	line := func(name string, rows int, q Quantiles) {
+		fmt.Fprintf(tw, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", name, rows, q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max)
+	}
+	line("all", len(r.ratios), *r.Ratio)
+	for _, g := range r.Groups {
+		line(g.Column+"="+g.Value, g.Rows, g.Ratio)
+	}
+	_ = tw.Flush() // a strings.Builder does not fail
+	section := func(title string, n int, rows []string) {
+		if len(rows) == 0 {
+			return
+		}
+		fmt.Fprintf(sb, "\n  %s", title)
+		if n > len(rows) {
+			fmt.Fprintf(sb, " (%d of %d)", len(rows), n)
+		}
+		sb.WriteByte('\n')
+		for _, s := range rows {
+			fmt.Fprintf(sb, "    %s\n", s)
+		}
+	}
+	section("largest differences", len(r.ratios), r.worstLines())
+	section("only in A", r.Removed, r.LostRows)
+	section("only in B", r.Added, r.AddedRows)
+}
+
+func (r *Result) worstLines() []string {
+	var out []string
+	for _, w := range r.Worst {
+		s := fmt.Sprintf("%s: %.6g -> %.6g (x %.3f)", w.Key, w.A, w.B, w.Ratio)
+		if w.KernelA != w.KernelB {
+			s += fmt.Sprintf(" %s -> %s", w.KernelA, w.KernelB)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// WriteMarkdown writes the report for a pull request.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "| table | rows A | rows B | common | added | removed | changed | p5 | p50 | p95 |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, t := range r.Tables {
+		p5, p50, p95 := "", "", ""
+		if t.Ratio != nil {
+			p5, p50, p95 = fmt.Sprintf("%.3f", t.Ratio.P5), fmt.Sprintf("%.3f", t.Ratio.P50), fmt.Sprintf("%.3f", t.Ratio.P95)
+		}
+		fmt.Fprintf(&sb, "| %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |\n", cell(t.title()), t.A.Rows, t.B.Rows, t.Common, t.Added, t.Removed, t.Changed, p5, p50, p95)
+	}
+	fmt.Fprintf(&sb, "\nA: `%s`, B: `%s`; p5, p50 and p95 are of B / A.\n", r.A, r.B)
+	for _, t := range r.Tables {
+		t.markdown(&sb)
+	}
+	for _, l := range []struct {
+		title string
+		items []string
+	}{{"Only in A", r.OnlyA}, {"Only in B", r.OnlyB}, {"Not compared", r.Failed}} {
+		if len(l.items) == 0 {
+			continue
+		}
+		fmt.Fprintf(&sb, "\n**%s**\n\n", l.title)
+		for _, it := range l.items {
+			fmt.Fprintf(&sb, "- %s\n", cell(it))
+		}
+	}
+	_, err := io.WriteString(w, sb.String())
+	return err
+}
+
+func (r *Result) markdown(sb *strings.Builder) {
+	if r.Ratio == nil {
+		return
+	}
+	fmt.Fprintf(sb, "\n<details><summary>%s: by axis, largest differences</summary>\n\n", r.title())
+	fmt.Fprintf(sb, "| B / A | rows | p5 | p50 | p95 | max |\n|---|--:|--:|--:|--:|--:|\n")
+	line := func(name string, rows int, q Quantiles) {
+		fmt.Fprintf(sb, "| %s | %d | %.3f | %.3f | %.3f | %.3f |\n", cell(name), rows, q.P5, q.P50, q.P95, q.Max)
+	}
+	line("all", len(r.ratios), *r.Ratio)
+	for _, g := range r.Groups {
+		line(g.Column+"="+g.Value, g.Rows, g.Ratio)
+	}
+	if len(r.Worst) > 0 {
+		fmt.Fprintf(sb, "\n| row | A | B | B / A |\n|---|--:|--:|--:|\n")
+		for _, w := range r.Worst {
+			fmt.Fprintf(sb, "| %s | %.6g | %.6g | %.3f |\n", cell(w.Key), w.A, w.B, w.Ratio)
+		}
+	}
+	sb.WriteString("\n</details>\n")
+}
+
+// cell keeps text inside its cell of a table.
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
+}
