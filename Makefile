@@ -1,0 +1,36 @@
+# make run    build bin/aicplan and apply the quickstart on this machine's CPU
+# make test   pass the tests
+# make lint   gofmt, vet, staticcheck
+# make cross  build for the platforms on which plans are read
+# make bench  print the performance figures
+# make gpu-check  build what a GPU machine needs and print the command to run there
+
+# go-nvml's header marks old entry points; the warnings are not ours to fix.
+export CGO_CFLAGS := -Wno-deprecated-declarations
+
+GO ?= go
+
+.PHONY: run test lint build cross bench gpu-check clean
+
+run: build
+	./bin/aicplan apply plans/quickstart.hcl
+
+build:
+	@mkdir -p bin
+	$(GO) build -o bin/aicplan ./cmd/aicplan
+
+test:
+	$(GO) test ./...
+
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+cross:
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO) build -o /dev/null ./cmd/aicplan
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
+
+clean:
+	rm -rf bin
