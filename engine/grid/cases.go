@@ -26,6 +26,9 @@ type Cases struct {
 	ids     []string
 	recOnce sync.Once
 	record  arrow.Record
+
+	digestOnce sync.Once
+	digest     string
 }
 
 // column is one parameter of the cases.

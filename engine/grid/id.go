@@ -53,3 +53,25 @@ func (c *Cases) makeIDs() {
 		c.ids[i] = text[i*IDLength : (i+1)*IDLength]
 	}
 }
+
+// Digest is the SHA-256, in hexadecimal, of the case ids in order with the
+// digests of their sweep points: grids with equal digests (and equal Op,
+// columns and constants) hand on the same data.
+func (c *Cases) Digest() string {
+	c.idOnce.Do(c.makeIDs)
+	c.digestOnce.Do(func() {
+		h := sha256.New()
+		buf := make([]byte, 0, 1<<16)
+		for i, id := range c.ids {
+			buf = append(buf, id...)
+			buf = append(buf, c.Sweep(i).Digest()...)
+			buf = append(buf, '\n')
+			if len(buf) > 1<<15 || i == len(c.ids)-1 {
+				h.Write(buf)
+				buf = buf[:0]
+			}
+		}
+		c.digest = hex.EncodeToString(h.Sum(nil))
+	})
+	return c.digest
+}

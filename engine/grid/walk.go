@@ -20,7 +20,9 @@ type walker struct {
 	setNo  int32
 	kept   int
 	stay   []int32 // of the kept combinations, those that become cases
-	diags  hcl.Diagnostics
+	// firstCase is the first combination found by why that is a case.
+	firstCase int32
+	diags     hcl.Diagnostics
 	// evals counts HCL evaluations, quick those of the fast path, visits loop
 	// steps.
 	evals, quick, visits int64

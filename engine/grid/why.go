@@ -1,0 +1,424 @@
+package grid
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// Verdict says what becomes of the combinations that match some values.
+type Verdict struct {
+	// Kept is true when at least one matching combination is a case (for the
+	// verdict on a point: a point of that case).
+	Kept bool
+	// Matching is the number of combinations with these values, Passing those
+	// that no filter drops.
+	Matching, Passing int64
+	// IDs are the ids of the matching cases, in order of the grid, at most
+	// MaxIDs; Cases is their number.
+	IDs   []string
+	Cases int
+	// Drops has one entry per filter that drops matching combinations.
+	Drops []Drop
+	// Duplicates are the passing combinations for which another case stands.
+	Duplicates []Duplicate
+	// Problems say why nothing matches: a misspelt name, a value that is not
+	// on its axis.
+	Problems []string
+	// Point is the verdict on the names of the sweep, for the first matching
+	// case; nil when none were given.
+	Point *Verdict
+}
+
+// MaxIDs bounds Verdict.IDs.
+const MaxIDs = 20
+
+// Drop is one filter that drops matching combinations.
+type Drop struct {
+	Filter, Reason string
+	Dropped        int64
+	// Values are the names that the filter's expression uses, with their values
+	// in the first combination that it drops: name = value.
+	Values []string
+	// Range is the filter's place, Part that of the condition between && that
+	// is false for this combination.
+	Range, Part hcl.Range
+}
+
+// Duplicate is a combination that gave way to another with the same key.
+type Duplicate struct {
+	CaseID string   // of the case that stays
+	Key    []string // names that are the same, the by of distinct
+	Differ []string // columns with other values there: name = value
+}
+
+// whyLimit bounds the combinations that Why looks at one by one.
+const whyLimit = 5_000_000
+
+// Why explains what becomes of the combinations in which names have the given
+// values. Names are columns, axes, fields of rows, derived values and, for the
+// points inside a case, names of the sweep; any of them may be left out.
+// Values are converted to the type of their name. The verdict is nil exactly
+// when the diagnostics have errors, which are those of Expand.
+func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (v *Verdict, diags hcl.Diagnostics) {
+	defer recoverTo(&diags, spec.Range, func() { v = nil })
+	inCase, inPoint := map[string]cty.Value{}, map[string]cty.Value{}
+	for name, val := range given {
+		if spec.Sweep != nil && spec.names[name] == nil && spec.Sweep.names[name] != nil {
+			inPoint[name] = val
+		} else {
+			inCase[name] = val
+		}
+	}
+	w := newWalker(ctx, newProgram(spec, nil, nil), DefaultLimits())
+	if v, diags = w.why(inCase); v == nil || !v.Kept || len(inPoint) == 0 {
+		return v, diags
+	}
+	for i, variable := range w.p.stored {
+		variable.cur = w.cols[i][w.firstCase]
+	}
+	sw := newWalker(ctx, newProgram(spec.Sweep, w.p.sp, nil), DefaultLimits())
+	point, more := sw.why(inPoint)
+	if diags = append(diags, more...); diags.HasErrors() {
+		return nil, diags
+	}
+	v.Point, v.Kept = point, point.Kept
+	return v, diags
+}
+
+// why expands the program and then walks the matching combinations.
+func (w *walker) why(given map[string]cty.Value) (*Verdict, hcl.Diagnostics) {
+	w.run()
+	if w.diags.HasErrors() {
+		return nil, located(w.diags, w.p.spec.Range)
+	}
+	cases := &Cases{spec: w.p.spec}
+	if diags := cases.fill(w); diags.HasErrors() {
+		return nil, located(diags, w.p.spec.Range)
+	}
+	out := &Verdict{}
+	given, out.Problems = w.p.spec.convertGiven(given)
+	if len(out.Problems) > 0 {
+		return out, nil
+	}
+	x := &explainer{walker: w, given: map[*variable]cty.Value{}, out: out, drops: map[*filterProg]int{}, first: len(w.sets)}
+	for name, val := range given {
+		x.given[w.p.sp.vars[name]] = val
+	}
+	for i, sp := range w.p.sets {
+		x.set(sp, int32(i))
+		if w.diags.HasErrors() {
+			return nil, located(w.diags, w.p.spec.Range)
+		}
+	}
+	if out.Matching == 0 && len(out.Problems) == 0 {
+		out.Problems = w.p.spec.offAxis(given)
+	}
+	x.duplicates(cases)
+	return out, nil
+}
+
+// explainer walks the combinations with given values.
+type explainer struct {
+	*walker
+	given map[*variable]cty.Value
+	out   *Verdict
+	drops map[*filterProg]int // index in out.Drops
+	first int                 // index of the first passing combination in cols
+}
+
+// set walks one set, its loops narrowed to the given values.
+func (x *explainer) set(sp *setProg, no int32) {
+	for v := range x.given {
+		if _, bound := sp.at[v]; !bound {
+			return
+		}
+	}
+	narrow := *sp
+	narrow.levels = append([]level(nil), sp.levels...)
+	declared := int64(1)
+	for i := range narrow.levels[1:] {
+		l := &narrow.levels[i+1]
+		x.narrow(l)
+		declared = mulSat(declared, int64(l.size))
+	}
+	if declared > whyLimit {
+		x.out.Problems = append(x.out.Problems, fmt.Sprintf("%s combinations of %s match; name more values.", count(declared), sp.set.label()))
+		return
+	}
+	x.walker.set, x.setNo = &narrow, no
+	x.begin(&narrow)
+	x.loop(0)
+}
+
+// narrow leaves the entries of a loop that have the given values.
+func (x *explainer) narrow(l *level) {
+	var keep []int
+	for i := range l.size {
+		ok := true
+		for f, v := range l.vars {
+			if want, asked := x.given[v]; asked {
+				ok = ok && canonical(v.vals[l.ids[f][i]]) == canonical(want)
+			}
+		}
+		if ok {
+			keep = append(keep, i)
+		}
+	}
+	ids := make([][]int32, len(l.ids))
+	for f := range ids {
+		for _, i := range keep {
+			ids[f] = append(ids[f], l.ids[f][i])
+		}
+	}
+	l.ids, l.size = ids, len(keep)
+}
+
+func (x *explainer) loop(l int) {
+	set := x.walker.set
+	lv := &set.levels[l]
+	for i := range lv.size {
+		for f, v := range lv.vars {
+			v.cur = lv.ids[f][i]
+		}
+		for _, v := range lv.derived {
+			v.cur = idLazy
+		}
+		if !x.matches(lv) {
+			continue
+		}
+		if l < len(set.levels)-1 {
+			x.loop(l + 1)
+		} else {
+			x.combination()
+		}
+	}
+}
+
+// matches says whether the derived values of a level are those given.
+func (x *explainer) matches(lv *level) bool {
+	for _, v := range lv.derived {
+		if want, asked := x.given[v]; asked {
+			x.derive([]*variable{v})
+			if v.cur < 0 || canonical(v.vals[v.cur]) != canonical(want) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// combination asks every filter about one combination.
+func (x *explainer) combination() {
+	x.out.Matching++
+	passes := true
+	for _, f := range x.walker.set.set.Filters {
+		fp := x.p.filters[f.order]
+		part, dropped := x.drop(fp)
+		if !dropped {
+			continue
+		}
+		passes = false
+		at, seen := x.drops[fp]
+		if !seen {
+			at = len(x.out.Drops)
+			x.drops[fp] = at
+			x.out.Drops = append(x.out.Drops, Drop{Filter: f.Label(), Reason: f.Reason, Range: f.Range, Part: part.source.Range(), Values: x.values(fp)})
+		}
+		x.out.Drops[at].Dropped++
+	}
+	if passes {
+		x.out.Passing++
+		x.limits.Cases = x.kept + 1
+		x.keep()
+	}
+}
+
+// drop says whether a filter drops the current combination, and by which part.
+func (x *explainer) drop(f *filterProg) (*prog, bool) {
+	failed := false
+	for _, c := range f.conjs {
+		x.derive(c.prog.vars)
+		switch x.judge(c.prog) {
+		case isFalse:
+			return c.prog, true
+		case isTrue:
+		default:
+			failed = true
+		}
+	}
+	if failed && x.judge(f.whole) == isFalse {
+		return f.whole, true
+	}
+	return nil, false
+}
+
+// values lists the names that a filter uses with their current values.
+func (x *explainer) values(f *filterProg) []string {
+	var out []string
+	for _, v := range f.whole.vars {
+		x.derive([]*variable{v})
+		if v.cur >= 0 {
+			out = append(out, v.info.name+" = "+display(v.vals[v.cur]))
+		}
+	}
+	return out
+}
+
+// duplicates finds out which passing combinations are cases and what stands
+// for the others.
+func (x *explainer) duplicates(cases *Cases) {
+	w := x.walker
+	n := len(w.sets)
+	if n == x.first {
+		return
+	}
+	spec := w.p.spec
+	by := spec.Columns
+	if spec.Distinct != nil {
+		by = spec.Distinct.By
+	}
+	whole, key := newKeyer(w, spec.Columns), newKeyer(w, by)
+	byWhole, byKey := map[string]int{}, map[string]int{}
+	for i, at := range w.stay {
+		byWhole[string(whole.text(at))] = i
+		byKey[string(key.text(at))] = i
+	}
+	found := map[int]bool{}
+	for i := int32(x.first); i < int32(n); i++ {
+		if at, ok := byWhole[string(whole.text(i))]; ok {
+			if !found[at] {
+				if len(found) == 0 {
+					w.firstCase = i
+				}
+				found[at] = true
+				if len(x.out.IDs) < MaxIDs && spec.Op != "" {
+					x.out.IDs = append(x.out.IDs, cases.ID(at))
+				}
+			}
+			continue
+		}
+		if at, ok := byKey[string(key.text(i))]; ok && len(x.out.Duplicates) < MaxIDs {
+			x.out.Duplicates = append(x.out.Duplicates, x.duplicate(cases, by, at, i))
+		}
+	}
+	x.out.Cases, x.out.Kept = len(found), len(found) > 0
+}
+
+func (x *explainer) duplicate(cases *Cases, by []string, at int, i int32) Duplicate {
+	d := Duplicate{Key: by}
+	if x.p.spec.Op != "" {
+		d.CaseID = cases.ID(at)
+	}
+	for col, name := range x.p.spec.Columns {
+		v, ids := x.columnOf(name)
+		if mine, theirs := v.vals[ids[i]], cases.Value(at, col); canonical(mine) != canonical(theirs) {
+			d.Differ = append(d.Differ, name+" = "+display(theirs))
+		}
+	}
+	return d
+}
+
+// convertGiven brings the given values to the types of their names.
+func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, []string) {
+	out := map[string]cty.Value{}
+	var problems []string
+	for _, name := range sortedNames(given) {
+		info := s.names[name]
+		if info == nil || info.outer {
+			names := s.allNames()
+			if s.Sweep != nil {
+				names = append(names, s.Sweep.allNames()...)
+			}
+			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name, shortList(names), didYouMean(name, names)))
+			continue
+		}
+		v := given[name]
+		if info.typ != cty.DynamicPseudoType && !v.IsNull() {
+			c, err := convert.Convert(v, info.typ)
+			if err != nil {
+				problems = append(problems, fmt.Sprintf("%s is a %s, not %s.", name, info.typ.FriendlyName(), display(v)))
+				continue
+			}
+			v = c
+		}
+		out[name] = v
+	}
+	return out, problems
+}
+
+// offAxis says why no combination has the given values.
+func (s *Spec) offAxis(given map[string]cty.Value) []string {
+	var out []string
+	for _, name := range sortedNames(given) {
+		info, text := s.names[name], canonical(given[name])
+		if info.derived || info.values[text] || (given[name].IsNull() && info.null) {
+			continue
+		}
+		msg := fmt.Sprintf("%s = %s is not on the axis", name, text)
+		if near := s.nearValues(info, given[name]); near != "" {
+			msg += "; " + near
+		}
+		out = append(out, msg+".")
+	}
+	if len(out) == 0 {
+		var parts []string
+		for _, name := range sortedNames(given) {
+			parts = append(parts, name+" = "+display(given[name]))
+		}
+		out = append(out, fmt.Sprintf("No combination of the loops has %s together.", strings.Join(parts, ", ")))
+	}
+	return out
+}
+
+// nearValues suggests values: for numbers the neighbours, for text the nearest
+// spelling.
+func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
+	if v.IsNull() || v.Type() != cty.Number {
+		if near := nearest(canonical(v), info.samples); near != "" {
+			return "did you mean " + near + "?"
+		}
+		return "it has " + shortList(info.samples)
+	}
+	var below, above cty.Value
+	for _, set := range s.Sets {
+		for _, dim := range set.Dims {
+			for f, name := range dim.Fields {
+				if name != info.name {
+					continue
+				}
+				for _, x := range dim.Values[f] {
+					switch {
+					case x.IsNull() || x.Type() != cty.Number:
+					case less(x, v) && (below == cty.NilVal || less(below, x)):
+						below = x
+					case less(v, x) && (above == cty.NilVal || less(x, above)):
+						above = x
+					}
+				}
+			}
+		}
+	}
+	switch {
+	case below == cty.NilVal && above == cty.NilVal:
+		return ""
+	case below == cty.NilVal:
+		return "the smallest value is " + display(above)
+	case above == cty.NilVal:
+		return "the largest value is " + display(below)
+	}
+	return fmt.Sprintf("its neighbours are %s and %s", display(below), display(above))
+}
+
+func sortedNames(m map[string]cty.Value) []string {
+	var out []string
+	for name := range m {
+		out = append(out, name)
+	}
+	sortStable(out, func(a, b string) bool { return a < b })
+	return out
+}

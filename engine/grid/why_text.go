@@ -1,0 +1,50 @@
+package grid
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Lines renders a verdict for people, one statement per line.
+func (v *Verdict) Lines() []string {
+	out := append([]string(nil), v.Problems...)
+	switch {
+	case v.Matching == 0:
+	case v.Matching == 1 && v.Cases == 1:
+		out = append(out, strings.TrimSuffix("kept: case "+v.ID(), ": case "))
+	case v.Cases > 0:
+		out = append(out, fmt.Sprintf("kept: %d of %d combinations", v.Cases, v.Matching))
+	}
+	for _, d := range v.Drops {
+		line := "dropped by filter " + d.Filter
+		if v.Matching > 1 {
+			line = fmt.Sprintf("%d of %d dropped by filter %s", d.Dropped, v.Matching, d.Filter)
+		}
+		line += ": " + d.Reason
+		if len(d.Values) > 0 {
+			line += " (" + strings.Join(d.Values, ", ") + ")"
+		}
+		out = append(out, line)
+	}
+	for _, d := range v.Duplicates {
+		line := "duplicate of case " + d.CaseID + ", which has the same " + strings.Join(d.Key, ", ")
+		if len(d.Differ) > 0 {
+			line += " but " + strings.Join(d.Differ, ", ")
+		}
+		out = append(out, line)
+	}
+	if v.Point != nil {
+		for _, line := range v.Point.Lines() {
+			out = append(out, "point: "+line)
+		}
+	}
+	return out
+}
+
+// ID is the id of the only matching case, or "" for the points of a sweep.
+func (v *Verdict) ID() string {
+	if len(v.IDs) == 0 {
+		return ""
+	}
+	return v.IDs[0]
+}
