@@ -64,7 +64,14 @@ func (s *syncBuffer) String() string {
 // spawn starts a worker without saying anything to it.
 func spawn(t testing.TB, env ...string) *client {
 	t.Helper()
-	path, args, err := pyhost.Command(python(t), t.TempDir())
+	python := python(t)
+	return spawnCommand(t, func(dir string) (string, []string, error) { return pyhost.Command(python, dir) }, env...)
+}
+
+// spawnCommand starts a worker with the command that make returns.
+func spawnCommand(t testing.TB, make func(dir string) (string, []string, error), env ...string) *client {
+	t.Helper()
+	path, args, err := make(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -275,11 +275,33 @@ class Nvml:
     def driver(self):
         return self._string("nvmlSystemGetDriverVersion")
 
+    def _handle(self, index):
+        handle = self._c.c_void_p()
+        if self._lib.nvmlDeviceGetHandleByIndex_v2(index, self._c.byref(handle)) != 0:
+            raise OSError("NVML has no device %d" % index)
+        return handle
+
+    def _number(self, call, index, kind):
+        value = kind()
+        status = getattr(self._lib, call)(self._handle(index), self._c.byref(value))
+        if status != 0:
+            raise OSError("%s failed with status %d" % (call, status))
+        return value.value
+
+    def energy(self, index):
+        """Millijoules since the driver was loaded; advances every 100 ms or so."""
+        return self._number("nvmlDeviceGetTotalEnergyConsumption", index, self._c.c_ulonglong)
+
+    def power_limit(self, index):
+        """Milliwatts."""
+        return self._number("nvmlDeviceGetPowerManagementLimit", index, self._c.c_uint)
+
     def device(self, index):
         """(name, uuid) of the device at a PCI bus order index; empty strings
         when there is none."""
-        handle = self._c.c_void_p()
-        if self._lib.nvmlDeviceGetHandleByIndex_v2(index, self._c.byref(handle)) != 0:
+        try:
+            handle = self._handle(index)
+        except OSError:
             return "", ""
         return self._string("nvmlDeviceGetName", handle), self._string("nvmlDeviceGetUUID", handle)
 
@@ -309,14 +331,6 @@ def package_version(package):
     return getattr(importlib.import_module(package), "__version__", None)
 
 
-def resident_bytes():
-    try:
-        with open("/proc/self/statm") as f:
-            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0
-
-
 class PlainDevice:
     """What torch.device is where there is no torch."""
 
@@ -337,20 +351,28 @@ class PlainDevice:
 
 # ---------------------------------------------------------------- measuring
 
+# The measure block's settings; cudaops/measure documents them and sends all.
 DEFAULTS = {
     "protocol": "adaptive",  # or "reference": one mean over a few replays
-    "graph": "prefer",  # prefer, require or never
-    "block_us": 60.0,  # device time of one timed block
-    "samples": 3,  # blocks a pass
-    "passes": 2,  # visits, each after an idle gap
-    "max_passes": 5,
-    "tolerance": 0.015,  # passes further apart than this are joined by more
-    "gap_ms": 4.0,
-    "retry_gap_ms": 10.0,
-    "max_seconds": 2.0,  # device time spent on one measurement, roughly
-    "warmups": 3,  # of the reference protocol
-    "runs": 6,  # of the reference protocol
+    "graph": "prefer",  # prefer, require or off
+    "min_samples": 3,
+    "max_samples": 15,
+    "target_rel_stdev": 0.005,
+    "min_block_seconds": 60e-6,
+    "max_pass_seconds": 0.25,
+    "warmup_seconds": 0.0,
+    "passes": 2,
+    "max_passes": 4,
+    "pass_tolerance": 0.01,
+    "idle_gap_seconds": 0.0,
+    "power": False,
+    "power_min_seconds": 1.0,
 }
+# A GPU under its power cap remembers what ran before for milliseconds. Passes
+# over one case follow each other here, so the pause between them is at least
+# this long; passes beyond the planned ones find a colder device.
+CUDA_GAP_SECONDS = 0.004
+CUDA_LOOK_GAP_SECONDS = 0.010
 
 
 class Measurement(dict):
@@ -419,9 +441,9 @@ class CudaTarget:
         return self.block(2) / 2
 
     def prepare(self, estimate, settings):
-        if self.mode == "never":
+        if self.mode == "off":
             return
-        want = math.ceil(settings["block_us"] / 1e6 / max(estimate, 1e-7))
+        want = math.ceil(settings["min_block_seconds"] / max(estimate, 1e-7))
         calls = max(1, self.rotation, min(64, want))
         try:
             self._graph = self.cuda.capture(self.call, calls)
@@ -603,8 +625,8 @@ class Bench:
 
     Unsupported = Unsupported
 
-    def __init__(self, device, settings, log):
-        self.device = device
+    def __init__(self, device, settings, log, bus_index=0):
+        self.device, self.bus_index = device, bus_index
         self.settings = dict(DEFAULTS)
         self.configure(settings)
         self.seed = 0
@@ -612,7 +634,7 @@ class Bench:
         self.verify = False  # op functions check their result against a reference
         self.last = []
         self._log = log
-        self._cuda = None
+        self._cuda = self._nvml = None
 
     def configure(self, settings):
         self.settings = dict(DEFAULTS)
@@ -662,7 +684,7 @@ class Bench:
             sets.append(tuple(tensors))
         return sets
 
-    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=None, runs=None, repeat=1, **columns):
+    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=3, runs=6, repeat=1, **columns):
         settings = self.settings
         protocol = protocol or settings["protocol"]
         graph = graph or settings["graph"]
@@ -675,9 +697,11 @@ class Bench:
             target = CpuTarget(call)
         try:
             if protocol == "reference":
-                got = self._reference(target, warmups or settings["warmups"], runs or settings["runs"], repeat)
+                got = self._reference(target, max(1, warmups), max(1, runs), repeat)
             else:
                 got = self._adaptive(target)
+            if settings["power"] and on_cuda:
+                got.update(self._power(target, got["latency"] / 1e3))
         finally:
             target.close()
         got["used_cuda_graph"] = target.used_graph
@@ -687,66 +711,100 @@ class Bench:
         return got
 
     def _reference(self, target, warmups, runs, repeat):
-        """3 eager calls, a graph of repeat calls, 3 replays, and the mean of 6."""
-        for _ in range(max(1, warmups)):
+        """Eager calls, a graph of repeat calls, replays, and the mean of more."""
+        for _ in range(warmups):
             target.call()
-        settings = dict(self.settings, block_us=0)
         target.rotation = repeat
-        target.prepare(1.0, settings)
+        target.prepare(1.0, self.settings)
         unroll = 1 if target.used_graph else repeat
-        target.block(max(1, warmups) * unroll)
-        (seconds, mhz) = target.clock(lambda: target.block(runs * unroll))
+        target.block(warmups * unroll)
+        seconds, mhz = target.clock(lambda: target.block(runs * unroll))
         each = seconds * 1e3 / (runs * repeat)
-        return Measurement(
-            latency=each, samples=1, rel_stdev=0.0, p10=each, p90=each, passes=1, pass_spread=0.0,
-            executions=(2 * max(1, warmups) + runs) * repeat, block_ms=seconds * 1e3, sm_clock_mhz=round(mhz, 1),
-        )
+        return self._columns([each], [each], [seconds * 1e3], [mhz], (2 * warmups + runs) * repeat)
 
     def _adaptive(self, target):
-        s = self.settings
-        estimate = max(target.warm(), 1e-9)
-        target.prepare(estimate, s)
+        """Blocks until they agree, in passes with pauses between; more passes
+        while their medians differ."""
+        s, on_cuda = self.settings, self.device.type == "cuda"
+        target.prepare(max(target.warm(), 1e-9), s)
         launch = target.block(1)
-        executions = 3 + target.per_launch
-        n = max(1, math.ceil(s["block_us"] / 1e6 / max(launch, 1e-9)))
-        n = min(n, 100000)
-        block = launch * n
-        affordable = s["max_seconds"] / max(block, 1e-9)
-        per_pass = int(max(1, min(s["samples"], affordable / 2)))
-        most = s["max_passes"] if affordable >= s["max_passes"] * per_pass else 2
-        passes, clocks, samples, blocks = [], [], [], []
+        n = max(1, math.ceil(s["min_block_seconds"] / max(launch, 1e-9)))
+        state = {"executions": 3 + target.per_launch}
+        medians, samples, blocks, clocks = [], [], [], []
 
-        def visit(gap_ms):
-            nonlocal executions
-            if gap_ms > 0:
-                time.sleep(gap_ms / 1e3)
+        def burst():
+            until = time.perf_counter() + s["warmup_seconds"]
             target.block(1)
+            warm = 1
+            while time.perf_counter() < until:
+                target.block(n)
+                warm += n
+            each, spent = [], 0.0
+            while len(each) < s["max_samples"]:
+                seconds = target.block(n)
+                spent += seconds
+                blocks.append(seconds * 1e3)
+                each.append(seconds * 1e3 / (n * target.per_launch))
+                if len(each) >= s["min_samples"] and (
+                    spent >= s["max_pass_seconds"]
+                    or len(each) > 1
+                    and statistics.stdev(each) <= s["target_rel_stdev"] * statistics.fmean(each)
+                ):
+                    break
+            state["executions"] += (warm + n * len(each)) * target.per_launch
+            return each
 
-            def burst():
-                return [target.block(n) for _ in range(per_pass)]
-
-            seconds, mhz = target.clock(burst)
-            executions += (1 + n * per_pass) * target.per_launch
-            each = [t * 1e3 / (n * target.per_launch) for t in seconds]
+        def visit(floor):
+            gap = max(s["idle_gap_seconds"], floor if on_cuda else 0.0)
+            if gap > 0:
+                time.sleep(gap)
+            each, mhz = target.clock(burst)
             samples.extend(each)
-            blocks.extend(t * 1e3 for t in seconds)
-            passes.append(statistics.median(each))
-            if mhz:
-                clocks.append(mhz)
+            medians.append(statistics.median(each))
+            clocks.append(mhz)
 
-        for _ in range(max(1, int(s["passes"]))):
-            visit(s["gap_ms"])
-        while max(passes) > min(passes) * (1 + s["tolerance"]) and len(passes) < most:
-            visit(s["retry_gap_ms"])
+        for _ in range(max(1, s["passes"])):
+            visit(CUDA_GAP_SECONDS)
+        while len(medians) < s["max_passes"] and max(medians) > min(medians) * (1 + s["pass_tolerance"]):
+            visit(CUDA_LOOK_GAP_SECONDS)
+        return self._columns(medians, samples, blocks, clocks, state["executions"])
+
+    @staticmethod
+    def _columns(medians, samples, blocks, clocks, executions):
         ordered = sorted(samples)
         mean = statistics.fmean(ordered)
-        spread = statistics.stdev(ordered) / mean if len(ordered) > 1 and mean > 0 else 0.0
-        return Measurement(
-            latency=statistics.median(passes), samples=len(ordered), rel_stdev=spread,
-            p10=percentile(ordered, 0.1), p90=percentile(ordered, 0.9), passes=len(passes),
-            pass_spread=max(passes) / min(passes) - 1 if min(passes) > 0 else 0.0, executions=executions,
-            block_ms=statistics.median(blocks), sm_clock_mhz=round(statistics.median(clocks), 1) if clocks else 0.0,
+        got = Measurement(
+            latency=statistics.median(medians),
+            samples=len(ordered),
+            rel_stdev=statistics.stdev(ordered) / mean if len(ordered) > 1 and mean > 0 else 0.0,
+            p10=percentile(ordered, 0.1),
+            p90=percentile(ordered, 0.9),
+            passes=len(medians),
+            pass_spread=max(medians) / min(medians) - 1 if min(medians) > 0 else 0.0,
+            executions=executions,
+            block_ms=statistics.median(blocks),
         )
+        clocks = [mhz for mhz in clocks if mhz > 0]
+        if clocks:
+            got["sm_clock_mhz"] = round(statistics.median(clocks), 1)
+        return got
+
+    def _power(self, target, each):
+        """Mean power in watts while the case runs back to back, from the energy
+        counter, and the device's limit."""
+        try:
+            nvml = self._nvml = self._nvml or Nvml()
+            n = max(1, math.ceil(0.05 / max(each * target.per_launch, 1e-9)))
+            began, energy = time.perf_counter(), nvml.energy(self.bus_index)
+            while time.perf_counter() - began < self.settings["power_min_seconds"]:
+                target.block(n)
+            joules = (nvml.energy(self.bus_index) - energy) / 1e3
+            return {
+                "power": joules / (time.perf_counter() - began),
+                "power_limit": nvml.power_limit(self.bus_index) / 1e3,
+            }
+        except OSError as err:
+            raise HostError("power was asked for and cannot be read: %s" % err, RESOURCE)
 
 
 class _Rotating:
@@ -1017,7 +1075,7 @@ class HelperShim(types.ModuleType):
     ):
         graph = self._bench.settings["graph"]
         if not use_cuda_graph:
-            graph = "never"
+            graph = "off"
         elif graph == "prefer" and not allow_graph_fail:
             graph = "require"
         got = self._bench(kernel_func, graph=graph, warmups=num_warmups, runs=num_runs, repeat=repeat_n)
@@ -1388,7 +1446,6 @@ class Host:
         self.sink = Sink()
         self.workdir = ""
         self._warned = set()
-        self._cases = 0
 
     # -- start
 
@@ -1407,7 +1464,7 @@ class Host:
         else:
             self.version = hello["version"] = env["python"]
         self._torch(env, hello)
-        self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log)
+        self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, max(self.index, 0))
         self.bench.verify = bool(self.options.get("verify"))
         self.bind(self.init.get("ops"))
         hello["ops"] = sorted(self.ops)
@@ -1418,7 +1475,6 @@ class Host:
         # not take the others along.
         if len(self.ops) == 1:
             next(iter(self.ops.values())).load()
-        self._base = resident_bytes()
         return hello
 
     def _name_device(self):
@@ -1572,7 +1628,7 @@ class Host:
             self.channel.send(type="result", seq=seq, rows=rows, seconds=round(time.perf_counter() - started, 6))
         if restart:
             raise Restart(restart)
-        self._between(op)
+        self._between()
 
     def _seed(self, case):
         digest = hashlib.sha256(("%s/%s" % (case["id"], self.init.get("seed", 0))).encode()).digest()
@@ -1624,8 +1680,7 @@ class Host:
         if failure.get("class") == RESOURCE and self.bench is not None and self.bench._cuda is not None:
             self.bench.cuda.trim()
 
-    def _between(self, op):
-        self._cases += 1
+    def _between(self):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
@@ -1634,14 +1689,6 @@ class Host:
         if self.sink.late:
             self.channel.log("warn", "%d rows came after their case had ended and were dropped" % self.sink.late)
             self.sink.late = 0
-        most = int(self.options.get("recycle_cases") or 0)
-        if most and self._cases >= most:
-            raise Restart("%d cases done" % self._cases)
-        if self._cases % 16 == 0:
-            grown = resident_bytes() - self._base
-            limit = int(self.options.get("recycle_growth_mb") or 8192) << 20
-            if grown > limit:
-                raise Restart("the process has grown by %d MiB" % (grown >> 20))
 
     def check_version(self, op, logged):
         """Says once when a collector labels its rows with another version than

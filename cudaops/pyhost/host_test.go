@@ -256,34 +256,21 @@ func TestStartedByHand(t *testing.T) {
 	}
 }
 
-func TestStandardStreamsAsChannel(t *testing.T) {
-	// What a launcher does: descriptors 0 and 1 carry the protocol.
-	path, args, err := pyhost.Launch([]string{"env"}, "", python(t), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := string(raw(t, worker.Init{Type: worker.TypeInit, Protocol: 1, Kind: "python", Device: -1, Slot: "w0", Options: basic(t, nil).Options})) + "\n" +
-		string(raw(t, worker.Case{Type: worker.TypeCase, Seq: 1, ID: "a", Op: "prints", Params: raw(t, m{"text": "loud"})})) + "\n" +
-		`{"type":"shutdown"}` + "\n"
-	stdout, stderr, err := runPiped(in, path, args...)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
-	}
-	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if len(lines) != 4 || !strings.Contains(lines[2], `"result"`) || !strings.Contains(lines[3], `"bye"`) {
-		t.Errorf("stdout = %s", stdout)
-	}
-	if strings.Count(stderr, "loud") != 3 {
-		t.Errorf("what the op printed is not on stderr: %q", stderr)
-	}
-}
-
-func TestRecycling(t *testing.T) {
-	c, _ := start(t, basic(t, m{"recycle_cases": 2}))
-	c.rows("noop", m{}, nil)
-	c.rows("noop", m{}, nil)
-	if bye := c.bye(); !strings.Contains(bye.Restart, "2 cases") {
-		t.Errorf("restart = %q", bye.Restart)
+func TestLauncher(t *testing.T) {
+	// env stands for docker run: a program that passes on its standard streams.
+	python := python(t)
+	c := spawnCommand(t, func(dir string) (string, []string, error) {
+		return pyhost.Launch([]string{"env", "LAUNCHED=yes"}, "", python, dir)
+	})
+	init := basic(t, nil)
+	init.Type, init.Protocol, init.Device = worker.TypeInit, worker.ProtocolVersion, -1
+	c.send(init)
+	var hello worker.Hello
+	c.next(worker.TypeHello, &hello)
+	c.rows("prints", m{"text": "loud"}, nil)
+	c.shutdown()
+	if log := c.log.String(); strings.Count(log, "loud") != 3 {
+		t.Errorf("what the op printed is not in the log: %q", log)
 	}
 }
 
@@ -293,11 +280,11 @@ func TestLaunchPlacesTheImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(args, " "); !strings.HasPrefix(got, "run -i repo/img@sha256:ab python3 -u ") || !strings.HasSuffix(got, "--fd-in 0 --fd-out 1") {
+	if got := strings.Join(args[4:], " "); !strings.HasPrefix(got, "run -i repo/img@sha256:ab python3 -u ") || !strings.HasSuffix(got, "--fd-in 0 --fd-out 1") {
 		t.Errorf("args = %s", got)
 	}
 	_, args, err = pyhost.Launch([]string{"env", "--image={image}", "--"}, "img", "", dir)
-	if err != nil || args[0] != "--image=img" || args[2] != pyhost.DefaultPython {
+	if err != nil || args[4] != "--image=img" || args[6] != pyhost.DefaultPython {
 		t.Errorf("args = %q, %v", args, err)
 	}
 	if _, _, err := pyhost.Launch([]string{"env", "{image}"}, "", "", dir); err == nil {

@@ -1,7 +1,6 @@
 package pyhost_test
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"strings"
@@ -19,13 +18,4 @@ func runPlain(path string, args ...string) (string, error) {
 	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-// runPiped runs a program with in on its standard input.
-func runPiped(in, path string, args ...string) (stdout, stderr string, err error) {
-	cmd := exec.Command(path, args...)
-	var o, e bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(in), &o, &e
-	err = cmd.Run()
-	return o.String(), e.String(), err
 }
