@@ -13,6 +13,7 @@ type cli struct {
 	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes."`
 	Eval       evalCmd       `cmd:"" help:"Evaluate one expression in a plan."`
 	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`
+	Why        whyCmd        `cmd:"" help:"Say whether a grid keeps a case, and if not, why."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
 	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`

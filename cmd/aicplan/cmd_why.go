@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/config"
+	"aicplan/engine/grid"
+	"aicplan/stages"
+	"aicplan/stages/grids"
+)
+
+type whyCmd struct {
+	planFlags `embed:""`
+	Address   string   `arg:"" help:"Address of a grid, such as grid.gemm."`
+	Values    []string `arg:"" optional:"" help:"name=value of the case; names may be left out."`
+	JSON      bool     `name:"json" help:"Print as JSON."`
+}
+
+// Run explains what becomes of the combinations with the given values.
+func (c *whyCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	cfg, err := a.load(c.planFlags, all)
+	if err != nil {
+		return err
+	}
+	in := cfg.Instance(c.Address)
+	if in == nil || in.Kind.Name != "grid" {
+		return fmt.Errorf("%s is not a grid of this plan.%s", c.Address, config.DidYouMean(c.Address, gridAddresses(cfg)))
+	}
+	st, _, diags := cfg.Decode(in)
+	if err := a.report(cfg, diags); err != nil {
+		return err
+	}
+	given, err := parseValues(c.Values)
+	if err != nil {
+		return err
+	}
+	v, diags := grid.Why(context.Background(), st.(*grids.Stage).Spec(), given)
+	if err := a.report(cfg, diags); err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.json(v)
+	}
+	a.verdict(v, "")
+	return nil
+}
+
+func gridAddresses(cfg *config.Config) []string {
+	var out []string
+	for _, in := range cfg.Instances {
+		if in.Kind.Name == "grid" {
+			out = append(out, in.Address)
+		}
+	}
+	return out
+}
+
+// parseValues reads name=value; a value that is no number, truth value, null
+// or quoted text is text.
+func parseValues(args []string) (map[string]cty.Value, error) {
+	out := map[string]cty.Value{}
+	for _, kv := range args {
+		name, text, ok := strings.Cut(kv, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not name=value", kv)
+		}
+		out[name] = cty.StringVal(text)
+		expr, diags := hclsyntax.ParseExpression([]byte(text), kv, hcl.InitialPos)
+		if diags.HasErrors() {
+			continue
+		}
+		if v, diags := expr.Value(nil); !diags.HasErrors() {
+			out[name] = v
+		}
+	}
+	return out, nil
+}
+
+// verdict prints what Why found.
+func (a *app) verdict(v *grid.Verdict, indent string) {
+	say := func(format string, args ...any) { fmt.Fprintf(a.stdout, indent+format+"\n", args...) }
+	for _, p := range v.Problems {
+		say("No such case: %s", p)
+	}
+	switch {
+	case len(v.Problems) > 0:
+	case v.Kept && v.Cases == 1:
+		say("Kept: it is case %s.", v.IDs[0])
+	case v.Kept:
+		say("Kept: %d of %d combinations with these values are cases.", v.Cases, v.Matching)
+	case len(v.Duplicates) > 0 && len(v.Drops) == 0:
+		say("Not a case of its own.")
+	default:
+		say("Dropped: none of %d combinations with these values is a case.", v.Matching)
+	}
+	for _, d := range v.Drops {
+		say("  filter %s drops %d: %s", d.Filter, d.Dropped, d.Reason)
+		say("    because %s", strings.Join(d.Values, ", "))
+		say("    at %s:%d", d.Range.Filename, d.Range.Start.Line)
+	}
+	for _, d := range v.Duplicates {
+		say("  case %s stands for it: same %s", d.CaseID, strings.Join(d.Key, ", "))
+		if len(d.Differ) > 0 {
+			say("    there %s", strings.Join(d.Differ, ", "))
+		}
+	}
+	if v.Point != nil {
+		say("Point inside the case:")
+		a.verdict(v.Point, indent+"  ")
+	}
+}

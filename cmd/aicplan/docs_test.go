@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in docs and golden files")
+
+// TestDocs tries what the documentation shows. In a Markdown file,
+//
+//	<!-- file: NAME -->   before a fence writes the fence's text to NAME
+//	<!-- run: COMMAND --> before a fence runs the command; the fence is what it
+//	                      prints; "exit N" in front of the command asks for
+//	                      that exit code
+//
+// Files and commands of one document share a folder in which plans/ is the
+// project's. -update rewrites the fences of commands.
+func TestDocs(t *testing.T) {
+	root := repoRoot(t)
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	files = append(files, filepath.Join(root, "README.md"))
+	for _, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) { tryDocument(t, root, f) })
+	}
+}
+
+func repoRoot(t *testing.T) string {
+	t.Helper()
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(filepath.Dir(wd))
+}
+
+var directive = regexp.MustCompile(`^<!-- (file|run): (.*) -->$`)
+
+func tryDocument(t *testing.T, root, path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "plans"), os.DirFS(filepath.Join(root, "plans"))); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(data), "\n")
+	var out []string
+	for i := 0; i < len(lines); i++ {
+		out = append(out, lines[i])
+		m := directive.FindStringSubmatch(lines[i])
+		if m == nil {
+			continue
+		}
+		if i+1 >= len(lines) || !strings.HasPrefix(lines[i+1], "```") {
+			t.Fatalf("%s:%d: no fence behind the directive", path, i+1)
+		}
+		end := i + 2
+		for end < len(lines) && lines[end] != "```" {
+			end++
+		}
+		body := strings.Join(lines[i+2:end], "\n") + "\n"
+		out = append(out, lines[i+1])
+		switch m[1] {
+		case "file":
+			at := filepath.Join(dir, m[2])
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte(body), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, lines[i+2:end]...)
+		case "run":
+			got := runDocumented(t, dir, m[2], fmt.Sprintf("%s:%d", filepath.Base(path), i+1))
+			if got != body && !*update {
+				t.Errorf("%s:%d: %s\nprinted:\n%s\nthe document says:\n%s", filepath.Base(path), i+1, m[2], got, body)
+			}
+			if *update {
+				out = append(out, strings.Split(strings.TrimSuffix(got, "\n"), "\n")...)
+			} else {
+				out = append(out, lines[i+2:end]...)
+			}
+		}
+		out = append(out, "```")
+		i = end
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(strings.Join(out, "\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runDocumented runs a command line in a shell, with this test binary as
+// aicplan, and returns what it prints.
+func runDocumented(t *testing.T, dir, line, at string) string {
+	t.Helper()
+	want := 0
+	if rest, ok := strings.CutPrefix(line, "exit "); ok {
+		n, cmd, _ := strings.Cut(rest, " ")
+		code, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatalf("%s: %q", at, line)
+		}
+		want, line = code, cmd
+	}
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+binDir(t)+string(os.PathListSeparator)+os.Getenv("PATH"), "NO_COLOR=1")
+	var both bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &both, &both
+	err := cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		t.Errorf("%s: %s: exit code %d (%v), want %d:\n%s", at, line, code, err, want, both.String())
+	}
+	return strings.ReplaceAll(both.String(), dir+"/", "")
+}
+
+// binDir holds a link called aicplan to this test binary; see TestMain.
+func binDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(dir, "aicplan")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the test binary stand in for aicplan: in scripts, in
+// documents, and as the worker that aicplan starts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"aicplan": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScripts runs whole command lines; see testdata/script.
+func TestScripts(t *testing.T) {
+	root := repoRoot(t)
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("NO_COLOR", "1")
+			return os.CopyFS(filepath.Join(e.WorkDir, "plans"), os.DirFS(filepath.Join(root, "plans")))
+		},
+	})
+}
