@@ -1,0 +1,39 @@
+package grid
+
+import (
+	"slices"
+	"testing"
+)
+
+// A swept parameter and an axis make the same ids.
+func TestPointIDIsThatOfAnAxis(t *testing.T) {
+	swept := mustExpand(t, mustDecode(t, `
+		op = "attention"
+		axis "b" { values = [1, 2] }
+		axis "dtype" { values = ["fp8", "bfloat16"] }
+		sweep "s" { values = [16, 64, 128] }
+	`), Memoised)
+	flat := mustExpand(t, mustDecode(t, `
+		op = "attention"
+		axis "s" { values = [16, 64, 128] }
+		axis "dtype" { values = ["fp8", "bfloat16"] }
+		axis "b" { values = [1, 2] }
+	`), Memoised)
+	var got, want []string
+	for i := range swept.Len() {
+		for j := range swept.Sweep(i).Len() {
+			got = append(got, swept.PointID(i, j))
+		}
+	}
+	for i := range flat.Len() {
+		want = append(want, flat.ID(i))
+		if flat.PointID(i, 0) != flat.ID(i) {
+			t.Errorf("case %d has another id as a point", i)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || len(slices.Compact(got)) != 12 {
+		t.Errorf("points %v\ncases  %v", got, want)
+	}
+}
