@@ -136,6 +136,10 @@ func NewPool(ctx context.Context, spec PoolSpec) *Pool {
 // turns. The error wraps ErrNoWorkers when every slot gave up, or is the
 // context's: workers are killed then and what they held has no end.
 func (p *Pool) Run(ctx context.Context, set Settings, src Source) error {
+	return p.run(ctx, set, src, (*run).idle)
+}
+
+func (p *Pool) run(ctx context.Context, set Settings, src Source, finished func(*run) bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if set.Log == nil {
@@ -149,8 +153,37 @@ func (p *Pool) Run(ctx context.Context, set Settings, src Source) error {
 			s.state, s.fails, s.lastErr = slotOff, 0, nil
 		}
 	}
-	return r.loop()
+	return r.loop(finished)
 }
+
+// Up brings up workers for so many tasks and returns the hello of the first
+// one, so that the caller learns where its cases will run before it hands them
+// out. The errors are those of Run.
+func (p *Pool) Up(ctx context.Context, set Settings, tasks int) (*Hello, error) {
+	w := &waiter{tasks: tasks}
+	if err := p.run(ctx, set, w, func(r *run) bool {
+		for _, s := range r.slots {
+			if s.state == slotUp && s.recycle == "" && sameSettings(s.set, r.set) {
+				w.hello = &s.proc.Hello
+				return true
+			}
+		}
+		return false
+	}); err != nil {
+		return nil, err
+	}
+	return w.hello, nil
+}
+
+// waiter is a source that has work and hands none out.
+type waiter struct {
+	tasks int
+	hello *Hello
+}
+
+func (w *waiter) Next() *Task  { return nil }
+func (w *waiter) Pending() int { return max(w.tasks, 1) }
+func (w *waiter) Done(Outcome) { panic("worker: an end of a task that was never handed out") }
 
 // Slots says how many workers the pool can have.
 func (p *Pool) Slots() int { return len(p.slots) }

@@ -338,6 +338,39 @@ func TestWarmPoolAndSettings(t *testing.T) {
 	}
 }
 
+func TestUp(t *testing.T) {
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 3, 1)})
+	starts := 0
+	set := worker.Settings{Log: func(_, _, text string) {
+		if strings.HasPrefix(text, "worker up") {
+			starts++
+		}
+	}}
+	hello, err := pool.Up(t.Context(), set, 1)
+	if err != nil || hello.Framework != "CPU" || hello.Pid == 0 {
+		t.Fatalf("%+v, %v", hello, err)
+	}
+	src := &list{}
+	src.add(1, "none", long)
+	if err := pool.Run(t.Context(), set, src); err != nil {
+		t.Fatal(err)
+	}
+	if starts != 1 || src.ends[0].Hello.Pid != hello.Pid {
+		t.Errorf("%d workers were started for one task", starts)
+	}
+	// Other settings reach a warm worker before it is reported.
+	if _, err := pool.Up(t.Context(), worker.Settings{Seed: 5}, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUpFails(t *testing.T) {
+	bad := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1, "TEST_WORKER=broken")})
+	if _, err := bad.Up(t.Context(), worker.Settings{}, 1); !errors.Is(err, worker.ErrNoWorkers) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestRecycle(t *testing.T) {
 	processes := func(spec worker.PoolSpec, fault string, n int) int {
 		pool := newPool(t, spec)
@@ -450,7 +483,6 @@ func TestStopAndCancel(t *testing.T) {
 	src.onEnd = func(o worker.Outcome) *worker.Task {
 		if o.Task.Case.ID == "2" {
 			// The hanging case is the next one; only the context can end it.
-			context.AfterFunc(ctx, func() {})
 			cancel()
 		}
 		return nil

@@ -32,12 +32,12 @@ type run struct {
 	timer *time.Timer
 }
 
-// loop runs until the source has nothing left and nothing is held.
-func (r *run) loop() error {
+// loop runs until it has finished.
+func (r *run) loop(finished func(*run) bool) error {
 	wake := r.set.Wake
 	for {
 		r.fill()
-		if r.idle() {
+		if finished(r) {
 			return nil
 		}
 		if err := r.stuck(); err != nil {
@@ -133,7 +133,8 @@ func (r *run) fill() {
 func (r *run) startSlots() {
 	regular := len(r.queue) + r.src.Pending()
 	for _, s := range r.slots {
-		if s.state == slotStarting && !s.fresh {
+		// A worker that is idle now is one that could have taken a case.
+		if !s.fresh && (s.state == slotStarting || s.state == slotUp && s.recycle == "" && len(s.held) == 0) {
 			regular--
 		}
 	}
