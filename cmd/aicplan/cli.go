@@ -14,6 +14,8 @@ type cli struct {
 	Eval       evalCmd       `cmd:"" help:"Evaluate one expression in a plan."`
 	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`
 	Why        whyCmd        `cmd:"" help:"Say whether a grid keeps a case, and if not, why."`
+	Ckpt       ckptCmd       `cmd:"" help:"Look after the checkpoints."`
+	Unlock     unlockCmd     `cmd:"" help:"Remove the mark of a run that died."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
 	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`

@@ -4,6 +4,7 @@ package export
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -105,6 +106,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.Format != "" && c.Format != CSV && c.Format != Parquet {
 		bad("Unknown format", fmt.Sprintf("format is %q; it must be \"csv\" or \"parquet\".", c.Format))
+	}
+	for _, name := range []string{c.File, c.Dir} {
+		if name != "" && !filepath.IsLocal(name) {
+			bad("Path outside the output folder", fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with -out-dir.", name))
+		}
 	}
 	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {
 		bad("File and format disagree", fmt.Sprintf("The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format))

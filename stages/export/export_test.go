@@ -64,7 +64,7 @@ func order(n int) []int {
 func run(t testing.TB, c *Config, dir string, sets ...*stage.Dataset) (*stage.Outcome, error) {
 	t.Helper()
 	if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
-		t.Fatal(d)
+		return nil, d
 	}
 	inputs := map[string]*stage.Dataset{}
 	for i, ds := range sets {

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+)
+
+type ckptCmd struct {
+	List   ckptListCmd   `cmd:"" help:"List what stages left, and the journals of measured cases."`
+	Show   ckptShowCmd   `cmd:"" help:"Print a stage's record: key, inputs, outputs."`
+	Verify ckptVerifyCmd `cmd:"" help:"Read everything and check it against its digests."`
+	Rm     ckptRmCmd     `cmd:"" help:"Remove a stage's record."`
+	Gc     ckptGcCmd     `cmd:"" help:"Remove objects and runs that nothing refers to."`
+}
+
+type ckptListCmd struct {
+	JSON bool `name:"json" help:"Print as JSON."`
+}
+
+// Run lists the stage records and journals.
+func (c *ckptListCmd) Run(a *app) error {
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	l, err := store.List()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.json(l)
+	}
+	if len(l.Stages) == 0 && len(l.Journals) == 0 {
+		fmt.Fprintf(a.stdout, "%s holds nothing yet.\n", l.Dir)
+		return nil
+	}
+	w := 20
+	for _, s := range l.Stages {
+		w = max(w, len(s.Record.Address))
+	}
+	w = min(w, 36)
+	fmt.Fprintf(a.stdout, "%-*s %-8s %9s %9s %-10s %s\n", w, "stage", "status", "rows", "size", "key", "finished")
+	for _, s := range l.Stages {
+		var counts stage.Counts
+		if err := json.Unmarshal(s.Record.Counts, &counts); err != nil {
+			counts.Rows = 0 // an old record; the rest of the line still helps
+		}
+		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-10s %s\n", w, clip(s.Record.Address, w, false), s.Record.Status, counts.Rows,
+			bytesText(s.Bytes()), strings.TrimPrefix(s.Record.Key, "sha256:")[:10], s.Record.FinishedAt.Local().Format("2006-01-02 15:04"))
+	}
+	if len(l.Journals) > 0 {
+		fmt.Fprintf(a.stdout, "\n%-*s %9s %9s %9s\n", w, "measured cases of", "measured", "failed", "size")
+	}
+	for _, j := range l.Journals {
+		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, journalName(j.Context, w), j.Measured, j.Failed, bytesText(j.Bytes))
+	}
+	fmt.Fprintf(a.stdout, "\n%d objects, %s; %d runs.\n", l.Objects.Count, bytesText(l.Objects.Bytes), len(l.Runs))
+	return nil
+}
+
+// journalName tells journals of one op apart by what they were measured with.
+func journalName(c checkpoint.ContextInfo, w int) string {
+	var ctx checkpoint.Context
+	if err := json.Unmarshal(c.JSON, &ctx); err != nil {
+		return c.Op
+	}
+	return clip(strings.Join(strings.Fields(c.Op+" "+ctx.Framework+" "+ctx.Version+" "+ctx.Device), " "), w, false)
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+type ckptShowCmd struct {
+	Address string `arg:"" help:"Address of a stage."`
+}
+
+// Run prints one record as JSON.
+func (c *ckptShowCmd) Run(a *app) error {
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	rec, err := store.Show(c.Address)
+	if err != nil {
+		return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
+	}
+	return a.json(rec)
+}
+
+type ckptVerifyCmd struct {
+	JSON bool `name:"json" help:"Print as JSON."`
+}
+
+// Run checks every object, record and journal.
+func (c *ckptVerifyCmd) Run(a *app) error {
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	rep, err := store.Verify(context.Background())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := a.json(rep); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range rep.Problems {
+			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, p.Detail, p.Fix)
+		}
+		fmt.Fprintf(a.stdout, "Verified %d objects (%s), %d stages, %d journals with %d entries: %d problems.\n",
+			rep.Objects.Count, bytesText(rep.Objects.Bytes), rep.Stages, rep.Journals, rep.Entries, len(rep.Problems))
+	}
+	if !rep.OK() {
+		return &exitError{code: run.ExitError, quiet: true}
+	}
+	return nil
+}
+
+type ckptRmCmd struct {
+	Addresses []string `arg:"" help:"Addresses of stages."`
+}
+
+// Run removes records; measured cases stay in the journal.
+func (c *ckptRmCmd) Run(a *app) error {
+	store, release, err := a.openLocked()
+	if err != nil {
+		return err
+	}
+	defer release()
+	for _, addr := range c.Addresses {
+		if err := store.RemoveStage(addr); err != nil {
+			return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
+		}
+		fmt.Fprintf(a.stdout, "Removed the record of %s; its measured cases stay in the journal.\n", addr)
+	}
+	return nil
+}
+
+type ckptGcCmd struct {
+	DryRun   bool `help:"Only say what would go."`
+	KeepRuns int  `help:"Runs to keep." default:"20" placeholder:"N"`
+	JSON     bool `name:"json" help:"Print as JSON."`
+}
+
+// Run removes what nothing refers to.
+func (c *ckptGcCmd) Run(a *app) error {
+	store, release, err := a.openLocked()
+	if err != nil {
+		return err
+	}
+	defer release()
+	rep, err := store.GC(context.Background(), checkpoint.GCOptions{DryRun: c.DryRun, KeepRuns: c.KeepRuns})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.json(rep)
+	}
+	verb := "Removed"
+	if c.DryRun {
+		verb = "Would remove"
+	}
+	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %d journals rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), len(rep.Compacted))
+	return nil
+}
+
+// openLocked opens the state folder for a change.
+func (a *app) openLocked() (*checkpoint.Store, func(), error) {
+	store, err := a.open(false)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return store, func() {
+		if err := errors.Join(lock.Release(), store.Close()); err != nil {
+			fmt.Fprintln(a.stderr, "Warning:", err)
+		}
+	}, nil
+}
+
+type unlockCmd struct{}
+
+// Run removes the mark of a dead holder.
+func (c *unlockCmd) Run(a *app) error {
+	store, err := a.open(false)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	h, err := store.Unlock()
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		fmt.Fprintln(a.stdout, "Nobody holds the state folder.")
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "Removed the mark of %q (pid %d on %s).\n", h.Command, h.PID, h.Host)
+	return nil
+}
