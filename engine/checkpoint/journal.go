@@ -100,36 +100,48 @@ func (s *Store) Journal(c Context) (*Journal, error) {
 }
 
 // load reads every segment. A torn tail is expected after a kill; damage in
-// the middle is reported.
+// the middle is reported. It starts over when gc merges segments meanwhile.
 func (j *Journal) load() error {
-	paths, err := segmentPaths(j.dir)
-	if err != nil {
-		return err
+	for {
+		paths, err := segmentPaths(j.dir)
+		if err != nil {
+			return err
+		}
+		j.segments, j.damage = paths, nil
+		clear(j.index)
+		clear(j.counts)
+		err = j.loadSegments()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, d := range j.damage {
+			if !d.Tail {
+				j.store.warn(d.String() + "; the cases that were there count as not measured")
+			}
+		}
+		return nil
 	}
-	for _, path := range paths {
-		n := len(j.segments)
-		j.segments = append(j.segments, path)
+}
+
+func (j *Journal) loadSegments() error {
+	for n, path := range j.segments {
 		damage, err := readSegment(path, func(e Entry, off int64, size int) {
 			j.publish(e.ID, ref{segment: int32(n), off: off, size: int32(size), kind: e.Kind})
 		})
 		if err != nil {
 			return err
 		}
-		for _, d := range damage {
-			j.damage = append(j.damage, d)
-			if !d.Tail {
-				j.store.warn(d.String() + "; the cases that were there count as not measured")
-			}
-		}
+		j.damage = append(j.damage, damage...)
 	}
 	return nil
 }
 
+// readSegment scans a file; it fails with fs.ErrNotExist when there is none.
 func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) { // gc merged it meanwhile
-		return nil, nil
-	}
 	if err != nil {
 		return nil, atomic.Explain("read", path, err)
 	}

@@ -1,0 +1,366 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// filled is a store with two stages, one of them sharing an object, an object
+// that nobody names, a journal with repeats in two segments, and three runs.
+func filled(t *testing.T, dir string) {
+	t.Helper()
+	s := open(t, dir, Options{})
+	put := func(text string) string {
+		d, err := s.PutBytes([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	put("orphan")
+	for _, r := range []*StageRecord{
+		{Address: "collect.gemm", Kind: "collect", Outputs: Outputs{Table: put("table"), Ledger: put("ledger"), Planned: put("cases")}},
+		{Address: "grid.gemm", Kind: "grid", Outputs: Outputs{Planned: put("cases")}},
+	} {
+		if err := s.WriteStage(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendOK(t, journal(t, s), entry("a", Failed, "no"), entry("b", Measured, "1"))
+	for range 3 {
+		if _, err := s.NewRun(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{})
+	appendOK(t, journal(t, s), entry("a", Measured, "2"), entry("c", Failed, "no"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListAndShow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	empty, err := open(t, dir, Options{ReadOnly: true}).List()
+	if err != nil || len(empty.Stages)+len(empty.Journals)+len(empty.Runs)+empty.Objects.Count != 0 {
+		t.Errorf("%+v, %v", empty, err)
+	}
+	filled(t, dir)
+	s := open(t, dir, Options{ReadOnly: true})
+	l, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Stages) != 2 || l.Stages[0].Record.Address != "collect.gemm" || l.Stages[0].Bytes() != int64(len("tableledgercases")) || !l.Stages[0].Complete() {
+		t.Errorf("stages: %+v", l.Stages)
+	}
+	if l.Objects != (ObjectStats{Count: 4, Bytes: int64(len("orphantableledgercases"))}) || len(l.Runs) != 3 {
+		t.Errorf("objects %+v, runs %v", l.Objects, l.Runs)
+	}
+	if len(l.Journals) != 1 || l.Journals[0].Measured != 2 || l.Journals[0].Failed != 1 || l.Journals[0].Segments != 2 || l.Journals[0].Context.Op != "gemm" || l.Journals[0].Bytes == 0 {
+		t.Errorf("journals: %+v", l.Journals)
+	}
+	sum, err := s.Show("collect.gemm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var roles []string
+	for _, o := range sum.Objects {
+		roles = append(roles, fmt.Sprintf("%s %d %v", o.Role, o.Bytes, o.Present))
+	}
+	if d := cmp.Diff([]string{"table 5 true", "ledger 6 true", "planned 5 true"}, roles); d != "" {
+		t.Error(d)
+	}
+	if err := os.Remove(sum.Objects[1].Path); err != nil {
+		t.Fatal(err)
+	}
+	if sum, err = s.Show("collect.gemm"); err != nil || sum.Complete() {
+		t.Errorf("with an object gone: %+v, %v", sum, err)
+	}
+	if _, err := s.Show("collect.other"); !errors.Is(err, ErrMissing) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "state")
+	filled(t, dir)
+	s := open(t, dir, Options{ReadOnly: true})
+	check := func(wantOK bool, want ...string) {
+		t.Helper()
+		r, err := s.Verify(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range r.Problems {
+			got = append(got, p.Detail)
+			if p.Fix == "" || p.Path == "" {
+				t.Errorf("a problem without a place or a way out: %+v", p)
+			}
+		}
+		if r.OK() != wantOK || len(got) != len(want) {
+			t.Fatalf("OK %v, problems:\n%s", r.OK(), strings.Join(got, "\n"))
+		}
+		for i, w := range want {
+			if !strings.Contains(got[i], w) {
+				t.Errorf("problem %q, want %q", got[i], w)
+			}
+		}
+	}
+	r, err := s.Verify(ctx)
+	if err != nil || !r.OK() || r.Stages != 2 || r.Objects.Count != 4 || r.Journals != 1 || r.Entries != 3 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	contexts, err := s.Contexts("gemm")
+	if err != nil || len(contexts) != 1 {
+		t.Fatal(contexts, err)
+	}
+	segments, err := segmentPaths(contexts[0].Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(path string, f func([]byte) []byte) (undo func()) {
+		old, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, f(slices.Clone(old)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := os.WriteFile(path, old, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flip := func(at int) func([]byte) []byte {
+		return func(b []byte) []byte { b[at] ^= 1; return b }
+	}
+
+	undo := change(segments[0], func(b []byte) []byte { return b[:len(b)-1] })
+	check(true, "are an unfinished write")
+	undo()
+	undo = change(segments[0], flip(len(segmentMagic)+frameHeader+3))
+	check(false, "are damaged")
+	undo()
+	table, err := s.ObjectPath(Digest([]byte("table")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo = change(table, flip(0))
+	check(false, "its 5 bytes have the digest", "the table of collect.gemm, object "+short(Digest([]byte("table")))+", is damaged")
+	undo()
+	if err := os.Rename(table, table+"x"); err != nil {
+		t.Fatal(err)
+	}
+	check(false, "the table of collect.gemm, object "+short(Digest([]byte("table")))+", is missing")
+	if err := os.Rename(table+"x", table); err != nil {
+		t.Fatal(err)
+	}
+	undo = change(s.stagePath("grid.gemm"), func(b []byte) []byte { return b[:20] })
+	check(false, "is corrupt")
+	undo()
+	undo = change(filepath.Join(contexts[0].Dir, "context.json"), func(b []byte) []byte { return []byte(strings.Replace(string(b), "Xeon", "Epyc", 1)) })
+	check(false, "it describes another context")
+	undo()
+	if err := os.WriteFile(filepath.Join(dir, "objects", tempPrefix+"1"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check(true, "left by a write that did not finish")
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.Verify(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func snapshot(t *testing.T, dir string) map[string]int64 {
+	t.Helper()
+	out := map[string]int64{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), "lock") {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			out[strings.TrimPrefix(path, dir)] = info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestGC(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "state")
+	filled(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "stages", tempPrefix+"1"), []byte("left"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := snapshot(t, dir)
+	s := open(t, dir, Options{})
+	plan, err := s.GC(ctx, GCOptions{DryRun: true, KeepRuns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(before, snapshot(t, dir)); d != "" {
+		t.Errorf("a dry run changed something: %s", d)
+	}
+	var why []string
+	for _, r := range plan.Removed {
+		why = append(why, r.Why)
+	}
+	slices.Sort(why)
+	want := []string{"left by a write that did not finish", "no stage record names it", "older than the last 1 runs", "older than the last 1 runs"}
+	if d := cmp.Diff(want, why); d != "" {
+		t.Error(d)
+	}
+	if plan.Kept.Count != 3 || len(plan.Compacted) != 1 || plan.Compacted[0].Entries != 3 || plan.Compacted[0].Segments != 2 {
+		t.Errorf("plan: %+v", plan)
+	}
+
+	other := open(t, dir, Options{})
+	lock, err := other.Lock(LockInfo{Command: "aicplan apply"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.GC(ctx, GCOptions{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("beside a run: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+
+	done, err := s.GC(ctx, GCOptions{KeepRuns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(plan, done); d != "" {
+		t.Errorf("what was done is not what was announced: %s", d)
+	}
+	freed := int64(0)
+	for _, n := range before {
+		freed += n
+	}
+	for _, n := range snapshot(t, dir) {
+		freed -= n
+	}
+	if freed != done.Bytes {
+		t.Errorf("%d bytes were freed, %d reported", freed, done.Bytes)
+	}
+	if runs, err := s.Runs(); err != nil || len(runs) != 1 {
+		t.Errorf("runs: %v, %v", runs, err)
+	}
+	if d := cmp.Diff([]string{"b m 1", "a m 2", "c f no"}, contents(t, journal(t, s))); d != "" {
+		t.Errorf("the journal after: %s", d)
+	}
+	if r, err := s.Verify(ctx); err != nil || !r.OK() || len(r.Problems) != 0 {
+		t.Errorf("after: %+v, %v", r, err)
+	}
+	appendOK(t, journal(t, s), entry("d", Measured, "3"))
+	if again, err := s.GC(ctx, GCOptions{KeepRuns: 1}); err != nil || len(again.Removed)+len(again.Compacted) != 0 {
+		t.Errorf("the second time, with the journal open: %+v, %v", again, err)
+	}
+}
+
+// A compaction that fails anywhere leaves every entry.
+func TestFailedCompactionKeepsTheJournal(t *testing.T) {
+	for budget := int64(0); budget < 160; budget += 5 {
+		dir := filepath.Join(t.TempDir(), "state")
+		filled(t, dir)
+		ff := newFaultyFiles()
+		s := open(t, dir, Options{files: ff})
+		if _, err := s.Lock(LockInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		ff.set(func() { ff.budget = budget })
+		_, err := s.GC(context.Background(), GCOptions{})
+		if err != nil && !strings.Contains(err.Error(), "free some space there") {
+			t.Fatalf("budget %d: %v", budget, err)
+		}
+		if err == nil && budget < 30 {
+			t.Fatalf("budget %d: the disk was never full", budget)
+		}
+		j := journal(t, open(t, dir, Options{}))
+		got := contents(t, j)
+		slices.Sort(got)
+		if d := cmp.Diff([]string{"a m 2", "b m 1", "c f no"}, got); d != "" {
+			t.Fatalf("budget %d: %s", budget, d)
+		}
+	}
+}
+
+func TestContextsAndNearest(t *testing.T) {
+	s := newStore(t)
+	context := func(version, device string, samples int) Context {
+		return Context{Op: "gemm", Runtime: "cuda", Framework: "TRTLLM", Version: version, Device: device,
+			Env: map[string]string{"driver": "580.1"}, Measure: map[string]any{"samples": samples}}
+	}
+	if near, why, err := s.Nearest(context("1", "H200", 6)); near != nil || why != nil || err != nil {
+		t.Errorf("nothing was measured: %v, %v, %v", near, why, err)
+	}
+	for _, c := range []Context{context("1", "H200", 6), context("2", "H100", 12), {Op: "nccl/all_reduce", Runtime: "nccl"}} {
+		j, err := s.Journal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendOK(t, j, entry("x", Measured, "1"))
+	}
+	list, err := s.Contexts("gemm")
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	all, err := s.Contexts("")
+	if err != nil || len(all) != 3 || all[2].Op != "nccl/all_reduce" {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for _, tc := range []struct {
+		c    Context
+		want []string
+	}{
+		{context("1", "H200", 12), []string{"measure.samples 6 -> 12"}},
+		{context("2", "H100", 6), []string{"measure.samples 12 -> 6"}},
+		{context("1", "H200", 6), []string{`device "H100" -> "H200"`, "measure.samples 12 -> 6", `version "2" -> "1"`}}, // never itself
+	} {
+		near, why, err := s.Nearest(tc.c)
+		if err != nil || near == nil {
+			t.Fatal(near, err)
+		}
+		if d := cmp.Diff(tc.want, why); d != "" {
+			t.Error(d)
+		}
+	}
+	if err := s.RemoveJournal(list[0]); err == nil || !strings.Contains(err.Error(), "is in use") {
+		t.Errorf("removing an open journal: %v", err)
+	}
+	dir := s.Dir()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{})
+	if err := s.RemoveJournal(list[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveJournal(list[0]); !errors.Is(err, ErrMissing) {
+		t.Errorf("removing twice: %v", err)
+	}
+	if rest, err := s.Contexts(""); err != nil || len(rest) != 2 {
+		t.Errorf("%v, %v", rest, err)
+	}
+}

@@ -1,0 +1,307 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"aicplan/sink/atomic"
+)
+
+// GCOptions say what GC may remove.
+type GCOptions struct {
+	// DryRun reports what would go and removes nothing.
+	DryRun bool
+	// KeepRuns is how many of the newest run folders stay; 0 keeps all.
+	KeepRuns int
+	// Keep are digests of objects to keep though no stage record names them.
+	Keep []string
+}
+
+// GCReport is what GC removed, or would.
+type GCReport struct {
+	Removed []Removed
+	// Bytes is the space freed, journals included.
+	Bytes int64
+	// Kept counts objects that stage records name.
+	Kept ObjectStats
+	// Compacted are the journals that were rewritten without what no longer
+	// counts: repeated cases, torn ends, damage.
+	Compacted []Compacted
+}
+
+// Removed is one file or run folder.
+type Removed struct {
+	Path  string
+	Bytes int64
+	Why   string
+}
+
+// Compacted is one journal.
+type Compacted struct {
+	Dir           string
+	Entries       int
+	Segments      int // before; one after
+	Before, After int64
+}
+
+// GC removes objects that no stage record names, what crashes and damage left
+// behind, and old run folders, and rewrites journals that hold more than what
+// counts. It takes the run lock unless this store holds it already, so that
+// nothing of a run in progress is touched. Journals that this store has open
+// are left as they are.
+func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
+	if !opts.DryRun {
+		if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) && !s.readOnly {
+			return &GCReport{}, nil
+		}
+		s.mu.Lock()
+		held := s.held != nil
+		s.mu.Unlock()
+		if !held {
+			lock, err := s.Lock(LockInfo{Command: "aicplan ckpt gc"})
+			if err != nil {
+				return nil, err
+			}
+			defer lock.Release()
+		}
+	}
+	r := &GCReport{}
+	drop, err := s.garbage(r, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range drop {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+		if !opts.DryRun {
+			if err := os.RemoveAll(d.Path); err != nil {
+				return r, s.explain("remove", d.Path, err)
+			}
+		}
+		r.Removed = append(r.Removed, d)
+		r.Bytes += d.Bytes
+	}
+	return r, s.compactAll(ctx, r, opts.DryRun)
+}
+
+// garbage lists what can go, by path.
+func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
+	drop, err := s.strays()
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, d := range opts.Keep {
+		used[d] = true
+	}
+	paths, err := s.stagePaths()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		rec, err := readStageFile(path)
+		switch {
+		case errors.Is(err, ErrCorrupt):
+			drop = append(drop, removed(path, "a damaged stage record"))
+		case err != nil:
+			return nil, err // its objects are unknown: nothing may go
+		default:
+			for _, d := range rec.Outputs.Digests() {
+				used[d] = true
+			}
+		}
+	}
+	err = s.walkObjects(func(path, digest string, info fs.FileInfo) error {
+		if used[digest] {
+			r.Kept.Count++
+			r.Kept.Bytes += info.Size()
+		} else {
+			drop = append(drop, Removed{Path: path, Bytes: info.Size(), Why: "no stage record names it"})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	runs, err := s.Runs()
+	if err != nil {
+		return nil, err
+	}
+	if opts.KeepRuns > 0 && len(runs) > opts.KeepRuns {
+		for _, run := range runs[:len(runs)-opts.KeepRuns] {
+			drop = append(drop, removed(run.Dir, fmt.Sprintf("older than the last %d runs", opts.KeepRuns)))
+		}
+	}
+	slices.SortFunc(drop, func(a, b Removed) int { return strings.Compare(a.Path, b.Path) })
+	return drop, nil
+}
+
+// strays lists temporary files and objects that were put aside.
+func (s *Store) strays() ([]Removed, error) {
+	var out []Removed
+	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return atomic.Explain("read", path, err)
+		case d.IsDir():
+			if path == s.path("runs") {
+				return fs.SkipDir // the folders of runs are theirs
+			}
+			return nil
+		case strings.HasPrefix(d.Name(), tempPrefix):
+			out = append(out, removed(path, "left by a write that did not finish"))
+		case filepath.Dir(path) == s.path("objects", "corrupt"):
+			out = append(out, removed(path, "a damaged object that was put aside"))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// removed describes a file or folder with its size.
+func removed(path, why string) Removed {
+	r := Removed{Path: path, Why: why}
+	// A file that cannot be measured counts as empty; removing it will say why.
+	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				r.Bytes += info.Size()
+			}
+		}
+		return nil
+	})
+	return r
+}
+
+func (s *Store) journalDirs() ([]string, error) {
+	dirs, err := filepath.Glob(filepath.Join(globEscape(s.path("journal")), "*", "*"))
+	if err != nil {
+		return nil, fmt.Errorf("state folder %s: %w", s.dir, err)
+	}
+	return slices.DeleteFunc(dirs, func(d string) bool {
+		info, err := os.Stat(d)
+		return err != nil || !info.IsDir()
+	}), nil
+}
+
+func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
+	dirs, err := s.journalDirs()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		open := s.journals[dir] != nil
+		s.mu.Unlock()
+		if open {
+			continue
+		}
+		c, err := s.compact(dir, dry)
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			r.Compacted = append(r.Compacted, *c)
+			r.Bytes += c.Before - c.After
+		}
+	}
+	return nil
+}
+
+// compact rewrites a journal as one segment with the entries that count, in
+// their order. The new segment is durable before the old ones go, so that a
+// crash at any moment leaves every entry, at worst twice.
+func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
+	j := &Journal{store: s, dir: dir, index: map[string]ref{}, counts: map[Kind]int{}}
+	if err := j.load(); err != nil {
+		return nil, err
+	}
+	defer j.readers.close()
+	c := &Compacted{Dir: dir, Entries: len(j.index), Segments: len(j.segments), After: int64(len(segmentMagic))}
+	for _, path := range j.segments {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, atomic.Explain("read", path, err)
+		}
+		c.Before += info.Size()
+	}
+	for _, r := range j.index {
+		c.After += int64(r.size)
+	}
+	if len(j.segments) == 0 || (len(j.segments) == 1 && c.After == c.Before) {
+		return nil, nil
+	}
+	if dry {
+		return c, nil
+	}
+	if err := s.writeSegment(j); err != nil {
+		return nil, err
+	}
+	for _, path := range j.segments {
+		if err := s.files.Remove(path); err != nil {
+			return nil, s.explain("remove", path, err)
+		}
+	}
+	if err := s.files.SyncDir(dir); err != nil {
+		return nil, s.explain("remove from", dir, err)
+	}
+	return c, nil
+}
+
+// writeSegment writes the entries of j that count as its newest segment.
+func (s *Store) writeSegment(j *Journal) error {
+	path, err := nextSegment(j.dir)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(j.dir, tempPrefix+randomHex(8))
+	f, err := s.files.Create(tmp)
+	if err != nil {
+		return s.explain("write", path, err)
+	}
+	err = func() error {
+		buf := []byte(segmentMagic)
+		for e, err := range j.All() {
+			if err != nil {
+				return err
+			}
+			if buf = appendFrame(buf, e); len(buf) >= 1<<20 {
+				if _, err := f.Write(buf); err != nil {
+					return err
+				}
+				buf = buf[:0]
+			}
+		}
+		if _, err := f.Write(buf); err != nil {
+			return err
+		}
+		return f.Sync()
+	}()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = s.files.Rename(tmp, path)
+	}
+	if err == nil {
+		err = s.files.SyncDir(j.dir)
+	} else {
+		err = errors.Join(err, s.files.Remove(tmp))
+	}
+	if err != nil {
+		return s.explain("write", path, err)
+	}
+	return nil
+}

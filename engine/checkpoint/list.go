@@ -1,0 +1,242 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"aicplan/sink/atomic"
+)
+
+// Listing is everything a state folder holds, in brief.
+type Listing struct {
+	Dir      string
+	Stages   []StageSummary
+	Journals []JournalSummary
+	Runs     []Run
+	Objects  ObjectStats
+}
+
+// ObjectStats adds up objects.
+type ObjectStats struct {
+	Count int
+	Bytes int64
+}
+
+// StageSummary is a stage record and the objects it names.
+type StageSummary struct {
+	Record  *StageRecord
+	Objects []ObjectInfo
+}
+
+// Bytes adds up the objects that are there.
+func (s StageSummary) Bytes() int64 {
+	n := int64(0)
+	for _, o := range s.Objects {
+		n += o.Bytes
+	}
+	return n
+}
+
+// Complete says whether all objects are there.
+func (s StageSummary) Complete() bool {
+	for _, o := range s.Objects {
+		if !o.Present {
+			return false
+		}
+	}
+	return true
+}
+
+// ObjectInfo is one object that a stage record names.
+type ObjectInfo struct {
+	Role    string // table, ledger or planned
+	Digest  string
+	Path    string
+	Bytes   int64
+	Present bool
+}
+
+// JournalSummary is the journal of one context.
+type JournalSummary struct {
+	Context          ContextInfo
+	Measured, Failed int
+	Segments         int
+	Bytes            int64
+	Damage           []Damage
+}
+
+// List describes the state folder. It reads the journals, but no objects.
+func (s *Store) List() (*Listing, error) {
+	l := &Listing{Dir: s.dir}
+	records, err := s.Stages()
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range records {
+		l.Stages = append(l.Stages, s.summary(rec))
+	}
+	contexts, err := s.Contexts("")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range contexts {
+		sum, _, err := s.summarize(c)
+		if err != nil {
+			return nil, err
+		}
+		l.Journals = append(l.Journals, *sum)
+	}
+	if l.Runs, err = s.Runs(); err != nil {
+		return nil, err
+	}
+	err = s.walkObjects(func(_, _ string, info fs.FileInfo) error {
+		l.Objects.Count++
+		l.Objects.Bytes += info.Size()
+		return nil
+	})
+	return l, err
+}
+
+// Show describes one stage: its record and its objects. Errors are those of
+// ReadStage.
+func (s *Store) Show(address string) (*StageSummary, error) {
+	rec, err := s.ReadStage(address)
+	if err != nil {
+		return nil, err
+	}
+	sum := s.summary(rec)
+	return &sum, nil
+}
+
+func (s *Store) summary(rec *StageRecord) StageSummary {
+	sum := StageSummary{Record: rec}
+	for _, o := range []ObjectInfo{
+		{Role: "table", Digest: rec.Outputs.Table},
+		{Role: "ledger", Digest: rec.Outputs.Ledger},
+		{Role: "planned", Digest: rec.Outputs.Planned},
+	} {
+		if o.Digest == "" {
+			continue
+		}
+		if path, err := s.ObjectPath(o.Digest); err == nil {
+			o.Path = path
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				o.Present, o.Bytes = true, info.Size()
+			}
+		}
+		sum.Objects = append(sum.Objects, o)
+	}
+	return sum
+}
+
+// summarize reads a journal without opening it, and returns the ids' kinds
+// along with the summary.
+func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, error) {
+	sum := &JournalSummary{Context: c}
+	paths, err := segmentPaths(c.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds := map[string]Kind{}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			sum.Bytes += info.Size()
+		}
+		damage, err := readSegment(path, func(e Entry, _ int64, _ int) {
+			if kinds[e.ID] != Measured {
+				kinds[e.ID] = e.Kind
+			}
+		})
+		if errors.Is(err, fs.ErrNotExist) { // gc merges it: its entries are in the newest
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		sum.Segments++
+		sum.Damage = append(sum.Damage, damage...)
+	}
+	for _, k := range kinds {
+		switch k {
+		case Measured:
+			sum.Measured++
+		case Failed:
+			sum.Failed++
+		}
+	}
+	return sum, kinds, nil
+}
+
+// walkObjects visits every file that is named like an object.
+func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) error) error {
+	dirs, err := os.ReadDir(s.path("objects"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return atomic.Explain("read", s.path("objects"), err)
+	}
+	for _, d := range dirs {
+		if !d.IsDir() || len(d.Name()) != 2 {
+			continue
+		}
+		files, err := os.ReadDir(s.path("objects", d.Name()))
+		if err != nil {
+			return atomic.Explain("read", s.path("objects", d.Name()), err)
+		}
+		for _, f := range files {
+			if !isDigestName(f.Name()) || f.Name()[:2] != d.Name() {
+				continue
+			}
+			info, err := f.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			path := s.path("objects", d.Name(), f.Name())
+			if err != nil {
+				return atomic.Explain("read", path, err)
+			}
+			if err := visit(path, digestPrefix+f.Name(), info); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// RemoveJournal removes the journal of a context: its cases will be measured
+// again. A journal that this store has open is refused.
+func (s *Store) RemoveJournal(c ContextInfo) error {
+	if err := s.ensure(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	open := s.journals[c.Dir] != nil
+	s.mu.Unlock()
+	if open {
+		return fmt.Errorf("the journal of %s (%s) is in use", c.Op, short(c.Digest))
+	}
+	// Segments first: what remains of an interrupted removal still is a
+	// journal with its description.
+	paths, err := segmentPaths(c.Dir)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("journal of %s: %w", c.Op, ErrMissing)
+		}
+	}
+	for _, p := range paths {
+		if err := s.files.Remove(p); err != nil {
+			return s.explain("remove", p, err)
+		}
+	}
+	if err := os.RemoveAll(c.Dir); err != nil {
+		return s.explain("remove", c.Dir, err)
+	}
+	return s.files.SyncDir(filepath.Dir(c.Dir))
+}

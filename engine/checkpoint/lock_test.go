@@ -1,0 +1,135 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func wantLocked(t *testing.T, err error, pid int, command string) {
+	t.Helper()
+	var le *LockedError
+	if !errors.As(err, &le) || !errors.Is(err, ErrLocked) {
+		t.Fatalf("not a LockedError: %v", err)
+	}
+	if le.Holder == nil || le.Holder.PID != pid || le.Holder.Command != command || !strings.Contains(err.Error(), command) {
+		t.Fatalf("it does not name the holder %d %q: %v, %+v", pid, command, err, le.Holder)
+	}
+}
+
+func TestLockExcludesAndNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+	a, b := open(t, dir, Options{Now: now}), open(t, dir, Options{})
+	lock, err := a.Lock(LockInfo{Command: "aicplan apply x.hcl", RunID: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Lock(LockInfo{Command: "other"})
+	wantLocked(t, err, os.Getpid(), "aicplan apply x.hcl")
+	if !strings.Contains(err.Error(), "wait for it, or end it") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("message: %v", err)
+	}
+	h, err := b.Locked()
+	if err != nil || h == nil || h.RunID != "r1" || !h.Started.Equal(now()) || h.Host == "" || h.StartTicks == 0 {
+		t.Errorf("holder %+v, %v", h, err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Errorf("releasing twice: %v", err)
+	}
+	if h, err := b.Locked(); h != nil || err != nil {
+		t.Errorf("a mark was left: %+v, %v", h, err)
+	}
+	if _, err = b.Lock(LockInfo{Command: "other"}); err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	if err := b.Close(); err != nil { // gives the lock back
+		t.Fatal(err)
+	}
+	if _, err = a.Lock(LockInfo{}); err != nil {
+		t.Fatalf("after Close: %v", err)
+	}
+}
+
+func TestMarksOfOthers(t *testing.T) {
+	mark := func(t *testing.T, change func(h *Holder)) *Store {
+		s := newStore(t)
+		if err := s.ensure(); err != nil {
+			t.Fatal(err)
+		}
+		h := self(LockInfo{Command: "aicplan apply far.hcl"}, time.Now())
+		change(&h)
+		if err := s.writeHolder(h); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	t.Run("another machine", func(t *testing.T) {
+		s := mark(t, func(h *Holder) { h.Host, h.BootID, h.PID = "far-away", "another-boot", 4242 })
+		_, err := s.Lock(LockInfo{})
+		wantLocked(t, err, 4242, "aicplan apply far.hcl")
+		if !strings.Contains(err.Error(), "pid 4242 on far-away") || !strings.Contains(err.Error(), "aicplan unlock") {
+			t.Errorf("message: %v", err)
+		}
+		if h, err := s.Unlock(); err != nil || h == nil || h.Host != "far-away" {
+			t.Errorf("Unlock: %+v, %v", h, err)
+		}
+		if _, err := s.Lock(LockInfo{}); err != nil {
+			t.Errorf("after unlock: %v", err)
+		}
+	})
+	t.Run("this machine before its last boot", func(t *testing.T) {
+		s := mark(t, func(h *Holder) { h.BootID = "earlier" })
+		if _, err := s.Lock(LockInfo{}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("another container of this machine", func(t *testing.T) {
+		s := mark(t, func(h *Holder) { h.Host = "container-2" })
+		if _, err := s.Lock(LockInfo{}); err != nil {
+			t.Errorf("the file lock is free, so it is dead: %v", err)
+		}
+	})
+	t.Run("damaged", func(t *testing.T) {
+		s := mark(t, func(*Holder) {})
+		if err := os.WriteFile(s.path("lock.json"), []byte("{"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Lock(LockInfo{}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("nobody", func(t *testing.T) {
+		if h, err := newStore(t).Unlock(); h != nil || err != nil {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
+// Where the file system has no locks, the pid decides.
+func TestHolderWithoutFileLock(t *testing.T) {
+	me := self(LockInfo{}, time.Now())
+	for _, tc := range []struct {
+		name             string
+		change           func(h *Holder)
+		alive, elsewhere bool
+	}{
+		{"this process", func(*Holder) {}, true, false},
+		{"its pid, another process", func(h *Holder) { h.StartTicks++ }, false, false},
+		{"no such pid", func(h *Holder) { h.PID = 1 << 30 }, false, false},
+		{"another boot", func(h *Holder) { h.BootID = "x" }, false, false},
+		{"another machine", func(h *Holder) { h.BootID, h.Host = "x", "y" }, false, true},
+	} {
+		h := me
+		tc.change(&h)
+		if alive, elsewhere := h.state(false); alive != tc.alive || elsewhere != tc.elsewhere {
+			t.Errorf("%s: alive %v, elsewhere %v", tc.name, alive, elsewhere)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// VerifyReport is what Verify read and what it found.
+type VerifyReport struct {
+	Stages   int
+	Objects  ObjectStats
+	Journals int
+	Entries  int // readable frames that count
+	Problems []Problem
+}
+
+// OK says whether nothing was found that loses data.
+func (r *VerifyReport) OK() bool {
+	for _, p := range r.Problems {
+		if !p.Harmless {
+			return false
+		}
+	}
+	return true
+}
+
+// Problem is one finding of Verify.
+type Problem struct {
+	Path   string
+	Detail string
+	// Fix is what happens about it, or what the user can do.
+	Fix string
+	// Harmless is true when nothing that was acknowledged is lost: a torn tail,
+	// a temporary file.
+	Harmless bool
+}
+
+// Verify reads everything: it hashes every object, checks every stage record
+// and every frame of every journal. It changes nothing and goes on after what
+// it finds; an error means that it could not go on.
+func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
+	r := &VerifyReport{}
+	add := func(p Problem) { r.Problems = append(r.Problems, p) }
+	good := map[string]bool{}
+	err := s.walkObjects(func(path, digest string, info fs.FileInfo) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		r.Objects.Count++
+		r.Objects.Bytes += info.Size()
+		switch {
+		case err != nil:
+			add(Problem{Path: path, Detail: err.Error(), Fix: "make the file readable"})
+		case Digest(data) != digest:
+			add(Problem{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data), short(Digest(data))),
+				Fix: "the stage that made it runs again with the next apply"})
+		default:
+			good[digest] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.verifyStages(r, good, add); err != nil {
+		return nil, err
+	}
+	if err := s.verifyJournals(ctx, r, add); err != nil {
+		return nil, err
+	}
+	stray, err := s.strays()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range stray {
+		add(Problem{Path: p.Path, Detail: p.Why, Fix: "aicplan ckpt gc removes it", Harmless: true})
+	}
+	return r, nil
+}
+
+func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Problem)) error {
+	paths, err := s.stagePaths()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		rec, err := readStageFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		r.Stages++
+		if err != nil {
+			add(Problem{Path: path, Detail: err.Error(), Fix: "the stage runs again with the next apply"})
+			continue
+		}
+		if want := s.stagePath(rec.Address); want != path {
+			add(Problem{Path: path, Detail: "it is the record of " + rec.Address, Fix: "remove the file"})
+		}
+		for _, o := range s.summary(rec).Objects {
+			if !o.Present {
+				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is missing", o.Role, rec.Address, short(o.Digest)),
+					Fix: "the stage runs again with the next apply"})
+			} else if !good[o.Digest] {
+				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is damaged", o.Role, rec.Address, short(o.Digest)),
+					Fix: "the stage runs again with the next apply"})
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) error {
+	dirs, err := s.journalDirs()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		info, err := readContext(dir)
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
+			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "it is written anew when the journal is used next"})
+			info = &ContextInfo{Dir: dir}
+		default:
+			return err
+		}
+		sum, kinds, err := s.summarize(*info)
+		if err != nil {
+			return err
+		}
+		r.Journals++
+		r.Entries += len(kinds)
+		for _, d := range sum.Damage {
+			p := Problem{Path: d.Path, Detail: d.String(), Fix: "cases that were there are measured again; aicplan ckpt gc cleans the journal"}
+			if d.Tail {
+				p.Fix, p.Harmless = "nothing acknowledged was there; aicplan ckpt gc cleans the journal", true
+			}
+			add(p)
+		}
+	}
+	return nil
+}
