@@ -4,6 +4,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/physics"
 )
 
 // check is one kind of judgement, decoded from a block by gohcl.
@@ -56,6 +57,16 @@ func specs() []spec {
 		{"positive", "a column is finite and above zero", func() check { return &positive{Column: "latency"} }},
 		{"range", "a column lies within limits", func() check { return &rangeCheck{} }},
 		{"duplicates", "rows with the same key", func() check { return &duplicates{} }},
+		{"schema", "columns, types and dtype words that readers of the perf table need", func() check { return &schema{Words: true} }},
+		{"provenance", "framework, version and device of every row are those of the data, and a device of the system", func() check { return &provenance{} }},
+		{"power", "power lies above zero and at most at the board's limit", func() check { return &power{Tolerance: 0.05} }},
+		{"speed_of_light", "no row is faster than the system's peaks allow", func() check { return &light{Bound: "both", Tolerance: 0.05} }},
+		{"monotonic", "latency does not fall while an axis grows", func() check { return &trend{Ratio: physics.FallRatio} }},
+		{"spikes", "no row stands far above both its neighbours along an axis", func() check { return &trend{Ratio: physics.SpikeRatio, spikes: true} }},
+		{"throttled", "share of rows measured while the driver throttled", func() check { return &throttled{Max: 0.05} }},
+		{"deviation", "percentiles of the ratio to another dataset", func() check { return &deviation{Min: 1} }},
+		{"row_count", "the number of rows is like that of another dataset", func() check { return &rowCount{Min: 0.9} }},
+		{"failures", "cases that failed, in all or of some classes", func() check { return &failures{} }},
 		{"noise", "a percentile of the relative standard deviation", func() check { return &noise{Column: "rel_stdev", Percentile: 95} }},
 	}
 }

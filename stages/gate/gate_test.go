@@ -37,10 +37,11 @@ func refValue(kind, name string) cty.Value {
 	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: kind + "." + name, Kind: kind})})
 }
 
-func testScope() scope {
+func testScope(t testing.TB) scope {
 	return scope{
 		"dedupe": cty.ObjectVal(map[string]cty.Value{"gemm": refValue("dedupe", "gemm")}),
 		"import": cty.ObjectVal(map[string]cty.Value{"old": refValue("import", "old")}),
+		"system": cty.ObjectVal(map[string]cty.Value{"h200_sxm": systemValue(t)}),
 		"var":    cty.ObjectVal(map[string]cty.Value{"limit": cty.NumberIntVal(3)}),
 	}
 }
@@ -52,7 +53,7 @@ func decode(t testing.TB, src string) (*Config, hcl.Diagnostics) {
 		t.Fatal(diags)
 	}
 	c := Kind().New().(*Config)
-	return c, c.DecodeBody(f.Body, testScope())
+	return c, c.DecodeBody(f.Body, testScope(t))
 }
 
 func mustDecode(t testing.TB, src string) *Config {

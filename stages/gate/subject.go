@@ -186,3 +186,29 @@ func percentile(sorted []float64, p float64) float64 {
 	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
+
+// selection is the selected rows as a record of their own; rows maps them to
+// the subject's, nil when they are all.
+func (s *subject) selection() (arrow.Record, []int, error) {
+	if s.keep == nil {
+		return s.rec, nil, nil
+	}
+	rows := []int{}
+	for i, k := range s.keep {
+		if k {
+			rows = append(rows, i)
+		}
+	}
+	rec, err := rowkey.Plain(s.rec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return table.Take(rec, rows), rows, nil
+}
+
+func original(rows []int, i int) int {
+	if rows == nil {
+		return i
+	}
+	return rows[i]
+}

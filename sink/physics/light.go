@@ -1,0 +1,216 @@
+package physics
+
+import (
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/table"
+	"aicplan/systems"
+)
+
+// Work is the least that a row's op must do, whatever kernel does it.
+type Work struct {
+	Flops float64
+	Bytes float64 // of operands and results that pass through memory once
+	Dtype string  // in which the op multiplies
+}
+
+// bytesOf is the size of an element. Scales of blocks are left out: this is a
+// lower bound.
+func bytesOf(dtype string) (activation, weight float64) {
+	switch dtype {
+	case "bfloat16", "float16", "half":
+		return 2, 2
+	case "fp8", "fp8_static", "fp8_block", "fp8_ootb", "fp8_e4m3", "sq", "int8", "w4a8_mxfp4_mxfp8":
+		return 1, 1
+	case "w4afp8":
+		return 1, 0.5
+	case "nvfp4":
+		return 0.5, 0.5
+	case "int8_wo":
+		return 2, 1
+	case "int4_wo", "nvfp4_wo", "w4a16_nvfp4", "w4a16_mxfp4":
+		return 2, 0.5
+	case "float32":
+		return 4, 4
+	case "float64":
+		return 8, 8
+	}
+	return 0, 0
+}
+
+// reader reads a row's columns for a formula.
+type reader struct {
+	rec   arrow.Record
+	ints  map[string]*table.Col[int64]
+	words map[string]*table.Col[string]
+	row   int
+	bad   bool
+}
+
+func (r *reader) num(name string) float64 {
+	c, ok := r.ints[name]
+	if !ok {
+		c, _ = table.Int64s(r.rec, name)
+		r.ints[name] = c
+	}
+	if c == nil || c.Null(r.row) {
+		r.bad = true
+		return 0
+	}
+	return float64(c.Values[r.row])
+}
+
+// opt is num with 0 for what is not there.
+func (r *reader) opt(name string) float64 {
+	if !table.Has(r.rec, name) {
+		return 0
+	}
+	before := r.bad
+	v := r.num(name)
+	r.bad = before
+	return v
+}
+
+func (r *reader) word(name string) string {
+	c, ok := r.words[name]
+	if !ok {
+		c, _ = table.Strings(r.rec, name)
+		r.words[name] = c
+	}
+	if c == nil || c.Null(r.row) {
+		r.bad = true
+		return ""
+	}
+	return c.Values[r.row]
+}
+
+// formulas by table. Only ops whose least work follows from their columns are
+// here.
+var formulas = map[string]func(r *reader) Work{
+	"gemm_perf":                 gemmWork,
+	"mla_bmm_perf":              mlaBMMWork,
+	"context_attention_perf":    contextWork,
+	"generation_attention_perf": generationWork,
+	"encoder_attention_perf":    encoderWork,
+	"generation_mla_perf":       generationMLAWork,
+	"context_mla_perf":          contextMLAWork,
+}
+
+func gemmWork(r *reader) Work {
+	m, n, k, dtype := r.num("m"), r.num("n"), r.num("k"), r.word("gemm_dtype")
+	act, weight := bytesOf(dtype)
+	result := min(2, max(act, 2)) // quantised products come out in 16 bits
+	if act > 2 {
+		result = act
+	}
+	return Work{Flops: 2 * m * n * k, Bytes: act*m*k + weight*n*k + result*m*n, Dtype: dtype}
+}
+
+// Latent attention's width: 512 compressed and 64 rotary values per token,
+// 128 values per head.
+const (
+	mlaLatent = 512
+	mlaRotary = 64
+	mlaHead   = 128
+)
+
+func mlaBMMWork(r *reader) Work {
+	t, h, dtype := r.num("num_tokens"), r.num("num_heads"), r.word("bmm_dtype")
+	act, weight := bytesOf(dtype)
+	return Work{Flops: 2 * t * h * mlaHead * mlaLatent, Bytes: weight*h*mlaHead*mlaLatent + act*t*h*mlaHead, Dtype: dtype}
+}
+
+// pairs counts query-key pairs of a causal prefill behind a prefix, within a
+// window.
+func pairs(isl, step, window float64) float64 {
+	full := isl*step + isl*(isl+1)/2
+	if window <= 0 || window >= isl+step {
+		return full
+	}
+	// The first queries see fewer keys than the window holds.
+	ramp := max(0, min(isl, window-step))
+	seen := ramp*step + ramp*(ramp+1)/2
+	return seen + (isl-ramp)*window
+}
+
+func contextWork(r *reader) Work {
+	b, isl, h, kv, d := r.num("batch_size"), r.num("isl"), r.num("num_heads"), r.num("num_key_value_heads"), r.num("head_dim")
+	if kv == 0 {
+		kv = h
+	}
+	_, cache := bytesOf(r.word("kv_cache_dtype"))
+	p := pairs(isl, r.opt("step"), r.opt("window_size"))
+	return Work{Flops: 4 * b * h * d * p, Bytes: b * isl * d * (2*2*h + 2*cache*kv), Dtype: r.word("attn_dtype")}
+}
+
+func generationWork(r *reader) Work {
+	b, h, kv, d := r.num("batch_size"), r.num("num_heads"), r.num("num_key_value_heads"), r.num("head_dim")
+	if kv == 0 {
+		kv = h
+	}
+	seq := r.num("isl") + r.num("step")
+	if w := r.opt("window_size"); w > 0 {
+		seq = min(seq, w)
+	}
+	dtype := r.word("kv_cache_dtype") // some kernels multiply in the cache's format
+	_, cache := bytesOf(dtype)
+	return Work{Flops: 4 * b * h * d * seq, Bytes: 2 * cache * b * kv * d * seq, Dtype: dtype}
+}
+
+func encoderWork(r *reader) Work {
+	b, s, h, d := r.num("batch_size"), r.num("isl"), r.num("num_heads"), r.num("head_dim")
+	return Work{Flops: 4 * b * h * d * s * s, Bytes: 4 * 2 * b * s * h * d, Dtype: r.word("attn_dtype")}
+}
+
+func generationMLAWork(r *reader) Work {
+	b, seq := r.num("batch_size"), r.num("isl")+r.num("step")
+	_, cache := bytesOf(r.word("kv_cache_dtype"))
+	return Work{Flops: 2 * b * r.num("num_heads") * seq * (2*mlaLatent + mlaRotary), Bytes: cache * b * seq * (mlaLatent + mlaRotary), Dtype: "fp8"}
+}
+
+func contextMLAWork(r *reader) Work {
+	b, isl, h := r.num("batch_size"), r.num("isl"), r.num("num_heads")
+	return Work{Flops: 2 * b * h * pairs(isl, r.opt("step"), 0) * (2*mlaHead + mlaRotary), Bytes: 2 * b * isl * h * mlaHead * 2, Dtype: r.word("mla_dtype")}
+}
+
+// HasLight says whether SpeedOfLight knows a table.
+func HasLight(t *catalog.Table) bool {
+	_, ok := formulas[t.Name]
+	return ok
+}
+
+// LightOptions adjust SpeedOfLight.
+type LightOptions struct {
+	// Compute and Memory say which bounds apply; both when neither is set.
+	// Operands that stay in the cache between executions beat the memory bound.
+	Compute, Memory bool
+}
+
+// SpeedOfLight returns the least time of every row in milliseconds on a
+// system, 0 where it cannot be told. ok is false for tables without a formula.
+func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o LightOptions) (least []float64, ok bool) {
+	formula, ok := formulas[t.Name]
+	if !ok {
+		return nil, false
+	}
+	if !o.Compute && !o.Memory {
+		o.Compute, o.Memory = true, true
+	}
+	r := &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
+	least = make([]float64, rec.NumRows())
+	for i := range least {
+		r.row, r.bad = i, false
+		w := formula(r)
+		if r.bad {
+			continue
+		}
+		if o.Memory {
+			least[i] = spec.MemorySeconds(w.Bytes) * 1000
+		}
+		if s, known := spec.ComputeSeconds(w.Flops, w.Dtype); o.Compute && known {
+			least[i] = max(least[i], s*1000)
+		}
+	}
+	return least, true
+}

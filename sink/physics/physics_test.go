@@ -1,0 +1,104 @@
+package physics
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/table"
+	"aicplan/systems"
+)
+
+func TestPairs(t *testing.T) {
+	for _, tt := range []struct{ isl, step, window, want float64 }{
+		{4, 0, 0, 10},   // 1+2+3+4
+		{4, 2, 0, 18},   // 3+4+5+6
+		{4, 0, 2, 7},    // 1+2+2+2
+		{4, 1, 3, 11},   // 2+3+3+3
+		{4, 5, 3, 12},   // 3 each
+		{4, 0, 100, 10}, // wider than everything
+	} {
+		if got := pairs(tt.isl, tt.step, tt.window); got != tt.want {
+			t.Errorf("%+v: %g", tt, got)
+		}
+	}
+}
+
+// series along m, one per dtype; rows are shuffled and one is repeated.
+func sample() arrow.Record {
+	return table.NewRecord([]string{"gemm_dtype", "kernel_source", "m", "n", "k", "latency"}, []arrow.Array{
+		table.Texts([]string{"a", "b", "a", "a", "b", "a", "a", "a"}, nil),
+		table.Constant("x", 8),
+		table.Ints([]int64{4, 2, 1, 2, 1, 8, 2, 16}, nil),
+		table.Constant(int64(8), 8), table.Constant(int64(8), 8),
+		table.Floats([]float64{0.1, 9, 0.04, 0.5, 0.05, 0.12, 99, math.NaN()}, nil),
+	})
+}
+
+func TestFallsAndSpikes(t *testing.T) {
+	key := []string{"gemm_dtype", "m", "n", "k"}
+	falls, compared, err := Falls(sample(), "m", key, TrendOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compared != 4 || len(falls) != 1 || falls[0].Row != 0 || falls[0].Other != 3 || falls[0].Ratio != 0.2 {
+		t.Errorf("falls %+v of %d; want row 0 after row 3 of 4 steps", falls, compared)
+	}
+	spikes, _, err := Spikes(sample(), "m", key, TrendOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(spikes) != 1 || spikes[0].Row != 3 || spikes[0].Other != 0 || spikes[0].Ratio != 5 {
+		t.Errorf("spikes %+v; want row 3 (the repeat of it does not count)", spikes)
+	}
+	if falls, _, _ = Falls(sample(), "m", key, TrendOptions{Floor: 0.6}); len(falls) != 0 {
+		t.Errorf("a row below the floor is judged: %+v", falls)
+	}
+	if _, _, err := Falls(sample(), "batch", key, TrendOptions{}); err == nil {
+		t.Error("an unknown axis is accepted")
+	}
+	if got := AxesOf(sample(), key); !slices.Equal(got, []string{"m"}) {
+		t.Errorf("axes %v", got)
+	}
+}
+
+func TestSpeedOfLight(t *testing.T) {
+	spec, err := systems.Load("h200_sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gemm, _ := catalog.Lookup("gemm_perf")
+	rec := table.NewRecord([]string{"gemm_dtype", "m", "n", "k"}, []arrow.Array{
+		table.Texts([]string{"bfloat16", "fp8", "bfloat16", "unheard"}, nil),
+		table.Ints([]int64{8192, 8192, 1, 8192}, nil), table.Constant(int64(8192), 4), table.Constant(int64(8192), 4)})
+	least, ok := SpeedOfLight(rec, gemm, spec, LightOptions{})
+	if !ok {
+		t.Fatal("no formula for gemm")
+	}
+	flops := 2 * 8192.0 * 8192 * 8192
+	if want := flops / spec.GPU.BFloat16Flops * 1000; math.Abs(least[0]/want-1) > 1e-12 {
+		t.Errorf("bfloat16: %g ms, want %g", least[0], want)
+	}
+	if want := flops / spec.GPU.FP8Flops * 1000; math.Abs(least[1]/want-1) > 1e-12 {
+		t.Errorf("fp8: %g ms, want %g", least[1], want)
+	}
+	if want := (8192*8192 + 8192 + 8192) * 2 / spec.GPU.MemBW * 1000; math.Abs(least[2]/want-1) > 1e-12 {
+		t.Errorf("one token: %g ms, want %g: its weights must be read", least[2], want)
+	}
+	compute, _ := SpeedOfLight(rec, gemm, spec, LightOptions{Compute: true})
+	if compute[2] >= least[2] {
+		t.Error("the memory bound is applied where it was not asked for")
+	}
+	nccl, _ := catalog.Lookup("nccl_perf")
+	if _, ok := SpeedOfLight(rec, nccl, spec, LightOptions{}); ok {
+		t.Error("collectives have a formula")
+	}
+	att, _ := catalog.Lookup("context_attention_perf")
+	least, _ = SpeedOfLight(rec, att, spec, LightOptions{})
+	if slices.Max(least) != 0 {
+		t.Errorf("rows without the columns of a formula have a bound: %v", least)
+	}
+}

@@ -1,0 +1,227 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+	"aicplan/systems"
+)
+
+func describeCells(rec arrow.Record, row int, columns []string) string {
+	return rowkey.Describe(rec, row, columns)
+}
+
+// schema: the columns, types and words that readers of the table need.
+type schema struct {
+	Table string `hcl:"table,optional" json:"table,omitempty"`
+	// Words off accepts dtype words that readers do not know.
+	Words bool `hcl:"words,optional" json:"words"`
+}
+
+func (c *schema) limits() any { return *c }
+
+func (c *schema) prepare(r hcl.Range) hcl.Diagnostics {
+	if c.Table == "" {
+		return nil
+	}
+	if _, ok := catalog.Lookup(c.Table); !ok {
+		detail := fmt.Sprintf("There is no perf table %q.", c.Table)
+		if s := catalog.Suggest(c.Table); len(s) > 0 {
+			detail += " Did you mean " + strings.Join(s, " or ") + "?"
+		}
+		return hcl.Diagnostics{problem("Unknown table", detail, r)}
+	}
+	return nil
+}
+
+func (c *schema) run(s *subject) verdict {
+	if s.rec == nil {
+		return failed("there is no table to judge")
+	}
+	name := c.Table
+	if name == "" {
+		name = s.ds.Info.Perf
+	}
+	t, ok := catalog.Lookup(name)
+	if !ok {
+		return skipped("the data belongs to no perf table; say which with \"table\"")
+	}
+	var rows []string
+	for _, p := range SchemaProblems(s.rec, t, c.Words) {
+		rows = append(rows, p)
+	}
+	out := verdict{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows}
+	out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name)
+	if !out.ok {
+		out.message = fmt.Sprintf("%d problems keep readers from %s: %s", len(rows), t.Name, strings.Join(rows[:min(3, len(rows))], "; "))
+	}
+	return out
+}
+
+// SchemaProblems lists what keeps readers from reading rec as table t: missing
+// key columns and metrics, wrong types, nulls in keys, words that they do not
+// know.
+func SchemaProblems(rec arrow.Record, t *catalog.Table, words bool) []string {
+	var out []string
+	required := t.Required()
+	for _, name := range required {
+		if !table.Has(rec, name) {
+			out = append(out, fmt.Sprintf("the column %s is missing", name))
+		}
+	}
+	for i, name := range table.Names(rec) {
+		want, known := t.Column(name)
+		if !known || want.Role == catalog.Info {
+			continue
+		}
+		arr := rec.Column(i)
+		if have, ok := typeOf(arr.DataType()); !ok || have != want.Type {
+			out = append(out, fmt.Sprintf("%s is %s, and readers need %s", name, table.TypeName(arr.DataType()), want.Type))
+			continue
+		}
+		if arr.NullN() > 0 && slices.Contains(required, name) {
+			out = append(out, fmt.Sprintf("%s has no value in %d rows", name, arr.NullN()))
+		}
+		if words {
+			out = append(out, unknownWords(rec, name)...)
+		}
+	}
+	return out
+}
+
+func unknownWords(rec arrow.Record, name string) []string {
+	if catalog.Words(name) == nil && name != "distribution" {
+		return nil
+	}
+	col, err := table.Strings(rec, name)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	seen := map[string]bool{}
+	for i, w := range col.Values {
+		if col.Null(i) || seen[w] {
+			continue
+		}
+		seen[w] = true
+		switch now, err := catalog.Word(name, w); {
+		case err != nil:
+			out = append(out, err.Error())
+		case now != w:
+			out = append(out, fmt.Sprintf("%s %q is called %q now", name, w, now))
+		}
+	}
+	return out
+}
+
+func typeOf(t arrow.DataType) (catalog.Type, bool) {
+	switch t.ID() {
+	case arrow.INT64:
+		return catalog.Int64, true
+	case arrow.FLOAT64:
+		return catalog.Double, true
+	case arrow.STRING, arrow.LARGE_STRING:
+		return catalog.UTF8, true
+	}
+	return 0, false
+}
+
+// provenance: every row says it comes from the framework, version and device
+// that the data is said to come from.
+type provenance struct {
+	Framework string    `hcl:"framework,optional" json:"framework,omitempty"`
+	Version   string    `hcl:"version,optional" json:"version,omitempty"`
+	Device    string    `hcl:"device,optional" json:"device,omitempty"`
+	System    cty.Value `hcl:"system,optional" json:"-"`
+
+	spec *systems.Spec
+}
+
+func (c *provenance) limits() any {
+	return struct {
+		provenance
+		System string `json:"system,omitempty"`
+	}{*c, specName(c.spec)}
+}
+
+func (c *provenance) prepare(r hcl.Range) hcl.Diagnostics {
+	spec, diags := optionalSystem(c.System, r)
+	c.spec = spec
+	return diags
+}
+
+func (c *provenance) run(s *subject) verdict {
+	if s.rec == nil {
+		return failed("there is no table to judge")
+	}
+	expected := map[string]string{
+		"framework": orElse(c.Framework, s.ds.Info.Framework),
+		"version":   orElse(c.Version, s.ds.Info.Version),
+		"device":    orElse(c.Device, s.ds.Info.Device),
+	}
+	var bad []string
+	judged := 0
+	for _, name := range []string{"framework", "version", "device"} {
+		want := expected[name]
+		arr := column(s.rec, name)
+		if arr == nil {
+			bad = append(bad, "the data has no column "+name)
+			continue
+		}
+		counts := map[string]int{}
+		for i := range arr.Len() {
+			if s.has(i) {
+				counts[rowkey.Text(arr, i)]++
+			}
+		}
+		judged++
+		for got, n := range counts {
+			switch {
+			case got == "":
+				bad = append(bad, fmt.Sprintf("%d rows have no %s", n, name))
+			case want == "" && len(counts) > 1:
+				bad = append(bad, fmt.Sprintf("%d rows have the %s %q, others another one", n, name, got))
+			case want != "" && !sameWord(name, got, want):
+				bad = append(bad, fmt.Sprintf("%d rows have the %s %q, not %q", n, name, got, want))
+			}
+			if name == "device" && c.spec != nil {
+				if match, known := c.spec.MatchesDevice(got); known && !match {
+					bad = append(bad, fmt.Sprintf("%d rows come from %q, which is not a device of %s (%s)", n, got, c.spec.Name, c.spec.DeviceName()))
+				}
+			}
+		}
+	}
+	slices.Sort(bad)
+	out := verdict{ok: len(bad) == 0, rows: bad, value: fmt.Sprintf("%d problems", len(bad))}
+	out.limit = strings.TrimSpace(fmt.Sprintf("%s %s %s", expected["framework"], expected["version"], expected["device"]))
+	if out.ok {
+		out.message = "every row comes from " + out.limit
+	} else {
+		out.message = strings.Join(bad[:min(3, len(bad))], "; ")
+		out.fix = "rows of another origin do not belong into this table: collect or import them under their own version"
+	}
+	return out
+}
+
+func orElse(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// sameWord compares provenance: files spell framework labels in several ways.
+func sameWord(column, a, b string) bool {
+	if column == "framework" {
+		return strings.EqualFold(a, b)
+	}
+	return a == b
+}

@@ -1,0 +1,204 @@
+// Package results shows what gates found: as text, JSON, Markdown, JUnit XML
+// and annotations of GitHub Actions.
+package results
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"aicplan/engine/stage"
+)
+
+// Group is the checks of one stage.
+type Group struct {
+	Address string              `json:"address"`
+	Status  stage.Status        `json:"status"`
+	Message string              `json:"message,omitempty"`
+	Seconds float64             `json:"seconds,omitempty"`
+	Checks  []stage.CheckResult `json:"checks"`
+}
+
+// Of collects the stages that have checks, in the order given. Stages that
+// failed without any are kept, so that a report does not look better than the
+// run was.
+func Of(finished []stage.Finished) []Group {
+	var out []Group
+	for _, f := range finished {
+		if f.Outcome == nil {
+			continue
+		}
+		bad := f.Outcome.Status == stage.StatusFailed || f.Outcome.Status == stage.StatusGateFailed || f.Outcome.Status == stage.StatusPreflight
+		if len(f.Outcome.Checks) > 0 || bad {
+			out = append(out, Group{Address: f.Address, Status: f.Outcome.Status, Message: f.Outcome.Message, Seconds: f.Seconds, Checks: f.Outcome.Checks})
+		}
+	}
+	return out
+}
+
+// Counts adds up results.
+type Counts struct {
+	Passed  int `json:"passed"`
+	Failed  int `json:"failed"`
+	Warned  int `json:"warned"`
+	Skipped int `json:"skipped"`
+}
+
+// Count adds up the results of all groups. A group that failed without a
+// check counts as one failure.
+func Count(groups []Group) Counts {
+	var c Counts
+	for _, g := range groups {
+		if len(g.Checks) == 0 {
+			c.Failed++
+		}
+		for _, r := range g.Checks {
+			switch r.Result {
+			case "pass":
+				c.Passed++
+			case "fail":
+				c.Failed++
+			case "warn":
+				c.Warned++
+			default:
+				c.Skipped++
+			}
+		}
+	}
+	return c
+}
+
+// WriteJSON writes one object with the counts and the groups.
+func WriteJSON(w io.Writer, groups []Group) error {
+	if groups == nil {
+		groups = []Group{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(struct {
+		Counts Counts  `json:"counts"`
+		Gates  []Group `json:"gates"`
+	}{Count(groups), groups})
+}
+
+type junitSuites struct {
+	XMLName  xml.Name     `xml:"testsuites"`
+	Name     string       `xml:"name,attr"`
+	Tests    int          `xml:"tests,attr"`
+	Failures int          `xml:"failures,attr"`
+	Skipped  int          `xml:"skipped,attr"`
+	Suites   []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Time     string      `xml:"time,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name      string     `xml:"name,attr"`
+	Classname string     `xml:"classname,attr"`
+	File      string     `xml:"file,attr,omitempty"`
+	Line      string     `xml:"line,attr,omitempty"`
+	Failure   *junitNote `xml:"failure,omitempty"`
+	Skipped   *junitNote `xml:"skipped,omitempty"`
+	SystemOut string     `xml:"system-out,omitempty"`
+}
+
+type junitNote struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+	Text    string `xml:",chardata"`
+}
+
+// WriteJUnit writes JUnit XML: one suite per stage, one case per check.
+// Warnings pass, with their message in the case's output: JUnit has no word
+// for them.
+func WriteJUnit(w io.Writer, groups []Group) error {
+	all := junitSuites{Name: "aicplan"}
+	for _, g := range groups {
+		s := junitSuite{Name: g.Address, Time: fmt.Sprintf("%.3f", g.Seconds)}
+		checks := g.Checks
+		if len(checks) == 0 {
+			checks = []stage.CheckResult{{Name: string(g.Status), Result: "fail", Message: g.Message}}
+		}
+		for _, r := range checks {
+			s.Tests++
+			c := junitCase{Name: clean(r.Name), Classname: clean(g.Address), SystemOut: clean(r.Message)}
+			if file, line, ok := cutPos(r.Pos); ok {
+				c.File, c.Line = file, line
+			}
+			switch r.Result {
+			case "fail":
+				s.Failures++
+				c.Failure, c.SystemOut = &junitNote{Message: clean(r.Message), Type: "check", Text: clean(details(r))}, ""
+			case "skip":
+				s.Skipped++
+				c.Skipped, c.SystemOut = &junitNote{Message: clean(r.Message)}, ""
+			case "warn":
+				c.SystemOut = clean("warning: " + r.Message + "\n" + details(r))
+			}
+			s.Cases = append(s.Cases, c)
+		}
+		all.Tests += s.Tests
+		all.Failures += s.Failures
+		all.Skipped += s.Skipped
+		all.Suites = append(all.Suites, s)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// clean drops what XML 1.0 cannot hold.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\n' && r != '\t' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+func cutPos(pos string) (file, line string, ok bool) {
+	i := strings.LastIndexByte(pos, ':')
+	if i <= 0 {
+		return "", "", false
+	}
+	return pos[:i], pos[i+1:], true
+}
+
+// details are the lines below a result's message.
+func details(r stage.CheckResult) string {
+	var sb strings.Builder
+	if r.Value != "" || r.Limit != "" {
+		fmt.Fprintf(&sb, "found %s, asked %s\n", orDash(r.Value), orDash(r.Limit))
+	}
+	for _, row := range r.Rows {
+		fmt.Fprintf(&sb, "  %s\n", row)
+	}
+	if r.Fix != "" {
+		fmt.Fprintf(&sb, "%s\n", r.Fix)
+	}
+	return sb.String()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

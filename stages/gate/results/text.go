@@ -1,0 +1,163 @@
+package results
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"aicplan/engine/stage"
+)
+
+// WriteText writes one line per check and the offending rows of those that do
+// not hold, at most rows of each.
+func WriteText(w io.Writer, groups []Group, rows int) error {
+	var sb strings.Builder
+	for _, g := range groups {
+		fmt.Fprintf(&sb, "%s: %s\n", g.Address, g.Status)
+		if len(g.Checks) == 0 {
+			fmt.Fprintf(&sb, "  %s\n", g.Message)
+		}
+		tw := tabwriter.NewWriter(&sb, 0, 4, 2, ' ', 0)
+		for _, r := range g.Checks {
+			fmt.Fprintf(tw, "  %s\t%s\t%s\n", r.Result, r.Name, oneLine(r.Message))
+		}
+		_ = tw.Flush() // a strings.Builder does not fail
+		for _, r := range g.Checks {
+			if r.Result != "fail" && r.Result != "warn" {
+				continue
+			}
+			fmt.Fprintf(&sb, "  %s%s\n", r.Name, at(r.Pos))
+			for _, row := range r.Rows[:min(len(r.Rows), rows)] {
+				fmt.Fprintf(&sb, "    %s\n", oneLine(row))
+			}
+			if more := len(r.Rows) - rows; more > 0 {
+				fmt.Fprintf(&sb, "    and %d more\n", more)
+			}
+			if r.Fix != "" {
+				fmt.Fprintf(&sb, "    what to do: %s\n", r.Fix)
+			}
+		}
+	}
+	_, err := io.WriteString(w, sb.String())
+	return err
+}
+
+func at(pos string) string {
+	if pos == "" {
+		return ""
+	}
+	return " (" + pos + ")"
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// WriteMarkdown writes a table of all checks, and the offending rows of those
+// that do not hold below it.
+func WriteMarkdown(w io.Writer, groups []Group) error {
+	var sb strings.Builder
+	c := Count(groups)
+	fmt.Fprintf(&sb, "**Gates: %d passed, %d failed, %d warnings, %d not judged**\n\n", c.Passed, c.Failed, c.Warned, c.Skipped)
+	sb.WriteString("| stage | check | result | found | asked | message |\n|---|---|---|---|---|---|\n")
+	for _, g := range groups {
+		if len(g.Checks) == 0 {
+			fmt.Fprintf(&sb, "| %s | | **%s** | | | %s |\n", cell(g.Address), g.Status, cell(g.Message))
+		}
+		for _, r := range g.Checks {
+			result := r.Result
+			if result == "fail" {
+				result = "**fail**"
+			}
+			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", cell(g.Address), cell(r.Name), result, cell(r.Value), cell(r.Limit), cell(r.Message))
+		}
+	}
+	for _, g := range groups {
+		for _, r := range g.Checks {
+			if r.Result != "fail" && r.Result != "warn" || len(r.Rows) == 0 {
+				continue
+			}
+			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%d rows)</summary>\n\n", cell(g.Address), cell(r.Name), len(r.Rows))
+			for _, row := range r.Rows {
+				fmt.Fprintf(&sb, "- %s\n", cell(row))
+			}
+			if r.Fix != "" {
+				fmt.Fprintf(&sb, "\nWhat to do: %s\n", cell(r.Fix))
+			}
+			sb.WriteString("\n</details>\n")
+		}
+	}
+	_, err := io.WriteString(w, sb.String())
+	return err
+}
+
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", "`", "'").Replace(s)
+}
+
+// WriteAnnotations writes GitHub Actions workflow commands: one error or
+// warning per check that does not hold, at its place in the plan. prefix is
+// the plan folder relative to the repository, "" for its root.
+func WriteAnnotations(w io.Writer, groups []Group, prefix string) error {
+	for _, g := range groups {
+		checks := g.Checks
+		if len(checks) == 0 {
+			checks = []stage.CheckResult{{Name: string(g.Status), Result: "fail", Message: g.Message}}
+		}
+		for _, r := range checks {
+			level := ""
+			switch r.Result {
+			case "fail":
+				level = "error"
+			case "warn":
+				level = "warning"
+			default:
+				continue
+			}
+			place := ""
+			if file, line, ok := cutPos(r.Pos); ok {
+				if prefix != "" && !strings.HasPrefix(file, "/") {
+					file = strings.TrimSuffix(prefix, "/") + "/" + file
+				}
+				place = "file=" + property(file) + ",line=" + property(line) + ","
+			}
+			text := r.Message
+			if d := details(r); d != "" {
+				text += "\n" + d
+			}
+			if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", level, place, property(g.Address+" "+r.Name), data(text)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// data and property escape text as workflow commands ask for it.
+func data(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.TrimRight(s, "\n"))
+}
+
+func property(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
+}
+
+// GitHub says whether the environment is a GitHub Actions job, and the file of
+// its step summary ("" when there is none).
+func GitHub(getenv func(string) string) (inside bool, summary string) {
+	return getenv("GITHUB_ACTIONS") == "true", getenv("GITHUB_STEP_SUMMARY")
+}
+
+// AppendSummary appends the Markdown table to a step summary file.
+func AppendSummary(path string, groups []Group) (err error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}()
+	return WriteMarkdown(f, groups)
+}
