@@ -16,6 +16,7 @@ type cli struct {
 	Why        whyCmd        `cmd:"" help:"Say whether a grid keeps a case, and if not, why."`
 	Ckpt       ckptCmd       `cmd:"" help:"Look after the checkpoints."`
 	Unlock     unlockCmd     `cmd:"" help:"Remove the mark of a run that died."`
+	Systems    systemsCmd    `cmd:"" help:"List, show and validate system specs."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
 	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`
