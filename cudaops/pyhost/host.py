@@ -1271,13 +1271,16 @@ class CollectorOp:
 
     def _lookup(self, params):
         match = self.binding["match"]
+        for column in match:
+            if column not in params:
+                raise HostError("op %s: the binding matches %s, which the case does not have" % (self.name, column))
         if self._index is None:
             self._index = self._build(match)
-        key = tuple(plain(params.get(c)) for c in match)
+        key = tuple(plain(params[c]) for c in match)
         found = self._index.get(key, [])
         if len(found) == 1:
             return found[0]
-        what = ", ".join("%s=%s" % (c, params.get(c)) for c in match)
+        what = ", ".join("%s=%s" % (c, params[c]) for c in match)
         if not found:
             raise HostError(
                 "op %s: %s lists no case with %s; the plan's grid asks for more than this checkout and device have"
