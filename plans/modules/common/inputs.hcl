@@ -6,6 +6,11 @@ variable "selection" {
   description = "The outputs of modules/selection."
 }
 
+variable "grids" {
+  type        = list(string)
+  description = "The ops whose grids are taken from here."
+}
+
 variable "bmm_precisions" {
   default     = []
   description = "Formats of the batched products around latent attention, each with the SM versions that have it."
@@ -37,7 +42,8 @@ locals {
   wants   = var.selection.wants
   reasons = var.selection.reasons
 
-  # The op is asked for, and a chosen model has such a layer.
+  # The op is asked for, its grid is taken from here, and a chosen model has such
+  # a layer.
   plans = { for op, kind in {
     compute_scale              = "any"
     encoder_attention          = "encoder"
@@ -57,7 +63,7 @@ locals {
     dsv4_hca_generation_module = "dsv4"
     gdn                        = "gdn"
     kda                        = "kda"
-  } : op => contains(var.selection.ops, op) && try(local.wants[kind], true) }
+  } : op => contains(var.grids, op) && contains(var.selection.ops, op) && try(local.wants[kind], true) }
 
   # Heads on a rank of an axis of local heads: with tensor-parallel sizes
   # chosen, only the heads that they lead to.

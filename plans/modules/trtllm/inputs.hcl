@@ -37,6 +37,13 @@ module "common" {
   source    = "../common"
   selection = module.selection
 
+  grids = [
+    "compute_scale", "encoder_attention", "mla_context", "mla_generation", "mla_bmm_gen_pre",
+    "mla_bmm_gen_post", "mla_context_module", "mla_generation_module", "dsa_context_module",
+    "dsa_generation_module", "msa_context_module", "msa_generation_module", "dsv4_csa_context_module",
+    "dsv4_csa_generation_module", "dsv4_hca_context_module", "dsv4_hca_generation_module", "gdn",
+  ]
+
   bmm_precisions = [
     { bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
     { bmm_dtype = "fp8", min_sm = 87, max_sm = 999 },

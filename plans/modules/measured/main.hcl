@@ -1,0 +1,65 @@
+# From a grid to a perf file: collect in growing samples, keep one row a case,
+# judge, export. Give it a grid and a runtime.
+
+variable "grid" {
+  type        = any
+  description = "the cases to measure"
+}
+
+variable "runtime" {
+  type        = any
+  description = "who executes them"
+}
+
+variable "preflight" {
+  type        = any
+  description = "a preflight that must pass first"
+}
+
+variable "file" {
+  type        = string
+  description = "name of the perf file"
+}
+
+variable "max_noise" {
+  type        = number
+  default     = 0.05
+  description = "95th percentile of the relative standard deviation that a gate accepts"
+}
+
+collect "op" {
+  grid       = var.grid
+  runtime    = var.runtime
+  depends_on = [var.preflight]
+  ramp       = [4, 20, 100] # a rung must pass before the next begins
+}
+
+dedupe "op" {
+  input = collect.op
+  keep  = "latest"
+}
+
+gate "op" {
+  input = dedupe.op
+
+  check "coverage" { min = 1.0 }
+  check "positive" { column = "latency" }
+  check "duplicates" { max = 0 }
+  check "range" {
+    column = "latency"
+    min    = 0.000001 # a nanosecond
+    max    = 10000    # ten seconds
+  }
+  check "noise" {
+    max      = var.max_noise
+    severity = "warn"
+  }
+}
+
+export "op" {
+  input = gate.op
+  file  = var.file
+}
+
+output "path" { value = export.op.path }
+output "rows" { value = collect.op.rows }

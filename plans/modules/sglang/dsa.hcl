@@ -1,0 +1,434 @@
+# Sparse attention with an indexer (DeepSeek-V3.2, GLM-5). A task builds the
+# module once for a model, a tensor-parallel size and a batch size, and walks
+# all lengths that fit the cache. Models that share the index between layers are
+# measured a second time without it.
+
+locals {
+  # Of the checkpoints of one architecture and format the one with the longest
+  # context is built: it covers the others.
+  dsa_models = [
+    for r in local.models.dsa : {
+      model            = r.model
+      gemm_type        = r.gemm_type
+      native_num_heads = r.num_heads
+      max_position     = r.max_position
+      shares_index     = r.shares_index
+      selected         = anytrue([for q in local.models.dsa : q.selected if q.architecture == r.architecture && q.gemm_type == r.gemm_type])
+    } if r.max_position == max([for q in local.models.dsa : q.max_position if q.architecture == r.architecture && q.gemm_type == r.gemm_type]...)
+  ]
+
+  dsa_precisions = [
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", min_sm = 90, max_sm = 999 },
+  ]
+
+  module_tp = [for t in [1, 2, 4, 8] : t if contains(module.selection.tp_sizes, t)]
+
+  # Heads for which SGLang has sparse kernels.
+  sparse_heads = [128, 64, 32, 16, 8]
+
+  module_lengths = [1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+
+  # Cached prefixes, and contexts that models end at.
+  prefixes = [
+    0, 1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10000, 10240, 12288, 16384,
+    32768, 65536, 131072, 262144, 524288, 1000000, 1048575,
+  ]
+  contexts = [163840, 202752, 1048576]
+
+  decode_lengths      = concat([1], powers(2, 2, 17))
+  long_decode_lengths = distinct(concat([for p in local.prefixes : p if p > 0], [for c in local.contexts : c - 1]))
+
+  # Reasons of this file and the next.
+  sparse_floor    = "the sparse attention kernels need SM 90"
+  sparse_head_set = "SGLang's sparse kernels take 8, 16, 32, 64 or 128 heads on a rank"
+  no_index_shared = "the model computes an index in every layer, so there is nothing to skip"
+}
+
+grid "dsa_context_module" {
+  enabled    = contains(module.selection.ops, "dsa_context_module") && local.wants.dsa
+  op         = "dsa_context_module"
+  perf_table = "dsa_context_module_perf"
+  columns    = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+
+  rows "model" {
+    values = local.dsa_models
+  }
+
+  rows "precision" {
+    values = local.dsa_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  derive "dsa_prefill_backend" {
+    value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv"
+  }
+
+  filter "sm_floor" {
+    keep   = local.sm >= 90
+    reason = local.sparse_floor
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "heads_supported" {
+    keep   = contains(local.sparse_heads, num_heads)
+    reason = local.sparse_head_set
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["isl", "step"]
+
+    case_set "prefixes" {
+      axis "step" {
+        values = local.prefixes
+      }
+
+      axis "isl" {
+        values = local.module_lengths
+      }
+    }
+
+    case_set "full_context" {
+      axis "cover" {
+        values = local.contexts
+      }
+
+      axis "isl" {
+        values = local.module_lengths
+      }
+
+      derive "step" {
+        value = cover - isl
+      }
+
+      filter "prefix_positive" {
+        keep   = step > 0
+        reason = "the new tokens alone fill the context"
+      }
+    }
+
+    filter "prefill" {
+      keep   = isl > 1 && batch_size * isl <= local.prefill_chunk
+      reason = "one token is decode; more than ${local.prefill_chunk} tokens are several chunks of prefill"
+    }
+
+    filter "long_small_batches" {
+      keep   = batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
+      reason = "long prompts come in batches of at most 8"
+    }
+
+    filter "context" {
+      keep   = step + isl <= max_position
+      reason = "longer than the model's context"
+    }
+
+    filter "cache" {
+      keep   = batch_size * (isl + step) <= 33554432
+      reason = "more than 2^25 cached tokens"
+    }
+
+    distinct {}
+  }
+}
+
+grid "dsa_generation_module" {
+  enabled    = contains(module.selection.ops, "dsa_generation_module") && local.wants.dsa
+  op         = "dsa_generation_module"
+  perf_table = "dsa_generation_module_perf"
+  columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+
+  rows "model" {
+    values = local.dsa_models
+  }
+
+  rows "precision" {
+    values = local.dsa_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  derive "dsa_prefill_backend" {
+    value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv"
+  }
+
+  filter "sm_floor" {
+    keep   = local.sm >= 90
+    reason = local.sparse_floor
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "heads_supported" {
+    keep   = contains(local.sparse_heads, num_heads)
+    reason = local.sparse_head_set
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["batch_size", "step"]
+
+    case_set "batches" {
+      axis "batch_size" {
+        values = module.shapes.decode_batches
+      }
+
+      axis "step" {
+        values = local.decode_lengths
+      }
+
+      filter "cache" {
+        keep   = batch_size * step <= 262144
+        reason = "more than 2^18 cached tokens: the token pool of the benchmark ends there"
+      }
+    }
+
+    case_set "long" {
+      axis "batch_size" {
+        values = [1]
+      }
+
+      axis "step" {
+        values = local.long_decode_lengths
+      }
+
+      filter "context" {
+        keep   = step <= max_position - 1
+        reason = "longer than the model's context"
+      }
+    }
+
+    distinct {}
+  }
+}
+
+grid "dsa_context_module_skip_indexer" {
+  enabled    = contains(module.selection.ops, "dsa_context_module_skip_indexer") && local.wants.dsa
+  op         = "dsa_context_module_skip_indexer"
+  perf_table = "dsa_context_module_perf"
+  columns    = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+
+  rows "model" {
+    values = local.dsa_models
+  }
+
+  rows "precision" {
+    values = local.dsa_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  derive "dsa_prefill_backend" {
+    value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv"
+  }
+
+  filter "sm_floor" {
+    keep   = local.sm >= 90
+    reason = local.sparse_floor
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "index_shared" {
+    keep   = shares_index
+    reason = local.no_index_shared
+  }
+
+  filter "heads_supported" {
+    keep   = contains(local.sparse_heads, num_heads)
+    reason = local.sparse_head_set
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["isl", "step"]
+
+    case_set "prefixes" {
+      axis "step" {
+        values = local.prefixes
+      }
+
+      axis "isl" {
+        values = local.module_lengths
+      }
+    }
+
+    case_set "full_context" {
+      axis "cover" {
+        values = local.contexts
+      }
+
+      axis "isl" {
+        values = local.module_lengths
+      }
+
+      derive "step" {
+        value = cover - isl
+      }
+
+      filter "prefix_positive" {
+        keep   = step > 0
+        reason = "the new tokens alone fill the context"
+      }
+    }
+
+    filter "prefill" {
+      keep   = isl > 1 && batch_size * isl <= local.prefill_chunk
+      reason = "one token is decode; more than ${local.prefill_chunk} tokens are several chunks of prefill"
+    }
+
+    filter "long_small_batches" {
+      keep   = batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
+      reason = "long prompts come in batches of at most 8"
+    }
+
+    filter "context" {
+      keep   = step + isl <= max_position
+      reason = "longer than the model's context"
+    }
+
+    filter "cache" {
+      keep   = batch_size * (isl + step) <= 33554432
+      reason = "more than 2^25 cached tokens"
+    }
+
+    distinct {}
+  }
+}
+
+grid "dsa_generation_module_skip_indexer" {
+  enabled    = contains(module.selection.ops, "dsa_generation_module_skip_indexer") && local.wants.dsa
+  op         = "dsa_generation_module_skip_indexer"
+  perf_table = "dsa_generation_module_perf"
+  columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+
+  rows "model" {
+    values = local.dsa_models
+  }
+
+  rows "precision" {
+    values = local.dsa_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  derive "dsa_prefill_backend" {
+    value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv"
+  }
+
+  filter "sm_floor" {
+    keep   = local.sm >= 90
+    reason = local.sparse_floor
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "index_shared" {
+    keep   = shares_index
+    reason = local.no_index_shared
+  }
+
+  filter "heads_supported" {
+    keep   = contains(local.sparse_heads, num_heads)
+    reason = local.sparse_head_set
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["batch_size", "step"]
+
+    case_set "batches" {
+      axis "batch_size" {
+        values = module.shapes.decode_batches
+      }
+
+      axis "step" {
+        values = local.decode_lengths
+      }
+
+      filter "cache" {
+        keep   = batch_size * step <= 262144
+        reason = "more than 2^18 cached tokens: the token pool of the benchmark ends there"
+      }
+    }
+
+    case_set "long" {
+      axis "batch_size" {
+        values = [1]
+      }
+
+      axis "step" {
+        values = local.long_decode_lengths
+      }
+
+      filter "context" {
+        keep   = step <= max_position - 1
+        reason = "longer than the model's context"
+      }
+    }
+
+    distinct {}
+  }
+}

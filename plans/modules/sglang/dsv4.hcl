@@ -1,0 +1,249 @@
+# DeepSeek-V4 attention: compressed sparse (csa) and heavily compressed (hca). A
+# task builds the module once for a model, a tensor-parallel size and a batch
+# size, and walks all lengths.
+
+locals {
+  dsv4_models = [for r in local.models.dsv4 : {
+    model            = r.model
+    native_num_heads = r.num_heads
+    hidden_size      = r.hidden_size
+    max_position     = r.max_position
+    selected         = r.selected
+  }]
+
+  # The table spells the cache's format fp8_e4m3.
+  dsv4_precisions = [
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16" },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block" },
+  ]
+
+  dsv4_lengths = [
+    1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288, 16384,
+    32768, 65536, 131072, 262144, 524288, 1048575,
+  ]
+
+  dsv4_pool   = "more than 2^20 cached tokens over the batch: the token pool ends there"
+  dsv4_ladder = "long caches are served in small batches: 64 sequences from 8192 tokens, halved with every doubling from 32768"
+}
+
+grid "dsv4_csa_context_module" {
+  enabled    = contains(module.selection.ops, "dsv4_csa_context_module") && local.wants.dsv4
+  op         = "dsv4_csa_context_module"
+  perf_table = "dsv4_csa_context_module_perf"
+  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { compress_ratio = 4 }
+
+  rows "model" {
+    values = local.dsv4_models
+  }
+
+  rows "precision" {
+    values = local.dsv4_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  # The task measures what of this fits one chunk of prefill and the token pool,
+  # which only it knows.
+  sweep "lengths" {
+    columns = ["isl", "step"]
+
+    axis "step" {
+      values = local.prefixes
+    }
+
+    axis "isl" {
+      values = reverse(local.dsv4_lengths)
+    }
+
+    filter "context" {
+      keep   = step + isl <= max_position
+      reason = "longer than the model's context"
+    }
+
+    filter "activations" {
+      keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
+      reason = "the activations alone take more than four fifths of the device"
+    }
+  }
+}
+
+grid "dsv4_hca_context_module" {
+  enabled    = contains(module.selection.ops, "dsv4_hca_context_module") && local.wants.dsv4
+  op         = "dsv4_hca_context_module"
+  perf_table = "dsv4_hca_context_module_perf"
+  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { compress_ratio = 128 }
+
+  rows "model" {
+    values = local.dsv4_models
+  }
+
+  rows "precision" {
+    values = local.dsv4_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  # The task measures what of this fits one chunk of prefill and the token pool,
+  # which only it knows.
+  sweep "lengths" {
+    columns = ["isl", "step"]
+
+    axis "step" {
+      values = local.prefixes
+    }
+
+    axis "isl" {
+      values = reverse(local.dsv4_lengths)
+    }
+
+    filter "context" {
+      keep   = step + isl <= max_position
+      reason = "longer than the model's context"
+    }
+
+    filter "activations" {
+      keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
+      reason = "the activations alone take more than four fifths of the device"
+    }
+  }
+}
+
+grid "dsv4_csa_generation_module" {
+  enabled    = contains(module.selection.ops, "dsv4_csa_generation_module") && local.wants.dsv4
+  op         = "dsv4_csa_generation_module"
+  perf_table = "dsv4_csa_generation_module_perf"
+  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { compress_ratio = 4, isl = 1 }
+
+  rows "model" {
+    values = local.dsv4_models
+  }
+
+  rows "precision" {
+    values = local.dsv4_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["step"]
+
+    axis "step" {
+      values = local.dsv4_lengths
+    }
+
+    filter "cache" {
+      keep   = batch_size * step <= 1048576
+      reason = local.dsv4_pool
+    }
+
+    filter "batch_ladder" {
+      keep = (
+        (step < 524288 || batch_size <= 1) && (step < 262144 || batch_size <= 2) && (step < 131072 || batch_size <= 4) &&
+        (step < 65536 || batch_size <= 8) && (step < 32768 || batch_size <= 16) && (step < 8192 || batch_size <= 64)
+      )
+      reason = local.dsv4_ladder
+    }
+  }
+}
+
+grid "dsv4_hca_generation_module" {
+  enabled    = contains(module.selection.ops, "dsv4_hca_generation_module") && local.wants.dsv4
+  op         = "dsv4_hca_generation_module"
+  perf_table = "dsv4_hca_generation_module_perf"
+  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { compress_ratio = 128, isl = 1 }
+
+  rows "model" {
+    values = local.dsv4_models
+  }
+
+  rows "precision" {
+    values = local.dsv4_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["step"]
+
+    axis "step" {
+      values = local.dsv4_lengths
+    }
+
+    filter "cache" {
+      keep   = batch_size * step <= 1048576
+      reason = local.dsv4_pool
+    }
+
+    filter "batch_ladder" {
+      keep = (
+        (step < 524288 || batch_size <= 1) && (step < 262144 || batch_size <= 2) && (step < 131072 || batch_size <= 4) &&
+        (step < 65536 || batch_size <= 8) && (step < 32768 || batch_size <= 16) && (step < 8192 || batch_size <= 64)
+      )
+      reason = local.dsv4_ladder
+    }
+  }
+}

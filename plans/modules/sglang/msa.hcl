@@ -1,0 +1,178 @@
+# MiniMax sparse attention: a task walks all lengths whose cache fits.
+
+locals {
+  msa_models = [for r in local.models.msa : {
+    model            = r.model
+    native_num_heads = r.num_heads
+    max_position     = r.max_position
+    selected         = r.selected
+  }]
+
+  msa_precisions = [
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 90, max_sm = 999 },
+  ]
+
+  cache_too_large = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
+}
+
+grid "msa_context_module" {
+  enabled    = contains(module.selection.ops, "msa_context_module") && local.wants.msa
+  op         = "msa_context_module"
+  perf_table = "msa_context_module_perf"
+  columns    = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { architecture = "MiniMaxM3ForCausalLM" }
+
+  rows "model" {
+    values = local.msa_models
+  }
+
+  rows "precision" {
+    values = local.msa_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  axis "batch_size" {
+    values = module.shapes.decode_batches
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "heads_supported" {
+    keep   = contains(local.sparse_heads, num_heads)
+    reason = local.sparse_head_set
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["isl", "step"]
+
+    case_set "prefixes" {
+      axis "isl" {
+        values = local.module_lengths
+      }
+
+      axis "step" {
+        values = local.prefixes
+      }
+    }
+
+    case_set "full_context" {
+      axis "isl" {
+        values = local.module_lengths
+      }
+
+      derive "step" {
+        value = max_position - isl
+      }
+    }
+
+    filter "long_small_batches" {
+      keep   = batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
+      reason = "long prompts come in batches of at most 8"
+    }
+
+    filter "context" {
+      keep   = step + isl <= max_position
+      reason = "longer than the model's context"
+    }
+
+    # Pages of 128 tokens: keys and values of the cache heads on this rank, and
+    # the indexer's keys.
+    filter "memory" {
+      keep   = batch_size * ceil_div(isl + step, 128) * 128 * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + min(4, num_heads) * 256) <= local.cache_budget
+      reason = local.cache_too_large
+    }
+
+    distinct {}
+  }
+}
+
+grid "msa_generation_module" {
+  enabled    = contains(module.selection.ops, "msa_generation_module") && local.wants.msa
+  op         = "msa_generation_module"
+  perf_table = "msa_generation_module_perf"
+  columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants  = { architecture = "MiniMaxM3ForCausalLM", isl = 1 }
+
+  rows "model" {
+    values = local.msa_models
+  }
+
+  rows "precision" {
+    values = local.msa_precisions
+  }
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+
+  filter "heads_supported" {
+    keep   = contains(local.sparse_heads, num_heads)
+    reason = local.sparse_head_set
+  }
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+
+  sweep "lengths" {
+    columns = ["batch_size", "step"]
+
+    case_set "batches" {
+      axis "batch_size" {
+        values = module.shapes.decode_batches
+      }
+
+      axis "step" {
+        values = local.decode_lengths
+      }
+
+      filter "cache" {
+        keep   = batch_size * step <= 33554432 && step < max_position
+        reason = "more than 2^25 cached tokens"
+      }
+    }
+
+    case_set "full_context" {
+      axis "batch_size" {
+        values = [1]
+      }
+
+      derive "step" {
+        value = max_position - 1
+      }
+    }
+
+    filter "memory" {
+      keep   = batch_size * ceil_div(step + 1, 128) * 128 * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + min(4, num_heads) * 256) <= local.cache_budget
+      reason = local.cache_too_large
+    }
+
+    distinct {}
+  }
+}

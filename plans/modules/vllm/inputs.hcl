@@ -1,0 +1,95 @@
+# The op grids of vLLM 0.24. What it shares with other backends is in
+# modules/common; shapes of models are in modules/models.
+
+variable "system" {
+  description = "The system to plan for."
+}
+
+variable "ops" {
+  type    = list(string)
+  default = []
+}
+
+variable "models" {
+  type    = list(string)
+  default = []
+}
+
+variable "tp" {
+  type    = list(number)
+  default = []
+}
+
+variable "device_memory" {
+  type        = number
+  default     = null
+  description = "Bytes that a process can allocate; null takes the system's."
+}
+
+module "selection" {
+  source        = "../selection"
+  system        = var.system
+  all_ops       = keys(local.runtime_of)
+  ops           = var.ops
+  models        = var.models
+  tp            = var.tp
+  device_memory = var.device_memory
+}
+
+module "shapes" {
+  source = "../shapes"
+}
+
+module "common" {
+  source    = "../common"
+  selection = module.selection
+
+  grids = [
+    "compute_scale", "encoder_attention", "mla_bmm_gen_pre", "mla_bmm_gen_post", "mla_context_module",
+    "mla_generation_module", "dsa_context_module", "dsa_generation_module", "msa_context_module",
+    "msa_generation_module", "dsv4_csa_context_module", "dsv4_csa_generation_module",
+    "dsv4_hca_context_module", "dsv4_hca_generation_module", "gdn", "kda",
+  ]
+
+  # vLLM has no FP8 path for the absorbed products.
+  bmm_precisions = [
+    { bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+  ]
+
+  module_precisions = {
+    # Attention itself in FP8 is a prefill kernel of SM 100.
+    mla_context = concat(local.module_precisions, [
+      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    ])
+    mla_generation = local.module_precisions
+    dsa            = local.module_precisions
+    msa = [
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    ]
+  }
+
+  cache_budget = floor(module.selection.memory * 0.9)
+}
+
+locals {
+  sm      = module.selection.sm
+  models  = module.selection.models
+  wants   = module.selection.wants
+  reasons = module.selection.reasons
+
+  module_precisions = [
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 90, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 90, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+  ]
+}
