@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/sink/table"
@@ -35,7 +36,7 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
-	rec, err := store.ReadStage(c.What)
+	rec, err := readStage(store, c.What)
 	if errors.Is(err, checkpoint.ErrMissing) {
 		return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first; aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)", store.Dir(), c.What)
 	}
@@ -54,6 +55,32 @@ func (c *showCmd) Run(a *app) error {
 		return fmt.Errorf("%s has no table of that sort", c.What)
 	}
 	return writeTable(a.stdout, t, c.Format)
+}
+
+// readStage reads the record at address, which may leave its modules away where
+// that is the only one of that name.
+func readStage(store *checkpoint.Store, address string) (*checkpoint.StageRecord, error) {
+	rec, err := store.ReadStage(address)
+	if !errors.Is(err, checkpoint.ErrMissing) {
+		return rec, err
+	}
+	all, listErr := store.Stages()
+	if listErr != nil {
+		return nil, listErr
+	}
+	var found []*checkpoint.StageRecord
+	for _, r := range all {
+		if config.LocalAddress(r.Address) == address {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	if len(found) > 1 {
+		return nil, fmt.Errorf("%s could be %s or %s: give the whole address", address, found[0].Address, found[1].Address)
+	}
+	return nil, err
 }
 
 // writeTable prints a record.
@@ -89,15 +116,23 @@ func (c *casesCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
-	opts := c.options()
-	opts.Targets = append(opts.Targets, c.Address)
-	p, err := a.plan(context.Background(), c.planFlags, opts, all, store)
+	cfg, err := a.load(c.planFlags, all)
 	if err != nil {
 		return err
 	}
-	s := p.Stage(c.Address)
-	if s == nil || s.Plan == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
-		return fmt.Errorf("%s is not one grid: give the address of a grid as aicplan describe lists it", c.Address)
+	in, err := cfg.Find(c.Address)
+	if err != nil {
+		return err
+	}
+	opts := c.options()
+	opts.Targets = append(opts.Targets, in.Address)
+	p, diags := plan.Build(context.Background(), cfg, store, opts)
+	if err := a.report(cfg, diags); err != nil {
+		return err
+	}
+	s := p.Stage(in.Address)
+	if s.Plan == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
+		return fmt.Errorf("%s is a %s, not a grid: what stages measured is shown by aicplan show", c.Address, in.Kind.Name)
 	}
 	t := s.Plan.Data.Planned
 	if c.CountOnly {

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/config"
 	"aicplan/engine/grid"
 	"aicplan/stages"
 	"aicplan/stages/grids"
@@ -30,9 +29,12 @@ func (c *whyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	in := cfg.Instance(c.Address)
-	if in == nil || in.Kind.Name != "grid" {
-		return fmt.Errorf("%s is not a grid of this plan.%s", c.Address, config.DidYouMean(c.Address, gridAddresses(cfg)))
+	in, err := cfg.Find(c.Address)
+	if err != nil {
+		return err
+	}
+	if in.Kind.Name != "grid" {
+		return fmt.Errorf("%s is a %s, not a grid", c.Address, in.Kind.Name)
 	}
 	st, _, diags := cfg.Decode(in)
 	if err := a.report(cfg, diags); err != nil {
@@ -51,16 +53,6 @@ func (c *whyCmd) Run(a *app) error {
 	}
 	a.verdict(v, "")
 	return nil
-}
-
-func gridAddresses(cfg *config.Config) []string {
-	var out []string
-	for _, in := range cfg.Instances {
-		if in.Kind.Name == "grid" {
-			out = append(out, in.Address)
-		}
-	}
-	return out
 }
 
 // parseValues reads name=value; a value that is no number, truth value, null

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 )
@@ -17,6 +18,7 @@ var signs = map[stage.Action]string{
 // with verbose the whole waterfall.
 func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 	sum := plan.Summarize(p)
+	shorten(sum.Stages)
 	w := addressWidth(sum.Stages)
 	var b strings.Builder
 	for _, s := range sum.Stages {
@@ -34,6 +36,19 @@ func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 	fmt.Fprintf(&b, "\n%s\n", sum.Line())
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
+}
+
+// shorten leaves the modules away where what remains still tells stages apart.
+func shorten(all []plan.StageSummary) {
+	seen := map[string]int{}
+	for _, s := range all {
+		seen[config.LocalAddress(s.Address)]++
+	}
+	for i, s := range all {
+		if local := config.LocalAddress(s.Address); seen[local] == 1 {
+			all[i].Address = local
+		}
+	}
 }
 
 // quiet stages say nothing that the ones before them do not: without -v they

@@ -236,3 +236,16 @@ startswith("gemm_perf", "gemm") = true
 		}
 	}
 }
+
+func TestLocalAddress(t *testing.T) {
+	for in, want := range map[string]string{
+		"grid.gemm":          "grid.gemm",
+		"module.a.grid.gemm": "grid.gemm",
+		`module.a["x.y"].module.b.collect.c["k"]`: `collect.c["k"]`,
+		`grid.module["a"]`:                        `grid.module["a"]`,
+	} {
+		if got := LocalAddress(in); got != want {
+			t.Errorf("LocalAddress(%s) = %s, want %s", in, got, want)
+		}
+	}
+}

@@ -248,13 +248,26 @@ func OutputIdentity(rec *checkpoint.StageRecord) string {
 	return id
 }
 
-// matchAny says whether address fits one of the globs. A glob without an
-// instance key also fits every instance, and * does not stop at dots.
+// matchAny says whether address fits one of the globs. A glob that names no
+// module fits in every module, one without an instance key every instance; *
+// does not stop at dots.
 func matchAny(globs []string, address string) bool {
-	bare, _, _ := strings.Cut(address, "[")
+	local := config.LocalAddress(address)
 	return slices.ContainsFunc(globs, func(g string) bool {
-		return globMatch(g, address) || (!strings.Contains(g, "[") && globMatch(g, bare))
+		at := address
+		if !strings.HasPrefix(g, "module.") {
+			at = local
+		}
+		return globMatch(g, at) || (!strings.HasSuffix(g, "]") && globMatch(g, bareAddress(at)))
 	})
+}
+
+// bareAddress is an address without the key of its own instance.
+func bareAddress(a string) string {
+	if !strings.HasSuffix(a, `"]`) {
+		return a
+	}
+	return a[:strings.LastIndex(a, `["`)]
 }
 
 func globMatch(glob, s string) bool {
