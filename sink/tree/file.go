@@ -3,11 +3,13 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/atomic"
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
 	"aicplan/sink/rowkey"
@@ -18,10 +20,29 @@ import (
 // measured columns have the types of the catalog; other columns of a CSV file
 // are what their fields look like.
 func ReadFile(path string) (arrow.Record, error) {
-	if strings.EqualFold(filepath.Ext(path), ".parquet") {
-		return perf.ReadParquetFile(path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, atomic.Explain("read", path, err)
 	}
-	return perf.ReadCSVFile(path, csvTypes(path))
+	return Decode(path, data)
+}
+
+// Decode is ReadFile for bytes; path names the format, the table and the place
+// of errors.
+func Decode(path string, data []byte) (arrow.Record, error) {
+	if strings.EqualFold(filepath.Ext(path), ".parquet") {
+		rec, err := perf.ReadParquet(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return rec, nil
+	}
+	rec, err := perf.ReadCSV(data, csvTypes(path))
+	var ce *perf.CSVError
+	if errors.As(err, &ce) {
+		ce.Path = path
+	}
+	return rec, err
 }
 
 func csvTypes(path string) perf.Types {

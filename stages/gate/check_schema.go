@@ -54,10 +54,7 @@ func (c *schema) run(s *subject) verdict {
 	if !ok {
 		return skipped("the data belongs to no perf table; say which with \"table\"")
 	}
-	var rows []string
-	for _, p := range SchemaProblems(s.rec, t, c.Words) {
-		rows = append(rows, p)
-	}
+	rows := SchemaProblems(s.rec, t, c.Words)
 	out := verdict{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows}
 	out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name)
 	if !out.ok {

@@ -1,0 +1,197 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+)
+
+// conform brings a file's rows to its table's description where the catalog
+// says how, and reports everything that differed.
+func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Record, []Drift, error) {
+	c := &conformer{path: path, rec: rec, rows: int(rec.NumRows())}
+	c.provenance(e, o)
+	t, ok := catalog.Lookup(e.Table)
+	if !ok {
+		c.note(0, "no perf table is called %q; its columns are taken as they are", e.Table)
+		return c.rec, c.drift, nil
+	}
+	for _, name := range t.Required() {
+		if !table.Has(c.rec, name) {
+			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs; it has %s", path, name, t.Name, strings.Join(table.Names(c.rec), ", "))
+		}
+	}
+	for _, name := range table.Names(c.rec) {
+		col, known := t.Column(name)
+		if !known {
+			c.note(0, "the column %s is not one of %s; it is kept", name, t.Name)
+			continue
+		}
+		if err := c.convert(col); err != nil {
+			return nil, nil, err
+		}
+		c.words(name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(tree.Defaults)) {
+		if col, optional := t.Column(name); optional && !table.Has(c.rec, col.Name) {
+			v := tree.Defaults[name]
+			c.rec = table.WithColumn(c.rec, name, table.Constant(int64(v.(int)), c.rows))
+			c.note(c.rows, "the column %s is missing; %v is taken, as readers do", name, v)
+		}
+	}
+	return c.rec, c.drift, nil
+}
+
+type conformer struct {
+	path  string
+	rec   arrow.Record
+	rows  int
+	drift []Drift
+}
+
+func (c *conformer) note(rows int, format string, args ...any) {
+	c.drift = append(c.drift, Drift{Path: c.path, Message: fmt.Sprintf(format, args...), Rows: rows})
+}
+
+// provenance fills identity columns that the plan states and compares the rows
+// with the folders they lie in.
+func (c *conformer) provenance(e tree.Entry, o Options) {
+	for _, f := range []struct{ column, given string }{
+		{"framework", o.Framework}, {"version", o.FrameworkVersion}, {"device", o.Device},
+	} {
+		if table.Has(c.rec, f.column) {
+			continue
+		}
+		if f.given == "" {
+			c.note(0, "the rows do not say their %s, and the import does not either", f.column)
+			continue
+		}
+		c.rec = table.WithColumn(c.rec, f.column, table.Constant(f.given, c.rows))
+		c.note(c.rows, "the rows do not say their %s; the import says %q", f.column, f.given)
+	}
+	if e.Version == "" {
+		return
+	}
+	col, err := table.Strings(c.rec, "version")
+	if err != nil {
+		return
+	}
+	other := map[string]int{}
+	for _, v := range col.Values {
+		if v != e.Version {
+			other[v]++
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(other)) {
+		c.note(other[v], "the folder says version %s, the rows say %s", e.Version, v)
+	}
+}
+
+// convert brings a column to its type where no value is lost.
+func (c *conformer) convert(want catalog.Column) error {
+	arr, err := table.Array(c.rec, want.Name)
+	if err != nil {
+		return err
+	}
+	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64, catalog.UTF8: table.String}[want.Type]
+	if arr.DataType().ID() == target.ID() {
+		return nil
+	}
+	if arr.NullN() == arr.Len() {
+		c.rec = table.WithColumn(c.rec, want.Name, table.Nulls(target, arr.Len()))
+		return nil
+	}
+	switch want.Type {
+	case catalog.Double:
+		col, err := table.Float64s(c.rec, want.Name)
+		if err != nil {
+			return c.refuse(want, err)
+		}
+		valid := validOf(col)
+		c.rec = table.WithColumn(c.rec, want.Name, table.Floats(col.Values, valid))
+	case catalog.Int64:
+		col, err := table.Float64s(c.rec, want.Name)
+		if err != nil {
+			return c.refuse(want, err)
+		}
+		ints := make([]int64, col.Len())
+		for i, v := range col.Values {
+			if ints[i] = int64(v); float64(ints[i]) != v && !col.Null(i) {
+				return c.refuse(want, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v))
+			}
+		}
+		c.rec = table.WithColumn(c.rec, want.Name, table.Ints(ints, validOf(col)))
+	default:
+		return c.refuse(want, fmt.Errorf("it is %s", table.TypeName(arr.DataType())))
+	}
+	c.note(c.rows, "%s is %s there and %s in the table; its values were converted without loss", want.Name, table.TypeName(arr.DataType()), want.Type)
+	return nil
+}
+
+func (c *conformer) refuse(want catalog.Column, err error) error {
+	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
+}
+
+func validOf(col *table.Col[float64]) []bool {
+	if col.Nulls() == 0 {
+		return nil
+	}
+	valid := make([]bool, col.Len())
+	for i := range valid {
+		valid[i] = !col.Null(i)
+	}
+	return valid
+}
+
+// words translates what dtypes were called before, and reports words that
+// readers do not know.
+func (c *conformer) words(name string) {
+	if catalog.Words(name) == nil && name != "distribution" {
+		return
+	}
+	col, err := table.Strings(c.rec, name)
+	if err != nil {
+		return
+	}
+	counts := map[string]int{}
+	for i, w := range col.Values {
+		if !col.Null(i) {
+			counts[w]++
+		}
+	}
+	renamed := map[string]string{}
+	for _, w := range slices.Sorted(maps.Keys(counts)) {
+		switch now, err := catalog.Word(name, w); {
+		case err != nil:
+			c.note(counts[w], "%v; it is kept", err)
+		case now != w:
+			renamed[w] = now
+			c.note(counts[w], "%s %q is called %q now", name, w, now)
+		}
+	}
+	if len(renamed) == 0 {
+		return
+	}
+	out := make([]string, col.Len())
+	var valid []bool
+	if col.Nulls() > 0 {
+		valid = make([]bool, col.Len())
+	}
+	for i, w := range col.Values {
+		if now, ok := renamed[w]; ok {
+			w = now
+		}
+		out[i] = w
+		if valid != nil {
+			valid[i] = !col.Null(i)
+		}
+	}
+	c.rec = table.WithColumn(c.rec, name, table.Texts(out, valid))
+}

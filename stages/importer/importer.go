@@ -1,0 +1,174 @@
+// Package importer reads existing perf files as datasets: CSV and Parquet,
+// old layouts and new, one file or a whole database. What differs from the
+// table's description is mapped where the catalog says how, and reported;
+// nothing is guessed.
+package importer
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+)
+
+// Kind registers the import stage.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:    "import",
+		Version: 1,
+		Summary: "read existing perf files as a dataset",
+		Outputs: map[string]cty.Type{
+			"files": cty.Number,
+			"drift": cty.Number,
+		},
+		New: func() stage.Stage { return &Config{OnDrift: "warn"} },
+	}
+}
+
+// Config is an import block.
+type Config struct {
+	Description string `hcl:"description,optional"`
+	// Path is a perf file or a folder, relative to the plan's folder.
+	Path string `hcl:"path"`
+	// Table, System, Backend and Version choose from a folder.
+	Table   string    `hcl:"table,optional"`
+	System  cty.Value `hcl:"system,optional"`
+	Backend string    `hcl:"backend,optional"`
+	Version string    `hcl:"version,optional"`
+	// Framework, FrameworkVersion and Device fill columns that the oldest files
+	// lack.
+	Framework        string `hcl:"framework,optional"`
+	FrameworkVersion string `hcl:"framework_version,optional"`
+	Device           string `hcl:"device,optional"`
+	// OnDrift is warn or fail.
+	OnDrift string `hcl:"on_drift,optional"`
+}
+
+// Check validates the config.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, detail string) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: cc.Range.Ptr()})
+	}
+	if strings.TrimSpace(c.Path) == "" {
+		bad("Empty path", "path names a perf file or a folder of them.")
+	}
+	if c.OnDrift != "warn" && c.OnDrift != "fail" {
+		bad("Unknown on_drift", fmt.Sprintf("on_drift is %q; it must be \"warn\" or \"fail\".", c.OnDrift))
+	}
+	if c.Table != "" {
+		if _, ok := catalog.Lookup(c.Table); !ok {
+			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
+			if s := catalog.Suggest(c.Table); len(s) > 0 {
+				detail += " Did you mean " + strings.Join(s, " or ") + "?"
+			}
+			bad("Unknown table", detail)
+		}
+	}
+	if _, err := c.systemName(); err != nil {
+		bad("Wrong system", err.Error())
+	}
+	return diags
+}
+
+func (c *Config) systemName() (string, error) {
+	switch v := c.System; {
+	case v == cty.NilVal || v.IsNull():
+		return "", nil
+	case v.IsKnown() && v.Type() == cty.String:
+		return v.AsString(), nil
+	default:
+		spec, err := stage.SystemOf(v)
+		if err != nil {
+			return "", err
+		}
+		return spec.Name, nil
+	}
+}
+
+// Inputs are none: an import starts a branch.
+func (c *Config) Inputs() []stage.Input { return nil }
+
+// Fingerprint is what chooses and fills rows; the files' digests are added
+// when the plan is made.
+func (c *Config) Fingerprint() any {
+	system, _ := c.systemName()
+	return map[string]string{
+		"table": c.Table, "system": system, "backend": c.Backend, "version": c.Version,
+		"framework": c.Framework, "framework_version": c.FrameworkVersion, "device": c.Device, "on_drift": c.OnDrift,
+	}
+}
+
+// Plan reads the files: an import has its data at plan time.
+func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
+	path := c.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(pc.PlanDir, filepath.FromSlash(path))
+	}
+	system, _ := c.systemName()
+	set, err := Load(path, Options{
+		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version,
+		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device,
+	})
+	if err != nil {
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Import failed", Detail: err.Error(), Subject: pc.Range.Ptr()}}
+	}
+	p := &stage.Plan{
+		Action:   stage.ActionReuse,
+		Reason:   fmt.Sprintf("%d rows of %d files", set.Data.Table.NumRows(), len(set.Files)),
+		KeyExtra: set.digests(),
+		Data:     set.Data,
+		Private:  set,
+	}
+	for _, d := range set.Drift {
+		p.Notes = append(p.Notes, d.String())
+	}
+	return p, nil
+}
+
+// Run hands the rows on and says what was mapped.
+func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	if rc.Plan == nil || rc.Plan.Private == nil {
+		return nil, fmt.Errorf("import %s was not planned", rc.Address)
+	}
+	set := rc.Plan.Private.(*Set)
+	out := &stage.Outcome{Status: stage.StatusOK, Data: rc.Plan.Data}
+	out.Counts.Rows = int(set.Data.Table.NumRows())
+	check := stage.CheckResult{Name: "drift", Severity: c.OnDrift, Result: "pass", Message: fmt.Sprintf("%d files are as their tables are described", len(set.Files))}
+	var lines []string
+	for _, d := range set.Drift {
+		lines = append(lines, d.String())
+	}
+	if len(lines) > 0 {
+		check.Result = "warn"
+		check.Message = fmt.Sprintf("%d differences from the description of the table were mapped or kept", len(lines))
+		check.Rows = lines[:min(len(lines), 20)]
+		if c.OnDrift == "fail" {
+			check.Result, out.Status, out.NoReuse = "fail", stage.StatusGateFailed, true
+			out.Message = check.Message
+		}
+	}
+	out.Checks = []stage.CheckResult{check}
+	out.Values = map[string]cty.Value{
+		"files": cty.NumberIntVal(int64(len(set.Files))),
+		"drift": cty.NumberIntVal(int64(len(lines))),
+	}
+	return out, nil
+}
+
+// digests names the files' contents for the checkpoint key.
+func (s *Set) digests() []string {
+	var out []string
+	for _, f := range s.Files {
+		out = append(out, f.Digest)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,204 @@
+package importer
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+)
+
+// Options choose and complete what is imported.
+type Options struct {
+	Table, System, Backend, Version     string
+	Framework, FrameworkVersion, Device string
+}
+
+// File is one file that was read.
+type File struct {
+	Path   string // as opened
+	Digest string
+	Rows   int
+	tree.Entry
+}
+
+// Drift is one way in which a file differs from its table's description.
+type Drift struct {
+	Path    string
+	Message string
+	Rows    int // rows concerned, 0 when it is about the file
+}
+
+func (d Drift) String() string {
+	s := filepath.Base(d.Path) + ": " + d.Message
+	if d.Rows > 0 {
+		s += fmt.Sprintf(" (%d rows)", d.Rows)
+	}
+	return s
+}
+
+// Set is what an import read.
+type Set struct {
+	Data  *stage.Dataset
+	Files []File
+	Drift []Drift
+}
+
+// Load reads a file, or the files of one table below a folder, as one dataset.
+func Load(path string, o Options) (*Set, error) {
+	entries, err := choose(path, o)
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{}
+	var recs []arrow.Record
+	for _, e := range entries {
+		full := path
+		if e.Path != "." {
+			full = filepath.Join(path, filepath.FromSlash(e.Path))
+		}
+		data, err := os.ReadFile(full)
+		if err != nil {
+			return nil, atomic.Explain("read", full, err)
+		}
+		rec, err := tree.Decode(full, data)
+		if err != nil {
+			return nil, err
+		}
+		rec, drift, err := conform(full, e, rec, o)
+		if err != nil {
+			return nil, err
+		}
+		set.Drift = append(set.Drift, drift...)
+		set.Files = append(set.Files, File{Path: full, Digest: atomic.Digest(data), Rows: int(rec.NumRows()), Entry: e})
+		recs = append(recs, rec)
+	}
+	rec, err := table.Concat(recs...)
+	if err != nil {
+		return nil, fmt.Errorf("the files of %s do not fit together: %w", path, err)
+	}
+	set.Data = &stage.Dataset{Table: rec, Info: info(rec, set.Files, o)}
+	return set, nil
+}
+
+// choose lists the files to read, all of one table.
+func choose(path string, o Options) ([]tree.Entry, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, atomic.Explain("read", path, err)
+	}
+	if !st.IsDir() {
+		e, ok := tree.Parse(filepath.Dir(path), filepath.Base(path))
+		if !ok {
+			// Any name will do for a file that the plan names itself.
+			e = tree.Entry{Place: tree.Place{Table: catalog.Stem(path)}, Layout: tree.Flat}
+		}
+		e.Path = "."
+		if o.Table != "" {
+			e.Table = catalog.Stem(o.Table)
+		}
+		return []tree.Entry{e}, nil
+	}
+	scan, err := tree.Walk(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []tree.Entry
+	for _, e := range scan.Entries {
+		if matches(o.Table, e.Table) && matches(o.System, e.System) && matches(o.Backend, e.Backend) && matches(o.Version, e.Version) {
+			out = append(out, e)
+		}
+	}
+	tables := distinct(out, func(e tree.Entry) string { return e.Table })
+	switch {
+	case len(scan.Entries) == 0:
+		return nil, fmt.Errorf("%s holds no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", path)
+	case len(out) == 0:
+		return nil, fmt.Errorf("none of the %d perf files below %s is one of table %q, system %q, backend %q and version %q; there are the tables %s, the backends %s and the versions %s",
+			len(scan.Entries), path, o.Table, o.System, o.Backend, o.Version, list(scan.Entries, func(e tree.Entry) string { return e.Table }),
+			list(scan.Entries, func(e tree.Entry) string { return e.Backend }), list(scan.Entries, func(e tree.Entry) string { return e.Version }))
+	case len(tables) > 1:
+		return nil, fmt.Errorf("%s holds several tables (%s); an import is one of them: say which with \"table\"", path, strings.Join(tables, ", "))
+	}
+	return out, nil
+}
+
+func matches(want, have string) bool {
+	return want == "" || catalog.Stem(want) == have || want == have
+}
+
+func distinct(entries []tree.Entry, of func(tree.Entry) string) []string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, of(e))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func list(entries []tree.Entry, of func(tree.Entry) string) string {
+	names := slices.DeleteFunc(distinct(entries, of), func(s string) bool { return s == "" })
+	if len(names) == 0 {
+		return "(none)"
+	}
+	return strings.Join(names, ", ")
+}
+
+// info describes the rows as a whole; what differs between rows stays empty.
+func info(rec arrow.Record, files []File, o Options) stage.Info {
+	in := stage.Info{
+		Framework: only(rec, "framework"), Version: only(rec, "version"), Device: only(rec, "device"), System: o.System,
+	}
+	systems := distinct(entriesOf(files), func(e tree.Entry) string { return e.System })
+	if in.System == "" && len(systems) == 1 {
+		in.System = systems[0]
+	}
+	t, ok := catalog.Lookup(files[0].Table)
+	if !ok {
+		in.Params = rowkey.Shape(rec.Schema())
+		return in
+	}
+	in.Perf = t.Name
+	in.Params = slices.DeleteFunc(t.Params(), func(c string) bool { return !table.Has(rec, c) })
+	opName := only(rec, "op_name")
+	for _, op := range catalog.Ops() {
+		if op.Table == t.Name && (op.OpName == opName || in.Op == "" && len(t.OpNames) == 1) {
+			in.Op = op.Name
+		}
+	}
+	if in.Op == "" && t.OpNameKey && table.Has(rec, "op_name") {
+		in.Params = append([]string{"op_name"}, in.Params...)
+	}
+	return in
+}
+
+func entriesOf(files []File) []tree.Entry {
+	out := make([]tree.Entry, len(files))
+	for i, f := range files {
+		out[i] = f.Entry
+	}
+	return out
+}
+
+// only is the one value of a text column, "" when there are several.
+func only(rec arrow.Record, name string) string {
+	col, err := table.Strings(rec, name)
+	if err != nil || col.Len() == 0 {
+		return ""
+	}
+	for _, v := range col.Values {
+		if v != col.Values[0] {
+			return ""
+		}
+	}
+	return col.Values[0]
+}
