@@ -23,6 +23,9 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 		c.note(0, "no perf table is called %q; its columns are taken as they are", e.Table)
 		return c.rec, c.drift, nil
 	}
+	if err := c.headsOfRanks(t); err != nil {
+		return nil, nil, err
+	}
 	for _, name := range t.Required() {
 		if !table.Has(c.rec, name) {
 			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs; it has %s", path, name, t.Name, strings.Join(table.Names(c.rec), ", "))
@@ -47,6 +50,31 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 		}
 	}
 	return c.rec, c.drift, nil
+}
+
+// mlaHeads are the query heads of the models that the oldest latent-attention
+// tables hold; those tables say the tensor-parallel ranks instead of the heads
+// of one rank, and readers divide.
+const mlaHeads = 128
+
+func (c *conformer) headsOfRanks(t *catalog.Table) error {
+	if t.Family != "mla" || table.Has(c.rec, "num_heads") || !table.Has(c.rec, "tp_size") {
+		return nil
+	}
+	ranks, err := table.Int64s(c.rec, "tp_size")
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.path, err)
+	}
+	heads := make([]int64, c.rows)
+	for i, tp := range ranks.Values {
+		if ranks.Null(i) || tp <= 0 || mlaHeads%tp != 0 {
+			return fmt.Errorf("%s lacks the column num_heads, and in row %d it does not follow from tp_size %d", c.path, i+1, tp)
+		}
+		heads[i] = mlaHeads / tp
+	}
+	c.rec = table.WithColumn(c.rec, "num_heads", table.Ints(heads, nil))
+	c.note(c.rows, "the column num_heads is missing; %d / tp_size is taken, as readers do", mlaHeads)
+	return nil
 }
 
 type conformer struct {

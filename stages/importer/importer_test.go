@@ -101,6 +101,20 @@ context_attention_perf.txt: the column window_size is missing; 0 is taken, as re
 	}
 }
 
+// The oldest latent-attention tables have ranks in place of heads.
+func TestOldMLA(t *testing.T) {
+	text := "framework,version,device,op_name,kernel_source,mla_dtype,kv_cache_dtype,batch_size,isl,tp_size,step,latency\n" +
+		"TRTLLM,0.20.0,GPU,mla_context,default,bfloat16,bfloat16,1,16,%,0,0.5\n"
+	set := load(t, write(t, strings.Replace(text, "%", "4", 1), t.TempDir(), "context_mla_perf.txt"), Options{})
+	heads, err := table.Int64s(set.Data.Table, "num_heads")
+	if err != nil || heads.Values[0] != 32 || !strings.Contains(drift(set), "128 / tp_size is taken") {
+		t.Errorf("%v %v; drift %s", heads, err, drift(set))
+	}
+	if _, err := Load(write(t, strings.Replace(text, "%", "3", 1), t.TempDir(), "context_mla_perf.txt"), Options{}); err == nil || !strings.Contains(err.Error(), "tp_size 3") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestPowerColumnsOrNone(t *testing.T) {
 	header := "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency"
 	row := "TRTLLM,1.0,GPU,gemm,x,bfloat16,%,64,64,1"
