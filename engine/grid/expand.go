@@ -18,7 +18,9 @@ const (
 	// Flat evaluates every filter for every combination.
 	Flat
 	// UnknownPruned binds one loop after another with the others unknown, and
-	// stops where a filter is known to be false.
+	// stops where a filter is known to be false. It may know that earlier than
+	// the others (a null never equals a name that has none) and then charges
+	// combinations to another filter of its waterfall.
 	UnknownPruned
 )
 
@@ -26,6 +28,8 @@ const (
 type Options struct {
 	Strategy Strategy
 	Limits   Limits // the zero value means DefaultLimits
+
+	hclOnly bool // no fast path: for tests
 }
 
 // Expand computes the cases of a grid. Cases are nil exactly when the
@@ -35,7 +39,10 @@ func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags 
 	if opts.Limits == (Limits{}) {
 		opts.Limits = DefaultLimits()
 	}
-	p := newProgram(spec, nil, nil)
+	p := newProgram(spec, nil)
+	if opts.hclOnly {
+		p.hclOnly()
+	}
 	w := newWalker(ctx, p, opts.Limits)
 	switch opts.Strategy {
 	case Flat:
@@ -78,7 +85,9 @@ type FilterCount struct {
 // A combination that several filters drop is charged to one of them: binding
 // the loops one after another from the outermost in, the filter that is known
 // to be false after the fewest loops, and of several the first in the plan's
-// text. This does not depend on the strategy.
+// text. "Known" is asked of every condition between && at the start, when the
+// last of its names is bound and, if it has logical operators, whenever
+// another of its names is.
 type Waterfall struct {
 	Declared   int64
 	Filters    []FilterCount // in the order of the text

@@ -3,7 +3,6 @@ package grid
 import (
 	"context"
 	"fmt"
-	"testing"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
@@ -11,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
+	"pgregory.net/rapid"
 )
 
 // testEval is an Evaluator over fixed values.
@@ -68,7 +68,7 @@ func testScope() testEval {
 	}}
 }
 
-func parseBody(t testing.TB, src string) hcl.Body {
+func parseBody(t rapid.TB, src string) hcl.Body {
 	t.Helper()
 	f, diags := hclsyntax.ParseConfig([]byte(src), "grid.hcl", hcl.InitialPos)
 	if diags.HasErrors() {
@@ -77,7 +77,7 @@ func parseBody(t testing.TB, src string) hcl.Body {
 	return f.Body
 }
 
-func mustDecode(t testing.TB, src string) *Spec {
+func mustDecode(t rapid.TB, src string) *Spec {
 	t.Helper()
 	spec, diags := Decode(parseBody(t, src), testScope())
 	if diags.HasErrors() {
@@ -86,7 +86,7 @@ func mustDecode(t testing.TB, src string) *Spec {
 	return spec
 }
 
-func mustExpand(t testing.TB, spec *Spec, s Strategy) *Cases {
+func mustExpand(t rapid.TB, spec *Spec, s Strategy) *Cases {
 	t.Helper()
 	c, diags := Expand(context.Background(), spec, Options{Strategy: s})
 	if diags.HasErrors() {

@@ -81,7 +81,10 @@ func (c *Cases) Rows() int {
 // the case's names that it uses.
 func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Diagnostics {
 	sub := c.spec.Sweep
-	p := newProgram(sub, w.p.sp, nil)
+	p := newProgram(sub, w.p.sp)
+	if opts.hclOnly {
+		p.hclOnly()
+	}
 	var diags hcl.Diagnostics
 	outer := sub.outerNames()
 	var vars []*variable

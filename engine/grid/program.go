@@ -51,18 +51,16 @@ type deriveProg struct {
 	target  *variable
 	prog    *prog
 	memo    *memo[int32] // id+1; -1 for errors
-	diag    hcl.Diagnostics
-	failing bool // reported already
+	failing bool         // reported already
 }
 
 // step is one question asked at one level of the loops.
 type step struct {
-	filter  *filterProg
-	conj    *conj // nil: decide the filter whose conjuncts failed
-	vars    []*variable
-	memo    *memo[uint8]
-	final   bool // all names of the conjunct are bound
-	skipped bool
+	filter *filterProg
+	conj   *conj // nil: decide the filter whose conjuncts failed
+	vars   []*variable
+	memo   *memo[uint8]
+	final  bool // all names of the conjunct are bound
 }
 
 // level is one loop of a set; level 0 stands before the first.
@@ -93,11 +91,26 @@ type program struct {
 	sets    []*setProg
 	filters []*filterProg
 	stored  []*variable
-	outer   []*variable // of the case around a sweep that expressions use
 }
 
-// newProgram compiles a spec; extra names are stored beside the columns.
-func newProgram(spec *Spec, outer *space, extra []string) *program {
+// hclOnly turns the fast path off.
+func (p *program) hclOnly() {
+	for _, f := range p.filters {
+		f.whole.fast = nil
+		for _, c := range f.conjs {
+			c.prog.fast = nil
+		}
+	}
+	for _, sp := range p.sets {
+		for _, dp := range sp.derives {
+			dp.prog.fast = nil
+		}
+	}
+}
+
+// newProgram compiles a spec. outer holds the names of the case around a
+// sweep.
+func newProgram(spec *Spec, outer *space) *program {
 	p := &program{spec: spec, sp: newSpace(spec, outer)}
 	for _, f := range spec.filters {
 		fp := &filterProg{src: f, whole: p.sp.compile(f.keep, f.keep.src)}
@@ -106,7 +119,7 @@ func newProgram(spec *Spec, outer *space, extra []string) *program {
 		}
 		p.filters = append(p.filters, fp)
 	}
-	for _, name := range spec.storedNames(extra) {
+	for _, name := range spec.storedNames() {
 		p.stored = append(p.stored, p.sp.vars[name])
 	}
 	for _, set := range spec.Sets {
@@ -117,7 +130,7 @@ func newProgram(spec *Spec, outer *space, extra []string) *program {
 
 // storedNames lists what has to be kept of every combination: columns, keys
 // of distinct, and what the sweep's expressions use.
-func (s *Spec) storedNames(extra []string) []string {
+func (s *Spec) storedNames() []string {
 	out := append([]string(nil), s.Columns...)
 	add := func(names []string) {
 		for _, n := range names {
@@ -135,7 +148,6 @@ func (s *Spec) storedNames(extra []string) []string {
 	if s.Sweep != nil {
 		add(s.Sweep.outerNames())
 	}
-	add(extra)
 	return out
 }
 
@@ -226,7 +238,7 @@ func (p *program) addSteps(sp *setProg, f *filterProg) {
 			}
 		}
 	}
-	sp.levels[full].steps = append(sp.levels[full].steps, step{filter: f, vars: f.whole.vars, final: true})
+	sp.levels[full].steps = append(sp.levels[full].steps, step{filter: f, final: true})
 }
 
 // levelOf is the level at which all vars are bound.

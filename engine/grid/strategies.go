@@ -71,7 +71,11 @@ func (w *walker) flat(l int) {
 func (w *walker) flatCase(lv *level) {
 	var dropping, failing []*filterProg
 	for _, f := range w.filters() {
-		switch w.wholeOrPart(f) {
+		v := w.wholeOrPart(f)
+		if v != isFalse && v != isTrue {
+			v = w.staged(f)
+		}
+		switch v {
 		case isFalse:
 			dropping = append(dropping, f)
 		case isTrue:
@@ -120,42 +124,77 @@ func (w *walker) wholeOrPart(f *filterProg) verdict {
 	return v
 }
 
-// blame finds the filter that a combination is charged to, see Waterfall.
-func (w *walker) blame(dropping []*filterProg) *filterProg {
-	saved := map[*variable]int32{}
-	for v := range w.set.at {
-		saved[v] = v.cur
-	}
-	defer func() {
-		for v, id := range saved {
-			v.cur = id
+// staged answers a filter that cannot be evaluated as a whole: conjunct by
+// conjunct, each with the loops bound one after another, so that one that is
+// known before the failing name matters counts. It is the definition that the
+// memoised strategy follows throughout.
+func (w *walker) staged(f *filterProg) verdict {
+	out := isTrue
+	for _, c := range f.conjs {
+		v := isError
+		w.eachStage(c.prog, func(int) bool {
+			if got := judge(c.prog.plain()); got == isTrue || got == isFalse {
+				v = got
+				return true
+			}
+			return false
+		})
+		if v == isFalse {
+			return isFalse
 		}
-	}()
-	for l := range w.set.levels {
-		for v, at := range w.set.at {
-			v.cur = saved[v]
-			if at > l {
+		if v != isTrue {
+			out = v
+		}
+	}
+	return out
+}
+
+// eachStage calls ask with the names that p uses bound up to one loop after
+// another, wherever the memoised strategy asks, until it returns true.
+func (w *walker) eachStage(p *prog, ask func(level int) bool) {
+	saved := make([]int32, len(p.vars))
+	for i, v := range p.vars {
+		saved[i] = v.cur
+	}
+	last := w.set.levelOf(p.vars)
+	for l := 0; l <= last; l++ {
+		if l > 0 && l < last && !p.logical {
+			continue
+		}
+		for i, v := range p.vars {
+			v.cur = saved[i]
+			if w.set.at[v] > l {
 				v.cur = idUnbound
 			}
 		}
-		for _, f := range dropping {
-			full := 0
-			for _, c := range f.conjs {
-				last := w.set.levelOf(c.prog.vars)
-				full = max(full, last)
-				if l > 0 && l < last && !c.prog.logical {
-					continue
-				}
-				if judge(c.prog.plain()) == isFalse {
-					return f
-				}
-			}
-			if l == full {
-				return f // false as a whole only
-			}
+		if ask(l) {
+			break
 		}
 	}
-	return dropping[0]
+	for i, v := range p.vars {
+		v.cur = saved[i]
+	}
+}
+
+// blame finds the filter that a combination is charged to, see Waterfall.
+func (w *walker) blame(dropping []*filterProg) *filterProg {
+	best, at := dropping[0], len(w.set.levels)
+	for _, f := range dropping {
+		full := w.set.levelOf(f.whole.vars)
+		for _, c := range f.conjs {
+			w.eachStage(c.prog, func(l int) bool {
+				v := judge(c.prog.plain())
+				if v == isFalse {
+					full = min(full, l)
+				}
+				return v == isTrue || v == isFalse
+			})
+		}
+		if full < at {
+			best, at = f, full
+		}
+	}
+	return best
 }
 
 // runUnknown binds loop after loop and evaluates whole filters with the rest
@@ -191,10 +230,14 @@ func (w *walker) prune(l int, open []*filterProg) {
 			w.prune(l+1, still)
 			continue
 		}
+		failed := false
 		for _, f := range still {
-			w.filterFailed(f)
+			if w.staged(f) != isTrue {
+				w.filterFailed(f)
+				failed = true
+			}
 		}
-		if len(still) == 0 {
+		if !failed {
 			w.keep()
 		}
 	}

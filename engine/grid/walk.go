@@ -79,7 +79,9 @@ func (w *walker) enter(l int) {
 			return
 		}
 		if last {
-			w.keep()
+			if !w.unsettled() {
+				w.keep()
+			}
 		} else {
 			w.enter(l + 1)
 		}
@@ -164,22 +166,29 @@ func (c *conj) memoFor(sp *space, vars []*variable) *memo[uint8] {
 }
 
 // resolve decides a filter some of whose conjuncts failed on this combination:
-// the whole expression may have guarded them.
+// the whole expression may have guarded them. Where that fails too, the
+// combination stays for now: another filter may drop it yet, and only keep
+// reports the failure.
 func (w *walker) resolve(s *step, lv *level) bool {
-	f := s.filter
-	if !f.errors {
-		return true
+	if s.filter.errors && w.settle(s.filter) == isFalse {
+		w.charge(s.filter, lv)
+		return false
 	}
+	return true
+}
+
+// settle is the verdict on a filter whose names are all bound.
+func (w *walker) settle(f *filterProg) verdict {
 	failed := false
 	for _, c := range f.conjs {
 		failed = failed || c.decided == isError
 	}
 	if !failed {
-		return true
+		return isTrue
 	}
-	w.derive(s.vars)
+	w.derive(f.whole.vars)
 	if f.memo == nil {
-		f.memo = newMemo[uint8](w.p.sp, s.vars)
+		f.memo = newMemo[uint8](w.p.sp, f.whole.vars)
 	}
 	key := f.memo.key(w.p.sp)
 	v := verdict(f.memo.get(key))
@@ -187,15 +196,21 @@ func (w *walker) resolve(s *step, lv *level) bool {
 		v = w.judge(f.whole)
 		f.memo.put(key, uint8(v))
 	}
-	switch v {
-	case isTrue:
-		return true
-	case isFalse:
-		w.charge(f, lv)
-		return false
+	return v
+}
+
+// unsettled reports the filters that failed on the current combination, which
+// no filter drops.
+func (w *walker) unsettled() bool {
+	found := false
+	for _, f := range w.set.set.Filters {
+		fp := w.p.filters[f.order]
+		if fp.errors && !fp.broken && w.settle(fp) != isTrue {
+			w.filterFailed(fp)
+			found = true
+		}
 	}
-	w.filterFailed(f)
-	return true
+	return found
 }
 
 // derive makes sure that lazy values among vars are computed.

@@ -74,14 +74,14 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (v *Verdic
 			inCase[name] = val
 		}
 	}
-	w := newWalker(ctx, newProgram(spec, nil, nil), DefaultLimits())
+	w := newWalker(ctx, newProgram(spec, nil), DefaultLimits())
 	if v, diags = w.why(inCase); v == nil || !v.Kept || len(inPoint) == 0 {
 		return v, diags
 	}
 	for i, variable := range w.p.stored {
 		variable.cur = w.cols[i][w.firstCase]
 	}
-	sw := newWalker(ctx, newProgram(spec.Sweep, w.p.sp, nil), DefaultLimits())
+	sw := newWalker(ctx, newProgram(spec.Sweep, w.p.sp), DefaultLimits())
 	point, more := sw.why(inPoint)
 	if diags = append(diags, more...); diags.HasErrors() {
 		return nil, diags
