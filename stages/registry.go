@@ -9,6 +9,7 @@ import (
 	"aicplan/stages/export"
 	"aicplan/stages/gate"
 	"aicplan/stages/grids"
+	"aicplan/stages/importer"
 	"aicplan/stages/preflight"
 )
 
@@ -23,6 +24,7 @@ func All() *Set {
 	for _, k := range []stage.Kind{
 		preflight.Kind(preflight.HostChecks()),
 		grids.Kind(),
+		importer.Kind(),
 		dedupe.Kind(),
 		gate.Kind(),
 		export.Kind(),

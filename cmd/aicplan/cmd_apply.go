@@ -17,6 +17,7 @@ import (
 type applyCmd struct {
 	planFlags   `embed:""`
 	selectFlags `embed:""`
+	gateFiles   `embed:""`
 	OutDir      string `help:"Where exports go." default:"out" placeholder:"DIR"`
 	Parallelism int    `help:"CPU stages at once; 0: as many as cores." placeholder:"N"`
 	FailFast    bool   `help:"Start nothing more after the first failure."`
@@ -102,6 +103,9 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *check
 		Run: r, OutDir: outDir, Parallelism: c.Parallelism, FailFast: c.FailFast, Log: log, Views: []run.View{view}, Stop: stop,
 	})
 	if err != nil {
+		return res, err
+	}
+	if err := c.gateFiles.write(a, res, c.JSON); err != nil {
 		return res, err
 	}
 	return res, a.report(p.Config, res.Diags)

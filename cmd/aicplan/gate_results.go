@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/stages/gate/results"
+)
+
+// gateGroups are the checks of a run, stage by stage.
+func gateGroups(r *run.Result) []results.Group {
+	var finished []stage.Finished
+	for _, s := range r.Stages {
+		out := s.Outcome
+		if out == nil {
+			out = &stage.Outcome{Status: s.Status, Message: s.Message}
+		}
+		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Reused: s.Reused, Outcome: out, Seconds: s.Seconds})
+	}
+	return results.Of(finished)
+}
+
+// gateFiles are the files in which apply leaves what gates found.
+type gateFiles struct {
+	JUnit   string `name:"junit" help:"Write what gates and preflights found as JUnit XML." placeholder:"FILE" type:"path"`
+	Results string `help:"Write what gates and preflights found as JSON." placeholder:"FILE" type:"path"`
+	Summary string `help:"Write what gates and preflights found as Markdown." placeholder:"FILE" type:"path"`
+}
+
+// write leaves the files, and in a GitHub Actions job annotations and a step
+// summary. Annotations go to out unless out is taken by events.
+func (g gateFiles) write(a *app, r *run.Result, events bool) error {
+	groups := gateGroups(r)
+	for _, f := range []struct {
+		path  string
+		write func(io.Writer, []results.Group) error
+	}{{g.JUnit, results.WriteJUnit}, {g.Results, results.WriteJSON}, {g.Summary, results.WriteMarkdown}} {
+		if f.path == "" {
+			continue
+		}
+		if _, err := atomic.Write(f.path, func(w io.Writer) error { return f.write(w, groups) }); err != nil {
+			return fmt.Errorf("results of gates: %w", err)
+		}
+	}
+	inside, summary := results.GitHub(os.Getenv)
+	if !inside || events {
+		return nil
+	}
+	if err := results.WriteAnnotations(a.stdout, groups, ""); err != nil {
+		return err
+	}
+	if summary != "" {
+		return results.AppendSummary(summary, groups)
+	}
+	return nil
+}
