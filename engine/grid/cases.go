@@ -89,9 +89,12 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 	for _, name := range c.spec.Columns {
 		v, all := w.columnOf(name)
 		dict, ids := compact(v, pick(all, stay))
+		info := c.spec.names[name]
 		k, why := columnKind(dict)
+		if why == "" && onlyNulls(dict) {
+			k = c.spec.declaredKind(info)
+		}
 		if why != "" {
-			info := c.spec.names[name]
 			diags = append(diags, errorAt(info.rng, "Invalid column", fmt.Sprintf("The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted columns in the grid's columns.", name, why)))
 			continue
 		}
@@ -141,4 +144,38 @@ func columnKind(dict []cty.Value) (kind, string) {
 		return kindFloat, ""
 	}
 	return kindString, ""
+}
+
+func onlyNulls(dict []cty.Value) bool {
+	for _, v := range dict {
+		if !v.IsNull() {
+			return false
+		}
+	}
+	return true
+}
+
+// declaredKind is the type of a column of which no case has a value, from what
+// the grid declares.
+func (s *Spec) declaredKind(info *nameInfo) kind {
+	var vals []cty.Value
+	for _, set := range s.Sets {
+		for _, dim := range set.Dims {
+			for f, name := range dim.Fields {
+				if name == info.name {
+					vals = append(vals, dim.Values[f]...)
+				}
+			}
+		}
+	}
+	if k, why := columnKind(vals); why == "" && !onlyNulls(vals) {
+		return k
+	}
+	switch info.typ {
+	case cty.Number:
+		return kindInt
+	case cty.Bool:
+		return kindBool
+	}
+	return kindString
 }

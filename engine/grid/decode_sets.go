@@ -30,8 +30,10 @@ func (d *decoder) assemble(spec *Spec, common *part, parts []*part) {
 // uniqueNames reports names that are bound twice and filters of one name.
 func (d *decoder) uniqueNames(set *Set) {
 	seen := map[string]hcl.Range{}
+	reported := map[hcl.Range]bool{}
 	bind := func(name string, rng hcl.Range, what string) {
-		if old, dup := seen[what+name]; dup {
+		if old, dup := seen[what+name]; dup && !reported[rng] {
+			reported[rng] = true
 			d.errorf(rng, "Duplicate name", "%q is bound at %s already; in %s every name has one meaning.", name, place(old), set.label())
 			return
 		}

@@ -62,6 +62,9 @@ func nearest(name string, candidates []string) string {
 		}
 		d := editDistance(strings.ToLower(name), strings.ToLower(c))
 		limit := 1 + len(name)/4
+		if len(name) < 3 {
+			limit = 0 // anything is near to one letter
+		}
 		if strings.HasPrefix(c, name) || strings.HasPrefix(name, c) || strings.HasSuffix(c, "_"+name) {
 			limit = max(limit, d)
 			d = min(d, 2)
@@ -73,24 +76,32 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
+// editDistance counts insertions, deletions, substitutions and swaps of
+// neighbours.
 func editDistance(a, b string) int {
 	ra, rb := []rune(a), []rune(b)
-	row := make([]int, len(rb)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(ra)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(rb)+1)
+		rows[i][0] = i
 	}
-	for i, ca := range ra {
-		diag := row[0]
-		row[0] = i + 1
-		for j, cb := range rb {
-			cost := diag
-			if ca != cb {
-				cost = 1 + min(diag, row[j], row[j+1])
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(ra); i++ {
+		for j := 1; j <= len(rb); j++ {
+			cost := 1
+			if ra[i-1] == rb[j-1] {
+				cost = 0
 			}
-			diag, row[j+1] = row[j+1], cost
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && ra[i-1] == rb[j-2] && ra[i-2] == rb[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
 		}
 	}
-	return row[len(rb)]
+	return rows[len(ra)][len(rb)]
 }
 
 func errorAt(rng hcl.Range, summary, detail string) *hcl.Diagnostic {

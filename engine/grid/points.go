@@ -42,8 +42,8 @@ func (p Points) JSON() []byte {
 			out = append(out, ',')
 		}
 		out = append(out, '{')
-		for col, name := range p.columns {
-			out = appendField(out, col, name, p.Value(j, col))
+		for col := range p.cols {
+			out = p.cols[col].appendField(out, col, j)
 		}
 		out = append(out, '}')
 	}

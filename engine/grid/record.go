@@ -2,6 +2,7 @@ package grid
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -105,26 +106,26 @@ func spread[T any](b builder[T], k *column, valid []bool, conv func(cty.Value) T
 func (c *Cases) ParamsJSON(i int) []byte {
 	out := []byte{'{'}
 	for j := range c.columns {
-		out = appendField(out, j, c.columns[j].name, c.Value(i, j))
+		out = c.columns[j].appendField(out, j, i)
 	}
 	return append(out, '}')
 }
 
-func appendField(out []byte, j int, name string, v cty.Value) []byte {
+// appendField writes one column of one row; numbers of float columns keep a
+// decimal point, so that readers with two kinds of numbers see one type.
+func (k *column) appendField(out []byte, j, row int) []byte {
 	if j > 0 {
 		out = append(out, ',')
 	}
-	out = append(out, quoteJSON(name)...)
-	out = append(out, ':')
-	return append(out, jsonScalar(v)...)
-}
-
-// jsonScalar writes a primitive as JSON; numbers beyond int64 keep a form that
-// JSON readers take.
-func jsonScalar(v cty.Value) string {
-	if !v.IsNull() && v.Type() == cty.Number && !isInt64(v) {
-		f, _ := v.AsBigFloat().Float64()
-		return strconv.FormatFloat(f, 'g', -1, 64)
+	out = append(append(out, quoteJSON(k.name)...), ':')
+	v := k.dict[k.ids[row]]
+	if k.kind != kindFloat || v.IsNull() {
+		return append(out, canonical(v)...)
 	}
-	return canonical(v)
+	f, _ := v.AsBigFloat().Float64()
+	text := strconv.FormatFloat(f, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return append(out, text...)
 }

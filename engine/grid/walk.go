@@ -335,7 +335,9 @@ func (w *walker) keep() {
 func (w *walker) charge(f *filterProg, lv *level) {
 	f.dropped = addSat(f.dropped, lv.inner)
 	if len(f.samples) < 3 && lv.inner > 0 {
-		f.samples = append(f.samples, w.sample(f))
+		if s := w.sample(f); s != "" {
+			f.samples = append(f.samples, s)
+		}
 	}
 	if lv == &w.set.levels[0] {
 		f.falseIn++

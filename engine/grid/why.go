@@ -361,9 +361,9 @@ func (s *Spec) offAxis(given map[string]cty.Value) []string {
 		}
 		msg := fmt.Sprintf("%s = %s is not on the axis", name, text)
 		if near := s.nearValues(info, given[name]); near != "" {
-			msg += "; " + near
+			msg += ": " + near
 		}
-		out = append(out, msg+".")
+		out = append(out, msg)
 	}
 	if len(out) == 0 {
 		var parts []string
