@@ -1,0 +1,140 @@
+//go:build linux
+
+package comm
+
+import (
+	"testing"
+
+	"aicplan/cudaops/nccl/nccltest"
+	"aicplan/cudaops/worker"
+)
+
+const quick = `{"passes":1,"max_passes":1,"min_samples":1,"max_samples":1}`
+
+// otherCases are measured after a failure: they must work as if nothing had
+// happened.
+func (b *bench) goesOn(op string, gpus ...int) {
+	b.t.Helper()
+	for _, n := range gpus {
+		b.must(op, ncclCase(AllReduce, "half", n, 256))
+		b.must(op, ncclCase(ReduceScatter, "int8", n, 256))
+	}
+}
+
+func TestWrongResultOfTheLibraryFailsItsCaseOnly(t *testing.T) {
+	for _, method := range []string{MethodEager, MethodGraph} {
+		for _, op := range Collectives {
+			b := newBench(t, 4, map[string]any{"method": method}, quick)
+			b.goesOn(OpNCCL, 4)
+			b.fake.Corrupt = func(o nccltest.Op, rank int) bool { return o.Name == op && o.Bytes > 64 && rank == 2 }
+			if op == SendRecv {
+				b.fake.Corrupt = nil // its bytes do not pass through a reduction of the fake
+				continue
+			}
+			f := b.fails(worker.ClassFrameworkBug, "wrong result out of place on rank 2: 1 of", OpNCCL, ncclCase(op, "half", 4, 128))
+			if f.Fatal || f.Exception != "WrongResult" {
+				t.Errorf("%s: %+v", op, f)
+			}
+			b.fake.Corrupt = nil
+			inits := b.fake.Happened("init")
+			b.goesOn(OpNCCL, 4)
+			if b.fake.Happened("init") != inits {
+				t.Errorf("%s: a wrong result cost the communicator", op)
+			}
+		}
+	}
+}
+
+// A result that goes wrong only after the first executions is found by the
+// second look.
+func TestLateWrongResult(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"in_place": false}, quick)
+	b.fake.Corrupt = func(o nccltest.Op, rank int) bool { return o.No > 20 && rank == 0 }
+	b.fails(worker.ClassFrameworkBug, "wrong result out of place on rank 0", OpNCCL, ncclCase(AllReduce, "int8", 2, 512))
+}
+
+func TestWrongResultInPlace(t *testing.T) {
+	b := newBench(t, 2, nil, quick)
+	b.fake.Corrupt = func(o nccltest.Op, rank int) bool { return o.No == 1 && rank == 1 }
+	b.fails(worker.ClassFrameworkBug, "wrong result in place on rank 1", OpNCCL, ncclCase(AllGather, "half", 2, 512))
+}
+
+func TestFaultsOnPurpose(t *testing.T) {
+	const where = "@op_name=all_reduce,num_gpus=2,message_size=1024"
+	for _, method := range []string{MethodEager, MethodGraph} {
+		for fault, want := range map[string]struct{ class, text string }{
+			FaultWrongSum: {worker.ClassFrameworkBug, "wrong result out of place on rank 1: 1 of 1024 elements"},
+			FaultHang:     {worker.ClassTimeout, "did not finish"},
+			FaultDie:      {worker.ClassFrameworkBug, "rank 1"},
+		} {
+			t.Run(method+" "+fault, func(t *testing.T) {
+				b := newBench(t, 4, map[string]any{"method": method, "fault": fault + where, "rank_deadline": 2.0}, quick)
+				b.goesOn(OpNCCL, 2, 4)
+				f := b.fails(want.class, want.text, OpNCCL, ncclCase(AllReduce, "half", 2, 1024))
+				if f.Fatal {
+					t.Errorf("the worker would be replaced: %+v", f)
+				}
+				aborts := b.fake.Happened("abort")
+				switch {
+				case fault == FaultWrongSum && aborts != 0:
+					t.Errorf("%d communicators aborted for a wrong result", aborts)
+				case fault == FaultHang && aborts != 2:
+					t.Errorf("%d communicators aborted; the one of 2 ranks must be, and no other", aborts)
+				case fault == FaultDie && aborts < 4:
+					t.Errorf("%d communicators aborted; both that the dead rank was part of must be", aborts)
+				}
+				b.goesOn(OpNCCL, 4, 2)
+				wantSpawns := map[string]int{MethodEager: 0, MethodGraph: 4}[method]
+				if fault == FaultDie && method == MethodGraph {
+					wantSpawns++
+				}
+				if n := b.ranks.spawned(); n != wantSpawns {
+					t.Errorf("%d processes were started, want %d", n, wantSpawns)
+				}
+			})
+		}
+	}
+}
+
+// A kernel that never ends is left by aborting the communicator.
+func TestKernelThatNeverEnds(t *testing.T) {
+	for _, method := range []string{MethodEager, MethodGraph} {
+		b := newBench(t, 2, map[string]any{"method": method, "rank_deadline": 3.0}, quick)
+		b.goesOn(OpNCCL, 2)
+		seen := 0
+		b.fake.Stall = func(o nccltest.Op) bool {
+			if o.Name == "reduce_scatter" {
+				seen++
+			}
+			return seen == 20 && o.Name == "reduce_scatter"
+		}
+		began := b.fake.Now()
+		f := b.fails(worker.ClassTimeout, "did not finish within 3s", OpNCCL, ncclCase(ReduceScatter, "half", 2, 1024))
+		if f.Fatal || b.fake.Happened("abort") != 2 {
+			t.Errorf("%s: %+v, %d aborts", method, f, b.fake.Happened("abort"))
+		}
+		if took := (b.fake.Now() - began).Seconds(); took > 8 {
+			t.Errorf("%s: a deadline of 3 s took %v s", method, took)
+		}
+		b.goesOn(OpNCCL, 2)
+		if live := b.fake.Live(); live != 2 {
+			t.Errorf("%s: %d communicators live", method, live)
+		}
+	}
+}
+
+// A rank's process that is killed from outside, between two cases and not by a
+// fault on purpose, is noticed at the next task and replaced after it.
+func TestKilledProcess(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"method": "graph"}, quick)
+	b.goesOn(OpNCCL, 2)
+	b.ranks.mu.Lock()
+	kill := b.ranks.kills[1]
+	b.ranks.mu.Unlock()
+	kill()
+	b.fails(worker.ClassFrameworkBug, "the rank's process ended", OpNCCL, ncclCase(AllReduce, "half", 2, 1024))
+	b.goesOn(OpNCCL, 2)
+	if b.ranks.spawned() != 3 {
+		t.Errorf("%d processes, want 3: one more for the one that was killed", b.ranks.spawned())
+	}
+}

@@ -1,0 +1,158 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/worker"
+)
+
+// Framework is the label that perf files get for rows of this runtime where the
+// plan names none.
+const Framework = "NCCL"
+
+// The ops beside the collectives, whose names are ops too.
+const (
+	OpNCCL            = "nccl" // a collective named by the parameter op_name
+	OpCustomAllReduce = "custom_allreduce"
+	OpP2P             = "p2p"
+)
+
+// Host returns the worker host of runtimes of kind nccl: one worker for all
+// GPUs of the node.
+func Host(init worker.Init) worker.Host {
+	return newHost(init, OpenNode, spawnSelf)
+}
+
+func newHost(init worker.Init, open func() (*Node, error), spawn func(int) (*rankPipes, error)) *worker.Sequential {
+	h := &host{init: init, open: open, spawn: spawn}
+	return &worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
+}
+
+type host struct {
+	init     worker.Init
+	open     func() (*Node, error)
+	spawn    func(int) (*rankPipes, error)
+	options  options
+	settings measure.Settings
+
+	node    *Node
+	gpus    int
+	version string // of NCCL
+	env     string // of NCCL
+	threads *crew  // ranks of this process
+	procs   *crew  // ranks with processes of their own
+}
+
+func (h *host) about(context.Context) (worker.Hello, error) {
+	if err := h.reset(h.init); err != nil {
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+	}
+	prepareEnv()
+	node, err := h.open()
+	if err != nil {
+		return worker.Hello{}, startFailure(err)
+	}
+	h.node = node
+	if h.gpus, err = node.Driver.Count(); err != nil {
+		return worker.Hello{}, startFailure(err)
+	}
+	info, err := node.Driver.Info(0)
+	if err != nil {
+		return worker.Hello{}, startFailure(err)
+	}
+	v, err := node.NCCL.Version()
+	if err != nil {
+		return worker.Hello{}, startFailure(err)
+	}
+	cuda, err := node.Driver.Version()
+	if err != nil {
+		return worker.Hello{}, startFailure(err)
+	}
+	h.version, h.env = nccl.VersionText(v), ncclEnv(os.Environ())
+	h.threads = threadCrew(node, h.options.limit)
+	h.procs = processCrew(h.spawn, h.options.limit)
+	hello := worker.Hello{
+		Framework: Framework, Version: h.version, Device: info.Name, DeviceUUID: info.UUID,
+		Window: 4,
+		Ops:    append([]string{OpNCCL, OpCustomAllReduce, OpP2P}, Collectives...),
+		Env: map[string]string{
+			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(h.gpus),
+			"cuda_driver": fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
+		},
+	}
+	if lib, ok := node.NCCL.(*nccl.Library); ok {
+		hello.Env["nccl_path"] = lib.Path()
+	}
+	var names []string
+	for i := range h.gpus {
+		if in, err := node.Driver.Info(driver.Device(i)); err == nil {
+			names = append(names, in.UUID)
+		}
+	}
+	hello.Env["gpu_uuids"] = strings.Join(names, " ")
+	if name, err := os.Hostname(); err == nil {
+		hello.Env["hostname"] = name
+	}
+	return hello, nil
+}
+
+// reset takes new settings; communicators that exist stay.
+func (h *host) reset(init worker.Init) error {
+	o, err := readOptions(init)
+	if err != nil {
+		return err
+	}
+	s, err := readSettings(init)
+	if err != nil {
+		return err
+	}
+	h.options, h.settings = o, s
+	return nil
+}
+
+func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
+	p := parseParams(c)
+	if p.err != nil {
+		return nil, p.err
+	}
+	if len(c.Sweep) > 0 {
+		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the nccl runtime has no sweep; make it an axis", c.Op)
+	}
+	var row worker.Row
+	var err error
+	switch {
+	case c.Op == OpCustomAllReduce:
+		row, err = h.customAllReduce(ctx, p)
+	case c.Op == OpP2P:
+		row, err = h.p2p(ctx, p)
+	case c.Op == OpNCCL:
+		row, err = h.collective(ctx, p, p.word("op_name", Collectives...))
+	case slices.Contains(Collectives, c.Op):
+		row, err = h.collective(ctx, p, c.Op)
+	default:
+		return nil, failure(worker.ClassUnsupportedConfig, "the nccl runtime has no op %q; it has nccl, custom_allreduce, p2p, %s",
+			c.Op, strings.Join(Collectives, ", "))
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return []worker.Row{row}, nil
+}
+
+// enough says whether the node has so many GPUs.
+func (h *host) enough(gpus int) error {
+	if gpus > h.gpus {
+		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, h.gpus)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+//go:build linux
+
+package comm
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nccl/nccltest"
+	"aicplan/cudaops/worker"
+)
+
+// latencyOf is a machine whose every number can be predicted: 5 us and 1 ns per
+// 10 bytes, and more for more ranks.
+func latencyOf(op nccltest.Op) time.Duration {
+	return time.Duration(5000+op.Bytes/10+int64(op.Ranks)*1000) * time.Nanosecond
+}
+
+func TestSweepMakesOneCommunicatorPerNumberOfGPUs(t *testing.T) {
+	b := newBench(t, 4, nil, "")
+	b.fake.Latency = latencyOf
+	for _, op := range Collectives {
+		for _, dtype := range []string{"half", "int8"} {
+			for _, gpus := range []int{4, 2} {
+				for _, size := range []int{64, 256, 1024 + 24} {
+					row := b.must(OpNCCL, ncclCase(op, dtype, gpus, size))
+					l, err := newLayout(op, dataTypes[dtype], gpus, int64(size))
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := latencyOf(nccltest.Op{Bytes: l.bytes, Ranks: gpus}).Seconds()
+					if got := row["latency"].(float64); !near(got, want*1e3) {
+						t.Errorf("%s %s %d GPUs %d: latency %v ms, the machine takes %v s", op, dtype, gpus, size, got, want)
+					}
+					alg, bus := l.gigabytesPerSecond(want)
+					if !near(row["algbw_gb_s"].(float64), alg) || !near(row["busbw_gb_s"].(float64), bus) {
+						t.Errorf("%s: bandwidths %v and %v, want %v and %v", op, row["algbw_gb_s"], row["busbw_gb_s"], alg, bus)
+					}
+					_, inPlace := row["latency_in_place"]
+					if inPlace != l.inPlace {
+						t.Errorf("%s: in place reported: %v, exists: %v", op, inPlace, l.inPlace)
+					}
+					if row["checked"].(int64) < 2*l.recv*int64(gpus) {
+						t.Errorf("%s: only %v elements were checked", op, row["checked"])
+					}
+					if row["method"] != MethodEager || row["used_cuda_graph"] != false {
+						t.Errorf("%s: method %v, graph %v", op, row["method"], row["used_cuda_graph"])
+					}
+				}
+			}
+		}
+	}
+	if n := b.fake.Happened("init"); n != 6 {
+		t.Errorf("%d ranks joined communicators; 2 + 4 are enough for the whole sweep", n)
+	}
+	if b.ranks.spawned() != 0 {
+		t.Error("the eager method started processes")
+	}
+}
+
+func TestCollectiveNamesAreOps(t *testing.T) {
+	b := newBench(t, 2, nil, "")
+	row := b.must(AllGather, `{"nccl_dtype":"half","num_gpus":2,"message_size":1024}`)
+	if row["op_name"] != AllGather || row["kernel_source"] != "NCCL" || row["nccl_version"] != "2.28.9" {
+		t.Errorf("row: %v", row)
+	}
+}
+
+func TestHello(t *testing.T) {
+	t.Setenv("NCCL_ALGO", "Ring")
+	t.Setenv("NCCL_NVLS_ENABLE", "0")
+	h := newBench(t, 4, nil, "").hello
+	if h.Framework != "NCCL" || h.Version != "2.28.9" || h.Device != "Fake GPU" || h.Env["gpus"] != "4" {
+		t.Errorf("hello: %+v", h)
+	}
+	if want := "NCCL_ALGO=Ring NCCL_NVLS_ENABLE=0"; !strings.Contains(h.Env["nccl_env"], want) {
+		t.Errorf("nccl_env is %q, must have %q", h.Env["nccl_env"], want)
+	}
+	if h.Env["gpu_uuids"] != "GPU-0 GPU-1 GPU-2 GPU-3" {
+		t.Errorf("gpu_uuids: %q", h.Env["gpu_uuids"])
+	}
+}
+
+func TestGraphMethodTakesTheSlowestRank(t *testing.T) {
+	b := newBench(t, 4, map[string]any{"method": "graph"}, "")
+	b.fake.Latency = latencyOf
+	for _, gpus := range []int{2, 4} {
+		row := b.must(OpNCCL, ncclCase(AllReduce, "half", gpus, 4096))
+		want := latencyOf(nccltest.Op{Bytes: 8192, Ranks: gpus}).Seconds() * 1e3
+		if !near(row["latency"].(float64), want) || !near(row["latency_in_place"].(float64), want) {
+			t.Errorf("latency %v, in place %v, want %v", row["latency"], row["latency_in_place"], want)
+		}
+		if row["used_cuda_graph"] != true || row["method"] != MethodGraph {
+			t.Errorf("row: %v", row)
+		}
+	}
+	if b.ranks.spawned() != 4 {
+		t.Errorf("%d processes for at most 4 ranks", b.ranks.spawned())
+	}
+	if b.fake.Happened("graph") != 12 {
+		t.Errorf("%d graphs; a case has one per form and rank", b.fake.Happened("graph"))
+	}
+}
+
+func TestMethodOfACaseComesFirst(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"method": "graph"}, "")
+	row := b.must(OpNCCL, `{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":64,"method":"eager"}`)
+	if row["method"] != MethodEager {
+		t.Errorf("method %v", row["method"])
+	}
+	b = newBench(t, 2, nil, `{"graph":"require"}`)
+	if row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 64)); row["method"] != MethodGraph {
+		t.Errorf("method %v", row["method"])
+	}
+	b.fails(worker.ClassCollectorBug, `method is "fast"`, OpNCCL,
+		`{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":64,"method":"fast"}`)
+}
+
+func TestReferenceProtocolCountsAsTheCollector(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"in_place": false}, `{"protocol":"reference"}`)
+	row := b.must(OpNCCL, ncclCase(AllReduce, "int8", 2, 4096))
+	// One to verify, 40 to warm up, 100 timed, one to check again.
+	if n := b.fake.Happened("all_reduce"); n != 1+40+100+1 {
+		t.Errorf("%d executions", n)
+	}
+	if row["protocol"] != measure.ProtocolReference || row["samples"] != 1 {
+		t.Errorf("row: %v", row)
+	}
+	b = newBench(t, 2, map[string]any{"in_place": false}, `{"protocol":"reference"}`)
+	b.fake.FreeBytes = 1 << 30
+	b.must(OpNCCL, ncclCase(AllGather, "int8", 2, bigMessage+1<<16))
+	if n := b.fake.Happened("all_gather"); n != 1+40+60+1 {
+		t.Errorf("%d executions of a large message", n)
+	}
+}
+
+func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"min_samples":3}`)
+	b.fake.Latency = func(nccltest.Op) time.Duration { return 2 * time.Millisecond }
+	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
+	if !near(row["latency"].(float64), 2) || row["samples"] != 6 {
+		t.Errorf("row: %v", row)
+	}
+	if n := b.fake.Happened("all_reduce"); n > 40 {
+		t.Errorf("%d executions of 2 ms each", n)
+	}
+}
+
+func TestUnsupportedCases(t *testing.T) {
+	b := newBench(t, 2, nil, "")
+	b.fails(worker.ClassUnsupportedConfig, "8 GPUs are needed and this node has 2", OpNCCL, ncclCase(AllReduce, "half", 8, 1024))
+	b.fails(worker.ClassUnsupportedConfig, "less than 16 bytes", OpNCCL, ncclCase(AllGather, "half", 2, 8))
+	b.fails(worker.ClassUnsupportedConfig, `"gather"`, OpNCCL, ncclCase("gather", "half", 2, 1024))
+	b.fails(worker.ClassUnsupportedConfig, `"float64"`, OpNCCL, ncclCase(AllReduce, "float64", 2, 1024))
+	b.fails(worker.ClassUnsupportedConfig, `no op "gemm"`, "gemm", `{}`)
+	b.fails(worker.ClassCollectorBug, `"num_gpus" is missing`, OpNCCL, `{"op_name":"all_reduce","nccl_dtype":"half"}`)
+	b.fails(worker.ClassCollectorBug, `"message_size" is 1.5`, OpNCCL, `{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":1.5}`)
+	b.fake.FreeBytes = 1 << 20
+	b.fails(worker.ClassResourceIssue, "CUDA_ERROR_OUT_OF_MEMORY", OpNCCL, ncclCase(AllReduce, "int8", 2, 1<<21))
+	b.must(OpNCCL, ncclCase(AllReduce, "int8", 2, 1<<10))
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for text, options := range map[string]map[string]any{
+		`no option "methods"`:         {"methods": "eager"},
+		`"eager" or "graph"`:          {"method": "fast"},
+		`no fault "wrong"`:            {"fault": "wrong@op_name=all_reduce"},
+		`is no name=value`:            {"fault": "hang@all_reduce"},
+		`rank_deadline is -1`:         {"rank_deadline": -1.0},
+		`in_place is yes`:             {"in_place": "yes"},
+		`option fault is 1`:           {"fault": 1.0},
+		`rank_deadline is true; must`: nil,
+	} {
+		if options == nil {
+			continue
+		}
+		_, err := readOptions(worker.Init{Options: options})
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: %v, want %q", options, err, text)
+		}
+	}
+	if _, err := readSettings(worker.Init{Measure: []byte(`{"power":true}`)}); err == nil || !strings.Contains(err.Error(), "power") {
+		t.Errorf("power: %v", err)
+	}
+	if _, err := readSettings(worker.Init{Measure: []byte(`{"pases":1}`)}); err == nil || !strings.Contains(err.Error(), "pases") {
+		t.Errorf("a misspelt setting: %v", err)
+	}
+}

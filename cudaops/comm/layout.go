@@ -1,0 +1,129 @@
+package comm
+
+import (
+	"fmt"
+	"slices"
+
+	"aicplan/cudaops/nccl"
+)
+
+// The collectives, by the names of the perf table's column op_name and two more
+// that it does not have.
+const (
+	AllReduce     = "all_reduce"
+	AllGather     = "all_gather"
+	ReduceScatter = "reduce_scatter"
+	AllToAll      = "alltoall"
+	Broadcast     = "broadcast"
+	SendRecv      = "send_recv" // every rank sends to the next one
+)
+
+// Collectives lists the collectives of the op "nccl".
+var Collectives = []string{AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv}
+
+// dataTypes are the words of the columns nccl_dtype and allreduce_dtype.
+var dataTypes = map[string]nccl.DataType{
+	"half": nccl.Half, "float16": nccl.Half, "bfloat16": nccl.BFloat16, "int8": nccl.Int8,
+}
+
+// expectation is what a receive buffer must hold: see pattern.cu.
+type expectation int32
+
+const (
+	expectSum      expectation = 0
+	expectGather   expectation = 1
+	expectExchange expectation = 2
+	expectCopy     expectation = 3
+)
+
+// layout says how a message of a collective is spread over the ranks. Counts
+// are elements of one rank.
+type layout struct {
+	op    string
+	ranks int
+	size  int64 // bytes of an element
+
+	count      int64 // the argument of the NCCL call
+	send, recv int64
+	// inPlace says that the collective has a form with one buffer, which holds
+	// max(send, recv) elements.
+	inPlace bool
+	// bytes is the message size as nccl-tests prints it: the larger of the two
+	// buffers, after rounding.
+	bytes int64
+	// bus turns the algorithm's bandwidth into that of the links.
+	bus float64
+}
+
+// newLayout spreads elements of a type over ranks. Collectives that split the
+// message give every rank a multiple of 16 bytes, rounded down, as nccl-tests
+// does. An error says why there is no such case.
+func newLayout(op string, t nccl.DataType, ranks int, elements int64) (layout, error) {
+	l := layout{op: op, ranks: ranks, size: t.Size(), bus: 1}
+	if !slices.Contains(Collectives, op) {
+		return l, fmt.Errorf("there is no collective %q; there are %v", op, Collectives)
+	}
+	if ranks < 1 || elements < 1 {
+		return l, fmt.Errorf("%s over %d GPUs with %d elements: both must be at least 1", op, ranks, elements)
+	}
+	n := int64(ranks)
+	part := elements / n &^ (16/l.size - 1)
+	if part == 0 && op != AllReduce && op != Broadcast && op != SendRecv {
+		return l, fmt.Errorf("%d elements of %d bytes leave less than 16 bytes to each of %d GPUs", elements, l.size, ranks)
+	}
+	share := float64(n-1) / float64(n)
+	switch op {
+	case AllReduce:
+		l.count, l.send, l.recv, l.inPlace, l.bus = elements, elements, elements, true, 2*share
+	case Broadcast:
+		l.count, l.send, l.recv, l.inPlace = elements, elements, elements, true
+	case SendRecv:
+		l.count, l.send, l.recv = elements, elements, elements
+	case AllGather:
+		l.count, l.send, l.recv, l.inPlace, l.bus = part, part, part*n, true, share
+	case ReduceScatter:
+		l.count, l.send, l.recv, l.inPlace, l.bus = part, part*n, part, true, share
+	case AllToAll:
+		l.count, l.send, l.recv, l.bus = part, part*n, part*n, share
+	}
+	l.bytes = max(l.send, l.recv) * l.size
+	return l, nil
+}
+
+// offsets are the byte offsets of a rank's send and receive data inside the one
+// buffer of the in-place form.
+func (l layout) offsets(rank int) (send, recv int64) {
+	at := int64(rank) * l.count * l.size
+	switch l.op {
+	case AllGather:
+		return at, 0
+	case ReduceScatter:
+		return 0, at
+	}
+	return 0, 0
+}
+
+// check says what a rank's receive data must be.
+func (l layout) check(rank int) (e expectation, src int, base, part int64) {
+	switch l.op {
+	case AllReduce:
+		return expectSum, 0, 0, l.count
+	case ReduceScatter:
+		return expectSum, 0, int64(rank) * l.count, l.count
+	case AllGather:
+		return expectGather, 0, 0, l.count
+	case AllToAll:
+		return expectExchange, 0, int64(rank) * l.count, l.count
+	case SendRecv:
+		return expectCopy, (rank + l.ranks - 1) % l.ranks, 0, l.count
+	default: // Broadcast
+		return expectCopy, 0, 0, l.count
+	}
+}
+
+// gigabytesPerSecond are the algorithm's and the bus's bandwidth for a time of
+// one execution.
+func (l layout) gigabytesPerSecond(seconds float64) (alg, bus float64) {
+	alg = float64(l.bytes) / seconds / 1e9
+	return alg, alg * l.bus
+}

@@ -1,0 +1,95 @@
+package comm
+
+import (
+	_ "embed"
+	"unsafe"
+
+	"aicplan/cudaops/dl"
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/nvrtc"
+)
+
+//go:embed pattern.cu
+var patternSource string
+
+//go:embed allreduce.cu
+var allreduceSource string
+
+// Node is what ranks need of a machine: the real libraries, or fakes.
+type Node struct {
+	Driver  driver.API
+	Peers   Peers
+	NCCL    nccl.API
+	Compile nvrtc.API
+	Clock   measure.Clock
+	// Links returns the number of active NVLinks between two devices; nil where
+	// nobody knows.
+	Links func(a, b int) (int, bool)
+}
+
+// Peers are calls of the driver that only this package makes.
+type Peers interface {
+	// P2P returns an attribute of the path from one device to another.
+	P2P(attr P2PAttribute, src, dst driver.Device) (int, error)
+}
+
+// P2PAttribute is a CUdevice_P2PAttribute.
+type P2PAttribute int
+
+// The attributes of a path between two devices.
+const (
+	P2PPerformanceRank P2PAttribute = 1 // 0 is the fastest path of the machine
+	P2PAccess          P2PAttribute = 2
+	P2PNativeAtomics   P2PAttribute = 3
+)
+
+type peerDriver struct {
+	attribute uintptr
+}
+
+// OpenPeers opens the driver's library for the calls of Peers.
+func OpenPeers() (Peers, error) {
+	lib, err := dl.Open(driver.Spec)
+	if err != nil {
+		return nil, err
+	}
+	p := &peerDriver{}
+	p.attribute, err = lib.Func("cuDeviceGetP2PAttribute")
+	return p, err
+}
+
+func (p *peerDriver) P2P(attr P2PAttribute, src, dst driver.Device) (int, error) {
+	var v int32
+	if code := int(int32(dl.Call(p.attribute, uintptr(unsafe.Pointer(&v)), uintptr(attr), uintptr(src), uintptr(dst)))); code != 0 {
+		return 0, driver.NewError("cuDeviceGetP2PAttribute", code)
+	}
+	return int(v), nil
+}
+
+// OpenNode opens the libraries of this machine. The error says what is missing
+// and where it was looked for.
+func OpenNode() (*Node, error) {
+	d, err := driver.Open()
+	if err != nil {
+		return nil, err
+	}
+	peers, err := OpenPeers()
+	if err != nil {
+		return nil, err
+	}
+	version, err := d.Version()
+	if err != nil {
+		return nil, err
+	}
+	compiler, err := nvrtc.Open(version)
+	if err != nil {
+		return nil, err
+	}
+	lib, err := nccl.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &Node{Driver: d, Peers: peers, NCCL: lib, Compile: compiler, Clock: measure.NewSystemClock()}, nil
+}

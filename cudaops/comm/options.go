@@ -1,0 +1,167 @@
+package comm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+// The methods.
+const (
+	MethodEager = "eager" // threads, launches back to back, the host's clock between barriers
+	MethodGraph = "graph" // a process per GPU, events inside a graph, the slowest rank counts
+)
+
+// options are the attributes of a runtime block of kind nccl.
+type options struct {
+	method string
+	limit  float64 // seconds that a rank may take for one task
+	faults []fault
+	// inPlace adds the in-place columns.
+	inPlace bool
+}
+
+// defaultLimit is generous: a first collective of a communicator connects its
+// ranks.
+const defaultLimit = 15
+
+func readOptions(init worker.Init) (options, error) {
+	o := options{limit: defaultLimit, inPlace: true}
+	for name, v := range init.Options {
+		var ok bool
+		switch name {
+		case "method":
+			o.method, ok = v.(string)
+			ok = ok && (o.method == MethodEager || o.method == MethodGraph)
+			if !ok {
+				return o, fmt.Errorf("option method is %v; it must be %q or %q", v, MethodEager, MethodGraph)
+			}
+		case "rank_deadline":
+			o.limit, ok = number(v)
+			if !ok || o.limit <= 0 || o.limit > 3600 {
+				return o, fmt.Errorf("option rank_deadline is %v; it must be a number of seconds up to 3600", v)
+			}
+		case "in_place":
+			if o.inPlace, ok = v.(bool); !ok {
+				return o, fmt.Errorf("option in_place is %v; it must be true or false", v)
+			}
+		case "fault":
+			text, ok := v.(string)
+			if !ok {
+				return o, fmt.Errorf("option fault is %v; it must be a text such as %q", v, faultExample)
+			}
+			var err error
+			if o.faults, err = parseFaults(text); err != nil {
+				return o, err
+			}
+		default:
+			return o, fmt.Errorf("a runtime of kind nccl has no option %q; it has fault, in_place, method, rank_deadline", name)
+		}
+	}
+	return o, nil
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case float64:
+		return n, true
+	case int:
+		return float64(n), true
+	case json.Number:
+		f, err := n.Float64()
+		return f, err == nil
+	}
+	return 0, false
+}
+
+func readSettings(init worker.Init) (measure.Settings, error) {
+	s := measure.Defaults()
+	if len(init.Measure) > 0 {
+		d := json.NewDecoder(bytes.NewReader(init.Measure))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			return s, fmt.Errorf("measure settings: %w", err)
+		}
+	}
+	if err := s.Validate(); err != nil {
+		return s, fmt.Errorf("measure settings: %w", err)
+	}
+	if s.Power {
+		return s, fmt.Errorf("measure settings: power is not measured for collectives; leave power off")
+	}
+	return s, nil
+}
+
+// methodOf is the method of a case: its own, else the runtime's, else what the
+// measure block says of graphs, else the op's.
+func methodOf(own string, o options, s measure.Settings, def string) (string, error) {
+	switch {
+	case own == MethodEager || own == MethodGraph:
+		return own, nil
+	case own != "":
+		return "", fmt.Errorf("method is %q; it must be %q or %q", own, MethodEager, MethodGraph)
+	case o.method != "":
+		return o.method, nil
+	case s.Graph == measure.GraphRequire:
+		return MethodGraph, nil
+	case s.Graph == measure.GraphOff:
+		return MethodEager, nil
+	}
+	return def, nil
+}
+
+// fault is something that goes wrong on purpose in the cases that match.
+type fault struct {
+	what  string
+	match map[string]string // parameters by name; "case" is the case's id
+}
+
+const faultExample = "wrong_sum@op_name=all_reduce,num_gpus=2,message_size=1024"
+
+// parseFaults reads "what@name=value,name=value; what@case=ID".
+func parseFaults(text string) ([]fault, error) {
+	var out []fault
+	for part := range strings.SplitSeq(text, ";") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		what, conditions, _ := strings.Cut(part, "@")
+		f := fault{what: strings.TrimSpace(what), match: map[string]string{}}
+		known := []string{FaultWrongSum, FaultDie, FaultHang}
+		if !slices.Contains(known, f.what) {
+			return nil, fmt.Errorf("option fault: there is no fault %q; there are %s", f.what, strings.Join(known, ", "))
+		}
+		for cond := range strings.SplitSeq(conditions, ",") {
+			if strings.TrimSpace(cond) == "" {
+				continue
+			}
+			name, value, ok := strings.Cut(cond, "=")
+			if !ok {
+				return nil, fmt.Errorf("option fault: %q is no name=value; an example is %q", cond, faultExample)
+			}
+			f.match[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// faultFor returns the fault of a case, or "".
+func (o options) faultFor(p *params) string {
+	for _, f := range o.faults {
+		hit := true
+		for name, want := range f.match {
+			hit = hit && p.text(name) == want
+		}
+		if hit {
+			return f.what
+		}
+	}
+	return ""
+}

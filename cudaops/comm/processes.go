@@ -1,0 +1,219 @@
+package comm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// rankPipes is a rank's process as its crew holds it.
+type rankPipes struct {
+	orders  io.WriteCloser
+	replies io.Reader
+	// kill ends the process at once, and reaped says how it ended.
+	kill   func()
+	reaped func() error
+}
+
+// processes hires ranks with a process each.
+type processes struct {
+	spawn func(rank int) (*rankPipes, error)
+	// startup bounds how long a rank may take to open its device.
+	startup time.Duration
+}
+
+func processCrew(spawn func(int) (*rankPipes, error), limit float64) *crew {
+	h := &processes{spawn: spawn, startup: 60 * time.Second}
+	return newCrew(h.hire, limit)
+}
+
+// spawnSelf starts this program as a rank.
+func spawnSelf(int) (*rankPipes, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return spawnRank(exec.Command(exe, RankVerb))
+}
+
+func spawnRank(cmd *exec.Cmd) (*rankPipes, error) {
+	theirIn, orders, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	replies, theirOut, err := os.Pipe()
+	if err != nil {
+		theirIn.Close()
+		orders.Close()
+		return nil, err
+	}
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // the worker's log
+	err = cmd.Start()
+	// The copies of the child's ends would keep the pipes open after its death.
+	theirIn.Close()
+	theirOut.Close()
+	if err != nil {
+		orders.Close()
+		replies.Close()
+		return nil, fmt.Errorf("starting a rank's process: %w", err)
+	}
+	wait := sync.OnceValue(func() error {
+		err := cmd.Wait()
+		replies.Close()
+		return err
+	})
+	return &rankPipes{
+		orders: orders, replies: replies, reaped: wait,
+		kill: func() { _ = cmd.Process.Kill() }, // already ended is as good
+	}, nil
+}
+
+type process struct {
+	no    int
+	pipes *rankPipes
+
+	mu      sync.Mutex
+	orders  *json.Encoder
+	pending chan<- outcome
+	ready   chan error // the answer to the first order; nil afterwards
+	dead    error
+	ended   chan struct{} // closed when nothing more comes from the process
+	once    sync.Once
+}
+
+func (h *processes) hire(ctx context.Context, no int) (member, error) {
+	pipes, err := h.spawn(no)
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan error, 1)
+	m := &process{no: no, pipes: pipes, orders: json.NewEncoder(pipes.orders), ready: ready, ended: make(chan struct{})}
+	go m.read()
+	err = m.send(order{Open: &no})
+	if err == nil {
+		timer := time.NewTimer(h.startup)
+		defer timer.Stop()
+		select {
+		case err = <-ready:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-timer.C:
+			err = fmt.Errorf("the rank's process was not ready within %v", h.startup)
+		}
+	}
+	if err != nil {
+		m.end()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *process) send(o order) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.orders.Encode(o)
+}
+
+// read delivers replies until the process ends.
+func (m *process) read() {
+	defer close(m.ended)
+	lines := newLines(m.pipes.replies)
+	for lines.Scan() {
+		var r reply
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			m.lost(fmt.Errorf("the rank's process sent what is no reply: %.80q", lines.Text()))
+			return
+		}
+		var err *rankError
+		if r.How != "" {
+			err = &rankError{Rank: m.no, How: r.How, Err: errors.New(r.Error)}
+		}
+		m.deliver(r.Report, err)
+	}
+	err := lines.Err()
+	if how := m.pipes.reaped(); how != nil {
+		err = how
+	}
+	if err == nil {
+		err = errors.New("without a word")
+	}
+	m.lost(fmt.Errorf("the rank's process ended: %w", err))
+}
+
+func (m *process) deliver(rep report, err *rankError) {
+	m.mu.Lock()
+	ready, pending := m.ready, m.pending
+	m.ready, m.pending = nil, nil
+	m.mu.Unlock()
+	switch {
+	case ready != nil && err != nil:
+		ready <- err.Err
+	case ready != nil:
+		ready <- nil
+	case pending != nil:
+		pending <- outcome{m.no, rep, err}
+	}
+}
+
+func (m *process) lost(err error) {
+	m.mu.Lock()
+	m.dead = err
+	m.mu.Unlock()
+	m.deliver(report{}, &rankError{Rank: m.no, How: failDied, Err: err})
+}
+
+func (m *process) start(t task, out chan<- outcome) {
+	m.mu.Lock()
+	dead := m.dead
+	if dead == nil {
+		m.pending = out
+	}
+	m.mu.Unlock()
+	if dead != nil {
+		out <- outcome{m.no, report{}, &rankError{Rank: m.no, How: failDied, Err: dead}}
+		return
+	}
+	// A pipe that is broken shows as the end of the process, which read tells.
+	_ = m.send(order{Task: &t})
+}
+
+func (m *process) cancel() { _ = m.send(order{Cancel: true}) }
+
+func (m *process) rescue(ranks int) error {
+	err := m.send(order{Rescue: ranks})
+	if err != nil && m.gone() {
+		return nil // nothing is left to abort
+	}
+	return err
+}
+
+func (m *process) gone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dead != nil
+}
+
+// endGrace is how long a rank's process may take to end by itself.
+const endGrace = 2 * time.Second
+
+func (m *process) end() {
+	m.once.Do(func() {
+		_ = m.pipes.orders.Close() // the process ends when its orders do
+		go func() {
+			timer := time.NewTimer(endGrace)
+			defer timer.Stop()
+			select {
+			case <-m.ended:
+			case <-timer.C:
+				m.pipes.kill()
+			}
+		}()
+	})
+}

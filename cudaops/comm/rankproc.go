@@ -1,0 +1,140 @@
+package comm
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// RankVerb is the hidden verb of the program that runs RankMain.
+const RankVerb = "worker-rank"
+
+// order is what a crew tells a rank's process: a line of JSON.
+type order struct {
+	Open   *int  `json:"open,omitempty"` // be this rank
+	Task   *task `json:"task,omitempty"`
+	Cancel bool  `json:"cancel,omitempty"`
+	Rescue int   `json:"rescue,omitempty"` // abort the communicator of so many ranks
+}
+
+// reply answers an order to open and every task, once each.
+type reply struct {
+	Report report `json:"report"`
+	How    string `json:"how,omitempty"` // set when it failed
+	Error  string `json:"error,omitempty"`
+}
+
+// maxReply bounds a line of either side, in bytes.
+const maxReply = 1 << 20
+
+// RankMain is one rank in a process of its own: it does what the crew that
+// started it says on descriptor 3 and answers on descriptor 4, until 3 is
+// closed. It returns the process's exit status.
+func RankMain() int {
+	in, out := os.NewFile(3, "orders"), os.NewFile(4, "replies")
+	prepareEnv()
+	die := func() {
+		// What a crash of the driver or the kernel's memory killer looks like.
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	gone := func() { os.Exit(0) } // the rank may be inside a call that never returns
+	if err := serveRank(OpenNode, in, out, die, gone); err != nil {
+		fmt.Fprintln(os.Stderr, "rank:", err)
+		return 1
+	}
+	return 0
+}
+
+// serveRank does the orders of in. It calls gone when in ends.
+func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gone func()) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	replies := json.NewEncoder(out)
+	tasks := make(chan task, 1)
+	first := make(chan int, 1)
+	var mu sync.Mutex
+	var r *rank
+	current := func() *rank {
+		mu.Lock()
+		defer mu.Unlock()
+		return r
+	}
+	go func() {
+		defer gone()
+		defer close(tasks)
+		opened := false
+		for lines := newLines(in); lines.Scan(); {
+			var o order
+			if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
+				return
+			}
+			switch {
+			case o.Open != nil && !opened:
+				opened = true
+				first <- *o.Open
+			case o.Task != nil:
+				if r := current(); r != nil {
+					r.arm()
+				}
+				tasks <- *o.Task
+			case o.Cancel:
+				if r := current(); r != nil {
+					r.cancel()
+				}
+			case o.Rescue > 0:
+				if r := current(); r != nil {
+					// Its outcome shows in the task that is stuck.
+					go func() { _ = r.rescue(o.Rescue) }()
+				}
+			}
+		}
+	}()
+	no, ok := 0, false
+	select {
+	case no = <-first:
+		ok = true
+	case <-tasks:
+	}
+	if !ok {
+		return errors.New("no order to be a rank: ranks are started by a worker, not by hand")
+	}
+	node, err := open()
+	if err == nil {
+		fresh := &rank{node: node, no: no, die: die}
+		if err = fresh.open(); err == nil {
+			mu.Lock()
+			r = fresh
+			mu.Unlock()
+		}
+	}
+	if err != nil {
+		return errors.Join(err, replies.Encode(reply{How: failError, Error: err.Error()}))
+	}
+	if err := replies.Encode(reply{}); err != nil {
+		return err
+	}
+	for t := range tasks {
+		rep, failed := r.do(t)
+		answer := reply{Report: rep}
+		if failed != nil {
+			answer.How, answer.Error = failed.How, failed.Err.Error()
+		}
+		if err := replies.Encode(answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newLines(r io.Reader) *bufio.Scanner {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 64<<10), maxReply)
+	return s
+}

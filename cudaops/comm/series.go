@@ -1,0 +1,247 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"aicplan/cudaops/measure"
+)
+
+// Counts of nccl-tests as aiconfigurator's collector runs it.
+const (
+	warmups       = 40
+	iterations    = 100
+	iterationsBig = 60 // above bigMessage
+	bigMessage    = 16 << 20
+)
+
+// What bounds a block where the counts above would make it long: a block of a
+// few milliseconds hides its beginning and end, and more of them say more.
+const (
+	longestBlock = 5 * time.Millisecond
+	fewest       = 3
+	graphBlock   = 150 * time.Microsecond
+	graphMost    = 20 // executions per block of a graph
+	graphBlocks  = 4
+)
+
+// series collects the times of one form of a case.
+type series struct {
+	samples    []float64 // seconds per execution
+	medians    []float64 // of the passes
+	blocks     []float64 // seconds
+	spreads    []float64 // slowest rank / fastest rank, by block
+	executions int
+}
+
+func (s *series) add(perExec, block float64, n int) error {
+	if !(perExec > 0) || math.IsInf(perExec, 0) {
+		return fmt.Errorf("%w: %v s for one execution", measure.ErrTimer, perExec)
+	}
+	s.samples = append(s.samples, perExec)
+	s.blocks = append(s.blocks, block)
+	s.executions += n
+	return nil
+}
+
+func (s *series) result(graph bool, protocol string) measure.Result {
+	return measure.Result{
+		Latency:     measure.Median(s.medians) * 1e3,
+		Samples:     len(s.samples),
+		RelStdev:    measure.RelStdev(s.samples),
+		P10:         measure.Percentile(s.samples, 0.1) * 1e3,
+		P90:         measure.Percentile(s.samples, 0.9) * 1e3,
+		Passes:      len(s.medians),
+		PassSpread:  measure.Spread(s.medians),
+		Executions:  s.executions,
+		UsedGraph:   graph,
+		BlockMillis: measure.Median(s.blocks) * 1e3,
+		Protocol:    protocol,
+	}
+}
+
+// form is one form of a case, out of place or in place, being measured.
+type form struct {
+	crew     *crew
+	clock    measure.Clock
+	settings measure.Settings
+	task     task
+	bytes    int64
+	graph    bool
+	captured bool
+	perExec  float64 // the latest estimate, seconds
+	series   series
+}
+
+// pass visits the form once.
+func (f *form) pass(ctx context.Context) error {
+	if gap := f.settings.IdleGapSeconds; gap > 0 {
+		if err := f.clock.Sleep(ctx, time.Duration(gap*float64(time.Second))); err != nil {
+			return err
+		}
+	}
+	if err := f.warm(ctx); err != nil {
+		return err
+	}
+	draw := f.block
+	if f.graph {
+		draw = f.replay
+	}
+	if f.settings.Protocol == measure.ProtocolReference {
+		if err := draw(ctx); err != nil {
+			return err
+		}
+		f.series.medians = append(f.series.medians, measure.Median(f.series.samples))
+		return nil
+	}
+	s, first, began := f.settings, len(f.series.samples), f.clock.Now()
+	for {
+		if err := draw(ctx); err != nil {
+			return err
+		}
+		mine := f.series.samples[first:]
+		long := f.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
+		if len(mine) < s.MinSamples {
+			continue
+		}
+		if len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev {
+			f.series.medians = append(f.series.medians, measure.Median(mine))
+			return nil
+		}
+	}
+}
+
+// settled says whether the passes agree, or are enough.
+func (f *form) settled() bool {
+	n := len(f.series.medians)
+	if f.settings.Protocol == measure.ProtocolReference {
+		return n >= 1
+	}
+	return n >= f.settings.Passes &&
+		(n >= f.settings.MaxPasses || measure.Spread(f.series.medians) <= f.settings.PassTolerance)
+}
+
+// warm executes without timing, and finds out how long an execution takes.
+func (f *form) warm(ctx context.Context) error {
+	left := warmups
+	if f.perExec == 0 && f.settings.Protocol != measure.ProtocolReference {
+		// The estimate's own first execution pays for what is made at first use.
+		for _, n := range []int{1, fewest} {
+			if err := f.estimate(ctx, n); err != nil {
+				return err
+			}
+			left -= n
+		}
+	}
+	if f.perExec > 0 {
+		left = min(left, f.within(longestBlock))
+	}
+	if left > 0 {
+		t := f.task
+		t.Kind, t.N = taskWarm, left
+		if _, err := f.crew.do(ctx, t); err != nil {
+			return err
+		}
+		f.series.executions += left
+	}
+	if f.graph && !f.captured {
+		t := f.task
+		t.Kind, t.Blocks = taskCapture, graphBlocks
+		t.N = min(max(1, int(math.Ceil(graphBlock.Seconds()/max(f.perExec, 1e-6)))), graphMost)
+		if f.settings.Protocol == measure.ProtocolReference {
+			t.N = 5
+		}
+		if _, err := f.crew.do(ctx, t); err != nil {
+			return err
+		}
+		f.captured = true
+		f.task.N = t.N
+	}
+	if f.graph {
+		// A graph's first launch brings it to the device.
+		t := f.task
+		t.Kind = taskReplay
+		_, err := f.crew.do(ctx, t)
+		f.series.executions += f.task.N * graphBlocks
+		return err
+	}
+	return nil
+}
+
+func (f *form) estimate(ctx context.Context, n int) error {
+	t := f.task
+	t.Kind, t.N = taskBlock, n
+	reps, err := f.crew.do(ctx, t)
+	if err != nil {
+		return err
+	}
+	f.series.executions += n
+	f.perExec = meanSeconds(reps) / float64(n)
+	return nil
+}
+
+// within is how many executions fill a time.
+func (f *form) within(d time.Duration) int {
+	return max(fewest, int(d.Seconds()/f.perExec))
+}
+
+// block times executions as nccl-tests does: the host's clock from a barrier to
+// an idle device, the mean over the ranks.
+func (f *form) block(ctx context.Context) error {
+	n := iterations
+	if f.bytes > bigMessage {
+		n = iterationsBig
+	}
+	if f.settings.Protocol != measure.ProtocolReference {
+		n = min(n, f.within(longestBlock))
+	}
+	t := f.task
+	t.Kind, t.N = taskBlock, n
+	reps, err := f.crew.do(ctx, t)
+	if err != nil {
+		return err
+	}
+	slow, fast := 0.0, math.Inf(1)
+	for _, r := range reps {
+		slow, fast = max(slow, r.Seconds), min(fast, r.Seconds)
+	}
+	f.series.spreads = append(f.series.spreads, slow/fast)
+	mean := meanSeconds(reps)
+	f.perExec = mean / float64(n)
+	return f.series.add(f.perExec, mean, n)
+}
+
+// replay launches the graph once; each of its blocks counts with the time of
+// the rank that was slowest in it.
+func (f *form) replay(ctx context.Context) error {
+	t := f.task
+	t.Kind = taskReplay
+	reps, err := f.crew.do(ctx, t)
+	if err != nil {
+		return err
+	}
+	for b := range graphBlocks {
+		slow, fast := 0.0, math.Inf(1)
+		for _, r := range reps {
+			if len(r.Samples) != graphBlocks {
+				return fmt.Errorf("a graph of %d blocks reports %d times", graphBlocks, len(r.Samples))
+			}
+			slow, fast = max(slow, r.Samples[b]), min(fast, r.Samples[b])
+		}
+		f.series.spreads = append(f.series.spreads, slow/fast)
+		if err := f.series.add(slow, slow*float64(f.task.N), f.task.N); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func meanSeconds(reps []report) float64 {
+	var sum float64
+	for _, r := range reps {
+		sum += r.Seconds
+	}
+	return sum / float64(len(reps))
+}

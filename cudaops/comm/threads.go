@@ -1,0 +1,101 @@
+package comm
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// threads hires ranks of this process, each on a thread of its own.
+type threads struct {
+	node *Node
+	gate atomic.Pointer[barrier] // of the task in flight
+}
+
+func threadCrew(node *Node, limit float64) *crew {
+	h := &threads{node: node}
+	c := newCrew(h.hire, limit)
+	c.begin = func(t task) {
+		n := 0
+		for i := range t.Ranks {
+			if t.takesPart(i) {
+				n++
+			}
+		}
+		h.gate.Store(&barrier{size: int32(n)})
+	}
+	return c
+}
+
+func (h *threads) hire(_ context.Context, no int) (member, error) {
+	m := &thread{
+		rank: &rank{node: h.node, no: no, meet: func(r *rank) error { return h.gate.Load().wait(r) }},
+		jobs: make(chan threadJob, 1),
+	}
+	ready := make(chan error)
+	go m.work(ready)
+	if err := <-ready; err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+type threadJob struct {
+	t   task
+	out chan<- outcome
+}
+
+type thread struct {
+	rank *rank
+	jobs chan threadJob
+	once sync.Once
+}
+
+func (m *thread) work(ready chan<- error) {
+	// The device's context is current on this thread for the rank's life.
+	runtime.LockOSThread()
+	if err := m.rank.open(); err != nil {
+		ready <- err
+		return
+	}
+	ready <- nil
+	for j := range m.jobs {
+		rep, err := m.rank.do(j.t)
+		j.out <- outcome{m.rank.no, rep, err}
+	}
+}
+
+func (m *thread) start(t task, out chan<- outcome) {
+	m.rank.arm()
+	m.jobs <- threadJob{t, out}
+}
+
+func (m *thread) cancel() { m.rank.cancel() }
+
+func (m *thread) rescue(ranks int) error { return m.rank.rescue(ranks) }
+
+func (m *thread) end() { m.once.Do(func() { close(m.jobs) }) }
+
+// barrier is where the threads of one task wait for each other, once. They spin:
+// a sleep would wake them at different times, and the time measured starts here.
+type barrier struct {
+	size    int32
+	arrived atomic.Int32
+}
+
+// spins is how often a thread looks before it lets others run.
+const spins = 20000
+
+func (b *barrier) wait(r *rank) error {
+	b.arrived.Add(1)
+	for i := 0; b.arrived.Load() < b.size; i++ {
+		if r.stop.Load() {
+			return errCancelled
+		}
+		if i >= spins {
+			runtime.Gosched()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+//go:build linux
+
+package nccltest
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"aicplan/cudaops/driver"
+)
+
+// work is one thing queued on a stream.
+type work struct {
+	// Of several ranks: the key under which they meet, empty for work of one.
+	key   string
+	rank  int
+	ranks int
+	op    Op
+	comm  *comm
+	args  []any
+	run   func(ranks []*work)
+	takes time.Duration
+	on    *stream
+
+	stalled bool
+}
+
+type stream struct {
+	gpu       int
+	queue     []*work
+	at        time.Duration // when what is done was done
+	capturing []func()
+	captures  bool
+}
+
+type event struct {
+	pending int // records queued and not done
+	at      time.Duration
+	behind  *stream
+}
+
+// push queues work, or records it when the stream captures. The caller holds
+// mu.
+func (n *Node) push(s driver.Stream, make func() *work) error {
+	st, ok := n.streams[s]
+	if !ok {
+		n.problem("work on a stream that does not exist")
+		return driver.NewError("cuLaunch", driver.CodeInvalidValue)
+	}
+	queue := func() {
+		w := make()
+		w.on = st
+		st.queue = append(st.queue, w)
+		n.advance()
+	}
+	if st.captures {
+		st.capturing = append(st.capturing, queue)
+		return nil
+	}
+	queue()
+	return nil
+}
+
+// advance does all work that can be done. The caller holds mu.
+func (n *Node) advance() {
+	for again := true; again; {
+		again = false
+		for _, st := range n.streams {
+			for len(st.queue) > 0 && n.head(st) {
+				again = true
+			}
+		}
+	}
+	n.moved.Broadcast()
+}
+
+// head does the first work of a stream, if it can be done.
+func (n *Node) head(st *stream) bool {
+	w := st.queue[0]
+	begin := max(st.at, n.now)
+	if w.key == "" {
+		st.queue = st.queue[1:]
+		st.at = begin + w.takes
+		w.run([]*work{w})
+		return true
+	}
+	if w.comm != nil && w.comm.aborted {
+		st.queue = st.queue[1:] // the kernel leaves the device
+		return true
+	}
+	if w.stalled {
+		return false
+	}
+	all := n.arrived[w.key]
+	if all == nil {
+		all = make([]*work, w.ranks)
+		n.arrived[w.key] = all
+	}
+	all[w.rank] = w
+	for _, o := range all {
+		if o == nil || len(o.on.queue) == 0 || o.on.queue[0] != o {
+			return false
+		}
+		begin = max(begin, o.on.at)
+	}
+	delete(n.arrived, w.key)
+	for _, o := range all {
+		o.op.No = n.counts[w.op.Name]
+	}
+	n.counts[w.op.Name]++
+	if n.Stall != nil && n.Stall(w.op) {
+		for _, o := range all {
+			o.stalled = true
+		}
+		return false
+	}
+	took := 10 * time.Microsecond
+	if n.Latency != nil {
+		took = n.Latency(w.op)
+	}
+	w.run(all)
+	for _, o := range all {
+		o.on.queue = o.on.queue[1:]
+		o.on.at = begin + took
+	}
+	return true
+}
+
+func (n *Node) simple(s driver.Stream, run func()) error {
+	return n.push(s, func() *work { return &work{run: func([]*work) { run() }} })
+}
+
+// NewStream implements driver.Streams.
+func (n *Node) NewStream() (driver.Stream, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d, err := n.device("cuStreamCreate")
+	if err != nil {
+		return 0, err
+	}
+	s := driver.Stream(n.handle())
+	n.streams[s] = &stream{gpu: d}
+	return s, nil
+}
+
+// SyncStream implements driver.Streams.
+func (n *Node) SyncStream(s driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	st := n.streams[s]
+	for len(st.queue) > 0 {
+		n.moved.Wait()
+	}
+	n.now = max(n.now, st.at)
+	return nil
+}
+
+// NewEvent implements driver.Streams.
+func (n *Node) NewEvent() (driver.Event, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := driver.Event(n.handle())
+	n.events[e] = &event{}
+	return e, nil
+}
+
+// Record implements driver.Streams.
+func (n *Node) Record(e driver.Event, s driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ev := n.events[e]
+	return n.push(s, func() *work {
+		ev.pending++
+		ev.behind = n.streams[s]
+		return &work{run: func([]*work) {
+			ev.pending--
+			ev.at = n.streams[s].at
+		}}
+	})
+}
+
+// RecordExternal implements driver.Streams.
+func (n *Node) RecordExternal(e driver.Event, s driver.Stream) error { return n.Record(e, s) }
+
+// Query implements driver.Streams. Waiting for work that never ends is what
+// moves the clock; waiting for a rank that is late does not.
+func (n *Node) Query(e driver.Event) (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ev := n.events[e]
+	if ev.pending == 0 {
+		n.now = max(n.now, ev.at)
+		return true, nil
+	}
+	if q := ev.behind.queue; len(q) > 0 && q[0].stalled {
+		n.now += time.Millisecond
+	}
+	n.mu.Unlock()
+	runtime.Gosched()
+	n.mu.Lock()
+	return false, nil
+}
+
+// Elapsed implements driver.Streams.
+func (n *Node) Elapsed(a, b driver.Event) (float64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return float64(n.events[b].at-n.events[a].at) / float64(time.Millisecond), nil
+}
+
+// Memset8 implements driver.Memory.
+func (n *Node) Memset8(p driver.Ptr, v byte, bytes int64, s driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.simple(s, func() {
+		b := n.bytes(p, bytes)
+		for i := range b {
+			b[i] = v
+		}
+	})
+}
+
+// Memset32 implements driver.Memory.
+func (n *Node) Memset32(p driver.Ptr, v uint32, words int64, s driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.simple(s, func() {
+		b := n.bytes(p, 4*words)
+		for i := range b {
+			b[i] = byte(v >> (8 * (i % 4)))
+		}
+	})
+}
+
+// CopyPeer implements driver.Memory.
+func (n *Node) CopyPeer(dst driver.Ptr, _ driver.Context, src driver.Ptr, _ driver.Context, bytes int64, s driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.push(s, func() *work {
+		op := Op{Name: "copy", Ranks: 1, Bytes: bytes, No: n.counts["copy"]}
+		n.counts["copy"]++
+		took := 10 * time.Microsecond
+		if n.Latency != nil {
+			took = n.Latency(op)
+		}
+		return &work{takes: took, run: func([]*work) {
+			to := n.bytes(dst, bytes)
+			copy(to, n.bytes(src, bytes))
+			if n.Corrupt != nil && n.Corrupt(op, 0) {
+				to[len(to)-1] ^= 0x40
+			}
+		}}
+	})
+}
+
+// Launch implements driver.Modules.
+func (n *Node) Launch(l driver.Launch, s driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k, ok := n.funcs[l.Func]
+	if !ok {
+		return driver.NewError("cuLaunchKernel", driver.CodeInvalidValue)
+	}
+	if k.Meet == nil {
+		return n.simple(s, func() { k.Run(n.bytes, [][]any{l.Args}) })
+	}
+	return n.push(s, func() *work {
+		name, rank, ranks := k.Meet(l.Args)
+		if ranks == 0 {
+			return &work{run: func([]*work) {}}
+		}
+		no := n.counts[fmt.Sprint(name, rank)]
+		n.counts[fmt.Sprint(name, rank)]++
+		return &work{
+			key: fmt.Sprint(name, "#", no), rank: rank, ranks: ranks, args: l.Args,
+			op: Op{Name: name, Ranks: ranks},
+			run: func(all []*work) {
+				args := make([][]any, len(all))
+				for i, w := range all {
+					args[i] = w.args
+				}
+				k.Run(n.bytes, args)
+			},
+		}
+	})
+}
+
+// BeginCapture implements driver.Graphs.
+func (n *Node) BeginCapture(s driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	st := n.streams[s]
+	st.captures, st.capturing = true, nil
+	return nil
+}
+
+// EndCapture implements driver.Graphs.
+func (n *Node) EndCapture(s driver.Stream) (driver.Graph, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	st := n.streams[s]
+	g := driver.Graph(n.handle())
+	n.graphs[g] = st.capturing
+	st.captures, st.capturing = false, nil
+	return g, nil
+}
+
+// Instantiate implements driver.Graphs.
+func (n *Node) Instantiate(g driver.Graph) (driver.GraphExec, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	x := driver.GraphExec(n.handle())
+	n.execs[x] = n.graphs[g]
+	n.counts["graph"]++
+	return x, nil
+}
+
+// Upload implements driver.Graphs.
+func (n *Node) Upload(driver.GraphExec, driver.Stream) error { return nil }
+
+// LaunchGraph implements driver.Graphs.
+func (n *Node) LaunchGraph(x driver.GraphExec, _ driver.Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	steps, ok := n.execs[x]
+	if !ok {
+		n.problem("launch of a graph that was freed")
+		return driver.NewError("cuGraphLaunch", driver.CodeInvalidValue)
+	}
+	for _, step := range steps {
+		step()
+	}
+	return nil
+}
+
+// DestroyGraph implements driver.Graphs.
+func (n *Node) DestroyGraph(g driver.Graph) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.graphs, g)
+	return nil
+}
+
+// DestroyExec implements driver.Graphs.
+func (n *Node) DestroyExec(x driver.GraphExec) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.execs[x]; !ok {
+		n.problem("a graph was freed twice")
+	}
+	delete(n.execs, x)
+	return nil
+}

@@ -1,0 +1,214 @@
+package nccl
+
+import (
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"aicplan/cudaops/dl"
+	"aicplan/cudaops/driver"
+)
+
+// Spec describes the library. Python environments come before the system's own
+// library, so that rows are measured with what the frameworks use.
+var Spec = dl.Spec{
+	Name:     "NCCL",
+	Sonames:  []string{"libnccl.so.2"},
+	Packages: []string{"nvidia/nccl/lib"},
+	Hint:     "it is the Python package nvidia-nccl-cu13 (or -cu12) or the system package libnccl2; AICPLAN_LIBRARY_PATH may name its folder",
+}
+
+// Library is the API on the real library.
+type Library struct {
+	lib *dl.Library
+	fn  table
+}
+
+var _ API = (*Library)(nil)
+
+type table struct {
+	version, uniqueID, initRank, destroy, abort, asyncError, errorString uintptr
+	groupStart, groupEnd                                                 uintptr
+	allReduce, allGather, reduceScatter, broadcast, send, recv           uintptr
+
+	// Not in every version; 0 where missing.
+	initScalable, lastError, allToAll, commCount uintptr
+}
+
+// Open opens the library. It touches no device. The error is a
+// *dl.NotFoundError when there is none.
+func Open() (*Library, error) {
+	lib, err := dl.Open(Spec)
+	if err != nil {
+		return nil, err
+	}
+	l := &Library{lib: lib}
+	f := &l.fn
+	err = lib.Bind(map[string]*uintptr{
+		"ncclGetVersion": &f.version, "ncclGetUniqueId": &f.uniqueID, "ncclCommInitRank": &f.initRank,
+		"ncclCommDestroy": &f.destroy, "ncclCommAbort": &f.abort, "ncclCommGetAsyncError": &f.asyncError,
+		"ncclGetErrorString": &f.errorString, "ncclGroupStart": &f.groupStart, "ncclGroupEnd": &f.groupEnd,
+		"ncclAllReduce": &f.allReduce, "ncclAllGather": &f.allGather, "ncclReduceScatter": &f.reduceScatter,
+		"ncclBroadcast": &f.broadcast, "ncclSend": &f.send, "ncclRecv": &f.recv, "ncclCommCount": &f.commCount,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for name, at := range map[string]*uintptr{
+		"ncclCommInitRankScalable": &f.initScalable, "ncclGetLastError": &f.lastError, "ncclAlltoAll": &f.allToAll,
+	} {
+		if lib.Has(name) {
+			if *at, err = lib.Func(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return l, nil
+}
+
+// Path is the file of the library.
+func (l *Library) Path() string { return l.lib.Path }
+
+// call makes a call and turns its result into an error.
+//
+//go:uintptrescapes
+func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
+	if code := int(int32(dl.Call(fn, args...))); code != CodeSuccess {
+		return l.failure(name, code)
+	}
+	return nil
+}
+
+func (l *Library) failure(call string, code int) *Error {
+	e := NewError(call, code)
+	e.Text = dl.GoString(dl.CallPointer(l.fn.errorString, uintptr(code)))
+	if l.fn.lastError != 0 {
+		e.Last = strings.TrimSpace(dl.GoString(dl.CallPointer(l.fn.lastError, 0)))
+	}
+	return e
+}
+
+// Version implements API.
+func (l *Library) Version() (int, error) {
+	var v int32
+	err := l.call("ncclGetVersion", l.fn.version, uintptr(unsafe.Pointer(&v)))
+	return int(v), err
+}
+
+// UniqueID implements API.
+func (l *Library) UniqueID() (UniqueID, error) {
+	var id UniqueID
+	err := l.call("ncclGetUniqueId", l.fn.uniqueID, uintptr(unsafe.Pointer(&id[0])))
+	return id, err
+}
+
+// InitRank implements API.
+func (l *Library) InitRank(nranks int, id UniqueID, rank int) (Comm, error) {
+	var c Comm
+	out := uintptr(unsafe.Pointer(&c))
+	if l.fn.initScalable != 0 {
+		// The form that takes the ids by pointer.
+		err := l.call("ncclCommInitRankScalable", l.fn.initScalable, out, uintptr(nranks), uintptr(rank), 1,
+			uintptr(unsafe.Pointer(&id[0])), 0)
+		return c, err
+	}
+	if runtime.GOARCH != "amd64" {
+		// A struct of this size travels as a pointer to a copy.
+		err := l.call("ncclCommInitRank", l.fn.initRank, out, uintptr(nranks), uintptr(unsafe.Pointer(&id[0])), uintptr(rank))
+		return c, err
+	}
+	// On amd64 a struct of this size lies on the stack, behind the six registers
+	// of which this function fills three.
+	w := (*[16]uintptr)(unsafe.Pointer(&id))
+	err := l.call("ncclCommInitRank", l.fn.initRank, out, uintptr(nranks), uintptr(rank), 0, 0, 0,
+		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15])
+	return c, err
+}
+
+// Destroy implements API.
+func (l *Library) Destroy(c Comm) error {
+	return l.call("ncclCommDestroy", l.fn.destroy, uintptr(c))
+}
+
+// Abort implements API.
+func (l *Library) Abort(c Comm) error {
+	return l.call("ncclCommAbort", l.fn.abort, uintptr(c))
+}
+
+// AsyncError implements API.
+func (l *Library) AsyncError(c Comm) error {
+	var code int32
+	if err := l.call("ncclCommGetAsyncError", l.fn.asyncError, uintptr(c), uintptr(unsafe.Pointer(&code))); err != nil {
+		return err
+	}
+	if code == CodeSuccess || code == CodeInProgress {
+		return nil
+	}
+	return l.failure("a rank of the communicator", int(code))
+}
+
+// GroupStart implements API.
+func (l *Library) GroupStart() error { return l.call("ncclGroupStart", l.fn.groupStart) }
+
+// GroupEnd implements API.
+func (l *Library) GroupEnd() error { return l.call("ncclGroupEnd", l.fn.groupEnd) }
+
+// AllReduce implements API.
+func (l *Library) AllReduce(send, recv driver.Ptr, count int64, t DataType, op RedOp, c Comm, s driver.Stream) error {
+	return l.call("ncclAllReduce", l.fn.allReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), uintptr(op), uintptr(c), uintptr(s))
+}
+
+// AllGather implements API.
+func (l *Library) AllGather(send, recv driver.Ptr, sendCount int64, t DataType, c Comm, s driver.Stream) error {
+	return l.call("ncclAllGather", l.fn.allGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t), uintptr(c), uintptr(s))
+}
+
+// ReduceScatter implements API.
+func (l *Library) ReduceScatter(send, recv driver.Ptr, recvCount int64, t DataType, op RedOp, c Comm, s driver.Stream) error {
+	return l.call("ncclReduceScatter", l.fn.reduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount), uintptr(t), uintptr(op), uintptr(c), uintptr(s))
+}
+
+// AllToAll implements API.
+func (l *Library) AllToAll(send, recv driver.Ptr, count int64, t DataType, c Comm, s driver.Stream) error {
+	if l.fn.allToAll != 0 {
+		return l.call("ncclAlltoAll", l.fn.allToAll, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), uintptr(c), uintptr(s))
+	}
+	var n int32
+	if err := l.call("ncclCommCount", l.fn.commCount, uintptr(c), uintptr(unsafe.Pointer(&n))); err != nil {
+		return err
+	}
+	if err := l.GroupStart(); err != nil {
+		return err
+	}
+	step := driver.Ptr(count * t.Size())
+	var failed error
+	for r := range int(n) {
+		at := driver.Ptr(r) * step
+		if failed = l.Send(send+at, count, t, r, c, s); failed != nil {
+			break
+		}
+		if failed = l.Recv(recv+at, count, t, r, c, s); failed != nil {
+			break
+		}
+	}
+	// The group is closed in any case: an open one swallows all later calls.
+	if err := l.GroupEnd(); failed == nil {
+		failed = err
+	}
+	return failed
+}
+
+// Broadcast implements API.
+func (l *Library) Broadcast(send, recv driver.Ptr, count int64, t DataType, root int, c Comm, s driver.Stream) error {
+	return l.call("ncclBroadcast", l.fn.broadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), uintptr(root), uintptr(c), uintptr(s))
+}
+
+// Send implements API.
+func (l *Library) Send(send driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error {
+	return l.call("ncclSend", l.fn.send, uintptr(send), uintptr(count), uintptr(t), uintptr(peer), uintptr(c), uintptr(s))
+}
+
+// Recv implements API.
+func (l *Library) Recv(recv driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error {
+	return l.call("ncclRecv", l.fn.recv, uintptr(recv), uintptr(count), uintptr(t), uintptr(peer), uintptr(c), uintptr(s))
+}
