@@ -5,26 +5,30 @@ import (
 	"fmt"
 
 	"aicplan/engine/stage"
+	"aicplan/stages/collect"
 	"aicplan/stages/dedupe"
 	"aicplan/stages/export"
 	"aicplan/stages/gate"
 	"aicplan/stages/grids"
 	"aicplan/stages/importer"
 	"aicplan/stages/preflight"
+	"aicplan/stages/runtimes"
 )
 
 // Set is every stage kind, with what they share during a run.
 type Set struct {
 	kinds map[string]stage.Kind
+	pools *runtimes.Pools
 }
 
 // All makes the set of all kinds. Close it when the run is over.
 func All() *Set {
-	s := &Set{kinds: map[string]stage.Kind{}}
+	s := &Set{kinds: map[string]stage.Kind{}, pools: runtimes.NewPools()}
 	for _, k := range []stage.Kind{
-		preflight.Kind(preflight.HostChecks()),
+		preflight.Kind(append(preflight.RuntimeChecks(s.pools), preflight.HostChecks()...)),
 		grids.Kind(),
 		importer.Kind(),
+		collect.Kind(s.pools),
 		dedupe.Kind(),
 		gate.Kind(),
 		export.Kind(),
@@ -41,4 +45,4 @@ func All() *Set {
 func (s *Set) Kinds() map[string]stage.Kind { return s.kinds }
 
 // Close ends what the kinds share: worker processes kept warm.
-func (s *Set) Close() error { return nil }
+func (s *Set) Close() error { return s.pools.Close() }

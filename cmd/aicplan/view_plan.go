@@ -26,6 +26,9 @@ func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 			continue
 		}
 		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, clip(headline(s), 80-w-6, verbose))
+		if s.Cases != nil && s.Action == stage.ActionStale && !verbose {
+			fmt.Fprintf(&b, "      %s\n", clip(s.Reason, 74, false))
+		}
 		if verbose {
 			a.waterfall(&b, s)
 		}
@@ -125,11 +128,7 @@ func collectLine(s plan.StageSummary) string {
 	if c.Seconds > 0 && c.Collect > 0 {
 		parts = append(parts, "~"+plan.Duration(c.Seconds))
 	}
-	text := strings.Join(parts, ", ")
-	if s.Action == stage.ActionStale && s.Reason != "" {
-		text += "; stale: " + s.Reason
-	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // waterfall prints how a grid's count came about.

@@ -27,16 +27,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		s.Action, s.Reason = stage.ActionUnknown, "its attributes use what "+p.waitsFor(s)+" puts out"
 		return nil
 	}
-	pc := &stage.PlanContext{
-		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.Options.Stage,
-		Upstream: func(r *stage.Ref) *stage.Plan {
-			if up := p.byAddr[r.Address]; up != nil {
-				return up.Plan
-			}
-			return nil
-		},
-	}
-	diags := p.ask(ctx, s, pc)
+	diags := p.ask(ctx, s, p.context(s))
 	if diags.HasErrors() {
 		return diags
 	}
@@ -92,6 +83,34 @@ func (p *Plan) answers(s *Stage) bool {
 		s.Instance.Kind.Name != "grid" && !p.replaced(s) && p.objectsThere(s.Record) == ""
 }
 
+// Rekey works the key of a stage out again after it ran, when what it depends
+// on outside the plan is known for sure.
+func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
+	k, ok := s.Config.(stage.Keyer)
+	if !ok {
+		return nil
+	}
+	extra, diags := k.KeyExtra(ctx, p.context(s))
+	if diags.HasErrors() {
+		return diags
+	}
+	p.key(s, extra)
+	return nil
+}
+
+// context is what a stage is told when it plans.
+func (p *Plan) context(s *Stage) *stage.PlanContext {
+	return &stage.PlanContext{
+		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.Options.Stage,
+		Upstream: func(r *stage.Ref) *stage.Plan {
+			if up := p.byAddr[r.Address]; up != nil {
+				return up.Plan
+			}
+			return nil
+		},
+	}
+}
+
 // key sets Key and Inputs when every input is known.
 func (p *Plan) key(s *Stage, extra any) {
 	inputs := map[string]string{}
@@ -135,6 +154,9 @@ func (p *Plan) judge(s *Stage) {
 		s.Action, s.Reason = stage.ActionStale, "-replace asks for it"
 	case rec.Key != s.Key:
 		s.Action, s.Reason = stage.ActionStale, staleReason(rec.Inputs, s.Inputs)
+		if cases != nil && s.Plan.Reason != "" {
+			s.Reason = s.Plan.Reason // in terms of cases
+		}
 	case s.Instance.Kind.NoTable && rec.Status != string(stage.StatusOK):
 		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
 	default:

@@ -36,7 +36,7 @@ func (r *runner) runStage(ctx context.Context, s *plan.Stage, sr *StageResult) {
 	}
 	out := sr.Outcome
 	sr.Status, sr.Message = out.Status, out.Message
-	output, digest, err := r.store(s, out, time.Since(started).Seconds())
+	output, digest, err := r.store(ctx, s, out, time.Since(started).Seconds())
 	if err != nil {
 		sr.Status, sr.Message = stage.StatusFailed, "its outcome could not be stored: "+err.Error()
 		return
@@ -155,13 +155,15 @@ func LoadDataset(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.D
 
 // store makes the outcome durable and returns its identity and the digest of
 // its table.
-func (r *runner) store(s *plan.Stage, out *stage.Outcome, seconds float64) (identity, digest string, err error) {
-	if s.Plan != nil && s.Plan.Data != nil && s.Plan.Data == out.Data {
-		// Known at plan time: nothing that a later plan could not work out.
-		if out.Data.Planned != nil {
-			out.Counts.Rows = int(out.Data.Planned.NumRows())
-		}
+func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, seconds float64) (identity, digest string, err error) {
+	if d := out.Data; s.Plan != nil && s.Plan.Data != nil && d != nil && d.Table == nil {
+		// A grid: nothing that a later plan could not work out.
+		out.Counts.Rows = int(d.Planned.NumRows())
 		return s.Output, s.Output, nil
+	}
+	// What measured is known by now, where it was only assumed before.
+	if err := r.plan.Rekey(ctx, s); err != nil {
+		return "", "", err
 	}
 	rec := &checkpoint.StageRecord{
 		Address: s.Address(), Kind: s.Instance.Kind.Name, Key: s.Key, Inputs: s.Inputs, Status: string(out.Status),

@@ -48,8 +48,6 @@ type Target struct {
 	Args map[string]cty.Value
 	// StateDir and OutDir are where the run will write.
 	StateDir, OutDir string
-	// Env is the environment that the runtime reports, when a check asked.
-	Probe func(context.Context, *stage.Runtime) (map[string]string, error)
 }
 
 // Number returns a numeric attribute or its default.

@@ -1,0 +1,109 @@
+# The first plan: real kernels on this machine's processor, from the declared
+# grids to perf files that passed their gates, in less than a minute.
+#
+#   aicplan plan  plans/quickstart.hcl     what would be collected
+#   aicplan apply plans/quickstart.hcl     collect, check, export
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "dtypes" {
+  type        = list(string)
+  default     = ["float32", "float64"]
+  description = "element types of the matrix products"
+
+  validation {
+    condition     = length(setsubtract(toset(var.dtypes), toset(["float32", "float64"]))) == 0
+    error_message = "the cpu runtime multiplies float32 and float64 only"
+  }
+}
+
+variable "max_gflop" {
+  type        = number
+  default     = 0.6
+  description = "largest matrix product, in 10^9 floating-point operations"
+}
+
+variable "max_array_mb" {
+  type        = number
+  default     = 128
+  description = "largest array of the memory kernels; choose several times the last-level cache"
+}
+
+locals {
+  token_counts = [1, 4, 16, 64, 256]
+  widths       = [128, 256, 512, 1024]
+
+  # From 16 KiB, which fits the first-level cache, upwards.
+  array_bytes = [for p in range(14, 31, 2) : pow(2, p) if pow(2, p) <= var.max_array_mb * 1048576]
+}
+
+runtime "cpu" {
+  kind      = "cpu"
+  framework = "CPU"
+}
+
+preflight "node" {
+  runtime = runtime.cpu
+
+  check "framework" {}
+  check "writable" {}
+  check "disk" { min_gb = 0.2 }
+  check "memory" { min_gb = 1 }
+  check "load" { on_fail = "warn" }
+}
+
+grid "gemm" {
+  description = "y = x W^T, as a linear layer computes it"
+  op          = "gemm"
+
+  axis "gemm_dtype" { values = var.dtypes }
+  axis "m" { values = local.token_counts }
+  axis "n" { values = local.widths }
+  axis "k" { values = local.widths }
+
+  filter "short_enough" {
+    keep   = 2 * m * n * k <= var.max_gflop * 1000000000
+    reason = "a single product would take too long for a first look"
+  }
+  filter "double_precision_sample" {
+    keep   = gemm_dtype == "float32" || n == k
+    reason = "for float64 the square weights are sample enough"
+  }
+}
+
+grid "memory" {
+  description = "streaming kernels on arrays from the first-level cache to main memory"
+  op          = "memory"
+
+  axis "kernel" { values = ["copy", "scale", "add", "triad"] }
+  axis "size_bytes" { values = local.array_bytes }
+
+  filter "three_arrays_fit" {
+    keep   = 3 * size_bytes <= 1073741824
+    reason = "three arrays of this size would need more than 1 GiB"
+  }
+}
+
+# One module, used once for each grid: collect, dedupe, gate, export.
+module "measured" {
+  source   = "./modules/measured"
+  for_each = { gemm = grid.gemm, memory = grid.memory }
+
+  grid      = each.value
+  runtime   = runtime.cpu
+  preflight = preflight.node
+  file      = "${each.key}_perf.txt"
+  max_noise = 0.25
+}
+
+output "files" {
+  description = "what was exported"
+  value       = { for name, m in module.measured : name => m.path }
+}
+
+output "rows" {
+  description = "measured rows of each op"
+  value       = { for name, m in module.measured : name => m.rows }
+}

@@ -1,0 +1,26 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+
+	"aicplan/stages/runtimes"
+)
+
+// RuntimeChecks look at what the runtime needs.
+func RuntimeChecks(pools *runtimes.Pools) []Check {
+	return []Check{{
+		Name: "framework", Needs: "runtime", Summary: "whether what the runtime runs on is installed in the version it requires",
+		Look: func(ctx context.Context, t Target) []Finding {
+			text, err := pools.Framework(ctx, t.Runtime)
+			var m *runtimes.Missing
+			switch {
+			case errors.As(err, &m):
+				return []Finding{{Message: m.What, Fix: m.Fix}}
+			case err != nil:
+				return []Finding{{Message: err.Error()}}
+			}
+			return []Finding{{OK: true, Message: text}}
+		},
+	}}
+}
