@@ -1,0 +1,211 @@
+package collect
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"aicplan/cudaops/measure"
+)
+
+// MeasureBlock overrides measurement settings; see measure.Settings.
+type MeasureBlock struct {
+	Protocol        *string  `hcl:"protocol,optional"`
+	MinSamples      *int     `hcl:"min_samples,optional"`
+	MaxSamples      *int     `hcl:"max_samples,optional"`
+	TargetRelStdev  *float64 `hcl:"target_rel_stdev,optional"`
+	MinBlockSeconds *float64 `hcl:"min_block_seconds,optional"`
+	MaxPassSeconds  *float64 `hcl:"max_pass_seconds,optional"`
+	WarmupSeconds   *float64 `hcl:"warmup_seconds,optional"`
+	Passes          *int     `hcl:"passes,optional"`
+	MaxPasses       *int     `hcl:"max_passes,optional"`
+	PassTolerance   *float64 `hcl:"pass_tolerance,optional"`
+	IdleGapSeconds  *float64 `hcl:"idle_gap_seconds,optional"`
+	Graph           *string  `hcl:"graph,optional"`
+	Power           *bool    `hcl:"power,optional"`
+	PowerMinSeconds *float64 `hcl:"power_min_seconds,optional"`
+	Seed            *int     `hcl:"seed,optional"`
+}
+
+func (b *MeasureBlock) settings() measure.Settings {
+	s := measure.Defaults()
+	if b == nil {
+		return s
+	}
+	override(&s.Protocol, b.Protocol)
+	override(&s.MinSamples, b.MinSamples)
+	override(&s.MaxSamples, b.MaxSamples)
+	if b.MinSamples != nil && b.MaxSamples == nil {
+		s.MaxSamples = max(s.MaxSamples, *b.MinSamples)
+	}
+	override(&s.TargetRelStdev, b.TargetRelStdev)
+	override(&s.MinBlockSeconds, b.MinBlockSeconds)
+	override(&s.MaxPassSeconds, b.MaxPassSeconds)
+	override(&s.WarmupSeconds, b.WarmupSeconds)
+	override(&s.Passes, b.Passes)
+	override(&s.MaxPasses, b.MaxPasses)
+	if b.Passes != nil && b.MaxPasses == nil {
+		s.MaxPasses = max(s.MaxPasses, *b.Passes)
+	}
+	override(&s.PassTolerance, b.PassTolerance)
+	override(&s.IdleGapSeconds, b.IdleGapSeconds)
+	override(&s.Graph, b.Graph)
+	override(&s.Power, b.Power)
+	override(&s.PowerMinSeconds, b.PowerMinSeconds)
+	if b.Seed != nil {
+		s.Seed = int64(*b.Seed)
+	}
+	return s
+}
+
+func override[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// RampBlock says when a rung of the ramp fails.
+type RampBlock struct {
+	Rungs []int `hcl:"rungs,optional"`
+	// MaxFailed is the share of failed cases above which a rung fails.
+	MaxFailed *float64 `hcl:"max_failed,optional"`
+	// Group is how many failed cases of one breaker group, with none measured,
+	// fail a rung. 0 turns that off.
+	Group *int `hcl:"whole_group,optional"`
+}
+
+// BreakerBlock stops groups that fail from their first case on.
+type BreakerBlock struct {
+	// GroupBy names the columns whose values make a group; none means that all
+	// cases are one.
+	GroupBy []string `hcl:"group_by,optional"`
+	// After is the number of failures from the start that trips a group; 0 never
+	// does.
+	After *int `hcl:"after,optional"`
+}
+
+// RetryBlock says how often a failed case is tried again.
+type RetryBlock struct {
+	Transient *int `hcl:"transient,optional"`
+	// OOM tries run on a fresh worker and a clean device.
+	OOM     *int `hcl:"oom,optional"`
+	Timeout *int `hcl:"timeout,optional"`
+	// Crash is about cases whose worker died.
+	Crash *int `hcl:"crash,optional"`
+}
+
+// DeadlineBlock says how long a case may take.
+type DeadlineBlock struct {
+	// Floor is the shortest deadline, as a duration such as "90s".
+	Floor *string `hcl:"floor,optional"`
+	// Factor times the longest case of the op so far is the deadline.
+	Factor *float64 `hcl:"factor,optional"`
+	// First holds until a few cases have been measured.
+	First *string `hcl:"first,optional"`
+}
+
+// The failure policy of a plan that says nothing.
+const (
+	defaultRampShare = 0.5
+	defaultRampGroup = 2
+	defaultTrip      = 5  // of a breaker block without after
+	defaultTripAll   = 20 // without a breaker block
+	defaultFloor     = 2 * time.Minute
+	defaultFirst     = 30 * time.Minute
+	defaultFactor    = 10
+	minHistory       = 5
+)
+
+// problem is one thing wrong with the config.
+type problem struct{ summary, detail string }
+
+// settle fills in the defaults and reports what is wrong with the blocks.
+func (c *Config) settle() []problem {
+	var out []problem
+	bad := func(summary, format string, args ...any) {
+		out = append(out, problem{summary, fmt.Sprintf(format, args...)})
+	}
+	c.settings = c.Measure.settings()
+	if err := c.settings.Validate(); err != nil {
+		bad("Wrong measure block", "%s.", err)
+	}
+	if c.settings.Seed < 0 {
+		bad("Wrong measure block", "seed is %d; it must not be negative.", c.settings.Seed)
+	}
+	l := limits{
+		rungs: c.Ramp, rampShare: defaultRampShare, rampGroup: defaultRampGroup, tripAfter: defaultTripAll,
+		transient: 1, oom: 1, floor: defaultFloor, first: defaultFirst, factor: defaultFactor, minHistory: minHistory,
+	}
+	if b := c.RampRule; b != nil {
+		if len(c.Ramp) > 0 {
+			bad("Two ramps", "ramp is given as a list and as a block; keep one.")
+		}
+		l.rungs = b.Rungs
+		override(&l.rampShare, b.MaxFailed)
+		override(&l.rampGroup, b.Group)
+		if !(l.rampShare >= 0 && l.rampShare <= 1) {
+			bad("Wrong ramp block", "max_failed is %v; it is a share between 0 and 1.", l.rampShare)
+		}
+		if l.rampGroup < 0 {
+			bad("Wrong ramp block", "whole_group is %d; it must not be negative.", l.rampGroup)
+		}
+	}
+	for i, n := range l.rungs {
+		if n < 1 || (i > 0 && n <= l.rungs[i-1]) {
+			bad("Wrong ramp", "ramp is %v; it lists growing numbers of cases, such as [4, 20, 100].", l.rungs)
+			break
+		}
+	}
+	if b := c.Breaker; b != nil {
+		l.groupBy, l.tripAfter = b.GroupBy, defaultTrip
+		override(&l.tripAfter, b.After)
+		if l.tripAfter < 0 {
+			bad("Wrong breaker block", "after is %d; it must not be negative.", l.tripAfter)
+		}
+	}
+	if b := c.Retry; b != nil {
+		for _, f := range []struct {
+			name string
+			to   *int
+			from *int
+		}{{"transient", &l.transient, b.Transient}, {"oom", &l.oom, b.OOM}, {"timeout", &l.timeout, b.Timeout}, {"crash", &l.crash, b.Crash}} {
+			override(f.to, f.from)
+			if *f.to < 0 || *f.to > 100 {
+				bad("Wrong retry block", "%s is %d; it must be between 0 and 100.", f.name, *f.to)
+			}
+		}
+	}
+	if b := c.Deadline; b != nil {
+		override(&l.factor, b.Factor)
+		if !(l.factor >= 1) {
+			bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.factor)
+		}
+		for _, f := range []struct {
+			name string
+			to   *time.Duration
+			from *string
+		}{{"floor", &l.floor, b.Floor}, {"first", &l.first, b.First}} {
+			if f.from == nil {
+				continue
+			}
+			d, err := time.ParseDuration(*f.from)
+			if err != nil || d <= 0 {
+				bad("Wrong deadline block", "%s is %q; it must be a duration such as \"90s\" or \"5m\".", f.name, *f.from)
+				continue
+			}
+			*f.to = d
+		}
+	}
+	l.first = max(l.first, l.floor)
+	c.limits = l
+	var err error
+	if c.rules, err = compileRules(c.Rules); err != nil {
+		bad("Wrong rule", "%s.", err)
+	}
+	for i, name := range c.Environment {
+		if name == "" || slices.Contains(c.Environment[:i], name) {
+			bad("Wrong environment", "environment lists %q; it names fields, each once: framework, version, device, or one that the worker reports.", name)
+		}
+	}
+	return out
+}

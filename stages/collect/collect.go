@@ -1,0 +1,216 @@
+// Package collect is the stage kind "collect": it measures the cases of a grid
+// on a runtime. Cases that were measured before under the same conditions are
+// taken from the journal; every planned case ends as a measurement or as a row
+// of the ledger that says why there is none.
+package collect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/measure"
+	"aicplan/engine/stage"
+	"aicplan/stages/runtimes"
+)
+
+// Kind registers the collect stage. Its workers come from pools, which the
+// caller closes at the end of the run.
+func Kind(pools *runtimes.Pools) stage.Kind {
+	return stage.Kind{
+		Name:    "collect",
+		Version: 1,
+		Summary: "measure the cases of a grid on a runtime",
+		Device:  true,
+		Outputs: map[string]cty.Type{
+			"measured": cty.Number,
+			"reused":   cty.Number,
+			"failed":   cty.Number,
+			"skipped":  cty.Number,
+		},
+		New: func() stage.Stage { return newConfig(pools) },
+	}
+}
+
+// Orders of the cases.
+const (
+	OrderGrid     = "grid"     // as the grid lists them
+	OrderShuffled = "shuffled" // random, by the run's seed
+	OrderWeights  = "weights"  // cases with the same values in weights together
+)
+
+var orders = []string{OrderGrid, OrderShuffled, OrderWeights}
+
+// Config is a collect block.
+type Config struct {
+	Description string    `hcl:"description,optional"`
+	Grid        cty.Value `hcl:"grid"`
+	Runtime     cty.Value `hcl:"runtime"`
+	// System is the system that the rows are for, where the plan names one.
+	System cty.Value `hcl:"system,optional"`
+	// Op is the op's name in the runtime; empty means the grid's.
+	Op string `hcl:"op,optional"`
+	// Bind says how a python runtime reaches the op: module, getter, run and so
+	// on. Empty means that the runtime finds it by name.
+	Bind cty.Value `hcl:"bind,optional"`
+	// Ramp are the sizes of the samples that must pass before everything runs: a
+	// list, or a ramp block that also says when a sample fails.
+	Ramp []int `hcl:"ramp,optional"`
+	// Order is one of grid, shuffled and weights; weights names the columns.
+	Order   string   `hcl:"order,optional"`
+	Weights []string `hcl:"weights,optional"`
+	// Environment names what tells measurements apart beside the case: framework,
+	// version, device, or a field that the worker reports.
+	Environment []string `hcl:"environment,optional"`
+	// FailOver is the share of failed cases above which the stage fails.
+	FailOver float64 `hcl:"fail_over,optional"`
+
+	Measure  *MeasureBlock  `hcl:"measure,block"`
+	RampRule *RampBlock     `hcl:"ramp,block"`
+	Breaker  *BreakerBlock  `hcl:"breaker,block"`
+	Retry    *RetryBlock    `hcl:"retry,block"`
+	Deadline *DeadlineBlock `hcl:"deadline,block"`
+	Rules    []RuleBlock    `hcl:"rule,block"`
+
+	pools *runtimes.Pools
+	// What Check makes of the values above.
+	grid     *stage.Ref
+	runtime  *stage.Runtime
+	system   string
+	bind     any
+	settings measure.Settings
+	rules    []Rule
+	limits   limits
+}
+
+func newConfig(pools *runtimes.Pools) *Config {
+	return &Config{
+		Order:       OrderGrid,
+		Environment: []string{"framework", "version", "device"},
+		FailOver:    1,
+		pools:       pools,
+	}
+}
+
+// limits is the failure policy with its defaults filled in.
+type limits struct {
+	rungs      []int
+	rampShare  float64 // of failed cases in a rung
+	rampGroup  int     // a group of so many failed cases and no other stops the ramp
+	groupBy    []string
+	tripAfter  int
+	transient  int // further tries
+	oom        int
+	timeout    int
+	crash      int
+	floor      time.Duration
+	first      time.Duration
+	factor     float64
+	minHistory int
+}
+
+// Check implements stage.Stage.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, format string, args ...any) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
+	}
+	var err error
+	if c.grid, err = stage.RefOf(c.Grid); err != nil {
+		bad("Wrong grid", "grid: %s.", err)
+	} else if c.grid.Kind != "grid" {
+		bad("Wrong grid", "grid is %s; only a grid has cases to collect.", c.grid.Address)
+	}
+	if c.runtime, err = stage.RuntimeOf(c.Runtime); err != nil {
+		bad("Wrong runtime", "runtime: %s.", err)
+	}
+	if isSet(c.System) {
+		if spec, err := stage.SystemOf(c.System); err != nil {
+			bad("Wrong system", "system: %s.", err)
+		} else {
+			c.system = spec.Name
+		}
+	}
+	if isSet(c.Bind) {
+		switch c.bind, err = runtimes.Plain(c.Bind); {
+		case err != nil:
+			bad("Wrong binding", "bind: %s.", err)
+		case !c.Bind.Type().IsObjectType() && !c.Bind.Type().IsMapType():
+			bad("Wrong binding", "bind is %s; it must be an object such as { module = ..., run = ... }.", c.Bind.Type().FriendlyName())
+		case c.runtime != nil && c.runtime.Kind != "python":
+			bad("Wrong binding", "bind names Python code, and %s is of kind %s.", c.runtime.Address, c.runtime.Kind)
+		}
+	}
+	if !slices.Contains(orders, c.Order) {
+		bad("Unknown order", "order is %q; it must be one of %s.", c.Order, strings.Join(orders, ", "))
+	}
+	if (c.Order == OrderWeights) != (len(c.Weights) > 0) {
+		bad("Incomplete order", "order = %q and weights belong together: weights names the columns whose equal values should come one after the other.", OrderWeights)
+	}
+	if !(c.FailOver >= 0 && c.FailOver <= 1) {
+		bad("Wrong fail_over", "fail_over is %v; it is a share between 0 and 1.", c.FailOver)
+	}
+	for _, problem := range c.settle() {
+		bad(problem.summary, "%s", problem.detail)
+	}
+	return diags
+}
+
+func isSet(v cty.Value) bool { return v != cty.NilVal && !v.IsNull() }
+
+// Inputs implements stage.Stage.
+func (c *Config) Inputs() []stage.Input {
+	ref := c.grid
+	if ref == nil {
+		ref, _ = stage.RefOf(c.Grid)
+	}
+	return []stage.Input{{Name: "grid", Ref: ref}}
+}
+
+// Fingerprint implements stage.Stage. What only decides how hard is tried
+// (ramp, breaker, retries, deadlines, order) stays out: it does not change what
+// a row means.
+func (c *Config) Fingerprint() any {
+	f := struct {
+		Op          string           `json:"op,omitempty"`
+		Bind        any              `json:"bind,omitempty"`
+		Runtime     any              `json:"runtime"`
+		System      string           `json:"system,omitempty"`
+		Measure     measure.Settings `json:"measure"`
+		Environment []string         `json:"environment"`
+		Rules       []RuleBlock      `json:"rules,omitempty"`
+	}{Op: c.Op, Bind: c.bind, System: c.system, Measure: c.settings, Environment: c.Environment, Rules: c.Rules}
+	if rt := c.runtime; rt != nil {
+		f.Runtime = map[string]any{
+			"address": rt.Address, "kind": rt.Kind, "framework": rt.Framework, "package": rt.Package,
+			"extra": runtimeExtra(rt), "image": rt.Image, "image_digest": rt.ImageDigest,
+		}
+	}
+	return f
+}
+
+// beside are options of a runtime that do not change what its rows mean.
+var beside = []string{"window", "verify", "synthetic", "workdir", "recycle_after", "max_growth_gb", "discover"}
+
+// runtimeExtra is what of a runtime sets measurements apart beside its kind and
+// what its workers report.
+func runtimeExtra(rt *stage.Runtime) map[string]any {
+	out := map[string]any{}
+	if len(rt.Env) > 0 {
+		out["env"] = rt.Env
+	}
+	for name, v := range rt.Options {
+		if slices.Contains(beside, name) {
+			continue
+		}
+		// A value that is not known cannot be reached here: Check has seen it.
+		if plain, err := runtimes.Plain(v); err == nil {
+			out["option."+name] = plain
+		}
+	}
+	return out
+}

@@ -1,0 +1,474 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+)
+
+const plain = `
+op = "synthetic"
+axis "m" { values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] }
+axis "dtype" { values = ["fp8", "bfloat16"] }
+`
+
+func TestCollectAndReuse(t *testing.T) {
+	b := newBench(t, plain)
+	c, p := b.prepare("")
+	if p.Action != stage.ActionCollect || *p.Cases != (stage.CaseCounts{Planned: 20, Collect: 20, Rows: 20}) {
+		t.Errorf("first plan: %+v, %+v", p, p.Cases)
+	}
+	keyBefore, _ := c.KeyExtra(t.Context(), b.planContext())
+	first := b.must("", stage.StatusOK)
+	if want := (stage.Counts{Planned: 20, Measured: 20, Rows: 20}); first.Counts != want {
+		t.Errorf("counts %+v, want %+v", first.Counts, want)
+	}
+	names := table.Names(first.Data.Table)
+	want := strings.Fields("case_id m dtype framework version device kernel_source latency samples rel_stdev p10 p90 used_cuda_graph sm_clock_mhz throttled attempts worker device_uuid started_at")
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(texts(t, first.Data, "planned", "case_id"), texts(t, first.Data, "table", "case_id")); diff != "" {
+		t.Errorf("rows are not in the order of the plan: %s", diff)
+	}
+	if info := first.Data.Info; info.Framework != "CPU" || info.Op != "synthetic" || info.Runtime != "runtime.cpu" || info.Partial != "" || !slices.Equal(info.Params, []string{"m", "dtype"}) {
+		t.Errorf("info %+v", info)
+	}
+
+	// The next process reuses everything and starts no worker.
+	b.reopen()
+	c, p = b.prepare("")
+	if p.Cases.Reuse != 20 || p.Cases.Collect != 0 || p.Reason != "all 20 cases are measured already" {
+		t.Errorf("second plan: %s %+v", p.Reason, p.Cases)
+	}
+	if keyAfter, _ := c.KeyExtra(t.Context(), b.planContext()); !cmp.Equal(keyBefore, keyAfter) {
+		t.Errorf("the key changed by measuring: %s", cmp.Diff(keyBefore, keyAfter))
+	}
+	second := b.must("", stage.StatusOK)
+	if second.Counts.Reused != 20 || b.events.count("worker up") != 0 {
+		t.Errorf("counts %+v, %d workers", second.Counts, b.events.count("worker up"))
+	}
+	if diff := table.Diff(first.Data.Table, second.Data.Table); diff != "" {
+		t.Errorf("the same cases give another table: %s", diff)
+	}
+
+	// One more value on an axis: only its cases are new.
+	b.reopen()
+	b.grid = strings.Replace(plain, "10]", "10, 11]", 1)
+	if _, p := b.prepare(""); p.Cases.Reuse != 20 || p.Cases.Collect != 2 || p.Cases.Seconds <= 0 || !strings.Contains(p.Cases.Basis, "median of 20 earlier cases") {
+		t.Errorf("third plan: %s %+v", p.Reason, p.Cases)
+	}
+	third := b.must("", stage.StatusOK)
+	if third.Counts.Measured != 2 || third.Counts.Reused != 20 {
+		t.Errorf("counts %+v", third.Counts)
+	}
+	// Other settings: nothing can be reused, and the plan says why.
+	_, p = b.prepare(`measure { min_samples = 7 }`)
+	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") || !strings.Contains(p.Cases.Basis, "under other conditions") {
+		t.Errorf("plan with other settings: %s; %s", p.Reason, p.Cases.Basis)
+	}
+}
+
+func TestSweepPointsAreCases(t *testing.T) {
+	b := newBench(t, `
+op = "synthetic"
+axis "m" { values = [1, 2, 3] }
+sweep "s" { values = [16, 32, 64] }
+`)
+	_, p := b.prepare("")
+	if *p.Cases != (stage.CaseCounts{Planned: 3, Collect: 3, Rows: 9}) {
+		t.Errorf("plan %+v", p.Cases)
+	}
+	out := b.must("", stage.StatusOK)
+	if out.Counts.Planned != 9 || out.Counts.Rows != 9 || out.Data.Planned.NumRows() != 9 {
+		t.Errorf("counts %+v", out.Counts)
+	}
+	s, err := table.Int64s(out.Data.Table, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.Values, []int64{16, 32, 64, 16, 32, 64, 16, 32, 64}) {
+		t.Errorf("sweep column %v", s.Values)
+	}
+	// A longer sweep measures its new points only; an axis is the same to it.
+	b.grid = strings.Replace(b.grid, "64]", "64, 128]", 1)
+	if _, p := b.prepare(""); p.Cases.Collect != 3 || p.Cases.Rows != 3 {
+		t.Errorf("plan of the longer sweep %+v", p.Cases)
+	}
+	longer := b.must("", stage.StatusOK)
+	if longer.Counts.Measured != 3 || longer.Counts.Reused != 9 {
+		t.Errorf("counts %+v", longer.Counts)
+	}
+	b.grid = `
+op = "synthetic"
+axis "m" { values = [1, 2, 3] }
+axis "s" { values = [16, 32, 64, 128] }
+`
+	axis := b.must("", stage.StatusOK)
+	if axis.Counts.Reused != 12 {
+		t.Errorf("counts with an axis %+v", axis.Counts)
+	}
+}
+
+func TestSelection(t *testing.T) {
+	b := newBench(t, plain)
+	b.opts = stage.Options{Limit: 5}
+	out := b.must("", stage.StatusOK)
+	if out.Counts.Measured != 5 || out.Counts.Skipped != 15 || out.Data.Info.Partial != "limit" {
+		t.Errorf("%+v, partial %q", out.Counts, out.Data.Info.Partial)
+	}
+	if h := histogram(t, out, "class"); h["not_selected"] != 15 {
+		t.Errorf("ledger %v", h)
+	}
+	b.opts = stage.Options{Smoke: true, Seed: 3}
+	out = b.must("", stage.StatusOK)
+	if n := out.Counts.Measured + out.Counts.Reused; n != smokeCases || out.Data.Info.Partial != "smoke" {
+		t.Errorf("%+v", out.Counts)
+	}
+	c, _ := b.prepare("")
+	smoke, _ := c.KeyExtra(t.Context(), b.planContext())
+	b.opts = stage.Options{Limit: 1000}
+	all, _ := c.KeyExtra(t.Context(), b.planContext())
+	if cmp.Equal(smoke, all) || all.(keyExtra).Selection != nil {
+		t.Errorf("keys %v and %v", smoke, all)
+	}
+	b.opts = stage.Options{Limit: 5, Shuffle: true, Seed: 1}
+	one := selection(20, b.opts)
+	two := selection(20, stage.Options{Limit: 5, Shuffle: true, Seed: 2})
+	if len(one) != 5 || slices.Equal(one, two) || !slices.IsSorted(one) || !slices.Equal(one, selection(20, b.opts)) {
+		t.Errorf("samples %v and %v", one, two)
+	}
+}
+
+const faulty = `
+op = "synthetic"
+axis "n" { values = [1, 2, 3, 4, 5, 6] }
+axis "fault" { values = ["none", %s] }
+filter "few" {
+  keep   = fault == "none" || n <= 2
+  reason = "two of each fault"
+}
+`
+
+func TestFailuresAreKeptAndClassified(t *testing.T) {
+	b := newBench(t, fmt.Sprintf(faulty, `"error", "unsupported", "segfault", "nan", "columns", "killed", "garbage"`))
+	const config = `
+breaker { after = 0 }
+ramp { max_failed = 1 }
+rule "known" {
+  match = "raised an error"
+  class = "collector_bug"
+}`
+	out := b.must(config, stage.StatusPartial)
+	want := map[string]int{"collector_bug": 6, "unsupported_config": 2, "framework_bug": 4, "resource_issue": 2}
+	if diff := cmp.Diff(want, histogram(t, out, "class")); diff != "" {
+		t.Error(diff)
+	}
+	types := map[string]int{"NonFiniteLatency": 2, "BadRow": 2, "ProtocolError": 2, "SIGSEGV": 2, "SIGKILL": 2}
+	for typ, n := range types {
+		if got := histogram(t, out, "type")[typ]; got != n {
+			t.Errorf("%d failures of type %s, want %d", got, typ, n)
+		}
+	}
+	if out.Counts.Measured != 6 || out.Counts.Failed != 14 {
+		t.Errorf("%+v", out.Counts)
+	}
+	// An out-of-memory kill is tried again on a fresh worker, the others are not.
+	attempts, err := table.Int64s(out.Data.Ledger, "attempts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, typ := range texts(t, out.Data, "ledger", "type") {
+		if want := map[bool]int64{true: 2, false: 1}[typ == "SIGKILL"]; attempts.Values[i] != want {
+			t.Errorf("%s was tried %d times, want %d", typ, attempts.Values[i], want)
+		}
+	}
+	for _, params := range texts(t, out.Data, "ledger", "params") {
+		if !strings.HasPrefix(params, `{"n":`) {
+			t.Errorf("params %s", params)
+		}
+	}
+
+	// The next apply does not try them again.
+	b.reopen()
+	_, p := b.prepare(config)
+	if p.Cases.Hold != 14 || p.Cases.Collect != 0 || len(p.Notes) != 1 {
+		t.Errorf("%+v, notes %v", p.Cases, p.Notes)
+	}
+	// A better rule changes the ledger without measuring anything.
+	again := b.must(strings.Replace(config, `class = "collector_bug"`, `class = "unsupported_config"`, 1), stage.StatusPartial)
+	if got := histogram(t, again, "class")["unsupported_config"]; got != 4 || b.events.count("worker up") != 0 {
+		t.Errorf("%d unsupported, %d workers", got, b.events.count("worker up"))
+	}
+	// With -retry failed they are.
+	b.opts.Retry = "failed"
+	if _, p := b.prepare(config); p.Cases.Collect != 14 || p.Cases.Hold != 0 {
+		t.Errorf("%+v", p.Cases)
+	}
+	out = b.must(config, stage.StatusPartial)
+	if out.Counts.Failed != 14 || out.Counts.Reused != 6 || b.events.count("worker up") == 0 {
+		t.Errorf("%+v", out.Counts)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	b := newBench(t, `
+op = "synthetic"
+axis "fault" { values = ["transient", "oom"] }
+axis "healthy" { values = [2, 3] }
+`)
+	// One more try makes the cases with healthy = 2, two more the others.
+	out := b.must("ramp { max_failed = 1 }", stage.StatusPartial)
+	want := map[string]int{"transient": 1, "resource_issue": 1}
+	if diff := cmp.Diff(want, histogram(t, out, "class")); diff != "" || out.Counts.Measured != 2 {
+		t.Errorf("%+v %s", out.Counts, diff)
+	}
+	attempts, err := table.Int64s(out.Data.Table, "attempts")
+	if err != nil || !slices.Equal(attempts.Values, []int64{2, 2}) {
+		t.Errorf("attempts %v, %v", attempts, err)
+	}
+	b.opts.Retry = "failed"
+	b.must("retry {\n transient = 2\n oom = 2\n}", stage.StatusOK)
+}
+
+func TestBreakerTripsAGroup(t *testing.T) {
+	b := newBench(t, `
+op = "synthetic"
+axis "fault" { values = ["none", "error", "unsupported"] }
+axis "n" { values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] }
+`)
+	out := b.must("breaker {\n group_by = [\"fault\"]\n after = 3\n}", stage.StatusPartial)
+	h := histogram(t, out, "class")
+	if h["tripped"] != 18 || out.Counts.Failed != 6 || out.Counts.Measured != 12 {
+		t.Errorf("%+v %v", out.Counts, h)
+	}
+	reason := ""
+	for i, class := range texts(t, out.Data, "ledger", "class") {
+		if class == "tripped" {
+			reason = texts(t, out.Data, "ledger", "message")[i]
+		}
+	}
+	if !strings.Contains(reason, "fault=unsupported failed 3 times from its first case on") {
+		t.Errorf("reason %q", reason)
+	}
+	// Tripped cases are simply open next time.
+	if _, p := b.prepare(""); p.Cases.Collect != 18 || p.Cases.Hold != 6 {
+		t.Errorf("%+v", p.Cases)
+	}
+}
+
+func TestRampStopsTheOp(t *testing.T) {
+	b := newBench(t, `
+op = "synthetic"
+axis "fault" { values = ["none", "error"] }
+axis "n" { values = range_ }
+`)
+	b.grid = strings.Replace(b.grid, "range_", fmt.Sprint(strings.Join(strings.Fields(fmt.Sprint(seq(50))), ", ")), 1)
+	out := b.must("ramp = [4, 20, 60]\nbreaker {\n group_by = [\"fault\"]\n after = 100\n}", stage.StatusPartial)
+	h := histogram(t, out, "class")
+	tried := out.Counts.Measured + out.Counts.Failed
+	if tried >= 60 || h["ramp"] != 100-tried || !strings.Contains(out.Message, "all ") || !strings.Contains(out.Message, "fault=error failed") {
+		t.Errorf("%+v %v: %s", out.Counts, h, out.Message)
+	}
+	if out.Data.Info.Partial != "ramp" {
+		t.Errorf("partial %q", out.Data.Info.Partial)
+	}
+	// With the limits off everything is tried.
+	all := b.must("ramp {\n rungs = [4, 20]\n max_failed = 1\n whole_group = 0\n}\nbreaker { after = 0 }", stage.StatusPartial)
+	if all.Counts.Skipped != 0 || all.Counts.Failed != 50 || all.Counts.Measured+all.Counts.Reused != 50 {
+		t.Errorf("%+v", all.Counts)
+	}
+}
+
+func seq(n int) []int {
+	var out []int
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
+}
+
+func TestEverythingFails(t *testing.T) {
+	b := newBench(t, `
+op = "synthetic"
+axis "fault" { values = ["error"] }
+axis "n" { values = [1, 2, 3, 4, 5, 6, 7, 8] }
+`)
+	out := b.must("breaker { after = 3 }", stage.StatusFailed)
+	if out.Counts.Failed != 3 || out.Counts.Skipped != 5 {
+		t.Errorf("%+v", out.Counts)
+	}
+	b = newBench(t, fmt.Sprintf(faulty, `"error"`))
+	if out := b.must("fail_over = 0.1", stage.StatusFailed); !strings.Contains(out.Message, "fail_over = 0.1") {
+		t.Errorf("message %q", out.Message)
+	}
+}
+
+func TestStopFinishesWhatIsInFlight(t *testing.T) {
+	b := newBench(t, plain)
+	var once bool
+	b.onEvent = func(typ string, f map[string]any) {
+		if typ == "progress" && f["done"].(int) >= 3 && !once {
+			once = true
+			close(b.stop)
+		}
+	}
+	out, err := b.run("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkInvariant(t, out)
+	h := histogram(t, out, "class")
+	if out.Status != stage.StatusInterrupted || out.Counts.Measured < 3 || out.Counts.Measured == 20 || h["interrupted"] != 20-out.Counts.Measured || out.Data.Info.Partial != "interrupted" {
+		t.Errorf("%s %+v %v", out.Status, out.Counts, h)
+	}
+	b.onEvent = nil
+	b.reopen()
+	if rest := b.must("", stage.StatusOK); rest.Counts.Reused != out.Counts.Measured {
+		t.Errorf("%d were acknowledged, %d reused", out.Counts.Measured, rest.Counts.Reused)
+	}
+}
+
+func TestCancelKeepsWhatWasAcknowledged(t *testing.T) {
+	b := newBench(t, strings.Replace(plain, "values = [1,", "values = [0, 1,", 1)+`
+axis "fault" { values = ["none", "hang"] }
+filter "one" {
+  keep = fault == "none" || (m == 5 && dtype == "fp8")
+  reason = "one case hangs"
+}
+`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	acked := 0
+	b.onEvent = func(typ string, f map[string]any) {
+		if typ == "progress" {
+			if acked = f["done"].(int); acked >= 10 {
+				cancel()
+			}
+		}
+	}
+	if _, err := b.runIn(ctx, ""); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	b.onEvent = nil
+	b.reopen()
+	if _, p := b.prepare(""); p.Cases.Reuse < 10 {
+		t.Errorf("%d cases were acknowledged, %+v", acked, p.Cases)
+	}
+}
+
+func TestHangs(t *testing.T) {
+	b := newBench(t, fmt.Sprintf(faulty, `"hang"`))
+	out := b.must("deadline {\n floor = \"400ms\"\n first = \"400ms\"\n}\nbreaker { after = 0 }", stage.StatusPartial)
+	if h := histogram(t, out, "class"); h["timeout"] != 2 || out.Counts.Measured != 6 {
+		t.Errorf("%+v %v", out.Counts, h)
+	}
+}
+
+func TestRuntimeThatIsNotHere(t *testing.T) {
+	b := newBench(t, plain)
+	b.runtime.Kind, b.runtime.Address = "cuda", "runtime.gpu"
+	out, err := b.run("")
+	if err != nil || out.Status != stage.StatusNeeds || !strings.Contains(out.Message, "needs runtime.gpu") || !out.NoReuse {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if _, p := b.prepare(""); p.Cases.Collect != 20 || !strings.Contains(p.Reason, "has not been seen yet") {
+		t.Errorf("%s %+v", p.Reason, p.Cases)
+	}
+}
+
+func TestWarmPool(t *testing.T) {
+	b := newBench(t, plain)
+	b.must("", stage.StatusOK)
+	if n := b.events.count("worker up"); n != 1 {
+		t.Errorf("%d workers came up", n)
+	}
+	b.must("measure { passes = 3 }", stage.StatusOK)
+	if n := b.events.count("worker up"); n != 0 {
+		t.Errorf("%d more workers came up for other settings", n)
+	}
+}
+
+func TestConfigProblems(t *testing.T) {
+	b := newBench(t, plain)
+	for src, want := range map[string]string{
+		`order = "fast"`:                                          "must be one of grid, shuffled, weights",
+		`order = "weights"`:                                       "belong together",
+		`fail_over = 2`:                                           "share between 0 and 1",
+		`ramp = [20, 4]`:                                          "growing numbers",
+		"ramp = [4]\nramp { rungs = [4] }":                        "as a list and as a block",
+		`ramp { max_failed = 1.5 }`:                               "max_failed",
+		`breaker { after = -1 }`:                                  "after is -1",
+		`retry { oom = 1000 }`:                                    "between 0 and 100",
+		`deadline { floor = "fast" }`:                             `floor is "fast"`,
+		`deadline { factor = 0.5 }`:                               "at least 1",
+		`measure { passes = 0 }`:                                  "passes is 0",
+		`measure { graph = "maybe" }`:                             `graph is "maybe"`,
+		"rule \"r\" { class = \"framework_bug\" }":                "needs match or exception",
+		"rule \"r\" {\n class = \"x\"\n match = \"y\"\n}":         "must be one of",
+		"rule \"r\" {\n class = \"transient\"\n match = \"(\"\n}": "rule \"r\": match",
+		`environment = ["version", "version"]`:                    "each once",
+		`bind = { run = "f" }`:                                    "names Python code",
+		`system = runtime.cpu`:                                    "system:",
+	} {
+		_, diags := b.config(src)
+		if !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
+			t.Errorf("%s gave %v, want %q", src, diags, want)
+		}
+	}
+	for src, want := range map[string]string{
+		`breaker { group_by = ["gemm_dtype"] }`:  `breaker.group_by names "gemm_dtype"; the grid's columns are m, dtype`,
+		"order = \"weights\"\nweights = [\"k\"]": `weights names "k"`,
+	} {
+		c, diags := b.config(src)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		if _, diags = c.Plan(t.Context(), b.planContext()); !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
+			t.Errorf("%s gave %v, want %q", src, diags, want)
+		}
+	}
+}
+
+func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
+	b := newBench(t, plain)
+	base, _ := b.config("")
+	for src, same := range map[string]bool{
+		`ramp = [4]`:                  true,
+		`order = "shuffled"`:          true,
+		`retry { oom = 3 }`:           true,
+		`description = "x"`:           true,
+		`measure { min_samples = 9 }`: false,
+		`environment = ["device"]`:    false,
+		`op = "other"`:                false,
+		"rule \"r\" {\n class = \"transient\"\n match = \"x\"\n}": false,
+	} {
+		c, diags := b.config(src)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		if got := cmp.Equal(base.Fingerprint(), c.Fingerprint()); got != same {
+			t.Errorf("%s: equal is %v, want %v", src, got, same)
+		}
+	}
+}
+
+func TestVersionsAreLabelledWhenTheyAreNotTheKey(t *testing.T) {
+	b := newBench(t, plain)
+	out := b.must(`environment = ["framework", "device", "gonum"]`, stage.StatusOK)
+	if v := texts(t, out.Data, "table", "version"); v[0] != "0.0.0-test" {
+		t.Errorf("version %q", v[0])
+	}
+	if got := slices.Sorted(maps.Keys(out.Data.Info.Env)); !slices.Contains(got, "gonum") {
+		t.Errorf("env %v", got)
+	}
+}

@@ -1,0 +1,250 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/cudaops/measure"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+	"aicplan/stages/grids"
+	"aicplan/stages/runtimes"
+)
+
+// opName is the op as the worker knows it.
+func (c *Config) opName(gridOp string) string {
+	if c.Op != "" {
+		return c.Op
+	}
+	return gridOp
+}
+
+// context is the journal that measurements in an environment belong to.
+func (c *Config) context(gridOp string, env *runtimes.Environment) checkpoint.Context {
+	ctx := checkpoint.Context{Op: gridOp, Runtime: c.runtime.Kind, Measure: c.settings, Extra: map[string]any{}}
+	for _, name := range c.Environment {
+		switch name {
+		case "framework":
+			ctx.Framework = env.Framework
+		case "version":
+			ctx.Version = env.Version
+		case "device":
+			ctx.Device = env.Device
+		default:
+			if ctx.Env == nil {
+				ctx.Env = map[string]string{}
+			}
+			ctx.Env[name] = env.Env[name]
+		}
+	}
+	if c.Op != "" && c.Op != gridOp {
+		ctx.Extra["op"] = c.Op
+	}
+	if c.bind != nil {
+		ctx.Extra["bind"] = c.bind
+	}
+	if extra := runtimeExtra(c.runtime); len(extra) > 0 {
+		ctx.Extra["runtime"] = extra
+	}
+	return ctx
+}
+
+// keyExtra is the part of the stage's key beside config and inputs.
+type keyExtra struct {
+	Environment map[string]string `json:"environment"`
+	Selection   any               `json:"selection,omitempty"`
+}
+
+// KeyExtra implements stage.Keyer: the environment as far as it is known
+// without a worker, and the selection of cases.
+func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
+	var k keyExtra
+	if env, _ := c.pools.Expect(ctx, pc.Store, c.runtime); env != nil {
+		k.Environment = map[string]string{}
+		for _, name := range c.Environment {
+			k.Environment[name] = env.Field(name)
+		}
+	}
+	if cases := grids.CasesOf(pc.Upstream(c.grid)); cases != nil && truncated(cases.Len(), pc.Options) {
+		k.Selection = selectionKey(pc.Options)
+	}
+	return k, nil
+}
+
+func selectionKey(o stage.Options) any {
+	key := map[string]any{"limit": o.Limit, "smoke": o.Smoke}
+	if o.Smoke || o.Shuffle {
+		key["seed"] = o.Seed
+	}
+	return key
+}
+
+// planned is what Plan hands to Run.
+type planned struct {
+	cases *grid.Cases
+	info  stage.Info
+}
+
+// Plan implements stage.Planner: how many cases are there already and how many
+// are to be measured.
+func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
+	up := pc.Upstream(c.grid)
+	cases := grids.CasesOf(up)
+	if cases == nil {
+		return &stage.Plan{Action: stage.ActionUnknown, Reason: "the cases of " + c.grid.Address + " are not known yet"}, nil
+	}
+	fail := func(summary string, err error) (*stage.Plan, hcl.Diagnostics) {
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: err.Error() + ".", Subject: pc.Range.Ptr()}}
+	}
+	j, err := newJob(cases, c.limits.groupBy, pc.Options)
+	if err != nil {
+		return fail("Unknown column", err)
+	}
+	if _, err := columnsOf(cases, c.Weights, "weights"); err != nil {
+		return fail("Unknown column", err)
+	}
+	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info}}
+	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
+	reason := c.runtime.Address + " has not been seen yet, so nothing can be reused before it runs"
+	if env != nil {
+		jc := c.context(cases.Spec().Op, env)
+		journal, err := pc.Store.Journal(jc)
+		if err != nil {
+			return fail("The case journal cannot be read", err)
+		}
+		j.reuse(journal, pc.Options.Retry == "failed")
+		if reason, err = c.reason(pc.Store, j, jc, journal); err != nil {
+			return fail("The case journal cannot be read", err)
+		}
+	}
+	counts := j.counts()
+	if assumed != "" {
+		reason += " (assuming " + assumed + ")"
+	}
+	p.Reason, p.Cases = reason, &counts
+	if counts.Collect > 0 {
+		if err := c.estimate(pc.Store, cases.Spec().Op, env, p.Cases); err != nil {
+			return fail("The case journal cannot be read", err)
+		}
+	}
+	if counts.Hold > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d cases failed before and are not tried again; -retry failed tries them", counts.Hold))
+	}
+	return p, nil
+}
+
+// reason says in one line where the plan stands.
+func (c *Config) reason(store *checkpoint.Store, j *job, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
+	counts := j.counts()
+	switch {
+	case counts.Collect == 0 && counts.Reuse > 0:
+		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), nil
+	case counts.Reuse > 0:
+		return fmt.Sprintf("%d of %d cases are measured already", counts.Reuse, counts.Planned), nil
+	case journal.Len() > 0:
+		return "none of these cases is measured yet", nil
+	}
+	near, why, err := store.Nearest(jc)
+	if err != nil {
+		return "", err
+	}
+	if near == nil {
+		return "nothing is there yet", nil
+	}
+	if len(why) > 3 {
+		why = append(slices.Clone(why[:3]), fmt.Sprintf("and %d more", len(why)-3))
+	}
+	return "measured before under other conditions: " + strings.Join(why, "; "), nil
+}
+
+// historySample bounds how many entries an estimate reads.
+const historySample = 2000
+
+// history are the wall seconds of earlier cases in a journal.
+func history(journal *checkpoint.Journal) ([]float64, error) {
+	var out []float64
+	read := 0
+	for e, err := range journal.All() {
+		if err != nil {
+			return nil, err
+		}
+		if read++; read > historySample {
+			break
+		}
+		if e.Kind != checkpoint.Measured {
+			continue
+		}
+		d, err := decodeEntry(e.Payload)
+		if err != nil {
+			return nil, err
+		}
+		if d.Seconds > 0 {
+			out = append(out, d.Seconds)
+		}
+	}
+	return out, nil
+}
+
+// opHistory are the wall seconds of earlier cases of an op, in this environment
+// or else in the one most like it; where says which.
+func (c *Config) opHistory(store *checkpoint.Store, op string, env *runtimes.Environment) (secs []float64, where string, err error) {
+	var other []checkpoint.ContextInfo
+	if env != nil {
+		jc := c.context(op, env)
+		journal, err := store.Journal(jc)
+		if err != nil {
+			return nil, "", err
+		}
+		if secs, err = history(journal); err != nil || len(secs) > 0 {
+			return secs, "", err
+		}
+		near, _, err := store.Nearest(jc)
+		if err != nil {
+			return nil, "", err
+		}
+		if near != nil {
+			other = append(other, *near)
+		}
+	} else if other, err = store.Contexts(op); err != nil {
+		return nil, "", err
+	}
+	for _, info := range other {
+		var jc checkpoint.Context
+		if err := json.Unmarshal(info.JSON, &jc); err != nil {
+			return nil, "", fmt.Errorf("journal of %s: %w", op, err)
+		}
+		journal, err := store.Journal(jc)
+		if err != nil {
+			return nil, "", err
+		}
+		if secs, err = history(journal); err != nil || len(secs) > 0 {
+			return secs, " under other conditions", err
+		}
+	}
+	return nil, "", nil
+}
+
+// estimate fills in the time that the cases will take.
+func (c *Config) estimate(store *checkpoint.Store, op string, env *runtimes.Environment, counts *stage.CaseCounts) error {
+	secs, where, err := c.opHistory(store, op, env)
+	if err != nil || len(secs) == 0 {
+		return err
+	}
+	workers := 1
+	if env != nil {
+		workers = max(env.Workers, 1)
+	}
+	median := measure.Median(secs)
+	counts.Seconds = median * float64(counts.Collect) / float64(workers)
+	counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs), op, where, median)
+	if workers > 1 {
+		counts.Basis += fmt.Sprintf(", %d workers", workers)
+	}
+	return nil
+}

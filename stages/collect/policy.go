@@ -1,0 +1,412 @@
+package collect
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// attempt is what a task carries through the pool.
+type attempt struct {
+	task  int
+	units []int
+	tries map[string]int // further tries so far, by why
+}
+
+// sink takes what becomes of units. The policy calls it from the pool's
+// goroutine.
+type sink interface {
+	// settle stores what became of the units of one task.
+	settle(units []int, e []*entry)
+	// failed reports a failed case; tell is false when enough of its kind were
+	// shown.
+	failed(c worker.Case, class string, f *worker.Failure, tell bool)
+	// note shows a line to the user.
+	note(level, text string)
+}
+
+// policy hands tasks to the pool rung by rung, decides about retries, trips
+// groups and stops the ramp. It is the pool's Source.
+type policy struct {
+	job    *job
+	limits limits
+	rules  []Rule
+	op     string
+	sink   sink
+	now    func() time.Time
+	stop   <-chan struct{}
+	halt   func() bool // no more tasks: rows cannot be stored
+	// label names framework, version and device of a row where the journal does
+	// not; nil where it does.
+	label func(*worker.Hello) *label
+
+	rungs   [][]int // what is left, the current one first
+	rung    int     // number of the current one
+	total   int     // of rungs
+	queue   []int   // tasks of the current rung
+	again   []*worker.Task
+	out     int // handed out and not ended
+	longest time.Duration
+	history int // how many cases longest stands for
+
+	told      map[string]int
+	groups    map[string]*group
+	rungFails int
+	rungDone  int
+	stopped   string // why the ramp stopped; "" while it goes on
+}
+
+// group is what is known of the cases with one value of the breaker's columns.
+type group struct {
+	measured int // cases, those of earlier runs included
+	failures int // in this run, before the first measured one
+	tripped  string
+	last     string // the last failure's message
+}
+
+// newPolicy prepares the tasks of j that are open, in the given order.
+func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier []float64, seed int64, s sink, stop <-chan struct{}) *policy {
+	p := &policy{
+		job: j, limits: l, rules: rules, op: op, sink: s, now: time.Now, stop: stop, halt: func() bool { return false },
+		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, told: map[string]int{},
+	}
+	p.total = len(p.rungs)
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		if p.groups[t.group] == nil {
+			p.groups[t.group] = &group{}
+		}
+		if slices.ContainsFunc(j.units[t.first:t.first+t.n], func(u unit) bool { return u.state == measured }) {
+			p.groups[t.group].measured++
+		}
+	}
+	for _, s := range earlier {
+		p.learn(s)
+	}
+	p.nextRung()
+	return p
+}
+
+// learn takes the wall time of a case into account for deadlines.
+func (p *policy) learn(seconds float64) {
+	p.history++
+	p.longest = max(p.longest, time.Duration(seconds*float64(time.Second)))
+}
+
+// deadline is how long a case may take.
+func (p *policy) deadline() time.Duration {
+	d := time.Duration(float64(p.longest) * p.limits.factor)
+	if p.history < p.limits.minHistory {
+		return max(p.limits.first, d)
+	}
+	return max(p.limits.floor, d)
+}
+
+func (p *policy) stopping() bool {
+	select {
+	case <-p.stop:
+		return true
+	default:
+		return p.halt()
+	}
+}
+
+// nextRung takes the next rung that has tasks.
+func (p *policy) nextRung() {
+	for len(p.rungs) > 0 && len(p.queue) == 0 {
+		p.queue, p.rungs = p.rungs[0], p.rungs[1:]
+		p.rung++
+		p.rungFails, p.rungDone = 0, 0
+		if p.rung < p.total && len(p.queue) > 0 {
+			p.sink.note("info", fmt.Sprintf("rung %d of %d: a sample of %d cases", p.rung, p.total, len(p.queue)))
+		}
+	}
+}
+
+// trim takes the tasks of tripped groups off the head of the queue.
+func (p *policy) trim() {
+	for len(p.queue) > 0 {
+		g := p.groups[p.job.tasks[p.queue[0]].group]
+		if g.tripped == "" {
+			return
+		}
+		p.skip(p.queue[0], "tripped", g.tripped)
+		p.queue = p.queue[1:]
+	}
+}
+
+func (p *policy) skip(task int, class, reason string) {
+	for _, u := range p.job.openUnits(task) {
+		un := &p.job.units[u]
+		un.state, un.class, un.reason = skipped, class, reason
+	}
+}
+
+// Pending implements worker.Source.
+func (p *policy) Pending() int {
+	if p.stopping() {
+		return 0
+	}
+	p.trim()
+	for len(p.queue)+len(p.again)+p.out == 0 && len(p.rungs) > 0 {
+		p.endRung()
+	}
+	return len(p.again) + len(p.queue)
+}
+
+// Next implements worker.Source.
+func (p *policy) Next() *worker.Task {
+	if p.Pending() == 0 {
+		return nil
+	}
+	p.out++
+	if len(p.again) > 0 {
+		t := p.again[0]
+		p.again = p.again[1:]
+		t.Deadline = p.deadline()
+		return t
+	}
+	task := p.queue[0]
+	p.queue = p.queue[1:]
+	return p.makeTask(task)
+}
+
+func (p *policy) makeTask(no int) *worker.Task {
+	a := &attempt{task: no, units: p.job.openUnits(no), tries: map[string]int{}}
+	t := &p.job.tasks[no]
+	c := worker.Case{ID: p.job.cases.ID(t.no), Op: p.op, Params: p.job.cases.ParamsJSON(t.no), Attempt: 1}
+	if p.job.cases.SweepColumns() != nil {
+		c.Sweep = p.sweep(t, a.units)
+	}
+	return &worker.Task{Case: c, Deadline: p.deadline(), Data: a}
+}
+
+// sweep is the part of a case's sweep that is still open.
+func (p *policy) sweep(t *task, units []int) json.RawMessage {
+	all := p.job.cases.Sweep(t.no).JSON()
+	if len(units) == t.n {
+		return all
+	}
+	var points, want []json.RawMessage
+	if err := json.Unmarshal(all, &points); err != nil {
+		panic("collect: sweep of a grid is no JSON: " + err.Error())
+	}
+	for _, u := range units {
+		want = append(want, points[p.job.units[u].point])
+	}
+	out, err := json.Marshal(want)
+	if err != nil {
+		panic("collect: sweep of a grid is no JSON: " + err.Error())
+	}
+	return out
+}
+
+// Done implements worker.Source.
+func (p *policy) Done(o worker.Outcome) {
+	p.out--
+	a := o.Task.Data.(*attempt)
+	failure := o.Failure
+	var got answer
+	if failure == nil {
+		if got, failure = p.job.judge(a.units, o.Rows); failure == nil {
+			p.measured(o, a, got)
+			return
+		}
+	}
+	class, oom := classify(p.rules, failure)
+	if why := p.retry(a, o, class, oom); why != "" {
+		if p.stopping() {
+			return // it has not had all its tries: it counts as interrupted
+		}
+		a.tries[why]++
+		again := *o.Task
+		again.Case.Attempt++
+		again.Fresh = oom
+		p.again = append(p.again, &again)
+		p.sink.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why, firstLine(failure.Message)))
+		return
+	}
+	p.failed(o, a, failure, class)
+}
+
+// retry names the reason to try a case again, or "".
+func (p *policy) retry(a *attempt, o worker.Outcome, class string, oom bool) string {
+	allowed := func(why string, n int) string {
+		if a.tries[why] < n {
+			return why
+		}
+		return ""
+	}
+	switch {
+	case class == worker.ClassTransient:
+		return allowed("transient", p.limits.transient)
+	case oom:
+		return allowed("out of memory", p.limits.oom)
+	case o.Cause == worker.CauseHung:
+		return allowed("timeout", p.limits.timeout)
+	case o.Cause == worker.CauseDied:
+		return allowed("crash", p.limits.crash)
+	}
+	return ""
+}
+
+func (p *policy) entry(o worker.Outcome) entry {
+	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano)}
+	if !o.Started.IsZero() {
+		e.At = o.Started.UTC().Format(time.RFC3339Nano)
+	}
+	if o.Hello != nil {
+		e.DeviceUUID = o.Hello.DeviceUUID
+		if p.label != nil {
+			e.Label = p.label(o.Hello)
+		}
+	}
+	return e
+}
+
+// measured stores the rows of a case.
+func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
+	p.learn(o.Seconds)
+	if got.dropped > 0 {
+		p.sink.note("warn", fmt.Sprintf("case %s: %d rows of points that were not asked for were dropped", o.Task.Case.ID, got.dropped))
+	}
+	var entries []*entry
+	for _, u := range a.units {
+		e := p.entry(o)
+		e.Points = len(a.units)
+		if rows := got.rows[u]; len(rows) > 0 {
+			e.Rows = rows
+			p.job.units[u].state = measured
+		} else {
+			e.Failure = &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "NoRow", Message: "the op returned no row for this point"}
+			p.job.units[u].state = failed
+		}
+		entries = append(entries, &e)
+	}
+	g := p.groups[p.job.tasks[a.task].group]
+	g.measured++
+	p.rungDone++
+	p.sink.settle(a.units, entries)
+}
+
+// failed stores the failure of a case and draws the consequences.
+func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class string) {
+	var entries []*entry
+	for _, u := range a.units {
+		e := p.entry(o)
+		e.Failure = f
+		p.job.units[u].state = failed
+		entries = append(entries, &e)
+	}
+	t := &p.job.tasks[a.task]
+	g := p.groups[t.group]
+	g.last = firstLine(f.Message)
+	if g.measured == 0 {
+		g.failures++
+	}
+	p.rungDone++
+	p.rungFails++
+	p.sink.settle(a.units, entries)
+	p.sink.failed(o.Task.Case, class, f, p.tellTimes(class, f))
+	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.failures >= n && g.tripped == "" {
+		g.tripped = fmt.Sprintf("%s failed %d times from its first case on; the last time: %s", groupText(t.group), g.failures, g.last)
+		p.sink.note("error", "breaker: "+g.tripped)
+	}
+}
+
+// maxTold is how many failures of one kind are shown; the rest is counted.
+const maxTold = 3
+
+// tellTimes counts the failures that look alike and says whether this one is to
+// be shown.
+func (p *policy) tellTimes(class string, f *worker.Failure) bool {
+	key := class + "\x00" + f.Exception + "\x00" + digits.ReplaceAllString(firstLine(f.Message), "#")
+	p.told[key]++
+	return p.told[key] <= maxTold
+}
+
+// digits differ between failures that are alike.
+var digits = regexp.MustCompile(`0x[0-9a-fA-F]+|\d+`)
+
+func groupText(name string) string {
+	if name == "" {
+		return "the op"
+	}
+	return name
+}
+
+// endRung judges the rung that has ended and takes the next one, or stops.
+func (p *policy) endRung() {
+	if why := p.rungProblem(); why != "" {
+		p.stopped = fmt.Sprintf("rung %d of %d did not pass: %s", p.rung, p.total, why)
+		p.sink.note("error", "ramp: "+p.stopped)
+		for _, rung := range p.rungs {
+			for _, t := range rung {
+				p.skip(t, "ramp", p.stopped)
+			}
+		}
+		p.rungs = nil
+		return
+	}
+	p.nextRung()
+	p.trim()
+}
+
+// rungProblem says why the rung that has just ended fails, or "".
+func (p *policy) rungProblem() string {
+	if p.rungDone == 0 {
+		return ""
+	}
+	if share := float64(p.rungFails) / float64(p.rungDone); share > p.limits.rampShare {
+		return fmt.Sprintf("%d of %d cases failed, more than the %.0f %% that are allowed", p.rungFails, p.rungDone, 100*p.limits.rampShare)
+	}
+	if p.limits.rampGroup == 0 {
+		return ""
+	}
+	var names []string
+	for name, g := range p.groups {
+		if g.measured == 0 && g.failures >= p.limits.rampGroup {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	g := p.groups[names[0]]
+	return fmt.Sprintf("all %d cases of %s failed; the last time: %s", g.failures, groupText(names[0]), g.last)
+}
+
+// interrupt marks what was not tried when the run was stopped.
+func (p *policy) interrupt(reason string) (n int) {
+	for i := range p.job.units {
+		if u := &p.job.units[i]; u.state == open {
+			u.state, u.class, u.reason = skipped, "interrupted", reason
+			n++
+		}
+	}
+	return n
+}
+
+var _ worker.Source = (*policy)(nil)
+
+// tally counts the units by state.
+func (j *job) tally() (n stage.Counts) {
+	for i := range j.units {
+		switch j.units[i].state {
+		case measured:
+			n.Measured++
+		case failed:
+			n.Failed++
+		case skipped:
+			n.Skipped++
+		}
+	}
+	n.Planned = len(j.units)
+	return n
+}

@@ -1,0 +1,239 @@
+package collect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"aicplan/cudaops/worker"
+)
+
+// kind is what a metric column holds.
+type kind int
+
+const (
+	number kind = iota
+	integer
+	flag
+	word
+)
+
+// metrics are the columns that every measured row may have, in table order.
+// All but latency may be missing.
+var metrics = []struct {
+	name string
+	kind kind
+}{
+	{"kernel_source", word},
+	{"latency", number},
+	{"samples", integer},
+	{"rel_stdev", number},
+	{"p10", number},
+	{"p90", number},
+	{"used_cuda_graph", flag},
+	{"sm_clock_mhz", number},
+	{"throttled", flag},
+	{"power", number},
+	{"power_limit", number},
+	{"energy", number},
+}
+
+// ours are columns that the stage itself fills in, whatever a worker says.
+var ours = []string{"case_id", "status", "framework", "version", "device", "attempts", "worker", "device_uuid", "started_at"}
+
+// answer is what the rows of a task come to.
+type answer struct {
+	rows    map[int][]worker.Row // by unit
+	missing []int                // units that got no row
+	dropped int                  // rows of points that nobody asked for
+}
+
+// judge checks the rows that a worker returned for the units of one task. A
+// failure means that none of them can be trusted.
+func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
+	a := answer{rows: map[int][]worker.Row{}}
+	if len(rows) == 0 {
+		return a, bug("the op returned no rows")
+	}
+	task := j.units[units[0]].task
+	params, err := decodeObject(j.cases.ParamsJSON(task))
+	if err != nil {
+		panic("collect: parameters of a grid are no JSON: " + err.Error())
+	}
+	sweep := j.cases.SweepColumns()
+	points, err := j.points(units)
+	if err != nil {
+		panic("collect: sweep of a grid is no JSON: " + err.Error())
+	}
+	for i, row := range rows {
+		if f := checkRow(row, i, params, sweep); f != nil {
+			return a, f
+		}
+		unit, f := pick(units, points, sweep, row, i)
+		if f != nil {
+			return a, f
+		}
+		if unit < 0 {
+			a.dropped++
+			continue
+		}
+		a.rows[unit] = append(a.rows[unit], plainRow(row, params, sweep))
+	}
+	for _, u := range units {
+		if len(a.rows[u]) == 0 {
+			a.missing = append(a.missing, u)
+		}
+	}
+	if len(a.missing) == len(units) && len(sweep) > 0 {
+		return a, bug("none of the %d rows belongs to a point of the sweep", len(rows))
+	}
+	return a, nil
+}
+
+// points decodes the sweep points of units; nil without a sweep.
+func (j *job) points(units []int) ([]map[string]any, error) {
+	p := j.cases.Sweep(j.units[units[0]].task)
+	if p.Len() == 0 {
+		return nil, nil
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal(p.JSON(), &raw); err != nil {
+		return nil, err
+	}
+	var out []map[string]any
+	for _, u := range units {
+		m, err := decodeObject(raw[j.units[u].point])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// pick finds the unit that a row answers; -1 for none of them.
+func pick(units []int, points []map[string]any, sweep []string, row worker.Row, i int) (int, *worker.Failure) {
+	if len(sweep) == 0 {
+		return units[0], nil
+	}
+	for _, name := range sweep {
+		if _, ok := row[name]; !ok {
+			return -1, bug("row %d does not say which %s it is for; a case that sweeps names the point in every row", i, name)
+		}
+	}
+	for at, p := range points {
+		if !slices.ContainsFunc(sweep, func(name string) bool { return !same(row[name], p[name]) }) {
+			return units[at], nil
+		}
+	}
+	return -1, nil
+}
+
+// checkRow reports what is wrong with one row.
+func checkRow(row worker.Row, i int, params map[string]any, sweep []string) *worker.Failure {
+	for _, name := range slices.Sorted(maps.Keys(row)) {
+		switch row[name].(type) {
+		case nil, json.Number, string, bool:
+		default:
+			return bug("row %d: column %s is no single value", i, name)
+		}
+		want, ok := params[name]
+		if ok && !slices.Contains(sweep, name) && !same(row[name], want) {
+			return bug("row %d says %s = %v and the case has %v", i, name, row[name], want)
+		}
+	}
+	latency, ok := row["latency"]
+	if !ok || latency == nil {
+		return bug("row %d has no latency", i)
+	}
+	if s, ok := latency.(string); ok && nonFinite(s) {
+		return &worker.Failure{Class: worker.ClassFrameworkBug, Exception: "NonFiniteLatency", Message: fmt.Sprintf("row %d: non-finite latency (%s)", i, s)}
+	}
+	for _, m := range metrics {
+		v, ok := row[m.name]
+		if !ok || v == nil {
+			continue
+		}
+		if s, ok := v.(string); ok && nonFinite(s) && m.kind == number {
+			continue // unknown, and stored as such
+		}
+		if !m.kind.holds(v) {
+			return bug("row %d: %s is %#v", i, m.name, v)
+		}
+	}
+	if f, _ := latency.(json.Number).Float64(); f < 0 {
+		return bug("row %d: the latency is negative (%v)", i, latency)
+	}
+	return nil
+}
+
+func (k kind) holds(v any) bool {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		if err != nil || math.IsInf(f, 0) {
+			return false
+		}
+		return k == number || (k == integer && f == math.Trunc(f) && math.Abs(f) < 1<<53)
+	case bool:
+		return k == flag
+	case string:
+		return k == word
+	}
+	return false
+}
+
+func nonFinite(s string) bool { return s == "NaN" || s == "Infinity" || s == "-Infinity" }
+
+func bug(format string, args ...any) *worker.Failure {
+	return &worker.Failure{Class: worker.ClassCollectorBug, Exception: "BadRow", Message: fmt.Sprintf(format, args...)}
+}
+
+// plainRow is what is stored of a row: metrics and columns of the worker's own,
+// without what the case and the environment say already.
+func plainRow(row worker.Row, params map[string]any, sweep []string) worker.Row {
+	out := make(worker.Row, len(row))
+	for name, v := range row {
+		if s, ok := v.(string); ok && nonFinite(s) {
+			v = nil
+		}
+		if _, param := params[name]; v == nil || param || slices.Contains(sweep, name) || slices.Contains(ours, name) {
+			continue
+		}
+		out[name] = v
+	}
+	return out
+}
+
+// same compares a row's value with a parameter: numbers by value, everything
+// else by its text.
+func same(a, b any) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	na, okA := a.(json.Number)
+	nb, okB := b.(json.Number)
+	if okA && okB {
+		if na == nb {
+			return true
+		}
+		fa, errA := strconv.ParseFloat(string(na), 64)
+		fb, errB := strconv.ParseFloat(string(nb), 64)
+		return errA == nil && errB == nil && fa == fb
+	}
+	return fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+func decodeObject(raw []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,434 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+	"aicplan/stages/runtimes"
+)
+
+// running is one run of the stage.
+type running struct {
+	*Config
+	rc      *stage.RunContext
+	planned *planned
+	job     *job
+	env     *runtimes.Environment
+	journal *checkpoint.Journal
+	pool    *worker.Pool
+	policy  *policy
+	foreign error // a worker whose environment is another one
+	reused  int   // units
+	now     int   // units measured by this run
+
+	remembered bool
+}
+
+// Run implements stage.Stage.
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	r := &running{Config: c, rc: rc}
+	if rc.Plan != nil {
+		r.planned, _ = rc.Plan.Private.(*planned)
+	}
+	if r.planned == nil {
+		return nil, errors.New("the cases are not known; the plan must be made again")
+	}
+	var err error
+	if r.job, err = newJob(r.planned.cases, c.limits.groupBy, rc.Options); err != nil {
+		return nil, err
+	}
+	if err := r.lookUp(ctx); err != nil {
+		return nil, err
+	}
+	if r.env == nil || len(r.job.todo()) > 0 {
+		if out, err := r.collect(ctx); out != nil || err != nil {
+			return out, err
+		}
+	}
+	return r.finish()
+}
+
+// lookUp settles what the journal of the expected environment answers.
+func (r *running) lookUp(ctx context.Context) error {
+	env, _ := r.pools.Expect(ctx, r.rc.Store, r.runtime)
+	if env == nil {
+		return nil
+	}
+	return r.settleIn(env)
+}
+
+// settleIn takes an environment and settles what its journal answers.
+func (r *running) settleIn(env *runtimes.Environment) error {
+	journal, err := r.rc.Store.Journal(r.context(r.planned.cases.Spec().Op, env))
+	if err != nil {
+		return err
+	}
+	r.env, r.journal = env, journal
+	r.job.forget()
+	r.job.reuse(journal, r.rc.Options.Retry == "failed")
+	r.reused = r.job.tally().Measured
+	return nil
+}
+
+// collect measures what is open. An outcome means that the stage ends here.
+func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
+	if r.stopped() {
+		return nil, r.giveUp()
+	}
+	at := runtimes.Place{RunDir: r.rc.RunDir, StateDir: r.rc.Store.Dir(), PlanDir: r.rc.PlanDir}
+	var err error
+	if r.pool, err = r.pools.Get(ctx, r.runtime, at); err != nil {
+		return r.needs(err.Error()), nil
+	}
+	set, err := r.workerSettings()
+	if err != nil {
+		return nil, err
+	}
+	hello, err := r.up(ctx, set)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said && sf.Failure.Class == worker.ClassUnsupportedConfig {
+			return r.needs(sf.Failure.Message), nil
+		}
+		return nil, err
+	case hello == nil:
+		return nil, r.giveUp()
+	}
+	if err := r.meet(hello); err != nil {
+		return nil, err
+	}
+	if err := r.dispatch(ctx, set); err != nil {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// up starts workers; nil without an error means that the user stopped the run
+// meanwhile.
+func (r *running) up(ctx context.Context, set worker.Settings) (*worker.Hello, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-r.rc.Stop:
+			cancel()
+		case <-done:
+		}
+	}()
+	hello, err := r.pool.Up(ctx, set, len(r.job.todo()))
+	if err != nil && r.stopped() && errors.Is(err, context.Canceled) {
+		return nil, nil
+	}
+	return hello, err
+}
+
+func (r *running) stopped() bool {
+	select {
+	case <-r.rc.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// giveUp is about a stop before any worker was there.
+func (r *running) giveUp() error {
+	if r.env == nil {
+		return context.Canceled
+	}
+	for i := range r.job.units {
+		if u := &r.job.units[i]; u.state == open {
+			u.state, u.class, u.reason = skipped, "interrupted", interruptedReason
+		}
+	}
+	return nil
+}
+
+const interruptedReason = "the run was interrupted before it was tried"
+
+// needs is the outcome of a stage whose runtime is not the one at hand.
+func (r *running) needs(why string) *stage.Outcome {
+	return &stage.Outcome{
+		Status: stage.StatusNeeds, Message: "needs " + r.runtime.Address + ": " + firstLine(why), NoReuse: true,
+		Counts: stage.Counts{Planned: len(r.job.units)},
+	}
+}
+
+// workerSettings are what the pool tells workers about this stage's cases.
+func (r *running) workerSettings() (worker.Settings, error) {
+	raw, err := json.Marshal(r.settings)
+	if err != nil {
+		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
+	}
+	set := worker.Settings{Measure: raw, Seed: r.settings.Seed, Wake: r.rc.Stop, Log: r.workerLog}
+	if r.bind != nil {
+		set.Ops, err = json.Marshal(map[string]any{r.opName(r.planned.cases.Spec().Op): r.bind})
+		if err != nil {
+			return set, fmt.Errorf("bind: %w", err)
+		}
+	}
+	return set, nil
+}
+
+func (r *running) workerLog(slot, level, text string) {
+	if level == "trace" {
+		return
+	}
+	r.rc.Events.Emit(r.rc.Address, "worker", map[string]any{"worker": slot, "level": level, "text": text})
+	if level == "warn" || level == "error" {
+		r.rc.Events.Message(r.rc.Address, level, slot+": "+firstLine(text))
+	}
+}
+
+// meet takes the environment of the first worker. Where it is not the expected
+// one, the journal of the right one decides what is open.
+func (r *running) meet(h *worker.Hello) error {
+	env := runtimes.EnvironmentOf(r.runtime, h)
+	env.SeenAt, env.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
+	op := r.planned.cases.Spec().Op
+	if r.env != nil {
+		before, err := r.context(op, r.env).Digest()
+		if err != nil {
+			return err
+		}
+		now, err := r.context(op, &env).Digest()
+		if err != nil {
+			return err
+		}
+		if before == now {
+			r.env = &env
+			return nil
+		}
+		r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, &env))
+	}
+	return r.settleIn(&env)
+}
+
+// differences names the fields of the policy that differ.
+func (r *running) differences(a, b *runtimes.Environment) string {
+	var out []string
+	for _, name := range r.Environment {
+		if x, y := a.Field(name), b.Field(name); x != y {
+			out = append(out, fmt.Sprintf("%s %q -> %q", name, x, y))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// dispatch hands the open cases to the pool and waits until everything that
+// came back is on disk.
+func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
+	op := r.planned.cases.Spec().Op
+	order, err := r.job.order(r.job.todo(), r.Order, r.Weights, r.rc.Options)
+	if err != nil {
+		return err
+	}
+	earlier, err := history(r.journal)
+	if err != nil {
+		return err
+	}
+	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
+	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier, r.rc.Options.Seed, k, r.rc.Stop)
+	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
+	if r.openLabel() {
+		r.policy.label = func(h *worker.Hello) *label {
+			e := runtimes.EnvironmentOf(r.runtime, h)
+			return &label{e.Framework, e.Version, e.Device}
+		}
+	}
+	runErr := r.pool.Run(ctx, set, &checked{policy: r.policy, run: r, keeper: k})
+	var storeErr error
+	r.now, storeErr = k.wait()
+	if r.journal.Len() > 0 {
+		r.remember()
+	}
+	switch {
+	case storeErr != nil:
+		return fmt.Errorf("rows could not be stored, the run stops here: %w", storeErr)
+	case r.foreign != nil:
+		return r.foreign
+	case runErr != nil:
+		return runErr
+	}
+	if r.stopped() {
+		r.policy.interrupt(interruptedReason)
+	}
+	return nil
+}
+
+// remember keeps the environment for later plans, once.
+func (r *running) remember() {
+	if r.remembered {
+		return
+	}
+	r.remembered = true
+	if err := runtimes.Remember(r.rc.Store, r.runtime.Address, *r.env); err != nil {
+		r.rc.Events.Message(r.rc.Address, "warn", err.Error())
+	}
+}
+
+// openLabel says whether the journal's context leaves framework, version or
+// device open.
+func (r *running) openLabel() bool {
+	for _, name := range []string{"framework", "version", "device"} {
+		if !slices.Contains(r.Environment, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// checked is the policy behind a check that every worker measures where the
+// first one does.
+type checked struct {
+	*policy
+	run    *running
+	keeper *keeper
+}
+
+// Done implements worker.Source.
+func (c *checked) Done(o worker.Outcome) {
+	r := c.run
+	if o.Hello != nil && r.foreign == nil {
+		env := runtimes.EnvironmentOf(r.runtime, o.Hello)
+		if diff := r.differences(r.env, &env); diff != "" {
+			r.foreign = fmt.Errorf("worker %s does not measure where the first one did: %s; give the runtime devices of one kind, or take the field out of environment", o.Slot, diff)
+		}
+	}
+	if r.foreign != nil {
+		c.policy.out--
+		return // its case stays open
+	}
+	c.policy.Done(o)
+	if c.keeper.any() {
+		// Not at the end: a run that is killed must leave it behind.
+		r.remember()
+	}
+}
+
+// finish puts the outcome together.
+func (r *running) finish() (*stage.Outcome, error) {
+	if err := r.job.load(r.journal); err != nil {
+		return nil, err
+	}
+	if err := r.job.check(); err != nil {
+		return nil, err
+	}
+	plannedRec, err := r.job.planned()
+	if err != nil {
+		return nil, err
+	}
+	rec, err := r.job.measurements(plannedRec, r.env)
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := r.job.ledger(r.rules)
+	if err != nil {
+		return nil, err
+	}
+	n := r.job.tally()
+	if n.Planned != n.Measured+n.Failed+n.Skipped {
+		return nil, fmt.Errorf("internal error: %d planned cases and %d measured, %d failed, %d skipped", n.Planned, n.Measured, n.Failed, n.Skipped)
+	}
+	out := &stage.Outcome{
+		Data: &stage.Dataset{Table: rec, Ledger: ledger, Planned: plannedRec, Info: r.info()},
+		Values: map[string]cty.Value{
+			"measured": cty.NumberIntVal(int64(n.Measured)), "reused": cty.NumberIntVal(int64(r.reused)),
+			"failed": cty.NumberIntVal(int64(n.Failed)), "skipped": cty.NumberIntVal(int64(n.Skipped)),
+		},
+		Counts: stage.Counts{Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
+	}
+	if rec != nil {
+		out.Counts.Rows = int(rec.NumRows())
+	}
+	out.Status, out.Message = r.verdict(n)
+	return out, nil
+}
+
+func (r *running) info() stage.Info {
+	cases := r.planned.cases
+	info := stage.Info{
+		Op: r.planned.info.Op, Perf: r.planned.info.Perf, Params: slices.Concat(cases.Columns(), cases.SweepColumns()),
+		Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device, System: r.system,
+		Runtime: r.runtime.Address, Image: r.runtime.Image, ImageDigest: r.runtime.ImageDigest, Env: maps.Clone(r.env.Env),
+	}
+	switch {
+	case truncated(cases.Len(), r.rc.Options):
+		info.Partial = r.rc.Options.Partial()
+	case r.countSkips("interrupted") > 0:
+		info.Partial = "interrupted"
+	case r.countSkips("ramp") > 0:
+		info.Partial = "ramp"
+	}
+	return info
+}
+
+func (r *running) countSkips(class string) (n int) {
+	for i := range r.job.units {
+		if u := &r.job.units[i]; u.state == skipped && u.class == class {
+			n++
+		}
+	}
+	return n
+}
+
+// verdict names the status of the stage and the reason in one line.
+func (r *running) verdict(n stage.Counts) (stage.Status, string) {
+	byClass := map[string]int{}
+	for i := range r.job.units {
+		switch u := &r.job.units[i]; u.state {
+		case failed:
+			class, _ := classify(r.rules, u.entry.Failure)
+			byClass[class]++
+		case skipped:
+			byClass[u.class]++
+		}
+	}
+	left := byClass["not_selected"]
+	text := fmt.Sprintf("%d of %d cases measured", n.Measured, n.Planned)
+	if n.Measured-r.now > 0 && r.now > 0 {
+		text += fmt.Sprintf(" (%d now, %d before)", r.now, n.Measured-r.now)
+	}
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(byClass)) {
+		parts = append(parts, fmt.Sprintf("%d %s", byClass[class], class))
+	}
+	if len(parts) > 0 {
+		text += "; " + strings.Join(parts, ", ")
+	}
+	tried := n.Measured + n.Failed
+	switch {
+	case byClass["interrupted"] > 0:
+		return stage.StatusInterrupted, text
+	case n.Failed > 0 && n.Measured == 0:
+		return stage.StatusFailed, text + r.stopText()
+	case tried > 0 && float64(n.Failed)/float64(tried) > r.FailOver:
+		return stage.StatusFailed, fmt.Sprintf("%s; more than fail_over = %v failed%s", text, r.FailOver, r.stopText())
+	case n.Failed > 0 || n.Skipped > left:
+		return stage.StatusPartial, text + r.stopText()
+	}
+	return stage.StatusOK, text
+}
+
+// stopText adds why the ramp stopped.
+func (r *running) stopText() string {
+	if r.policy == nil || r.policy.stopped == "" {
+		return ""
+	}
+	return "; " + r.policy.stopped
+}

@@ -1,0 +1,301 @@
+package collect
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+)
+
+// smokeCases is how many cases -smoke collects.
+const smokeCases = 4
+
+// A unit is what one row of the planned table is: a case, or one point of a
+// case that sweeps.
+type unit struct {
+	id    string
+	task  int // in job.tasks
+	point int // of the sweep; 0 without one
+
+	state  state
+	reason string // of a skip: why
+	class  string // of a skip: tripped, ramp, not_selected, interrupted
+	entry  *entry // of measured and failed units
+}
+
+type state byte
+
+const (
+	open     state = iota
+	measured       // has rows
+	failed         // has a failure
+	skipped        // was not tried
+)
+
+// A task is one case of the grid with the units that it answers.
+type task struct {
+	no       int // of the case in the grid
+	first, n int // units
+	group    string
+	selected bool
+}
+
+// job is the work of one collect: all cases of its grid.
+type job struct {
+	cases *grid.Cases
+	tasks []task
+	units []unit
+}
+
+// newJob lists the cases, in grid order. Unknown columns in groupBy are an
+// error.
+func newJob(cases *grid.Cases, groupBy []string, opts stage.Options) (*job, error) {
+	j := &job{cases: cases, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows())}
+	group, err := columnsOf(cases, groupBy, "breaker.group_by")
+	if err != nil {
+		return nil, err
+	}
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		t.no, t.first, t.n = i, len(j.units), 1
+		if cases.SweepColumns() != nil {
+			t.n = cases.Sweep(i).Len()
+		}
+		t.group = groupName(cases, i, groupBy, group)
+		for p := range t.n {
+			j.units = append(j.units, unit{id: cases.PointID(i, p), task: i, point: p})
+		}
+	}
+	for _, i := range selection(len(j.tasks), opts) {
+		j.tasks[i].selected = true
+	}
+	for i := range j.units {
+		if u := &j.units[i]; !j.tasks[u.task].selected {
+			u.state, u.class, u.reason = skipped, "not_selected", notSelected(opts)
+		}
+	}
+	return j, nil
+}
+
+func notSelected(o stage.Options) string {
+	if o.Smoke {
+		return "-smoke collects a sample"
+	}
+	return fmt.Sprintf("-limit %d", o.Limit)
+}
+
+// columnsOf finds columns of the grid by name.
+func columnsOf(cases *grid.Cases, names []string, attr string) ([]int, error) {
+	var out []int
+	for _, n := range names {
+		at := slices.Index(cases.Columns(), n)
+		if at < 0 {
+			return nil, fmt.Errorf("%s names %q; the grid's columns are %s", attr, n, strings.Join(cases.Columns(), ", "))
+		}
+		out = append(out, at)
+	}
+	return out, nil
+}
+
+// groupName is "gemm_dtype=fp8 tp_size=8"; "" without columns.
+func groupName(cases *grid.Cases, i int, names []string, cols []int) string {
+	if len(cols) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for k, col := range cols {
+		if k > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(names[k] + "=" + text(cases.Value(i, col)))
+	}
+	return b.String()
+}
+
+// selection returns the cases that the options ask for, in grid order. It
+// depends on the grid and the options alone, not on what is measured already.
+func selection(n int, o stage.Options) []int {
+	want := n
+	if o.Limit > 0 {
+		want = min(want, o.Limit)
+	}
+	random := o.Shuffle
+	if o.Smoke {
+		want, random = min(want, smokeCases), true
+	}
+	if want == n || !random {
+		out := make([]int, want)
+		for i := range out {
+			out[i] = i
+		}
+		return out
+	}
+	out := rng(o.Seed, "selection").Perm(n)[:want]
+	slices.Sort(out)
+	return out
+}
+
+// truncated says whether the options leave out cases of a grid of n.
+func truncated(n int, o stage.Options) bool {
+	return (o.Smoke && n > smokeCases) || (o.Limit > 0 && n > o.Limit)
+}
+
+// rng is a generator for one purpose of a run.
+func rng(seed int64, purpose string) *rand.Rand {
+	h := uint64(14695981039346656037)
+	for _, c := range []byte(purpose) {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return rand.New(rand.NewPCG(uint64(seed), h))
+}
+
+// reuse settles the units that the journal answers. A failed one stays failed
+// unless retry asks for it.
+func (j *job) reuse(journal *checkpoint.Journal, retryFailed bool) {
+	for i := range j.units {
+		u := &j.units[i]
+		if u.state != open {
+			continue
+		}
+		switch kind, ok := journal.Has(u.id); {
+		case !ok:
+		case kind == checkpoint.Measured:
+			u.state = measured
+		case !retryFailed:
+			u.state = failed
+		}
+	}
+}
+
+// forget opens again what reuse settled, for another journal.
+func (j *job) forget() {
+	for i := range j.units {
+		if u := &j.units[i]; u.state != skipped {
+			u.state = open
+		}
+	}
+}
+
+// todo lists the tasks with an open unit.
+func (j *job) todo() []int {
+	var out []int
+	for i := range j.tasks {
+		if j.isOpen(i) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (j *job) isOpen(task int) bool {
+	t := &j.tasks[task]
+	for _, u := range j.units[t.first : t.first+t.n] {
+		if u.state == open {
+			return true
+		}
+	}
+	return false
+}
+
+// openUnits are the units of a task that are still to be measured.
+func (j *job) openUnits(task int) []int {
+	var out []int
+	t := &j.tasks[task]
+	for i := t.first; i < t.first+t.n; i++ {
+		if j.units[i].state == open {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// counts sums up for a plan: in cases, and the rows still to come.
+func (j *job) counts() stage.CaseCounts {
+	c := stage.CaseCounts{Planned: len(j.tasks)}
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		openRows, held := 0, false
+		for _, u := range j.units[t.first : t.first+t.n] {
+			if u.state == open {
+				openRows++
+			}
+			held = held || u.state == failed
+		}
+		switch {
+		case !t.selected:
+			c.Planned--
+		case openRows > 0:
+			c.Collect++
+			c.Rows += openRows
+		case held:
+			c.Hold++
+		default:
+			c.Reuse++
+		}
+	}
+	return c
+}
+
+// order puts tasks into the order in which they are collected.
+func (j *job) order(tasks []int, order string, weights []string, o stage.Options) ([]int, error) {
+	out := slices.Clone(tasks)
+	if o.Shuffle {
+		order = OrderShuffled
+	}
+	switch order {
+	case OrderShuffled:
+		r := rng(o.Seed, "order")
+		r.Shuffle(len(out), func(a, b int) { out[a], out[b] = out[b], out[a] })
+	case OrderWeights:
+		cols, err := columnsOf(j.cases, weights, "weights")
+		if err != nil {
+			return nil, err
+		}
+		name := make(map[int]string, len(out))
+		rank := map[string]int{}
+		for _, t := range out {
+			name[t] = groupName(j.cases, t, weights, cols)
+			if _, ok := rank[name[t]]; !ok {
+				rank[name[t]] = len(rank)
+			}
+		}
+		slices.SortStableFunc(out, func(a, b int) int { return rank[name[a]] - rank[name[b]] })
+	}
+	return out, nil
+}
+
+// rungs splits tasks into the samples of the ramp and the rest. The samples
+// are random, the rest keeps its order.
+func rungs(tasks []int, sizes []int, seed int64) [][]int {
+	perm := rng(seed, "ramp").Perm(len(tasks))
+	taken := make([]bool, len(tasks))
+	var out [][]int
+	done := 0
+	for _, size := range sizes {
+		if size >= len(tasks) {
+			break
+		}
+		if size <= done {
+			continue
+		}
+		sample := slices.Sorted(slices.Values(perm[done:size]))
+		done = size
+		var rung []int
+		for _, at := range sample {
+			taken[at] = true
+			rung = append(rung, tasks[at])
+		}
+		out = append(out, rung)
+	}
+	var rest []int
+	for at, t := range tasks {
+		if !taken[at] {
+			rest = append(rest, t)
+		}
+	}
+	return append(out, rest)
+}

@@ -1,0 +1,186 @@
+package runtimes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"aicplan/cudaops/cpu"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+)
+
+// Environment is what a worker said about where it measures.
+type Environment struct {
+	Framework string            `json:"framework"`
+	Version   string            `json:"version"`
+	Device    string            `json:"device"`
+	Env       map[string]string `json:"env,omitempty"`
+	// SeenAt is when, RFC 3339.
+	SeenAt string `json:"seen_at"`
+	// Workers is how many there were.
+	Workers int `json:"workers,omitempty"`
+}
+
+// EnvironmentOf takes a hello; the runtime block's label wins.
+func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
+	e := Environment{Framework: rt.Framework, Version: h.Version, Device: h.Device, Env: h.Env}
+	if e.Framework == "" {
+		e.Framework = h.Framework
+	}
+	if e.Framework == "" {
+		e.Framework = rt.Package
+	}
+	return e
+}
+
+// Field returns one field by name: framework, version, device, or one that the
+// worker reported.
+func (e *Environment) Field(name string) string {
+	switch name {
+	case "framework":
+		return e.Framework
+	case "version":
+		return e.Version
+	case "device":
+		return e.Device
+	}
+	return e.Env[name]
+}
+
+// Expect works out the environment of a runtime without starting a worker:
+// exactly where that is quick, else from the last time it was seen. Assumed
+// says so in a few words and is empty for an exact answer. It returns nil where
+// nothing is known.
+func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.Runtime) (env *Environment, assumed string) {
+	if rt.Kind == "cpu" {
+		if e := probeCPU(ctx, rt); e != nil {
+			return e, ""
+		}
+	}
+	known, err := Known(store, rt.Address)
+	if err != nil || known == nil {
+		return nil, ""
+	}
+	day, _, _ := strings.Cut(known.SeenAt, "T")
+	if v := p.packageVersion(ctx, rt); v != "" && v != known.Version {
+		e := *known
+		e.Version = v
+		return &e, fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, v, day)
+	}
+	return known, fmt.Sprintf("%s %s on %s, as seen on %s", known.Framework, known.Version, known.Device, day)
+}
+
+// probeCPU asks the cpu host in this process: the worker would say the same.
+func probeCPU(ctx context.Context, rt *stage.Runtime) *Environment {
+	h, err := cpu.Host(worker.Init{Runtime: rt.Name, Kind: rt.Kind, Device: -1}).Hello(ctx)
+	if err != nil {
+		return nil
+	}
+	e := EnvironmentOf(rt, &h)
+	return &e
+}
+
+const askPython = `import sys
+from importlib.metadata import version
+sys.stdout.write(version(sys.argv[1]))`
+
+// probeTimeout bounds what a plan waits for an interpreter.
+const probeTimeout = 5 * time.Second
+
+// packageVersion asks the runtime's interpreter for the installed version of
+// its package, without importing it; "" where that cannot be known from here.
+// The answer is kept.
+func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
+	if rt.Kind != "python" || rt.Package == "" || len(rt.Launcher) > 0 {
+		return ""
+	}
+	python := rt.Python
+	if python == "" {
+		python = "python3"
+	}
+	key := python + "\x00" + rt.Package
+	p.mu.Lock()
+	v, ok := p.versions[key]
+	p.mu.Unlock()
+	if ok {
+		return v
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-c", askPython, rt.Package)
+	if out, err := cmd.Output(); err == nil {
+		v = strings.TrimSpace(string(out))
+	}
+	p.mu.Lock()
+	p.versions[key] = v
+	p.mu.Unlock()
+	return v
+}
+
+// Known returns the environment in which a runtime was seen last, or nil.
+func Known(store *checkpoint.Store, address string) (*Environment, error) {
+	raw, err := os.ReadFile(knownPath(store, address))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("environment of %s: %w", address, err)
+	}
+	e := new(Environment)
+	if err := json.Unmarshal(raw, e); err != nil {
+		return nil, fmt.Errorf("environment of %s: %w", address, err)
+	}
+	return e, nil
+}
+
+// Remember keeps the environment of a runtime for later plans. The state
+// folder must be there.
+func Remember(store *checkpoint.Store, address string, e Environment) error {
+	if store.ReadOnly() {
+		return nil
+	}
+	raw, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return fmt.Errorf("environment of %s: %w", address, err)
+	}
+	path := knownPath(store, address)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("environment of %s: %w", address, err)
+	}
+	if _, err := atomic.WriteFile(path, append(raw, '\n')); err != nil {
+		return fmt.Errorf("environment of %s: %w", address, err)
+	}
+	return nil
+}
+
+func knownPath(store *checkpoint.Store, address string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == 0 {
+			return '_'
+		}
+		return r
+	}, address)
+	return filepath.Join(store.Dir(), "runtimes", name+".json")
+}
+
+// decodePlain decodes JSON without losing digits of integers.
+func decodePlain(raw []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}

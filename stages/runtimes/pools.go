@@ -1,0 +1,116 @@
+package runtimes
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// Pools holds the worker pools of a run, one for each runtime, so that a
+// framework is started once and not once for every stage. It is safe for
+// concurrent use; Close ends all workers.
+type Pools struct {
+	// Providers make the slots of a runtime, by its kind.
+	Providers map[string]Provider
+	// Devices lists the GPUs.
+	Devices func() ([]Device, error)
+	// Clean is PoolSpec.CleanDevice of all pools.
+	Clean func(ctx context.Context, s worker.Slot) error
+	// Grace is PoolSpec.ShutdownGrace of all pools.
+	Grace time.Duration
+
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	pools    map[string]*worker.Pool
+	versions map[string]string // of packages, by interpreter
+	reaped   bool
+}
+
+// NewPools makes an empty set with the default providers.
+func NewPools() *Pools {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Pools{
+		Providers: Providers(), Devices: Devices, ctx: ctx, cancel: cancel,
+		pools: map[string]*worker.Pool{}, versions: map[string]string{},
+	}
+}
+
+// Get returns the pool of a runtime and makes it when there is none yet.
+// Nothing is started. The error says why this machine cannot have workers of
+// the runtime.
+func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.Pool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pool := p.pools[rt.Address]; pool != nil {
+		return pool, nil
+	}
+	provide := p.Providers[rt.Kind]
+	if provide == nil {
+		return nil, fmt.Errorf("%s: this aicplan runs no runtimes of kind %q", rt.Address, rt.Kind)
+	}
+	slots, err := provide(ctx, rt, at, p.Devices)
+	if err != nil {
+		return nil, err
+	}
+	if !p.reaped {
+		// Workers of an engine that was killed would disturb every measurement.
+		worker.ReapOrphans()
+		p.reaped = true
+	}
+	spec := worker.PoolSpec{Slots: slots, CleanDevice: p.Clean, ShutdownGrace: p.Grace}
+	spec.RecycleAfter, spec.MaxGrowth = recycling(rt)
+	pool := worker.NewPool(p.ctx, spec)
+	p.pools[rt.Address] = pool
+	return pool, nil
+}
+
+// recycling reads the options recycle_after (cases) and max_growth_gb of a
+// runtime. Python frameworks leak; by default their workers may grow by 16 GB.
+func recycling(rt *stage.Runtime) (after int, growth int64) {
+	number := func(name string) (float64, bool) {
+		v, ok := rt.Options[name]
+		if !ok {
+			return 0, false
+		}
+		plain, err := Plain(v)
+		if err != nil {
+			return 0, false
+		}
+		n, ok := plain.(interface{ Float64() (float64, error) })
+		if !ok {
+			return 0, false
+		}
+		f, err := n.Float64()
+		return f, err == nil && f > 0
+	}
+	if rt.Kind == "python" {
+		growth = 16 << 30
+	}
+	if f, ok := number("recycle_after"); ok {
+		after = int(f)
+	}
+	if f, ok := number("max_growth_gb"); ok {
+		growth = int64(f * (1 << 30))
+	}
+	return after, growth
+}
+
+// Close ends the workers of all pools, politely and side by side.
+func (p *Pools) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, pool := range p.pools {
+		wg.Go(pool.Close)
+	}
+	wg.Wait()
+	p.cancel()
+	clear(p.pools)
+	return nil
+}
