@@ -256,6 +256,32 @@ func TestJournalDamagedAtEveryByte(t *testing.T) {
 	}
 }
 
+// A payload may look like frames; where it is damaged, one stretch is
+// reported and what follows is found.
+func TestDamageInAPayloadOfFrames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	j := journal(t, open(t, dir, Options{}))
+	trap := strings.Repeat(frameSync+"\x10\x00\x00\x00 not a frame ", 5)
+	appendOK(t, j, entry("a", Measured, trap), entry("b", Measured, "two"))
+	path := onlySegment(t, j)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(segmentMagic)+9] ^= 1
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j = journal(t, open(t, dir, Options{ReadOnly: true}))
+	if d := cmp.Diff([]string{"b m two"}, contents(t, j)); d != "" {
+		t.Error(d)
+	}
+	length := int64(len(appendFrame(nil, entry("a", Measured, trap))))
+	if d := cmp.Diff([]Damage{{Path: path, Offset: int64(len(segmentMagic)), Length: length}}, j.Damage()); d != "" {
+		t.Error(d)
+	}
+}
+
 // After a power cut there is what was synced, and no more. Everything that
 // was acknowledged must be in it.
 func TestAcknowledgedMeansSynced(t *testing.T) {

@@ -3,8 +3,10 @@ package perf
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -172,6 +174,45 @@ func TestReadParquetRefusesWhatIsNone(t *testing.T) {
 	}
 	_, err = ReadParquetFile(path + "x")
 	wantErr(t, err, "cannot read "+path+"x")
+}
+
+// Another implementation of Parquet reads what is written here.
+func TestPyarrowReadsParquet(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	if out, err := exec.Command(python, "-c", "import pyarrow").CombinedOutput(); err != nil {
+		t.Skipf("pyarrow is not importable: %s", bytes.TrimSpace(out[max(0, len(out)-80):]))
+	}
+	rec, err := table.Concat(gemmLike(100_000), build(t, map[string]any{"power": 1.5, "graph": true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "gemm_perf.parquet")
+	if _, err := WriteParquetFile(path, rec, Layout{}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "-c", `
+import sys, pyarrow.parquet as pq
+f = pq.ParquetFile(sys.argv[1])
+t = f.read()
+t.validate(full=True)
+print(f.metadata.num_row_groups, t.num_rows, [str(c.type) for c in t.schema])
+print(t.slice(1, 1).to_pylist(), t.slice(100000, 1).to_pylist()[0]["power"])
+`, path)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	latency := table.Value(rec, table.Index(rec, "latency"), 1)
+	want := fmt.Sprintf(`1 100001 ['string', 'string', 'string', 'string', 'string', 'string', 'int64', 'int64', 'int64', 'double', 'bool', 'double']
+[{'framework': 'TRTLLM', 'version': '1.3.0rc20', 'device': 'NVIDIA H200', 'op_name': 'gemm', 'kernel_source': 'torch_flow', 'gemm_dtype': 'fp8', 'm': 1, 'n': 0, 'k': 0, 'latency': %v, 'graph': None, 'power': None}] 1.5
+`, latency)
+	if d := cmp.Diff(want, string(out)); d != "" {
+		t.Error(d)
+	}
 }
 
 func BenchmarkWriteParquet(b *testing.B) {

@@ -77,7 +77,10 @@ func EncodeIPC(rec arrow.Record, c Compression) ([]byte, error) {
 }
 
 // DecodeIPC reads an Arrow IPC file, of any writer, as one record in normal
-// form. It fails on damaged input and does not panic.
+// form. Input that is cut short is an error, damaged batches are one where the
+// damage shows; the format has no sums, and the sizes in its footer are
+// believed, so that what came over an unsafe way is to be checked by its
+// digest first.
 func DecodeIPC(data []byte) (rec arrow.Record, err error) {
 	defer func() {
 		// The reader trusts offsets in the file and panics on damaged ones.
@@ -85,20 +88,81 @@ func DecodeIPC(data []byte) (rec arrow.Record, err error) {
 			rec, err = nil, fmt.Errorf("reading Arrow: damaged file: %v", r)
 		}
 	}()
-	fr, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(mem))
+	fr, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(frugal{limit: sizeLimit(len(data))}))
 	if err != nil {
 		return nil, fmt.Errorf("reading Arrow: %w", err)
 	}
 	defer fr.Close()
-	batches := make([]arrow.Record, 0, fr.NumRecords())
+	var batches []arrow.Record
 	for i := range fr.NumRecords() {
 		r, err := fr.RecordAt(i)
 		if err != nil {
 			return nil, fmt.Errorf("reading Arrow: batch %d: %w", i, err)
 		}
+		if err := covered(r); err != nil {
+			return nil, fmt.Errorf("reading Arrow: batch %d: damaged file: %w", i, err)
+		}
 		batches = append(batches, r)
 	}
 	return join(fr.Schema(), batches)
+}
+
+// frugal refuses buffers that the file cannot fill: a damaged size would end
+// the process, which no recover can stop.
+type frugal struct{ limit int }
+
+// sizeLimit is the largest buffer that n bytes can decompress to: zstd makes
+// at most 128 KiB of 4 bytes.
+func sizeLimit(n int) int { return min(n<<15+1<<20, 4<<30) }
+
+func (f frugal) Allocate(size int) []byte {
+	f.check(size)
+	return mem.Allocate(size)
+}
+
+func (f frugal) Reallocate(size int, b []byte) []byte {
+	f.check(size)
+	return mem.Reallocate(size, b)
+}
+
+func (f frugal) Free(b []byte) { mem.Free(b) }
+
+func (f frugal) check(size int) {
+	if size < 0 || size > f.limit {
+		panic(fmt.Sprintf("a buffer of %d bytes", size))
+	}
+}
+
+// covered checks that the buffers of each column reach as far as its rows.
+func covered(rec arrow.Record) error {
+	for i, col := range rec.Columns() {
+		bufs := col.Data().Buffers()
+		n := col.Len()
+		if n == 0 {
+			continue
+		}
+		short := func(buf, need int) bool {
+			return buf >= len(bufs) || bufs[buf] == nil || bufs[buf].Len() < need
+		}
+		bits := (n + 7) / 8
+		missing := col.NullN() > 0 && col.NullN() < n && short(0, bits)
+		switch t := col.DataType().(type) {
+		case *arrow.BooleanType:
+			missing = missing || short(1, bits)
+		case arrow.FixedWidthDataType:
+			if t.ID() != arrow.DICTIONARY {
+				missing = missing || short(1, n*t.Bytes())
+			}
+		case *arrow.StringType:
+			missing = missing || short(1, (n+1)*4)
+		case *arrow.LargeStringType:
+			missing = missing || short(1, (n+1)*8)
+		}
+		if missing {
+			return fmt.Errorf("column %q has no data for its %d rows", rec.ColumnName(i), n)
+		}
+	}
+	return nil
 }
 
 // join makes one record in normal form of batches that share a schema.
