@@ -47,7 +47,6 @@ type matmul struct {
 	raw              *heuristicResult // nil: let the library choose
 	scalars          *scalars
 	closed           bool
-	pin              runtime.Pinner
 }
 
 // shared belongs to all algorithms of one Prepare: they use one descriptor.
@@ -104,10 +103,6 @@ func (l *Library) Prepare(p Problem, n int) ([]Matmul, error) {
 	for _, o := range out {
 		mm := o.(*matmul)
 		mm.scalars = &scalars{oneF: 1, oneI: 1}
-		mm.pin.Pin(mm.scalars)
-		if mm.raw != nil {
-			mm.pin.Pin(mm.raw)
-		}
 	}
 	return out, nil
 }
@@ -251,6 +246,9 @@ func (m *matmul) Enqueue(o Operands, s driver.Stream) error {
 		algo = uintptr(unsafe.Pointer(&m.raw.algo[0]))
 	}
 	l := m.lib
+	// Host scalars and the algorithm are read during the call; they are part of
+	// m, which must not be collected before it returns.
+	defer runtime.KeepAlive(m)
 	return l.call("cublasLtMatmul", l.fn.matmul, l.handle, m.desc,
 		uintptr(alpha), uintptr(o.A), m.la, uintptr(o.B), m.lb, uintptr(beta),
 		uintptr(o.D), m.ld, uintptr(o.D), m.ld,
@@ -262,7 +260,6 @@ func (m *matmul) Close() {
 		return
 	}
 	m.closed = true
-	m.pin.Unpin()
 	if m.shared.users--; m.shared.users == 0 {
 		m.destroy()
 	}

@@ -2,7 +2,8 @@ package measure
 
 // Columns returns the result as the columns that every measured row has, ready
 // for the worker protocol: latency, p10 and p90 in milliseconds, block_ms the
-// median length of a timed block, sm_clock_mhz only where a clock was read.
+// median length of a timed block, sm_clock_mhz and
+// ready_clock_mhz only where a clock was read.
 func (r Result) Columns() map[string]any {
 	row := map[string]any{
 		"latency":         r.Latency,
@@ -20,6 +21,9 @@ func (r Result) Columns() map[string]any {
 	}
 	if r.ClockMHz > 0 {
 		row["sm_clock_mhz"] = r.ClockMHz
+	}
+	if r.ReadyMHz > 0 {
+		row["ready_clock_mhz"] = r.ReadyMHz
 	}
 	return row
 }

@@ -18,10 +18,13 @@ type Target interface {
 
 // Block is one timed block of back-to-back executions.
 type Block struct {
-	Seconds   float64 // device time of all n executions together
-	ClockMHz  float64 // SM clock read on the device around the block; 0 if unknown
-	Throttled bool    // the driver named a throttle reason during the block
-	UsedGraph bool    // the executions were replayed from a captured graph
+	Seconds  float64 // device time of all n executions together
+	ClockMHz float64 // SM clock read on the device around the block; 0 if unknown
+	// ReadyMHz is the SM clock just before the burst, with nothing running; 0 if
+	// unknown. It shows what the power controller remembers of earlier work.
+	ReadyMHz  float64
+	Throttled bool // the driver named a throttle reason during the block
+	UsedGraph bool // the executions were replayed from a captured graph
 	// Executions is how many there were when a target rounds up what it was
 	// asked for (a graph holds several); 0 means as many as asked.
 	Executions int
@@ -44,6 +47,7 @@ type Result struct {
 	PassSpread  float64 // max/min - 1 of the visits' medians
 	Executions  int     // all executions, warm-up included
 	ClockMHz    float64 // median device clock over the samples; 0 if unknown
+	ReadyMHz    float64 // median clock before the bursts, with nothing running; 0 if unknown
 	Throttled   bool
 	UsedGraph   bool
 	BlockMillis float64 // median length of one timed block

@@ -2,8 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -12,6 +10,8 @@ import (
 // Job is one case of a session.
 type Job struct {
 	Target Burster
+	// Tag is the caller's own.
+	Tag any
 	// Seconds estimates one execution; 0 when nothing is known.
 	Seconds float64
 	// Watts estimates what the device draws above idle while the case runs, at
@@ -19,6 +19,10 @@ type Job struct {
 	Watts float64
 	// Visit is told before every visit; it may be nil.
 	Visit func()
+	// Finish runs on the device once the case is measured and before Done, for
+	// what needs the device to itself (power); it returns the energy that it
+	// spent above idle, in joules. It may be nil.
+	Finish func(context.Context, *Result) (joules float64, err error)
 	// Done is told once: with a result, or with the error that ended the case.
 	// The session does not use the target after that.
 	Done func(Result, error)
@@ -27,20 +31,24 @@ type Job struct {
 // Tuning are the constants of a session that belong to a device rather than to
 // a plan.
 type Tuning struct {
-	// RecoverWatts is how much energy per second the device's power controller
-	// forgets: the mean power above idle that leaves the clock alone.
+	// RecoverWatts is the mean power above idle that leaves the clock alone:
+	// energy is forgotten at this rate.
 	RecoverWatts float64
-	// HeatJoules is how much unforgotten energy a visit may find.
+	// HeatJoules is how much energy, not yet forgotten, a visit may find.
 	HeatJoules float64
-	// LookHeatJoules is the same for a second look.
-	LookHeatJoules float64
+	// HotJoules divides the cases: a visit that spends more belongs to the hot
+	// ones, which are visited after one another.
+	HotJoules float64
 	// Gap is the least pause before a visit.
 	Gap time.Duration
 	// Separation is the least time between two visits to a case.
 	Separation time.Duration
-	// LowClock is how far (as a share) a visit's clock may lie below the highest
-	// clock of the same case before it is looked at again.
-	LowClock float64
+	// ReadyShare is the share of the highest clock seen that the device must
+	// have, with nothing running, before a cool case is visited.
+	ReadyShare float64
+	// MaxWait is how long the session waits for that clock. After it, what the
+	// device grants is taken as its clock, and rows say that they are throttled.
+	MaxWait time.Duration
 }
 
 // DefaultTuning suits a GPU of so many watts above idle.
@@ -49,47 +57,67 @@ func DefaultTuning(watts float64) Tuning {
 		watts = 600
 	}
 	return Tuning{
-		RecoverWatts:   watts * 0.4,
-		HeatJoules:     0.05,
-		LookHeatJoules: 0.02,
-		Gap:            300 * time.Microsecond,
-		Separation:     20 * time.Millisecond,
-		LowClock:       0.02,
+		RecoverWatts: watts * 0.75,
+		HeatJoules:   watts * 0.5e-3,
+		HotJoules:    watts * 1e-3,
+		Gap:          200 * time.Microsecond,
+		Separation:   20 * time.Millisecond,
+		ReadyShare:   0.985,
+		MaxWait:      500 * time.Millisecond,
 	}
 }
 
 // Visit is what a session saw at one visit, for those who want every detail.
 type Visit struct {
 	Job    *Job
-	Number int           // of this case, from 0
+	Number int           // of this case, from 0; discarded visits count
 	At     time.Duration // when it began
 	Idle   time.Duration // since the visit before it ended
 	Heat   float64       // joules that it found
 	Blocks []Block
+	Hot    bool // it was made among hot cases
 	Look   bool // beyond the planned passes
+	// Discarded says that the device was not ready: the visit does not count.
+	Discarded bool
 }
 
 // Session measures many cases side by side: each is visited several times, with
-// other cases between, so that no row depends on its neighbours. Visits of
-// cases that draw much power are spaced so that the device's power controller
-// has forgotten the one before; cases that draw little fill the time.
+// other cases between, so that no row depends on its neighbours.
+//
+// A GPU's power controller lowers the clock some ten milliseconds after work
+// began that draws more than the power cap, and raises it step by step during
+// the hundred milliseconds after that work ended. So the session keeps the mean
+// power of what it does under the cap, visits the cases whose one visit is
+// enough to heat the device after one another, and lets all others wait until
+// the clock, read on the device with nothing running, is back.
 type Session struct {
 	Settings Settings
 	Tuning   Tuning
 	Clock    Clock
 	// Rand draws the order.
 	Rand *rand.Rand
+	// Ready reads the device's clock with nothing running, in MHz; nil where it
+	// cannot be read: then no visit waits for it.
+	Ready func(context.Context) (float64, error)
 	// Trace receives every visit; it may be nil.
 	Trace func(Visit)
 
-	open   []*open
-	heat   float64
-	heatAt time.Duration
-	ended  time.Duration // when the last visit ended
-	// Busy is the device time of all blocks and warm-ups so far.
-	Busy time.Duration
-	// Visits counts all visits so far, Looks those beyond the planned passes.
-	Visits, Looks int
+	open    []*open
+	hot     bool    // the phase
+	heat    float64 // joules not yet forgotten
+	heatAt  time.Duration
+	ended   time.Duration // when the last visit ended
+	level   float64       // the clock that a ready device has, MHz
+	unsure  bool          // the device may not be ready
+	refused int           // visits in a row
+	capped  bool          // waiting for the clock was given up
+
+	// Busy is the device time of all executions so far; Waited the time spent
+	// waiting for the clock.
+	Busy, Waited time.Duration
+	// Visits counts all visits so far, Looks those beyond the planned passes,
+	// Discarded those that did not count.
+	Visits, Looks, Discarded int
 }
 
 // open is a case that is not ended.
@@ -97,20 +125,10 @@ type open struct {
 	job     *Job
 	seconds float64 // best estimate of one execution
 	visits  []visit
+	made    int           // visits, discarded ones too
 	ready   time.Duration // not to be visited before
 	order   float64       // drawn anew for every visit
 	execs   int
-}
-
-// visit is one visit, condensed.
-type visit struct {
-	perExec []float64 // of each block, seconds
-	median  float64
-	clock   float64 // median over the blocks; 0 if unknown
-	length  float64 // median block length, seconds
-	thrott  bool
-	graph   bool
-	look    bool
 }
 
 // Run measures the jobs of in until it is closed and every job is done, or ctx
@@ -127,9 +145,12 @@ func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool
 		}
 		if !more {
 			in = nil
-			if len(s.open) == 0 {
+		}
+		if len(s.open) == 0 {
+			if in == nil {
 				return nil
 			}
+			continue
 		}
 		o, wait := s.pick()
 		if wait > 0 {
@@ -138,8 +159,13 @@ func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool
 			}
 			continue
 		}
-		if err := s.visit(ctx, o); err != nil && stop != nil && stop(err) {
-			return err
+		if err := s.visit(ctx, o); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if stop != nil && stop(err) {
+				return err
+			}
 		}
 	}
 }
@@ -175,12 +201,16 @@ func (s *Session) receive(ctx context.Context, in <-chan *Job) (more bool, err e
 
 // pick chooses the next visit, or says how long to wait for one.
 func (s *Session) pick() (*open, time.Duration) {
+	s.choosePhase()
 	now := s.Clock.Now()
+	earliest := max(s.ended+s.Tuning.Gap, now+s.cooling(now))
 	var best *open
 	soonest := time.Duration(math.MaxInt64)
 	for _, o := range s.open {
-		at := max(o.ready, s.ended+s.Tuning.Gap, now+s.cooling(now, s.allowed(o)))
-		if at > now {
+		if s.isHot(o) != s.hot {
+			continue
+		}
+		if at := max(o.ready, earliest); at > now {
 			soonest = min(soonest, at)
 			continue
 		}
@@ -194,168 +224,99 @@ func (s *Session) pick() (*open, time.Duration) {
 	return nil, max(soonest-now, time.Microsecond)
 }
 
-// before orders visits that could begin now: those that need the device cool
-// come first while it is, then cases that were begun, then by lot.
-func (s *Session) before(a, b *open) bool {
-	if ha, hb := s.heavy(a), s.heavy(b); ha != hb {
-		return ha
+// choosePhase stays with the kind of cases at hand until none is left: going
+// back to cool cases costs the time in which the clock recovers.
+func (s *Session) choosePhase() {
+	for _, o := range s.open {
+		if s.isHot(o) == s.hot {
+			return
+		}
 	}
-	if la, lb := len(a.visits) >= s.Settings.Passes, len(b.visits) >= s.Settings.Passes; la != lb {
+	s.hot = !s.hot
+	if !s.hot {
+		s.unsure = true
+	}
+}
+
+// before orders visits that could begin now: second looks first, because they
+// end a case; then pass by pass; then by lot.
+func (s *Session) before(a, b *open) bool {
+	if la, lb := s.isLook(a), s.isLook(b); la != lb {
 		return la
+	}
+	if len(a.visits) != len(b.visits) {
+		return len(a.visits) < len(b.visits)
 	}
 	return a.order < b.order
 }
 
-// heavy says whether a visit's energy is more than what the device forgets in
-// passing.
-func (s *Session) heavy(o *open) bool { return s.energy(o) > s.Tuning.HeatJoules }
+func (s *Session) isLook(o *open) bool { return len(o.visits) >= s.Settings.Passes }
 
-// energy estimates the joules of the next visit, above idle.
+func (s *Session) isHot(o *open) bool { return s.energy(o) > s.Tuning.HotJoules }
+
+// energy estimates the joules of a case's next visit, above idle.
 func (s *Session) energy(o *open) float64 {
 	b := s.burst(o)
-	n := float64(b.Warm + b.Blocks*b.Executions)
-	return n * s.guess(o) * o.job.Watts
+	return float64(b.Warm+b.Blocks*b.Executions) * s.guess(o) * o.job.Watts
 }
 
-func (s *Session) guess(o *open) float64 {
-	if o.seconds > 0 {
-		return o.seconds
-	}
-	return s.Settings.MinBlockSeconds
-}
-
-// allowed is the heat that a visit may find. Cases that draw little power do
-// not mind.
-func (s *Session) allowed(o *open) float64 {
-	if len(o.visits) >= s.Settings.Passes {
-		return s.Tuning.LookHeatJoules
-	}
-	if !s.heavy(o) && o.job.Watts < s.Tuning.RecoverWatts {
-		return math.Inf(1)
-	}
-	return s.Tuning.HeatJoules
-}
-
-// cooling is how long it takes until no more than allowed joules are left.
-func (s *Session) cooling(now time.Duration, allowed float64) time.Duration {
-	left := s.heat - (now-s.heatAt).Seconds()*s.Tuning.RecoverWatts
-	if left <= allowed || s.Tuning.RecoverWatts <= 0 {
+// cooling is how long it takes until the heat that a visit may find is left.
+func (s *Session) cooling(now time.Duration) time.Duration {
+	if s.Tuning.RecoverWatts <= 0 {
 		return 0
 	}
-	return seconds((left - allowed) / s.Tuning.RecoverWatts)
-}
-
-// burst is the shape of a case's next visit.
-func (s *Session) burst(o *open) Burst {
-	q := max(o.job.Target.Quantum(), 1)
-	t := s.guess(o)
-	n := int(math.Ceil(s.Settings.MinBlockSeconds / t / float64(q)))
-	n = min(max(n, 1), maxLaunches) * q
-	b := Burst{Warm: q, Executions: n, Blocks: s.Settings.MinSamples}
-	// Long executions need no repetition against the timer's steps, and their
-	// repetition is what heats the device.
-	switch block := float64(n) * t; {
-	case block > 2e-3:
-		b.Blocks = 1
-	case block > 500e-6:
-		b.Blocks = min(b.Blocks, 2)
-	}
-	if float64(q)*t > 200e-6 {
-		b.Warm = 0
-	}
-	return b
-}
-
-// maxLaunches bounds what is queued for one block: a device queues about a
-// thousand launches before the host must wait.
-const maxLaunches = 64
-
-func (s *Session) visit(ctx context.Context, o *open) error {
-	now := s.Clock.Now()
-	s.cool(now)
-	v := Visit{Job: o.job, Number: len(o.visits), At: now, Idle: now - s.ended, Heat: s.heat}
-	v.Look = len(o.visits) >= s.Settings.Passes
-	if o.job.Visit != nil {
-		o.job.Visit()
-	}
-	blocks, b, err := s.run(ctx, o)
-	end := s.Clock.Now()
-	s.ended = end
-	s.cool(end)
-	if err != nil {
-		s.drop(o)
-		o.job.Done(Result{}, err)
-		return err
-	}
-	s.Visits++
-	if v.Look {
-		s.Looks++
-	}
-	seen := condense(blocks, b)
-	seen.look = v.Look
-	o.seconds = seen.median
-	n := 0
-	for _, x := range blocks {
-		n += executions(x, b)
-	}
-	o.execs += n + b.Warm
-	busy := float64(n+b.Warm) * seen.median
-	s.Busy += seconds(busy)
-	// cool counted the visit itself as recovery; what it added comes on top.
-	s.heat += busy * (o.job.Watts + s.Tuning.RecoverWatts)
-	o.visits = append(o.visits, seen)
-	o.order = s.Rand.Float64()
-	o.ready = end + s.Tuning.Separation
-	if s.Trace != nil {
-		v.Blocks = blocks
-		s.Trace(v)
-	}
-	if s.agreed(o) {
-		s.drop(o)
-		o.job.Done(s.result(o), nil)
-	}
-	return nil
-}
-
-// run makes the visit; a first visit whose estimate was far off is repeated at
-// once with the right number of executions.
-func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
-	for try := 0; ; try++ {
-		b := s.burst(o)
-		if o.seconds == 0 {
-			b = Burst{Warm: 0, Executions: 1, Blocks: 1}
-		}
-		blocks, err := o.job.Target.Burst(ctx, b)
-		if err != nil {
-			return nil, b, err
-		}
-		if len(blocks) == 0 {
-			return nil, b, errors.New("a burst without blocks")
-		}
-		for _, x := range blocks {
-			if !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
-				return nil, b, fmt.Errorf("%w: %v s for %d executions", ErrTimer, x.Seconds, executions(x, b))
-			}
-		}
-		known := o.seconds > 0
-		o.seconds = condense(blocks, b).median
-		if known && (len(o.visits) > 0 || s.fits(o, b)) || try >= 3 {
-			return blocks, b, nil
-		}
-	}
-}
-
-// fits says whether the burst was near enough to what the case needs.
-func (s *Session) fits(o *open, was Burst) bool {
-	is := s.burst(o)
-	r := float64(was.Executions) / float64(is.Executions)
-	return r > 0.6 && r < 1.7 && was.Blocks >= is.Blocks && was.Blocks <= is.Blocks+1
+	left := s.heat - (now-s.heatAt).Seconds()*s.Tuning.RecoverWatts
+	return seconds(max(0, left-s.Tuning.HeatJoules) / s.Tuning.RecoverWatts)
 }
 
 // cool lets the heat decay until now.
 func (s *Session) cool(now time.Duration) {
 	s.heat = max(0, s.heat-(now-s.heatAt).Seconds()*s.Tuning.RecoverWatts)
 	s.heatAt = now
+}
+
+// see takes note of a clock that the device had with nothing running, and says
+// whether the device was ready. An unknown clock counts as ready.
+func (s *Session) see(mhz float64) bool {
+	if mhz <= 0 {
+		return true
+	}
+	if mhz > s.level {
+		s.level = mhz
+		s.capped = false
+	}
+	return mhz >= s.Tuning.ReadyShare*s.level
+}
+
+// Pauses between readings of the clock while it recovers.
+const (
+	firstPause = 2 * time.Millisecond
+	lastPause  = 20 * time.Millisecond
+)
+
+// await returns when the device is ready, or when waiting was given up.
+func (s *Session) await(ctx context.Context) error {
+	if s.Ready == nil {
+		return nil
+	}
+	began := s.Clock.Now()
+	defer func() { s.Waited += s.Clock.Now() - began }()
+	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+		mhz, err := s.Ready(ctx)
+		if err != nil {
+			return err
+		}
+		if s.see(mhz) {
+			return nil
+		}
+		if s.Clock.Now()-began >= s.Tuning.MaxWait {
+			s.level, s.capped = mhz, true
+			return nil
+		}
+		if err := s.Clock.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
 }
 
 func (s *Session) drop(o *open) {
@@ -365,93 +326,4 @@ func (s *Session) drop(o *open) {
 			return
 		}
 	}
-}
-
-func executions(x Block, b Burst) int {
-	if x.Executions > 0 {
-		return x.Executions
-	}
-	return b.Executions
-}
-
-func condense(blocks []Block, b Burst) visit {
-	v := visit{graph: true}
-	var clocks, lengths []float64
-	for _, x := range blocks {
-		v.perExec = append(v.perExec, x.Seconds/float64(executions(x, b)))
-		lengths = append(lengths, x.Seconds)
-		if x.ClockMHz > 0 {
-			clocks = append(clocks, x.ClockMHz)
-		}
-		v.thrott = v.thrott || x.Throttled
-		v.graph = v.graph && x.UsedGraph
-	}
-	v.median, v.length = Median(v.perExec), Median(lengths)
-	if len(clocks) > 0 {
-		v.clock = Median(clocks)
-	}
-	return v
-}
-
-// agreed says whether a case has what it needs: its passes, and either passes
-// that agree or all the looks that the settings allow.
-func (s *Session) agreed(o *open) bool {
-	n := len(o.visits)
-	if n < s.Settings.Passes {
-		return false
-	}
-	if n >= s.Settings.MaxPasses {
-		return true
-	}
-	good := s.good(o)
-	return len(good) >= s.Settings.Passes && Spread(medians(good[:s.Settings.Passes])) <= s.Settings.PassTolerance
-}
-
-// good are the visits that count, the fastest first: a visit at a low clock, or
-// beside something that disturbed it, is slower than the case is.
-func (s *Session) good(o *open) []visit {
-	vs := append([]visit(nil), o.visits...)
-	for i := 1; i < len(vs); i++ {
-		for j := i; j > 0 && vs[j].median < vs[j-1].median; j-- {
-			vs[j], vs[j-1] = vs[j-1], vs[j]
-		}
-	}
-	return vs
-}
-
-func medians(vs []visit) []float64 {
-	var out []float64
-	for _, v := range vs {
-		out = append(out, v.median)
-	}
-	return out
-}
-
-// result is the case's row: the median over the fastest Passes visits.
-func (s *Session) result(o *open) Result {
-	good := s.good(o)
-	good = good[:min(len(good), max(s.Settings.Passes, 1))]
-	var samples, lengths, clocks []float64
-	r := Result{
-		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
-		PassSpread: Spread(medians(o.visits)),
-	}
-	for _, v := range good {
-		samples = append(samples, v.perExec...)
-		lengths = append(lengths, v.length)
-		if v.clock > 0 {
-			clocks = append(clocks, v.clock)
-		}
-		r.Throttled = r.Throttled || v.thrott
-		r.UsedGraph = r.UsedGraph && v.graph
-	}
-	r.Latency = Mean(medians(good)) * 1e3
-	r.Samples = len(samples)
-	r.RelStdev = RelStdev(samples)
-	r.P10, r.P90 = Percentile(samples, 0.1)*1e3, Percentile(samples, 0.9)*1e3
-	r.BlockMillis = Median(lengths) * 1e3
-	if len(clocks) > 0 {
-		r.ClockMHz = Median(clocks)
-	}
-	return r
 }

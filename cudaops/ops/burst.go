@@ -16,6 +16,9 @@ const (
 	// gateLimit is how long the device waits for the host to queue a burst, in
 	// nanoseconds. A host that was preempted longer makes the burst invalid.
 	gateLimit = 20_000_000
+	// gateLeast is how long the gate spins at least, in nanoseconds: long enough
+	// for the wall clock's steps not to matter to the clock that it reads.
+	gateLeast = 20_000
 	// gateTries is how often an invalid burst is tried again.
 	gateTries = 3
 )
@@ -49,9 +52,10 @@ func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, e
 func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	d := t.dev
 	api, s := d.Lib.Driver, d.stream
-	if !t.warm {
+	if !t.warm && !t.UsesGraph() {
 		// Code is loaded at a kernel's first launch, which may wait for the
-		// device: with the gate closed that would be for ever.
+		// device: with the gate closed that would be for ever. Capturing a graph
+		// has loaded it already.
 		if _, err := t.queue(1); err != nil {
 			return nil, false, err
 		}
@@ -61,13 +65,7 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 		t.warm = true
 	}
 	t.next = 0
-	clear(d.host.Bytes[hostTimeout:])
-	d.gateNo++
-	err := api.Launch(driver.Launch{
-		Func: d.core.gate, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1},
-		Args: []any{d.host.Device + hostFlag, d.gateNo, uint64(gateLimit), d.host.Device + hostTimeout},
-	}, s)
-	if err != nil {
+	if err := d.queueGate(); err != nil {
 		return nil, false, err
 	}
 	counts, err := t.queueBurst(b)
@@ -78,7 +76,8 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if d.word(hostTimeout) != 0 {
+	ready, ok := d.readGate()
+	if !ok {
 		return nil, false, nil
 	}
 	blocks := make([]measure.Block, b.Blocks)
@@ -89,7 +88,7 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 		}
 		blocks[i] = measure.Block{
 			Seconds: ms / 1e3, Executions: counts[i], UsedGraph: t.UsesGraph(),
-			ClockMHz: d.clockBetween(2*i, 2*i+1),
+			ClockMHz: d.clockBetween(2*i, 2*i+1), ReadyMHz: ready,
 		}
 	}
 	return blocks, true, nil
@@ -124,6 +123,42 @@ func (t *Target) queueBurst(b measure.Burst) ([]int, error) {
 		}
 	}
 	return counts, nil
+}
+
+// queueGate queues the kernel that holds the stream back.
+func (d *Device) queueGate() error {
+	clear(d.host.Bytes[hostGate:])
+	d.gateNo++
+	return d.Lib.Driver.Launch(driver.Launch{
+		Func: d.core.gate, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1},
+		Args: []any{d.host.Device + hostFlag, d.gateNo, uint64(gateLeast), uint64(gateLimit), d.host.Device + hostGate},
+	}, d.stream)
+}
+
+// readGate returns the clock in MHz while the gate was closed; ok is false when
+// it opened by itself.
+func (d *Device) readGate() (mhz float64, ok bool) {
+	if nanos := d.word(hostGate + 16); nanos > 0 {
+		mhz = float64(d.word(hostGate+8)) * 1e3 / float64(nanos)
+	}
+	return mhz, d.word(hostGate) == 0
+}
+
+// Ready reads the clock of a multiprocessor with nothing else running, in MHz:
+// what the power controller grants at this moment.
+func (d *Device) Ready(ctx context.Context) (float64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := d.queueGate(); err != nil {
+		return 0, err
+	}
+	d.openGate()
+	if err := d.Lib.Driver.SyncStream(d.stream); err != nil {
+		return 0, err
+	}
+	mhz, _ := d.readGate()
+	return mhz, nil
 }
 
 // openGate lets the queued burst run. The device polls this word across the

@@ -36,34 +36,51 @@ type Case struct {
 	Verify func(samples int, seed uint64) (Deviation, error)
 }
 
-// hash names the case's operands; the same in every run.
-func (c *Case) hash() uint64 { return hashOf(c.Label) }
-
+// hashOf chooses where a case's operands begin; the same in every run.
 func hashOf(label string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(label))
 	return h.Sum64()
 }
 
-// Limits of what a case may capture.
+// How operands rotate. In serving, weights come from memory at every step while
+// activations were just written: so weights rotate and activations stay.
 const (
-	maxSets      = 128
-	rotateFactor = 3 // operand sets cover so many times the L2 cache
+	// perReplay is how many executions one graph holds at most: as many as the
+	// collectors of serving frameworks capture, so that launching a graph costs
+	// the same share of an execution.
+	perReplay = 5
+	// coldCopies is up to how many copies of an operand are made to cover the L2
+	// cache. Smaller operands, for which reading takes little of the time, rotate
+	// through perReplay copies, as the collectors' do.
+	coldCopies = 16
+	// coverL2 is how many times the copies cover the cache.
+	coverL2 = 2
 )
 
-// setsFor is how many operand sets of so many bytes cover the L2 cache several
-// times.
-func (d *Device) setsFor(bytes float64) int {
+// copies is how many copies of a rotating operand of so many bytes are used.
+func (d *Device) copies(bytes float64) int {
 	l2 := float64(max(d.Info.L2Bytes, 1<<20))
-	n := math.Ceil(rotateFactor * l2 / math.Max(bytes, 1))
-	return int(min(max(n, 1), maxSets))
+	if n := math.Ceil(l2 / math.Max(bytes, 1)); n > coldCopies {
+		return perReplay
+	}
+	return int(math.Max(1, math.Ceil(coverL2*l2/bytes)))
 }
 
-// perGraph is how many executions a graph holds: as many as the collectors of
-// serving frameworks capture, so that launches cost the same share.
-func (d *Device) perGraph(weightBytes float64) int {
-	n := math.Ceil(float64(d.Info.L2Bytes) / math.Max(weightBytes, 1))
-	return int(min(max(n, 1), 5))
+// perGraph is how many executions a graph holds.
+func (d *Device) perGraph(rotating float64) int {
+	n := math.Ceil(float64(max(d.Info.L2Bytes, 1<<20)) / math.Max(rotating, 1))
+	return int(min(max(n, 1), perReplay))
+}
+
+// cacheState says where the rotating operand of a case lies when an execution
+// begins: "cold" when the copies cover the L2 cache, "hot" when they may stay in
+// it.
+func (d *Device) cacheState(copies int, bytes float64) string {
+	if float64(copies)*bytes >= float64(d.Info.L2Bytes) {
+		return "cold"
+	}
+	return "hot"
 }
 
 // Target is a prepared case on its device: a measure.Burster.

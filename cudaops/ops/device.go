@@ -50,13 +50,13 @@ type coreKernels struct {
 const (
 	// maxBlocks bounds the timed blocks of one burst.
 	maxBlocks = 64
-	// Layout of the mapped host memory: the gate's flag, its timeout word, then
-	// two stamps of four words per block.
-	hostFlag    = 0
-	hostTimeout = 8
-	hostStamps  = 64
-	stampBytes  = 32
-	hostBytes   = hostStamps + 2*maxBlocks*stampBytes
+	// Layout of the mapped host memory: the gate's flag, the gate's three words,
+	// then two stamps of four words per block.
+	hostFlag   = 0
+	hostGate   = 32
+	hostStamps = 64
+	stampBytes = 32
+	hostBytes  = hostStamps + 2*maxBlocks*stampBytes
 )
 
 // Bind locks the calling goroutine to its thread and makes the device's context

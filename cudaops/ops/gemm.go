@@ -109,7 +109,7 @@ func (d *Device) GEMM(g GEMM) ([]*Case, error) {
 	}
 	bytes, flops := g.Work()
 	label := fmt.Sprintf("gemm %s m=%d n=%d k=%d", g.Type, g.M, g.N, g.K)
-	ops, err := d.matmulSets(p, operand, label, bytes)
+	ops, err := d.matmulSets(p, operand, label)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", label, err)
 	}
@@ -139,7 +139,7 @@ func (d *Device) matmulError(label string, err error) error {
 }
 
 // matmulSets lays out the operand sets of a product.
-func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string, bytes float64) ([]cublaslt.Operands, error) {
+func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string) ([]cublaslt.Operands, error) {
 	pool, err := d.Arena.Operands(operand)
 	if err != nil {
 		return nil, err
@@ -160,13 +160,19 @@ func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string, byt
 			return nil, &TooLargeError{What: "its scale factors", Bytes: need, Pool: ones.bytes}
 		}
 	}
-	sets := make([]cublaslt.Operands, d.setsFor(bytes))
+	sets := make([]cublaslt.Operands, d.copies(float64(sizeA)))
 	for i := range sets {
 		o := &sets[i]
-		if o.B, err = in.take("the left operand", sizeB); err != nil {
-			return nil, err
+		if i > 0 {
+			*o = sets[0]
 		}
 		if o.A, err = in.take("the right operand", sizeA); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			continue
+		}
+		if o.B, err = in.take("the left operand", sizeB); err != nil {
 			return nil, err
 		}
 		if o.D, err = out.take("the output", sizeD); err != nil {
@@ -184,7 +190,10 @@ func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string, byt
 func (d *Device) matmulCase(p cublaslt.Problem, label string, mm cublaslt.Matmul, sets []cublaslt.Operands, c *Case) *Case {
 	c.Label = label
 	c.Sets = len(sets)
-	c.Columns = map[string]any{"algo": mm.Algo().String(), "waves": float64(mm.Algo().Waves)}
+	c.Columns = map[string]any{
+		"algo": mm.Algo().String(), "waves": float64(mm.Algo().Waves),
+		"cache": d.cacheState(len(sets), float64(max(p.Batch, 1))*float64(p.M*p.K*p.A.Size())),
+	}
 	c.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
 	c.Close = mm.Close
 	c.Verify = func(samples int, seed uint64) (Deviation, error) {

@@ -20,16 +20,25 @@ __device__ __forceinline__ u32 smid() {
 }
 
 // gate keeps the stream waiting until the host has queued everything behind it:
-// it spins until *flag is at least want, or for limit_ns. out[0] is set to 1 when
-// the time ran out.
-extern "C" __global__ void aicplan_gate(volatile u32 *flag, u32 want, u64 limit_ns, u64 *out) {
-	u64 begin = wall();
-	while ((int)(*flag - want) < 0) {
-		if (wall() - begin > limit_ns) {
-			out[0] = 1;
-			return;
+// it spins until *flag is at least want, at least for least_ns and at most for
+// limit_ns. out has three words: 1 when the time ran out, and the cycles and
+// nanoseconds that it spun: the clock of a multiprocessor before the work.
+extern "C" __global__ void aicplan_gate(volatile u32 *flag, u32 want, u64 least_ns, u64 limit_ns, u64 *out) {
+	u64 begin = wall(), cycles = clock64();
+	u64 now = begin;
+	u64 late = 0;
+	for (;;) {
+		bool open = (int)(*flag - want) >= 0;
+		now = wall();
+		if (open && now - begin >= least_ns) break;
+		if (now - begin > limit_ns) {
+			late = 1;
+			break;
 		}
 	}
+	out[1] = clock64() - cycles;
+	out[2] = wall() - begin;
+	out[0] = late;
 }
 
 // stamp writes the cycle counter and the wall clock of multiprocessor 0. It is

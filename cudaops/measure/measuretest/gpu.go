@@ -1,0 +1,144 @@
+package measuretest
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"aicplan/cudaops/measure"
+)
+
+// GPU is a fake device with a power controller: when the mean power over a
+// period lies above the cap it lowers the clock by a step, else it raises it.
+// Every target on it shares that state, so a row depends on what ran before
+// unless the protocol prevents it.
+type GPU struct {
+	Clock *Clock
+	Rand  *rand.Rand
+
+	MaxMHz, MinMHz   float64
+	StepDown, StepUp float64 // MHz per period
+	Period           time.Duration
+	CapWatts         float64 // above idle
+	// Noise is the relative standard deviation between blocks.
+	Noise float64
+
+	mhz    float64
+	joules float64 // in the current period
+	begin  time.Duration
+}
+
+// NewGPU returns a device like a 700 W accelerator.
+func NewGPU(clock *Clock, rng *rand.Rand) *GPU {
+	return &GPU{
+		Clock: clock, Rand: rng, MaxMHz: 1980, MinMHz: 1200, StepDown: 90, StepUp: 60,
+		Period: 20 * time.Millisecond, CapWatts: 500, mhz: 1980,
+	}
+}
+
+// MHz is the clock that the controller grants now.
+func (g *GPU) MHz() float64 {
+	g.settle()
+	return g.mhz
+}
+
+// Heat lowers the clock as work of somebody else would.
+func (g *GPU) Heat(mhz float64) { g.mhz = math.Max(g.MinMHz, g.mhz-mhz) }
+
+// Ready implements what measure.Session.Ready asks for.
+func (g *GPU) Ready(ctx context.Context) (float64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	g.Clock.Advance(25 * time.Microsecond)
+	return g.MHz(), nil
+}
+
+// settle lets the controller act for every period that has passed.
+func (g *GPU) settle() {
+	for g.Clock.Now()-g.begin >= g.Period {
+		if g.joules/g.Period.Seconds() > g.CapWatts {
+			g.mhz = math.Max(g.MinMHz, g.mhz-g.StepDown)
+		} else {
+			g.mhz = math.Min(g.MaxMHz, g.mhz+g.StepUp)
+		}
+		g.joules = 0
+		g.begin += g.Period
+	}
+}
+
+// execute runs for nominal seconds at full clock and returns the seconds it
+// took; share is the part that follows the clock.
+func (g *GPU) execute(nominal, watts, share float64) float64 {
+	total := 0.0
+	for left := nominal; left > 1e-12; {
+		g.settle()
+		slow := share*g.MaxMHz/g.mhz + 1 - share
+		until := (g.begin + g.Period - g.Clock.Now()).Seconds()
+		t := math.Min(left*slow, math.Max(until, 1e-9))
+		g.Clock.Advance(time.Duration(math.Ceil(t * 1e9)))
+		// Power follows the clock.
+		g.joules += t * watts * g.mhz / g.MaxMHz
+		left -= t / slow
+		total += t
+	}
+	return total
+}
+
+// GPUTarget is a case on a GPU.
+type GPUTarget struct {
+	GPU     *GPU
+	Latency float64 // of one execution at full clock, seconds
+	Watts   float64 // above idle
+	// Share is the part of the time that follows the clock.
+	Share float64
+	// Graph is how many executions one launch holds; 0 means 1.
+	Graph int
+	// Fail is called before every burst with its number from 0.
+	Fail func(burst int) error
+
+	Bursts []measure.Burst
+}
+
+// Quantum implements measure.Burster.
+func (t *GPUTarget) Quantum() int { return max(t.Graph, 1) }
+
+// Burst implements measure.Burster.
+func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if t.Fail != nil {
+		if err := t.Fail(len(t.Bursts)); err != nil {
+			return nil, err
+		}
+	}
+	t.Bursts = append(t.Bursts, b)
+	t.GPU.Clock.Advance(40 * time.Microsecond) // queueing
+	ready := t.GPU.MHz()
+	q := t.Quantum()
+	whole := func(n int) int { return (n + q - 1) / q * q }
+	if b.Warm > 0 {
+		t.GPU.execute(float64(whole(b.Warm))*t.Latency, t.Watts, t.Share)
+	}
+	var out []measure.Block
+	for range b.Blocks {
+		n := whole(b.Executions)
+		s := t.GPU.execute(float64(n)*t.Latency, t.Watts, t.Share)
+		if t.GPU.Noise > 0 {
+			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
+		}
+		out = append(out, measure.Block{Seconds: s, Executions: n, ClockMHz: t.GPU.mhz, ReadyMHz: ready, UsedGraph: true})
+	}
+	return out, nil
+}
+
+// Block implements measure.Target.
+func (t *GPUTarget) Block(ctx context.Context, n int) (measure.Block, error) {
+	b, err := t.Burst(ctx, measure.Burst{Executions: n, Blocks: 1})
+	if err != nil {
+		return measure.Block{}, err
+	}
+	return b[0], nil
+}

@@ -1,0 +1,309 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// visit is one visit, condensed.
+type visit struct {
+	perExec []float64 // of each block, seconds
+	median  float64
+	clock   float64 // median over the blocks; 0 if unknown
+	ready   float64 // before the burst; 0 if unknown
+	length  float64 // median block length, seconds
+	thrott  bool
+	graph   bool
+}
+
+// Lengths of blocks, in seconds, from which on fewer are made: a long block
+// needs no repetition against the timer's steps, and repeating it is what heats
+// the device.
+const (
+	twoBlocks  = 300e-6
+	oneBlock   = 1e-3
+	noWarmup   = 200e-6
+	maxLaunch  = 64 // launches of one block: a device queues about a thousand
+	maxRetries = 3
+	maxRefused = 20 // visits refused in a row before the clock is taken as it is
+)
+
+// guess is the best estimate of one execution.
+func (s *Session) guess(o *open) float64 {
+	if o.seconds > 0 {
+		return o.seconds
+	}
+	return s.Settings.MinBlockSeconds
+}
+
+// burst is the shape of a case's next visit.
+func (s *Session) burst(o *open) Burst {
+	q := max(o.job.Target.Quantum(), 1)
+	t := s.guess(o)
+	n := int(math.Ceil(s.Settings.MinBlockSeconds / t / float64(q)))
+	n = min(max(n, 1), maxLaunch) * q
+	b := Burst{Warm: q, Executions: n, Blocks: s.Settings.MinSamples}
+	switch block := float64(n) * t; {
+	case block > oneBlock:
+		b.Blocks = 1
+	case block > twoBlocks:
+		b.Blocks = min(b.Blocks, 2)
+	}
+	if float64(q)*t > noWarmup {
+		b.Warm = 0
+	}
+	return b
+}
+
+func (s *Session) visit(ctx context.Context, o *open) error {
+	if s.unsure && !s.hot {
+		if err := s.await(ctx); err != nil {
+			return s.fail(o, err)
+		}
+		s.unsure = false
+	}
+	now := s.Clock.Now()
+	s.cool(now)
+	v := Visit{Job: o.job, Number: o.made, At: now, Idle: now - s.ended, Heat: s.heat, Hot: s.hot, Look: s.isLook(o)}
+	if o.job.Visit != nil {
+		o.job.Visit()
+	}
+	blocks, b, err := s.run(ctx, o)
+	end := s.Clock.Now()
+	s.ended = end
+	if err != nil {
+		return s.fail(o, err)
+	}
+	o.made++
+	s.Visits++
+	if v.Look {
+		s.Looks++
+	}
+	seen := condense(blocks, b)
+	o.seconds = seen.median
+	n := b.Warm
+	for _, x := range blocks {
+		n += executions(x, b)
+	}
+	o.execs += n
+	s.spend(float64(n)*seen.median, o.job.Watts)
+	s.cool(end)
+	o.order = s.Rand.Float64()
+	o.ready = end + s.Tuning.Separation
+	if s.accept(seen) {
+		seen.thrott = seen.thrott || s.capped
+		o.visits = append(o.visits, seen)
+	} else {
+		o.ready = end
+		v.Discarded = true
+	}
+	if s.Trace != nil {
+		v.Blocks = blocks
+		s.Trace(v)
+	}
+	if !s.agreed(o) {
+		return nil
+	}
+	return s.finish(ctx, o)
+}
+
+// accept says whether a visit counts: hot cases always, others when the device
+// was ready for them.
+func (s *Session) accept(v visit) bool {
+	if s.see(v.ready) || s.hot {
+		s.refused = 0
+		return true
+	}
+	// Something heated the device without the session's knowledge.
+	s.unsure = true
+	s.Discarded++
+	if s.refused++; s.refused >= maxRefused {
+		s.level, s.capped, s.refused = v.ready, true, 0
+	}
+	return false
+}
+
+// spend accounts for executions that just ended.
+func (s *Session) spend(busy, watts float64) {
+	s.Busy += seconds(busy)
+	s.heat += busy * watts
+}
+
+// fail ends a case with an error. Without a context to go on with, nobody is
+// told.
+func (s *Session) fail(o *open, err error) error {
+	if ctxErr(err) {
+		return err
+	}
+	s.drop(o)
+	o.job.Done(Result{}, err)
+	return err
+}
+
+func ctxErr(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (s *Session) finish(ctx context.Context, o *open) error {
+	r := s.result(o)
+	if o.job.Finish != nil {
+		joules, err := o.job.Finish(ctx, &r)
+		now := s.Clock.Now()
+		s.cool(now)
+		s.ended = now
+		s.heat += joules
+		s.unsure = true
+		if err != nil {
+			return s.fail(o, err)
+		}
+	}
+	s.drop(o)
+	o.job.Done(r, nil)
+	return nil
+}
+
+// run makes the visit; a first visit whose estimate was far off is repeated at
+// once with the right number of executions.
+func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
+	for try := 0; ; try++ {
+		b := s.burst(o)
+		if o.seconds == 0 {
+			b = Burst{Executions: 1, Blocks: 1}
+		}
+		blocks, err := o.job.Target.Burst(ctx, b)
+		if err != nil {
+			return nil, b, err
+		}
+		if len(blocks) == 0 {
+			return nil, b, errors.New("a burst without blocks")
+		}
+		for _, x := range blocks {
+			if !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
+				return nil, b, fmt.Errorf("%w: %v s for %d executions", ErrTimer, x.Seconds, executions(x, b))
+			}
+		}
+		known := o.seconds > 0
+		o.seconds = condense(blocks, b).median
+		if known && (o.made > 0 || s.fits(o, b)) || try >= maxRetries {
+			return blocks, b, nil
+		}
+		n := float64(b.Warm)
+		for _, x := range blocks {
+			n += float64(executions(x, b))
+		}
+		s.spend(n*o.seconds, o.job.Watts)
+	}
+}
+
+// fits says whether the burst was near enough to what the case needs.
+func (s *Session) fits(o *open, was Burst) bool {
+	is := s.burst(o)
+	r := float64(was.Executions) / float64(is.Executions)
+	return r > 0.6 && r < 1.7 && was.Blocks >= is.Blocks
+}
+
+func executions(x Block, b Burst) int {
+	if x.Executions > 0 {
+		return x.Executions
+	}
+	return b.Executions
+}
+
+func condense(blocks []Block, b Burst) visit {
+	v := visit{graph: true, ready: blocks[0].ReadyMHz}
+	var clocks, lengths []float64
+	for _, x := range blocks {
+		v.perExec = append(v.perExec, x.Seconds/float64(executions(x, b)))
+		lengths = append(lengths, x.Seconds)
+		if x.ClockMHz > 0 {
+			clocks = append(clocks, x.ClockMHz)
+		}
+		v.thrott = v.thrott || x.Throttled
+		v.graph = v.graph && x.UsedGraph
+	}
+	v.median, v.length = Median(v.perExec), Median(lengths)
+	if len(clocks) > 0 {
+		v.clock = Median(clocks)
+	}
+	return v
+}
+
+// agreed says whether a case has what it needs: its passes, and either passes
+// that agree or all the looks that the settings allow.
+func (s *Session) agreed(o *open) bool {
+	if !s.isHot(o) {
+		// Visits from before the device's full clock was known do not count.
+		o.visits = slices.DeleteFunc(o.visits, func(v visit) bool {
+			return v.ready > 0 && v.ready < s.Tuning.ReadyShare*s.level
+		})
+	}
+	n := len(o.visits)
+	switch {
+	case n < s.Settings.Passes:
+		return false
+	case n >= s.Settings.MaxPasses:
+		return true
+	}
+	return Spread(medians(s.best(o))) <= s.Settings.PassTolerance
+}
+
+// best are the fastest visits, as many as there are planned passes: a visit that
+// something disturbed is slower than the case is, never faster.
+func (s *Session) best(o *open) []visit {
+	vs := slices.Clone(o.visits)
+	slices.SortStableFunc(vs, func(a, b visit) int {
+		switch {
+		case a.median < b.median:
+			return -1
+		case a.median > b.median:
+			return 1
+		}
+		return 0
+	})
+	return vs[:min(len(vs), max(s.Settings.Passes, 1))]
+}
+
+func medians(vs []visit) []float64 {
+	var out []float64
+	for _, v := range vs {
+		out = append(out, v.median)
+	}
+	return out
+}
+
+// result is the case's row: the mean over the best visits of their medians.
+func (s *Session) result(o *open) Result {
+	best := s.best(o)
+	var samples, lengths, clocks, ready []float64
+	r := Result{
+		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
+		PassSpread: Spread(medians(o.visits)),
+	}
+	for _, v := range best {
+		samples = append(samples, v.perExec...)
+		lengths = append(lengths, v.length)
+		if v.clock > 0 {
+			clocks = append(clocks, v.clock)
+		}
+		if v.ready > 0 {
+			ready = append(ready, v.ready)
+		}
+		r.Throttled = r.Throttled || v.thrott
+		r.UsedGraph = r.UsedGraph && v.graph
+	}
+	r.Latency = Mean(medians(best)) * 1e3
+	r.Samples = len(samples)
+	r.RelStdev = RelStdev(samples)
+	r.P10, r.P90 = Percentile(samples, 0.1)*1e3, Percentile(samples, 0.9)*1e3
+	r.BlockMillis = Median(lengths) * 1e3
+	if len(clocks) > 0 {
+		r.ClockMHz = Median(clocks)
+	}
+	if len(ready) > 0 {
+		r.ReadyMHz = Median(ready)
+	}
+	return r
+}
