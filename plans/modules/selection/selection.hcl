@@ -102,6 +102,11 @@ output "models" {
   value       = local.rows
 }
 
+output "names" {
+  description = "Every checkpoint with shapes on file."
+  value       = module.models.names
+}
+
 output "wants" {
   description = "By kind of layer: whether a chosen model has any."
   value       = { for kind, rows in local.rows : kind => anytrue([for r in rows : r.selected]) }

@@ -1,0 +1,119 @@
+# The op database of SGLang: 27 ops, 348,180 tasks on an H200.
+#
+#   aicplan plan  plans/h200_sglang.hcl                          what would be collected; no GPU needed
+#   aicplan plan  plans/h200_sglang.hcl -var system=b200_sxm     the same for another GPU
+#   aicplan apply plans/h200_sglang.hcl -var collector_root=DIR  collect, inside SGLang's container
+#
+# -var 'ops=["gemm","moe"]', -var 'models=["Qwen/Qwen3-32B"]' and -var 'tp=[1,2]'
+# choose what to collect. Grids are in modules/sglang and modules/common, shapes
+# of models in modules/models.
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "system" {
+  type        = string
+  default     = "h200_sxm"
+  description = "The GPU to plan for: one of aicplan systems list."
+}
+
+variable "ops" {
+  type        = list(string)
+  default     = []
+  description = "Collect only these ops; empty means all."
+}
+
+variable "models" {
+  type        = list(string)
+  default     = []
+  description = "Collect only what these checkpoints need; empty means everything."
+}
+
+variable "tp" {
+  type        = list(number)
+  default     = []
+  description = "Collect only these tensor-parallel sizes; empty means all that the models are served with."
+}
+
+variable "power" {
+  type        = bool
+  default     = false
+  description = "Measure power too: adds the columns power and power_limit."
+}
+
+variable "coverage" {
+  type        = number
+  default     = 0.99
+  description = "Share of an op's cases that must have a row for its table to be exported."
+}
+
+variable "layout" {
+  type        = string
+  default     = "flat"
+  description = "Layout of the exported files: flat, systems or families."
+}
+
+variable "device_memory" {
+  type        = number
+  default     = null
+  description = "Bytes that a process can allocate; null takes 99 % of the system's memory."
+}
+
+variable "collector_root" {
+  type        = string
+  default     = ""
+  description = "A checkout of aiconfigurator, whose collectors measure the ops."
+}
+
+system "this" {
+  name = var.system
+}
+
+runtime "sglang" {
+  kind           = "python"
+  framework      = "SGLang"
+  package        = "sglang"
+  requires       = "==0.5.14"
+  env            = module.sglang.runtime_env
+  collector_root = var.collector_root
+}
+
+# Kimi delta attention and MiniMax attention came with a later release.
+runtime "sglang_0516" {
+  kind           = "python"
+  framework      = "SGLang"
+  package        = "sglang"
+  requires       = ">=0.5.16"
+  env            = module.sglang.runtime_env
+  collector_root = var.collector_root
+}
+
+module "sglang" {
+  source = "./modules/sglang"
+  system = system.this
+  ops    = var.ops
+  models = var.models
+  tp     = var.tp
+
+  device_memory = var.device_memory
+}
+
+module "pipeline" {
+  source   = "./modules/pipeline"
+  for_each = { base = runtime.sglang, next = runtime.sglang_0516 }
+
+  runtime  = each.value
+  system   = system.this
+  grids    = { for op, g in module.sglang.grids : op => g if module.sglang.runtime_of[op] == each.key }
+  bindings = module.sglang.bindings
+  power    = var.power
+  coverage = var.coverage
+  layout   = var.layout
+  backend  = "sglang"
+}
+
+output "files" {
+  description = "The exported files by table."
+  value       = merge([for name, p in module.pipeline : p.files]...)
+}

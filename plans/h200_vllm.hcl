@@ -1,0 +1,119 @@
+# The op database of vLLM: 20 ops, 308,989 tasks on an H200.
+#
+#   aicplan plan  plans/h200_vllm.hcl                          what would be collected; no GPU needed
+#   aicplan plan  plans/h200_vllm.hcl -var system=b200_sxm     the same for another GPU
+#   aicplan apply plans/h200_vllm.hcl -var collector_root=DIR  collect, inside vLLM's container
+#
+# -var 'ops=["gemm","moe"]', -var 'models=["Qwen/Qwen3-32B"]' and -var 'tp=[1,2]'
+# choose what to collect. Grids are in modules/vllm and modules/common, shapes
+# of models in modules/models.
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "system" {
+  type        = string
+  default     = "h200_sxm"
+  description = "The GPU to plan for: one of aicplan systems list."
+}
+
+variable "ops" {
+  type        = list(string)
+  default     = []
+  description = "Collect only these ops; empty means all."
+}
+
+variable "models" {
+  type        = list(string)
+  default     = []
+  description = "Collect only what these checkpoints need; empty means everything."
+}
+
+variable "tp" {
+  type        = list(number)
+  default     = []
+  description = "Collect only these tensor-parallel sizes; empty means all that the models are served with."
+}
+
+variable "power" {
+  type        = bool
+  default     = false
+  description = "Measure power too: adds the columns power and power_limit."
+}
+
+variable "coverage" {
+  type        = number
+  default     = 0.99
+  description = "Share of an op's cases that must have a row for its table to be exported."
+}
+
+variable "layout" {
+  type        = string
+  default     = "flat"
+  description = "Layout of the exported files: flat, systems or families."
+}
+
+variable "device_memory" {
+  type        = number
+  default     = null
+  description = "Bytes that a process can allocate; null takes 99 % of the system's memory."
+}
+
+variable "collector_root" {
+  type        = string
+  default     = ""
+  description = "A checkout of aiconfigurator, whose collectors measure the ops."
+}
+
+system "this" {
+  name = var.system
+}
+
+runtime "vllm" {
+  kind           = "python"
+  framework      = "VLLM"
+  package        = "vllm"
+  requires       = "==0.24.0"
+  env            = module.vllm.runtime_env
+  collector_root = var.collector_root
+}
+
+# Kimi delta attention needs a preview build.
+runtime "vllm_preview" {
+  kind           = "python"
+  framework      = "VLLM"
+  package        = "vllm"
+  requires       = "==0.1.dev19262"
+  env            = module.vllm.runtime_env
+  collector_root = var.collector_root
+}
+
+module "vllm" {
+  source = "./modules/vllm"
+  system = system.this
+  ops    = var.ops
+  models = var.models
+  tp     = var.tp
+
+  device_memory = var.device_memory
+}
+
+module "pipeline" {
+  source   = "./modules/pipeline"
+  for_each = { base = runtime.vllm, preview = runtime.vllm_preview }
+
+  runtime  = each.value
+  system   = system.this
+  grids    = { for op, g in module.vllm.grids : op => g if module.vllm.runtime_of[op] == each.key }
+  bindings = module.vllm.bindings
+  power    = var.power
+  coverage = var.coverage
+  layout   = var.layout
+  backend  = "vllm"
+}
+
+output "files" {
+  description = "The exported files by table."
+  value       = merge([for name, p in module.pipeline : p.files]...)
+}

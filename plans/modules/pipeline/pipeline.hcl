@@ -1,0 +1,162 @@
+# From grids to perf files, for the ops of one runtime: look at the machine,
+# collect, keep one row per key, judge, export. Ops that fill one table are
+# exported together.
+
+variable "runtime" {
+  description = "Who executes the cases."
+}
+
+variable "system" {
+  description = "The system that the rows are for."
+}
+
+variable "grids" {
+  description = "The grids by op; null for those that are not planned."
+}
+
+variable "bindings" {
+  description = "How a python runtime reaches the ops, by op."
+}
+
+variable "power" {
+  type        = bool
+  default     = false
+  description = "Measure power too: adds the columns power and power_limit."
+}
+
+variable "coverage" {
+  type        = number
+  default     = 0.99
+  description = "Share of the planned cases that must have a row."
+}
+
+variable "layout" {
+  type        = string
+  default     = "flat"
+  description = "Layout of the exported files: flat, systems or families."
+}
+
+variable "backend" {
+  type        = string
+  description = "Folder of the backend in a database."
+}
+
+locals {
+  # Which op fills which table. An op may fill a second one.
+  tables = {
+    gemm_perf                       = ["gemm"]
+    computescale_perf               = ["compute_scale"]
+    context_attention_perf          = ["attention_context"]
+    generation_attention_perf       = ["attention_generation"]
+    encoder_attention_perf          = ["encoder_attention"]
+    context_mla_perf                = ["mla_context"]
+    generation_mla_perf             = ["mla_generation"]
+    mla_bmm_perf                    = ["mla_bmm_gen_pre", "mla_bmm_gen_post"]
+    mla_context_module_perf         = ["mla_context_module"]
+    mla_generation_module_perf      = ["mla_generation_module"]
+    moe_perf                        = ["moe"]
+    moe_expert_compute_perf         = ["moe_ep"]
+    dsa_context_module_perf         = ["dsa_context_module", "dsa_context_module_skip_indexer"]
+    dsa_generation_module_perf      = ["dsa_generation_module", "dsa_generation_module_skip_indexer"]
+    msa_context_module_perf         = ["msa_context_module"]
+    msa_generation_module_perf      = ["msa_generation_module"]
+    dsv4_csa_context_module_perf    = ["dsv4_csa_context_module"]
+    dsv4_csa_generation_module_perf = ["dsv4_csa_generation_module"]
+    dsv4_hca_context_module_perf    = ["dsv4_hca_context_module"]
+    dsv4_hca_generation_module_perf = ["dsv4_hca_generation_module"]
+    dsv4_csa_topk_calib_perf        = ["dsv4_csa_topk_calib"]
+    glm5_mqa_logits_module_perf     = ["glm5_mqa_logits_module"]
+    glm5_topk_module_perf           = ["glm5_topk_module"]
+    glm5_dsa_attn_module_perf       = ["glm5_dsa_attn_module"]
+    mhc_module_perf                 = ["mhc_module"]
+    gdn_perf                        = ["gdn"]
+    kda_perf                        = ["kda"]
+    mamba2_perf                     = ["mamba2"]
+  }
+
+  planned = [for op, g in var.grids : op if g != null]
+  exports = {
+    for table, ops in local.tables :
+    table => [for op in ops : op if contains(local.planned, op)] if anytrue([for op in ops : contains(local.planned, op)])
+  }
+
+  # Cases that fail together: a group that fails from its first case on is not
+  # tried to the end.
+  groups = {
+    gemm                 = ["gemm_dtype"]
+    attention_context    = ["head_dim", "kv_cache_dtype"]
+    attention_generation = ["head_dim", "kv_cache_dtype"]
+    mla_bmm_gen_pre      = ["bmm_dtype"]
+    mla_bmm_gen_post     = ["bmm_dtype"]
+    moe                  = ["moe_dtype"]
+    moe_ep               = ["moe_dtype"]
+  }
+}
+
+preflight "node" {
+  runtime = var.runtime
+  system  = var.system
+
+  check "framework" {}
+  check "exclusive" {}
+  check "disk" { min_gb = 5 }
+  check "clocks" { on_fail = "warn" }
+}
+
+collect "op" {
+  for_each   = var.grids
+  grid       = each.value
+  runtime    = var.runtime
+  system     = var.system
+  bind       = var.bindings[each.key]
+  depends_on = [preflight.node]
+  ramp       = [4, 20, 100]
+
+  measure {
+    graph = "prefer"
+    power = var.power
+  }
+
+  breaker {
+    group_by = lookup(local.groups, each.key, [])
+    after    = 5
+  }
+}
+
+dedupe "op" {
+  for_each = collect.op
+  input    = each.value
+  keep     = "latest"
+}
+
+gate "op" {
+  for_each = dedupe.op
+  input    = each.value
+
+  check "coverage" { min = var.coverage }
+  check "positive" { column = "latency" }
+  check "duplicates" { max = 0 }
+  check "schema" {}
+  check "provenance" { system = var.system }
+  check "speed_of_light" { system = var.system }
+  check "noise" {
+    max      = 0.1
+    severity = "warn"
+  }
+}
+
+export "table" {
+  for_each = { for table, ops in local.exports : table => [for op in ops : gate.op[op]] }
+  input    = each.value
+  table    = each.key
+  file     = var.layout == "flat" ? "${each.key}.txt" : null
+  layout   = var.layout
+  system   = var.system
+  backend  = var.backend
+  power    = var.power ? "require" : "auto"
+}
+
+output "files" {
+  description = "The exported files by table."
+  value       = { for table, e in export.table : table => e.path }
+}

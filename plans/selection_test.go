@@ -1,0 +1,191 @@
+package plans_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/config"
+	"aicplan/engine/grid"
+)
+
+func format(tb testing.TB, file string) (src, formatted string) {
+	tb.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(raw), string(hclwrite.Format(raw))
+}
+
+func counts(cases map[string]*grid.Cases) map[string]int {
+	out := map[string]int{}
+	for op, c := range cases {
+		out[op] = c.Len()
+	}
+	return out
+}
+
+func TestOpsAreChosen(t *testing.T) {
+	for _, backend := range backends {
+		got := casesOf(t, planOf(backend), `ops=["gemm","moe"]`)
+		if len(got) != 2 || got["gemm"] == nil || got["moe"] == nil {
+			t.Errorf("%s: %v", backend, counts(got))
+		}
+	}
+	cfg := load(t, planOf("trtllm"), `ops=["gemm"]`)
+	for _, in := range cfg.Instances {
+		if strings.Contains(in.Address, "moe") || strings.Contains(in.Address, "attention") {
+			t.Errorf("%s belongs to an op that was not asked for", in.Address)
+		}
+	}
+}
+
+// TestDenseModel: a run about one dense model has its own products and heads
+// and nothing else.
+func TestDenseModel(t *testing.T) {
+	got := casesOf(t, planOf("trtllm"), `models=["Qwen/Qwen3-32B"]`, "tp=[1,2,4,8]")
+	ops := make([]string, 0, len(got))
+	for op := range got {
+		ops = append(ops, op)
+	}
+	sort.Strings(ops)
+	if diff := cmp.Diff([]string{"attention_context", "attention_generation", "compute_scale", "gemm"}, ops); diff != "" {
+		t.Fatal(diff)
+	}
+
+	// Hidden size 5120, dense layer 25600, 64 query and 8 key/value heads of 128.
+	want := map[string]bool{}
+	for _, tp := range []int{1, 2, 4, 8} {
+		want[fmt.Sprint((64+2*8)*128/tp, ",", 5120)] = true
+		want[fmt.Sprint(5120, ",", 8192/tp)] = true
+		want[fmt.Sprint(2*25600/tp, ",", 5120)] = true
+		want[fmt.Sprint(5120, ",", 25600/tp)] = true
+	}
+	shapes := map[string]bool{}
+	for _, l := range lines(got["gemm"], []string{"n", "k"}, nil) {
+		shapes[l] = true
+	}
+	if diff := cmp.Diff(want, shapes); diff != "" {
+		t.Error(diff)
+	}
+
+	heads := map[string]bool{}
+	for _, op := range []string{"attention_context", "attention_generation"} {
+		for _, l := range lines(got[op], []string{"num_heads", "num_key_value_heads", "head_dim", "window_size"}, nil) {
+			heads[l] = true
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"64,8,128,0": true, "32,4,128,0": true, "16,2,128,0": true, "8,1,128,0": true}, heads); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestEveryModel: whatever model is chosen, a backend plans something for it
+// or nothing at all, never everything, and all of it is part of the full plan
+// or the model's own products.
+func TestEveryModel(t *testing.T) {
+	full := casesOf(t, planOf("sglang"))
+	ids := map[string]map[string]bool{}
+	for op, c := range full {
+		ids[op] = map[string]bool{}
+		for i := range c.Len() {
+			ids[op][c.ID(i)] = true
+		}
+	}
+	cfg := load(t, planOf("sglang"))
+	names, diags := cfg.Eval("module.sglang.models")
+	if diags.HasErrors() {
+		t.Fatal(text(diags))
+	}
+	if names.LengthInt() < 60 {
+		t.Fatalf("%d models", names.LengthInt())
+	}
+	for i, v := range names.AsValueSlice() {
+		if i%6 != 0 { // a sample is enough: families share their rows
+			continue
+		}
+		model := v.AsString()
+		got := casesOf(t, planOf("sglang"), fmt.Sprintf("models=[%q]", model))
+		for op, c := range got {
+			if op == "gemm" || op == "compute_scale" {
+				continue
+			}
+			if c.Len() == full[op].Len() && c.Len() > 100 && !strings.HasPrefix(op, "msa_") {
+				t.Errorf("%s: all of %s", model, op)
+			}
+			for i := range c.Len() {
+				if !ids[op][c.ID(i)] && !sharesShape(op) {
+					t.Errorf("%s: %s has a case that the full plan has not", model, op)
+					break
+				}
+			}
+		}
+	}
+}
+
+// sharesShape is true for ops whose cases carry the name of the first model
+// with a shape: choosing another one renames them.
+func sharesShape(op string) bool {
+	return slices.Contains([]string{"moe", "moe_ep", "attention_context", "attention_generation", "mla_context", "mla_generation"}, op)
+}
+
+func TestTensorParallelSizes(t *testing.T) {
+	got := casesOf(t, planOf("trtllm"), "tp=[2]")
+	for _, tc := range []struct{ op, column, want string }{
+		{"moe", "moe_tp_size", "2"},
+		{"mla_context", "tp_size", "2"},
+		{"dsv4_hca_context_module", "tp_size", "2"},
+		{"mla_context_module", "num_heads", "64"},
+	} {
+		seen := map[string]bool{}
+		for _, l := range lines(got[tc.op], []string{tc.column}, nil) {
+			seen[l] = true
+		}
+		if len(seen) != 1 || !seen[tc.want] {
+			t.Errorf("%s: %s is %v, want %s only", tc.op, tc.column, seen, tc.want)
+		}
+	}
+}
+
+// TestWrongChoices: a misspelt choice is an error that lists what there is.
+func TestWrongChoices(t *testing.T) {
+	for _, tc := range []struct{ v, want string }{
+		{`ops=["gem"]`, "no op gem"},
+		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are known of Qwen/Qwen-3-32B"},
+		{"tp=[3]", "powers of two"},
+		{"system=h200", "did you mean h200_sxm"},
+		{"opps=[]", `Did you mean "ops"`},
+	} {
+		_, diags := config.Load(options(planOf("vllm"), []string{tc.v}))
+		if !diags.HasErrors() || !strings.Contains(strings.ToLower(text(diags)), strings.ToLower(tc.want)) {
+			t.Errorf("%s: want %q, got %s", tc.v, tc.want, text(diags))
+		}
+	}
+}
+
+// TestEverySystem: every system plans without errors, also one that is no CUDA
+// device.
+func TestEverySystem(t *testing.T) {
+	for _, system := range []string{"b60", "a30", "gb300", "l4"} {
+		for _, backend := range backends {
+			got := casesOf(t, planOf(backend), "system="+system)
+			for op, c := range got {
+				for _, at := range positions(c, []string{"gemm_dtype", "moe_dtype"}, nil) {
+					for i := range c.Len() {
+						if w := c.Value(i, at); system == "b60" && w.Equals(cty.StringVal("fp8")).True() {
+							t.Errorf("%s %s plans FP8 tensor cores on %s", backend, op, system)
+						}
+					}
+				}
+			}
+		}
+	}
+}
