@@ -3,8 +3,10 @@ package grid
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // IDLength is the length of a case id: 128 bits in hexadecimal.
@@ -37,16 +39,23 @@ func (c *Cases) makeIDs() {
 			texts[i] = append(texts[i], []byte(k.name+"="+canonical(v)+"\n"))
 		}
 	}
-	all := make([]byte, 0, c.n*IDLength)
-	buf := make([]byte, 0, 512)
-	for i := range c.n {
-		buf = append(append(buf[:0], c.spec.Op...), '\n')
-		for j, col := range order {
-			buf = append(buf, texts[j][c.columns[col].ids[i]]...)
-		}
-		sum := sha256.Sum256(buf)
-		all = hex.AppendEncode(all, sum[:IDLength/2])
+	all := make([]byte, c.n*IDLength)
+	chunk := max(1<<13, (c.n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for from := 0; from < c.n; from += chunk {
+		wg.Go(func() {
+			buf := make([]byte, 0, 512)
+			for i := from; i < min(from+chunk, c.n); i++ {
+				buf = append(append(buf[:0], c.spec.Op...), '\n')
+				for j, col := range order {
+					buf = append(buf, texts[j][c.columns[col].ids[i]]...)
+				}
+				sum := sha256.Sum256(buf)
+				hex.Encode(all[i*IDLength:], sum[:IDLength/2])
+			}
+		})
 	}
+	wg.Wait()
 	text := string(all) // one allocation for all ids
 	c.ids = make([]string, c.n)
 	for i := range c.ids {
