@@ -1,0 +1,142 @@
+// Package nvmltest is a management library without devices: every reading is
+// what a test sets, and settings are remembered.
+package nvmltest
+
+import (
+	"fmt"
+	"time"
+
+	"aicplan/cudaops/nvml"
+)
+
+// API is a fake nvml.API.
+type API struct {
+	Driver string
+	CUDA   int
+	GPUs   []*Device
+	Err    error // returned by every call
+	Closed bool
+}
+
+// DriverVersion implements nvml.API.
+func (a *API) DriverVersion() (string, error) { return a.Driver, a.Err }
+
+// CUDAVersion implements nvml.API.
+func (a *API) CUDAVersion() (int, error) { return a.CUDA, a.Err }
+
+// Devices implements nvml.API.
+func (a *API) Devices() ([]nvml.Device, error) {
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	out := make([]nvml.Device, len(a.GPUs))
+	for i, g := range a.GPUs {
+		out[i] = g
+	}
+	return out, nil
+}
+
+// Close implements nvml.API.
+func (a *API) Close() error {
+	a.Closed = true
+	return a.Err
+}
+
+// Device is a fake GPU.
+type Device struct {
+	ID       nvml.Identity
+	Clock    nvml.Clocks
+	Why      nvml.Reasons
+	Temp     nvml.Temperature
+	Draw     nvml.Power
+	Mem      nvml.Memory
+	Procs    []nvml.Process
+	Persist  bool
+	Ecc      nvml.ECC
+	MigOn    bool
+	Now      func() time.Duration // for the energy counter; nil stands still
+	Step     time.Duration        // of the energy counter
+	Fail     map[string]error     // by method name
+	Root     bool                 // settings are allowed
+	Commands []string             // settings that were made
+}
+
+// H200 returns a healthy device as a server has it.
+func H200(index int) *Device {
+	return &Device{
+		ID: nvml.Identity{
+			Index: index, Name: "NVIDIA H200", UUID: fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", index),
+			PCI: fmt.Sprintf("0000:%02x:00.0", 0x18+index),
+		},
+		Clock:   nvml.Clocks{SM: 1980, Memory: 3201, MaxSM: 1980, MaxMem: 3201},
+		Temp:    nvml.Temperature{GPU: 34, Slowdown: 92},
+		Draw:    nvml.Power{Instant: 110, Average: 110, Limit: 700, Default: 700},
+		Mem:     nvml.Memory{Total: 150754820096, Free: 150109880320, Used: 644939776},
+		Persist: true, Ecc: nvml.ECC{Enabled: true}, Step: 100 * time.Millisecond,
+	}
+}
+
+// Identity implements nvml.Device.
+func (d *Device) Identity() nvml.Identity { return d.ID }
+
+// Clocks implements nvml.Device.
+func (d *Device) Clocks() (nvml.Clocks, error) { return d.Clock, d.Fail["Clocks"] }
+
+// Reasons implements nvml.Device.
+func (d *Device) Reasons() (nvml.Reasons, error) { return d.Why, d.Fail["Reasons"] }
+
+// Temperature implements nvml.Device.
+func (d *Device) Temperature() (nvml.Temperature, error) { return d.Temp, d.Fail["Temperature"] }
+
+// Power implements nvml.Device.
+func (d *Device) Power() (nvml.Power, error) { return d.Draw, d.Fail["Power"] }
+
+// Energy implements nvml.Device: the instant power over the time that Now says,
+// in whole steps.
+func (d *Device) Energy() (float64, error) {
+	if d.Now == nil {
+		return 0, d.Fail["Energy"]
+	}
+	t := d.Now()
+	if d.Step > 0 {
+		t = t / d.Step * d.Step
+	}
+	return t.Seconds() * d.Draw.Instant, d.Fail["Energy"]
+}
+
+// Memory implements nvml.Device.
+func (d *Device) Memory() (nvml.Memory, error) { return d.Mem, d.Fail["Memory"] }
+
+// Processes implements nvml.Device.
+func (d *Device) Processes() ([]nvml.Process, error) { return d.Procs, d.Fail["Processes"] }
+
+// Persistence implements nvml.Device.
+func (d *Device) Persistence() (bool, error) { return d.Persist, d.Fail["Persistence"] }
+
+// ECC implements nvml.Device.
+func (d *Device) ECC() (nvml.ECC, error) { return d.Ecc, d.Fail["ECC"] }
+
+// MIG implements nvml.Device.
+func (d *Device) MIG() (bool, error) { return d.MigOn, d.Fail["MIG"] }
+
+// LockClocks implements nvml.Device.
+func (d *Device) LockClocks(minMHz, maxMHz int) error {
+	return d.set(fmt.Sprintf("lock %d %d", minMHz, maxMHz), func() { d.Clock.SM = maxMHz })
+}
+
+// UnlockClocks implements nvml.Device.
+func (d *Device) UnlockClocks() error { return d.set("unlock", func() {}) }
+
+// SetPersistence implements nvml.Device.
+func (d *Device) SetPersistence(on bool) error {
+	return d.set(fmt.Sprintf("persistence %v", on), func() { d.Persist = on })
+}
+
+func (d *Device) set(command string, do func()) error {
+	if !d.Root {
+		return fmt.Errorf("%s: %w", command, nvml.ErrPermission)
+	}
+	d.Commands = append(d.Commands, command)
+	do()
+	return nil
+}
