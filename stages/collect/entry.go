@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/big"
+	"strconv"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -60,7 +62,12 @@ func text(v cty.Value) string {
 		}
 		return "false"
 	case v.Type() == cty.Number:
-		return v.AsBigFloat().Text('g', -1)
+		// Text is slow, and writes a large integer with an exponent.
+		f := v.AsBigFloat()
+		if i, acc := f.Int64(); acc == big.Exact {
+			return strconv.FormatInt(i, 10)
+		}
+		return f.Text('g', -1)
 	}
 	return v.GoString()
 }
