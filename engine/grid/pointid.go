@@ -17,6 +17,10 @@ func (c *Cases) PointID(i, j int) string {
 	if p.Len() == 0 {
 		return c.ID(i)
 	}
+	return c.pointID(i, p, j)
+}
+
+func (c *Cases) pointID(i int, p Points, j int) string {
 	lines := make([]string, 0, len(c.columns)+len(p.columns))
 	add := func(name string, v cty.Value) {
 		lines = append(lines, name+"="+canonical(v)+"\n")

@@ -142,10 +142,15 @@ func (w *walker) points(strategy Strategy) (Points, hcl.Diagnostics) {
 	if diags := inner.fill(w); diags.HasErrors() {
 		return Points{}, diags
 	}
-	out := Points{columns: w.p.spec.Columns, cols: inner.columns, n: inner.n}
+	out := inner.asPoints()
 	sum := sha256.Sum256(out.JSON())
 	out.digest = hex.EncodeToString(sum[:])
 	return out, nil
+}
+
+// asPoints reads the expansion of a sweep as points.
+func (c *Cases) asPoints() Points {
+	return Points{columns: c.spec.Columns, cols: c.columns, n: c.n}
 }
 
 // reset forgets the kept combinations, not the memos.

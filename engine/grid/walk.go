@@ -11,17 +11,16 @@ import (
 
 // walker goes through the combinations of a program.
 type walker struct {
-	ctx    context.Context
-	p      *program
-	limits Limits
-	set    *setProg
-	cols   [][]int32 // of the kept combinations, by stored variable
-	sets   []int32   // set of each kept combination
-	setNo  int32
-	kept   int
-	stay   []int32 // of the kept combinations, those that become cases
-	// firstCase is the first combination found by why that is a case.
-	firstCase int32
+	ctx       context.Context
+	p         *program
+	limits    Limits
+	set       *setProg
+	cols      [][]int32 // of the kept combinations, by stored variable
+	sets      []int32   // set of each kept combination
+	setNo     int32
+	kept      int
+	stay      []int32 // of the kept combinations, those that become cases
+	firstCase int     // of the cases, the first that why found
 	diags     hcl.Diagnostics
 	// evals counts HCL evaluations, quick those of the fast path, visits loop
 	// steps.

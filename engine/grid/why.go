@@ -18,8 +18,9 @@ type Verdict struct {
 	// Matching is the number of combinations with these values, Passing those
 	// that no filter drops.
 	Matching, Passing int64
-	// IDs are the ids of the matching cases, in order of the grid, at most
-	// MaxIDs; Cases is their number.
+	// IDs are the ids of the matching cases in order of the grid (for points
+	// see Cases.PointID), at most MaxIDs; Cases is their number. A kept verdict
+	// has at least one id.
 	IDs   []string
 	Cases int
 	// Drops has one entry per filter that drops matching combinations.
@@ -64,8 +65,8 @@ const whyLimit = 5_000_000
 // points inside a case, names of the sweep; any of them may be left out.
 // Values are converted to the type of their name. The verdict is nil exactly
 // when the diagnostics have errors, which are those of Expand.
-func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (v *Verdict, diags hcl.Diagnostics) {
-	defer recoverTo(&diags, spec.Range, func() { v = nil })
+func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *Verdict, diags hcl.Diagnostics) {
+	defer recoverTo(&diags, spec.Range, func() { verdict = nil })
 	inCase, inPoint := map[string]cty.Value{}, map[string]cty.Value{}
 	for name, val := range given {
 		if spec.Sweep != nil && spec.names[name] == nil && spec.Sweep.names[name] != nil {
@@ -75,56 +76,61 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (v *Verdic
 		}
 	}
 	w := newWalker(ctx, newProgram(spec, nil), DefaultLimits())
-	if v, diags = w.why(inCase); v == nil || !v.Kept || len(inPoint) == 0 {
+	cases, v, diags := w.why(inCase, (*Cases).ID)
+	if v == nil || !v.Kept || len(inPoint) == 0 {
 		return v, diags
 	}
 	for i, variable := range w.p.stored {
-		variable.cur = w.cols[i][w.firstCase]
+		variable.cur = w.cols[i][w.stay[w.firstCase]]
 	}
 	sw := newWalker(ctx, newProgram(spec.Sweep, w.p.sp), DefaultLimits())
-	point, more := sw.why(inPoint)
+	_, point, more := sw.why(inPoint, func(points *Cases, j int) string {
+		return cases.pointID(w.firstCase, points.asPoints(), j)
+	})
 	if diags = append(diags, more...); diags.HasErrors() {
 		return nil, diags
 	}
-	v.Point, v.Kept = point, point.Kept
+	v.Point = point
 	return v, diags
 }
 
-// why expands the program and then walks the matching combinations.
-func (w *walker) why(given map[string]cty.Value) (*Verdict, hcl.Diagnostics) {
+// why expands the program and then walks the matching combinations. id names
+// what the program expands to.
+func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Cases, *Verdict, hcl.Diagnostics) {
 	w.run()
 	if w.diags.HasErrors() {
-		return nil, located(w.diags, w.p.spec.Range)
+		return nil, nil, located(w.diags, w.p.spec.Range)
 	}
 	cases := &Cases{spec: w.p.spec}
 	if diags := cases.fill(w); diags.HasErrors() {
-		return nil, located(diags, w.p.spec.Range)
+		return nil, nil, located(diags, w.p.spec.Range)
 	}
 	out := &Verdict{}
 	given, out.Problems = w.p.spec.convertGiven(given)
 	if len(out.Problems) > 0 {
-		return out, nil
+		return cases, out, nil
 	}
-	x := &explainer{walker: w, given: map[*variable]cty.Value{}, out: out, drops: map[*filterProg]int{}, first: len(w.sets)}
+	x := &explainer{walker: w, id: func(at int) string { return id(cases, at) }, given: map[*variable]cty.Value{}, out: out, drops: map[*filterProg]int{}, first: len(w.sets)}
 	for name, val := range given {
 		x.given[w.p.sp.vars[name]] = val
 	}
 	for i, sp := range w.p.sets {
 		x.set(sp, int32(i))
 		if w.diags.HasErrors() {
-			return nil, located(w.diags, w.p.spec.Range)
+			return nil, nil, located(w.diags, w.p.spec.Range)
 		}
 	}
 	if out.Matching == 0 && len(out.Problems) == 0 {
 		out.Problems = w.p.spec.offAxis(given)
 	}
 	x.duplicates(cases)
-	return out, nil
+	return cases, out, nil
 }
 
 // explainer walks the combinations with given values.
 type explainer struct {
 	*walker
+	id    func(at int) string
 	given map[*variable]cty.Value
 	out   *Verdict
 	drops map[*filterProg]int // index in out.Drops
@@ -293,11 +299,11 @@ func (x *explainer) duplicates(cases *Cases) {
 		if at, ok := byWhole[string(whole.text(i))]; ok {
 			if !found[at] {
 				if len(found) == 0 {
-					w.firstCase = i
+					w.firstCase = at
 				}
 				found[at] = true
-				if len(x.out.IDs) < MaxIDs && spec.Op != "" {
-					x.out.IDs = append(x.out.IDs, cases.ID(at))
+				if len(x.out.IDs) < MaxIDs {
+					x.out.IDs = append(x.out.IDs, x.id(at))
 				}
 			}
 			continue
@@ -310,10 +316,7 @@ func (x *explainer) duplicates(cases *Cases) {
 }
 
 func (x *explainer) duplicate(cases *Cases, by []string, at int, i int32) Duplicate {
-	d := Duplicate{Key: by}
-	if x.p.spec.Op != "" {
-		d.CaseID = cases.ID(at)
-	}
+	d := Duplicate{Key: by, CaseID: x.id(at)}
 	for col, name := range x.p.spec.Columns {
 		v, ids := x.columnOf(name)
 		if mine, theirs := v.vals[ids[i]], cases.Value(at, col); canonical(mine) != canonical(theirs) {

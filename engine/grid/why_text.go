@@ -11,7 +11,7 @@ func (v *Verdict) Lines() []string {
 	switch {
 	case v.Matching == 0:
 	case v.Matching == 1 && v.Cases == 1:
-		out = append(out, strings.TrimSuffix("kept: case "+v.ID(), ": case "))
+		out = append(out, "kept: case "+v.IDs[0])
 	case v.Cases > 0:
 		out = append(out, fmt.Sprintf("kept: %d of %d combinations", v.Cases, v.Matching))
 	}
@@ -35,16 +35,8 @@ func (v *Verdict) Lines() []string {
 	}
 	if v.Point != nil {
 		for _, line := range v.Point.Lines() {
-			out = append(out, "point: "+line)
+			out = append(out, "point "+line)
 		}
 	}
 	return out
-}
-
-// ID is the id of the only matching case, or "" for the points of a sweep.
-func (v *Verdict) ID() string {
-	if len(v.IDs) == 0 {
-		return ""
-	}
-	return v.IDs[0]
 }

@@ -101,7 +101,7 @@ func (s *Stage) Plan(ctx context.Context, _ *stage.PlanContext) (*stage.Plan, hc
 		return nil, diags
 	}
 	return &stage.Plan{
-		Action:    stage.ActionReuse,
+		Action:    stage.ActionReady,
 		Reason:    fmt.Sprintf("%d cases, known from the plan", c.Len()),
 		Data:      s.dataset(c),
 		Waterfall: waterfall(c),
