@@ -100,6 +100,9 @@ func headline(s plan.StageSummary) string {
 	switch {
 	case s.Grid != nil:
 		text := plan.Count(int64(s.Grid.Cases)) + " cases"
+		if s.Grid.Cases == 1 {
+			text = "1 case"
+		}
 		if s.Grid.Rows != s.Grid.Cases {
 			text += ", " + plan.Count(int64(s.Grid.Rows)) + " rows"
 		}

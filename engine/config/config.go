@@ -112,18 +112,37 @@ func Load(opts Options) (*Config, hcl.Diagnostics) {
 	c.root = newScope(l, decl, nil, nil, nil, "", abs)
 	diags = append(diags, c.root.evaluateAll()...)
 	c.Instances = c.root.allInstances()
+	var sound []*Instance
 	for _, in := range c.Instances {
 		c.byAddr[in.Address] = in
-		diags = append(diags, WithAddress(in.checkReferences(), in.Address)...)
+		more := in.checkReferences()
+		diags = append(diags, WithAddress(more, in.Address)...)
+		if !more.HasErrors() {
+			sound = append(sound, in)
+		}
 	}
 	if diags.HasErrors() {
-		return c, diags
+		return c, append(diags, c.decodeErrors(sound)...)
 	}
 	for _, in := range c.Instances {
 		more := in.trace()
 		diags = append(diags, WithAddress(more, in.Address)...)
 	}
 	return c, diags
+}
+
+// decodeErrors finds what else is wrong in instances whose references lead
+// somewhere, for a load that has failed already.
+func (c *Config) decodeErrors(sound []*Instance) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, in := range sound {
+		if in.scope.usesFailed(in) {
+			continue
+		}
+		_, _, more := c.Decode(in)
+		diags = append(diags, more...)
+	}
+	return diags
 }
 
 // Files returns the parsed files by name, for snippets in diagnostics.

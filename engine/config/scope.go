@@ -22,6 +22,7 @@ type scope struct {
 	source string     // absolute path that the declarations came from
 
 	memo      map[string]cty.Value
+	failed    map[string]bool // labels of memo that could not be evaluated
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
 	runtimes  map[string]cty.Value
@@ -88,12 +89,30 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 	s.leave()
 	if diags.HasErrors() {
 		s.memo[label] = cty.DynamicVal
+		if s.failed == nil {
+			s.failed = map[string]bool{}
+		}
+		s.failed[label] = true
 		return cty.DynamicVal, diags
 	}
 	if !hasUnknownPart(v) {
 		s.memo[label] = v
 	}
 	return v, diags
+}
+
+// usesFailed says whether a body names a value that could not be evaluated:
+// what it would report is a consequence, not a mistake.
+func (s *scope) usesFailed(in *Instance) bool {
+	for _, e := range bodyExpressions(in.decl.body) {
+		refs, _ := s.references(e, in.each, s.unboundRoots(in, []hcl.Expression{e}))
+		for _, r := range refs {
+			if s.failed[r.root+"."+r.name] || r.root == "module" || r.root == "each" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *scope) local(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
