@@ -140,6 +140,16 @@ func TestHostedExitStackAndDerivedArguments(t *testing.T) {
 	}
 }
 
+func TestHostedArgumentsByTheFunctionsOwnNames(t *testing.T) {
+	// Without args and match, columns are passed under the parameters' names.
+	c, _ := checkout(t, "vllm", m{"attn": m{"module": "collector.vllm.collect_attn", "run": "run_attention_torch"}})
+	row := c.rows("attn", m{"batch_size": 2, "input_len": 9, "num_heads": 8, "num_kv_heads": 1, "head_dim": 128,
+		"use_fp8_kv_cache": true, "is_context_phase": true, "window_size": 0}, nil)[0]
+	if row["isl"] != 9.0 || row["num_key_value_heads"] != 1.0 {
+		t.Errorf("row = %v", row)
+	}
+}
+
 func TestHostedRowsOfASecondTable(t *testing.T) {
 	c, _ := checkout(t, "tensorrt_llm", m{"compute_scale": m{
 		"module": "collector.trtllm.collect_computescale", "run": "run_computescale", "perf_filename": "computescale_perf.txt",
