@@ -185,7 +185,15 @@ type LightOptions struct {
 	// Compute and Memory say which bounds apply; both when neither is set.
 	// Operands that stay in the cache between executions beat the memory bound.
 	Compute, Memory bool
+	// Cache is how many bytes may not have come from memory, because they were
+	// in a cache since the execution before.
+	Cache float64
 }
+
+// LargestCache is the size in bytes of the largest last-level cache among the
+// GPUs that databases know. Collectors that use the same operands again and
+// again measure the cache up to that size.
+const LargestCache = 128 << 20
 
 // SpeedOfLight returns the least time of every row in milliseconds on a
 // system, 0 where it cannot be told. ok is false for tables without a formula.
@@ -206,7 +214,7 @@ func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o Ligh
 			continue
 		}
 		if o.Memory {
-			least[i] = spec.MemorySeconds(w.Bytes) * 1000
+			least[i] = spec.MemorySeconds(max(0, w.Bytes-o.Cache)) * 1000
 		}
 		if s, known := spec.ComputeSeconds(w.Flops, w.Dtype); o.Compute && known {
 			least[i] = max(least[i], s*1000)

@@ -101,3 +101,12 @@ func CheckCSV(rec arrow.Record) error {
 	}
 	return nil
 }
+
+// Digest is the digest of a file's bytes, "sha256:<hex>".
+func Digest(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return atomic.Digest(data), nil
+}

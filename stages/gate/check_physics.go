@@ -122,6 +122,9 @@ type light struct {
 	System    cty.Value `hcl:"system" json:"-"`
 	Tolerance float64   `hcl:"tolerance,optional" json:"tolerance"`
 	Bound     string    `hcl:"bound,optional" json:"bound"`
+	// CacheMB is how much of a row's operands may have been in the cache since
+	// the execution before; operands that rotate leave it at 0.
+	CacheMB float64 `hcl:"cache_mb,optional" json:"cache_mb,omitempty"`
 	Max       int       `hcl:"max,optional" json:"max"`
 
 	spec *systems.Spec
@@ -145,7 +148,7 @@ func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
 	if !slices.Contains(bounds, c.Bound) {
 		diags = append(diags, problem("Unknown bound", fmt.Sprintf("bound is %q; it must be \"both\", \"compute\" or \"memory\".", c.Bound), r))
 	}
-	return slices.Concat(diags, notNegative("tolerance", c.Tolerance, r), notNegative("max", float64(c.Max), r))
+	return slices.Concat(diags, notNegative("tolerance", c.Tolerance, r), notNegative("cache_mb", c.CacheMB, r), notNegative("max", float64(c.Max), r))
 }
 
 func (c *light) run(s *subject) verdict {
@@ -156,7 +159,7 @@ func (c *light) run(s *subject) verdict {
 	if s.rec == nil {
 		return failed("there is no table to judge")
 	}
-	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{Compute: c.Bound == "compute", Memory: c.Bound == "memory"})
+	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{Compute: c.Bound == "compute", Memory: c.Bound == "memory", Cache: c.CacheMB * 1e6})
 	lat, err := numbers(s.rec, "latency")
 	if err != nil {
 		return failed(err.Error())

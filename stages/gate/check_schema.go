@@ -11,7 +11,7 @@ import (
 
 	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
-	"aicplan/sink/table"
+	"aicplan/sink/tree"
 	"aicplan/systems"
 )
 
@@ -54,81 +54,13 @@ func (c *schema) run(s *subject) verdict {
 	if !ok {
 		return skipped("the data belongs to no perf table; say which with \"table\"")
 	}
-	rows := SchemaProblems(s.rec, t, c.Words)
+	rows := tree.SchemaProblems(s.rec, t, tree.SchemaOptions{Words: c.Words, OldWords: c.Words})
 	out := verdict{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows}
 	out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name)
 	if !out.ok {
 		out.message = fmt.Sprintf("%d problems keep readers from %s: %s", len(rows), t.Name, strings.Join(rows[:min(3, len(rows))], "; "))
 	}
 	return out
-}
-
-// SchemaProblems lists what keeps readers from reading rec as table t: missing
-// key columns and metrics, wrong types, nulls in keys, words that they do not
-// know.
-func SchemaProblems(rec arrow.Record, t *catalog.Table, words bool) []string {
-	var out []string
-	required := t.Required()
-	for _, name := range required {
-		if !table.Has(rec, name) {
-			out = append(out, fmt.Sprintf("the column %s is missing", name))
-		}
-	}
-	for i, name := range table.Names(rec) {
-		want, known := t.Column(name)
-		if !known || want.Role == catalog.Info {
-			continue
-		}
-		arr := rec.Column(i)
-		if have, ok := typeOf(arr.DataType()); !ok || have != want.Type {
-			out = append(out, fmt.Sprintf("%s is %s, and readers need %s", name, table.TypeName(arr.DataType()), want.Type))
-			continue
-		}
-		if arr.NullN() > 0 && slices.Contains(required, name) {
-			out = append(out, fmt.Sprintf("%s has no value in %d rows", name, arr.NullN()))
-		}
-		if words {
-			out = append(out, unknownWords(rec, name)...)
-		}
-	}
-	return out
-}
-
-func unknownWords(rec arrow.Record, name string) []string {
-	if catalog.Words(name) == nil && name != "distribution" {
-		return nil
-	}
-	col, err := table.Strings(rec, name)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	seen := map[string]bool{}
-	for i, w := range col.Values {
-		if col.Null(i) || seen[w] {
-			continue
-		}
-		seen[w] = true
-		switch now, err := catalog.Word(name, w); {
-		case err != nil:
-			out = append(out, err.Error())
-		case now != w:
-			out = append(out, fmt.Sprintf("%s %q is called %q now", name, w, now))
-		}
-	}
-	return out
-}
-
-func typeOf(t arrow.DataType) (catalog.Type, bool) {
-	switch t.ID() {
-	case arrow.INT64:
-		return catalog.Int64, true
-	case arrow.FLOAT64:
-		return catalog.Double, true
-	case arrow.STRING, arrow.LARGE_STRING:
-		return catalog.UTF8, true
-	}
-	return 0, false
 }
 
 // provenance: every row says it comes from the framework, version and device

@@ -95,6 +95,7 @@ func TestSpeedOfLight(t *testing.T) {
 	got := only(t, run(t, ds, `check "speed_of_light" { system = system.h200_sxm }`))
 	expect(t, got, "fail", "1 of 3 rows are faster than h200_sxm allows", "m=4 n=4096 k=4096")
 	expect(t, only(t, run(t, ds, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nbound = \"compute\"\n}")), "pass", "")
+	expect(t, only(t, run(t, ds, "check \"speed_of_light\" {\nsystem = system.h200_sxm\ncache_mb = 50\n}")), "pass", "")
 	expect(t, only(t, run(t, ds, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nmax = 1\n}")), "pass", "")
 	other := *ds
 	other.Info.Perf = "nccl_perf"

@@ -1,0 +1,283 @@
+// Package lint examines a database of perf files: its folders and sidecars,
+// every table's rows, and tables of several backends and systems against each
+// other.
+package lint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"golang.org/x/sync/errgroup"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/tree"
+	"aicplan/systems"
+)
+
+// Severity of a rule.
+type Severity string
+
+// The severities. Info never fails a run.
+const (
+	Error Severity = "error"
+	Warn  Severity = "warn"
+	Info  Severity = "info"
+)
+
+// Rule is one thing that is checked.
+type Rule struct {
+	Name     string
+	Severity Severity
+	// Allow is how many occurrences in the whole tree are let through.
+	Allow   int
+	Summary string
+}
+
+// Rules lists the rules in the order of reports. R1 to R7 are those of
+// upstream's own tool; the allowances of the cross-backend rules are upstream's
+// too.
+func Rules() []Rule {
+	return []Rule{
+		{"R1", Error, 0, "every table has an entry in its folder's collection_meta.yaml"},
+		{"R2", Error, 0, "reuse.yaml is valid and the tables that it names exist"},
+		{"R3", Error, 0, "there is no reuse.yaml below comm"},
+		{"R4", Error, 0, "tables lie in the folder of their family"},
+		{"R5", Error, 0, "the framework manifest has a pinned version for every family"},
+		{"R6", Error, 0, "no leftover notes (INCOMPLETE.txt, SHARED_LAYER_REUSE.txt)"},
+		{"R7", Error, 0, "tables with rows have the plan hash of some cases"},
+		{"unreadable", Error, 0, "files and sidecars can be read"},
+		{"unknown_table", Warn, 0, "every file is a table that readers know"},
+		{"schema", Error, 0, "columns, types and words are those that readers need"},
+		{"nonpositive_latency", Error, 0, "latencies are finite and above zero"},
+		{"duplicates", Error, 0, "no two rows have the same key: readers take the first"},
+		{"sidecar_rows", Error, 0, "the sidecar's row counts and data hashes are those of the files"},
+		{"sidecar_orphan", Warn, 0, "the sidecar names tables that are there"},
+		{"version_mismatch", Error, 0, "rows carry the version of their folder"},
+		{"framework_mismatch", Error, 0, "rows carry the framework of their folder"},
+		{"device_mismatch", Error, 0, "rows come from a device of their system"},
+		{"mixed_provenance", Warn, 0, "a table's rows have one version and one device"},
+		{"power", Error, 0, "power lies above zero and at most 5 % over its limit"},
+		{"units", Error, 0, "latencies have the magnitude of milliseconds"},
+		{"degenerate", Warn, 0, "a table's values are not nearly all the same"},
+		{"opaque_kernel", Info, 0, "kernel_source names a kernel"},
+		{"legacy_sidecar", Info, 0, "sidecars carry evidence of the collection"},
+		{"partial", Info, 0, "tables are complete"},
+		{"below_sol", Error, 10, "no row is faster than its system allows"},
+		{"mono_violation", Warn, 100, "latency does not fall below 0.7 times along a growing axis"},
+		{"spike_violation", Warn, 50, "no row stands above 3 times both neighbours"},
+		{"pair_outlier", Warn, 100, "backends differ by less than 3 times from their usual ratio"},
+		{"region_deviation", Warn, 20, "no region's ratio is 3 times off the op's"},
+		{"systematic_offset", Info, 0, "no backend is off by 1.15 times the same way on 3 systems"},
+		{"machine_op_deviation", Info, 0, "an op's ratio between systems is within 2 times of the other ops'"},
+	}
+}
+
+// Finding is what a rule found in one file.
+type Finding struct {
+	Rule     string   `json:"rule"`
+	Severity Severity `json:"severity"`
+	Path     string   `json:"path"` // relative to the root, slash-separated
+	Table    string   `json:"table,omitempty"`
+	Message  string   `json:"message"`
+	Count    int      `json:"count"` // occurrences
+	Rows     []string `json:"rows,omitempty"`
+}
+
+// maxRows is how many rows a finding lists.
+const maxRows = 20
+
+// Options of a run.
+type Options struct {
+	// Rules limits the run to some rules; nil means all.
+	Rules []string
+	// Allow replaces allowances by rule.
+	Allow map[string]int
+	// Manifest is the path of a framework_manifest.yaml; empty means the one at
+	// the root of the tree, if any.
+	Manifest string
+	// Progress, when set, is told about every file that was read.
+	Progress func(path string)
+	// Parallel is how many tables are worked on at once; 0 means the CPUs.
+	Parallel int
+}
+
+// Report is the outcome of a run.
+type Report struct {
+	Root     string         `json:"root"`
+	Files    int            `json:"files"`
+	Rows     int64          `json:"rows"`
+	Findings []Finding      `json:"findings"`
+	Counts   map[string]int `json:"counts"` // occurrences by rule
+	// Exceeded names the rules of severity error and warn with more occurrences
+	// than allowed.
+	Exceeded []string `json:"exceeded,omitempty"`
+}
+
+// Failed says whether a rule of severity error is beyond its allowance.
+func (r *Report) Failed() bool {
+	return slices.ContainsFunc(r.Exceeded, func(name string) bool {
+		return slices.ContainsFunc(Rules(), func(rule Rule) bool { return rule.Name == name && rule.Severity == Error })
+	})
+}
+
+// linter collects findings; add is safe for concurrent use.
+type linter struct {
+	root string
+	opt  Options
+	scan *tree.Scan
+	spec map[string]*systems.Spec
+
+	mu       sync.Mutex
+	findings []Finding
+	rows     int64
+	medians  []median  // of joined tables, for the rules over systems
+	kept     []*sample // of the latest table of every backend and system
+}
+
+// Run examines the tree below root. Findings are an outcome; an error means
+// that the run itself could not be done.
+func Run(ctx context.Context, root string, o Options) (*Report, error) {
+	for _, name := range o.Rules {
+		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name }) {
+			return nil, fmt.Errorf("there is no rule %q; the rules are %s", name, strings.Join(ruleNames(), ", "))
+		}
+	}
+	scan, err := tree.Walk(root)
+	if err != nil {
+		return nil, err
+	}
+	if len(scan.Entries) == 0 {
+		return nil, fmt.Errorf("%s holds no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", root)
+	}
+	l := &linter{root: root, opt: o, scan: scan, spec: map[string]*systems.Spec{}}
+	for _, e := range scan.Entries {
+		if _, seen := l.spec[e.System]; !seen && e.System != "" {
+			l.spec[e.System], _ = systems.Load(e.System) // nil for a system that has no spec
+		}
+	}
+	l.structure()
+	if err := l.tables(ctx); err != nil {
+		return nil, err
+	}
+	l.overSystems()
+	return l.report(), nil
+}
+
+func ruleNames() []string {
+	var out []string
+	for _, r := range Rules() {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+// tables works through the files, grouped by what is compared: the tables of
+// one system.
+func (l *linter) tables(ctx context.Context) error {
+	groups := map[[2]string][]tree.Entry{}
+	for _, e := range l.scan.Entries {
+		k := [2]string{e.System, e.Table}
+		groups[k] = append(groups[k], e)
+	}
+	keys := make([][2]string, 0, len(groups))
+	for k := range groups {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, cmp.Or(l.opt.Parallel, runtime.GOMAXPROCS(0))))
+	for _, k := range keys {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			l.group(groups[k])
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// loaded is a table in memory.
+type loaded struct {
+	tree.Entry
+	rec   arrow.Record
+	table *catalog.Table // nil when readers do not know it
+}
+
+// group examines the versions and backends of one table on one system.
+func (l *linter) group(entries []tree.Entry) {
+	latest := map[string]*loaded{}
+	for _, e := range entries {
+		if l.opt.Progress != nil {
+			l.opt.Progress(e.Path)
+		}
+		rec, err := tree.ReadFile(filepath.Join(l.root, filepath.FromSlash(e.Path)))
+		if err != nil {
+			l.add(Finding{Rule: "unreadable", Path: e.Path, Table: e.Table, Message: err.Error(), Count: 1})
+			continue
+		}
+		l.mu.Lock()
+		l.rows += rec.NumRows()
+		l.mu.Unlock()
+		f := &loaded{Entry: e, rec: rec}
+		f.table, _ = catalog.Lookup(e.Table)
+		l.file(f)
+		if old := latest[e.Backend]; f.table != nil && (old == nil || compareVersions(old.Version, e.Version) < 0) {
+			latest[e.Backend] = f
+		}
+	}
+	l.pairs(latest)
+}
+
+// add records a finding unless its rule is switched off.
+func (l *linter) add(f Finding) {
+	if l.opt.Rules != nil && !slices.Contains(l.opt.Rules, f.Rule) {
+		return
+	}
+	for _, r := range Rules() {
+		if r.Name == f.Rule {
+			f.Severity = r.Severity
+		}
+	}
+	if f.Severity == "" {
+		panic("lint: no rule is called " + f.Rule)
+	}
+	if len(f.Rows) > maxRows {
+		f.Rows = f.Rows[:maxRows]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.findings = append(l.findings, f)
+}
+
+func (l *linter) report() *Report {
+	r := &Report{Root: l.root, Files: len(l.scan.Entries), Rows: l.rows, Findings: l.findings, Counts: map[string]int{}}
+	order := map[string]int{}
+	for i, rule := range Rules() {
+		order[rule.Name] = i
+	}
+	slices.SortFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(order[a.Rule], order[b.Rule]), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	for _, f := range r.Findings {
+		r.Counts[f.Rule] += f.Count
+	}
+	for _, rule := range Rules() {
+		allowed := rule.Allow
+		if n, ok := l.opt.Allow[rule.Name]; ok {
+			allowed = n
+		}
+		if rule.Severity != Info && r.Counts[rule.Name] > allowed {
+			r.Exceeded = append(r.Exceeded, rule.Name)
+		}
+	}
+	return r
+}

@@ -1,0 +1,338 @@
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+)
+
+const published = "../testdata/published"
+
+func lint(t testing.TB, root string, o Options) *Report {
+	t.Helper()
+	r, err := Run(t.Context(), root, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *Report) of(rule string) []Finding {
+	var out []Finding
+	for _, f := range r.Findings {
+		if f.Rule == rule {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func want(t *testing.T, r *Report, rule, path string, count int, message string) {
+	t.Helper()
+	for _, f := range r.of(rule) {
+		if strings.Contains(f.Path, path) && f.Count == count && strings.Contains(f.Message, message) {
+			return
+		}
+	}
+	t.Errorf("%s %s (%d, %q) is not among %+v", rule, path, count, message, r.of(rule))
+}
+
+// The known defects of the published tables, each by name.
+func TestPublishedDefects(t *testing.T) {
+	r := lint(t, published, Options{})
+	want(t, r, "duplicates", "comm/nccl/2.26.2/nccl_perf", 504, "504 of 1008 rows repeat the key")
+	want(t, r, "version_mismatch", "comm/nccl/2.26.2/nccl_perf", 1008, "1008 rows say version 2.29.2, the folder says 2.26.2")
+	want(t, r, "duplicates", "attention/vllm/0.18.0/generation_attention_perf", 512, "512 of 1536 rows")
+	want(t, r, "spike_violation", "mla/trtllm/1.3.0rc20/generation_mla_perf", 5, "5 rows stand above 3 times both neighbours")
+	if f := r.of("duplicates"); len(f) != 2 {
+		t.Errorf("duplicates in %d files, want 2: %+v", len(f), f)
+	}
+	for _, rule := range []string{"schema", "nonpositive_latency", "device_mismatch", "framework_mismatch", "power", "units", "R4", "unreadable", "below_sol"} {
+		if f := r.of(rule); len(f) != 0 {
+			t.Errorf("%s finds %+v in sound tables", rule, f)
+		}
+	}
+	if !r.Failed() || !slices.Contains(r.Exceeded, "duplicates") || r.Files != 11 {
+		t.Errorf("exceeded %v of %d files", r.Exceeded, r.Files)
+	}
+}
+
+// gemm is a sound table that change may spoil.
+func gemm(backend string, change func(map[string]arrow.Array)) arrow.Record {
+	const n = 60
+	ms, lat := make([]int64, n), make([]float64, n)
+	for i := range ms {
+		ms[i], lat[i] = int64(i+1), 0.05+float64(i)/1000
+	}
+	cols := map[string]arrow.Array{
+		"framework": table.Constant(backend, n), "version": table.Constant("1.0", n), "device": table.Constant("NVIDIA H200", n), "op_name": table.Constant("gemm", n),
+		"kernel_source": table.Constant("cublas", n), "gemm_dtype": table.Constant("bfloat16", n), "m": table.Ints(ms, nil), "n": table.Constant(int64(4096), n),
+		"k": table.Constant(int64(4096), n), "latency": table.Floats(lat, nil),
+	}
+	if change != nil {
+		change(cols)
+	}
+	names := []string{}
+	for _, name := range []string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency", "power", "power_limit"} {
+		if cols[name] != nil {
+			names = append(names, name)
+		}
+	}
+	var list []arrow.Array
+	for _, name := range names {
+		list = append(list, cols[name])
+	}
+	return table.NewRecord(names, list)
+}
+
+func put(t testing.TB, rec arrow.Record, parts ...string) string {
+	t.Helper()
+	path := filepath.Join(parts...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := tree.WriteFile(path, rec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+func text(t testing.TB, s string, parts ...string) {
+	t.Helper()
+	path := filepath.Join(parts...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func meta(t testing.TB, dir, tableName string, m tree.TableMeta) {
+	t.Helper()
+	if err := tree.UpdateMeta(filepath.Join(dir, tree.MetaFile), tree.Runtime{Framework: "trtllm", Version: "1.0"}, tableName, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSoundTreeHasNoFindings(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "data", "h200_sxm", "gemm", "trtllm", "1.0")
+	digest := put(t, gemm("TRTLLM", nil), dir, "gemm_perf.parquet")
+	rows := int64(60)
+	meta(t, dir, "gemm_perf", tree.TableMeta{Rows: &rows, DataHash: digest, CasePlanHash: tree.CasePlanHash([]string{"a"}), Status: tree.Complete})
+	r := lint(t, root, Options{})
+	if len(r.Findings) != 0 || r.Failed() || r.Rows != 60 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestStructureRules(t *testing.T) {
+	root := t.TempDir()
+	base := filepath.Join(root, "data", "h200_sxm")
+	dir := filepath.Join(base, "gemm", "trtllm", "1.0")
+	put(t, gemm("TRTLLM", nil), dir, "gemm_perf.parquet")
+	put(t, gemm("TRTLLM", nil), base, "moe", "trtllm", "1.0", "gemm_perf.parquet") // R4, R1
+	put(t, gemm("TRTLLM", nil), base, "gemm", "trtllm", "1.1", "gem_perf.parquet") // unknown, R1
+	rows, none := int64(60), int64(59)
+	meta(t, dir, "gemm_perf", tree.TableMeta{Rows: &none, DataHash: "sha256:0", CasePlanHash: tree.EmptyPlanHash, Status: tree.Partial})
+	meta(t, dir, "moe_perf", tree.TableMeta{Rows: &rows, Status: tree.Complete})
+	text(t, "schema_version: 1\nreuse:\n- {table: scale_matrix_perf, from_version: '0.9', reason: same, approved_by: me}\n", dir, tree.ReuseFile)
+	text(t, "schema_version: 1\nreuse:\n- {table: moe_perf, from_version: ../../x, reason: same, approved_by: me}\n", base, "moe", "trtllm", "1.0", tree.ReuseFile)
+	text(t, "schema_version: 1\nreuse: []\n", base, "comm", "trtllm", "1.0", tree.ReuseFile)
+	text(t, "x", dir, "INCOMPLETE.txt")
+	text(t, "schema_version: 7\n", base, "mla", "trtllm", "1.0", tree.MetaFile)
+	text(t, "not parquet", base, "mla", "trtllm", "1.0", "context_mla_perf.parquet")
+	text(t, "frameworks:\n  trtllm: {default: {version: '1.0', images: {default: 'nvcr.io/x:1'}}}\n  vllm: {default: {}}\n", root, "framework_manifest.yaml")
+	r := lint(t, root, Options{})
+	want(t, r, "R1", "moe/trtllm/1.0/gemm_perf", 1, "no readable collection_meta.yaml")
+	want(t, r, "R4", "moe/trtllm/1.0/gemm_perf", 1, "belongs to the family gemm and lies in moe")
+	want(t, r, "unknown_table", "gem_perf", 1, "did you mean gemm_perf?")
+	want(t, r, "R2", "gemm/trtllm/1.0/reuse.yaml", 1, "there is no data/h200_sxm/gemm/trtllm/0.9/scale_matrix_perf.parquet")
+	want(t, r, "R2", "moe/trtllm/1.0/reuse.yaml", 1, "")
+	want(t, r, "R3", "comm/trtllm/1.0/reuse.yaml", 1, "")
+	want(t, r, "R6", "INCOMPLETE.txt", 1, "")
+	want(t, r, "R7", "gemm/trtllm/1.0/collection_meta.yaml", 1, "59 rows and the plan hash of no cases")
+	want(t, r, "sidecar_rows", "gemm/trtllm/1.0/gemm_perf", 1, "the sidecar says 59 rows, the file has 60")
+	want(t, r, "sidecar_rows", "gemm/trtllm/1.0/gemm_perf", 1, "data_hash")
+	want(t, r, "sidecar_orphan", "gemm/trtllm/1.0/collection_meta.yaml", 1, "moe_perf is not in the folder")
+	want(t, r, "partial", "gemm/trtllm/1.0/collection_meta.yaml", 1, "")
+	want(t, r, "unreadable", "mla/trtllm/1.0/collection_meta.yaml", 1, "schema_version is 7")
+	want(t, r, "unreadable", "context_mla_perf.parquet", 1, "")
+	want(t, r, "R5", "framework_manifest.yaml", 1, "there is no framework sglang")
+	want(t, r, "R5", "framework_manifest.yaml", 1, "not pinned by digest")
+	want(t, r, "R5", "framework_manifest.yaml", 1, "the family attention of vllm has no version")
+}
+
+func TestRowRules(t *testing.T) {
+	const n = 60
+	tests := []struct {
+		rule, message string
+		count         int
+		change        func(map[string]arrow.Array)
+	}{
+		{"nonpositive_latency", "1 of 60 values", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, 0) }},
+		{"nonpositive_latency", "1 of 60 values", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, math.NaN()) }},
+		{"schema", "m is float64", 1, func(c map[string]arrow.Array) { c["m"] = table.Constant(1.5, n) }},
+		{"schema", `"float16" is called "bfloat16" now`, 1, func(c map[string]arrow.Array) { c["gemm_dtype"] = table.Constant("float16", n) }},
+		{"schema", "k is missing", 1, func(c map[string]arrow.Array) { delete(c, "k") }},
+		{"duplicates", "59 of 60 rows", 59, func(c map[string]arrow.Array) { c["m"] = table.Constant(int64(1), n) }},
+		{"framework_mismatch", "60 rows say framework VLLM", n, func(c map[string]arrow.Array) { c["framework"] = table.Constant("VLLM", n) }},
+		{"version_mismatch", "60 rows say version 1.1", n, func(c map[string]arrow.Array) { c["version"] = table.Constant("1.1", n) }},
+		{"device_mismatch", "NVIDIA H100", n, func(c map[string]arrow.Array) { c["device"] = table.Constant("NVIDIA H100 80GB HBM3", n) }},
+		{"power", "60 rows have a power", n, func(c map[string]arrow.Array) {
+			c["power"], c["power_limit"] = table.Constant(800.0, n), table.Constant(700.0, n)
+		}},
+		{"units", "are they seconds?", 1, func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1e-4) }},
+		{"units", "smaller unit?", 1, func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1e6) }},
+		{"degenerate", "all 60 values", 1, func(c map[string]arrow.Array) { c["latency"] = table.Constant(1.0, n) }},
+		{"opaque_kernel", "60 of 60", n, func(c map[string]arrow.Array) { c["kernel_source"] = table.Constant("default", n) }},
+		{"mono_violation", "1 rows fall", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 59, 0.04) }},
+		{"spike_violation", "1 rows stand", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 30, 1) }},
+		{"below_sol", "60 rows are faster", n, func(c map[string]arrow.Array) {
+			c["n"], c["k"] = table.Constant(int64(65536), n), table.Constant(int64(65536), n)
+		}},
+	}
+	for _, tt := range tests {
+		root := t.TempDir()
+		put(t, gemm("TRTLLM", tt.change), root, "h200_sxm", "gemm", "trtllm", "1.0", "gemm_perf.parquet")
+		r := lint(t, root, Options{})
+		if len(r.of(tt.rule)) == 0 {
+			t.Errorf("%s is not found: %+v", tt.rule, r.Findings)
+			continue
+		}
+		want(t, r, tt.rule, "gemm_perf", tt.count, tt.message)
+	}
+}
+
+func replace(arr arrow.Array, i int, v float64) arrow.Array {
+	return edit(arr, func(j int, x float64) float64 {
+		if i == j {
+			return v
+		}
+		return x
+	})
+}
+
+func scale(arr arrow.Array, by float64) arrow.Array {
+	return edit(arr, func(_ int, x float64) float64 { return x * by })
+}
+
+func edit(arr arrow.Array, f func(int, float64) float64) arrow.Array {
+	col, err := table.Float64s(table.NewRecord([]string{"x"}, []arrow.Array{arr}), "x")
+	if err != nil {
+		panic(err)
+	}
+	out := slices.Clone(col.Values)
+	for i := range out {
+		out[i] = f(i, out[i])
+	}
+	return table.Floats(out, nil)
+}
+
+func TestCrossBackend(t *testing.T) {
+	root := t.TempDir()
+	for _, system := range []string{"h200_sxm", "h100_sxm", "b200_sxm"} {
+		put(t, gemm("TRTLLM", nil), root, system, "gemm", "trtllm", "1.0", "gemm_perf.parquet")
+		put(t, gemm("TRTLLM", func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 50) }), root, system, "gemm", "trtllm", "1.0rc1", "gemm_perf.parquet")
+		put(t, gemm("VLLM", func(c map[string]arrow.Array) {
+			c["latency"] = edit(c["latency"], func(i int, x float64) float64 {
+				if i == 7 {
+					return x * 6 // one row off
+				}
+				return x * 1.3 // and all of them slower
+			})
+		}), root, system, "gemm", "vllm", "1.0", "gemm_perf.parquet")
+	}
+	r := lint(t, root, Options{})
+	if f := r.of("pair_outlier"); len(f) != 3 || f[0].Count != 1 || !strings.Contains(f[0].Rows[0], "m=8 ") || !strings.Contains(f[0].Path, "vllm") {
+		t.Errorf("pair_outlier %+v", f)
+	}
+	want(t, r, "systematic_offset", "", 1, "the median of vllm / trtllm is off the same way on 3 systems: b200_sxm 1.300, h100_sxm 1.300, h200_sxm 1.300")
+	if strings.Contains(fmt.Sprint(r.of("pair_outlier")), "1.0rc1") {
+		t.Error("an old version is compared with the other backend")
+	}
+}
+
+func TestMachineDeviation(t *testing.T) {
+	root := t.TempDir()
+	for system, factor := range map[string]float64{"a100_sxm": 3, "h100_sxm": 1} {
+		for i, name := range []string{"gemm", "computescale", "scale_matrix"} {
+			rec := gemm("TRTLLM", func(c map[string]arrow.Array) {
+				f := factor
+				if i == 2 && f > 1 {
+					f = 9
+				}
+				c["latency"] = scale(c["latency"], f)
+			})
+			if i > 0 {
+				rec, _ = table.Rename(rec, map[string]string{"gemm_dtype": "quant_dtype"})
+				rec = table.WithColumn(rec, "quant_dtype", table.Constant("fp8", 60))
+			}
+			family := map[bool]string{true: "gemm", false: "quantize"}[i == 0]
+			put(t, rec, root, system, family, "trtllm", "1.0", name+"_perf.parquet")
+		}
+	}
+	r := lint(t, root, Options{Rules: []string{"machine_op_deviation"}})
+	if len(r.Findings) != 1 || r.Findings[0].Table != "scale_matrix_perf" || len(r.Exceeded) != 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
+func TestOptionsAndViews(t *testing.T) {
+	r := lint(t, published, Options{Rules: []string{"duplicates"}, Allow: map[string]int{"duplicates": 1016}})
+	if r.Failed() || len(r.Exceeded) != 0 || len(r.Findings) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := Run(t.Context(), published, Options{Rules: []string{"R9"}}); err == nil || !strings.Contains(err.Error(), "R9") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Run(t.Context(), t.TempDir(), Options{}); err == nil {
+		t.Error("an empty folder is linted")
+	}
+	var txt, md, js bytes.Buffer
+	for _, err := range []error{r.WriteText(&txt, 1), r.WriteMarkdown(&md), r.WriteJSON(&js)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(txt.String(), "error duplicates: no two rows have the same key: readers take the first (1016)") || !strings.Contains(txt.String(), "all within what is allowed") {
+		t.Errorf("text:\n%s", txt.String())
+	}
+	if !strings.Contains(md.String(), "| duplicates | error |") {
+		t.Errorf("markdown:\n%s", md.String())
+	}
+	var back Report
+	if err := json.Unmarshal(js.Bytes(), &back); err != nil || back.Counts["duplicates"] != 1016 {
+		t.Errorf("%v %s", err, js.String())
+	}
+}
+
+// The same tree gives the same report, whatever order tables finish in.
+func TestDeterministic(t *testing.T) {
+	var first string
+	for i := range 3 {
+		r := lint(t, published, Options{Parallel: 1 + 3*i})
+		var buf bytes.Buffer
+		if err := r.WriteJSON(&buf); err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = buf.String()
+		} else if buf.String() != first {
+			t.Error("two runs differ")
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	if r.Findings == nil {
+		r.Findings = []Finding{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// WriteText writes the findings by rule, with at most rows offending rows of
+// each.
+func (r *Report) WriteText(w io.Writer, rows int) error {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "%s: %d files, %d rows\n", r.Root, r.Files, r.Rows)
+	last := ""
+	for _, f := range r.Findings {
+		if f.Rule != last {
+			last = f.Rule
+			fmt.Fprintf(&sb, "\n%s %s: %s (%d)\n", f.Severity, f.Rule, summaryOf(f.Rule), r.Counts[f.Rule])
+		}
+		fmt.Fprintf(&sb, "  %s: %s\n", f.Path, f.Message)
+		for _, row := range f.Rows[:min(len(f.Rows), rows)] {
+			fmt.Fprintf(&sb, "      %s\n", row)
+		}
+	}
+	sb.WriteString("\n" + r.Summary() + "\n")
+	_, err := io.WriteString(w, sb.String())
+	return err
+}
+
+// Summary is the outcome as one line.
+func (r *Report) Summary() string {
+	if len(r.Findings) == 0 {
+		return "nothing found"
+	}
+	s := fmt.Sprintf("%d findings", len(r.Findings))
+	if len(r.Exceeded) == 0 {
+		return s + ", all within what is allowed"
+	}
+	return s + "; more than allowed of " + strings.Join(r.Exceeded, ", ")
+}
+
+func summaryOf(rule string) string {
+	for _, r := range Rules() {
+		if r.Name == rule {
+			return r.Summary
+		}
+	}
+	return ""
+}
+
+// WriteMarkdown writes a table of the findings for a pull request.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "**%d files, %d rows: %s**\n\n| rule | severity | file | count | finding |\n|---|---|---|--:|---|\n", r.Files, r.Rows, r.Summary())
+	for _, f := range r.Findings {
+		fmt.Fprintf(&sb, "| %s | %s | %s | %d | %s |\n", f.Rule, f.Severity, cell(f.Path), f.Count, cell(f.Message))
+	}
+	for _, f := range r.Findings {
+		if len(f.Rows) == 0 || f.Severity == Info {
+			continue
+		}
+		fmt.Fprintf(&sb, "\n<details><summary>%s: %s</summary>\n\n", f.Rule, cell(f.Path))
+		for _, row := range f.Rows {
+			fmt.Fprintf(&sb, "- %s\n", cell(row))
+		}
+		sb.WriteString("\n</details>\n")
+	}
+	_, err := io.WriteString(w, sb.String())
+	return err
+}
+
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
+}

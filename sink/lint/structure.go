@@ -1,0 +1,215 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/tree"
+)
+
+// structure checks folders and sidecars without opening a table.
+func (l *linter) structure() {
+	l.sidecars()
+	l.reuses()
+	for _, e := range l.scan.Entries {
+		t, ok := catalog.Lookup(e.Table)
+		switch {
+		case !ok:
+			msg := fmt.Sprintf("no reader knows a table %s", e.Table)
+			if s := catalog.Suggest(e.Table); len(s) > 0 {
+				msg += "; did you mean " + s[0] + "?"
+			}
+			l.add(Finding{Rule: "unknown_table", Path: e.Path, Table: e.Table, Message: msg, Count: 1})
+		case e.Layout == tree.Families && e.Family != t.Family:
+			l.add(Finding{Rule: "R4", Path: e.Path, Table: e.Table, Count: 1,
+				Message: fmt.Sprintf("%s belongs to the family %s and lies in %s", e.Table, t.Family, e.Family)})
+		}
+	}
+	for _, m := range l.scan.Markers {
+		l.add(Finding{Rule: "R6", Path: m, Message: "leftover note; say it in the sidecar (status: partial, or reuse.yaml)", Count: 1})
+	}
+	l.manifest()
+}
+
+// sidecars checks every folder of the family layout against its
+// collection_meta.yaml.
+func (l *linter) sidecars() {
+	metas := map[string]*tree.Meta{}
+	for _, s := range l.scan.Sidecars {
+		if s.Name != tree.MetaFile {
+			continue
+		}
+		meta, err := tree.ReadMeta(filepath.Join(l.root, filepath.FromSlash(s.Path)))
+		if err != nil {
+			l.add(Finding{Rule: "unreadable", Path: s.Path, Message: err.Error(), Count: 1})
+			continue
+		}
+		metas[dirOf(s.Path)] = meta
+		l.meta(s.Path, meta)
+	}
+	for _, e := range l.scan.Entries {
+		if e.Layout != tree.Families || e.Format != "parquet" {
+			continue
+		}
+		meta, ok := metas[e.Dir()]
+		if !ok {
+			l.add(Finding{Rule: "R1", Path: e.Path, Table: e.Table, Message: "its folder has no readable " + tree.MetaFile, Count: 1})
+			continue
+		}
+		if _, ok := meta.Tables[e.Table]; !ok {
+			l.add(Finding{Rule: "R1", Path: e.Path, Table: e.Table, Message: tree.MetaFile + " has no entry for it", Count: 1})
+		}
+	}
+}
+
+func dirOf(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i]
+	}
+	return "."
+}
+
+// meta checks one sidecar by itself and against the files beside it.
+func (l *linter) meta(path string, meta *tree.Meta) {
+	if meta.Provenance == "legacy" {
+		l.add(Finding{Rule: "legacy_sidecar", Path: path, Message: "nothing says how these tables were collected", Count: len(meta.Tables)})
+	}
+	dir := dirOf(path)
+	names := make([]string, 0, len(meta.Tables))
+	for name := range meta.Tables {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t := meta.Tables[name]
+		if t.Status == tree.Partial {
+			l.add(Finding{Rule: "partial", Path: path, Table: name, Message: name + " is partial", Count: 1})
+		}
+		if t.Rows != nil && *t.Rows > 0 && t.CasePlanHash == tree.EmptyPlanHash {
+			l.add(Finding{Rule: "R7", Path: path, Table: name, Count: 1,
+				Message: fmt.Sprintf("%s has %d rows and the plan hash of no cases", name, *t.Rows)})
+		}
+		if !slices.ContainsFunc(l.scan.Entries, func(e tree.Entry) bool { return e.Dir() == dir && e.Table == name }) {
+			l.add(Finding{Rule: "sidecar_orphan", Path: path, Table: name, Message: name + " is not in the folder", Count: 1})
+		}
+	}
+}
+
+// reuses checks every reuse.yaml.
+func (l *linter) reuses() {
+	for _, s := range l.scan.Sidecars {
+		if s.Name != tree.ReuseFile {
+			continue
+		}
+		dir := dirOf(s.Path)
+		parts := strings.Split(dir, "/")
+		if slices.Contains(parts, "comm") {
+			l.add(Finding{Rule: "R3", Path: s.Path, Message: "tables below comm are never reused across versions", Count: 1})
+		}
+		data, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(s.Path)))
+		var reuse *tree.Reuse
+		if err == nil {
+			reuse, err = tree.ParseReuse(data)
+		}
+		if err != nil {
+			l.add(Finding{Rule: "R2", Path: s.Path, Message: err.Error(), Count: 1})
+			continue
+		}
+		for _, e := range reuse.Entries {
+			donor := filepath.Join(filepath.Dir(filepath.FromSlash(dir)), e.FromVersion, catalog.Stem(e.Table)+".parquet")
+			if !filepath.IsLocal(donor) {
+				l.add(Finding{Rule: "R2", Path: s.Path, Table: e.Table, Message: fmt.Sprintf("from_version %q is not the name of a folder", e.FromVersion), Count: 1})
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(l.root, donor)); err != nil {
+				l.add(Finding{Rule: "R2", Path: s.Path, Table: e.Table, Count: 1,
+					Message: fmt.Sprintf("%s of %s is to stand in, and there is no %s", e.Table, e.FromVersion, filepath.ToSlash(donor))})
+			}
+		}
+	}
+}
+
+// manifestFile pins the versions that are collected.
+const manifestFile = "framework_manifest.yaml"
+
+type manifest struct {
+	Frameworks map[string]struct {
+		Default  pin            `yaml:"default"`
+		Families map[string]pin `yaml:"families"`
+	} `yaml:"frameworks"`
+}
+
+type pin struct {
+	Version string            `yaml:"version"`
+	Images  map[string]string `yaml:"images"`
+}
+
+// manifest checks that every family of every backend resolves to a version,
+// and that images of registries are pinned by digest.
+func (l *linter) manifest() {
+	path, rel := l.opt.Manifest, l.opt.Manifest
+	if path == "" {
+		path, rel = filepath.Join(l.root, manifestFile), manifestFile
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && l.opt.Manifest == "" {
+		return
+	}
+	var m manifest
+	if err == nil {
+		err = yaml.Unmarshal(data, &m)
+	}
+	if err != nil {
+		l.add(Finding{Rule: "R5", Path: rel, Message: err.Error(), Count: 1})
+		return
+	}
+	for _, b := range []string{"trtllm", "vllm", "sglang"} {
+		fw, ok := m.Frameworks[b]
+		if !ok {
+			l.add(Finding{Rule: "R5", Path: rel, Message: "there is no framework " + b, Count: 1})
+			continue
+		}
+		for _, family := range families() {
+			p, ok := fw.Families[family]
+			if !ok {
+				p = fw.Default
+			}
+			if strings.TrimSpace(p.Version) == "" {
+				l.add(Finding{Rule: "R5", Path: rel, Message: fmt.Sprintf("the family %s of %s has no version", family, b), Count: 1})
+			}
+		}
+		l.images(rel, b, "default", fw.Default)
+		for _, family := range slices.Sorted(maps.Keys(fw.Families)) {
+			l.images(rel, b, family, fw.Families[family])
+		}
+	}
+}
+
+func (l *linter) images(path, backend, family string, p pin) {
+	for _, variant := range slices.Sorted(maps.Keys(p.Images)) {
+		if image := p.Images[variant]; strings.Contains(image, "/") && !strings.Contains(image, "@sha256:") {
+			l.add(Finding{Rule: "R5", Path: path, Count: 1,
+				Message: fmt.Sprintf("the image %s (%s of %s, %s) is not pinned by digest", image, family, backend, variant)})
+		}
+	}
+}
+
+func families() []string {
+	var out []string
+	for _, t := range catalog.Tables() {
+		if !t.Legacy {
+			out = append(out, t.Family)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,85 @@
+package tree
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/table"
+)
+
+// SchemaOptions say how strict SchemaProblems is about dtype words.
+type SchemaOptions struct {
+	Words    bool // words that readers do not know are problems
+	OldWords bool // and so are words that have another name now
+}
+
+// SchemaProblems lists what keeps readers from reading rec as table t: missing
+// key columns and metrics, wrong types, nulls in keys, words that they do not
+// know.
+func SchemaProblems(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
+	var out []string
+	required := t.Required()
+	for _, name := range required {
+		if !table.Has(rec, name) {
+			out = append(out, fmt.Sprintf("the column %s is missing", name))
+		}
+	}
+	for i, name := range table.Names(rec) {
+		want, known := t.Column(name)
+		if !known || want.Role == catalog.Info {
+			continue
+		}
+		arr := rec.Column(i)
+		if have, ok := typeOf(arr.DataType()); !ok || have != want.Type {
+			out = append(out, fmt.Sprintf("%s is %s, and readers need %s", name, table.TypeName(arr.DataType()), want.Type))
+			continue
+		}
+		if arr.NullN() > 0 && slices.Contains(required, name) {
+			out = append(out, fmt.Sprintf("%s has no value in %d rows", name, arr.NullN()))
+		}
+		if o.Words {
+			out = append(out, unknownWords(rec, name, o.OldWords)...)
+		}
+	}
+	return out
+}
+
+func unknownWords(rec arrow.Record, name string, old bool) []string {
+	if catalog.Words(name) == nil && name != "distribution" {
+		return nil
+	}
+	col, err := table.Strings(rec, name)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	seen := map[string]bool{}
+	for i, w := range col.Values {
+		if col.Null(i) || seen[w] {
+			continue
+		}
+		seen[w] = true
+		switch now, err := catalog.Word(name, w); {
+		case err != nil:
+			out = append(out, err.Error())
+		case old && now != w:
+			out = append(out, fmt.Sprintf("%s %q is called %q now", name, w, now))
+		}
+	}
+	return out
+}
+
+func typeOf(t arrow.DataType) (catalog.Type, bool) {
+	switch t.ID() {
+	case arrow.INT64:
+		return catalog.Int64, true
+	case arrow.FLOAT64:
+		return catalog.Double, true
+	case arrow.STRING, arrow.LARGE_STRING:
+		return catalog.UTF8, true
+	}
+	return 0, false
+}
