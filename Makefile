@@ -32,5 +32,11 @@ cross:
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
 
+# Wall times of whole commands, then the parts. Ratios of one run count.
+bench:
+	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Apply100k' -benchtime 2x
+	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Plan' -benchtime 5x
+	$(GO) test ./engine/grid ./engine/plan ./engine/checkpoint ./sink/... -run '^$$' -bench . -benchtime 5x -benchmem
+
 clean:
 	rm -rf bin

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"aicplan/engine/run"
+)
+
+// slowPlan has cases enough that a run is under way while the test acts.
+var slowPlan = strings.ReplaceAll(killPlan, "axis \"delay_ms\" { values = [1] }", "axis \"delay_ms\" { values = [20] }")
+
+// TestSecondApplyAndInterrupt starts an apply, tries another beside it, and
+// then presses Ctrl-C.
+func TestSecondApplyAndInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slowPlan), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v := newVictim(t, filepath.Join(binDir(t), "aicplan"), dir, "slow")
+	first := v.command("apply", "-json", "-out-dir", v.out, "plan.hcl")
+	out, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	events := bufio.NewScanner(out)
+	waitFor(t, events, "stage_start")
+
+	second := v.apply()
+	text, _ := second.CombinedOutput()
+	if code := second.ProcessState.ExitCode(); code != run.ExitLocked {
+		t.Errorf("the second apply ended with %d, want %d:\n%s", code, run.ExitLocked, text)
+	}
+	if !bytes.Contains(text, []byte(fmt.Sprintf("pid %d", first.Process.Pid))) {
+		t.Errorf("the second apply does not name pid %d:\n%s", first.Process.Pid, text)
+	}
+	if plan, err := v.command("plan", "plan.hcl").CombinedOutput(); err != nil {
+		t.Errorf("planning beside an apply: %v\n%s", err, plan)
+	}
+
+	if err := syscall.Kill(first.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for events.Scan() {
+	}
+	_ = first.Wait()
+	if code := first.ProcessState.ExitCode(); code != run.ExitInterrupted {
+		t.Errorf("Ctrl-C ended the apply with %d, want %d", code, run.ExitInterrupted)
+	}
+	kept := v.acknowledged(t)
+	if kept == 0 || kept == killCases {
+		t.Logf("%d of %d cases were measured by the interrupt", kept, killCases)
+	}
+	third := v.command("apply", "-out-dir", v.out, "-limit", fmt.Sprint(kept), "plan.hcl")
+	text, _ = third.CombinedOutput()
+	if bytes.Contains(text, []byte("locked")) {
+		t.Errorf("the interrupted apply left its lock:\n%s", text)
+	}
+	if _, reused := counts(t, text); reused != kept && !bytes.Contains(text, []byte("nothing to do")) {
+		t.Errorf("%d cases were kept, the next run reused %d:\n%s", kept, reused, text)
+	}
+}
+
+// waitFor reads events up to the first of a type.
+func waitFor(t *testing.T, events *bufio.Scanner, typ string) {
+	t.Helper()
+	for events.Scan() {
+		var e struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(events.Bytes(), &e); err != nil {
+			t.Fatalf("%v: %s", err, events.Text())
+		}
+		if e.Type == typ {
+			return
+		}
+	}
+	t.Fatalf("the run ended without %s", typ)
+}
