@@ -21,6 +21,8 @@ type Cases struct {
 	evaluations int64
 	waterfall   Waterfall
 	sweep       *sweepPoints
+	pointsOnce  sync.Once
+	points      *pointText // of PointIDs
 
 	idOnce  sync.Once
 	ids     []string

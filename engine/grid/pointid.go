@@ -42,3 +42,80 @@ func (c *Cases) pointID(i int, p Points, j int) string {
 	sum := sha256.Sum256([]byte(c.spec.Op + "\n" + strings.Join(lines, "")))
 	return hex.EncodeToString(sum[:IDLength/2])
 }
+
+// PointIDs returns the ids of all points of case i in their order: PointID for
+// each, at a fraction of its cost. Without a sweep it is the case's own id.
+func (c *Cases) PointIDs(i int) []string {
+	if c.SweepColumns() == nil {
+		return []string{c.ID(i)}
+	}
+	p := c.Sweep(i)
+	if p.Len() == 0 {
+		return nil
+	}
+	c.pointsOnce.Do(func() { c.points = c.newPointText() })
+	t := c.points
+	swept := t.ofList[c.sweep.of[i]]
+	raw := make([]byte, p.Len()*IDLength)
+	buf := make([]byte, 0, 1024)
+	for j := range p.Len() {
+		buf = append(append(buf[:0], c.spec.Op...), '\n')
+		for _, part := range t.order {
+			if part.swept {
+				buf = append(buf, swept[part.col][p.cols[part.col].ids[j]]...)
+			} else {
+				buf = append(buf, t.ofCase[part.col][c.columns[part.col].ids[i]]...)
+			}
+		}
+		sum := sha256.Sum256(buf)
+		hex.Encode(raw[j*IDLength:], sum[:IDLength/2])
+	}
+	text := string(raw) // one allocation for all ids
+	ids := make([]string, p.Len())
+	for j := range ids {
+		ids[j] = text[j*IDLength : (j+1)*IDLength]
+	}
+	return ids
+}
+
+// pointText holds the lines that point ids are made of.
+type pointText struct {
+	order  []pointPart  // by name
+	ofCase [][][]byte   // by column, then dictionary entry
+	ofList [][][][]byte // by list of points, swept column and dictionary entry
+}
+
+type pointPart struct {
+	name  string
+	col   int
+	swept bool
+}
+
+func (c *Cases) newPointText() *pointText {
+	t := &pointText{ofCase: textsOf(c.columns)}
+	for _, p := range c.sweep.lists {
+		t.ofList = append(t.ofList, textsOf(p.cols))
+	}
+	swept := c.SweepColumns()
+	for col := range c.columns {
+		if name := c.columns[col].name; !slices.Contains(swept, name) {
+			t.order = append(t.order, pointPart{name: name, col: col})
+		}
+	}
+	for col, name := range swept {
+		t.order = append(t.order, pointPart{name: name, col: col, swept: true})
+	}
+	slices.SortFunc(t.order, func(a, b pointPart) int { return strings.Compare(a.name, b.name) })
+	return t
+}
+
+func textsOf(columns []column) [][][]byte {
+	out := make([][][]byte, len(columns))
+	for col := range columns {
+		k := &columns[col]
+		for _, v := range k.dict {
+			out[col] = append(out[col], []byte(k.name+"="+canonical(v)+"\n"))
+		}
+	}
+	return out
+}

@@ -24,10 +24,13 @@ func TestPointIDIsThatOfAnAxis(t *testing.T) {
 		for j := range swept.Sweep(i).Len() {
 			got = append(got, swept.PointID(i, j))
 		}
+		if all := swept.PointIDs(i); !slices.Equal(all, got[len(got)-len(all):]) || len(all) != 3 {
+			t.Errorf("case %d: the points together have other ids: %v", i, all)
+		}
 	}
 	for i := range flat.Len() {
 		want = append(want, flat.ID(i))
-		if flat.PointID(i, 0) != flat.ID(i) {
+		if flat.PointID(i, 0) != flat.ID(i) || !slices.Equal(flat.PointIDs(i), []string{flat.ID(i)}) {
 			t.Errorf("case %d has another id as a point", i)
 		}
 	}

@@ -66,8 +66,8 @@ func newJob(cases *grid.Cases, groupBy []string, opts stage.Options) (*job, erro
 			t.n = cases.Sweep(i).Len()
 		}
 		t.group = groupName(cases, i, groupBy, group)
-		for p := range t.n {
-			j.units = append(j.units, unit{id: cases.PointID(i, p), task: i, point: p})
+		for p, id := range cases.PointIDs(i) {
+			j.units = append(j.units, unit{id: id, task: i, point: p})
 		}
 	}
 	for _, i := range selection(len(j.tasks), opts) {
