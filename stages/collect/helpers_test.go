@@ -279,3 +279,5 @@ func histogram(t *testing.T, out *stage.Outcome, col string) map[string]int {
 	}
 	return h
 }
+
+func mustNumber(n int64) cty.Value { return cty.NumberIntVal(n) }

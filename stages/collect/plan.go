@@ -87,8 +87,9 @@ func selectionKey(o stage.Options) any {
 
 // planned is what Plan hands to Run.
 type planned struct {
-	cases *grid.Cases
-	info  stage.Info
+	cases  *grid.Cases
+	info   stage.Info
+	config *Config // for Measurement
 }
 
 // Plan implements stage.Planner: how many cases are there already and how many
@@ -109,7 +110,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if _, err := columnsOf(cases, c.Weights, "weights"); err != nil {
 		return fail("Unknown column", err)
 	}
-	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info}}
+	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
 	reason := c.runtime.Address + " has not been seen yet, so nothing can be reused before it runs"
 	if env != nil {

@@ -1,0 +1,67 @@
+package collect
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+	"aicplan/stages/runtimes"
+)
+
+// Measurement is how a collect stage measures: what others need to measure
+// some of its cases again, or to put rows that are known already in their
+// place.
+type Measurement struct {
+	Cases   *grid.Cases
+	Runtime *stage.Runtime
+	Op      string // as the worker knows it
+	Pools   *runtimes.Pools
+
+	config *Config
+}
+
+// MeasurementOf reads it from the plan of a collect stage; nil for other plans
+// and where the cases are not known yet.
+func MeasurementOf(p *stage.Plan) *Measurement {
+	if p == nil {
+		return nil
+	}
+	pl, ok := p.Private.(*planned)
+	if !ok || pl.config == nil {
+		return nil
+	}
+	c := pl.config
+	return &Measurement{Cases: pl.cases, Runtime: c.runtime, Op: c.opName(pl.cases.Spec().Op), Pools: c.pools, config: c}
+}
+
+// Settings are what the pool tells workers about the stage's cases; Log and
+// Wake are the caller's to set.
+func (m *Measurement) Settings() (worker.Settings, error) {
+	raw, err := json.Marshal(m.config.settings)
+	if err != nil {
+		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
+	}
+	set := worker.Settings{Measure: raw, Seed: m.config.settings.Seed}
+	if m.config.bind != nil {
+		if set.Ops, err = json.Marshal(map[string]any{m.Op: m.config.bind}); err != nil {
+			return set, fmt.Errorf("bind: %w", err)
+		}
+	}
+	return set, nil
+}
+
+// Context names the journal that measurements in an environment belong to.
+func (m *Measurement) Context(env *runtimes.Environment) checkpoint.Context {
+	return m.config.context(m.Cases.Spec().Op, env)
+}
+
+// MeasuredEntry is the journal's payload of a unit whose rows are known: their
+// metrics and further columns, without what the case says. at is the RFC 3339
+// time of the measurement, "" when nobody knows.
+func MeasuredEntry(rows []worker.Row, at string) ([]byte, error) {
+	e := entry{Rows: rows, At: at, Points: 1}
+	return e.encode()
+}

@@ -1,0 +1,117 @@
+package collect
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicplan/cudaops/cpu"
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+)
+
+// tortures lists every fault of the synthetic op with its share of 200 cases
+// and the class that it must end in; "" is measured.
+var tortures = []struct {
+	fault, class string
+	n            int
+}{
+	{"error", "framework_bug", 20},
+	{"unsupported", "unsupported_config", 15},
+	{"transient", "transient", 10},
+	{"oom", "resource_issue", 6},
+	{"fatal", "framework_bug", 12},
+	{"panic", "framework_bug", 12},
+	{"hang", "timeout", 8},
+	{"segfault", "framework_bug", 15},
+	{"killed", "resource_issue", 6},
+	{"exit0", "framework_bug", 12},
+	{"exit10", "framework_bug", 12},
+	{"fork", "framework_bug", 5},
+	{"half", "framework_bug", 8},
+	{"nan", "framework_bug", 10},
+	{"columns", "collector_bug", 15},
+	{"garbage", "collector_bug", 10},
+	{"utf8", "collector_bug", 8},
+	{"unknown_seq", "collector_bug", 8},
+	{"huge", "collector_bug", 2},
+	{"print", "", 2},
+	{"late", "", 4},
+}
+
+// A thousand cases of which two hundred misbehave: the ledger names exactly
+// those that must fail, everything else is measured, and the next run has
+// nothing to do.
+func TestTorture(t *testing.T) {
+	var lists []string
+	faults, first := 0, 0
+	want := map[string]int{}
+	bad := 0
+	for _, f := range tortures {
+		var ns []string
+		for range f.n {
+			ns = append(ns, fmt.Sprint(first))
+			first++
+		}
+		lists = append(lists, fmt.Sprintf("case_set %q {\n axis \"n\" { values = [%s] }\n axis \"fault\" { values = [%q] }\n}", f.fault, strings.Join(ns, ", "), f.fault))
+		faults += f.n
+		if f.class != "" {
+			want[f.class] += f.n
+			bad += f.n
+		}
+	}
+	if faults != 200 {
+		t.Fatalf("%d faults", faults)
+	}
+	var ns []string
+	for ; first < 1000; first++ {
+		ns = append(ns, fmt.Sprint(first))
+	}
+	lists = append(lists, fmt.Sprintf("case_set \"healthy\" {\n axis \"n\" { values = [%s] }\n axis \"fault\" { values = [\"none\"] }\n}", strings.Join(ns, ", ")))
+	b := newBench(t, "op = \"synthetic\"\n"+strings.Join(lists, "\n"))
+	b.runtime.Workers = 3
+	b.runtime.Options["window"] = mustNumber(2)
+	b.opts.Shuffle, b.opts.Seed = true, 5
+	const config = `
+breaker { after = 0 }
+ramp {
+  rungs       = [20, 100]
+  max_failed  = 0.9
+  whole_group = 0
+}
+deadline {
+  floor = "1s"
+  first = "1s"
+  factor = 1
+}`
+	out := b.must(config, stage.StatusPartial)
+	if diff := cmp.Diff(want, histogram(t, out, "class")); diff != "" {
+		t.Error(diff)
+	}
+	if out.Counts.Measured != 1000-bad || out.Counts.Failed != bad {
+		t.Errorf("%+v, want %d failed", out.Counts, bad)
+	}
+	n, err := table.Int64s(out.Data.Table, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	latency, err := table.Float64s(out.Data.Table, "latency")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := texts(t, out.Data, "table", "fault")
+	for i, fault := range kind {
+		if fault == "late" { // its rows are made up by the fault
+			continue
+		}
+		if want := cpu.SyntheticLatency(map[string]any{"n": n.Values[i], "fault": fault}); latency.Values[i] != want {
+			t.Errorf("case %d has latency %v, want %v", n.Values[i], latency.Values[i], want)
+		}
+	}
+	b.reopen()
+	if _, p := b.prepare(config); p.Cases.Collect != 0 || p.Cases.Hold != bad {
+		t.Errorf("the next plan: %+v", p.Cases)
+	}
+}

@@ -1,0 +1,248 @@
+package runtimes
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+)
+
+var twoGPUs = []Device{{Index: 0, UUID: "GPU-aaaa", Name: "NVIDIA H200"}, {Index: 1, UUID: "GPU-bbbb", Name: "NVIDIA H200"}}
+
+func listed(d ...Device) func() ([]Device, error) { return func() ([]Device, error) { return d, nil } }
+
+func slotsOf(t *testing.T, rt *stage.Runtime, list func() ([]Device, error)) ([]worker.Slot, error) {
+	t.Helper()
+	if rt.Address == "" {
+		rt.Address = "runtime.x"
+	}
+	return Providers()[rt.Kind](t.Context(), rt, Place{RunDir: "/run", StateDir: t.TempDir(), PlanDir: "/plan"}, list)
+}
+
+func places(slots []worker.Slot) []string {
+	var out []string
+	for _, s := range slots {
+		out = append(out, s.Name+" "+string(rune('0'+s.Device))+" "+s.Spec.Init.UUID)
+	}
+	return out
+}
+
+func TestGPUSlots(t *testing.T) {
+	slots, err := slotsOf(t, &stage.Runtime{Kind: "cuda", Workers: 2}, listed(twoGPUs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"w0 0 GPU-aaaa", "w1 1 GPU-bbbb", "w2 0 GPU-aaaa", "w3 1 GPU-bbbb"}
+	if diff := cmp.Diff(want, places(slots)); diff != "" {
+		t.Error(diff)
+	}
+	if s := slots[3].Spec; s.LogPath != "/run/workers/x-w3.log" || s.Args[1] != "worker" || !contains(s.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID") {
+		t.Errorf("%+v", s)
+	}
+	slots, err = slotsOf(t, &stage.Runtime{Kind: "cuda", Devices: []int{1}}, listed(twoGPUs...))
+	if err != nil || len(slots) != 1 || slots[0].Device != 1 {
+		t.Errorf("%v, %v", slots, err)
+	}
+	for _, c := range []struct {
+		rt   *stage.Runtime
+		list func() ([]Device, error)
+		want string
+	}{
+		{&stage.Runtime{Kind: "cuda", Devices: []int{5}}, listed(twoGPUs...), "device 5 is not visible here; there are 0 (NVIDIA H200), 1 (NVIDIA H200)"},
+		{&stage.Runtime{Kind: "cuda"}, listed(), "runtime.x needs an NVIDIA GPU"},
+		{&stage.Runtime{Kind: "nccl"}, listed(), "needs an NVIDIA GPU"},
+		{&stage.Runtime{Kind: "cpu", Devices: []int{0}}, listed(), "has no devices"},
+		{&stage.Runtime{Kind: "python", Python: "no-such-python"}, listed(), "no-such-python"},
+	} {
+		if _, err := slotsOf(t, c.rt, c.list); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v gave %v, want %q", c.rt, err, c.want)
+		}
+	}
+	slots, err = slotsOf(t, &stage.Runtime{Kind: "nccl", Workers: 4}, listed(twoGPUs...))
+	if err != nil || len(slots) != 1 || slots[0].Device != -1 {
+		t.Fatalf("%v, %v", slots, err)
+	}
+	if raw, _ := json.Marshal(slots[0].Spec.Init.Options["devices"]); string(raw) != "[0,1]" {
+		t.Errorf("devices %s", raw)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
+}
+
+// fakePython is an interpreter that answers every question with a version.
+func fakePython(t *testing.T, version string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nprintf '"+version+"'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPythonSlots(t *testing.T) {
+	rt := &stage.Runtime{
+		Kind: "python", Python: fakePython(t, "1"), Package: "torch", Requires: ">=2", Path: []string{"ops", "/abs"}, CollectorRoot: "../aic",
+		Env: map[string]string{"B": "2", "A": "1"}, Range: hcl.Range{Filename: "/plans/sub/p.hcl"},
+		Options: map[string]cty.Value{"verify": cty.True, "window": cty.NumberIntVal(3)},
+	}
+	slots, err := slotsOf(t, rt, listed(twoGPUs...))
+	if err != nil || len(slots) != 2 {
+		t.Fatalf("%v, %v", slots, err)
+	}
+	s := slots[0].Spec
+	raw, err := json.Marshal(s.Init.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"collector_root":"/plans/aic","package":"torch","path":["/plans/sub/ops","/abs"],"requires":"\u003e=2","verify":true,"window":3}`; string(raw) != want {
+		t.Errorf("options %s\nwant    %s", raw, want)
+	}
+	if s.Env[0] != "A=1" || s.Env[1] != "B=2" || s.Init.Env["A"] != "1" {
+		t.Errorf("env %v", s.Env)
+	}
+	if _, err := os.Stat(s.Args[len(s.Args)-1]); err != nil {
+		t.Errorf("the host file: %v", err)
+	}
+	// Without a GPU, and where the plan says so, it runs on the processor.
+	if slots, err = slotsOf(t, rt, listed()); err != nil || len(slots) != 1 || slots[0].Device != -1 {
+		t.Errorf("%v, %v", slots, err)
+	}
+	rt.Options["device"] = cty.StringVal("cpu")
+	if slots, err = slotsOf(t, rt, listed(twoGPUs...)); err != nil || len(slots) != 1 || slots[0].Device != -1 {
+		t.Errorf("%v, %v", slots, err)
+	}
+}
+
+func TestUnknownOptionValue(t *testing.T) {
+	rt := &stage.Runtime{Kind: "cpu", Options: map[string]cty.Value{"threads": cty.UnknownVal(cty.Number)}}
+	if _, err := slotsOf(t, rt, nil); err == nil || !strings.Contains(err.Error(), "threads: the value is not known yet") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDevicesOfTheDriver(t *testing.T) {
+	dir := t.TempDir()
+	for bus, text := range map[string]string{
+		"0000:9a:00.0": "Model: \t\t NVIDIA H200\nIRQ: 1\nGPU UUID: \t GPU-bbbb\n",
+		"0000:18:00.0": "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-aaaa\n",
+		"0000:aa:00.0": "",
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, bus), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			if err := os.WriteFile(filepath.Join(dir, bus, "information"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got, err := devicesIn(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(twoGPUs, got); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := devicesIn(filepath.Join(dir, "none")); err != nil || got != nil {
+		t.Errorf("without a driver: %v, %v", got, err)
+	}
+	for visible, want := range map[string]string{
+		"1,0": "GPU-bbbb GPU-aaaa", "GPU-b": "GPU-bbbb", "": "", "0,7,1": "GPU-aaaa", "-1": "", "MIG-1": "",
+	} {
+		var ids []string
+		for _, d := range restrict(twoGPUs, visible) {
+			ids = append(ids, d.UUID)
+		}
+		if strings.Join(ids, " ") != want {
+			t.Errorf("CUDA_VISIBLE_DEVICES=%q shows %v, want %s", visible, ids, want)
+		}
+	}
+}
+
+func TestExpectedEnvironment(t *testing.T) {
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.NewRun(); err != nil {
+		t.Fatal(err)
+	}
+	p := NewPools()
+	defer p.Close() //nolint:errcheck // no workers
+	cpu := &stage.Runtime{Kind: "cpu", Address: "runtime.cpu"}
+	if e, assumed := p.Expect(t.Context(), store, cpu); e == nil || assumed != "" || e.Framework != "CPU" || e.Device == "" {
+		t.Errorf("cpu: %+v, %q", e, assumed)
+	}
+	py := &stage.Runtime{Kind: "python", Address: "module.m.runtime.x[\"a/b\"]", Package: "vllm", Python: fakePython(t, "0.24.0")}
+	if e, _ := p.Expect(t.Context(), store, py); e != nil {
+		t.Errorf("a runtime that was never seen: %+v", e)
+	}
+	seen := Environment{Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", SeenAt: "2026-01-02T03:04:05Z", Workers: 8}
+	if err := Remember(store, py.Address, seen); err != nil {
+		t.Fatal(err)
+	}
+	e, assumed := p.Expect(t.Context(), store, py)
+	if e == nil || !cmp.Equal(*e, seen) || assumed != "VLLM 0.24.0 on NVIDIA H200, as seen on 2026-01-02" {
+		t.Errorf("%+v, %q", e, assumed)
+	}
+	py.Python = fakePython(t, "0.25.0")
+	if e, assumed = p.Expect(t.Context(), store, py); e == nil || e.Version != "0.25.0" || e.Device != "NVIDIA H200" || !strings.Contains(assumed, "vllm 0.25.0 is installed") {
+		t.Errorf("%+v, %q", e, assumed)
+	}
+}
+
+func TestPoolsAreShared(t *testing.T) {
+	p := NewPools()
+	p.Devices = listed()
+	rt := &stage.Runtime{Kind: "cpu", Name: "cpu", Address: "runtime.cpu"}
+	a, err := p.Get(t.Context(), rt, Place{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := p.Get(t.Context(), rt, Place{}); err != nil || b != a {
+		t.Errorf("a second pool: %v, %v", b, err)
+	}
+	if _, err := p.Get(t.Context(), &stage.Runtime{Kind: "rocm", Address: "runtime.r"}, Place{}); err == nil || !strings.Contains(err.Error(), `kind "rocm"`) {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := a.Run(context.Background(), worker.Settings{}, nothing{}); err != nil {
+		t.Errorf("a closed pool with nothing to do: %v", err)
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Next() *worker.Task  { return nil }
+func (nothing) Pending() int        { return 0 }
+func (nothing) Done(worker.Outcome) {}
+
+func TestRecycling(t *testing.T) {
+	rt := &stage.Runtime{Kind: "python", Options: map[string]cty.Value{"recycle_after": cty.NumberIntVal(50), "max_growth_gb": cty.NumberFloatVal(0.5)}}
+	if after, growth := recycling(rt); after != 50 || growth != 1<<29 {
+		t.Errorf("%d cases, %d bytes", after, growth)
+	}
+	if after, growth := recycling(&stage.Runtime{Kind: "cpu"}); after != 0 || growth != 0 {
+		t.Errorf("%d cases, %d bytes", after, growth)
+	}
+}
