@@ -95,7 +95,7 @@ func TestMemoryOfTheDevice(t *testing.T) {
 // helpers are case columns that the backends' benchmarks take and their tables
 // do not record.
 var helpers = []string{
-	"attn_backend", "native_num_heads", "min_latency_mode", "model_name", "use_eplb", "op", "dsa_prefill_backend",
+	"attn_backend", "native_num_heads", "model", "min_latency_mode", "model_name", "use_eplb", "op", "dsa_prefill_backend",
 	"v_head_dim", "runtime_window_size", "attention_chunk_size", "has_attention_sink", "scaling", "architecture",
 	"swiglu_limit", "moe_backend", "activation", "is_gated", "has_bias", "gemm1_alpha", "gemm1_clamp_limit", "scoring_func",
 	"routing_method_type", "routed_scaling_factor", "renormalize", "has_correction_bias", "num_expert_group", "topk_group",

@@ -156,6 +156,7 @@ grid "dsa_generation_module" {
   op         = "dsa_generation_module"
   perf_table = "dsa_generation_module_perf"
   columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  constants  = { isl = 1 }
 
   rows "model" {
     values = local.dsa_models
@@ -350,6 +351,7 @@ grid "dsa_generation_module_skip_indexer" {
   op         = "dsa_generation_module_skip_indexer"
   perf_table = "dsa_generation_module_perf"
   columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  constants  = { isl = 1 }
 
   rows "model" {
     values = local.dsa_models
