@@ -3,6 +3,7 @@ package grid
 import (
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -48,10 +49,11 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 	if a == nil {
 		return nil
 	}
-	rows, ok := d.list(a.Expr, "values")
+	list, ok := d.listValue(a.Expr, "values")
 	if !ok {
 		return nil
 	}
+	rows := list.AsValueSlice()
 	dim.static = len(a.Expr.Variables()) == 0
 	for i, r := range rows {
 		if r.IsNull() || (!r.Type().IsObjectType() && !r.Type().IsMapType()) {
@@ -60,10 +62,13 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		}
 	}
 	if len(rows) == 0 {
-		d.noteEmpty(dim, a.Expr.Range())
-		return d.noFields(dim, a)
+		return d.noRows(dim, list.Type(), a)
 	}
 	dim.Fields = objectOrder(firstElement(a.Expr), rows[0].AsValueMap())
+	if len(dim.Fields) == 0 {
+		d.errorf(elementRange(a.Expr, 0), "Empty row", "The first row of %q has no field; a row needs at least one.", dim.Name)
+		return nil
+	}
 	for _, f := range dim.Fields {
 		if why := checkName(f); why != "" {
 			d.errorf(elementRange(a.Expr, 0), "Invalid field name", "%s", why)
@@ -99,17 +104,40 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 	return dim
 }
 
-// noFields handles rows without any row: the fields are unknown, so the grid
-// could not be checked.
-func (d *decoder) noFields(dim *Dim, a *hcl.Attribute) *Dim {
-	d.errorf(a.Expr.Range(), "Empty rows", "Rows %q has no row, so its fields are not known. To leave cases out, keep the rows and add a filter.", dim.Name)
-	return nil
+// noRows handles rows without any row. Where the list has a type, as that of a
+// variable, its fields are known and the rows merely empty; else the grid's
+// expressions could not be checked.
+func (d *decoder) noRows(dim *Dim, t cty.Type, a *hcl.Attribute) *Dim {
+	if (!t.IsListType() && !t.IsSetType()) || !t.ElementType().IsObjectType() {
+		d.errorf(a.Expr.Range(), "Empty rows", "Rows %q has no row, so its fields are not known. To leave cases out, keep the rows and add a filter.", dim.Name)
+		return nil
+	}
+	for name := range t.ElementType().AttributeTypes() {
+		dim.Fields = append(dim.Fields, name)
+	}
+	sort.Strings(dim.Fields)
+	for _, f := range dim.Fields {
+		if why := checkName(f); why != "" {
+			d.errorf(a.Expr.Range(), "Invalid field name", "%s", why)
+		}
+	}
+	for _, f := range dim.Fields {
+		dim.types = append(dim.types, t.ElementType().AttributeType(f))
+	}
+	dim.Values = make([][]cty.Value, len(dim.Fields))
+	d.noteEmpty(dim, a.Expr.Range())
+	return dim
 }
 
 func (d *decoder) noteEmpty(dim *Dim, rng hcl.Range) {
-	if dim.Size() == 0 && !dim.Rows {
-		d.diags = append(d.diags, warnAt(rng, "Empty axis", fmt.Sprintf("Axis %q has no values, so nothing that it takes part in has any cases.", dim.Name)))
+	if dim.Size() > 0 {
+		return
 	}
+	what := "Axis"
+	if dim.Rows {
+		what = "Rows"
+	}
+	d.diags = append(d.diags, warnAt(rng, "Empty "+strings.ToLower(what), fmt.Sprintf("%s %q has no values, so nothing that it takes part in has any cases.", what, dim.Name)))
 }
 
 // column gives the values of one name one type.
@@ -130,16 +158,24 @@ func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression, at 
 
 // list evaluates a list, tuple or set to its elements.
 func (d *decoder) list(expr hcl.Expression, what string) ([]cty.Value, bool) {
-	v, ok := d.value(expr)
+	v, ok := d.listValue(expr, what)
 	if !ok {
 		return nil, false
+	}
+	return v.AsValueSlice(), true
+}
+
+func (d *decoder) listValue(expr hcl.Expression, what string) (cty.Value, bool) {
+	v, ok := d.value(expr)
+	if !ok {
+		return v, false
 	}
 	t := v.Type()
 	if v.IsNull() || (!t.IsListType() && !t.IsTupleType() && !t.IsSetType()) {
 		d.errorf(expr.Range(), "Wrong type", "%s must be a list, not %s.", what, friendly(v))
-		return nil, false
+		return v, false
 	}
-	return v.AsValueSlice(), true
+	return v, true
 }
 
 func friendly(v cty.Value) string {

@@ -139,7 +139,7 @@ func (w *walker) columnOf(name string) (*variable, []int32) {
 	panic("grid: " + name + " is not stored")
 }
 
-// values returns the dictionary of a column as kept cases use it, with ids
+// compact returns the dictionary of a column as kept cases use it, with ids
 // renumbered in order of first use, so that it does not depend on what was
 // looked at and dropped.
 func compact(v *variable, ids []int32) ([]cty.Value, []int32) {

@@ -60,7 +60,9 @@ func testScope() testEval {
 		"local": cty.ObjectVal(map[string]cty.Value{
 			"powers": cty.ListVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(2), cty.NumberIntVal(4)}),
 		}),
-		"var": cty.ObjectVal(map[string]cty.Value{"dtypes": cty.ListVal([]cty.Value{cty.StringVal("bfloat16"), cty.StringVal("fp8")})}),
+		"var": cty.ObjectVal(map[string]cty.Value{
+			"no_rows": cty.ListValEmpty(cty.Object(map[string]cty.Type{"hidden": cty.Number, "model": cty.String})),
+			"dtypes":  cty.ListVal([]cty.Value{cty.StringVal("bfloat16"), cty.StringVal("fp8")})}),
 		"system": cty.ObjectVal(map[string]cty.Value{
 			"h200_sxm": cty.ObjectVal(map[string]cty.Value{"sm_version": cty.NumberIntVal(90), "mem": cty.NumberIntVal(150_000_000_000)}),
 		}),

@@ -251,10 +251,7 @@ func (l *linter) containsLiterals(n *hclsyntax.FunctionCallExpr) {
 // offAxis warns when the axis is fixed by the text, or when the value looks
 // like a misspelling; an axis that a variable narrows is no reason to warn.
 func (l *linter) offAxis(info *nameInfo, v cty.Value, rng hcl.Range) {
-	near := nearest(canonical(v), info.samples)
-	if v.Type() == cty.Number {
-		near = ""
-	}
+	near := nearestValue(v, info.samples)
 	if near == "" && !info.static {
 		return
 	}

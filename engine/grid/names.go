@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // reservedRoots are names that expressions of a plan use for other things; an
@@ -74,6 +75,22 @@ func nearest(name string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// nearestValue returns the canonical text among samples that v may be a
+// misspelling of, or "". Only text is misspelt.
+func nearestValue(v cty.Value, samples []string) string {
+	if v.IsNull() || v.Type() != cty.String {
+		return ""
+	}
+	var texts []string
+	for _, s := range samples {
+		texts = append(texts, strings.Trim(s, `"`))
+	}
+	if near := nearest(v.AsString(), texts); near != "" {
+		return `"` + near + `"`
+	}
+	return ""
 }
 
 // editDistance counts insertions, deletions, substitutions and swaps of

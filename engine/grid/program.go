@@ -3,9 +3,6 @@ package grid
 import (
 	"fmt"
 	"math"
-
-	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // verdict is what a condition says about a combination, or part of one.
@@ -31,18 +28,14 @@ type conj struct {
 
 // filterProg is a filter made ready to run; all sets share it.
 type filterProg struct {
-	src   *Filter
-	conjs []*conj
-	whole *prog
-	memo  *memo[uint8]
-	// always is the verdict with no name bound: isTrue, isFalse or isOpen.
-	always  verdict
+	src     *Filter
+	conjs   []*conj
+	whole   *prog
+	memo    *memo[uint8]
 	errors  bool // some conjunct failed somewhere
 	broken  bool // an error is reported: stop asking
 	dropped int64
 	samples []string
-	usedIn  int // sets
-	falseIn int // sets in which it is false before any loop
 }
 
 // deriveProg computes a derived name in one set.
@@ -204,7 +197,6 @@ func (p *program) newSet(set *Set) *setProg {
 		sp.levels[at].derived = append(sp.levels[at].derived, target)
 	}
 	for _, f := range set.Filters {
-		p.filters[f.order].usedIn++
 		p.addSteps(sp, p.filters[f.order])
 	}
 	open := false
@@ -251,7 +243,7 @@ func (sp *setProg) levelOf(vars []*variable) int {
 }
 
 // declared is the number of combinations of a set.
-func (sp *setProg) declared() int64 { return mulSat(sp.levels[0].inner, 1) }
+func (sp *setProg) declared() int64 { return sp.levels[0].inner }
 
 // sizes names the loops of a set with their lengths, for messages.
 func (sp *setProg) sizes() string {
@@ -281,35 +273,4 @@ func addSat(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a + b
-}
-
-// eval evaluates a prog with the current values of its variables. A result
-// that is not known although diags has no errors rests on a name that is
-// unbound or in error.
-func (p *prog) eval() (cty.Value, hcl.Diagnostics) {
-	for _, v := range p.vars {
-		v.load()
-		if p.named {
-			p.ctx.Variables[v.info.name] = v.slot
-		}
-	}
-	return p.node.Value(p.ctx)
-}
-
-// judge turns the result of a condition into a verdict.
-func judge(v cty.Value, diags hcl.Diagnostics) verdict {
-	switch {
-	case diags.HasErrors():
-		return isError
-	case v.IsMarked():
-		v, _ = v.Unmark()
-		return judge(v, nil)
-	case !v.IsKnown():
-		return isOpen
-	case v.IsNull() || v.Type() != cty.Bool:
-		return isError
-	case v.True():
-		return isTrue
-	}
-	return isFalse
 }

@@ -16,7 +16,7 @@ func (d *decoder) resolve(spec *Spec, outer *Spec) {
 	if outer != nil {
 		for name, info := range outer.names {
 			c := *info
-			c.outer, c.derived = true, false
+			c.outer = true
 			spec.names[name] = &c
 		}
 	}
@@ -90,7 +90,11 @@ func (d *decoder) nameDims(spec *Spec) {
 				if info == nil {
 					continue
 				}
-				d.merge(info, columnType(dim.Values[f]), dim.Range)
+				t := columnType(dim.Values[f])
+				if dim.types != nil {
+					t = dim.types[f]
+				}
+				d.merge(info, t, dim.Range)
 				info.static = info.static && dim.static
 				for _, v := range dim.Values[f] {
 					if v.IsNull() {

@@ -63,7 +63,8 @@ type Dim struct {
 	Description string
 	Range       hcl.Range
 
-	static bool // its values do not depend on variables
+	static bool       // its values do not depend on variables
+	types  []cty.Type // by field, of rows without any row; else nil
 }
 
 // Size is the number of entries.

@@ -1,0 +1,136 @@
+package grid
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// derive makes sure that lazy values among vars are computed.
+func (w *walker) derive(vars []*variable) {
+	for _, v := range vars {
+		if v.cur == idLazy {
+			w.compute(v)
+		}
+	}
+}
+
+func (w *walker) compute(v *variable) {
+	dp := w.set.derives[v]
+	w.derive(dp.prog.vars)
+	if dp.memo == nil {
+		dp.memo = newMemo[int32](w.p.sp, dp.prog.vars)
+	}
+	key := dp.memo.key(w.p.sp)
+	id := dp.memo.get(key)
+	if id == 0 {
+		id = w.result(dp)
+		key = dp.memo.key(w.p.sp) // interning may have moved the memo
+		dp.memo.put(key, id)
+	}
+	if id < 0 {
+		v.cur = idError
+	} else {
+		v.cur = id - 1
+	}
+}
+
+// judge evaluates a condition for the current values.
+func (w *walker) judge(p *prog) verdict {
+	if v, ok := p.fastAnswer(); ok {
+		out := isOpen
+		switch {
+		case v.kind == fastBool && v.i == 1:
+			out = isTrue
+		case v.kind == fastBool:
+			out = isFalse
+		case v.kind != fastUnknown:
+			out = isError
+		}
+		if p.checked >= fastChecks {
+			w.quick++
+			return out
+		}
+		p.checked++
+		w.evals++
+		if slow := judge(p.eval()); slow != out {
+			p.fast = nil // not the language's own function
+			return slow
+		}
+		return out
+	}
+	w.evals++
+	return judge(p.eval())
+}
+
+// result evaluates a derived value: its id + 1, or -1 when it failed.
+func (w *walker) result(dp *deriveProg) int32 {
+	p := dp.prog
+	if v, ok := p.fastAnswer(); ok && (v.kind == fastInt || v.kind == fastBool) {
+		quick := v.cty()
+		if p.checked >= fastChecks {
+			w.quick++
+			return w.p.sp.intern(dp.target, quick) + 1
+		}
+		p.checked++
+		w.evals++
+		slow, diags := p.eval()
+		if !diags.HasErrors() && usable(slow) && slow.RawEquals(quick) {
+			return w.p.sp.intern(dp.target, quick) + 1
+		}
+		p.fast = nil
+	}
+	w.evals++
+	val, diags := p.eval()
+	if diags.HasErrors() || !usable(val) {
+		return -1
+	}
+	return w.p.sp.intern(dp.target, normalise(val, dp.target.info.typ)) + 1
+}
+
+// usable says whether a derived value can be kept: known and finite.
+func usable(v cty.Value) bool {
+	if v.IsMarked() || !v.IsWhollyKnown() {
+		return false
+	}
+	return v.IsNull() || v.Type() != cty.Number || finite(v)
+}
+
+// normalise gives nulls the type of their name, so that all nulls are one
+// value.
+func normalise(v cty.Value, t cty.Type) cty.Value {
+	if v.IsNull() {
+		return cty.NullVal(t)
+	}
+	return v
+}
+
+// eval evaluates a prog with the current values of its variables. A result
+// that is not known although diags has no errors rests on a name that is
+// unbound or in error.
+func (p *prog) eval() (cty.Value, hcl.Diagnostics) {
+	for _, v := range p.vars {
+		v.load()
+		if p.named {
+			p.ctx.Variables[v.info.name] = v.slot
+		}
+	}
+	return p.node.Value(p.ctx)
+}
+
+// judge turns the result of a condition into a verdict.
+func judge(v cty.Value, diags hcl.Diagnostics) verdict {
+	switch {
+	case diags.HasErrors():
+		return isError
+	case v.IsMarked():
+		v, _ = v.Unmark()
+		return judge(v, nil)
+	case !v.IsKnown():
+		return isOpen
+	case v.IsNull() || v.Type() != cty.Bool:
+		return isError
+	case v.True():
+		return isTrue
+	}
+	return isFalse
+}

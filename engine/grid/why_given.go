@@ -1,0 +1,109 @@
+package grid
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// convertGiven brings the given values to the types of their names.
+func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, []string) {
+	out := map[string]cty.Value{}
+	var problems []string
+	for _, name := range sortedNames(given) {
+		info := s.names[name]
+		if info == nil || info.outer {
+			names := s.allNames()
+			if s.Sweep != nil {
+				names = append(names, s.Sweep.allNames()...)
+			}
+			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name, shortList(names), didYouMean(name, names)))
+			continue
+		}
+		v := given[name]
+		if info.typ != cty.DynamicPseudoType && !v.IsNull() {
+			c, err := convert.Convert(v, info.typ)
+			if err != nil {
+				problems = append(problems, fmt.Sprintf("%s is a %s, not %s.", name, info.typ.FriendlyName(), display(v)))
+				continue
+			}
+			v = c
+		}
+		out[name] = v
+	}
+	return out, problems
+}
+
+// offAxis says why no combination has the given values.
+func (s *Spec) offAxis(given map[string]cty.Value) []string {
+	var out []string
+	for _, name := range sortedNames(given) {
+		info, text := s.names[name], canonical(given[name])
+		if info.derived || info.values[text] || (given[name].IsNull() && info.null) {
+			continue
+		}
+		msg := fmt.Sprintf("%s = %s is not on the axis", name, text)
+		if near := s.nearValues(info, given[name]); near != "" {
+			msg += ": " + near
+		}
+		out = append(out, msg)
+	}
+	if len(out) == 0 {
+		var parts []string
+		for _, name := range sortedNames(given) {
+			parts = append(parts, name+" = "+display(given[name]))
+		}
+		out = append(out, fmt.Sprintf("No combination of the loops has %s together.", strings.Join(parts, ", ")))
+	}
+	return out
+}
+
+// nearValues suggests values: for numbers the neighbours, for text the nearest
+// spelling.
+func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
+	if v.IsNull() || v.Type() != cty.Number {
+		if near := nearestValue(v, info.samples); near != "" {
+			return "did you mean " + near + "?"
+		}
+		return "it has " + shortList(info.samples)
+	}
+	var below, above cty.Value
+	for _, set := range s.Sets {
+		for _, dim := range set.Dims {
+			for f, name := range dim.Fields {
+				if name != info.name {
+					continue
+				}
+				for _, x := range dim.Values[f] {
+					switch {
+					case x.IsNull() || x.Type() != cty.Number:
+					case less(x, v) && (below == cty.NilVal || less(below, x)):
+						below = x
+					case less(v, x) && (above == cty.NilVal || less(x, above)):
+						above = x
+					}
+				}
+			}
+		}
+	}
+	switch {
+	case below == cty.NilVal && above == cty.NilVal:
+		return ""
+	case below == cty.NilVal:
+		return "the smallest value is " + display(above)
+	case above == cty.NilVal:
+		return "the largest value is " + display(below)
+	}
+	return fmt.Sprintf("its neighbours are %s and %s", display(below), display(above))
+}
+
+func sortedNames(m map[string]cty.Value) []string {
+	var out []string
+	for name := range m {
+		out = append(out, name)
+	}
+	sortStable(out, func(a, b string) bool { return a < b })
+	return out
+}
