@@ -3,7 +3,9 @@ package stages
 
 import (
 	"fmt"
+	"slices"
 
+	"aicplan/cudaops/nvml"
 	"aicplan/engine/stage"
 	"aicplan/stages/collect"
 	"aicplan/stages/dedupe"
@@ -25,7 +27,7 @@ type Set struct {
 func All() *Set {
 	s := &Set{kinds: map[string]stage.Kind{}, pools: runtimes.NewPools()}
 	for _, k := range []stage.Kind{
-		preflight.Kind(append(preflight.RuntimeChecks(s.pools), preflight.HostChecks()...)),
+		preflight.Kind(slices.Concat(preflight.RuntimeChecks(s.pools), preflight.LibraryChecks(), preflight.GPUChecks(nvml.Open), preflight.HostChecks())),
 		grids.Kind(),
 		importer.Kind(),
 		collect.Kind(s.pools),
