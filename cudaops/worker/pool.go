@@ -26,8 +26,8 @@ type PoolSpec struct {
 	MaxGrowth int64
 	// CleanDevice is called before a worker starts on a device whose last worker
 	// was killed or died, and before a task that wants a clean device. It waits
-	// for leftovers to go and fails when they stay. Nil means that there is
-	// nothing to check.
+	// for leftovers to go and fails when they stay. Several slots may be looked
+	// at side by side. Nil means that there is nothing to check.
 	CleanDevice func(ctx context.Context, s Slot) error
 	// ShutdownGrace is how long a worker may take to end by itself; 0 means 30 s.
 	ShutdownGrace time.Duration

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ func testSlots(t *testing.T, n, window int, env ...string) []worker.Slot {
 	for i := range n {
 		name := fmt.Sprintf("w%d", i)
 		slots = append(slots, worker.Slot{Name: name, Device: -1, Spec: worker.Spec{
-			Path: exe, Args: []string{"aicplan", "worker"}, Env: env,
+			Path: exe, Args: []string{"aicplan", "worker"}, Env: append(env, "GORACE=atexit_sleep_ms=0"), // else exits take a second under the race detector
 			Init: worker.Init{
 				Runtime: "test", Kind: "cpu",
 				Options: map[string]any{"synthetic": true, "window": window},
@@ -417,9 +418,9 @@ func TestFreshTasks(t *testing.T) {
 			for i, d := range devices {
 				slots[i].Device = d
 			}
-			var cleaned []string
-			pool := newPool(t, worker.PoolSpec{Slots: slots, CleanDevice: func(_ context.Context, s worker.Slot) error {
-				cleaned = append(cleaned, s.Name)
+			var cleaned atomic.Int32
+			pool := newPool(t, worker.PoolSpec{Slots: slots, CleanDevice: func(context.Context, worker.Slot) error {
+				cleaned.Add(1)
 				return nil
 			}})
 			src := &list{}
@@ -451,6 +452,9 @@ func TestFreshTasks(t *testing.T) {
 						t.Errorf("case %s got a used process", o.Task.Case.ID)
 					}
 				}
+			}
+			if cleaned.Load() < 3 {
+				t.Errorf("the device was looked at %d times", cleaned.Load())
 			}
 			if fresh != 3 || len(src.ends) != 20+3+3+3 {
 				t.Errorf("%d fresh, %d ends", fresh, len(src.ends))

@@ -72,6 +72,8 @@ func TestTorture(t *testing.T) {
 	lists = append(lists, fmt.Sprintf("case_set \"healthy\" {\n axis \"n\" { values = [%s] }\n axis \"fault\" { values = [\"none\"] }\n}", strings.Join(ns, ", ")))
 	b := newBench(t, "op = \"synthetic\"\n"+strings.Join(lists, "\n"))
 	b.runtime.Workers = 3
+	// The race detector makes a process that exits wait for a second.
+	b.runtime.Env = map[string]string{"GORACE": "atexit_sleep_ms=0"}
 	b.runtime.Options["window"] = mustNumber(2)
 	b.opts.Shuffle, b.opts.Seed = true, 5
 	const config = `
@@ -82,8 +84,8 @@ ramp {
   whole_group = 0
 }
 deadline {
-  floor = "1s"
-  first = "1s"
+  floor = "2s"
+  first = "2s"
   factor = 1
 }`
 	out := b.must(config, stage.StatusPartial)
