@@ -159,7 +159,7 @@ func TestTensorParallelSizes(t *testing.T) {
 func TestWrongChoices(t *testing.T) {
 	for _, tc := range []struct{ v, want string }{
 		{`ops=["gem"]`, "no op gem"},
-		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are known of Qwen/Qwen-3-32B"},
+		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are on file of Qwen/Qwen-3-32B. Of the same maker there are Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B"},
 		{"tp=[3]", "powers of two"},
 		{"system=h200", "did you mean h200_sxm"},
 		{"opps=[]", `Did you mean "ops"`},

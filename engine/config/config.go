@@ -77,6 +77,7 @@ type loader struct {
 	modules   map[string]*moduleDecl // by absolute path
 	results   map[string]map[string]cty.Value
 	busy      []frame
+	failures  int // values that could not be evaluated; what is unknown may be so because of them
 	// unreadable is set when a file has syntax errors.
 	unreadable bool
 }

@@ -49,6 +49,9 @@ func (s *scope) enabled(d *blockDecl) (bool, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return false, diags
 	}
+	if !v.IsKnown() && s.l.failures > 0 {
+		return false, diags // a consequence of what is reported already
+	}
 	if !v.IsKnown() {
 		return false, append(diags, errorAt(d.enabled.Range(), "enabled depends on a stage",
 			"Whether a stage is part of the plan must be known before anything runs; use variables, locals and systems only."))
@@ -67,6 +70,9 @@ type keyed struct {
 // forEachKeys lists the instances in the order in which the user wrote them.
 func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics) {
 	rng := d.forEach.Range()
+	if (!v.IsKnown() || unknownKeys(v)) && s.l.failures > 0 {
+		return nil, nil // a consequence of what is reported already
+	}
 	if !v.IsKnown() || unknownKeys(v) {
 		return nil, hcl.Diagnostics{errorAt(rng, "for_each depends on a stage",
 			fmt.Sprintf("The keys must be known before anything runs, but %s is known only after its stage ran. Put the keys into a local and the values into a map over them.", s.firstStageRef(d.forEach)))}

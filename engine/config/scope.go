@@ -93,6 +93,7 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 			s.failed = map[string]bool{}
 		}
 		s.failed[label] = true
+		s.l.failures++
 		return cty.DynamicVal, diags
 	}
 	if !hasUnknownPart(v) {

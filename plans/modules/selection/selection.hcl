@@ -29,7 +29,7 @@ variable "models" {
 
   validation {
     condition     = alltrue([for m in var.models : contains(module.models.names, m)])
-    error_message = "No shapes are known of ${join(", ", [for m in var.models : m if !contains(module.models.names, m)])}; plans/modules/models has those of ${join(", ", module.models.names)}."
+    error_message = "No shapes are on file of ${join(", ", local.unknown_models)}.${length(local.same_maker) == 0 ? "" : " Of the same maker there are ${join(", ", local.same_maker)}."} The models are in plans/modules/models."
   }
 }
 
@@ -58,6 +58,9 @@ locals {
   sm         = coalesce(var.system.sm_version, 0)
   everything = length(var.models) == 0
   tp_sizes   = [for t in powers(2, 0, 7) : t if length(var.tp) == 0 || contains(var.tp, t)]
+
+  unknown_models = [for m in var.models : m if !contains(module.models.names, m)]
+  same_maker     = [for n in module.models.names : n if contains([for m in local.unknown_models : split("/", m)[0]], split("/", n)[0])]
 
   # Shapes of models, each row told whether it was asked for.
   rows = {
