@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -44,26 +45,10 @@ func sameNames(a, b []string) bool {
 // one with the smallest rank, of equal ranks the first.
 func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 	key := newKeyer(w, names)
-	best := make(map[string]int32, len(in))
-	dense := map[uint64]int32(nil)
-	if key.packed {
-		dense, best = make(map[uint64]int32, len(in)), nil
-	}
 	winners := make([]int32, 0, len(in)) // by first appearance of the key
+	place := key.places(len(in))
 	for _, i := range in {
-		var at int32
-		var seen bool
-		if key.packed {
-			k := key.number(i)
-			if at, seen = dense[k]; !seen {
-				dense[k] = int32(len(winners))
-			}
-		} else {
-			k := key.text(i)
-			if at, seen = best[string(k)]; !seen {
-				best[string(k)] = int32(len(winners))
-			}
-		}
+		at, seen := place(i, int32(len(winners)))
 		switch {
 		case !seen:
 			winners = append(winners, i)
@@ -75,6 +60,41 @@ func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 		sortInt32(winners)
 	}
 	return winners
+}
+
+// places returns a function that remembers, for the key of a combination, the
+// number given at the key's first appearance.
+func (k *keyer) places(n int) func(i, next int32) (int32, bool) {
+	if !k.packed {
+		known := make(map[string]int32, n)
+		return func(i, next int32) (int32, bool) {
+			text := k.text(i)
+			at, seen := known[string(text)]
+			if !seen {
+				known[string(text)] = next
+			}
+			return at, seen
+		}
+	}
+	// An open hash table: Go's maps take three times as long.
+	size := 16
+	for size < 2*n {
+		size *= 2
+	}
+	shift := 64 - bits.TrailingZeros(uint(size))
+	keys, vals := make([]uint64, size), make([]int32, size) // vals count from 1
+	return func(i, next int32) (int32, bool) {
+		key := k.number(i)
+		for h := int(key * 0x9e3779b97f4a7c15 >> shift); ; h = (h + 1) & (size - 1) {
+			switch {
+			case vals[h] == 0:
+				keys[h], vals[h] = key, next+1
+				return next, false
+			case keys[h] == key:
+				return vals[h] - 1, true
+			}
+		}
+	}
 }
 
 // keyer makes comparable keys of the values that a table can tell apart.

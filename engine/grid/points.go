@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -50,8 +51,26 @@ func (p Points) JSON() []byte {
 	return append(out, ']')
 }
 
-// Digest is the SHA-256 of JSON in hexadecimal; "" without points.
+// Digest is a SHA-256, in hexadecimal, over the names and values of all points
+// in order; "" without points.
 func (p Points) Digest() string { return p.digest }
+
+func (p Points) sum() string {
+	texts := make([][]string, len(p.cols))
+	buf := []byte(strings.Join(p.columns, ",") + "\n")
+	for c := range p.cols {
+		for _, v := range p.cols[c].dict {
+			texts[c] = append(texts[c], canonical(v)+"\n")
+		}
+	}
+	for j := range p.n {
+		for c := range p.cols {
+			buf = append(buf, texts[c][p.cols[c].ids[j]]...)
+		}
+	}
+	sum := sha256.Sum256(buf)
+	return hex.EncodeToString(sum[:])
+}
 
 // SweepColumns are the names of the swept parameters, nil without a sweep.
 func (c *Cases) SweepColumns() []string {
@@ -143,8 +162,7 @@ func (w *walker) points(strategy Strategy) (Points, hcl.Diagnostics) {
 		return Points{}, diags
 	}
 	out := inner.asPoints()
-	sum := sha256.Sum256(out.JSON())
-	out.digest = hex.EncodeToString(sum[:])
+	out.digest = out.sum()
 	return out, nil
 }
 
