@@ -87,10 +87,15 @@ locals {
     try(r.shared_expert, false) ? [{ n = 1, k = r.d_model, tp_size = 0, models = r.models }] : [],
   )])
 
+  served_tp = {
+    for r in local.rows.projections :
+    r.model => distinct(flatten([for a in local.attention : a.tp if contains(a.models, r.model)]))
+  }
+
   # Dense products of a layer on one rank: fused query/key/value, attention
   # output, and the two of the dense layer. Every rank keeps at least one
   # key/value head.
-  projection_widths = flatten([for r in local.rows.projections : [for t in [1, 2, 4, 8, 16, 32] : concat(
+  projection_widths = flatten([for r in local.rows.projections : [for t in local.served_tp[r.model] : concat(
     [
       { n = (r.num_heads / t + 2 * ceil_div(r.num_kv_heads, t)) * r.head_dim, k = r.hidden_size, tp_size = t, models = r.models },
       { n = r.hidden_size, k = r.num_heads / t * r.head_dim, tp_size = t, models = r.models },
