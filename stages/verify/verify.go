@@ -1,0 +1,284 @@
+// Package verify measures a sample of a dataset again and compares. The sample
+// is drawn by a seed and spread over the grid and over short and long rows.
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+	"aicplan/stages/collect"
+	"aicplan/stages/runtimes"
+)
+
+// Kind registers the verify stage.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:    "verify",
+		Version: 1,
+		Summary: "measure a sample again and gate on the deviation",
+		Device:  true,
+		Outputs: map[string]cty.Type{
+			"passed":  cty.Bool,
+			"sampled": cty.Number,
+			"median":  cty.Number,
+			"p95":     cty.Number,
+		},
+		New: func() stage.Stage {
+			return &Config{Sample: 40, Seed: 1, Median: 0.02, Severity: "fail"}
+		},
+	}
+}
+
+// Config is a verify block.
+type Config struct {
+	Description string `hcl:"description,optional"`
+	// Collect is the stage that measured; its runtime, settings and cases are
+	// used again.
+	Collect cty.Value `hcl:"collect"`
+	// Input is the dataset to verify and hand on; empty means what Collect
+	// measured.
+	Input cty.Value `hcl:"input,optional"`
+	// Sample is how many rows are measured again, at most.
+	Sample int `hcl:"sample,optional"`
+	// By are the columns over whose values the sample is spread; empty means
+	// the columns of words.
+	By   []string `hcl:"by,optional"`
+	Seed int      `hcl:"seed,optional"`
+	// Median is how far the median of again/before may be from 1.
+	Median float64 `hcl:"median,optional"`
+	// P95 is how far 95 % of the rows may be from their first value; 0 does not
+	// check it.
+	P95 float64 `hcl:"p95,optional"`
+	// MaxFailed is how many rows may fail the second time.
+	MaxFailed int `hcl:"max_failed,optional"`
+	// Severity is fail or warn.
+	Severity string `hcl:"severity,optional"`
+
+	collect, input *stage.Ref
+}
+
+// Check validates the config.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, format string, args ...any) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
+	}
+	var err error
+	if c.collect, err = stage.RefOf(c.Collect); err != nil {
+		bad("Wrong collect", "collect: %s.", err)
+	} else if c.collect.Kind != "collect" {
+		bad("Wrong collect", "collect is %s; only a collect stage knows how its rows were measured.", c.collect.Address)
+	}
+	c.input = c.collect
+	if c.Input != cty.NilVal && !c.Input.IsNull() {
+		if c.input, err = stage.RefOf(c.Input); err != nil {
+			bad("Wrong input", "input: %s.", err)
+		}
+	}
+	if c.Sample < 1 {
+		bad("Wrong sample", "sample is %d; at least one row must be measured again.", c.Sample)
+	}
+	for _, l := range []struct {
+		name string
+		v    float64
+	}{{"median", c.Median}, {"p95", c.P95}, {"max_failed", float64(c.MaxFailed)}} {
+		if !(l.v >= 0) {
+			bad("Negative limit", "%s is %v; it must be 0 or more.", l.name, l.v)
+		}
+	}
+	if c.Severity != "fail" && c.Severity != "warn" {
+		bad("Unknown severity", "severity is %q; it must be \"fail\" or \"warn\".", c.Severity)
+	}
+	return diags
+}
+
+// Inputs are the dataset and the stage that measured it.
+func (c *Config) Inputs() []stage.Input {
+	by, in := c.collect, c.input
+	if by == nil {
+		by, _ = stage.RefOf(c.Collect)
+	}
+	if in == nil {
+		if in, _ = stage.RefOf(c.Input); in == nil {
+			in = by
+		}
+	}
+	if in == nil || by == nil || in.Address == by.Address {
+		return []stage.Input{{Name: "input", Ref: in}}
+	}
+	return []stage.Input{{Name: "input", Ref: in}, {Name: "collect", Ref: by}}
+}
+
+// Fingerprint is what decides which rows are measured and how they are judged.
+func (c *Config) Fingerprint() any {
+	return struct {
+		Sample    int      `json:"sample"`
+		By        []string `json:"by,omitempty"`
+		Seed      int      `json:"seed"`
+		Median    float64  `json:"median"`
+		P95       float64  `json:"p95,omitempty"`
+		MaxFailed int      `json:"max_failed"`
+		Severity  string   `json:"severity"`
+	}{c.Sample, c.By, c.Seed, c.Median, c.P95, c.MaxFailed, c.Severity}
+}
+
+// Plan takes over how the collect stage measures.
+func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
+	return &stage.Plan{Private: collect.MeasurementOf(pc.Upstream(c.collect))}, nil
+}
+
+// Run measures the sample and compares.
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	ds := rc.Inputs["input"]
+	if ds == nil || ds.Table == nil || ds.Table.NumRows() == 0 {
+		return nil, errors.New("there are no rows to verify")
+	}
+	var m *collect.Measurement
+	if rc.Plan != nil {
+		m, _ = rc.Plan.Private.(*collect.Measurement)
+	}
+	if m == nil {
+		return nil, fmt.Errorf("how %s measures is not known; the plan must be made again", c.collect.Address)
+	}
+	rows, err := c.sample(ds)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := c.tasksOf(m, ds, rows)
+	if err != nil {
+		return nil, err
+	}
+	src := &source{m: m, tasks: tasks, rc: rc, total: len(tasks)}
+	if out, err := c.measure(ctx, rc, m, ds, src); out != nil || err != nil {
+		return out, err
+	}
+	res, err := compare(ds, src.done)
+	if err != nil {
+		return nil, err
+	}
+	return c.outcome(ds, res), nil
+}
+
+// measure runs the tasks on the collect stage's workers. An outcome means that
+// the stage ends here.
+func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.Measurement, ds *stage.Dataset, src *source) (*stage.Outcome, error) {
+	needs := func(why string) *stage.Outcome {
+		return &stage.Outcome{Status: stage.StatusNeeds, Message: "needs " + m.Runtime.Address + ": " + why, NoReuse: true}
+	}
+	pool, err := m.Pools.Get(ctx, m.Runtime, runtimes.Place{RunDir: rc.RunDir, StateDir: rc.Store.Dir(), PlanDir: rc.PlanDir})
+	if err != nil {
+		return needs(err.Error()), nil
+	}
+	set, err := m.Settings()
+	if err != nil {
+		return nil, err
+	}
+	set.Wake = rc.Stop
+	set.Log = func(slot, level, text string) {
+		if level == "warn" || level == "error" {
+			rc.Events.Message(rc.Address, level, slot+": "+text)
+		}
+	}
+	hello, err := pool.Up(ctx, set, src.total)
+	if err != nil {
+		if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said && sf.Failure.Class == worker.ClassUnsupportedConfig {
+			return needs(sf.Failure.Message), nil
+		}
+		return nil, err
+	}
+	env := runtimes.EnvironmentOf(m.Runtime, hello)
+	for _, f := range []struct{ name, now, before string }{
+		{"framework", env.Framework, ds.Info.Framework}, {"version", env.Version, ds.Info.Version}, {"device", env.Device, ds.Info.Device},
+	} {
+		if f.before != "" && f.now != f.before {
+			return needs(fmt.Sprintf("the rows were measured with %s %q and here it is %q; a sample measured elsewhere proves nothing about them", f.name, f.before, f.now)), nil
+		}
+	}
+	if err := pool.Run(ctx, set, src); err != nil {
+		return nil, err
+	}
+	if src.stopping() && len(src.tasks) > 0 {
+		return &stage.Outcome{Status: stage.StatusInterrupted, NoReuse: true,
+			Message: fmt.Sprintf("interrupted after %d of %d cases", len(src.done), src.total)}, nil
+	}
+	return nil, nil
+}
+
+// outcome judges the comparison.
+func (c *Config) outcome(ds *stage.Dataset, res result) *stage.Outcome {
+	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
+	out.Counts = stage.Counts{Planned: res.sampled, Measured: len(res.pairs), Failed: res.failed, Rows: int(ds.Table.NumRows())}
+	median, p95 := res.median(), res.p95()
+	check := stage.CheckResult{Name: "repeat", Severity: c.Severity, Result: "pass",
+		Value: fmt.Sprintf("median %.4f, p95 of the deviation %.2f %%", median, 100*p95), Limit: fmt.Sprintf("median within %.4g %% of 1", 100*c.Median)}
+	check.Message = fmt.Sprintf("%d rows measured again: the median ratio is %.4f, 95 %% deviate by less than %.2f %%, the worst by %.2f %%",
+		len(res.pairs), median, 100*p95, 100*res.worst())
+	var broken []string
+	if len(res.pairs) == 0 {
+		broken = append(broken, "no row could be measured again")
+	} else if math.Abs(median-1) > c.Median {
+		broken = append(broken, fmt.Sprintf("the median is more than %.4g %% off", 100*c.Median))
+	}
+	if c.P95 > 0 {
+		check.Limit += fmt.Sprintf(", p95 within %.4g %%", 100*c.P95)
+		if !(p95 <= c.P95) {
+			broken = append(broken, fmt.Sprintf("p95 of the deviation is above %.4g %%", 100*c.P95))
+		}
+	}
+	if res.failed > c.MaxFailed {
+		broken = append(broken, fmt.Sprintf("%d rows failed this time, %d allowed", res.failed, c.MaxFailed))
+	}
+	check.Rows = res.lines(20)
+	if len(broken) > 0 {
+		check.Result = "fail"
+		for i, b := range broken {
+			if i == 0 {
+				check.Message += ": " + b
+			} else {
+				check.Message += "; " + b
+			}
+		}
+		check.Fix = "look at the clocks of the worst rows: a power cap or another process changes them; collect again with longer idle gaps"
+		if c.Severity == "warn" {
+			check.Result = "warn"
+		} else {
+			out.Status, out.NoReuse = stage.StatusGateFailed, true
+		}
+	}
+	out.Message = fmt.Sprintf("%d rows again, median ratio %.4f, p95 of the deviation %.2f %%", len(res.pairs), median, 100*p95)
+	out.Checks = []stage.CheckResult{check}
+	out.Values = map[string]cty.Value{
+		"passed": cty.BoolVal(check.Result == "pass"), "sampled": cty.NumberIntVal(int64(len(res.pairs))),
+		"median": finite(median), "p95": finite(p95),
+	}
+	return out
+}
+
+func finite(v float64) cty.Value {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return cty.NullVal(cty.Number)
+	}
+	return cty.NumberFloatVal(v)
+}
+
+// quantile by nearest rank of sorted values.
+func quantile(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	return sorted[min(max(int(math.Ceil(p*float64(len(sorted)))), 1), len(sorted))-1]
+}
+
+func sortedCopy(v []float64) []float64 {
+	s := slices.Clone(v)
+	slices.Sort(s)
+	return s
+}
