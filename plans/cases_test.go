@@ -7,16 +7,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"aicplan/engine/grid"
 )
+
+var update = flag.Bool("update", false, "record the sets that the plans come to, after a wanted change")
 
 // expected is what a backend's ops must come to. The figures were made by a
 // second, independent expansion of the backends' rules; TensorRT-LLM's are those
@@ -28,17 +32,17 @@ type expected struct {
 
 type expectedOp struct {
 	Columns []string                  `json:"columns"`
-	Sweep   []string                  `json:"sweep"`
+	Sweep   []string                  `json:"sweep,omitempty"`
 	SM      map[string]expectedCases  `json:"sm"`
 	Values  map[string]map[string]int `json:"values"` // on SM 90: cases by column and value
 }
 
 type expectedCases struct {
 	Cases        int      `json:"cases"`
-	Digest       string   `json:"digest"`  // of the sorted lines
-	Without      []string `json:"without"` // columns that the digest leaves out
-	Points       int      `json:"points"`
-	PointsDigest string   `json:"points_digest"`
+	Digest       string   `json:"digest,omitempty"`  // of the sorted lines
+	Without      []string `json:"without,omitempty"` // columns that the digest leaves out
+	Points       int      `json:"points,omitempty"`
+	PointsDigest string   `json:"points_digest,omitempty"`
 }
 
 func readExpected(t *testing.T, backend string) expected {
@@ -69,13 +73,13 @@ func TestCases(t *testing.T) {
 	totals := map[string][2]int{"trtllm": {24, 315142}, "vllm": {20, 308989}, "sglang": {27, 348180}}
 	for _, backend := range backends {
 		want := readExpected(t, backend)
+		if *update {
+			record(t, backend, want)
+			continue
+		}
 		for sm, system := range systemOf {
 			t.Run(fmt.Sprintf("%s/sm%d", backend, sm), func(t *testing.T) {
-				vars := []string{"system=" + system}
-				if backend != "trtllm" { // whose grids do not look at memory
-					vars = append(vars, fmt.Sprintf("device_memory=%d", want.DeviceMemory))
-				}
-				got := casesOf(t, planOf(backend), vars...)
+				got := casesOf(t, planOf(backend), variables(backend, system, want)...)
 				total := 0
 				for op, w := range want.Ops {
 					c := got[op]
@@ -97,6 +101,67 @@ func TestCases(t *testing.T) {
 			})
 		}
 	}
+}
+
+func variables(backend, system string, e expected) []string {
+	vars := []string{"system=" + system}
+	if backend != "trtllm" { // whose grids do not look at memory
+		vars = append(vars, fmt.Sprintf("device_memory=%d", e.DeviceMemory))
+	}
+	return vars
+}
+
+// record writes what the plans come to.
+func record(t *testing.T, backend string, old expected) {
+	t.Helper()
+	e := expected{DeviceMemory: old.DeviceMemory, Ops: map[string]expectedOp{}}
+	for sm, system := range systemOf {
+		for op, c := range casesOf(t, planOf(backend), variables(backend, system, old)...) {
+			w := e.Ops[op]
+			if w.SM == nil {
+				w = expectedOp{Columns: c.Columns(), Sweep: c.SweepColumns(), SM: map[string]expectedCases{}}
+			}
+			x := expectedCases{Cases: c.Len(), Without: old.Ops[op].SM[fmt.Sprint(sm)].Without}
+			if c.Len() > 0 {
+				x.Digest = digest(lines(c, c.Columns(), x.Without))
+			}
+			if c.SweepColumns() != nil && c.Len() > 0 {
+				x.Points = c.Rows()
+			}
+			if sm == 90 {
+				w.Values = valuesOf(c)
+				if c.SweepColumns() != nil {
+					x.PointsDigest = digest(pointLines(c, c.Columns()))
+				}
+			}
+			w.SM[fmt.Sprint(sm)] = x
+			e.Ops[op] = w
+		}
+	}
+	raw, err := json.MarshalIndent(e, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One line for a list or a column keeps the file, and its changes, readable.
+	flat := regexp.MustCompile(`\{[^{}]*\}|\[[^\[\]]*\]`).ReplaceAllFunc(raw, func(b []byte) []byte {
+		return regexp.MustCompile(`\s*\n\s*`).ReplaceAll(b, nil)
+	})
+	if err := os.WriteFile(filepath.Join("testdata", backend+".json"), append(flat, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// valuesOf counts how often each column has each value.
+func valuesOf(c *grid.Cases) map[string]map[string]int {
+	out := map[string]map[string]int{}
+	for col, name := range c.Columns() {
+		n := map[string]int{}
+		for i := range c.Len() {
+			n[cell(c.Value(i, col))]++
+		}
+		out[name] = n
+	}
+	return out
 }
 
 func compareOp(t *testing.T, backend, op string, c *grid.Cases, w expectedOp, sm int) {
@@ -139,13 +204,9 @@ func explain(backend, op string, got []string, c *grid.Cases, w expectedOp, sm i
 		return diffLines(got, list)
 	}
 	var b strings.Builder
+	values := valuesOf(c)
 	for _, name := range w.Columns {
-		have := map[string]int{}
-		for _, at := range positions(c, []string{name}, nil) {
-			for i := range c.Len() {
-				have[cell(c.Value(i, at))]++
-			}
-		}
+		have := values[name]
 		for _, v := range union(have, w.Values[name]) {
 			if have[v] != w.Values[name][v] {
 				fmt.Fprintf(&b, "  %s = %s: %d cases, want %d\n", name, v, have[v], w.Values[name][v])
