@@ -161,10 +161,12 @@ func (d *decoder) part(content *hcl.BodyContent, set string) *part {
 		switch b.Type {
 		case "axis":
 			if dim := d.axis(b); dim != nil {
+				dim.set = set
 				p.axes = append(p.axes, dim)
 			}
 		case "rows":
 			if dim := d.rows(b); dim != nil {
+				dim.set = set
 				p.rows = append(p.rows, dim)
 			}
 		case "derive":

@@ -63,6 +63,7 @@ type Dim struct {
 	Description string
 	Range       hcl.Range
 
+	set    string     // the case_set it stands in, "" when it is common
 	static bool       // its values do not depend on variables
 	types  []cty.Type // by field, of rows without any row; else nil
 }
@@ -181,7 +182,7 @@ func (s *Set) label() string {
 // Axis describes one axis or rows block for listings.
 type Axis struct {
 	Name        string
-	Set         string // case_set, "" for the only or common ones
+	Set         string // case_set, "" for those common to all sets
 	Rows        bool
 	Fields      []string
 	Size        int
@@ -193,16 +194,14 @@ type Axis struct {
 // sets' loops.
 func (s *Spec) Axes() []Axis {
 	var out []Axis
-	seen := map[*Dim]int{}
+	seen := map[*Dim]bool{}
 	for _, set := range s.Sets {
 		for _, d := range set.Dims {
-			if i, ok := seen[d]; ok {
-				out[i].Set = ""
-				continue
+			if !seen[d] {
+				seen[d] = true
+				out = append(out, Axis{Name: d.Name, Set: d.set, Rows: d.Rows, Fields: d.Fields,
+					Size: d.Size(), Description: d.Description, Values: d.Values})
 			}
-			seen[d] = len(out)
-			out = append(out, Axis{Name: d.Name, Set: set.Name, Rows: d.Rows, Fields: d.Fields,
-				Size: d.Size(), Description: d.Description, Values: d.Values})
 		}
 	}
 	return out

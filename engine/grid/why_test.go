@@ -1,0 +1,102 @@
+package grid
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+	"pgregory.net/rapid"
+)
+
+// TestWhyAgreesWithExpand: the parameters of a case are kept under its id, and
+// a verdict on no values at all counts every combination.
+func TestWhyAgreesWithExpand(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		src := randomGrid(t)
+		spec, diags := Decode(parseBody(t, src), testScope())
+		if diags.HasErrors() {
+			t.Skip()
+		}
+		c, diags := Expand(context.Background(), spec, Options{})
+		if diags.HasErrors() {
+			t.Skip()
+		}
+		all, diags := Why(context.Background(), spec, nil)
+		w := c.Waterfall()
+		if diags.HasErrors() || all.Matching != w.Declared || all.Cases != w.Cases || all.Passing != int64(w.Cases+w.Duplicates) {
+			t.Fatalf("%+v, %v; the waterfall is %+v\n%s", all, diags, w, src)
+		}
+		if c.Len() == 0 {
+			return
+		}
+		i := rapid.IntRange(0, c.Len()-1).Draw(t, "case")
+		given := map[string]cty.Value{}
+		for col, name := range c.Columns() {
+			given[name] = c.Value(i, col)
+		}
+		v, diags := Why(context.Background(), spec, given)
+		if diags.HasErrors() || !v.Kept || v.Cases != 1 || !slices.Contains(v.IDs, c.ID(i)) {
+			t.Fatalf("case %d is %v: %+v, %v\n%s", i, given, v, diags, src)
+		}
+	})
+}
+
+// TestPackageExample decodes and expands the example of the package comment.
+func TestPackageExample(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "//\tgrid \"attention\" {\n")
+	body, _, ok2 := strings.Cut(rest, "//\t}\n")
+	if !ok || !ok2 {
+		t.Fatal("the package comment has no example")
+	}
+	scope := testScope()
+	scope.vars["local"] = cty.ObjectVal(map[string]cty.Value{"lengths": cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(64)})})
+	spec, diags := Decode(parseBody(t, strings.ReplaceAll(body, "//\t", "")), scope)
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	c := mustExpand(t, spec, Memoised)
+	if w := c.Waterfall(); w.Declared != 16 || w.Cases != 12 || w.Filters[0].Dropped != 4 {
+		t.Errorf("%+v", w)
+	}
+}
+
+func TestWhyLimits(t *testing.T) {
+	spec := mustDecode(t, `
+op = "x"
+axis "a" { values = range(1000) }
+axis "b" { values = range(1000) }
+axis "c" { values = range(1000) }
+filter "few" {
+  keep   = a < 2 && b < 2 && c < 2
+  reason = "few"
+}
+`)
+	v, diags := Why(context.Background(), spec, map[string]cty.Value{"a": cty.NumberIntVal(1)})
+	if diags.HasErrors() || len(v.Drops) != 1 || v.Cases != 4 || v.Matching != 1_000_000 {
+		t.Errorf("%+v %v", v, diags)
+	}
+	v, diags = Why(context.Background(), spec, nil)
+	if diags.HasErrors() || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "name more values") {
+		t.Errorf("%+v %v", v, diags)
+	}
+}
+
+// TestExpansionStops: a caller that gives up is not kept waiting.
+func TestExpansionStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	spec := mustDecode(t, millionGrid)
+	for _, s := range []Strategy{Memoised, Flat, UnknownPruned} {
+		c, diags := Expand(ctx, spec, Options{Strategy: s})
+		if c != nil || !diags.HasErrors() || diags[0].Subject == nil || !strings.Contains(diags[0].Detail, "canceled") {
+			t.Errorf("strategy %d: %v", s, diags)
+		}
+	}
+}
