@@ -35,7 +35,11 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		s.Action, s.Reason = s.Plan.Action, s.Plan.Reason
 		return diags
 	}
-	if missing := p.unknownInput(s); missing != "" {
+	missing := p.unknownInput(s)
+	if missing == "" && s.Instance.Kind.Follows {
+		missing = p.runsBefore(s)
+	}
+	if missing != "" {
 		s.Action, s.Reason = stage.ActionUnknown, "known after "+missing
 		return diags
 	}
@@ -54,6 +58,9 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 			return diags
 		}
 		extra = v
+	}
+	if s.Instance.Kind.Follows {
+		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)
 	planner, ok := s.Config.(stage.Planner)
@@ -93,6 +100,9 @@ func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 	extra, diags := k.KeyExtra(ctx, p.context(s))
 	if diags.HasErrors() {
 		return diags
+	}
+	if s.Instance.Kind.Follows {
+		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)
 	return nil

@@ -35,6 +35,7 @@ type events struct {
 	log   hclog.Logger
 	views []View
 	runID string
+	plan  *plan.Plan // set by runStart
 
 	mu   sync.Mutex
 	file *os.File
@@ -82,7 +83,9 @@ func (e *events) write(level, typ, message, address string, fields map[string]an
 func (e *events) runStart(p *plan.Plan) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write("info", "run_start", fmt.Sprintf("run %s: %d stages", e.runID, len(p.Stages)), "", map[string]any{"stages": len(p.Stages)})
+	e.plan = p
+	e.write("info", "run_start", fmt.Sprintf("run %s: %d stages", e.runID, len(p.Stages)), "",
+		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage})
 	for _, v := range e.views {
 		v.RunStart(p, e.runID)
 	}
@@ -104,7 +107,13 @@ func (e *events) stageEnd(r *StageResult) {
 	if bad(r.Status) {
 		level = "error"
 	}
-	fields := map[string]any{"kind": r.Kind, "status": r.Status, "reused": r.Reused, "seconds": r.Seconds}
+	fields := map[string]any{"kind": r.Kind, "status": r.Status, "reused": r.Reused, "seconds": r.Seconds, "message": r.Message}
+	if e.plan != nil {
+		fields["after"] = e.plan.Graph.Deps(r.Address)
+		if s := e.plan.Stage(r.Address); s != nil && s.Plan != nil && s.Plan.Waterfall != nil {
+			fields["waterfall"] = s.Plan.Waterfall
+		}
+	}
 	if r.Outcome != nil {
 		fields["counts"] = r.Outcome.Counts
 		if len(r.Outcome.Checks) > 0 {

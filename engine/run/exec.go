@@ -85,7 +85,11 @@ func (r *runner) finished() []stage.Finished {
 			with.Data = r.data[s.Address()]
 			o = &with
 		}
-		out = append(out, stage.Finished{Address: sr.Address, Kind: sr.Kind, Reused: sr.Reused, Outcome: o, Seconds: sr.Seconds})
+		f := stage.Finished{Address: sr.Address, Kind: sr.Kind, Reused: sr.Reused, Outcome: o, Seconds: sr.Seconds, After: r.plan.Graph.Deps(sr.Address)}
+		if s.Plan != nil {
+			f.Waterfall = s.Plan.Waterfall
+		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -94,6 +98,12 @@ func (r *runner) finished() []stage.Finished {
 func (r *runner) inputs(s *plan.Stage) (map[string]*stage.Dataset, error) {
 	out := map[string]*stage.Dataset{}
 	for _, in := range s.Config.Inputs() {
+		if s.Instance.Kind.Always && r.endedBadly(in.Ref.Address) {
+			// What an earlier run left under that address is not what this one
+			// is about.
+			out[in.Name] = r.leftBy(in.Ref.Address)
+			continue
+		}
 		d, err := r.dataset(in.Ref.Address)
 		if err != nil {
 			return nil, fmt.Errorf("%s of %s: %w", in.Name, s.Address(), err)
@@ -101,6 +111,24 @@ func (r *runner) inputs(s *plan.Stage) (map[string]*stage.Dataset, error) {
 		out[in.Name] = d
 	}
 	return out, nil
+}
+
+func (r *runner) endedBadly(address string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	up := r.results[address]
+	return up != nil && bad(up.Status)
+}
+
+// leftBy is the data of a stage that did not end well, nil without any: a gate
+// that failed has judged a table all the same.
+func (r *runner) leftBy(address string) *stage.Dataset {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.results[address].Outcome; o != nil {
+		return o.Data
+	}
+	return nil
 }
 
 // dataset is what a stage handed on: in memory, from its plan, or read back.
@@ -194,7 +222,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	}
 	identity = plan.OutputIdentity(rec)
 	digest = rec.Outputs.Table
-	if out.NoReuse || s.Instance.Kind.Guard {
+	if out.NoReuse || s.Instance.Kind.Guard || s.Key == "" {
 		return identity, digest, nil
 	}
 	return identity, digest, r.plan.Store.WriteStage(rec)

@@ -200,7 +200,7 @@ func (r *runner) blocked(s *plan.Stage) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range r.plan.Graph.Deps(s.Address()) {
-		if up := r.results[d]; up != nil && bad(up.Status) {
+		if up := r.results[d]; up != nil && bad(up.Status) && !s.Instance.Kind.Always {
 			return d + " " + wording[up.Status]
 		}
 	}

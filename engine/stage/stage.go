@@ -37,6 +37,13 @@ type Kind struct {
 	// NoTable is true when the stage produces nothing that others may read as
 	// a dataset (preflight, report, publish).
 	NoTable bool
+	// Follows is true for stages that tell of the stages before them and not
+	// only of the tables they read (reports): they run whenever any of those
+	// did, also when its table stayed the same.
+	Follows bool
+	// Always is true for stages that run even when stages before them did not
+	// end well: their inputs may then be nil.
+	Always bool
 	// Outputs are the attributes that other expressions may read once the
 	// stage ran (rows, digest and address exist on every stage).
 	Outputs map[string]cty.Type
@@ -234,6 +241,10 @@ type Finished struct {
 	Reused  bool
 	Outcome *Outcome
 	Seconds float64
+	// After lists the stages that it waited for directly.
+	After []string
+	// Waterfall explains a grid's count; nil for other kinds.
+	Waterfall *Waterfall
 }
 
 // Options are the choices of one run that change which cases are collected.
