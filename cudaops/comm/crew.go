@@ -230,8 +230,7 @@ func (c *crew) recover(ctx context.Context, t task, f *breakdown) error {
 		delete(c.joined, n)
 		for _, i := range f.died {
 			if i < n {
-				// What is left of a rank that died in this process.
-				_ = c.members[i].rescue(n)
+				c.bury(c.members[i], n)
 			}
 		}
 	}
@@ -260,6 +259,20 @@ func (c *crew) recover(ctx context.Context, t task, f *breakdown) error {
 		return fmt.Errorf("%w: rank %v: %w", errStuck, f.stuck, err)
 	}
 	return err
+}
+
+// bury aborts what is left of the communicator of a rank that died: something
+// where the rank was a thread, nothing where it was a process.
+func (c *crew) bury(m member, ranks int) {
+	done := make(chan struct{})
+	go func() {
+		_ = m.rescue(ranks) // without a communicator there is nothing to do
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(c.patience):
+	}
 }
 
 // dismiss ends all ranks, whatever they do.

@@ -28,6 +28,13 @@ func autoMost(ranks int) int64 {
 	return 128 << 10
 }
 
+func autoVia(t nccl.DataType, ranks int, elements int64) string {
+	if elements*t.Size() <= autoMost(ranks) || peerSupported(viaTwoShot, t, ranks, elements) != nil {
+		return viaOneShot
+	}
+	return viaTwoShot
+}
+
 // peerGrid is the number of blocks for a message: a word of 16 bytes for every
 // thread, as far as that goes. Every block must be on the device at the same
 // time as its peers' blocks for the exchange to overlap, so there are no more
@@ -61,10 +68,7 @@ func (h *host) customAllReduce(ctx context.Context, p *params) (worker.Row, erro
 		return nil, failure(worker.ClassUnsupportedConfig, "%v", err)
 	}
 	if via == AlgorithmAuto {
-		via = viaTwoShot
-		if l.bytes <= autoMost(gpus) || peerSupported(viaTwoShot, dt, gpus, elements) != nil {
-			via = viaOneShot
-		}
+		via = autoVia(dt, gpus, elements)
 	}
 	if err := peerSupported(via, dt, gpus, elements); err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, "%v", err)

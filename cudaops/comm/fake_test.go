@@ -3,7 +3,6 @@
 package comm
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -26,7 +25,7 @@ type fakeCompiler struct{}
 func (fakeCompiler) Compile(p nvrtc.Program) ([]byte, error) { return []byte(p.Name), nil }
 func (fakeCompiler) Version() (int, int)                     { return 13, 0 }
 
-type fakePaths struct{}
+type fakePaths struct{ *nccltest.Node }
 
 func (fakePaths) P2P(a P2PAttribute, _, _ driver.Device) (int, error) {
 	if a == P2PNativeAtomics {
@@ -48,7 +47,7 @@ func fakeNode(gpus int) (*nccltest.Node, *Node) {
 		}
 	}
 	return n, &Node{
-		Driver: n, Peers: fakePaths{}, NCCL: nccltest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
+		Driver: n, Peers: fakePaths{n}, NCCL: nccltest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
 		Links: func(a, b int) (int, bool) { return 18, true },
 	}
 }
@@ -105,7 +104,7 @@ func fakeReduce(via string, ranks int, t nccl.DataType) nccltest.Kernel {
 			if args[2].(uint64) == 0 {
 				return "", 0, 0 // the launch that only loads the code
 			}
-			return fmt.Sprint(via, args[6].(driver.Ptr)), int(args[4].(uint32)), ranks
+			return fmt.Sprint(via, ranks, args[6].(driver.Ptr)), int(args[4].(uint32)), ranks
 		},
 		Run: func(memory func(driver.Ptr, int64) []byte, all [][]any) {
 			bytes := int64(all[0][2].(uint64)) * 16
@@ -238,5 +237,3 @@ func ncclCase(op, dtype string, gpus, size int) string {
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(want) }
-
-var background = context.Background()

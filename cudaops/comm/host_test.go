@@ -128,11 +128,8 @@ func TestReferenceProtocolCountsAsTheCollector(t *testing.T) {
 	if row["protocol"] != measure.ProtocolReference || row["samples"] != 1 {
 		t.Errorf("row: %v", row)
 	}
-	b = newBench(t, 2, map[string]any{"in_place": false}, `{"protocol":"reference"}`)
-	b.fake.FreeBytes = 1 << 30
-	b.must(OpNCCL, ncclCase(AllGather, "int8", 2, bigMessage+1<<16))
-	if n := b.fake.Happened("all_gather"); n != 1+40+60+1 {
-		t.Errorf("%d executions of a large message", n)
+	if iterationsFor(16<<20) != 100 || iterationsFor(16<<20+1) != 60 {
+		t.Error("a message above 16 MiB is executed 60 times, others 100 times")
 	}
 }
 

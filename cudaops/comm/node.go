@@ -31,6 +31,9 @@ type Node struct {
 
 // Peers are calls of the driver that only this package makes.
 type Peers interface {
+	// RecordExternal records an event so that a graph which captures it records
+	// it anew at every replay.
+	RecordExternal(driver.Event, driver.Stream) error
 	// P2P returns an attribute of the path from one device to another.
 	P2P(attr P2PAttribute, src, dst driver.Device) (int, error)
 }
@@ -46,7 +49,7 @@ const (
 )
 
 type peerDriver struct {
-	attribute uintptr
+	recordFlags, attribute uintptr
 }
 
 // OpenPeers opens the driver's library for the calls of Peers.
@@ -56,8 +59,18 @@ func OpenPeers() (Peers, error) {
 		return nil, err
 	}
 	p := &peerDriver{}
-	p.attribute, err = lib.Func("cuDeviceGetP2PAttribute")
+	err = lib.Bind(map[string]*uintptr{
+		"cuEventRecordWithFlags": &p.recordFlags, "cuDeviceGetP2PAttribute": &p.attribute,
+	})
 	return p, err
+}
+
+func (p *peerDriver) RecordExternal(e driver.Event, s driver.Stream) error {
+	const external = 1
+	if code := int(int32(dl.Call(p.recordFlags, uintptr(e), uintptr(s), external))); code != 0 {
+		return driver.NewError("cuEventRecordWithFlags", code)
+	}
+	return nil
 }
 
 func (p *peerDriver) P2P(attr P2PAttribute, src, dst driver.Device) (int, error) {

@@ -212,8 +212,9 @@ func (m *process) end() {
 			select {
 			case <-m.ended:
 			case <-timer.C:
-				m.pipes.kill()
 			}
+			m.pipes.kill() // also one that closed its pipe and lives on
+			_ = m.pipes.reaped()
 		}()
 	})
 }

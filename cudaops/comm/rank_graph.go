@@ -55,7 +55,7 @@ func (r *rank) queueBlocks(t task, events []driver.Event, run func() error) erro
 		return err
 	}
 	for b := range t.Blocks {
-		if err := r.node.Driver.RecordExternal(events[b], r.stream); err != nil {
+		if err := r.node.Peers.RecordExternal(events[b], r.stream); err != nil {
 			return err
 		}
 		for range t.N {
@@ -64,7 +64,7 @@ func (r *rank) queueBlocks(t task, events []driver.Event, run func() error) erro
 			}
 		}
 	}
-	return r.node.Driver.RecordExternal(events[t.Blocks], r.stream)
+	return r.node.Peers.RecordExternal(events[t.Blocks], r.stream)
 }
 
 // replay launches the graph once and reads its events.

@@ -187,13 +187,18 @@ func (f *form) within(d time.Duration) int {
 	return max(fewest, int(d.Seconds()/f.perExec))
 }
 
+// iterationsFor is how often the collector's nccl-tests executes a message.
+func iterationsFor(bytes int64) int {
+	if bytes > bigMessage {
+		return iterationsBig
+	}
+	return iterations
+}
+
 // block times executions as nccl-tests does: the host's clock from a barrier to
 // an idle device, the mean over the ranks.
 func (f *form) block(ctx context.Context) error {
-	n := iterations
-	if f.bytes > bigMessage {
-		n = iterationsBig
-	}
+	n := iterationsFor(f.bytes)
 	if f.settings.Protocol != measure.ProtocolReference {
 		n = min(n, f.within(longestBlock))
 	}

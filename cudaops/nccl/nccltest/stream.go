@@ -180,7 +180,7 @@ func (n *Node) Record(e driver.Event, s driver.Stream) error {
 	})
 }
 
-// RecordExternal implements driver.Streams.
+// RecordExternal is Record, inside a graph too.
 func (n *Node) RecordExternal(e driver.Event, s driver.Stream) error { return n.Record(e, s) }
 
 // Query implements driver.Streams. Waiting for work that never ends is what

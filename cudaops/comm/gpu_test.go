@@ -1,0 +1,300 @@
+//go:build linux
+
+package comm
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+var (
+	gpuCount = flag.Int("comm.gpus", 0, "measure on so many real GPUs of this machine")
+	gpuOut   = flag.String("comm.out", "", "folder for the measured rows as JSON lines")
+	gpuRuns  = flag.Int("comm.runs", 3, "sweeps whose spread is shown")
+	gpuLabel = flag.String("comm.label", "", "part of the names of the files written")
+	gpuMost  = flag.Int64("comm.most", 1<<40, "largest message of the sweeps, in bytes")
+)
+
+// TestMain lets the test binary be a rank's process.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == RankVerb {
+		os.Exit(RankMain())
+	}
+	if len(os.Args) > 1 && os.Args[1] == fakeRankVerb {
+		os.Exit(fakeRankMain())
+	}
+	os.Exit(m.Run())
+}
+
+// gpuSettings are those of plans/modules/comm.
+const gpuSettings = `{"min_samples":3,"max_samples":7,"target_rel_stdev":0.01,"passes":2,"max_passes":4,"pass_tolerance":0.02,"max_pass_seconds":0.05}`
+
+type gpuHost struct {
+	t     *testing.T
+	host  *worker.Sequential
+	hello worker.Hello
+	rows  []worker.Row
+}
+
+func newGPUHost(t *testing.T, options map[string]any) *gpuHost {
+	if *gpuCount < 2 {
+		t.Skip("needs several GPUs; run the test binary with -comm.gpus N on such a machine")
+	}
+	h := newHost(worker.Init{Kind: "nccl", Device: -1, Options: options, Measure: json.RawMessage(gpuSettings)}, OpenNode, spawnSelf)
+	hello, err := h.Hello(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, NCCL %s (%s), %s", hello.Device, hello.Version, hello.Env["nccl_path"], hello.Env["nccl_env"])
+	return &gpuHost{t: t, host: h, hello: hello}
+}
+
+// run measures one case and keeps its row with the parameters.
+func (g *gpuHost) run(op string, p map[string]any) (worker.Row, error) {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(g.t.Context(), 60*time.Second)
+	defer cancel()
+	rows, err := g.host.Run(ctx, worker.Case{Op: op, Params: raw})
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range p {
+		rows[0][k] = v
+	}
+	g.rows = append(g.rows, rows[0])
+	return rows[0], nil
+}
+
+func (g *gpuHost) save(name string) {
+	if *gpuOut == "" {
+		return
+	}
+	f, err := os.Create(filepath.Join(*gpuOut, name+*gpuLabel+".jsonl"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer f.Close()
+	enc := json.NewEncoder(f)
+	for _, r := range g.rows {
+		if err := enc.Encode(r); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// readTable reads a published table of testdata: the latency by the other
+// columns.
+func readTable(t testing.TB, name string) map[string]float64 {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	head, err := r.Read()
+	if err != nil || head[len(head)-1] != "latency" {
+		t.Fatalf("%s: %v, %v", name, head, err)
+	}
+	out := map[string]float64{}
+	for {
+		rec, err := r.Read()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := strconv.ParseFloat(rec[len(rec)-1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[strings.Join(rec[:len(rec)-1], ",")] = v
+	}
+}
+
+// sweepCases are the published nccl_perf cases of 2 and 4 GPUs.
+func sweepCases() (keys []string, params []map[string]any) {
+	for _, gpus := range []int{2, 4} {
+		for _, op := range []string{AllGather, AllToAll, ReduceScatter, AllReduce} {
+			for _, dtype := range []string{"half", "int8"} {
+				for bytes := int64(512); bytes <= 512<<20 && bytes <= *gpuMost; bytes *= 2 {
+					n := bytes / dataTypes[dtype].Size()
+					keys = append(keys, fmt.Sprintf("%s,%s,%d,%d", op, dtype, gpus, n))
+					params = append(params, map[string]any{"op_name": op, "nccl_dtype": dtype, "num_gpus": gpus, "message_size": n})
+				}
+			}
+		}
+	}
+	return keys, params
+}
+
+// sizeClass groups messages as the comparison is read.
+func sizeClass(elements int64) string {
+	for _, c := range []struct {
+		below int64
+		name  string
+	}{{16 << 10, "256 .. 8 Ki"}, {256 << 10, "16 Ki .. 128 Ki"}, {1 << 20, "256 Ki .. 512 Ki"}, {8 << 20, "1 Mi .. 4 Mi"}, {64 << 20, "8 Mi .. 32 Mi"}} {
+		if elements < c.below {
+			return c.name
+		}
+	}
+	return "64 Mi .. 512 Mi"
+}
+
+func sweepOnGPUs(t *testing.T, method string) {
+	published := readTable(t, "h200_nccl_2.29.2.csv")
+	keys, params := sweepCases()
+	began := time.Now()
+	g := newGPUHost(t, map[string]any{"method": method})
+	runs := make([]map[string]float64, *gpuRuns)
+	for r := range runs {
+		runs[r] = map[string]float64{}
+		order := make([]int, len(keys))
+		for i := range order {
+			order[i] = i
+		}
+		if r > 0 {
+			began = time.Now()
+			rng := rand.New(rand.NewPCG(uint64(r), 7))
+			rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		for _, i := range order {
+			at := time.Now()
+			row, err := g.run(OpNCCL, params[i])
+			if err != nil {
+				t.Errorf("%s: %v", keys[i], err)
+				if worker.FailureOf(err).Fatal {
+					t.Fatal("the worker would be replaced")
+				}
+				continue
+			}
+			row["run"], row["case_seconds"] = r, time.Since(at).Seconds()
+			runs[r][keys[i]] = row["latency"].(float64)
+		}
+		t.Logf("%s run %d: %d cases in %.1f s (the first includes contexts and communicators)", method, r, len(runs[r]), time.Since(began).Seconds())
+	}
+	g.save("nccl_" + method)
+	for _, dtype := range []string{"half", "int8"} {
+		ratios := map[string][]float64{}
+		for i, k := range keys {
+			if params[i]["nccl_dtype"] != dtype {
+				continue
+			}
+			for _, run := range runs {
+				if got, ok := run[k]; ok {
+					c := sizeClass(params[i]["message_size"].(int64))
+					ratios[c] = append(ratios[c], got/published[k])
+				}
+			}
+		}
+		for _, c := range []string{"256 .. 8 Ki", "16 Ki .. 128 Ki", "256 Ki .. 512 Ki", "1 Mi .. 4 Mi", "8 Mi .. 32 Mi", "64 Mi .. 512 Mi"} {
+			if r := ratios[c]; len(r) > 0 {
+				t.Logf("%s %s, ours/published %-17s n=%3d p5 %.3f p50 %.3f p95 %.3f", method, dtype, c, len(r),
+					measure.Percentile(r, .05), measure.Median(r), measure.Percentile(r, .95))
+			}
+		}
+	}
+	var spreads []float64
+	for _, k := range keys {
+		var v []float64
+		for _, run := range runs {
+			if x, ok := run[k]; ok {
+				v = append(v, x)
+			}
+		}
+		if len(v) == len(runs) && len(v) > 1 {
+			spreads = append(spreads, slices.Max(v)/slices.Min(v))
+		}
+	}
+	if len(spreads) > 0 {
+		t.Logf("%s repeat, max/min of %d runs: p50 %.4f p90 %.4f p95 %.4f max %.4f", method, len(runs),
+			measure.Median(spreads), measure.Percentile(spreads, .9), measure.Percentile(spreads, .95), slices.Max(spreads))
+	}
+}
+
+func TestGPUEager(t *testing.T) { sweepOnGPUs(t, MethodEager) }
+
+func TestGPUGraph(t *testing.T) { sweepOnGPUs(t, MethodGraph) }
+
+func TestGPUFaults(t *testing.T) {
+	for _, method := range []string{MethodGraph, MethodEager} {
+		for fault, text := range map[string]string{FaultWrongSum: "wrong result", FaultHang: "did not finish", FaultDie: "rank 1"} {
+			g := newGPUHost(t, map[string]any{
+				"method": method, "rank_deadline": 3.0,
+				"fault": fault + "@op_name=all_reduce,num_gpus=2,message_size=65536",
+			})
+			for i, c := range []struct{ gpus, size int }{{4, 65536}, {2, 1024}, {2, 65536}, {2, 2048}, {4, 65536}} {
+				began := time.Now()
+				_, err := g.run(OpNCCL, map[string]any{"op_name": AllReduce, "nccl_dtype": "half", "num_gpus": c.gpus, "message_size": c.size})
+				t.Logf("%s %s: %d GPUs, %d elements: %.2f s, %v", method, fault, c.gpus, c.size, time.Since(began).Seconds(), err)
+				if (i == 2) != (err != nil) || err != nil && !strings.Contains(err.Error(), text) {
+					t.Errorf("case %d: %v", i, err)
+				}
+			}
+		}
+	}
+}
+
+func TestGPUP2P(t *testing.T) {
+	g := newGPUHost(t, nil)
+	for _, direction := range []string{"one_way", "both_ways"} {
+		for _, bytes := range []int{256, 1 << 20, 256 << 20} {
+			for src := range *gpuCount {
+				for dst := range *gpuCount {
+					if src == dst {
+						continue
+					}
+					if _, err := g.run(OpP2P, map[string]any{"src": src, "dst": dst, "bytes": bytes, "direction": direction}); err != nil {
+						t.Errorf("%d to %d, %d bytes: %v", src, dst, bytes, err)
+					}
+				}
+			}
+		}
+	}
+	g.save("p2p")
+	t.Log("\n" + Markdown(g.rows))
+}
+
+func TestGPUCustomAllReduce(t *testing.T) {
+	published := readTable(t, "h200_custom_allreduce_trtllm.csv")
+	g := newGPUHost(t, nil)
+	for _, gpus := range []int{2, 4} {
+		for size := 128; size <= 512<<20; size *= 2 {
+			line := fmt.Sprintf("%d GPUs %9d elements, published %.4f ms;", gpus, size, published[fmt.Sprintf("%d,%d", gpus, size)])
+			for _, via := range []string{AlgorithmOneShot, AlgorithmTwoShot} {
+				for _, method := range []string{MethodGraph, MethodEager} {
+					row, err := g.run(OpCustomAllReduce, map[string]any{
+						"allreduce_dtype": "bfloat16", "num_gpus": gpus, "message_size": size, "algorithm": via, "method": method,
+					})
+					switch {
+					case err == nil:
+						line += fmt.Sprintf(" %s %s %.4f", via, method, row["latency"])
+					case worker.FailureOf(err).Class != worker.ClassUnsupportedConfig:
+						t.Errorf("%d GPUs, %d elements, %s, %s: %v", gpus, size, via, method, err)
+					}
+				}
+			}
+			t.Log(line)
+		}
+	}
+	g.save("custom_allreduce")
+}
