@@ -202,3 +202,9 @@ func only(rec arrow.Record, name string) string {
 	}
 	return col.Values[0]
 }
+
+// severalKernels says whether one shape has a row per kernel in this table.
+func (s *Set) severalKernels() bool {
+	t, ok := catalog.Lookup(s.Data.Info.Perf)
+	return ok && t.KernelSourceKey
+}

@@ -1,0 +1,297 @@
+package importer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+	"aicplan/stages/collect"
+	"aicplan/stages/runtimes"
+)
+
+// SeedOptions say where the rows of a table were measured, beyond what they
+// say themselves.
+type SeedOptions struct {
+	// Env are further fields of the environment, for collect stages whose
+	// environment lists more than framework, version and device.
+	Env map[string]string
+	// DryRun counts and writes nothing.
+	DryRun bool
+}
+
+// SeedReport says what became of a seeding.
+type SeedReport struct {
+	Planned int `json:"planned"` // units of the collect stage
+	Seeded  int `json:"seeded"`  // units that were put into the journal
+	Already int `json:"already"` // measured there before; they stay
+	Missing int `json:"missing"` // without a usable row in the table
+	// Unused counts rows of the table that answer no planned case.
+	Unused int `json:"unused"`
+	// Bad are rows whose latency cannot be a measurement.
+	Bad []string `json:"bad,omitempty"`
+	// Journal names the context that was written to.
+	Journal   string `json:"journal"`
+	Framework string `json:"framework"`
+	Version   string `json:"version"`
+	Device    string `json:"device"`
+	// Columns are those by which rows were matched with cases.
+	Columns []string `json:"columns"`
+}
+
+// Text is the report as one line.
+func (r SeedReport) Text() string {
+	return fmt.Sprintf("%d of %d cases seeded from %s %s on %s, %d were there already, %d have no row; %d rows answer no case",
+		r.Seeded, r.Planned, r.Framework, r.Version, r.Device, r.Already, r.Missing, r.Unused)
+}
+
+// seededMetrics are the columns of a perf table that go into the journal.
+var seededMetrics = []string{"latency", "kernel_source", "power", "power_limit", "samples", "rel_stdev", "p10", "p90", "used_cuda_graph", "sm_clock_mhz", "throttled", "energy"}
+
+// Seed puts the rows of an imported table into the case cache of a collect
+// stage, so that it measures only what is missing. Rows are matched by the
+// grid's columns; what the table says of framework, version and device decides
+// which journal they go to, so rows of another version never stand in for the
+// current one. Every seeded row says in its column imported_from which file it
+// comes from. Units that are measured already stay as they are.
+func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptions) (SeedReport, error) {
+	env := &runtimes.Environment{Framework: set.Data.Info.Framework, Version: set.Data.Info.Version, Device: set.Data.Info.Device, Env: o.Env}
+	rep := SeedReport{Framework: env.Framework, Version: env.Version, Device: env.Device}
+	for _, f := range [][2]string{{"framework", env.Framework}, {"version", env.Version}, {"device", env.Device}} {
+		if f[1] == "" {
+			return rep, fmt.Errorf("the rows do not agree on one %s, so they belong to no journal; import the rows of one at a time, or state it", f[0])
+		}
+	}
+	if want := m.Runtime.Framework; want != "" && !strings.EqualFold(want, env.Framework) {
+		return rep, fmt.Errorf("the rows were measured with %s, and %s is %s: they answer none of its cases", env.Framework, m.Runtime.Address, want)
+	}
+	// The journal knows the framework as the runtime spells it.
+	env.Framework = cmp.Or(m.Runtime.Framework, env.Framework)
+	want, err := planned(m)
+	if err != nil {
+		return rep, err
+	}
+	rep.Planned, rep.Columns = len(want.ids), want.columns
+	found, err := want.match(set, &rep)
+	if err != nil {
+		return rep, err
+	}
+	context := m.Context(env)
+	if rep.Journal, err = context.Digest(); err != nil {
+		return rep, err
+	}
+	journal, err := store.Journal(context)
+	if err != nil {
+		return rep, err
+	}
+	from := origins(set)
+	var entries []checkpoint.Entry
+	for unit, rows := range found {
+		kind, there := journal.Has(want.ids[unit])
+		switch {
+		case len(rows) == 0:
+			if !there || kind != checkpoint.Measured {
+				rep.Missing++
+			} else {
+				rep.Already++
+			}
+			continue
+		case there && kind == checkpoint.Measured:
+			rep.Already++
+			continue
+		}
+		payload, err := collect.MeasuredEntry(workerRows(set, rows, from), "")
+		if err != nil {
+			return rep, err
+		}
+		rep.Seeded++
+		entries = append(entries, checkpoint.Entry{ID: want.ids[unit], Kind: checkpoint.Measured, Payload: payload})
+	}
+	if o.DryRun || len(entries) == 0 {
+		return rep, nil
+	}
+	return rep, journal.AppendAll(entries)
+}
+
+// units are what a collect stage plans: one per case, or per point of a sweep.
+type units struct {
+	op      string
+	ids     []string
+	columns []string
+	values  map[string][]string // per column, as text
+}
+
+func planned(m *collect.Measurement) (*units, error) {
+	u := &units{op: m.Cases.Spec().Op, columns: slices.Concat(m.Cases.Columns(), m.Cases.SweepColumns()), values: map[string][]string{}}
+	for i := range m.Cases.Len() {
+		points := []map[string]any{nil}
+		if m.Cases.SweepColumns() != nil {
+			d := json.NewDecoder(strings.NewReader(string(m.Cases.Sweep(i).JSON())))
+			d.UseNumber()
+			points = nil
+			if err := d.Decode(&points); err != nil {
+				return nil, fmt.Errorf("sweep of case %s: %w", m.Cases.ID(i), err)
+			}
+		}
+		for p, id := range m.Cases.PointIDs(i) {
+			u.ids = append(u.ids, id)
+			for col, name := range m.Cases.Columns() {
+				u.values[name] = append(u.values[name], cellText(m.Cases.Value(i, col)))
+			}
+			for _, name := range m.Cases.SweepColumns() {
+				u.values[name] = append(u.values[name], fmt.Sprint(points[p][name]))
+			}
+		}
+	}
+	return u, nil
+}
+
+func cellText(v cty.Value) string {
+	switch {
+	case v.IsNull():
+		return ""
+	case v.Type() == cty.String:
+		return v.AsString()
+	case v.Type() == cty.Number:
+		return canonicalNumber(v.AsBigFloat().Text('g', -1))
+	case v.Type() == cty.Bool && v.True():
+		return "true"
+	case v.Type() == cty.Bool:
+		return "false"
+	}
+	return v.GoString()
+}
+
+// canonicalNumber has 1e+06 and 1000000 be the same text.
+func canonicalNumber(s string) string {
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	return s
+}
+
+// match finds the rows of every unit. Columns of the grid that the table lacks
+// must have one value in the whole grid: then they tell no rows apart.
+func (u *units) match(set *Set, rep *SeedReport) ([][]int, error) {
+	rec := set.Data.Table
+	var key []string
+	for _, name := range u.columns {
+		if table.Has(rec, name) {
+			key = append(key, name)
+			continue
+		}
+		if vals := u.values[name]; slices.ContainsFunc(vals, func(v string) bool { return v != vals[0] }) {
+			return nil, fmt.Errorf("the grid's column %s has several values and the table lacks it, so its rows cannot be told apart; the table has %s", name, strings.Join(table.Names(rec), ", "))
+		}
+	}
+	if len(key) == 0 {
+		return nil, errors.New("the grid and the table have no column in common")
+	}
+	rep.Columns = key
+	lat, err := table.Float64s(rec, "latency")
+	if err != nil {
+		return nil, err
+	}
+	byKey := map[string]int{}
+	for i := range u.ids {
+		parts := make([]string, len(key))
+		for k, name := range key {
+			parts[k] = canonicalNumber(u.values[name][i])
+		}
+		byKey[strings.Join(parts, "\x00")] = i
+	}
+	ops, opName := opNames(rec, u.op)
+	cols := make([]int, len(key))
+	for k, name := range key {
+		cols[k] = table.Index(rec, name)
+	}
+	found := make([][]int, len(u.ids))
+	seenKernel := map[string]bool{}
+	kernel := table.Index(rec, "kernel_source")
+	parts := make([]string, len(key))
+	for row := range int(rec.NumRows()) {
+		for k, c := range cols {
+			parts[k] = canonicalNumber(rowkey.Text(rec.Column(c), row))
+		}
+		unit, ok := byKey[strings.Join(parts, "\x00")]
+		if !ok || ops != nil && ops.Values[row] != opName {
+			rep.Unused++
+			continue
+		}
+		if v, ok := lat.At(row); !ok || !(v >= 0) || v > 1e12 {
+			rep.Bad = append(rep.Bad, rowkey.Describe(rec, row, append(slices.Clone(key), "latency")))
+			continue
+		}
+		// Of repeated rows the first counts, as it does for readers; rows of
+		// further kernels of one shape belong to it too.
+		id := u.ids[unit]
+		if kernel >= 0 {
+			id += "\x00" + rowkey.Text(rec.Column(kernel), row)
+		}
+		if seenKernel[id] || len(found[unit]) > 0 && !set.severalKernels() {
+			continue
+		}
+		seenKernel[id] = true
+		found[unit] = append(found[unit], row)
+	}
+	return found, nil
+}
+
+// opNames is the column that tells the ops of a shared table apart, and the
+// word in it for op; nil where rows are all of one op.
+func opNames(rec arrow.Record, op string) (*table.Col[string], string) {
+	o, ok := catalog.LookupOp(op)
+	if !ok || o.OpName == "" {
+		return nil, ""
+	}
+	t, ok := catalog.Lookup(o.Table)
+	if !ok || !t.OpNameKey {
+		return nil, ""
+	}
+	col, err := table.Strings(rec, "op_name")
+	if err != nil {
+		return nil, ""
+	}
+	return col, o.OpName
+}
+
+// workerRows are rows as a worker would have sent them.
+func workerRows(set *Set, rows []int, from []string) []worker.Row {
+	var out []worker.Row
+	for _, row := range rows {
+		r := worker.Row{"imported_from": from[row]}
+		for _, name := range seededMetrics {
+			if i := table.Index(set.Data.Table, name); i >= 0 {
+				if v := table.Value(set.Data.Table, i, row); v != nil {
+					r[name] = v
+				}
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// origins names the file of every row.
+func origins(set *Set) []string {
+	var out []string
+	for _, f := range set.Files {
+		name := filepath.Base(f.Path) + " " + f.Digest
+		for range f.Rows {
+			out = append(out, name)
+		}
+	}
+	return out
+}
