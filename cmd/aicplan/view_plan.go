@@ -18,14 +18,19 @@ var signs = map[stage.Action]string{
 // with verbose the whole waterfall.
 func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 	sum := plan.Summarize(p)
+	declared := fold(sum.Stages)
 	shorten(sum.Stages)
 	w := addressWidth(sum.Stages)
 	var b strings.Builder
-	for _, s := range sum.Stages {
-		if !verbose && quiet(s) {
+	for i, s := range sum.Stages {
+		if !verbose && (quiet(s) || declared[i] < 0) {
 			continue
 		}
-		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, clip(headline(s), 80-w-6, verbose))
+		text := headline(s)
+		if d := declared[i]; d > 0 && !verbose {
+			text += fmt.Sprintf(" of %s", plan.Count(d))
+		}
+		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, clip(text, 80-w-6, verbose))
 		if s.Cases != nil && s.Action == stage.ActionStale && !verbose {
 			fmt.Fprintf(&b, "      %s\n", clip(s.Reason, 74, false))
 		}
@@ -39,6 +44,38 @@ func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 	fmt.Fprintf(&b, "\n%s\n", sum.Line())
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
+}
+
+// fold lets a grid that one collect reads be shown on that collect's line: it
+// returns, by index, the combinations that the collect's grid declares beyond
+// its cases, and -1 for grids that are folded away.
+func fold(all []plan.StageSummary) map[int]int64 {
+	at := map[string]int{}
+	for i, s := range all {
+		if s.Grid != nil {
+			at[s.Address] = i
+		}
+	}
+	readers := map[string][]int{}
+	for i, s := range all {
+		for _, d := range s.DependsOn {
+			if _, ok := at[d]; ok && s.Cases != nil {
+				readers[d] = append(readers[d], i)
+			}
+		}
+	}
+	out := map[int]int64{}
+	for d, who := range readers {
+		if len(who) != 1 {
+			continue
+		}
+		g := all[at[d]].Grid
+		out[at[d]] = -1
+		if g.Declared > int64(g.Cases) {
+			out[who[0]] = g.Declared
+		}
+	}
+	return out
 }
 
 // shorten leaves the modules away where what remains still tells stages apart.
