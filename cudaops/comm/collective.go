@@ -58,6 +58,9 @@ func (h *host) measured(ctx context.Context, c *crew, t task, l layout, method s
 	newForm := func(inPlace bool) *form {
 		f := &form{crew: c, clock: h.node.Clock, settings: h.settings, task: t, bytes: l.bytes, graph: graph}
 		f.task.InPlace = inPlace
+		if !inPlace {
+			f.trace = h.trace
+		}
 		return f
 	}
 	forms := []*form{newForm(false)}

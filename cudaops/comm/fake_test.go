@@ -27,6 +27,8 @@ func (fakeCompiler) Version() (int, int)                     { return 13, 0 }
 
 type fakePaths struct{ *nccltest.Node }
 
+var _ Peers = fakePaths{}
+
 func (fakePaths) P2P(a P2PAttribute, _, _ driver.Device) (int, error) {
 	if a == P2PNativeAtomics {
 		return 1, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ const (
 // Host returns the worker host of runtimes of kind nccl: one worker for all
 // GPUs of the node.
 func Host(init worker.Init) worker.Host {
+	quietMemory()
 	return newHost(init, OpenNode, spawnSelf)
 }
 
@@ -35,12 +37,20 @@ func newHost(init worker.Init, open func() (*Node, error), spawn func(int) (*ran
 	return &worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
 }
 
+// quietMemory keeps the garbage collector from running beside the ranks: a
+// process of this kind lives for minutes, and what it throws away is small.
+func quietMemory() {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(1 << 30)
+}
+
 type host struct {
 	init     worker.Init
 	open     func() (*Node, error)
 	spawn    func(int) (*rankPipes, error)
 	options  options
 	settings measure.Settings
+	trace    func(perExec float64) // of the out-of-place form; for tests
 
 	node    *Node
 	gpus    int
@@ -76,7 +86,7 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 		return worker.Hello{}, startFailure(err)
 	}
 	h.version, h.env = nccl.VersionText(v), ncclEnv(os.Environ())
-	h.threads = threadCrew(node, h.options.limit)
+	h.threads = threadCrew(node, h.options.limit, h.options.pin)
 	h.procs = processCrew(h.spawn, h.options.limit)
 	hello := worker.Hello{
 		Framework: Framework, Version: h.version, Device: info.Name, DeviceUUID: info.UUID,

@@ -137,10 +137,10 @@ func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"min_samples":3}`)
 	b.fake.Latency = func(nccltest.Op) time.Duration { return 2 * time.Millisecond }
 	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
-	if !near(row["latency"].(float64), 2) || row["samples"] != 6 {
+	if !near(row["latency"].(float64), 2) || row["samples"] != 6 || row["block_ms"] != 20.0 {
 		t.Errorf("row: %v", row)
 	}
-	if n := b.fake.Happened("all_reduce"); n > 40 {
+	if n := b.fake.Happened("all_reduce"); n > 80 {
 		t.Errorf("%d executions of 2 ms each", n)
 	}
 }
@@ -167,6 +167,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		`is no name=value`:            {"fault": "hang@all_reduce"},
 		`rank_deadline is -1`:         {"rank_deadline": -1.0},
 		`in_place is yes`:             {"in_place": "yes"},
+		`pin is 3`:                    {"pin": 3.0},
 		`option fault is 1`:           {"fault": 1.0},
 		`rank_deadline is true; must`: nil,
 	} {

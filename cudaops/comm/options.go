@@ -24,6 +24,8 @@ type options struct {
 	faults []fault
 	// inPlace adds the in-place columns.
 	inPlace bool
+	// pin gives every rank a processor core of its own.
+	pin bool
 }
 
 // defaultLimit is generous: a first collective of a communicator connects its
@@ -31,7 +33,7 @@ type options struct {
 const defaultLimit = 15
 
 func readOptions(init worker.Init) (options, error) {
-	o := options{limit: defaultLimit, inPlace: true}
+	o := options{limit: defaultLimit, inPlace: true, pin: true}
 	for name, v := range init.Options {
 		var ok bool
 		switch name {
@@ -50,6 +52,10 @@ func readOptions(init worker.Init) (options, error) {
 			if o.inPlace, ok = v.(bool); !ok {
 				return o, fmt.Errorf("option in_place is %v; it must be true or false", v)
 			}
+		case "pin":
+			if o.pin, ok = v.(bool); !ok {
+				return o, fmt.Errorf("option pin is %v; it must be true or false", v)
+			}
 		case "fault":
 			text, ok := v.(string)
 			if !ok {
@@ -60,7 +66,7 @@ func readOptions(init worker.Init) (options, error) {
 				return o, err
 			}
 		default:
-			return o, fmt.Errorf("a runtime of kind nccl has no option %q; it has fault, in_place, method, rank_deadline", name)
+			return o, fmt.Errorf("a runtime of kind nccl has no option %q; it has fault, in_place, method, pin, rank_deadline", name)
 		}
 	}
 	return o, nil

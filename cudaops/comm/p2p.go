@@ -72,12 +72,12 @@ func (f *copyForm) measure(ctx context.Context, src, dst int) error {
 		return &wrongError{Rank: dst, Wrong: r.Wrong, Checked: r.Checked, First: r.First}
 	}
 	for !f.settled() {
-		if err := f.time(ctx, fewest, false); err != nil {
+		if err := f.time(ctx, fewestWarm, false); err != nil {
 			return err
 		}
 		s, first, began := f.settings, len(f.series.samples), f.clock.Now()
 		for {
-			if err := f.time(ctx, min(copyMost, f.within(copyBlock)), true); err != nil {
+			if err := f.time(ctx, min(copyMost, max(fewestWarm, f.within(copyBlock))), true); err != nil {
 				return err
 			}
 			mine := f.series.samples[first:]

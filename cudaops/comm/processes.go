@@ -96,17 +96,16 @@ func (h *processes) hire(ctx context.Context, no int) (member, error) {
 	ready := make(chan error, 1)
 	m := &process{no: no, pipes: pipes, orders: json.NewEncoder(pipes.orders), ready: ready, ended: make(chan struct{})}
 	go m.read()
-	err = m.send(order{Open: &no})
-	if err == nil {
-		timer := time.NewTimer(h.startup)
-		defer timer.Stop()
-		select {
-		case err = <-ready:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-timer.C:
-			err = fmt.Errorf("the rank's process was not ready within %v", h.startup)
-		}
+	// A pipe that is broken shows as the end of the process, which read tells.
+	_ = m.send(order{Open: &no})
+	timer := time.NewTimer(h.startup)
+	defer timer.Stop()
+	select {
+	case err = <-ready:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-timer.C:
+		err = fmt.Errorf("the rank's process was not ready within %v", h.startup)
 	}
 	if err != nil {
 		m.end()
@@ -180,8 +179,7 @@ func (m *process) start(t task, out chan<- outcome) {
 		out <- outcome{m.no, report{}, &rankError{Rank: m.no, How: failDied, Err: dead}}
 		return
 	}
-	// A pipe that is broken shows as the end of the process, which read tells.
-	_ = m.send(order{Task: &t})
+	_ = m.send(order{Task: &t}) // as above
 }
 
 func (m *process) cancel() { _ = m.send(order{Cancel: true}) }

@@ -19,13 +19,14 @@ type rank struct {
 	no   int
 	// meet waits for the other ranks on the host; nil where they are processes.
 	meet func(*rank) error
+	// pin keeps the rank's thread on a processor core of its own.
+	pin bool
 	// die ends the rank's process; nil where it has none of its own.
 	die func()
 
 	ctx    driver.Context
 	sm     int
 	stream driver.Stream
-	done   driver.Event
 	marks  []driver.Event // around copies
 
 	send, recv, staging buffer
@@ -52,6 +53,8 @@ const (
 	// message.
 	leastBuffer = 512 << 20
 	pollEvery   = 1024 // polls between two looks at the communicator
+	// betweenPolls is about a microsecond of doing nothing.
+	betweenPolls = 500
 )
 
 // graph is a captured task, ready to replay.
@@ -75,6 +78,9 @@ func (r *rank) open() error {
 		return err
 	}
 	r.sm = info.SM()
+	if r.pin {
+		pinRank(r.no, info.PCI)
+	}
 	if r.ctx, err = d.Primary(driver.Device(r.no)); err != nil {
 		return err
 	}
@@ -82,9 +88,6 @@ func (r *rank) open() error {
 		return err
 	}
 	if r.stream, err = d.NewStream(); err != nil {
-		return err
-	}
-	if r.done, err = d.NewEvent(); err != nil {
 		return err
 	}
 	if r.tally, err = d.Alloc(tallyBytes + scratchBytes); err != nil {
@@ -249,21 +252,20 @@ func (r *rank) abort(t task) error {
 // wait returns when everything queued on the stream is done, when the rank is
 // cancelled, or with errHung after the task's limit.
 func (r *rank) wait(t task, c nccl.Comm) error {
-	d := r.node.Driver
-	if err := d.Record(r.done, r.stream); err != nil {
-		return err
-	}
 	until := r.node.Clock.Now() + limitOf(t)
 	for polls := 1; ; polls++ {
-		idle, err := d.Query(r.done)
+		idle, err := r.node.Peers.Idle(r.stream)
 		if err != nil {
 			return err
 		}
 		if idle {
 			return nil
 		}
-		if r.stop.Load() {
-			return errCancelled
+		// A look takes locks that ranks need which still launch: not too often.
+		for range betweenPolls {
+			if r.stop.Load() {
+				return errCancelled
+			}
 		}
 		if r.node.Clock.Now() > until {
 			return fmt.Errorf("%w within %v", errHung, limitOf(t))

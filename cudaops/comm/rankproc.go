@@ -39,6 +39,7 @@ const maxReply = 1 << 20
 func RankMain() int {
 	in, out := os.NewFile(3, "orders"), os.NewFile(4, "replies")
 	prepareEnv()
+	quietMemory()
 	die := func() {
 		// What a crash of the driver or the kernel's memory killer looks like.
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -107,7 +108,7 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 	}
 	node, err := open()
 	if err == nil {
-		fresh := &rank{node: node, no: no, die: die}
+		fresh := &rank{node: node, no: no, die: die, pin: true}
 		if err = fresh.open(); err == nil {
 			mu.Lock()
 			r = fresh

@@ -21,10 +21,14 @@ const (
 // few milliseconds hides its beginning and end, and more of them say more.
 const (
 	longestBlock = 5 * time.Millisecond
-	fewest       = 3
-	graphBlock   = 150 * time.Microsecond
-	graphMost    = 20 // executions per block of a graph
-	graphBlocks  = 4
+	longestWarm  = 2 * time.Millisecond
+	fewestWarm   = 2
+	// fewest executions are timed together however long they take: the first ones
+	// after a barrier find the ranks in step, which back-to-back work is not.
+	fewest      = 10
+	graphBlock  = 150 * time.Microsecond
+	graphMost   = 20 // executions per block of a graph
+	graphBlocks = 4
 )
 
 // series collects the times of one form of a case.
@@ -71,7 +75,8 @@ type form struct {
 	bytes    int64
 	graph    bool
 	captured bool
-	perExec  float64 // the latest estimate, seconds
+	trace    func(perExec float64) // sees every sample; nil when nobody looks
+	perExec  float64               // the latest estimate, seconds
 	series   series
 }
 
@@ -128,7 +133,7 @@ func (f *form) warm(ctx context.Context) error {
 	left := warmups
 	if f.perExec == 0 && f.settings.Protocol != measure.ProtocolReference {
 		// The estimate's own first execution pays for what is made at first use.
-		for _, n := range []int{1, fewest} {
+		for _, n := range []int{1, fewestWarm} {
 			if err := f.estimate(ctx, n); err != nil {
 				return err
 			}
@@ -136,7 +141,7 @@ func (f *form) warm(ctx context.Context) error {
 		}
 	}
 	if f.perExec > 0 {
-		left = min(left, f.within(longestBlock))
+		left = min(left, max(fewestWarm, f.within(longestWarm)))
 	}
 	if left > 0 {
 		t := f.task
@@ -184,7 +189,7 @@ func (f *form) estimate(ctx context.Context, n int) error {
 
 // within is how many executions fill a time.
 func (f *form) within(d time.Duration) int {
-	return max(fewest, int(d.Seconds()/f.perExec))
+	return int(d.Seconds() / f.perExec)
 }
 
 // iterationsFor is how often the collector's nccl-tests executes a message.
@@ -200,7 +205,7 @@ func iterationsFor(bytes int64) int {
 func (f *form) block(ctx context.Context) error {
 	n := iterationsFor(f.bytes)
 	if f.settings.Protocol != measure.ProtocolReference {
-		n = min(n, f.within(longestBlock))
+		n = min(n, max(fewest, f.within(longestBlock)))
 	}
 	t := f.task
 	t.Kind, t.N = taskBlock, n
@@ -215,6 +220,9 @@ func (f *form) block(ctx context.Context) error {
 	f.series.spreads = append(f.series.spreads, slow/fast)
 	mean := meanSeconds(reps)
 	f.perExec = mean / float64(n)
+	if f.trace != nil {
+		f.trace(f.perExec)
+	}
 	return f.series.add(f.perExec, mean, n)
 }
 

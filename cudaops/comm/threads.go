@@ -5,16 +5,18 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // threads hires ranks of this process, each on a thread of its own.
 type threads struct {
 	node *Node
+	pin  bool
 	gate atomic.Pointer[barrier] // of the task in flight
 }
 
-func threadCrew(node *Node, limit float64) *crew {
-	h := &threads{node: node}
+func threadCrew(node *Node, limit float64, pin bool) *crew {
+	h := &threads{node: node, pin: pin}
 	c := newCrew(h.hire, limit)
 	c.begin = func(t task) {
 		n := 0
@@ -30,7 +32,7 @@ func threadCrew(node *Node, limit float64) *crew {
 
 func (h *threads) hire(_ context.Context, no int) (member, error) {
 	m := &thread{
-		rank: &rank{node: h.node, no: no, meet: func(r *rank) error { return h.gate.Load().wait(r) }},
+		rank: &rank{node: h.node, no: no, pin: h.pin, meet: func(r *rank) error { return h.gate.Load().wait(r) }},
 		jobs: make(chan threadJob, 1),
 	}
 	ready := make(chan error)
@@ -60,10 +62,37 @@ func (m *thread) work(ready chan<- error) {
 		return
 	}
 	ready <- nil
-	for j := range m.jobs {
+	for {
+		j, ok := m.next()
+		if !ok {
+			return
+		}
 		rep, err := m.rank.do(j.t)
 		j.out <- outcome{m.rank.no, rep, err}
 	}
+}
+
+// awake is how long a thread looks for its next task before it sleeps. A thread
+// that was asleep, and the core under it, take their time to be as fast again,
+// and all ranks wait for the slowest.
+const awake = time.Millisecond
+
+// idleCores is how many processors a machine must have for threads to stay
+// awake between tasks.
+const idleCores = 16
+
+func (m *thread) next() (threadJob, bool) {
+	if runtime.NumCPU() >= idleCores {
+		for began := time.Now(); time.Since(began) < awake; {
+			select {
+			case j, ok := <-m.jobs:
+				return j, ok
+			default:
+			}
+		}
+	}
+	j, ok := <-m.jobs
+	return j, ok
 }
 
 func (m *thread) start(t task, out chan<- outcome) {

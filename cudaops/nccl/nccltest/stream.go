@@ -34,11 +34,7 @@ type stream struct {
 	captures  bool
 }
 
-type event struct {
-	pending int // records queued and not done
-	at      time.Duration
-	behind  *stream
-}
+type event struct{ at time.Duration }
 
 // push queues work, or records it when the stream captures. The caller holds
 // mu.
@@ -170,35 +166,27 @@ func (n *Node) Record(e driver.Event, s driver.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ev := n.events[e]
-	return n.push(s, func() *work {
-		ev.pending++
-		ev.behind = n.streams[s]
-		return &work{run: func([]*work) {
-			ev.pending--
-			ev.at = n.streams[s].at
-		}}
-	})
+	return n.simple(s, func() { ev.at = n.streams[s].at })
 }
 
 // RecordExternal is Record, inside a graph too.
 func (n *Node) RecordExternal(e driver.Event, s driver.Stream) error { return n.Record(e, s) }
 
-// Query implements driver.Streams. Waiting for work that never ends is what
-// moves the clock; waiting for a rank that is late does not.
-func (n *Node) Query(e driver.Event) (bool, error) {
+// Idle says whether a stream's work is done. Waiting for work that never ends
+// is what moves the clock; waiting for a rank that is late does not.
+func (n *Node) Idle(s driver.Stream) (bool, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	ev := n.events[e]
-	if ev.pending == 0 {
-		n.now = max(n.now, ev.at)
+	st := n.streams[s]
+	if len(st.queue) == 0 {
+		n.now = max(n.now, st.at)
+		n.mu.Unlock()
 		return true, nil
 	}
-	if q := ev.behind.queue; len(q) > 0 && q[0].stalled {
+	if st.queue[0].stalled {
 		n.now += time.Millisecond
 	}
 	n.mu.Unlock()
 	runtime.Gosched()
-	n.mu.Lock()
 	return false, nil
 }
 

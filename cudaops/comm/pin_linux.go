@@ -1,0 +1,119 @@
+package comm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// pinRank keeps the calling thread, which is locked to its goroutine, on a core
+// that no other rank uses. Two ranks on one core launch at half their speed, and
+// at small messages launching is what is measured. Where the machine does not
+// say what cores it has, or has too few, the thread stays free.
+func pinRank(no int, pci string) {
+	allowed, err := affinity()
+	if err != nil {
+		return
+	}
+	cores := coresOf(os.DirFS("/sys").(fsReader), allowed, pci)
+	// The first core serves interrupts; one more is for the rest of the process.
+	if no+2 >= len(cores) {
+		return
+	}
+	setAffinity(cores[no+1])
+}
+
+// fsReader reads the files of /sys.
+type fsReader interface {
+	ReadFile(name string) ([]byte, error)
+}
+
+// coresOf groups allowed processors by physical core, lowest first; those near
+// the device come first of all.
+func coresOf(sys fsReader, allowed []int, pci string) [][]int {
+	near := map[int]bool{}
+	if text, err := sys.ReadFile(filepath.Join("bus/pci/devices", pci, "local_cpulist")); err == nil {
+		for _, c := range parseCPUs(string(text)) {
+			near[c] = true
+		}
+	}
+	seen := map[string]bool{}
+	var local, far [][]int
+	for _, c := range allowed {
+		text, err := sys.ReadFile(fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", c))
+		if err != nil {
+			return nil
+		}
+		key := strings.TrimSpace(string(text))
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		var core []int
+		for _, s := range parseCPUs(key) {
+			if slices.Contains(allowed, s) {
+				core = append(core, s)
+			}
+		}
+		if len(near) == 0 || near[c] {
+			local = append(local, core)
+		} else {
+			far = append(far, core)
+		}
+	}
+	return append(local, far...)
+}
+
+// parseCPUs reads a list such as "0-3,8,10-11".
+func parseCPUs(text string) []int {
+	var out []int
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		lo, hi, isRange := strings.Cut(part, "-")
+		a, err := strconv.Atoi(lo)
+		if err != nil {
+			continue
+		}
+		b := a
+		if isRange {
+			if b, err = strconv.Atoi(hi); err != nil || b < a || b-a > 1<<16 {
+				continue
+			}
+		}
+		for c := a; c <= b; c++ {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// cpuSet is a bit for each of 8192 processors.
+type cpuSet [128]uint64
+
+func affinity() ([]int, error) {
+	var set cpuSet
+	_, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
+	if errno != 0 {
+		return nil, errno
+	}
+	var out []int
+	for i := range len(set) * 64 {
+		if set[i/64]&(1<<(i%64)) != 0 {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+func setAffinity(cpus []int) {
+	var set cpuSet
+	for _, c := range cpus {
+		set[c/64] |= 1 << (c % 64)
+	}
+	// A thread that may not be pinned works all the same.
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
+}

@@ -1,0 +1,33 @@
+package comm
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"testing/fstest"
+)
+
+func TestParseCPUs(t *testing.T) {
+	for text, want := range map[string][]int{"0-3,8,10-11\n": {0, 1, 2, 3, 8, 10, 11}, "": nil, "5": {5}, "x,2": {2}, "9-4": nil} {
+		if got := parseCPUs(text); !reflect.DeepEqual(got, want) {
+			t.Errorf("parseCPUs(%q) = %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestCoresNearTheDeviceComeFirst(t *testing.T) {
+	sys := fstest.MapFS{"bus/pci/devices/0000:c1:00.0/local_cpulist": {Data: []byte("2-3,6-7\n")}}
+	for c := range 8 {
+		sys[fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", c)] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d,%d\n", c%4, c%4+4)}
+	}
+	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	if got, want := coresOf(sys, all, "0000:c1:00.0"), [][]int{{2, 6}, {3, 7}, {0, 4}, {1, 5}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("cores %v, want %v", got, want)
+	}
+	if got, want := coresOf(sys, []int{1, 2, 6}, "0000:00:00.0"), [][]int{{1}, {2, 6}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("cores %v, want %v: only allowed processors count", got, want)
+	}
+	if got := coresOf(fstest.MapFS{}, all, "x"); got != nil {
+		t.Errorf("cores %v on a machine that says nothing", got)
+	}
+}
