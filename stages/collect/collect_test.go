@@ -314,7 +314,9 @@ axis "n" { values = [1, 2, 3, 4, 5, 6, 7, 8] }
 }
 
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
-	b := newBench(t, plain)
+	// Four seconds of cases: the first acknowledgements come long before the end.
+	b := newBench(t, fmt.Sprintf("op = \"synthetic\"\naxis \"m\" { values = [%s] }\naxis \"delay_ms\" { values = [20] }",
+		strings.Trim(strings.Join(strings.Fields(fmt.Sprint(seq(200))), ", "), "[]")))
 	var once bool
 	b.onEvent = func(typ string, f map[string]any) {
 		if typ == "progress" && f["done"].(int) >= 3 && !once {
@@ -328,13 +330,14 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	}
 	checkInvariant(t, out)
 	h := histogram(t, out, "class")
-	if out.Status != stage.StatusInterrupted || out.Counts.Measured < 3 || out.Counts.Measured == 20 || h["interrupted"] != 20-out.Counts.Measured || out.Data.Info.Partial != "interrupted" {
+	if out.Status != stage.StatusInterrupted || out.Counts.Measured < 3 || out.Counts.Measured == 200 || h["interrupted"] != 200-out.Counts.Measured || out.Data.Info.Partial != "interrupted" {
 		t.Errorf("%s %+v %v", out.Status, out.Counts, h)
 	}
 	b.onEvent = nil
 	b.reopen()
-	if rest := b.must("", stage.StatusOK); rest.Counts.Reused != out.Counts.Measured {
-		t.Errorf("%d were acknowledged, %d reused", out.Counts.Measured, rest.Counts.Reused)
+	b.opts.Limit = out.Counts.Measured
+	if rest := b.must("", stage.StatusOK); rest.Counts.Measured != 0 || rest.Counts.Reused != out.Counts.Measured {
+		t.Errorf("%d were acknowledged, now %+v", out.Counts.Measured, rest.Counts)
 	}
 }
 
@@ -395,70 +398,6 @@ func TestWarmPool(t *testing.T) {
 	b.must("measure { passes = 3 }", stage.StatusOK)
 	if n := b.events.count("worker up"); n != 0 {
 		t.Errorf("%d more workers came up for other settings", n)
-	}
-}
-
-func TestConfigProblems(t *testing.T) {
-	b := newBench(t, plain)
-	for src, want := range map[string]string{
-		`order = "fast"`:                                          "must be one of grid, shuffled, weights",
-		`order = "weights"`:                                       "belong together",
-		`fail_over = 2`:                                           "share between 0 and 1",
-		`ramp = [20, 4]`:                                          "growing numbers",
-		"ramp = [4]\nramp { rungs = [4] }":                        "as a list and as a block",
-		`ramp { max_failed = 1.5 }`:                               "max_failed",
-		`breaker { after = -1 }`:                                  "after is -1",
-		`retry { oom = 1000 }`:                                    "between 0 and 100",
-		`deadline { floor = "fast" }`:                             `floor is "fast"`,
-		`deadline { factor = 0.5 }`:                               "at least 1",
-		`measure { passes = 0 }`:                                  "passes is 0",
-		`measure { graph = "maybe" }`:                             `graph is "maybe"`,
-		"rule \"r\" { class = \"framework_bug\" }":                "needs match or exception",
-		"rule \"r\" {\n class = \"x\"\n match = \"y\"\n}":         "must be one of",
-		"rule \"r\" {\n class = \"transient\"\n match = \"(\"\n}": "rule \"r\": match",
-		`environment = ["version", "version"]`:                    "each once",
-		`bind = { run = "f" }`:                                    "names Python code",
-		`system = runtime.cpu`:                                    "system:",
-	} {
-		_, diags := b.config(src)
-		if !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
-			t.Errorf("%s gave %v, want %q", src, diags, want)
-		}
-	}
-	for src, want := range map[string]string{
-		`breaker { group_by = ["gemm_dtype"] }`:  `breaker.group_by names "gemm_dtype"; the grid's columns are m, dtype`,
-		"order = \"weights\"\nweights = [\"k\"]": `weights names "k"`,
-	} {
-		c, diags := b.config(src)
-		if diags.HasErrors() {
-			t.Fatal(diags)
-		}
-		if _, diags = c.Plan(t.Context(), b.planContext()); !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
-			t.Errorf("%s gave %v, want %q", src, diags, want)
-		}
-	}
-}
-
-func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
-	b := newBench(t, plain)
-	base, _ := b.config("")
-	for src, same := range map[string]bool{
-		`ramp = [4]`:                  true,
-		`order = "shuffled"`:          true,
-		`retry { oom = 3 }`:           true,
-		`description = "x"`:           true,
-		`measure { min_samples = 9 }`: false,
-		`environment = ["device"]`:    false,
-		`op = "other"`:                false,
-		"rule \"r\" {\n class = \"transient\"\n match = \"x\"\n}": false,
-	} {
-		c, diags := b.config(src)
-		if diags.HasErrors() {
-			t.Fatal(diags)
-		}
-		if got := cmp.Equal(base.Fingerprint(), c.Fingerprint()); got != same {
-			t.Errorf("%s: equal is %v, want %v", src, got, same)
-		}
 	}
 }
 

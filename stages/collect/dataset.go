@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -86,20 +85,9 @@ func (j *job) planned() (arrow.Record, error) {
 	}
 	out := table.WithColumn(table.Take(rec, rows), "case_id", table.Texts(ids, nil))
 	b := table.NewBuilder()
-	var points []map[string]any
-	last := -1
 	for i := range j.units {
 		u := &j.units[i]
-		if u.task != last {
-			d := json.NewDecoder(bytes.NewReader(j.cases.Sweep(u.task).JSON()))
-			d.UseNumber()
-			points = nil
-			if err := d.Decode(&points); err != nil {
-				return nil, fmt.Errorf("sweep of case %s: %w", u.id, err)
-			}
-			last = u.task
-		}
-		if err := b.Append(points[u.point]); err != nil {
+		if err := b.Append(j.sweepOf(u.task).values[u.point]); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
 		}
 	}
@@ -251,12 +239,8 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 		if u.state != failed && u.state != skipped {
 			continue
 		}
-		params, err := j.params(u)
-		if err != nil {
-			return nil, err
-		}
 		row := map[string]any{
-			"case_id": u.id, "params": string(params), "status": "skipped", "class": u.class, "group": j.tasks[u.task].group,
+			"case_id": u.id, "params": string(j.params(u)), "status": "skipped", "class": u.class, "group": j.tasks[u.task].group,
 			"type": "", "message": u.reason, "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
 		}
 		if u.state == failed {

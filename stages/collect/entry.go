@@ -73,17 +73,12 @@ func text(v cty.Value) string {
 }
 
 // params returns the parameters of a unit as one JSON object.
-func (j *job) params(u *unit) ([]byte, error) {
+func (j *job) params(u *unit) []byte {
 	raw := j.cases.ParamsJSON(u.task)
-	p := j.cases.Sweep(u.task)
-	if p.Len() == 0 {
-		return raw, nil
+	if s := j.sweepOf(u.task); s != nil {
+		return mergeObjects(raw, s.raw[u.point])
 	}
-	var points []json.RawMessage
-	if err := json.Unmarshal(p.JSON(), &points); err != nil {
-		return nil, fmt.Errorf("sweep of case %s: %w", u.id, err)
-	}
-	return mergeObjects(raw, points[u.point]), nil
+	return raw
 }
 
 // mergeObjects joins two JSON objects whose keys differ.

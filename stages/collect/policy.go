@@ -188,20 +188,17 @@ func (p *policy) makeTask(no int) *worker.Task {
 
 // sweep is the part of a case's sweep that is still open.
 func (p *policy) sweep(t *task, units []int) json.RawMessage {
-	all := p.job.cases.Sweep(t.no).JSON()
 	if len(units) == t.n {
-		return all
+		return p.job.cases.Sweep(t.no).JSON()
 	}
-	var points, want []json.RawMessage
-	if err := json.Unmarshal(all, &points); err != nil {
-		panic("collect: sweep of a grid is no JSON: " + err.Error())
-	}
+	raw := p.job.sweepOf(t.no).raw
+	var want []json.RawMessage
 	for _, u := range units {
-		want = append(want, points[p.job.units[u].point])
+		want = append(want, raw[p.job.units[u].point])
 	}
 	out, err := json.Marshal(want)
 	if err != nil {
-		panic("collect: sweep of a grid is no JSON: " + err.Error())
+		panic("collect: the sweep of a grid is no JSON: " + err.Error())
 	}
 	return out
 }

@@ -65,10 +65,7 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 		panic("collect: parameters of a grid are no JSON: " + err.Error())
 	}
 	sweep := j.cases.SweepColumns()
-	points, err := j.points(units)
-	if err != nil {
-		panic("collect: sweep of a grid is no JSON: " + err.Error())
-	}
+	points := j.points(units)
 	for i, row := range rows {
 		if f := checkRow(row, i, params, sweep); f != nil {
 			return a, f
@@ -94,25 +91,17 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 	return a, nil
 }
 
-// points decodes the sweep points of units; nil without a sweep.
-func (j *job) points(units []int) ([]map[string]any, error) {
-	p := j.cases.Sweep(j.units[units[0]].task)
-	if p.Len() == 0 {
-		return nil, nil
-	}
-	var raw []json.RawMessage
-	if err := json.Unmarshal(p.JSON(), &raw); err != nil {
-		return nil, err
+// points are the sweep points of units of one task; nil without a sweep.
+func (j *job) points(units []int) []map[string]any {
+	s := j.sweepOf(j.units[units[0]].task)
+	if s == nil {
+		return nil
 	}
 	var out []map[string]any
 	for _, u := range units {
-		m, err := decodeObject(raw[j.units[u].point])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m)
+		out = append(out, s.values[j.units[u].point])
 	}
-	return out, nil
+	return out
 }
 
 // pick finds the unit that a row answers; -1 for none of them.

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -46,15 +47,46 @@ type task struct {
 
 // job is the work of one collect: all cases of its grid.
 type job struct {
-	cases *grid.Cases
-	tasks []task
-	units []unit
+	cases  *grid.Cases
+	tasks  []task
+	units  []unit
+	sweeps map[string]*sweep // by the digest of their points
+}
+
+// sweep is a decoded list of points; many cases share one.
+type sweep struct {
+	raw    []json.RawMessage
+	values []map[string]any // numbers as json.Number
+}
+
+// sweepOf returns the points of a task; nil without a sweep.
+func (j *job) sweepOf(task int) *sweep {
+	p := j.cases.Sweep(task)
+	if p.Len() == 0 {
+		return nil
+	}
+	if s := j.sweeps[p.Digest()]; s != nil {
+		return s
+	}
+	s := &sweep{}
+	if err := json.Unmarshal(p.JSON(), &s.raw); err != nil {
+		panic("collect: the sweep of a grid is no JSON: " + err.Error())
+	}
+	for _, raw := range s.raw {
+		m, err := decodeObject(raw)
+		if err != nil {
+			panic("collect: the sweep of a grid is no JSON: " + err.Error())
+		}
+		s.values = append(s.values, m)
+	}
+	j.sweeps[p.Digest()] = s
+	return s
 }
 
 // newJob lists the cases, in grid order. Unknown columns in groupBy are an
 // error.
 func newJob(cases *grid.Cases, groupBy []string, opts stage.Options) (*job, error) {
-	j := &job{cases: cases, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows())}
+	j := &job{cases: cases, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}}
 	group, err := columnsOf(cases, groupBy, "breaker.group_by")
 	if err != nil {
 		return nil, err

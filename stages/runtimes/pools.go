@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 )
@@ -18,7 +19,7 @@ type Pools struct {
 	Providers map[string]Provider
 	// Devices lists the GPUs.
 	Devices func() ([]Device, error)
-	// Clean is PoolSpec.CleanDevice of all pools.
+	// Clean is PoolSpec.CleanDevice of the pools with one worker a device.
 	Clean func(ctx context.Context, s worker.Slot) error
 	// Grace is PoolSpec.ShutdownGrace of all pools.
 	Grace time.Duration
@@ -36,7 +37,7 @@ type Pools struct {
 func NewPools() *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
-		Providers: Providers(), Devices: Devices, ctx: ctx, cancel: cancel,
+		Providers: Providers(), Devices: Devices, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
 		pools: map[string]*worker.Pool{}, versions: map[string]string{},
 	}
 }
@@ -63,7 +64,11 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 		worker.ReapOrphans()
 		p.reaped = true
 	}
-	spec := worker.PoolSpec{Slots: slots, CleanDevice: p.Clean, ShutdownGrace: p.Grace}
+	spec := worker.PoolSpec{Slots: slots, ShutdownGrace: p.Grace}
+	if rt.Workers <= 1 {
+		// Where several workers share a device, one never has it for itself.
+		spec.CleanDevice = p.Clean
+	}
 	spec.RecycleAfter, spec.MaxGrowth = recycling(rt)
 	pool := worker.NewPool(p.ctx, spec)
 	p.pools[rt.Address] = pool

@@ -1,0 +1,72 @@
+package collect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestConfigProblems(t *testing.T) {
+	b := newBench(t, plain)
+	for src, want := range map[string]string{
+		`order = "fast"`:                                          "must be one of grid, shuffled, weights",
+		`order = "weights"`:                                       "belong together",
+		`fail_over = 2`:                                           "share between 0 and 1",
+		`ramp = [20, 4]`:                                          "growing numbers",
+		"ramp = [4]\nramp { rungs = [4] }":                        "as a list and as a block",
+		`ramp { max_failed = 1.5 }`:                               "max_failed",
+		`breaker { after = -1 }`:                                  "after is -1",
+		`retry { oom = 1000 }`:                                    "between 0 and 100",
+		`deadline { floor = "fast" }`:                             `floor is "fast"`,
+		`deadline { factor = 0.5 }`:                               "at least 1",
+		`measure { passes = 0 }`:                                  "passes is 0",
+		`measure { graph = "maybe" }`:                             `graph is "maybe"`,
+		"rule \"r\" { class = \"framework_bug\" }":                "needs match or exception",
+		"rule \"r\" {\n class = \"x\"\n match = \"y\"\n}":         "must be one of",
+		"rule \"r\" {\n class = \"transient\"\n match = \"(\"\n}": "rule \"r\": match",
+		`environment = ["version", "version"]`:                    "each once",
+		`bind = { run = "f" }`:                                    "names Python code",
+		`system = runtime.cpu`:                                    "system:",
+	} {
+		_, diags := b.config(src)
+		if !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
+			t.Errorf("%s gave %v, want %q", src, diags, want)
+		}
+	}
+	for src, want := range map[string]string{
+		`breaker { group_by = ["gemm_dtype"] }`:  `breaker.group_by names "gemm_dtype"; the grid's columns are m, dtype`,
+		"order = \"weights\"\nweights = [\"k\"]": `weights names "k"`,
+	} {
+		c, diags := b.config(src)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		if _, diags = c.Plan(t.Context(), b.planContext()); !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
+			t.Errorf("%s gave %v, want %q", src, diags, want)
+		}
+	}
+}
+
+func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
+	b := newBench(t, plain)
+	base, _ := b.config("")
+	for src, same := range map[string]bool{
+		`ramp = [4]`:                  true,
+		`order = "shuffled"`:          true,
+		`retry { oom = 3 }`:           true,
+		`description = "x"`:           true,
+		`measure { min_samples = 9 }`: false,
+		`environment = ["device"]`:    false,
+		`op = "other"`:                false,
+		"rule \"r\" {\n class = \"transient\"\n match = \"x\"\n}": false,
+	} {
+		c, diags := b.config(src)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		if got := cmp.Equal(base.Fingerprint(), c.Fingerprint()); got != same {
+			t.Errorf("%s: equal is %v, want %v", src, got, same)
+		}
+	}
+}
