@@ -107,6 +107,21 @@ func RowMajorBatched(batch int, m, n, k int64, in, out Type) Problem {
 	}
 }
 
+// Extents are how many elements lie between the first and the last of each
+// matrix, batches included.
+func (p Problem) Extents() (a, b, d int64) {
+	extent := func(rows, cols, ld, stride int64) int64 {
+		return (cols-1)*ld + rows + int64(max(p.Batch, 1)-1)*stride
+	}
+	if a = extent(p.M, p.K, p.LDA, p.StrideA); p.TransA {
+		a = extent(p.K, p.M, p.LDA, p.StrideA)
+	}
+	if b = extent(p.K, p.N, p.LDB, p.StrideB); p.TransB {
+		b = extent(p.N, p.K, p.LDB, p.StrideB)
+	}
+	return a, b, extent(p.M, p.N, p.LDD, p.StrideD)
+}
+
 // Operands are the device addresses of one call.
 type Operands struct {
 	A, B, D        driver.Ptr

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"aicplan/cudaops/cpu"
+	"aicplan/cudaops/ops"
 	"aicplan/cudaops/worker"
 )
 
@@ -16,6 +17,8 @@ func New(kind string, init worker.Init) (worker.Host, error) {
 	switch kind {
 	case "cpu":
 		return cpu.Host(init), nil
+	case "cuda":
+		return ops.New(init), nil
 	}
 	return nil, &worker.StartError{Failure: worker.Failure{
 		Class: worker.ClassCollectorBug,
@@ -30,7 +33,7 @@ func FromInit(init worker.Init) (worker.Host, error) { return New(init.Kind, ini
 
 // Kinds lists the runtime kinds that New knows, sorted.
 func Kinds() []string {
-	k := []string{"cpu"}
+	k := []string{"cpu", "cuda"}
 	slices.Sort(k)
 	return k
 }

@@ -224,4 +224,3 @@ func (d *device) SetPersistence(on bool) error {
 	}
 	return d.fail("nvmlDeviceSetPersistenceMode", d.h.SetPersistenceMode(v))
 }
-

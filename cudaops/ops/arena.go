@@ -84,11 +84,10 @@ type Pool struct {
 // Bytes is the pool's size.
 func (p *Pool) Bytes() int64 { return p.bytes }
 
-// ArenaBytes chooses how much memory a worker takes: sixty percent of what is
-// free, shared between the workers of the device, and no more than 64 GiB.
-func ArenaBytes(free int64, workers int) int64 {
-	b := free / 10 * 6 / int64(max(workers, 1))
-	return min(b, 64<<30) &^ (1<<20 - 1)
+// ArenaBytes chooses how much memory a worker takes: less than half of what is
+// free, so that a second worker fits beside it, and no more than 40 GiB.
+func ArenaBytes(free int64) int64 {
+	return min(free/100*45, 40<<30) &^ (1<<20 - 1)
 }
 
 func newArena(d *Device, bytes int64) (*Arena, error) {
@@ -161,6 +160,8 @@ func (a *Arena) fill(p *Pool) error {
 	d := a.dev
 	typ, scale := p.dtype.fillType()
 	quads := uint64(p.bytes / (4 * p.dtype.Size()))
+	d.busy.Lock()
+	defer d.busy.Unlock()
 	err := d.Lib.Driver.Launch(driver.Launch{
 		Func: d.core.fill, Grid: [3]int{d.Info.SMs * 16, 1, 1}, Block: [3]int{256, 1, 1},
 		Args: []any{p.base, quads, uint64(0), a.seed, typ, scale},
@@ -175,6 +176,8 @@ func (a *Arena) fill(p *Pool) error {
 func (a *Arena) Ones() (*Pool, error) {
 	if !a.Scales.filled {
 		d := a.dev
+		d.busy.Lock()
+		defer d.busy.Unlock()
 		if err := d.Lib.Driver.Memset32(a.Scales.base, 0x3F800000, a.Scales.bytes/4, d.stream); err != nil {
 			return nil, err
 		}

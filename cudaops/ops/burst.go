@@ -51,6 +51,8 @@ func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, e
 
 func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	d := t.dev
+	d.busy.Lock()
+	defer d.busy.Unlock()
 	api, s := d.Lib.Driver, d.stream
 	if !t.warm && !t.UsesGraph() {
 		// Code is loaded at a kernel's first launch, which may wait for the
@@ -150,6 +152,8 @@ func (d *Device) Ready(ctx context.Context) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+	d.busy.Lock()
+	defer d.busy.Unlock()
 	if err := d.queueGate(); err != nil {
 		return 0, err
 	}

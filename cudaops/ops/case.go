@@ -18,6 +18,8 @@ type Case struct {
 	// Bytes moved through device memory at least, and floating-point (or
 	// integer) operations, of one execution.
 	Bytes, Flops float64
+	// LinkBytes cross the link to another device.
+	LinkBytes float64
 	// DType is the type whose tensor throughput bounds the case; empty for cases
 	// that only move memory.
 	DType DType
@@ -67,8 +69,15 @@ func (d *Device) copies(bytes float64) int {
 	return int(math.Max(1, math.Ceil(coverL2*l2/bytes)))
 }
 
-// perGraph is how many executions a graph holds.
-func (d *Device) perGraph(rotating float64) int {
+// longEnough is the time of one execution, in seconds, from which on launching a
+// graph costs nothing worth sharing.
+const longEnough = 150e-6
+
+// perGraph is how many executions a graph of a case holds.
+func (d *Device) perGraph(c *Case, rotating float64) int {
+	if t, _ := d.Peaks.Estimate(c); t > longEnough {
+		return 1
+	}
 	n := math.Ceil(float64(max(d.Info.L2Bytes, 1<<20)) / math.Max(rotating, 1))
 	return int(min(max(n, 1), perReplay))
 }
@@ -122,6 +131,8 @@ func (d *Device) NewTarget(c *Case, graph string) (*Target, error) {
 }
 
 func (t *Target) capture() error {
+	t.dev.capturing.Lock()
+	defer t.dev.capturing.Unlock()
 	graphs := (t.c.Sets + t.c.PerGraph - 1) / t.c.PerGraph
 	for g := range graphs {
 		x, err := t.captureOne(g * t.c.PerGraph)

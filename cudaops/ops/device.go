@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
@@ -39,6 +40,15 @@ type Device struct {
 	host   driver.Host // gate flag and stamps
 	gateNo uint32
 	events []driver.Event
+	peers  map[int]driver.Context
+	// busy is held by whoever has work on the device that must run alone.
+	busy sync.Mutex
+	// capturing is held while a graph is captured on the prep stream.
+	capturing sync.Mutex
+	// elementwise holds compiled kernels by element type.
+	elementwise map[DType]driver.Module
+	// user holds the entries of users' kernels by source and options.
+	user map[string]driver.Function
 }
 
 // coreKernels are the functions of kernels/core.cu.
@@ -111,7 +121,7 @@ func NewDevice(lib Libraries, index driver.Device, o OpenOptions) (*Device, erro
 		if err != nil {
 			return nil, err
 		}
-		bytes = ArenaBytes(free, o.Workers)
+		bytes = ArenaBytes(free)
 	}
 	if d.Arena, err = newArena(d, bytes); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
@@ -59,7 +60,10 @@ func (g GEMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 		p.Scaled, p.FastAccumulate = true, true
 	case "fp8_block":
 		// Weights have a factor per 128 x 128 block, activations one per row and
-		// 128 columns.
+		// 128 columns. The library wants the factors of one row of blocks to begin
+		// at 16 bytes: as frameworks do, the activations get more rows.
+		p = cublaslt.RowMajorLinear((g.M+3)/4*4, g.N, g.K, in, out)
+		p.Workspace = ws
 		p.Scaled, p.ScaleA, p.ScaleB = true, cublaslt.ScaleBlock128, cublaslt.ScaleVec128
 	}
 	return p, operand, nil
@@ -103,26 +107,53 @@ func (d *Device) GEMM(g GEMM) ([]*Case, error) {
 	if err != nil {
 		return nil, err
 	}
+	bytes, flops := g.Work()
+	c := Case{
+		Label: fmt.Sprintf("gemm %s m=%d n=%d k=%d", g.Type, g.M, g.N, g.K),
+		Bytes: bytes, Flops: flops, DType: operand,
+	}
+	if p.N != g.M {
+		c.Columns = map[string]any{"padded_m": p.N}
+	}
+	return d.matmul(c, p, operand, g.BestOf)
+}
+
+// matmul prepares a product with the heuristic's first algorithm and, for
+// bestOf, with the ones behind it.
+func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType, bestOf int) ([]*Case, error) {
 	lt, err := d.lt()
 	if err != nil {
 		return nil, err
 	}
-	bytes, flops := g.Work()
-	label := fmt.Sprintf("gemm %s m=%d n=%d k=%d", g.Type, g.M, g.N, g.K)
-	ops, err := d.matmulSets(p, operand, label)
+	sets, err := d.matmulSets(p, operand, c.Label)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", label, err)
+		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
-	algos, err := lt.Prepare(p, max(1, g.BestOf))
+	algos, err := lt.Prepare(p, max(1, bestOf))
 	if err != nil {
-		return nil, d.matmulError(label, err)
+		return nil, d.matmulError(c.Label, err)
 	}
+	extentA, _, _ := p.Extents()
+	weight := float64(extentA * p.A.Size())
+	c.PerGraph = d.perGraph(&c, weight)
+	c.Sets = len(sets)
 	var cases []*Case
-	for _, a := range algos {
-		cases = append(cases, d.matmulCase(p, label, a, ops, &Case{
-			Bytes: bytes, Flops: flops, DType: operand,
-			PerGraph: d.perGraph(float64(g.N*g.K) * float64(p.A.Size())),
-		}))
+	for _, mm := range algos {
+		one := c
+		one.Columns = maps.Clone(c.Columns)
+		if one.Columns == nil {
+			one.Columns = map[string]any{}
+		}
+		one.Columns["kernel_source"] = "cublaslt"
+		one.Columns["algo"] = mm.Algo().String()
+		one.Columns["waves"] = float64(mm.Algo().Waves)
+		one.Columns["cache"] = d.cacheState(len(sets), weight)
+		one.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
+		one.Close = mm.Close
+		one.Verify = func(samples int, seed uint64) (Deviation, error) {
+			return d.verifyMatmul(p, sets[0], func() error { return mm.Enqueue(sets[0], d.stream) }, samples, seed)
+		}
+		cases = append(cases, &one)
 	}
 	return cases, nil
 }
@@ -145,8 +176,8 @@ func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string) ([]
 		return nil, err
 	}
 	in, out := pool.cursor(hashOf(label)), d.Arena.Out.cursor(hashOf(label))
-	batch := int64(max(p.Batch, 1))
-	sizeA, sizeB, sizeD := batch*p.M*p.K*p.A.Size(), batch*p.N*p.K*p.B.Size(), batch*p.M*p.N*p.D.Size()
+	extentA, extentB, extentD := p.Extents()
+	sizeA, sizeB, sizeD := extentA*p.A.Size(), extentB*p.B.Size(), extentD*p.D.Size()
 	var ones *Pool
 	if p.Scaled {
 		if ones, err = d.Arena.Ones(); err != nil {
@@ -184,20 +215,4 @@ func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string) ([]
 		}
 	}
 	return sets, nil
-}
-
-// matmulCase completes a case with a candidate of the heuristic.
-func (d *Device) matmulCase(p cublaslt.Problem, label string, mm cublaslt.Matmul, sets []cublaslt.Operands, c *Case) *Case {
-	c.Label = label
-	c.Sets = len(sets)
-	c.Columns = map[string]any{
-		"algo": mm.Algo().String(), "waves": float64(mm.Algo().Waves),
-		"cache": d.cacheState(len(sets), float64(max(p.Batch, 1))*float64(p.M*p.K*p.A.Size())),
-	}
-	c.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
-	c.Close = mm.Close
-	c.Verify = func(samples int, seed uint64) (Deviation, error) {
-		return d.verifyMatmul(p, sets[0], func() error { return mm.Enqueue(sets[0], d.stream) }, samples, seed)
-	}
-	return c
 }

@@ -124,14 +124,8 @@ func tolerance(p cublaslt.Problem) float64 {
 func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func() error, samples int, seed uint64) (Deviation, error) {
 	api := d.Lib.Driver
 	batch := int64(max(p.Batch, 1))
-	stride := func(s, whole int64) int64 {
-		if batch > 1 {
-			return s
-		}
-		return whole
-	}
-	sizeD := stride(p.StrideD, p.M*p.N) * batch * p.D.Size()
-	if err := api.Memset8(o.D, 0xFF, sizeD, d.stream); err != nil {
+	_, _, extent := p.Extents()
+	if err := api.Memset8(o.D, 0xFF, extent*p.D.Size(), d.stream); err != nil {
 		return Deviation{}, err
 	}
 	if err := run(); err != nil {

@@ -44,10 +44,9 @@ func Find(api driver.API, index int, uuid string) (driver.Device, driver.Info, e
 
 // OpenOptions choose what Open opens.
 type OpenOptions struct {
-	Index   int
-	UUID    string
-	Workers int   // that share the device; 0 means 1
-	Arena   int64 // bytes; 0 chooses by free memory
+	Index int
+	UUID  string
+	Arena int64 // bytes; 0 chooses by free memory
 }
 
 // Open opens the driver, a device and the libraries beside it. The calling

@@ -23,6 +23,12 @@ func (p Peaks) SpeedOfLight(c *Case) float64 {
 		}
 		t = c.Bytes / p.MemBW
 	}
+	if c.LinkBytes > 0 {
+		if p.Link <= 0 {
+			return 0
+		}
+		t = math.Max(t, c.LinkBytes/p.Link)
+	}
 	if c.DType != "" && c.Flops > 0 {
 		peak := p.Flops[c.DType]
 		if peak <= 0 {
@@ -40,6 +46,7 @@ const (
 	reachedBytes  = 0.8
 	shortest      = 2.5e-6
 	typicalBW     = 2e12
+	typicalLink   = 100e9
 	typicalFlops  = 400e12
 	wattsPerFlops = 0.95 // share of the dynamic power at full tensor throughput
 	wattsPerBytes = 0.45 // and at full memory bandwidth
@@ -58,7 +65,11 @@ func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
 	if flops <= 0 {
 		flops = typicalFlops
 	}
-	seconds = shortest + math.Max(c.Bytes/bw/reachedBytes, c.Flops/flops/reachedFlops)
+	link := p.Link
+	if link <= 0 {
+		link = typicalLink
+	}
+	seconds = shortest + max(c.Bytes/bw/reachedBytes, c.Flops/flops/reachedFlops, c.LinkBytes/link/reachedBytes)
 	return seconds, p.Draw(c, seconds)
 }
 

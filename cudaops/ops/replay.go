@@ -25,6 +25,8 @@ func (r *replays) Block(ctx context.Context, n int) (measure.Block, error) {
 		return measure.Block{}, err
 	}
 	d := t.dev
+	d.busy.Lock()
+	defer d.busy.Unlock()
 	api, s := d.Lib.Driver, d.stream
 	if err := d.queueStamp(0); err != nil {
 		return measure.Block{}, err

@@ -15,3 +15,9 @@ var Core string
 //
 //go:embed core.ptx
 var CorePTX []byte
+
+// Elementwise is the source of the kernels of the op elementwise; it is compiled
+// with -DDTYPE=1 (bfloat16) or 2 (float16) and -DFP8=1 where the device has it.
+//
+//go:embed elementwise.cu
+var Elementwise string

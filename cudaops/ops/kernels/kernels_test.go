@@ -26,6 +26,15 @@ func TestCorePTX(t *testing.T) {
 	if _, err := l.Compile(nvrtc.Program{Name: "core.cu", Source: Core, SM: 90}); err != nil {
 		t.Fatal(err)
 	}
+	for _, opts := range [][]string{{"-DDTYPE=1", "-DFP8=1"}, {"-DDTYPE=2", "-DFP8=1"}, {"-DDTYPE=1", "-DFP8=0"}} {
+		sm := 90
+		if opts[1] == "-DFP8=0" {
+			sm = 80
+		}
+		if _, err := l.Compile(nvrtc.Program{Name: "elementwise.cu", Source: Elementwise, SM: sm, Options: opts}); err != nil {
+			t.Errorf("%v: %v", opts, err)
+		}
+	}
 	if *update {
 		ptx, err := l.Compile(nvrtc.Program{Name: "core.cu", Source: Core, SM: 70, PTX: true})
 		if err != nil {

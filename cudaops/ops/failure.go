@@ -1,0 +1,78 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/dl"
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/worker"
+)
+
+// failureOf classifies an error. own says that the case runs a user's own
+// kernel, whose faults are the user's.
+func failureOf(err error, own bool) worker.Failure {
+	f := worker.FailureOf(err)
+	if f.Class != "" {
+		return f
+	}
+	var (
+		unsupported *UnsupportedError
+		large       *TooLargeError
+		cuda        *driver.Error
+		blas        *cublaslt.Error
+		compile     *nvrtc.CompileError
+	)
+	faulty := worker.ClassFrameworkBug
+	if own {
+		faulty = worker.ClassCollectorBug
+	}
+	switch {
+	case errors.As(err, &compile):
+		f.Class, f.Exception = worker.ClassCollectorBug, "compile error"
+	case errors.As(err, &unsupported):
+		f.Class, f.Exception = worker.ClassUnsupportedConfig, "unsupported"
+	case errors.As(err, &large):
+		f.Class, f.Exception = worker.ClassResourceIssue, "out of memory"
+	case errors.As(err, &cuda):
+		f.Exception = cuda.Name
+		switch {
+		case cuda.OutOfMemory():
+			f.Class = worker.ClassResourceIssue
+		case cuda.Sticky():
+			f.Class, f.Fatal = faulty, true
+		default:
+			f.Class = faulty
+		}
+	case errors.As(err, &blas):
+		f.Class, f.Exception = worker.ClassFrameworkBug, "cuBLASLt"
+		switch {
+		case blas.Code == cublaslt.StatusAllocFailed:
+			f.Class = worker.ClassResourceIssue
+		case blas.Unsupported():
+			f.Class = worker.ClassUnsupportedConfig
+		case blas.Code == cublaslt.StatusExecution || blas.Code == cublaslt.StatusInternal:
+			// The library says this when the context is lost, too.
+			f.Fatal = true
+		}
+	case errors.Is(err, ErrGate), errors.Is(err, measure.ErrTimer):
+		f.Class = worker.ClassTransient
+	case dl.IsNotFound(err):
+		f.Class, f.Exception = worker.ClassUnsupportedConfig, "library not found"
+	}
+	return f
+}
+
+// guard turns a panic into an error with its stack.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = &worker.FailureError{Failure: worker.Failure{
+			Class: worker.ClassCollectorBug, Exception: "panic", Message: fmt.Sprint(p),
+			Traceback: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()),
+		}}
+	}
+}

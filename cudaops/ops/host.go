@@ -1,0 +1,264 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/worker"
+)
+
+// Framework is the label that perf files get for rows of this runtime where the
+// plan names none; the version is cuBLASLt's.
+const Framework = "CUDA"
+
+// New returns the worker host of runtimes of kind cuda. What is missing on this
+// machine is said by its Hello.
+func New(init worker.Init) worker.Host {
+	return &Host{init: init, open: Open, openNVML: nvml.Open, clock: measure.NewSystemClock()}
+}
+
+// Host is the worker host of one GPU.
+type Host struct {
+	init     worker.Init
+	open     func(OpenOptions) (*Device, error)
+	openNVML func() (nvml.API, error)
+	clock    measure.Clock
+
+	options Options
+	set     settings
+	dev     *Device
+	nvml    nvml.Device // nil without the library
+	nvmlErr error
+	monitor *monitor
+	warned  bool // that power cannot be measured
+	lastEnd time.Duration
+}
+
+var (
+	_ worker.Host       = (*Host)(nil)
+	_ worker.Configurer = (*Host)(nil)
+)
+
+// Hello implements worker.Host: it opens libraries and device.
+func (h *Host) Hello(context.Context) (worker.Hello, error) {
+	bad := func(class string, err error) (worker.Hello, error) {
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error(), Exception: fmt.Sprintf("%T", err)}}
+	}
+	var err error
+	if h.options, err = parseOptions(h.init.Options); err != nil {
+		return bad(worker.ClassCollectorBug, err)
+	}
+	if h.set, err = parseSettings(h.init); err != nil {
+		return bad(worker.ClassCollectorBug, err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	h.dev, err = h.open(OpenOptions{Index: h.init.Device, UUID: h.init.UUID, Arena: h.options.ArenaBytes})
+	if err != nil {
+		class := worker.ClassUnsupportedConfig
+		if driver.OutOfMemory(err) {
+			class = worker.ClassResourceIssue
+		}
+		return bad(class, err)
+	}
+	h.dev.Peaks = h.options.Peaks
+	h.dev.Arena.SetSeed(uint64(h.set.measure.Seed) + 1)
+	if api, err := h.openNVML(); err != nil {
+		h.nvmlErr = err
+	} else if h.nvml, h.nvmlErr = nvml.Find(api, h.dev.Info.UUID); h.nvmlErr == nil {
+		h.monitor = newMonitor(h.nvml, h.clock.Now)
+	}
+	if h.dev.Peaks.Watts <= 0 && h.nvml != nil {
+		if p, err := h.nvml.Power(); err == nil {
+			h.dev.Peaks.Watts = p.Limit
+		}
+	}
+	return worker.Hello{
+		Framework: Framework, Version: h.version(), Device: h.dev.Info.Name, DeviceUUID: h.dev.Info.UUID,
+		Window: h.options.Window, Ops: h.set.opNames(), Env: h.env(),
+	}, nil
+}
+
+// version is cuBLASLt's, or the driver's CUDA version where there is none.
+func (h *Host) version() string {
+	if lt := h.dev.Lib.Lt; lt != nil {
+		return LtVersion(lt.Version())
+	}
+	v, err := h.dev.Lib.Driver.Version()
+	if err != nil {
+		return "unknown"
+	}
+	return CUDAVersion(v)
+}
+
+// LtVersion writes cuBLASLt's version number as text: 130100 is 13.1.0.
+func LtVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
+
+// CUDAVersion writes a CUDA version number as text: 13000 is 13.0.
+func CUDAVersion(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
+
+// env is what a row's numbers may depend on.
+func (h *Host) env() map[string]string {
+	d := h.dev
+	e := map[string]string{
+		"gpu_uuid": d.Info.UUID, "gpu_pci": d.Info.PCI, "sm": strconv.Itoa(d.Info.SM()),
+		"arena_gib": fmt.Sprintf("%.1f", float64(d.Arena.bytes)/(1<<30)),
+	}
+	if v, err := d.Lib.Driver.Version(); err == nil {
+		e["cuda_driver"] = CUDAVersion(v)
+	}
+	if lt := d.Lib.Lt; lt != nil {
+		e["cublaslt"] = LtVersion(lt.Version())
+	} else if d.Lib.LtErr != nil {
+		e["cublaslt_missing"] = d.Lib.LtErr.Error()
+	}
+	if rtc := d.Lib.RTC; rtc != nil {
+		major, minor := rtc.Version()
+		e["nvrtc"] = fmt.Sprintf("%d.%d", major, minor)
+	}
+	for name, lib := range map[string]any{"cublaslt_path": d.Lib.Lt, "nvrtc_path": d.Lib.RTC, "cuda_driver_path": d.Lib.Driver} {
+		if l, ok := lib.(interface{ Path() string }); ok {
+			e[name] = l.Path()
+		}
+	}
+	if name, err := os.Hostname(); err == nil {
+		e["hostname"] = name
+	}
+	if h.nvml == nil {
+		e["nvml_missing"] = h.nvmlErr.Error()
+		return e
+	}
+	if c, err := h.nvml.Clocks(); err == nil {
+		e["max_sm_clock_mhz"] = strconv.Itoa(c.MaxSM)
+		e["mem_clock_mhz"] = strconv.Itoa(c.Memory)
+	}
+	if p, err := h.nvml.Power(); err == nil {
+		e["power_limit_w"] = fmt.Sprintf("%g", p.Limit)
+	}
+	if ecc, err := h.nvml.ECC(); err == nil {
+		e["ecc"] = strconv.FormatBool(ecc.Enabled)
+	}
+	if on, err := h.nvml.Persistence(); err == nil {
+		e["persistence"] = strconv.FormatBool(on)
+	}
+	if api, err := h.openNVML(); err == nil {
+		if v, err := api.DriverVersion(); err == nil {
+			e["driver"] = v
+		}
+		_ = api.Close()
+	}
+	return e
+}
+
+// Configure implements worker.Configurer.
+func (h *Host) Configure(init worker.Init) error {
+	set, err := parseSettings(init)
+	if err != nil {
+		return err
+	}
+	h.set = set
+	h.dev.Arena.SetSeed(uint64(set.measure.Seed) + 1)
+	return nil
+}
+
+// Serve implements worker.Host.
+func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	unbind, err := h.dev.Bind()
+	if err != nil {
+		return err
+	}
+	defer unbind()
+	if h.monitor != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		go h.monitor.run(stop)
+	}
+	if h.set.measure.Power && h.nvml == nil && !h.warned {
+		h.warned = true
+		out.Log("warn", "power is not measured: %v", h.nvmlErr)
+	}
+	h.lastEnd = h.clock.Now()
+	if h.set.measure.Protocol == measure.ProtocolReference {
+		err = h.serveReference(ctx, in, out)
+	} else {
+		err = h.serveSession(ctx, in, out)
+	}
+	if err != nil && ctx.Err() == nil && lost(err) {
+		return &worker.RestartError{Reason: err.Error()}
+	}
+	return err
+}
+
+// lost says whether an error means that the context is gone.
+func lost(err error) bool { return failureOf(err, false).Fatal }
+
+// seconds is the wall time since the case before ended: over all cases it adds
+// up to the time that the worker took, though cases overlap.
+func (h *Host) seconds() float64 {
+	now := h.clock.Now()
+	s := (now - h.lastEnd).Seconds()
+	h.lastEnd = now
+	return max(s, 1e-6)
+}
+
+// serveReference measures case after case as the collectors do.
+func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	for {
+		var c worker.Case
+		var ok bool
+		select {
+		case c, ok = <-in:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if !ok {
+			return nil
+		}
+		out.Start(c.Seq)
+		begin := h.clock.Now()
+		row, err := h.once(ctx, c, begin)
+		switch {
+		case err == nil:
+			out.Result(c.Seq, []worker.Row{row}, h.seconds())
+			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		f := failureOf(err, h.ownKernel(c))
+		out.Error(c.Seq, f)
+		if f.Fatal {
+			return err
+		}
+	}
+}
+
+func (h *Host) once(ctx context.Context, c worker.Case, begin time.Duration) (row worker.Row, err error) {
+	defer guard(&err)
+	p, err := h.prepareCase(c)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	r, err := measure.Once(ctx, p.target.Replays(), h.clock, h.set.measure)
+	if err != nil {
+		return nil, err
+	}
+	r.Executions *= p.target.PerReplay()
+	if _, err := h.finish(ctx, p, &r); err != nil {
+		return nil, err
+	}
+	return h.row(p, r, begin), nil
+}
+
+func (h *Host) ownKernel(c worker.Case) bool { return h.set.bindings[c.Op] != nil }
+
+// errWrong is about outputs that a reference in higher precision contradicts.
+var errWrong = errors.New("the kernel's output is wrong")

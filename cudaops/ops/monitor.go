@@ -1,0 +1,128 @@
+package ops
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"aicplan/cudaops/nvml"
+)
+
+// monitor reads the management library beside the measurement, a few times a
+// second: the library itself refreshes no faster than every 100 ms.
+type monitor struct {
+	dev  nvml.Device
+	now  func() time.Duration
+	own  func(pid int) bool // processes that belong to this run
+	mu   sync.Mutex
+	seen []reading
+}
+
+// reading is one look at the device.
+type reading struct {
+	at       time.Duration
+	temp     int
+	reasons  nvml.Reasons
+	memClock int
+	foreign  int // compute processes that are not this run's
+}
+
+const (
+	monitorPeriod = 200 * time.Millisecond
+	monitorKeep   = 4096
+)
+
+func newMonitor(dev nvml.Device, now func() time.Duration) *monitor {
+	return &monitor{dev: dev, now: now, own: sameProgram}
+}
+
+// sameProgram says whether a process runs the same executable: another worker of
+// this or another run of aicplan.
+func sameProgram(pid int) bool {
+	mine, err := os.Executable()
+	if err != nil {
+		return pid == os.Getpid()
+	}
+	exe, err := filepath.EvalSymlinks("/proc/" + strconv.Itoa(pid) + "/exe")
+	return pid == os.Getpid() || err == nil && exe == mine
+}
+
+// run polls until stop is closed.
+func (m *monitor) run(stop <-chan struct{}) {
+	t := time.NewTicker(monitorPeriod)
+	defer t.Stop()
+	for {
+		m.poll()
+		select {
+		case <-t.C:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// poll takes one reading; what the device does not say stays zero.
+func (m *monitor) poll() {
+	r := reading{at: m.now()}
+	if t, err := m.dev.Temperature(); err == nil {
+		r.temp = t.GPU
+	}
+	if why, err := m.dev.Reasons(); err == nil {
+		r.reasons = why
+	}
+	if c, err := m.dev.Clocks(); err == nil {
+		r.memClock = c.Memory
+	}
+	if procs, err := m.dev.Processes(); err == nil {
+		for _, p := range procs {
+			if !m.own(p.PID) {
+				r.foreign++
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = append(m.seen, r)
+	if len(m.seen) > monitorKeep {
+		m.seen = slices.Delete(m.seen, 0, len(m.seen)-monitorKeep/2)
+	}
+}
+
+// since sums up the readings from a moment on; when there is none, the last one
+// before it. ok is false without any reading.
+func (m *monitor) since(from time.Duration) (sum reading, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := len(m.seen) - 1; i >= 0; i-- {
+		r := m.seen[i]
+		if ok && r.at < from {
+			break
+		}
+		sum.temp = max(sum.temp, r.temp)
+		sum.reasons |= r.reasons
+		sum.foreign = max(sum.foreign, r.foreign)
+		sum.memClock = max(sum.memClock, r.memClock)
+		ok = true
+	}
+	return sum, ok
+}
+
+// columns are what a row gets from the monitor: the highest temperature, the
+// reasons for low clocks, and whether foreign processes were on the device.
+func (m *monitor) columns(from time.Duration) map[string]any {
+	r, ok := m.since(from)
+	if !ok {
+		return nil
+	}
+	out := map[string]any{"temperature_c": r.temp, "clock_reasons": (r.reasons &^ nvml.Idle).String(), "neighbours": r.foreign}
+	if r.memClock > 0 {
+		out["mem_clock_mhz"] = r.memClock
+	}
+	if r.reasons&nvml.Harmful != 0 {
+		out["throttled"] = true
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package ops
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"aicplan/cudaops/worker"
+)
+
+// params are a case's parameters; the first error sticks.
+type params struct {
+	values map[string]any
+	err    error
+}
+
+func parseParams(raw json.RawMessage) *params {
+	p := &params{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&p.values); err != nil {
+		p.fail("the case's parameters are no JSON object: %v", err)
+	}
+	return p
+}
+
+func (p *params) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = failure(worker.ClassCollectorBug, format, args...)
+	}
+}
+
+// whole reads a parameter that is a whole number of at least least.
+func (p *params) whole(name string, least int64) int64 {
+	v, ok := p.values[name]
+	if !ok {
+		p.fail("parameter %q is missing", name)
+		return least
+	}
+	n, ok := v.(json.Number)
+	i, err := n.Int64()
+	if !ok || err != nil || i < least {
+		p.fail("parameter %q is %v; it must be a whole number of at least %d", name, v, least)
+		return least
+	}
+	return i
+}
+
+// wholeOr is whole with a default for an absent parameter.
+func (p *params) wholeOr(name string, least, def int64) int64 {
+	if _, ok := p.values[name]; !ok {
+		return def
+	}
+	return p.whole(name, least)
+}
+
+// word reads a parameter that is a text.
+func (p *params) word(name string) string {
+	v, ok := p.values[name]
+	if !ok {
+		p.fail("parameter %q is missing", name)
+		return ""
+	}
+	s, ok := v.(string)
+	if !ok {
+		p.fail("parameter %q is %v; it must be a text", name, v)
+	}
+	return s
+}
+
+// failure is an error with a class.
+func failure(class, format string, args ...any) error {
+	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: fmt.Sprintf(format, args...)}}
+}
+
+// The ops of the cuda runtime.
+const (
+	OpGEMM        = "gemm"
+	OpMLAPre      = "mla_bmm_gen_pre"
+	OpMLAPost     = "mla_bmm_gen_post"
+	OpMemory      = "memory"
+	OpElementwise = "elementwise"
+	OpKernel      = "kernel"
+)
+
+// Names lists the ops of the cuda runtime. An op that the collect stage binds to
+// a kernel's source may have any name.
+var Names = []string{OpElementwise, OpGEMM, OpKernel, OpMemory, OpMLAPost, OpMLAPre}
+
+// prepare makes the cases of an op: one, or several where alternatives of the
+// first are asked for.
+func (d *Device) prepare(c worker.Case, o Options, bindings map[string]*KernelBinding) ([]*Case, error) {
+	if len(c.Sweep) > 0 {
+		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cuda runtime has no sweep; make it an axis", c.Op)
+	}
+	p := parseParams(c.Params)
+	if p.err != nil {
+		return nil, p.err
+	}
+	one := func(x *Case, err error) ([]*Case, error) {
+		if err != nil {
+			return nil, err
+		}
+		return []*Case{x}, nil
+	}
+	if b, ok := bindings[c.Op]; ok {
+		return one(d.Kernel(b, fmt.Sprintf("%s %s", c.Op, c.Params), p.values))
+	}
+	switch c.Op {
+	case OpGEMM:
+		g := GEMM{Type: p.word("gemm_dtype"), M: p.whole("m", 1), N: p.whole("n", 1), K: p.whole("k", 1), BestOf: o.BestOf}
+		if p.err != nil {
+			return nil, p.err
+		}
+		return d.GEMM(g)
+	case OpMLAPre, OpMLAPost:
+		b := MLABMM{Type: p.word("bmm_dtype"), Tokens: p.whole("num_tokens", 1), Heads: p.whole("num_heads", 1), Post: c.Op == OpMLAPost}
+		if p.err != nil {
+			return nil, p.err
+		}
+		return d.MLABMM(b, o.BestOf)
+	case OpMemory:
+		m := Memory{Kernel: p.word("kernel"), Size: p.whole("size_bytes", 1), Peer: int(p.wholeOr("peer", 0, -1))}
+		if p.err != nil {
+			return nil, p.err
+		}
+		return one(d.Memory(m))
+	case OpElementwise:
+		e := Elementwise{Kernel: p.word("kernel"), Type: p.word("dtype"), Tokens: p.whole("num_tokens", 1), Hidden: p.whole("hidden_size", 1)}
+		if p.err != nil {
+			return nil, p.err
+		}
+		return one(d.Elementwise(e))
+	case OpKernel:
+		return nil, failure(worker.ClassCollectorBug, "op kernel needs a binding that names the kernel's source")
+	}
+	return nil, failure(worker.ClassUnsupportedConfig, "the cuda runtime has no op %q; it has %s", c.Op, strings.Join(slices.Sorted(slices.Values(Names)), ", "))
+}

@@ -1,0 +1,124 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nvml"
+)
+
+// power is the mean power of a case.
+type power struct {
+	watts    float64 // mean, from the energy counter where it moves
+	sampled  float64 // mean of the sampled instant power; 0 if unknown
+	limit    float64
+	method   string // "energy" or "sampled"
+	seconds  float64
+	executed int
+}
+
+// executor runs executions without timing them; Target is one.
+type executor interface {
+	// Execute runs about so many seconds' worth of executions and returns when
+	// they are finished, and how many there were.
+	Execute(ctx context.Context, seconds, perExecution float64) (int, error)
+}
+
+const (
+	powerBatch  = 5e-3 // seconds of work between two readings
+	powerWait   = 2    // seconds for the energy counter to move at all
+	powerSettle = 0.2  // seconds before the first edge: the device warms up
+)
+
+// measurePower keeps a case running for at least least seconds between two
+// edges of the energy counter: the counter moves in steps, so only its edges
+// say when a count was true. Where it does not move, the sampled power counts.
+func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measure.Clock, perExecution, least float64) (power, error) {
+	var p power
+	draw, err := dev.Power()
+	if err != nil {
+		return p, fmt.Errorf("power: %w", err)
+	}
+	p.limit = draw.Limit
+	began := clock.Now()
+	var firstEdge, lastEdge time.Duration
+	var firstJoules, lastJoules, before float64
+	edges, samples := 0, 0
+	for {
+		n, err := x.Execute(ctx, powerBatch, perExecution)
+		if err != nil {
+			return p, err
+		}
+		p.executed += n
+		now := clock.Now()
+		joules, err := dev.Energy()
+		if err != nil && !errors.Is(err, nvml.ErrUnsupported) {
+			return p, fmt.Errorf("power: %w", err)
+		}
+		moved := err == nil && before > 0 && joules != before
+		before = joules
+		if (now - began).Seconds() >= powerSettle {
+			if d, err := dev.Power(); err == nil && d.Instant > 0 {
+				p.sampled += d.Instant
+				samples++
+			}
+			if moved {
+				if edges == 0 {
+					firstEdge, firstJoules = now, joules
+				}
+				lastEdge, lastJoules = now, joules
+				edges++
+			}
+		}
+		measured := (lastEdge - firstEdge).Seconds()
+		if edges >= 2 && measured >= least {
+			break
+		}
+		if spent := (now - began).Seconds(); edges < 2 && spent >= powerWait+powerSettle && spent >= least+powerSettle {
+			break
+		}
+	}
+	if samples > 0 {
+		p.sampled /= float64(samples)
+	}
+	if edges >= 2 {
+		p.method, p.seconds = "energy", (lastEdge - firstEdge).Seconds()
+		p.watts = (lastJoules - firstJoules) / p.seconds
+		return p, nil
+	}
+	if samples == 0 {
+		return p, errors.New("power: the device offers neither an energy counter that moves nor its instant power")
+	}
+	p.method, p.seconds, p.watts = "sampled", (clock.Now() - began).Seconds(), p.sampled
+	return p, nil
+}
+
+// columns are power and power_limit in watts, energy in joules per execution,
+// and how they were found.
+func (p power) columns(latencyMS float64) map[string]any {
+	out := map[string]any{
+		"power": p.watts, "power_limit": p.limit, "energy": p.watts * latencyMS / 1e3,
+		"power_method": p.method, "power_seconds": p.seconds,
+	}
+	if p.sampled > 0 {
+		out["power_sampled"] = p.sampled
+	}
+	return out
+}
+
+// Execute implements executor.
+func (t *Target) Execute(ctx context.Context, seconds, perExecution float64) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	t.dev.busy.Lock()
+	defer t.dev.busy.Unlock()
+	n, err := t.queue(max(1, min(int(seconds/perExecution), 512*t.Quantum())))
+	if err != nil {
+		return 0, err
+	}
+	return n, t.dev.Lib.Driver.SyncStream(t.dev.stream)
+}

@@ -1,0 +1,277 @@
+package ops
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+// prepared is a case that is ready to be visited.
+type prepared struct {
+	c       worker.Case
+	target  *Target
+	others  []*Case // cuBLASLt's further algorithms
+	watts   float64
+	seconds float64
+	begin   time.Duration // of the first visit
+	extra   map[string]any
+}
+
+func (p *prepared) close() {
+	p.target.Close()
+	for _, o := range p.others {
+		if o.Close != nil {
+			o.Close()
+		}
+	}
+}
+
+// prepareCase makes a case's target; the calling thread has the context.
+func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
+	cases, err := h.dev.prepare(c, h.options, h.set.bindings)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{c: c, others: cases[1:], extra: map[string]any{}}
+	if p.target, err = h.dev.NewTarget(cases[0], h.set.measure.Graph); err != nil {
+		for _, x := range cases {
+			if x.Close != nil {
+				x.Close()
+			}
+		}
+		return nil, err
+	}
+	p.seconds, p.watts = h.dev.Peaks.Estimate(cases[0])
+	return p, nil
+}
+
+// serveSession measures the cases side by side. A second thread prepares cases
+// while the first one measures.
+func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	inner, cancel := context.WithCancel(ctx)
+	jobs := make(chan *measure.Job, h.options.Window)
+	open := &targets{}
+	var lostContext error
+	var wg sync.WaitGroup
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		defer close(jobs)
+		lostContext = h.prepareAll(inner, in, out, jobs, open)
+	}()
+	stop := func() {
+		cancel()
+		wg.Wait()
+	}
+	defer func() {
+		// Also after a panic: the cases are served again, with new targets.
+		stop()
+		open.closeAll()
+	}()
+	s := &measure.Session{
+		Settings: h.set.measure, Tuning: h.tuning(), Clock: h.clock,
+		Rand:  rand.New(rand.NewPCG(uint64(h.set.seed), uint64(h.set.measure.Seed))),
+		Ready: h.dev.Ready,
+	}
+	err := s.Run(ctx, jobs, lost)
+	stop()
+	if err == nil {
+		err = lostContext
+	}
+	return err
+}
+
+// tuning suits the device's power limit and the plan's settings.
+func (h *Host) tuning() measure.Tuning {
+	t := measure.DefaultTuning(h.dev.Peaks.Watts * (1 - idleShare))
+	if gap := time.Duration(h.set.measure.IdleGapSeconds * float64(time.Second)); gap > t.Gap {
+		t.Gap = gap
+	}
+	return t
+}
+
+// prepareAll turns cases into jobs until in is closed. It returns an error only
+// when the context is lost: the session then meets the same error at the case
+// that caused it, and that case is blamed, none of those that wait.
+func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker.Emitter, jobs chan<- *measure.Job, open *targets) error {
+	unbind, err := h.dev.Bind()
+	if err != nil {
+		return err
+	}
+	defer unbind()
+	for {
+		var c worker.Case
+		var ok bool
+		select {
+		case c, ok = <-in:
+		case <-ctx.Done():
+			return nil
+		}
+		if !ok {
+			return nil
+		}
+		p, err := h.guarded(c)
+		if err != nil {
+			f := failureOf(err, h.ownKernel(c))
+			if f.Fatal {
+				return err
+			}
+			out.Start(c.Seq)
+			out.Error(c.Seq, f)
+			continue
+		}
+		open.add(p)
+		select {
+		case jobs <- h.job(p, out, open):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (h *Host) guarded(c worker.Case) (p *prepared, err error) {
+	defer guard(&err)
+	return h.prepareCase(c)
+}
+
+// job is the session's view of a case.
+func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job {
+	j := &measure.Job{Target: p.target, Seconds: p.seconds, Watts: p.watts}
+	j.Visit = func() {
+		if p.begin == 0 {
+			p.begin = h.clock.Now()
+		}
+		out.Start(p.c.Seq)
+	}
+	if h.needsFinish(p) {
+		j.Finish = func(ctx context.Context, r *measure.Result) (float64, error) { return h.finish(ctx, p, r) }
+	}
+	j.Done = func(r measure.Result, err error) {
+		open.remove(p)
+		if err != nil {
+			out.Error(p.c.Seq, failureOf(err, h.ownKernel(p.c)))
+		} else {
+			out.Result(p.c.Seq, []worker.Row{h.row(p, r, p.begin)}, h.seconds())
+		}
+		p.close()
+	}
+	return j
+}
+
+func (h *Host) needsFinish(p *prepared) bool {
+	return h.options.Verify || len(p.others) > 0 || h.set.measure.Power && h.nvml != nil
+}
+
+// finish does what follows a measurement with the device to itself: the numeric
+// check, the other algorithms, the power. It returns the joules above idle.
+func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joules float64, err error) {
+	c := p.target.c
+	if h.options.Verify && c.Verify != nil {
+		d, err := c.Verify(verifySamples, uint64(h.set.measure.Seed))
+		if err != nil {
+			return 0, err
+		}
+		if !d.OK() {
+			return 0, failure(worker.ClassFrameworkBug, "%s: %v: relative error %.3g over %d samples, more than %.3g", c.Label, errWrong, d.Relative, d.Samples, d.Tolerance)
+		}
+		p.extra["relative_error"] = d.Relative
+	}
+	if len(p.others) > 0 {
+		if err := h.alternatives(ctx, p, r); err != nil {
+			return 0, err
+		}
+		joules += float64(len(p.others)) * 4 * h.set.measure.MinBlockSeconds * p.watts
+	}
+	if h.set.measure.Power && h.nvml != nil {
+		pw, err := measurePower(ctx, p.target, h.nvml, h.clock, r.Latency/1e3, h.set.measure.PowerMinSeconds)
+		if err != nil {
+			return joules, err
+		}
+		maps.Copy(p.extra, pw.columns(r.Latency))
+		r.Executions += pw.executed
+		joules += pw.watts * pw.seconds
+	}
+	return joules, nil
+}
+
+const verifySamples = 16
+
+// alternatives visits each further algorithm once and notes the fastest of all:
+// latency_best in milliseconds and algo_best.
+func (h *Host) alternatives(ctx context.Context, p *prepared, r *measure.Result) error {
+	best, algo := r.Latency, p.target.c.Columns["algo"]
+	for _, c := range p.others {
+		t, err := h.dev.NewTarget(c, h.set.measure.Graph)
+		if err != nil {
+			if driver.Sticky(err) {
+				return err
+			}
+			continue // an algorithm that cannot run is none
+		}
+		n := max(1, int(h.set.measure.MinBlockSeconds/(r.Latency/1e3)))
+		blocks, err := t.Burst(ctx, measure.Burst{Warm: t.Quantum(), Executions: n, Blocks: 3})
+		t.dropGraphs()
+		if err != nil {
+			if driver.Sticky(err) || ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
+		var ms []float64
+		for _, b := range blocks {
+			ms = append(ms, b.Seconds*1e3/float64(b.Executions))
+		}
+		if m := measure.Median(ms); m < best {
+			best, algo = m, c.Columns["algo"]
+		}
+	}
+	p.extra["latency_best"], p.extra["algo_best"], p.extra["algos"] = best, algo, len(p.others)+1
+	return nil
+}
+
+// row completes a measured case.
+func (h *Host) row(p *prepared, r measure.Result, begin time.Duration) worker.Row {
+	row := rowOf(r, p.target.c, h.dev.Peaks)
+	maps.Copy(row, p.extra)
+	if h.monitor != nil {
+		maps.Copy(row, h.monitor.columns(begin))
+	}
+	return row
+}
+
+// targets are the open cases of a worker, so that none leaks when its serving
+// ends early.
+type targets struct {
+	mu  sync.Mutex
+	all map[*prepared]bool
+}
+
+func (t *targets) add(p *prepared) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == nil {
+		t.all = map[*prepared]bool{}
+	}
+	t.all[p] = true
+}
+
+func (t *targets) remove(p *prepared) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, p)
+}
+
+func (t *targets) closeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := range t.all {
+		p.close()
+	}
+	t.all = nil
+}

@@ -1,0 +1,363 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/nvrtc"
+)
+
+// KernelBinding describes a user's own kernel: its source and how it is
+// launched. Numbers may be given as such or as the name of a case parameter, so
+// that a grid's derived columns decide them case by case.
+type KernelBinding struct {
+	// Source is CUDA C++; Name is how messages call it.
+	Source string `json:"source"`
+	Name   string `json:"name"`
+	// Entry is the extern "C" __global__ function.
+	Entry string `json:"entry"`
+	// Options go to the compiler; {name} in them stands for a parameter.
+	Options []string `json:"options"`
+	// Grid and Block have one to three numbers.
+	Grid  []Number `json:"grid"`
+	Block []Number `json:"block"`
+	// Shared is the dynamic shared memory in bytes.
+	Shared Number `json:"shared"`
+	// Args are the kernel's parameters in order.
+	Args []KernelArg `json:"args"`
+	// Bytes and Flops of one launch, for the roofline.
+	Bytes Number `json:"bytes"`
+	Flops Number `json:"flops"`
+	// DType is whose tensor throughput bounds the kernel; empty for none.
+	DType DType `json:"dtype"`
+}
+
+// KernelArg is a buffer or a value.
+type KernelArg struct {
+	// Buffer is "in" (filled with normals, rotating), "out" or empty for a value.
+	Buffer string `json:"buffer"`
+	// Type is float32, bfloat16, float16, fp8 or int8 for buffers; int32, uint32,
+	// int64, uint64, float32 or float64 for values.
+	Type string `json:"type"`
+	// Elements of a buffer.
+	Elements Number `json:"elements"`
+	// Value of a value.
+	Value Number `json:"value"`
+}
+
+// Number is a number or the name of a case parameter.
+type Number struct {
+	value float64
+	param string
+	set   bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case nil:
+	case float64:
+		*n = Number{value: v, set: true}
+	case string:
+		*n = Number{param: v, set: true}
+	default:
+		return fmt.Errorf("%s is neither a number nor the name of a parameter", b)
+	}
+	return nil
+}
+
+// of resolves the number for a case's parameters.
+func (n Number) of(what string, params map[string]any, def float64) (float64, error) {
+	switch {
+	case !n.set:
+		return def, nil
+	case n.param == "":
+		return n.value, nil
+	}
+	v, ok := params[n.param]
+	if !ok {
+		return 0, fmt.Errorf("%s names the parameter %q, which the case does not have", what, n.param)
+	}
+	f, ok := asFloat(v)
+	if !ok {
+		return 0, fmt.Errorf("%s is the parameter %q, which is %v and no number", what, n.param, v)
+	}
+	return f, nil
+}
+
+func (n Number) whole(what string, params map[string]any, def, least int64) (int64, error) {
+	f, err := n.of(what, params, float64(def))
+	if err != nil {
+		return 0, err
+	}
+	if f != math.Trunc(f) || f < float64(least) || f > 1<<53 {
+		return 0, fmt.Errorf("%s is %v; it must be a whole number of at least %d", what, f, least)
+	}
+	return int64(f), nil
+}
+
+func asFloat(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+// parseBinding reads a binding and checks what does not depend on a case.
+func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
+	b := new(KernelBinding)
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(b); err != nil {
+		return nil, fmt.Errorf("the kernel's binding: %w", err)
+	}
+	if b.Name == "" {
+		b.Name = "kernel.cu"
+	}
+	switch {
+	case strings.TrimSpace(b.Source) == "":
+		return nil, errors.New("the kernel's binding has no source: give the text, such as file(\"kernel.cu\")")
+	case b.Entry == "":
+		return nil, errors.New("the kernel's binding has no entry: the name of its extern \"C\" __global__ function")
+	case len(b.Grid) < 1 || len(b.Grid) > 3 || len(b.Block) < 1 || len(b.Block) > 3:
+		return nil, errors.New("grid and block of the kernel's binding need one to three numbers each")
+	}
+	return b, nil
+}
+
+var optionParam = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// compileOptions puts parameters into the compiler's options.
+func (b *KernelBinding) compileOptions(params map[string]any) ([]string, error) {
+	out := make([]string, len(b.Options))
+	for i, o := range b.Options {
+		var missing string
+		out[i] = optionParam.ReplaceAllStringFunc(o, func(m string) string {
+			name := m[1 : len(m)-1]
+			switch v := params[name].(type) {
+			case nil:
+				missing = name
+			case float64:
+				return strconv.FormatFloat(v, 'g', -1, 64)
+			default:
+				return fmt.Sprint(v)
+			}
+			return ""
+		})
+		if missing != "" {
+			return nil, fmt.Errorf("option %q names the parameter %q, which the case does not have", o, missing)
+		}
+	}
+	return out, nil
+}
+
+// userFunction compiles and loads a kernel, once for the same source and
+// options.
+func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Function, error) {
+	h := fnv.New128a()
+	fmt.Fprintf(h, "%q %q %q", b.Source, b.Entry, options)
+	key := string(h.Sum(nil))
+	if f, ok := d.user[key]; ok {
+		return f, nil
+	}
+	if d.Lib.RTC == nil {
+		return 0, fmt.Errorf("a kernel's source is compiled at run time: %w", d.Lib.RTCErr)
+	}
+	cubin, err := d.Lib.RTC.Compile(nvrtc.Program{Name: b.Name, Source: b.Source, SM: d.Info.SM(), Options: options})
+	if err != nil {
+		return 0, err
+	}
+	m, err := d.Lib.Driver.LoadModule(cubin)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", b.Name, err)
+	}
+	f, err := d.Lib.Driver.Function(m, b.Entry)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", b.Name, err)
+	}
+	if d.user == nil {
+		d.user = map[string]driver.Function{}
+	}
+	d.user[key] = f
+	return f, nil
+}
+
+// userBuffer is one buffer argument: where each operand set has it.
+type userBuffer struct {
+	arg int
+	at  []driver.Ptr
+}
+
+// Kernel prepares a user's kernel for a case.
+func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (*Case, error) {
+	c := &Case{Label: label, DType: b.DType, Columns: map[string]any{"kernel_source": b.Entry}}
+	k := driver.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
+	for i, n := range b.Grid {
+		v, err := n.whole("grid", params, 1, 1)
+		if err != nil {
+			return nil, err
+		}
+		k.Grid[i] = int(v)
+	}
+	for i, n := range b.Block {
+		v, err := n.whole("block", params, 1, 1)
+		if err != nil {
+			return nil, err
+		}
+		k.Block[i] = int(v)
+	}
+	shared, err := b.Shared.whole("shared", params, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	k.SharedMemory = int(shared)
+	if c.Bytes, err = b.Bytes.of("bytes", params, 0); err != nil {
+		return nil, err
+	}
+	if c.Flops, err = b.Flops.of("flops", params, 0); err != nil {
+		return nil, err
+	}
+	options, err := b.compileOptions(params)
+	if err != nil {
+		return nil, err
+	}
+	if k.Func, err = d.userFunction(b, options); err != nil {
+		return nil, err
+	}
+	const freely = 48 << 10
+	if k.SharedMemory > freely {
+		if err := d.Lib.Driver.SetMaxDynamicShared(k.Func, k.SharedMemory); err != nil {
+			return nil, &UnsupportedError{What: fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), Err: err}
+		}
+	}
+	args, buffers, rotating, err := d.userArgs(b, label, params)
+	if err != nil {
+		return nil, err
+	}
+	c.Sets = 1
+	if rotating > 0 {
+		c.Sets = d.copies(rotating)
+		c.Columns["cache"] = d.cacheState(c.Sets, rotating)
+	}
+	if err := d.userOperands(b, label, params, c.Sets, buffers); err != nil {
+		return nil, fmt.Errorf("%s: %w", label, err)
+	}
+	c.PerGraph = d.perGraph(c, rotating)
+	c.Enqueue = func(i int, s driver.Stream) error {
+		one := k
+		one.Args = append([]any(nil), args...)
+		for _, u := range buffers {
+			one.Args[u.arg] = u.at[i%len(u.at)]
+		}
+		return d.Lib.Driver.Launch(one, s)
+	}
+	return c, nil
+}
+
+// userArgs resolves the values and finds the buffers; rotating is the size of
+// all inputs together.
+func (d *Device) userArgs(b *KernelBinding, label string, params map[string]any) (args []any, buffers []*userBuffer, rotating float64, err error) {
+	args = make([]any, len(b.Args))
+	for i, a := range b.Args {
+		what := fmt.Sprintf("argument %d of %s", i, b.Entry)
+		switch a.Buffer {
+		case "in", "out":
+			size := DType(a.Type).Size()
+			if size == 0 {
+				return nil, nil, 0, fmt.Errorf("%s has elements of type %q; buffers hold float32, bfloat16, float16, fp8 or int8", what, a.Type)
+			}
+			n, err := a.Elements.whole(what+": elements", params, 0, 1)
+			if err != nil {
+				return nil, nil, 0, err
+			}
+			if a.Buffer == "in" {
+				rotating += float64(n * size)
+			}
+			buffers = append(buffers, &userBuffer{arg: i})
+		case "":
+			v, err := a.Value.of(what, params, 0)
+			if err != nil {
+				return nil, nil, 0, err
+			}
+			if args[i], err = kernelValue(a.Type, v); err != nil {
+				return nil, nil, 0, fmt.Errorf("%s: %w", what, err)
+			}
+		default:
+			return nil, nil, 0, fmt.Errorf("%s is a buffer of kind %q; there are \"in\" and \"out\"", what, a.Buffer)
+		}
+	}
+	return args, buffers, rotating, nil
+}
+
+func kernelValue(typ string, v float64) (any, error) {
+	whole := v == math.Trunc(v)
+	switch {
+	case typ == "float32":
+		return float32(v), nil
+	case typ == "float64":
+		return v, nil
+	case typ == "int32" && whole && v >= math.MinInt32 && v <= math.MaxInt32:
+		return int32(v), nil
+	case typ == "uint32" && whole && v >= 0 && v <= math.MaxUint32:
+		return uint32(v), nil
+	case typ == "int64" && whole && math.Abs(v) <= 1<<53:
+		return int64(v), nil
+	case typ == "uint64" && whole && v >= 0 && v <= 1<<53:
+		return uint64(v), nil
+	}
+	return nil, fmt.Errorf("%v is no value of type %q (int32, uint32, int64, uint64, float32, float64)", v, typ)
+}
+
+// userOperands lays out every buffer: inputs once per operand set, outputs once.
+func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int, buffers []*userBuffer) error {
+	cursors := map[DType]*cursor{}
+	out := d.Arena.Out.cursor(hashOf(label))
+	for set := range sets {
+		for _, u := range buffers {
+			a := b.Args[u.arg]
+			typ := DType(a.Type)
+			n, err := a.Elements.whole("elements", params, 0, 1)
+			if err != nil {
+				return err
+			}
+			cur := out
+			if a.Buffer == "in" {
+				if cur = cursors[typ]; cur == nil {
+					pool, err := d.Arena.Operands(typ)
+					if err != nil {
+						return err
+					}
+					cur = pool.cursor(hashOf(label))
+					cursors[typ] = cur
+				}
+			} else if set > 0 {
+				continue
+			}
+			p, err := cur.take(fmt.Sprintf("argument %d", u.arg), n*typ.Size())
+			if err != nil {
+				return err
+			}
+			u.at = append(u.at, p)
+		}
+	}
+	return nil
+}
