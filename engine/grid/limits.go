@@ -17,7 +17,7 @@ type Limits struct {
 	Cases int
 	// Evaluations is the most HCL evaluations; one takes 1 to 5 microseconds.
 	Evaluations int64
-	// Visits is the most loop steps; one takes some 20 nanoseconds.
+	// Visits is the most loop steps; one takes some 30 nanoseconds.
 	Visits int64
 	// Points is the most sweep points over all cases.
 	Points int64
@@ -30,7 +30,7 @@ const quickShare = 16
 // DefaultLimits allow grids of four million cases, which take some seconds and
 // some 300 MB.
 func DefaultLimits() Limits {
-	return Limits{Cases: 4_000_000, Evaluations: 4_000_000, Visits: 400_000_000, Points: 200_000_000}
+	return Limits{Cases: 4_000_000, Evaluations: 4_000_000, Visits: 100_000_000, Points: 200_000_000}
 }
 
 // fits says whether n more combinations may be kept; if not, the walk stops
@@ -56,9 +56,25 @@ func (w *walker) mayGoOn() bool {
 		w.tooLarge(fmt.Sprintf("its filters and derived values need more than %d evaluations", w.limits.Evaluations))
 	case w.visits > w.limits.Visits:
 		w.tooLarge(fmt.Sprintf("its loops take more than %d steps", w.limits.Visits))
-	case evals > w.limits.Evaluations/80 && w.visits&0xffff == 0 && float64(evals)/w.progress() > 1000*float64(w.limits.Evaluations):
-		w.tooLarge(fmt.Sprintf("its filters and derived values would need some %.0e evaluations, and %d are the limit", float64(evals)/w.progress(), w.limits.Evaluations))
+	case w.visits&0xffff == 0 && w.hopeless(evals):
 	default:
+		return true
+	}
+	return false
+}
+
+// hopeless judges by the progress so far whether the work would exceed its
+// limits by far, so that nobody waits for a limit that is certain to be hit.
+// Grids thin out unevenly, hence the wide margin.
+func (w *walker) hopeless(evals int64) bool {
+	const margin = 1000
+	done := w.progress()
+	if all := float64(evals) / done; all > margin*float64(w.limits.Evaluations) {
+		w.tooLarge(fmt.Sprintf("its filters and derived values would need some %.0e evaluations, and %d are the limit", all, w.limits.Evaluations))
+		return true
+	}
+	if all := float64(w.visits) / done; all > margin*float64(w.limits.Visits) {
+		w.tooLarge(fmt.Sprintf("its loops would take some %.0e steps, and %d are the limit", all, w.limits.Visits))
 		return true
 	}
 	return false
