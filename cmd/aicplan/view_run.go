@@ -98,6 +98,9 @@ func progressText(p stage.Progress, elapsed time.Duration) string {
 
 // Message implements run.View.
 func (v *lineView) Message(address, level, text string) {
+	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Name == "gate" || s.Instance.Kind.Guard) {
+		return // its checks are listed when it ends
+	}
 	switch level {
 	case "warn", "error":
 		v.printf("%s: %s: %s\n", address, level, text)
