@@ -9,7 +9,9 @@
 // order among those it holds, says start when it begins to work on one and
 // ends each with exactly one result or error. The case that was started last
 // and not ended is the one to blame when the process dies or a deadline runs
-// out; the others it held are given to another worker and lose no attempt.
+// out; the others it held are given to another worker and lose no attempt. A
+// worker past a deadline gets SIGQUIT, a chance to print its stacks into the
+// log, and SIGKILL one second later, together with all it has started.
 package worker
 
 import "encoding/json"

@@ -1,0 +1,159 @@
+//go:build linux
+
+package worker_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/worker"
+)
+
+// restless is a host that leaves after every second case, and takes what it
+// holds by then along.
+type restless struct{ at int }
+
+func (r *restless) Hello(context.Context) (worker.Hello, error) {
+	return worker.Hello{Version: "1", Device: "d", Window: 3}, nil
+}
+
+func (r *restless) Serve(_ context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	for c := range in {
+		if r.at == 2 {
+			return &worker.RestartError{Reason: "two are enough"}
+		}
+		r.at++
+		out.Start(c.Seq)
+		out.Result(c.Seq, []worker.Row{{"latency": 1}}, 0)
+	}
+	return nil
+}
+
+// oddWorker is the body of workers that end in ways of their own; false means
+// that mode names none of them.
+func oddWorker(mode string) bool {
+	switch mode {
+	case "restless":
+		_ = worker.Serve(context.Background(), func(worker.Init) (worker.Host, error) { return new(restless), nil })
+	case "refuses": // leaves at once, for ever
+		_ = worker.Serve(context.Background(), func(worker.Init) (worker.Host, error) { return &restless{at: 2}, nil })
+	case "unstarted": // dies of the poisoned case before it says start
+		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
+		for {
+			line, err := in.ReadString('\n')
+			switch {
+			case err != nil || strings.Contains(line, `"poison"`):
+				os.Exit(9)
+			case strings.Contains(line, `"init"`):
+				fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
+			case strings.Contains(line, `"shutdown"`):
+				os.Exit(0)
+			default:
+				_, rest, _ := strings.Cut(line, `"seq":`)
+				seq, _, _ := strings.Cut(rest, ",")
+				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq, seq)
+			}
+		}
+	case "deaf": // never answers a case
+		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
+		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
+	case "forgets": // starts a case and leaves politely without its end
+		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
+		in := bufio.NewReader(os.NewFile(3, "in"))
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				os.Exit(0)
+			}
+			if _, rest, ok := strings.Cut(line, `"seq":`); ok {
+				seq, _, _ := strings.Cut(rest, ",")
+				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"bye\",\"restart\":\"bored\"}\n", seq)
+				os.Exit(0)
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func runOdd(t *testing.T, mode string, cases int, poison bool) (*list, error) {
+	t.Helper()
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1, "TEST_WORKER="+mode)})
+	src := &list{}
+	for n := range cases {
+		deadline := long
+		if mode == "deaf" {
+			deadline = short
+		}
+		src.add(n, "none", deadline)
+	}
+	if poison {
+		src.add(99, "poison", long)
+	}
+	return src, pool.Run(t.Context(), worker.Settings{}, src)
+}
+
+func TestPoliteRestartsCostNoAttempt(t *testing.T) {
+	src, err := runOdd(t, "restless", 11, false)
+	if err != nil || len(src.ends) != 11 {
+		t.Fatalf("%d ends, %v", len(src.ends), err)
+	}
+	pids := map[int]bool{}
+	for _, o := range src.ends {
+		if o.Failure != nil {
+			t.Errorf("case %s: %+v", o.Task.Case.ID, o.Failure)
+		}
+		pids[o.Hello.Pid] = true
+	}
+	if len(pids) != 6 {
+		t.Errorf("%d processes for 11 cases", len(pids))
+	}
+}
+
+func TestRestartsForEver(t *testing.T) {
+	src, err := runOdd(t, "refuses", 3, false)
+	if !errors.Is(err, worker.ErrNoWorkers) || !strings.Contains(err.Error(), "two are enough") || len(src.ends) != 0 {
+		t.Errorf("%d ends, %v", len(src.ends), err)
+	}
+}
+
+func TestPoisonBeforeStartIsBlamedInTheEnd(t *testing.T) {
+	src, err := runOdd(t, "unstarted", 5, true)
+	if err != nil || len(src.ends) != 6 {
+		t.Fatalf("%d ends, %v", len(src.ends), err)
+	}
+	for _, o := range src.ends {
+		if bad := o.Task.Case.ID == "99"; (o.Failure != nil) != bad || (bad && (o.Cause != worker.CauseDied || o.Failure.Exception != "exit status 9")) {
+			t.Errorf("case %s: cause %d, %+v", o.Task.Case.ID, o.Cause, o.Failure)
+		}
+	}
+}
+
+func TestDeafWorkerTimesOut(t *testing.T) {
+	src, err := runOdd(t, "deaf", 2, false)
+	if err != nil || len(src.ends) != 2 {
+		t.Fatalf("%d ends, %v", len(src.ends), err)
+	}
+	for _, o := range src.ends {
+		if o.Cause != worker.CauseHung || !strings.Contains(o.Failure.Message, "did not start it within") {
+			t.Errorf("case %s: cause %d, %+v", o.Task.Case.ID, o.Cause, o.Failure)
+		}
+	}
+}
+
+func TestByeInTheMiddleOfACase(t *testing.T) {
+	src, err := runOdd(t, "forgets", 1, false)
+	if err != nil || len(src.ends) != 1 {
+		t.Fatalf("%d ends, %v", len(src.ends), err)
+	}
+	if o := src.ends[0]; o.Cause != worker.CauseDied || !strings.Contains(o.Failure.Message, "in the middle of its work") {
+		t.Errorf("cause %d, %+v", o.Cause, o.Failure)
+	}
+}
