@@ -112,6 +112,7 @@ const (
 	defaultTripAll   = 20 // without a breaker block
 	defaultFloor     = 2 * time.Minute
 	defaultFirst     = 30 * time.Minute
+	defaultFirstCPU  = 5 * time.Minute
 	defaultFactor    = 10
 	minHistory       = 5
 )

@@ -157,6 +157,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	for _, problem := range c.settle() {
 		bad(problem.summary, "%s", problem.detail)
 	}
+	if c.runtime != nil && c.runtime.Kind == "cpu" && (c.Deadline == nil || c.Deadline.First == nil) {
+		// Nothing is loaded, compiled or tuned here.
+		c.limits.first = max(c.limits.floor, defaultFirstCPU)
+	}
 	return diags
 }
 

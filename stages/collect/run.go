@@ -411,6 +411,9 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	if len(parts) > 0 {
 		text += "; " + strings.Join(parts, ", ")
 	}
+	if r.policy == nil && n.Failed > 0 {
+		text += "; failed before and not tried again (-retry failed does)"
+	}
 	tried := n.Measured + n.Failed
 	switch {
 	case byClass["interrupted"] > 0:

@@ -72,7 +72,14 @@ func TestGPUSlots(t *testing.T) {
 	if err != nil || len(slots) != 1 || slots[0].Device != -1 {
 		t.Fatalf("%v, %v", slots, err)
 	}
-	if raw, _ := json.Marshal(slots[0].Spec.Init.Options["devices"]); string(raw) != "[0,1]" {
+	if got, ok := slots[0].Spec.Init.Options["devices"]; ok {
+		t.Errorf("devices %v, although the runtime names none", got)
+	}
+	slots, err = slotsOf(t, &stage.Runtime{Kind: "nccl", Devices: []int{1, 0}}, listed(twoGPUs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, _ := json.Marshal(slots[0].Spec.Init.Options["devices"]); string(raw) != "[1,0]" {
 		t.Errorf("devices %s", raw)
 	}
 }

@@ -83,11 +83,15 @@ func ncclSlots(_ context.Context, rt *stage.Runtime, at Place, list func() ([]De
 	if err != nil {
 		return nil, err
 	}
-	var indices []int
-	for _, d := range devices {
-		indices = append(indices, d.Index)
+	if rt.Devices != nil {
+		// Left out, the worker takes what the driver shows it, which
+		// CUDA_VISIBLE_DEVICES may number anew.
+		var indices []int
+		for _, d := range devices {
+			indices = append(indices, d.Index)
+		}
+		spec.Init.Options["devices"] = indices
 	}
-	spec.Init.Options["devices"] = indices
 	rt2 := *rt
 	rt2.Workers = 1
 	return spread(spec, &rt2, at, []Device{{Index: -1}}), nil
