@@ -227,6 +227,11 @@ func TestPlansAreWhole(t *testing.T) {
 		if want := map[string]int{"trtllm": 24, "vllm": 20, "sglang": 27}[backend]; grids != want {
 			t.Errorf("%s: %d grids, want %d", backend, grids, want)
 		}
+		for _, op := range catalog.Ops() {
+			if a := fmt.Sprintf(`module.pipeline["base"].export.table[%q]`, op.Also); op.Also != "" && exports[a] == 0 {
+				t.Errorf("%s: nothing exports the second table of %s", backend, op.Name)
+			}
+		}
 		for _, in := range cfg.Instances {
 			if in.Kind.Name == "export" && exports[in.Address] == 0 {
 				t.Errorf("%s: %s exports no grid's rows", backend, in.Address)

@@ -11,6 +11,11 @@ type Op struct {
 	Also string
 }
 
+// RowTable is the column of measurements that names the perf table of a row
+// where that is not the op's own: one case may fill two tables (Op.Also). It is
+// empty for the op's own rows, and missing where there are no others.
+const RowTable = "perf_table"
+
 // ops are the ops of the published database.
 var ops = []Op{
 	{Name: "gemm", Table: "gemm_perf", OpName: "gemm"},

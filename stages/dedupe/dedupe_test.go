@@ -68,6 +68,23 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// Rows of two perf tables with one key are both kept.
+func TestRowsOfTwoTablesAreNoDuplicates(t *testing.T) {
+	rec := table.NewRecord([]string{"m", "k", "quant_dtype", "latency", "perf_table"}, []arrow.Array{
+		table.Ints([]int64{1, 1, 1}, nil), table.Ints([]int64{32, 32, 32}, nil), table.Constant("fp8", 3),
+		table.Floats([]float64{1, 2, 3}, nil), table.Texts([]string{"", "scale_matrix_perf", ""}, nil),
+	})
+	ds := &stage.Dataset{Table: rec, Info: stage.Info{Perf: "computescale_perf", Params: []string{"m", "k"}}}
+	key := KeyColumns(ds)
+	if !slices.Equal(key, []string{"perf_table", "m", "k", "quant_dtype"}) {
+		t.Fatalf("key %v", key)
+	}
+	res, err := Rows(rec, Options{Key: key, Keep: KeepFirst, Metric: "latency"})
+	if err != nil || !slices.Equal(res.Keep, []int{0, 1}) {
+		t.Errorf("keeps rows %v, %v", res.Keep, err)
+	}
+}
+
 func TestLatestWithoutTimes(t *testing.T) {
 	ds := sample()
 	rec := ds.Table

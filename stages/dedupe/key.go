@@ -13,8 +13,16 @@ import (
 // readers of its perf table use (with kernel_source and op_name where they
 // tell rows apart), else the case parameters, else every column that is
 // neither a measurement nor says who measured. Optional columns that the data
-// lacks are left out.
+// lacks are left out. Rows of different perf tables never repeat each other.
 func KeyColumns(ds *stage.Dataset) []string {
+	key := keyColumns(ds)
+	if ds.Table != nil && table.Has(ds.Table, catalog.RowTable) && !slices.Contains(key, catalog.RowTable) {
+		return append([]string{catalog.RowTable}, key...)
+	}
+	return key
+}
+
+func keyColumns(ds *stage.Dataset) []string {
 	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil {
 		return slices.DeleteFunc(t.Key(), func(c string) bool { return !table.Has(ds.Table, c) })
 	}

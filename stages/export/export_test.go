@@ -246,6 +246,30 @@ func TestSeveralInputsFillOneTable(t *testing.T) {
 	}
 }
 
+// One case of an op may give rows of two tables; each export takes its own.
+func TestRowsOfTwoTables(t *testing.T) {
+	rec := table.NewRecord([]string{"m", "k", "quant_dtype", "op_name", "kernel_source", "latency", "perf_table"}, []arrow.Array{
+		table.Ints([]int64{1, 1}, nil), table.Ints([]int64{32, 32}, nil), table.Constant("fp8", 2),
+		table.Texts([]string{"compute_scale", "scale_matrix"}, nil), table.Constant("torch_ops", 2),
+		table.Floats([]float64{0, 0.002}, nil), table.Texts([]string{"", "scale_matrix_perf"}, []bool{false, true}),
+	})
+	ds := &stage.Dataset{Table: rec, Info: stage.Info{Op: "compute_scale", Perf: "computescale_perf", Params: []string{"m", "k"},
+		Framework: "TRTLLM", Version: "1.3.0", Device: "NVIDIA H200"}}
+	dir := t.TempDir()
+	for name, want := range map[string]string{
+		"computescale_perf": "TRTLLM,1.3.0,NVIDIA H200,compute_scale,torch_ops,1,32,fp8,0\n",
+		"scale_matrix_perf": "TRTLLM,1.3.0,NVIDIA H200,scale_matrix,torch_ops,1,32,fp8,0.002\n",
+	} {
+		mustRun(t, config(func(c *Config) { c.Table = name }), dir, ds)
+		if got := read(t, dir, name+".txt"); !strings.HasSuffix(got, "latency\n"+want) {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+	if _, err := run(t, config(func(c *Config) { c.Table = "gemm_perf" }), dir, ds); err == nil || !strings.Contains(err.Error(), "none of the 2 rows belongs to gemm_perf") {
+		t.Errorf("rows of other tables: %v", err)
+	}
+}
+
 func TestPower(t *testing.T) {
 	ds := gemm(order(2))
 	ds.Table = table.WithColumn(table.WithColumn(ds.Table, "power", table.Floats([]float64{300, 0}, []bool{true, false})), "power_limit", table.Constant(700.0, 2))

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ func perfRows(ds *stage.Dataset, sh shape) (arrow.Record, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if rec, err = ownRows(rec, ds, sh); err != nil {
+		return nil, nil, err
+	}
 	n := int(rec.NumRows())
 	rec, err = withIdentity(rec, ds, sh, n)
 	if err != nil {
@@ -55,6 +59,26 @@ func perfRows(ds *stage.Dataset, sh shape) (arrow.Record, []string, error) {
 		return nil, nil, err
 	}
 	return out, append(notes, words...), nil
+}
+
+// ownRows keeps the rows that belong to the table: cases of some ops fill two.
+func ownRows(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error) {
+	if sh.table == nil || !table.Has(rec, catalog.RowTable) {
+		return rec, nil
+	}
+	of, err := table.Strings(rec, catalog.RowTable)
+	if err != nil {
+		return nil, err
+	}
+	own := ds.Info.Perf
+	if op, ok := catalog.LookupOp(ds.Info.Op); ok && own == "" {
+		own = op.Table
+	}
+	out := table.Filter(rec, func(i int) bool { return cmp.Or(catalog.Stem(of.Values[i]), own) == sh.table.Name })
+	if out.NumRows() == 0 {
+		return nil, fmt.Errorf("none of the %d rows belongs to %s", rec.NumRows(), sh.table.Name)
+	}
+	return out, nil
 }
 
 // withIdentity fills the five identity columns from the dataset's Info where

@@ -42,10 +42,12 @@ variable "backend" {
 }
 
 locals {
-  # Which op fills which table. An op may fill a second one.
+  # Which ops fill which table. The rows of compute_scale say themselves to which
+  # of its two tables they belong.
   tables = {
     gemm_perf                       = ["gemm"]
     computescale_perf               = ["compute_scale"]
+    scale_matrix_perf               = ["compute_scale"]
     context_attention_perf          = ["attention_context"]
     generation_attention_perf       = ["attention_generation"]
     encoder_attention_perf          = ["encoder_attention"]
