@@ -8,6 +8,7 @@ type cli struct {
 	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
 	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
+	Preflight  preflightCmd  `cmd:"" help:"Look at the machine as the plan's preflights do."`
 	Show       showCmd       `cmd:"" help:"Print a stage's table, or a saved plan."`
 	Graph      graphCmd      `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
 	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes."`
@@ -20,4 +21,5 @@ type cli struct {
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
 	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`
+	WorkerRank workerRankCmd `cmd:"" hidden:"" help:"Be one GPU's rank for a worker; started by it."`
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/hashicorp/go-hclog"
 
+	"aicplan/cudaops/comm"
 	"aicplan/cudaops/hosts"
 	"aicplan/cudaops/worker"
 )
@@ -50,6 +51,14 @@ type workerCmd struct{}
 // Run is the worker's side of the protocol.
 func (c *workerCmd) Run(a *app) error {
 	return worker.Serve(context.Background(), hosts.FromInit)
+}
+
+type workerRankCmd struct{}
+
+// Run is one rank of a communicator, in a process of its own.
+func (c *workerRankCmd) Run(a *app) error {
+	a.code = comm.RankMain()
+	return nil
 }
 
 type completionCmd struct {

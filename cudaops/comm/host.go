@@ -2,6 +2,7 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -53,11 +54,11 @@ type host struct {
 	trace    func(perExec float64) // of the out-of-place form; for tests
 
 	node    *Node
-	gpus    int
-	version string // of NCCL
-	env     string // of NCCL
-	threads *crew  // ranks of this process
-	procs   *crew  // ranks with processes of their own
+	devices []driver.Device // by rank
+	version string          // of NCCL
+	env     string          // of NCCL
+	threads *crew           // ranks of this process
+	procs   *crew           // ranks with processes of their own
 }
 
 func (h *host) about(context.Context) (worker.Hello, error) {
@@ -70,10 +71,14 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 		return worker.Hello{}, startFailure(err)
 	}
 	h.node = node
-	if h.gpus, err = node.Driver.Count(); err != nil {
+	count, err := node.Driver.Count()
+	if err != nil {
 		return worker.Hello{}, startFailure(err)
 	}
-	info, err := node.Driver.Info(0)
+	if h.devices, err = pickDevices(h.options.devices, count); err != nil {
+		return worker.Hello{}, startFailure(err)
+	}
+	info, err := node.Driver.Info(h.devices[0])
 	if err != nil {
 		return worker.Hello{}, startFailure(err)
 	}
@@ -86,14 +91,14 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 		return worker.Hello{}, startFailure(err)
 	}
 	h.version, h.env = nccl.VersionText(v), ncclEnv(os.Environ())
-	h.threads = threadCrew(node, h.options.limit, h.options.pin)
-	h.procs = processCrew(h.spawn, h.options.limit)
+	h.threads = threadCrew(node, h.devices, h.options.limit, h.options.pin)
+	h.procs = processCrew(h.spawn, h.devices, h.options.limit)
 	hello := worker.Hello{
 		Framework: Framework, Version: h.version, Device: info.Name, DeviceUUID: info.UUID,
 		Window: 4,
 		Ops:    append([]string{OpNCCL, OpCustomAllReduce, OpP2P}, Collectives...),
 		Env: map[string]string{
-			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(h.gpus),
+			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(len(h.devices)),
 			"cuda_driver": fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
 		},
 	}
@@ -101,8 +106,8 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 		hello.Env["nccl_path"] = lib.Path()
 	}
 	var names []string
-	for i := range h.gpus {
-		if in, err := node.Driver.Info(driver.Device(i)); err == nil {
+	for _, d := range h.devices {
+		if in, err := node.Driver.Info(d); err == nil {
 			names = append(names, in.UUID)
 		}
 	}
@@ -159,10 +164,34 @@ func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 	return []worker.Row{row}, nil
 }
 
-// enough says whether the node has so many GPUs.
+// pickDevices are the devices of the ranks: those of the runtime, or all. The
+// engine counts the GPUs of the machine; where CUDA_VISIBLE_DEVICES hides some,
+// the driver counts what is left, and all of that is taken.
+func pickDevices(want []int, count int) ([]driver.Device, error) {
+	if count == 0 {
+		return nil, errors.New("the driver shows no GPU")
+	}
+	var out []driver.Device
+	for _, i := range want {
+		if i >= 0 && i < count {
+			out = append(out, driver.Device(i))
+		} else if len(want) != count {
+			return nil, fmt.Errorf("device %d is asked for and the driver shows %d; with CUDA_VISIBLE_DEVICES set, leave devices out of the runtime", i, count)
+		}
+	}
+	if len(out) == 0 || len(out) != len(want) {
+		out = nil
+		for i := range count {
+			out = append(out, driver.Device(i))
+		}
+	}
+	return out, nil
+}
+
+// enough says whether the runtime has so many GPUs.
 func (h *host) enough(gpus int) error {
-	if gpus > h.gpus {
-		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, h.gpus)
+	if gpus > len(h.devices) {
+		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, len(h.devices))
 	}
 	return nil
 }

@@ -3,10 +3,12 @@
 package comm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/nccl/nccltest"
 	"aicplan/cudaops/worker"
@@ -80,6 +82,28 @@ func TestHello(t *testing.T) {
 	}
 	if h.Env["gpu_uuids"] != "GPU-0 GPU-1 GPU-2 GPU-3" {
 		t.Errorf("gpu_uuids: %q", h.Env["gpu_uuids"])
+	}
+}
+
+func TestDevicesOfTheRuntime(t *testing.T) {
+	for _, devices := range []any{[]any{3.0, 1.0}, []int{3, 1}} {
+		for _, method := range []string{MethodEager, MethodGraph} {
+			b := newBench(t, 4, map[string]any{"devices": devices, "method": method}, quick)
+			if b.hello.Env["gpu_uuids"] != "GPU-3 GPU-1" || b.hello.Env["gpus"] != "2" {
+				t.Errorf("hello: %v", b.hello.Env)
+			}
+			b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 1024))
+			b.fails(worker.ClassUnsupportedConfig, "this node has 2", OpNCCL, ncclCase(AllReduce, "half", 4, 1024))
+			if used := b.fake.Used(); !slices.Equal(used, []int{1, 3}) {
+				t.Errorf("%s: devices %v were used", method, used)
+			}
+		}
+	}
+	if _, err := pickDevices([]int{4}, 4); err == nil || !strings.Contains(err.Error(), "CUDA_VISIBLE_DEVICES") {
+		t.Errorf("device 4 of 4: %v", err)
+	}
+	if got, err := pickDevices([]int{2, 3}, 2); err != nil || !slices.Equal(got, []driver.Device{0, 1}) {
+		t.Errorf("the two that are visible: %v, %v", got, err)
 	}
 }
 

@@ -22,6 +22,8 @@ type options struct {
 	method string
 	limit  float64 // seconds that a rank may take for one task
 	faults []fault
+	// devices are the device indices of the ranks; none means all.
+	devices []int
 	// inPlace adds the in-place columns.
 	inPlace bool
 	// pin gives every rank a processor core of its own.
@@ -47,6 +49,19 @@ func readOptions(init worker.Init) (options, error) {
 			o.limit, ok = number(v)
 			if !ok || o.limit <= 0 || o.limit > 3600 {
 				return o, fmt.Errorf("option rank_deadline is %v; it must be a number of seconds up to 3600", v)
+			}
+		case "devices":
+			list, isList := v.([]any)
+			for _, d := range list {
+				n, ok := number(d)
+				isList = isList && ok && n == float64(int(n))
+				o.devices = append(o.devices, int(n))
+			}
+			if ints, ok := v.([]int); ok {
+				o.devices, isList = ints, true
+			}
+			if !isList && v != nil {
+				return o, fmt.Errorf("option devices is %v; it must be a list of device indices", v)
 			}
 		case "in_place":
 			if o.inPlace, ok = v.(bool); !ok {

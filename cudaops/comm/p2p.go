@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 )
 
@@ -23,7 +22,7 @@ type Path struct {
 
 func (h *host) path(src, dst int) (Path, error) {
 	p := Path{Src: src, Dst: dst}
-	a, b := driver.Device(src), driver.Device(dst)
+	a, b := h.devices[src], h.devices[dst]
 	access, err := h.node.Driver.CanAccessPeer(a, b)
 	if err != nil {
 		return p, err
@@ -37,7 +36,7 @@ func (h *host) path(src, dst int) (Path, error) {
 		return p, err
 	}
 	if h.node.Links != nil {
-		p.Links, p.LinksKnown = h.node.Links(src, dst)
+		p.Links, p.LinksKnown = h.node.Links(int(a), int(b))
 	}
 	return p, nil
 }

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"aicplan/cudaops/driver"
 )
 
 // rankPipes is a rank's process as its crew holds it.
@@ -23,13 +25,14 @@ type rankPipes struct {
 
 // processes hires ranks with a process each.
 type processes struct {
-	spawn func(rank int) (*rankPipes, error)
+	spawn   func(rank int) (*rankPipes, error)
+	devices []driver.Device // by rank
 	// startup bounds how long a rank may take to open its device.
 	startup time.Duration
 }
 
-func processCrew(spawn func(int) (*rankPipes, error), limit float64) *crew {
-	h := &processes{spawn: spawn, startup: 60 * time.Second}
+func processCrew(spawn func(int) (*rankPipes, error), devices []driver.Device, limit float64) *crew {
+	h := &processes{spawn: spawn, devices: devices, startup: 60 * time.Second}
 	return newCrew(h.hire, limit)
 }
 
@@ -39,7 +42,9 @@ func spawnSelf(int) (*rankPipes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spawnRank(exec.Command(exe, RankVerb))
+	cmd := exec.Command(exe, RankVerb)
+	cmd.Args[0] = "aicplan"
+	return spawnRank(cmd)
 }
 
 func spawnRank(cmd *exec.Cmd) (*rankPipes, error) {
@@ -97,7 +102,7 @@ func (h *processes) hire(ctx context.Context, no int) (member, error) {
 	m := &process{no: no, pipes: pipes, orders: json.NewEncoder(pipes.orders), ready: ready, ended: make(chan struct{})}
 	go m.read()
 	// A pipe that is broken shows as the end of the process, which read tells.
-	_ = m.send(order{Open: &no})
+	_ = m.send(order{Open: &opening{Rank: no, Device: h.devices[no]}})
 	timer := time.NewTimer(h.startup)
 	defer timer.Stop()
 	select {

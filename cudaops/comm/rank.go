@@ -15,8 +15,9 @@ import (
 // rank does tasks on one device. All calls but cancel, rescue and close come
 // from one operating system thread.
 type rank struct {
-	node *Node
-	no   int
+	node   *Node
+	no     int
+	device driver.Device
 	// meet waits for the other ranks on the host; nil where they are processes.
 	meet func(*rank) error
 	// pin keeps the rank's thread on a processor core of its own.
@@ -73,7 +74,7 @@ type buffer struct {
 // open makes the device ready. It is called on the rank's own thread.
 func (r *rank) open() error {
 	d := r.node.Driver
-	info, err := d.Info(driver.Device(r.no))
+	info, err := d.Info(r.device)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (r *rank) open() error {
 	if r.pin {
 		pinRank(r.no, info.PCI)
 	}
-	if r.ctx, err = d.Primary(driver.Device(r.no)); err != nil {
+	if r.ctx, err = d.Primary(r.device); err != nil {
 		return err
 	}
 	if err := d.SetCurrent(r.ctx); err != nil {
@@ -315,7 +316,7 @@ func (r *rank) reserve(t task) (report, error) {
 		return report{}, err
 	}
 	return report{Place: place{
-		Context: uint64(r.ctx), Send: r.send.at, Recv: r.recv.at, Staging: r.staging.at, Signals: r.signals,
+		Device: r.device, Context: uint64(r.ctx), Send: r.send.at, Recv: r.recv.at, Staging: r.staging.at, Signals: r.signals,
 	}}, nil
 }
 

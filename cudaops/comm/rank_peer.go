@@ -102,7 +102,8 @@ func (r *rank) usePeers(t task) error {
 		if i == r.no {
 			continue
 		}
-		can, err := d.CanAccessPeer(driver.Device(r.no), driver.Device(i))
+		other := t.Peers[i].Device
+		can, err := d.CanAccessPeer(r.device, other)
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (r *rank) usePeers(t task) error {
 			continue // the copy goes another way
 		}
 		if !can {
-			return fmt.Errorf("%w: device %d has no access to the memory of device %d", errNoAccess, r.no, i)
+			return fmt.Errorf("%w: device %d has no access to the memory of device %d", errNoAccess, r.device, other)
 		}
 		if err := d.EnablePeer(driver.Context(t.Peers[i].Context)); err != nil {
 			return err

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+
+	"aicplan/cudaops/driver"
 )
 
 // RankVerb is the hidden verb of the program that runs RankMain.
@@ -17,10 +19,15 @@ const RankVerb = "worker-rank"
 
 // order is what a crew tells a rank's process: a line of JSON.
 type order struct {
-	Open   *int  `json:"open,omitempty"` // be this rank
-	Task   *task `json:"task,omitempty"`
-	Cancel bool  `json:"cancel,omitempty"`
-	Rescue int   `json:"rescue,omitempty"` // abort the communicator of so many ranks
+	Open   *opening `json:"open,omitempty"` // be this rank
+	Task   *task    `json:"task,omitempty"`
+	Cancel bool     `json:"cancel,omitempty"`
+	Rescue int      `json:"rescue,omitempty"` // abort the communicator of so many ranks
+}
+
+type opening struct {
+	Rank   int           `json:"rank"`
+	Device driver.Device `json:"device"`
 }
 
 // reply answers an order to open and every task, once each.
@@ -59,7 +66,7 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 	defer runtime.UnlockOSThread()
 	replies := json.NewEncoder(out)
 	tasks := make(chan task, 1)
-	first := make(chan int, 1)
+	first := make(chan opening, 1)
 	var mu sync.Mutex
 	var r *rank
 	current := func() *rank {
@@ -97,9 +104,10 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 			}
 		}
 	}()
-	no, ok := 0, false
+	var be opening
+	ok := false
 	select {
-	case no = <-first:
+	case be = <-first:
 		ok = true
 	case <-tasks:
 	}
@@ -108,7 +116,7 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 	}
 	node, err := open()
 	if err == nil {
-		fresh := &rank{node: node, no: no, die: die, pin: true}
+		fresh := &rank{node: node, no: be.Rank, device: be.Device, die: die, pin: true}
 		if err = fresh.open(); err == nil {
 			mu.Lock()
 			r = fresh

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/driver"
 	"aicplan/cudaops/worker"
 )
 
@@ -34,6 +35,8 @@ func fakeRankMain() int {
 	return 0
 }
 
+var one = []driver.Device{0}
+
 // realProcesses is a crew of one rank in a process of its own.
 func realProcesses(t *testing.T, args ...string) *crew {
 	t.Helper()
@@ -41,7 +44,7 @@ func realProcesses(t *testing.T, args ...string) *crew {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(exe, args...)) }, 10)
+	c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(exe, args...)) }, one, 10)
 	t.Cleanup(func() { c.close(t.Context()) })
 	return c
 }
@@ -95,7 +98,7 @@ func TestProcessThatIsNoRank(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"exits": "exit status 7", "garbage": `"hello, world"`} {
-		c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(filepath.Join(dir, name))) }, 10)
+		c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(filepath.Join(dir, name))) }, one, 10)
 		_, err := c.do(t.Context(), task{Kind: taskID, Ranks: 1})
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v, want %q", name, err, text)
@@ -125,7 +128,7 @@ func TestRankThatNeverAnswers(t *testing.T) {
 				outW.Close()
 				close(killed)
 			}}, nil
-		}, 3)
+		}, one, 3)
 		began := time.Now()
 		_, err := c.do(t.Context(), task{Kind: taskID, Ranks: 1})
 		if err == nil || !strings.Contains(err.Error(), "could not be released") {
@@ -156,7 +159,7 @@ func TestRankThatNeverStarts(t *testing.T) {
 				outW.Close()
 				close(killed)
 			}}, nil
-		}, 3)
+		}, one, 3)
 		_, err := c.do(t.Context(), task{Kind: taskID, Ranks: 1})
 		if err == nil || !strings.Contains(err.Error(), "was not ready within 1m0s") {
 			t.Fatalf("got %v", err)

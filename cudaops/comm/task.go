@@ -78,11 +78,12 @@ func (t task) faulty(rank int, fault string) bool { return t.Fault == fault && r
 
 // place is where a rank's memory is.
 type place struct {
-	Context uint64     `json:"context"`
-	Send    driver.Ptr `json:"send"`
-	Recv    driver.Ptr `json:"recv"`
-	Staging driver.Ptr `json:"staging"`
-	Signals driver.Ptr `json:"signals"`
+	Device  driver.Device `json:"device"`
+	Context uint64        `json:"context"`
+	Send    driver.Ptr    `json:"send"`
+	Recv    driver.Ptr    `json:"recv"`
+	Staging driver.Ptr    `json:"staging"`
+	Signals driver.Ptr    `json:"signals"`
 }
 
 // report is what one rank says about one task.

@@ -6,17 +6,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"aicplan/cudaops/driver"
 )
 
 // threads hires ranks of this process, each on a thread of its own.
 type threads struct {
-	node *Node
-	pin  bool
-	gate atomic.Pointer[barrier] // of the task in flight
+	node    *Node
+	devices []driver.Device // by rank
+	pin     bool
+	gate    atomic.Pointer[barrier] // of the task in flight
 }
 
-func threadCrew(node *Node, limit float64, pin bool) *crew {
-	h := &threads{node: node, pin: pin}
+func threadCrew(node *Node, devices []driver.Device, limit float64, pin bool) *crew {
+	h := &threads{node: node, devices: devices, pin: pin}
 	c := newCrew(h.hire, limit)
 	c.begin = func(t task) {
 		n := 0
@@ -32,7 +35,7 @@ func threadCrew(node *Node, limit float64, pin bool) *crew {
 
 func (h *threads) hire(_ context.Context, no int) (member, error) {
 	m := &thread{
-		rank: &rank{node: h.node, no: no, pin: h.pin, meet: func(r *rank) error { return h.gate.Load().wait(r) }},
+		rank: &rank{node: h.node, no: no, device: h.devices[no], pin: h.pin, meet: func(r *rank) error { return h.gate.Load().wait(r) }},
 		jobs: make(chan threadJob, 1),
 	}
 	ready := make(chan error)

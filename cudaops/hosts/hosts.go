@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/cudaops/comm"
 	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/ops"
 	"aicplan/cudaops/worker"
@@ -17,6 +18,8 @@ func New(kind string, init worker.Init) (worker.Host, error) {
 	switch kind {
 	case "cpu":
 		return cpu.Host(init), nil
+	case "nccl":
+		return comm.Host(init), nil
 	case "cuda":
 		return ops.New(init), nil
 	}
@@ -33,7 +36,7 @@ func FromInit(init worker.Init) (worker.Host, error) { return New(init.Kind, ini
 
 // Kinds lists the runtime kinds that New knows, sorted.
 func Kinds() []string {
-	k := []string{"cpu", "cuda"}
+	k := []string{"cpu", "cuda", "nccl"}
 	slices.Sort(k)
 	return k
 }

@@ -11,6 +11,7 @@ package nccltest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -117,6 +118,20 @@ func (n *Node) Happened(what string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.counts[what]
+}
+
+// Used lists the devices that memory was allocated on.
+func (n *Node) Used() []int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []int
+	for _, r := range n.memory {
+		if !slices.Contains(out, r.gpu) {
+			out = append(out, r.gpu)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func (n *Node) problem(format string, args ...any) {
