@@ -46,6 +46,9 @@ func (c *Config) context(gridOp string, env *runtimes.Environment) checkpoint.Co
 	if c.Op != "" && c.Op != gridOp {
 		ctx.Extra["op"] = c.Op
 	}
+	if c.runtime.Package != "" {
+		ctx.Extra["package"] = c.runtime.Package
+	}
 	if c.bind != nil {
 		ctx.Extra["bind"] = c.bind
 	}

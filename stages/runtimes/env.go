@@ -26,6 +26,9 @@ type Environment struct {
 	Version   string            `json:"version"`
 	Device    string            `json:"device"`
 	Env       map[string]string `json:"env,omitempty"`
+	// Identity names the kind of runtime that said it, see identity: a block that
+	// has become another runtime knows nothing.
+	Identity string `json:"identity"`
 	// SeenAt is when, RFC 3339.
 	SeenAt string `json:"seen_at"`
 	// Workers is how many there were.
@@ -34,7 +37,7 @@ type Environment struct {
 
 // EnvironmentOf takes a hello; the runtime block's label wins.
 func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
-	e := Environment{Framework: rt.Framework, Version: h.Version, Device: h.Device, Env: h.Env}
+	e := Environment{Framework: rt.Framework, Version: h.Version, Device: h.Device, Env: h.Env, Identity: identity(rt)}
 	if e.Framework == "" {
 		e.Framework = h.Framework
 	}
@@ -42,6 +45,12 @@ func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
 		e.Framework = rt.Package
 	}
 	return e
+}
+
+// identity is what must not change for an environment to stay true. The
+// interpreter is left out: another node may keep it elsewhere.
+func identity(rt *stage.Runtime) string {
+	return strings.Join(append([]string{rt.Kind, rt.Package, rt.Image, rt.ImageDigest}, rt.Launcher...), "|")
 }
 
 // Field returns one field by name: framework, version, device, or one that the
@@ -69,8 +78,11 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 		}
 	}
 	known, err := Known(store, rt.Address)
-	if err != nil || known == nil {
+	if err != nil || known == nil || known.Identity != identity(rt) {
 		return nil, ""
+	}
+	if rt.Framework != "" {
+		known.Framework = rt.Framework
 	}
 	day, _, _ := strings.Cut(known.SeenAt, "T")
 	if v := p.packageVersion(ctx, rt); v != "" && v != known.Version {

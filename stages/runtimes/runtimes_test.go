@@ -202,7 +202,7 @@ func TestExpectedEnvironment(t *testing.T) {
 	if e, _ := p.Expect(t.Context(), store, py); e != nil {
 		t.Errorf("a runtime that was never seen: %+v", e)
 	}
-	seen := Environment{Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", SeenAt: "2026-01-02T03:04:05Z", Workers: 8}
+	seen := Environment{Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", Identity: identity(py), SeenAt: "2026-01-02T03:04:05Z", Workers: 8}
 	if err := Remember(store, py.Address, seen); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +213,33 @@ func TestExpectedEnvironment(t *testing.T) {
 	py.Python = fakePython(t, "0.25.0")
 	if e, assumed = p.Expect(t.Context(), store, py); e == nil || e.Version != "0.25.0" || e.Device != "NVIDIA H200" || !strings.Contains(assumed, "vllm 0.25.0 is installed") {
 		t.Errorf("%+v, %q", e, assumed)
+	}
+}
+
+func TestAnotherRuntimeKnowsNothing(t *testing.T) {
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.NewRun(); err != nil {
+		t.Fatal(err)
+	}
+	p := NewPools()
+	defer p.Close() //nolint:errcheck // no workers
+	rt := &stage.Runtime{Kind: "cuda", Address: "runtime.gpu"}
+	if err := Remember(store, rt.Address, EnvironmentOf(rt, &worker.Hello{Version: "13.0", Device: "NVIDIA H200"})); err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := p.Expect(t.Context(), store, rt); e == nil || e.Version != "13.0" {
+		t.Errorf("%+v", e)
+	}
+	for _, other := range []*stage.Runtime{
+		{Kind: "python", Address: rt.Address}, {Kind: "cuda", Address: rt.Address, Image: "x"}, {Kind: "cuda", Address: "runtime.other"},
+	} {
+		if e, _ := p.Expect(t.Context(), store, other); e != nil {
+			t.Errorf("%+v expects %+v", other, e)
+		}
 	}
 }
 
