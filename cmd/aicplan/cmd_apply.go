@@ -11,6 +11,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/engine/stage"
 	"aicplan/stages"
 )
 
@@ -56,12 +57,26 @@ func (c *applyCmd) Run(a *app) error {
 			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out", changed[0], more(len(changed)-1))
 		}
 	}
+	outDir, err := absDir(c.OutDir)
+	if err != nil {
+		return err
+	}
+	guards, hopeless, err := guardsFirst(p, outDir)
+	if err != nil {
+		return err
+	}
+	if hopeless && !c.JSON {
+		a.preflights(guards)
+		fmt.Fprintf(a.stdout, "Apply: no stage can run behind a failed preflight; nothing was created; exit code %d.\n", run.ExitPreflight)
+		a.code = run.ExitPreflight
+		return c.gateFiles.write(a, &run.Result{Stages: guards}, false)
+	}
 	lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
-	res, err := c.apply(ctx, a, p, store, stop)
+	res, err := c.apply(ctx, a, p, store, stop, guards, outDir)
 	if err != nil {
 		return err
 	}
@@ -76,10 +91,10 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{}) (*run.Result, error) {
-	outDir, err := absDir(c.OutDir)
-	if err != nil {
-		return nil, err
+func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{}, guards []*run.StageResult, outDir string) (*run.Result, error) {
+	done := map[string]*stage.Outcome{}
+	for _, g := range guards {
+		done[g.Address] = g.Outcome
 	}
 	r, err := store.NewRun()
 	if err != nil {
@@ -100,7 +115,7 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *check
 	}
 	defer closeLog()
 	res, err := run.Apply(ctx, p, run.Options{
-		Run: r, OutDir: outDir, Parallelism: c.Parallelism, FailFast: c.FailFast, Log: log, Views: []run.View{view}, Stop: stop,
+		Run: r, OutDir: outDir, Parallelism: c.Parallelism, FailFast: c.FailFast, Log: log, Views: []run.View{view}, Stop: stop, Done: done,
 	})
 	if err != nil {
 		return res, err

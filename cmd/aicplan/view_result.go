@@ -38,7 +38,7 @@ func (a *app) resultTable(r *run.Result) {
 	w = min(w, 40)
 	fmt.Fprintf(a.stdout, "\n%-*s %-16s %8s %7s %7s %8s\n", w, "stage", "status", "rows", "failed", "skipped", "time")
 	for _, s := range r.Stages {
-		if s.Kind == "grid" || s.Guarded {
+		if s.Kind == "grid" || s.Guarded || s.Status == stage.StatusSkipped {
 			continue
 		}
 		status := statusWord(s.Status)
@@ -51,10 +51,31 @@ func (a *app) resultTable(r *run.Result) {
 		}
 		fmt.Fprintf(a.stdout, "%-*s %-16s %8s %7s %7s %8s\n", w, clip(s.Address, w, false), status, rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
 	}
+	a.skipped(r)
+}
+
+// skipped says what did not run and why: one line for each stage at the root
+// of it, however much stands behind.
+func (a *app) skipped(r *run.Result) {
+	behind := map[string]int{}
+	var order []string
 	for _, s := range r.Stages {
-		if s.Status == stage.StatusSkipped || s.Status == stage.StatusNeeds {
+		switch s.Status {
+		case stage.StatusNeeds:
 			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Address, s.Message)
+		case stage.StatusSkipped:
+			if behind[s.Blocker] == 0 {
+				order = append(order, s.Blocker)
+			}
+			behind[s.Blocker]++
 		}
+	}
+	for _, root := range order {
+		if root == "" {
+			fmt.Fprintf(a.stdout, "  %d stages skipped: -fail-fast\n", behind[root])
+			continue
+		}
+		fmt.Fprintf(a.stdout, "  %d stages skipped behind %s\n", behind[root], root)
 	}
 }
 

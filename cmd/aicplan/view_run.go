@@ -115,7 +115,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 	if r.Guarded || (r.Reused && r.Status == stage.StatusOK) {
 		return
 	}
-	if r.Kind == "grid" || r.Kind == "import" && r.Status == stage.StatusOK {
+	if r.Kind == "grid" || r.Kind == "import" && r.Status == stage.StatusOK || r.Status == stage.StatusSkipped {
 		return
 	}
 	v.printf("%s: %s\n", r.Address, outcomeText(r))

@@ -55,6 +55,9 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 			err = fmt.Errorf("internal error in %s: %v; the stack is in the log of this run", s.Address(), p)
 		}
 	}()
+	if done := r.opts.Done[s.Address()]; done != nil {
+		return done, nil
+	}
 	out, err = s.Config.Run(ctx, &stage.RunContext{
 		Address: s.Address(), Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
 		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,

@@ -30,6 +30,9 @@ type Options struct {
 	Views       []View
 	// Stop is closed by the first Ctrl-C.
 	Stop <-chan struct{}
+	// Done are outcomes that are there already, by address: guards that ran
+	// before the state folder was touched.
+	Done map[string]*stage.Outcome
 }
 
 // Result is how a run ended.
@@ -49,6 +52,9 @@ type StageResult struct {
 	Guarded bool // a guard with nothing to guard
 	Status  stage.Status
 	Message string
+	// Blocker is the stage that kept this one from running, where Status is
+	// skipped.
+	Blocker string
 	Outcome *stage.Outcome // nil when it never ran
 	Seconds float64
 }
@@ -167,8 +173,8 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		r.mu.Unlock()
 		r.ev.stageEnd(sr)
 	}()
-	if why := r.blocked(s); why != "" {
-		sr.Status, sr.Message = stage.StatusSkipped, why
+	if by, why := r.blocked(s); why != "" {
+		sr.Status, sr.Message, sr.Blocker = stage.StatusSkipped, why, by
 		return
 	}
 	if r.stopping() {
@@ -196,18 +202,22 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 }
 
 // blocked says why a stage cannot run, or "".
-func (r *runner) blocked(s *plan.Stage) string {
+func (r *runner) blocked(s *plan.Stage) (by, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range r.plan.Graph.Deps(s.Address()) {
 		if up := r.results[d]; up != nil && bad(up.Status) && !s.Instance.Kind.Always {
-			return d + " " + wording[up.Status]
+			by = d
+			if up.Blocker != "" {
+				by = up.Blocker // the root of it
+			}
+			return by, d + " " + wording[up.Status]
 		}
 	}
 	if r.halted {
-		return "an earlier stage failed and -fail-fast is set"
+		return "", "an earlier stage failed and -fail-fast is set"
 	}
-	return ""
+	return "", ""
 }
 
 var wording = map[stage.Status]string{

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+	"aicplan/stages"
+)
+
+type preflightCmd struct {
+	planFlags `embed:""`
+	OutDir    string `help:"Where exports would go." default:"out" placeholder:"DIR"`
+	JSON      bool   `name:"json" help:"Print as JSON."`
+}
+
+// Run looks at the machine as the plan's preflights do, and at nothing else.
+func (c *preflightCmd) Run(a *app) error {
+	all := stages.All()
+	defer all.Close()
+	cfg, err := a.load(c.planFlags, all)
+	if err != nil {
+		return err
+	}
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	outDir, err := absDir(c.OutDir)
+	if err != nil {
+		return err
+	}
+	var results []*run.StageResult
+	for _, in := range cfg.Instances {
+		if !in.Kind.Guard {
+			continue
+		}
+		st, deferred, diags := cfg.Decode(in)
+		if err := a.report(cfg, diags); err != nil {
+			return err
+		}
+		if deferred {
+			return fmt.Errorf("%s uses what another stage puts out and cannot be run alone", in.Address)
+		}
+		r, err := runGuard(in, st, store, outDir, cfg.Dir)
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	if len(results) == 0 {
+		return fmt.Errorf("%s has no preflight stage", c.Path)
+	}
+	if c.JSON {
+		err = a.json(gateGroups(&run.Result{Stages: results}))
+	} else {
+		a.preflights(results)
+	}
+	a.code = (&run.Result{Stages: results}).ExitCode()
+	return err
+}
+
+// runGuard runs one guard outside of a run.
+func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outDir, planDir string) (*run.StageResult, error) {
+	out, err := st.Run(context.Background(), &stage.RunContext{
+		Address: in.Address, Range: in.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{}, OutDir: outDir, PlanDir: planDir,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.Address, err)
+	}
+	return &run.StageResult{Address: in.Address, Kind: in.Kind.Name, Status: out.Status, Message: out.Message, Outcome: out}, nil
+}
+
+// guardsFirst runs the guards that wait for nothing, before anything is
+// created. hopeless is true when every stage that would run stands behind one
+// that failed.
+func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopeless bool, err error) {
+	blocked := map[string]bool{}
+	for _, s := range p.Stages {
+		if !s.Instance.Kind.Guard || s.Action != stage.ActionRun || s.Config == nil || len(p.Graph.Deps(s.Address())) > 0 {
+			continue
+		}
+		r, err := runGuard(s.Instance, s.Config, p.Store, outDir, p.Config.Dir)
+		if err != nil {
+			return nil, false, err
+		}
+		results = append(results, r)
+		if r.Status == stage.StatusPreflight {
+			for addr := range p.Graph.Behind(s.Address()) {
+				blocked[addr] = true
+			}
+		}
+	}
+	hopeless = len(blocked) > 0
+	for _, s := range p.Stages {
+		switch s.Action {
+		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
+			continue
+		}
+		if !blocked[s.Address()] && !s.Instance.Kind.Guard {
+			hopeless = false
+		}
+	}
+	return results, hopeless, nil
+}
+
+func (a *app) preflights(results []*run.StageResult) {
+	for _, r := range results {
+		fmt.Fprintf(a.stdout, "%s: %s\n", r.Address, statusWord(r.Status))
+		for _, c := range r.Outcome.Checks {
+			fmt.Fprintf(a.stdout, "    %-5s %s: %s\n", c.Result, c.Name, c.Message)
+			if c.Fix != "" && (c.Result == "fail" || c.Result == "warn") {
+				fmt.Fprintf(a.stdout, "          to do: %s\n", c.Fix)
+			}
+		}
+	}
+}
+
+// quietEvents drops what a stage says besides its outcome.
+type quietEvents struct{}
+
+func (quietEvents) Progress(string, stage.Progress)     {}
+func (quietEvents) Message(string, string, string)      {}
+func (quietEvents) Emit(string, string, map[string]any) {}
