@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
@@ -31,6 +32,9 @@ func python(t testing.TB) string {
 	t.Skip("no python3 on this machine")
 	return ""
 }
+
+// patience is how long one worker of a test may live.
+const patience = time.Minute
 
 // client is the engine's side of one worker, reduced to what tests need.
 type client struct {
@@ -95,7 +99,10 @@ func spawnCommand(t testing.TB, make func(dir string) (string, []string, error),
 	}
 	inR.Close()
 	outW.Close()
+	// A worker that never answers fails its test instead of holding it.
+	watchdog := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
 	t.Cleanup(func() {
+		watchdog.Stop()
 		inW.Close()
 		if !c.exited {
 			_ = c.cmd.Process.Kill()

@@ -1511,7 +1511,7 @@ class Host:
 
     def _torch(self, env, hello):
         self.torch_device = PlainDevice("cpu") if self.index < 0 else PlainDevice("cuda", self.index)
-        found = package_version("torch") if self.index >= 0 or self.options.get("torch") else None
+        found = package_version("torch") if self.index >= 0 or self.package == "torch" or self.options.get("torch") else None
         if found is None:
             if self.index >= 0:
                 self.channel.log("warn", "this Python has no torch; ops must bring their own timing")

@@ -2,8 +2,9 @@
 
 gemm_dtype says what is multiplied: bfloat16 and float16 through cuBLAS, fp8
 (e4m3, one scale per tensor, bfloat16 result) through scaled_mm, int8 (int32
-result) through int_mm. Quantising the activations is not part of it; see
-quantize.py.
+result) through int_mm; sq, the tables' word for layers with 8-bit weights and
+activations, is the same product. Quantising the activations is not part of it;
+see quantize.py.
 """
 
 _SAMPLED = 64  # rows and columns of the result that are checked
@@ -11,7 +12,7 @@ _SAMPLED = 64  # rows and columns of the result that are checked
 
 def gemm(gemm_dtype, m, n, k, bench):
     torch = bench.torch
-    make = {"bfloat16": _plain, "float16": _plain, "fp8": _fp8, "int8": _int8}.get(gemm_dtype)
+    make = {"bfloat16": _plain, "float16": _plain, "fp8": _fp8, "int8": _int8, "sq": _int8}.get(gemm_dtype)
     if make is None:
         bench.unsupported("torch has no dense product for %s" % gemm_dtype)
     dtype, kernel, source = make(torch, bench, gemm_dtype, m, n, k)

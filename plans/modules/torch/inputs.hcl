@@ -13,7 +13,7 @@ variable "ops" {
 
 locals {
   ops = [
-    "gemm", "attention_context", "attention_generation", "moe", "mla_bmm_gen_pre", "mla_bmm_gen_post", "compute_scale",
+    "gemm", "gemm_float16", "attention_context", "attention_generation", "moe", "mla_bmm_gen_pre", "mla_bmm_gen_post", "compute_scale",
   ]
 
   chosen = length(var.ops) > 0 ? var.ops : local.ops

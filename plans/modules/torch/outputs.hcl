@@ -11,15 +11,7 @@ output "grids" {
   }
 }
 
-output "files" {
-  description = "Perf files by op."
-  value = {
-    gemm                 = "gemm_perf.txt"
-    attention_context    = "context_attention_perf.txt"
-    attention_generation = "generation_attention_perf.txt"
-    moe                  = "moe_perf.txt"
-    mla_bmm_gen_pre      = "mla_bmm_pre_perf.txt"
-    mla_bmm_gen_post     = "mla_bmm_post_perf.txt"
-    compute_scale        = "computescale_perf.txt"
-  }
+output "gemm_float16" {
+  description = "The grid of half-precision layers, which belong to no table; null when they are not planned."
+  value       = grid.gemm_float16
 }

@@ -1,0 +1,95 @@
+# The op database of one H200 measured with torch's own kernels:
+#
+#   aicplan plan  plans/h200_torch.hcl
+#   aicplan apply plans/h200_torch.hcl
+#
+# Needs Python 3.9 or later with torch 2.8 or later for CUDA.
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "system" {
+  type    = string
+  default = "h200_sxm"
+}
+
+variable "python" {
+  type        = string
+  default     = "python3"
+  description = "The interpreter that has torch."
+}
+
+variable "ops" {
+  type        = list(string)
+  default     = []
+  description = "Ops to collect; none means all."
+}
+
+variable "power" {
+  type        = bool
+  default     = false
+  description = "Measure power too: adds the columns power and power_limit."
+}
+
+variable "coverage" {
+  type        = number
+  default     = 0.95
+  description = "Share of an op's cases that must have a row: torch's cuDNN backend has no kernel for some."
+}
+
+variable "verify" {
+  type        = bool
+  default     = false
+  description = "Check every result against a reference before it is measured."
+}
+
+system "this" {
+  name = var.system
+}
+
+runtime "torch" {
+  kind      = "python"
+  framework = "torch"
+  package   = "torch"
+  requires  = ">=2.8"
+  python    = var.python
+  path      = ["modules/torch"]
+  verify    = var.verify
+}
+
+module "torch" {
+  source = "./modules/torch"
+  system = system.this
+  ops    = var.ops
+}
+
+module "pipeline" {
+  source = "./modules/pipeline"
+
+  runtime  = runtime.torch
+  system   = system.this
+  grids    = module.torch.grids
+  bindings = { for op, g in module.torch.grids : op => null }
+  power    = var.power
+  coverage = var.coverage
+  backend  = "torch"
+}
+
+collect "float16" {
+  for_each = { for name, g in { gemm = module.torch.gemm_float16 } : name => g if g != null }
+  grid     = each.value
+  runtime  = runtime.torch
+  system   = system.this
+}
+
+export "float16" {
+  for_each = collect.float16
+  input    = each.value
+  file     = "${each.key}_float16.csv"
+}
+
+output "files" {
+  description = "The exported files by table."
+  value       = module.pipeline.files
+}
