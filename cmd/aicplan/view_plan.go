@@ -129,7 +129,7 @@ func addressWidth(all []plan.StageSummary) int {
 	for _, s := range all {
 		w = max(w, len(s.Address))
 	}
-	return min(w, 44)
+	return min(w, 42)
 }
 
 // headline says what is going to happen to a stage.
