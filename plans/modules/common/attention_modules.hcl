@@ -32,11 +32,12 @@ locals {
 }
 
 grid "mla_context_module" {
-  enabled    = local.plans.mla_context_module
-  op         = "mla_context_module"
-  perf_table = "mla_context_module_perf"
-  columns    = ["batch_size", "isl", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { tp_size = 1, step = 0 }
+  enabled     = local.plans.mla_context_module
+  description = "latent attention in prefill, with its projections"
+  op          = "mla_context_module"
+  perf_table  = "mla_context_module_perf"
+  columns     = ["batch_size", "isl", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { tp_size = 1, step = 0 }
 
   rows "model" {
     values = local.mla_modules
@@ -81,11 +82,12 @@ grid "mla_context_module" {
 }
 
 grid "mla_generation_module" {
-  enabled    = local.plans.mla_generation_module
-  op         = "mla_generation_module"
-  perf_table = "mla_generation_module_perf"
-  columns    = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { tp_size = 1, isl = 1 }
+  enabled     = local.plans.mla_generation_module
+  description = "latent attention in decode, with its projections"
+  op          = "mla_generation_module"
+  perf_table  = "mla_generation_module_perf"
+  columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { tp_size = 1, isl = 1 }
 
   rows "model" {
     values = local.mla_modules
@@ -136,11 +138,12 @@ grid "mla_generation_module" {
 }
 
 grid "dsa_context_module" {
-  enabled    = local.plans.dsa_context_module
-  op         = "dsa_context_module"
-  perf_table = "dsa_context_module_perf"
-  columns    = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { tp_size = 1 }
+  enabled     = local.plans.dsa_context_module
+  description = "sparse attention with an indexer, in prefill"
+  op          = "dsa_context_module"
+  perf_table  = "dsa_context_module_perf"
+  columns     = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { tp_size = 1 }
 
   rows "model" {
     values = local.dsa_modules
@@ -195,11 +198,12 @@ grid "dsa_context_module" {
 }
 
 grid "dsa_generation_module" {
-  enabled    = local.plans.dsa_generation_module
-  op         = "dsa_generation_module"
-  perf_table = "dsa_generation_module_perf"
-  columns    = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { tp_size = 1, isl = 1 }
+  enabled     = local.plans.dsa_generation_module
+  description = "sparse attention with an indexer, in decode"
+  op          = "dsa_generation_module"
+  perf_table  = "dsa_generation_module_perf"
+  columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { tp_size = 1, isl = 1 }
 
   rows "model" {
     values = local.dsa_modules
@@ -254,11 +258,12 @@ grid "dsa_generation_module" {
 }
 
 grid "msa_context_module" {
-  enabled    = local.plans.msa_context_module
-  op         = "msa_context_module"
-  perf_table = "msa_context_module_perf"
-  columns    = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { tp_size = 1 }
+  enabled     = local.plans.msa_context_module
+  description = "MiniMax sparse attention in prefill"
+  op          = "msa_context_module"
+  perf_table  = "msa_context_module_perf"
+  columns     = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { tp_size = 1 }
 
   rows "model" {
     values = local.msa_modules
@@ -308,11 +313,12 @@ grid "msa_context_module" {
 }
 
 grid "msa_generation_module" {
-  enabled    = local.plans.msa_generation_module
-  op         = "msa_generation_module"
-  perf_table = "msa_generation_module_perf"
-  columns    = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { tp_size = 1, isl = 1 }
+  enabled     = local.plans.msa_generation_module
+  description = "MiniMax sparse attention in decode"
+  op          = "msa_generation_module"
+  perf_table  = "msa_generation_module_perf"
+  columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { tp_size = 1, isl = 1 }
 
   rows "model" {
     values = local.msa_modules

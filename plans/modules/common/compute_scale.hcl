@@ -3,10 +3,11 @@
 # (the scaling itself).
 
 grid "compute_scale" {
-  enabled    = local.plans.compute_scale
-  op         = "compute_scale"
-  perf_table = "computescale_perf"
-  constants  = { quant_dtype = "fp8" }
+  enabled     = local.plans.compute_scale
+  description = "FP8 quantisation of activations"
+  op          = "compute_scale"
+  perf_table  = "computescale_perf"
+  constants   = { quant_dtype = "fp8" }
 
   axis "m" {
     values      = reverse(module.shapes.gemm_tokens)

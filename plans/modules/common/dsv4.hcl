@@ -24,12 +24,13 @@ locals {
 }
 
 grid "dsv4_csa_context_module" {
-  enabled    = local.plans.dsv4_csa_context_module
-  op         = "dsv4_csa_context_module"
-  perf_table = "dsv4_csa_context_module_perf"
-  columns    = ["batch_size", "isl", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 4 }
-  loop_order = ["model", "tp_size", "batch_size", "isl"]
+  enabled     = local.plans.dsv4_csa_context_module
+  description = "DeepSeek-V4's compressed sparse attention in prefill"
+  op          = "dsv4_csa_context_module"
+  perf_table  = "dsv4_csa_context_module_perf"
+  columns     = ["batch_size", "isl", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 4 }
+  loop_order  = ["model", "tp_size", "batch_size", "isl"]
 
   case_set "prefixes" {
     axis "step" {
@@ -114,12 +115,13 @@ grid "dsv4_csa_context_module" {
 }
 
 grid "dsv4_hca_context_module" {
-  enabled    = local.plans.dsv4_hca_context_module
-  op         = "dsv4_hca_context_module"
-  perf_table = "dsv4_hca_context_module_perf"
-  columns    = ["batch_size", "isl", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 128 }
-  loop_order = ["model", "tp_size", "batch_size", "isl"]
+  enabled     = local.plans.dsv4_hca_context_module
+  description = "DeepSeek-V4's heavily compressed attention in prefill"
+  op          = "dsv4_hca_context_module"
+  perf_table  = "dsv4_hca_context_module_perf"
+  columns     = ["batch_size", "isl", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 128 }
+  loop_order  = ["model", "tp_size", "batch_size", "isl"]
 
   case_set "prefixes" {
     axis "step" {
@@ -204,11 +206,12 @@ grid "dsv4_hca_context_module" {
 }
 
 grid "dsv4_csa_generation_module" {
-  enabled    = local.plans.dsv4_csa_generation_module
-  op         = "dsv4_csa_generation_module"
-  perf_table = "dsv4_csa_generation_module_perf"
-  columns    = ["batch_size", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 4, isl = 1 }
+  enabled     = local.plans.dsv4_csa_generation_module
+  description = "DeepSeek-V4's compressed sparse attention in decode"
+  op          = "dsv4_csa_generation_module"
+  perf_table  = "dsv4_csa_generation_module_perf"
+  columns     = ["batch_size", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 4, isl = 1 }
 
   rows "model" {
     values = local.dsv4_models
@@ -265,11 +268,12 @@ grid "dsv4_csa_generation_module" {
 }
 
 grid "dsv4_hca_generation_module" {
-  enabled    = local.plans.dsv4_hca_generation_module
-  op         = "dsv4_hca_generation_module"
-  perf_table = "dsv4_hca_generation_module_perf"
-  columns    = ["batch_size", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 128, isl = 1 }
+  enabled     = local.plans.dsv4_hca_generation_module
+  description = "DeepSeek-V4's heavily compressed attention in decode"
+  op          = "dsv4_hca_generation_module"
+  perf_table  = "dsv4_hca_generation_module_perf"
+  columns     = ["batch_size", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 128, isl = 1 }
 
   rows "model" {
     values = local.dsv4_models

@@ -2,11 +2,12 @@
 # patch counts of common image sizes, and powers of two.
 
 grid "encoder_attention" {
-  enabled    = local.plans.encoder_attention
-  op         = "encoder_attention"
-  perf_table = "encoder_attention_perf"
-  columns    = ["batch_size", "isl", "num_heads", "head_dim"]
-  constants  = { attn_dtype = "bfloat16" }
+  enabled     = local.plans.encoder_attention
+  description = "attention of vision encoders"
+  op          = "encoder_attention"
+  perf_table  = "encoder_attention_perf"
+  columns     = ["batch_size", "isl", "num_heads", "head_dim"]
+  constants   = { attn_dtype = "bfloat16" }
 
   case_set "base" {
     axis "num_heads" {

@@ -14,11 +14,12 @@ locals {
 }
 
 grid "mla_context" {
-  enabled    = local.plans.mla_context
-  op         = "mla_context"
-  perf_table = "context_mla_perf"
-  columns    = ["batch_size", "isl", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
-  constants  = { mla_dtype = "bfloat16", step = 0 }
+  enabled     = local.plans.mla_context
+  description = "latent attention in prefill, without its projections"
+  op          = "mla_context"
+  perf_table  = "context_mla_perf"
+  columns     = ["batch_size", "isl", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
+  constants   = { mla_dtype = "bfloat16", step = 0 }
 
   rows "model" {
     values = local.latent_heads
@@ -75,11 +76,12 @@ grid "mla_context" {
 }
 
 grid "mla_generation" {
-  enabled    = local.plans.mla_generation
-  op         = "mla_generation"
-  perf_table = "generation_mla_perf"
-  columns    = ["batch_size", "step", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
-  constants  = { mla_dtype = "bfloat16", isl = 1 }
+  enabled     = local.plans.mla_generation
+  description = "latent attention in decode, without its projections"
+  op          = "mla_generation"
+  perf_table  = "generation_mla_perf"
+  columns     = ["batch_size", "step", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
+  constants   = { mla_dtype = "bfloat16", isl = 1 }
 
   rows "model" {
     values = local.latent_heads

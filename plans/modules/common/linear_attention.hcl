@@ -3,10 +3,11 @@
 # each kernel: the convolution and the delta rule.
 
 grid "gdn" {
-  enabled    = local.plans.gdn
-  op         = "gdn"
-  perf_table = "gdn_perf"
-  columns    = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
+  enabled     = local.plans.gdn
+  description = "gated delta-rule layers"
+  op          = "gdn"
+  perf_table  = "gdn_perf"
+  columns     = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
 
   rows "model" {
     values = [for r in local.models.gdn : {
@@ -88,10 +89,11 @@ grid "gdn" {
 }
 
 grid "kda" {
-  enabled    = local.plans.kda
-  op         = "kda"
-  perf_table = "kda_perf"
-  columns    = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
+  enabled     = local.plans.kda
+  description = "Kimi delta attention layers"
+  op          = "kda"
+  perf_table  = "kda_perf"
+  columns     = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
 
   rows "model" {
     values = [for r in local.models.kda : {

@@ -50,9 +50,10 @@ locals {
 }
 
 grid "attention_context" {
-  enabled    = contains(module.selection.ops, "attention_context") && local.wants.attention
-  op         = "attention_context"
-  perf_table = "context_attention_perf"
+  enabled     = contains(module.selection.ops, "attention_context") && local.wants.attention
+  description = "attention in prefill"
+  op          = "attention_context"
+  perf_table  = "context_attention_perf"
   columns = [
     "batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype", "attn_dtype",
     "v_head_dim", "runtime_window_size", "attention_chunk_size", "has_attention_sink", "scaling", "kernel_source", "architecture",
@@ -215,9 +216,10 @@ locals {
 }
 
 grid "attention_generation" {
-  enabled    = contains(module.selection.ops, "attention_generation") && local.wants.attention
-  op         = "attention_generation"
-  perf_table = "generation_attention_perf"
+  enabled     = contains(module.selection.ops, "attention_generation") && local.wants.attention
+  description = "attention in decode"
+  op          = "attention_generation"
+  perf_table  = "generation_attention_perf"
   columns = [
     "batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype",
     "v_head_dim", "runtime_window_size", "attention_chunk_size", "has_attention_sink", "scaling", "kernel_source", "architecture",

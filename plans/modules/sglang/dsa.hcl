@@ -46,10 +46,11 @@ locals {
 }
 
 grid "dsa_context_module" {
-  enabled    = contains(module.selection.ops, "dsa_context_module") && local.wants.dsa
-  op         = "dsa_context_module"
-  perf_table = "dsa_context_module_perf"
-  columns    = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  enabled     = contains(module.selection.ops, "dsa_context_module") && local.wants.dsa
+  description = "sparse attention with an indexer, in prefill"
+  op          = "dsa_context_module"
+  perf_table  = "dsa_context_module_perf"
+  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
 
   rows "model" {
     values = local.dsa_models
@@ -152,11 +153,12 @@ grid "dsa_context_module" {
 }
 
 grid "dsa_generation_module" {
-  enabled    = contains(module.selection.ops, "dsa_generation_module") && local.wants.dsa
-  op         = "dsa_generation_module"
-  perf_table = "dsa_generation_module_perf"
-  columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
-  constants  = { isl = 1 }
+  enabled     = contains(module.selection.ops, "dsa_generation_module") && local.wants.dsa
+  description = "sparse attention with an indexer, in decode"
+  op          = "dsa_generation_module"
+  perf_table  = "dsa_generation_module_perf"
+  columns     = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  constants   = { isl = 1 }
 
   rows "model" {
     values = local.dsa_models
@@ -236,10 +238,11 @@ grid "dsa_generation_module" {
 }
 
 grid "dsa_context_module_skip_indexer" {
-  enabled    = contains(module.selection.ops, "dsa_context_module_skip_indexer") && local.wants.dsa
-  op         = "dsa_context_module_skip_indexer"
-  perf_table = "dsa_context_module_perf"
-  columns    = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  enabled     = contains(module.selection.ops, "dsa_context_module_skip_indexer") && local.wants.dsa
+  description = "the same in layers that take the index of another, in prefill"
+  op          = "dsa_context_module_skip_indexer"
+  perf_table  = "dsa_context_module_perf"
+  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
 
   rows "model" {
     values = local.dsa_models
@@ -347,11 +350,12 @@ grid "dsa_context_module_skip_indexer" {
 }
 
 grid "dsa_generation_module_skip_indexer" {
-  enabled    = contains(module.selection.ops, "dsa_generation_module_skip_indexer") && local.wants.dsa
-  op         = "dsa_generation_module_skip_indexer"
-  perf_table = "dsa_generation_module_perf"
-  columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
-  constants  = { isl = 1 }
+  enabled     = contains(module.selection.ops, "dsa_generation_module_skip_indexer") && local.wants.dsa
+  description = "the same in layers that take the index of another, in decode"
+  op          = "dsa_generation_module_skip_indexer"
+  perf_table  = "dsa_generation_module_perf"
+  columns     = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  constants   = { isl = 1 }
 
   rows "model" {
     values = local.dsa_models

@@ -27,11 +27,12 @@ locals {
 }
 
 grid "dsv4_csa_context_module" {
-  enabled    = contains(module.selection.ops, "dsv4_csa_context_module") && local.wants.dsv4
-  op         = "dsv4_csa_context_module"
-  perf_table = "dsv4_csa_context_module_perf"
-  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 4 }
+  enabled     = contains(module.selection.ops, "dsv4_csa_context_module") && local.wants.dsv4
+  description = "DeepSeek-V4's compressed sparse attention in prefill"
+  op          = "dsv4_csa_context_module"
+  perf_table  = "dsv4_csa_context_module_perf"
+  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 4 }
 
   rows "model" {
     values = local.dsv4_models
@@ -84,11 +85,12 @@ grid "dsv4_csa_context_module" {
 }
 
 grid "dsv4_hca_context_module" {
-  enabled    = contains(module.selection.ops, "dsv4_hca_context_module") && local.wants.dsv4
-  op         = "dsv4_hca_context_module"
-  perf_table = "dsv4_hca_context_module_perf"
-  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 128 }
+  enabled     = contains(module.selection.ops, "dsv4_hca_context_module") && local.wants.dsv4
+  description = "DeepSeek-V4's heavily compressed attention in prefill"
+  op          = "dsv4_hca_context_module"
+  perf_table  = "dsv4_hca_context_module_perf"
+  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 128 }
 
   rows "model" {
     values = local.dsv4_models
@@ -141,11 +143,12 @@ grid "dsv4_hca_context_module" {
 }
 
 grid "dsv4_csa_generation_module" {
-  enabled    = contains(module.selection.ops, "dsv4_csa_generation_module") && local.wants.dsv4
-  op         = "dsv4_csa_generation_module"
-  perf_table = "dsv4_csa_generation_module_perf"
-  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 4, isl = 1 }
+  enabled     = contains(module.selection.ops, "dsv4_csa_generation_module") && local.wants.dsv4
+  description = "DeepSeek-V4's compressed sparse attention in decode"
+  op          = "dsv4_csa_generation_module"
+  perf_table  = "dsv4_csa_generation_module_perf"
+  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 4, isl = 1 }
 
   rows "model" {
     values = local.dsv4_models
@@ -195,11 +198,12 @@ grid "dsv4_csa_generation_module" {
 }
 
 grid "dsv4_hca_generation_module" {
-  enabled    = contains(module.selection.ops, "dsv4_hca_generation_module") && local.wants.dsv4
-  op         = "dsv4_hca_generation_module"
-  perf_table = "dsv4_hca_generation_module_perf"
-  columns    = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { compress_ratio = 128, isl = 1 }
+  enabled     = contains(module.selection.ops, "dsv4_hca_generation_module") && local.wants.dsv4
+  description = "DeepSeek-V4's heavily compressed attention in decode"
+  op          = "dsv4_hca_generation_module"
+  perf_table  = "dsv4_hca_generation_module_perf"
+  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { compress_ratio = 128, isl = 1 }
 
   rows "model" {
     values = local.dsv4_models

@@ -1,10 +1,11 @@
 # Linear layers.
 
 grid "gemm" {
-  enabled    = contains(module.selection.ops, "gemm")
-  op         = "gemm"
-  perf_table = "gemm_perf"
-  columns    = ["gemm_dtype", "m", "n", "k"]
+  enabled     = contains(module.selection.ops, "gemm")
+  description = "linear layers: m tokens through a weight of n x k"
+  op          = "gemm"
+  perf_table  = "gemm_perf"
+  columns     = ["gemm_dtype", "m", "n", "k"]
 
   # Largest first: what does not fit shows at once.
   loop_order = ["n", "k", "width", "format"]

@@ -2,9 +2,10 @@
 # told how the model routes and which kernels to take.
 
 grid "moe" {
-  enabled    = contains(module.selection.ops, "moe") && local.wants.moe
-  op         = "moe"
-  perf_table = "moe_perf"
+  enabled     = contains(module.selection.ops, "moe") && local.wants.moe
+  description = "the experts of one rank"
+  op          = "moe"
+  perf_table  = "moe_perf"
   columns = [
     "moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name",
     "swiglu_limit", "moe_backend", "activation", "is_gated", "has_bias", "gemm1_alpha", "gemm1_clamp_limit", "scoring_func",

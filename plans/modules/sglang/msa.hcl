@@ -17,11 +17,12 @@ locals {
 }
 
 grid "msa_context_module" {
-  enabled    = contains(module.selection.ops, "msa_context_module") && local.wants.msa
-  op         = "msa_context_module"
-  perf_table = "msa_context_module_perf"
-  columns    = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { architecture = "MiniMaxM3ForCausalLM" }
+  enabled     = contains(module.selection.ops, "msa_context_module") && local.wants.msa
+  description = "MiniMax sparse attention in prefill"
+  op          = "msa_context_module"
+  perf_table  = "msa_context_module_perf"
+  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { architecture = "MiniMaxM3ForCausalLM" }
 
   rows "model" {
     values = local.msa_models
@@ -103,11 +104,12 @@ grid "msa_context_module" {
 }
 
 grid "msa_generation_module" {
-  enabled    = contains(module.selection.ops, "msa_generation_module") && local.wants.msa
-  op         = "msa_generation_module"
-  perf_table = "msa_generation_module_perf"
-  columns    = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants  = { architecture = "MiniMaxM3ForCausalLM", isl = 1 }
+  enabled     = contains(module.selection.ops, "msa_generation_module") && local.wants.msa
+  description = "MiniMax sparse attention in decode"
+  op          = "msa_generation_module"
+  perf_table  = "msa_generation_module_perf"
+  columns     = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { architecture = "MiniMaxM3ForCausalLM", isl = 1 }
 
   rows "model" {
     values = local.msa_models

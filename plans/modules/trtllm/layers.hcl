@@ -1,10 +1,11 @@
 # Mamba-2 layers and hyper-connections.
 
 grid "mamba2" {
-  enabled    = contains(module.selection.ops, "mamba2") && local.wants.mamba2
-  op         = "mamba2"
-  perf_table = "mamba2_perf"
-  columns    = ["phase", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size", "model_name"]
+  enabled     = contains(module.selection.ops, "mamba2") && local.wants.mamba2
+  description = "Mamba-2 layers"
+  op          = "mamba2"
+  perf_table  = "mamba2_perf"
+  columns     = ["phase", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size", "model_name"]
 
   rows "model" {
     values = [for r in concat(local.generic_mamba2, local.models.mamba2) : {
@@ -75,11 +76,12 @@ locals {
 }
 
 grid "mhc_module" {
-  enabled    = contains(module.selection.ops, "mhc_module") && local.wants.mhc
-  op         = "mhc_module"
-  perf_table = "mhc_module_perf"
-  columns    = ["op", "num_tokens", "hidden_size", "hc_mult"]
-  constants  = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, sinkhorn_iters = 20 }
+  enabled     = contains(module.selection.ops, "mhc_module") && local.wants.mhc
+  description = "hyper-connections before and after a block"
+  op          = "mhc_module"
+  perf_table  = "mhc_module_perf"
+  columns     = ["op", "num_tokens", "hidden_size", "hc_mult"]
+  constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, sinkhorn_iters = 20 }
 
   rows "model" {
     values = [for r in local.models.mhc : {

@@ -23,12 +23,13 @@ locals {
 }
 
 grid "attention_context" {
-  enabled    = contains(module.selection.ops, "attention_context") && local.wants.attention
-  op         = "attention_context"
-  perf_table = "context_attention_perf"
-  columns    = ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype"]
-  constants  = { beam_width = 1, step = 0, attn_dtype = "bfloat16" }
-  loop_order = ["head_dim", "num_heads", "num_key_value_heads", "window_size", "head", "tp_size", "isl", "batch_size"]
+  enabled     = contains(module.selection.ops, "attention_context") && local.wants.attention
+  description = "attention in prefill"
+  op          = "attention_context"
+  perf_table  = "context_attention_perf"
+  columns     = ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype"]
+  constants   = { beam_width = 1, step = 0, attn_dtype = "bfloat16" }
+  loop_order  = ["head_dim", "num_heads", "num_key_value_heads", "window_size", "head", "tp_size", "isl", "batch_size"]
 
   case_set "mha" {
     axis "num_heads" {
@@ -152,12 +153,13 @@ grid "attention_context" {
 }
 
 grid "attention_generation" {
-  enabled    = contains(module.selection.ops, "attention_generation") && local.wants.attention
-  op         = "attention_generation"
-  perf_table = "generation_attention_perf"
-  columns    = ["batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype"]
-  constants  = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
-  loop_order = ["head_dim", "num_heads", "num_key_value_heads", "window_size", "head", "tp_size", "batch_size", "target_seq"]
+  enabled     = contains(module.selection.ops, "attention_generation") && local.wants.attention
+  description = "attention in decode"
+  op          = "attention_generation"
+  perf_table  = "generation_attention_perf"
+  columns     = ["batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype"]
+  constants   = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
+  loop_order  = ["head_dim", "num_heads", "num_key_value_heads", "window_size", "head", "tp_size", "batch_size", "target_seq"]
 
   # Heads without grouping are part of this set.
   case_set "gqa" {

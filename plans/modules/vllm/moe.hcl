@@ -2,10 +2,11 @@
 # are built once.
 
 grid "moe" {
-  enabled    = contains(module.selection.ops, "moe") && local.wants.moe
-  op         = "moe"
-  perf_table = "moe_perf"
-  columns    = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
+  enabled     = contains(module.selection.ops, "moe") && local.wants.moe
+  description = "the experts of one rank"
+  op          = "moe"
+  perf_table  = "moe_perf"
+  columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
 
   rows "model" {
     values = [for r in local.models.moe : {
