@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aquasecurity/go-pep440-version"
-
 	"aicplan/sink/diff"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
@@ -287,14 +285,4 @@ func (l *linter) machines() {
 			}
 		}
 	}
-}
-
-// compareVersions orders versions as Python does, others by their text.
-func compareVersions(a, b string) int {
-	x, errX := version.Parse(a)
-	y, errY := version.Parse(b)
-	if errX != nil || errY != nil {
-		return cmp.Compare(a, b)
-	}
-	return x.Compare(y)
 }

@@ -230,7 +230,7 @@ func (l *linter) group(entries []tree.Entry) {
 		f := &loaded{Entry: e, rec: rec}
 		f.table, _ = catalog.Lookup(e.Table)
 		l.file(f)
-		if old := latest[e.Backend]; f.table != nil && (old == nil || compareVersions(old.Version, e.Version) < 0) {
+		if old := latest[e.Backend]; f.table != nil && (old == nil || tree.CompareVersions(old.Version, e.Version) < 0) {
 			latest[e.Backend] = f
 		}
 	}

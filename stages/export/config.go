@@ -26,7 +26,7 @@ func Kind() stage.Kind {
 			"path":  cty.String,
 			"added": cty.Number,
 		},
-		New: func() stage.Stage { return &Config{Layout: string(tree.Flat), Power: PowerAuto} },
+		New: func() stage.Stage { return &Config{Layout: string(tree.Flat), Power: PowerAuto, Reader: ReaderToday} },
 	}
 }
 
@@ -74,6 +74,8 @@ type Config struct {
 	// SystemSpec writes <system>.yaml beside the data of a database, where
 	// there is none.
 	SystemSpec bool `hcl:"system_spec,optional"`
+	// Reader is today, or 0.4 for the CSV databases up to aiconfigurator 0.5.
+	Reader string `hcl:"reader,optional"`
 	// CollectorRef is the git commit of the collector, for the sidecar.
 	CollectorRef string `hcl:"collector_ref,optional"`
 	// Reuse declares tables that stand in from another version of the backend.
@@ -120,6 +122,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if layout != tree.Flat && c.File != "" {
 		bad("File without use", fmt.Sprintf("The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".", c.Layout))
+	}
+	switch {
+	case c.Reader != ReaderToday && c.Reader != ReaderOld:
+		bad("Unknown reader", fmt.Sprintf("reader is %q; it must be %q or %q.", c.Reader, ReaderToday, ReaderOld))
+	case c.Reader == ReaderOld && (layout == tree.Families || c.Format == Parquet):
+		bad("Reader and layout disagree", fmt.Sprintf("The readers of %s know CSV files only: use the layout \"systems\" or \"flat\" with CSV.", ReaderOld))
 	}
 	if c.Table != "" {
 		if _, ok := catalog.Lookup(c.Table); !ok {
@@ -203,9 +211,10 @@ func (c *Config) Fingerprint() any {
 		AllowPartial bool     `json:"allow_partial"`
 		SystemSpec   bool     `json:"system_spec,omitempty"`
 		CollectorRef string   `json:"collector_ref,omitempty"`
+		Reader       string   `json:"reader,omitempty"`
 		Reuse        any      `json:"reuse,omitempty"`
 	}{c.Layout, c.Format, c.Dir, c.File, c.Table, c.Columns, c.Power, system, c.Backend, c.Version,
-		c.merges(), c.AllowPartial, c.SystemSpec, c.CollectorRef, c.reuseEntries()}
+		c.merges(), c.AllowPartial, c.SystemSpec, c.CollectorRef, c.Reader, c.reuseEntries()}
 }
 
 func (c *Config) merges() bool {

@@ -51,6 +51,12 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if err != nil {
 		return nil, err
 	}
+	var leftOut []string
+	if c.Reader == ReaderOld {
+		if rec, leftOut, err = forOldReaders(rec, sh.table); err != nil {
+			return nil, err
+		}
+	}
 	t, err := c.target(rc.OutDir, place, partial != "")
 	if err != nil {
 		return nil, err
@@ -69,6 +75,10 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	}
 	if err := c.systemSpec(rc, t, out); err != nil {
 		return nil, err
+	}
+	if len(leftOut) > 0 {
+		out.Checks = append(out.Checks, stage.CheckResult{Name: "left_out", Severity: "warn", Result: "warn", Rows: leftOut[:min(len(leftOut), 20)],
+			Message: fmt.Sprintf("%d kinds of rows are not in the file, because the readers of %s cannot take them", len(leftOut), ReaderOld)})
 	}
 	if rc.Events != nil {
 		for _, n := range notes {

@@ -1,0 +1,284 @@
+package matrix
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+)
+
+// Answer says whether an op, or a whole model, is covered.
+type Answer string
+
+// The answers, from best to worst.
+const (
+	Yes          Answer = "yes"          // rows of exactly these sizes
+	Interpolated Answer = "interpolated" // sizes between rows
+	No           Answer = "no"
+	CannotSplit  Answer = "cannot split" // the model does not divide that way
+)
+
+// Cell is one model at one degree of parallelism in one release.
+type Cell struct {
+	Model   string   `json:"model"`
+	System  string   `json:"system"`
+	Backend string   `json:"backend"`
+	Version string   `json:"version"`
+	TP      int64    `json:"tp"`
+	Answer  Answer   `json:"answer"`
+	Missing []string `json:"missing,omitempty"` // ops without rows, or why it does not divide
+	// Older lists tables that an earlier version of the backend stands in for.
+	Older []string `json:"older,omitempty"`
+}
+
+// Options choose the columns of the matrix.
+type Options struct {
+	System, Backend, Version string // empty means all systems, all backends, the latest version
+}
+
+// Matrix is all cells, models in the order given.
+type Matrix struct {
+	Models []string `json:"models"`
+	Cells  []Cell   `json:"cells"`
+}
+
+// release is one column: a backend's version on a system.
+type release struct {
+	system, backend, version string
+	files                    map[string]tree.Entry // by table
+	older                    []string
+	loaded                   map[string]arrow.Record
+	root                     string
+}
+
+// Build works out the matrix of models over the tree below root.
+func Build(root string, models []Model, o Options) (*Matrix, error) {
+	scan, err := tree.Walk(root)
+	if err != nil {
+		return nil, err
+	}
+	releases := releasesOf(scan, o)
+	if len(releases) == 0 {
+		return nil, fmt.Errorf("%s holds no tables of a backend that answer system %q, backend %q and version %q", root, o.System, o.Backend, o.Version)
+	}
+	m := &Matrix{}
+	for _, model := range models {
+		m.Models = append(m.Models, model.Name)
+	}
+	for _, r := range releases {
+		for _, model := range models {
+			degrees := model.TP
+			if len(degrees) == 0 {
+				degrees = []int64{1, 2, 4, 8}
+			}
+			for _, tp := range degrees {
+				cell, err := r.cell(model, tp)
+				if err != nil {
+					return nil, err
+				}
+				m.Cells = append(m.Cells, cell)
+			}
+		}
+	}
+	order := map[string]int{}
+	for i, name := range m.Models {
+		order[name] = i
+	}
+	slices.SortStableFunc(m.Cells, func(a, b Cell) int {
+		return cmp.Or(cmp.Compare(order[a.Model], order[b.Model]), cmp.Compare(a.System, b.System), cmp.Compare(a.Backend, b.Backend), tree.CompareVersions(a.Version, b.Version), cmp.Compare(a.TP, b.TP))
+	})
+	return m, nil
+}
+
+// releasesOf lists the columns. A table that a version lacks is taken from the
+// nearest earlier version of the backend, as readers do, except below comm.
+func releasesOf(scan *tree.Scan, o Options) []*release {
+	type key struct{ system, backend string }
+	byBackend := map[key][]tree.Entry{}
+	for _, e := range scan.Entries {
+		if e.Backend == "" || e.Backend == "nccl" || e.Backend == "oneccl" || o.System != "" && e.System != o.System || o.Backend != "" && e.Backend != o.Backend {
+			continue
+		}
+		k := key{e.System, e.Backend}
+		byBackend[k] = append(byBackend[k], e)
+	}
+	var out []*release
+	for k, entries := range byBackend {
+		want := o.Version
+		if want == "" {
+			for _, e := range entries {
+				if want == "" || tree.CompareVersions(e.Version, want) > 0 {
+					want = e.Version
+				}
+			}
+		}
+		r := &release{system: k.system, backend: k.backend, version: want, files: map[string]tree.Entry{}, loaded: map[string]arrow.Record{}, root: scan.Root}
+		for _, e := range entries {
+			c := tree.CompareVersions(e.Version, want)
+			old, have := r.files[e.Table]
+			if c > 0 || c < 0 && e.Family == "comm" || have && tree.CompareVersions(old.Version, e.Version) >= 0 {
+				continue
+			}
+			r.files[e.Table] = e
+		}
+		for name, e := range r.files {
+			if e.Version != want {
+				r.older = append(r.older, name+" of "+e.Version)
+			}
+		}
+		slices.Sort(r.older)
+		if len(r.files) > 0 {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *release) int {
+		return cmp.Or(cmp.Compare(a.system, b.system), cmp.Compare(a.backend, b.backend))
+	})
+	return out
+}
+
+func (r *release) cell(m Model, tp int64) (Cell, error) {
+	c := Cell{Model: m.Name, System: r.system, Backend: r.backend, Version: r.version, TP: tp, Answer: Yes}
+	needs, err := m.needs(tp)
+	if err != nil {
+		c.Answer, c.Missing = CannotSplit, []string{err.Error()}
+		return c, nil
+	}
+	for _, n := range needs {
+		answer, used, err := r.answer(n)
+		if err != nil {
+			return c, err
+		}
+		switch {
+		case answer == No:
+			c.Missing = append(c.Missing, n.String())
+		case answer == Interpolated && c.Answer == Yes:
+			c.Answer = Interpolated
+		}
+		if e, ok := r.files[used]; ok && e.Version != r.version {
+			if s := used + " of " + e.Version; !slices.Contains(c.Older, s) {
+				c.Older = append(c.Older, s)
+			}
+		}
+	}
+	if len(c.Missing) > 0 {
+		c.Answer = No
+	}
+	return c, nil
+}
+
+// answer looks one need up in the first of its tables that has it.
+func (r *release) answer(n need) (Answer, string, error) {
+	best, used := No, ""
+	for _, name := range n.tables {
+		rec, err := r.load(name)
+		if err != nil {
+			return No, "", err
+		}
+		if rec == nil {
+			continue
+		}
+		if a := n.in(rec); a == Yes || a == Interpolated && best == No {
+			best, used = a, name
+		}
+		if best == Yes {
+			break
+		}
+	}
+	return best, used, nil
+}
+
+func (r *release) load(name string) (arrow.Record, error) {
+	if rec, ok := r.loaded[name]; ok {
+		return rec, nil
+	}
+	e, ok := r.files[name]
+	if !ok {
+		return nil, nil
+	}
+	rec, err := tree.ReadFile(filepath.Join(r.root, filepath.FromSlash(e.Path)))
+	if err != nil {
+		return nil, err
+	}
+	r.loaded[name] = rec
+	return rec, nil
+}
+
+// in answers a need from one table.
+func (n need) in(rec arrow.Record) Answer {
+	ints := map[string]*table.Col[int64]{}
+	col := func(name string) *table.Col[int64] {
+		c, ok := ints[name]
+		if !ok {
+			c, _ = table.Int64s(rec, name)
+			ints[name] = c
+		}
+		return c
+	}
+	words := map[string]*table.Col[string]{}
+	for name := range n.any {
+		words[name], _ = table.Strings(rec, name)
+	}
+	low, high := map[string]bool{}, map[string]bool{}
+	hit := false
+rows:
+	for i := range int(rec.NumRows()) {
+		for name, want := range n.any {
+			if c := words[name]; c == nil || !slices.Contains(want, c.Values[i]) {
+				continue rows
+			}
+		}
+		for name, want := range n.exact {
+			c := col(name)
+			if c == nil {
+				if _, optional := tree.Defaults[name]; optional && want == 0 {
+					continue
+				}
+				continue rows
+			}
+			if c.Values[i] != want {
+				continue rows
+			}
+		}
+		if n.mha {
+			kv, heads := col("num_key_value_heads"), col("num_heads")
+			if kv == nil || heads == nil || kv.Values[i] != 0 && kv.Values[i] != heads.Values[i] {
+				continue
+			}
+		}
+		if n.ranks > 0 {
+			tp, ep := col("moe_tp_size"), col("moe_ep_size")
+			if tp == nil || ep == nil || tp.Values[i]*ep.Values[i] != n.ranks {
+				continue
+			}
+		}
+		hit = true
+		all := true
+		for name, want := range n.within {
+			c := col(name)
+			if c == nil {
+				return No
+			}
+			low[name] = low[name] || c.Values[i] <= want
+			high[name] = high[name] || c.Values[i] >= want
+			all = all && c.Values[i] == want
+		}
+		if all {
+			return Yes
+		}
+	}
+	if !hit {
+		return No
+	}
+	for name := range n.within {
+		if !low[name] || !high[name] {
+			return No
+		}
+	}
+	return Interpolated
+}

@@ -1,0 +1,139 @@
+package matrix
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const published = "../testdata/published"
+
+func models(t *testing.T, text string) []Model {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "models.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadModels(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const three = `
+models:
+- name: fits
+  tp: [1, 2]
+  dtypes: [fp8, bfloat16]
+  dense: [{hidden_size: 4096, inter_size: 1024}]
+  attention: [{num_heads: 32, num_kv_heads: 8, head_dim: 128}]
+- name: between
+  tp: [1]
+  dense: [{hidden_size: 4096, inter_size: 3000}]
+- name: lacks
+  tp: [1, 3]
+  attention: [{num_heads: 32, num_kv_heads: 8, head_dim: 96}]
+  moe: [{hidden_size: 7168, inter_size: 2048, topk: 8, num_experts: 256}]
+- name: latent
+  tp: [1, 8, 2]
+  mla: [{num_heads: 128}]
+`
+
+func build(t *testing.T, text string, o Options) *Matrix {
+	t.Helper()
+	m, err := Build(published, models(t, text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestAnswers(t *testing.T) {
+	m := build(t, three, Options{Backend: "trtllm"})
+	var got []string
+	for _, c := range m.Cells {
+		got = append(got, fmt.Sprintf("%s tp%d %s %s", c.Model, c.TP, c.Answer, strings.Join(c.Missing, "; ")))
+	}
+	want := []string{
+		"fits tp1 interpolated ", // 2048 lies between the measured widths 1024 and 4096
+		"fits tp2 no down projection (gemm_dtype fp8|bfloat16, k~512, n~4096); attention prefill (head_dim=128, num_key_value_heads=4, window_size=0, num_heads~16); attention decode (head_dim=128, num_key_value_heads=4, window_size=0, num_heads~16)",
+		"between tp1 interpolated ",
+		"lacks tp1 no attention prefill (head_dim=96, num_key_value_heads=8, window_size=0, num_heads~32); attention decode (head_dim=96, num_key_value_heads=8, window_size=0, num_heads~32); experts (moe_dtype bfloat16, hidden_size=7168, inter_size=2048, num_experts=256, topk=8, 1 ranks)",
+		"lacks tp3 cannot split num_heads 32 is not divisible by 3",
+		"latent tp1 no latent attention prefill (num_heads=128)",
+		"latent tp2 no latent attention prefill (num_heads=64); latent attention decode (num_heads=64)",
+		"latent tp8 no latent attention prefill (num_heads=16)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestOlderVersionsStandIn(t *testing.T) {
+	m := build(t, "models:\n- name: a\n  tp: [1]\n  attention: [{num_heads: 8, num_kv_heads: 8, head_dim: 128}]\n", Options{Backend: "vllm"})
+	c := m.Cells[0]
+	if c.Version != "0.22.0" || !slices.Equal(c.Older, []string{"generation_attention_perf of 0.18.0"}) {
+		t.Errorf("%+v: decode of 0.18.0 stands in", c)
+	}
+	old := build(t, "models:\n- name: a\n  tp: [1]\n  attention: [{num_heads: 8, num_kv_heads: 8, head_dim: 128}]\n", Options{Backend: "vllm", Version: "0.18.0"})
+	if c := old.Cells[0]; len(c.Missing) != 1 || !strings.Contains(c.Missing[0], "prefill") {
+		t.Errorf("%+v: a later version must not stand in", c)
+	}
+}
+
+func TestViews(t *testing.T) {
+	m := build(t, three, Options{})
+	var buf bytes.Buffer
+	if err := m.WriteCSV(&buf); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&buf).ReadAll()
+	if err != nil || len(lines) != 1+2*8 {
+		t.Errorf("%v, %d lines", err, len(lines))
+	}
+	buf.Reset()
+	if err := m.WriteMarkdown(&buf); err != nil {
+		t.Fatal(err)
+	}
+	md := buf.String()
+	for _, want := range []string{
+		"| model | h200_sxm trtllm 1.3.0rc20 | h200_sxm vllm 0.22.0 |", "| fits | tp (1) | no |", "| latent | no | no |",
+		"- latent on h200_sxm trtllm 1.3.0rc20: latent attention prefill (num_heads=128) at tp 1",
+	} {
+		if !strings.Contains(md, want) {
+			t.Errorf("markdown lacks %q:\n%s", want, md)
+		}
+	}
+	buf.Reset()
+	if err := m.WriteJSON(&buf); err != nil || !strings.Contains(buf.String(), `"answer": "interpolated"`) {
+		t.Errorf("%v %s", err, buf.String())
+	}
+}
+
+func TestBadModels(t *testing.T) {
+	for text, want := range map[string]string{
+		"models: []":                     "no models",
+		"models: [{name: a}]":            "no layers",
+		"models: [{dense: [{}]}]":        "no name",
+		"models: [{name: a, denze: []}]": "denze",
+		"models: [{name: a, tp: [0], mla: [{num_heads: 1}]}]": "tp is 0",
+		"models: [{name: a, attention: [{num_heads: 1}]}]":    "num_kv_heads",
+	} {
+		path := filepath.Join(t.TempDir(), "m.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadModels(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := Build(published, models(t, three), Options{System: "b200_sxm"}); err == nil {
+		t.Error("a system without tables has a matrix")
+	}
+}

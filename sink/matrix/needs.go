@@ -1,0 +1,220 @@
+// Package matrix answers which models a database covers: for every model and
+// degree of tensor parallelism, whether each op that it runs has rows.
+package matrix
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Model is the shapes of one model. Widths are of the whole model; what one
+// rank runs follows from the degree of tensor parallelism.
+type Model struct {
+	Name string `yaml:"name" json:"name"`
+	// TP are the degrees of tensor parallelism that are asked about; empty
+	// means 1, 2, 4 and 8.
+	TP []int64 `yaml:"tp" json:"tp,omitempty"`
+	// Dtypes are the formats of the products; rows of any one of them will do.
+	// Empty means bfloat16.
+	Dtypes []string `yaml:"dtypes" json:"dtypes,omitempty"`
+	// Dense are layers of two products: hidden to inter and back.
+	Dense []Dense `yaml:"dense" json:"dense,omitempty"`
+	// Attention are the kinds of attention layers.
+	Attention []Attention `yaml:"attention" json:"attention,omitempty"`
+	MLA       []MLA       `yaml:"mla" json:"mla,omitempty"`
+	MoE       []MoE       `yaml:"moe" json:"moe,omitempty"`
+}
+
+// Dense is a feed-forward layer.
+type Dense struct {
+	HiddenSize int64 `yaml:"hidden_size" json:"hidden_size"`
+	InterSize  int64 `yaml:"inter_size" json:"inter_size"`
+}
+
+// Attention is one kind of attention layer. With a hidden size its projections
+// are asked for too.
+type Attention struct {
+	HiddenSize int64 `yaml:"hidden_size" json:"hidden_size,omitempty"`
+	NumHeads   int64 `yaml:"num_heads" json:"num_heads"`
+	NumKVHeads int64 `yaml:"num_kv_heads" json:"num_kv_heads"`
+	HeadDim    int64 `yaml:"head_dim" json:"head_dim"`
+	Window     int64 `yaml:"window" json:"window,omitempty"`
+}
+
+// MLA is latent attention.
+type MLA struct {
+	NumHeads int64 `yaml:"num_heads" json:"num_heads"`
+}
+
+// MoE is a mixture-of-experts layer.
+type MoE struct {
+	HiddenSize int64    `yaml:"hidden_size" json:"hidden_size"`
+	InterSize  int64    `yaml:"inter_size" json:"inter_size"`
+	TopK       int64    `yaml:"topk" json:"topk"`
+	NumExperts int64    `yaml:"num_experts" json:"num_experts"`
+	Dtypes     []string `yaml:"dtypes" json:"dtypes,omitempty"`
+}
+
+// ReadModels reads a YAML or JSON file with a list "models". Unknown keys are
+// errors.
+func ReadModels(path string) ([]Model, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Models []Model `yaml:"models"`
+	}
+	dec := yaml.NewDecoder(strings.NewReader(string(data)))
+	dec.KnownFields(true)
+	if err := dec.Decode(&file); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(file.Models) == 0 {
+		return nil, fmt.Errorf("%s has no models; it must hold a list \"models\"", path)
+	}
+	for i, m := range file.Models {
+		if err := m.check(); err != nil {
+			return nil, fmt.Errorf("%s: model %d: %w", path, i+1, err)
+		}
+	}
+	return file.Models, nil
+}
+
+func (m Model) check() error {
+	if m.Name == "" {
+		return fmt.Errorf("it has no name")
+	}
+	if len(m.Dense)+len(m.Attention)+len(m.MLA)+len(m.MoE) == 0 {
+		return fmt.Errorf("%s has no layers", m.Name)
+	}
+	for _, tp := range m.TP {
+		if tp < 1 {
+			return fmt.Errorf("%s: tp is %d", m.Name, tp)
+		}
+	}
+	for _, a := range m.Attention {
+		if a.NumHeads < 1 || a.NumKVHeads < 1 || a.HeadDim < 1 {
+			return fmt.Errorf("%s: attention needs num_heads, num_kv_heads and head_dim", m.Name)
+		}
+	}
+	return nil
+}
+
+// need is one op at one size.
+type need struct {
+	op string // as people call it: "attention prefill"
+	// tables are alternatives.
+	tables []string
+	exact  map[string]int64
+	// within are columns along which readers interpolate: the value must lie
+	// between rows.
+	within map[string]int64
+	// any are columns of words of which one will do.
+	any map[string][]string
+	// mha asks for rows with as many key/value heads as query heads.
+	mha bool
+	// ranks asks for rows whose tensor and expert parallel ranks multiply to it.
+	ranks int64
+}
+
+// needs lists what one rank runs. An error says why the model cannot be split
+// that way.
+func (m Model) needs(tp int64) ([]need, error) {
+	dtypes := m.Dtypes
+	if len(dtypes) == 0 {
+		dtypes = []string{"bfloat16"}
+	}
+	var out []need
+	gemm := func(op string, n, k int64) {
+		out = append(out, need{op: op, tables: []string{"gemm_perf"}, within: map[string]int64{"n": n, "k": k}, any: map[string][]string{"gemm_dtype": dtypes}})
+	}
+	divide := func(what string, v int64) (int64, error) {
+		if v%tp != 0 {
+			return 0, fmt.Errorf("%s %d is not divisible by %d", what, v, tp)
+		}
+		return v / tp, nil
+	}
+	for _, d := range m.Dense {
+		inter, err := divide("inter_size", d.InterSize)
+		if err != nil {
+			return nil, err
+		}
+		gemm("gate and up projection", 2*inter, d.HiddenSize)
+		gemm("down projection", d.HiddenSize, inter)
+	}
+	for _, a := range m.Attention {
+		heads, err := divide("num_heads", a.NumHeads)
+		if err != nil {
+			return nil, err
+		}
+		kv := max(1, a.NumKVHeads/tp) // key/value heads are copied when there are fewer than ranks
+		if a.HiddenSize > 0 {
+			gemm("query, key and value projection", (heads+2*kv)*a.HeadDim, a.HiddenSize)
+			gemm("output projection", a.HiddenSize, heads*a.HeadDim)
+		}
+		exact := map[string]int64{"head_dim": a.HeadDim, "window_size": a.Window}
+		mha := heads == kv
+		if !mha {
+			exact["num_key_value_heads"] = kv
+		}
+		for _, phase := range []struct{ op, table string }{{"attention prefill", "context_attention_perf"}, {"attention decode", "generation_attention_perf"}} {
+			out = append(out, need{op: phase.op, tables: []string{phase.table}, exact: exact, within: map[string]int64{"num_heads": heads}, mha: mha})
+		}
+	}
+	for _, l := range m.MLA {
+		heads, err := divide("num_heads", l.NumHeads)
+		if err != nil {
+			return nil, err
+		}
+		at := map[string]int64{"num_heads": heads}
+		out = append(out,
+			need{op: "latent attention prefill", tables: []string{"mla_context_module_perf", "context_mla_perf"}, exact: at},
+			need{op: "latent attention decode", tables: []string{"mla_generation_module_perf", "generation_mla_perf"}, exact: at})
+	}
+	for _, e := range m.MoE {
+		formats := e.Dtypes
+		if len(formats) == 0 {
+			formats = dtypes
+		}
+		out = append(out, need{op: "experts", tables: []string{"moe_perf"}, ranks: tp, any: map[string][]string{"moe_dtype": formats},
+			exact: map[string]int64{"hidden_size": e.HiddenSize, "inter_size": e.InterSize, "topk": e.TopK, "num_experts": e.NumExperts}})
+	}
+	if tp > 1 {
+		out = append(out, need{op: "all-reduce", tables: []string{"custom_allreduce_perf"}, exact: map[string]int64{"num_gpus": tp}})
+	}
+	return out, nil
+}
+
+func (n need) String() string {
+	var parts []string
+	for _, c := range sortedKeys(n.any) {
+		parts = append(parts, c+" "+strings.Join(n.any[c], "|"))
+	}
+	for _, c := range sortedKeys(n.exact) {
+		parts = append(parts, fmt.Sprintf("%s=%d", c, n.exact[c]))
+	}
+	for _, c := range sortedKeys(n.within) {
+		parts = append(parts, fmt.Sprintf("%s~%d", c, n.within[c]))
+	}
+	if n.mha {
+		parts = append(parts, "multi-head")
+	}
+	if n.ranks > 0 {
+		parts = append(parts, fmt.Sprintf("%d ranks", n.ranks))
+	}
+	return n.op + " (" + strings.Join(parts, ", ") + ")"
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

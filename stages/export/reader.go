@@ -1,0 +1,135 @@
+package export
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+)
+
+// Readers that files can be written for: today's, and those of the CSV
+// databases up to aiconfigurator 0.5.
+const (
+	ReaderToday = "today"
+	ReaderOld   = "0.4"
+)
+
+// oldUnknown are words of today that the old readers do not have: one such row
+// keeps them from the whole database.
+var oldUnknown = map[string][]string{
+	"gemm_dtype":     {"fp8_static", "nvfp4_wo", "w4a16_nvfp4"},
+	"moe_dtype":      {"nvfp4_wo", "w4a8_mxfp4_mxfp8"},
+	"kv_cache_dtype": {"fp8_e4m3"},
+	"mla_dtype":      {"fp8_e4m3"},
+}
+
+// forOldReaders brings rows to what the old readers take: 16 bits are spelled
+// float16, rows with words that they do not know are left out, and so are
+// attention rows of shapes with a single number of heads, over which they
+// cannot interpolate. lines says what was left out.
+func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines []string, err error) {
+	if t == nil {
+		return rec, nil, nil
+	}
+	drop := make([]bool, rec.NumRows())
+	for _, name := range table.Names(rec) {
+		if catalog.Words(name) == nil || name == "nccl_dtype" {
+			continue
+		}
+		col, err := table.Strings(rec, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		words := slices.Clone(col.Values)
+		lost := map[string]int{}
+		for i, w := range words {
+			switch {
+			case w == "bfloat16":
+				words[i] = "float16"
+			case slices.Contains(oldUnknown[name], w):
+				lost[w]++
+				drop[i] = true
+			}
+		}
+		for _, w := range slices.Sorted(maps.Keys(lost)) {
+			lines = append(lines, fmt.Sprintf("%d rows with %s %s, which the readers of %s do not know", lost[w], name, w, ReaderOld))
+		}
+		rec = table.WithColumn(rec, name, table.Texts(words, nil))
+	}
+	single, err := singleHeads(rec, t, drop)
+	if err != nil {
+		return nil, nil, err
+	}
+	lines = append(lines, single...)
+	rec = table.Filter(rec, func(row int) bool { return !drop[row] })
+	if rec.NumRows() == 0 {
+		return nil, nil, fmt.Errorf("no row is left for the readers of %s: %v", ReaderOld, lines)
+	}
+	return rec, lines, nil
+}
+
+// singleHeads marks attention rows whose dtype, key/value heads, head width
+// and window occur with one number of query heads only.
+func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, error) {
+	var slice []string
+	switch t.Name {
+	case "context_attention_perf":
+		slice = []string{"attn_dtype", "kv_cache_dtype", "kv", "head_dim", "window_size"}
+	case "generation_attention_perf":
+		slice = []string{"kv_cache_dtype", "kv", "head_dim", "window_size"}
+	default:
+		return nil, nil
+	}
+	heads, err := table.Int64s(rec, "num_heads")
+	if err != nil {
+		return nil, err
+	}
+	kv, err := table.Int64s(rec, "num_key_value_heads")
+	if err != nil {
+		return nil, err
+	}
+	shared := slices.Clone(kv.Values)
+	for i, h := range heads.Values {
+		if shared[i] == h {
+			shared[i] = 0 // multi-head attention is one slice whatever its heads
+		}
+	}
+	with := table.WithColumn(rec, "kv", table.Ints(shared, nil))
+	ix := rowkey.New(slice, rowkey.Options{Missing: map[string]any{"window_size": 0}})
+	ids, err := ix.Number(with)
+	if err != nil {
+		return nil, err
+	}
+	first := make([]int64, ix.Len())
+	several := make([]bool, ix.Len())
+	for i, id := range ids {
+		switch {
+		case drop[i]:
+		case first[id] == 0:
+			first[id] = heads.Values[i]
+		case first[id] != heads.Values[i]:
+			several[id] = true
+		}
+	}
+	lost := map[uint32]int{}
+	sample := map[uint32]int{}
+	for i, id := range ids {
+		if !drop[i] && !several[id] {
+			drop[i] = true
+			lost[id]++
+			if _, ok := sample[id]; !ok {
+				sample[id] = i
+			}
+		}
+	}
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		lines = append(lines, fmt.Sprintf("%d rows of %s, which have one number of heads only", lost[id], rowkey.Describe(with, sample[id], append(slice, "num_heads"))))
+	}
+	return lines, nil
+}
