@@ -153,7 +153,8 @@ func Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	if err != nil {
 		return spec, fmt.Errorf("%s: %w", rt.Address, err)
 	}
-	spec.Args = append([]string{filepath.Base(spec.Path)}, args...)
+	// Python finds a virtual environment by the path that it is started as.
+	spec.Args = append([]string{spec.Path}, args...)
 	spec.Env = append(spec.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 	return spec, nil
 }
