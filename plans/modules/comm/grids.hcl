@@ -1,0 +1,81 @@
+locals {
+  # nccl-tests' sizes: doubled from 512 B to 512 MiB.
+  bytes = [for p in range(9, 30) : pow(2, p)]
+
+  # A one-shot all-reduce sends the whole message to every peer.
+  one_shot_bytes = 16777216
+
+  node_gpus = var.system.node.num_gpus_per_node
+}
+
+# One collective on one number of GPUs. The table counts elements.
+grid "nccl" {
+  for_each    = contains(var.tables, "nccl") ? toset(var.methods) : toset([])
+  description = "NCCL's collectives, timed by the ${each.key} method"
+  op          = "nccl"
+  perf_table  = "nccl_perf"
+  columns     = ["op_name", "nccl_dtype", "num_gpus", "message_size", "method"]
+
+  axis "num_gpus" { values = var.gpus }
+  axis "op_name" { values = ["all_gather", "alltoall", "reduce_scatter", "all_reduce"] }
+  rows "type" {
+    values = [
+      { nccl_dtype = "half", element_bytes = 2 },
+      { nccl_dtype = "int8", element_bytes = 1 },
+    ]
+  }
+  axis "bytes" { values = local.bytes }
+  axis "method" { values = [each.key] }
+
+  derive "message_size" { value = bytes / element_bytes }
+
+  filter "one_node" {
+    keep   = num_gpus <= local.node_gpus
+    reason = "a node of this system has fewer GPUs"
+  }
+}
+
+# An all-reduce of our own over peer memory, as frameworks have them.
+grid "custom_allreduce" {
+  for_each    = contains(var.tables, "custom_allreduce") ? toset(["all"]) : toset([])
+  description = "one-shot and two-shot all-reduce kernels over peer memory"
+  op          = "custom_allreduce"
+  columns     = ["allreduce_dtype", "num_gpus", "message_size", "algorithm", "method"]
+
+  axis "allreduce_dtype" { values = ["bfloat16"] }
+  axis "num_gpus" { values = var.gpus }
+  axis "message_size" { values = [for p in range(7, 30) : pow(2, p)] }
+  axis "algorithm" { values = ["one_shot", "two_shot"] }
+  axis "method" { values = ["graph", "eager"] }
+
+  filter "one_node" {
+    keep   = num_gpus <= local.node_gpus
+    reason = "a node of this system has fewer GPUs"
+  }
+  filter "one_shot_staging" {
+    keep   = algorithm == "two_shot" || 2 * message_size <= local.one_shot_bytes
+    reason = "a one-shot all-reduce sends the whole message to every peer; beyond 16 MiB two shots are always faster"
+  }
+}
+
+# Copies from every GPU to every other one.
+grid "p2p" {
+  for_each    = contains(var.tables, "p2p") ? toset(["all"]) : toset([])
+  description = "bandwidth and latency of copies between peers, and the paths they take"
+  op          = "p2p"
+  columns     = ["src", "dst", "bytes", "direction"]
+
+  axis "src" { values = range(max(var.gpus...)) }
+  axis "dst" { values = range(max(var.gpus...)) }
+  axis "bytes" { values = [256, 65536, 1048576, 16777216, 268435456] }
+  axis "direction" { values = ["one_way", "both_ways"] }
+
+  filter "two_gpus" {
+    keep   = src != dst
+    reason = "a copy goes from one GPU to another"
+  }
+  filter "one_node" {
+    keep   = src < local.node_gpus && dst < local.node_gpus
+    reason = "a node of this system has fewer GPUs"
+  }
+}

@@ -1,0 +1,39 @@
+# The communication tables of one node, from grids to perf files.
+
+variable "runtime" {
+  description = "A runtime of kind nccl."
+}
+
+variable "system" {
+  description = "The system that the rows are for."
+}
+
+variable "gpus" {
+  type        = list(number)
+  default     = [2, 4, 8]
+  description = "Numbers of GPUs that communicate."
+}
+
+variable "methods" {
+  type        = list(string)
+  default     = ["eager"]
+  description = "How collectives are timed: eager, graph."
+}
+
+variable "tables" {
+  type        = list(string)
+  default     = ["nccl", "custom_allreduce", "p2p"]
+  description = "What to measure."
+}
+
+variable "coverage" {
+  type        = number
+  default     = 0.99
+  description = "Share of the planned cases that must have a row."
+}
+
+variable "layout" {
+  type        = string
+  default     = "flat"
+  description = "Layout of the exported files: flat, systems or families."
+}

@@ -1,0 +1,91 @@
+locals {
+  grids = merge(
+    { for method, g in grid.nccl : "nccl_${method}" => g },
+    { for _, g in grid.custom_allreduce : "custom_allreduce" => g },
+    { for _, g in grid.p2p : "p2p" => g },
+  )
+  files = {
+    nccl_eager       = "nccl_perf"
+    nccl_graph       = "nccl_graph_perf"
+    custom_allreduce = "custom_allreduce_perf"
+    p2p              = "p2p"
+  }
+  groups = {
+    nccl_eager       = ["num_gpus", "op_name"]
+    nccl_graph       = ["num_gpus", "op_name"]
+    custom_allreduce = ["num_gpus", "algorithm"]
+    p2p              = ["src", "dst"]
+  }
+}
+
+preflight "node" {
+  runtime = var.runtime
+  system  = var.system
+
+  check "libraries" {}
+  check "gpus" { min = max(var.gpus...) }
+  check "exclusive" {}
+  check "mig" {}
+  check "shm" { min_gb = 1 }
+  check "clocks" { on_fail = "warn" }
+}
+
+collect "table" {
+  for_each   = local.grids
+  grid       = each.value
+  runtime    = var.runtime
+  system     = var.system
+  depends_on = [preflight.node]
+
+  # NCCL's own variables change what is measured.
+  environment = ["framework", "version", "device", "nccl_env"]
+
+  # Launches of small messages scatter by some percent, so that two passes more
+  # are better than many samples in one.
+  measure {
+    min_samples      = 3
+    max_samples      = 5
+    target_rel_stdev = 0.01
+    passes           = 2
+    max_passes       = 4
+    pass_tolerance   = 0.02
+    max_pass_seconds = 0.1
+  }
+
+  breaker {
+    group_by = local.groups[each.key]
+    after    = 5
+  }
+}
+
+dedupe "table" {
+  for_each = collect.table
+  input    = each.value
+  keep     = "latest"
+}
+
+gate "table" {
+  for_each = dedupe.table
+  input    = each.value
+
+  check "coverage" { min = var.coverage }
+  check "positive" { column = "latency" }
+  check "duplicates" { max = 0 }
+  check "noise" {
+    max      = 0.25
+    severity = "warn"
+  }
+}
+
+export "table" {
+  for_each = gate.table
+  input    = each.value
+  file     = var.layout == "flat" || !contains(["nccl_eager", "custom_allreduce"], each.key) ? "${local.files[each.key]}.txt" : null
+  layout   = contains(["nccl_eager", "custom_allreduce"], each.key) ? var.layout : "flat"
+  system   = var.system
+}
+
+output "files" {
+  description = "The exported files."
+  value       = { for table, e in export.table : table => e.path }
+}
