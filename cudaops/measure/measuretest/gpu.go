@@ -68,9 +68,9 @@ func (g *GPU) settle() {
 	}
 }
 
-// execute runs for nominal seconds at full clock and returns the seconds it
+// Execute runs for nominal seconds at full clock and returns the seconds it
 // took; share is the part that follows the clock.
-func (g *GPU) execute(nominal, watts, share float64) float64 {
+func (g *GPU) Execute(nominal, watts, share float64) float64 {
 	total := 0.0
 	for left := nominal; left > 1e-12; {
 		g.settle()
@@ -120,12 +120,12 @@ func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 	q := t.Quantum()
 	whole := func(n int) int { return (n + q - 1) / q * q }
 	if b.Warm > 0 {
-		t.GPU.execute(float64(whole(b.Warm))*t.Latency, t.Watts, t.Share)
+		t.GPU.Execute(float64(whole(b.Warm))*t.Latency, t.Watts, t.Share)
 	}
 	var out []measure.Block
 	for range b.Blocks {
 		n := whole(b.Executions)
-		s := t.GPU.execute(float64(n)*t.Latency, t.Watts, t.Share)
+		s := t.GPU.Execute(float64(n)*t.Latency, t.Watts, t.Share)
 		if t.GPU.Noise > 0 {
 			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
 		}

@@ -1,0 +1,94 @@
+// Package cublaslttest is cuBLASLt on the fake driver: products take the time
+// of a roofline.
+package cublaslttest
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/driver/drivertest"
+)
+
+// Lt is a fake cublaslt.API.
+type Lt struct {
+	Driver *drivertest.Driver
+	// Unsupported says that there is no kernel for a problem.
+	Unsupported func(cublaslt.Problem) bool
+	// Fault is asked when a product runs.
+	Fault func(cublaslt.Problem) *driver.Error
+	// Eager makes products fail inside a capture.
+	Eager func(cublaslt.Problem) bool
+	// Open counts matmuls that were not closed.
+	Open atomic.Int64
+}
+
+// Version implements cublaslt.API.
+func (l *Lt) Version() int { return 130100 }
+
+// Rates of the fake device.
+const (
+	FlopsPerSecond = 700e12
+	BytesPerSecond = 4e12
+	Overhead       = 2e-6
+)
+
+// Seconds is what a product takes at full clock with an algorithm; the third is
+// the fastest.
+func Seconds(p cublaslt.Problem, algo int) float64 {
+	b := float64(max(p.Batch, 1))
+	flops := 2 * b * float64(p.M) * float64(p.N) * float64(p.K)
+	bytes := b * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) + float64(p.M*p.N*p.D.Size()))
+	t := Overhead + max(flops/FlopsPerSecond, bytes/BytesPerSecond)
+	switch algo {
+	case 0:
+		return t
+	case 2:
+		return 0.9 * t
+	}
+	return (1 + 0.1*float64(algo)) * t
+}
+
+// Prepare implements cublaslt.API.
+func (l *Lt) Prepare(p cublaslt.Problem, n int) ([]cublaslt.Matmul, error) {
+	if l.Unsupported != nil && l.Unsupported(p) {
+		return nil, fmt.Errorf("%v: %w", p, &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: cublaslt.StatusNotSupported})
+	}
+	var out []cublaslt.Matmul
+	for i := range n {
+		l.Open.Add(1)
+		out = append(out, &matmul{lt: l, p: p, algo: i})
+	}
+	return out, nil
+}
+
+type matmul struct {
+	lt     *Lt
+	p      cublaslt.Problem
+	algo   int
+	closed bool
+}
+
+func (m *matmul) Algo() cublaslt.Algo { return cublaslt.Algo{ID: 66, Tile: uint32(m.algo), Waves: 1} }
+
+func (m *matmul) Enqueue(_ cublaslt.Operands, s driver.Stream) error {
+	t := Seconds(m.p, m.algo)
+	flops := 2 * float64(max(m.p.Batch, 1)) * float64(m.p.M) * float64(m.p.N) * float64(m.p.K)
+	w := drivertest.Work{
+		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond), Share: min(1, flops/t/FlopsPerSecond),
+		NoCapture: m.lt.Eager != nil && m.lt.Eager(m.p),
+	}
+	if m.lt.Fault != nil {
+		w.Do = func(*drivertest.Driver) *driver.Error { return m.lt.Fault(m.p) }
+	}
+	return m.lt.Driver.Enqueue(s, w)
+}
+
+func (m *matmul) Close() {
+	if m.closed {
+		panic("cublaslttest: closed twice")
+	}
+	m.closed = true
+	m.lt.Open.Add(-1)
+}

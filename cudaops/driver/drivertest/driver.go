@@ -1,0 +1,236 @@
+// Package drivertest is a CUDA driver without a device: work is queued on
+// streams and executed in virtual time, on a fake GPU whose clock follows its
+// power. Latencies, failures and memory are what a test sets.
+package drivertest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure/measuretest"
+)
+
+// Work is one operation of the device.
+type Work struct {
+	Name    string  // of the kernel, or memcpy, memset
+	Seconds float64 // at full clock
+	Watts   float64 // above idle
+	Share   float64 // of the time that follows the clock
+	// Do runs when the device gets to it; it may be nil. An error is what the
+	// device reports from then on.
+	Do func(*Driver) *driver.Error
+	// NoCapture makes it fail inside a capture.
+	NoCapture bool
+}
+
+// Driver is a fake driver.API. Its fields are set before it is used.
+type Driver struct {
+	GPU   *measuretest.GPU
+	Clock *measuretest.Clock
+	Infos []driver.Info
+	CUDA  int // version; 0 means 13000
+	// Launches says what a kernel costs; nil and unknown names cost 3 us.
+	Launches func(name string, k driver.Launch) Work
+	// Fail is asked before every call; a non-nil error is returned by it.
+	Fail func(call string) *driver.Error
+	// Resolution is the step of event times.
+	Resolution time.Duration
+	// NoPeer says that devices cannot access each other.
+	NoPeer bool
+
+	mu       sync.Mutex
+	sticky   *driver.Error
+	used     int64
+	allocs   map[driver.Ptr]int64
+	next     uint64
+	names    map[driver.Function]string
+	streams  map[driver.Stream]*stream
+	events   map[driver.Event]time.Duration
+	graphs   map[uintptr][]Work
+	hosts    []driver.Host
+	cycles   float64
+	cyclesAt time.Duration
+	// Executed counts what ran, by name.
+	Executed map[string]int
+	// Open counts graphs, executables and allocations that were not freed.
+	Open int
+}
+
+type stream struct {
+	queue     []Work
+	capturing bool
+	captured  []Work
+	bad       bool
+}
+
+var _ driver.API = (*Driver)(nil)
+
+// New returns a driver with so many GPUs on a clock of their own.
+func New(gpu *measuretest.GPU, devices int) *Driver {
+	d := &Driver{
+		GPU: gpu, Clock: gpu.Clock, allocs: map[driver.Ptr]int64{}, next: 1 << 32,
+		names: map[driver.Function]string{}, streams: map[driver.Stream]*stream{}, events: map[driver.Event]time.Duration{},
+		graphs: map[uintptr][]Work{}, Executed: map[string]int{}, Resolution: 32,
+	}
+	for i := range devices {
+		d.Infos = append(d.Infos, driver.Info{
+			Index: i, Name: "NVIDIA H200", UUID: fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i),
+			PCI: fmt.Sprintf("0000:%02x:00.0", 0x18+i), MemoryBytes: 150109880320, SMs: 132, L2Bytes: 62914560, Major: 9,
+		})
+	}
+	return d
+}
+
+// begin locks and answers for failures; the caller unlocks when ok.
+func (d *Driver) begin(call string) error {
+	d.mu.Lock()
+	var err *driver.Error
+	if d.sticky != nil {
+		err = d.sticky
+	} else if d.Fail != nil {
+		if err = d.Fail(call); err != nil && err.Sticky() {
+			d.sticky = err
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	d.mu.Unlock()
+	return &driver.Error{Call: call, Code: err.Code, Name: err.Name, Text: err.Text}
+}
+
+func (d *Driver) handle() uint64 {
+	d.next++
+	return d.next
+}
+
+// Enqueue puts work on a stream, as a library does.
+func (d *Driver) Enqueue(s driver.Stream, w Work) error {
+	if err := d.begin("enqueue " + w.Name); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	return d.enqueue(s, w)
+}
+
+func (d *Driver) enqueue(s driver.Stream, w Work) error {
+	st := d.streams[s]
+	if st == nil {
+		return driver.NewError("enqueue "+w.Name, driver.CodeInvalidValue)
+	}
+	if !st.capturing {
+		st.queue = append(st.queue, w)
+		return nil
+	}
+	if w.NoCapture {
+		st.bad = true
+		return driver.NewError(w.Name, driver.CodeCaptureUnsupp)
+	}
+	st.captured = append(st.captured, w)
+	return nil
+}
+
+// drain executes a stream's work in order.
+func (d *Driver) drain(s driver.Stream) error {
+	st := d.streams[s]
+	if st == nil {
+		return driver.NewError("cuStreamSynchronize", driver.CodeInvalidValue)
+	}
+	for len(st.queue) > 0 {
+		w := st.queue[0]
+		st.queue = st.queue[1:]
+		d.tick()
+		if w.Seconds > 0 {
+			d.GPU.Execute(w.Seconds, w.Watts, w.Share)
+			d.tick()
+		}
+		d.Executed[w.Name]++
+		if w.Do == nil {
+			continue
+		}
+		if err := w.Do(d); err != nil {
+			st.queue = nil
+			if err.Sticky() {
+				d.sticky = err
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// tick brings the cycle counter to the present.
+func (d *Driver) tick() {
+	now := d.Clock.Now()
+	d.cycles += float64(now-d.cyclesAt) * d.GPU.MHz() / 1e3
+	d.cyclesAt = now
+}
+
+// hostWord writes a word of mapped host memory.
+func (d *Driver) hostWord(p driver.Ptr, v uint64) *driver.Error {
+	for _, h := range d.hosts {
+		if p >= h.Device && p+8 <= h.Device+driver.Ptr(len(h.Bytes)) {
+			binary.LittleEndian.PutUint64(h.Bytes[p-h.Device:], v)
+			return nil
+		}
+	}
+	return driver.NewError("store", driver.CodeIllegalAddress)
+}
+
+func (d *Driver) hostRead32(p driver.Ptr) uint32 {
+	for _, h := range d.hosts {
+		if p >= h.Device && p+4 <= h.Device+driver.Ptr(len(h.Bytes)) {
+			return binary.LittleEndian.Uint32(h.Bytes[p-h.Device:])
+		}
+	}
+	return 0
+}
+
+// launch turns a kernel launch into work. Kernels of this program that others
+// wait for or read do what they say; all others only take time.
+func (d *Driver) launch(k driver.Launch) Work {
+	name := d.names[k.Func]
+	switch name {
+	case "aicplan_gate":
+		return Work{Name: name, Do: func(d *Driver) *driver.Error { return d.gate(k) }}
+	case "aicplan_stamp":
+		return Work{Name: name, Seconds: 2e-6, Do: func(d *Driver) *driver.Error {
+			out := k.Args[0].(driver.Ptr)
+			for i, v := range []uint64{uint64(d.cycles), uint64(d.Clock.Now()), 1} {
+				if err := d.hostWord(out+driver.Ptr(8*i), v); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
+	if d.Launches != nil {
+		if w := d.Launches(name, k); w.Name != "" {
+			return w
+		}
+	}
+	return Work{Name: name, Seconds: 3e-6, Watts: 100}
+}
+
+// gate spins its least time when its flag is open and its limit otherwise: in
+// virtual time nobody opens it while it spins.
+func (d *Driver) gate(k driver.Launch) *driver.Error {
+	flag, want := k.Args[0].(driver.Ptr), k.Args[1].(uint32)
+	least, limit, out := k.Args[2].(uint64), k.Args[3].(uint64), k.Args[4].(driver.Ptr)
+	spin, late := time.Duration(least), uint64(0)
+	if int32(d.hostRead32(flag)-want) < 0 {
+		spin, late = time.Duration(limit), 1
+	}
+	before, begin := d.cycles, d.Clock.Now()
+	d.Clock.Advance(spin)
+	d.tick()
+	for i, v := range []uint64{late, uint64(d.cycles - before), uint64(d.Clock.Now() - begin)} {
+		if err := d.hostWord(out+driver.Ptr(8*i), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,631 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/cublaslt/cublaslttest"
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/driver/drivertest"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/measure/measuretest"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/nvml/nvmltest"
+	"aicplan/cudaops/nvrtc/nvrtctest"
+	"aicplan/cudaops/worker"
+)
+
+// bench is a host on a fake GPU.
+type bench struct {
+	t    *testing.T
+	host *Host
+	drv  *drivertest.Driver
+	lt   *cublaslttest.Lt
+	rtc  *nvrtctest.RTC
+	nvml *nvmltest.API
+	emit *emitter
+	seq  int64
+	in   []worker.Case
+}
+
+func newBench(t *testing.T, init worker.Init) *bench {
+	t.Helper()
+	clock := &measuretest.Clock{}
+	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
+	drv := drivertest.New(gpu, 2)
+	smi := nvmltest.H200(0)
+	smi.Now = clock.Now
+	b := &bench{
+		t: t, drv: drv, lt: &cublaslttest.Lt{Driver: drv}, rtc: &nvrtctest.RTC{},
+		nvml: &nvmltest.API{Driver: "580.159.04", CUDA: 13000, GPUs: []*nvmltest.Device{smi, nvmltest.H200(1)}},
+		emit: &emitter{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{}, seconds: map[int64]float64{}},
+	}
+	if init.Options == nil {
+		init.Options = map[string]any{"system": "h200_sxm"}
+	}
+	init.Kind = "cuda"
+	b.host = &Host{init: init, clock: clock,
+		open: func(o OpenOptions) (*Device, error) {
+			dev, _, err := Find(drv, o.Index, o.UUID)
+			if err != nil {
+				return nil, err
+			}
+			return NewDevice(Libraries{Driver: drv, Lt: b.lt, RTC: b.rtc}, dev, o)
+		},
+		openNVML: func() (nvml.API, error) { return b.nvml, nil },
+	}
+	return b
+}
+
+func (b *bench) add(op string, params map[string]any) int64 {
+	b.t.Helper()
+	raw, err := json.Marshal(params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.seq++
+	b.in = append(b.in, worker.Case{Seq: b.seq, ID: fmt.Sprint(b.seq), Op: op, Params: raw})
+	return b.seq
+}
+
+func (b *bench) gemm(typ string, m, n, k int) int64 {
+	return b.add(OpGEMM, map[string]any{"gemm_dtype": typ, "m": m, "n": n, "k": k})
+}
+
+// serve greets and works through what was added.
+func (b *bench) serve() error {
+	b.t.Helper()
+	if b.host.dev == nil {
+		if _, err := b.host.Hello(context.Background()); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	in := make(chan worker.Case, len(b.in))
+	for _, c := range b.in {
+		in <- c
+	}
+	close(in)
+	b.in = nil
+	return b.host.Serve(context.Background(), in, b.emit)
+}
+
+func (b *bench) row(seq int64) worker.Row {
+	b.t.Helper()
+	r, ok := b.emit.rows[seq]
+	if !ok {
+		b.t.Fatalf("case %d has no row; its error: %+v", seq, b.emit.errs[seq])
+	}
+	return r
+}
+
+func (b *bench) failure(seq int64) worker.Failure {
+	b.t.Helper()
+	f, ok := b.emit.errs[seq]
+	if !ok {
+		b.t.Fatalf("case %d has no error; its row: %v", seq, b.emit.rows[seq])
+	}
+	return f
+}
+
+// noLeaks checks that only the arena is left on the device.
+func (b *bench) noLeaks() {
+	b.t.Helper()
+	if err := b.host.dev.Close(); err != nil {
+		b.t.Error(err)
+	}
+	if b.drv.Open != 0 || b.lt.Open.Load() != 0 {
+		b.t.Errorf("%d graphs or allocations and %d products were not freed", b.drv.Open, b.lt.Open.Load())
+	}
+}
+
+type emitter struct {
+	mu      sync.Mutex
+	rows    map[int64]worker.Row
+	errs    map[int64]worker.Failure
+	starts  map[int64]int
+	seconds map[int64]float64
+	logs    []string
+}
+
+func (e *emitter) Start(seq int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.starts[seq]++
+}
+
+func (e *emitter) Result(seq int64, rows []worker.Row, seconds float64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, twice := e.rows[seq]; twice || len(rows) != 1 {
+		panic(fmt.Sprintf("case %d ended twice or with %d rows", seq, len(rows)))
+	}
+	e.rows[seq], e.seconds[seq] = rows[0], seconds
+}
+
+func (e *emitter) Error(seq int64, f worker.Failure) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, twice := e.errs[seq]; twice {
+		panic(fmt.Sprintf("case %d failed twice", seq))
+	}
+	e.errs[seq] = f
+}
+
+func (e *emitter) Log(level, format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.logs = append(e.logs, level+": "+fmt.Sprintf(format, args...))
+}
+
+func TestHostRows(t *testing.T) {
+	b := newBench(t, worker.Init{})
+	type want struct {
+		seq     int64
+		seconds float64
+	}
+	var wants []want
+	for _, s := range [][3]int{{1, 2048, 2048}, {64, 4096, 4096}, {1024, 8192, 8192}, {4096, 4096, 4096}, {16, 128, 64}} {
+		for _, typ := range []string{"bfloat16", "fp8", "int8"} {
+			p, _, err := GEMM{M: int64(s[0]), N: int64(s[1]), K: int64(s[2]), Type: typ}.problem(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wants = append(wants, want{b.gemm(typ, s[0], s[1], s[2]), cublaslttest.Seconds(p, 0)})
+		}
+	}
+	mem := b.add(OpMemory, map[string]any{"kernel": "triad", "size_bytes": 1 << 20})
+	peer := b.add(OpMemory, map[string]any{"kernel": "copy", "size_bytes": 64 << 20, "peer": 1})
+	bmm := b.add(OpMLAPre, map[string]any{"num_tokens": 16, "num_heads": 128, "bmm_dtype": "bfloat16"})
+	norm := b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 32, "hidden_size": 4096})
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range wants {
+		r := b.row(w.seq)
+		if got := r["latency"].(float64) / 1e3; math.Abs(got/w.seconds-1) > 0.02 {
+			t.Errorf("case %d: latency %.4g s, the device takes %.4g", w.seq, got, w.seconds)
+		}
+		for _, name := range []string{"samples", "rel_stdev", "p10", "p90", "passes", "used_cuda_graph", "sm_clock_mhz", "ready_clock_mhz", "bytes", "flops", "sol_ms", "reached", "algo", "kernel_source", "cache", "tflop_per_s", "gb_per_s"} {
+			if _, ok := r[name]; !ok {
+				t.Errorf("case %d: no column %s", w.seq, name)
+			}
+		}
+		if x := r["reached"].(float64); x <= 0 || x > 1 {
+			t.Errorf("case %d reached %v of the speed of light", w.seq, x)
+		}
+		if b.emit.starts[w.seq] < 2 {
+			t.Errorf("case %d was started %d times; each visit starts it", w.seq, b.emit.starts[w.seq])
+		}
+	}
+	if r := b.row(mem); r["bytes"] != float64(3<<20) || r["flops"] != float64(2<<18) || r["kernel_source"] != "aicplan_triad" {
+		t.Errorf("triad row: %v", r)
+	}
+	if r := b.row(peer); math.Abs(r["reached"].(float64)-350e9/450e9) > 0.02 {
+		t.Errorf("a copy at 350 of 450 GB/s reached %v", r["reached"])
+	}
+	if r := b.row(bmm); r["flops"] != 2*128.0*16*512*128 {
+		t.Errorf("bmm row: %v", r)
+	}
+	if r := b.row(norm); r["bytes"] != float64(2*32*4096*2+2*4096) {
+		t.Errorf("rmsnorm row: %v", r)
+	}
+	sum := 0.0
+	for _, s := range b.emit.seconds {
+		sum += s
+	}
+	if total := b.drv.Clock.Now().Seconds(); sum > total || sum < 0.8*total {
+		t.Errorf("the cases' seconds add up to %.3f of %.3f", sum, total)
+	}
+	b.noLeaks()
+}
+
+// TestHostOrder serves the same cases in two orders: rows must not depend on it.
+func TestHostOrder(t *testing.T) {
+	run := func(seed uint64) map[string]float64 {
+		b := newBench(t, worker.Init{Seed: int64(seed)})
+		key := map[int64]string{}
+		shapes := [][3]int{{16384, 16384, 8192}, {8192, 8192, 8192}, {1, 4096, 4096}, {4096, 8192, 8192}, {64, 1024, 1024}, {512, 4096, 4096}, {16384, 8192, 8192}, {8, 7168, 2048}, {2048, 4096, 4096}, {256, 2048, 2048}}
+		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shapes), func(i, j int) { shapes[i], shapes[j] = shapes[j], shapes[i] })
+		for _, s := range shapes {
+			key[b.gemm("bfloat16", s[0], s[1], s[2])] = fmt.Sprint(s)
+		}
+		if err := b.serve(); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for seq, k := range key {
+			out[k] = b.row(seq)["latency"].(float64)
+		}
+		b.noLeaks()
+		return out
+	}
+	one, two := run(1), run(2)
+	for k, v := range one {
+		if r := v / two[k]; r > 1.01 || r < 0.99 {
+			t.Errorf("%s: %.4f ms in one order, %.4f in another", k, v, two[k])
+		}
+	}
+}
+
+func TestHostFailures(t *testing.T) {
+	b := newBench(t, worker.Init{Options: map[string]any{"arena_gb": 2.0}})
+	b.lt.Unsupported = func(p cublaslt.Problem) bool { return p.ScaleB == cublaslt.ScaleVec128 }
+	good := b.gemm("bfloat16", 64, 1024, 1024)
+	for what, c := range map[string]struct {
+		seq   int64
+		class string
+		text  string
+	}{
+		"an operand beyond the arena": {b.gemm("bfloat16", 1, 65536, 65536), worker.ClassResourceIssue, "GiB"},
+		"no kernel":                   {b.gemm("fp8_block", 64, 1024, 1024), worker.ClassUnsupportedConfig, "NVIDIA H200 (sm_90) with cuBLASLt 130100"},
+		"unknown dtype":               {b.gemm("complex128", 64, 64, 64), worker.ClassUnsupportedConfig, `"complex128"`},
+		"missing parameter":           {b.add(OpGEMM, map[string]any{"gemm_dtype": "bfloat16", "m": 1, "n": 1}), worker.ClassCollectorBug, `"k" is missing`},
+		"zero dimension":              {b.gemm("bfloat16", 0, 64, 64), worker.ClassCollectorBug, "at least 1"},
+		"unknown op":                  {b.add("attention", map[string]any{}), worker.ClassUnsupportedConfig, "no op"},
+		"odd size":                    {b.add(OpMemory, map[string]any{"kernel": "copy", "size_bytes": 30}), worker.ClassUnsupportedConfig, "multiple"},
+		"unknown kernel":              {b.add(OpMemory, map[string]any{"kernel": "sort", "size_bytes": 32}), worker.ClassUnsupportedConfig, "sort"},
+		"no such peer":                {b.add(OpMemory, map[string]any{"kernel": "copy", "size_bytes": 32, "peer": 7}), worker.ClassUnsupportedConfig, "device 7"},
+		"rows not in eights":          {b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 1, "hidden_size": 100}), worker.ClassUnsupportedConfig, "multiple of 8"},
+	} {
+		defer func() {
+			f := b.failure(c.seq)
+			if f.Class != c.class || !strings.Contains(f.Message, c.text) || f.Fatal {
+				t.Errorf("%s: %+v, want class %s and %q", what, f, c.class, c.text)
+			}
+		}()
+	}
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	b.row(good)
+	b.noLeaks()
+}
+
+// TestHostSticky loses the context at one case: it is blamed, the worker asks to
+// be replaced, and no other case fails.
+func TestHostSticky(t *testing.T) {
+	b := newBench(t, worker.Init{})
+	b.lt.Fault = func(p cublaslt.Problem) *driver.Error {
+		if p.N == 666 {
+			return driver.NewError("kernel", driver.CodeIllegalAddress)
+		}
+		return nil
+	}
+	bad := int64(0)
+	for i := range 12 {
+		b.gemm("bfloat16", 64+i, 1024, 1024)
+		if i == 5 {
+			bad = b.gemm("bfloat16", 666, 1024, 1024)
+		}
+	}
+	err := b.serve()
+	if _, ok := errors.AsType[*worker.RestartError](err); !ok {
+		t.Fatalf("Serve returned %v, want a RestartError", err)
+	}
+	f := b.failure(bad)
+	if !f.Fatal || f.Class != worker.ClassFrameworkBug || f.Exception != "CUDA_ERROR_ILLEGAL_ADDRESS" {
+		t.Errorf("the case that lost the context ended with %+v", f)
+	}
+	if len(b.emit.errs) != 1 {
+		t.Errorf("innocent cases were blamed: %+v", b.emit.errs)
+	}
+}
+
+// TestHostStickyWhilePreparing has the context lost at a call of the preparing
+// thread: no case is to blame, the worker asks to be replaced.
+func TestHostStickyWhilePreparing(t *testing.T) {
+	b := newBench(t, worker.Init{})
+	b.drv.Fail = func(call string) *driver.Error {
+		if call == "cuStreamBeginCapture" {
+			return driver.NewError(call, driver.CodeECC)
+		}
+		return nil
+	}
+	b.gemm("bfloat16", 64, 1024, 1024)
+	b.gemm("bfloat16", 65, 1024, 1024)
+	err := b.serve()
+	if _, ok := errors.AsType[*worker.RestartError](err); !ok {
+		t.Fatalf("Serve returned %v, want a RestartError", err)
+	}
+	if len(b.emit.errs)+len(b.emit.rows) != 0 {
+		t.Errorf("cases were ended: %v %v", b.emit.errs, b.emit.rows)
+	}
+}
+
+func TestHostGraphs(t *testing.T) {
+	measured := func(graph string, eager bool) (*bench, int64) {
+		set := measure.Defaults()
+		set.Graph = graph
+		raw, _ := json.Marshal(set)
+		b := newBench(t, worker.Init{Measure: raw})
+		b.lt.Eager = func(cublaslt.Problem) bool { return eager }
+		seq := b.gemm("bfloat16", 64, 1024, 1024)
+		if err := b.serve(); err != nil {
+			t.Fatal(err)
+		}
+		return b, seq
+	}
+	for _, c := range []struct {
+		graph     string
+		eager     bool
+		usedGraph bool
+	}{{measure.GraphPrefer, false, true}, {measure.GraphPrefer, true, false}, {measure.GraphOff, false, false}, {measure.GraphRequire, false, true}} {
+		b, seq := measured(c.graph, c.eager)
+		r := b.row(seq)
+		if r["used_cuda_graph"] != c.usedGraph {
+			t.Errorf("graph %q, capture fails %v: used_cuda_graph is %v", c.graph, c.eager, r["used_cuda_graph"])
+		}
+		if got := r["latency"].(float64) / 1e3; math.Abs(got/cublaslttest.Seconds(cublaslt.RowMajorLinear(64, 1024, 1024, cublaslt.BF16, cublaslt.BF16), 0)-1) > 0.02 {
+			t.Errorf("graph %q: latency %v s", c.graph, got)
+		}
+		b.noLeaks()
+	}
+	b, seq := measured(measure.GraphRequire, true)
+	if f := b.failure(seq); !strings.Contains(f.Message, `graph = "require"`) || f.Fatal {
+		t.Errorf("a required graph that cannot be captured ends with %+v", f)
+	}
+	b.noLeaks()
+}
+
+func TestHostPower(t *testing.T) {
+	set := measure.Defaults()
+	set.Power = true
+	raw, _ := json.Marshal(set)
+	b := newBench(t, worker.Init{Measure: raw})
+	b.nvml.GPUs[0].Draw.Instant = 432
+	seq := b.gemm("bfloat16", 4096, 4096, 4096)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	r := b.row(seq)
+	if p := r["power"].(float64); math.Abs(p-432) > 432*0.02 || r["power_method"] != "energy" {
+		t.Errorf("power %v by %v, the device draws 432 W", p, r["power_method"])
+	}
+	if r["power_limit"] != 700.0 || r["power_seconds"].(float64) < 1 {
+		t.Errorf("limit %v over %v s, want 700 W over at least 1 s", r["power_limit"], r["power_seconds"])
+	}
+	if e := r["energy"].(float64); math.Abs(e-r["power"].(float64)*r["latency"].(float64)/1e3) > 1e-9 {
+		t.Errorf("energy %v J", e)
+	}
+	b.noLeaks()
+
+	// A counter that stands still leaves the sampled power.
+	b = newBench(t, worker.Init{Measure: raw})
+	b.nvml.GPUs[0].Now = nil
+	seq = b.gemm("bfloat16", 64, 4096, 4096)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.row(seq); r["power_method"] != "sampled" || r["power"] != 110.0 {
+		t.Errorf("power %v by %v, want 110 W, sampled", r["power"], r["power_method"])
+	}
+
+	// Without the library the run goes on and says so once.
+	b = newBench(t, worker.Init{Measure: raw})
+	b.host.openNVML = func() (nvml.API, error) { return nil, nvml.ErrNotBuilt }
+	seq = b.gemm("bfloat16", 64, 4096, 4096)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := b.row(seq)["power"]; ok {
+		t.Error("power without the management library")
+	}
+	if len(b.emit.logs) != 1 || !strings.Contains(b.emit.logs[0], "power is not measured") {
+		t.Errorf("logs %q", b.emit.logs)
+	}
+
+	// Off by default: no column changes.
+	b = newBench(t, worker.Init{})
+	seq = b.gemm("bfloat16", 64, 4096, 4096)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"power", "power_limit", "energy"} {
+		if v, ok := b.row(seq)[name]; ok {
+			t.Errorf("column %s is %v though power is off", name, v)
+		}
+	}
+}
+
+func TestHostBestOf(t *testing.T) {
+	b := newBench(t, worker.Init{Options: map[string]any{"best_of": 8.0}})
+	seq := b.gemm("bfloat16", 64, 4096, 4096)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	r := b.row(seq)
+	first, best := r["latency"].(float64), r["latency_best"].(float64)
+	if math.Abs(best/first-0.9) > 0.02 || !strings.Contains(r["algo_best"].(string), "tile=2") || !strings.Contains(r["algo"].(string), "tile=0") || r["algos"] != 8 {
+		t.Errorf("first %.4g by %v, best %.4g by %v of %v", first, r["algo"], best, r["algo_best"], r["algos"])
+	}
+	b.noLeaks()
+}
+
+func TestHostReference(t *testing.T) {
+	set := measure.Defaults()
+	set.Protocol = measure.ProtocolReference
+	raw, _ := json.Marshal(set)
+	b := newBench(t, worker.Init{Measure: raw})
+	seq := b.gemm("bfloat16", 64, 1024, 1024)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	r := b.row(seq)
+	if r["protocol"] != measure.ProtocolReference || r["samples"] != 1 || b.emit.starts[seq] != 1 {
+		t.Errorf("row %v, started %d times", r, b.emit.starts[seq])
+	}
+	// 3 eager products, then 3 and 6 replays of a graph of 5.
+	if n := b.drv.Executed["matmul"]; n != 3+9*5 {
+		t.Errorf("%d products ran, want 48", n)
+	}
+	b.noLeaks()
+}
+
+func TestHostUserKernel(t *testing.T) {
+	binding := map[string]any{
+		"source": "extern \"C\" __global__ void scale(float *y, const float *x, int n, float a) {}", "name": "scale.cu", "entry": "scale",
+		"options": []string{"-DTILE={tile}"}, "grid": []any{"blocks"}, "block": []any{256},
+		"args": []any{
+			map[string]any{"buffer": "out", "type": "float32", "elements": "n"},
+			map[string]any{"buffer": "in", "type": "float32", "elements": "n"},
+			map[string]any{"type": "int32", "value": "n"}, map[string]any{"type": "float32", "value": 2.5},
+		},
+		"bytes": "bytes", "flops": "n", "dtype": "float32",
+	}
+	raw, _ := json.Marshal(map[string]any{"scale": binding})
+	b := newBench(t, worker.Init{Ops: raw})
+	var launched []driver.Launch
+	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
+		if name != "scale" {
+			return drivertest.Work{}
+		}
+		launched = append(launched, k)
+		return drivertest.Work{Name: name, Seconds: 40e-6, Watts: 200}
+	}
+	good := b.add("scale", map[string]any{"n": 1 << 20, "blocks": 4096, "tile": 32, "bytes": 8 << 20})
+	missing := b.add("scale", map[string]any{"n": 1 << 20, "tile": 32, "bytes": 8 << 20})
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	r := b.row(good)
+	if r["bytes"] != float64(8<<20) || r["flops"] != float64(1<<20) || r["kernel_source"] != "scale" {
+		t.Errorf("row %v", r)
+	}
+	if got := r["latency"].(float64); math.Abs(got/0.040-1) > 0.02 {
+		t.Errorf("latency %v ms, the kernel takes 0.040", got)
+	}
+	k := launched[0]
+	if k.Grid != [3]int{4096, 1, 1} || k.Block != [3]int{256, 1, 1} || len(k.Args) != 4 || k.Args[2] != int32(1<<20) || k.Args[3] != float32(2.5) {
+		t.Errorf("launched as %+v", k)
+	}
+	if opts := b.rtc.Programs[0].Options; len(opts) != 1 || opts[0] != "-DTILE=32" {
+		t.Errorf("compiled with %q", opts)
+	}
+	if len(b.rtc.Programs) != 1 {
+		t.Errorf("compiled %d times", len(b.rtc.Programs))
+	}
+	if f := b.failure(missing); !strings.Contains(f.Message, `"blocks"`) {
+		t.Errorf("a parameter that is not there: %+v", f)
+	}
+
+	binding["source"] = "#error no"
+	raw, _ = json.Marshal(map[string]any{"scale": binding})
+	if err := b.host.Configure(worker.Init{Ops: raw}); err != nil {
+		t.Fatal(err)
+	}
+	broken := b.add("scale", map[string]any{"n": 1 << 20, "blocks": 4096, "tile": 32, "bytes": 8 << 20})
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	if f := b.failure(broken); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "scale.cu(1): error") {
+		t.Errorf("a kernel that does not compile: %+v", f)
+	}
+
+	// A user's kernel that loses the context is the user's fault.
+	binding["source"] = "extern \"C\" __global__ void scale(float *y) {}"
+	raw, _ = json.Marshal(map[string]any{"scale": binding})
+	if err := b.host.Configure(worker.Init{Ops: raw}); err != nil {
+		t.Fatal(err)
+	}
+	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
+		if name != "scale" {
+			return drivertest.Work{}
+		}
+		return drivertest.Work{Name: name, Seconds: 1e-6, Do: func(*drivertest.Driver) *driver.Error {
+			return driver.NewError("kernel", driver.CodeIllegalAddress)
+		}}
+	}
+	lethal := b.add("scale", map[string]any{"n": 1 << 20, "blocks": 1, "tile": 32, "bytes": 8})
+	if _, ok := errors.AsType[*worker.RestartError](b.serve()); !ok {
+		t.Error("the worker does not ask to be replaced")
+	}
+	if f := b.failure(lethal); !f.Fatal || f.Class != worker.ClassCollectorBug {
+		t.Errorf("an illegal address in a user's kernel: %+v", f)
+	}
+}
+
+func TestHostHello(t *testing.T) {
+	b := newBench(t, worker.Init{Device: 1, Options: map[string]any{"window": 7.0}})
+	h, err := b.host.Hello(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.DeviceUUID != b.drv.Infos[1].UUID || h.Window != 7 || h.Version != "13.1.0" || h.Framework != Framework || h.Env["driver"] != "580.159.04" || h.Env["nvrtc"] != "13.0" || h.Env["ecc"] != "true" {
+		t.Errorf("hello %+v", h)
+	}
+	for name, init := range map[string]worker.Init{
+		"no device":      {Device: 9},
+		"other uuid":     {UUID: "GPU-ffff"},
+		"unknown option": {Options: map[string]any{"widnow": 1.0}},
+		"unknown system": {Options: map[string]any{"system": "h200_pcie"}},
+		"bad settings":   {Measure: json.RawMessage(`{"passes": 0}`)},
+		"bad binding":    {Ops: json.RawMessage(`{"k": {"entry": "k"}}`)},
+		"greedy arena":   {Options: map[string]any{"arena_gb": 4000.0}},
+	} {
+		b := newBench(t, init)
+		_, err := b.host.Hello(context.Background())
+		if se, ok := errors.AsType[*worker.StartError](err); !ok || se.Failure.Class == "" || len(se.Failure.Message) < 10 {
+			t.Errorf("%s: Hello returned %v", name, err)
+		}
+	}
+}
+
+// TestHostMissingLibraries opens a device without cuBLASLt and NVRTC: ops that
+// need them say what was looked for, the others work.
+func TestHostMissingLibraries(t *testing.T) {
+	b := newBench(t, worker.Init{})
+	b.host.open = func(o OpenOptions) (*Device, error) {
+		return NewDevice(Libraries{Driver: b.drv, LtErr: errors.New("looked for libcublasLt.so.13 in /nowhere"), RTCErr: errors.New("looked for libnvrtc.so.13 in /nowhere")}, 0, o)
+	}
+	gemm := b.gemm("bfloat16", 64, 1024, 1024)
+	norm := b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 1, "hidden_size": 128})
+	mem := b.add(OpMemory, map[string]any{"kernel": "copy", "size_bytes": 1 << 20})
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	b.row(mem)
+	if f := b.failure(gemm); !strings.Contains(f.Message, "libcublasLt.so.13") {
+		t.Errorf("%+v", f)
+	}
+	if f := b.failure(norm); !strings.Contains(f.Message, "libnvrtc.so.13") {
+		t.Errorf("%+v", f)
+	}
+	b.noLeaks()
+}
+
+func TestMonitor(t *testing.T) {
+	dev := nvmltest.H200(0)
+	now := time.Duration(0)
+	m := newMonitor(dev, func() time.Duration { return now })
+	m.own = func(pid int) bool { return pid == 1 }
+	if cols := m.columns(0); cols != nil {
+		t.Errorf("columns without a reading: %v", cols)
+	}
+	dev.Procs = []nvml.Process{{PID: 1}}
+	m.poll()
+	now = time.Second
+	dev.Temp.GPU, dev.Why = 71, nvml.PowerCap|nvml.HwThermal
+	dev.Procs = append(dev.Procs, nvml.Process{PID: 4711})
+	m.poll()
+	now = 2 * time.Second
+	dev.Temp.GPU, dev.Why, dev.Procs = 60, nvml.Idle, nil
+	m.poll()
+	if c := m.columns(1500 * time.Millisecond); c["temperature_c"] != 60 || c["neighbours"] != 0 || c["clock_reasons"] != "none" || c["throttled"] != nil {
+		t.Errorf("the last second: %v", c)
+	}
+	if c := m.columns(500 * time.Millisecond); c["temperature_c"] != 71 || c["neighbours"] != 1 || c["clock_reasons"] != "power cap, hardware thermal slowdown" || c["throttled"] != true {
+		t.Errorf("from the disturbance on: %v", c)
+	}
+	if c := m.columns(5 * time.Second); c["temperature_c"] != 60 {
+		t.Errorf("nothing newer must give the last reading: %v", c)
+	}
+}
