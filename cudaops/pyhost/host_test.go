@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
@@ -341,6 +343,9 @@ func TestSkeletonMeasuresAtOnce(t *testing.T) {
 		if _, err := pyhost.Skeleton(name); err == nil {
 			t.Errorf("Skeleton(%q) is no error", name)
 		}
+	}
+	if got := string(hclwrite.Format([]byte(s.Plan))); got != s.Plan {
+		t.Errorf("the plan is not in canonical form; it would be\n%s", got)
 	}
 	for _, want := range []string{`op = "my_op"`, `path      = ["my_op.py"]`, "grid.my_op"} {
 		if !strings.Contains(s.Plan, want) {

@@ -1,0 +1,50 @@
+package pyhost_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/pyhost"
+	"aicplan/cudaops/worker"
+)
+
+var pythonBlock = regexp.MustCompile("(?s)```python\n(.*?)```")
+
+// TestOpsOfTheDocumentation runs the functions that docs/python-ops.md shows.
+func TestOpsOfTheDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../../docs/python-ops.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for i, block := range pythonBlock.FindAllStringSubmatch(string(text), -1) {
+		if err := os.WriteFile(filepath.Join(dir, string(rune('a'+i))+".py"), []byte(block[1]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{dir}, Verify: true}.Options(m{"torch": true})})
+	if hello.Error != nil {
+		t.Fatal(hello.Error.Message)
+	}
+	want := map[string]m{
+		"swiglu":         {"num_tokens": 4, "inter_size": 32, "dtype": "bfloat16"},
+		"sparse_context": {"batch_size": 2, "isl": 16, "num_heads": 2, "hidden_size": 64, "topk": 4},
+	}
+	for op := range want {
+		if !slices.Contains(hello.Ops, op) {
+			t.Errorf("the documentation shows no %s; it has %s", op, strings.Join(hello.Ops, ", "))
+		}
+	}
+	if hello.Env["torch"] == "" {
+		t.Skip("this Python has no torch; the functions are found, running them needs torch")
+	}
+	for op, params := range want {
+		if row := c.rows(op, params, nil)[0]; row["latency"].(float64) <= 0 {
+			t.Errorf("%s: %v", op, row)
+		}
+	}
+}
