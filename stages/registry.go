@@ -15,6 +15,7 @@ import (
 	"aicplan/stages/importer"
 	"aicplan/stages/preflight"
 	"aicplan/stages/runtimes"
+	"aicplan/stages/verify"
 )
 
 // Set is every stage kind, with what they share during a run.
@@ -33,6 +34,7 @@ func All() *Set {
 		collect.Kind(s.pools),
 		dedupe.Kind(),
 		gate.Kind(),
+		verify.Kind(),
 		export.Kind(),
 	} {
 		if _, dup := s.kinds[k.Name]; dup {

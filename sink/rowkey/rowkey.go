@@ -286,7 +286,7 @@ func Text(col arrow.Array, row int) string {
 }
 
 // Describe prints one row as name=value pairs of those columns that the
-// record has.
+// record has, floats with six digits.
 func Describe(rec arrow.Record, row int, columns []string) string {
 	var out []byte
 	for _, name := range columns {
@@ -299,6 +299,10 @@ func Describe(rec arrow.Record, row int, columns []string) string {
 		}
 		out = append(out, name...)
 		out = append(out, '=')
+		if f, ok := rec.Column(at[0]).(*array.Float64); ok && f.IsValid(row) {
+			out = strconv.AppendFloat(out, f.Value(row), 'g', 6, 64)
+			continue
+		}
 		out = append(out, Text(rec.Column(at[0]), row)...)
 	}
 	return string(out)

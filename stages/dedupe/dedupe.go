@@ -228,7 +228,7 @@ func Rows(rec arrow.Record, o Options) (Result, error) {
 	res.Conflicts = len(conflicts)
 	slices.SortStableFunc(conflicts, func(a, b conflict) int { return cmp.Compare(b.ratio, a.ratio) })
 	for _, c := range conflicts[:min(len(conflicts), 20)] {
-		res.Worst = append(res.Worst, fmt.Sprintf("%s: kept %s=%g (row %d), other %g (row %d), ratio %.4g",
+		res.Worst = append(res.Worst, fmt.Sprintf("%s: kept %s=%.6g (row %d), other %.6g (row %d), ratio %.4g",
 			rowkey.Describe(rec, c.keep, o.Key), o.Metric, metric.Values[c.keep], c.keep+1, metric.Values[c.other], c.other+1, c.ratio))
 	}
 	return res, nil
