@@ -48,6 +48,12 @@ variable "coverage" {
   description = "Share of an op's cases that must have a row for its table to be exported."
 }
 
+variable "reference" {
+  type        = map(string)
+  default     = {}
+  description = "Published tables by op, to estimate the time from: -var 'reference={gemm=\"gemm_perf.parquet\"}'."
+}
+
 variable "layout" {
   type        = string
   default     = "flat"
@@ -111,6 +117,8 @@ module "pipeline" {
   coverage = var.coverage
   layout   = var.layout
   backend  = "vllm"
+
+  reference = var.reference
 }
 
 output "files" {

@@ -27,7 +27,9 @@ func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 			continue
 		}
 		text := headline(s)
-		if d := declared[i]; d > 0 && !verbose {
+		if c := s.Cases; c != nil && c.Rows > c.Collect && c.Collect > 0 {
+			text += fmt.Sprintf(" (%s rows)", plan.Count(int64(c.Rows)))
+		} else if d := declared[i]; d > 0 && !verbose {
 			text += fmt.Sprintf(" of %s", plan.Count(d))
 		}
 		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, clip(text, 80-w-6, verbose))

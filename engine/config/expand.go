@@ -163,11 +163,23 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 		}
 	case *hclsyntax.ScopeTraversalExpr:
 		t := e.Traversal
-		if len(t) != 2 {
+		if len(t) < 2 {
 			return nil
 		}
 		step, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
+			return nil
+		}
+		if len(t) == 3 && t.RootName() == "module" {
+			return s.outputOrder(step.Name, t[2], depth)
+		}
+		if len(t) != 2 {
+			return nil
+		}
+		if t.RootName() == "var" && s.parent != nil {
+			if a, ok := s.call.body.Attributes[step.Name]; ok {
+				return s.parent.keyOrder(a.Expr, depth+1)
+			}
 			return nil
 		}
 		if a, ok := s.decl.locals[step.Name]; ok && t.RootName() == "local" {
@@ -183,6 +195,20 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 		}
 	}
 	return nil
+}
+
+// outputOrder is keyOrder of a module's output.
+func (s *scope) outputOrder(module string, step hcl.Traverser, depth int) map[string]int {
+	a, ok := step.(hcl.TraverseAttr)
+	d, declared := s.decl.modules[module]
+	if !ok || !declared {
+		return nil
+	}
+	children, diags := s.modulesNamed(d)
+	if diags.HasErrors() || len(children) != 1 || children[0].decl.outputs[a.Name] == nil {
+		return nil
+	}
+	return children[0].keyOrder(children[0].decl.outputs[a.Name].value, depth+1)
 }
 
 // instancesOf expands a stage block at the first call.

@@ -25,7 +25,6 @@ type scope struct {
 	failed    map[string]bool // labels of memo that could not be evaluated
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
-	runtimes  map[string]cty.Value
 }
 
 // eachValue is what each.key and each.value mean.

@@ -52,6 +52,9 @@ type Config struct {
 	Runtime     cty.Value `hcl:"runtime"`
 	// System is the system that the rows are for, where the plan names one.
 	System cty.Value `hcl:"system,optional"`
+	// Reference is a table with latencies of the same cases, which the time is
+	// estimated from while there is no history.
+	Reference cty.Value `hcl:"reference,optional"`
 	// Op is the op's name in the runtime; empty means the grid's.
 	Op string `hcl:"op,optional"`
 	// Bind says how a python runtime reaches the op: module, getter, run and so
@@ -80,6 +83,7 @@ type Config struct {
 	// What Check makes of the values above.
 	grid     *stage.Ref
 	runtime  *stage.Runtime
+	estimate *stage.Ref // of Reference
 	system   string
 	bind     any
 	settings measure.Settings
@@ -127,6 +131,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.runtime, err = stage.RuntimeOf(c.Runtime); err != nil {
 		bad("Wrong runtime", "runtime: %s.", err)
+	}
+	if isSet(c.Reference) {
+		if c.estimate, err = stage.RefOf(c.Reference); err != nil {
+			bad("Wrong reference", "reference: %s.", err)
+		}
 	}
 	if isSet(c.System) {
 		if spec, err := stage.SystemOf(c.System); err != nil {

@@ -133,8 +133,11 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	p.Reason, p.Cases = reason, &counts
 	if counts.Collect > 0 {
-		if err := c.estimate(pc.Store, cases.Spec().Op, env, p.Cases); err != nil {
+		if err := c.fromHistory(pc.Store, cases.Spec().Op, env, p.Cases); err != nil {
 			return fail("The case journal cannot be read", err)
+		}
+		if p.Cases.Seconds == 0 && c.estimate != nil {
+			c.estimateFrom(pc.Upstream(c.estimate), up.Data, p.Cases)
 		}
 	}
 	if counts.Hold > 0 {
@@ -234,8 +237,8 @@ func (c *Config) opHistory(store *checkpoint.Store, op string, env *runtimes.Env
 	return nil, "", nil
 }
 
-// estimate fills in the time that the cases will take.
-func (c *Config) estimate(store *checkpoint.Store, op string, env *runtimes.Environment, counts *stage.CaseCounts) error {
+// fromHistory estimates the time that the cases will take from earlier ones.
+func (c *Config) fromHistory(store *checkpoint.Store, op string, env *runtimes.Environment, counts *stage.CaseCounts) error {
 	secs, where, err := c.opHistory(store, op, env)
 	if err != nil || len(secs) == 0 {
 		return err

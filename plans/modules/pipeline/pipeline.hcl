@@ -30,6 +30,12 @@ variable "coverage" {
   description = "Share of the planned cases that must have a row."
 }
 
+variable "reference" {
+  type        = map(string)
+  default     = {}
+  description = "Published tables by op, to estimate the time from: a path each."
+}
+
 variable "layout" {
   type        = string
   default     = "flat"
@@ -105,9 +111,15 @@ preflight "node" {
   check "clocks" { on_fail = "warn" }
 }
 
+import "published" {
+  for_each = { for op, path in var.reference : op => path if contains(local.planned, op) }
+  path     = each.value
+}
+
 collect "op" {
   for_each   = var.grids
   grid       = each.value
+  reference  = contains(keys(var.reference), each.key) ? import.published[each.key] : null
   runtime    = var.runtime
   system     = var.system
   bind       = var.bindings[each.key]
