@@ -34,6 +34,9 @@ type assertion struct {
 	ctx       *hcl.EvalContext
 }
 
+// assertAttributes are what an assert block has beside commonAttributes.
+var assertAttributes = []hcl.AttributeSchema{{Name: "condition", Required: true}, {Name: "message"}}
+
 func aggregateNames() map[string]bool {
 	bound := map[string]bool{}
 	for _, n := range slices.Concat(columnAggregates, tableAggregates) {
@@ -48,9 +51,7 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return e, diags
 	}
-	content, d := rest.Content(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-		{Name: "condition", Required: true}, {Name: "message"},
-	}})
+	content, d := rest.Content(&hcl.BodySchema{Attributes: assertAttributes})
 	if diags = append(diags, d...); diags.HasErrors() {
 		return e, diags
 	}

@@ -104,6 +104,9 @@ var schema = &hcl.BodySchema{
 	Blocks:     []hcl.BlockHeaderSchema{{Type: "check", LabelNames: []string{"name"}}},
 }
 
+// onFail may stand in every check block.
+var onFail = hcl.AttributeSchema{Name: "on_fail"}
+
 // DecodeBody implements stage.BodyDecoder: a check's attributes depend on its
 // name.
 func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
@@ -153,7 +156,7 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 		}}
 	}
 	u := use{check: c.all[i], severity: "fail", args: map[string]cty.Value{}, pos: b.DefRange}
-	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: append([]hcl.AttributeSchema{{Name: "on_fail"}}, u.check.Schema...)})
+	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: append([]hcl.AttributeSchema{onFail}, u.check.Schema...)})
 	for name, a := range content.Attributes {
 		if name == "on_fail" {
 			var word string

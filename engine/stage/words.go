@@ -1,0 +1,66 @@
+package stage
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+)
+
+// Vocabulary lists the attributes and blocks that may be written, by the block
+// they stand in: "" is the stage's own body, "measure" a block in it, "check
+// coverage" a block whose label decides what it takes. Names are sorted.
+type Vocabulary map[string][]string
+
+// Worded is implemented by stages with a BodyDecoder, whose words struct tags
+// do not tell.
+type Worded interface{ Words() Vocabulary }
+
+// Words returns the vocabulary of a stage: what documentation has to name and
+// editors can complete.
+func Words(s Stage) Vocabulary {
+	if w, ok := s.(Worded); ok {
+		return w.Words()
+	}
+	return TagWords(s)
+}
+
+// TagWords reads the vocabulary of a struct, or a pointer to one, from its
+// gohcl tags.
+func TagWords(config any) Vocabulary {
+	out := Vocabulary{}
+	out.addStruct("", reflect.TypeOf(config))
+	return out
+}
+
+func (v Vocabulary) addStruct(block string, t reflect.Type) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("stage: %s is no struct", t))
+	}
+	schema, _ := gohcl.ImpliedBodySchema(reflect.New(t).Interface())
+	v.Add(block, schema)
+	for i := range t.NumField() {
+		name, kind, _ := strings.Cut(t.Field(i).Tag.Get("hcl"), ",")
+		if kind == "block" {
+			v.addStruct(name, t.Field(i).Type)
+		}
+	}
+}
+
+// Add names what a schema allows inside a block.
+func (v Vocabulary) Add(block string, schema *hcl.BodySchema) {
+	for _, a := range schema.Attributes {
+		v[block] = append(v[block], a.Name)
+	}
+	for _, b := range schema.Blocks {
+		v[block] = append(v[block], b.Type)
+	}
+	slices.Sort(v[block])
+	v[block] = slices.Compact(v[block])
+}

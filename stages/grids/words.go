@@ -1,0 +1,15 @@
+package grids
+
+import (
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+)
+
+// Words implements stage.Worded.
+func (s *Stage) Words() stage.Vocabulary {
+	out := stage.Vocabulary{}
+	for block, schema := range grid.Schemas() {
+		out.Add(block, schema)
+	}
+	return out
+}
