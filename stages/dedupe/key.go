@@ -34,3 +34,25 @@ func keyColumns(ds *stage.Dataset) []string {
 	}
 	return rowkey.Shape(ds.Table.Schema())
 }
+
+// PerfTable is the perf table that the dataset belongs to: the one it names,
+// else that of its op where the data has the columns that the table needs.
+func PerfTable(ds *stage.Dataset) (*catalog.Table, bool) {
+	if t, ok := catalog.Lookup(ds.Info.Perf); ok {
+		return t, true
+	}
+	op, ok := catalog.LookupOp(ds.Info.Op)
+	if !ok || ds.Info.Perf != "" || ds.Table == nil {
+		return nil, false
+	}
+	t, ok := catalog.Lookup(op.Table)
+	if !ok {
+		return nil, false
+	}
+	for _, c := range t.Required() {
+		if c != "op_name" && !table.Has(ds.Table, c) {
+			return nil, false
+		}
+	}
+	return t, true
+}

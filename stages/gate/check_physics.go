@@ -10,8 +10,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
+	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
 
@@ -125,7 +125,7 @@ type light struct {
 	// CacheMB is how much of a row's operands may have been in the cache since
 	// the execution before; operands that rotate leave it at 0.
 	CacheMB float64 `hcl:"cache_mb,optional" json:"cache_mb,omitempty"`
-	Max       int       `hcl:"max,optional" json:"max"`
+	Max     int     `hcl:"max,optional" json:"max"`
 
 	spec *systems.Spec
 }
@@ -152,7 +152,7 @@ func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
 }
 
 func (c *light) run(s *subject) verdict {
-	t, ok := catalog.Lookup(s.ds.Info.Perf)
+	t, ok := dedupe.PerfTable(s.ds)
 	if !ok || !physics.HasLight(t) {
 		return skipped(fmt.Sprintf("there is no formula for the work of %q", cmp.Or(s.ds.Info.Perf, s.ds.Info.Op)))
 	}
@@ -276,7 +276,7 @@ func (c *trend) run(s *subject) verdict {
 	if c.spikes {
 		find, what = physics.Spikes, "stand above %s times both neighbours"
 	}
-	t, _ := catalog.Lookup(s.ds.Info.Perf)
+	t, _ := dedupe.PerfTable(s.ds)
 	floor := c.Floor
 	if floor == 0 {
 		floor = physics.FloorOf(t)

@@ -13,6 +13,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
 )
 
 // deviation: the ratio to another dataset stays within limits.
@@ -67,7 +68,10 @@ func (c *deviation) run(s *subject) verdict {
 	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
 		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
 	}
-	o := diff.Options{Table: s.ds.Info.Perf, Key: c.Key, Metric: c.Metric, Worst: maxRows, By: []string{}}
+	o := diff.Options{Key: c.Key, Metric: c.Metric, Worst: maxRows, By: []string{}}
+	if t, ok := dedupe.PerfTable(s.ds); ok {
+		o.Table = t.Name
+	}
 	if len(o.Key) == 0 && o.Table == "" {
 		o.Key = commonKey(s)
 	}

@@ -12,6 +12,7 @@ import (
 	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
+	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
 
@@ -46,11 +47,10 @@ func (c *schema) run(s *subject) verdict {
 	if s.rec == nil {
 		return failed("there is no table to judge")
 	}
-	name := c.Table
-	if name == "" {
-		name = s.ds.Info.Perf
+	t, ok := catalog.Lookup(c.Table)
+	if c.Table == "" {
+		t, ok = dedupe.PerfTable(s.ds)
 	}
-	t, ok := catalog.Lookup(name)
 	if !ok {
 		return skipped("the data belongs to no perf table; say which with \"table\"")
 	}
