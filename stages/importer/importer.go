@@ -42,6 +42,9 @@ type Config struct {
 	System  cty.Value `hcl:"system,optional"`
 	Backend string    `hcl:"backend,optional"`
 	Version string    `hcl:"version,optional"`
+	// Nearest takes System, Backend and Version as what the rows are compared
+	// with, and chooses the table that is most like it.
+	Nearest bool `hcl:"nearest,optional"`
 	// Framework, FrameworkVersion and Device fill columns that the oldest files
 	// lack.
 	Framework        string `hcl:"framework,optional"`
@@ -75,6 +78,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if _, err := c.systemName(); err != nil {
 		bad("Wrong system", err.Error())
 	}
+	if c.Nearest && c.Table == "" {
+		bad("Nearest without a table", "nearest = true looks for the table that is most like another one: say which with \"table\".")
+	}
 	return diags
 }
 
@@ -100,9 +106,10 @@ func (c *Config) Inputs() []stage.Input { return nil }
 // when the plan is made.
 func (c *Config) Fingerprint() any {
 	system, _ := c.systemName()
-	return map[string]string{
+	return map[string]any{
 		"table": c.Table, "system": system, "backend": c.Backend, "version": c.Version,
 		"framework": c.Framework, "framework_version": c.FrameworkVersion, "device": c.Device, "on_drift": c.OnDrift,
+		"nearest": c.Nearest,
 	}
 }
 
@@ -114,7 +121,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 	}
 	system, _ := c.systemName()
 	set, err := Load(path, Options{
-		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version,
+		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version, Nearest: c.Nearest,
 		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device,
 	})
 	if err != nil {
@@ -126,6 +133,9 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 		KeyExtra: set.digests(),
 		Data:     set.Data,
 		Private:  set,
+	}
+	if c.Nearest {
+		p.Notes = append(p.Notes, "the nearest table is "+set.Files[0].Path)
 	}
 	for _, d := range set.Drift {
 		p.Notes = append(p.Notes, d.String())
