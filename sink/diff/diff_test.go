@@ -200,3 +200,23 @@ func BenchmarkTables(b *testing.B) {
 		}
 	}
 }
+
+// NCCL's two published tables: the same version measured twice, once with
+// every row repeated.
+func TestPublishedNCCL(t *testing.T) {
+	const root = "../testdata/published/h200_sxm/comm/nccl/"
+	r, err := Paths(root+"2.26.2", root+"2.29.2", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := r.Tables[0]
+	if n.A.Duplicates != 504 || n.Common != 504 || n.Added+n.Removed != 0 || n.Changed != 501 {
+		t.Errorf("%+v", n)
+	}
+	if q := n.Ratio; fmt.Sprintf("%.3f %.3f %.3f", q.P5, q.P50, q.P95) != "0.911 1.002 1.093" {
+		t.Errorf("ratio %+v", *q)
+	}
+	if n.Worst[0].Key != "op_name=alltoall nccl_dtype=half num_gpus=4 message_size=2048" && n.Worst[0].Ratio > 0.3 {
+		t.Errorf("worst %+v", n.Worst[0])
+	}
+}
