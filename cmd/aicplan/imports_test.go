@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A layer says what its packages may import of the project. The rule with the
+// longest prefix holds for a package; what lies below that prefix it may import
+// as well. docs/architecture.md shows the same in words.
+type layer struct {
+	prefix string
+	may    []string
+}
+
+var layers = []layer{
+	{"systems", nil},
+	{"sink", []string{"systems"}},
+	{"cudaops", []string{"systems"}},
+	{"cudaops/measure", nil}, // the algorithm knows no device
+	{"cudaops/worker", nil},  // the protocol knows no ops
+	{"cudaops/pyhost", nil},
+	{"engine/grid", nil},
+	{"engine/dag", nil},
+	{"engine/checkpoint", []string{"sink"}},
+	{"engine/stage", []string{"engine/checkpoint", "systems"}},
+	{"engine/config", []string{"engine/stage", "systems"}},
+	{"engine/plan", []string{"engine", "sink"}},
+	{"engine/run", []string{"engine", "sink"}},
+	{"stages", []string{"engine/stage", "engine/checkpoint", "engine/grid", "engine/config", "cudaops", "sink", "systems"}},
+	{"plans", nil},
+	{"cmd", []string{"engine", "stages", "cudaops", "sink", "systems"}},
+}
+
+// homes are modules that one folder hides from all others.
+var homes = map[string][]string{
+	"github.com/dominikbraun/graph":   {"engine/dag"},
+	"github.com/gofrs/flock":          {"engine/checkpoint"},
+	"github.com/ebitengine/purego":    {"cudaops/dl"},
+	"github.com/NVIDIA/go-nvml":       {"cudaops/nvml"},
+	"github.com/google/renameio":      {"sink/atomic"},
+	"github.com/apache/arrow":         {"sink", "engine", "stages", "cmd"},
+	"github.com/hashicorp/hcl":        {"engine", "stages", "cmd"},
+	"github.com/zclconf/go-cty":       {"engine", "stages", "cmd"},
+	"github.com/alecthomas/kong":      {"cmd"},
+	"github.com/vbauerster/mpb":       {"cmd"},
+	"gonum.org/v1/plot":               {"stages"},
+	"github.com/jedib0t/go-pretty":    {"stages", "cmd"},
+	"github.com/prometheus/procfs":    {"cudaops", "stages"},
+	"github.com/hashicorp/go-version": {"engine/config"},
+}
+
+// TestImports holds every package against the layers: imports run one way, and
+// what a library is hidden behind stays the only place that knows it.
+func TestImports(t *testing.T) {
+	for pkg, imports := range projectImports(t) {
+		if err := checkImports(pkg, imports); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestImportRulesCatch makes sure that the rules catch what they are for.
+func TestImportRulesCatch(t *testing.T) {
+	for _, c := range []struct {
+		pkg, imports string
+		ok           bool
+	}{
+		{"engine/run", "aicplan/stages/collect", false},
+		{"engine/stage", "aicplan/engine/config", false},
+		{"engine/checkpoint", "aicplan/engine/stage", false},
+		{"cudaops/ops", "aicplan/engine/stage", false},
+		{"cudaops/ops", "github.com/hashicorp/hcl/v2/gohcl", false},
+		{"cudaops/measure", "aicplan/cudaops/driver", false},
+		{"sink/table", "aicplan/engine/checkpoint", false},
+		{"stages/gate", "aicplan/engine/run", false},
+		{"stages/gate", "aicplan/cmd/aicplan", false},
+		{"stages/gate", "github.com/dominikbraun/graph/draw", false},
+		{"engine/planner", "aicplan/engine/plan", false}, // no layer is named so
+		{"stages/gate/results", "aicplan/stages/dedupe", true},
+		{"cudaops/measure/measuretest", "aicplan/cudaops/measure", true},
+		{"engine/run", "aicplan/engine/plan", true},
+		{"engine/dag", "github.com/dominikbraun/graph", true},
+	} {
+		if err := checkImports(c.pkg, []string{c.imports}); (err == nil) != c.ok {
+			t.Errorf("%s importing %s: %v", c.pkg, c.imports, err)
+		}
+	}
+}
+
+// TestTopLevelFolders keeps the project's folders few.
+func TestTopLevelFolders(t *testing.T) {
+	want := []string{"cmd", "cudaops", "docs", "engine", "plans", "sink", "stages", "systems"}
+	entries, err := os.ReadDir(repoRoot(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		hidden := strings.HasPrefix(e.Name(), ".")
+		made := slices.Contains([]string{"bin", "out"}, e.Name()) // by make, and ignored
+		if e.IsDir() && !hidden && !made && !slices.Contains(want, e.Name()) {
+			t.Errorf("%s is none of the project's folders: %v", e.Name(), want)
+		}
+	}
+}
+
+func checkImports(pkg string, imports []string) error {
+	rule, err := layerOf(pkg)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, path := range imports {
+		if own, ok := strings.CutPrefix(path, "aicplan/"); ok {
+			if !below(own, rule.prefix) && !slices.ContainsFunc(rule.may, func(p string) bool { return below(own, p) }) {
+				wrong = append(wrong, fmt.Errorf("%s imports %s; packages of %s may import below it and from %v", pkg, own, rule.prefix, rule.may))
+			}
+			continue
+		}
+		for module, at := range homes {
+			if below(path, module) && !slices.ContainsFunc(at, func(p string) bool { return below(pkg, p) }) {
+				wrong = append(wrong, fmt.Errorf("%s imports %s, which only %v may", pkg, path, at))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func layerOf(pkg string) (layer, error) {
+	var best layer
+	for _, l := range layers {
+		if below(pkg, l.prefix) && len(l.prefix) > len(best.prefix) {
+			best = l
+		}
+	}
+	if best.prefix == "" {
+		return best, fmt.Errorf("%s belongs to no layer", pkg)
+	}
+	return best, nil
+}
+
+func below(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
+
+// projectImports lists the imports of every package, without those of tests.
+func projectImports(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", "./cmd/aicplan/...", "./cudaops/...", "./engine/...",
+		"./plans/...", "./sink/...", "./stages/...", "./systems/...")
+	cmd.Dir = repoRoot(t)
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	data, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("the go command is not on the PATH")
+	}
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	out := map[string][]string{}
+	for dec := json.NewDecoder(bytes.NewReader(data)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		out[strings.TrimPrefix(p.ImportPath, "aicplan/")] = p.Imports
+	}
+	if _, ok := out["cmd/aicplan"]; !ok || len(out) < 20 {
+		t.Fatalf("go list found %d packages in %s: too few, or not the program", len(out), cmd.Dir)
+	}
+	return out
+}
