@@ -4,11 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"time"
+	"runtime"
 
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
+	"aicplan/systems"
+)
+
+// Protocols that are compared.
+const (
+	Session   = "session"
+	Reference = measure.ProtocolReference
 )
 
 // Run is one pass over all shapes.
@@ -17,10 +24,79 @@ type Run struct {
 	Seed     uint64           `json:"seed"`
 	Rows     []measure.Result `json:"rows"` // by shape
 	Errors   []string         `json:"errors,omitempty"`
-	Seconds  float64          `json:"seconds"` // wall time, preparation included
-	Busy     float64          `json:"busy_seconds"`
-	Visits   int              `json:"visits"`
-	Looks    int              `json:"looks"`
+	Seconds  float64          `json:"seconds"`      // wall time, preparation included
+	Busy     float64          `json:"busy_seconds"` // device time of all executions
+	// Waited is the time spent waiting for the device's clock.
+	Waited    float64 `json:"waited_seconds"`
+	Visits    int     `json:"visits"`
+	Looks     int     `json:"looks"`
+	Discarded int     `json:"discarded"`
+}
+
+// Options choose what Measure does.
+type Options struct {
+	Device int    // index in PCI order
+	System string // built-in spec, for estimates; "" for none
+	Shapes []Shape
+	// Runs of each protocol, each in its own order.
+	Runs int
+	Seed uint64
+	// Only names one protocol; "" for both.
+	Only string
+	// Window is how many cases a session holds; 0 means as a worker does.
+	Window int
+	// Progress is told after every run; it may be nil.
+	Progress func(Run)
+	// Trace receives every visit of the sessions with the number of the run and
+	// the index of the shape; it may be nil.
+	Trace func(run, shape int, v measure.Visit)
+}
+
+// Measure opens a GPU, runs the protocols in turns and reports. It locks its
+// goroutine to its thread while it works.
+func Measure(ctx context.Context, o Options) (*Report, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	d, err := ops.Open(ops.OpenOptions{Index: o.Device})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if o.System != "" {
+		spec, err := systems.Load(o.System)
+		if err != nil {
+			return nil, err
+		}
+		d.Peaks = ops.PeaksOf(spec)
+	}
+	if o.Window == 0 {
+		o.Window = 192
+	}
+	b := &Bench{Device: d, Shapes: o.Shapes, Settings: measure.Defaults(), Tuning: measure.DefaultTuning(d.Peaks.Watts * 0.85), Window: o.Window}
+	var runs []Run
+	for i := range uint64(max(o.Runs, 1)) {
+		for _, protocol := range []string{Session, Reference} {
+			if o.Only != "" && o.Only != protocol {
+				continue
+			}
+			if o.Trace != nil {
+				b.Trace = func(shape int, v measure.Visit) { o.Trace(int(i), shape, v) }
+			}
+			one := b.Session
+			if protocol == Reference {
+				one = b.Reference
+			}
+			r, err := one(ctx, o.Seed+i)
+			if err != nil {
+				return nil, fmt.Errorf("%s run %d: %w", protocol, i+1, err)
+			}
+			runs = append(runs, *r)
+			if o.Progress != nil {
+				o.Progress(*r)
+			}
+		}
+	}
+	return NewReport(d.Info.Name, o.Shapes, runs), nil
 }
 
 // Bench measures shapes on a device. The caller has bound its goroutine to it.
@@ -31,8 +107,17 @@ type Bench struct {
 	Tuning   measure.Tuning
 	// Window is how many cases are open at once.
 	Window int
+	// Clock is the time that sessions see; nil for the machine's.
+	Clock measure.Clock
 	// Trace receives every visit with the index of its shape; it may be nil.
 	Trace func(shape int, v measure.Visit)
+}
+
+func (b *Bench) clock() measure.Clock {
+	if b.Clock != nil {
+		return b.Clock
+	}
+	return measure.NewSystemClock()
 }
 
 // prepare makes the target of a shape.
@@ -51,16 +136,16 @@ func (b *Bench) prepare(s Shape) (*ops.Target, *ops.Case, error) {
 
 // Session runs the session protocol once, in an order drawn from seed.
 func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
-	out := &Run{Protocol: "session", Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
-	rng := rand.New(rand.NewPCG(seed, 1))
-	order := rng.Perm(len(b.Shapes))
+	out := &Run{Protocol: Session, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
+	order := rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes))
 	jobs := make(chan *measure.Job, b.Window)
 	slots := make(chan struct{}, b.Window)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	inner, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 1)
-	begin := time.Now()
+	clock := b.clock()
+	begin := clock.Now()
 	go func() {
+		defer close(failed)
 		defer close(jobs)
 		unbind, err := b.Device.Bind()
 		if err != nil {
@@ -71,12 +156,12 @@ func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
 		for _, i := range order {
 			select {
 			case slots <- struct{}{}:
-			case <-ctx.Done():
+			case <-inner.Done():
 				return
 			}
 			t, c, err := b.prepare(b.Shapes[i])
 			if err != nil {
-				failed <- fmt.Errorf("%+v: %w", b.Shapes[i], err)
+				failed <- fmt.Errorf("shape m=%d n=%d k=%d: %w", b.Shapes[i].M, b.Shapes[i].N, b.Shapes[i].K, err)
 				return
 			}
 			j := &measure.Job{Target: t, Tag: i}
@@ -93,45 +178,45 @@ func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
 		}
 	}()
 	s := &measure.Session{
-		Settings: b.Settings, Tuning: b.Tuning, Clock: measure.NewSystemClock(),
-		Rand: rand.New(rand.NewPCG(seed, 2)),
+		Settings: b.Settings, Tuning: b.Tuning, Clock: clock,
+		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: b.Device.Ready,
 	}
 	if b.Trace != nil {
 		s.Trace = func(v measure.Visit) { b.Trace(v.Job.Tag.(int), v) }
 	}
 	err := s.Run(ctx, jobs, driver.Sticky)
-	out.Seconds = time.Since(begin).Seconds()
-	out.Busy = s.Busy.Seconds()
-	out.Visits, out.Looks = s.Visits, s.Looks
-	select {
-	case e := <-failed:
+	cancel()
+	if e := <-failed; e != nil {
 		err = e
-	default:
 	}
+	out.Seconds = (clock.Now() - begin).Seconds()
+	out.Busy, out.Waited = s.Busy.Seconds(), s.Waited.Seconds()
+	out.Visits, out.Looks, out.Discarded = s.Visits, s.Looks, s.Discarded
 	return out, err
 }
 
 // Reference runs the reference protocol once: case after case, without pause.
 func (b *Bench) Reference(ctx context.Context, seed uint64) (*Run, error) {
-	out := &Run{Protocol: measure.ProtocolReference, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
+	out := &Run{Protocol: Reference, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
 	set := b.Settings
 	set.Protocol = measure.ProtocolReference
-	begin := time.Now()
-	clock := measure.NewSystemClock()
+	clock := b.clock()
+	begin := clock.Now()
 	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes)) {
-		t, _, err := b.prepare(b.Shapes[i])
+		t, c, err := b.prepare(b.Shapes[i])
 		if err != nil {
 			return nil, err
 		}
 		r, err := measure.Once(ctx, t.Replays(), clock, set)
+		r.Executions *= t.PerReplay()
 		t.Close()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", c.Label, err)
 		}
 		out.Rows[i] = r
 		out.Visits++
-		out.Busy += r.Latency / 1e3 * float64(r.Executions*t.PerReplay())
+		out.Busy += r.Latency / 1e3 * float64(r.Executions)
 	}
-	out.Seconds = time.Since(begin).Seconds()
+	out.Seconds = (clock.Now() - begin).Seconds()
 	return out, nil
 }

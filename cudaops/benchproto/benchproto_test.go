@@ -1,0 +1,138 @@
+package benchproto
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/cublaslt/cublaslttest"
+	"aicplan/cudaops/driver/drivertest"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/measure/measuretest"
+	"aicplan/cudaops/ops"
+	"aicplan/systems"
+)
+
+func TestSamples(t *testing.T) {
+	for _, name := range []string{ByRank, ByLatency} {
+		shapes, err := Sample(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(shapes) != 300 {
+			t.Errorf("%s has %d shapes, want 300", name, len(shapes))
+		}
+		seen := map[Shape]bool{}
+		for _, s := range shapes {
+			if s.M < 1 || s.N < 1 || s.K < 1 || s.PublishedMS < 0.002 || s.PublishedMS > 20 || seen[s] {
+				t.Errorf("%s: implausible or repeated shape %+v", name, s)
+			}
+			seen[s] = true
+		}
+	}
+	if _, err := Sample("none"); err == nil {
+		t.Error("a sample that does not exist was read")
+	}
+}
+
+func fakeBench(t *testing.T, seed uint64, shapes []Shape) *Bench {
+	t.Helper()
+	clock := &measuretest.Clock{}
+	drv := drivertest.New(measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 1))), 1)
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	d, err := ops.NewDevice(ops.Libraries{Driver: drv, Lt: &cublaslttest.Lt{Driver: drv}}, 0, ops.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := systems.Load("h200_sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Peaks = ops.PeaksOf(spec)
+	return &Bench{Device: d, Shapes: shapes, Settings: measure.Defaults(), Tuning: measure.DefaultTuning(600), Window: 64, Clock: clock}
+}
+
+// TestBench runs both protocols on the fake GPU: the report must show that the
+// session repeats where the reference does not.
+func TestBench(t *testing.T) {
+	shapes, err := Sample(ByLatency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var few []Shape
+	for i := 0; i < len(shapes); i += 5 {
+		few = append(few, shapes[i])
+	}
+	var runs []Run
+	for seed := uint64(1); seed <= 3; seed++ {
+		b := fakeBench(t, seed, few)
+		s, err := b.Session(context.Background(), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := b.Reference(context.Background(), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, *s, *r)
+	}
+	rep := NewReport("fake", few, runs)
+	if len(rep.Protocols) != 2 {
+		t.Fatalf("%d protocols", len(rep.Protocols))
+	}
+	own, ref := rep.Protocols[0], rep.Protocols[1]
+	if own.Protocol != Session || own.Errors != 0 || own.Runs != 3 {
+		t.Errorf("%+v", own)
+	}
+	if own.Spread.P95 > 1.02 || ref.Spread.P95 < own.Spread.P95+0.02 {
+		t.Errorf("spread p95: session %.4f, reference %.4f", own.Spread.P95, ref.Spread.P95)
+	}
+	n := 0
+	for _, b := range own.Buckets {
+		n += b.Shapes
+	}
+	if n != len(few) {
+		t.Errorf("the buckets hold %d of %d shapes", n, len(few))
+	}
+	if own.Rate <= 0 || own.Busy <= 0 || own.Busy > 1.02 || ref.Busy > 1.02 {
+		t.Errorf("rate %v, busy %v and %v", own.Rate, own.Busy, ref.Busy)
+	}
+	var text bytes.Buffer
+	if err := rep.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"session", "reference", "cases/s", "over 5 ms", "0 to 0.005 ms"} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("the text lacks %q:\n%s", part, text.String())
+		}
+	}
+}
+
+func TestMisses(t *testing.T) {
+	shapes := []Shape{{M: 1, N: 1, K: 1, PublishedMS: 1}, {M: 2, N: 1, K: 1, PublishedMS: 1}}
+	run := func(a, b float64) Run {
+		return Run{Protocol: Session, Rows: []measure.Result{{Latency: a}, {Latency: b}}, Seconds: 0.01}
+	}
+	if m := NewReport("x", shapes, []Run{run(1, 1), run(1, 1)}).Misses(DefaultGoals()); len(m) != 0 {
+		t.Errorf("a perfect run misses %q", m)
+	}
+	m := strings.Join(NewReport("x", shapes, []Run{run(1, 1.3), run(1.1, 1.2), {Protocol: Reference, Rows: []measure.Result{{}, {}}}}).Misses(DefaultGoals()), "; ")
+	for _, part := range []string{"spread p50", "spread p95", "median against", "p95 against"} {
+		if !strings.Contains(m, part) {
+			t.Errorf("misses %q lack %q", m, part)
+		}
+	}
+	if m := NewReport("x", shapes, []Run{run(1, 0), run(1, 1)}).Misses(DefaultGoals()); len(m) == 0 || !strings.Contains(m[0], "1 shapes were not measured") {
+		t.Errorf("a shape without a latency: %q", m)
+	}
+	if m := NewReport("x", shapes, []Run{run(1, 1)}).Misses(DefaultGoals()); len(m) == 0 {
+		t.Error("one run passes")
+	}
+	if m := NewReport("x", shapes, nil).Misses(DefaultGoals()); len(m) == 0 {
+		t.Error("no run passes")
+	}
+}

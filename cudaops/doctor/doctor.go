@@ -1,0 +1,252 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/ops"
+)
+
+// Library is one shared library as this program would use it.
+type Library struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Error   string `json:"error,omitempty"` // what was looked for and where
+}
+
+// GPU is one device as the management library shows it.
+type GPU struct {
+	nvml.Identity
+	Clocks      nvml.Clocks      `json:"clocks"`
+	Reasons     string           `json:"clock_reasons"`
+	Temperature nvml.Temperature `json:"temperature"`
+	Power       nvml.Power       `json:"power"`
+	Memory      nvml.Memory      `json:"memory"`
+	Processes   []nvml.Process   `json:"processes,omitempty"`
+	Persistence bool             `json:"persistence"`
+	ECC         nvml.ECC         `json:"ecc"`
+	MIG         bool             `json:"mig"`
+	// Unknown lists the readings that the device did not give, with why.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// Deep is what running on the GPU showed.
+type Deep struct {
+	Device   string             `json:"device"`
+	Numerics []ops.NumericCheck `json:"numerics"`
+	Timing   ops.Timing         `json:"timing"`
+	Error    string             `json:"error,omitempty"`
+}
+
+// Report is what this machine can do.
+type Report struct {
+	Driver    string    `json:"driver,omitempty"`
+	CUDA      string    `json:"cuda,omitempty"`
+	NVMLError string    `json:"nvml_error,omitempty"`
+	GPUs      []GPU     `json:"gpus"`
+	Libraries []Library `json:"libraries"`
+	Findings  []Finding `json:"findings"`
+	Deep      []Deep    `json:"deep,omitempty"`
+}
+
+// Options choose what Examine looks at.
+type Options struct {
+	// GPU runs the numeric check and the timing self-check on every device.
+	GPU     bool
+	Devices []int
+	// Peaks are the system's, for judging rates; the zero value judges none.
+	Peaks ops.Peaks
+	Seed  uint64
+}
+
+// Examine looks at the machine. Missing parts are told in the report; it never
+// fails as a whole.
+func Examine(ctx context.Context, o Options) *Report {
+	api, err := nvml.Open()
+	if err == nil {
+		defer api.Close()
+	}
+	n := LocalNode(api, err, o.Devices)
+	r := Overview(n, LocalLibraries())
+	if o.GPU {
+		r.Deep = deep(ctx, o, len(r.GPUs))
+	}
+	return r
+}
+
+// LocalNode is this machine as the checks see it.
+func LocalNode(api nvml.API, err error, devices []int) *Node {
+	n := &Node{NVMLErr: err, Devices: devices, Root: os.Geteuid() == 0, ProcessName: processName}
+	if err == nil {
+		n.NVML = api
+	}
+	n.Own = func(pid int) bool { return pid == os.Getpid() }
+	return n
+}
+
+func processName(pid int) string {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// LocalLibraries opens what the runtimes use, without touching a device.
+func LocalLibraries() []Library {
+	var out []Library
+	version := 0
+	d := Library{Name: "driver"}
+	if l, err := driver.Open(); err != nil {
+		d.Error = err.Error()
+	} else {
+		version, err = l.Version()
+		d.Version, d.Path = ops.CUDAVersion(version), l.Path()
+		if err != nil {
+			d.Error = err.Error()
+		}
+	}
+	out = append(out, d)
+	b := Library{Name: "cublaslt"}
+	if l, err := cublaslt.Load(version); err != nil {
+		b.Error = err.Error()
+	} else {
+		b.Version, b.Path = ops.LtVersion(l.Version()), l.Path()
+	}
+	out = append(out, b)
+	c := Library{Name: "nvrtc"}
+	if l, err := nvrtc.Open(version); err != nil {
+		c.Error = err.Error()
+	} else {
+		major, minor := l.Version()
+		c.Version, c.Path = fmt.Sprintf("%d.%d", major, minor), l.Path()
+	}
+	return append(out, c)
+}
+
+// Overview reads devices and runs the checks that change nothing.
+func Overview(n *Node, libs []Library) *Report {
+	r := &Report{Libraries: libs}
+	if n.NVML == nil {
+		if n.NVMLErr != nil {
+			r.NVMLError = n.NVMLErr.Error()
+		}
+	} else {
+		if v, err := n.NVML.DriverVersion(); err == nil {
+			r.Driver = v
+		}
+		if v, err := n.NVML.CUDAVersion(); err == nil {
+			r.CUDA = ops.CUDAVersion(v)
+		}
+		devices, _ := n.devices("")
+		for _, d := range devices {
+			r.GPUs = append(r.GPUs, readGPU(d))
+		}
+	}
+	r.Findings = append(r.Findings, n.GPUs(0, "")...)
+	if len(r.GPUs) > 0 {
+		for _, fs := range [][]Finding{
+			n.Exclusive(), n.Persistence(false), n.Clocks(false), n.Throttle(), n.Temperature(DefaultMaxTemperature), n.ECC(true), n.MIG(),
+		} {
+			r.Findings = append(r.Findings, fs...)
+		}
+	}
+	r.Findings = append(r.Findings, LibraryFindings(libs, "driver", "cublaslt", "nvrtc")...)
+	return r
+}
+
+func readGPU(d nvml.Device) GPU {
+	g := GPU{Identity: d.Identity()}
+	note := func(what string, err error) {
+		if err != nil {
+			g.Unknown = append(g.Unknown, what+": "+err.Error())
+		}
+	}
+	var err error
+	g.Clocks, err = d.Clocks()
+	note("clocks", err)
+	why, err := d.Reasons()
+	g.Reasons = why.String()
+	note("clock reasons", err)
+	g.Temperature, err = d.Temperature()
+	note("temperature", err)
+	g.Power, err = d.Power()
+	note("power", err)
+	g.Memory, err = d.Memory()
+	note("memory", err)
+	g.Processes, err = d.Processes()
+	note("processes", err)
+	g.Persistence, err = d.Persistence()
+	note("persistence", err)
+	g.ECC, err = d.ECC()
+	note("ecc", err)
+	g.MIG, err = d.MIG()
+	note("mig", err)
+	return g
+}
+
+// deep runs the checks on the devices themselves.
+func deep(ctx context.Context, o Options, count int) []Deep {
+	devices := o.Devices
+	if devices == nil {
+		for i := range max(count, 1) {
+			devices = append(devices, i)
+		}
+	}
+	var out []Deep
+	for _, i := range devices {
+		out = append(out, one(ctx, o, i))
+	}
+	return out
+}
+
+func one(ctx context.Context, o Options, index int) (r Deep) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.Device = strconv.Itoa(index)
+	d, err := ops.Open(ops.OpenOptions{Index: index})
+	if err != nil {
+		r.Error = err.Error()
+		return r
+	}
+	defer d.Close()
+	r.Device = fmt.Sprintf("%d: %s", index, d.Info.Name)
+	d.Peaks = o.Peaks
+	if r.Numerics, err = d.CheckNumerics(ctx, o.Seed); err == nil {
+		r.Timing, err = d.CheckTiming(ctx)
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+// OK says whether nothing failed.
+func (r *Report) OK() bool {
+	for _, f := range r.Findings {
+		if f.Result == Fail {
+			return false
+		}
+	}
+	for _, d := range r.Deep {
+		if d.Error != "" || len(d.Timing.Problems) > 0 {
+			return false
+		}
+		for _, k := range d.Numerics {
+			if k.Result == Fail {
+				return false
+			}
+		}
+	}
+	return true
+}

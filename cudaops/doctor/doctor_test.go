@@ -1,0 +1,218 @@
+package doctor_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/doctor"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/nvml/nvmltest"
+	"aicplan/cudaops/ops"
+	"aicplan/systems"
+)
+
+func node(change func(*nvmltest.Device)) (*doctor.Node, *nvmltest.Device) {
+	d := nvmltest.H200(0)
+	if change != nil {
+		change(d)
+	}
+	return &doctor.Node{NVML: &nvmltest.API{Driver: "580.159.04", CUDA: 13000, GPUs: []*nvmltest.Device{d}}}, d
+}
+
+// TestChecks holds every check against a healthy device and against one that
+// has what the check is about.
+func TestChecks(t *testing.T) {
+	checks := map[string]func(*doctor.Node) []doctor.Finding{
+		"exclusive":   func(n *doctor.Node) []doctor.Finding { return n.Exclusive() },
+		"persistence": func(n *doctor.Node) []doctor.Finding { return n.Persistence(false) },
+		"clocks":      func(n *doctor.Node) []doctor.Finding { return n.Clocks(false) },
+		"throttle":    func(n *doctor.Node) []doctor.Finding { return n.Throttle() },
+		"temperature": func(n *doctor.Node) []doctor.Finding { return n.Temperature(doctor.DefaultMaxTemperature) },
+		"ecc":         func(n *doctor.Node) []doctor.Finding { return n.ECC(true) },
+		"mig":         func(n *doctor.Node) []doctor.Finding { return n.MIG() },
+		"driver":      func(n *doctor.Node) []doctor.Finding { return n.Driver("580.65") },
+		"gpus":        func(n *doctor.Node) []doctor.Finding { return n.GPUs(1, "h200") },
+		"memory":      func(n *doctor.Node) []doctor.Finding { return n.Memory(100 << 30) },
+	}
+	for name, check := range checks {
+		n, _ := node(nil)
+		fs := check(n)
+		if len(fs) != 1 || fs[0].Result != doctor.Pass || fs[0].Check != name {
+			t.Errorf("%s on a healthy device: %+v", name, fs)
+		}
+		n = &doctor.Node{NVMLErr: nvml.ErrNotBuilt}
+		if fs := check(n); len(fs) != 1 || fs[0].Result != doctor.Skip || !strings.Contains(fs[0].Message, "no NVML in this build") {
+			t.Errorf("%s without the library: %+v", name, fs)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*nvmltest.Device)
+		text   string
+		fix    string
+	}{
+		{"exclusive", func(d *nvmltest.Device) { d.Procs = []nvml.Process{{PID: 4711, Memory: 3 << 30}} }, "4711 with 3.0 GiB", "end them"},
+		{"persistence", func(d *nvmltest.Device) { d.Persist = false }, "off", "sudo nvidia-smi -i 0 -pm 1"},
+		{"clocks", func(d *nvmltest.Device) { d.Clock.SM, d.Why = 345, nvml.Idle }, "345 MHz of 1980 MHz; reasons now: idle", "sudo nvidia-smi -i 0 --lock-gpu-clocks=1980,1980"},
+		{"throttle", func(d *nvmltest.Device) { d.Why = nvml.PowerCap | nvml.HwThermal }, "hardware thermal slowdown", "cool"},
+		{"temperature", func(d *nvmltest.Device) { d.Temp.GPU = 81 }, "81 C, more than 75 C", "cooled"},
+		{"ecc", func(d *nvmltest.Device) { d.Ecc.Enabled = false }, "off", "nvidia-smi -i 0 -e 1"},
+		{"ecc", func(d *nvmltest.Device) { d.Ecc.Uncorrected = 2 }, "2 uncorrectable", "replace"},
+		{"mig", func(d *nvmltest.Device) { d.MigOn = true }, "split", "-mig 0"},
+		{"gpus", func(d *nvmltest.Device) { d.ID.Name = "NVIDIA H100 80GB HBM3" }, "not a h200", "system"},
+		{"memory", func(d *nvmltest.Device) { d.Mem.Free = 1 << 30 }, "less than 100.0 GiB", "end what holds"},
+	} {
+		n, _ := node(c.change)
+		fs := checks[c.name](n)
+		if len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, c.text) || !strings.Contains(fs[0].Fix, c.fix) || !strings.HasPrefix(fs[0].Device, "0: ") && c.name != "gpus" {
+			t.Errorf("%s: %+v, want a failure with %q and the fix %q", c.name, fs, c.text, c.fix)
+		}
+	}
+	// The power cap is what big products run into: no reason to stop.
+	n, _ := node(func(d *nvmltest.Device) { d.Why = nvml.PowerCap })
+	if fs := n.Throttle(); fs[0].Result != doctor.Pass {
+		t.Errorf("the power cap fails the throttle check: %+v", fs)
+	}
+	// A reading that is missing is no verdict.
+	n, d := node(nil)
+	d.Fail = map[string]error{"ECC": nvml.ErrUnsupported}
+	if fs := n.ECC(true); fs[0].Result != doctor.Skip {
+		t.Errorf("ECC that cannot be read: %+v", fs)
+	}
+	n, _ = node(nil)
+	n.Devices = []int{3}
+	if fs := n.Throttle(); len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, "no device 3") {
+		t.Errorf("a device that is not there: %+v", fs)
+	}
+	n, _ = node(func(d *nvmltest.Device) { d.Procs = []nvml.Process{{PID: 12}} })
+	n.Own = func(pid int) bool { return pid == 12 }
+	if fs := n.Exclusive(); fs[0].Result != doctor.Pass {
+		t.Errorf("an own process is foreign: %+v", fs)
+	}
+}
+
+func TestDriverVersions(t *testing.T) {
+	n, _ := node(nil)
+	for least, want := range map[string]string{
+		"": doctor.Pass, "535": doctor.Pass, "580.159.04": doctor.Pass, "580.159": doctor.Pass, "580.159.05": doctor.Fail, "1000.1": doctor.Fail, "580.160": doctor.Fail,
+	} {
+		if f := n.Driver(least)[0]; f.Result != want {
+			t.Errorf("driver 580.159.04 against %q: %s", least, f.Result)
+		}
+	}
+}
+
+// TestApply changes settings only where that is asked for and root does it.
+func TestApply(t *testing.T) {
+	broken := func(d *nvmltest.Device) { d.Persist, d.Clock.SM = false, 1200 }
+	n, d := node(broken)
+	n.Clocks(false)
+	n.Persistence(false)
+	if len(d.Commands) != 0 {
+		t.Fatalf("settings were changed without being asked: %q", d.Commands)
+	}
+	for _, f := range append(n.Clocks(true), n.Persistence(true)...) {
+		if f.Result != doctor.Fail || !strings.Contains(f.Message, "not root") {
+			t.Errorf("without root: %+v", f)
+		}
+	}
+	if len(d.Commands) != 0 {
+		t.Fatalf("settings were changed without root: %q", d.Commands)
+	}
+	n.Root = true
+	if f := n.Clocks(true)[0]; f.Result != doctor.Fail || !strings.Contains(f.Message, "needs root") {
+		t.Errorf("a change that the device refuses: %+v", f)
+	}
+	d.Root = true
+	for _, f := range append(n.Clocks(true), n.Persistence(true)...) {
+		if f.Result != doctor.Pass || !strings.Contains(f.Message, "nvidia-smi") {
+			t.Errorf("as root: %+v", f)
+		}
+	}
+	if got := strings.Join(d.Commands, "; "); got != "lock 1980 1980; persistence true" {
+		t.Errorf("commands %q", got)
+	}
+}
+
+func TestOverview(t *testing.T) {
+	n, d := node(func(d *nvmltest.Device) {
+		d.Procs = []nvml.Process{{PID: 9, Memory: 1 << 30}}
+		d.Fail = map[string]error{"MIG": errors.New("nvmlDeviceGetMigMode: no answer")}
+	})
+	libs := []doctor.Library{
+		{Name: "driver", Version: "13.0", Path: "/usr/lib/libcuda.so.580"},
+		{Name: "cublaslt", Version: "13.1.0", Path: "/py/libcublasLt.so.13"},
+		{Name: "nvrtc", Error: "NVRTC not found: looked for libnvrtc.so.13"},
+	}
+	r := doctor.Overview(n, libs)
+	if r.OK() {
+		t.Error("a machine with a foreign process and no NVRTC is fine")
+	}
+	if len(r.GPUs) != 1 || r.GPUs[0].UUID != d.ID.UUID || len(r.GPUs[0].Unknown) != 1 || r.Driver != "580.159.04" || r.CUDA != "13.0" {
+		t.Errorf("%+v", r)
+	}
+	r.Deep = []doctor.Deep{{Device: "0: NVIDIA H200", Numerics: []ops.NumericCheck{
+		{Case: "gemm bfloat16", Result: doctor.Pass, Dev: ops.Deviation{Samples: 64, Relative: 1e-3, Tolerance: 4e-3}},
+		{Case: "gemm fp8", Result: doctor.Fail, Message: "relative error 0.3, at most 0.01"},
+	}, Timing: ops.Timing{EventStepNS: 32, ReadyMHz: 1980, Problems: []string{"a copy reached 3 GB/s"}}}}
+	var text bytes.Buffer
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "foreign compute processes: 9 with 1.0 GiB", "13.1.0", "looked for libnvrtc.so.13", "gemm fp8", "relative error 0.001 of 0.004", "a copy reached 3 GB/s", "no answer"} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("the text lacks %q:\n%s", part, text.String())
+		}
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(raw, []byte(`"uuid":"`+d.ID.UUID)) || !bytes.Contains(raw, []byte(`"findings"`)) {
+		t.Errorf("%s", raw)
+	}
+}
+
+// TestExamineHere runs on any machine: what is missing is told, nothing fails.
+func TestExamineHere(t *testing.T) {
+	r := doctor.Examine(t.Context(), doctor.Options{})
+	if len(r.Libraries) != 3 {
+		t.Fatalf("%+v", r)
+	}
+	for _, l := range r.Libraries {
+		if l.Error == "" && l.Path == "" {
+			t.Errorf("%s has neither a path nor an error", l.Name)
+		}
+	}
+}
+
+// TestGPUExamine is the verb doctor with -gpu; what it finds on the devices must
+// be sound, whatever state the machine is in.
+func TestGPUExamine(t *testing.T) {
+	spec, err := systems.Load("h200_sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := doctor.Examine(t.Context(), doctor.Options{GPU: true, Peaks: ops.PeaksOf(spec), Seed: 5})
+	if r.Libraries[0].Error != "" {
+		t.Skipf("no GPU: %s", r.Libraries[0].Error)
+	}
+	var text bytes.Buffer
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", text.String())
+	for _, d := range r.Deep {
+		if d.Error != "" {
+			t.Error(d.Error)
+		}
+		for _, k := range d.Numerics {
+			if k.Result == doctor.Fail {
+				t.Errorf("%s: %s", k.Case, k.Message)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"aicplan/cudaops/nvml"
+)
+
+// Driver passes from a driver version on, such as 535.104.05.
+func (n *Node) Driver(least string) []Finding {
+	const check = "driver"
+	if _, missing := n.devices(check); len(missing) > 0 {
+		return missing
+	}
+	v, err := n.NVML.DriverVersion()
+	if err != nil {
+		return []Finding{{Check: check, Result: Skip, Message: "cannot be judged: " + err.Error()}}
+	}
+	f := Finding{Check: check, Result: Pass, Value: v, Limit: least, Message: "driver " + v}
+	if least != "" && older(v, least) {
+		f.Result, f.Message, f.Fix = Fail, fmt.Sprintf("driver %s is older than %s", v, least), "update the NVIDIA driver"
+	}
+	return []Finding{f}
+}
+
+// older compares dotted numbers.
+func older(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, errX := strconv.Atoi(as[i])
+		y, errY := strconv.Atoi(bs[i])
+		if errX != nil || errY != nil {
+			if as[i] != bs[i] {
+				return as[i] < bs[i]
+			}
+			continue
+		}
+		if x != y {
+			return x < y
+		}
+	}
+	return len(as) < len(bs)
+}
+
+// GPUs passes where there are so many devices (0: any number but none) and their
+// names hold a word (empty: any), as the system spec has them.
+func (n *Node) GPUs(count int, name string) []Finding {
+	const check = "gpus"
+	devices, missing := n.devices(check)
+	if len(missing) > 0 {
+		return missing
+	}
+	value := fmt.Sprintf("%d x %s", len(devices), devices[0].Identity().Name)
+	f := Finding{Check: check, Result: Pass, Value: value, Message: value}
+	var limits []string
+	if count > 0 {
+		limits = append(limits, fmt.Sprintf("%d devices", count))
+		if len(devices) != count {
+			f.Result, f.Message = Fail, fmt.Sprintf("%d devices, the plan wants %d", len(devices), count)
+			f.Fix = "check CUDA_VISIBLE_DEVICES, the container's --gpus and the runtime's devices"
+		}
+	}
+	if name != "" {
+		limits = append(limits, "named "+name)
+		for _, d := range devices {
+			if !strings.Contains(squash(d.Identity().Name), squash(name)) {
+				f.Result, f.Message = Fail, fmt.Sprintf("device %s is not a %s", label(d), name)
+				f.Fix = "choose the system that the machine is"
+				break
+			}
+		}
+	}
+	f.Limit = strings.Join(limits, ", ")
+	return []Finding{f}
+}
+
+// squash leaves letters and digits, lower case: "NVIDIA H200" holds "h200".
+func squash(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return -1
+	}, s)
+}
+
+// Memory passes where every device has so many bytes free.
+func (n *Node) Memory(least int64) []Finding {
+	return n.each("memory", func(d nvml.Device) (Finding, error) {
+		m, err := d.Memory()
+		if err != nil {
+			return Finding{}, err
+		}
+		gib := func(b int64) string { return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30)) }
+		f := Finding{Result: Pass, Value: gib(m.Free), Limit: gib(least), Message: fmt.Sprintf("%s of %s are free", gib(m.Free), gib(m.Total))}
+		if m.Free < least {
+			f.Result = Fail
+			f.Message += ", less than " + gib(least)
+			f.Fix = "end what holds the memory, or choose other devices"
+		}
+		return f, nil
+	})
+}
+
+// LibraryFindings turns the libraries into a check: all named ones must open.
+func LibraryFindings(libs []Library, need ...string) []Finding {
+	var out []Finding
+	for _, want := range need {
+		f := Finding{Check: "libraries", Result: Fail, Message: fmt.Sprintf("this program knows no library %q; it knows %s", want, names(libs))}
+		for _, l := range libs {
+			if l.Name != want {
+				continue
+			}
+			f = Finding{Check: "libraries", Result: Pass, Value: l.Version, Message: fmt.Sprintf("%s %s, %s", l.Name, l.Version, l.Path)}
+			if l.Error != "" {
+				f.Result, f.Value, f.Message = Fail, "", l.Error
+				f.Fix = "install it, or name its folder in AICPLAN_LIBRARY_PATH"
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func names(libs []Library) string {
+	var out []string
+	for _, l := range libs {
+		out = append(out, l.Name)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,269 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+)
+
+// NumericCheck is one op against its reference in float64.
+type NumericCheck struct {
+	Case string `json:"case"`
+	// Result is pass, fail, or skip where the device or its libraries have no
+	// kernel for the case; Message says why it is not a pass.
+	Result  string    `json:"result"`
+	Message string    `json:"message,omitempty"`
+	Dev     Deviation `json:"deviation"`
+}
+
+// Timing is what the device's clocks and two known kernels say.
+type Timing struct {
+	// EventStepNS is the smallest difference between event times that differ.
+	EventStepNS float64 `json:"event_step_ns"`
+	// ReadyMHz is the SM clock with nothing running.
+	ReadyMHz float64 `json:"ready_mhz"`
+	// SpinMHz is a kernel's cycles over its event time: it must agree with the
+	// stamps' clock, StampMHz.
+	SpinMHz  float64 `json:"spin_mhz"`
+	StampMHz float64 `json:"stamp_mhz"`
+	// CopyGBps counts bytes read and written; GemmTFLOPs is a bfloat16 product.
+	CopyGBps   float64 `json:"copy_gb_per_s"`
+	GemmTFLOPs float64 `json:"gemm_tflop_per_s,omitempty"`
+	GemmMHz    float64 `json:"gemm_mhz,omitempty"` // while it ran
+	// Problems lists what cannot be right; none means passed.
+	Problems []string `json:"problems,omitempty"`
+}
+
+const checkSamples = 64
+
+// CheckNumerics runs every op once on fresh operands and compares its outputs
+// with a reference in higher precision. An error means that the device is lost.
+func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck, error) {
+	var makers []func() (*Case, error)
+	for _, typ := range []string{"bfloat16", "float16", "fp8", "int8", "fp8_block"} {
+		for _, s := range [][3]int64{{1, 2048, 2048}, {33, 512, 1024}, {256, 1536, 7168}, {4096, 4096, 4096}} {
+			makers = append(makers, func() (*Case, error) {
+				return first(d.GEMM(GEMM{Type: typ, M: s[0], N: s[1], K: s[2]}))
+			})
+		}
+	}
+	for _, typ := range []string{"bfloat16", "fp8"} {
+		for _, post := range []bool{false, true} {
+			makers = append(makers, func() (*Case, error) {
+				return first(d.MLABMM(MLABMM{Type: typ, Tokens: 48, Heads: 16, Post: post}, 0))
+			})
+		}
+	}
+	for _, k := range []string{"copy", "triad", "reduce"} {
+		for _, size := range []int64{48, 1 << 20, 100<<20 + 16} {
+			makers = append(makers, func() (*Case, error) { return d.Memory(Memory{Kernel: k, Size: size, Peer: -1}) })
+		}
+	}
+	for _, k := range ElementwiseKernels {
+		for _, typ := range []string{"bfloat16", "float16"} {
+			makers = append(makers, func() (*Case, error) {
+				return d.Elementwise(Elementwise{Kernel: k, Type: typ, Tokens: 77, Hidden: 7168})
+			})
+		}
+	}
+	n, err := d.Lib.Driver.Count()
+	if err != nil {
+		return nil, err
+	}
+	for peer := range n {
+		if peer != d.Info.Index {
+			makers = append(makers, func() (*Case, error) { return d.Memory(Memory{Kernel: "copy", Size: 64 << 20, Peer: peer}) })
+		}
+	}
+	var out []NumericCheck
+	for _, mk := range makers {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		c, err := mk()
+		if err == nil {
+			var dev Deviation
+			dev, err = c.Verify(checkSamples, seed)
+			if c.Close != nil {
+				c.Close()
+			}
+			if err == nil {
+				out = append(out, judge(c.Label, dev))
+				continue
+			}
+		}
+		if driver.Sticky(err) {
+			return out, err
+		}
+		k := NumericCheck{Result: "fail", Message: err.Error()}
+		var unsupported *UnsupportedError
+		if errors.As(err, &unsupported) {
+			k.Result, k.Case = "skip", unsupported.What
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+func first(cs []*Case, err error) (*Case, error) {
+	if err != nil {
+		return nil, err
+	}
+	return cs[0], nil
+}
+
+func judge(label string, dev Deviation) NumericCheck {
+	k := NumericCheck{Case: label, Result: "pass", Dev: dev}
+	if !dev.OK() {
+		k.Result, k.Message = "fail", fmt.Sprintf("relative error %.3g, at most %.3g", dev.Relative, dev.Tolerance)
+		if dev.Samples == 0 {
+			k.Message = "nothing was compared"
+		}
+	}
+	return k
+}
+
+// CheckTiming reads the device's clocks against each other and times a copy and
+// a product of known size.
+func (d *Device) CheckTiming(ctx context.Context) (Timing, error) {
+	var t Timing
+	var err error
+	if t.EventStepNS, err = d.eventStep(); err != nil {
+		return t, err
+	}
+	if t.ReadyMHz, err = d.Ready(ctx); err != nil {
+		return t, err
+	}
+	if err := d.spinClock(&t); err != nil {
+		return t, err
+	}
+	copyCase, err := d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: -1})
+	if err != nil {
+		return t, err
+	}
+	b, err := d.timeCase(ctx, copyCase, 10)
+	if err != nil {
+		return t, err
+	}
+	t.CopyGBps = copyCase.Bytes / (b.Seconds / float64(b.Executions)) / 1e9
+	gemm, err := first(d.GEMM(GEMM{Type: "bfloat16", M: 8192, N: 8192, K: 8192}))
+	if err == nil {
+		b, err := d.timeCase(ctx, gemm, 10)
+		if err != nil {
+			return t, err
+		}
+		t.GemmTFLOPs, t.GemmMHz = gemm.Flops/(b.Seconds/float64(b.Executions))/1e12, b.ClockMHz
+	}
+	t.judge(d.Peaks)
+	return t, nil
+}
+
+// judge lists what cannot be right, with generous bounds: this is about broken
+// clocks and wrong counts, not about slow devices.
+func (t *Timing) judge(p Peaks) {
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
+		}
+	}
+	bad(t.EventStepNS <= 0 || t.EventStepNS > 1100, "events step by %.0f ns; about 500 or less is expected", t.EventStepNS)
+	bad(t.ReadyMHz < 200 || t.ReadyMHz > 5000, "the SM clock reads %.0f MHz", t.ReadyMHz)
+	bad(math.Abs(t.SpinMHz/t.StampMHz-1) > 0.05, "a spinning kernel ran at %.0f MHz by events and %.0f MHz by stamps", t.SpinMHz, t.StampMHz)
+	bad(t.CopyGBps <= 0 || p.MemBW > 0 && t.CopyGBps*1e9 > 1.02*p.MemBW, "a copy of 1 GiB moved %.0f GB/s; the peak is %.0f", t.CopyGBps, p.MemBW/1e9)
+	bad(p.MemBW > 0 && t.CopyGBps*1e9 < 0.5*p.MemBW, "a copy reached %.0f GB/s, less than half of the peak of %.0f", t.CopyGBps, p.MemBW/1e9)
+	peak := p.Flops[BFloat16]
+	bad(peak > 0 && t.GemmTFLOPs*1e12 > 1.02*peak, "a product ran at %.0f TFLOP/s; the peak is %.0f", t.GemmTFLOPs, peak/1e12)
+	bad(peak > 0 && t.GemmTFLOPs > 0 && t.GemmTFLOPs*1e12 < 0.4*peak, "a product ran at %.0f TFLOP/s, less than 0.4 of the peak of %.0f", t.GemmTFLOPs, peak/1e12)
+}
+
+func (d *Device) timeCase(ctx context.Context, c *Case, n int) (measure.Block, error) {
+	t, err := d.NewTarget(c, measure.GraphPrefer)
+	if err != nil {
+		return measure.Block{}, err
+	}
+	defer t.Close()
+	blocks, err := t.Burst(ctx, measure.Burst{Warm: 1, Executions: n, Blocks: 1})
+	if err != nil {
+		return measure.Block{}, err
+	}
+	return blocks[0], nil
+}
+
+// eventStep finds the step of event times from many short intervals.
+func (d *Device) eventStep() (float64, error) {
+	api := d.Lib.Driver
+	d.busy.Lock()
+	defer d.busy.Unlock()
+	var ns []float64
+	for range 8 {
+		for i, e := range d.events {
+			if i%3 == 0 {
+				if err := api.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}, d.stream); err != nil {
+					return 0, err
+				}
+			}
+			if err := api.Record(e, d.stream); err != nil {
+				return 0, err
+			}
+		}
+		if err := api.SyncStream(d.stream); err != nil {
+			return 0, err
+		}
+		for i := 1; i < len(d.events); i++ {
+			ms, err := api.Elapsed(d.events[i-1], d.events[i])
+			if err != nil {
+				return 0, err
+			}
+			ns = append(ns, ms*1e6)
+		}
+	}
+	slices.Sort(ns)
+	step := math.Inf(1)
+	for i := 1; i < len(ns); i++ {
+		// Times come as 32-bit floats of milliseconds: differences of less than a
+		// nanosecond are rounding.
+		if gap := ns[i] - ns[i-1]; gap > 1 {
+			step = math.Min(step, gap)
+		}
+	}
+	if math.IsInf(step, 1) {
+		return 0, nil
+	}
+	return step, nil
+}
+
+// spinClock compares a spinning kernel's cycles with event time and stamps.
+func (d *Device) spinClock(t *Timing) error {
+	const cycles = 400_000
+	api := d.Lib.Driver
+	d.busy.Lock()
+	defer d.busy.Unlock()
+	if err := d.queueGate(); err != nil {
+		return err
+	}
+	err := errors.Join(
+		d.queueStamp(0),
+		api.Record(d.events[0], d.stream),
+		api.Launch(driver.Launch{Func: d.core.spin, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{32, 1, 1}, Args: []any{uint64(cycles)}}, d.stream),
+		api.Record(d.events[1], d.stream),
+		d.queueStamp(1),
+	)
+	d.openGate()
+	if e := api.SyncStream(d.stream); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	ms, err := api.Elapsed(d.events[0], d.events[1])
+	if err != nil {
+		return err
+	}
+	t.SpinMHz, t.StampMHz = cycles/ms/1e3, d.clockBetween(0, 1)
+	return nil
+}
