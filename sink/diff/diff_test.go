@@ -216,7 +216,7 @@ func TestPublishedNCCL(t *testing.T) {
 	if q := n.Ratio; fmt.Sprintf("%.3f %.3f %.3f", q.P5, q.P50, q.P95) != "0.911 1.002 1.093" {
 		t.Errorf("ratio %+v", *q)
 	}
-	if n.Worst[0].Key != "op_name=alltoall nccl_dtype=half num_gpus=4 message_size=2048" && n.Worst[0].Ratio > 0.3 {
-		t.Errorf("worst %+v", n.Worst[0])
+	if w := n.Worst[0]; w.Key != "op_name=alltoall nccl_dtype=half num_gpus=4 message_size=1024" || fmt.Sprintf("%.3f", w.Ratio) != "0.272" {
+		t.Errorf("worst %+v", w)
 	}
 }

@@ -219,6 +219,23 @@ func TestFamiliesLayoutAndSidecars(t *testing.T) {
 	}
 }
 
+// Complete means that every case that can run has a row.
+func TestStatusOfTheSidecar(t *testing.T) {
+	for class, want := range map[string]string{"unsupported_config": tree.Complete, "framework_bug": tree.Partial, "tripped": tree.Partial} {
+		ds := gemm(order(2))
+		ds.Ledger = table.NewRecord([]string{"case_id", "class"}, []arrow.Array{table.Constant("c9", 1), table.Constant(class, 1)})
+		dir := t.TempDir()
+		mustRun(t, config(func(c *Config) { c.Layout = string(tree.Families) }), dir, ds)
+		meta, err := tree.ReadMeta(filepath.Join(dir, "data", "h200_sxm", "gemm", "trtllm", "1.3.0", tree.MetaFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := meta.Tables["gemm_perf"].Status; got != want {
+			t.Errorf("%s: status %s, want %s", class, got, want)
+		}
+	}
+}
+
 func TestMergeSaysWhatItDid(t *testing.T) {
 	dir := t.TempDir()
 	c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Families) }) }

@@ -94,7 +94,7 @@ func (c *Config) sidecars(t target, sets []*stage.Dataset, file stage.Artifact, 
 		CollectorRef: c.CollectorRef, CasePlanHash: casePlanHash(sets), CollectedAt: collectedAt(sets),
 		Rows: &rows, Status: tree.Complete, DataHash: file.Digest,
 	}
-	if partial != "" {
+	if partial != "" || unanswered(sets) {
 		entry.Status = tree.Partial
 	}
 	var err error
@@ -112,6 +112,21 @@ func (c *Config) sidecars(t target, sets []*stage.Dataset, file stage.Artifact, 
 		return fmt.Errorf("tables below comm are never reused across versions; remove the reuse blocks")
 	}
 	return tree.UpdateReuse(filepath.Join(dir, tree.ReuseFile), c.reuseEntries())
+}
+
+// unanswered says whether a planned case has no row although nothing says that
+// the configuration cannot run.
+func unanswered(sets []*stage.Dataset) bool {
+	for _, ds := range sets {
+		if ds.Ledger == nil {
+			continue
+		}
+		class, err := table.Strings(ds.Ledger, "class")
+		if err == nil && slices.ContainsFunc(class.Values, func(c string) bool { return c != "unsupported_config" }) {
+			return true
+		}
+	}
+	return false
 }
 
 // casePlanHash digests the ids of all planned cases; "" when no cases were
