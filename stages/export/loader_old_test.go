@@ -70,7 +70,7 @@ func loadOld(dir, system, backend, version string) (map[string]int, error) {
 			at[h] = i
 		}
 		seen := map[string]bool{}
-		slices2 := map[string]map[int]bool{}
+		heads := map[string]map[int]bool{}
 		for n, row := range rows[1:] {
 			var key []string
 			for column, words := range want.words {
@@ -124,13 +124,13 @@ func loadOld(dir, system, backend, version string) (map[string]int, error) {
 				if name == "context_attention_perf" {
 					s += row[at["attn_dtype"]]
 				}
-				if slices2[s] == nil {
-					slices2[s] = map[int]bool{}
+				if heads[s] == nil {
+					heads[s] = map[int]bool{}
 				}
-				slices2[s][num["num_heads"]] = true
+				heads[s][num["num_heads"]] = true
 			}
 		}
-		for s, heads := range slices2 {
+		for s, heads := range heads {
 			if len(heads) < 2 {
 				return nil, fmt.Errorf("%s: AssertionError: the slice %s has %d number of heads", path, s, len(heads))
 			}
@@ -217,4 +217,3 @@ func TestWhatOldReadersCannotTakeIsLeftOutAndSaid(t *testing.T) {
 		t.Error("Parquet for CSV readers is accepted")
 	}
 }
-
