@@ -176,7 +176,6 @@ func (p pair) off() float64   { return math.Abs(p.ratio() - 1) }
 
 type result struct {
 	pairs    []pair
-	sampled  int
 	failed   int
 	failures []string
 }
@@ -190,7 +189,6 @@ func compare(ds *stage.Dataset, done []*job) (result, error) {
 	}
 	for _, j := range done {
 		for _, p := range j.points {
-			res.sampled++
 			text := rowkey.Describe(ds.Table, p.row, ds.Info.Params)
 			if j.fail != nil {
 				res.failed++
