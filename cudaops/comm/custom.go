@@ -21,7 +21,7 @@ const (
 func autoMost(ranks int) int64 {
 	switch {
 	case ranks <= 2:
-		return 512 << 10
+		return 2 << 20
 	case ranks <= 4:
 		return 256 << 10
 	}
@@ -51,7 +51,7 @@ func peerGrid(via string, ranks int, bytes int64) int {
 // allreduce_dtype, num_gpus, message_size (elements) and optionally algorithm
 // (auto) and method (graph). The ranks are threads of this process either way:
 // each kernel belongs to one device, and nothing of NCCL is involved.
-func (h *host) customAllReduce(ctx context.Context, p *params) (worker.Row, error) {
+func (h *host) customAllReduce(p *params) (visitor, error) {
 	dt := p.dataType("allreduce_dtype", "bfloat16", "half", "float16")
 	gpus := int(p.whole("num_gpus", 1))
 	elements := p.whole("message_size", 1)
@@ -77,27 +77,25 @@ func (h *host) customAllReduce(ctx context.Context, p *params) (worker.Row, erro
 		return nil, err
 	}
 	c := h.threads
-	c.limit = max(h.options.limit, 2*kernelLimit.Seconds())
-	room := task{Ranks: gpus, Send: l.bytes, Recv: l.bytes, Staging: peerStaging(via, gpus, l.bytes)}
-	if err := c.reserve(ctx, room); err != nil {
-		return nil, failureOf(err, true)
-	}
-	if err := c.meetPeers(ctx, task{Via: via, Ranks: gpus}); err != nil {
-		return nil, failureOf(err, true)
-	}
 	t := task{
 		Via: via, Op: AllReduce, Type: dt, Ranks: gpus, Elements: elements, Fault: h.options.faultFor(p),
-		Grid: peerGrid(via, gpus, l.bytes), Peers: c.places,
+		Grid: peerGrid(via, gpus, l.bytes),
 	}
-	row, err := h.measured(ctx, c, t, l, method)
-	if err != nil {
-		return nil, failureOf(err, true)
+	m := h.measurement(c, t, l, method)
+	m.own = true
+	m.prepare = func(ctx context.Context) error {
+		c.limit = max(h.options.limit, 2*kernelLimit.Seconds())
+		room := task{Ranks: gpus, Send: l.bytes, Recv: l.bytes, Staging: peerStaging(via, gpus, l.bytes)}
+		if err := c.reserve(ctx, room); err != nil {
+			return err
+		}
+		return c.meetPeers(ctx, task{Via: via, Ranks: gpus})
 	}
-	maps.Copy(row, worker.Row{
+	m.columns = worker.Row{
 		"op_name": AllReduce, "algorithm": via, "kernel_source": "aicplan_" + via + "_" + method,
 		"implementation": "aicplan_" + via, "grid_blocks": t.Grid,
-	})
-	return row, nil
+	}
+	return m, nil
 }
 
 // p2p measures copies from one GPU's memory to another's. Parameters: src, dst

@@ -51,7 +51,7 @@ func TestAutoTakesTwoShotsForLargeMessages(t *testing.T) {
 		ranks    int
 		elements int64
 		want     string
-	}{{2, 128, viaOneShot}, {2, 1 << 18, viaOneShot}, {2, 1 << 19, viaTwoShot}, {4, 1 << 18, viaTwoShot}, {8, 1 << 16, viaOneShot}, {4, 1<<20 + 8, viaOneShot}} {
+	}{{2, 128, viaOneShot}, {2, 1 << 20, viaOneShot}, {2, 1 << 21, viaTwoShot}, {4, 1 << 18, viaTwoShot}, {8, 1 << 16, viaOneShot}, {4, 1<<20 + 8, viaOneShot}} {
 		if got := autoVia(nccl.BFloat16, c.ranks, c.elements); got != c.want {
 			t.Errorf("%d ranks, %d elements: %v, want %s", c.ranks, c.elements, got, c.want)
 		}

@@ -3,6 +3,7 @@
 package comm
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -175,7 +176,7 @@ type bench struct {
 	t     *testing.T
 	fake  *nccltest.Node
 	ranks *pipeRanks
-	host  *worker.Sequential
+	host  *host
 	hello worker.Hello
 	seq   int64
 }
@@ -185,7 +186,7 @@ func newBench(t *testing.T, gpus int, options map[string]any, settings string) *
 	fake, node := fakeNode(gpus)
 	b := &bench{t: t, fake: fake, ranks: &pipeRanks{node: node}}
 	init := worker.Init{Kind: "nccl", Device: -1, Options: options, Measure: json.RawMessage(settings)}
-	b.host = newHost(init, func() (*Node, error) { return node, nil }, b.ranks.spawn)
+	b.host = &host{init: init, open: func() (*Node, error) { return node, nil }, spawn: b.ranks.spawn}
 	var err error
 	if b.hello, err = b.host.Hello(t.Context()); err != nil {
 		t.Fatal(err)
@@ -198,17 +199,84 @@ func newBench(t *testing.T, gpus int, options map[string]any, settings string) *
 	return b
 }
 
+// run visits one case until it is measured.
 func (b *bench) run(op, params string) (worker.Row, error) {
 	b.t.Helper()
 	b.seq++
-	rows, err := b.host.Run(b.t.Context(), worker.Case{Seq: b.seq, ID: fmt.Sprint("case", b.seq), Op: op, Params: json.RawMessage(params)})
+	v, err := b.host.visitor(worker.Case{Seq: b.seq, ID: fmt.Sprint("case", b.seq), Op: op, Params: json.RawMessage(params)})
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) != 1 {
-		b.t.Fatalf("%d rows", len(rows))
+	for {
+		row, done, err := v.visit(b.t.Context())
+		if done || err != nil {
+			return row, err
+		}
 	}
-	return rows[0], nil
+}
+
+// results is an emitter that keeps what it is told.
+type results struct {
+	mu     sync.Mutex
+	rows   map[int64]worker.Row
+	errs   map[int64]worker.Failure
+	starts map[int64]int
+	ended  chan int64
+}
+
+func newResults() *results {
+	return &results{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{}, ended: make(chan int64, 4096)}
+}
+
+func (r *results) Start(seq int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starts[seq]++
+}
+
+func (r *results) Result(seq int64, rows []worker.Row, _ float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows[seq] = rows[0]
+	r.ended <- seq
+}
+
+func (r *results) Error(seq int64, f worker.Failure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errs[seq] = f
+	r.ended <- seq
+}
+
+func (r *results) Log(string, string, ...any) {}
+
+// serve gives the host cases as an engine does, with so many of them
+// outstanding, and returns when all have ended.
+func serve(ctx context.Context, h worker.Host, cases []worker.Case, window int) (*results, error) {
+	res := newResults()
+	in := make(chan worker.Case)
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(ctx, in, res) }()
+	out := 0
+	for i := 0; i < len(cases) || out > 0; {
+		send, next := in, worker.Case{}
+		if i < len(cases) && out < window {
+			next = cases[i]
+		} else {
+			send = nil
+		}
+		select {
+		case send <- next:
+			i++
+			out++
+		case <-res.ended:
+			out--
+		case err := <-done:
+			return res, err
+		}
+	}
+	close(in)
+	return res, <-done
 }
 
 func (b *bench) must(op, params string) worker.Row {

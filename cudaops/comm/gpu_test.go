@@ -27,6 +27,8 @@ var (
 	gpuOut   = flag.String("comm.out", "", "folder for the measured rows as JSON lines")
 	gpuRuns  = flag.Int("comm.runs", 3, "sweeps whose spread is shown")
 	gpuLabel = flag.String("comm.label", "", "part of the names of the files written")
+	gpuOpts  = flag.String("comm.options", "{}", "options of the runtime as JSON")
+	gpuSet   = flag.String("comm.measure", gpuSettings, "measurement settings as JSON")
 	gpuMost  = flag.Int64("comm.most", 1<<40, "largest message of the sweeps, in bytes")
 )
 
@@ -42,11 +44,11 @@ func TestMain(m *testing.M) {
 }
 
 // gpuSettings are those of plans/modules/comm.
-const gpuSettings = `{"min_samples":3,"max_samples":7,"target_rel_stdev":0.01,"passes":2,"max_passes":4,"pass_tolerance":0.02,"max_pass_seconds":0.05}`
+const gpuSettings = `{"min_samples":3,"max_samples":5,"target_rel_stdev":0.01,"passes":2,"max_passes":4,"pass_tolerance":0.02,"max_pass_seconds":0.1}`
 
 type gpuHost struct {
 	t     *testing.T
-	host  *worker.Sequential
+	host  *host
 	hello worker.Hello
 	rows  []worker.Row
 }
@@ -55,32 +57,63 @@ func newGPUHost(t *testing.T, options map[string]any) *gpuHost {
 	if *gpuCount < 2 {
 		t.Skip("needs several GPUs; run the test binary with -comm.gpus N on such a machine")
 	}
-	h := newHost(worker.Init{Kind: "nccl", Device: -1, Options: options, Measure: json.RawMessage(gpuSettings)}, OpenNode, spawnSelf)
+	if options == nil {
+		options = map[string]any{}
+	}
+	if err := json.Unmarshal([]byte(*gpuOpts), &options); err != nil {
+		t.Fatal(err)
+	}
+	quietMemory()
+	h := &host{
+		init: worker.Init{Kind: "nccl", Device: -1, Options: options, Measure: json.RawMessage(*gpuSet)},
+		open: OpenNode, spawn: spawnSelf,
+	}
+	g := &gpuHost{t: t}
 	hello, err := h.Hello(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s, NCCL %s (%s), %s", hello.Device, hello.Version, hello.Env["nccl_path"], hello.Env["nccl_env"])
-	return &gpuHost{t: t, host: h, hello: hello}
+	g.host, g.hello = h, hello
+	return g
 }
 
 // run measures one case and keeps its row with the parameters.
 func (g *gpuHost) run(op string, p map[string]any) (worker.Row, error) {
-	raw, err := json.Marshal(p)
+	rows, errs := g.runAll(op, []map[string]any{p})
+	return rows[0], errs[0]
+}
+
+// runAll measures cases side by side, as an engine has them measured.
+func (g *gpuHost) runAll(op string, params []map[string]any) ([]worker.Row, []error) {
+	var cases []worker.Case
+	for i, p := range params {
+		raw, err := json.Marshal(p)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		cases = append(cases, worker.Case{Seq: int64(i), Op: op, Params: raw})
+	}
+	ctx, cancel := context.WithTimeout(g.t.Context(), 120*time.Second)
+	defer cancel()
+	res, err := serve(ctx, g.host, cases, g.hello.Window)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(g.t.Context(), 60*time.Second)
-	defer cancel()
-	rows, err := g.host.Run(ctx, worker.Case{Op: op, Params: raw})
-	if err != nil {
-		return nil, err
+	rows, errs := make([]worker.Row, len(params)), make([]error, len(params))
+	for i := range params {
+		if f, failed := res.errs[int64(i)]; failed {
+			errs[i] = &worker.FailureError{Failure: f}
+			continue
+		}
+		rows[i] = res.rows[int64(i)]
+		for k, v := range params[i] {
+			rows[i][k] = v
+		}
+		rows[i]["visits"] = res.starts[int64(i)]
+		g.rows = append(g.rows, rows[i])
 	}
-	for k, v := range p {
-		rows[0][k] = v
-	}
-	g.rows = append(g.rows, rows[0])
-	return rows[0], nil
+	return rows, errs
 }
 
 func (g *gpuHost) save(name string) {
@@ -177,18 +210,18 @@ func sweepOnGPUs(t *testing.T, method string) {
 			rng := rand.New(rand.NewPCG(uint64(r), 7))
 			rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		}
+		var mixed []map[string]any
 		for _, i := range order {
-			at := time.Now()
-			row, err := g.run(OpNCCL, params[i])
-			if err != nil {
-				t.Errorf("%s: %v", keys[i], err)
-				if worker.FailureOf(err).Fatal {
-					t.Fatal("the worker would be replaced")
-				}
+			mixed = append(mixed, params[i])
+		}
+		rows, errs := g.runAll(OpNCCL, mixed)
+		for at, i := range order {
+			if errs[at] != nil {
+				t.Errorf("%s: %v", keys[i], errs[at])
 				continue
 			}
-			row["run"], row["case_seconds"] = r, time.Since(at).Seconds()
-			runs[r][keys[i]] = row["latency"].(float64)
+			rows[at]["run"] = r
+			runs[r][keys[i]] = rows[at]["latency"].(float64)
 		}
 		t.Logf("%s run %d: %d cases in %.1f s (the first includes contexts and communicators)", method, r, len(runs[r]), time.Since(began).Seconds())
 	}

@@ -30,12 +30,7 @@ const (
 // GPUs of the node.
 func Host(init worker.Init) worker.Host {
 	quietMemory()
-	return newHost(init, OpenNode, spawnSelf)
-}
-
-func newHost(init worker.Init, open func() (*Node, error), spawn func(int) (*rankPipes, error)) *worker.Sequential {
-	h := &host{init: init, open: open, spawn: spawn}
-	return &worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
+	return &host{init: init, open: OpenNode, spawn: spawnSelf}
 }
 
 // quietMemory keeps the garbage collector from running beside the ranks: a
@@ -51,7 +46,6 @@ type host struct {
 	spawn    func(int) (*rankPipes, error)
 	options  options
 	settings measure.Settings
-	trace    func(perExec float64) // of the out-of-place form; for tests
 
 	node    *Node
 	devices []driver.Device // by rank
@@ -61,8 +55,9 @@ type host struct {
 	procs   *crew           // ranks with processes of their own
 }
 
-func (h *host) about(context.Context) (worker.Hello, error) {
-	if err := h.reset(h.init); err != nil {
+// Hello implements worker.Host.
+func (h *host) Hello(context.Context) (worker.Hello, error) {
+	if err := h.Configure(h.init); err != nil {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
 	}
 	prepareEnv()
@@ -95,7 +90,7 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 	h.procs = processCrew(h.spawn, h.devices, h.options.limit)
 	hello := worker.Hello{
 		Framework: Framework, Version: h.version, Device: info.Name, DeviceUUID: info.UUID,
-		Window: 4,
+		Window: window,
 		Ops:    append([]string{OpNCCL, OpCustomAllReduce, OpP2P}, Collectives...),
 		Env: map[string]string{
 			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(len(h.devices)),
@@ -118,8 +113,8 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 	return hello, nil
 }
 
-// reset takes new settings; communicators that exist stay.
-func (h *host) reset(init worker.Init) error {
+// Configure implements worker.Configurer; communicators that exist stay.
+func (h *host) Configure(init worker.Init) error {
 	o, err := readOptions(init)
 	if err != nil {
 		return err
@@ -132,7 +127,8 @@ func (h *host) reset(init worker.Init) error {
 	return nil
 }
 
-func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
+// visitor makes the case ready for its first visit.
+func (h *host) visitor(c worker.Case) (visitor, error) {
 	p := parseParams(c)
 	if p.err != nil {
 		return nil, p.err
@@ -140,28 +136,18 @@ func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 	if len(c.Sweep) > 0 {
 		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the nccl runtime has no sweep; make it an axis", c.Op)
 	}
-	var row worker.Row
-	var err error
 	switch {
 	case c.Op == OpCustomAllReduce:
-		row, err = h.customAllReduce(ctx, p)
+		return h.customAllReduce(p)
 	case c.Op == OpP2P:
-		row, err = h.p2p(ctx, p)
+		return once(func(ctx context.Context) (worker.Row, error) { return h.p2p(ctx, p) }), nil
 	case c.Op == OpNCCL:
-		row, err = h.collective(ctx, p, p.word("op_name", Collectives...))
+		return h.collective(p, p.word("op_name", Collectives...))
 	case slices.Contains(Collectives, c.Op):
-		row, err = h.collective(ctx, p, c.Op)
-	default:
-		return nil, failure(worker.ClassUnsupportedConfig, "the nccl runtime has no op %q; it has nccl, custom_allreduce, p2p, %s",
-			c.Op, strings.Join(Collectives, ", "))
+		return h.collective(p, c.Op)
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, err
-	}
-	return []worker.Row{row}, nil
+	return nil, failure(worker.ClassUnsupportedConfig, "the nccl runtime has no op %q; it has nccl, custom_allreduce, p2p, %s",
+		c.Op, strings.Join(Collectives, ", "))
 }
 
 // pickDevices are the devices of the ranks: those of the runtime, or all. The

@@ -169,6 +169,74 @@ func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 	}
 }
 
+// Cases are visited in turn, so that what slows the machine down for a while
+// hits one visit of each, and the fastest visits count.
+func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"max_passes":4,"min_samples":3,"max_samples":3,"pass_tolerance":0.02}`)
+	floor := 6 * time.Microsecond
+	b.fake.Latency = func(o nccltest.Op) time.Duration {
+		// 20 ms in every 90 ms everything takes half as long again.
+		if b.fake.NowLocked()%(90*time.Millisecond) < 20*time.Millisecond {
+			return floor * 3 / 2
+		}
+		return floor
+	}
+	var cases []worker.Case
+	for i := range 60 {
+		cases = append(cases, worker.Case{Seq: int64(i), Op: OpNCCL, Params: []byte(ncclCase(AllReduce, "int8", 2, 64+16*i))})
+	}
+	res, err := serve(t.Context(), b.host, cases, b.hello.Window)
+	if err != nil || len(res.errs) > 0 {
+		t.Fatal(err, res.errs)
+	}
+	off, more := 0, 0
+	for i := range cases {
+		if row := res.rows[int64(i)]; row["latency"].(float64) > 1.02*floor.Seconds()*1e3 {
+			off++
+		}
+		if res.starts[int64(i)] < 2 {
+			t.Errorf("case %d was visited %d times", i, res.starts[int64(i)])
+		}
+		if res.starts[int64(i)] > 2 {
+			more++
+		}
+	}
+	if off > 0 || more == 0 {
+		t.Errorf("%d of 60 cases are more than 2 %% above the floor; %d were visited again", off, more)
+	}
+}
+
+// A case that fails in a later visit ends alone; those held beside it go on.
+func TestHeldCasesSurviveAFailure(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"rank_deadline": 2.0}, `{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
+	seen := 0
+	b.fake.Stall = func(o nccltest.Op) bool {
+		if o.Name == "broadcast" {
+			seen++
+		}
+		return o.Name == "broadcast" && seen == 650
+	}
+	var cases []worker.Case
+	for i, op := range []string{AllReduce, Broadcast, AllGather, ReduceScatter, AllToAll} {
+		cases = append(cases, worker.Case{Seq: int64(i), Op: OpNCCL, Params: []byte(ncclCase(op, "half", 2, 256))})
+	}
+	res, err := serve(t.Context(), b.host, cases, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := res.errs[1]; len(res.errs) != 1 || f.Class != worker.ClassTimeout || res.starts[1] != 3 {
+		t.Errorf("failures %+v after %d visits", res.errs, res.starts[1])
+	}
+	for _, seq := range []int64{0, 2, 3, 4} {
+		if res.rows[seq]["passes"] != 3 {
+			t.Errorf("case %d: %v", seq, res.rows[seq])
+		}
+	}
+	if b.fake.Happened("init") != 4 || b.fake.Happened("abort") != 2 {
+		t.Errorf("%d joins and %d aborts", b.fake.Happened("init"), b.fake.Happened("abort"))
+	}
+}
+
 func TestUnsupportedCases(t *testing.T) {
 	b := newBench(t, 2, nil, "")
 	b.fails(worker.ClassUnsupportedConfig, "8 GPUs are needed and this node has 2", OpNCCL, ncclCase(AllReduce, "half", 8, 1024))

@@ -11,21 +11,35 @@ import (
 	"unsafe"
 )
 
-// pinRank keeps the calling thread, which is locked to its goroutine, on a core
-// that no other rank uses. Two ranks on one core launch at half their speed, and
-// at small messages launching is what is measured. Where the machine does not
-// say what cores it has, or has too few, the thread stays free.
-func pinRank(no int, pci string) {
-	allowed, err := affinity()
+// coreFor chooses a processor core for a rank that no other rank gets, and
+// returns the processors that the calling thread may use now beside it. Two
+// ranks on one core launch at half their speed, and at small messages launching
+// is what is measured. The core is nil where the machine does not say what cores
+// it has, or has too few.
+func coreFor(no int, pci string) (all, core []int) {
+	all, err := affinity()
 	if err != nil {
-		return
+		return nil, nil
 	}
-	cores := coresOf(os.DirFS("/sys").(fsReader), allowed, pci)
-	// The first core serves interrupts; one more is for the rest of the process.
-	if no+2 >= len(cores) {
-		return
+	return all, pick(coresOf(os.DirFS("/sys").(fsReader), all, pci), no)
+}
+
+// pick spreads the ranks over the cores: a virtual machine does not tell which
+// of its processors share a core of the host, but neighbours often do. The first
+// core serves interrupts and is left to them.
+func pick(cores [][]int, no int) []int {
+	stride := len(cores) / (maxRanks + 1)
+	if stride == 0 {
+		if no+2 >= len(cores) {
+			return nil
+		}
+		return cores[no+1]
 	}
-	setAffinity(cores[no+1])
+	at := (no + 1) * stride
+	if at >= len(cores) {
+		return nil
+	}
+	return cores[at]
 }
 
 // fsReader reads the files of /sys.

@@ -31,3 +31,22 @@ func TestCoresNearTheDeviceComeFirst(t *testing.T) {
 		t.Errorf("cores %v on a machine that says nothing", got)
 	}
 }
+
+func TestPickSpreadsRanks(t *testing.T) {
+	cores := func(n int) (out [][]int) {
+		for i := range n {
+			out = append(out, []int{i})
+		}
+		return out
+	}
+	for _, c := range []struct{ cores, rank, want int }{{64, 0, 7}, {64, 7, 56}, {9, 0, 1}, {9, 7, 8}, {4, 0, 1}, {4, 1, 2}} {
+		if got := pick(cores(c.cores), c.rank); len(got) != 1 || got[0] != c.want {
+			t.Errorf("rank %d of %d cores: %v, want %d", c.rank, c.cores, got, c.want)
+		}
+	}
+	for _, c := range []struct{ cores, rank int }{{2, 0}, {4, 2}, {0, 0}, {64, 9}} {
+		if got := pick(cores(c.cores), c.rank); got != nil {
+			t.Errorf("rank %d of %d cores: %v, want none", c.rank, c.cores, got)
+		}
+	}
+}

@@ -2,5 +2,7 @@
 
 package comm
 
-// pinRank does nothing: only Linux has GPUs that are measured.
-func pinRank(int, string) {}
+// coreFor finds nothing: only Linux has GPUs that are measured.
+func coreFor(int, string) (all, core []int) { return nil, nil }
+
+func setAffinity([]int) {}

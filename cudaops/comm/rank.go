@@ -20,8 +20,12 @@ type rank struct {
 	device driver.Device
 	// meet waits for the other ranks on the host; nil where they are processes.
 	meet func(*rank) error
-	// pin keeps the rank's thread on a processor core of its own.
-	pin bool
+	// pin keeps the rank's thread on a processor core of its own while it
+	// executes: core are its processors then, free those that it may have
+	// otherwise. Nil where it stays where it is.
+	pin        bool
+	core, free []int
+	pinned     bool
 	// die ends the rank's process; nil where it has none of its own.
 	die func()
 
@@ -80,7 +84,7 @@ func (r *rank) open() error {
 	}
 	r.sm = info.SM()
 	if r.pin {
-		pinRank(r.no, info.PCI)
+		r.free, r.core = coreFor(r.no, info.PCI)
 	}
 	if r.ctx, err = d.Primary(r.device); err != nil {
 		return err
@@ -186,6 +190,7 @@ func (r *rank) perform(t task) (report, error) {
 	if r.gone {
 		return report{}, errDied
 	}
+	r.settle(t)
 	switch t.Kind {
 	case taskReserve:
 		return r.reserve(t)
@@ -221,6 +226,22 @@ func (r *rank) perform(t task) (report, error) {
 		return r.copies(t)
 	}
 	return report{}, fmt.Errorf("no task %q", t.Kind)
+}
+
+// settle keeps the thread on its core for executions, and lets it go for all
+// else: threads that NCCL starts inherit where they may run, and must not share
+// the core with a rank that launches.
+func (r *rank) settle(t task) {
+	want := t.Kind == taskBlock || t.Kind == taskWarm || t.Kind == taskReplay
+	if r.core == nil || want == r.pinned {
+		return
+	}
+	r.pinned = want
+	if want {
+		setAffinity(r.core)
+	} else {
+		setAffinity(r.free)
+	}
 }
 
 func (r *rank) join(t task) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"aicplan/cudaops/measure"
@@ -50,9 +51,27 @@ func (s *series) add(perExec, block float64, n int) error {
 	return nil
 }
 
+// latency is the mean of the two fastest passes' medians. What disturbs a
+// collective of a few microseconds comes from the host, lasts for tens of
+// milliseconds and only ever makes it slower: the fastest passes are those that
+// were left alone.
+func (s *series) latency() float64 {
+	m := slices.Sorted(slices.Values(s.medians))
+	if len(m) == 1 {
+		return m[0]
+	}
+	return (m[0] + m[1]) / 2
+}
+
+// agree says whether the two fastest passes differ by no more than tolerance.
+func (s *series) agree(tolerance float64) bool {
+	m := slices.Sorted(slices.Values(s.medians))
+	return len(m) == 1 || m[1] <= m[0]*(1+tolerance)
+}
+
 func (s *series) result(graph bool, protocol string) measure.Result {
 	return measure.Result{
-		Latency:     measure.Median(s.medians) * 1e3,
+		Latency:     s.latency() * 1e3,
 		Samples:     len(s.samples),
 		RelStdev:    measure.RelStdev(s.samples),
 		P10:         measure.Percentile(s.samples, 0.1) * 1e3,
@@ -75,8 +94,7 @@ type form struct {
 	bytes    int64
 	graph    bool
 	captured bool
-	trace    func(perExec float64) // sees every sample; nil when nobody looks
-	perExec  float64               // the latest estimate, seconds
+	perExec  float64 // the latest estimate, seconds
 	series   series
 }
 
@@ -125,7 +143,7 @@ func (f *form) settled() bool {
 		return n >= 1
 	}
 	return n >= f.settings.Passes &&
-		(n >= f.settings.MaxPasses || measure.Spread(f.series.medians) <= f.settings.PassTolerance)
+		(n >= f.settings.MaxPasses || f.series.agree(f.settings.PassTolerance))
 }
 
 // warm executes without timing, and finds out how long an execution takes.
@@ -220,9 +238,6 @@ func (f *form) block(ctx context.Context) error {
 	f.series.spreads = append(f.series.spreads, slow/fast)
 	mean := meanSeconds(reps)
 	f.perExec = mean / float64(n)
-	if f.trace != nil {
-		f.trace(f.perExec)
-	}
 	return f.series.add(f.perExec, mean, n)
 }
 

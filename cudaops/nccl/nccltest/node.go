@@ -145,6 +145,10 @@ func (n *Node) Now() time.Duration {
 	return n.now
 }
 
+// NowLocked is Now for the functions Latency, Corrupt and Stall, which run
+// inside a call of the node.
+func (n *Node) NowLocked() time.Duration { return n.now }
+
 // Sleep implements measure.Clock; it returns at once.
 func (n *Node) Sleep(ctx context.Context, d time.Duration) error {
 	n.mu.Lock()
