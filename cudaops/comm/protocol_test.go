@@ -1,0 +1,90 @@
+//go:build linux
+
+package comm
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"testing"
+
+	"aicplan/cudaops/worker"
+)
+
+// The whole worker over its protocol: a sweep in which one case has a wrong sum
+// and another loses a rank ends with a result for every other case.
+func TestSweepOverTheProtocol(t *testing.T) {
+	fake, node := fakeNode(4)
+	ranks := &pipeRanks{node: node}
+	toWorker, engineOut := io.Pipe()
+	engineIn, fromWorker := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- worker.ServeOn(t.Context(), toWorker, fromWorker, func(init worker.Init) (worker.Host, error) {
+			return &host{init: init, open: func() (*Node, error) { return node, nil }, spawn: ranks.spawn}, nil
+		})
+		fromWorker.Close()
+	}()
+	enc := json.NewEncoder(engineOut)
+	send := func(v any) {
+		if err := enc.Encode(v); err != nil {
+			t.Error(err)
+		}
+	}
+	go func() {
+		send(worker.Init{
+			Type: worker.TypeInit, Protocol: worker.ProtocolVersion, Kind: "nccl", Device: -1, Measure: []byte(quick),
+			Options: map[string]any{
+				"devices": []int{0, 1, 2, 3}, "method": "graph",
+				"fault": "wrong_sum@op_name=all_reduce,num_gpus=4,message_size=256;die@op_name=alltoall,num_gpus=2",
+			},
+		})
+		seq := int64(0)
+		for _, gpus := range []int{2, 4} {
+			for _, op := range []string{AllReduce, AllToAll, AllGather} {
+				for _, size := range []int{256, 512} {
+					seq++
+					send(worker.Case{Type: worker.TypeCase, Seq: seq, ID: fmt.Sprint(seq), Op: OpNCCL, Params: []byte(ncclCase(op, "half", gpus, size))})
+				}
+			}
+		}
+		send(map[string]string{"type": worker.TypeShutdown})
+	}()
+	failed, measured := map[string]int{}, 0
+	lines := bufio.NewScanner(engineIn)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var m struct {
+			Type      string
+			Ops       []string
+			Exception string
+			Rows      []worker.Row
+		}
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		switch m.Type {
+		case worker.TypeHello:
+			if len(m.Ops) != 3+len(Collectives) {
+				t.Errorf("ops %v", m.Ops)
+			}
+		case worker.TypeResult:
+			measured++
+			if m.Rows[0]["latency"].(float64) <= 0 || m.Rows[0]["used_cuda_graph"] != true {
+				t.Errorf("row %v", m.Rows[0])
+			}
+		case worker.TypeError:
+			failed[m.Exception]++
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if measured != 9 || failed["WrongResult"] != 1 || failed["RankDied"] != 2 {
+		t.Errorf("%d of 12 measured; failures %v", measured, failed)
+	}
+	for _, p := range fake.Problems() {
+		t.Errorf("misuse: %s", p)
+	}
+}
