@@ -98,6 +98,9 @@ func syntheticRow(all, point map[string]any) worker.Row {
 		"latency": ms, "samples": 1, "rel_stdev": 0.0, "p10": ms, "p90": ms,
 		"used_cuda_graph": false, "throttled": false, "kernel_source": "synthetic",
 	}
+	if source, ok := all["kernel_source"]; ok {
+		row["kernel_source"] = source // the case chooses its kernel
+	}
 	maps.Copy(row, point)
 	return row
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -250,11 +251,17 @@ func (p *Plan) waitsFor(s *Stage) string {
 	return strings.Join(names, ", ")
 }
 
+// inputLine is how two inputs that differ in one upstream output are explained.
+var inputLine = regexp.MustCompile(`^inputs\["[^" ]+ (.+)"\] `)
+
 // staleReason is the first differences of two inputs as one line.
 func staleReason(old, now json.RawMessage) string {
 	lines := checkpoint.Explain(old, now)
 	for i, l := range lines {
 		lines[i] = strings.TrimPrefix(l, "config.")
+		if m := inputLine.FindStringSubmatch(l); m != nil {
+			lines[i] = m[1] + " changed" // two digests tell nobody anything
+		}
 	}
 	switch {
 	case len(lines) == 0:

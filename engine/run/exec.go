@@ -224,6 +224,9 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 		return "", "", err
 	}
 	identity = plan.OutputIdentity(rec)
+	if s.Plan != nil && s.Plan.Data != nil {
+		identity = s.Output // an import is what its plan says, here and in the next plan
+	}
 	digest = rec.Outputs.Table
 	if out.NoReuse || s.Instance.Kind.Guard || s.Key == "" {
 		return identity, digest, nil

@@ -149,6 +149,9 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 	add("device", table.Texts(devices, nil))
 	for _, m := range metrics {
 		delete(extra, m.name)
+		if table.Has(rec, m.name) {
+			continue // an axis of the grid, such as kernel_source
+		}
 		col, known := metricColumn(rows, m.name, m.kind)
 		if known || (m.name != "power" && m.name != "power_limit" && m.name != "energy") {
 			add(m.name, col)

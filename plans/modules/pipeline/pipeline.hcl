@@ -30,6 +30,12 @@ variable "coverage" {
   description = "Share of the planned cases that must have a row."
 }
 
+variable "keep" {
+  type        = string
+  default     = "latest"
+  description = "Which row of a key stays: latest, first, best or median."
+}
+
 variable "reference" {
   type        = map(string)
   default     = {}
@@ -140,7 +146,7 @@ collect "op" {
 dedupe "op" {
   for_each = collect.op
   input    = each.value
-  keep     = "latest"
+  keep     = var.keep
 }
 
 gate "op" {
