@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"aicplan/engine/config"
-	"aicplan/stages"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in docs and golden files")
@@ -144,31 +141,4 @@ func binDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// TestLanguageIsDocumented holds the page on the language against what there
-// is: every function, block and stage kind.
-func TestLanguageIsDocumented(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(repoRoot(t), "docs", "language.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(data)
-	for name := range config.Functions() {
-		if !strings.Contains(page, "`"+name+"(") {
-			t.Errorf("docs/language.md does not have the function %s", name)
-		}
-	}
-	all := stages.All()
-	defer all.Close()
-	for name := range all.Kinds() {
-		if !strings.Contains(page, "`"+name+"`") {
-			t.Errorf("docs/language.md does not have the stage %s", name)
-		}
-	}
-	for _, block := range []string{"aicplan", "variable", "locals", "output", "system", "runtime", "module"} {
-		if !strings.Contains(page, "`"+block+" ") {
-			t.Errorf("docs/language.md does not have the block %s", block)
-		}
-	}
 }

@@ -236,7 +236,7 @@ func (u use) look(ctx context.Context, t Target) stage.CheckResult {
 	bad := false
 	for _, f := range u.check.Look(ctx, t) {
 		messages = append(messages, f.Message)
-		if f.Fix != "" {
+		if f.Fix != "" && !slices.Contains(fixes, f.Fix) {
 			fixes = append(fixes, f.Fix)
 		}
 		skip = skip || f.Skip

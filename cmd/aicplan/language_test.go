@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/comm"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/ops"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/config"
+	"aicplan/engine/stage"
+	"aicplan/stages"
+	"aicplan/systems"
+)
+
+// page is a document by its headings.
+type page struct {
+	name     string
+	sections map[string]string
+}
+
+func readPage(t *testing.T, name string) *page {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(repoRoot(t), "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &page{name: "docs/" + name, sections: map[string]string{}}
+	heading, fenced := "", false
+	for line := range strings.Lines(string(data)) {
+		fenced = fenced != strings.HasPrefix(line, "```")
+		if h := strings.TrimLeft(line, "#"); !fenced && len(line)-len(h) >= 2 && len(line)-len(h) <= 3 {
+			heading = strings.TrimSpace(h)
+			continue
+		}
+		p.sections[heading] += line
+	}
+	return p
+}
+
+// section is the text below a heading of the second or third level.
+func (p *page) section(t *testing.T, heading string) string {
+	t.Helper()
+	s, ok := p.sections[heading]
+	if !ok {
+		t.Errorf("%s has no section %q", p.name, heading)
+	}
+	return s
+}
+
+// names says whether text has word in code spans, alone or in front of a value.
+func names(text, word string) bool {
+	return strings.Contains(text, "`"+word+"`") || strings.Contains(text, "`"+word+" = ")
+}
+
+// TestLanguageIsDocumented holds the page on the language against what there
+// is: functions, blocks, the attributes of every stage kind and check, options
+// of runtimes, fields of systems.
+func TestLanguageIsDocumented(t *testing.T) {
+	p := readPage(t, "language.md")
+	functions := p.section(t, "Functions")
+	for name := range config.Functions() {
+		if !strings.Contains(functions, "`"+name+"(") {
+			t.Errorf("%s does not have the function %s", p.name, name)
+		}
+	}
+	for block, words := range config.Words() {
+		heading := map[string]string{"stage": "What every stage has", "validation": "variable"}[block]
+		if heading == "" {
+			heading = block
+		}
+		text := p.section(t, heading)
+		for _, w := range words {
+			if !names(text, w) {
+				t.Errorf("%s: the section %q does not name %s", p.name, heading, w)
+			}
+		}
+	}
+	for _, option := range runtimeOptions(t) {
+		if !names(p.section(t, "runtime"), option) {
+			t.Errorf("%s: the section \"runtime\" does not name the option %s", p.name, option)
+		}
+	}
+	spec, err := systems.Load("h200_sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field := range spec.Object() {
+		if !names(p.section(t, "system"), field) {
+			t.Errorf("%s: the section \"system\" does not name the field %s", p.name, field)
+		}
+	}
+	all := stages.All()
+	defer all.Close()
+	for name, k := range all.Kinds() {
+		t.Run(name, func(t *testing.T) { documentedKind(t, p.name, p.section(t, name), k) })
+	}
+}
+
+// documentedKind holds a kind's section against its words: all of them are
+// there, those of a check in the row of the check, and tables of attributes
+// have no others.
+func documentedKind(t *testing.T, name, text string, k stage.Kind) {
+	rows := tableRows(text)
+	words := stage.Words(k.New())
+	known := map[string]bool{}
+	for block, list := range words {
+		check, isCheck := strings.CutPrefix(block, "check ")
+		if isCheck {
+			known[check] = true
+			list = append(slices.Clone(list), check)
+		}
+		for _, w := range list {
+			known[w] = true
+			switch {
+			case w == "description": // of every stage
+			case isCheck && !names(rows[check], w):
+				t.Errorf("%s: no row of a table in %q begins with the check %s and names %s", name, k.Name, check, w)
+			case !isCheck && !names(text, w):
+				t.Errorf("%s: %q does not name %s", name, k.Name, w)
+			}
+		}
+	}
+	for output := range k.Outputs {
+		known[output] = true
+		if !names(text, output) {
+			t.Errorf("%s: %q does not name the output %s", name, k.Name, output)
+		}
+	}
+	for _, m := range []string{"depends_on", "description", "enabled", "for_each"} {
+		known[m] = true
+	}
+	for first := range rows {
+		if !known[first] {
+			t.Errorf("%s: a table in %q has a row about %s, which is no word of the kind", name, k.Name, first)
+		}
+	}
+}
+
+var (
+	wordTable = regexp.MustCompile("^\\| (attribute|block|check|output)s? \\|")
+	inTicks   = regexp.MustCompile("`([a-z][a-z0-9_]*)`")
+)
+
+// tableRows finds the rows of tables about attributes, blocks, checks and
+// outputs by the words in their first cells.
+func tableRows(text string) map[string]string {
+	out := map[string]string{}
+	on := false
+	for line := range strings.Lines(text) {
+		switch {
+		case wordTable.MatchString(line):
+			on = true
+		case !strings.HasPrefix(line, "|"):
+			on = false
+		case on:
+			first, _, _ := strings.Cut(line[1:], "|")
+			for _, m := range inTicks.FindAllStringSubmatch(first, -1) {
+				out[m[1]] += line
+			}
+		}
+	}
+	return out
+}
+
+// runtimeOptions asks the worker hosts what options they have: an unknown one
+// makes them say so.
+func runtimeOptions(t *testing.T) []string {
+	t.Helper()
+	out := []string{"synthetic", "device", "verify", "window", "workdir", "recycle_after", "max_growth_gb"}
+	// A host of collectives quiets the garbage collector of its process.
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	unknown := worker.Init{Device: -1, Options: map[string]any{"no_such_option": 1.0}}
+	for _, h := range []worker.Host{ops.New(unknown), comm.Host(unknown)} {
+		_, err := h.Hello(context.Background())
+		if err == nil {
+			t.Errorf("%T takes any option", h)
+			continue
+		}
+		_, list, ok := strings.Cut(err.Error(), "it has ")
+		if !ok {
+			t.Errorf("%T does not list its options: %v", h, err)
+		}
+		out = append(out, strings.Split(list, ", ")...)
+	}
+	return out
+}
+
+// TestMeasuringIsDocumented holds the table of measurement settings against
+// their defaults, and that of columns against what a measurement has.
+func TestMeasuringIsDocumented(t *testing.T) {
+	text := readPage(t, "measuring.md").section(t, "Settings")
+	raw, err := json.Marshal(measure.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defaults map[string]any
+	if err := json.Unmarshal(raw, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	columns := readPage(t, "measuring.md").section(t, "Columns")
+	for name := range (measure.Result{ClockMHz: 1, ReadyMHz: 1}).Columns() {
+		if !names(columns, name) {
+			t.Errorf("docs/measuring.md does not have the column %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		row := fmt.Sprintf("| `%s` | %s |", name, plainDefault(defaults[name]))
+		if !strings.Contains(text, row) {
+			t.Errorf("docs/measuring.md has no row that begins with %s", row)
+		}
+	}
+}
+
+func plainDefault(v any) string {
+	switch v := v.(type) {
+	case string:
+		return "`\"" + v + "\"`"
+	case bool:
+		return fmt.Sprintf("`%t`", v)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return "`" + string(raw) + "`"
+}
