@@ -98,9 +98,13 @@ func (c *ckptShowCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
-	rec, err := store.Show(c.Address)
+	found, err := readStage(store, c.Address)
 	if err != nil {
 		return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
+	}
+	rec, err := store.Show(found.Address)
+	if err != nil {
+		return err
 	}
 	return a.json(rec)
 }
@@ -149,10 +153,20 @@ func (c *ckptRmCmd) Run(a *app) error {
 	}
 	defer release()
 	for _, addr := range c.Addresses {
-		if err := store.RemoveStage(addr); err != nil {
+		what := ""
+		found, err := readStage(store, addr)
+		switch {
+		case err == nil && found.Kind == "collect":
+			addr, what = found.Address, "; its measured cases stay in the journal"
+		case err == nil:
+			addr = found.Address
+		case !errors.Is(err, checkpoint.ErrCorrupt): // a damaged one goes by its address
 			return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
 		}
-		fmt.Fprintf(a.stdout, "Removed the record of %s; its measured cases stay in the journal.\n", addr)
+		if err := store.RemoveStage(addr); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "Removed the record of %s%s.\n", addr, what)
 	}
 	return nil
 }
