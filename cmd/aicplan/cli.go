@@ -4,22 +4,25 @@ package main
 type cli struct {
 	Global globalFlags `embed:""`
 
-	Validate   validateCmd   `cmd:"" help:"Check a plan; needs no GPU."`
-	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
-	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
-	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
-	Preflight  preflightCmd  `cmd:"" help:"Look at the machine as the plan's preflights do."`
-	Show       showCmd       `cmd:"" help:"Print a stage's table, or a saved plan."`
-	Graph      graphCmd      `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
-	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes."`
-	Eval       evalCmd       `cmd:"" help:"Evaluate one expression in a plan."`
-	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`
-	Why        whyCmd        `cmd:"" help:"Say whether a grid keeps a case, and if not, why."`
-	Ckpt       ckptCmd       `cmd:"" help:"Look after the checkpoints."`
-	Unlock     unlockCmd     `cmd:"" help:"Remove the mark of a run that died."`
-	Systems    systemsCmd    `cmd:"" help:"List, show and validate system specs."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
-	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
-	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`
-	WorkerRank workerRankCmd `cmd:"" hidden:"" help:"Be one GPU's rank for a worker; started by it."`
+	Validate      validateCmd      `cmd:"" help:"Check a plan; needs no GPU."`
+	Fmt           fmtCmd           `cmd:"" help:"Rewrite plans in the canonical format."`
+	Plan          planCmd          `cmd:"" help:"Show what would be collected; needs no GPU."`
+	Apply         applyCmd         `cmd:"" help:"Collect, check and export."`
+	Preflight     preflightCmd     `cmd:"" help:"Look at the machine as the plan's preflights do."`
+	Report        reportCmd        `cmd:"" help:"Report on a finished run (HTML, Markdown, text, JSON)."`
+	Show          showCmd          `cmd:"" help:"Print a stage's table, or a saved plan."`
+	Graph         graphCmd         `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
+	Describe      describeCmd      `cmd:"" help:"List a plan's variables, stages and axes."`
+	Eval          evalCmd          `cmd:"" help:"Evaluate one expression in a plan."`
+	Cases         casesCmd         `cmd:"" help:"Print the cases of a grid."`
+	Why           whyCmd           `cmd:"" help:"Say whether a grid keeps a case, and if not, why."`
+	Ckpt          ckptCmd          `cmd:"" help:"Look after the checkpoints."`
+	Unlock        unlockCmd        `cmd:"" help:"Remove the mark of a run that died."`
+	Doctor        doctorCmd        `cmd:"" help:"Say what this machine can measure."`
+	BenchProtocol benchProtocolCmd `cmd:"" name:"bench-protocol" help:"Compare the measurement protocols on this GPU."`
+	Systems       systemsCmd       `cmd:"" help:"List, show and validate system specs."`
+	Version       versionCmd       `cmd:"" help:"Print the version."`
+	Completion    completionCmd    `cmd:"" help:"Print a shell completion script."`
+	Worker        workerCmd        `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`
+	WorkerRank    workerRankCmd    `cmd:"" hidden:"" help:"Be one GPU's rank for a worker; started by it."`
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"aicplan/cudaops/benchproto"
+	"aicplan/cudaops/doctor"
+	"aicplan/cudaops/ops"
+	"aicplan/engine/run"
+	"aicplan/systems"
+)
+
+type doctorCmd struct {
+	GPU     bool   `name:"gpu" help:"Also check every op's numbers and the timers on the GPUs."`
+	System  string `help:"System to judge rates by." placeholder:"NAME"`
+	Devices []int  `help:"Device indices; default all." placeholder:"N"`
+	Seed    uint64 `help:"Seed of the random operands." default:"1" placeholder:"N"`
+	JSON    bool   `name:"json" help:"Print as JSON."`
+}
+
+// Run says what this machine can measure.
+func (c *doctorCmd) Run(a *app) error {
+	o := doctor.Options{GPU: c.GPU, Devices: c.Devices, Seed: c.Seed}
+	if c.System != "" {
+		spec, err := systems.Load(c.System)
+		if err != nil {
+			return err
+		}
+		o.Peaks = ops.PeaksOf(spec)
+	}
+	r := doctor.Examine(context.Background(), o)
+	if c.JSON {
+		if err := a.json(r); err != nil {
+			return err
+		}
+	} else if err := r.Text(a.stdout); err != nil {
+		return err
+	}
+	if !r.OK() {
+		return &exitError{code: run.ExitError, quiet: true}
+	}
+	return nil
+}
+
+type benchProtocolCmd struct {
+	Device int    `help:"Device index in PCI order." default:"0" placeholder:"N"`
+	System string `help:"System spec, for estimates." default:"h200_sxm" placeholder:"NAME"`
+	Sample string `help:"Shapes to measure." default:"by_latency" enum:"by_latency,by_rank"`
+	Limit  int    `help:"At most N shapes." placeholder:"N"`
+	Runs   int    `help:"Runs of each protocol, each in another order." default:"3" placeholder:"N"`
+	Only   string `help:"session or reference; default both." enum:",session,reference" default:""`
+	Seed   uint64 `help:"Seed of the orders." default:"1" placeholder:"N"`
+	JSON   bool   `name:"json" help:"Print as JSON."`
+}
+
+// Run compares the measurement protocols on this machine's GPU.
+func (c *benchProtocolCmd) Run(a *app) error {
+	shapes, err := benchproto.Sample(c.Sample)
+	if err != nil {
+		return err
+	}
+	if c.Limit > 0 && c.Limit < len(shapes) {
+		shapes = shapes[:c.Limit]
+	}
+	rep, err := benchproto.Measure(context.Background(), benchproto.Options{
+		Device: c.Device, System: c.System, Shapes: shapes, Runs: c.Runs, Seed: c.Seed, Only: c.Only,
+		Progress: func(r benchproto.Run) { fmt.Fprintf(a.stderr, "%s run: %.1f s\n", r.Protocol, r.Seconds) },
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.json(rep)
+	}
+	return rep.Text(a.stdout)
+}
