@@ -111,6 +111,8 @@ type Bench struct {
 	Clock measure.Clock
 	// Trace receives every visit with the index of its shape; it may be nil.
 	Trace func(shape int, v measure.Visit)
+
+	level float64 // the clock of the ready device, from earlier sessions
 }
 
 func (b *Bench) clock() measure.Clock {
@@ -179,12 +181,13 @@ func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
 	}()
 	s := &measure.Session{
 		Settings: b.Settings, Tuning: b.Tuning, Clock: clock,
-		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: b.Device.Ready,
+		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: b.Device.Ready, Level: b.level,
 	}
 	if b.Trace != nil {
 		s.Trace = func(v measure.Visit) { b.Trace(v.Job.Tag.(int), v) }
 	}
 	err := s.Run(ctx, jobs, driver.Sticky)
+	b.level = s.Level
 	cancel()
 	if e := <-failed; e != nil {
 		err = e

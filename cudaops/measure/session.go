@@ -57,7 +57,7 @@ func DefaultTuning(watts float64) Tuning {
 		watts = 600
 	}
 	return Tuning{
-		RecoverWatts: watts * 0.75,
+		RecoverWatts: watts * 0.45,
 		HeatJoules:   watts * 0.5e-3,
 		HotJoules:    watts * 1e-3,
 		Gap:          200 * time.Microsecond,
@@ -101,13 +101,15 @@ type Session struct {
 	Ready func(context.Context) (float64, error)
 	// Trace receives every visit; it may be nil.
 	Trace func(Visit)
+	// Level is the clock that a ready device has, in MHz; 0 when it is to be
+	// learnt. It may be carried over from one session to the next.
+	Level float64
 
 	open    []*open
 	hot     bool    // the phase
 	heat    float64 // joules not yet forgotten
 	heatAt  time.Duration
 	ended   time.Duration // when the last visit ended
-	level   float64       // the clock that a ready device has, MHz
 	unsure  bool          // the device may not be ready
 	refused int           // visits in a row
 	capped  bool          // waiting for the clock was given up
@@ -135,6 +137,7 @@ type open struct {
 // ends. Jobs that are not done then are not told. A job's error ends that job
 // alone unless stop says otherwise of it: then Run returns it.
 func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool) error {
+	s.unsure = true
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -281,17 +284,21 @@ func (s *Session) see(mhz float64) bool {
 	if mhz <= 0 {
 		return true
 	}
-	if mhz > s.level {
-		s.level = mhz
+	if mhz > s.Level {
+		s.Level = mhz
 		s.capped = false
 	}
-	return mhz >= s.Tuning.ReadyShare*s.level
+	return mhz >= s.Tuning.ReadyShare*s.Level
 }
 
 // Pauses between readings of the clock while it recovers.
 const (
 	firstPause = 2 * time.Millisecond
 	lastPause  = 20 * time.Millisecond
+	// A controller that raises the clock does so in steps some ten milliseconds
+	// apart.
+	learnPause  = 50 * time.Millisecond
+	stillRising = 1.002
 )
 
 // await returns when the device is ready, or when waiting was given up.
@@ -301,6 +308,9 @@ func (s *Session) await(ctx context.Context) error {
 	}
 	began := s.Clock.Now()
 	defer func() { s.Waited += s.Clock.Now() - began }()
+	if s.Level == 0 {
+		return s.learn(ctx, began)
+	}
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		mhz, err := s.Ready(ctx)
 		if err != nil {
@@ -310,10 +320,29 @@ func (s *Session) await(ctx context.Context) error {
 			return nil
 		}
 		if s.Clock.Now()-began >= s.Tuning.MaxWait {
-			s.level, s.capped = mhz, true
+			s.Level, s.capped = mhz, true
 			return nil
 		}
 		if err := s.Clock.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// learn finds the level of a device of which nothing is known: it waits until
+// the clock rises no more.
+func (s *Session) learn(ctx context.Context, began time.Duration) error {
+	for {
+		before := s.Level
+		mhz, err := s.Ready(ctx)
+		if err != nil {
+			return err
+		}
+		s.see(mhz)
+		if s.Level <= before*stillRising || s.Clock.Now()-began >= s.Tuning.MaxWait {
+			return nil
+		}
+		if err := s.Clock.Sleep(ctx, learnPause); err != nil {
 			return err
 		}
 	}

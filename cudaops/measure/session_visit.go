@@ -121,7 +121,7 @@ func (s *Session) accept(v visit) bool {
 	s.unsure = true
 	s.Discarded++
 	if s.refused++; s.refused >= maxRefused {
-		s.level, s.capped, s.refused = v.ready, true, 0
+		s.Level, s.capped, s.refused = v.ready, true, 0
 	}
 	return false
 }
@@ -237,7 +237,7 @@ func (s *Session) agreed(o *open) bool {
 	if !s.isHot(o) {
 		// Visits from before the device's full clock was known do not count.
 		o.visits = slices.DeleteFunc(o.visits, func(v visit) bool {
-			return v.ready > 0 && v.ready < s.Tuning.ReadyShare*s.level
+			return v.ready > 0 && v.ready < s.Tuning.ReadyShare*s.Level
 		})
 	}
 	n := len(o.visits)

@@ -54,17 +54,8 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	d.busy.Lock()
 	defer d.busy.Unlock()
 	api, s := d.Lib.Driver, d.stream
-	if !t.warm && !t.UsesGraph() {
-		// Code is loaded at a kernel's first launch, which may wait for the
-		// device: with the gate closed that would be for ever. Capturing a graph
-		// has loaded it already.
-		if _, err := t.queue(1); err != nil {
-			return nil, false, err
-		}
-		if err := api.SyncStream(s); err != nil {
-			return nil, false, err
-		}
-		t.warm = true
+	if err := t.warmUp(); err != nil {
+		return nil, false, err
 	}
 	t.next = 0
 	if err := d.queueGate(); err != nil {
@@ -94,6 +85,34 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 		}
 	}
 	return blocks, true, nil
+}
+
+// warmUp brings a target's code and graphs to the device before its first burst.
+// Code is loaded at a kernel's first launch, which may wait for the device: with
+// the gate closed that would be for ever. A graph travels at its first launch,
+// which would count in a block. For long executions neither matters (capturing
+// has loaded the code), and running them costs heat.
+func (t *Target) warmUp() error {
+	if t.warm {
+		return nil
+	}
+	n := 1
+	if t.UsesGraph() {
+		if s, _ := t.dev.Peaks.Estimate(t.c); s > longEnough {
+			t.warm = true
+			return nil
+		}
+		n = len(t.execs) * t.c.PerGraph
+	}
+	t.next = 0
+	if _, err := t.queue(n); err != nil {
+		return err
+	}
+	if err := t.dev.Lib.Driver.SyncStream(t.dev.stream); err != nil {
+		return err
+	}
+	t.warm = true
+	return nil
 }
 
 func (t *Target) queueBurst(b measure.Burst) ([]int, error) {

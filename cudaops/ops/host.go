@@ -40,6 +40,7 @@ type Host struct {
 	monitor *monitor
 	warned  bool // that power cannot be measured
 	lastEnd time.Duration
+	level   float64 // the clock of the ready device, from earlier sessions
 }
 
 var (

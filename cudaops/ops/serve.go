@@ -77,9 +77,10 @@ func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out work
 	s := &measure.Session{
 		Settings: h.set.measure, Tuning: h.tuning(), Clock: h.clock,
 		Rand:  rand.New(rand.NewPCG(uint64(h.set.seed), uint64(h.set.measure.Seed))),
-		Ready: h.dev.Ready,
+		Ready: h.dev.Ready, Level: h.level,
 	}
 	err := s.Run(ctx, jobs, lost)
+	h.level = s.Level
 	stop()
 	if err == nil {
 		err = lostContext
