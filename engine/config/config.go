@@ -76,6 +76,7 @@ type loader struct {
 	rootVars  map[string]givenValue
 	modules   map[string]*moduleDecl // by absolute path
 	results   map[string]map[string]cty.Value
+	finished  int // stages whose results are known
 	busy      []frame
 	failures  int // values that could not be evaluated; what is unknown may be so because of them
 	// unreadable is set when a file has syntax errors.
@@ -87,6 +88,11 @@ type loader struct {
 // returned Config is nil only when nothing could be read; with error
 // diagnostics it serves for showing snippets.
 func Load(opts Options) (*Config, hcl.Diagnostics) {
+	c, diags := load(opts)
+	return c, unique(diags)
+}
+
+func load(opts Options) (*Config, hcl.Diagnostics) {
 	abs, err := filepath.Abs(opts.Path)
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(opts.Path, "Cannot read the plan", err.Error())}
@@ -146,8 +152,20 @@ func (c *Config) decodeErrors(sound []*Instance) hcl.Diagnostics {
 	return diags
 }
 
-// Files returns the parsed files by name, for snippets in diagnostics.
-func (c *Config) Files() map[string]*hcl.File { return c.l.src.parser.Files() }
+// Files returns the parsed files by name, for snippets in diagnostics; flags and
+// expressions with them.
+func (c *Config) Files() map[string]*hcl.File {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.l.src.all()
+}
+
+// Flag gives a command-line flag's value a place that diagnostics can show.
+func (c *Config) Flag(name, value string) hcl.Range {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.l.src.text(name, value)
+}
 
 // Instance returns the instance at address, or nil.
 func (c *Config) Instance(address string) *Instance { return c.byAddr[address] }
@@ -166,6 +184,7 @@ func (c *Config) SetResult(address string, values map[string]cty.Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.l.results[address] = values
+	c.l.finished++
 }
 
 // Decode evaluates the body of an instance with what is known. Deferred is
@@ -178,7 +197,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	if !in.Kind.BareNames {
 		unknown, more := ev.hasUnknown(in.decl.body)
 		if more.HasErrors() {
-			return nil, false, WithAddress(more, in.Address)
+			return nil, false, unique(WithAddress(more, in.Address))
 		}
 		if unknown {
 			return nil, true, nil
@@ -193,7 +212,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	if !diags.HasErrors() {
 		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range})...)
 	}
-	return st, false, WithAddress(diags, in.Address)
+	return st, false, unique(WithAddress(diags, in.Address))
 }
 
 // Outputs evaluates the root outputs.
@@ -215,7 +234,8 @@ func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
 func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	expr, diags := hclsyntax.ParseExpression([]byte(text), "<expression>", hcl.InitialPos)
+	at := c.l.src.text("the expression", text)
+	expr, diags := hclsyntax.ParseExpression([]byte(text), at.Filename, hcl.InitialPos)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}

@@ -17,6 +17,7 @@ import (
 // bodies.
 type moduleDecl struct {
 	dir       string
+	program   *hclsyntax.Block // the aicplan block; nil without one
 	variables map[string]*variableDecl
 	locals    map[string]*hclsyntax.Attribute
 	outputs   map[string]*outputDecl
@@ -71,7 +72,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	dir := path
 	files, err := planFiles(path)
 	if err != nil {
-		return nil, hcl.Diagnostics{fileDiag(display(path), "Cannot read the plan", err.Error())}
+		return nil, hcl.Diagnostics{fileDiag(display(path), "Cannot read the plan", reason(err)+".")}
 	}
 	if len(files) == 1 && files[0] == path {
 		dir = filepath.Dir(path)
@@ -119,7 +120,7 @@ func (l *loader) declare(m *moduleDecl, body *hclsyntax.Body) hcl.Diagnostics {
 func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	switch b.Type {
 	case "aicplan":
-		return nil // read by sniffVersion
+		return m.declareProgram(b) // its attributes are read by sniffVersion
 	case "locals":
 		return declareLocals(m, b)
 	case "variable":
@@ -159,6 +160,19 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name, shortRange(old.rng()))))
 	}
 	into[name] = d
+	return diags
+}
+
+// declareProgram checks the form of an aicplan block.
+func (m *moduleDecl) declareProgram(b *hclsyntax.Block) hcl.Diagnostics {
+	diags := noLabels(b)
+	for _, nested := range b.Body.Blocks {
+		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "An aicplan block holds required_version only."))
+	}
+	if m.program != nil {
+		return append(diags, errorAt(b.DefRange(), "Duplicate aicplan", fmt.Sprintf("There is one at %s already.", shortRange(m.program.DefRange()))))
+	}
+	m.program = b
 	return diags
 }
 
@@ -238,7 +252,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 			val, err := v.convert(val)
 			if err != nil {
 				diags = append(diags, errorAt(a.Expr.Range(), "Unsuitable default",
-					fmt.Sprintf("The default of var.%s does not fit its type %s: %s.", name, typeexpr.TypeString(v.typ), err)))
+					fmt.Sprintf("The default of var.%s does not fit its type %s: %s.", name, TypeText(v.typ), misfit(err))))
 			} else {
 				v.def = val
 			}

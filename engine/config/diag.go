@@ -45,6 +45,27 @@ func didYouMean(given string, candidates []string) string {
 // with; it starts with a space, or is empty.
 func DidYouMean(given string, candidates []string) string { return didYouMean(given, candidates) }
 
+// unique leaves out diagnostics that say the same of the same place again.
+func unique(diags hcl.Diagnostics) hcl.Diagnostics {
+	type key struct {
+		summary, detail, address string
+		at                       hcl.Range
+	}
+	seen := map[key]bool{}
+	out := diags[:0:0]
+	for _, d := range diags {
+		k := key{summary: d.Summary, detail: d.Detail, address: DiagAddress(d)}
+		if d.Subject != nil {
+			k.at = *d.Subject
+		}
+		if !seen[k] {
+			out = append(out, d)
+		}
+		seen[k] = true
+	}
+	return out
+}
+
 // atAddress is the Extra of diagnostics about one stage instance.
 type atAddress string
 

@@ -92,7 +92,7 @@ func eachRef(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	case "key":
 		return cty.StringVal(each.key), nil
 	case "value":
-		return each.value, nil
+		return each.now()
 	}
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute", fmt.Sprintf("each has key and value, not %q.", r.name))}
 }

@@ -35,7 +35,7 @@ func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 	diags = append(diags, more...)
 	var out []expansion
 	for _, k := range keys {
-		e := &eachValue{key: k.key, value: k.value}
+		e := &eachValue{key: k.key, value: k.value, seen: s.l.finished, from: s, expr: d.forEach}
 		if e.value.IsKnown() && e.value.IsNull() {
 			continue // a disabled stage
 		}
@@ -195,6 +195,39 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 		}
 	}
 	return nil
+}
+
+// itemOf finds the expression that gives one key of a for_each its value, and
+// the module that it stands in: the whole for_each where that cannot be told.
+func (s *scope) itemOf(expr hcl.Expression, key string, depth int) (*scope, hcl.Expression) {
+	if depth > 8 {
+		return s, expr
+	}
+	switch e := expr.(type) {
+	case *hclsyntax.ParenthesesExpr:
+		return s.itemOf(e.Expression, key, depth+1)
+	case *hclsyntax.ObjectConsExpr:
+		for _, item := range e.Items {
+			if k, diags := s.eval(item.KeyExpr, nil); !diags.HasErrors() && k.IsKnown() && !k.IsNull() && k.Type() == cty.String && k.AsString() == key {
+				return s, item.ValueExpr
+			}
+		}
+	case *hclsyntax.ScopeTraversalExpr:
+		if len(e.Traversal) != 2 {
+			break
+		}
+		step, ok := e.Traversal[1].(hcl.TraverseAttr)
+		if !ok {
+			break
+		}
+		switch root := e.Traversal.RootName(); {
+		case root == "local" && s.decl.locals[step.Name] != nil:
+			return s.itemOf(s.decl.locals[step.Name].Expr, key, depth+1)
+		case root == "var" && s.parent != nil && s.call.body.Attributes[step.Name] != nil:
+			return s.parent.itemOf(s.call.body.Attributes[step.Name].Expr, key, depth+1)
+		}
+	}
+	return s, expr
 }
 
 // outputOrder is keyOrder of a module's output.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"math"
 	"sort"
 	"strings"
 
@@ -28,6 +30,41 @@ func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
 		return cty.ListValEmpty(t.ElementType()), nil
 	}
 	return cty.ListVal(vs), nil
+}
+
+// logFunc and powFunc say what is wrong where the standard library's panic or
+// answer with infinity.
+var (
+	logFunc = floatFunc("logarithm of a number to a base", [2]string{"num", "base"}, func(num, base float64) (float64, error) {
+		if num <= 0 || base <= 0 || base == 1 {
+			return 0, fmt.Errorf("there is no logarithm of %v to the base %v", num, base)
+		}
+		return math.Log(num) / math.Log(base), nil
+	})
+	powFunc = floatFunc("a number to the power of another", [2]string{"num", "power"}, func(num, power float64) (float64, error) {
+		v := math.Pow(num, power)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return 0, fmt.Errorf("%v to the power of %v is not a finite number", num, power)
+		}
+		return v, nil
+	})
+)
+
+func floatFunc(description string, names [2]string, f func(a, b float64) (float64, error)) function.Function {
+	return function.New(&function.Spec{
+		Description: description,
+		Params:      []function.Parameter{{Name: names[0], Type: cty.Number}, {Name: names[1], Type: cty.Number}},
+		Type:        function.StaticReturnType(cty.Number),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			a, _ := args[0].AsBigFloat().Float64()
+			b, _ := args[1].AsBigFloat().Float64()
+			v, err := f(a, b)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			return cty.NumberFloatVal(v), nil
+		},
+	})
 }
 
 func affixFunc(description string, has func(s, affix string) bool) function.Function {

@@ -51,7 +51,7 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 		}
 		if !s.l.isRoot(root) {
 			diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
-				fmt.Sprintf("Nothing here is called %q.%s", root, didYouMean(root, s.l.roots()))))
+				fmt.Sprintf("Nothing here is called %q.%s", root, didYouMean(root, append(s.l.roots(), namesOf(bound)...)))))
 			continue
 		}
 		r := ref{root: root, rng: t.SourceRange()}
@@ -233,12 +233,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 			}
 		}
 	case "each":
-		// A for_each over stages: the value itself is the reference.
-		if each != nil {
-			for _, a := range refAddresses(each.value) {
-				t.found[a] = true
-			}
-		}
+		t.each(r, each)
 	case "path":
 	default:
 		if d, ok := s.decl.stages[r.root][r.name]; ok {
@@ -249,6 +244,24 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 				}
 			}
 		}
+	}
+}
+
+// each follows each.value. In a for_each over stages the value itself is the
+// reference; what else waits for stages stands in the for_each.
+func (t *tracer) each(r ref, each *eachValue) {
+	if each == nil || r.name != "value" {
+		return
+	}
+	for _, a := range refAddresses(each.value) {
+		t.found[a] = true
+	}
+	if !hasUnknownPart(each.value) {
+		return
+	}
+	from, expr := each.from.itemOf(each.expr, each.key, 0)
+	if id := fmt.Sprintf("%s\x00each %s %s", from.path, each.key, expr.Range()); !t.visited(id) {
+		t.expr(from, expr, nil, nil)
 	}
 }
 

@@ -21,16 +21,47 @@ type scope struct {
 	path   string     // address prefix: "", module.m, module.m["k"].module.n
 	source string     // absolute path that the declarations came from
 
-	memo      map[string]cty.Value
+	memo      map[string]memoized
 	failed    map[string]bool // labels of memo that could not be evaluated
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
 }
 
+// memoized is a value that was evaluated. One that waits for a stage is good
+// until the next stage has run.
+type memoized struct {
+	value cty.Value
+	waits bool
+	seen  int // loader.finished at that time
+}
+
 // eachValue is what each.key and each.value mean.
 type eachValue struct {
 	key   string
-	value cty.Value
+	value cty.Value // as far as it was known when seen was loader.finished
+	seen  int
+	// from is where the for_each stands: what of value waits for a stage is
+	// evaluated there again.
+	from *scope
+	expr hcl.Expression
+}
+
+// now is the value with what is known by now.
+func (e *eachValue) now() (cty.Value, hcl.Diagnostics) {
+	if e.seen == e.from.l.finished || e.value.IsWhollyKnown() {
+		return e.value, nil
+	}
+	e.seen = e.from.l.finished
+	all, diags := e.from.eval(e.expr, nil)
+	if diags.HasErrors() || !all.IsKnown() || all.IsNull() {
+		return e.value, diags
+	}
+	for it := all.ElementIterator(); it.Next(); {
+		if k, v := it.Element(); k.Type() == cty.String && k.AsString() == e.key {
+			e.value = v
+		}
+	}
+	return e.value, diags
 }
 
 // frame is one reference under evaluation.
@@ -43,7 +74,7 @@ type frame struct {
 func newScope(l *loader, decl *moduleDecl, parent *scope, call *blockDecl, each *eachValue, path, source string) *scope {
 	return &scope{
 		l: l, decl: decl, parent: parent, call: call, each: each, path: path, source: source,
-		memo: map[string]cty.Value{}, children: map[string][]*scope{}, instances: map[*blockDecl][]*Instance{},
+		memo: map[string]memoized{}, children: map[string][]*scope{}, instances: map[*blockDecl][]*Instance{},
 	}
 }
 
@@ -75,11 +106,10 @@ func (s *scope) enter(label string, rng hcl.Range) hcl.Diagnostics {
 func (s *scope) leave() { s.l.busy = s.l.busy[:len(s.l.busy)-1] }
 
 // once evaluates a named value and remembers it. A failure is remembered too,
-// as a value of unknown type, so that it is reported at one place only. Values
-// that wait for a stage are not kept.
+// as a value of unknown type, so that it is reported at one place only.
 func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Diagnostics)) (cty.Value, hcl.Diagnostics) {
-	if v, ok := s.memo[label]; ok {
-		return v, nil
+	if m, ok := s.memo[label]; ok && (!m.waits || m.seen == s.l.finished) {
+		return m.value, nil
 	}
 	if diags := s.enter(label, rng); diags.HasErrors() {
 		return cty.DynamicVal, diags
@@ -87,7 +117,7 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 	v, diags := get()
 	s.leave()
 	if diags.HasErrors() {
-		s.memo[label] = cty.DynamicVal
+		s.memo[label] = memoized{value: cty.DynamicVal}
 		if s.failed == nil {
 			s.failed = map[string]bool{}
 		}
@@ -95,9 +125,7 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}
-	if !hasUnknownPart(v) {
-		s.memo[label] = v
-	}
+	s.memo[label] = memoized{value: v, waits: !v.IsWhollyKnown(), seen: s.l.finished}
 	return v, diags
 }
 
@@ -153,7 +181,7 @@ func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	conv, err := d.convert(v)
 	if err != nil {
 		return cty.DynamicVal, append(diags, errorAt(a.Expr.Range(), "Unsuitable module argument",
-			fmt.Sprintf("%s does not fit: %s.", d.name, err)))
+			fmt.Sprintf("%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
 	}
 	return conv, append(diags, s.validateVariable(d, conv, a.Expr.Range())...)
 }
@@ -253,7 +281,7 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 	}
 	decl, more := s.l.loadModule(abs)
 	if decl == nil && len(more) > 0 && more[0].Subject != nil && more[0].Summary == "Cannot read the plan" {
-		more = hcl.Diagnostics{errorAt(a.Expr.Range(), "Cannot read the module", more[0].Detail)}
+		more = hcl.Diagnostics{errorAt(a.Expr.Range(), "Cannot read the module", fmt.Sprintf("%s: %s", display(abs), more[0].Detail))}
 	}
 	diags = append(diags, more...)
 	if !more.HasErrors() {

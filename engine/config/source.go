@@ -1,11 +1,15 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
@@ -18,11 +22,12 @@ const autoVarsSuffix = ".auto.aicvars.hcl"
 // sources parses files once and keeps their text for snippets.
 type sources struct {
 	parser *hclparse.Parser
-	root   string // the plan's folder; positions are shown relative to it
+	flags  map[string]*hcl.File // texts that came from elsewhere, by what they are called
+	root   string               // the plan's folder; positions are shown relative to it
 }
 
 func newSources(root string) *sources {
-	return &sources{parser: hclparse.NewParser(), root: root}
+	return &sources{parser: hclparse.NewParser(), flags: map[string]*hcl.File{}, root: root}
 }
 
 // display is the name that positions of a file carry: as the user would type
@@ -38,6 +43,21 @@ func display(path string) string {
 	return path
 }
 
+// text keeps a text that is in no file, such as a flag's value, and returns the
+// place by which diagnostics show it.
+func (s *sources) text(name, text string) hcl.Range {
+	s.flags[name] = &hcl.File{Bytes: []byte(text)}
+	end := hcl.Pos{Line: 1, Column: 1 + utf8.RuneCountInString(text), Byte: len(text)}
+	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: end}
+}
+
+// all are the files and texts by name.
+func (s *sources) all() map[string]*hcl.File {
+	out := maps.Clone(s.parser.Files())
+	maps.Copy(out, s.flags)
+	return out
+}
+
 func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	name := display(path)
 	if f, ok := s.parser.Files()[name]; ok {
@@ -45,9 +65,18 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	}
 	src, err := os.ReadFile(path)
 	if err != nil {
-		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the plan", err.Error())}
+		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the file", reason(err)+".")}
 	}
 	return s.parser.ParseHCL(src, name)
+}
+
+// reason is what is wrong with a file, without its name, which the diagnostic's
+// place tells.
+func reason(err error) string {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Op + ": " + p.Err.Error()
+	}
+	return err.Error()
 }
 
 // fileDiag complains about a file as a whole.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -43,12 +42,13 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			continue
 		}
 		short := strings.TrimPrefix(name, envPrefix)
+		at := l.src.text(name, value)
 		if _, declared := root.variables[short]; !declared {
-			diags = append(diags, fileDiag(name, "Value for an undeclared variable",
+			diags = append(diags, errorAt(at, "Value for an undeclared variable",
 				fmt.Sprintf("The environment sets %s, but the plan has no variable %q.%s", name, short, didYouMean(short, known))))
 			continue
 		}
-		out[short] = givenValue{text: value, rng: hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, origin: "the environment"}
+		out[short] = givenValue{text: value, rng: at, origin: "the environment"}
 	}
 	files := append(autoVarFiles(root.dir), l.opts.VarFiles...)
 	for _, path := range files {
@@ -70,9 +70,9 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		}
 	}
 	for _, kv := range l.opts.Vars {
-		rng := hcl.Range{Filename: "-var " + kv, Start: hcl.InitialPos, End: hcl.InitialPos}
 		name, value, ok := strings.Cut(kv, "=")
 		name = strings.TrimSpace(name)
+		rng := l.src.text(strings.TrimSpace("-var "+name), kv)
 		if !ok || name == "" {
 			diags = append(diags, errorAt(rng, "Invalid -var", fmt.Sprintf("Write -var 'NAME=VALUE', not %q.", kv)))
 			continue
@@ -104,7 +104,7 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	conv, err := d.convert(v)
 	if err != nil {
 		return cty.DynamicVal, append(diags, errorAt(g.rng, "Unsuitable value for variable",
-			fmt.Sprintf("var.%s is %s: %s.", d.name, typeexpr.TypeString(d.typ), err)))
+			fmt.Sprintf("var.%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
 	}
 	return conv, append(diags, s.validateVariable(d, conv, g.rng)...)
 }
@@ -131,7 +131,7 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 		return cty.StringVal(g.text), nil
 	}
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, "Unsuitable value for variable",
-		fmt.Sprintf("var.%s is %s; %q cannot be read as one: %s", d.name, typeexpr.TypeString(d.typ), g.text, diags[0].Detail))}
+		fmt.Sprintf("var.%s is %s; %q cannot be read as one: %s", d.name, TypeText(d.typ), g.text, diags[0].Detail))}
 }
 
 // validateVariable runs the variable's validation blocks.
@@ -174,7 +174,7 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 
 func (s *scope) contextWithVar(val validationDecl, name string, v cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
 	old, had := s.memo["var."+name]
-	s.memo["var."+name] = v
+	s.memo["var."+name] = memoized{value: v}
 	ctx, diags := s.context([]hcl.Expression{val.Condition, val.ErrorMessage}, nil, nil)
 	if had {
 		s.memo["var."+name] = old

@@ -6,7 +6,9 @@ package dag
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
+	"strings"
 
 	"github.com/dominikbraun/graph"
 )
@@ -18,11 +20,19 @@ type Graph struct {
 	dependents map[string][]string
 }
 
-// CycleError names the members of one cycle, in the order of the plan.
-type CycleError struct{ Members []string }
+// CycleError names one cycle of each knot of stages that wait for each other.
+type CycleError struct {
+	// Cycles are in the order of the plan. In each, every member waits for the
+	// next and the last for the first.
+	Cycles [][]string
+}
 
 func (e *CycleError) Error() string {
-	return fmt.Sprintf("these stages wait for each other: %v", e.Members)
+	var parts []string
+	for _, c := range e.Cycles {
+		parts = append(parts, strings.Join(c, " -> ")+" -> "+c[0])
+	}
+	return "stages wait for each other: " + strings.Join(parts, "; ")
 }
 
 // Build makes the graph. Vertices are given in source order, which also breaks
@@ -38,10 +48,12 @@ func Build(vertices []string, deps map[string][]string) (*Graph, error) {
 		}
 	}
 	out := &Graph{deps: map[string][]string{}, dependents: map[string][]string{}}
+	var alone [][]string // stages that wait for themselves
 	for _, v := range vertices {
 		for _, d := range deps[v] {
 			if d == v {
-				return nil, &CycleError{Members: []string{v}}
+				alone = append(alone, []string{v})
+				continue
 			}
 			err := g.AddEdge(d, v)
 			if errors.Is(err, graph.ErrEdgeAlreadyExists) {
@@ -56,8 +68,8 @@ func Build(vertices []string, deps map[string][]string) (*Graph, error) {
 	}
 	bySource := func(a, b string) bool { return position[a] < position[b] }
 	order, err := graph.StableTopologicalSort(g, bySource)
-	if err != nil {
-		return nil, cycle(g, bySource)
+	if err != nil || len(alone) > 0 {
+		return nil, cycles(g, out.deps, alone, position)
 	}
 	out.order = order
 	for _, m := range []map[string][]string{out.deps, out.dependents} {
@@ -68,19 +80,48 @@ func Build(vertices []string, deps map[string][]string) (*Graph, error) {
 	return out, nil
 }
 
-func cycle(g graph.Graph[string, string], less func(a, b string) bool) error {
-	components, err := graph.StronglyConnectedComponents(g)
+func cycles(g graph.Graph[string, string], deps map[string][]string, found [][]string, position map[string]int) error {
+	knots, err := graph.StronglyConnectedComponents(g)
 	if err != nil {
 		return fmt.Errorf("find the cycle: %w", err)
 	}
-	var best []string
-	for _, c := range components {
-		if len(c) > 1 && (best == nil || len(c) < len(best)) {
-			best = c
+	for _, k := range knots {
+		if len(k) > 1 {
+			found = append(found, around(k, deps, position))
 		}
 	}
-	sort.Slice(best, func(i, j int) bool { return less(best[i], best[j]) })
-	return &CycleError{Members: best}
+	sort.Slice(found, func(i, j int) bool { return position[found[i][0]] < position[found[j][0]] })
+	return &CycleError{Cycles: found}
+}
+
+// around is a shortest way from the first member of a knot back to itself.
+func around(knot []string, deps map[string][]string, position map[string]int) []string {
+	inside := map[string]bool{}
+	start := knot[0]
+	for _, v := range knot {
+		inside[v] = true
+		if position[v] < position[start] {
+			start = v
+		}
+	}
+	cameFrom := map[string]string{}
+	for queue := []string{start}; ; queue = queue[1:] {
+		for _, d := range deps[queue[0]] {
+			if d == start {
+				path := []string{}
+				for v := queue[0]; v != start; v = cameFrom[v] {
+					path = append(path, v)
+				}
+				path = append(path, start)
+				slices.Reverse(path)
+				return path
+			}
+			if _, seen := cameFrom[d]; !seen && inside[d] {
+				cameFrom[d] = queue[0]
+				queue = append(queue, d)
+			}
+		}
+	}
 }
 
 // Order lists all vertices so that each comes after what it waits for.

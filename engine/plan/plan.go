@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -73,7 +74,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	}
 	var err error
 	if p.Graph, err = dag.Build(cfg.Addresses(), deps); err != nil {
-		return p, hcl.Diagnostics{cycleDiag(cfg, err)}
+		return p, cycleDiags(cfg, err)
 	}
 	selected, diags := p.choose()
 	if diags.HasErrors() {
@@ -102,13 +103,30 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	return p, diags
 }
 
-func cycleDiag(cfg *config.Config, err error) *hcl.Diagnostic {
-	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cycle between stages", Detail: err.Error() + "; remove one of the references or depends_on."}
-	var c *dag.CycleError
-	if errors.As(err, &c) && len(c.Members) > 0 {
-		d.Subject = cfg.Instance(c.Members[0]).Range.Ptr()
+func cycleDiags(cfg *config.Config, err error) hcl.Diagnostics {
+	var ce *dag.CycleError
+	if !errors.As(err, &ce) {
+		panic(err) // addresses are unique: config has seen to it
 	}
-	return d
+	var diags hcl.Diagnostics
+	for _, c := range ce.Cycles {
+		var way strings.Builder
+		for i, addr := range c {
+			next := c[(i+1)%len(c)]
+			if i > 0 {
+				way.WriteString(", which")
+			} else {
+				way.WriteString(addr)
+			}
+			r := cfg.Instance(next).Range
+			fmt.Fprintf(&way, " waits for %s (%s:%d)", next, r.Filename, r.Start.Line)
+		}
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: "Cycle between stages", Subject: cfg.Instance(c[0]).Range.Ptr(),
+			Detail: way.String() + ". Remove one of the references or depends_on.",
+		})
+	}
+	return diags
 }
 
 // checkInputs makes sure that stages read datasets only from kinds that have
@@ -171,8 +189,28 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 	return diags
 }
 
+// Idle returns the stages that nothing is going to happen to: those that are
+// answered, those whose runtime is not here, and what stands behind these.
+func (p *Plan) Idle() map[string]bool {
+	out := map[string]bool{}
+	for _, s := range p.Stages {
+		switch s.Action {
+		case stage.ActionReuse, stage.ActionReady:
+			out[s.Address()] = true
+		case stage.ActionNeeds:
+			for addr := range p.Graph.Behind(s.Address()) {
+				if b := p.byAddr[addr]; b != nil && (b == s || !b.Instance.Kind.Always) {
+					out[addr] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
 // decideGuards lets guards run exactly when something behind them does.
 func (p *Plan) decideGuards() {
+	idle := p.Idle()
 	for i := len(p.Stages) - 1; i >= 0; i-- {
 		s := p.Stages[i]
 		if !s.Instance.Kind.Guard {
@@ -181,7 +219,7 @@ func (p *Plan) decideGuards() {
 		s.Action, s.Reason = stage.ActionReuse, "nothing behind it is going to run"
 		for addr := range p.Graph.Behind(s.Address()) {
 			b := p.byAddr[addr]
-			if b == nil || b == s || b.Instance.Kind.Guard || b.Action == stage.ActionReuse || b.Action == stage.ActionReady || b.Action == stage.ActionNeeds {
+			if b == nil || b == s || b.Instance.Kind.Guard || idle[addr] {
 				continue
 			}
 			s.Action, s.Reason = stage.ActionRun, ""

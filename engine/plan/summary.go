@@ -52,6 +52,7 @@ type Totals struct {
 // Summarize adds up p.
 func Summarize(p *Plan) Summary {
 	var out Summary
+	idle := p.Idle()
 	for _, s := range p.Stages {
 		ss := StageSummary{
 			Address: s.Address(), Kind: s.Instance.Kind.Name, Description: s.Instance.Description,
@@ -60,11 +61,7 @@ func Summarize(p *Plan) Summary {
 		if s.Plan != nil {
 			ss.Grid, ss.Cases, ss.Notes = s.Plan.Waterfall, s.Plan.Cases, s.Plan.Notes
 		}
-		switch s.Action {
-		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
-		default:
-			out.Work = true
-		}
+		out.Work = out.Work || !idle[s.Address()]
 		out.Totals.add(ss, s)
 		out.Stages = append(out.Stages, ss)
 	}

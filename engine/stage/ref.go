@@ -54,6 +54,25 @@ func RefOf(v cty.Value) (*Ref, error) {
 	return unwrap[Ref](v, RefType, "a stage, such as collect.gemm")
 }
 
+// RefsOf returns the stages that v refers to: one, or a list or object of them
+// in its order. The error says which element is none.
+func RefsOf(v cty.Value) ([]*Ref, error) {
+	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || IsRef(v) || !v.CanIterateElements() {
+		r, err := RefOf(v)
+		return []*Ref{r}, err
+	}
+	var out []*Ref
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		r, err := RefOf(e)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", len(out)+1, err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
 // RuntimeOf returns the runtime that v refers to.
 func RuntimeOf(v cty.Value) (*Runtime, error) {
 	return unwrap[Runtime](v, RuntimeType, "a runtime, such as runtime.cpu")
@@ -68,11 +87,36 @@ func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
 	if v == cty.NilVal || v.IsNull() {
 		return nil, fmt.Errorf("a reference is needed: %s", what)
 	}
+	if !v.IsKnown() {
+		return nil, fmt.Errorf("which one is meant is known only after another stage has run; a reference is needed: %s", what)
+	}
 	t := v.Type()
 	if t.IsObjectType() && t.HasAttribute("ref") && t.AttributeType("ref").Equals(want) {
 		return v.GetAttr("ref").EncapsulatedValue().(*T), nil
 	}
-	return nil, fmt.Errorf("this is %s; it must refer to %s", t.FriendlyName(), what)
+	return nil, fmt.Errorf("this is %s; it must refer to %s", describe(v), what)
+}
+
+// describe says what a value is that is no reference of the wanted sort.
+func describe(v cty.Value) string {
+	if IsRef(v) {
+		switch t := v.Type().AttributeType("ref"); {
+		case t.Equals(RefType):
+			return "the stage " + v.GetAttr("ref").EncapsulatedValue().(*Ref).Address
+		case t.Equals(RuntimeType):
+			return v.GetAttr("ref").EncapsulatedValue().(*Runtime).Address
+		default:
+			return "the system " + v.GetAttr("ref").EncapsulatedValue().(*systems.Spec).Name
+		}
+	}
+	if t := v.Type(); t.IsObjectType() {
+		for it := v.ElementIterator(); it.Next(); {
+			if _, e := it.Element(); IsRef(e) && e.IsKnown() {
+				return "a map of several, one of which is " + describe(e)
+			}
+		}
+	}
+	return v.Type().FriendlyName()
 }
 
 // IsRef says whether v is an object that stands for a stage, runtime or system.
