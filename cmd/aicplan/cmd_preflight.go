@@ -38,18 +38,30 @@ func (c *preflightCmd) Run(a *app) error {
 		return err
 	}
 	var results []*run.StageResult
+	type guard struct {
+		in *config.Instance
+		st stage.Stage
+	}
+	var guards []guard
 	for _, in := range cfg.Instances {
-		if !in.Kind.Guard {
+		// Checks of a runtime look at what the plan measures there, too.
+		if !in.Kind.Guard && !in.Kind.Device {
 			continue
 		}
 		st, deferred, diags := cfg.Decode(in)
 		if err := a.report(cfg, diags); err != nil {
 			return err
 		}
+		if !in.Kind.Guard {
+			continue
+		}
 		if deferred {
 			return fmt.Errorf("%s uses what another stage puts out and cannot be run alone", in.Address)
 		}
-		r, err := runGuard(in, st, store, outDir, cfg.Dir)
+		guards = append(guards, guard{in, st})
+	}
+	for _, g := range guards {
+		r, err := runGuard(g.in, g.st, store, outDir, cfg.Dir)
 		if err != nil {
 			return err
 		}
@@ -99,12 +111,9 @@ func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopel
 		}
 	}
 	hopeless = len(blocked) > 0
+	idle := p.Idle()
 	for _, s := range p.Stages {
-		switch s.Action {
-		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
-			continue
-		}
-		if !blocked[s.Address()] && !s.Instance.Kind.Guard {
+		if !idle[s.Address()] && !blocked[s.Address()] && !s.Instance.Kind.Guard {
 			hopeless = false
 		}
 	}

@@ -632,9 +632,11 @@ class Bench:
         self.seed = 0
         self.case_id = ""
         self.verify = False  # op functions check their result against a reference
+        self.package = ""  # what the runtime names as its package; "" for plain Python
         self.last = []
         self._log = log
         self._cuda = self._nvml = None
+        self._said_powerless = False
 
     def configure(self, settings):
         self.settings = dict(DEFAULTS)
@@ -702,6 +704,9 @@ class Bench:
                 got = self._adaptive(target)
             if settings["power"] and on_cuda:
                 got.update(self._power(target, got["latency"] / 1e3))
+            elif settings["power"] and not self._said_powerless:
+                self._said_powerless = True
+                self._log("warn", "power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
         finally:
             target.close()
         got["used_cuda_graph"] = target.used_graph
@@ -912,28 +917,55 @@ def find_ops(paths):
         if not os.path.exists(entry):
             raise HostError("%s does not exist; the runtime's path names it" % entry)
         for path in files:
-            with open(path, encoding="utf-8") as f:
-                tree = ast.parse(f.read(), path)
-            for node in tree.body:
+            for node in parsed(path).body:
                 if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
                     continue
                 names = [a.arg for a in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
-                if "bench" in names:
-                    found.setdefault(node.name, {"file": path, "function": node.name})
+                if "bench" not in names:
+                    continue
+                old = found.setdefault(node.name, {"file": path, "function": node.name})
+                if not os.path.samefile(old["file"], path):
+                    raise HostError("op %s is in %s and in %s; the runtime's path must name one of them" % (node.name, old["file"], path))
     return found
+
+
+def parsed(path):
+    """The syntax tree of a file, without running any of it."""
+    with open(path, "rb") as f:
+        text = f.read()
+    try:
+        return ast.parse(text, path)
+    except (SyntaxError, ValueError) as err:
+        where = "%s, line %s" % (path, err.lineno) if getattr(err, "lineno", None) else path
+        raise HostError("%s is no Python %s file: %s" % (where, platform.python_version(), getattr(err, "msg", err))) from err
 
 
 class FunctionOp:
     """An op that is a Python function of the case's parameters and bench."""
 
+    known = {"file", "module", "function", "args", "env", "columns"}
+
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
         self._fn = None
+        known_words(name, binding, self.known)
+        if "file" not in binding and "module" not in binding:
+            function = binding.get("function", name)
+            found = find_ops(host.paths)
+            if function not in found:
+                raise HostError(
+                    "op %s: %s has no function %s that takes bench; there is %s"
+                    % (name, ", ".join(host.paths) or "the runtime names no path and", function, ", ".join(sorted(found)) or "none")
+                )
+            self._where = found[function]
+        else:
+            self._where = binding
 
     def load(self):
         if self._fn is not None:
             return
-        b = self.binding
+        b = self._where
+        os.environ.update({k: str(v) for k, v in self.binding.get("env", {}).items()})
         path = b.get("file")
         if path:
             for folder in [""] + self.host.paths:
@@ -952,6 +984,9 @@ class FunctionOp:
         self._params = inspect.signature(fn).parameters
         self._open = any(p.kind is p.VAR_KEYWORD for p in self._params.values())
         self._fn = fn
+
+    def source(self):
+        return self._where.get("file") or self._where["module"]
 
     def run(self, case):
         params = dict(case["params"], **self.binding.get("args", {}))
@@ -999,6 +1034,12 @@ class FunctionOp:
 
 
 # ---------------------------------------------------------------- hosted collectors
+
+
+def known_words(op, binding, known):
+    """Refuses words of a binding that nothing would read."""
+    for word in sorted(set(binding) - known):
+        raise HostError("op %s: a binding has no %r; it has %s" % (op, word, ", ".join(sorted(known))))
 
 
 class WorkerRestartSignal:
@@ -1173,15 +1214,22 @@ def positional(fn):
 class CollectorOp:
     """An op of an existing collector, called as its own runner would call it."""
 
+    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename"}
+
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
         self._run = None
         self._index = None
-        known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename"}
-        for key in set(binding) - known:
-            raise HostError("op %s: a binding has no %r; it has %s" % (name, key, ", ".join(sorted(known))))
+        known_words(name, binding, self.known)
         if "run" not in binding:
             raise HostError("op %s: the binding names no run function" % name)
+        if "module" not in binding and not binding.get("versions"):
+            raise HostError("op %s: the binding names no module" % name)
+        if "match" in binding and "getter" not in binding:
+            raise HostError("op %s: match looks cases up in what a getter lists; the binding names no getter" % name)
+
+    def source(self):
+        return self.module_name()
 
     def module_name(self):
         b = self.binding
@@ -1202,6 +1250,8 @@ class CollectorOp:
             return
         if not self.host.root:
             raise HostError("op %s is bound to a collector; the runtime needs collector_root = the checkout's folder" % self.name)
+        if not os.path.isdir(self.host.root):
+            raise HostError("op %s: collector_root %s is no folder here" % (self.name, self.host.root))
         os.environ.update({k: str(v) for k, v in self.binding.get("env", {}).items()})
         name = self.module_name()
         self._check_compat(name)
@@ -1211,8 +1261,12 @@ class CollectorOp:
             if want and not callable(getattr(module, want, None)):
                 raise HostError("op %s: %s has no function %s" % (self.name, name, want))
         self._module = module
-        self._run = getattr(module, self.binding["run"])
         self.host.collectors.add(name)
+        run = getattr(module, self.binding["run"])
+        if "match" in self.binding:
+            # What the getter lists is known, or known to fail, before the first case.
+            self._index = self._build(self.binding["match"], run)
+        self._run = run
 
     def _check_compat(self, name):
         """Holds the module's __compat__ against the framework, without running
@@ -1220,9 +1274,7 @@ class CollectorOp:
         path = os.path.join(self.host.root, *name.split(".")) + ".py"
         if not os.path.exists(path):
             raise HostError("op %s: the checkout %s has no module %s" % (self.name, self.host.root, name))
-        with open(path, encoding="utf-8") as f:
-            tree = ast.parse(f.read(), path)
-        for node in tree.body:
+        for node in parsed(path).body:
             targets = node.targets if isinstance(node, ast.Assign) else []
             if any(isinstance(t, ast.Name) and t.id == "__compat__" for t in targets):
                 compat = ast.literal_eval(node.value)
@@ -1274,8 +1326,6 @@ class CollectorOp:
         for column in match:
             if column not in params:
                 raise HostError("op %s: the binding matches %s, which the case does not have" % (self.name, column))
-        if self._index is None:
-            self._index = self._build(match)
         key = tuple(plain(params[c]) for c in match)
         found = self._index.get(key, [])
         if len(found) == 1:
@@ -1289,8 +1339,8 @@ class CollectorOp:
             )
         raise HostError("op %s: %s lists %d cases with %s; match needs more columns" % (self.name, self.binding["getter"], len(found), what))
 
-    def _build(self, match):
-        names = positional(self._run)
+    def _build(self, match, run):
+        names = positional(run)
         readers = []
         for column, spec in match.items():
             spec = spec if isinstance(spec, dict) else {"param": spec}
@@ -1301,7 +1351,14 @@ class CollectorOp:
                 at = names.index(at)
             readers.append((column, int(at), spec))
         index = {}
-        for item in getattr(self._module, self.binding["getter"])():
+        getter = self.binding["getter"]
+        try:
+            items = list(getattr(self._module, getter)())
+        except (Exception, SystemExit) as err:
+            raise HostError(
+                "op %s: %s of %s raised %s: %s" % (self.name, getter, self._module.__name__, type(err).__name__, clip(err) or "no text")
+            ) from err
+        for item in items:
             args = item.get("params", item) if isinstance(item, dict) else item
             if isinstance(args, dict):
                 args = [args.get(n) for n in names]
@@ -1469,6 +1526,7 @@ class Host:
         self._torch(env, hello)
         self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, max(self.index, 0))
         self.bench.verify = bool(self.options.get("verify"))
+        self.bench.package = self.package
         self.bind(self.init.get("ops"))
         hello["ops"] = sorted(self.ops)
         if any(isinstance(op, CollectorOp) for op in self.ops.values()):
@@ -1476,9 +1534,20 @@ class Host:
         # One op: what it cannot do is known before the first case. Several: each
         # is imported when its first case comes, so that one broken module does
         # not take the others along.
-        if len(self.ops) == 1:
-            next(iter(self.ops.values())).load()
+        self._load_only()
         return hello
+
+    def _only(self):
+        return next(iter(self.ops.values())) if len(self.ops) == 1 else None
+
+    def _load_only(self):
+        only = self._only()
+        if only is not None:
+            self.load(only)
+
+    def _apart(self, op):
+        """Whether an op must not run in this process, because of what it ran before."""
+        return isinstance(op, CollectorOp) and op.binding.get("isolate") and bool(self.collectors - {op.module_name()})
 
     def _name_device(self):
         if self.index < 0:
@@ -1563,8 +1632,25 @@ class Host:
             if old is not None and old.binding == binding:
                 kept[name] = old
             else:
-                kept[name] = (CollectorOp if "run" in binding or "getter" in binding else FunctionOp)(name, binding, self)
+                hosted = any(word in binding for word in ("run", "getter", "versions", "match", "perf_filename"))
+                kept[name] = (CollectorOp if hosted else FunctionOp)(name, binding, self)
         self.ops = kept
+
+    def load(self, op):
+        """Imports what an op runs. What goes wrong there is about the op and no
+        case of it."""
+        try:
+            op.load()
+        except HostError:
+            raise
+        except SystemExit as err:
+            raise HostError("op %s: importing %s ends the process with exit status %s" % (op.name, op.source(), err.code)) from err
+        except Exception as err:
+            failure = self.failure(err, op)
+            raise HostError(
+                "op %s: %s cannot be loaded: %s: %s" % (op.name, op.source(), type(err).__name__, failure["message"]),
+                failure.get("class") or COLLECTOR_BUG,
+            ) from err
 
     def _settle_in(self):
         """The folder that hosted collectors work in, and the way in which their
@@ -1597,9 +1683,16 @@ class Host:
     def configure(self, message):
         self.init["measure"], self.init["seed"] = message.get("measure"), message.get("seed", 0)
         self.bench.configure(message.get("measure"))
-        self.bind(message.get("ops"))
-        if any(isinstance(op, CollectorOp) for op in self.ops.values()):
-            self._settle_in()
+        try:
+            self.bind(message.get("ops"))
+            if any(isinstance(op, CollectorOp) for op in self.ops.values()):
+                self._settle_in()
+            only = self._only()
+            if only is None or not self._apart(only):
+                self._load_only()
+        except HostError as err:
+            # A fresh process says so in its hello, where it is about the whole op.
+            raise Restart(str(err))
 
     # -- cases
 
@@ -1607,7 +1700,7 @@ class Host:
         """Works on one case and answers it. Raises Restart afterwards when the
         process should be replaced."""
         seq, op = case["seq"], self.ops.get(case["op"])
-        if isinstance(op, CollectorOp) and op.binding.get("isolate") and self.collectors - {op.module_name()}:
+        if op is not None and self._apart(op):
             raise Restart("op %s wants a process of its own" % case["op"])
         self.channel.send(type="start", seq=seq)
         started = time.perf_counter()
@@ -1616,7 +1709,7 @@ class Host:
             if op is None:
                 raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
             self._seed(case)
-            op.load()
+            self.load(op)
             rows = op.run(case)
             if isinstance(op, CollectorOp):
                 rows, restart = rows
@@ -1727,6 +1820,8 @@ def serve(channel):
     except BaseException as err:
         failure = Host.failure(host or Host(channel, {}), err, None)
         failure.pop("fatal", None)
+        if err.__cause__ is not None or not isinstance(err, HostError):
+            print(failure["traceback"], file=sys.stderr)
         channel.send(**base, **empty, error=failure)
         if host is not None:
             host.close()

@@ -142,12 +142,14 @@ func (r *run) startFailed(s *slot, err error) {
 	s.state, s.proc, s.lastErr = slotOff, nil, err
 	s.fails++
 	s.dirty = true
-	said := false
+	said, lasting := false, false
 	if sf, ok := errors.AsType[*StartFailure](err); ok {
 		said = sf.Said
+		lasting = sf.Failure.Class == ClassCollectorBug || sf.Failure.Class == ClassUnsupportedConfig
 	}
-	// A worker that names its reason will name it again.
-	if s.fails >= maxFails || (said && !s.everUp) {
+	// A worker that names its reason will name it again; one that was up before
+	// may have met a device that is not free yet.
+	if s.fails >= maxFails || (said && (lasting || !s.everUp)) {
 		s.state, s.fresh = slotDead, false
 		r.set.Log(s.Name, "error", err.Error())
 		return

@@ -166,11 +166,26 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	for _, problem := range c.settle() {
 		bad(problem.summary, "%s", problem.detail)
 	}
+	if c.runtime != nil {
+		c.pools.Use(c.runtime, c.hosted())
+	}
 	if c.runtime != nil && c.runtime.Kind == "cpu" && (c.Deadline == nil || c.Deadline.First == nil) {
 		// Nothing is loaded, compiled or tuned here.
 		c.limits.first = max(c.limits.floor, defaultFirstCPU)
 	}
 	return diags
+}
+
+// hosted is the collector that the binding names; nil where it names none.
+func (c *Config) hosted() *runtimes.Hosted {
+	op := c.Op
+	if op == "" && c.grid != nil {
+		op = c.grid.Address
+	}
+	if h, ok := runtimes.HostedOp(op, c.bind); ok {
+		return &h
+	}
+	return nil
 }
 
 func isSet(v cty.Value) bool { return v != cty.NilVal && !v.IsNull() }

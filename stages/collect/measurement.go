@@ -40,13 +40,24 @@ func MeasurementOf(p *stage.Plan) *Measurement {
 // Settings are what the pool tells workers about the stage's cases; Log and
 // Wake are the caller's to set.
 func (m *Measurement) Settings() (worker.Settings, error) {
-	raw, err := json.Marshal(m.config.settings)
+	return m.config.workerSettings(m.Op)
+}
+
+// workerSettings name the measure settings and the op. A Python worker learns
+// of the one op that comes, so that what is wrong with all of it is said before
+// its first case.
+func (c *Config) workerSettings(op string) (worker.Settings, error) {
+	raw, err := json.Marshal(c.settings)
 	if err != nil {
 		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
 	}
-	set := worker.Settings{Measure: raw, Seed: m.config.settings.Seed}
-	if m.config.bind != nil {
-		if set.Ops, err = json.Marshal(map[string]any{m.Op: m.config.bind}); err != nil {
+	set := worker.Settings{Measure: raw, Seed: c.settings.Seed}
+	bind := c.bind
+	if bind == nil && c.runtime.Kind == "python" {
+		bind = map[string]any{}
+	}
+	if bind != nil {
+		if set.Ops, err = json.Marshal(map[string]any{op: bind}); err != nil {
 			return set, fmt.Errorf("bind: %w", err)
 		}
 	}

@@ -122,12 +122,21 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if err != nil {
 			return fail("The case journal cannot be read", err)
 		}
-		j.reuse(journal, pc.Options.Retry == "failed")
+		if err := j.reuse(journal, pc.Options.Retry, c.limits.tripAfter); err != nil {
+			return fail("The case journal cannot be read", err)
+		}
 		if reason, err = c.reason(pc.Store, j, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 	}
 	counts := j.counts()
+	if counts.Collect > 0 {
+		if why := c.pools.Absent(ctx, c.runtime); why != nil {
+			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
+			p.Notes = append(p.Notes, why.Fix)
+			return p, nil
+		}
+	}
 	if assumed != "" {
 		reason += " (assuming " + assumed + ")"
 	}
@@ -141,7 +150,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		}
 	}
 	if counts.Hold > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d cases failed before and are not tried again; -retry failed tries them", counts.Hold))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d cases failed before, or stand behind a breaker, and are not tried again; -retry failed tries them, -retry tripped those of groups that never worked", counts.Hold))
 	}
 	return p, nil
 }

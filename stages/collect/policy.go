@@ -64,6 +64,7 @@ type policy struct {
 // group is what is known of the cases with one value of the breaker's columns.
 type group struct {
 	measured int // cases, those of earlier runs included
+	earlier  int // failures of earlier runs
 	failures int // in this run, before the first measured one
 	tripped  string
 	last     string // the last failure's message
@@ -76,14 +77,8 @@ func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier [
 		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, told: map[string]int{},
 	}
 	p.total = len(p.rungs)
-	for i := range j.tasks {
-		t := &j.tasks[i]
-		if p.groups[t.group] == nil {
-			p.groups[t.group] = &group{}
-		}
-		if slices.ContainsFunc(j.units[t.first:t.first+t.n], func(u unit) bool { return u.state == measured }) {
-			p.groups[t.group].measured++
-		}
+	for name, g := range j.record() {
+		p.groups[name] = &group{measured: g.measured, earlier: g.failed}
 	}
 	for _, s := range earlier {
 		p.learn(s)
@@ -310,8 +305,8 @@ func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class s
 	p.rungFails++
 	p.sink.settle(a.units, entries)
 	p.sink.failed(o.Task.Case, class, f, p.tellTimes(class, f))
-	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.failures >= n && g.tripped == "" {
-		g.tripped = fmt.Sprintf("%s failed %d times from its first case on; the last time: %s", groupText(t.group), g.failures, g.last)
+	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" {
+		g.tripped = tripText(t.group, g.earlier+g.failures, g.last)
 		p.sink.note("error", "breaker: "+g.tripped)
 	}
 }

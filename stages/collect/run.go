@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,7 +75,9 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 	}
 	r.env, r.journal = env, journal
 	r.job.forget()
-	r.job.reuse(journal, r.rc.Options.Retry == "failed")
+	if err := r.job.reuse(journal, r.rc.Options.Retry, r.limits.tripAfter); err != nil {
+		return err
+	}
 	r.reused = r.job.tally().Measured
 	return nil
 }
@@ -86,24 +87,27 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if r.stopped() {
 		return nil, r.giveUp()
 	}
+	if h := r.hosted(); h != nil {
+		if err := runtimes.CheckoutHas(r.runtime, *h); err != nil {
+			return nil, explained(err)
+		}
+	}
 	at := runtimes.Place{RunDir: r.rc.RunDir, StateDir: r.rc.Store.Dir(), PlanDir: r.rc.PlanDir}
 	var err error
 	if r.pool, err = r.pools.Get(ctx, r.runtime, at); err != nil {
 		return r.needs(err.Error()), nil
 	}
-	set, err := r.workerSettings()
+	set, err := r.workerSettings(r.opName(r.planned.cases.Spec().Op))
 	if err != nil {
 		return nil, err
 	}
+	set.Wake, set.Log = r.rc.Stop, r.workerLog
 	hello, err := r.up(ctx, set)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said && sf.Failure.Class == worker.ClassUnsupportedConfig {
-			return r.needs(sf.Failure.Message), nil
-		}
-		return nil, err
+		return r.refused(err)
 	case hello == nil:
 		return nil, r.giveUp()
 	}
@@ -111,9 +115,26 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		return nil, err
 	}
 	if err := r.dispatch(ctx, set); err != nil {
-		return nil, err
+		return r.refused(err)
 	}
 	return nil, nil
+}
+
+// refused tells a worker that says that this is not the place for the stage
+// from every other error.
+func (r *running) refused(err error) (*stage.Outcome, error) {
+	if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said && sf.Failure.Class == worker.ClassUnsupportedConfig {
+		return r.needs(sf.Failure.Message), nil
+	}
+	return nil, err
+}
+
+// explained adds what the user can do.
+func explained(err error) error {
+	if m, ok := errors.AsType[*runtimes.Missing](err); ok && m.Fix != "" {
+		return fmt.Errorf("%w; to do: %s", err, m.Fix)
+	}
+	return err
 }
 
 // up starts workers; nil without an error means that the user stopped the run
@@ -167,22 +188,6 @@ func (r *running) needs(why string) *stage.Outcome {
 		Status: stage.StatusNeeds, Message: "needs " + r.runtime.Address + ": " + firstLine(why), NoReuse: true,
 		Counts: stage.Counts{Planned: len(r.job.units)},
 	}
-}
-
-// workerSettings are what the pool tells workers about this stage's cases.
-func (r *running) workerSettings() (worker.Settings, error) {
-	raw, err := json.Marshal(r.settings)
-	if err != nil {
-		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
-	}
-	set := worker.Settings{Measure: raw, Seed: r.settings.Seed, Wake: r.rc.Stop, Log: r.workerLog}
-	if r.bind != nil {
-		set.Ops, err = json.Marshal(map[string]any{r.opName(r.planned.cases.Spec().Op): r.bind})
-		if err != nil {
-			return set, fmt.Errorf("bind: %w", err)
-		}
-	}
-	return set, nil
 }
 
 func (r *running) workerLog(slot, level, text string) {
@@ -411,7 +416,11 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	if len(parts) > 0 {
 		text += "; " + strings.Join(parts, ", ")
 	}
-	if r.policy == nil && n.Failed > 0 {
+	switch {
+	case r.policy != nil || n.Failed == 0:
+	case byClass["tripped"] > 0:
+		text += "; failed before and not tried again (-retry failed or tripped does)"
+	default:
 		text += "; failed before and not tried again (-retry failed does)"
 	}
 	tried := n.Measured + n.Failed

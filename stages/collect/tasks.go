@@ -186,8 +186,10 @@ func rng(seed int64, purpose string) *rand.Rand {
 }
 
 // reuse settles the units that the journal answers. A failed one stays failed
-// unless retry asks for it.
-func (j *job) reuse(journal *checkpoint.Journal, retryFailed bool) {
+// unless retry is "failed". What the breaker concluded stays so, too: a group
+// that has failed after times and was never measured is not tried further,
+// unless retry is "tripped", which tries all of such groups again.
+func (j *job) reuse(journal *checkpoint.Journal, retry string, after int) error {
 	for i := range j.units {
 		u := &j.units[i]
 		if u.state != open {
@@ -197,17 +199,103 @@ func (j *job) reuse(journal *checkpoint.Journal, retryFailed bool) {
 		case !ok:
 		case kind == checkpoint.Measured:
 			u.state = measured
-		case !retryFailed:
+		case retry != "failed":
 			u.state = failed
 		}
 	}
+	if after == 0 || retry == "failed" {
+		return nil
+	}
+	for name, g := range j.record() {
+		if g.measured > 0 || g.failed < after {
+			continue
+		}
+		if err := j.trip(name, g, journal, retry == "tripped"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// past is what earlier runs left of a group, in tasks.
+type past struct {
+	measured, failed int
+	lastFailed       int // a unit
+	open             bool
+}
+
+// record counts the settled tasks by group.
+func (j *job) record() map[string]*past {
+	out := map[string]*past{}
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		g := out[t.group]
+		if g == nil {
+			g = &past{}
+			out[t.group] = g
+		}
+		any := map[state]bool{}
+		for k := t.first; k < t.first+t.n; k++ {
+			any[j.units[k].state] = true
+			if j.units[k].state == failed {
+				g.lastFailed = k
+			}
+		}
+		switch {
+		case any[measured]:
+			g.measured++
+		case any[failed]:
+			g.failed++
+		}
+		g.open = g.open || any[open]
+	}
+	return out
+}
+
+// trip skips what is open of a group, or opens what has failed.
+func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool) error {
+	reason := ""
+	if !again && g.open {
+		e, ok, err := journal.Lookup(j.units[g.lastFailed].id)
+		if err != nil {
+			return err
+		}
+		if ok {
+			d, err := decodeEntry(e.Payload)
+			if err != nil {
+				return err
+			}
+			if d.Failure == nil {
+				return fmt.Errorf("case %s failed before, and the journal does not say how", e.ID)
+			}
+			reason = tripText(name, g.failed, firstLine(d.Failure.Message))
+		}
+	}
+	for i := range j.units {
+		u := &j.units[i]
+		if j.tasks[u.task].group != name {
+			continue
+		}
+		switch {
+		case again && u.state == failed:
+			u.state = open
+		case !again && u.state == open:
+			u.state, u.class, u.reason = skipped, "tripped", reason
+		}
+	}
+	return nil
+}
+
+// tripText says why a group is not tried any further.
+func tripText(group string, failures int, last string) string {
+	return fmt.Sprintf("%s failed %d times from its first case on; the last time: %s", groupText(group), failures, last)
 }
 
 // forget opens again what reuse settled, for another journal.
 func (j *job) forget() {
 	for i := range j.units {
-		if u := &j.units[i]; u.state != skipped {
-			u.state = open
+		if u := &j.units[i]; u.state != skipped || u.class == "tripped" {
+			u.state, u.class, u.reason = open, "", ""
 		}
 	}
 }
@@ -255,7 +343,7 @@ func (j *job) counts() stage.CaseCounts {
 			if u.state == open {
 				openRows++
 			}
-			held = held || u.state == failed
+			held = held || u.state == failed || u.state == skipped && u.class == "tripped"
 		}
 		switch {
 		case !t.selected:

@@ -85,7 +85,9 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 		known.Framework = rt.Framework
 	}
 	day, _, _ := strings.Cut(known.SeenAt, "T")
-	if v := p.packageVersion(ctx, rt); v != "" && v != known.Version {
+	// What the runtime refuses is not what it will run on: the place where it was
+	// seen has another version.
+	if v := p.packageVersion(ctx, rt); v != "" && v != unknownVersion && v != known.Version && Satisfies(v, rt.Requires) == nil {
 		e := *known
 		e.Version = v
 		return &e, fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, v, day)
@@ -103,16 +105,25 @@ func probeCPU(ctx context.Context, rt *stage.Runtime) *Environment {
 	return &e
 }
 
+// askPython prints the version of an installed distribution, or that there is
+// a package of that name without one, which a worker imports to learn it.
 const askPython = `import sys
-from importlib.metadata import version
-sys.stdout.write(version(sys.argv[1]))`
+from importlib import metadata, util
+try:
+    sys.stdout.write(metadata.version(sys.argv[1]))
+except metadata.PackageNotFoundError:
+    if util.find_spec(sys.argv[1]) is not None:
+        sys.stdout.write("` + unknownVersion + `")`
+
+// unknownVersion stands for a package that has no metadata.
+const unknownVersion = "?"
 
 // probeTimeout bounds what a plan waits for an interpreter.
 const probeTimeout = 5 * time.Second
 
 // packageVersion asks the runtime's interpreter for the installed version of
-// its package, without importing it; "" where that cannot be known from here.
-// The answer is kept.
+// its package, without importing it; "" where there is none or that cannot be
+// known from here. The answer is kept.
 func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
 	if rt.Kind != "python" || rt.Package == "" || len(rt.Launcher) > 0 {
 		return ""
@@ -121,7 +132,8 @@ func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
 	if python == "" {
 		python = "python3"
 	}
-	key := python + "\x00" + rt.Package
+	env := environ(rt)
+	key := strings.Join(append([]string{python, rt.Package}, env...), "\x00")
 	p.mu.Lock()
 	v, ok := p.versions[key]
 	p.mu.Unlock()
@@ -131,6 +143,7 @@ func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, "-c", askPython, rt.Package)
+	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.Output(); err == nil {
 		v = strings.TrimSpace(string(out))
 	}

@@ -21,7 +21,8 @@ type Missing struct {
 func (m *Missing) Error() string { return m.What }
 
 // Framework makes sure that what a runtime runs on is installed in the version
-// that it requires, without starting a worker. The text says what was found;
+// that it requires, collectors that the plan hosts on it included, without
+// starting a worker. The text says what was found;
 // a *Missing error says what was not.
 func (p *Pools) Framework(ctx context.Context, rt *stage.Runtime) (string, error) {
 	switch rt.Kind {
@@ -32,7 +33,15 @@ func (p *Pools) Framework(ctx context.Context, rt *stage.Runtime) (string, error
 		}
 		return fmt.Sprintf("%s %s on %s", env.Framework, env.Version, env.Device), nil
 	case "python":
-		return p.pythonFramework(ctx, rt)
+		text, err := p.pythonFramework(ctx, rt)
+		if err != nil {
+			return "", err
+		}
+		checkout, err := p.Checkout(rt)
+		if checkout != "" {
+			text += "; " + checkout
+		}
+		return text, err
 	}
 	devices, err := p.Devices()
 	if err != nil {
@@ -64,6 +73,9 @@ func (p *Pools) pythonFramework(ctx context.Context, rt *stage.Runtime) (string,
 	v := p.packageVersion(ctx, rt)
 	if v == "" {
 		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
+	}
+	if v == unknownVersion {
+		return fmt.Sprintf("%s is there without a version of its own; a worker will tell", rt.Package), nil
 	}
 	if err := Satisfies(v, rt.Requires); err != nil {
 		return "", &Missing{What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires), Fix: getIt(rt)}

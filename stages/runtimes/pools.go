@@ -30,6 +30,7 @@ type Pools struct {
 	mu       sync.Mutex
 	pools    map[string]*worker.Pool
 	versions map[string]string // of packages, by interpreter
+	used     map[string]*use   // by the plan, by address
 	reaped   bool
 }
 

@@ -123,10 +123,7 @@ func Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	if err != nil {
 		return worker.Spec{}, err
 	}
-	spec := worker.Spec{Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: rt.Env}}
-	for _, name := range slices.Sorted(maps.Keys(rt.Env)) {
-		spec.Env = append(spec.Env, name+"="+rt.Env[name])
-	}
+	spec := worker.Spec{Env: environ(rt), Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: rt.Env}}
 	if rt.Kind != "python" {
 		exe, err := os.Executable()
 		if err != nil {
@@ -157,6 +154,14 @@ func Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	spec.Args = append([]string{spec.Path}, args...)
 	spec.Env = append(spec.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 	return spec, nil
+}
+
+// environ is a runtime's env as a process takes it.
+func environ(rt *stage.Runtime) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(rt.Env)) {
+		out = append(out, name+"="+rt.Env[name])
+	}
+	return out
 }
 
 // spread makes the slots of the devices, w0, w1, ...: device by device, so that

@@ -1,0 +1,189 @@
+package runtimes
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"aicplan/engine/stage"
+)
+
+// Hosted is an op that a python runtime runs from its collector_root.
+type Hosted struct {
+	Op string
+	// Modules has the module of the op, or those that its versions choose from.
+	Modules []string
+}
+
+// HostedOp reads a binding as a collect block has it; false where the op is no
+// collector's.
+func HostedOp(op string, bind any) (Hosted, bool) {
+	b, ok := bind.(map[string]any)
+	if !ok {
+		return Hosted{}, false
+	}
+	if _, ok := b["run"]; !ok {
+		return Hosted{}, false
+	}
+	h := Hosted{Op: op}
+	if m, ok := b["module"].(string); ok {
+		h.Modules = append(h.Modules, m)
+	}
+	routes, _ := b["versions"].([]any)
+	for _, r := range routes {
+		route, _ := r.(map[string]any)
+		if m, ok := route["module"].(string); ok {
+			h.Modules = append(h.Modules, m)
+		}
+	}
+	return h, true
+}
+
+// file is where a module lies in a checkout.
+func (h Hosted) file(module string) string {
+	return filepath.Join(strings.Split(module, ".")...) + ".py"
+}
+
+// missing names the file that the checkout at root lacks; "" when one of the
+// modules is there.
+func (h Hosted) missing(root string) string {
+	first := ""
+	for _, m := range h.Modules {
+		path := filepath.Join(root, h.file(m))
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return ""
+		}
+		if first == "" {
+			first = h.file(m)
+		}
+	}
+	return first
+}
+
+// Use notes that the plan runs cases on rt and, where hosted is not nil, that
+// it hosts a collector for them: Absent and Checkout know the plan by it.
+func (p *Pools) Use(rt *stage.Runtime, hosted *Hosted) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used == nil {
+		p.used = map[string]*use{}
+	}
+	u := p.used[rt.Address]
+	if u == nil {
+		u = &use{runtime: rt}
+		p.used[rt.Address] = u
+	}
+	if hosted != nil && !slices.ContainsFunc(u.hosted, func(h Hosted) bool { return h.Op == hosted.Op }) {
+		u.hosted = append(u.hosted, *hosted)
+	}
+}
+
+// use is what a plan wants of one runtime.
+type use struct {
+	runtime *stage.Runtime
+	hosted  []Hosted
+}
+
+// Checkout makes sure that the collectors that the plan hosts on rt are in its
+// collector_root. The text says what was found, "" where the plan hosts none; a
+// *Missing error says what is wrong.
+func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
+	p.mu.Lock()
+	var hosted []Hosted
+	if u := p.used[rt.Address]; u != nil {
+		hosted = slices.Clone(u.hosted)
+	}
+	p.mu.Unlock()
+	if len(hosted) == 0 {
+		return "", nil
+	}
+	if err := CheckoutHas(rt, hosted...); err != nil {
+		return "", err
+	}
+	if len(rt.Launcher) > 0 {
+		return "collectors are looked for where the workers run", nil
+	}
+	var lacking []string
+	root := checkoutRoot(rt)
+	for _, h := range hosted {
+		if f := h.missing(root); f != "" {
+			lacking = append(lacking, fmt.Sprintf("%s (%s)", h.Op, f))
+		}
+	}
+	text := fmt.Sprintf("%d collectors in %s", len(hosted)-len(lacking), root)
+	if len(lacking) > 0 {
+		text += "; not there: " + some(lacking)
+	}
+	return text, nil
+}
+
+// CheckoutHas reports a *Missing error when rt has no checkout, or one that
+// has none of the hosted collectors. Where a launcher starts the workers only
+// they can look into it.
+func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
+	var ops []string
+	for _, h := range hosted {
+		ops = append(ops, h.Op)
+	}
+	if rt.CollectorRoot == "" {
+		return &Missing{
+			What: fmt.Sprintf("%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s", rt.Address, some(ops)),
+			Fix:  "set collector_root of the runtime to the checkout's folder; the plans of this project take it as -var collector_root=DIR",
+		}
+	}
+	if len(rt.Launcher) > 0 {
+		return nil
+	}
+	root := checkoutRoot(rt)
+	wrong := func(format string, args ...any) error {
+		fix := "give collector_root the folder that holds aiconfigurator's folder collector"
+		if !filepath.IsAbs(rt.CollectorRoot) {
+			fix += "; a relative path starts at the plan's folder"
+		}
+		return &Missing{What: fmt.Sprintf("collector_root of %s is %s, ", rt.Address, root) + fmt.Sprintf(format, args...), Fix: fix}
+	}
+	info, err := os.Stat(root)
+	switch {
+	case err != nil:
+		return wrong("which cannot be read: %v", bare(err))
+	case !info.IsDir():
+		return wrong("which is no folder")
+	}
+	first := ""
+	for _, h := range hosted {
+		f := h.missing(root)
+		if f == "" {
+			return nil
+		}
+		if first == "" {
+			first = f
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "collector")); err != nil {
+		return wrong("which is no checkout of aiconfigurator: it has no folder collector")
+	}
+	return wrong("which has no %s for %s: another version of the checkout, or of the plan, is needed", first, some(ops))
+}
+
+func checkoutRoot(rt *stage.Runtime) string {
+	return absolute(declaredIn(rt, Place{}), rt.CollectorRoot)
+}
+
+// bare is an error of the file system without the path.
+func bare(err error) error {
+	if pe, ok := err.(*fs.PathError); ok {
+		return pe.Err
+	}
+	return err
+}
+
+// some lists a few names.
+func some(names []string) string {
+	if n := len(names) - 3; n > 1 {
+		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(names, ", ")
+}
