@@ -208,28 +208,8 @@ func (p *Plan) Idle() map[string]bool {
 	return out
 }
 
-// Idle returns the stages that nothing is going to happen to: those that are
-// answered, those whose runtime is not here, and what stands behind these.
-func (p *Plan) Idle() map[string]bool {
-	out := map[string]bool{}
-	for _, s := range p.Stages {
-		switch s.Action {
-		case stage.ActionReuse, stage.ActionReady:
-			out[s.Address()] = true
-		case stage.ActionNeeds:
-			for addr := range p.Graph.Behind(s.Address()) {
-				if b := p.byAddr[addr]; b != nil && (b == s || !b.Instance.Kind.Always) {
-					out[addr] = true
-				}
-			}
-		}
-	}
-	return out
-}
-
 // decideGuards lets guards run exactly when something behind them does.
 func (p *Plan) decideGuards() {
-	idle := p.Idle()
 	idle := p.Idle()
 	for i := len(p.Stages) - 1; i >= 0; i-- {
 		s := p.Stages[i]
