@@ -275,6 +275,10 @@ func (r *rank) abort(t task) error {
 // cancelled, or with errHung after the task's limit.
 func (r *rank) wait(t task, c nccl.Comm) error {
 	until := r.node.Clock.Now() + limitOf(t)
+	pause := betweenPolls
+	if !roomy() {
+		pause = 1
+	}
 	for polls := 1; ; polls++ {
 		idle, err := r.node.Peers.Idle(r.stream)
 		if err != nil {
@@ -284,7 +288,7 @@ func (r *rank) wait(t task, c nccl.Comm) error {
 			return nil
 		}
 		// A look takes locks that ranks need which still launch: not too often.
-		for range betweenPolls {
+		for range pause {
 			if r.stop.Load() {
 				return errCancelled
 			}

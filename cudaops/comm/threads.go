@@ -80,12 +80,12 @@ func (m *thread) work(ready chan<- error) {
 // and all ranks wait for the slowest.
 const awake = time.Millisecond
 
-// idleCores is how many processors a machine must have for threads to stay
-// awake between tasks.
-const idleCores = 16
+// roomy says whether the machine has processors to spare, so that threads may
+// stay awake and look often.
+func roomy() bool { return runtime.NumCPU() >= 16 }
 
 func (m *thread) next() (threadJob, bool) {
-	if runtime.NumCPU() >= idleCores {
+	if roomy() {
 		for began := time.Now(); time.Since(began) < awake; {
 			select {
 			case j, ok := <-m.jobs:
@@ -121,11 +121,15 @@ const spins = 20000
 
 func (b *barrier) wait(r *rank) error {
 	b.arrived.Add(1)
+	limit := spins
+	if !roomy() {
+		limit = 0
+	}
 	for i := 0; b.arrived.Load() < b.size; i++ {
 		if r.stop.Load() {
 			return errCancelled
 		}
-		if i >= spins {
+		if i >= limit {
 			runtime.Gosched()
 		}
 	}

@@ -118,6 +118,8 @@ type Host struct {
 
 // Launch describes a kernel launch. Args are the kernel's parameters in order:
 // Ptr, int32, uint32, int64, uint64, float32, float64 or a pointer-sized handle.
+// A last parameter that is a struct of 8-byte members is given as its members:
+// arguments lie one behind the other in words of 8 bytes.
 type Launch struct {
 	Func         Function
 	Grid, Block  [3]int
