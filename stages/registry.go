@@ -14,6 +14,8 @@ import (
 	"aicplan/stages/grids"
 	"aicplan/stages/importer"
 	"aicplan/stages/preflight"
+	"aicplan/stages/publish"
+	"aicplan/stages/report"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/verify"
 )
@@ -36,6 +38,8 @@ func All() *Set {
 		gate.Kind(),
 		verify.Kind(),
 		export.Kind(),
+		report.Kind(),
+		publish.Kind(),
 	} {
 		if _, dup := s.kinds[k.Name]; dup {
 			panic(fmt.Sprintf("two stage kinds are called %q", k.Name))

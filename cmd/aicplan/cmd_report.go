@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/run"
+	"aicplan/sink/atomic"
+	"aicplan/stages/report"
+	"aicplan/stages/report/history"
+	"aicplan/stages/report/model"
+	"aicplan/systems"
+)
+
+type reportCmd struct {
+	Run_   string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
+	Format string `help:"html, markdown, text or json." enum:"html,markdown,text,json" default:"text"`
+	Out    string `help:"Write to a file instead of standard output." placeholder:"FILE" type:"path"`
+	Title  string `help:"Title of the report." placeholder:"TEXT"`
+	Rows   int    `help:"Rows a table that an HTML report carries along; 0: none." default:"200000" placeholder:"N"`
+	List   bool   `help:"List the runs instead."`
+}
+
+// Run shows what a run of the state folder came to.
+func (c *reportCmd) Run(a *app) error {
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if c.List {
+		return c.list(a, store)
+	}
+	r, err := c.report(store)
+	if err != nil {
+		return err
+	}
+	if c.Out == "" {
+		return report.Write(a.stdout, c.Format, r, c.Rows)
+	}
+	if _, err := atomic.Write(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r, c.Rows) }); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.Out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "Wrote %s, %s: %s. %s\n", c.Out, bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)
+	return nil
+}
+
+func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
+	found, err := history.Find(store, c.Run_)
+	if err != nil {
+		return nil, err
+	}
+	past, err := history.Read(*found)
+	if err != nil {
+		return nil, err
+	}
+	in, err := past.Input(store, run.LoadDataset)
+	if err != nil {
+		return nil, err
+	}
+	in.Title = c.Title
+	in.System = func(name string) *systems.Spec {
+		spec, err := systems.Load(name)
+		if err != nil {
+			return nil // a system of the plan's own: no speed of light then
+		}
+		return spec
+	}
+	return model.Build(in)
+}
+
+func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
+	all, err := store.Runs()
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		fmt.Fprintf(a.stdout, "%s has no run yet.\n", store.Dir())
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", "run", "started", "time", "exit", "plan")
+	for _, r := range all {
+		p, err := history.Read(r)
+		if err != nil {
+			fmt.Fprintf(a.stdout, "%-26s %v\n", r.ID, err)
+			continue
+		}
+		code := "-" // goes on, or was killed
+		if p.Ended {
+			code = fmt.Sprint(p.ExitCode)
+		}
+		fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", r.ID, p.Started.Local().Format("2006-01-02 15:04"),
+			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, clip(p.Plan, 22, false))
+	}
+	return nil
+}

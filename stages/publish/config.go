@@ -1,0 +1,181 @@
+// Package publish commits what a run exported to a branch of a git repository,
+// with the report as the message's body. It leaves the repository's work tree
+// alone, and pushes only where the plan says so.
+package publish
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// Kind registers the publish stage.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:    "publish",
+		Version: 1,
+		Summary: "commit the exports to a branch of a git repository",
+		NoTable: true,
+		Follows: true,
+		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool},
+		New:     func() stage.Stage { return &Config{SignOff: true, Body: "pr_body.md"} },
+	}
+}
+
+// Config is a publish block.
+type Config struct {
+	Description string `hcl:"description,optional"`
+	// Value is the exports whose files are committed: one, a list, an object.
+	Value cty.Value `hcl:"exports"`
+	// Report is a report stage whose Markdown becomes the message's body.
+	Report cty.Value `hcl:"report,optional"`
+	// Repository is a clone, or a bare repository; relative to the plan's folder.
+	Repository string `hcl:"repository"`
+	Branch     string `hcl:"branch"`
+	// Base is what the branch starts from where it does not exist; empty means
+	// the repository's HEAD.
+	Base string `hcl:"base,optional"`
+	// Path is the folder of the repository that takes the files, which keep
+	// their places below the output folder.
+	Path    string `hcl:"path,optional"`
+	Message string `hcl:"message,optional"`
+	SignOff bool   `hcl:"signoff,optional"`
+	// Body is where the text for a pull request goes, below the output folder.
+	Body   string  `hcl:"body,optional"`
+	Push   bool    `hcl:"push,optional"`
+	Remote string  `hcl:"remote,optional"`
+	Author *Author `hcl:"author,block"`
+
+	exports []*stage.Ref
+	report  *stage.Ref
+}
+
+// Author is who commits; without one it is git's own user.
+type Author struct {
+	Name  string `hcl:"name" json:"name"`
+	Email string `hcl:"email" json:"email"`
+}
+
+var (
+	branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*[A-Za-z0-9]$|^[A-Za-z0-9]$`)
+	remoteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+)
+
+// Check validates the config.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, format string, args ...any) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
+	}
+	if err := c.resolve(); err != nil {
+		bad("Wrong reference", "%s.", err)
+	}
+	for _, r := range c.exports {
+		if r != nil && r.Kind != "export" {
+			bad("Not an export", "exports names %s, which writes no perf files; name export stages.", r.Address)
+		}
+	}
+	if c.report != nil && c.report.Kind != "report" {
+		bad("Not a report", "report names %s; name a report stage.", c.report.Address)
+	}
+	if !branchName.MatchString(c.Branch) || strings.Contains(c.Branch, "..") || strings.Contains(c.Branch, "//") || strings.HasSuffix(c.Branch, ".lock") {
+		bad("Wrong branch", "%q is no name of a branch, such as \"data/h200_sxm-trtllm-1.3.0\".", c.Branch)
+	}
+	if strings.HasPrefix(c.Base, "-") {
+		bad("Wrong base", "%q is no name of a commit or branch.", c.Base)
+	}
+	if c.Path != "" && !filepath.IsLocal(c.Path) {
+		bad("Path outside the repository", "%q leads out of the repository; path is a folder inside of it.", c.Path)
+	}
+	if !filepath.IsLocal(c.Body) {
+		bad("Path outside the output folder", "%q leads out of the output folder.", c.Body)
+	}
+	if c.Push && c.Remote == "" {
+		bad("No remote", "push = true needs the remote to push to, for example remote = \"origin\".")
+	}
+	if c.Remote != "" && !remoteName.MatchString(c.Remote) {
+		bad("Wrong remote", "%q is no name of a remote; add it to the repository with git remote add, and give its name.", c.Remote)
+	}
+	if a := c.Author; a != nil && (a.Name == "" || !strings.Contains(a.Email, "@") || strings.ContainsAny(a.Name+a.Email, "<>\n")) {
+		bad("Wrong author", "An author has a name and an address, without angle brackets.")
+	}
+	return diags
+}
+
+func (c *Config) resolve() error {
+	var err error
+	if c.exports == nil {
+		if c.exports, err = stage.RefsOf(c.Value); err != nil {
+			c.exports = nil
+			return fmt.Errorf("exports: %w", err)
+		}
+		if len(c.exports) == 0 {
+			return fmt.Errorf("exports is empty: there would be nothing to commit")
+		}
+	}
+	if c.report == nil && c.Report != cty.NilVal && !c.Report.IsNull() {
+		if c.report, err = stage.RefOf(c.Report); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
+}
+
+// Inputs are the exports, so that the branch is stale when one of them is.
+func (c *Config) Inputs() []stage.Input {
+	if c.resolve() != nil {
+		return nil // Check says why
+	}
+	var in []stage.Input
+	for i, r := range c.exports {
+		in = append(in, stage.Input{Name: fmt.Sprintf("exports[%d]", i), Ref: r})
+	}
+	return in
+}
+
+// Fingerprint is everything that shapes the commit and where it goes.
+func (c *Config) Fingerprint() any {
+	return struct {
+		Repository string  `json:"repository"`
+		Branch     string  `json:"branch"`
+		Base       string  `json:"base,omitempty"`
+		Path       string  `json:"path,omitempty"`
+		Message    string  `json:"message,omitempty"`
+		SignOff    bool    `json:"signoff"`
+		Body       string  `json:"body"`
+		Push       bool    `json:"push,omitempty"`
+		Remote     string  `json:"remote,omitempty"`
+		Author     *Author `json:"author,omitempty"`
+	}{c.Repository, c.Branch, c.Base, c.Path, c.Message, c.SignOff, c.Body, c.Push, c.Remote, c.Author}
+}
+
+// KeyExtra is the commit that the branch is at: when somebody moved it, the
+// stage looks again.
+func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
+	r := repository{dir: c.dir(pc.PlanDir)}
+	commit, err := r.resolve(ctx, "refs/heads/"+c.Branch)
+	if err != nil {
+		return nil, nil // Run says what is wrong with the repository
+	}
+	return map[string]string{"branch": commit}, nil
+}
+
+func (c *Config) dir(planDir string) string {
+	if filepath.IsAbs(c.Repository) {
+		return c.Repository
+	}
+	return filepath.Join(planDir, c.Repository)
+}
+
+// place is where a file of the output folder goes in the repository.
+func (c *Config) place(rel string) string {
+	return path.Join(filepath.ToSlash(c.Path), filepath.ToSlash(rel))
+}

@@ -1,0 +1,136 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// repository is a git repository, worked on by its objects and references: no
+// file of a work tree is touched.
+type repository struct {
+	dir   string
+	index string // a temporary index file; "" uses none
+	env   []string
+}
+
+// git runs one command and returns what it prints, without the last line end.
+// Commands never ask anything.
+func (r repository) git(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0")
+	if r.index != "" {
+		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+r.index)
+	}
+	cmd.Env = append(cmd.Env, r.env...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("git is not installed; publish needs it")
+	case err != nil:
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, firstLines(errs.String(), 3))
+	}
+	return strings.TrimRight(out.String(), "\n"), nil
+}
+
+func firstLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[:min(n, len(lines))], "; ")
+}
+
+// check makes sure that the folder is a repository.
+func (r repository) check(ctx context.Context) error {
+	if info, err := os.Stat(r.dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("the repository %s is not there; clone it first, or correct \"repository\"", r.dir)
+	}
+	if _, err := r.git(ctx, "", "rev-parse", "--git-dir"); err != nil {
+		return fmt.Errorf("%s is no git repository: %w", r.dir, err)
+	}
+	// A folder somewhere inside of a clone would do, by accident.
+	top, err := r.git(ctx, "", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil // a bare repository has none
+	}
+	want, err := filepath.EvalSymlinks(r.dir)
+	if err == nil && filepath.Clean(top) != want {
+		return fmt.Errorf("%s lies inside of the repository %s; name its top folder", r.dir, top)
+	}
+	return nil
+}
+
+// resolve returns the commit that a name stands for, "" when there is none.
+func (r repository) resolve(ctx context.Context, name string) (string, error) {
+	out, err := r.git(ctx, "", "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return "", nil
+	}
+	return out, err
+}
+
+// checkedOut names the work tree that has the branch, or "".
+func (r repository) checkedOut(ctx context.Context, branch string) (string, error) {
+	out, err := r.git(ctx, "", "worktree", "list", "--porcelain")
+	if err != nil {
+		return "", err
+	}
+	tree := ""
+	for _, line := range strings.Split(out, "\n") {
+		if dir, ok := strings.CutPrefix(line, "worktree "); ok {
+			tree = dir
+		}
+		if line == "branch refs/heads/"+branch {
+			return tree, nil
+		}
+	}
+	return "", nil
+}
+
+// file is one file to commit.
+type file struct {
+	from string // on disk
+	to   string // in the repository
+}
+
+// tree writes the tree of a commit with the files put in, and returns its id.
+func (r repository) tree(ctx context.Context, parent string, files []file) (string, error) {
+	if parent != "" {
+		if _, err := r.git(ctx, "", "read-tree", parent); err != nil {
+			return "", err
+		}
+	}
+	var entries strings.Builder
+	for _, f := range files {
+		// --no-filters: the bytes are those whose digest the report names.
+		id, err := r.git(ctx, "", "hash-object", "-w", "--no-filters", "--", f.from)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&entries, "100644 %s\t%s\x00", id, f.to)
+	}
+	if _, err := r.git(ctx, entries.String(), "update-index", "-z", "--add", "--index-info"); err != nil {
+		return "", err
+	}
+	return r.git(ctx, "", "write-tree")
+}
+
+// identity is who commits, "Name <address>".
+func (r repository) identity(ctx context.Context) (string, error) {
+	out, err := r.git(ctx, "", "var", "GIT_COMMITTER_IDENT")
+	if err != nil {
+		return "", fmt.Errorf("git does not know who commits; add author { name = \"...\" email = \"...\" } to the publish block, or set git config user.name and user.email: %w", err)
+	}
+	at := strings.LastIndexByte(out, '>')
+	if at < 0 {
+		return "", fmt.Errorf("git says that %q commits", out)
+	}
+	return out[:at+1], nil
+}

@@ -1,0 +1,241 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/sink/tree"
+)
+
+// Run commits. When the branch has the same files already, there is nothing to
+// commit, and the outcome is the commit that is there.
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	artifacts, err := c.artifacts(rc)
+	if err != nil {
+		return nil, err
+	}
+	files, err := c.files(rc.OutDir, artifacts)
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.body(rc, artifacts)
+	if err != nil {
+		return nil, err
+	}
+	out := &stage.Outcome{Status: stage.StatusOK}
+	a, err := c.writeBody(rc.OutDir, body)
+	if err != nil {
+		return nil, err
+	}
+	out.Artifacts = append(out.Artifacts, a)
+
+	index, err := os.MkdirTemp("", "aicplan-index-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(index)
+	r := repository{dir: c.dir(rc.PlanDir), index: filepath.Join(index, "index")}
+	if c.Author != nil {
+		r.env = []string{
+			"GIT_AUTHOR_NAME=" + c.Author.Name, "GIT_AUTHOR_EMAIL=" + c.Author.Email,
+			"GIT_COMMITTER_NAME=" + c.Author.Name, "GIT_COMMITTER_EMAIL=" + c.Author.Email,
+		}
+	}
+	commit, made, err := c.commit(ctx, r, files, body)
+	if err != nil {
+		return nil, err
+	}
+	out.Message = fmt.Sprintf("%s on %s has %d files", short(commit), c.Branch, len(files))
+	if !made {
+		out.Message = fmt.Sprintf("%s on %s has the same %d files already", short(commit), c.Branch, len(files))
+	}
+	if c.Push {
+		if _, err := r.git(ctx, "", "push", "--", c.Remote, "refs/heads/"+c.Branch+":refs/heads/"+c.Branch); err != nil {
+			return nil, fmt.Errorf("%s is committed on %s, but not pushed: %w", short(commit), c.Branch, err)
+		}
+		out.Message += ", pushed to " + c.Remote
+	}
+	out.Values = map[string]cty.Value{"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push)}
+	return out, nil
+}
+
+func short(commit string) string { return commit[:min(len(commit), 10)] }
+
+// artifacts are the files that the exports wrote, by stage.
+func (c *Config) artifacts(rc *stage.RunContext) (map[string][]stage.Artifact, error) {
+	out := map[string][]stage.Artifact{}
+	for _, f := range rc.Upstream() {
+		if f.Outcome != nil {
+			out[f.Address] = f.Outcome.Artifacts
+		}
+	}
+	for _, r := range c.exports {
+		if len(out[r.Address]) == 0 {
+			return nil, fmt.Errorf("%s wrote no file that could be committed", r.Address)
+		}
+	}
+	return out, nil
+}
+
+// files says which file goes where, in the order of their places.
+func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]file, error) {
+	var out []file
+	seen := map[string]string{}
+	for _, r := range c.exports {
+		for _, a := range artifacts[r.Address] {
+			rel, err := filepath.Rel(outDir, a.Path)
+			if err != nil || !filepath.IsLocal(rel) {
+				return nil, fmt.Errorf("%s was exported to %s, outside of this run's output folder %s; apply with the same -out-dir, or with -replace %s", r.Address, a.Path, outDir, r.Address)
+			}
+			f := file{from: a.Path, to: c.place(rel)}
+			if other, dup := seen[f.to]; dup {
+				return nil, fmt.Errorf("%s and %s both wrote %s", other, r.Address, f.to)
+			}
+			seen[f.to] = r.Address
+			out = append(out, f)
+		}
+	}
+	// What the exports put beside their tables belongs to the database too.
+	for _, name := range sidecars(out) {
+		rel, err := filepath.Rel(outDir, name)
+		if err == nil && filepath.IsLocal(rel) && seen[c.place(rel)] == "" {
+			seen[c.place(rel)] = name
+			out = append(out, file{from: name, to: c.place(rel)})
+		}
+	}
+	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.to, b.to) })
+	return out, nil
+}
+
+// sidecars lists what the layout "families" puts beside its tables.
+func sidecars(files []file) []string {
+	var out []string
+	for _, f := range files {
+		for _, name := range []string{tree.MetaFile, tree.ReuseFile} {
+			beside := filepath.Join(filepath.Dir(f.from), name)
+			if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+				out = append(out, beside)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// body is the report's Markdown, or without a report a list of the files.
+func (c *Config) body(rc *stage.RunContext, artifacts map[string][]stage.Artifact) (string, error) {
+	if c.report == nil {
+		var b strings.Builder
+		b.WriteString("| file | rows | digest |\n|---|---:|---|\n")
+		for _, r := range c.exports {
+			for _, a := range artifacts[r.Address] {
+				fmt.Fprintf(&b, "| `%s` | %d | `%s` |\n", filepath.Base(a.Path), a.Rows, a.Digest)
+			}
+		}
+		return b.String(), nil
+	}
+	for _, a := range artifacts[c.report.Address] {
+		if strings.HasSuffix(a.Path, ".md") {
+			data, err := os.ReadFile(a.Path)
+			if err != nil {
+				return "", atomic.Explain("read the report", a.Path, err)
+			}
+			return string(data), nil
+		}
+	}
+	return "", fmt.Errorf("%s wrote no Markdown; add \"markdown\" to its format", c.report.Address)
+}
+
+func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
+	path, err := atomic.Within(outDir, c.Body)
+	if err != nil {
+		return stage.Artifact{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return stage.Artifact{}, atomic.Explain("make the folder of", path, err)
+	}
+	digest, err := atomic.WriteFile(path, []byte(body))
+	return stage.Artifact{Path: path, Digest: digest}, err
+}
+
+// commit puts the files on the branch. made is false when they were there.
+func (c *Config) commit(ctx context.Context, r repository, files []file, body string) (id string, made bool, err error) {
+	if err := r.check(ctx); err != nil {
+		return "", false, err
+	}
+	where, err := r.checkedOut(ctx, c.Branch)
+	if err != nil {
+		return "", false, err
+	}
+	if where != "" {
+		return "", false, fmt.Errorf("the branch %s is checked out in %s, whose files would no longer agree with it; check another branch out there, or name another branch", c.Branch, where)
+	}
+	ref := "refs/heads/" + c.Branch
+	head, err := r.resolve(ctx, ref)
+	if err != nil {
+		return "", false, err
+	}
+	parent := head
+	if head == "" {
+		base := cmp.Or(c.Base, "HEAD")
+		if parent, err = r.resolve(ctx, base); err != nil {
+			return "", false, err
+		}
+		if parent == "" && c.Base != "" {
+			return "", false, fmt.Errorf("there is no commit %q in %s to start the branch %s from", c.Base, r.dir, c.Branch)
+		}
+	}
+	id, err = r.tree(ctx, parent, files)
+	if err != nil {
+		return "", false, err
+	}
+	if head != "" {
+		if old, err := r.git(ctx, "", "rev-parse", "--verify", head+"^{tree}"); err == nil && old == id {
+			return head, false, nil
+		}
+	}
+	message, err := c.message(ctx, r, len(files), body)
+	if err != nil {
+		return "", false, err
+	}
+	args := []string{"commit-tree", id, "-F", "-"}
+	if parent != "" {
+		args = append(args, "-p", parent)
+	}
+	commit, err := r.git(ctx, message, args...)
+	if err != nil {
+		return "", false, err
+	}
+	// The old value makes it fail when somebody else moved the branch.
+	old := cmp.Or(head, strings.Repeat("0", len(commit)))
+	if _, err := r.git(ctx, "", "update-ref", "-m", "aicplan publish", ref, commit, old); err != nil {
+		return "", false, fmt.Errorf("the branch %s moved meanwhile; run again: %w", c.Branch, err)
+	}
+	return commit, true, nil
+}
+
+// message is the subject, the body and who signs it off.
+func (c *Config) message(ctx context.Context, r repository, files int, body string) (string, error) {
+	who, err := r.identity(ctx)
+	if err != nil {
+		return "", err
+	}
+	subject := cmp.Or(strings.Join(strings.Fields(c.Message), " "), fmt.Sprintf("add perf data (%d files)", files))
+	text := subject + "\n\n" + strings.TrimRight(body, "\n") + "\n"
+	if c.SignOff {
+		text += "\nSigned-off-by: " + who + "\n"
+	}
+	return text, nil
+}

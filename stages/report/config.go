@@ -1,0 +1,187 @@
+// Package report tells what a run came to: one self-contained HTML file and its
+// Markdown twin, written also when a gate stopped the data.
+package report
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/stages/report/model"
+	"aicplan/systems"
+)
+
+// Kind registers the report stage.
+func Kind() stage.Kind {
+	return stage.Kind{
+		Name:    "report",
+		Version: 1,
+		Summary: "tell what the run came to: an HTML file and its Markdown twin",
+		NoTable: true,
+		Follows: true,
+		Always:  true,
+		Outputs: map[string]cty.Type{"path": cty.String, "verdict": cty.String},
+		New: func() stage.Stage {
+			return &Config{File: "report", Format: []string{"html", "markdown"}, Rows: 200000}
+		},
+	}
+}
+
+// extensions of the formats.
+var extensions = map[string]string{"html": ".html", "markdown": ".md", "text": ".txt", "json": ".json"}
+
+// Config is a report block.
+type Config struct {
+	Description string `hcl:"description,optional"`
+	Title       string `hcl:"title,optional"`
+	// Summary and Impact are the author's words: what this release is, and what
+	// users can do with it.
+	Summary string `hcl:"summary,optional"`
+	Impact  string `hcl:"impact,optional"`
+	// Inputs are the stages whose tables are described: one, a list, an object.
+	Value cty.Value `hcl:"inputs"`
+	// Reference is one dataset or several: each table is compared with the one
+	// of the same perf table.
+	Reference cty.Value `hcl:"reference,optional"`
+	// System gives the peaks for tables that name no system.
+	System cty.Value `hcl:"system,optional"`
+	// File is the name without its extension, below the output folder.
+	File   string   `hcl:"file,optional"`
+	Format []string `hcl:"format,optional"`
+	// Rows is the most rows of a table that the HTML carries along.
+	Rows     int        `hcl:"rows,optional"`
+	Risks    []string   `hcl:"risks,optional"`
+	Changes  []string   `hcl:"changes,optional"`
+	Evidence []Evidence `hcl:"evidence,block"`
+
+	inputs, references []*stage.Ref
+	spec               *systems.Spec
+}
+
+// Evidence is what the author did beside the run, such as a test of a reader.
+type Evidence struct {
+	Name    string `hcl:"name,label" json:"name"`
+	Command string `hcl:"command,optional" json:"command,omitempty"`
+	Result  string `hcl:"result" json:"result"`
+	// Passed is false for evidence against the data.
+	Passed *bool `hcl:"passed,optional" json:"passed,omitempty"`
+}
+
+// Check validates the config.
+func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, format string, args ...any) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
+	}
+	if err := c.resolve(); err != nil {
+		bad("Wrong reference", "%s.", err)
+	}
+	if !filepath.IsLocal(c.File) {
+		bad("Path outside the output folder", "%q leads out of the output folder; reports stay inside of it. Choose the folder with -out-dir.", c.File)
+	}
+	if len(c.Format) == 0 {
+		bad("No format", "format is empty, so the report would write nothing; give html, markdown, text or json.")
+	}
+	for _, f := range c.Format {
+		if extensions[f] == "" {
+			bad("Unknown format", "There is no format %q; the formats are html, markdown, text and json.", f)
+		}
+	}
+	if c.Rows < 0 {
+		bad("Wrong number of rows", "rows is %d; it must not be negative. 0 leaves the rows out.", c.Rows)
+	}
+	seen := map[string]bool{}
+	for _, e := range c.Evidence {
+		if seen[e.Name] {
+			bad("Duplicate evidence", "There are two evidence blocks %q.", e.Name)
+		}
+		seen[e.Name] = true
+	}
+	return diags
+}
+
+// resolve reads the references; asking twice is fine.
+func (c *Config) resolve() error {
+	var err error
+	if c.inputs == nil {
+		if c.inputs, err = stage.RefsOf(c.Value); err != nil {
+			return fmt.Errorf("inputs: %w", err)
+		}
+	}
+	if c.references == nil && c.Reference != cty.NilVal && !c.Reference.IsNull() {
+		if c.references, err = stage.RefsOf(c.Reference); err != nil {
+			return fmt.Errorf("reference: %w", err)
+		}
+	}
+	if c.spec == nil && c.System != cty.NilVal && !c.System.IsNull() {
+		if c.spec, err = stage.SystemOf(c.System); err != nil {
+			return fmt.Errorf("system: %w", err)
+		}
+	}
+	return nil
+}
+
+// Inputs are the tables, then the references.
+func (c *Config) Inputs() []stage.Input {
+	if c.resolve() != nil {
+		return nil // Check says why
+	}
+	var in []stage.Input
+	for i, r := range c.inputs {
+		in = append(in, stage.Input{Name: inputName(i), Ref: r})
+	}
+	for i, r := range c.references {
+		in = append(in, stage.Input{Name: referenceName(i), Ref: r})
+	}
+	return in
+}
+
+func inputName(i int) string     { return fmt.Sprintf("inputs[%d]", i) }
+func referenceName(i int) string { return fmt.Sprintf("reference[%d]", i) }
+
+// Fingerprint is everything that is written down.
+func (c *Config) Fingerprint() any {
+	system := ""
+	if c.spec != nil {
+		system = c.spec.Name
+	}
+	return struct {
+		Title    string     `json:"title,omitempty"`
+		Summary  string     `json:"summary,omitempty"`
+		Impact   string     `json:"impact,omitempty"`
+		System   string     `json:"system,omitempty"`
+		File     string     `json:"file"`
+		Format   []string   `json:"format"`
+		Rows     int        `json:"rows"`
+		Risks    []string   `json:"risks,omitempty"`
+		Changes  []string   `json:"changes,omitempty"`
+		Evidence []Evidence `json:"evidence,omitempty"`
+	}{c.Title, c.Summary, c.Impact, system, c.File, slices.Sorted(slices.Values(c.Format)), c.Rows, c.Risks, c.Changes, c.Evidence}
+}
+
+func (c *Config) evidence() []model.Evidence {
+	var out []model.Evidence
+	for _, e := range c.Evidence {
+		level := model.Good
+		if e.Passed != nil && !*e.Passed {
+			level = model.Bad
+		}
+		out = append(out, model.Evidence{Name: e.Name, Command: e.Command, Result: e.Result, Level: level})
+	}
+	return out
+}
+
+// base is the file's name without the extension of a format.
+func (c *Config) base() string {
+	for _, ext := range extensions {
+		if s, ok := strings.CutSuffix(c.File, ext); ok {
+			return s
+		}
+	}
+	return c.File
+}

@@ -1,0 +1,376 @@
+// Package facets derives from a table of measurements what reports draw and
+// summarise: how large each row's problem is, at which precision it ran, how
+// near to the speed of light, how noisy, when and on which worker. It knows no
+// pictures.
+package facets
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/physics"
+	"aicplan/sink/table"
+	"aicplan/systems"
+)
+
+// Series is a column of words: rows belong to the series of their word.
+type Series struct {
+	Column string
+	Names  []string // the most frequent first
+	Code   []int    // by row; -1 without a word
+}
+
+// Facets are columns of equal length, one value a row of the table; NaN where
+// a row has none. A column that no row has is nil.
+type Facets struct {
+	Rows    int
+	Latency []float64 // in Unit
+	Unit    string    // ms or us
+	// Size grows with the work of a row; SizeLabel says what it is.
+	Size      []float64
+	SizeLabel string
+	Series    Series
+	// Light is the share of the speed of light, 1 being all of it; nil without
+	// a system or a formula.
+	Light  []float64
+	System string
+	Noise  []float64 // standard deviation over mean
+	Clock  []float64 // SM clock, MHz
+	Power  []float64 // W
+	// Throttled counts rows that a driver held back, of those that say so.
+	Throttled, ThrottledOf int
+	Started                []float64 // seconds since 1970
+	Worker                 Series
+	// Params are the columns that name a row, in grid order, as text.
+	Params []Param
+}
+
+// Param is one column that names rows.
+type Param struct {
+	Name string
+	// Numeric says that every value is a number.
+	Numeric bool
+	Value   []float64 // nil unless Numeric
+	Text    []string  // nil when Numeric
+}
+
+// Of derives the facets of a dataset with a table. spec may be nil.
+func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
+	rec := ds.Table
+	if rec == nil {
+		return &Facets{Unit: "ms"}
+	}
+	if plain, err := table.Normal(rec); err == nil {
+		rec = plain
+	}
+	t := tableOf(ds)
+	f := &Facets{Rows: int(rec.NumRows()), Unit: "ms"}
+	metric := "latency"
+	if t != nil {
+		f.Unit = t.LatencyUnit()
+		if m := t.Metrics(); len(m) > 0 && !table.Has(rec, metric) {
+			metric = m[0]
+		}
+	}
+	f.Latency = numbers(rec, metric)
+	f.Noise, f.Clock, f.Power = numbers(rec, "rel_stdev"), numbers(rec, "sm_clock_mhz"), numbers(rec, "power")
+	f.Started = times(rec, "started_at")
+	f.Worker = words(rec, "worker")
+	f.throttled(rec)
+	f.params(rec, ds, t)
+	f.Series = seriesOf(rec, ds, t)
+	f.size(rec)
+	if len(f.Series.Names) < 2 {
+		f.fewNumbers()
+	}
+	if spec != nil && t != nil {
+		f.light(rec, t, spec)
+	}
+	return f
+}
+
+func tableOf(ds *stage.Dataset) *catalog.Table {
+	name := ds.Info.Perf
+	if name == "" {
+		if op, ok := catalog.LookupOp(ds.Info.Op); ok {
+			name = op.Table
+		}
+	}
+	t, ok := catalog.Lookup(name)
+	if !ok {
+		return nil
+	}
+	return t
+}
+
+func (f *Facets) throttled(rec arrow.Record) {
+	flags, err := table.Bools(rec, "throttled")
+	if err != nil {
+		return
+	}
+	for i, v := range flags.Values {
+		if !flags.Null(i) {
+			f.ThrottledOf++
+			if v {
+				f.Throttled++
+			}
+		}
+	}
+}
+
+func (f *Facets) params(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) {
+	names := ds.Info.Params
+	if len(names) == 0 && t != nil {
+		names = t.Key()
+	}
+	for _, name := range names {
+		if name == "kernel_source" || name == "op_name" || !table.Has(rec, name) {
+			continue
+		}
+		p := Param{Name: name}
+		if col := rec.Column(table.Index(rec, name)); col.DataType().ID() == arrow.STRING || col.DataType().ID() == arrow.BOOL {
+			p.Text = texts(rec, name)
+		} else {
+			p.Value, p.Numeric = numbers(rec, name), true
+		}
+		f.Params = append(f.Params, p)
+	}
+	if kernels := words(rec, "kernel_source"); len(kernels.Names) > 1 {
+		f.Params = append(f.Params, Param{Name: "kernel_source", Text: texts(rec, "kernel_source")})
+	}
+}
+
+// seriesOf picks the column that sets rows apart at a glance: the precision
+// where there is one, else a word of the case, else the kernel.
+func seriesOf(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) Series {
+	var names []string
+	if t != nil {
+		names = append(names, t.DtypeColumn())
+	}
+	for _, p := range ds.Info.Params {
+		if strings.Contains(p, "dtype") {
+			names = append(names, p)
+		}
+	}
+	names = append(append(names, ds.Info.Params...), "op_name", "kernel_source")
+	var one Series
+	for _, name := range names {
+		s := words(rec, name)
+		if len(s.Names) > 1 {
+			return s
+		}
+		if one.Column == "" && len(s.Names) == 1 {
+			one = s
+		}
+	}
+	return one
+}
+
+// fewNumbers takes a column of a few numbers as the series, such as the number
+// of GPUs, where no words set rows apart.
+func (f *Facets) fewNumbers() {
+	for _, p := range f.Params {
+		if !p.Numeric || strings.Contains(" "+strings.ReplaceAll(f.SizeLabel, " × ", " ")+" ", " "+p.Name+" ") {
+			continue
+		}
+		values := slices.Compact(Sorted(p.Value))
+		if len(values) < 2 || len(values) > 8 {
+			continue
+		}
+		s := Series{Column: p.Name, Code: make([]int, f.Rows)}
+		for _, v := range values {
+			s.Names = append(s.Names, p.Name+" "+strconv.FormatFloat(v, 'f', -1, 64))
+		}
+		for i, v := range p.Value {
+			at, ok := slices.BinarySearch(values, v)
+			if s.Code[i] = at; !ok {
+				s.Code[i] = -1
+			}
+		}
+		f.Series = s
+		return
+	}
+}
+
+// size works out how large a row's problem is: the operations where the worker
+// counted them, else the product of the columns along which work grows.
+func (f *Facets) size(rec arrow.Record) {
+	if flops := numbers(rec, "flops"); flops != nil && positive(flops) {
+		f.Size, f.SizeLabel = flops, "floating-point operations"
+		return
+	}
+	factors := []string{}
+	for _, p := range f.Params {
+		if p.Numeric && (slices.Contains(physics.Axes, p.Name) || sizeColumns[p.Name]) {
+			factors = append(factors, p.Name)
+		}
+	}
+	if len(factors) == 0 {
+		for _, p := range f.Params {
+			if p.Numeric && distinct(p.Value) > 1 {
+				factors = append(factors, p.Name)
+				break
+			}
+		}
+	}
+	if len(factors) == 0 {
+		return
+	}
+	if slices.Contains(factors, "batch_size") {
+		// Their tokens are sequences times length already.
+		factors = slices.DeleteFunc(factors, func(n string) bool { return n == "num_tokens" })
+	}
+	f.Size = make([]float64, f.Rows)
+	for i := range f.Size {
+		f.Size[i] = 1
+		for _, p := range f.Params {
+			if slices.Contains(factors, p.Name) {
+				f.Size[i] *= max(p.Value[i], 1)
+			}
+		}
+	}
+	f.SizeLabel = strings.Join(factors, " × ")
+}
+
+// sizeColumns grow the work beside the axes that physics knows.
+var sizeColumns = map[string]bool{"n": true, "k": true, "size_bytes": true}
+
+func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
+	least, ok := physics.SpeedOfLight(rec, t, spec, physics.LightOptions{})
+	if !ok || f.Latency == nil {
+		return
+	}
+	perMS := 1.0
+	if f.Unit == "us" {
+		perMS = 1000
+	}
+	out := make([]float64, len(least))
+	any := false
+	for i, l := range least {
+		out[i] = math.NaN()
+		if l > 0 && f.Latency[i] > 0 {
+			out[i], any = l*perMS/f.Latency[i], true
+		}
+	}
+	if any {
+		f.Light, f.System = out, spec.Name
+	}
+}
+
+func numbers(rec arrow.Record, name string) []float64 {
+	c, err := table.Float64s(rec, name)
+	if err != nil {
+		return nil
+	}
+	out := make([]float64, len(c.Values))
+	any := false
+	for i, v := range c.Values {
+		out[i] = v
+		if c.Null(i) {
+			out[i] = math.NaN()
+		}
+		any = any || !math.IsNaN(out[i])
+	}
+	if !any {
+		return nil
+	}
+	return out
+}
+
+func texts(rec arrow.Record, name string) []string {
+	if c, err := table.Strings(rec, name); err == nil {
+		return c.Values
+	}
+	if c, err := table.Bools(rec, name); err == nil {
+		out := make([]string, len(c.Values))
+		for i, v := range c.Values {
+			out[i] = "false"
+			if v {
+				out[i] = "true"
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+// words reads a column of text as a series; empty when there is none.
+func words(rec arrow.Record, name string) Series {
+	codes, values, err := table.Codes(rec, name)
+	if err != nil {
+		return Series{}
+	}
+	count := make([]int, len(values))
+	for _, c := range codes {
+		if c >= 0 {
+			count[c]++
+		}
+	}
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if count[a] != count[b] {
+			return count[b] - count[a]
+		}
+		return strings.Compare(values[a], values[b])
+	})
+	s := Series{Column: name, Code: make([]int, len(codes))}
+	rank := make([]int, len(values))
+	for r, o := range order {
+		rank[o] = r
+		s.Names = append(s.Names, values[o])
+	}
+	for i, c := range codes {
+		s.Code[i] = -1
+		if c >= 0 {
+			s.Code[i] = rank[c]
+		}
+	}
+	return s
+}
+
+func times(rec arrow.Record, name string) []float64 {
+	c, err := table.Strings(rec, name)
+	if err != nil {
+		return nil
+	}
+	out := make([]float64, len(c.Values))
+	any := false
+	for i, v := range c.Values {
+		out[i] = math.NaN()
+		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			out[i], any = float64(t.UnixNano())/1e9, true
+		}
+	}
+	if !any {
+		return nil
+	}
+	return out
+}
+
+// positive says whether every value is: a copy has no operations to count.
+func positive(v []float64) bool {
+	for _, x := range v {
+		if !(x > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func distinct(v []float64) int {
+	seen := map[float64]bool{}
+	for _, x := range v {
+		seen[x] = true
+	}
+	return len(seen)
+}

@@ -1,0 +1,127 @@
+package failures
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+)
+
+func ledgerOf(t *testing.T, rows ...map[string]any) arrow.Record {
+	t.Helper()
+	b := table.NewFixedBuilder(stage.LedgerSchema)
+	for _, r := range rows {
+		full := map[string]any{
+			"case_id": "c", "params": `{"m":1}`, "status": "failed", "class": "framework_bug", "group": "", "type": "RuntimeError",
+			"message": "boom", "traceback": "", "attempts": 1, "worker": "w0", "device_uuid": "", "at": "",
+		}
+		for k, v := range r {
+			full[k] = v
+		}
+		if err := b.Append(full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Record()
+}
+
+func sources(t *testing.T) []Source {
+	return []Source{
+		{Address: "collect.gemm", Op: "gemm", Ledger: ledgerOf(t,
+			map[string]any{"case_id": "a", "params": `{"m":1,"dtype":"fp8"}`, "message": "illegal address 0x7f00 in kernel"},
+			map[string]any{"case_id": "b", "params": `{"m":2,"dtype":"fp8"}`, "message": "illegal address 0x7e10 in kernel"},
+			map[string]any{"case_id": "d", "status": "skipped", "class": "tripped", "message": "breaker"},
+		)},
+		{Address: "collect.moe", Op: "moe", Ledger: ledgerOf(t,
+			map[string]any{"case_id": "e", "class": "resource_issue", "message": "needs 96.5 GiB, 80 are there"},
+		)},
+		{Address: "collect.empty", Op: "empty"},
+	}
+}
+
+func TestGroups(t *testing.T) {
+	got, err := Groups(sources(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].Count != 2 || got[0].Value("message") != "illegal address # in kernel" || got[0].Example.CaseID != "a" {
+		t.Fatalf("groups: %+v", got)
+	}
+	if got[1].Value("op") != "moe" || got[1].Value("message") != "needs # GiB, # are there" {
+		t.Errorf("second group: %+v", got[1])
+	}
+	if Total(got) != 3 {
+		t.Errorf("total %d, want 3", Total(got))
+	}
+	got, err = Groups(sources(t), Options{By: []string{"status", "m"}, Status: All})
+	if err != nil || len(got) != 3 {
+		t.Fatalf("by status and m: %+v, %v", got, err)
+	}
+	if _, err := Groups(sources(t), Options{By: []string{"colour"}}); err == nil || !strings.Contains(err.Error(), "dtype") {
+		t.Errorf("an unknown column: %v", err)
+	}
+	if _, err := Groups(nil, Options{Status: "broken"}); err == nil {
+		t.Error("an unknown status was taken")
+	}
+}
+
+func TestPattern(t *testing.T) {
+	for in, want := range map[string]string{
+		"CUDA error 700 at 0xdeadbeef":           "CUDA error # at #",
+		"no fp8 kernels for sm90 on H200":        "no fp8 kernels for sm90 on H200",
+		"process 1234 died after 1.5e3 s\nagain": "process # died after # s again",
+	} {
+		if got := Pattern(in); got != want {
+			t.Errorf("Pattern(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := Params(`{"m":1,"n":9007199254740993,"d":"fp8"}`); got != "m=1 n=9007199254740993 d=fp8" {
+		t.Errorf("Params: %q", got)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	src := sources(t)
+	src[1].Ledger = ledgerOf(t, map[string]any{"message": "a|b <c>\nsecond line", "params": `{"x":"` + strings.Repeat("long", 50) + `"}`})
+	groups, err := Groups(src, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := WriteJSON(&b, groups); err != nil {
+		t.Fatal(err)
+	}
+	var back []Group
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || len(back) != len(groups) {
+		t.Errorf("JSON: %v, %d groups", err, len(back))
+	}
+	b.Reset()
+	if err := WriteCSV(&b, groups); err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := csv.NewReader(&b).ReadAll(); err != nil || len(lines) != 3 || lines[0][3] != "count" {
+		t.Errorf("CSV: %v, %v", err, lines)
+	}
+	b.Reset()
+	if err := WriteMarkdown(&b, groups); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), `a\|b &lt;c> second line`) || strings.Count(b.String(), "\n") != 4 {
+		t.Errorf("Markdown:\n%s", b.String())
+	}
+	b.Reset()
+	if err := WriteText(&b, groups, 80); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if len([]rune(line)) > 80 {
+			t.Errorf("line of %d columns: %s", len([]rune(line)), line)
+		}
+	}
+}

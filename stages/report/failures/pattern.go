@@ -1,0 +1,41 @@
+package failures
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// number is what varies between messages of one fault: addresses, digests,
+// sizes, process ids. Digits inside a word (fp8, sm90, H200) belong to it.
+var number = regexp.MustCompile(`\b(0x[0-9a-fA-F]+|[0-9a-f]{16,}|[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)\b`)
+
+// Pattern is a message with its numbers replaced by #, so that messages of one
+// fault are equal.
+func Pattern(message string) string {
+	return strings.Join(strings.Fields(number.ReplaceAllString(message, "#")), " ")
+}
+
+// Params writes parameters, a JSON object, as "m=1 n=128", in the object's
+// order. Text that is no object is returned as it is.
+func Params(object string) string {
+	d := json.NewDecoder(strings.NewReader(object))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return object
+	}
+	var parts []string
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return object
+		}
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return object
+		}
+		parts = append(parts, fmt.Sprintf("%v=%v", name, v))
+	}
+	return strings.Join(parts, " ")
+}

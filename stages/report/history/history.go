@@ -1,0 +1,146 @@
+// Package history reads a finished run back from the state folder: how its
+// stages ended, from the run's events, and the tables that they left, from the
+// stage records.
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+)
+
+// Past is a run as its events tell it.
+type Past struct {
+	Run      checkpoint.Run
+	Plan     string
+	Options  stage.Options
+	Started  time.Time
+	Seconds  float64
+	ExitCode int
+	// Ended is false for a run that goes on, or was killed.
+	Ended  bool
+	Stages []Ended
+}
+
+// Ended is one stage of a past run.
+type Ended struct {
+	stage.Finished
+	At time.Time // when it ended
+}
+
+// Find returns the run called id, or the newest for "" and "latest". A unique
+// beginning of an id is enough.
+func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
+	if id == "" || id == "latest" {
+		r, err := store.LatestRun()
+		if errors.Is(err, checkpoint.ErrMissing) {
+			return nil, fmt.Errorf("the state folder %s has no run: apply a plan first, or name the folder with -state-dir", store.Dir())
+		}
+		return r, err
+	}
+	all, err := store.Runs()
+	if err != nil {
+		return nil, err
+	}
+	var found []checkpoint.Run
+	for _, r := range all {
+		if r.ID == id {
+			return &r, nil
+		}
+		if strings.HasPrefix(r.ID, id) {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return &found[0], nil
+	case 0:
+		return nil, fmt.Errorf("there is no run %q in %s; aicplan report -list shows them", id, store.Dir())
+	}
+	return nil, fmt.Errorf("%q begins %d runs, %s and %s among them: give more of the id", id, len(found), found[0].ID, found[1].ID)
+}
+
+// event is a line of events.ndjson, as engine/run writes it.
+type event struct {
+	At        time.Time           `json:"@timestamp"`
+	Type      string              `json:"type"`
+	Stage     string              `json:"stage"`
+	Kind      string              `json:"kind"`
+	Plan      string              `json:"plan"`
+	Options   stage.Options       `json:"options"`
+	Status    stage.Status        `json:"status"`
+	Reused    bool                `json:"reused"`
+	Seconds   float64             `json:"seconds"`
+	Message   string              `json:"message"`
+	Counts    stage.Counts        `json:"counts"`
+	Checks    []stage.CheckResult `json:"checks"`
+	Artifacts []stage.Artifact    `json:"artifacts"`
+	After     []string            `json:"after"`
+	Waterfall *stage.Waterfall    `json:"waterfall"`
+	ExitCode  int                 `json:"exit_code"`
+}
+
+// Read reads the events of a run. A last line that was cut short, as a kill
+// leaves it, is passed over.
+func Read(run checkpoint.Run) (*Past, error) {
+	path := filepath.Join(run.Dir, "events.ndjson")
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("run %s has no events: it ended before it began", run.ID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("events of run %s: %w", run.ID, err)
+	}
+	defer f.Close()
+	p := &Past{Run: run, Started: run.Started}
+	sc := bufio.NewScanner(f)
+	sc.Buffer(make([]byte, 1<<16), 1<<28)
+	var bad error
+	for n := 1; sc.Scan(); n++ {
+		if bad != nil {
+			return nil, bad
+		}
+		line := sc.Bytes()
+		// Most lines are progress, which says nothing any more.
+		if !bytes.Contains(line, []byte(`"type":"run_`)) && !bytes.Contains(line, []byte(`"type":"stage_end"`)) {
+			continue
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			bad = fmt.Errorf("%s:%d: %w", path, n, err)
+			continue
+		}
+		p.take(e)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("events of run %s: %w", run.ID, err)
+	}
+	return p, nil
+}
+
+func (p *Past) take(e event) {
+	switch e.Type {
+	case "run_start":
+		p.Plan, p.Options, p.Started = e.Plan, e.Options, e.At
+	case "run_end":
+		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
+	case "stage_end":
+		p.Stages = append(p.Stages, Ended{At: e.At, Finished: stage.Finished{
+			Address: e.Stage, Kind: e.Kind, Reused: e.Reused, Seconds: e.Seconds, After: e.After, Waterfall: e.Waterfall,
+			Outcome: &stage.Outcome{Status: e.Status, Message: e.Message, Counts: e.Counts, Checks: e.Checks, Artifacts: e.Artifacts},
+		}})
+		if !p.Ended {
+			p.Seconds = e.At.Sub(p.Started).Seconds()
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+	"aicplan/stages/report/model"
+)
+
+// Loader reads back what a stage record names; engine/run has one.
+type Loader func(*checkpoint.Store, *checkpoint.StageRecord) (*stage.Dataset, error)
+
+// Input gathers what the report of a past run is made of.
+func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) {
+	in := model.Input{Run: model.Run{
+		ID: p.Run.ID, Plan: p.Plan, Started: p.Started.UTC().Format("2006-01-02T15:04:05Z"), Seconds: p.Seconds,
+		ExitCode: p.ExitCode, Ended: p.Ended, Partial: p.Options.Partial(),
+	}}
+	data := map[string]*stage.Dataset{}
+	stale := map[string]string{}
+	for i := range p.Stages {
+		s := &p.Stages[i]
+		if !tabular(s.Kind) || !kept(s.Outcome.Status) {
+			continue
+		}
+		rec, err := store.ReadStage(s.Address)
+		if err != nil {
+			stale[s.Address] = "its record is gone from the state folder"
+			continue
+		}
+		if rec.FinishedAt.After(s.At) {
+			stale[s.Address] = fmt.Sprintf("a later run, %s, has replaced its data, which is what is shown", cmp.Or(rec.RunID, "unknown"))
+		}
+		if data[s.Address], err = load(store, rec); err != nil {
+			stale[s.Address] = err.Error()
+			continue
+		}
+		s.Outcome.Data = data[s.Address]
+	}
+	for _, s := range p.Stages {
+		in.Finished = append(in.Finished, s.Finished)
+	}
+	for _, addr := range p.leaves(data) {
+		in.Tables = append(in.Tables, model.TableInput{Address: addr, Data: data[addr], Stale: stale[addr]})
+	}
+	return in, nil
+}
+
+// tabular kinds have a table of measurements of their own.
+func tabular(kind string) bool {
+	return slices.Contains([]string{"collect", "import", "dedupe", "gate", "verify"}, kind)
+}
+
+// shown kinds stand for a table in a report; a verification is evidence.
+func shown(kind string) bool { return tabular(kind) && kind != "verify" }
+
+func kept(s stage.Status) bool {
+	return s == stage.StatusOK || s == stage.StatusPartial || s == stage.StatusInterrupted
+}
+
+// leaves are the last stages that have a table each: of collect, dedupe and
+// gate the gate. A gate that failed has left no table, then the stage before it
+// counts.
+func (p *Past) leaves(data map[string]*stage.Dataset) []string {
+	read := map[string]bool{}
+	for _, s := range p.Stages {
+		if !shown(s.Kind) || data[s.Address] == nil {
+			continue
+		}
+		for _, before := range s.After {
+			if d := data[before]; d != nil && same(d, data[s.Address]) {
+				read[before] = true
+			}
+		}
+	}
+	var out []string
+	for _, s := range p.Stages {
+		if d := data[s.Address]; d != nil && shown(s.Kind) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
+			out = append(out, s.Address)
+		}
+	}
+	return out
+}
+
+// same says whether a stage handed its input on: a gate's reference is read
+// too, but is not what it hands on.
+func same(before, after *stage.Dataset) bool {
+	return before.Info.Op == after.Info.Op && before.Info.Perf == after.Info.Perf && before.Info.Framework == after.Info.Framework &&
+		before.Info.Version == after.Info.Version && (before.Planned == nil) == (after.Planned == nil)
+}

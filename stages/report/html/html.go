@@ -1,0 +1,165 @@
+// Package html shows a report as one HTML file: style, script, drawings and
+// rows inside of it, no address of anything else. It opens from a mail
+// attachment, follows the reader's light or dark, and prints.
+package html
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"aicplan/engine/stage"
+	"aicplan/stages/gate/results"
+	"aicplan/stages/report/charts"
+	"aicplan/stages/report/model"
+	"aicplan/stages/report/svg"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Options of Write.
+type Options struct {
+	// Rows is how many rows of a table go into the file for the reader to search;
+	// tables with more leave them out and say so. 0 means none at all.
+	Rows int
+}
+
+// Write writes the report. Equal reports give equal bytes.
+func Write(w io.Writer, r *model.Report, o Options) error {
+	p, err := newPage(r, o)
+	if err != nil {
+		return err
+	}
+	t, err := template.New("page.html").Funcs(functions).ParseFS(assets, "assets/*.html")
+	if err != nil {
+		return fmt.Errorf("report page: %w", err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, p); err != nil {
+		return fmt.Errorf("report page: %w", err)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// page is what the template sees.
+type page struct {
+	*model.Report
+	CSS    template.CSS
+	JS     template.JS
+	Run    charts.Group
+	Charts map[string]charts.Group
+	Embed  map[string]*rowsData
+	Matrix *coverMatrix
+}
+
+func newPage(r *model.Report, o Options) (*page, error) {
+	css, err := assets.ReadFile("assets/style.css")
+	if err != nil {
+		return nil, err
+	}
+	js, err := assets.ReadFile("assets/report.js")
+	if err != nil {
+		return nil, err
+	}
+	p := &page{Report: r, CSS: template.CSS(css), JS: template.JS(js), Charts: map[string]charts.Group{}, Embed: map[string]*rowsData{}, Matrix: matrixOf(r)}
+	for _, g := range charts.Draw(r) {
+		if g.Address == "" {
+			p.Run = g
+		} else {
+			p.Charts[g.Address] = g
+		}
+	}
+	for _, t := range r.Tables {
+		if t.Rows == 0 || o.Rows == 0 {
+			continue
+		}
+		if p.Embed[t.Address], err = embedRows(t, o.Rows); err != nil {
+			return nil, fmt.Errorf("rows of %s: %w", t.Address, err)
+		}
+	}
+	return p, nil
+}
+
+var functions = template.FuncMap{
+	"count":    func(n any) string { return model.Count(toInt(n)) },
+	"number":   model.Number,
+	"percent":  model.Percent,
+	"duration": model.Duration,
+	"words":    model.Words,
+	"level":    model.LevelOf,
+	"list":     func(s []string) string { return model.List(s, len(s)) },
+	"raw":      func(s string) template.HTML { return template.HTML(s) },
+	"json":     toJSON,
+	"swatch":   swatch,
+	"anchor":   anchor,
+	"join":     strings.Join,
+	"share":    func(a, b int) string { return fmt.Sprintf("%.2f", 100*float64(a)/float64(max(b, 1))) },
+	"held":     func(g results.Group) results.Counts { return results.Count([]results.Group{g}) },
+	"sorted":   worstFirst,
+	"mul":      func(a, b float64) float64 { return a * b },
+	"quantity": quantity,
+}
+
+func toInt(n any) int64 {
+	switch n := n.(type) {
+	case int:
+		return int64(n)
+	case int64:
+		return n
+	}
+	panic(fmt.Sprintf("html: count of a %T", n))
+}
+
+// toJSON is data for the page's script. encoding/json escapes what could end
+// the element it stands in.
+func toJSON(v any) (template.JS, error) {
+	b, err := json.Marshal(v)
+	return template.JS(b), err
+}
+
+// swatch draws the sign of a legend's entry.
+func swatch(k charts.Key) template.HTML {
+	if strings.HasPrefix(k.Class, "c") {
+		return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s %s" d="M6 6%s"/></svg>`, k.Class, svg.ShapeClass(k.Shape), svg.Shapes[k.Shape%len(svg.Shapes)]))
+	}
+	return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s" d="M0 1h12v10h-12z"/></svg>`, k.Class))
+}
+
+// anchor makes an address fit for an id.
+func anchor(address string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
+			return r
+		}
+		return '-'
+	}, address)
+}
+
+// worstFirst orders checks by what a reader has to see.
+func worstFirst(checks []stage.CheckResult) []stage.CheckResult {
+	rank := map[string]int{"fail": 0, "warn": 1, "skip": 2, "pass": 3}
+	out := slices.Clone(checks)
+	slices.SortStableFunc(out, func(a, b stage.CheckResult) int { return rank[a.Result] - rank[b.Result] })
+	return out
+}
+
+// quantity is the middle of a spread with its ends for a title.
+func quantity(s *model.Spread, unit string) template.HTML {
+	if s == nil {
+		return "-"
+	}
+	text := func(v float64) string { return model.Number(v) + " " + unit }
+	if unit == "%" {
+		text = model.Percent
+	}
+	return template.HTML(fmt.Sprintf(`<span title="least %s, 5 %% below %s, 5 %% above %s, most %s">%s</span>`,
+		text(s.Min), text(s.P5), text(s.P95), text(s.Max), strings.TrimSpace(text(s.P50))))
+}

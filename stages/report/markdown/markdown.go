@@ -1,0 +1,315 @@
+// Package markdown shows a report as the body of a pull request: GitHub's
+// Markdown, short enough for its limit, without pictures.
+package markdown
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"aicplan/stages/gate/results"
+	"aicplan/stages/report/failures"
+	"aicplan/stages/report/model"
+)
+
+// Limit is the most bytes that Write writes; a pull request's body takes
+// 65,536.
+const Limit = 60000
+
+// How many lines of a list are shown before the rest is counted.
+const (
+	maxTables = 80
+	maxLines  = 25
+)
+
+// Write writes the report. When it would be longer than Limit, lists are cut
+// short, each saying how much is left out.
+func Write(w io.Writer, r *model.Report) error {
+	lines := maxLines
+	text := render(r, lines)
+	for len(text) > Limit && lines > 1 {
+		lines /= 2
+		text = render(r, lines)
+	}
+	if len(text) > Limit {
+		cut := strings.LastIndexByte(text[:Limit-80], '\n')
+		text = text[:cut] + "\n\nThe rest is in the HTML report.\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+func render(r *model.Report, lines int) string {
+	b := &builder{lines: lines}
+	b.linef("# %s", escape(r.Title))
+	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], escape(r.Verdict.Text))
+	b.heading("Release at a glance")
+	if r.Summary != "" {
+		b.linef("%s\n", escape(r.Summary))
+	}
+	for _, s := range r.Glance {
+		b.linef("- %s", escape(s))
+	}
+	if r.Impact != "" {
+		b.heading("What users can do with it")
+		b.linef("%s", escape(r.Impact))
+	}
+	b.tables(r)
+	b.risks(r)
+	b.losses(r)
+	b.validation(r)
+	b.environment(r)
+	if len(r.Changes) > 0 {
+		b.heading("Changes beside the data")
+		b.list(len(r.Changes), func(i int) { b.linef("- %s", escape(r.Changes[i])) })
+	}
+	b.checklist(r)
+	b.run(r)
+	return b.String()
+}
+
+type builder struct {
+	strings.Builder
+	lines int
+}
+
+func (b *builder) linef(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+
+func (b *builder) heading(text string) { b.linef("\n## %s\n", text) }
+
+// list writes the first elements of a list and counts the others.
+func (b *builder) list(n int, line func(i int)) { b.listOf(n, b.lines, line) }
+
+func (b *builder) listOf(n, most int, line func(i int)) {
+	for i := range min(n, most) {
+		line(i)
+	}
+	if n > most {
+		b.linef("\n...and %s more; the HTML report has them all.", model.Count(int64(n-most)))
+	}
+}
+
+func (b *builder) tables(r *model.Report) {
+	if len(r.Tables) == 0 {
+		return
+	}
+	b.heading("Tables")
+	b.linef("| table | framework | rows | coverage | failed | skipped | gate | latency, median | speed of light |\n|---|---|---:|---:|---:|---:|---|---:|---:|")
+	b.listOf(len(r.Tables), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
+		t := r.Tables[i]
+		coverage := "no plan"
+		if share, ok := t.Coverage(); ok {
+			coverage = model.Percent(share)
+		}
+		if t.Partial != "" {
+			coverage += " (" + cell(t.Partial) + ")"
+		}
+		gate := "none"
+		if t.Gate != nil {
+			gate = fmt.Sprintf("%d pass", t.Gate.Passed)
+			if t.Gate.Failed > 0 {
+				gate = fmt.Sprintf("**%d failed**", t.Gate.Failed)
+			} else if t.Gate.Warned > 0 {
+				gate += fmt.Sprintf(", %d warn", t.Gate.Warned)
+			}
+		}
+		latency, light := "-", "-"
+		if t.Latency != nil {
+			latency = model.Number(t.Latency.P50) + " " + t.Unit
+		}
+		if t.Light != nil {
+			light = model.Percent(t.Light.P50)
+		}
+		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", cell(t.Name), cell(strings.TrimSpace(t.Framework+" "+t.Version)),
+			model.Count(int64(t.Rows)), coverage, model.Count(int64(t.Failed)), model.Count(int64(t.Skipped)), gate, latency, light)
+	})
+	for _, t := range r.Tables {
+		if ref := t.Reference; ref != nil && ref.Ratio != nil {
+			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).", cell(t.Name), cell(ref.A.Name),
+				model.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
+		}
+	}
+}
+
+func (b *builder) risks(r *model.Report) {
+	b.heading("Remaining risks")
+	if len(r.Risks) == 0 {
+		b.linef("None follows from the data, and the plan states none.")
+	}
+	b.list(len(r.Risks), func(i int) {
+		x := r.Risks[i]
+		text := escape(x.Text)
+		if x.Level == model.Bad {
+			text = "**" + text + "**"
+		}
+		if x.Stated {
+			text += " (stated by the author)"
+		}
+		b.linef("- %s", text)
+	})
+}
+
+func (b *builder) losses(r *model.Report) {
+	if len(r.Failures) > 0 {
+		b.heading("Failures by group")
+		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
+		b.list(len(r.Failures), func(i int) {
+			g := r.Failures[i]
+			b.linef("| %s | %s | %s | %s | %s |", model.Count(int64(g.Count)), cell(g.Value("op")), cell(g.Value("class")), cell(clip(g.Example.Message, 200)), code(g.Example.Case()))
+		})
+	}
+	if len(r.Skips) > 0 {
+		b.heading("Left out, with reasons")
+		b.linef("| count | where | rule | reason | whose limit |\n|---:|---|---|---|---|")
+		b.list(len(r.Skips), func(i int) {
+			s := r.Skips[i]
+			b.linef("| %s | %s | %s | %s | %s |", model.Count(s.Count), cell(s.Where), cell(strings.TrimSpace(s.Kind+" "+s.Name)), cell(clip(s.Reason, 200)), cell(s.Meaning))
+		})
+	}
+}
+
+func (b *builder) validation(r *model.Report) {
+	b.heading("Validation")
+	if len(r.Evidence) == 0 {
+		b.linef("Nothing validated the data.")
+		return
+	}
+	b.linef("| what | how | result |\n|---|---|---|")
+	b.list(len(r.Evidence), func(i int) {
+		e := r.Evidence[i]
+		name := cell(e.Name)
+		if e.Stated {
+			name += " (stated)"
+		}
+		result := cell(e.Result)
+		if e.Level == model.Bad {
+			result = "**" + result + "**"
+		}
+		b.linef("| %s | %s | %s |", name, code(e.Command), result)
+	})
+	for _, g := range r.Gates {
+		c := results.Count([]results.Group{g})
+		if c.Failed+c.Warned == 0 {
+			continue
+		}
+		b.linef("\n<details><summary>%s: %d failed, %d warnings</summary>\n", cell(g.Address), c.Failed, c.Warned)
+		if len(g.Checks) == 0 {
+			b.linef("- %s", cell(g.Message))
+		}
+		for _, x := range g.Checks {
+			if x.Result != "fail" && x.Result != "warn" {
+				continue
+			}
+			b.linef("- **%s** %s: %s", x.Result, cell(x.Name), cell(x.Message))
+			for i, row := range x.Rows {
+				if i == 3 {
+					b.linef("  - and %d more", len(x.Rows)-3)
+					break
+				}
+				b.linef("  - %s", code(row))
+			}
+			if x.Fix != "" {
+				b.linef("  - to do: %s", cell(x.Fix))
+			}
+		}
+		b.linef("\n</details>")
+	}
+}
+
+func (b *builder) environment(r *model.Report) {
+	if len(r.Nodes) == 0 {
+		return
+	}
+	b.heading("Node and versions")
+	b.list(len(r.Nodes), func(i int) {
+		n := r.Nodes[i]
+		b.linef("- **%s**%s, %s", cell(n.Device), cell(prefixed(" on ", n.Host)), cell(strings.TrimSpace(n.Framework+" "+n.Version)))
+		var facts []string
+		for _, f := range n.Facts {
+			facts = append(facts, cell(f.Name+" "+f.Value))
+		}
+		if n.Image != "" {
+			facts = append(facts, "image "+code(n.Image+prefixed("@", n.Digest)))
+		}
+		if len(n.Devices) > 0 {
+			facts = append(facts, "devices "+cell(strings.Join(n.Devices, ", ")))
+		}
+		if len(facts) > 0 {
+			b.linef("  %s", strings.Join(facts, " · "))
+		}
+		b.linef("  measured %s", cell(model.List(n.Tables, 20)))
+	})
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func (b *builder) checklist(r *model.Report) {
+	b.heading("Checklist")
+	signs := map[string]string{model.Good: "[x]", model.Warn: "[x] :warning:", model.Bad: "[ ] :x:", model.Open: "[ ]"}
+	for _, c := range r.Checklist {
+		b.linef("- %s %s: %s", signs[c.Level], escape(c.Text), escape(c.Note))
+	}
+}
+
+func (b *builder) run(r *model.Report) {
+	if len(r.Files) > 0 {
+		b.heading("Files")
+		b.linef("| file | rows | digest |\n|---|---:|---|")
+		b.listOf(len(r.Files), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
+			f := r.Files[i]
+			rows := ""
+			if f.Rows > 0 {
+				rows = model.Count(int64(f.Rows))
+			}
+			b.linef("| %s | %s | %s |", code(f.Path), rows, code(shortDigest(f.Digest)))
+		})
+	}
+	if r.Run.ID != "" {
+		b.linef("\nRun `%s`%s.", r.Run.ID, prefixed(" of ", code0(r.Run.Plan)))
+	}
+}
+
+func shortDigest(d string) string {
+	algo, hex, ok := strings.Cut(d, ":")
+	if !ok || len(hex) < 16 {
+		return d
+	}
+	return algo + ":" + hex[:16]
+}
+
+func cell(s string) string { return failures.Cell(s) }
+
+// escape keeps text from being read as markup at the start of a line or as
+// HTML.
+func escape(s string) string {
+	return strings.NewReplacer("<", "&lt;", "\r", " ", "\n", " ").Replace(s)
+}
+
+// code writes text in backquotes, for a cell of a table.
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(strings.ReplaceAll(clip(cell(s), 240), "`", "'"), "&lt;", "<") + "`"
+}
+
+func code0(s string) string {
+	if s == "" {
+		return ""
+	}
+	return code(s)
+}
+
+func clip(s string, n int) string {
+	r := []rune(cmp.Or(s, ""))
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-3]) + "..."
+}

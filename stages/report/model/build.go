@@ -1,0 +1,203 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"aicplan/engine/stage"
+	"aicplan/stages/gate/results"
+	"aicplan/stages/report/failures"
+)
+
+// Build works the report out. It fails when a ledger or a reference cannot be
+// read as one.
+func Build(in Input) (*Report, error) {
+	in.Run.Plan = shortPath(in.Run.Plan)
+	r := &Report{Title: cmp.Or(in.Title, "Performance data"), Summary: in.Summary, Impact: in.Impact, Run: in.Run, Changes: in.Changes}
+	for _, f := range in.Finished {
+		if f.Outcome == nil {
+			f.Outcome = &stage.Outcome{}
+		}
+		r.Stages = append(r.Stages, Stage{
+			Address: f.Address, Kind: f.Kind, Status: f.Outcome.Status, Reused: f.Reused, Seconds: f.Seconds,
+			Message: f.Outcome.Message, Counts: f.Outcome.Counts,
+		})
+		if f.Waterfall != nil {
+			r.Waterfalls = append(r.Waterfalls, Waterfall{Grid: f.Address, Waterfall: f.Waterfall})
+		}
+		for _, a := range f.Outcome.Artifacts {
+			r.Files = append(r.Files, File{Path: a.Path, Rows: a.Rows, Digest: a.Digest, Stage: f.Address})
+		}
+	}
+	relative(r.Files)
+	r.Gates = judged(in.Finished)
+	for _, ti := range in.Tables {
+		t, err := describe(ti, in)
+		if err != nil {
+			return nil, err
+		}
+		r.Tables = append(r.Tables, t)
+	}
+	r.attachGates(in.Finished)
+	r.Nodes = nodes(in.Tables, r.Tables)
+	if err := r.losses(in); err != nil {
+		return nil, err
+	}
+	r.evidence(in)
+	r.risks(in)
+	r.Verdict = r.verdict()
+	r.Figures = r.figures()
+	r.Glance = r.glance()
+	r.checklist()
+	return r, nil
+}
+
+// shortPath keeps a file's name and its folder.
+func shortPath(path string) string {
+	if path == "" {
+		return ""
+	}
+	dir, name := filepath.Split(filepath.ToSlash(path))
+	if base := filepath.Base(dir); dir != "" && base != "/" && base != "." {
+		return base + "/" + name
+	}
+	return name
+}
+
+// relative shortens paths to what tells them apart: they are read on another
+// machine, where the folders above mean nothing.
+func relative(files []File) {
+	if len(files) == 0 {
+		return
+	}
+	dir := filepath.Dir(files[0].Path)
+	for _, f := range files[1:] {
+		for dir != "/" && dir != "." && !strings.HasPrefix(f.Path, dir+"/") {
+			dir = filepath.Dir(dir)
+		}
+	}
+	for i := range files {
+		if rel, err := filepath.Rel(dir, files[i].Path); err == nil && filepath.IsLocal(rel) {
+			files[i].Path = filepath.ToSlash(filepath.Join(filepath.Base(dir), rel))
+		}
+	}
+}
+
+// judged are the stages with checks that a reader should see: a dedupe that
+// found nothing to say stays out.
+func judged(finished []stage.Finished) []results.Group {
+	out := results.Of(finished)
+	kinds := map[string]string{}
+	for _, f := range finished {
+		kinds[f.Address] = f.Kind
+	}
+	return slices.DeleteFunc(out, func(g results.Group) bool {
+		return kinds[g.Address] == "dedupe" && !slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
+	})
+}
+
+// attachGates gives every table the gate that judged it: the table's own stage,
+// or one that reads it.
+func (r *Report) attachGates(finished []stage.Finished) {
+	byAddr := map[string]stage.Finished{}
+	for _, f := range finished {
+		byAddr[f.Address] = f
+	}
+	for _, t := range r.Tables {
+		gate, ok := byAddr[t.Address]
+		if !ok || gate.Kind != "gate" {
+			ok = false
+			for _, f := range finished {
+				if f.Kind == "gate" && slices.Contains(f.After, t.Address) {
+					gate, ok = f, true
+				}
+			}
+		}
+		if !ok || gate.Outcome == nil {
+			continue
+		}
+		c := results.Count([]results.Group{{Status: gate.Outcome.Status, Checks: gate.Outcome.Checks}})
+		if len(gate.Outcome.Checks) == 0 && gate.Outcome.Status != stage.StatusFailed {
+			continue // it never ran
+		}
+		t.Gate = &Gate{Address: gate.Address, Passed: c.Passed, Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
+	}
+}
+
+// losses fills in failures and skips.
+func (r *Report) losses(in Input) error {
+	var sources []failures.Source
+	seen := map[any]bool{}
+	add := func(address string, ds *stage.Dataset) {
+		if ds == nil || ds.Ledger == nil || ds.Ledger.NumRows() == 0 || seen[ds.Ledger] {
+			return
+		}
+		seen[ds.Ledger] = true
+		sources = append(sources, failures.Source{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework, Version: ds.Info.Version, Ledger: ds.Ledger})
+	}
+	for _, f := range in.Finished {
+		// The ledgers travel on through dedupe and gate: counted where they arise.
+		if f.Kind == "collect" && f.Outcome != nil {
+			add(f.Address, f.Outcome.Data)
+		}
+	}
+	if len(sources) == 0 {
+		for _, t := range in.Tables {
+			add(t.Address, t.Data)
+		}
+	}
+	var err error
+	if r.Failures, err = failures.Groups(sources, failures.Options{}); err != nil {
+		return err
+	}
+	skipped, err := failures.Groups(sources, failures.Options{By: []string{"stage", "class", "message"}, Status: failures.Skipped})
+	if err != nil {
+		return err
+	}
+	for _, w := range r.Waterfalls {
+		for _, f := range w.Filters {
+			if f.Dropped == 0 {
+				continue
+			}
+			s := Skip{Where: w.Grid, Kind: "filter", Name: f.Name, Reason: f.Reason, Count: f.Dropped, Meaning: meaning["filter"]}
+			if len(f.Samples) > 0 {
+				s.Example = f.Samples[0]
+			}
+			r.Skips = append(r.Skips, s)
+		}
+	}
+	for _, g := range skipped {
+		class := g.Value("class")
+		r.Skips = append(r.Skips, Skip{
+			Where: g.Value("stage"), Kind: class, Reason: g.Example.Message, Count: int64(g.Count), Example: g.Example.Case(),
+			Meaning: cmp.Or(meaning[class], "see the reason"),
+		})
+	}
+	return nil
+}
+
+// meaning says whose limit a skip is.
+var meaning = map[string]string{
+	"filter":             "excluded by the plan, before anything ran",
+	"unsupported_config": "limit of the runtime or the GPU",
+	"framework_bug":      "fault of the framework",
+	"collector_bug":      "gap of the collector",
+	"resource_issue":     "limit of memory or time",
+	"tripped":            "its group failed from the first case on; tried again with -retry tripped",
+	"ramp":               "a smaller sample failed before it",
+	"not_selected":       "left out by -limit or -smoke",
+	"interrupted":        "the run was interrupted",
+	"transient":          "may pass when tried again",
+	"timeout":            "took longer than its deadline",
+}
+
+func percent(share float64) string {
+	text := fmt.Sprintf("%.1f %%", 100*share)
+	if share < 1 && text == "100.0 %" {
+		return "99.9 %" // never round a gap away
+	}
+	return strings.Replace(text, ".0 %", " %", 1)
+}

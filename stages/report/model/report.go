@@ -1,0 +1,239 @@
+// Package model is what a report says, before anybody decides how it looks:
+// the facts of a run gathered from its stages and tables. HTML, Markdown, text
+// and JSON all show this one value.
+package model
+
+import (
+	"aicplan/engine/stage"
+	"aicplan/sink/diff"
+	"aicplan/stages/gate/results"
+	"aicplan/stages/report/facets"
+	"aicplan/stages/report/failures"
+)
+
+// Report is everything there is to say about a run.
+type Report struct {
+	Title   string  `json:"title"`
+	Summary string  `json:"summary,omitempty"` // the author's words
+	Impact  string  `json:"impact,omitempty"`
+	Run     Run     `json:"run"`
+	Verdict Verdict `json:"verdict"`
+	// Glance are sentences that sum the release up, each with its figures.
+	Glance     []string         `json:"glance"`
+	Figures    []Figure         `json:"figures"`
+	Checklist  []Item           `json:"checklist"`
+	Risks      []Risk           `json:"risks"`
+	Nodes      []Node           `json:"nodes"`
+	Tables     []*Table         `json:"tables"`
+	Gates      []results.Group  `json:"gates"`
+	Failures   []failures.Group `json:"failures"`
+	Skips      []Skip           `json:"skips"`
+	Waterfalls []Waterfall      `json:"waterfalls"`
+	Evidence   []Evidence       `json:"evidence"`
+	Changes    []string         `json:"changes,omitempty"`
+	Files      []File           `json:"files"`
+	Stages     []Stage          `json:"stages"`
+}
+
+// Run is what is known of the run as a whole.
+type Run struct {
+	ID       string  `json:"id,omitempty"`
+	Plan     string  `json:"plan,omitempty"`
+	Started  string  `json:"started,omitempty"` // RFC 3339
+	Seconds  float64 `json:"seconds,omitempty"`
+	ExitCode int     `json:"exit_code"`
+	// Ended is false while the run goes on, or when it was killed.
+	Ended   bool   `json:"ended"`
+	Partial string `json:"partial,omitempty"` // smoke or limit
+}
+
+// Verdict is the report in one word.
+type Verdict struct {
+	// Level is good, warn or bad.
+	Level string `json:"level"`
+	Word  string `json:"word"`
+	Text  string `json:"text"`
+}
+
+// The levels of verdicts, figures, risks and items.
+const (
+	Good = "good"
+	Warn = "warn"
+	Bad  = "bad"
+	Open = "open" // nobody said
+)
+
+// Figure is a number worth a large font.
+type Figure struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Note  string `json:"note,omitempty"`
+	Level string `json:"level,omitempty"`
+}
+
+// Item is one point of the release checklist.
+type Item struct {
+	Text  string `json:"text"`
+	Level string `json:"level"`
+	Note  string `json:"note"`
+}
+
+// Risk is what a reader should know before relying on the data.
+type Risk struct {
+	Level string `json:"level"` // bad or warn
+	Text  string `json:"text"`
+	// Stated is true when the plan's author says so, false when it follows
+	// from the data.
+	Stated bool `json:"stated,omitempty"`
+}
+
+// Node is one environment that measured.
+type Node struct {
+	Host      string   `json:"host,omitempty"`
+	Device    string   `json:"device"`
+	Devices   []string `json:"device_uuids,omitempty"`
+	Framework string   `json:"framework"`
+	Version   string   `json:"version"`
+	Runtime   string   `json:"runtime,omitempty"`
+	Image     string   `json:"image,omitempty"`
+	Digest    string   `json:"image_digest,omitempty"`
+	System    string   `json:"system,omitempty"`
+	Facts     []Fact   `json:"facts,omitempty"` // driver, libraries, by name
+	Tables    []string `json:"tables"`
+}
+
+// Fact is a named value.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Table is one dataset of the report.
+type Table struct {
+	Address   string `json:"address"`
+	Name      string `json:"name"` // the perf table, else the op
+	Op        string `json:"op,omitempty"`
+	Framework string `json:"framework,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Device    string `json:"device,omitempty"`
+	System    string `json:"system,omitempty"`
+	Runtime   string `json:"runtime,omitempty"`
+	Imported  bool   `json:"imported,omitempty"`
+	Partial   string `json:"partial,omitempty"`
+	Unit      string `json:"unit"`
+
+	Rows    int `json:"rows"`
+	Planned int `json:"planned"`
+	Covered int `json:"covered"` // planned cases with a row
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+
+	Latency   *Spread `json:"latency,omitempty"`
+	Noise     *Spread `json:"noise,omitempty"`
+	Clock     *Spread `json:"clock_mhz,omitempty"`
+	Light     *Spread `json:"speed_of_light,omitempty"`
+	Throttled float64 `json:"throttled,omitempty"` // share
+
+	// Split is coverage by the word that sets rows apart.
+	SplitBy string  `json:"split_by,omitempty"`
+	Split   []Share `json:"split,omitempty"`
+
+	Gate      *Gate        `json:"gate,omitempty"`
+	Reference *diff.Result `json:"reference,omitempty"`
+
+	Data   *stage.Dataset  `json:"-"`
+	Facets *facets.Facets  `json:"-"`
+	Ratio  []float64       `json:"-"` // to the reference, by row; nil without one
+	Cover  map[string]bool `json:"-"` // case ids with a row
+}
+
+// Coverage is the share of planned cases that have a row; ok is false when
+// nothing was planned.
+func (t *Table) Coverage() (share float64, ok bool) {
+	if t.Planned == 0 {
+		return 0, false
+	}
+	return float64(t.Covered) / float64(t.Planned), true
+}
+
+// Spread sums a column up.
+type Spread struct {
+	Min float64 `json:"min"`
+	P5  float64 `json:"p5"`
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	Max float64 `json:"max"`
+}
+
+// Share is planned against covered cases of one word.
+type Share struct {
+	Name    string `json:"name"`
+	Planned int    `json:"planned"`
+	Covered int    `json:"covered"`
+	Failed  int    `json:"failed"`
+	Skipped int    `json:"skipped"`
+}
+
+// Gate is how a table fared in the gates that judged it.
+type Gate struct {
+	Address string `json:"address"`
+	Passed  int    `json:"passed"`
+	Failed  int    `json:"failed"`
+	Warned  int    `json:"warned"`
+	Skipped int    `json:"skipped"`
+}
+
+// Skip is a set of configurations that were left out, with the reason.
+type Skip struct {
+	Where   string `json:"where"`
+	Kind    string `json:"kind"` // filter, or a class of the ledger
+	Name    string `json:"name,omitempty"`
+	Reason  string `json:"reason"`
+	Count   int64  `json:"count"`
+	Example string `json:"example,omitempty"`
+	Meaning string `json:"meaning"` // whose limit it is
+}
+
+// Waterfall is how a grid's declared combinations became cases.
+type Waterfall struct {
+	Grid string `json:"grid"`
+	*stage.Waterfall
+}
+
+// Evidence says how something was validated.
+type Evidence struct {
+	Name    string `json:"name"`
+	Command string `json:"command,omitempty"`
+	Result  string `json:"result"`
+	Level   string `json:"level"`
+	// Stated is true when the plan's author says so.
+	Stated bool `json:"stated,omitempty"`
+}
+
+// File is a file that the run wrote.
+type File struct {
+	Path   string `json:"path"`
+	Rows   int    `json:"rows,omitempty"`
+	Digest string `json:"digest"`
+	Stage  string `json:"stage"`
+}
+
+// Stage is how one stage ended.
+type Stage struct {
+	Address string       `json:"address"`
+	Kind    string       `json:"kind"`
+	Status  stage.Status `json:"status"`
+	Reused  bool         `json:"reused,omitempty"`
+	Seconds float64      `json:"seconds"`
+	Message string       `json:"message,omitempty"`
+	Counts  stage.Counts `json:"counts"`
+}
+
+// Filtered counts the combinations that filters dropped.
+func (w Waterfall) Filtered() int64 {
+	var n int64
+	for _, f := range w.Filters {
+		n += f.Dropped
+	}
+	return n
+}

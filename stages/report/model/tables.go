@@ -1,0 +1,222 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/diff"
+	"aicplan/sink/table"
+	"aicplan/stages/report/facets"
+)
+
+// describe sums one dataset up.
+func describe(in TableInput, all Input) (*Table, error) {
+	t := &Table{Address: in.Address, Data: in.Data, Partial: in.Stale, Unit: "ms", Facets: &facets.Facets{Unit: "ms"}}
+	if in.Data == nil {
+		t.Name = in.Address
+		t.Partial = cmp.Or(t.Partial, "its stage left no data")
+		return t, nil
+	}
+	info := in.Data.Info
+	t.Name = cmp.Or(info.Perf, info.Op, in.Address)
+	t.Op, t.Framework, t.Version, t.Device, t.System, t.Runtime = info.Op, info.Framework, info.Version, info.Device, info.System, info.Runtime
+	t.Imported = in.Data.Planned == nil
+	t.Partial = cmp.Or(t.Partial, info.Partial)
+	spec := in.System
+	if spec == nil && all.System != nil && info.System != "" {
+		spec = all.System(info.System)
+	}
+	t.Facets = facets.Of(in.Data, spec)
+	t.Rows, t.Unit = t.Facets.Rows, t.Facets.Unit
+	t.Latency, t.Noise = spread(t.Facets.Latency), spread(t.Facets.Noise)
+	t.Clock, t.Light = spread(t.Facets.Clock), spread(t.Facets.Light)
+	if t.Facets.ThrottledOf > 0 {
+		t.Throttled = float64(t.Facets.Throttled) / float64(t.Facets.ThrottledOf)
+	}
+	t.coverage()
+	t.ledger()
+	if err := t.compare(in); err != nil {
+		return nil, fmt.Errorf("reference of %s: %w", in.Address, err)
+	}
+	return t, nil
+}
+
+func spread(v []float64) *Spread {
+	s := facets.Sorted(v)
+	if len(s) == 0 {
+		return nil
+	}
+	return &Spread{s[0], facets.Quantile(s, 0.05), facets.Quantile(s, 0.5), facets.Quantile(s, 0.95), s[len(s)-1]}
+}
+
+// coverage holds rows against planned cases, as a whole and word by word.
+func (t *Table) coverage() {
+	if t.Data.Planned == nil {
+		return
+	}
+	t.Planned = int(t.Data.Planned.NumRows())
+	ids, err := table.Strings(t.Data.Planned, "case_id")
+	if err != nil {
+		return
+	}
+	t.Cover = map[string]bool{}
+	if t.Data.Table != nil {
+		if have, err := table.Strings(t.Data.Table, "case_id"); err == nil {
+			for _, id := range have.Values {
+				t.Cover[id] = true
+			}
+		}
+	}
+	for _, id := range ids.Values {
+		if t.Cover[id] {
+			t.Covered++
+		}
+	}
+	t.SplitBy = t.Facets.Series.Column
+	if t.SplitBy == "" || !table.Has(t.Data.Planned, t.SplitBy) {
+		t.SplitBy = wordColumn(t.Data)
+	}
+	words, err := table.Strings(t.Data.Planned, t.SplitBy)
+	if t.SplitBy == "" || err != nil {
+		t.SplitBy = ""
+		return
+	}
+	status := t.ledgerStatus()
+	shares := map[string]*Share{}
+	for i, w := range words.Values {
+		s := shares[w]
+		if s == nil {
+			s = &Share{Name: w}
+			shares[w] = s
+		}
+		s.Planned++
+		switch id := ids.Values[i]; {
+		case t.Cover[id]:
+			s.Covered++
+		case status[id] == "failed":
+			s.Failed++
+		case status[id] == "skipped":
+			s.Skipped++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shares)) {
+		t.Split = append(t.Split, *shares[name])
+	}
+	if len(t.Split) > maxWords {
+		t.SplitBy, t.Split = "", nil
+	}
+}
+
+// maxWords is how many words of a column are worth a line each.
+const maxWords = 24
+
+func wordColumn(ds *stage.Dataset) string {
+	for _, p := range ds.Info.Params {
+		if i := table.Index(ds.Planned, p); i >= 0 && ds.Planned.Column(i).DataType().ID() == arrow.STRING {
+			return p
+		}
+	}
+	return ""
+}
+
+// ledgerStatus maps cases without a row to failed or skipped.
+func (t *Table) ledgerStatus() map[string]string {
+	out := map[string]string{}
+	if t.Data.Ledger == nil {
+		return out
+	}
+	ids, err1 := table.Strings(t.Data.Ledger, "case_id")
+	words, err2 := table.Strings(t.Data.Ledger, "status")
+	if err1 != nil || err2 != nil {
+		return out
+	}
+	for i, id := range ids.Values {
+		out[id] = words.Values[i]
+	}
+	return out
+}
+
+func (t *Table) ledger() {
+	for _, s := range t.ledgerStatus() {
+		if s == "failed" {
+			t.Failed++
+		} else {
+			t.Skipped++
+		}
+	}
+}
+
+// compare holds the rows against a reference.
+func (t *Table) compare(in TableInput) error {
+	if in.Reference == nil || in.Reference.Table == nil || in.Data.Table == nil {
+		return nil
+	}
+	o := diff.Options{Table: in.Data.Info.Perf, Worst: 10}
+	if o.Table == "" {
+		o.Key = in.Data.Info.Params
+	}
+	res, err := diff.Tables(in.Reference.Table, in.Data.Table, cmp.Or(in.ReferenceName, "reference"), in.Address, o)
+	if err != nil {
+		return err
+	}
+	t.Reference = res
+	pairs, ratio := res.Pairs()
+	t.Ratio = make([]float64, t.Rows)
+	for i := range t.Ratio {
+		t.Ratio[i] = math.NaN()
+	}
+	for i, p := range pairs {
+		t.Ratio[p.B] = ratio[i]
+	}
+	return nil
+}
+
+// nodes gathers the environments that measured, one for each that differs.
+func nodes(inputs []TableInput, tables []*Table) []Node {
+	var out []Node
+	for i, in := range inputs {
+		if in.Data == nil {
+			continue
+		}
+		info := in.Data.Info
+		n := Node{
+			Host: info.Env["hostname"], Device: info.Device, Framework: info.Framework, Version: info.Version, Runtime: info.Runtime,
+			Image: info.Image, Digest: info.ImageDigest, System: info.System,
+		}
+		for _, name := range slices.Sorted(maps.Keys(info.Env)) {
+			if name != "hostname" && info.Env[name] != "" {
+				n.Facts = append(n.Facts, Fact{name, info.Env[name]})
+			}
+		}
+		uuids := devices(in.Data)
+		at := slices.IndexFunc(out, func(o Node) bool {
+			return o.Host == n.Host && o.Device == n.Device && o.Framework == n.Framework && o.Version == n.Version &&
+				o.Runtime == n.Runtime && o.Image == n.Image && o.Digest == n.Digest && o.System == n.System && slices.Equal(o.Facts, n.Facts)
+		})
+		if at < 0 {
+			at = len(out)
+			out = append(out, n)
+		}
+		out[at].Devices = slices.Compact(slices.Sorted(slices.Values(append(out[at].Devices, uuids...))))
+		out[at].Tables = append(out[at].Tables, tables[i].Name)
+	}
+	return out
+}
+
+// devices lists the UUIDs of the devices that measured.
+func devices(ds *stage.Dataset) []string {
+	if ds.Table == nil {
+		return nil
+	}
+	_, values, err := table.Codes(ds.Table, "device_uuid")
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(values, func(s string) bool { return s == "" })
+}

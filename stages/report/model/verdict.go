@@ -1,0 +1,236 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"aicplan/engine/stage"
+	"aicplan/stages/gate/results"
+	"aicplan/stages/report/failures"
+)
+
+// verdict is the report in one word, worst first.
+func (r *Report) verdict() Verdict {
+	count := map[stage.Status]int{}
+	first := map[stage.Status]string{}
+	for _, s := range r.Stages {
+		if count[s.Status] == 0 {
+			first[s.Status] = s.Address
+		}
+		count[s.Status]++
+	}
+	say := func(st stage.Status, one, many string) string {
+		if count[st] == 1 {
+			return fmt.Sprintf(one, first[st])
+		}
+		return fmt.Sprintf(many, count[st])
+	}
+	c := results.Count(r.Gates)
+	switch {
+	case count[stage.StatusFailed] > 0:
+		return Verdict{Bad, "failed", say(stage.StatusFailed, "The stage %s failed.", "%d stages failed.")}
+	case count[stage.StatusPreflight] > 0:
+		return Verdict{Bad, "preflight failed", say(stage.StatusPreflight, "%s did not let anything be measured.", "%d preflights did not let anything be measured.")}
+	case count[stage.StatusGateFailed] > 0:
+		return Verdict{Bad, "gate failed", say(stage.StatusGateFailed, "%s did not let its data through.", "%d gates did not let their data through.")}
+	case count[stage.StatusInterrupted] > 0:
+		return Verdict{Warn, "interrupted", "The run was interrupted; the same command continues it."}
+	case r.Run.Partial != "":
+		return Verdict{Warn, "sample", "A " + r.Run.Partial + " run: a sample of the cases, not the data."}
+	case count[stage.StatusNeeds] > 0:
+		return Verdict{Warn, "partial", say(stage.StatusNeeds, "%s needs a runtime that was not here.", "%d stages need a runtime that was not here.")}
+	case slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }) || count[stage.StatusPartial] > 0:
+		return Verdict{Warn, "partial", "Some of the planned data is missing."}
+	case len(r.Tables) == 0:
+		return Verdict{Warn, "no data", "The report has no table to speak of."}
+	case c.Failed > 0:
+		return Verdict{Bad, "check failed", fmt.Sprintf("%d checks do not hold.", c.Failed)}
+	case c.Warned > 0:
+		return Verdict{Good, "passed, with warnings", fmt.Sprintf("Every check that can stop the data holds; %s.", plural(c.Warned, "warning"))}
+	case c.Passed == 0:
+		return Verdict{Warn, "not judged", "No gate judged the data."}
+	}
+	return Verdict{Good, "passed", fmt.Sprintf("All %s hold.", plural(c.Passed, "check"))}
+}
+
+// totals of all tables.
+type totals struct {
+	rows, planned, covered, failed, skipped int
+	filtered, declared                      int64
+}
+
+func (r *Report) totals() totals {
+	var t totals
+	for _, x := range r.Tables {
+		t.rows += x.Rows
+		t.planned += x.Planned
+		t.covered += x.Covered
+		t.failed += x.Failed
+		t.skipped += x.Skipped
+	}
+	for _, w := range r.Waterfalls {
+		t.declared += w.Declared
+		for _, f := range w.Filters {
+			t.filtered += f.Dropped
+		}
+	}
+	return t
+}
+
+// figures are the numbers at the top.
+func (r *Report) figures() []Figure {
+	t := r.totals()
+	rows := Figure{Name: "rows", Value: Count(int64(t.rows)), Note: "in " + plural(len(r.Tables), "table")}
+	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
+	if t.planned > 0 {
+		coverage.Value = percent(float64(t.covered) / float64(t.planned))
+		coverage.Note = fmt.Sprintf("%s of %s cases", Count(int64(t.covered)), Count(int64(t.planned)))
+		if coverage.Level = Good; t.covered < t.planned {
+			coverage.Level = Warn
+		}
+	}
+	c := results.Count(r.Gates)
+	checks := Figure{Name: "checks", Value: fmt.Sprintf("%d/%d", c.Passed, c.Passed+c.Failed+c.Warned), Level: Good, Note: "pass"}
+	switch {
+	case c.Failed > 0:
+		checks.Level, checks.Note = Bad, fmt.Sprintf("pass, %d failed", c.Failed)
+		if c.Warned > 0 {
+			checks.Note += ", " + plural(c.Warned, "warning")
+		}
+	case c.Warned > 0:
+		checks.Level, checks.Note = Warn, "pass, "+plural(c.Warned, "warning")
+	case c.Passed == 0:
+		checks.Level, checks.Value, checks.Note = Warn, "-", "no gate"
+	}
+	failed := Figure{Name: "failed cases", Value: Count(int64(t.failed)), Level: Good, Note: "none"}
+	if t.failed > 0 {
+		failed.Level, failed.Note = Warn, "in "+plural(len(r.Failures), "group")
+	}
+	out := []Figure{rows, coverage, checks, failed}
+	if t.skipped > 0 || t.filtered > 0 {
+		out = append(out, Figure{Name: "left out", Value: Count(int64(t.skipped) + t.filtered), Note: "each with its reason"})
+	}
+	if r.Run.Seconds > 0 {
+		out = append(out, Figure{Name: "run time", Value: Duration(r.Run.Seconds)})
+	}
+	return out
+}
+
+// glance sums the release up in sentences that the tables bear out.
+func (r *Report) glance() []string {
+	var out []string
+	t := r.totals()
+	if t.rows > 0 {
+		where := ""
+		if len(r.Nodes) > 0 {
+			var devices, versions []string
+			for _, n := range r.Nodes {
+				devices = addWord(devices, n.Device)
+				versions = addWord(versions, strings.TrimSpace(n.Framework+" "+n.Version))
+			}
+			if len(devices) > 0 {
+				where += " on " + List(devices, 3)
+			}
+			if len(versions) > 0 {
+				where += " with " + List(versions, 3)
+			}
+		}
+		out = append(out, fmt.Sprintf("%s in %s%s.", plural(t.rows, "row"), plural(len(r.Tables), "table"), where))
+	}
+	if t.planned > 0 {
+		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", Count(int64(t.covered)), Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
+		if t.failed+t.skipped > 0 {
+			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", Count(int64(t.failed)), Count(int64(t.skipped)))
+		}
+		out = append(out, s+".")
+	}
+	if t.filtered > 0 {
+		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.", Count(t.filtered), Count(t.declared)))
+	}
+	if c := results.Count(r.Gates); c.Passed+c.Failed+c.Warned+c.Skipped > 0 {
+		s := fmt.Sprintf("%s hold, %d failed, %s", plural(c.Passed, "check"), c.Failed, plural(c.Warned, "warning"))
+		if c.Skipped > 0 {
+			s += fmt.Sprintf(", %d could not be judged", c.Skipped)
+		}
+		out = append(out, s+".")
+	}
+	for _, x := range r.Tables {
+		if ref := x.Reference; ref != nil && ref.Ratio != nil {
+			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's latency (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
+				x.Name, ref.Ratio.P50, ref.A.Name, Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
+		}
+	}
+	if len(r.Files) > 0 {
+		out = append(out, fmt.Sprintf("%s written.", plural(len(r.Files), "file")))
+	}
+	return out
+}
+
+// risks are what a reader should know first: what follows from the data, then
+// what the author states.
+func (r *Report) risks(in Input) {
+	add := func(level, format string, args ...any) {
+		r.Risks = append(r.Risks, Risk{Level: level, Text: fmt.Sprintf(format, args...)})
+	}
+	for _, s := range r.Stages {
+		switch s.Status {
+		case stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed:
+			add(Bad, "%s: %s%s", s.Address, Words(s.Status), dash(s.Message))
+		case stage.StatusNeeds, stage.StatusInterrupted:
+			add(Warn, "%s: %s%s", s.Address, Words(s.Status), dash(s.Message))
+		}
+	}
+	for _, t := range r.Tables {
+		if t.Partial != "" {
+			add(Bad, "%s is partial: %s", t.Name, t.Partial)
+		}
+		if share, ok := t.Coverage(); ok && t.Covered < t.Planned {
+			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share), Count(int64(t.Planned-t.Covered)))
+		}
+		if t.Gate == nil {
+			add(Warn, "no gate judged %s", t.Name)
+		} else if t.Gate.Skipped > 0 {
+			add(Warn, "%s of %s could not be judged", plural(t.Gate.Skipped, "check"), t.Gate.Address)
+		}
+		if t.Noise != nil && t.Noise.P95 > noisy {
+			add(Warn, "%s is noisy: 5 %% of its rows have a standard deviation above %s of their mean", t.Name, percent(t.Noise.P95))
+		}
+		if t.Throttled > 0 {
+			add(Warn, "%s of %s's rows were measured while the driver held the clock back", percent(t.Throttled), t.Name)
+		}
+		if t.Clock != nil && t.Clock.P5 < 0.97*t.Clock.P95 {
+			add(Warn, "the SM clock moved while %s was measured: %.0f to %.0f MHz", t.Name, t.Clock.P5, t.Clock.P95)
+		}
+		if t.Imported {
+			add(Warn, "%s was imported, not measured here", t.Name)
+		}
+	}
+	if n := failures.Total(r.Failures); n > 0 {
+		g := r.Failures[0]
+		add(Warn, "%s failed; the largest group: %s x %s", plural(n, "case"), Count(int64(g.Count)), g.Example.Message)
+	}
+	mixed := map[string][]string{}
+	for _, n := range r.Nodes {
+		mixed["host"], mixed["device"] = addWord(mixed["host"], n.Host), addWord(mixed["device"], n.Device)
+	}
+	for _, what := range []string{"host", "device"} {
+		if len(mixed[what]) > 1 {
+			add(Warn, "the tables come from more than one %s: %s", what, List(mixed[what], 4))
+		}
+	}
+	for _, text := range in.Risks {
+		r.Risks = append(r.Risks, Risk{Level: Warn, Text: text, Stated: true})
+	}
+}
+
+// noisy is the 95th percentile of the relative standard deviation from which
+// on a table's rows are worth a warning.
+const noisy = 0.05
+
+func dash(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}

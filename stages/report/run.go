@@ -1,0 +1,159 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/stages/report/html"
+	"aicplan/stages/report/markdown"
+	"aicplan/stages/report/model"
+	"aicplan/stages/report/text"
+	"aicplan/systems"
+)
+
+// Run writes the report. It tells of failed stages too; only what keeps it from
+// being written is an error.
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	in := c.input(rc)
+	r, err := model.Build(in)
+	if err != nil {
+		return nil, err
+	}
+	out := &stage.Outcome{Status: stage.StatusOK, Values: map[string]cty.Value{"verdict": cty.StringVal(r.Verdict.Word)}}
+	formats := slices.Clone(c.Format)
+	slices.Sort(formats)
+	for _, f := range slices.Compact(formats) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		a, err := c.write(rc.OutDir, f, r)
+		if err != nil {
+			return nil, err
+		}
+		out.Artifacts = append(out.Artifacts, a)
+	}
+	out.Values["path"] = cty.StringVal(out.Artifacts[0].Path)
+	out.Message = r.Verdict.Word + ": " + r.Verdict.Text
+	// The stages that did not end well have left no trace in the key: what is
+	// said of them must not stand for a later run.
+	out.NoReuse = slices.ContainsFunc(in.Finished, func(f stage.Finished) bool {
+		return f.Outcome == nil || f.Outcome.Status != stage.StatusOK && f.Outcome.Status != stage.StatusPartial
+	})
+	return out, nil
+}
+
+// input gathers what the report is made of.
+func (c *Config) input(rc *stage.RunContext) model.Input {
+	in := model.Input{
+		Title: c.Title, Summary: c.Summary, Impact: c.Impact, Evidence: c.evidence(), Risks: c.Risks, Changes: c.Changes,
+		Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename, Partial: rc.Options.Partial()},
+	}
+	if rc.RunDir == "" {
+		in.Run.ID = ""
+	}
+	if rc.Upstream != nil {
+		in.Finished = c.before(rc.Upstream(), rc.Address)
+	}
+	var references []*stage.Dataset
+	for i := range c.references {
+		references = append(references, rc.Inputs[referenceName(i)])
+	}
+	for i, ref := range c.inputs {
+		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: c.system(rc.Inputs[inputName(i)])}
+		if at := match(t.Data, references, len(c.references)); at >= 0 {
+			t.Reference, t.ReferenceName = references[at], c.references[at].Address
+		}
+		in.Tables = append(in.Tables, t)
+	}
+	return in
+}
+
+// before keeps the report itself and other reports out.
+func (c *Config) before(all []stage.Finished, address string) []stage.Finished {
+	return slices.DeleteFunc(slices.Clone(all), func(f stage.Finished) bool {
+		return f.Address == address || f.Kind == "report" || f.Kind == "publish"
+	})
+}
+
+// system is the plan's where it fits the data, else the data's own.
+func (c *Config) system(ds *stage.Dataset) *systems.Spec {
+	if c.spec != nil {
+		return c.spec
+	}
+	if ds == nil || ds.Info.System == "" {
+		return nil
+	}
+	spec, err := systems.Load(ds.Info.System)
+	if err != nil {
+		return nil // a system of the plan's own: no speed of light without its peaks
+	}
+	return spec
+}
+
+// match finds the reference of the same perf table, or op; a single reference
+// without either fits everything. -1 without one.
+func match(ds *stage.Dataset, references []*stage.Dataset, n int) int {
+	if ds == nil {
+		return -1
+	}
+	for i, r := range references {
+		if r == nil {
+			continue
+		}
+		if r.Info.Perf != "" && r.Info.Perf == ds.Info.Perf || r.Info.Op != "" && r.Info.Op == ds.Info.Op {
+			return i
+		}
+		if n == 1 && r.Info.Perf == "" && r.Info.Op == "" {
+			return i
+		}
+	}
+	return -1
+}
+
+// write writes one format and says what it is.
+func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, error) {
+	path, err := atomic.Within(outDir, c.base()+extensions[format])
+	if err != nil {
+		return stage.Artifact{}, fmt.Errorf("report: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return stage.Artifact{}, atomic.Explain("make the folder of", path, err)
+	}
+	digest, err := atomic.Write(path, func(w io.Writer) error { return Write(w, format, r, c.Rows) })
+	if err != nil {
+		return stage.Artifact{}, fmt.Errorf("report: %w", err)
+	}
+	return stage.Artifact{Path: path, Digest: digest}, nil
+}
+
+// Write shows a report in one of the formats html, markdown, text and json. rows
+// is the most rows of a table that HTML carries along.
+func Write(w io.Writer, format string, r *model.Report, rows int) error {
+	switch format {
+	case "html":
+		return html.Write(w, r, html.Options{Rows: rows})
+	case "markdown":
+		return markdown.Write(w, r)
+	case "text":
+		return text.Write(w, r)
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(r)
+	}
+	panic("report: unknown format " + strings.ToUpper(format)) // Check and the command line refuse it
+}
