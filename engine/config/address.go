@@ -2,33 +2,94 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
+
+// An address is names and keys in turn: module.a["x"].collect.gemm["fp8"]. Keys
+// are quoted as Go quotes strings, so they may hold dots, brackets and quotes.
+
+// keyAt returns the length of the key in brackets that address begins with, 0
+// without one.
+func keyAt(address string) int {
+	if !strings.HasPrefix(address, `["`) {
+		return 0
+	}
+	quoted, err := strconv.QuotedPrefix(address[1:])
+	if err != nil || !strings.HasPrefix(address[1+len(quoted):], "]") {
+		return 0
+	}
+	return len(quoted) + 2
+}
+
+// cutModule splits the outermost module off an address.
+func cutModule(address string) (module, rest string, ok bool) {
+	const head = "module."
+	if !strings.HasPrefix(address, head) {
+		return "", address, false
+	}
+	end := strings.IndexAny(address[len(head):], ".[")
+	if end < 0 {
+		return "", address, false
+	}
+	end += len(head)
+	end += keyAt(address[end:])
+	if !strings.HasPrefix(address[end:], ".") {
+		return "", address, false
+	}
+	return address[:end], address[end+1:], true
+}
 
 // LocalAddress is an address without the modules that it lies in:
 // module.a["x"].grid.gemm is grid.gemm.
 func LocalAddress(address string) string {
-	for strings.HasPrefix(address, "module.") {
-		depth := false
-		dots := 0
-		i := 0
-		for ; i < len(address); i++ {
-			switch c := address[i]; {
-			case c == '"':
-				depth = !depth
-			case c == '.' && !depth:
-				dots++
-			}
-			if dots == 2 {
-				break
-			}
-		}
-		if dots < 2 {
+	for {
+		_, rest, ok := cutModule(address)
+		if !ok {
 			return address
 		}
-		address = address[i+1:]
+		address = rest
+	}
+}
+
+// ModulesOf lists the modules that an address lies in, from the outermost in.
+func ModulesOf(address string) []string {
+	var out []string
+	for rest, end := address, 0; ; {
+		module, inner, ok := cutModule(rest)
+		if !ok {
+			return out
+		}
+		out = append(out, address[:end+len(module)])
+		rest, end = inner, end+len(module)+1
+	}
+}
+
+// WithoutOwnKey is an address without the key of its own instance; those of
+// its modules stay.
+func WithoutOwnKey(address string) string {
+	for i := 0; i < len(address); i++ {
+		n := keyAt(address[i:])
+		if n > 0 && i+n == len(address) {
+			return address[:i]
+		}
+		i += max(n-1, 0)
 	}
 	return address
+}
+
+// WithoutKeys is an address without any key: that of the block as written.
+func WithoutKeys(address string) string {
+	var b strings.Builder
+	for i := 0; i < len(address); {
+		if n := keyAt(address[i:]); n > 0 {
+			i += n
+			continue
+		}
+		b.WriteByte(address[i])
+		i++
+	}
+	return b.String()
 }
 
 // Find returns the instance that address names: in full, or without its

@@ -243,9 +243,30 @@ func TestLocalAddress(t *testing.T) {
 		"module.a.grid.gemm": "grid.gemm",
 		`module.a["x.y"].module.b.collect.c["k"]`: `collect.c["k"]`,
 		`grid.module["a"]`:                        `grid.module["a"]`,
+		`module.a["q\"x.y"].grid.g["]\"].z"]`:     `grid.g["]\"].z"]`,
+		`module.a["unclosed`:                      `module.a["unclosed`,
+		"module.a":                                "module.a",
 	} {
 		if got := LocalAddress(in); got != want {
 			t.Errorf("LocalAddress(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestWithoutKeys(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"grid.gemm":                {"grid.gemm", "grid.gemm"},
+		`grid.g["a"]`:              {"grid.g", "grid.g"},
+		`module.m["k"].grid.g`:     {`module.m["k"].grid.g`, "module.m.grid.g"},
+		`module.m["[\""].g.h["]"]`: {`module.m["[\""].g.h`, "module.m.g.h"},
+		`grid.g["a"`:               {`grid.g["a"`, `grid.g["a"`},
+		`grid.g["x\"][\"y"]`:       {"grid.g", "grid.g"},
+	} {
+		if got := WithoutOwnKey(in); got != want[0] {
+			t.Errorf("WithoutOwnKey(%s) = %s, want %s", in, got, want[0])
+		}
+		if got := WithoutKeys(in); got != want[1] {
+			t.Errorf("WithoutKeys(%s) = %s, want %s", in, got, want[1])
 		}
 	}
 }

@@ -288,8 +288,8 @@ func OutputIdentity(rec *checkpoint.StageRecord) string {
 }
 
 // matchAny says whether address fits one of the globs. A glob that names no
-// module fits in every module, one without an instance key every instance; *
-// does not stop at dots.
+// module fits in every module, one without an instance key every instance, one
+// that names a module all that is in it; * does not stop at dots.
 func matchAny(globs []string, address string) bool {
 	local := config.LocalAddress(address)
 	return slices.ContainsFunc(globs, func(g string) bool {
@@ -297,25 +297,26 @@ func matchAny(globs []string, address string) bool {
 		if !strings.HasPrefix(g, "module.") {
 			at = local
 		}
-		return globMatch(g, at) || (!strings.HasSuffix(g, "]") && globMatch(g, bareAddress(at)))
+		switch {
+		case globMatch(g, at):
+			return true
+		case strings.HasSuffix(g, "]"):
+		case globMatch(g, config.WithoutOwnKey(at)) || globMatch(g, config.WithoutKeys(at)):
+			return true
+		}
+		return slices.ContainsFunc(config.ModulesOf(address), func(m string) bool {
+			return globMatch(g, m) || globMatch(g, config.WithoutKeys(m))
+		})
 	})
-}
-
-// bareAddress is an address without the key of its own instance.
-func bareAddress(a string) string {
-	if !strings.HasSuffix(a, `"]`) {
-		return a
-	}
-	return a[:strings.LastIndex(a, `["`)]
 }
 
 func globMatch(glob, s string) bool {
 	if glob == s {
 		return true
 	}
-	// path.Match treats [ as a class and / as a border; addresses use neither
-	// in that sense.
-	esc := strings.NewReplacer("[", `\[`, "]", `\]`, "/", "\x01")
+	// path.Match treats [ as a class, / as a border and \ as an escape; addresses
+	// use none of them in that sense.
+	esc := strings.NewReplacer("[", `\[`, "]", `\]`, "/", "\x01", `\`, `\\`)
 	ok, err := path.Match(esc.Replace(glob), strings.ReplaceAll(s, "/", "\x01"))
 	return err == nil && ok
 }
