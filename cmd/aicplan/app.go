@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/term"
 
@@ -63,13 +62,6 @@ func (s selectFlags) options() plan.Options {
 		Targets: s.Target, Excludes: s.Exclude, Replace: s.Replace,
 		Stage: stage.Options{Limit: s.Limit, Smoke: s.Smoke, Shuffle: s.Shuffle, Seed: s.Seed, Retry: s.Retry},
 	}
-}
-
-// log is the program's logger; it never writes to standard output.
-func (a *app) log() hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{
-		Name: "aicplan", Level: hclog.LevelFromString(a.global.LogLevel), Output: a.stderr, JSONFormat: a.global.LogJSON,
-	})
 }
 
 // load reads a plan and prints its diagnostics.

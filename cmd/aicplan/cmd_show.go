@@ -18,7 +18,7 @@ import (
 
 type showCmd struct {
 	What   string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
-	Format string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
+	Format string `help:"csv, json (a line a row), arrow (IPC file) or markdown." enum:"csv,json,arrow,markdown" default:"csv"`
 	Ledger bool   `help:"The cases without a measurement instead of the rows."`
 }
 
@@ -53,6 +53,9 @@ func (c *showCmd) Run(a *app) error {
 	}
 	if t == nil {
 		return fmt.Errorf("%s has no table of that sort", c.What)
+	}
+	if c.Format == "markdown" {
+		return writeMarkdown(a.stdout, t, d.Info.Op)
 	}
 	return writeTable(a.stdout, t, c.Format)
 }

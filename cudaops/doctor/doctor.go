@@ -11,6 +11,7 @@ import (
 
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
+	"aicplan/cudaops/nccl"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/nvrtc"
 	"aicplan/cudaops/ops"
@@ -131,7 +132,16 @@ func LocalLibraries() []Library {
 		major, minor := l.Version()
 		c.Version, c.Path = fmt.Sprintf("%d.%d", major, minor), l.Path()
 	}
-	return append(out, c)
+	out = append(out, c)
+	n := Library{Name: "nccl"}
+	if l, err := nccl.Open(); err != nil {
+		n.Error = err.Error()
+	} else if v, err := l.Version(); err != nil {
+		n.Error = err.Error()
+	} else {
+		n.Version, n.Path = nccl.VersionText(v), l.Path()
+	}
+	return append(out, n)
 }
 
 // Overview reads devices and runs the checks that change nothing.

@@ -179,7 +179,7 @@ func TestOverview(t *testing.T) {
 // TestExamineHere runs on any machine: what is missing is told, nothing fails.
 func TestExamineHere(t *testing.T) {
 	r := doctor.Examine(t.Context(), doctor.Options{})
-	if len(r.Libraries) != 3 {
+	if len(r.Libraries) != 4 {
 		t.Fatalf("%+v", r)
 	}
 	for _, l := range r.Libraries {

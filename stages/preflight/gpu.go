@@ -92,7 +92,7 @@ func LibraryChecks() []Check {
 			}
 			need := []string{"driver", "cublaslt", "nvrtc"}
 			if t.Runtime.Kind == "nccl" {
-				need = []string{"driver", "nccl"}
+				need = []string{"driver", "nvrtc", "nccl"} // patterns are checked by kernels of our own
 			}
 			return findings(doctor.LibraryFindings(doctor.LocalLibraries(), need...))
 		},
