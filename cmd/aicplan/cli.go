@@ -16,6 +16,7 @@ type cli struct {
 	Eval          evalCmd          `cmd:"" help:"Evaluate one expression in a plan."`
 	Cases         casesCmd         `cmd:"" help:"Print the cases of a grid."`
 	Why           whyCmd           `cmd:"" help:"Say whether a grid keeps a case, and if not, why."`
+	New           newCmd           `cmd:"" help:"Write the start of something new: an op."`
 	Ckpt          ckptCmd          `cmd:"" help:"Look after the checkpoints."`
 	Unlock        unlockCmd        `cmd:"" help:"Remove the mark of a run that died."`
 	Doctor        doctorCmd        `cmd:"" help:"Say what this machine can measure."`

@@ -3,6 +3,7 @@ package pyhost_test
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -319,37 +320,51 @@ func TestWriteKeepsAndRepairsTheFile(t *testing.T) {
 }
 
 func TestSkeletonMeasuresAtOnce(t *testing.T) {
-	s, err := pyhost.Skeleton("my_op")
+	s, err := pyhost.Skeleton("my_kernel")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := t.TempDir() + "/my_op.py"
+	path := filepath.Join(t.TempDir(), s.File)
 	if err := os.WriteFile(path, []byte(s.Python), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{path}, Verify: true}.Options(m{"torch": true})},
-		"PYTHONPATH="+testdata(t, "frameworks"))
-	if len(hello.Ops) != 1 || hello.Ops[0] != "my_op" {
-		t.Fatalf("ops = %v, error %+v", hello.Ops, hello.Error)
+	measure := func(pkg, dtype, source string) {
+		t.Helper()
+		c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{path}, Package: pkg, Verify: true}.Options(nil)})
+		if hello.Error != nil && pkg != "" {
+			return // no torch here
+		}
+		if len(hello.Ops) != 1 || hello.Ops[0] != "my_kernel" {
+			t.Fatalf("ops = %v, error %+v", hello.Ops, hello.Error)
+		}
+		row := c.rows("my_kernel", m{"num_tokens": 4, "hidden_size": 64, "dtype": dtype}, nil)[0]
+		if v, ok := row["latency"].(float64); !ok || v <= 0 || row["kernel_source"] != source {
+			t.Errorf("package %q: row = %v", pkg, row)
+		}
+		if pkg != "" {
+			return
+		}
+		if f := c.fails("my_kernel", m{"num_tokens": 4, "hidden_size": 64, "dtype": "bfloat16"}); f.Class != worker.ClassUnsupportedConfig {
+			t.Errorf("plain Python has no bfloat16: %+v", f)
+		}
 	}
-	if _, ok := hello.Env["torch"]; !ok {
-		t.Skip("this Python has no torch; the function is found, running it needs torch")
+	measure("", "float64", "plain_python")
+	measure("torch", "bfloat16", "torch_rms_norm")
+
+	if got := string(hclwrite.Format([]byte(s.Plan))); got != s.Plan {
+		t.Errorf("the plan is not in canonical form; it would be\n%s", got)
 	}
-	row := c.rows("my_op", m{"num_tokens": 4, "hidden_size": 64, "dtype": "bfloat16"}, nil)[0]
-	if v, ok := row["latency"].(float64); !ok || v <= 0 {
-		t.Errorf("row = %v", row)
-	}
-	for _, name := range []string{"", "Gemm", "2x", "a-b", "a b"} {
+}
+
+func TestNamesOfSkeletons(t *testing.T) {
+	for _, name := range []string{"", "Gemm", "2x", "a-b", "a b", "class", "lambda", "../x"} {
 		if _, err := pyhost.Skeleton(name); err == nil {
 			t.Errorf("Skeleton(%q) is no error", name)
 		}
 	}
-	if got := string(hclwrite.Format([]byte(s.Plan))); got != s.Plan {
-		t.Errorf("the plan is not in canonical form; it would be\n%s", got)
-	}
-	for _, want := range []string{`op = "my_op"`, `path      = ["my_op.py"]`, "grid.my_op"} {
-		if !strings.Contains(s.Plan, want) {
-			t.Errorf("the plan lacks %s:\n%s", want, s.Plan)
+	for name, file := range map[string]string{"torch": "torch_op.py", "my_op": "my_op.py", "op": "op_op.py"} {
+		if s, err := pyhost.Skeleton(name); err != nil || s.File != file {
+			t.Errorf("Skeleton(%q): file %q, %v; want %s", name, s.File, err, file)
 		}
 	}
 }

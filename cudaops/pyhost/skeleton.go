@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -16,39 +17,45 @@ var skeletonPlan string
 
 var opName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
+// keywords cannot name a Python function. Those with capitals are no op names
+// anyway.
+var keywords = strings.Fields(`and as assert async await break class continue def del elif else except finally for from
+	global if import in is lambda nonlocal not or pass raise return try while with yield`)
+
 // OpSkeleton is a working start for a new op.
 type OpSkeleton struct {
-	Name   string
-	Python string // content of NAME.py
-	Plan   string // content of a plan that collects it
+	Name string
+	// File is the name of the file with the op function. It is not the op's:
+	// an op may be called as a module is that the framework imports.
+	File   string
+	Python string // content of File
+	Plan   string // content of NAME.hcl, a plan that collects it
 }
 
 // Skeleton returns a Python op function that measures something at once, and
-// the plan blocks that collect it. The name must be a Python identifier in
-// lower case.
+// the plan that collects it; both work where there is neither a GPU nor torch,
+// and say so in their rows. The name must be a Python identifier in lower case.
 func Skeleton(name string) (OpSkeleton, error) {
 	if !opName.MatchString(name) {
 		return OpSkeleton{}, fmt.Errorf("%q cannot name an op: use lower-case letters, digits and _, with a letter first", name)
 	}
-	python, err := fill(skeletonPython, name)
-	if err != nil {
-		return OpSkeleton{}, err
+	if slices.Contains(keywords, name) {
+		return OpSkeleton{}, fmt.Errorf("%q cannot name an op: it is a word of Python", name)
 	}
-	plan, err := fill(skeletonPlan, name)
-	if err != nil {
-		return OpSkeleton{}, err
+	s := OpSkeleton{Name: name, File: strings.TrimSuffix(name, "_op") + "_op.py"}
+	for _, part := range []struct {
+		template string
+		to       *string
+	}{{skeletonPython, &s.Python}, {skeletonPlan, &s.Plan}} {
+		t, err := template.New(name).Parse(part.template)
+		if err != nil {
+			return OpSkeleton{}, fmt.Errorf("skeleton: %w", err)
+		}
+		var b strings.Builder
+		if err := t.Execute(&b, s); err != nil {
+			return OpSkeleton{}, fmt.Errorf("skeleton: %w", err)
+		}
+		*part.to = b.String()
 	}
-	return OpSkeleton{Name: name, Python: python, Plan: plan}, nil
-}
-
-func fill(text, name string) (string, error) {
-	t, err := template.New(name).Parse(text)
-	if err != nil {
-		return "", fmt.Errorf("skeleton: %w", err)
-	}
-	var b strings.Builder
-	if err := t.Execute(&b, struct{ Name string }{name}); err != nil {
-		return "", fmt.Errorf("skeleton: %w", err)
-	}
-	return b.String(), nil
+	return s, nil
 }

@@ -122,7 +122,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if err != nil {
 			return fail("The case journal cannot be read", err)
 		}
-		if err := j.reuse(journal, pc.Options.Retry, c.limits.tripAfter); err != nil {
+		if err := j.reuse(journal, pc.Options, c.limits.tripAfter); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 		if reason, err = c.reason(pc.Store, j, jc, journal); err != nil {

@@ -75,7 +75,7 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 	}
 	r.env, r.journal = env, journal
 	r.job.forget()
-	if err := r.job.reuse(journal, r.rc.Options.Retry, r.limits.tripAfter); err != nil {
+	if err := r.job.reuse(journal, r.rc.Options, r.limits.tripAfter); err != nil {
 		return err
 	}
 	r.reused = r.job.tally().Measured
@@ -86,6 +86,9 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if r.stopped() {
 		return nil, r.giveUp()
+	}
+	if m := r.pools.Lacking(ctx, r.runtime); m != nil {
+		return r.needs(m.What + "; to do: " + m.Fix), nil
 	}
 	if h := r.hosted(); h != nil {
 		if err := runtimes.CheckoutHas(r.runtime, *h); err != nil {

@@ -185,11 +185,15 @@ func rng(seed int64, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), h))
 }
 
-// reuse settles the units that the journal answers. A failed one stays failed
-// unless retry is "failed". What the breaker concluded stays so, too: a group
+// reuse settles the units that the journal answers; none when opts asks to
+// measure them again. A failed one stays failed unless retry is "failed". What the breaker concluded stays so, too: a group
 // that has failed after times and was never measured is not tried further,
 // unless retry is "tripped", which tries all of such groups again.
-func (j *job) reuse(journal *checkpoint.Journal, retry string, after int) error {
+func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) error {
+	if opts.Again {
+		return nil // what the journal has is replaced by what is measured now
+	}
+	retry := opts.Retry
 	for i := range j.units {
 		u := &j.units[i]
 		if u.state != open {

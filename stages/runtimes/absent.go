@@ -24,21 +24,22 @@ func (p *Pools) Absent(ctx context.Context, rt *stage.Runtime) *Missing {
 	if len(others) == 0 {
 		return nil
 	}
-	why := p.lacking(ctx, rt)
+	why := p.Lacking(ctx, rt)
 	if why == nil {
 		return nil
 	}
 	for _, o := range others {
-		if p.lacking(ctx, o) == nil {
+		if p.Lacking(ctx, o) == nil {
 			return why
 		}
 	}
 	return nil
 }
 
-// lacking is what a runtime misses on this machine, or nil. A checkout that was
-// not given is no matter of the place.
-func (p *Pools) lacking(ctx context.Context, rt *stage.Runtime) *Missing {
+// Lacking is what rt misses on this machine, as far as that can be told without
+// starting a worker, or nil. A checkout that was not given is no matter of the
+// place.
+func (p *Pools) Lacking(ctx context.Context, rt *stage.Runtime) *Missing {
 	look := p.Framework
 	if rt.Kind == "python" {
 		look = p.pythonFramework

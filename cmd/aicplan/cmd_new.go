@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"aicplan/cudaops/pyhost"
+)
+
+type newCmd struct {
+	Op newOpCmd `cmd:"" help:"Write a Python op function and a plan that collects it."`
+}
+
+type newOpCmd struct {
+	Name string `arg:"" help:"The op's name: lower-case letters, digits and _."`
+	Dir  string `help:"Folder to write to; made when it is not there." default:"." placeholder:"DIR" type:"path"`
+}
+
+// Run writes NAME_op.py and NAME.hcl, both or none, and never over a file.
+func (c *newOpCmd) Run(a *app) error {
+	s, err := pyhost.Skeleton(c.Name)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return fmt.Errorf("folder for the op: %w", err)
+	}
+	plan := filepath.Join(c.Dir, s.Name+".hcl")
+	files := []struct{ path, content string }{{filepath.Join(c.Dir, s.File), s.Python}, {plan, s.Plan}}
+	for _, f := range files {
+		if _, err := os.Lstat(f.path); err == nil {
+			return fmt.Errorf("%s is there already and is left as it is: choose another name, or another -dir", shown(f.path))
+		}
+	}
+	for i, f := range files {
+		if err := writeNew(f.path, f.content); err != nil {
+			for _, done := range files[:i] {
+				err = errors.Join(err, os.Remove(done.path))
+			}
+			return err
+		}
+	}
+	plan = shown(plan)
+	fmt.Fprintf(a.stdout, `Wrote %s (the op function) and %s (its grid, collect, gate and export).
+
+Next:
+  aicplan plan %s -v                          the cases, without measuring
+  aicplan apply %s -var verify=true           try it here, in plain Python
+  aicplan apply %s -var package=torch         measure, on a machine with a GPU and torch
+`, shown(files[0].path), plan, plan, plan, plan)
+	return nil
+}
+
+// writeNew writes a file that must not be there.
+func writeNew(path, content string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s is there already and is left as it is", shown(path))
+		}
+		return fmt.Errorf("op: %w", err)
+	}
+	_, err = f.WriteString(content)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("op: %w", err), os.Remove(path))
+	}
+	return nil
+}
+
+// shown is a path as the user would type it from here.
+func shown(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(wd, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
