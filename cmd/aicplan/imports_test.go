@@ -96,6 +96,24 @@ func TestImportRulesCatch(t *testing.T) {
 	}
 }
 
+// TestPackagesAreDocumented wants every package named on the page about them,
+// itself or as part of a folder named with dots behind. Packages of fakes are
+// named by their last part.
+func TestPackagesAreDocumented(t *testing.T) {
+	page := readPage(t, "architecture.md")
+	text := page.section(t, "Packages")
+	for pkg := range projectImports(t) {
+		parts := strings.Split(pkg, "/")
+		ok := names(text, pkg) || strings.HasSuffix(pkg, "test") && names(text, parts[len(parts)-1])
+		for i := range parts {
+			ok = ok || names(text, strings.Join(parts[:i+1], "/")+"/...")
+		}
+		if !ok {
+			t.Errorf("%s does not name the package %s", page.name, pkg)
+		}
+	}
+}
+
 // TestTopLevelFolders keeps the project's folders few.
 func TestTopLevelFolders(t *testing.T) {
 	want := []string{"cmd", "cudaops", "docs", "engine", "plans", "sink", "stages", "systems"}
