@@ -10,6 +10,9 @@ type cli struct {
 	Apply         applyCmd         `cmd:"" help:"Collect, check and export."`
 	Preflight     preflightCmd     `cmd:"" help:"Look at the machine as the plan's preflights do."`
 	Report        reportCmd        `cmd:"" help:"Report on a finished run (HTML, Markdown, text, JSON)."`
+	Failures      failuresCmd      `cmd:"" help:"Group the cases that failed, with counts and examples."`
+	Diff          diffCmd          `cmd:"" help:"Compare perf files, folders of them, or stages."`
+	Data          dataCmd          `cmd:"" help:"Examine databases of perf files."`
 	Show          showCmd          `cmd:"" help:"Print a stage's table, or a saved plan."`
 	Graph         graphCmd         `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
 	Describe      describeCmd      `cmd:"" help:"List a plan's variables, stages and axes."`

@@ -16,6 +16,7 @@ type ckptCmd struct {
 	List   ckptListCmd   `cmd:"" help:"List what stages left, and the journals of measured cases."`
 	Show   ckptShowCmd   `cmd:"" help:"Print a stage's record: key, inputs, outputs."`
 	Verify ckptVerifyCmd `cmd:"" help:"Read everything and check it against its digests."`
+	Import ckptImportCmd `cmd:"" help:"Put rows of perf files into the case cache."`
 	Rm     ckptRmCmd     `cmd:"" help:"Remove a stage's record."`
 	Gc     ckptGcCmd     `cmd:"" help:"Remove objects and runs that nothing refers to."`
 }

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
+	"aicplan/stages"
+	"aicplan/stages/collect"
+	"aicplan/stages/importer"
+)
+
+type ckptImportCmd struct {
+	planFlags `embed:""`
+	Address   string   `arg:"" help:"Address of the collect stage that the rows answer."`
+	Files     []string `arg:"" help:"Perf files, or folders of one table." type:"path"`
+	Table     string   `help:"Perf table, where the files' names do not say it." placeholder:"NAME"`
+	System    string   `help:"Of a folder: only this system." placeholder:"NAME"`
+	Backend   string   `help:"Of a folder: only this backend." placeholder:"NAME"`
+	Version   string   `name:"backend-version" help:"Of a folder: only this version." placeholder:"VERSION"`
+	Framework string   `help:"Framework, where the rows lack it." placeholder:"NAME"`
+	Measured  string   `name:"framework-version" help:"Framework's version, where the rows lack it." placeholder:"VERSION"`
+	Device    string   `help:"Device, where the rows lack it." placeholder:"NAME"`
+	Env       []string `help:"A field of the environment that the stage tells measurements apart by (repeatable)." placeholder:"NAME=VALUE" sep:"none"`
+	DryRun    bool     `help:"Only count."`
+	JSON      bool     `name:"json" help:"Print as JSON."`
+}
+
+// seeded is what became of one file.
+type seeded struct {
+	File  string   `json:"file"`
+	Drift []string `json:"drift,omitempty"`
+	importer.SeedReport
+}
+
+// Run puts rows of perf files into the case cache, so that apply measures only
+// what they lack.
+func (c *ckptImportCmd) Run(a *app) error {
+	env, err := pairs(c.Env)
+	if err != nil {
+		return err
+	}
+	all := stages.All()
+	defer all.Close()
+	store, err := a.open(c.DryRun)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	m, err := c.measurement(a, all, store)
+	if err != nil {
+		return err
+	}
+	if !c.DryRun {
+		lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
+		if err != nil {
+			return err
+		}
+		defer lock.Release()
+	}
+	var out []seeded
+	for _, f := range c.Files {
+		set, err := importer.Load(f, importer.Options{
+			Table: c.Table, System: c.System, Backend: c.Backend, Version: c.Version,
+			Framework: c.Framework, FrameworkVersion: c.Measured, Device: c.Device,
+		})
+		if err != nil {
+			return err
+		}
+		rep, err := importer.Seed(store, m, set, importer.SeedOptions{Env: env, DryRun: c.DryRun})
+		if err != nil {
+			return fmt.Errorf("%s: %w", f, err)
+		}
+		s := seeded{File: f, SeedReport: rep}
+		for _, d := range set.Drift {
+			s.Drift = append(s.Drift, d.String())
+		}
+		out = append(out, s)
+	}
+	if c.JSON {
+		return a.json(out)
+	}
+	for _, s := range out {
+		fmt.Fprintf(a.stdout, "%s: %s.\n", s.File, s.Text())
+		for _, d := range s.Drift {
+			fmt.Fprintf(a.stdout, "  mapped: %s\n", d)
+		}
+		for i, row := range s.Bad {
+			if i == 5 {
+				fmt.Fprintf(a.stdout, "  and %d more rows that are no measurements\n", len(s.Bad)-5)
+				break
+			}
+			fmt.Fprintf(a.stdout, "  no measurement: %s\n", row)
+		}
+	}
+	if c.DryRun {
+		fmt.Fprintln(a.stdout, "Nothing was written (-dry-run).")
+	}
+	return nil
+}
+
+// measurement finds out how the stage measures.
+func (c *ckptImportCmd) measurement(a *app, all *stages.Set, store *checkpoint.Store) (*collect.Measurement, error) {
+	cfg, err := a.load(c.planFlags, all)
+	if err != nil {
+		return nil, err
+	}
+	in, err := cfg.Find(c.Address)
+	if err != nil {
+		return nil, err
+	}
+	if in.Kind.Name != "collect" {
+		return nil, fmt.Errorf("%s is a %s; rows go into the case cache of a collect stage", in.Address, in.Kind.Name)
+	}
+	// Replacing has it look at single cases even where a checkpoint answers.
+	p, diags := plan.Build(context.Background(), cfg, store, plan.Options{Targets: []string{in.Address}, Replace: []string{in.Address}})
+	if err := a.report(cfg, diags); err != nil {
+		return nil, err
+	}
+	if m := collect.MeasurementOf(p.Stage(in.Address).Plan); m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("the cases of %s are not known from the plan alone: %s", in.Address, p.Stage(in.Address).Reason)
+}
+
+func pairs(list []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, s := range list {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("-env %s: write NAME=VALUE", s)
+		}
+		out[name] = value
+	}
+	return out, nil
+}

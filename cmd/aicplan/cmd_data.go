@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"aicplan/engine/run"
+	"aicplan/sink/lint"
+	"aicplan/sink/matrix"
+)
+
+type dataCmd struct {
+	Lint   dataLintCmd   `cmd:"" help:"Examine a database of perf files."`
+	Matrix dataMatrixCmd `cmd:"" help:"Say which models a database covers."`
+}
+
+type dataLintCmd struct {
+	Dir      string   `arg:"" optional:"" help:"The database's folder." type:"path"`
+	Rule     []string `help:"Only these rules (repeatable)." placeholder:"RULE" sep:"none"`
+	Allow    []string `help:"Let so many occurrences of a rule through (repeatable)." placeholder:"RULE=N" sep:"none"`
+	Manifest string   `help:"framework_manifest.yaml; default: the one at the root." placeholder:"FILE" type:"path"`
+	Rows     int      `help:"Offending rows to show of each finding." default:"5" placeholder:"N"`
+	Format   string   `help:"text, json or markdown." enum:"text,json,markdown" default:"text"`
+	JSON     bool     `name:"json" help:"Print as JSON."`
+	Rules    bool     `help:"List the rules instead."`
+}
+
+// Run examines a tree. Errors beyond their allowance exit 4.
+func (c *dataLintCmd) Run(a *app) error {
+	if c.Rules {
+		for _, r := range lint.Rules() {
+			fmt.Fprintf(a.stdout, "%-20s %-6s %s\n", r.Name, r.Severity, clip(r.Summary, 52, false))
+		}
+		return nil
+	}
+	if c.Dir == "" {
+		return fmt.Errorf("name the folder of the database; aicplan data lint -rules lists the rules")
+	}
+	allow := map[string]int{}
+	for _, s := range c.Allow {
+		name, n, ok := strings.Cut(s, "=")
+		count, err := strconv.Atoi(n)
+		if !ok || err != nil || count < 0 {
+			return fmt.Errorf("-allow %s: write RULE=N, N being a number from 0", s)
+		}
+		allow[name] = count
+	}
+	rep, err := lint.Run(context.Background(), c.Dir, lint.Options{Rules: c.Rule, Allow: allow, Manifest: c.Manifest})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		c.Format = "json"
+	}
+	switch c.Format {
+	case "json":
+		err = rep.WriteJSON(a.stdout)
+	case "markdown":
+		err = rep.WriteMarkdown(a.stdout)
+	default:
+		err = rep.WriteText(a.stdout, c.Rows)
+	}
+	if err != nil {
+		return err
+	}
+	if rep.Failed() {
+		return &exitError{code: run.ExitGate, quiet: true}
+	}
+	return nil
+}
+
+type dataMatrixCmd struct {
+	Dir     string `arg:"" help:"The database's folder." type:"path"`
+	Models  string `required:"" help:"YAML or JSON file with a list \"models\" of model shapes." placeholder:"FILE" type:"path"`
+	System  string `help:"Only this system." placeholder:"NAME"`
+	Backend string `help:"Only this backend." placeholder:"NAME"`
+	Version string `name:"backend-version" help:"This version of the backend; default: the latest." placeholder:"VERSION"`
+	Format  string `help:"markdown, csv or json." enum:"markdown,csv,json" default:"markdown"`
+	JSON    bool   `name:"json" help:"Print as JSON."`
+	Require bool   `help:"Exit 4 when a model is covered at no degree of parallelism."`
+}
+
+// Run prints which models have every op that they need.
+func (c *dataMatrixCmd) Run(a *app) error {
+	models, err := matrix.ReadModels(c.Models)
+	if err != nil {
+		return err
+	}
+	m, err := matrix.Build(c.Dir, models, matrix.Options{System: c.System, Backend: c.Backend, Version: c.Version})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		c.Format = "json"
+	}
+	switch c.Format {
+	case "json":
+		err = m.WriteJSON(a.stdout)
+	case "csv":
+		err = m.WriteCSV(a.stdout)
+	default:
+		err = m.WriteMarkdown(a.stdout)
+	}
+	if err != nil || !c.Require {
+		return err
+	}
+	covered := map[string]bool{}
+	for _, cell := range m.Cells {
+		if cell.Answer == matrix.Yes || cell.Answer == matrix.Interpolated {
+			covered[cell.Model] = true
+		}
+	}
+	missing := false
+	for _, name := range m.Models {
+		if !covered[name] {
+			missing = true
+			fmt.Fprintf(a.stderr, "Not covered: %s\n", name)
+		}
+	}
+	if missing {
+		return &exitError{code: run.ExitGate, quiet: true}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/run"
+	"aicplan/sink/diff"
+	"aicplan/sink/tree"
+)
+
+type diffCmd struct {
+	A          string   `arg:"" help:"A perf file, a folder of them, or a stage's address; STATE_DIR@ADDRESS for a stage of another state folder."`
+	B          string   `arg:"" help:"What it is compared with."`
+	Table      string   `help:"Perf table, where the names do not say it." placeholder:"NAME"`
+	Key        []string `help:"Columns that name a row; default: the table's." placeholder:"COLUMN,..."`
+	Metric     string   `help:"Compared column; default: latency." placeholder:"COLUMN"`
+	Tolerance  float64  `help:"How far a ratio may be from 1 before the row counts as changed." default:"0.01" placeholder:"SHARE"`
+	On         []string `help:"Only rows with this value; values with | between them (repeatable)." placeholder:"COLUMN=VALUE" sep:"none"`
+	By         []string `help:"Columns of the breakdown." placeholder:"COLUMN,..."`
+	Worst      int      `help:"Rows to list of each kind." default:"20" placeholder:"N"`
+	Format     string   `help:"table, json or markdown." enum:"table,json,markdown" default:"table"`
+	JSON       bool     `name:"json" help:"Print as JSON."`
+	MaxMedian  *float64 `help:"Exit 4 when a median ratio is further from 1." placeholder:"SHARE"`
+	MinP5      *float64 `name:"min-p5" help:"Exit 4 when a 5th percentile of the ratio is below." placeholder:"RATIO"`
+	MaxP95     *float64 `name:"max-p95" help:"Exit 4 when a 95th percentile of the ratio is above." placeholder:"RATIO"`
+	MaxChanged *int     `help:"Exit 4 when more rows changed." placeholder:"N"`
+	MaxRemoved *int     `help:"Exit 4 when B lacks more rows." placeholder:"N"`
+	MaxAdded   *int     `help:"Exit 4 when A lacks more rows." placeholder:"N"`
+}
+
+// Run compares two files, folders or stages.
+func (c *diffCmd) Run(a *app) error {
+	on, err := selections(c.On)
+	if err != nil {
+		return err
+	}
+	o := diff.Options{Table: c.Table, Key: c.Key, Metric: c.Metric, Tolerance: c.Tolerance, On: on, Worst: c.Worst, By: c.By}
+	rep, err := c.compare(a, o)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		c.Format = "json"
+	}
+	switch c.Format {
+	case "json":
+		err = rep.WriteJSON(a.stdout)
+	case "markdown":
+		err = rep.WriteMarkdown(a.stdout)
+	default:
+		err = rep.WriteText(a.stdout)
+	}
+	if err != nil {
+		return err
+	}
+	beyond := rep.Exceeded(diff.Limits{Median: c.MaxMedian, P5: c.MinP5, P95: c.MaxP95, Changed: c.MaxChanged, Removed: c.MaxRemoved, Added: c.MaxAdded})
+	for _, line := range beyond {
+		fmt.Fprintf(a.stderr, "Beyond the limits: %s\n", line)
+	}
+	if len(beyond) > 0 {
+		return &exitError{code: run.ExitGate, quiet: true}
+	}
+	return nil
+}
+
+// compare tells paths from stages: what exists on disk is a path.
+func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
+	_, errA := os.Stat(c.A)
+	_, errB := os.Stat(c.B)
+	if errA == nil && errB == nil {
+		return diff.Paths(c.A, c.B, o)
+	}
+	recA, tableA, err := a.operand(c.A)
+	if err != nil {
+		return nil, err
+	}
+	recB, tableB, err := a.operand(c.B)
+	if err != nil {
+		return nil, err
+	}
+	if o.Table == "" {
+		if o.Table = tableA; o.Table == "" {
+			o.Table = tableB
+		}
+	}
+	res, err := diff.Tables(recA, recB, c.A, c.B, o)
+	if err != nil {
+		return nil, err
+	}
+	return &diff.Report{A: c.A, B: c.B, Tables: []*diff.Result{res}}, nil
+}
+
+// operand reads a perf file or what a stage left, with the name of its table.
+func (a *app) operand(name string) (arrow.Record, string, error) {
+	if info, err := os.Stat(name); err == nil {
+		if info.IsDir() {
+			return nil, "", fmt.Errorf("%s is a folder and the other side is a stage; name one file of it", name)
+		}
+		rec, err := tree.ReadFile(name)
+		if err != nil {
+			return nil, "", err
+		}
+		return rec, "", nil
+	}
+	dir, address, elsewhere := strings.Cut(name, "@")
+	if !elsewhere {
+		dir, address = a.global.StateDir, name
+	}
+	store, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		return nil, "", err
+	}
+	defer store.Close()
+	rec, err := readStage(store, address)
+	if errors.Is(err, checkpoint.ErrMissing) {
+		return nil, "", fmt.Errorf("%s is neither a file nor a stage of %s; aicplan ckpt list shows the stages", name, store.Dir())
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := run.LoadDataset(store, rec)
+	if err != nil {
+		return nil, "", err
+	}
+	if d.Table == nil {
+		return nil, "", fmt.Errorf("%s has no table", name)
+	}
+	return d.Table, d.Info.Perf, nil
+}
+
+// selections reads COLUMN=VALUE|VALUE.
+func selections(list []string) (map[string][]string, error) {
+	out := map[string][]string{}
+	for _, s := range list {
+		column, values, ok := strings.Cut(s, "=")
+		if !ok || column == "" {
+			return nil, fmt.Errorf("-on %s: write COLUMN=VALUE", s)
+		}
+		out[column] = append(out[column], strings.Split(values, "|")...)
+	}
+	return out, nil
+}

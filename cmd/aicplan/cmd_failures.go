@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/run"
+	"aicplan/stages/report/failures"
+)
+
+type failuresCmd struct {
+	GroupBy   []string `help:"Columns to group by: stage, op, class, type, message, status, group, framework, version, worker, device_uuid, attempts, or a parameter of the cases." default:"op,class,message" placeholder:"COLUMN,..."`
+	Status    string   `help:"failed, skipped or all." enum:"failed,skipped,all" default:"failed"`
+	Stage     []string `help:"Only ledgers of these stages (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	Format    string   `help:"table, json, csv or markdown." enum:"table,json,csv,markdown" default:"table"`
+	JSON      bool     `name:"json" help:"Print as JSON."`
+	Traceback bool     `help:"Show the example's traceback below its group."`
+}
+
+// Run groups the cases that have no measurement.
+func (c *failuresCmd) Run(a *app) error {
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	sources, err := ledgers(store, c.Stage)
+	if err != nil {
+		return err
+	}
+	groups, err := failures.Groups(sources, failures.Options{By: c.GroupBy, Status: c.Status})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		c.Format = "json"
+	}
+	switch c.Format {
+	case "json":
+		return failures.WriteJSON(a.stdout, groups)
+	case "csv":
+		return failures.WriteCSV(a.stdout, groups)
+	case "markdown":
+		return failures.WriteMarkdown(a.stdout, groups)
+	}
+	what := map[string]string{failures.Failed: "failed", failures.Skipped: "skipped", failures.All: "failed or skipped"}[c.Status]
+	if len(groups) == 0 {
+		fmt.Fprintf(a.stdout, "No %s cases in %d ledgers of %s.\n", what, len(sources), store.Dir())
+		return nil
+	}
+	if !c.Traceback {
+		err = failures.WriteText(a.stdout, groups, 80)
+	}
+	for _, g := range groups {
+		if !c.Traceback || err != nil {
+			break
+		}
+		if err = failures.WriteText(a.stdout, []failures.Group{g}, 80); err == nil && g.Example.Traceback != "" {
+			fmt.Fprintf(a.stdout, "          %s\n", strings.ReplaceAll(strings.TrimSpace(g.Example.Traceback), "\n", "\n          "))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%d %s cases in %d groups. A case's whole story: aicplan show ADDRESS -ledger\n", failures.Total(groups), what, len(groups))
+	return nil
+}
+
+// ledgers reads the ledgers of the collect stages in the state folder.
+func ledgers(store *checkpoint.Store, globs []string) ([]failures.Source, error) {
+	records, err := store.Stages()
+	if err != nil {
+		return nil, err
+	}
+	var out []failures.Source
+	known := false
+	for _, rec := range records {
+		if rec.Kind != "collect" || rec.Outputs.Ledger == "" {
+			continue
+		}
+		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return addressFits(g, rec.Address) }) {
+			continue
+		}
+		known = true
+		only := *rec
+		only.Outputs.Table, only.Outputs.Planned = "", "" // not needed here
+		d, err := run.LoadDataset(store, &only)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, failures.Source{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework, Version: d.Info.Version, Ledger: d.Ledger})
+	}
+	if len(globs) > 0 && !known {
+		return nil, fmt.Errorf("no collect stage of %s fits %s; aicplan ckpt list shows the stages", store.Dir(), strings.Join(globs, ", "))
+	}
+	return out, nil
+}
+
+// addressFits compares a glob with an address, which may leave its modules
+// away.
+func addressFits(glob, address string) bool {
+	for _, at := range []string{address, config.LocalAddress(address)} {
+		if glob == at {
+			return true
+		}
+		if ok, err := path.Match(strings.NewReplacer("[", `\[`, "]", `\]`).Replace(glob), at); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
