@@ -20,23 +20,25 @@ type power struct {
 	executed int
 }
 
-// executor runs executions without timing them; Target is one.
+// executor keeps a device busy; load is one.
 type executor interface {
-	// Execute runs about so many seconds' worth of executions and returns when
-	// they are finished, and how many there were.
-	Execute(ctx context.Context, seconds, perExecution float64) (int, error)
+	// Fill queues so much work that the device stays busy until the next call,
+	// and returns how many executions it added. It does not wait for them.
+	Fill(ctx context.Context) (int, error)
 }
 
 const (
-	powerBatch  = 5e-3 // seconds of work between two readings
-	powerWait   = 2    // seconds for the energy counter to move at all
-	powerSettle = 0.2  // seconds before the first edge: the device warms up
+	powerPoll   = time.Millisecond // between two readings
+	powerBatch  = 5e-3             // seconds of work that are queued at a time
+	powerDepth  = 6                // batches that are queued at once: a reading may take some milliseconds
+	powerWait   = 2                // seconds for the energy counter to move at all
+	powerSettle = 0.2              // seconds before the first edge: the device warms up
 )
 
 // measurePower keeps a case running for at least least seconds between two
 // edges of the energy counter: the counter moves in steps, so only its edges
 // say when a count was true. Where it does not move, the sampled power counts.
-func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measure.Clock, perExecution, least float64) (power, error) {
+func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measure.Clock, least float64) (power, error) {
 	var p power
 	draw, err := dev.Power()
 	if err != nil {
@@ -48,7 +50,7 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 	var firstJoules, lastJoules, before float64
 	edges, samples := 0, 0
 	for {
-		n, err := x.Execute(ctx, powerBatch, perExecution)
+		n, err := x.Fill(ctx)
 		if err != nil {
 			return p, err
 		}
@@ -80,6 +82,9 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 		if spent := (now - began).Seconds(); edges < 2 && spent >= powerWait+powerSettle && spent >= least+powerSettle {
 			break
 		}
+		if err := clock.Sleep(ctx, powerPoll); err != nil {
+			return p, err
+		}
 	}
 	if samples > 0 {
 		p.sampled /= float64(samples)
@@ -109,16 +114,52 @@ func (p power) columns(latencyMS float64) map[string]any {
 	return out
 }
 
-// Execute implements executor.
-func (t *Target) Execute(ctx context.Context, seconds, perExecution float64) (int, error) {
+// load keeps a target's device busy. It holds the device until Stop.
+type load struct {
+	t      *Target
+	batch  int // executions of one batch
+	queued int // batches so far
+}
+
+// startLoad begins a load of executions that take so many seconds each.
+func (t *Target) startLoad(perExecution float64) *load {
+	t.dev.busy.Lock()
+	return &load{t: t, batch: max(1, min(int(powerBatch/perExecution), 64*t.Quantum()))}
+}
+
+// Fill implements executor: a batch's event says when it is done and another
+// may follow.
+func (l *load) Fill(ctx context.Context) (executed int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	t.dev.busy.Lock()
-	defer t.dev.busy.Unlock()
-	n, err := t.queue(max(1, min(int(seconds/perExecution), 512*t.Quantum())))
-	if err != nil {
-		return 0, err
+	d := l.t.dev
+	for range powerDepth {
+		done := d.events[l.queued%powerDepth]
+		if l.queued >= powerDepth {
+			ready, err := d.Lib.Driver.Query(done)
+			if err != nil {
+				return executed, err
+			}
+			if !ready {
+				return executed, nil
+			}
+		}
+		n, err := l.t.queue(l.batch)
+		if err != nil {
+			return executed, err
+		}
+		if err := d.Lib.Driver.Record(done, d.stream); err != nil {
+			return executed, err
+		}
+		l.queued++
+		executed += n
 	}
-	return n, t.dev.Lib.Driver.SyncStream(t.dev.stream)
+	return executed, nil
+}
+
+// Stop waits for what is queued and lets go of the device.
+func (l *load) Stop() error {
+	defer l.t.dev.busy.Unlock()
+	return l.t.dev.Lib.Driver.SyncStream(l.t.dev.stream)
 }

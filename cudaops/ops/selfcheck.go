@@ -267,3 +267,28 @@ func (d *Device) spinClock(t *Timing) error {
 	t.SpinMHz, t.StampMHz = cycles/ms/1e3, d.clockBetween(0, 1)
 	return nil
 }
+
+// ProbeCopies times the smallest copy, in seconds, and a large one to another
+// device, in bytes per second; 0 with a single device.
+func (d *Device) ProbeCopies(ctx context.Context) (small, peer float64, err error) {
+	c, err := d.Memory(Memory{Kernel: "copy", Size: memoryWord, Peer: -1})
+	if err != nil {
+		return 0, 0, err
+	}
+	b, err := d.timeCase(ctx, c, 50)
+	if err != nil {
+		return 0, 0, err
+	}
+	small = b.Seconds / float64(b.Executions)
+	n, err := d.Lib.Driver.Count()
+	if err != nil || n < 2 {
+		return small, 0, err
+	}
+	if c, err = d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: (d.Info.Index + 1) % n}); err != nil {
+		return small, 0, err
+	}
+	if b, err = d.timeCase(ctx, c, 10); err != nil {
+		return small, 0, err
+	}
+	return small, c.LinkBytes / (b.Seconds / float64(b.Executions)), nil
+}

@@ -190,7 +190,11 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 		joules += float64(len(p.others)) * 4 * h.set.measure.MinBlockSeconds * p.watts
 	}
 	if h.set.measure.Power && h.nvml != nil {
-		pw, err := measurePower(ctx, p.target, h.nvml, h.clock, r.Latency/1e3, h.set.measure.PowerMinSeconds)
+		l := p.target.startLoad(r.Latency / 1e3)
+		pw, err := measurePower(ctx, l, h.nvml, h.clock, h.set.measure.PowerMinSeconds)
+		if e := l.Stop(); err == nil {
+			err = e
+		}
 		if err != nil {
 			return joules, err
 		}

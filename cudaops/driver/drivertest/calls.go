@@ -207,12 +207,17 @@ func (d *Driver) Record(e driver.Event, s driver.Stream) error {
 // SyncEvent implements driver.API.
 func (d *Driver) SyncEvent(driver.Event) error { return d.Synchronize() }
 
-// Query implements driver.API.
+// Query implements driver.API: in virtual time whoever asks has waited.
 func (d *Driver) Query(e driver.Event) (bool, error) {
 	if err := d.begin("cuEventQuery"); err != nil {
 		return false, err
 	}
 	defer d.mu.Unlock()
+	for s := range d.streams {
+		if err := d.drain(s); err != nil {
+			return false, err
+		}
+	}
 	_, ok := d.events[e]
 	return ok, nil
 }
