@@ -142,3 +142,67 @@ func binDir(t *testing.T) string {
 	}
 	return dir
 }
+
+var (
+	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	codeSpan     = regexp.MustCompile("`[^`]*`")
+	notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestDocLinks follows the links between documents, and to headings in them.
+func TestDocLinks(t *testing.T) {
+	root := repoRoot(t)
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(files, filepath.Join(root, "README.md")) {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range markdownLink.FindAllStringSubmatch(prose(string(data)), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(m[1], "#")
+			target := f
+			if path != "" {
+				target = filepath.Join(filepath.Dir(f), path)
+			}
+			text, err := os.ReadFile(target)
+			if err != nil {
+				t.Errorf("%s links to %s: %v", filepath.Base(f), m[1], err)
+				continue
+			}
+			if anchor != "" && !anchors(string(text))[anchor] {
+				t.Errorf("%s links to %s, and there is no such heading", filepath.Base(f), m[1])
+			}
+		}
+	}
+}
+
+// prose is a document without what stands in fences and code spans.
+func prose(text string) string {
+	var out strings.Builder
+	fenced := false
+	for line := range strings.Lines(text) {
+		fenced = fenced != strings.HasPrefix(line, "```")
+		if !fenced {
+			out.WriteString(codeSpan.ReplaceAllString(line, ""))
+		}
+	}
+	return out.String()
+}
+
+// anchors are the names by which headings of a document are linked to.
+func anchors(text string) map[string]bool {
+	out := map[string]bool{}
+	for line := range strings.Lines(prose(text)) {
+		if heading := strings.TrimLeft(line, "#"); len(heading) < len(line) {
+			name := strings.ToLower(strings.TrimSpace(heading))
+			out[strings.ReplaceAll(notInAnchors.ReplaceAllString(name, ""), " ", "-")] = true
+		}
+	}
+	return out
+}
