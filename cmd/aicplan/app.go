@@ -57,6 +57,25 @@ type selectFlags struct {
 	Retry   string   `help:"Try cases of the ledger again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
 }
 
+// defaultSeed is what the tag of Seed says.
+const defaultSeed = 42
+
+// given names the first flag that is not as it is by default, or "".
+func (s selectFlags) given() string {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"-target", len(s.Target) > 0}, {"-exclude", len(s.Exclude) > 0}, {"-replace", len(s.Replace) > 0}, {"-limit", s.Limit != 0},
+		{"-smoke", s.Smoke}, {"-shuffle", s.Shuffle}, {"-seed", s.Seed != defaultSeed}, {"-retry", s.Retry != ""},
+	} {
+		if f.set {
+			return f.name
+		}
+	}
+	return ""
+}
+
 func (s selectFlags) options() plan.Options {
 	return plan.Options{
 		Targets: s.Target, Excludes: s.Exclude, Replace: s.Replace,

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
@@ -30,16 +34,15 @@ func (c *applyCmd) Run(a *app) error {
 	all := stages.All()
 	defer all.Close()
 	opts := c.options()
-	var saved *plan.Saved
-	if plan.IsSaved(c.Path) {
-		var err error
-		if saved, err = plan.Open(c.Path); err != nil {
-			return err
-		}
-		if len(c.Var)+len(c.VarFile) > 0 {
-			return fmt.Errorf("%s is a saved plan and has its variables: give -var when planning", c.Path)
-		}
-		c.Path, c.Var, c.VarFile, opts = saved.Path, saved.Vars, saved.VarFiles, saved.Options
+	saved, err := c.openSaved(a)
+	if err != nil {
+		return err
+	}
+	if saved != nil {
+		opts = saved.Options
+	}
+	if opts.OutDir, err = absDir(c.OutDir); err != nil {
+		return err
 	}
 	store, err := a.open(false)
 	if err != nil {
@@ -57,11 +60,7 @@ func (c *applyCmd) Run(a *app) error {
 			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out", changed[0], more(len(changed)-1))
 		}
 	}
-	outDir, err := absDir(c.OutDir)
-	if err != nil {
-		return err
-	}
-	guards, hopeless, err := guardsFirst(p, outDir)
+	guards, hopeless, err := guardsFirst(p, opts.OutDir)
 	if err != nil {
 		return err
 	}
@@ -76,12 +75,40 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	defer lock.Release()
-	res, err := c.apply(ctx, a, p, store, stop, guards, outDir)
+	if p.Damaged(ctx) > 0 {
+		var diags hcl.Diagnostics
+		p, diags = plan.Build(ctx, p.Config, store, opts)
+		if err := a.report(p.Config, diags); err != nil {
+			return err
+		}
+	}
+	res, err := c.apply(ctx, a, p, store, stop, guards)
 	if err != nil {
 		return err
 	}
 	a.code = res.ExitCode()
 	return nil
+}
+
+// openSaved takes over what a saved plan says of itself, where the path names
+// one; nil where it names a plan.
+func (c *applyCmd) openSaved(a *app) (*plan.Saved, error) {
+	if !plan.IsSaved(c.Path) {
+		return nil, nil
+	}
+	saved, err := plan.Open(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Var)+len(c.VarFile) > 0 {
+		return nil, fmt.Errorf("%s is a saved plan and has its variables: give -var when planning", c.Path)
+	}
+	if flag := c.given(); flag != "" {
+		return nil, fmt.Errorf("%s is a saved plan and has its selection: give %s when planning", c.Path, flag)
+	}
+	c.Path, c.Var, c.VarFile = saved.Path, saved.Vars, saved.VarFiles
+	a.environ = append(slices.DeleteFunc(slices.Clone(a.environ), config.SetsVariable), saved.Environ...)
+	return saved, nil
 }
 
 func more(n int) string {
@@ -91,7 +118,7 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{}, guards []*run.StageResult, outDir string) (*run.Result, error) {
+func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{}, guards []*run.StageResult) (*run.Result, error) {
 	done := map[string]*stage.Outcome{}
 	for _, g := range guards {
 		done[g.Address] = g.Outcome
@@ -115,7 +142,7 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *check
 	}
 	defer closeLog()
 	res, err := run.Apply(ctx, p, run.Options{
-		Run: r, OutDir: outDir, Parallelism: c.Parallelism, FailFast: c.FailFast, Log: log, Views: []run.View{view}, Stop: stop, Done: done,
+		Run: r, OutDir: p.Options.OutDir, Parallelism: c.Parallelism, FailFast: c.FailFast, Log: log, Views: []run.View{view}, Stop: stop, Done: done,
 	})
 	if err != nil {
 		return res, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/stages"
@@ -12,6 +13,7 @@ import (
 type planCmd struct {
 	planFlags    `embed:""`
 	selectFlags  `embed:""`
+	OutDir       string `help:"Where exports would go." default:"out" placeholder:"DIR"`
 	Out          string `help:"Save the plan for apply." placeholder:"FILE" type:"path"`
 	Diff         string `help:"Compare with another plan, or a saved one: cases added and removed." placeholder:"PLAN" type:"path"`
 	JSON         bool   `name:"json" help:"Print the plan as JSON."`
@@ -30,7 +32,11 @@ func (c *planCmd) Run(a *app) error {
 	}
 	defer store.Close()
 	ctx := context.Background()
-	p, err := a.plan(ctx, c.planFlags, c.options(), all, store)
+	opts := c.options()
+	if opts.OutDir, err = absDir(c.OutDir); err != nil {
+		return err
+	}
+	p, err := a.plan(ctx, c.planFlags, opts, all, store)
 	if err != nil {
 		return err
 	}
@@ -38,7 +44,7 @@ func (c *planCmd) Run(a *app) error {
 		return a.planDiff(ctx, p, c, all, store)
 	}
 	if c.Out != "" {
-		if err := plan.Save(c.Out, p, c.saved()); err != nil {
+		if err := plan.Save(c.Out, p, c.saved(a)); err != nil {
 			return err
 		}
 	}
@@ -59,6 +65,12 @@ func (c *planCmd) Run(a *app) error {
 	return nil
 }
 
-func (c *planCmd) saved() plan.Saved {
-	return plan.Saved{Version: version, Path: c.Path, Vars: c.Var, VarFiles: c.VarFile, Options: c.options()}
+func (c *planCmd) saved(a *app) plan.Saved {
+	s := plan.Saved{Version: version, Path: c.Path, Vars: c.Var, VarFiles: c.VarFile, Options: c.options()}
+	for _, kv := range a.environ {
+		if config.SetsVariable(kv) {
+			s.Environ = append(s.Environ, kv)
+		}
+	}
+	return s
 }

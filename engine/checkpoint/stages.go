@@ -26,12 +26,14 @@ type StageRecord struct {
 	Inputs  json.RawMessage `json:"inputs"`
 	Outputs Outputs         `json:"outputs"`
 
-	Status    string          `json:"status"`
-	Message   string          `json:"message,omitempty"`
-	Info      json.RawMessage `json:"info,omitempty"`
-	Counts    json.RawMessage `json:"counts,omitempty"`
-	Values    json.RawMessage `json:"values,omitempty"`
-	Checks    json.RawMessage `json:"checks,omitempty"`
+	Status  string          `json:"status"`
+	Message string          `json:"message,omitempty"`
+	Info    json.RawMessage `json:"info,omitempty"`
+	Counts  json.RawMessage `json:"counts,omitempty"`
+	Values  json.RawMessage `json:"values,omitempty"`
+	Checks  json.RawMessage `json:"checks,omitempty"`
+	// OutDir is where the artifacts were asked for; empty without any.
+	OutDir    string          `json:"out_dir,omitempty"`
 	Artifacts json.RawMessage `json:"artifacts,omitempty"`
 
 	// Reason says why the stage ran: "stale: measure.samples 6 -> 12".

@@ -13,6 +13,10 @@ import (
 // envPrefix marks environment variables that set plan variables.
 const envPrefix = "AICPLAN_VAR_"
 
+// SetsVariable says whether an entry of the environment sets a variable of
+// plans.
+func SetsVariable(entry string) bool { return strings.HasPrefix(entry, envPrefix) }
+
 // givenValue is a value from outside the plan, converted on use because its
 // meaning depends on the declared type.
 type givenValue struct {

@@ -112,7 +112,7 @@ func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 // context is what a stage is told when it plans.
 func (p *Plan) context(s *Stage) *stage.PlanContext {
 	return &stage.PlanContext{
-		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.Options.Stage,
+		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.StageOptions(s),
 		Upstream: func(r *stage.Ref) *stage.Plan {
 			if up := p.byAddr[r.Address]; up != nil {
 				return up.Plan
@@ -120,6 +120,13 @@ func (p *Plan) context(s *Stage) *stage.PlanContext {
 			return nil
 		},
 	}
+}
+
+// StageOptions are the options of the run as one stage sees them.
+func (p *Plan) StageOptions(s *Stage) stage.Options {
+	o := p.Options.Stage
+	o.Again = p.replaced(s)
+	return o
 }
 
 // key sets Key and Inputs when every input is known.
@@ -206,6 +213,9 @@ func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
 		if err := json.Unmarshal(rec.Artifacts, &arts); err != nil {
 			return "its list of files is damaged"
 		}
+	}
+	if len(arts) > 0 && rec.OutDir != "" && p.Options.OutDir != "" && rec.OutDir != p.Options.OutDir {
+		return "its files went to " + rec.OutDir
 	}
 	for _, a := range arts {
 		switch digest, err := fileDigest(a.Path); {

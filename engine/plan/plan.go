@@ -27,6 +27,9 @@ type Options struct {
 	Targets  []string // globs over addresses; empty means all
 	Excludes []string
 	Replace  []string // run these although a checkpoint answers them
+	// OutDir is where exports are to go, absolute; empty where that does not
+	// matter. It is no part of a saved plan.
+	OutDir string `json:"-"`
 }
 
 // Plan is what would run.

@@ -61,7 +61,7 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 	out, err = s.Config.Run(ctx, &stage.RunContext{
 		Address: s.Address(), Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
 		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
-		PlanDir: r.plan.Config.Dir, Options: r.plan.Options.Stage, Upstream: r.finished, Stop: r.opts.Stop,
+		PlanDir: r.plan.Config.Dir, Options: r.plan.StageOptions(s), Upstream: r.finished, Stop: r.opts.Stop,
 	})
 	if err == nil && out == nil {
 		panic("stage returned neither outcome nor error")
@@ -219,6 +219,9 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	}
 	if rec.Artifacts, err = json.Marshal(out.Artifacts); err != nil {
 		return "", "", err
+	}
+	if len(out.Artifacts) > 0 {
+		rec.OutDir = r.opts.OutDir
 	}
 	if rec.Values, err = marshalValues(out.Values); err != nil {
 		return "", "", err

@@ -254,6 +254,9 @@ type Options struct {
 	Shuffle bool   // random order
 	Seed    int64  // of Shuffle and of every random sample
 	Retry   string // "", "failed" or "tripped": which ledger rows to try again
+	// Again asks this stage to measure what is measured already: -replace names
+	// it.
+	Again bool `json:"-"`
 }
 
 // Partial names the reason why a run with these options cannot be complete,

@@ -1,0 +1,47 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+)
+
+// Damaged reads every table that a checkpoint of the plan answers with and
+// returns how many do not match their digests. The store has reported those
+// and put them aside: a plan that is made again runs their stages.
+func (p *Plan) Damaged(ctx context.Context) int {
+	var digests []string
+	for _, s := range p.Stages {
+		if s.Record != nil && s.Action == stage.ActionReuse {
+			digests = append(digests, s.Record.Outputs.Digests()...)
+		}
+	}
+	slices.Sort(digests)
+	var damaged atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(2, runtime.GOMAXPROCS(0)))
+	for _, d := range slices.Compact(digests) {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			_, err := p.Store.GetBytes(d)
+			if _, corrupt := errors.AsType[*checkpoint.CorruptError](err); corrupt {
+				damaged.Add(1)
+			}
+			// Whatever else is wrong with it is said when it is needed.
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0 // cancelled
+	}
+	return int(damaged.Load())
+}
