@@ -24,6 +24,12 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+			// Stand-ins of frameworks and a checkout that hosts them.
+			standins := filepath.Join(root, "cudaops", "pyhost", "testdata")
+			if err := os.CopyFS(filepath.Join(e.WorkDir, "standins"), os.DirFS(standins)); err != nil {
+				return err
+			}
 			return os.CopyFS(filepath.Join(e.WorkDir, "plans"), os.DirFS(filepath.Join(root, "plans")))
 		},
 	})

@@ -32,11 +32,12 @@ type running struct {
 	now     int   // units measured by this run
 
 	remembered bool
+	heard      map[string]bool // lines of workers that were shown
 }
 
 // Run implements stage.Stage.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	r := &running{Config: c, rc: rc}
+	r := &running{Config: c, rc: rc, heard: map[string]bool{}}
 	if rc.Plan != nil {
 		r.planned, _ = rc.Plan.Private.(*planned)
 	}
@@ -198,8 +199,15 @@ func (r *running) workerLog(slot, level, text string) {
 		return
 	}
 	r.rc.Events.Emit(r.rc.Address, "worker", map[string]any{"worker": slot, "level": level, "text": text})
-	if level == "warn" || level == "error" {
-		r.rc.Events.Message(r.rc.Address, level, slot+": "+firstLine(text))
+	if level != "warn" && level != "error" {
+		return
+	}
+	// Every fresh process of every slot says what the first one said.
+	line := firstLine(text)
+	key := level + digits.ReplaceAllString(line, "#")
+	if !r.heard[key] {
+		r.heard[key] = true
+		r.rc.Events.Message(r.rc.Address, level, slot+": "+line)
 	}
 }
 
