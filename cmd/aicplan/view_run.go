@@ -144,7 +144,10 @@ func outcomeText(r *run.StageResult) string {
 			text += fmt.Sprintf(" (%d checks)", len(r.Outcome.Checks))
 		}
 		for _, f := range r.Outcome.Artifacts {
-			text += fmt.Sprintf(", %s %s %s rows", f.Path, plan.ShortDigest(f.Digest), plan.Count(int64(f.Rows)))
+			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
+			if f.Rows > 0 {
+				text += fmt.Sprintf(" %s rows", plan.Count(int64(f.Rows)))
+			}
 		}
 	}
 	if r.Message != "" && (r.Status != stage.StatusOK) {

@@ -180,6 +180,24 @@ func HasLight(t *catalog.Table) bool {
 	return ok
 }
 
+// Works returns what every row of a table must do at least, zero where it cannot
+// be told. ok is false for tables without a formula.
+func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
+	formula, ok := formulas[t.Name]
+	if !ok {
+		return nil, false
+	}
+	r := &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
+	works = make([]Work, rec.NumRows())
+	for i := range works {
+		r.row, r.bad = i, false
+		if w := formula(r); !r.bad {
+			works[i] = w
+		}
+	}
+	return works, true
+}
+
 // LightOptions adjust SpeedOfLight.
 type LightOptions struct {
 	// Compute and Memory say which bounds apply; both when neither is set.

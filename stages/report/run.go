@@ -74,7 +74,7 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 	for i, ref := range c.inputs {
 		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: c.system(rc.Inputs[inputName(i)])}
 		if at := match(t.Data, references, len(c.references)); at >= 0 {
-			t.Reference, t.ReferenceName = references[at], c.references[at].Address
+			t.Reference, t.ReferenceName = references[at], referenceTitle(references[at], c.references[at].Address)
 		}
 		in.Tables = append(in.Tables, t)
 	}
@@ -101,6 +101,14 @@ func (c *Config) system(ds *stage.Dataset) *systems.Spec {
 		return nil // a system of the plan's own: no speed of light without its peaks
 	}
 	return spec
+}
+
+// referenceTitle names a reference by what it is, else by its stage.
+func referenceTitle(ds *stage.Dataset, address string) string {
+	if name := strings.TrimSpace(ds.Info.Framework + " " + ds.Info.Version); name != "" {
+		return name
+	}
+	return address
 }
 
 // match finds the reference of the same perf table, or op; a single reference

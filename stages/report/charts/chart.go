@@ -135,10 +135,10 @@ func (g grid) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// level is a horizontal line with a name.
+// level is a horizontal line; kept ones are always in sight.
 type level struct {
 	y    float64
-	name string
+	kept bool
 }
 
 // Plot implements plot.Plotter.
@@ -149,9 +149,4 @@ func (l level) Plot(c draw.Canvas, p *plot.Plot) {
 		return
 	}
 	c.StrokeLine2(draw.LineStyle{Color: svg.Ink("level"), Width: 1, Dashes: []vg.Length{5, 3}}, c.Min.X, y, c.Max.X, y)
-	if l.name != "" {
-		style := p.Y.Tick.Label
-		style.XAlign, style.YAlign = draw.XRight, draw.YBottom
-		c.FillText(style, vg.Point{X: c.Max.X - 2, Y: y + 2}, l.name)
-	}
 }

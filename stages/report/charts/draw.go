@@ -55,7 +55,7 @@ func of(i int, t *model.Table, budget int) Group {
 			add(points{
 				id: id("light"), title: "Share of the speed of light", x: f.Size, y: f.Light, xLabel: f.SizeLabel, yLabel: "speed of light",
 				xLog: true, yTicks: linearTicks{n: 5, unit: percentLabel}, series: f.Series, columns: columns, budget: budget,
-				yMin: 0, yMax: math.Max(1.05, top(f.Light)*1.05), levels: []level{{1, ""}},
+				yMin: 0, yMax: math.Max(1.05, top(f.Light)*1.05), levels: []level{{1, false}},
 				caption: "The least time that the peaks of " + f.System + " allow, over the time measured.",
 			}.chart())
 		}
@@ -63,8 +63,8 @@ func of(i int, t *model.Table, budget int) Group {
 			add(points{
 				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel, yLabel: "latency over reference",
 				xLog: true, yLog: true, series: f.Series, columns: append(columns, column{name: "ratio", num: t.Ratio}), budget: budget,
-				levels:  []level{{1, "equal"}, {1.1, ""}, {1 / 1.1, ""}},
-				caption: fmt.Sprintf("Above 1 it is slower than the reference; the outer lines are 10 %% away. %s rows in common.", model.Count(int64(t.Reference.Common))),
+				levels:  []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
+				caption: fmt.Sprintf("Above 1 it is slower than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", model.Count(int64(t.Reference.Common))),
 			}.chart())
 		}
 	}

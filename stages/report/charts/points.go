@@ -58,7 +58,7 @@ func (pt points) chart() *Chart {
 	p.X.Min, p.X.Max = bounds(pt.x, rows)
 	p.Y.Min, p.Y.Max = bounds(pt.y, rows)
 	for _, l := range pt.levels {
-		if l.name != "" {
+		if l.kept {
 			p.Y.Min, p.Y.Max = math.Min(p.Y.Min, l.y), math.Max(p.Y.Max, l.y)
 		}
 	}

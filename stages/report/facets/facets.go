@@ -86,7 +86,7 @@ func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	f.throttled(rec)
 	f.params(rec, ds, t)
 	f.Series = seriesOf(rec, ds, t)
-	f.size(rec)
+	f.size(rec, t)
 	if len(f.Series.Names) < 2 {
 		f.fewNumbers()
 	}
@@ -199,10 +199,14 @@ func (f *Facets) fewNumbers() {
 	}
 }
 
-// size works out how large a row's problem is: the operations where the worker
-// counted them, else the product of the columns along which work grows.
-func (f *Facets) size(rec arrow.Record) {
-	if flops := numbers(rec, "flops"); flops != nil && positive(flops) {
+// size works out how large a row's problem is: its operations where they are
+// known, else the product of the columns along which work grows.
+func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
+	if works := operations(rec, t); positive(works) {
+		f.Size, f.SizeLabel = works, "floating-point operations"
+		return
+	}
+	if flops := numbers(rec, "flops"); positive(flops) {
 		f.Size, f.SizeLabel = flops, "floating-point operations"
 		return
 	}
@@ -237,6 +241,22 @@ func (f *Facets) size(rec arrow.Record) {
 		}
 	}
 	f.SizeLabel = strings.Join(factors, " × ")
+}
+
+// operations follow from the row by the op's formula; nil without one.
+func operations(rec arrow.Record, t *catalog.Table) []float64 {
+	if t == nil {
+		return nil
+	}
+	works, ok := physics.Works(rec, t)
+	if !ok {
+		return nil
+	}
+	out := make([]float64, len(works))
+	for i, w := range works {
+		out[i] = w.Flops
+	}
+	return out
 }
 
 // sizeColumns grow the work beside the axes that physics knows.
@@ -364,7 +384,7 @@ func positive(v []float64) bool {
 			return false
 		}
 	}
-	return true
+	return len(v) > 0
 }
 
 func distinct(v []float64) int {

@@ -86,8 +86,8 @@ func relative(files []File) {
 	}
 }
 
-// judged are the stages with checks that a reader should see: a dedupe that
-// found nothing to say stays out.
+// judged are the stages with checks that a reader should see: an import or
+// dedupe that found nothing to say stays out.
 func judged(finished []stage.Finished) []results.Group {
 	out := results.Of(finished)
 	kinds := map[string]string{}
@@ -95,7 +95,7 @@ func judged(finished []stage.Finished) []results.Group {
 		kinds[f.Address] = f.Kind
 	}
 	return slices.DeleteFunc(out, func(g results.Group) bool {
-		return kinds[g.Address] == "dedupe" && !slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
+		return (kinds[g.Address] == "dedupe" || kinds[g.Address] == "import") && !slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
 	})
 }
 

@@ -181,6 +181,7 @@ func (r *Report) risks(in Input) {
 			add(Warn, "%s: %s%s", s.Address, Words(s.Status), dash(s.Message))
 		}
 	}
+	var unjudged, imported []string
 	for _, t := range r.Tables {
 		if t.Partial != "" {
 			add(Bad, "%s is partial: %s", t.Name, t.Partial)
@@ -189,7 +190,7 @@ func (r *Report) risks(in Input) {
 			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share), Count(int64(t.Planned-t.Covered)))
 		}
 		if t.Gate == nil {
-			add(Warn, "no gate judged %s", t.Name)
+			unjudged = append(unjudged, t.Name)
 		} else if t.Gate.Skipped > 0 {
 			add(Warn, "%s of %s could not be judged", plural(t.Gate.Skipped, "check"), t.Gate.Address)
 		}
@@ -203,8 +204,14 @@ func (r *Report) risks(in Input) {
 			add(Warn, "the SM clock moved while %s was measured: %.0f to %.0f MHz", t.Name, t.Clock.P5, t.Clock.P95)
 		}
 		if t.Imported {
-			add(Warn, "%s was imported, not measured here", t.Name)
+			imported = append(imported, t.Name)
 		}
+	}
+	if len(unjudged) > 0 {
+		add(Warn, "no gate judged %s", List(unjudged, 12))
+	}
+	if len(imported) > 0 {
+		add(Warn, "imported, not measured here: %s", List(imported, 12))
 	}
 	if n := failures.Total(r.Failures); n > 0 {
 		g := r.Failures[0]
