@@ -33,8 +33,12 @@ func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 			text += fmt.Sprintf(" of %s", plan.Count(d))
 		}
 		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, clip(text, 80-w-6, verbose))
-		if s.Cases != nil && s.Action == stage.ActionStale && !verbose {
+		switch {
+		case s.Cases == nil || verbose:
+		case s.Action == stage.ActionStale:
 			fmt.Fprintf(&b, "      %s\n", clip(s.Reason, 74, false))
+		case s.Action == stage.ActionNeeds:
+			fmt.Fprintf(&b, "      %s\n", s.Reason)
 		}
 		if verbose {
 			a.waterfall(&b, s)

@@ -34,17 +34,19 @@ type StageSummary struct {
 
 // Totals add up a plan.
 type Totals struct {
-	Stages     int     `json:"stages"`
-	Grids      int     `json:"grids"`
-	Declared   int64   `json:"declared"`
-	Dropped    int64   `json:"dropped"`
-	Duplicates int64   `json:"duplicates"`
-	Cases      int     `json:"cases"` // of all grids
-	Collect    int     `json:"collect"`
-	Reuse      int     `json:"reuse"`
-	Hold       int     `json:"hold"`
-	Rows       int     `json:"rows"`
-	Seconds    float64 `json:"seconds,omitempty"`
+	Stages     int   `json:"stages"`
+	Grids      int   `json:"grids"`
+	Declared   int64 `json:"declared"`
+	Dropped    int64 `json:"dropped"`
+	Duplicates int64 `json:"duplicates"`
+	Cases      int   `json:"cases"` // of all grids
+	Collect    int   `json:"collect"`
+	// Elsewhere are cases whose runtime is not here.
+	Elsewhere int     `json:"elsewhere,omitempty"`
+	Reuse     int     `json:"reuse"`
+	Hold      int     `json:"hold"`
+	Rows      int     `json:"rows"`
+	Seconds   float64 `json:"seconds,omitempty"`
 	// Estimated counts the cases to collect that Seconds covers.
 	Estimated int `json:"estimated,omitempty"`
 }
@@ -80,6 +82,10 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 		}
 	}
 	switch c := ss.Cases; {
+	case c != nil && s.Action == stage.ActionNeeds:
+		t.Elsewhere += c.Collect
+		t.Reuse += c.Reuse
+		t.Hold += c.Hold
 	case c != nil:
 		t.Collect += c.Collect
 		t.Reuse += c.Reuse
@@ -101,6 +107,9 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 func (s Summary) Line() string {
 	t := s.Totals
 	text := fmt.Sprintf("Plan: %d stages; %s cases (%s to collect, %s reused", t.Stages, Count(int64(t.Cases)), Count(int64(t.Collect)), Count(int64(t.Reuse)))
+	if t.Elsewhere > 0 {
+		text += fmt.Sprintf(", %s elsewhere", Count(int64(t.Elsewhere)))
+	}
 	if t.Hold > 0 {
 		text += fmt.Sprintf(", %s failed before", Count(int64(t.Hold)))
 	}
