@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -18,8 +19,10 @@ import (
 	"aicplan/cudaops/ops"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/config"
+	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/stages"
+	"aicplan/stages/gate"
 	"aicplan/systems"
 )
 
@@ -145,6 +148,54 @@ func documentedKind(t *testing.T, name, text string, k stage.Kind) {
 			t.Errorf("%s: a table in %q has a row about %s, which is no word of the kind", name, k.Name, first)
 		}
 	}
+}
+
+// TestDefaultsAreDocumented wants the default of every attribute that has one
+// in the attribute's row: of kinds, and of checks of gates.
+func TestDefaultsAreDocumented(t *testing.T) {
+	p := readPage(t, "language.md")
+	all := stages.All()
+	defer all.Close()
+	for name, k := range all.Kinds() {
+		rows := tableRows(p.section(t, name))
+		for attr, text := range defaultsOf(k.New()) {
+			if !strings.Contains(rows[attr], text) {
+				t.Errorf("%s: the row of %s in %q does not have its default %s", p.name, attr, name, text)
+			}
+		}
+	}
+	rows := tableRows(p.section(t, "gate"))
+	for check, config := range gate.Defaults() {
+		for attr, text := range defaultsOf(config) {
+			if !strings.Contains(rows[check], "`"+attr+"` ("+text) {
+				t.Errorf("%s: the row of the check %s does not have `%s` (%s)", p.name, check, attr, text)
+			}
+		}
+	}
+}
+
+// defaultsOf are the values other than zero in a struct with gohcl tags, as the
+// pages write them.
+func defaultsOf(config any) map[string]string {
+	out := map[string]string{}
+	v := reflect.Indirect(reflect.ValueOf(config))
+	for i := range v.NumField() {
+		name, kind, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
+		if name == "" || kind != "optional" || v.Field(i).IsZero() {
+			continue
+		}
+		switch x := v.Field(i).Interface().(type) {
+		case string:
+			out[name] = "`\"" + x + "\"`"
+		case []string:
+			out[name] = "`[\"" + strings.Join(x, "\", \"") + "\"]`"
+		case int:
+			out[name] = plan.Count(int64(x))
+		case float64, bool:
+			out[name] = fmt.Sprint(x)
+		}
+	}
+	return out
 }
 
 var (

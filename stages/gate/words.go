@@ -6,6 +6,16 @@ import (
 	"aicplan/engine/stage"
 )
 
+// Defaults returns the checks by name, with what their attributes are when the
+// block does not say: pointers to structs with gohcl tags.
+func Defaults() map[string]any {
+	out := map[string]any{}
+	for _, s := range specs() {
+		out[s.name] = s.new()
+	}
+	return out
+}
+
 // Words implements stage.Worded: the blocks, and under "check NAME" what each
 // check takes beside the attributes that all have.
 func (c *Config) Words() stage.Vocabulary {
