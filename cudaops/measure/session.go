@@ -91,6 +91,9 @@ type Visit struct {
 // enough to heat the device after one another, and lets all others wait until
 // the clock, read on the device with nothing running, is back.
 type Session struct {
+	// Settings: MinBlockSeconds, MinSamples (blocks of a visit), Passes (visits),
+	// MaxPasses and PassTolerance hold; the settings about adapting the samples
+	// of one pass do not, because more samples in one window tell nothing new.
 	Settings Settings
 	Tuning   Tuning
 	Clock    Clock

@@ -49,7 +49,7 @@ const (
 	typicalLink   = 100e9
 	typicalFlops  = 400e12
 	wattsPerFlops = 0.95 // share of the dynamic power at full tensor throughput
-	wattsPerBytes = 0.45 // and at full memory bandwidth
+	wattsPerBytes = 0.45 // and at full memory bandwidth: see Draw
 	wattsAtLeast  = 0.1
 	idleShare     = 0.15 // of the power limit, drawn by an idle device
 	typicalWatts  = 500
@@ -73,7 +73,9 @@ func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
 	return seconds, p.Draw(c, seconds)
 }
 
-// Draw guesses the watts above idle of a case that takes so many seconds.
+// Draw guesses the watts above idle of a case that takes so many seconds. Moving
+// memory is charged with less than it draws: its time hardly follows the clock,
+// and what comes after it is guarded by reading the clock.
 func (p Peaks) Draw(c *Case, seconds float64) float64 {
 	limit := p.Watts
 	if limit <= 0 {
