@@ -115,6 +115,8 @@ func (s Summary) Line() string {
 	}
 	text += fmt.Sprintf("), %s dropped by filters", Count(t.Dropped))
 	switch {
+	case !s.Work && t.Elsewhere > 0:
+		text += "; nothing to do here"
 	case !s.Work:
 		text += "; nothing to do"
 	case t.Collect == 0:
