@@ -199,7 +199,7 @@ func defaultsOf(config any) map[string]string {
 }
 
 var (
-	wordTable = regexp.MustCompile("^\\| (attribute|block|check|output)s? \\|")
+	wordTable = regexp.MustCompile(`^\| (attribute|block|check|output)s? \|`)
 	inTicks   = regexp.MustCompile("`([a-z][a-z0-9_]*)`")
 )
 
