@@ -73,6 +73,11 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 			if _, ok := columnOf(t); !ok {
 				diags = append(diags, problem("Wrong aggregate", fmt.Sprintf("Write %s.COLUMN, for example %s.latency.", root, root), t.SourceRange()))
 			}
+		default:
+			if v, d := t.TraverseAbs(ctx); !d.HasErrors() && !stage.IsRef(v) && !v.IsWhollyKnown() {
+				diags = append(diags, problem("Value not known at plan time", fmt.Sprintf("%s is known only after its stage ran, and a gate's limits before; the gate's own data has the aggregates %s.",
+					traversalText(t), strings.Join(tableAggregates, ", ")), t.SourceRange()))
+			}
 		}
 	}
 	if !used && !diags.HasErrors() {

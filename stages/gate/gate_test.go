@@ -42,7 +42,7 @@ func testScope(t testing.TB) scope {
 		"dedupe": cty.ObjectVal(map[string]cty.Value{"gemm": refValue("dedupe", "gemm")}),
 		"import": cty.ObjectVal(map[string]cty.Value{"old": refValue("import", "old")}),
 		"system": cty.ObjectVal(map[string]cty.Value{"h200_sxm": systemValue(t)}),
-		"var":    cty.ObjectVal(map[string]cty.Value{"limit": cty.NumberIntVal(3)}),
+		"var":    cty.ObjectVal(map[string]cty.Value{"limit": cty.NumberIntVal(3), "later": cty.UnknownVal(cty.Number)}),
 	}
 }
 
@@ -307,6 +307,7 @@ func TestBadGates(t *testing.T) {
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = true\n}", 3, "names no aggregate"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = min > 1\n}", 3, "min.COLUMN"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = cuont > 1\n}", 3, "cuont"},
+		{"input = dedupe.gemm\nassert \"a\" {\ncondition = count > var.later\n}", 3, "var.later is known only after its stage ran"},
 	}
 	for _, tt := range tests {
 		_, diags := decode(t, tt.src)
