@@ -1820,8 +1820,9 @@ def serve(channel):
     except BaseException as err:
         failure = Host.failure(host or Host(channel, {}), err, None)
         failure.pop("fatal", None)
-        if err.__cause__ is not None or not isinstance(err, HostError):
-            print(failure["traceback"], file=sys.stderr)
+        cause = err.__cause__ or err
+        if not isinstance(cause, HostError):
+            traceback.print_exception(type(cause), cause, cause.__traceback__, chain=False)
         channel.send(**base, **empty, error=failure)
         if host is not None:
             host.close()
