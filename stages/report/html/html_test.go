@@ -1,0 +1,170 @@
+package html
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"aicplan/sink/table"
+	"aicplan/stages/report/model"
+	"aicplan/stages/report/reporttest"
+)
+
+// sample is a report about a made-up run, and its page.
+func sample(t testing.TB, rows int) ([]byte, *model.Report) {
+	t.Helper()
+	in, err := reporttest.Input(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := model.Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, r, Options{Rows: 200000}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), r
+}
+
+func comma(n int) string { return model.Count(int64(n)) }
+
+// TestSelfContained holds the page against everything that would make it ask
+// for something: it has to open from a mail attachment.
+func TestSelfContained(t *testing.T) {
+	data, _ := sample(t, 500)
+	text := string(data)
+	for _, pattern := range []string{`(?i)(src|href|action|poster|data)\s*=\s*["']?(https?:|//|file:)`, `(?i)url\(`, `(?i)@import`, `(?i)<link`, `(?i)<iframe`, `(?i)<img`, `fetch\(`, `XMLHttpRequest`, `(?i)javascript:`} {
+		if found := regexp.MustCompile(pattern).FindString(text); found != "" {
+			t.Errorf("the page has %q", found)
+		}
+	}
+	if !strings.Contains(text, `default-src 'none'`) {
+		t.Error("no policy keeps the page from asking for anything")
+	}
+	for _, want := range []string{"h200_sxm", "node-17", "580.65.06", "the runtime indexes with 32 bits", "212 passed", "MLA kernels of this version"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// TestEscapes: messages come from frameworks, and may hold anything.
+func TestEscapes(t *testing.T) {
+	in, err := reporttest.Input(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const evil = `</script><script>alert(1)</script><b onclick="x">`
+	in.Title, in.Summary, in.Risks = evil, evil, []string{evil}
+	in.Finished[3].Outcome.Checks[1].Message = evil
+	in.Tables[0].Data.Table = table.WithColumn(in.Tables[0].Data.Table, "kernel_source", table.Constant(evil, int(in.Tables[0].Data.Table.NumRows())))
+	in.Tables[1].Data.Info.Env = map[string]string{"hostname": evil}
+	r, err := model.Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, r, Options{Rows: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); strings.Contains(text, "<script>alert") || strings.Contains(text, "<b onclick") {
+		t.Error("text of the data became markup")
+	}
+}
+
+func TestSameReportSameBytes(t *testing.T) {
+	first, _ := sample(t, 2000)
+	second, _ := sample(t, 2000)
+	if !bytes.Equal(first, second) {
+		t.Error("two pages of equal reports differ")
+	}
+}
+
+// TestRows unpacks what the page carries and holds it against the table.
+func TestRows(t *testing.T) {
+	data, r := sample(t, 700)
+	packed := regexp.MustCompile(`<script type="text/plain">([A-Za-z0-9+/=]+)</script>`).FindAllSubmatch(data, -1)
+	if len(packed) != len(r.Tables) {
+		t.Fatalf("%d packed tables, want %d", len(packed), len(r.Tables))
+	}
+	raw, err := base64.StdEncoding.DecodeString(string(packed[0][1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Rows int
+		Cols []struct {
+			Name  string
+			Words []string
+			V     []*float64
+		}
+	}
+	if err := json.NewDecoder(z).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	rec := r.Tables[0].Data.Table
+	if got.Rows != int(rec.NumRows()) {
+		t.Fatalf("%d rows, want %d", got.Rows, rec.NumRows())
+	}
+	latency, err := table.Float64s(rec, "latency")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dtypes, err := table.Strings(rec, "gemm_dtype")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, c := range got.Cols {
+		for i, v := range c.V {
+			switch c.Name {
+			case "latency":
+				want, err := strconv.ParseFloat(strconv.FormatFloat(latency.Values[i], 'g', 6, 64), 64)
+				if err != nil || v == nil || *v != want {
+					t.Fatalf("latency of row %d: %v, want %v (%v)", i, v, want, err)
+				}
+				seen++
+			case "gemm_dtype":
+				if c.Words[int(*v)] != dtypes.Values[i] {
+					t.Fatalf("dtype of row %d: %s, want %s", i, c.Words[int(*v)], dtypes.Values[i])
+				}
+				seen++
+			}
+		}
+	}
+	if seen != 2*got.Rows {
+		t.Errorf("%d cells compared, want %d", seen, 2*got.Rows)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, r, Options{Rows: 50}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), `<script type="text/plain">`); n != 1 {
+		t.Errorf("with at most 50 rows %d tables are carried along, want the one of 30 rows", n)
+	}
+	if !strings.Contains(b.String(), "rows are too many to carry along") {
+		t.Error("the page does not say that rows are left out")
+	}
+}
+
+// TestSize keeps the page small enough for a mail.
+func TestSize(t *testing.T) {
+	data, _ := sample(t, 100000)
+	if len(data) > 6<<20 {
+		t.Errorf("a report of 100,000 rows has %d bytes", len(data))
+	}
+	if n := bytes.Count(data, []byte("<path")); n > 600 {
+		t.Errorf("%d paths: marks of a series belong into one", n)
+	}
+}
