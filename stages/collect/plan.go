@@ -49,6 +49,14 @@ func (c *Config) context(gridOp string, env *runtimes.Environment) checkpoint.Co
 	if c.runtime.Package != "" {
 		ctx.Extra["package"] = c.runtime.Package
 	}
+	// Where the plan states what the runtime's image is, rows of another image
+	// must not be passed off as this one's.
+	switch {
+	case c.runtime.ImageDigest != "":
+		ctx.Extra["image_digest"] = c.runtime.ImageDigest
+	case c.runtime.Image != "":
+		ctx.Extra["image"] = c.runtime.Image
+	}
 	if c.bind != nil {
 		ctx.Extra["bind"] = c.bind
 	}
