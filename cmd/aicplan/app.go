@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/term"
@@ -118,8 +119,15 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 
 // open opens the state folder.
 func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
+	var mu sync.Mutex
+	said := map[string]bool{}
 	return checkpoint.Open(a.global.StateDir, checkpoint.Options{ReadOnly: readOnly, Warn: func(line string) {
-		fmt.Fprintln(a.stderr, "Warning:", line)
+		mu.Lock()
+		defer mu.Unlock()
+		if !said[line] {
+			fmt.Fprintln(a.stderr, "Warning:", line)
+		}
+		said[line] = true
 	}})
 }
 

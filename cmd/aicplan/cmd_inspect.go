@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
@@ -77,7 +76,7 @@ func (c *describeCmd) Run(a *app) error {
 func describe(p *plan.Plan) (*description, error) {
 	d := &description{Modules: p.Config.Modules()}
 	for _, v := range p.Config.Variables() {
-		info := variableInfo{Name: v.Name, Type: typeexpr.TypeString(v.Type), Description: v.Description, Required: v.Default == cty.NilVal}
+		info := variableInfo{Name: v.Name, Type: config.TypeText(v.Type), Description: v.Description, Required: v.Default == cty.NilVal}
 		if v.Default != cty.NilVal {
 			info.Default = valueText(v.Default)
 		}
@@ -184,7 +183,7 @@ func (c *graphCmd) Run(a *app) error {
 		if c.Expand {
 			return in.Address
 		}
-		return stripKeys(in.Address)
+		return config.WithoutKeys(in.Address)
 	}
 	var nodes []string
 	kinds := map[string]string{}
@@ -210,24 +209,6 @@ func (c *graphCmd) Run(a *app) error {
 		a.dot(nodes, kinds, edges)
 	}
 	return nil
-}
-
-// stripKeys collapses instances: gemm["a"] and gemm["b"] are drawn as one.
-func stripKeys(address string) string {
-	var b strings.Builder
-	depth := false
-	for i := 0; i < len(address); i++ {
-		switch {
-		case !depth && address[i] == '[':
-			depth = true
-		case depth && strings.HasPrefix(address[i:], `"]`):
-			depth = false
-			i++
-		case !depth:
-			b.WriteByte(address[i])
-		}
-	}
-	return b.String()
 }
 
 var shapes = map[string]string{"grid": "note", "gate": "diamond", "preflight": "diamond", "export": "folder", "import": "folder"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -44,7 +45,8 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 		if p := recover(); p != nil {
 			e, ok := p.(exitPanic)
 			if !ok {
-				panic(p)
+				fmt.Fprintf(app.stderr, "Error: internal error: %v\nThis is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s", p, debug.Stack())
+				e = run.ExitError
 			}
 			code = int(e)
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
@@ -96,21 +95,6 @@ func (a *app) outputs(outs []config.Output) {
 	}
 }
 
-// valueText writes a value as JSON, unknown parts as words.
-func valueText(v cty.Value) string {
-	if r, err := stage.RefOf(v); v != cty.NilVal && err == nil {
-		return r.Address
-	}
-	if !v.IsWhollyKnown() {
-		return "(known after apply)"
-	}
-	b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
-	if err != nil {
-		return "(" + v.Type().FriendlyName() + ")"
-	}
-	return string(b)
-}
-
 // outputJSON is valueText for machines.
 func outputJSON(v cty.Value) json.RawMessage {
 	t := valueText(v)
@@ -158,5 +142,8 @@ func resultLine(p *plan.Plan, r *run.Result, nothing bool) string {
 		text += "; " + strings.Join(parts, ", ")
 	}
 	text += fmt.Sprintf("; %s, exit code %d.", plan.Duration(r.Seconds), r.ExitCode())
+	if status[stage.StatusInterrupted] > 0 {
+		text += " The same command goes on from here."
+	}
 	return text
 }

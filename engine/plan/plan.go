@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -88,9 +89,10 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 			continue
 		}
 		s := &Stage{Instance: cfg.Instance(addr)}
-		st, deferred, more := cfg.Decode(s.Instance)
-		diags = append(diags, more...)
-		s.Config, s.Deferred = st, deferred
+		diags = append(diags, guarded(s, func() (more hcl.Diagnostics) {
+			s.Config, s.Deferred, more = cfg.Decode(s.Instance)
+			return more
+		})...)
 		p.Stages = append(p.Stages, s)
 		p.byAddr[addr] = s
 	}
@@ -175,7 +177,7 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 			}
 			sem <- struct{}{}
 			defer func() { <-sem }()
-			diags := p.Decide(ctx, s)
+			diags := guarded(s, func() hcl.Diagnostics { return p.Decide(ctx, s) })
 			mu.Lock()
 			byStage[s.Address()] = diags
 			mu.Unlock()
@@ -209,6 +211,20 @@ func (p *Plan) Idle() map[string]bool {
 		}
 	}
 	return out
+}
+
+// guarded makes a panic in a stage's code, which is a mistake of ours, a
+// diagnostic at the stage's block.
+func guarded(s *Stage, f func() hcl.Diagnostics) (diags hcl.Diagnostics) {
+	defer func() {
+		if v := recover(); v != nil {
+			diags = config.WithAddress(hcl.Diagnostics{{
+				Severity: hcl.DiagError, Summary: "Internal error", Subject: s.Instance.Range.Ptr(),
+				Detail: fmt.Sprintf("%v. This is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s", v, debug.Stack()),
+			}}, s.Address())
+		}
+	}()
+	return f()
 }
 
 // decideGuards lets guards run exactly when something behind them does.

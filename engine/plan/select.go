@@ -27,7 +27,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 				}
 			}
 			if len(out) == n {
-				at := hcl.Range{Filename: flag + " " + g, Start: hcl.InitialPos, End: hcl.InitialPos}
+				at := p.Config.Flag(flag, g)
 				diags = append(diags, &hcl.Diagnostic{
 					Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
 					Detail: fmt.Sprintf("No stage of the plan fits %q.%s Use a glob such as 'grid.attention_*'; aicplan describe lists all addresses.", g, config.DidYouMean(g, all)),

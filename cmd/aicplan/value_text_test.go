@@ -1,0 +1,45 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+func TestValueText(t *testing.T) {
+	ref := cty.ObjectVal(map[string]cty.Value{
+		"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: "collect.a", Kind: "collect"}), "rows": cty.UnknownVal(cty.Number),
+	})
+	for _, c := range []struct {
+		v    cty.Value
+		want string
+	}{
+		{cty.StringVal("a<b>\n\"é"), `"a<b>\n\"é"`},
+		{cty.NumberIntVal(-7), "-7"},
+		{cty.NumberFloatVal(0.25), "0.25"},
+		{cty.MustParseNumberVal("9007199254740993"), "9007199254740993"},
+		{cty.MustParseNumberVal("1e99999999"), "(about 10 to the power of 99999999)"},
+		{cty.NumberFloatVal(math.Inf(1)), "(infinite)"},
+		{cty.NullVal(cty.String), "null"},
+		{cty.NilVal, afterApply},
+		{cty.UnknownVal(cty.String), afterApply},
+		{ref, "collect.a"},
+		{cty.UnknownVal(ref.Type()), afterApply},
+		{cty.EmptyObjectVal, "{}"},
+		{cty.EmptyTupleVal, "[]"},
+		{cty.ObjectVal(map[string]cty.Value{"b": ref, "a": cty.UnknownVal(cty.Number), "c": cty.NullVal(cty.Bool)}), `{"a":"(known after apply)","b":"collect.a","c":null}`},
+		{cty.TupleVal([]cty.Value{cty.True, cty.ListValEmpty(cty.String), cty.MapVal(map[string]cty.Value{"k": cty.NumberIntVal(1)})}), `[true,[],{"k":1}]`},
+	} {
+		got := valueText(c.v)
+		if got != c.want {
+			t.Errorf("%#v is written %s, want %s", c.v, got, c.want)
+		}
+		if raw := outputJSON(c.v); !json.Valid(raw) {
+			t.Errorf("%s is no JSON", raw)
+		}
+	}
+}
