@@ -36,6 +36,7 @@ type binding struct {
 	Args         []any          `json:"args"`
 	Match        map[string]any `json:"match"`
 	Isolate      bool           `json:"isolate"`
+	Env          map[string]any `json:"env"`
 }
 
 func facts(t *testing.T) upstream {
@@ -245,16 +246,19 @@ func TestBindingsFitTheCollectors(t *testing.T) {
 			if hello.Error != nil {
 				t.Fatal(hello.Error.Message)
 			}
+			last := ""
 			for i, op := range slices.Sorted(maps.Keys(columns)) {
 				b, ok := bindings[op]
 				if !ok {
 					t.Errorf("op %s is not bound", op)
 					continue
 				}
-				if b.Isolate && i > 0 {
+				environment := fmt.Sprint(b.Env)
+				if i > 0 && (b.Isolate || environment != last) {
 					c.shutdown()
 					c, _ = start(t, init, env)
 				}
+				last = environment
 				checkArguments(t, c, op, b, u.params(t, op, b), sample(columns[op]))
 			}
 		})

@@ -965,7 +965,6 @@ class FunctionOp:
         if self._fn is not None:
             return
         b = self._where
-        os.environ.update({k: str(v) for k, v in self.binding.get("env", {}).items()})
         path = b.get("file")
         if path:
             for folder in [""] + self.host.paths:
@@ -1034,6 +1033,10 @@ class FunctionOp:
 
 
 # ---------------------------------------------------------------- hosted collectors
+
+
+def environment_of(op):
+    return {k: str(v) for k, v in op.binding.get("env", {}).items()}
 
 
 def known_words(op, binding, known):
@@ -1252,7 +1255,6 @@ class CollectorOp:
             raise HostError("op %s is bound to a collector; the runtime needs collector_root = the checkout's folder" % self.name)
         if not os.path.isdir(self.host.root):
             raise HostError("op %s: collector_root %s is no folder here" % (self.name, self.host.root))
-        os.environ.update({k: str(v) for k, v in self.binding.get("env", {}).items()})
         name = self.module_name()
         self._check_compat(name)
         module = importlib.import_module(name)
@@ -1501,6 +1503,7 @@ class Host:
         self.index = int(init.get("device", -1))
         self.version = ""
         self.collectors = set()
+        self.environment = None  # what the op that was loaded first asks for
         self.ops = {}
         self.bench = None
         self.sink = Sink()
@@ -1546,7 +1549,11 @@ class Host:
             self.load(only)
 
     def _apart(self, op):
-        """Whether an op must not run in this process, because of what it ran before."""
+        """Whether an op must not run in this process, because of what it ran
+        before: under another environment, of which modules keep what they read
+        at import, or a module that wants none beside it."""
+        if self.environment is not None and self.environment != environment_of(op):
+            return True
         return isinstance(op, CollectorOp) and op.binding.get("isolate") and bool(self.collectors - {op.module_name()})
 
     def _name_device(self):
@@ -1639,6 +1646,9 @@ class Host:
     def load(self, op):
         """Imports what an op runs. What goes wrong there is about the op and no
         case of it."""
+        if self.environment is None:
+            self.environment = environment_of(op)
+            os.environ.update(self.environment)
         try:
             op.load()
         except HostError:

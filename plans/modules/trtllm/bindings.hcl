@@ -9,6 +9,13 @@ locals {
     TRTLLM_DG_ENABLED    = "1"
     FLASHINFER_LOG_LEVEL = "ERROR"
     PYTHONWARNINGS       = "ignore::UserWarning:torch.library"
+
+    # The collectors of experts and of Mamba end their process after every task
+    # by default; here a process ends when it has grown. The variables are the
+    # runtime's, since ops with environments of their own share no process.
+    TRTLLM_MOE_RESTART_WORKER        = "0"
+    TRTLLM_WIDEEP_MOE_RESTART_WORKER = "0"
+    TRTLLM_MAMBA2_RESTART_WORKER     = "0"
   }
 
   fp8_cache   = { column = "kv_cache_dtype", map = { bfloat16 = false, fp8 = true } }
@@ -112,13 +119,10 @@ locals {
       args          = ["num_tokens", "num_heads", "bmm_dtype", 2, 10]
     }
 
-    # The collectors of experts and of Mamba end their process after every task
-    # by default; here a process ends when it has grown.
     moe = {
       module        = "collector.trtllm.collect_moe"
       run           = "run_moe_torch"
       perf_filename = "moe_perf.txt"
-      env           = { TRTLLM_MOE_RESTART_WORKER = "0" }
       args = [
         "moe_dtype", { sweep = "num_tokens" }, "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size",
         "min_latency_mode", "model_name", local.spread, local.alpha,
@@ -129,7 +133,6 @@ locals {
       module        = "collector.wideep.trtllm.collect_moe_compute"
       run           = "run_moe_ep"
       perf_filename = "moe_expert_compute_perf.txt"
-      env           = { TRTLLM_WIDEEP_MOE_RESTART_WORKER = "0" }
       args = [
         "moe_dtype", { value = "cutlass" }, { sweep = "num_tokens" }, "hidden_size", "inter_size", "topk", "num_experts",
         "moe_tp_size", "moe_ep_size", false, "model_name", local.spread, local.alpha, "use_eplb", "num_slots", true,
@@ -206,7 +209,6 @@ locals {
       getter        = "get_mamba2_test_cases"
       run           = "run_mamba2_torch"
       perf_filename = "mamba2_perf.txt"
-      env           = { TRTLLM_MAMBA2_RESTART_WORKER = "0" }
       match         = { for c in ["phase", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size"] : c => c }
     }
   }
