@@ -103,6 +103,13 @@ func TestLanguageIsDocumented(t *testing.T) {
 			t.Errorf("%s: the section \"system\" does not name the field %s", p.name, field)
 		}
 	}
+	for _, kind := range []any{ops.KernelBinding{}, ops.KernelArg{}} {
+		for i := range reflect.TypeOf(kind).NumField() {
+			if w := reflect.TypeOf(kind).Field(i).Tag.Get("json"); !names(p.section(t, "collect"), w) && !strings.Contains(p.section(t, "collect"), w+" = ") {
+				t.Errorf("%s: \"collect\" does not name %s of a kernel's binding", p.name, w)
+			}
+		}
+	}
 	all := stages.All()
 	defer all.Close()
 	for name, k := range all.Kinds() {
