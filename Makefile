@@ -38,5 +38,18 @@ bench:
 	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Plan' -benchtime 5x
 	$(GO) test ./engine/grid ./engine/plan ./engine/checkpoint ./sink/... -run '^$$' -bench . -benchtime 5x -benchmem
 
+# Binaries for a machine with GPUs, Go or not: copy the folder and run the
+# command that is printed. It checks numbers, timers, protocols, collectives and
+# Python workers, and ends in one line, PASS or FAIL.
+gpu-check:
+	@mkdir -p bin/gpu-check
+	$(GO) build -o bin/gpu-check/aicplan ./cmd/aicplan
+	for p in ops benchproto doctor probe comm pyhost; do $(GO) test -c -o bin/gpu-check/$$p.test ./cudaops/$$p || exit 1; done
+	rm -rf bin/gpu-check/src && mkdir -p bin/gpu-check/src/cudaops
+	cp -r plans bin/gpu-check/src/plans
+	for p in ops benchproto doctor probe comm pyhost; do cp -r cudaops/$$p bin/gpu-check/src/cudaops/$$p; done
+	cp cudaops/gpu-check.sh bin/gpu-check/run.sh
+	@echo "On a machine with GPUs: sh bin/gpu-check/run.sh"
+
 clean:
 	rm -rf bin

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 
+	"aicplan/cudaops/probe"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/systems"
@@ -14,6 +16,7 @@ type systemsCmd struct {
 	List     systemsListCmd     `cmd:"" help:"List the shipped system specs."`
 	Show     systemsShowCmd     `cmd:"" help:"Print a system spec."`
 	Validate systemsValidateCmd `cmd:"" help:"Check system specs: fields, spelling, units."`
+	Probe    systemsProbeCmd    `cmd:"" help:"Make a spec of this machine: what is measured, looked up and unknown."`
 }
 
 type systemsListCmd struct {
@@ -131,4 +134,27 @@ func (c *systemsValidateCmd) Run(a *app) error {
 		return &exitError{code: run.ExitError, quiet: true}
 	}
 	return nil
+}
+
+type systemsProbeCmd struct {
+	Device int    `help:"Device index in PCI order." default:"0" placeholder:"N"`
+	Name   string `help:"Name of the system: its data folder is data/NAME." default:"probed" placeholder:"NAME"`
+	JSON   bool   `name:"json" help:"Print as JSON."`
+}
+
+// Run measures a GPU and prints a spec in which every value says where it
+// comes from.
+func (c *systemsProbeCmd) Run(a *app) error {
+	facts, err := probe.Measure(context.Background(), c.Device)
+	if err != nil {
+		return err
+	}
+	r, err := probe.Spec(facts)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.json(r)
+	}
+	return r.YAML(a.stdout, "data/"+c.Name)
 }

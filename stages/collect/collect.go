@@ -150,8 +150,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Wrong binding", "bind: %s.", err)
 		case !c.Bind.Type().IsObjectType() && !c.Bind.Type().IsMapType():
 			bad("Wrong binding", "bind is %s; it must be an object such as { module = ..., run = ... }.", c.Bind.Type().FriendlyName())
-		case c.runtime != nil && c.runtime.Kind != "python":
-			bad("Wrong binding", "bind names Python code, and %s is of kind %s.", c.runtime.Address, c.runtime.Kind)
+		case c.runtime != nil && c.runtime.Kind != "python" && c.runtime.Kind != "cuda":
+			bad("Wrong binding", "bind names Python code or a CUDA kernel, and %s is of kind %s.", c.runtime.Address, c.runtime.Kind)
 		}
 	}
 	if !slices.Contains(orders, c.Order) {

@@ -76,6 +76,9 @@ type keyExtra struct {
 // without a worker, and the selection of cases.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
 	var k keyExtra
+	if err := c.readKernel(pc.PlanDir); err != nil {
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the kernel", Detail: err.Error(), Subject: pc.Range.Ptr()}}
+	}
 	if env, _ := c.pools.Expect(ctx, pc.Store, c.runtime); env != nil {
 		k.Environment = map[string]string{}
 		for _, name := range c.Environment {

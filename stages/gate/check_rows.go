@@ -102,8 +102,11 @@ func spread(s series, rows []int) float64 {
 
 // coverage: planned cases, or rows of a reference, that are answered.
 type coverage struct {
-	Min       float64   `hcl:"min,optional" json:"min"`
-	By        []string  `hcl:"by,optional" json:"by,omitempty"`
+	Min float64  `hcl:"min,optional" json:"min"`
+	By  []string `hcl:"by,optional" json:"by,omitempty"`
+	// ByKey counts the keys of the table instead of the cases: one of several
+	// kernels for a shape is enough.
+	ByKey     bool      `hcl:"by_key,optional" json:"by_key,omitempty"`
 	Excuse    []string  `hcl:"excuse,optional" json:"excuse,omitempty"`
 	Reference cty.Value `hcl:"reference,optional" json:"-"`
 
@@ -169,6 +172,13 @@ func (c *coverage) run(s *subject) verdict {
 		key = []string{"case_id"}
 	} else {
 		key = s.ds.Info.Params
+	}
+	if c.ByKey && c.ref == nil {
+		whose = "planned keys"
+		key = slices.DeleteFunc(slices.Clone(s.key()), func(k string) bool { return column(want, k) == nil })
+		if len(key) == 0 {
+			return failed("by_key: the planned cases have none of the columns of the table's key")
+		}
 	}
 	for _, b := range c.By {
 		if column(want, b) == nil {

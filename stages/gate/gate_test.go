@@ -154,6 +154,27 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// TestCoverageByKey: two kernels measured one shape and dedupe kept the faster.
+// The shape is covered, the case that went is not.
+func TestCoverageByKey(t *testing.T) {
+	words := func(w ...string) arrow.Array { return table.Texts(w, nil) }
+	ds := &stage.Dataset{
+		Planned: table.NewRecord([]string{"case_id", "gemm_dtype", "m", "n", "k", "kernel_source"}, []arrow.Array{
+			words("a", "b", "c"), words("fp8", "fp8", "fp8"), table.Ints([]int64{1, 1, 2}, nil), table.Ints([]int64{8, 8, 8}, nil), table.Ints([]int64{8, 8, 8}, nil), words("x", "y", "x")}),
+		Table: table.NewRecord([]string{"case_id", "gemm_dtype", "m", "n", "k", "kernel_source", "latency"}, []arrow.Array{
+			words("b"), words("fp8"), table.Ints([]int64{1}, nil), table.Ints([]int64{8}, nil), table.Ints([]int64{8}, nil), words("y"), table.Floats([]float64{1}, nil)}),
+		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k", "kernel_source"}},
+	}
+	for check, want := range map[string]string{
+		`check "coverage" {}`:                "1 of 3 planned cases",
+		`check "coverage" { by_key = true }`: "1 of 2 planned keys",
+	} {
+		if got := only(t, run(t, ds, check)); got.Result != "fail" || !strings.Contains(got.Message, want) {
+			t.Errorf("%s: %+v, want %q", check, got, want)
+		}
+	}
+}
+
 func TestCoverageAgainstReference(t *testing.T) {
 	ref := dataset(1, 2, 3, 4)
 	ref.Planned, ref.Ledger = nil, nil

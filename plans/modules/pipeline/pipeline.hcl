@@ -30,6 +30,12 @@ variable "coverage" {
   description = "Share of the planned cases that must have a row."
 }
 
+variable "coverage_by_key" {
+  type        = bool
+  default     = false
+  description = "Count keys of the table instead of cases, where several kernels measure one shape."
+}
+
 variable "keep" {
   type        = string
   default     = "latest"
@@ -153,7 +159,10 @@ gate "op" {
   for_each = dedupe.op
   input    = each.value
 
-  check "coverage" { min = var.coverage }
+  check "coverage" {
+    min    = var.coverage
+    by_key = var.coverage_by_key
+  }
   check "positive" { column = "latency" }
   check "duplicates" { max = 0 }
   check "schema" {}

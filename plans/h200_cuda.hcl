@@ -1,0 +1,168 @@
+# The native plan: cuBLASLt's matrix products and kernels of our own, measured
+# without a framework, without Python and without a container.
+#
+#   aicplan plan  plans/h200_cuda.hcl
+#   aicplan apply plans/h200_cuda.hcl
+#   aicplan apply plans/h200_cuda.hcl -var 'dtypes=["bfloat16"]' -target 'export.gemm'
+#
+# Needs the NVIDIA driver and libcublasLt of CUDA 12 or 13, which every
+# framework's environment has.
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "system" {
+  type        = string
+  default     = "h200_sxm"
+  description = "The system that the rows are for: one of aicplan systems list."
+}
+
+variable "power" {
+  type        = bool
+  default     = false
+  description = "Measure power too: adds the columns power and power_limit."
+}
+
+variable "protocol" {
+  type        = string
+  default     = "adaptive"
+  description = "adaptive, or reference: the collectors' own, for comparison."
+}
+
+variable "best_of" {
+  type        = number
+  default     = 0
+  description = "Also measure so many of cuBLASLt's algorithms; the fastest gets columns of its own."
+}
+
+variable "coverage" {
+  type        = number
+  default     = 0.95
+  description = "Share of the cases that must have a row: cuBLASLt has no kernel for some shapes."
+}
+
+variable "devices" {
+  type        = list(number)
+  default     = null
+  description = "Indices of the GPUs to use; null means all."
+}
+
+system "this" {
+  name = var.system
+}
+
+runtime "cuda" {
+  kind      = "cuda"
+  framework = "CUDA"
+  devices   = var.devices
+  system    = var.system
+  best_of   = var.best_of
+}
+
+preflight "node" {
+  runtime = runtime.cuda
+  system  = system.this
+
+  check "framework" {}
+  check "libraries" {}
+  check "gpus" {}
+  check "exclusive" {}
+  check "mig" {}
+  check "ecc" { on_fail = "warn" }
+  check "throttle" { on_fail = "warn" }
+  check "temperature" { on_fail = "warn" }
+  check "persistence" { on_fail = "warn" }
+  check "clocks" { on_fail = "warn" }
+  check "disk" { min_gb = 1 }
+}
+
+# The shapes are those of the published tables.
+module "shapes" {
+  source = "./modules/trtllm"
+  system = system.this
+  ops    = ["gemm", "mla_bmm_gen_pre", "mla_bmm_gen_post"]
+}
+
+module "cuda" {
+  source = "./modules/cuda"
+}
+
+collect "op" {
+  for_each = {
+    gemm             = module.shapes.grids.gemm
+    mla_bmm_gen_pre  = module.shapes.grids.mla_bmm_gen_pre
+    mla_bmm_gen_post = module.shapes.grids.mla_bmm_gen_post
+    memory           = module.cuda.memory
+    elementwise      = module.cuda.elementwise
+  }
+  grid       = each.value
+  runtime    = runtime.cuda
+  system     = system.this
+  depends_on = [preflight.node]
+  ramp       = [20, 200]
+
+  measure {
+    protocol = var.protocol
+    power    = var.power
+  }
+
+  breaker {
+    group_by = { gemm = ["gemm_dtype"], mla_bmm_gen_pre = ["bmm_dtype"], mla_bmm_gen_post = ["bmm_dtype"], memory = ["kernel"], elementwise = ["kernel"] }[each.key]
+    after    = 20
+  }
+}
+
+dedupe "op" {
+  for_each = collect.op
+  input    = each.value
+}
+
+gate "op" {
+  for_each = dedupe.op
+  input    = each.value
+
+  check "coverage" { min = var.coverage }
+  check "positive" { column = "latency" }
+  check "duplicates" { max = 0 }
+  check "noise" {
+    max      = 0.05
+    severity = "warn"
+  }
+  check "throttled" {
+    max      = 0.01
+    severity = "warn"
+  }
+}
+
+gate "speed_of_light" {
+  input = dedupe.op["gemm"]
+  check "speed_of_light" {
+    system   = system.this
+    severity = "warn"
+  }
+}
+
+export "gemm" {
+  input = gate.op["gemm"]
+  file  = "gemm_perf.txt"
+}
+
+export "mla_bmm" {
+  input = [gate.op["mla_bmm_gen_pre"], gate.op["mla_bmm_gen_post"]]
+  file  = "mla_bmm_perf.txt"
+}
+
+export "memory" {
+  input = gate.op["memory"]
+  file  = "memory.csv"
+}
+
+export "elementwise" {
+  input = gate.op["elementwise"]
+  file  = "elementwise.csv"
+}
+
+output "files" {
+  value = [export.gemm.path, export.mla_bmm.path, export.memory.path, export.elementwise.path]
+}
