@@ -107,6 +107,14 @@ func (r *runner) loop(ctx context.Context) {
 			}
 		}
 	}
+	end := func(addr string) {
+		for _, d := range r.plan.Graph.Dependents(addr) {
+			r.waiting[d]--
+		}
+		r.mu.Lock()
+		r.halted = r.halted || r.opts.FailFast && bad(r.results[addr].Status)
+		r.mu.Unlock()
+	}
 	finished := make(chan string)
 	started := map[string]bool{}
 	running, deviceBusy, cpuRunning := 0, false, 0
@@ -114,6 +122,14 @@ func (r *runner) loop(ctx context.Context) {
 		for _, s := range r.plan.Stages {
 			addr := s.Address()
 			if started[addr] || r.waiting[addr] > 0 {
+				continue
+			}
+			if answered(s) {
+				// At once and in the order of the plan, so that what stands behind
+				// starts in the order of the plan, too.
+				started[addr] = true
+				r.execute(ctx, s)
+				end(addr)
 				continue
 			}
 			device := s.Instance.Kind.Device
@@ -142,15 +158,13 @@ func (r *runner) loop(ctx context.Context) {
 		} else {
 			cpuRunning--
 		}
-		for _, d := range r.plan.Graph.Dependents(addr) {
-			r.waiting[d]--
-		}
-		if sr := r.results[addr]; r.opts.FailFast && bad(sr.Status) {
-			r.mu.Lock()
-			r.halted = true
-			r.mu.Unlock()
-		}
+		end(addr)
 	}
+}
+
+// answered says whether the plan has what the stage hands on.
+func answered(s *plan.Stage) bool {
+	return s.Action == stage.ActionReady || s.Action == stage.ActionReuse
 }
 
 // bad says whether what stands behind a stage must not run.

@@ -1,0 +1,37 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDevicesFollowThePlan holds the order of device stages against the plan's
+// when all that stands before them is there already: which of the answered
+// stages is looked up first must not decide.
+func TestDevicesFollowThePlan(t *testing.T) {
+	b := newBench(t)
+	text := func(round int) string {
+		var s strings.Builder
+		for i := range 8 {
+			fmt.Fprintf(&s, "thing \"t%d\" { value = %d }\n", i, i+1)
+		}
+		for i := range 8 {
+			fmt.Fprintf(&s, "device \"d%d\" {\n  input = thing.t%d\n  value = %d\n}\n", i, i, round)
+		}
+		return s.String()
+	}
+	b.apply(text(0))
+	var want []string
+	for i := range 8 {
+		want = append(want, fmt.Sprintf("device.d%d", i))
+	}
+	for round := 1; round <= 10; round++ {
+		b.ran = nil
+		b.apply(text(round))
+		if !slices.Equal(b.ran, want) {
+			t.Fatalf("round %d: %v", round, b.ran)
+		}
+	}
+}
