@@ -147,7 +147,7 @@ func (r *Report) checklist() {
 			add(s.Text, e.Level, "%s (stated by the author)", strings.TrimSuffix(e.Result, "."))
 		}
 	}
-	add("Remaining risks are named", Good, "%d below", len(r.Risks))
+	add("Remaining risks are named", Good, "%d named", len(r.Risks))
 }
 
 func failing(groups []results.Group) string {

@@ -1,0 +1,121 @@
+package markdown
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+
+	"aicplan/engine/stage"
+	"aicplan/stages/gate/results"
+	"aicplan/stages/report/model"
+	"aicplan/stages/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func sample(t *testing.T) *model.Report {
+	t.Helper()
+	in, err := reporttest.Input(400)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := model.Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestGolden(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, sample(t)); err != nil {
+		t.Fatal(err)
+	}
+	const path = "testdata/report.md"
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("differs from %s (-update rewrites it):\n%s", path, b.String())
+	}
+}
+
+// TestTables renders the Markdown: every table of the source must become one,
+// with as many cells in each row as in its head.
+func TestTables(t *testing.T) {
+	r := sample(t)
+	r.Failures[0].Example.Message = "pipe | in a\nmessage with `code` and <b>markup</b>"
+	var b bytes.Buffer
+	if err := Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := goldmark.New(goldmark.WithExtensions(extension.GFM)).Convert(b.Bytes(), &out); err != nil {
+		t.Fatal(err)
+	}
+	html := out.String()
+	if n, want := strings.Count(html, "<table>"), strings.Count(b.String(), "|---"); n == 0 || n > want {
+		t.Fatalf("%d tables", n)
+	}
+	if n := strings.Count(b.String(), "\n|---"); strings.Count(html, "<table>") != n {
+		t.Errorf("%d tables of %d", strings.Count(html, "<table>"), n)
+	}
+	for _, table := range strings.Split(html, "<table>")[1:] {
+		table, _, _ = strings.Cut(table, "</table>")
+		rows := strings.Split(table, "<tr>")[1:]
+		cells := strings.Count(rows[0], "<th")
+		for _, row := range rows[1:] {
+			if strings.Count(row, "<td") != cells {
+				t.Errorf("a row of %d cells below a head of %d: %s", strings.Count(row, "<td"), cells, row)
+			}
+		}
+	}
+	if strings.Contains(html, "<b>markup") {
+		t.Error("text of a failure became markup")
+	}
+}
+
+// TestLimit: a body that is too long is refused by the platforms that it is
+// for. What is cut is counted.
+func TestLimit(t *testing.T) {
+	r := sample(t)
+	for i := range 400 {
+		c := *r.Tables[0]
+		c.Name, c.Address = fmt.Sprintf("table_%d_perf", i), fmt.Sprintf("gate.t%d", i)
+		r.Tables = append(r.Tables, &c)
+		g := r.Gates[len(r.Gates)-1]
+		g.Address = c.Address
+		for j := range g.Checks {
+			g.Checks[j].Message = strings.Repeat("a long message ", 20)
+		}
+		r.Gates = append(r.Gates, results.Group{Address: g.Address, Status: stage.StatusGateFailed, Checks: g.Checks})
+		r.Failures = append(r.Failures, r.Failures[0])
+		r.Risks = append(r.Risks, model.Risk{Text: strings.Repeat("risk ", 40)})
+		r.Files = append(r.Files, model.File{Path: fmt.Sprintf("out/%d.txt", i), Rows: 3, Digest: "sha256:" + strings.Repeat("0", 64)})
+	}
+	var b bytes.Buffer
+	if err := Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > Limit {
+		t.Errorf("%d bytes, at most %d are wanted", b.Len(), Limit)
+	}
+	if !strings.Contains(b.String(), "more; the HTML report has them all") {
+		t.Error("nothing says that lists were cut")
+	}
+	if !strings.HasPrefix(b.String(), "# H200") || strings.Contains(b.String(), "\uFFFD") {
+		t.Error("the head is not whole")
+	}
+}

@@ -1,0 +1,215 @@
+package model_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+	"aicplan/stages/report/model"
+	"aicplan/stages/report/reporttest"
+)
+
+func input(t *testing.T) model.Input {
+	t.Helper()
+	in, err := reporttest.Input(400)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func build(t *testing.T, in model.Input) *model.Report {
+	t.Helper()
+	r, err := model.Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func item(t *testing.T, r *model.Report, text string) model.Item {
+	t.Helper()
+	for _, i := range r.Checklist {
+		if i.Text == text {
+			return i
+		}
+	}
+	t.Fatalf("no point %q in the checklist", text)
+	return model.Item{}
+}
+
+// TestCounts: what the report says of a table must add up to the table.
+func TestCounts(t *testing.T) {
+	in := input(t)
+	r := build(t, in)
+	a := r.Tables[1]
+	rows, lost := int(in.Tables[1].Data.Table.NumRows()), int(in.Tables[1].Data.Ledger.NumRows())
+	if a.Rows != rows || a.Planned != rows+lost || a.Covered != rows || a.Failed+a.Skipped != lost || a.Failed == 0 || a.Skipped == 0 {
+		t.Errorf("attention: %+v", a)
+	}
+	var split model.Share
+	for _, s := range a.Split {
+		split.Planned, split.Covered = split.Planned+s.Planned, split.Covered+s.Covered
+		split.Failed, split.Skipped = split.Failed+s.Failed, split.Skipped+s.Skipped
+	}
+	if split.Planned != a.Planned || split.Covered != a.Covered || split.Failed != a.Failed || split.Skipped != a.Skipped {
+		t.Errorf("the words add up to %+v, the table to %+v", split, a)
+	}
+	failed := 0
+	for _, g := range r.Failures {
+		failed += g.Count
+	}
+	if failed != a.Failed {
+		t.Errorf("%d failures in groups, want %d", failed, a.Failed)
+	}
+	var filtered, tripped int64
+	for _, s := range r.Skips {
+		switch s.Kind {
+		case "filter":
+			filtered += s.Count
+		case "tripped":
+			tripped += s.Count
+		}
+	}
+	if filtered != r.Waterfalls[0].Filtered() || tripped != int64(a.Skipped) {
+		t.Errorf("left out: %d filtered, %d tripped; want %d and %d", filtered, tripped, r.Waterfalls[0].Filtered(), a.Skipped)
+	}
+	if a.Gate == nil || a.Gate.Address != "gate.attention" || a.Gate.Failed != 1 || a.Gate.Skipped != 1 {
+		t.Errorf("the gate behind the dedupe: %+v", a.Gate)
+	}
+	if r.Tables[2].Gate != nil || !r.Tables[2].Imported {
+		t.Errorf("the imported table: %+v", r.Tables[2])
+	}
+}
+
+// TestReference compares ratios with those of the rows.
+func TestReference(t *testing.T) {
+	in := input(t)
+	r := build(t, in)
+	g := r.Tables[0]
+	if g.Reference == nil || g.Reference.Common != g.Rows {
+		t.Fatalf("reference: %+v", g.Reference)
+	}
+	there, err := table.Float64s(in.Tables[0].Reference.Table, "latency")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ratio := range g.Ratio {
+		if want := g.Facets.Latency[i] / there.Values[i]; math.Abs(ratio-want) > 1e-12 {
+			t.Fatalf("ratio of row %d is %v, want %v", i, ratio, want)
+		}
+	}
+	if g.Light == nil || g.Light.Max > 1 || g.Light.P50 < 0.2 {
+		t.Errorf("speed of light %+v", g.Light)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	ok := &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Result: "pass"}}}
+	gemm, err := reporttest.Gemm(30, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := []model.TableInput{{Address: "gate.g", Data: gemm}}
+	partial := *gemm
+	partial.Info.Partial = "limit"
+	with := func(s stage.Status) []stage.Finished {
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Outcome: ok}, {Address: "x.y", Kind: "collect", Outcome: &stage.Outcome{Status: s}}}
+	}
+	for name, c := range map[string]struct {
+		in          model.Input
+		level, word string
+	}{
+		"good":        {model.Input{Finished: with(stage.StatusOK), Tables: tables}, model.Good, "passed"},
+		"failed":      {model.Input{Finished: with(stage.StatusFailed), Tables: tables}, model.Bad, "failed"},
+		"preflight":   {model.Input{Finished: with(stage.StatusPreflight), Tables: tables}, model.Bad, "preflight failed"},
+		"gate":        {model.Input{Finished: with(stage.StatusGateFailed), Tables: tables}, model.Bad, "gate failed"},
+		"interrupted": {model.Input{Finished: with(stage.StatusInterrupted), Tables: tables}, model.Warn, "interrupted"},
+		"elsewhere":   {model.Input{Finished: with(stage.StatusNeeds), Tables: tables}, model.Warn, "partial"},
+		"partial":     {model.Input{Finished: with(stage.StatusOK), Tables: []model.TableInput{{Address: "gate.g", Data: &partial}}}, model.Warn, "partial"},
+		"smoke":       {model.Input{Finished: with(stage.StatusOK), Tables: tables, Run: model.Run{Partial: "smoke"}}, model.Warn, "sample"},
+		"nothing":     {model.Input{Finished: with(stage.StatusOK)}, model.Warn, "no data"},
+		"no gate":     {model.Input{Tables: tables}, model.Warn, "not judged"},
+	} {
+		r := build(t, c.in)
+		if r.Verdict.Level != c.level || r.Verdict.Word != c.word {
+			t.Errorf("%s: %+v", name, r.Verdict)
+		}
+	}
+}
+
+// TestChecklist: points are ticked by what there is, and open without it.
+func TestChecklist(t *testing.T) {
+	in := input(t)
+	r := build(t, in)
+	for text, level := range map[string]string{
+		"Quality gates": model.Bad, "Coverage of the plan": model.Warn, "What users can do with it": model.Good, "Driver, CUDA, image": model.Good,
+		"Version read inside the runtime": model.Warn, "Missing cases have reasons": model.Good, "A sample was measured again": model.Open,
+		"The loader's and the database's tests pass with the new data": model.Good, "The sanity charts were drawn and read": model.Open,
+	} {
+		if i := item(t, r, text); i.Level != level {
+			t.Errorf("%s: %+v, want %s", text, i, level)
+		}
+	}
+	// A case that nobody accounts for is a fault of the data, not a footnote.
+	in = input(t)
+	in.Tables[1].Data.Ledger = table.Empty(stage.LedgerSchema)
+	in.Finished[5].Outcome.Data = in.Tables[1].Data
+	in.Impact, in.Evidence = "", []model.Evidence{{Name: "loader", Result: "3 failed", Level: model.Bad}}
+	in.Finished = append(in.Finished, stage.Finished{Address: "verify.gemm", Kind: "verify", Outcome: &stage.Outcome{Status: stage.StatusOK, Message: "100 cases within 1.2 %"}})
+	in.Tables[0].Data.Info.ImageDigest = ""
+	r = build(t, in)
+	for text, level := range map[string]string{
+		"Missing cases have reasons": model.Bad, "What users can do with it": model.Open, "A sample was measured again": model.Good,
+		"The loader's and the database's tests pass with the new data": model.Bad, "Driver, CUDA, image": model.Warn,
+	} {
+		if i := item(t, r, text); i.Level != level {
+			t.Errorf("%s: %+v, want %s", text, i, level)
+		}
+	}
+}
+
+// TestWithoutData: a stage that broke has left nothing, and the report says so.
+func TestWithoutData(t *testing.T) {
+	r := build(t, model.Input{
+		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
+		Tables:   []model.TableInput{{Address: "gate.g"}},
+	})
+	if r.Tables[0].Partial == "" || r.Verdict.Level != model.Bad {
+		t.Errorf("%+v %+v", r.Tables[0], r.Verdict)
+	}
+	if len(r.Risks) == 0 || !strings.Contains(r.Risks[0].Text, "no worker came up") {
+		t.Errorf("risks: %+v", r.Risks)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	o := func(paths ...string) *stage.Outcome {
+		out := &stage.Outcome{Status: stage.StatusOK}
+		for _, p := range paths {
+			out.Artifacts = append(out.Artifacts, stage.Artifact{Path: p, Rows: 1})
+		}
+		return out
+	}
+	r := build(t, model.Input{Finished: []stage.Finished{
+		{Address: "export.a", Kind: "export", Outcome: o("/home/somebody/run/out/a/gemm.txt")},
+		{Address: "export.b", Kind: "export", Outcome: o("/home/somebody/run/out/b.txt")},
+	}})
+	if r.Files[0].Path != "out/a/gemm.txt" || r.Files[1].Path != "out/b.txt" {
+		t.Errorf("files: %+v", r.Files)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{model.Count(-1234567), "-1,234,567"}, {model.Count(999), "999"}, {model.Number(0.0123456), "0.01235"}, {model.Number(math.NaN()), "-"},
+		{model.Number(12345), "12345"}, {model.Number(1e-7), "1.000e-07"}, {model.Percent(0.9999), "99.9 %"}, {model.Percent(1), "100 %"},
+		{model.Duration(3725), "1 h 02 min"}, {model.Duration(75), "1 min 15 s"}, {model.List([]string{"a", "b", "c", "d"}, 2), "a, b and 2 more"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
