@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agext/levenshtein"
 )
 
 //go:embed *.yaml
@@ -88,7 +90,7 @@ func suggest(name string, candidates []string) []string {
 	}
 	var near []scored
 	for _, c := range candidates {
-		d := distance(strings.ToLower(name), strings.ToLower(c))
+		d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(c), nil)
 		if name != "" && (strings.HasPrefix(c, name) || strings.Contains(c, strings.ToLower(name))) {
 			d = min(d, 1)
 		}
@@ -102,25 +104,4 @@ func suggest(name string, candidates []string) []string {
 		names = append(names, s.name)
 	}
 	return names
-}
-
-// distance is the Levenshtein distance of two short strings.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diag
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diag = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

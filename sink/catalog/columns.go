@@ -3,6 +3,8 @@ package catalog
 import (
 	"slices"
 	"strings"
+
+	"github.com/agext/levenshtein"
 )
 
 var identityNames = []string{"framework", "version", "device", "op_name", "kernel_source"}
@@ -120,7 +122,7 @@ func near(name string, candidates []string) []string {
 	}
 	var found []scored
 	for _, c := range candidates {
-		d := distance(name, c)
+		d := levenshtein.Distance(name, c, nil)
 		if len(name) > 2 && strings.Contains(c, name) {
 			d = min(d, 1)
 		}
@@ -134,25 +136,4 @@ func near(name string, candidates []string) []string {
 		names = append(names, s.name)
 	}
 	return names
-}
-
-// distance is the Levenshtein distance of two short strings.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diag
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diag = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

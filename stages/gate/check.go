@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/stage"
@@ -75,30 +76,11 @@ func specs() []spec {
 func suggest(word string, candidates []string) string {
 	best, bestAt := "", len(word)/2+1
 	for _, c := range candidates {
-		if d := editDistance(word, c); d < bestAt {
+		if d := levenshtein.Distance(word, c, nil); d < bestAt {
 			best, bestAt = c, d
 		}
 	}
 	return best
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diag, row[j] = row[j], min(row[j]+1, row[j-1]+1, diag+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 func didYouMean(word string, candidates []string) string {
