@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"aicplan/cudaops/comm"
+	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
 	"aicplan/cudaops/worker"
@@ -235,12 +236,12 @@ func tableRows(text string) map[string]string {
 // makes them say so.
 func runtimeOptions(t *testing.T) []string {
 	t.Helper()
-	out := []string{"synthetic", "device", "verify", "window", "workdir", "recycle_after", "max_growth_gb"}
+	out := []string{"device", "verify", "window", "workdir", "recycle_after", "max_growth_gb"}
 	// A host of collectives quiets the garbage collector of its process.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	unknown := worker.Init{Device: -1, Options: map[string]any{"no_such_option": 1.0}}
-	for _, h := range []worker.Host{ops.New(unknown), comm.Host(unknown)} {
+	for _, h := range []worker.Host{cpu.Host(unknown), ops.New(unknown), comm.Host(unknown)} {
 		_, err := h.Hello(context.Background())
 		if err == nil {
 			t.Errorf("%T takes any option", h)

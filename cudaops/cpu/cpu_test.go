@@ -159,6 +159,10 @@ func TestHello(t *testing.T) {
 	if _, err := bad.Hello(t.Context()); err == nil || !strings.Contains(err.Error(), "min_sample") {
 		t.Errorf("an unknown setting gave %v", err)
 	}
+	bad = Host(worker.Init{Options: map[string]any{"framewrok": "CPU"}})
+	if _, err := bad.Hello(t.Context()); err == nil || !strings.Contains(err.Error(), `"framewrok"; it has synthetic, window`) {
+		t.Errorf("an unknown option gave %v", err)
+	}
 }
 
 func TestModelName(t *testing.T) {

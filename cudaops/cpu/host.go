@@ -50,7 +50,18 @@ type host struct {
 	env  env
 }
 
+// optionNames are the options of a runtime of kind cpu.
+var optionNames = []string{"synthetic", "window"}
+
 func (h *host) about(context.Context) (worker.Hello, error) {
+	for _, name := range slices.Sorted(maps.Keys(h.init.Options)) {
+		if !slices.Contains(optionNames, name) {
+			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
+				Class:   worker.ClassCollectorBug,
+				Message: fmt.Sprintf("a runtime of kind cpu has no option %q; it has %s", name, strings.Join(optionNames, ", ")),
+			}}
+		}
+	}
 	if err := h.reset(h.init); err != nil {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
 	}

@@ -280,3 +280,18 @@ func TestRecycling(t *testing.T) {
 		t.Errorf("%d cases, %d bytes", after, growth)
 	}
 }
+
+// TestPoolOptionsStayHere: workers refuse options that they do not know, and
+// these are none of theirs.
+func TestPoolOptionsStayHere(t *testing.T) {
+	rt := &stage.Runtime{Name: "g", Address: "runtime.g", Kind: "cuda", Options: map[string]cty.Value{
+		"recycle_after": cty.NumberIntVal(3), "max_growth_gb": cty.NumberIntVal(2), "window": cty.NumberIntVal(8),
+	}}
+	spec, err := Command(rt, Place{StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := spec.Init.Options; len(got) != 1 || got["window"] == nil {
+		t.Errorf("a worker is given the options %v", got)
+	}
+}

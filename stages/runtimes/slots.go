@@ -233,8 +233,15 @@ func plainOptions(rt *stage.Runtime) (map[string]any, error) {
 		}
 		out[name] = plain
 	}
+	for _, name := range poolOptions {
+		delete(out, name)
+	}
 	return out, nil
 }
+
+// poolOptions are options of a runtime that its pool heeds; workers of some
+// kinds refuse what they do not know.
+var poolOptions = []string{"recycle_after", "max_growth_gb"}
 
 // Plain turns a known value of a plan into what encoding/json decodes to.
 func Plain(v cty.Value) (any, error) {
