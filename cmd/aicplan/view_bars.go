@@ -47,6 +47,9 @@ func (v *barView) StageStart(address, kind, reason string) { v.lines.StageStart(
 
 // Progress implements run.View.
 func (v *barView) Progress(address string, p stage.Progress) {
+	if p.Total == 0 {
+		return // nothing to draw yet
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	b := v.bars[address]

@@ -84,14 +84,28 @@ func (v *lineView) Progress(address string, p stage.Progress) {
 
 // progressText is done, rate, errors and what is left.
 func progressText(p stage.Progress, elapsed time.Duration) string {
+	if p.Total == 0 {
+		return "still at work, " + plan.Duration(elapsed.Seconds())
+	}
 	ended := p.Done + p.Failed + p.Skipped
 	text := fmt.Sprintf("%s of %s", plan.Count(int64(ended)), plan.Count(int64(p.Total)))
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %s failed", plan.Count(int64(p.Failed)))
 	}
-	if s := elapsed.Seconds(); s > 0 && ended > 0 {
+	s := elapsed.Seconds()
+	switch {
+	case ended == 0:
+		text += ", " + plan.Duration(s)
+	case s > 0:
 		rate := float64(ended) / s
-		text += fmt.Sprintf(", %.1f/s, %s left", rate, plan.Duration(float64(p.Total-ended)/rate))
+		if rate >= 1 {
+			text += fmt.Sprintf(", %.1f/s", rate)
+		} else {
+			text += fmt.Sprintf(", %.1f/min", 60*rate)
+		}
+		if ended < p.Total {
+			text += fmt.Sprintf(", %s left", plan.Duration(float64(p.Total-ended)/rate))
+		}
 	}
 	return text
 }

@@ -21,6 +21,8 @@ import (
 type View interface {
 	RunStart(p *plan.Plan, runID string)
 	StageStart(address, kind, reason string)
+	// Progress comes often; while nothing happens it repeats itself, and has no
+	// total before the stage knows one.
 	Progress(address string, p stage.Progress)
 	Message(address, level, text string)
 	StageEnd(r *StageResult)
@@ -37,12 +39,18 @@ type events struct {
 	runID string
 	plan  *plan.Plan // set by runStart
 
-	mu   sync.Mutex
-	file *os.File
-	w    *bufio.Writer
-	err  error // the first failure to write
-	last map[string]time.Time
+	mu      sync.Mutex
+	file    *os.File
+	w       *bufio.Writer
+	err     error // the first failure to write
+	last    map[string]time.Time
+	running map[string]stage.Progress // as last reported
+	ended   chan struct{}             // closed when the run has
 }
+
+// pulse is how often a running stage's progress is shown again when nothing
+// happens: whoever looks must see that the run lives.
+const pulse = 5 * time.Second
 
 func newEvents(run *checkpoint.Run, views []View, log hclog.Logger) (*events, error) {
 	path := filepath.Join(run.Dir, "events.ndjson")
@@ -50,7 +58,7 @@ func newEvents(run *checkpoint.Run, views []View, log hclog.Logger) (*events, er
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the run's events: %w", err)
 	}
-	return &events{log: log, views: views, runID: run.ID, file: f, w: bufio.NewWriter(f), last: map[string]time.Time{}}, nil
+	return &events{log: log, views: views, runID: run.ID, file: f, w: bufio.NewWriter(f), last: map[string]time.Time{}, running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
 }
 
 // write appends one event. The envelope's names are those of Terraform's
@@ -89,12 +97,38 @@ func (e *events) runStart(p *plan.Plan) {
 	for _, v := range e.views {
 		v.RunStart(p, e.runID)
 	}
+	go e.beat()
+}
+
+// beat shows the progress of running stages again until the run ends.
+func (e *events) beat() {
+	tick := time.NewTicker(pulse)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.ended:
+			return
+		case <-tick.C:
+		}
+		e.mu.Lock()
+		for _, s := range e.plan.Stages {
+			p, ok := e.running[s.Address()]
+			if !ok {
+				continue
+			}
+			for _, v := range e.views {
+				v.Progress(s.Address(), p)
+			}
+		}
+		e.mu.Unlock()
+	}
 }
 
 func (e *events) stageStart(s *plan.Stage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(), map[string]any{"kind": s.Instance.Kind.Name, "reason": s.Reason})
+	e.running[s.Address()] = stage.Progress{}
 	for _, v := range e.views {
 		v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason)
 	}
@@ -103,6 +137,7 @@ func (e *events) stageStart(s *plan.Stage) {
 func (e *events) stageEnd(r *StageResult) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	delete(e.running, r.Address)
 	level := "info"
 	if bad(r.Status) {
 		level = "error"
@@ -132,6 +167,7 @@ func (e *events) stageEnd(r *StageResult) {
 func (e *events) runEnd(r *Result) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	close(e.ended)
 	e.write("info", "run_end", fmt.Sprintf("run %s ended with exit code %d", r.RunID, r.ExitCode()), "", map[string]any{"exit_code": r.ExitCode(), "seconds": r.Seconds})
 	for _, v := range e.views {
 		v.RunEnd(r)
@@ -154,6 +190,7 @@ func (e *events) diagnostics(diags hcl.Diagnostics) {
 func (e *events) Progress(address string, p stage.Progress) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.running[address] = p
 	if now := time.Now(); now.Sub(e.last[address]) >= time.Second || p.Done+p.Failed+p.Skipped == p.Total {
 		e.last[address] = now
 		e.write("info", "stage_progress", fmt.Sprintf("%s: %d of %d", address, p.Done, p.Total), address,

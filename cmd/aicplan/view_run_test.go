@@ -1,0 +1,27 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"aicplan/engine/stage"
+)
+
+func TestProgressText(t *testing.T) {
+	for _, c := range []struct {
+		p       stage.Progress
+		elapsed time.Duration
+		want    string
+	}{
+		{stage.Progress{}, 12 * time.Second, "still at work, 12s"},
+		{stage.Progress{Total: 20}, 12 * time.Second, "0 of 20, 12s"},
+		{stage.Progress{Done: 5, Total: 2000}, 2 * time.Second, "5 of 2,000, 2.5/s, 13m18s left"},
+		{stage.Progress{Done: 1, Failed: 1, Skipped: 1, Total: 6}, 30 * time.Second, "3 of 6, 1 failed, 6.0/min, 30s left"},
+		{stage.Progress{Done: 4, Total: 4}, time.Second, "4 of 4, 4.0/s"},
+		{stage.Progress{Done: 4, Total: 4}, 0, "4 of 4"},
+	} {
+		if got := progressText(c.p, c.elapsed); got != c.want {
+			t.Errorf("%+v after %v: %q, want %q", c.p, c.elapsed, got, c.want)
+		}
+	}
+}
