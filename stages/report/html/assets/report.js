@@ -3,7 +3,7 @@
   const $ = (sel, at = document) => at.querySelector(sel);
   const $$ = (sel, at = document) => Array.from(at.querySelectorAll(sel));
   const el = (name, attrs = {}, text) => {
-    const e = name === "circle" || name === "rect" ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+    const e = name === "circle" || name === "rect" ? document.createElementNS($("svg").namespaceURI, name) : document.createElement(name);
     for (const k in attrs) e.setAttribute(k, attrs[k]);
     if (text !== undefined) e.textContent = text;
     return e;

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/xml"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aicplan/engine/run"
+)
+
+// TestExampleCI runs the CI story of examples/ci: a gate that fails, then the
+// same with the mistake taken out.
+func TestExampleCI(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(repoRoot(t), "examples", "ci"))); err != nil {
+		t.Fatal(err)
+	}
+	summary := filepath.Join(t.TempDir(), "summary.md")
+	job := func(want int, args ...string) string {
+		t.Helper()
+		cmd := exec.Command("sh", append([]string{filepath.Join(dir, "ci.sh")}, args...)...)
+		cmd.Env = append(os.Environ(), "PATH="+binDir(t)+string(os.PathListSeparator)+os.Getenv("PATH"), "NO_COLOR=1",
+			"GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+summary)
+		out, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Fatalf("ci.sh %v ended with %d (%v), want %d:\n%s", args, code, err, want, out)
+		}
+		return string(out)
+	}
+	read := func(name string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(dir, "ci-out", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+
+	out := job(run.ExitGate)
+	for _, want := range []string{"20 to collect", "exit code 4", "::error file=plan.hcl,line=", "unsupported_config", "Stopped by a gate"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the job does not say %q:\n%s", want, out)
+		}
+	}
+	var junit struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Suites   []struct {
+			Cases []struct {
+				Name    string    `xml:"name,attr"`
+				File    string    `xml:"file,attr"`
+				Failure *struct{} `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	if err := xml.Unmarshal([]byte(read("junit.xml")), &junit); err != nil {
+		t.Fatal(err)
+	}
+	var failed []string
+	for _, s := range junit.Suites {
+		for _, c := range s.Cases {
+			if c.Failure != nil {
+				failed = append(failed, c.File+" "+c.Name)
+			}
+		}
+	}
+	if junit.Failures != 1 || junit.Tests < 5 || len(failed) != 1 || !strings.HasSuffix(failed[0], "plan.hcl coverage") {
+		t.Errorf("JUnit: %d tests, %d failures: %v", junit.Tests, junit.Failures, failed)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ci-out", "gemm_perf.txt")); err == nil {
+		t.Error("a file was exported past the gate")
+	}
+	if html := read("report.html"); !strings.Contains(html, "gate failed") {
+		t.Error("the report does not say that the gate failed")
+	}
+	if md := read("report.md"); !strings.Contains(md, "10 of 20 planned cases have a row") {
+		t.Errorf("the report's Markdown:\n%s", md)
+	}
+	if data, err := os.ReadFile(summary); err != nil || !strings.Contains(string(data), "coverage") {
+		t.Errorf("step summary: %v\n%s", err, data)
+	}
+
+	out = job(run.ExitOK, "-var", `dtypes=["float32"]`)
+	for _, want := range []string{"0 measured, 10 reused", "Passed: ci-out holds"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the second job does not say %q:\n%s", want, out)
+		}
+	}
+	if n := strings.Count(read("gemm_perf.txt"), "\n"); n != 11 {
+		t.Errorf("%d lines were exported, want 11", n)
+	}
+	if html := read("report.html"); strings.Contains(html, "gate failed") {
+		t.Error("the report of the second job still tells of the first")
+	}
+}
