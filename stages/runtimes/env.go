@@ -11,9 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"aicplan/cudaops/cpu"
+	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -115,42 +117,48 @@ except metadata.PackageNotFoundError:
     if util.find_spec(sys.argv[1]) is not None:
         sys.stdout.write("` + unknownVersion + `")`
 
-// unknownVersion stands for a package that has no metadata.
+// unknownVersion stands for a package whose version only its worker can tell.
 const unknownVersion = "?"
 
 // probeTimeout bounds what a plan waits for an interpreter.
 const probeTimeout = 5 * time.Second
 
 // packageVersion asks the runtime's interpreter for the installed version of
-// its package, without importing it; "" where there is none or that cannot be
-// known from here. The answer is kept.
+// its package, without importing it; "" where there is none or nothing is asked
+// here, unknownVersion where the interpreter does not say. It asks once.
 func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
 	if rt.Kind != "python" || rt.Package == "" || len(rt.Launcher) > 0 {
 		return ""
 	}
 	python := rt.Python
 	if python == "" {
-		python = "python3"
+		python = pyhost.DefaultPython
 	}
 	env := environ(rt)
 	key := strings.Join(append([]string{python, rt.Package}, env...), "\x00")
 	p.mu.Lock()
-	v, ok := p.versions[key]
+	ask := p.versions[key]
+	if ask == nil {
+		ask = sync.OnceValue(func() string { return askVersion(ctx, python, rt.Package, env) })
+		p.versions[key] = ask
+	}
 	p.mu.Unlock()
-	if ok {
-		return v
+	return ask()
+}
+
+func askVersion(ctx context.Context, python, pkg string, env []string) string {
+	if _, err := exec.LookPath(python); err != nil {
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-c", askPython, rt.Package)
+	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
 	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.Output(); err == nil {
-		v = strings.TrimSpace(string(out))
+	out, err := cmd.Output()
+	if err != nil {
+		return unknownVersion // slow, or broken: its worker says which
 	}
-	p.mu.Lock()
-	p.versions[key] = v
-	p.mu.Unlock()
-	return v
+	return strings.TrimSpace(string(out))
 }
 
 // Known returns the environment in which a runtime was seen last, or nil.

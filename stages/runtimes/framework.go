@@ -9,6 +9,7 @@ import (
 
 	pep440 "github.com/aquasecurity/go-pep440-version"
 
+	"aicplan/cudaops/pyhost"
 	"aicplan/engine/stage"
 )
 
@@ -62,7 +63,7 @@ func (p *Pools) pythonFramework(ctx context.Context, rt *stage.Runtime) (string,
 	}
 	python := rt.Python
 	if python == "" {
-		python = "python3"
+		python = pyhost.DefaultPython
 	}
 	if _, err := exec.LookPath(python); err != nil {
 		return "", &Missing{What: fmt.Sprintf("the interpreter %s is not on this machine", python), Fix: getIt(rt)}
@@ -75,7 +76,7 @@ func (p *Pools) pythonFramework(ctx context.Context, rt *stage.Runtime) (string,
 		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
 	}
 	if v == unknownVersion {
-		return fmt.Sprintf("%s is there without a version of its own; a worker will tell", rt.Package), nil
+		return fmt.Sprintf("%s tells no version of %s; a worker will", python, rt.Package), nil
 	}
 	if err := Satisfies(v, rt.Requires); err != nil {
 		return "", &Missing{What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires), Fix: getIt(rt)}

@@ -41,13 +41,24 @@ func interpreter(t *testing.T, body string) string {
 	return path
 }
 
+func TestInterpreterThatDoesNotAnswer(t *testing.T) {
+	p := NewPools()
+	defer p.Close()
+	for _, python := range []string{interpreter(t, "exit 1"), interpreter(t, "printf '?'")} {
+		text, err := p.Framework(t.Context(), &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Requires: ">=9", Python: python})
+		if err != nil || !strings.Contains(text, "a worker will") {
+			t.Errorf("%q, %v: nobody knows that it is missing", text, err)
+		}
+	}
+}
+
 func TestPythonFramework(t *testing.T) {
 	for _, c := range []struct {
 		name, python, want, fix string
 	}{
 		{"installed", interpreter(t, "printf 1.3.0rc20"), "", ""},
 		{"too old", interpreter(t, "printf 1.2.0"), "1.2.0 is installed, but runtime.trtllm requires >=1.3.0rc20", "nvcr/tensorrt-llm:1"},
-		{"not installed", interpreter(t, "exit 1"), "tensorrt_llm is not installed", "nvcr/tensorrt-llm:1"},
+		{"not installed", interpreter(t, "exit 0"), "tensorrt_llm is not installed", "nvcr/tensorrt-llm:1"},
 		{"no interpreter", "/nowhere/python3", "/nowhere/python3 is not on this machine", "nvcr/tensorrt-llm:1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

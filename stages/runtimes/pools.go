@@ -29,8 +29,8 @@ type Pools struct {
 
 	mu       sync.Mutex
 	pools    map[string]*worker.Pool
-	versions map[string]string // of packages, by interpreter
-	used     map[string]*use   // by the plan, by address
+	versions map[string]func() string // of packages, by interpreter
+	used     map[string]*use          // by the plan, by address
 	reaped   bool
 }
 
@@ -39,7 +39,7 @@ func NewPools() *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
 		Providers: Providers(), Devices: Devices, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
-		pools: map[string]*worker.Pool{}, versions: map[string]string{},
+		pools: map[string]*worker.Pool{}, versions: map[string]func() string{},
 	}
 }
 
