@@ -38,11 +38,11 @@ func (c Context) Digest() (string, error) {
 
 // ContextInfo is a context that has a journal.
 type ContextInfo struct {
-	Op     string
-	Digest string
+	Op     string `json:"op"`
+	Digest string `json:"digest"`
 	// JSON is the canonical form of the Context, for Explain.
-	JSON json.RawMessage
-	Dir  string
+	JSON json.RawMessage `json:"json"`
+	Dir  string          `json:"dir"`
 }
 
 // contextFile lies beside the segments of a journal.

@@ -25,29 +25,30 @@ type GCOptions struct {
 
 // GCReport is what GC removed, or would.
 type GCReport struct {
-	Removed []Removed
+	Removed []Removed `json:"removed"`
 	// Bytes is the space freed, journals included.
-	Bytes int64
+	Bytes int64 `json:"bytes"`
 	// Kept counts objects that stage records name.
-	Kept ObjectStats
+	Kept ObjectStats `json:"kept"`
 	// Compacted are the journals that were rewritten without what no longer
 	// counts: repeated cases, torn ends, damage.
-	Compacted []Compacted
+	Compacted []Compacted `json:"compacted"`
 }
 
 // Removed is one file or run folder.
 type Removed struct {
-	Path  string
-	Bytes int64
-	Why   string
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	Why   string `json:"why"`
 }
 
 // Compacted is one journal.
 type Compacted struct {
-	Dir           string
-	Entries       int
-	Segments      int // before; one after
-	Before, After int64
+	Dir      string `json:"dir"`
+	Entries  int    `json:"entries"`
+	Segments int    `json:"segments"` // before; one after
+	Before   int64  `json:"before"`
+	After    int64  `json:"after"`
 }
 
 // GC removes objects that no stage record names, what crashes and damage left

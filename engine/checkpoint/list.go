@@ -12,23 +12,23 @@ import (
 
 // Listing is everything a state folder holds, in brief.
 type Listing struct {
-	Dir      string
-	Stages   []StageSummary
-	Journals []JournalSummary
-	Runs     []Run
-	Objects  ObjectStats
+	Dir      string           `json:"dir"`
+	Stages   []StageSummary   `json:"stages"`
+	Journals []JournalSummary `json:"journals"`
+	Runs     []Run            `json:"runs"`
+	Objects  ObjectStats      `json:"objects"`
 }
 
 // ObjectStats adds up objects.
 type ObjectStats struct {
-	Count int
-	Bytes int64
+	Count int   `json:"count"`
+	Bytes int64 `json:"bytes"`
 }
 
 // StageSummary is a stage record and the objects it names.
 type StageSummary struct {
-	Record  *StageRecord
-	Objects []ObjectInfo
+	Record  *StageRecord `json:"record"`
+	Objects []ObjectInfo `json:"objects"`
 }
 
 // Bytes adds up the objects that are there.
@@ -52,20 +52,21 @@ func (s StageSummary) Complete() bool {
 
 // ObjectInfo is one object that a stage record names.
 type ObjectInfo struct {
-	Role    string // table, ledger or planned
-	Digest  string
-	Path    string
-	Bytes   int64
-	Present bool
+	Role    string `json:"role"` // table, ledger or planned
+	Digest  string `json:"digest"`
+	Path    string `json:"path"`
+	Bytes   int64  `json:"bytes"`
+	Present bool   `json:"present"`
 }
 
 // JournalSummary is the journal of one context.
 type JournalSummary struct {
-	Context          ContextInfo
-	Measured, Failed int
-	Segments         int
-	Bytes            int64
-	Damage           []Damage
+	Context  ContextInfo `json:"context"`
+	Measured int         `json:"measured"`
+	Failed   int         `json:"failed"`
+	Segments int         `json:"segments"`
+	Bytes    int64       `json:"bytes"`
+	Damage   []Damage    `json:"damage"`
 }
 
 // List describes the state folder. It reads the journals, but no objects.

@@ -13,9 +13,9 @@ import (
 
 // Run is the folder of one run: its events and the logs of its workers.
 type Run struct {
-	ID      string
-	Dir     string
-	Started time.Time // UTC, to the millisecond
+	ID      string    `json:"id"`
+	Dir     string    `json:"dir"`
+	Started time.Time `json:"started"` // UTC, to the millisecond
 }
 
 const runTime = "20060102T150405.000"

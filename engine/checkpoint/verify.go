@@ -11,11 +11,11 @@ import (
 
 // VerifyReport is what Verify read and what it found.
 type VerifyReport struct {
-	Stages   int
-	Objects  ObjectStats
-	Journals int
-	Entries  int // readable frames that count
-	Problems []Problem
+	Stages   int         `json:"stages"`
+	Objects  ObjectStats `json:"objects"`
+	Journals int         `json:"journals"`
+	Entries  int         `json:"entries"` // readable frames that count
+	Problems []Problem   `json:"problems"`
 }
 
 // OK says whether nothing was found that loses data.
@@ -30,13 +30,13 @@ func (r *VerifyReport) OK() bool {
 
 // Problem is one finding of Verify.
 type Problem struct {
-	Path   string
-	Detail string
+	Path   string `json:"path"`
+	Detail string `json:"detail"`
 	// Fix is what happens about it, or what the user can do.
-	Fix string
+	Fix string `json:"fix"`
 	// Harmless is true when nothing that was acknowledged is lost: a torn tail,
 	// a temporary file.
-	Harmless bool
+	Harmless bool `json:"harmless"`
 }
 
 // Verify reads everything: it hashes every object, checks every stage record

@@ -55,6 +55,9 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		return cty.DynamicVal, append(diags, errorAt(d.body.Attributes["kind"].Expr.Range(), "Unknown runtime kind",
 			fmt.Sprintf("%q is no kind of runtime.%s", b.Kind, didYouMean(b.Kind, RuntimeKinds))))
 	}
+	if a, ok := d.body.Attributes["devices"]; ok && b.Devices != nil && len(b.Devices) == 0 {
+		return cty.DynamicVal, append(diags, errorAt(a.Expr.Range(), "No devices", "An empty list leaves the runtime nothing to work on; leave devices away for all that are visible."))
+	}
 	rt := &stage.Runtime{
 		Name: d.name, Kind: b.Kind, Framework: b.Framework, Package: b.Package, Requires: b.Requires, Env: b.Env,
 		Devices: b.Devices, Workers: b.Workers, Python: b.Python, CollectorRoot: b.CollectorRoot, Path: b.Path,

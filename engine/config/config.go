@@ -187,6 +187,14 @@ func (c *Config) SetResult(address string, values map[string]cty.Value) {
 	c.l.finished++
 }
 
+// ForgetResults makes the outputs of all stages unknown again.
+func (c *Config) ForgetResults() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.l.results)
+	c.l.finished++
+}
+
 // Decode evaluates the body of an instance with what is known. Deferred is
 // true when an attribute depends on a stage that has not run: the stage is nil
 // then and Decode must be called again later.

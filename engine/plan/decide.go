@@ -25,8 +25,19 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 	}
 	s.Record, s.Key, s.Inputs, s.Output, s.Plan = p.record(s.Address()), "", nil, "", nil
 	if s.Deferred {
-		s.Action, s.Reason = stage.ActionUnknown, "its attributes use what "+p.waitsFor(s)+" puts out"
-		return nil
+		// The stages before it may be answered by now.
+		st, deferred, diags := p.Config.Decode(s.Instance)
+		if diags.HasErrors() {
+			return diags
+		}
+		if deferred {
+			s.Action, s.Reason = stage.ActionUnknown, "its attributes use what "+p.waitsFor(s)+" puts out"
+			return nil
+		}
+		s.Config, s.Deferred = st, false
+		if diags := p.checkInput(s); diags.HasErrors() {
+			return diags
+		}
 	}
 	diags := p.ask(ctx, s, p.context(s))
 	if diags.HasErrors() {

@@ -50,8 +50,11 @@ type Stage struct {
 	Instance *config.Instance
 	Config   stage.Stage // nil while Deferred
 	Deferred bool
-	Action   stage.Action
-	Reason   string
+	// Late is set once a stage was deferred: its config is then a matter of what
+	// other stages put out, known or not by now.
+	Late   bool
+	Action stage.Action
+	Reason string
 	// Key and Inputs identify the stage's data; empty while an input is
 	// unknown.
 	Key    string
@@ -72,6 +75,7 @@ func (p *Plan) Stage(address string) *Stage { return p.byAddr[address] }
 // plan cannot be applied; the Plan then holds what could be worked out.
 func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opts Options) (*Plan, hcl.Diagnostics) {
 	p := &Plan{Config: cfg, Options: opts, Store: store, byAddr: map[string]*Stage{}}
+	cfg.ForgetResults()
 	deps := map[string][]string{}
 	for _, in := range cfg.Instances {
 		deps[in.Address] = in.Deps
@@ -91,6 +95,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 		s := &Stage{Instance: cfg.Instance(addr)}
 		diags = append(diags, guarded(s, func() (more hcl.Diagnostics) {
 			s.Config, s.Deferred, more = cfg.Decode(s.Instance)
+			s.Late = s.Deferred
 			return more
 		})...)
 		p.Stages = append(p.Stages, s)
@@ -139,17 +144,22 @@ func cycleDiags(cfg *config.Config, err error) hcl.Diagnostics {
 func (p *Plan) checkInputs() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, s := range p.Stages {
-		if s.Config == nil {
-			continue
+		if s.Config != nil {
+			diags = append(diags, p.checkInput(s)...)
 		}
-		for _, in := range s.Config.Inputs() {
-			up := p.byAddr[in.Ref.Address]
-			if up == nil || up.Instance.Kind.NoTable {
-				diags = append(diags, config.WithAddress(hcl.Diagnostics{{
-					Severity: hcl.DiagError, Summary: "Unsuitable input", Subject: s.Instance.Range.Ptr(),
-					Detail: fmt.Sprintf("%s of %s is %s, which hands on no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
-				}}, s.Address())...)
-			}
+	}
+	return diags
+}
+
+func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, in := range s.Config.Inputs() {
+		up := p.byAddr[in.Ref.Address]
+		if up == nil || up.Instance.Kind.NoTable {
+			diags = append(diags, config.WithAddress(hcl.Diagnostics{{
+				Severity: hcl.DiagError, Summary: "Unsuitable input", Subject: s.Instance.Range.Ptr(),
+				Detail: fmt.Sprintf("%s of %s is %s, which hands on no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
+			}}, s.Address())...)
 		}
 	}
 	return diags
@@ -178,6 +188,9 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 			sem <- struct{}{}
 			defer func() { <-sem }()
 			diags := guarded(s, func() hcl.Diagnostics { return p.Decide(ctx, s) })
+			if !diags.HasErrors() {
+				p.publish(s)
+			}
 			mu.Lock()
 			byStage[s.Address()] = diags
 			mu.Unlock()

@@ -118,7 +118,7 @@ func savedStages(p *Plan) map[string]SavedStage {
 	for _, s := range p.Stages {
 		ss := SavedStage{Kind: s.Instance.Kind.Name}
 		var fp any
-		if s.Config != nil {
+		if !s.Late {
 			fp = s.Config.Fingerprint()
 		} else {
 			fp = p.Config.Text(s.Instance)

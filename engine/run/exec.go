@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
@@ -223,7 +221,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	if len(out.Artifacts) > 0 {
 		rec.OutDir = r.opts.OutDir
 	}
-	if rec.Values, err = marshalValues(out.Values); err != nil {
+	if rec.Values, err = plan.MarshalValues(out.Values); err != nil {
 		return "", "", err
 	}
 	identity = plan.OutputIdentity(rec)
@@ -281,37 +279,6 @@ func unmarshalOutcome(rec *checkpoint.StageRecord, out *stage.Outcome) error {
 		}
 	}
 	var err error
-	out.Values, err = unmarshalValues(rec.Values)
+	out.Values, err = plan.UnmarshalValues(rec.Values)
 	return err
-}
-
-// marshalValues keeps outputs with their types.
-func marshalValues(vals map[string]cty.Value) (json.RawMessage, error) {
-	if len(vals) == 0 {
-		return nil, nil
-	}
-	raw := map[string]json.RawMessage{}
-	for name, v := range vals {
-		b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
-		if err != nil {
-			return nil, fmt.Errorf("output %s: %w", name, err)
-		}
-		raw[name] = b
-	}
-	return json.Marshal(raw)
-}
-
-func unmarshalValues(raw json.RawMessage) (map[string]cty.Value, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	var vals map[string]ctyjson.SimpleJSONValue
-	if err := json.Unmarshal(raw, &vals); err != nil {
-		return nil, err
-	}
-	out := map[string]cty.Value{}
-	for name, v := range vals {
-		out[name] = v.Value
-	}
-	return out, nil
 }

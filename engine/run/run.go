@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
@@ -280,14 +279,7 @@ func (r *runner) publish(s *plan.Stage, o *stage.Outcome, output, digest string)
 		r.data[s.Address()] = o.Data
 	}
 	r.mu.Unlock()
-	values := map[string]cty.Value{"rows": cty.NumberIntVal(int64(o.Counts.Rows)), "digest": cty.StringVal(digest)}
-	for name, t := range s.Instance.Kind.Outputs {
-		values[name] = cty.NullVal(t)
-		if v, ok := o.Values[name]; ok {
-			values[name] = v
-		}
-	}
-	r.plan.Config.SetResult(s.Address(), values)
+	r.plan.Config.SetResult(s.Address(), plan.Results(s.Instance.Kind, o.Counts.Rows, digest, o.Values))
 }
 
 func firstError(diags hcl.Diagnostics) string {

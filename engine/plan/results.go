@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"aicplan/engine/stage"
+)
+
+// Results are what expressions may read of a stage that has ended: rows and
+// digest of its table and the kind's outputs, null where it set none.
+func Results(k stage.Kind, rows int, digest string, values map[string]cty.Value) map[string]cty.Value {
+	out := map[string]cty.Value{"rows": cty.NumberIntVal(int64(rows)), "digest": cty.StringVal(digest)}
+	for name, t := range k.Outputs {
+		out[name] = cty.NullVal(t)
+		if v, ok := values[name]; ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// publish makes known what a stage that is not going to run puts out, so that
+// the stages behind it need not wait for the run.
+func (p *Plan) publish(s *Stage) {
+	switch {
+	case s.Action == stage.ActionReady && s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Table == nil:
+		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, int(s.Plan.Data.Planned.NumRows()), s.Output, nil))
+	case s.Action == stage.ActionReuse && s.Record != nil:
+		var counts stage.Counts
+		if len(s.Record.Counts) > 0 && json.Unmarshal(s.Record.Counts, &counts) != nil {
+			return // the run says what is wrong with the record
+		}
+		values, err := UnmarshalValues(s.Record.Values)
+		if err != nil {
+			return
+		}
+		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, counts.Rows, s.Record.Outputs.Table, values))
+	}
+}
+
+// MarshalValues keeps outputs with their types, for a stage record.
+func MarshalValues(vals map[string]cty.Value) (json.RawMessage, error) {
+	if len(vals) == 0 {
+		return nil, nil
+	}
+	raw := map[string]json.RawMessage{}
+	for name, v := range vals {
+		b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("output %s: %w", name, err)
+		}
+		raw[name] = b
+	}
+	return json.Marshal(raw)
+}
+
+// UnmarshalValues reads what MarshalValues wrote.
+func UnmarshalValues(raw json.RawMessage) (map[string]cty.Value, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var vals map[string]ctyjson.SimpleJSONValue
+	if err := json.Unmarshal(raw, &vals); err != nil {
+		return nil, err
+	}
+	out := map[string]cty.Value{}
+	for name, v := range vals {
+		out[name] = v.Value
+	}
+	return out, nil
+}
