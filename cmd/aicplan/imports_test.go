@@ -116,7 +116,7 @@ func TestPackagesAreDocumented(t *testing.T) {
 
 // TestTopLevelFolders keeps the project's folders few.
 func TestTopLevelFolders(t *testing.T) {
-	want := []string{"cmd", "cudaops", "docs", "engine", "plans", "sink", "stages", "systems"}
+	want := []string{"cmd", "cudaops", "docs", "engine", "examples", "plans", "sink", "stages", "systems"}
 	entries, err := os.ReadDir(repoRoot(t))
 	if err != nil {
 		t.Fatal(err)

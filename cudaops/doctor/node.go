@@ -52,6 +52,9 @@ func (n *Node) GPUs(count int, name string) []Finding {
 	if len(missing) > 0 {
 		return missing
 	}
+	if len(devices) == 0 {
+		return []Finding{{Check: check, Result: Fail, Message: "no device was asked for", Fix: "name the runtime's devices, or leave devices away for all"}}
+	}
 	value := fmt.Sprintf("%d x %s", len(devices), devices[0].Identity().Name)
 	f := Finding{Check: check, Result: Pass, Value: value, Message: value}
 	var limits []string

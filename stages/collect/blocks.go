@@ -58,6 +58,27 @@ func (b *MeasureBlock) settings() measure.Settings {
 	return s
 }
 
+// unheeded names the settings that the block gives and a kind of runtime does
+// not use.
+func (b *MeasureBlock) unheeded(kind string) []string {
+	if b == nil {
+		return nil
+	}
+	var out []string
+	say := func(name string, given bool, kinds ...string) {
+		if given && slices.Contains(kinds, kind) {
+			out = append(out, name)
+		}
+	}
+	say("max_samples", b.MaxSamples != nil, "cuda")
+	say("target_rel_stdev", b.TargetRelStdev != nil, "cuda")
+	say("max_pass_seconds", b.MaxPassSeconds != nil, "cuda")
+	say("min_block_seconds", b.MinBlockSeconds != nil, "nccl")
+	say("warmup_seconds", b.WarmupSeconds != nil, "cuda", "nccl")
+	say("power", b.Power != nil && *b.Power, "cpu")
+	return out
+}
+
 func override[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from

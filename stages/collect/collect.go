@@ -168,6 +168,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.runtime != nil {
 		c.pools.Use(c.runtime, c.hosted())
+		if idle := c.Measure.unheeded(c.runtime.Kind); len(idle) > 0 {
+			diags = append(diags, &hcl.Diagnostic{
+				Severity: hcl.DiagWarning, Summary: "Settings without effect", Subject: cc.Range.Ptr(),
+				Detail: fmt.Sprintf("Runtimes of kind %s do not heed %s of the measure block; changing one would measure everything again for nothing. Leave them away.", c.runtime.Kind, strings.Join(idle, ", ")),
+			})
+		}
 	}
 	if c.runtime != nil && c.runtime.Kind == "cpu" && (c.Deadline == nil || c.Deadline.First == nil) {
 		// Nothing is loaded, compiled or tuned here.
@@ -180,7 +186,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 func (c *Config) hosted() *runtimes.Hosted {
 	op := c.Op
 	if op == "" && c.grid != nil {
-		op = c.grid.Address
+		// Which op the grid has is known when it is planned; its name says as much.
+		op = c.grid.Address[strings.LastIndex(c.grid.Address, ".")+1:]
 	}
 	if h, ok := runtimes.HostedOp(op, c.bind); ok {
 		return &h
