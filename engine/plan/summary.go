@@ -45,6 +45,7 @@ type Totals struct {
 	Elsewhere int     `json:"elsewhere,omitempty"`
 	Reuse     int     `json:"reuse"`
 	Hold      int     `json:"hold"`
+	LeftOut   int     `json:"left_out,omitempty"` // by -limit or -smoke
 	Rows      int     `json:"rows"`
 	Seconds   float64 `json:"seconds,omitempty"`
 	// Estimated counts the cases to collect that Seconds covers.
@@ -86,10 +87,12 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 		t.Elsewhere += c.Collect
 		t.Reuse += c.Reuse
 		t.Hold += c.Hold
+		t.LeftOut += c.LeftOut
 	case c != nil:
 		t.Collect += c.Collect
 		t.Reuse += c.Reuse
 		t.Hold += c.Hold
+		t.LeftOut += c.LeftOut
 		t.Rows += c.Rows
 		if c.Seconds > 0 {
 			t.Seconds += c.Seconds
@@ -98,9 +101,22 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 	case s.Action == stage.ActionReuse && s.Record != nil && s.Instance.Kind.Device:
 		var c stage.Counts
 		if json.Unmarshal(s.Record.Counts, &c) == nil {
-			t.Reuse += c.Measured + c.Reused
+			t.reuse(c)
 		}
 	}
+}
+
+// reuse adds what a checkpoint answers as a whole. Where a case gives several
+// rows its counts are of rows, and so is the share that was left out.
+func (t *Totals) reuse(c stage.Counts) {
+	rows := c.Measured + c.Reused
+	if c.Cases == 0 || rows == 0 {
+		t.Reuse += rows
+		t.LeftOut += c.Skipped
+		return
+	}
+	t.Reuse += c.Cases
+	t.LeftOut += int(math.Round(float64(c.Skipped) * float64(c.Cases) / float64(rows)))
 }
 
 // Line is the one line that sums a plan up.
@@ -112,6 +128,9 @@ func (s Summary) Line() string {
 	}
 	if t.Hold > 0 {
 		text += fmt.Sprintf(", %s failed before", Count(int64(t.Hold)))
+	}
+	if t.LeftOut > 0 {
+		text += fmt.Sprintf(", %s left out", Count(int64(t.LeftOut)))
 	}
 	text += fmt.Sprintf("), %s dropped by filters", Count(t.Dropped))
 	switch {

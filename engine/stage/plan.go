@@ -61,6 +61,9 @@ type CaseCounts struct {
 	// Hold counts cases with a ledger entry that is not tried again without
 	// -retry.
 	Hold int `json:"hold,omitempty"`
+	// LeftOut counts the cases that -limit or -smoke leave out; no part of
+	// Planned.
+	LeftOut int `json:"left_out,omitempty"`
 	// Rows is the number of rows expected; more than Collect when a case
 	// sweeps.
 	Rows int `json:"rows"`

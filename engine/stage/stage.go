@@ -173,6 +173,9 @@ type Outcome struct {
 
 // Counts adds up what happened to cases (for collect) or rows (for others).
 type Counts struct {
+	// Cases are the grid's cases that were asked for, where a case gives several
+	// rows: the counts below are of rows then. 0 where it gives one.
+	Cases    int `json:"cases,omitempty"`
 	Planned  int `json:"planned,omitempty"`
 	Measured int `json:"measured,omitempty"` // in this run
 	Reused   int `json:"reused,omitempty"`   // from the case cache

@@ -352,6 +352,7 @@ func (j *job) counts() stage.CaseCounts {
 		switch {
 		case !t.selected:
 			c.Planned--
+			c.LeftOut++
 		case openRows > 0:
 			c.Collect++
 			c.Rows += openRows
@@ -362,6 +363,21 @@ func (j *job) counts() stage.CaseCounts {
 		}
 	}
 	return c
+}
+
+// asked counts the cases that the options select, where cases and units are not
+// the same; else 0.
+func (j *job) asked() int {
+	if len(j.tasks) == len(j.units) {
+		return 0
+	}
+	n := 0
+	for i := range j.tasks {
+		if j.tasks[i].selected {
+			n++
+		}
+	}
+	return n
 }
 
 // order puts tasks into the order in which they are collected.
