@@ -66,8 +66,16 @@ func (c *failuresCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%d %s cases in %d groups. A case's whole story: aicplan show ADDRESS -ledger\n", failures.Total(groups), what, len(groups))
+	fmt.Fprintf(a.stdout, "%s in %s. A case's whole story: aicplan show ADDRESS -ledger\n",
+		several(failures.Total(groups), what+" case"), several(len(groups), "group"))
 	return nil
+}
+
+func several(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // ledgers reads the ledgers of the collect stages in the state folder.

@@ -65,7 +65,9 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Title = c.Title
+	if c.Title != "" {
+		in.Title = c.Title
+	}
 	in.System = func(name string) *systems.Spec {
 		spec, err := systems.Load(name)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/stages/report/model"
+	"aicplan/stages/report/history"
 	"aicplan/systems"
 )
 
@@ -161,19 +161,23 @@ func (c *Config) Fingerprint() any {
 		Risks    []string   `json:"risks,omitempty"`
 		Changes  []string   `json:"changes,omitempty"`
 		Evidence []Evidence `json:"evidence,omitempty"`
-	}{c.Title, c.Summary, c.Impact, system, c.File, slices.Sorted(slices.Values(c.Format)), c.Rows, c.Risks, c.Changes, c.Evidence}
+		// References are inputs too; here they stand for those who report on the
+		// run later.
+		References []string `json:"references,omitempty"`
+	}{c.Title, c.Summary, c.Impact, system, c.File, slices.Sorted(slices.Values(c.Format)), c.Rows, c.Risks, c.Changes, c.Evidence, c.statement().References}
 }
 
-func (c *Config) evidence() []model.Evidence {
-	var out []model.Evidence
+// statement is what the author says, for the report and for those who report
+// on the run later.
+func (c *Config) statement() history.Statement {
+	st := history.Statement{Title: c.Title, Summary: c.Summary, Impact: c.Impact, Risks: c.Risks, Changes: c.Changes}
 	for _, e := range c.Evidence {
-		level := model.Good
-		if e.Passed != nil && !*e.Passed {
-			level = model.Bad
-		}
-		out = append(out, model.Evidence{Name: e.Name, Command: e.Command, Result: e.Result, Level: level})
+		st.Evidence = append(st.Evidence, history.Evidence(e))
 	}
-	return out
+	for _, r := range c.references {
+		st.References = append(st.References, r.Address)
+	}
+	return st
 }
 
 // base is the file's name without the extension of a format.

@@ -14,6 +14,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
+	"aicplan/stages/report/history"
 	"aicplan/stages/report/html"
 	"aicplan/stages/report/markdown"
 	"aicplan/stages/report/model"
@@ -26,6 +27,9 @@ import (
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	if err := c.resolve(); err != nil {
 		return nil, err
+	}
+	if rc.Events != nil {
+		rc.Events.Emit(rc.Address, history.EventType, map[string]any{"statement": c.statement()})
 	}
 	in := c.input(rc)
 	r, err := model.Build(in)
@@ -57,10 +61,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 // input gathers what the report is made of.
 func (c *Config) input(rc *stage.RunContext) model.Input {
-	in := model.Input{
-		Title: c.Title, Summary: c.Summary, Impact: c.Impact, Evidence: c.evidence(), Risks: c.Risks, Changes: c.Changes,
-		Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename, Partial: rc.Options.Partial()},
-	}
+	in := model.Input{Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename, Partial: rc.Options.Partial()}}
+	c.statement().Apply(&in)
 	if rc.RunDir == "" {
 		in.Run.ID = ""
 	}
@@ -73,8 +75,8 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 	}
 	for i, ref := range c.inputs {
 		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: c.system(rc.Inputs[inputName(i)])}
-		if at := match(t.Data, references, len(c.references)); at >= 0 {
-			t.Reference, t.ReferenceName = references[at], referenceTitle(references[at], c.references[at].Address)
+		if at := model.MatchReference(t.Data, references); at >= 0 {
+			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], c.references[at].Address)
 		}
 		in.Tables = append(in.Tables, t)
 	}
@@ -101,34 +103,6 @@ func (c *Config) system(ds *stage.Dataset) *systems.Spec {
 		return nil // a system of the plan's own: no speed of light without its peaks
 	}
 	return spec
-}
-
-// referenceTitle names a reference by what it is, else by its stage.
-func referenceTitle(ds *stage.Dataset, address string) string {
-	if name := strings.TrimSpace(ds.Info.Framework + " " + ds.Info.Version); name != "" {
-		return name
-	}
-	return address
-}
-
-// match finds the reference of the same perf table, or op; a single reference
-// without either fits everything. -1 without one.
-func match(ds *stage.Dataset, references []*stage.Dataset, n int) int {
-	if ds == nil {
-		return -1
-	}
-	for i, r := range references {
-		if r == nil {
-			continue
-		}
-		if r.Info.Perf != "" && r.Info.Perf == ds.Info.Perf || r.Info.Op != "" && r.Info.Op == ds.Info.Op {
-			return i
-		}
-		if n == 1 && r.Info.Perf == "" && r.Info.Op == "" {
-			return i
-		}
-	}
-	return -1
 }
 
 // write writes one format and says what it is.

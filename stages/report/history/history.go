@@ -28,8 +28,11 @@ type Past struct {
 	Seconds  float64
 	ExitCode int
 	// Ended is false for a run that goes on, or was killed.
-	Ended  bool
-	Stages []Ended
+	Ended bool
+	// Statement is what the run's first report stage said; nil without one that
+	// ran.
+	Statement *Statement
+	Stages    []Ended
 }
 
 // Ended is one stage of a past run.
@@ -88,6 +91,7 @@ type event struct {
 	After     []string            `json:"after"`
 	Waterfall *stage.Waterfall    `json:"waterfall"`
 	ExitCode  int                 `json:"exit_code"`
+	Statement *Statement          `json:"statement"`
 }
 
 // Read reads the events of a run. A last line that was cut short, as a kill
@@ -112,7 +116,7 @@ func Read(run checkpoint.Run) (*Past, error) {
 		}
 		line := sc.Bytes()
 		// Most lines are progress, which says nothing any more.
-		if !bytes.Contains(line, []byte(`"type":"run_`)) && !bytes.Contains(line, []byte(`"type":"stage_end"`)) {
+		if !bytes.Contains(line, []byte(`"type":"run_`)) && !bytes.Contains(line, []byte(`"type":"stage_end"`)) && !bytes.Contains(line, []byte(`"type":"`+EventType+`"`)) {
 			continue
 		}
 		var e event
@@ -134,6 +138,10 @@ func (p *Past) take(e event) {
 		p.Plan, p.Options, p.Started = e.Plan, e.Options, e.At
 	case "run_end":
 		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
+	case EventType:
+		if p.Statement == nil {
+			p.Statement = e.Statement
+		}
 	case "stage_end":
 		p.Stages = append(p.Stages, Ended{At: e.At, Finished: stage.Finished{
 			Address: e.Stage, Kind: e.Kind, Reused: e.Reused, Seconds: e.Seconds, After: e.After, Waterfall: e.Waterfall,

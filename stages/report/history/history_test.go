@@ -109,9 +109,11 @@ func TestReadBack(t *testing.T) {
 	for _, a := range [][2]string{{"collect.g", "collect"}, {"dedupe.g", "dedupe"}, {"gate.g", "gate"}, {"collect.h", "collect"}, {"dedupe.h", "dedupe"}} {
 		p.record(a[0], a[1], gemm)
 	}
+	said := map[string]any{"type": EventType, "stage": "report.r", "statement": Statement{Title: "Said", Risks: []string{"one"}, References: []string{"import.old"}}}
+	p.record("import.old", "import", gemm)
 	failed := ended("gate.h", "gate", stage.StatusGateFailed, "dedupe.h")
 	failed["checks"] = []stage.CheckResult{{Name: "coverage", Result: "fail", Message: "too little"}}
-	r := p.run(start(), ended("collect.g", "collect", stage.StatusOK, "grid.g"), ended("collect.h", "collect", stage.StatusPartial, "grid.h"),
+	r := p.run(start(), ended("import.old", "import", stage.StatusOK), said, ended("collect.g", "collect", stage.StatusOK, "grid.g"), ended("collect.h", "collect", stage.StatusPartial, "grid.h"),
 		map[string]any{"type": "message", "@message": `not "type":"stage_end" at all`},
 		ended("dedupe.g", "dedupe", stage.StatusOK, "collect.g"), ended("dedupe.h", "dedupe", stage.StatusOK, "collect.h"),
 		ended("gate.g", "gate", stage.StatusOK, "dedupe.g"), failed, ended("export.h", "export", stage.StatusSkipped, "gate.h"), end(4))
@@ -126,6 +128,12 @@ func TestReadBack(t *testing.T) {
 	in, err := past.Input(p.store, load)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if in.Title != "Said" || len(in.Risks) != 1 {
+		t.Errorf("what the author said: %q, %v", in.Title, in.Risks)
+	}
+	if len(in.Tables) == 2 && (in.Tables[1].Reference == nil || in.Tables[1].ReferenceName != "TRTLLM 1.3.0rc20") {
+		t.Errorf("reference %q", in.Tables[1].ReferenceName)
 	}
 	if len(in.Tables) != 2 || in.Tables[0].Address != "dedupe.h" || in.Tables[1].Address != "gate.g" {
 		t.Fatalf("tables %+v", in.Tables)

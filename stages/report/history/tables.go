@@ -19,6 +19,11 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		ID: p.Run.ID, Plan: p.Plan, Started: p.Started.UTC().Format("2006-01-02T15:04:05Z"), Seconds: p.Seconds,
 		ExitCode: p.ExitCode, Ended: p.Ended, Partial: p.Options.Partial(),
 	}}
+	said, err := p.statement(store)
+	if err != nil {
+		return in, err
+	}
+	said.Apply(&in)
 	data := map[string]*stage.Dataset{}
 	stale := map[string]string{}
 	for i := range p.Stages {
@@ -43,8 +48,19 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	for _, s := range p.Stages {
 		in.Finished = append(in.Finished, s.Finished)
 	}
+	var references []*stage.Dataset
+	for _, addr := range said.References {
+		references = append(references, data[addr])
+	}
 	for _, addr := range p.leaves(data) {
-		in.Tables = append(in.Tables, model.TableInput{Address: addr, Data: data[addr], Stale: stale[addr]})
+		if slices.Contains(said.References, addr) {
+			continue
+		}
+		t := model.TableInput{Address: addr, Data: data[addr], Stale: stale[addr]}
+		if at := model.MatchReference(t.Data, references); at >= 0 {
+			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], said.References[at])
+		}
+		in.Tables = append(in.Tables, t)
 	}
 	return in, nil
 }

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"strings"
+
 	"aicplan/engine/stage"
 	"aicplan/systems"
 )
@@ -20,6 +22,34 @@ type Input struct {
 	Changes  []string
 	// System finds a system by name; nil knows none.
 	System func(name string) *systems.Spec
+}
+
+// MatchReference finds the reference of the same perf table, or op; a single
+// reference that names neither fits everything. -1 without one.
+func MatchReference(ds *stage.Dataset, references []*stage.Dataset) int {
+	if ds == nil {
+		return -1
+	}
+	for i, r := range references {
+		if r == nil {
+			continue
+		}
+		if r.Info.Perf != "" && r.Info.Perf == ds.Info.Perf || r.Info.Op != "" && r.Info.Op == ds.Info.Op {
+			return i
+		}
+		if len(references) == 1 && r.Info.Perf == "" && r.Info.Op == "" {
+			return i
+		}
+	}
+	return -1
+}
+
+// ReferenceName names a reference by what it is, else by its stage.
+func ReferenceName(ds *stage.Dataset, address string) string {
+	if name := strings.TrimSpace(ds.Info.Framework + " " + ds.Info.Version); name != "" {
+		return name
+	}
+	return address
 }
 
 // TableInput is one dataset.
