@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/google/renameio/v2"
 )
@@ -45,6 +46,7 @@ func Write(path string, fill func(io.Writer) error) (string, error) {
 		return "", Explain("write", path, err)
 	}
 	defer pending.Cleanup() //nolint:errcheck // no effect once the file has its name
+	hold(pending.File)
 	h := &hashWriter{w: pending, h: sha256.New()}
 	buf := bufio.NewWriterSize(h, 1<<16)
 	if err := fill(buf); err != nil {
@@ -59,6 +61,7 @@ func Write(path string, fill func(io.Writer) error) (string, error) {
 	if err := SyncDir(dir); err != nil {
 		return "", Explain("write", path, err)
 	}
+	sweep(path, time.Now())
 	return "sha256:" + hex.EncodeToString(h.h.Sum(nil)), nil
 }
 
