@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/debug"
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
@@ -21,9 +23,16 @@ type planCmd struct {
 	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
 }
 
+// planMemory is where the collector begins to work harder: plans are made on
+// laptops and login nodes. It is no bound; a larger plan takes what it needs.
+const planMemory = 200 << 20
+
 // Run shows what applying would do. It takes no lock and writes nothing but
 // -out.
 func (c *planCmd) Run(a *app) error {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(planMemory)
+	}
 	all := stages.All()
 	defer all.Close()
 	store, err := a.open(true)
