@@ -98,6 +98,14 @@ module "measured" {
   max_noise = 0.25
 }
 
+# What came of it, for people: out/report.html, and out/report.md for a pull
+# request. Written also when a gate stopped the data.
+report "quickstart" {
+  title      = "Matrix products and memory kernels of this machine"
+  inputs     = [for m in module.measured : m.table]
+  depends_on = [for m in module.measured : m.export]
+}
+
 output "files" {
   description = "what was exported"
   value       = { for name, m in module.measured : name => m.path }

@@ -72,5 +72,7 @@ export "op" {
   file  = var.file
 }
 
+output "table" { value = gate.op }
+output "export" { value = export.op }
 output "path" { value = export.op.path }
 output "rows" { value = collect.op.rows }
