@@ -1265,9 +1265,10 @@ class CollectorOp:
         self._module = module
         self.host.collectors.add(name)
         run = getattr(module, self.binding["run"])
+        self._names = positional(run)
         if "match" in self.binding:
             # What the getter lists is known, or known to fail, before the first case.
-            self._index = self._build(self.binding["match"], run)
+            self._index = self._build(self.binding["match"])
         self._run = run
 
     def _check_compat(self, name):
@@ -1297,7 +1298,7 @@ class CollectorOp:
             return self._lookup(params)
         specs = b.get("args")
         if specs is None:
-            specs = positional(self._run)
+            specs = [name for name in self._names if name not in ("perf_filename", "device")]
         out = []
         for spec in specs:
             if isinstance(spec, dict) and "value" in spec:
@@ -1341,8 +1342,8 @@ class CollectorOp:
             )
         raise HostError("op %s: %s lists %d cases with %s; match needs more columns" % (self.name, self.binding["getter"], len(found), what))
 
-    def _build(self, match, run):
-        names = positional(run)
+    def _build(self, match):
+        names = self._names
         readers = []
         for column, spec in match.items():
             spec = spec if isinstance(spec, dict) else {"param": spec}
@@ -1387,8 +1388,15 @@ class CollectorOp:
         restart = None
         try:
             perf = self.binding.get("perf_filename", self.name + "_perf.txt")
+            # Older collectors carry the perf file in their list of cases.
+            keywords, names = {}, self._names
+            for word, value in (("perf_filename", perf), ("device", host.torch_device)):
+                if word not in names[: len(args)]:
+                    keywords[word] = value
+            if "perf_filename" not in keywords:
+                perf = args[names.index("perf_filename")]
             try:
-                got = self._run(*args, perf_filename=perf, device=host.torch_device)
+                got = self._run(*args, **keywords)
             except SystemExit as stop:
                 if stop.code != RESTART_CODE:
                     raise

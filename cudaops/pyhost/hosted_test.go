@@ -150,6 +150,36 @@ func TestHostedArgumentsByTheFunctionsOwnNames(t *testing.T) {
 	}
 }
 
+func TestHostedCasesThatCarryTheirPerfFile(t *testing.T) {
+	dsa := func(extra m) m {
+		b := m{"module": "collector.trtllm.collect_dsa", "run": "run_dsa"}
+		for k, v := range extra {
+			b[k] = v
+		}
+		return b
+	}
+	c, _ := checkout(t, "tensorrt_llm", m{
+		"listed": dsa(m{"getter": "get_generation_dsa_test_cases", "perf_filename": "dsa_generation_perf.txt", "match": m{"step": "seq_len", "batch_size": "batch_size", "tp_size": "tp_size"}}),
+		"args":   dsa(m{"perf_filename": "dsa_context_perf.txt", "args": []any{"isl", "batch_size", "tp_size", true}}),
+		"names":  dsa(m{"perf_filename": "dsa_context_perf.txt"}),
+		"other":  dsa(m{"getter": "get_context_dsa_test_cases", "perf_filename": "another_perf.txt", "match": m{"isl": "seq_len", "batch_size": "batch_size", "tp_size": "tp_size"}}),
+	})
+	for op, params := range map[string]m{
+		"listed": {"step": 64, "batch_size": 2, "tp_size": 8},
+		"args":   {"isl": 64, "batch_size": 2, "tp_size": 8},
+		"names":  {"seq_len": 64, "batch_size": 2, "tp_size": 8, "is_context": true},
+		"other":  {"isl": 64, "batch_size": 2, "tp_size": 8},
+	} {
+		row := c.rows(op, params, nil)[0]
+		if row["num_heads"] != 16.0 || row["batch_size"] != 2.0 || row["samples"] == nil || row["perf_table"] != nil {
+			t.Errorf("%s: %v", op, row)
+		}
+		if want := map[bool]string{true: "dsa_generation", false: "dsa_context"}[op == "listed"]; row["op_name"] != want {
+			t.Errorf("%s: op_name %v, want %s", op, row["op_name"], want)
+		}
+	}
+}
+
 func TestHostedRowsOfASecondTable(t *testing.T) {
 	c, _ := checkout(t, "tensorrt_llm", m{"compute_scale": m{
 		"module": "collector.trtllm.collect_computescale", "run": "run_computescale", "perf_filename": "computescale_perf.txt",
