@@ -75,6 +75,7 @@ type loader struct {
 	functions map[string]function.Function
 	rootVars  map[string]givenValue
 	modules   map[string]*moduleDecl // by absolute path
+	exprs     map[hclsyntax.Node]exprParts
 	results   map[string]map[string]cty.Value
 	finished  int // stages whose results are known
 	busy      []frame
@@ -99,7 +100,7 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	}
 	l := &loader{
 		opts: opts, kinds: opts.Kinds, src: newSources(filepath.Dir(abs)), functions: Functions(),
-		modules: map[string]*moduleDecl{}, results: map[string]map[string]cty.Value{},
+		modules: map[string]*moduleDecl{}, exprs: map[hclsyntax.Node]exprParts{}, results: map[string]map[string]cty.Value{},
 	}
 	c := &Config{Path: opts.Path, l: l, byAddr: map[string]*Instance{}}
 	decl, diags := l.loadModule(abs)

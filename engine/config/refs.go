@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/hashicorp/hcl/v2"
@@ -41,10 +42,11 @@ func (l *loader) roots() []string { return append(kindNames(l.kinds), reserved..
 
 // references finds what an expression refers to. Roots in bound are skipped.
 func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[string]bool) ([]ref, hcl.Diagnostics) {
-	dynamic := s.dynamicKeys(expr, each)
+	parsed := s.l.parts(expr)
+	dynamic := s.dynamicKeys(parsed, each)
 	var out []ref
 	var diags hcl.Diagnostics
-	for _, t := range expr.Variables() {
+	for _, t := range parsed.variables {
 		root := t.RootName()
 		if bound[root] {
 			continue
@@ -87,54 +89,77 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 	return out, diags
 }
 
-type dynamicKey struct{ key, attr string }
+// exprParts is what references need of an expression. It is taken once: the
+// same expressions are evaluated for every instance of a module.
+type exprParts struct {
+	variables []hcl.Traversal
+	indexes   []indexPart
+}
 
-// dynamicKeys evaluates index expressions such as collect.gemm[each.key], so
-// that a reference means one instance and not all of them.
-func (s *scope) dynamicKeys(expr hcl.Expression, each *eachValue) map[hcl.Range]dynamicKey {
+// indexPart is an index expression such as collect.gemm[each.key] with the
+// attribute behind it.
+type indexPart struct {
+	*hclsyntax.IndexExpr
+	attr string
+}
+
+func (l *loader) parts(expr hcl.Expression) exprParts {
 	node, ok := expr.(hclsyntax.Node)
 	if !ok {
-		return nil
+		return exprParts{variables: expr.Variables()}
 	}
+	if p, ok := l.exprs[node]; ok {
+		return p
+	}
+	p := exprParts{variables: expr.Variables()}
+	hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.RelativeTraversalExpr:
+			if ix, ok := n.Source.(*hclsyntax.IndexExpr); ok && len(n.Traversal) > 0 {
+				if a, ok := n.Traversal[0].(hcl.TraverseAttr); ok {
+					p.indexes = append(p.indexes, indexPart{ix, a.Name})
+				}
+			}
+		case *hclsyntax.IndexExpr:
+			p.indexes = append(p.indexes, indexPart{n, ""})
+		}
+		return nil
+	})
+	l.exprs[node] = p
+	return p
+}
+
+type dynamicKey struct{ key, attr string }
+
+// dynamicKeys evaluates the keys of index expressions such as
+// collect.gemm[each.key], so that a reference means one instance and not all of
+// them.
+func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dynamicKey {
 	var out map[hcl.Range]dynamicKey
-	note := func(ix *hclsyntax.IndexExpr, attr string) {
+	for _, ix := range parsed.indexes {
 		coll, ok := ix.Collection.(*hclsyntax.ScopeTraversalExpr)
 		if !ok || len(coll.Traversal) != 2 {
-			return
+			continue
 		}
 		if root := coll.Traversal.RootName(); root != "module" && s.l.kinds[root].Name == "" {
-			return
+			continue
 		}
-		for _, t := range ix.Key.Variables() {
-			if !s.l.isRoot(t.RootName()) {
-				return // bound by a for expression
-			}
+		key := s.l.parts(ix.Key)
+		if slices.ContainsFunc(key.variables, func(t hcl.Traversal) bool { return !s.l.isRoot(t.RootName()) }) {
+			continue // bound by a for expression
 		}
 		v, diags := s.eval(ix.Key, each)
 		if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
-			return
+			continue
 		}
 		if out == nil {
 			out = map[hcl.Range]dynamicKey{}
 		}
 		rng := coll.Traversal.SourceRange()
 		if old, seen := out[rng]; !seen || old.attr == "" {
-			out[rng] = dynamicKey{key: v.AsString(), attr: attr}
+			out[rng] = dynamicKey{key: v.AsString(), attr: ix.attr}
 		}
 	}
-	hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
-		switch n := n.(type) {
-		case *hclsyntax.RelativeTraversalExpr:
-			if ix, ok := n.Source.(*hclsyntax.IndexExpr); ok && len(n.Traversal) > 0 {
-				if a, ok := n.Traversal[0].(hcl.TraverseAttr); ok {
-					note(ix, a.Name)
-				}
-			}
-		case *hclsyntax.IndexExpr:
-			note(n, "")
-		}
-		return nil
-	})
 	return out
 }
 

@@ -117,13 +117,13 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	fail := func(summary string, err error) (*stage.Plan, hcl.Diagnostics) {
 		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: err.Error() + ".", Subject: pc.Range.Ptr()}}
 	}
-	j, err := newJob(cases, c.limits.groupBy, pc.Options)
-	if err != nil {
+	if _, err := columnsOf(cases, c.limits.groupBy, "breaker.group_by"); err != nil {
 		return fail("Unknown column", err)
 	}
 	if _, err := columnsOf(cases, c.Weights, "weights"); err != nil {
 		return fail("Unknown column", err)
 	}
+	counts := fresh(cases, pc.Options)
 	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
 	reason := c.runtime.Address + " has not been seen yet, so nothing can be reused before it runs"
@@ -133,14 +133,20 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if err != nil {
 			return fail("The case journal cannot be read", err)
 		}
-		if err := j.reuse(journal, pc.Options, c.limits.tripAfter); err != nil {
-			return fail("The case journal cannot be read", err)
+		if journal.Len() > 0 {
+			j, err := newJob(cases, c.limits.groupBy, pc.Options)
+			if err != nil {
+				return fail("Unknown column", err)
+			}
+			if err := j.reuse(journal, pc.Options, c.limits.tripAfter); err != nil {
+				return fail("The case journal cannot be read", err)
+			}
+			counts = j.counts()
 		}
-		if reason, err = c.reason(pc.Store, j, jc, journal); err != nil {
+		if reason, err = c.reason(pc.Store, counts, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 	}
-	counts := j.counts()
 	if counts.Collect > 0 {
 		if why := c.pools.Absent(ctx, c.runtime); why != nil {
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
@@ -167,8 +173,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 }
 
 // reason says in one line where the plan stands.
-func (c *Config) reason(store *checkpoint.Store, j *job, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
-	counts := j.counts()
+func (c *Config) reason(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
 	switch {
 	case counts.Collect == 0 && counts.Reuse > 0:
 		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), nil

@@ -98,6 +98,10 @@ func newJob(cases *grid.Cases, groupBy []string, opts stage.Options) (*job, erro
 			t.n = cases.Sweep(i).Len()
 		}
 		t.group = groupName(cases, i, groupBy, group)
+		if cases.SweepColumns() == nil {
+			j.units = append(j.units, unit{id: cases.ID(i), task: i})
+			continue
+		}
 		for p, id := range cases.PointIDs(i) {
 			j.units = append(j.units, unit{id: id, task: i, point: p})
 		}
@@ -361,6 +365,26 @@ func (j *job) counts() stage.CaseCounts {
 		default:
 			c.Reuse++
 		}
+	}
+	return c
+}
+
+// fresh is what counts says while nothing is measured. Plans of whole backends
+// have hundreds of thousands of cases, most of them in grids without history.
+func fresh(cases *grid.Cases, opts stage.Options) stage.CaseCounts {
+	picked := selection(cases.Len(), opts)
+	c := stage.CaseCounts{Planned: len(picked), LeftOut: cases.Len() - len(picked)}
+	for _, i := range picked {
+		rows := 1
+		if cases.SweepColumns() != nil {
+			rows = cases.Sweep(i).Len()
+		}
+		if rows == 0 {
+			c.Reuse++ // nothing to measure
+			continue
+		}
+		c.Collect++
+		c.Rows += rows
 	}
 	return c
 }

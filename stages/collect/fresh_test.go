@@ -1,0 +1,36 @@
+package collect
+
+import (
+	"testing"
+
+	"aicplan/engine/stage"
+	"aicplan/stages/grids"
+)
+
+// TestFreshCountsAsJobsDo holds the short count of a plan without history
+// against that of the whole job.
+func TestFreshCountsAsJobsDo(t *testing.T) {
+	for name, grid := range map[string]string{
+		"cases": plain,
+		"sweep": "op = \"synthetic\"\naxis \"m\" { values = [1, 2, 3, 4, 5, 6] }\nsweep \"s\" { values = [16, 32, 64] }\n",
+		// No point of the last cases is within the sweep's filter.
+		"thin sweep": "op = \"synthetic\"\naxis \"m\" { values = [1, 2, 3, 4, 5, 6] }\nsweep \"s\" {\n  axis \"p\" { values = [1, 2, 3] }\n  filter \"few\" {\n    keep   = p * m <= 4\n    reason = \"large\"\n  }\n}\n",
+	} {
+		b := newBench(t, grid)
+		for _, o := range []stage.Options{{}, {Limit: 2}, {Limit: 100}, {Smoke: true, Seed: 7}, {Limit: 3, Shuffle: true, Seed: 1}, {Shuffle: true}} {
+			b.opts = o
+			pc := b.planContext()
+			cases := grids.CasesOf(pc.Upstream(&stage.Ref{Address: "grid.g", Kind: "grid"}))
+			if cases == nil {
+				t.Fatal("no cases")
+			}
+			j, err := newJob(cases, nil, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := fresh(cases, o), j.counts(); got != want {
+				t.Errorf("%s with %+v: %+v, the job has %+v", name, o, got, want)
+			}
+		}
+	}
+}
