@@ -14,9 +14,25 @@ import (
 
 var pythonBlock = regexp.MustCompile("(?s)```python\n(.*?)```")
 
-// TestOpsOfTheDocumentation runs the functions that docs/python-ops.md shows.
+// TestOpsOfTheDocumentation finds the functions that the documentation shows,
+// and runs them where there is torch.
 func TestOpsOfTheDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/python-ops.md")
+	for doc, want := range map[string]map[string]m{
+		"python-ops.md": {
+			"swiglu":         {"num_tokens": 4, "inter_size": 32, "dtype": "bfloat16"},
+			"sparse_context": {"batch_size": 2, "isl": 16, "num_heads": 2, "hidden_size": 64, "topk": 4},
+		},
+		"adding-an-op.md": {
+			"sparse_context":    {"batch_size": 2, "isl": 16, "num_heads": 2, "tp_size": 8, "kv_cache_dtype": "bfloat16"},
+			"sparse_generation": {"batch_size": 2, "step": 31, "num_heads": 2, "tp_size": 1, "topk": 8},
+		},
+	} {
+		t.Run(doc, func(t *testing.T) { runDocumented(t, doc, want) })
+	}
+}
+
+func runDocumented(t *testing.T, doc string, want map[string]m) {
+	text, err := os.ReadFile(filepath.Join("../../docs", doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,13 +46,9 @@ func TestOpsOfTheDocumentation(t *testing.T) {
 	if hello.Error != nil {
 		t.Fatal(hello.Error.Message)
 	}
-	want := map[string]m{
-		"swiglu":         {"num_tokens": 4, "inter_size": 32, "dtype": "bfloat16"},
-		"sparse_context": {"batch_size": 2, "isl": 16, "num_heads": 2, "hidden_size": 64, "topk": 4},
-	}
 	for op := range want {
 		if !slices.Contains(hello.Ops, op) {
-			t.Errorf("the documentation shows no %s; it has %s", op, strings.Join(hello.Ops, ", "))
+			t.Errorf("%s shows no %s; it has %s", doc, op, strings.Join(hello.Ops, ", "))
 		}
 	}
 	if hello.Env["torch"] == "" {
