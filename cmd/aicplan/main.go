@@ -138,7 +138,7 @@ var exitCodes = []struct {
 	{run.ExitError, "error: bad input, or a stage failed"},
 	{run.ExitWork, "plan -detailed-exitcode: there is work to do"},
 	{run.ExitPartial, "partial data (fmt -check: files would change)"},
-	{run.ExitGate, "a quality gate failed"},
+	{run.ExitGate, "a quality gate failed (diff, data: beyond a limit)"},
 	{run.ExitPreflight, "a preflight check failed"},
 	{run.ExitLocked, "the state folder is in use by another aicplan"},
 	{run.ExitInterrupted, "interrupted"},

@@ -125,3 +125,15 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+// FuzzText: messages and parameters come from workers, and may be anything.
+func FuzzText(f *testing.F) {
+	f.Add("CUDA error 700 at 0xdead", `{"m":1}`)
+	f.Add("\xff\x00", `{"a":{"b":[1,2]},`)
+	f.Fuzz(func(t *testing.T, message, params string) {
+		if once := Pattern(message); Pattern(once) != once {
+			t.Errorf("Pattern(%q) = %q, and again %q", message, once, Pattern(once))
+		}
+		Params(params)
+	})
+}

@@ -204,6 +204,13 @@ func TestKilledRun(t *testing.T) {
 	if err != nil || past.Ended || len(past.Stages) != 1 {
 		t.Errorf("%+v, %v", past, err)
 	}
+	in, err := past.Input(p.store, load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep, err := model.Build(in); err != nil || rep.Verdict.Word != "unfinished" || rep.Run.ExitCode != nil {
+		t.Errorf("report %+v, %v", rep.Verdict, err)
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -232,4 +239,32 @@ func TestFind(t *testing.T) {
 	if _, err := Read(checkpoint.Run{ID: "x", Dir: t.TempDir()}); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without events: %v", err)
 	}
+}
+
+// FuzzRead: a damaged file of events is an error or a run, never a panic.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"type":"run_start","plan":"p"}` + "\n" + `{"type":"stage_end","stage":"collect.g","kind":"collect","counts":{}}` + "\n"))
+	f.Add([]byte(`{"type":"stage_end","waterfall":{"filters":[null]},"after":[""]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "events.ndjson"), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		past, err := Read(checkpoint.Run{ID: "r", Dir: dir})
+		if err != nil {
+			return
+		}
+		store, err := checkpoint.Open(filepath.Join(dir, "none"), checkpoint.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		in, err := past.Input(store, load)
+		if err != nil {
+			return
+		}
+		if _, err := model.Build(in); err != nil {
+			t.Logf("no report: %v", err)
+		}
+	})
 }

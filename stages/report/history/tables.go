@@ -17,8 +17,11 @@ type Loader func(*checkpoint.Store, *checkpoint.StageRecord) (*stage.Dataset, er
 func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) {
 	in := model.Input{Run: model.Run{
 		ID: p.Run.ID, Plan: p.Plan, Started: p.Started.UTC().Format("2006-01-02T15:04:05Z"), Seconds: p.Seconds,
-		ExitCode: p.ExitCode, Ended: p.Ended, Partial: p.Options.Partial(),
+		Unfinished: !p.Ended, Partial: p.Options.Partial(),
 	}}
+	if p.Ended {
+		in.Run.ExitCode = &p.ExitCode
+	}
 	said, err := p.statement(store)
 	if err != nil {
 		return in, err

@@ -271,7 +271,11 @@ func (b *builder) run(r *model.Report) {
 		})
 	}
 	if r.Run.ID != "" {
-		b.linef("\nRun `%s`%s.", r.Run.ID, prefixed(" of ", code0(r.Run.Plan)))
+		ended := ""
+		if r.Run.ExitCode != nil {
+			ended = fmt.Sprintf(", exit code %d", *r.Run.ExitCode)
+		}
+		b.linef("\nRun `%s`%s%s.", r.Run.ID, prefixed(" of ", code(r.Run.Plan)), ended)
 	}
 }
 
@@ -297,13 +301,6 @@ func code(s string) string {
 		return ""
 	}
 	return "`" + strings.ReplaceAll(strings.ReplaceAll(clip(cell(s), 240), "`", "'"), "&lt;", "<") + "`"
-}
-
-func code0(s string) string {
-	if s == "" {
-		return ""
-	}
-	return code(s)
 }
 
 func clip(s string, n int) string {

@@ -41,10 +41,11 @@ type Run struct {
 	Plan     string  `json:"plan,omitempty"`
 	Started  string  `json:"started,omitempty"` // RFC 3339
 	Seconds  float64 `json:"seconds,omitempty"`
-	ExitCode int     `json:"exit_code"`
-	// Ended is false while the run goes on, or when it was killed.
-	Ended   bool   `json:"ended"`
-	Partial string `json:"partial,omitempty"` // smoke or limit
+	ExitCode *int    `json:"exit_code,omitempty"` // nil before the run has ended
+	// Unfinished is true for a run that was found without an end: it goes on, or
+	// was killed.
+	Unfinished bool   `json:"unfinished,omitempty"`
+	Partial    string `json:"partial,omitempty"` // smoke or limit
 }
 
 // Verdict is the report in one word.

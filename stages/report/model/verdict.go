@@ -34,6 +34,8 @@ func (r *Report) verdict() Verdict {
 		return Verdict{Bad, "preflight failed", say(stage.StatusPreflight, "%s did not let anything be measured.", "%d preflights did not let anything be measured.")}
 	case count[stage.StatusGateFailed] > 0:
 		return Verdict{Bad, "gate failed", say(stage.StatusGateFailed, "%s did not let its data through.", "%d gates did not let their data through.")}
+	case r.Run.Unfinished:
+		return Verdict{Warn, "unfinished", "The run goes on, or was killed; told is what had ended."}
 	case count[stage.StatusInterrupted] > 0:
 		return Verdict{Warn, "interrupted", "The run was interrupted; the same command continues it."}
 	case r.Run.Partial != "":

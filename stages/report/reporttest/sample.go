@@ -38,10 +38,11 @@ func Input(rows int) (model.Input, error) {
 		return model.Input{}, err
 	}
 	n := int(gemm.Table.NumRows())
+	exitCode := 4
 	in := model.Input{
 		Title: "H200 SXM, TensorRT-LLM 1.3.0rc20", Summary: "The first full collection on the new driver.",
 		Impact: "Dense models in bfloat16 and FP8 can be configured on H200 nodes.",
-		Run:    model.Run{ID: "20260304T220500.000-ab12", Plan: "plans/h200_trtllm.hcl", Started: "2026-03-04T22:05:00Z", Seconds: 9876.5, ExitCode: 4, Ended: true},
+		Run:    model.Run{ID: "20260304T220500.000-ab12", Plan: "plans/h200_trtllm.hcl", Started: "2026-03-04T22:05:00Z", Seconds: 9876.5, ExitCode: &exitCode},
 		Tables: []model.TableInput{
 			{Address: "gate.gemm", Data: gemm, System: spec, Reference: reference, ReferenceName: "vllm 0.19.0"},
 			{Address: "dedupe.attention", Data: attention, System: spec},

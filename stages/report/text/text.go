@@ -30,6 +30,9 @@ func Write(w io.Writer, r *model.Report) error {
 	if r.Run.Seconds > 0 {
 		run = append(run, "in "+model.Duration(r.Run.Seconds))
 	}
+	if r.Run.ExitCode != nil {
+		run = append(run, fmt.Sprintf("with exit code %d", *r.Run.ExitCode))
+	}
 	b.para(0, strings.Join(run, " "))
 	b.line("")
 	b.para(0, strings.ToUpper(r.Verdict.Word)+". "+r.Verdict.Text)
