@@ -1675,14 +1675,22 @@ class Host:
         children find the helper."""
         if self.workdir:
             return
-        base = self.options.get("workdir") or None
+        base = self.options.get("workdir") or tempfile.gettempdir()
         slot = re.sub(r"\W", "", str(self.init.get("slot", "w")))
+        sweep_workdirs(base)
         while True:
-            self.workdir = tempfile.mkdtemp(prefix="aicplan-%s-" % slot, dir=base)
+            self.workdir = tempfile.mkdtemp(prefix="aicplan-new-", dir=base)
             # Collectors look for "context" in the whole path of a perf file.
             if "context" not in os.path.basename(self.workdir):
                 break
             os.rmdir(self.workdir)
+        # Who holds the lock is alive; the folder gets its name once it is held.
+        self._lock = os.open(os.path.join(self.workdir, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        named = self.workdir.replace("aicplan-new-", "aicplan-%s-" % slot)
+        os.rename(self.workdir, named)
+        self.workdir = named
         if "context" in self.workdir or "skip_indexer" in self.workdir:
             raise HostError("the work folder %s has \"context\" or \"skip_indexer\" in its path, which collectors take for the phase; set workdir" % self.workdir)
         site = os.path.join(self.workdir, "site")
@@ -1816,6 +1824,25 @@ class Host:
     def close(self):
         if self.workdir:
             shutil.rmtree(self.workdir, ignore_errors=True)
+
+
+def sweep_workdirs(base):
+    """Removes the folders of workers that were killed: nobody holds their locks."""
+    for lock in glob.glob(os.path.join(glob.escape(base), "aicplan-*", "lock")):
+        folder = os.path.dirname(lock)
+        if os.path.basename(folder).startswith("aicplan-new-"):
+            continue
+        try:
+            fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # somebody else's, or gone
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # its worker lives, or the file system knows no locks
+        finally:
+            os.close(fd)
 
 
 def _uuid(props):

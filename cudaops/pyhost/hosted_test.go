@@ -285,6 +285,36 @@ func TestHostedWorkFolderAndDevice(t *testing.T) {
 	}
 }
 
+func TestHostedWorkFoldersOfKilledWorkersGo(t *testing.T) {
+	dir := t.TempDir()
+	init := worker.Init{Ops: raw(t, gdn("run_where")),
+		Options: pyhost.Settings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: dir}.Options(nil)}
+	env := "PYTHONPATH=" + testdata(t, "frameworks")
+	folder := func(c *client) string {
+		t.Helper()
+		return c.rows("gdn", m{"phase": "context"}, nil)[0]["cwd"].(string)
+	}
+	killed, _ := start(t, init, env)
+	lost := folder(killed)
+	alive, _ := start(t, init, env)
+	kept := folder(alive)
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed.wait()
+	if _, err := os.Stat(lost); err != nil {
+		t.Fatalf("the folder of a killed worker is not there, so that nothing is tested: %v", err)
+	}
+	next, _ := start(t, init, env)
+	folder(next)
+	if _, err := os.Stat(lost); !os.IsNotExist(err) {
+		t.Errorf("the folder of the killed worker is still there: %v", err)
+	}
+	if again := folder(alive); again != kept {
+		t.Errorf("a worker that lives has lost its folder %s; it is in %s", kept, again)
+	}
+}
+
 func TestHostedWorkFolderMustNotNameAPhase(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "long_context_runs")
 	if err := os.Mkdir(dir, 0o755); err != nil {
