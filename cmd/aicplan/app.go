@@ -86,10 +86,14 @@ func (s selectFlags) options() plan.Options {
 
 // load reads a plan and prints its diagnostics.
 func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
-	cfg, diags := config.Load(config.Options{
-		Path: f.Path, Kinds: all.Kinds(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
-	})
+	cfg, diags := config.Load(a.loadOptions(f, all))
 	return cfg, a.report(cfg, diags)
+}
+
+func (a *app) loadOptions(f planFlags, all *stages.Set) config.Options {
+	return config.Options{
+		Path: f.Path, Kinds: all.Kinds(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
+	}
 }
 
 func loadSystem(name, file string) (*systems.Spec, error) {

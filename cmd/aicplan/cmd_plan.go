@@ -49,17 +49,17 @@ func (c *planCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Diff != "" {
-		return a.planDiff(ctx, p, c, all, store)
-	}
 	if c.Out != "" {
 		if err := plan.Save(c.Out, p, c.saved(a)); err != nil {
 			return err
 		}
 	}
-	if c.JSON {
+	switch {
+	case c.Diff != "":
+		err = a.planDiff(ctx, p, c, all, store)
+	case c.JSON:
 		err = a.json(plan.Summarize(p))
-	} else {
+	default:
 		err = a.viewPlan(p, c.Verbose)
 	}
 	if err != nil {

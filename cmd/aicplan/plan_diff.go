@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/stages"
 )
@@ -21,10 +22,15 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 			return fmt.Errorf("%s: %w", c.Diff, err)
 		}
 	} else {
-		other := c.planFlags
-		other.Path = c.Diff
-		q, err := a.plan(ctx, other, c.options(), all, store)
-		if err != nil {
+		// The flags are about this plan; the other may lack what they name.
+		load, opts := a.loadOptions(c.planFlags, all), c.options()
+		load.Path, load.Shared, opts.Shared = c.Diff, true, true
+		cfg, diags := config.Load(load)
+		if err := a.report(cfg, diags); err != nil {
+			return err
+		}
+		q, diags := plan.Build(ctx, cfg, store, opts)
+		if err := a.report(cfg, diags); err != nil {
 			return err
 		}
 		old = plan.Sets(q)

@@ -31,7 +31,10 @@ type Options struct {
 	Vars     []string              // NAME=VALUE as given with -var, in order
 	VarFiles []string              // in order
 	Environ  []string              // as os.Environ
-	Systems  func(name, file string) (*systems.Spec, error)
+	// Shared says that flags and environment were meant for another plan as well:
+	// values for variables that this one does not have are ignored.
+	Shared  bool
+	Systems func(name, file string) (*systems.Spec, error)
 }
 
 // Config is a loaded plan: every stage instance with its dependencies.

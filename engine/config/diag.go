@@ -94,6 +94,10 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 		if a := DiagAddress(d); a != "" {
 			shown.Detail += "\n  with " + a
 		}
+		if d.Subject != nil && files[d.Subject.Filename] == nil {
+			// A file that is not there has no line to show.
+			shown.Subject, shown.Detail = nil, d.Subject.Filename+": "+shown.Detail
+		}
 		if err := dw.WriteDiagnostic(&shown); err != nil {
 			return err
 		}

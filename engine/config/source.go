@@ -74,7 +74,7 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 // place tells.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Op + ": " + p.Err.Error()
+		return p.Err.Error()
 	}
 	return err.Error()
 }

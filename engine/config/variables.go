@@ -48,6 +48,9 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		short := strings.TrimPrefix(name, envPrefix)
 		at := l.src.text(name, value)
 		if _, declared := root.variables[short]; !declared {
+			if l.opts.Shared {
+				continue
+			}
 			diags = append(diags, errorAt(at, "Value for an undeclared variable",
 				fmt.Sprintf("The environment sets %s, but the plan has no variable %q.%s", name, short, didYouMean(short, known))))
 			continue
@@ -82,6 +85,9 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			continue
 		}
 		if _, declared := root.variables[name]; !declared {
+			if l.opts.Shared {
+				continue
+			}
 			diags = append(diags, errorAt(rng, "Value for an undeclared variable",
 				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
 			continue

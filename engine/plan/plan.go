@@ -28,6 +28,9 @@ type Options struct {
 	Targets  []string // globs over addresses; empty means all
 	Excludes []string
 	Replace  []string // run these although a checkpoint answers them
+	// Shared says that the globs were meant for another plan as well: one that
+	// fits nothing here selects nothing.
+	Shared bool `json:"-"`
 	// OutDir is where exports are to go, absolute; empty where that does not
 	// matter. It is no part of a saved plan.
 	OutDir string `json:"-"`

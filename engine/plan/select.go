@@ -26,7 +26,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 					out = append(out, a)
 				}
 			}
-			if len(out) == n {
+			if len(out) == n && !p.Options.Shared {
 				at := p.Config.Flag(flag, g)
 				diags = append(diags, &hcl.Diagnostic{
 					Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
