@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
 )
 
 // ref is one reference found in an expression: root.name, with the key of an
@@ -272,19 +274,39 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	}
 }
 
-// each follows each.value. In a for_each over stages the value itself is the
-// reference; what else waits for stages stands in the for_each.
+// each follows each.value, or one attribute of it. In a for_each over stages the
+// value itself is the reference; what else waits for stages stands in the
+// for_each, at the item of this key.
 func (t *tracer) each(r ref, each *eachValue) {
 	if each == nil || r.name != "value" {
 		return
 	}
-	for _, a := range refAddresses(each.value) {
+	v, attr := each.value, r.attr
+	if attr != "" && !stage.IsRef(v) && v.IsKnown() && !v.IsNull() && v.Type().IsObjectType() && v.Type().HasAttribute(attr) {
+		v = v.GetAttr(attr)
+	} else {
+		attr = ""
+	}
+	for _, a := range refAddresses(v) {
 		t.found[a] = true
 	}
-	if !hasUnknownPart(each.value) {
+	if !hasUnknownPart(v) {
 		return
 	}
-	from, expr := each.from.itemOf(each.expr, each.key, 0)
+	from, expr, item := each.from.itemOf(each.expr, each.key, 0)
+	key := &each.key
+	if item {
+		key = nil // the item has no keys of its own
+		if attr != "" {
+			from, expr, _ = from.itemOf(expr, attr, 0)
+		}
+	}
+	if e, ok := expr.(*hclsyntax.ScopeTraversalExpr); ok && e.Traversal.RootName() == "module" && len(e.Traversal) == 2 {
+		if step, ok := e.Traversal[1].(hcl.TraverseAttr); ok {
+			t.ref(from, ref{root: "module", name: step.Name, key: key, attr: attr, rng: e.Range()}, nil)
+			return
+		}
+	}
 	if id := fmt.Sprintf("%s\x00each %s %s", from.path, each.key, expr.Range()); !t.visited(id) {
 		t.expr(from, expr, nil, nil)
 	}
