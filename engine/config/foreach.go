@@ -193,4 +193,3 @@ func (s *scope) outputOrder(module string, step hcl.Traverser, depth int) map[st
 	}
 	return children[0].keyOrder(children[0].decl.outputs[a.Name].value, depth+1)
 }
-

@@ -24,10 +24,10 @@ import (
 
 // Options say what to plan for.
 type Options struct {
-	Stage    stage.Options
-	Targets  []string // globs over addresses; empty means all
-	Excludes []string
-	Replace  []string // run these although a checkpoint answers them
+	Stage    stage.Options `json:"stage"`
+	Targets  []string      `json:"targets,omitempty"` // globs over addresses; empty means all
+	Excludes []string      `json:"excludes,omitempty"`
+	Replace  []string      `json:"replace,omitempty"` // run these although a checkpoint answers them
 	// Shared says that the globs were meant for another plan as well: one that
 	// fits nothing here selects nothing.
 	Shared bool `json:"-"`
