@@ -1223,6 +1223,7 @@ class CollectorOp:
         self.name, self.binding, self.host = name, binding, host
         self._run = None
         self._index = None
+        self._unknown = ""  # words of listed cases that the binding does not map
         known_words(name, binding, self.known)
         if "run" not in binding:
             raise HostError("op %s: the binding names no run function" % name)
@@ -1336,8 +1337,8 @@ class CollectorOp:
         what = ", ".join("%s=%s" % (c, params[c]) for c in match)
         if not found:
             raise HostError(
-                "op %s: %s lists no case with %s; the plan's grid asks for more than this checkout and device have"
-                % (self.name, self.binding["getter"], what),
+                "op %s: %s lists no case with %s; the plan's grid asks for more than this checkout and device have%s"
+                % (self.name, self.binding["getter"], what, self._unknown),
                 UNSUPPORTED,
             )
         raise HostError("op %s: %s lists %d cases with %s; match needs more columns" % (self.name, self.binding["getter"], len(found), what))
@@ -1353,7 +1354,7 @@ class CollectorOp:
                     raise HostError("op %s: %s has no parameter %s" % (self.name, self.binding["run"], at))
                 at = names.index(at)
             readers.append((column, int(at), spec))
-        index = {}
+        index, unknown = {}, set()
         getter = self.binding["getter"]
         try:
             items = list(getattr(self._module, getter)())
@@ -1369,11 +1370,21 @@ class CollectorOp:
             key = []
             for column, at, spec in readers:
                 value = plain(args[at]) if at < len(args) else None
-                value = plain(mapped(spec.get("map"), value, "op %s, %s" % (self.name, column)))
+                table = spec.get("map")
+                if table is not None and word(value) not in table:
+                    # No column of a plan can ask for it; a wrong map shows here.
+                    unknown.add("%s = %s" % (spec["param"], word(value)))
+                    key = None
+                    break
+                value = plain(mapped(table, value, "op %s, %s" % (self.name, column)))
                 key.append(value + spec["add"] if "add" in spec else value)
+            if key is None:
+                continue
             same = index.setdefault(tuple(key), [])
             if repr(args) not in [repr(a) for a in same]:
                 same.append(args)
+        if unknown:
+            self._unknown = "; the binding's map does not know %s, which %s lists too" % (", ".join(sorted(unknown)), getter)
         return index
 
     def run(self, case):

@@ -65,6 +65,19 @@ func TestHostedCasesWithEnumsAreFoundInTheGetter(t *testing.T) {
 	}
 }
 
+func TestHostedCasesWithWordsThatNobodyMapped(t *testing.T) {
+	match := m{"isl": "input_len", "tp_size": "tp_size", "kv_cache_dtype": m{"param": "kv_cache_dtype", "map": m{"bf16": "bfloat16"}}}
+	c, _ := checkout(t, "tensorrt_llm", m{"mla_context": m{
+		"module": "collector.trtllm.collect_mla", "getter": "get_context_mla_test_cases", "run": "run_mla", "match": match,
+	}})
+	// The getter lists fp8, too: that costs the cases that ask for it, and no other.
+	c.rows("mla_context", m{"isl": 16, "tp_size": 1, "kv_cache_dtype": "bfloat16"}, nil)
+	f := c.fails("mla_context", m{"isl": 16, "tp_size": 1, "kv_cache_dtype": "fp8"})
+	if f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "does not know kv_cache_dtype = fp8") {
+		t.Errorf("failure = %+v", f)
+	}
+}
+
 func TestHostedMatchMustBeUnique(t *testing.T) {
 	c, _ := checkout(t, "tensorrt_llm", m{"mla_context": m{
 		"module": "collector.trtllm.collect_mla", "getter": "get_context_mla_test_cases", "run": "run_mla", "match": m{"isl": "input_len"},
