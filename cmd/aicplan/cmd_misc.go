@@ -67,7 +67,7 @@ type completionCmd struct {
 
 // Run prints a script that completes verbs and flags.
 func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
-	var verbs []string
+	var verbs, parents []string
 	flags := map[string][]string{}
 	var walk func(n *kong.Node, path string)
 	walk = func(n *kong.Node, path string) {
@@ -77,6 +77,9 @@ func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
 			}
 			name := strings.TrimSpace(path + " " + child.Name)
 			verbs = append(verbs, name)
+			if len(child.Children) > 0 {
+				parents = append(parents, name)
+			}
 			for _, group := range child.AllFlags(true) {
 				for _, f := range group {
 					flags[name] = append(flags[name], "-"+f.Name)
@@ -103,7 +106,7 @@ func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
 	case "zsh":
 		fmt.Fprintln(a.stdout, "autoload -U +X bashcompinit && bashcompinit")
 	}
-	fmt.Fprintln(a.stdout, "_aicplan() {\n  local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}\n  if [ \"$verb\" = ckpt ] && [ $COMP_CWORD -gt 2 ]; then verb=\"ckpt ${COMP_WORDS[2]}\"; fi")
+	fmt.Fprintf(a.stdout, "_aicplan() {\n  local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}\n  case \"$verb\" in %s) if [ $COMP_CWORD -gt 2 ]; then verb=\"$verb ${COMP_WORDS[2]}\"; fi;; esac\n", strings.Join(parents, "|"))
 	fmt.Fprintln(a.stdout, "  case \"$cur\" in -*)\n    case \"$verb\" in")
 	for _, v := range verbs {
 		fmt.Fprintf(a.stdout, "    %q) COMPREPLY=($(compgen -W %q -- \"$cur\"));;\n", v, strings.Join(flags[v], " "))
