@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -108,6 +109,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 		return p, diags
 	}
 	diags = append(diags, p.checkInputs()...)
+	diags = append(diags, p.checkFiles()...)
 	if diags.HasErrors() {
 		return p, diags
 	}
@@ -149,6 +151,32 @@ func (p *Plan) checkInputs() hcl.Diagnostics {
 	for _, s := range p.Stages {
 		if s.Config != nil {
 			diags = append(diags, p.checkInput(s)...)
+		}
+	}
+	return diags
+}
+
+// checkFiles finds stages that would overwrite each other's files.
+func (p *Plan) checkFiles() hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	by := map[string]*Stage{}
+	for _, s := range p.Stages {
+		w, ok := s.Config.(stage.FileWriter)
+		if !ok {
+			continue
+		}
+		for _, f := range w.Files() {
+			f = filepath.Clean(f)
+			other := by[f]
+			if other == nil {
+				by[f] = s
+				continue
+			}
+			diags = append(diags, config.WithAddress(hcl.Diagnostics{{
+				Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr(),
+				Detail: fmt.Sprintf("%s writes %s, and so does %s (%s:%d): only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.",
+					s.Address(), f, other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line),
+			}}, s.Address())...)
 		}
 	}
 	return diags

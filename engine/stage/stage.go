@@ -89,6 +89,13 @@ type Keyer interface {
 	KeyExtra(context.Context, *PlanContext) (any, hcl.Diagnostics)
 }
 
+// FileWriter is implemented by stages that know from their config alone which
+// files they are going to replace as a whole.
+type FileWriter interface {
+	// Files are relative to the output folder.
+	Files() []string
+}
+
 // Evaluator gives access to the values of a plan by reference.
 type Evaluator interface {
 	// Context returns an evaluation context that holds the values of the
