@@ -1,0 +1,91 @@
+package collect
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"aicplan/engine/stage"
+)
+
+// info describes the rows as a whole.
+func (r *running) info() stage.Info {
+	cases := r.planned.cases
+	info := stage.Info{
+		Op: r.planned.info.Op, Perf: r.planned.info.Perf, Params: slices.Concat(cases.Columns(), cases.SweepColumns()),
+		Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device, System: r.system,
+		Runtime: r.runtime.Address, Image: r.runtime.Image, ImageDigest: r.runtime.ImageDigest, Env: maps.Clone(r.env.Env),
+	}
+	switch {
+	case truncated(cases.Len(), r.rc.Options):
+		info.Partial = r.rc.Options.Partial()
+	case r.countSkips("interrupted") > 0:
+		info.Partial = "interrupted"
+	case r.countSkips("ramp") > 0:
+		info.Partial = "ramp"
+	}
+	return info
+}
+
+func (r *running) countSkips(class string) (n int) {
+	for i := range r.job.units {
+		if u := &r.job.units[i]; u.state == skipped && u.class == class {
+			n++
+		}
+	}
+	return n
+}
+
+// verdict names the status of the stage and the reason in one line.
+func (r *running) verdict(n stage.Counts) (stage.Status, string) {
+	byClass := map[string]int{}
+	for i := range r.job.units {
+		switch u := &r.job.units[i]; u.state {
+		case failed:
+			class, _ := classify(r.rules, u.entry.Failure)
+			byClass[class]++
+		case skipped:
+			byClass[u.class]++
+		}
+	}
+	left := byClass["not_selected"]
+	text := fmt.Sprintf("%d of %d cases measured", n.Measured, n.Planned)
+	if n.Measured-r.now > 0 && r.now > 0 {
+		text += fmt.Sprintf(" (%d now, %d before)", r.now, n.Measured-r.now)
+	}
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(byClass)) {
+		parts = append(parts, fmt.Sprintf("%d %s", byClass[class], class))
+	}
+	if len(parts) > 0 {
+		text += "; " + strings.Join(parts, ", ")
+	}
+	switch {
+	case r.policy != nil || n.Failed == 0:
+	case byClass["tripped"] > 0:
+		text += "; failed before and not tried again (-retry failed or tripped does)"
+	default:
+		text += "; failed before and not tried again (-retry failed does)"
+	}
+	tried := n.Measured + n.Failed
+	switch {
+	case byClass["interrupted"] > 0:
+		return stage.StatusInterrupted, text
+	case n.Failed > 0 && n.Measured == 0:
+		return stage.StatusFailed, text + r.stopText()
+	case tried > 0 && float64(n.Failed)/float64(tried) > r.FailOver:
+		return stage.StatusFailed, fmt.Sprintf("%s; more than fail_over = %v failed%s", text, r.FailOver, r.stopText())
+	case n.Failed > 0 || n.Skipped > left:
+		return stage.StatusPartial, text + r.stopText()
+	}
+	return stage.StatusOK, text
+}
+
+// stopText adds why the ramp stopped.
+func (r *running) stopText() string {
+	if r.policy == nil || r.policy.stopped == "" {
+		return ""
+	}
+	return "; " + r.policy.stopped
+}
