@@ -2,19 +2,13 @@ package perf
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
-	"github.com/apache/arrow/go/v17/parquet"
-	"github.com/apache/arrow/go/v17/parquet/compress"
 	"github.com/apache/arrow/go/v17/parquet/file"
-	"github.com/apache/arrow/go/v17/parquet/pqarrow"
 
 	"aicplan/sink/atomic"
 	"aicplan/sink/table"
@@ -46,24 +40,7 @@ func WriteParquet(w io.Writer, rec arrow.Record, l Layout) error {
 	if order != nil {
 		rec = table.Take(rec, order)
 	}
-	props := parquet.NewWriterProperties(
-		parquet.WithCompression(compress.Codecs.Zstd),
-		parquet.WithDictionaryDefault(true),
-		parquet.WithMaxRowGroupLength(max(rec.NumRows(), 1)),
-		parquet.WithVersion(parquet.V2_LATEST),
-		parquet.WithCreatedBy("aicplan"),
-	)
-	fw, err := pqarrow.NewFileWriter(rec.Schema(), w, props, pqarrow.DefaultWriterProps())
-	if err != nil {
-		return fmt.Errorf("writing Parquet: %w", err)
-	}
-	if err := fw.Write(rec); err != nil {
-		return errors.Join(fmt.Errorf("writing Parquet: %w", err), fw.Close())
-	}
-	if err := fw.Close(); err != nil {
-		return fmt.Errorf("writing Parquet: %w", err)
-	}
-	return nil
+	return writeRowGroup(w, rec)
 }
 
 // WriteParquetFile writes path atomically and returns the digest of the
@@ -102,29 +79,7 @@ func ReadParquet(data []byte) (rec arrow.Record, err error) {
 		return nil, fmt.Errorf("reading Parquet: %w", err)
 	}
 	defer pf.Close()
-	fr, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
-	if err != nil {
-		return nil, fmt.Errorf("reading Parquet: %w", err)
-	}
-	tbl, err := fr.ReadTable(context.Background())
-	if err != nil {
-		return nil, fmt.Errorf("reading Parquet: %w", err)
-	}
-	cols := make([]arrow.Array, tbl.NumCols())
-	for i := range cols {
-		chunks := tbl.Column(i).Data().Chunks()
-		switch len(chunks) {
-		case 0:
-			cols[i] = array.MakeArrayOfNull(memory.DefaultAllocator, tbl.Column(i).DataType(), 0)
-		case 1:
-			cols[i] = chunks[0]
-		default:
-			if cols[i], err = array.Concatenate(chunks, memory.DefaultAllocator); err != nil {
-				return nil, fmt.Errorf("reading Parquet: column %q: %w", tbl.Column(i).Name(), err)
-			}
-		}
-	}
-	rec, err = table.Normal(array.NewRecord(tbl.Schema(), cols, tbl.NumRows()))
+	rec, err = readColumns(pf)
 	if err != nil {
 		return nil, fmt.Errorf("reading Parquet: %w", err)
 	}

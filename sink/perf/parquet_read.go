@@ -1,0 +1,208 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/parquet"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/schema"
+
+	"aicplan/sink/table"
+)
+
+// readColumns reads every column of a file into the normal form.
+func readColumns(pf *file.Reader) (arrow.Record, error) {
+	sc := pf.MetaData().Schema
+	rows := pf.NumRows()
+	names := make([]string, sc.NumColumns())
+	cols := make([]arrow.Array, sc.NumColumns())
+	for i := range cols {
+		c := sc.Column(i)
+		names[i] = c.Path()
+		if c.MaxRepetitionLevel() > 0 || len(c.ColumnPath()) > 1 {
+			return nil, fmt.Errorf("column %q holds lists or groups; a perf table has one value a cell", c.Path())
+		}
+		arr, err := readColumn(pf, i, rows)
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", c.Path(), err)
+		}
+		cols[i] = arr
+	}
+	rec := table.NewRecord(names, cols)
+	if len(cols) == 0 {
+		rec = array.NewRecord(rec.Schema(), nil, rows)
+	}
+	return rec, nil
+}
+
+func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
+	c := pf.MetaData().Schema.Column(i)
+	logical := c.LogicalType()
+	plain := logical == nil || logical.IsNone()
+	integer, isInt := logical.(*schema.IntLogicalType)
+	switch _, isNull := logical.(schema.NullLogicalType); {
+	case isNull:
+		return table.Texts(make([]string, rows), make([]bool, rows)), nil
+	case c.PhysicalType() == parquet.Types.Boolean:
+		v, valid, err := readValues(pf, i, (*file.BooleanColumnChunkReader).ReadBatch)
+		return table.Flags(v, valid), err
+	case c.PhysicalType() == parquet.Types.Double:
+		v, valid, err := readValues(pf, i, (*file.Float64ColumnChunkReader).ReadBatch)
+		return table.Floats(v, valid), err
+	case c.PhysicalType() == parquet.Types.Float:
+		v, valid, err := readValues(pf, i, (*file.Float32ColumnChunkReader).ReadBatch)
+		return table.Floats(each(v, func(f float32) float64 { return float64(f) }), valid), err
+	case c.PhysicalType() == parquet.Types.Int32 && (plain || isInt):
+		v, valid, err := readValues(pf, i, (*file.Int32ColumnChunkReader).ReadBatch)
+		if isInt && !integer.IsSigned() {
+			return table.Ints(each(v, func(n int32) int64 { return int64(uint32(n)) }), valid), err
+		}
+		return table.Ints(each(v, func(n int32) int64 { return int64(n) }), valid), err
+	case c.PhysicalType() == parquet.Types.Int64 && (plain || isInt):
+		v, valid, err := readValues(pf, i, (*file.Int64ColumnChunkReader).ReadBatch)
+		if isInt && !integer.IsSigned() {
+			for _, n := range v {
+				if n < 0 {
+					return nil, fmt.Errorf("%d is larger than any integer here, %d", uint64(n), int64(math.MaxInt64))
+				}
+			}
+		}
+		return table.Ints(v, valid), err
+	case c.PhysicalType() == parquet.Types.ByteArray && logical != nil && logical.Equals(schema.StringLogicalType{}):
+		v, valid, err := readTexts(pf, i)
+		return table.Texts(v, valid), err
+	}
+	kind := c.PhysicalType().String()
+	if !plain {
+		kind = logical.String()
+	}
+	return nil, fmt.Errorf("the type is %s; only integers, floats, strings and booleans can be kept", kind)
+}
+
+// batch is how many values are read at once.
+const batch = 1 << 14
+
+// readValues reads a column of all row groups: one value a row, the zero value
+// where valid is false; valid is nil where all are there.
+func readValues[R any, T any](pf *file.Reader, col int, read func(R, int64, []T, []int16, []int16) (int64, int, error)) ([]T, []bool, error) {
+	out, valid := make([]T, 0, room(pf)), make([]bool, 0, room(pf))
+	buf := make([]T, batch)
+	err := readChunks(pf, col, func(cr R, levels []int16) (int64, error) {
+		n, k, err := read(cr, batch, buf, levels, nil)
+		if err == nil {
+			out, valid = spreadOut(out, valid, buf[:k], levels, int(n))
+		}
+		return n, err
+	})
+	return out, compactValid(valid), err
+}
+
+// readTexts is readValues for strings, which it copies: the reader reuses its
+// pages.
+func readTexts(pf *file.Reader, col int) ([]string, []bool, error) {
+	out, valid := make([]string, 0, room(pf)), make([]bool, 0, room(pf))
+	buf := make([]parquet.ByteArray, batch)
+	words := map[string]string{} // of few values in many rows
+	err := readChunks(pf, col, func(cr *file.ByteArrayColumnChunkReader, levels []int16) (int64, error) {
+		n, k, err := cr.ReadBatch(batch, buf, levels, nil)
+		if err != nil {
+			return n, err
+		}
+		texts := each(buf[:k], func(b parquet.ByteArray) string {
+			if s, ok := words[string(b)]; ok {
+				return s
+			}
+			s := string(b)
+			if len(words) < batch {
+				words[s] = s
+			}
+			return s
+		})
+		out, valid = spreadOut(out, valid, texts, levels, int(n))
+		return n, nil
+	})
+	return out, compactValid(valid), err
+}
+
+// room is how many rows a file is trusted to have before they are read.
+func room(pf *file.Reader) int64 { return min(max(pf.NumRows(), 0), 1<<20) }
+
+// readChunks calls read until every row group's column has been read.
+func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16) (int64, error)) error {
+	optional := pf.MetaData().Schema.Column(col).MaxDefinitionLevel() > 0
+	for g := range pf.NumRowGroups() {
+		rg := pf.RowGroup(g)
+		reader, err := rg.Column(col)
+		if err != nil {
+			return err
+		}
+		cr, ok := any(reader).(R)
+		if !ok {
+			return fmt.Errorf("its chunk is of the type %s", reader.Type())
+		}
+		var levels []int16
+		if optional {
+			levels = make([]int16, batch)
+		}
+		left := rg.NumRows()
+		for left > 0 {
+			n, err := read(cr, levels)
+			if err != nil {
+				return err
+			}
+			if n <= 0 || n > left {
+				return errors.New("it has not as many values as the file has rows")
+			}
+			left -= n
+		}
+		if err := reader.Err(); err != nil {
+			return err
+		}
+		if reader.HasNext() {
+			return errors.New("it has more values than the file has rows")
+		}
+	}
+	return nil
+}
+
+// spreadOut appends n rows whose values are those of dense where the level is
+// above 0; without levels all of them are.
+func spreadOut[T any](out []T, valid []bool, dense []T, levels []int16, n int) ([]T, []bool) {
+	if levels == nil {
+		for range dense {
+			valid = append(valid, true)
+		}
+		return append(out, dense...), valid
+	}
+	k := 0
+	for _, level := range levels[:n] {
+		var v T
+		if level > 0 {
+			v = dense[k]
+			k++
+		}
+		out, valid = append(out, v), append(valid, level > 0)
+	}
+	return out, valid
+}
+
+func compactValid(valid []bool) []bool {
+	for _, v := range valid {
+		if !v {
+			return valid
+		}
+	}
+	return nil
+}
+
+func each[A, B any](in []A, f func(A) B) []B {
+	out := make([]B, len(in))
+	for i, v := range in {
+		out[i] = f(v)
+	}
+	return out
+}
