@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -51,6 +52,10 @@ func (c *applyCmd) Run(a *app) error {
 	defer store.Close()
 	ctx, stop, cancel := interruptible()
 	defer cancel()
+	before, err := latestRun(store)
+	if err != nil {
+		return err
+	}
 	p, err := a.plan(ctx, c.planFlags, opts, all, store)
 	if err != nil {
 		return err
@@ -75,12 +80,8 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	defer lock.Release()
-	if p.Damaged(ctx) > 0 {
-		var diags hcl.Diagnostics
-		p, diags = plan.Build(ctx, p.Config, store, opts)
-		if err := a.report(p.Config, diags); err != nil {
-			return err
-		}
+	if p, err = a.planAgain(ctx, p, store, before); err != nil {
+		return err
 	}
 	res, err := c.apply(ctx, a, p, store, stop, guards)
 	if err != nil {
@@ -88,6 +89,45 @@ func (c *applyCmd) Run(a *app) error {
 	}
 	a.code = res.ExitCode()
 	return nil
+}
+
+// latestRun is the id of the last run in the state folder, "" without any.
+func latestRun(store *checkpoint.Store) (string, error) {
+	r, err := store.LatestRun()
+	switch {
+	case errors.Is(err, checkpoint.ErrMissing):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return r.ID, nil
+}
+
+// planAgain makes the plan anew, now that nobody else writes, where what it
+// rests on has changed meanwhile or turns out to be damaged. Before is the
+// latest run when it was made.
+func (a *app) planAgain(ctx context.Context, p *plan.Plan, store *checkpoint.Store, before string) (*plan.Plan, error) {
+	again := func() error {
+		var diags hcl.Diagnostics
+		p, diags = plan.Build(ctx, p.Config, store, p.Options)
+		return a.report(p.Config, diags)
+	}
+	now, err := latestRun(store)
+	if err != nil {
+		return p, err
+	}
+	if now != before {
+		if err := store.Forget(); err != nil {
+			return p, err
+		}
+		if err := again(); err != nil {
+			return p, err
+		}
+	}
+	if p.Damaged(ctx) > 0 {
+		return p, again()
+	}
+	return p, nil
 }
 
 // openSaved takes over what a saved plan says of itself, where the path names

@@ -116,6 +116,21 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
+// Forget drops what was read of the journals: the next Store.Journal reads them
+// anew, with what other processes have added. Journals that are in use end as
+// by Close.
+func (s *Store) Forget() error {
+	s.mu.Lock()
+	journals := s.journals
+	s.journals = map[string]*Journal{}
+	s.mu.Unlock()
+	var errs []error
+	for _, j := range journals {
+		errs = append(errs, j.close())
+	}
+	return errors.Join(errs...)
+}
+
 func (s *Store) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
