@@ -96,7 +96,7 @@ func (a *app) verdict(v *grid.Verdict, indent string) {
 	for _, d := range v.Drops {
 		say("  filter %s drops %d: %s", d.Filter, d.Dropped, d.Reason)
 		say("    because %s", strings.Join(d.Values, ", "))
-		say("    at %s:%d", d.Range.Filename, d.Range.Start.Line)
+		say("    at %s", d.Place)
 	}
 	for _, d := range v.Duplicates {
 		say("  case %s stands for it: same %s", d.CaseID, strings.Join(d.Key, ", "))

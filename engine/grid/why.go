@@ -12,25 +12,26 @@ import (
 type Verdict struct {
 	// Kept is true when at least one matching combination is a case (for the
 	// verdict on a point: a point of that case).
-	Kept bool
+	Kept bool `json:"kept"`
 	// Matching is the number of combinations with these values, Passing those
 	// that no filter drops.
-	Matching, Passing int64
+	Matching int64 `json:"matching"`
+	Passing  int64 `json:"passing"`
 	// IDs are the ids of the matching cases in order of the grid (for points
 	// see Cases.PointID), at most MaxIDs; Cases is their number. A kept verdict
 	// has at least one id.
-	IDs   []string
-	Cases int
+	IDs   []string `json:"ids,omitempty"`
+	Cases int      `json:"cases"`
 	// Drops has one entry per filter that drops matching combinations.
-	Drops []Drop
+	Drops []Drop `json:"drops,omitempty"`
 	// Duplicates are the passing combinations for which another case stands.
-	Duplicates []Duplicate
+	Duplicates []Duplicate `json:"duplicates,omitempty"`
 	// Problems say why nothing matches: a misspelt name, a value that is not
 	// on its axis.
-	Problems []string
+	Problems []string `json:"problems,omitempty"`
 	// Point is the verdict on the names of the sweep, for the first matching
 	// case; nil when none were given.
-	Point *Verdict
+	Point *Verdict `json:"point,omitempty"`
 }
 
 // MaxIDs bounds Verdict.IDs.
@@ -38,21 +39,25 @@ const MaxIDs = 20
 
 // Drop is one filter that drops matching combinations.
 type Drop struct {
-	Filter, Reason string
-	Dropped        int64
+	Filter  string `json:"filter"`
+	Reason  string `json:"reason"`
+	Dropped int64  `json:"dropped"`
 	// Values are the names that the filter's expression uses, with their values
 	// in the first combination that it drops: name = value.
-	Values []string
+	Values []string `json:"values,omitempty"`
+	// Place is file:line of the filter.
+	Place string `json:"place"`
 	// Range is the filter's place, Part that of the condition between && that
 	// is false for this combination.
-	Range, Part hcl.Range
+	Range hcl.Range `json:"-"`
+	Part  hcl.Range `json:"-"`
 }
 
 // Duplicate is a combination that gave way to another with the same key.
 type Duplicate struct {
-	CaseID string   // of the case that stays
-	Key    []string // names that are the same, the by of distinct
-	Differ []string // columns with other values there: name = value
+	CaseID string   `json:"case_id"`          // of the case that stays
+	Key    []string `json:"key"`              // names that are the same, the by of distinct
+	Differ []string `json:"differ,omitempty"` // columns with other values there: name = value
 }
 
 // whyLimit bounds the combinations that Why looks at one by one.
@@ -231,7 +236,7 @@ func (x *explainer) combination() {
 		if !seen {
 			at = len(x.out.Drops)
 			x.drops[fp] = at
-			x.out.Drops = append(x.out.Drops, Drop{Filter: f.Label(), Reason: f.Reason, Range: f.Range, Part: part.source.Range(), Values: x.values(fp)})
+			x.out.Drops = append(x.out.Drops, Drop{Filter: f.Label(), Reason: f.Reason, Place: fmt.Sprintf("%s:%d", f.Range.Filename, f.Range.Start.Line), Range: f.Range, Part: part.source.Range(), Values: x.values(fp)})
 		}
 		x.out.Drops[at].Dropped++
 	}
