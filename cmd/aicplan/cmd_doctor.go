@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"aicplan/cudaops/benchproto"
@@ -44,14 +45,15 @@ func (c *doctorCmd) Run(a *app) error {
 }
 
 type benchProtocolCmd struct {
-	Device int    `help:"Device index in PCI order." default:"0" placeholder:"N"`
-	System string `help:"System spec, for estimates." default:"h200_sxm" placeholder:"NAME"`
-	Sample string `help:"Shapes to measure." default:"by_latency" enum:"by_latency,by_rank"`
-	Limit  int    `help:"At most N shapes." placeholder:"N"`
-	Runs   int    `help:"Runs of each protocol, each in another order." default:"3" placeholder:"N"`
-	Only   string `help:"session or reference; default both." enum:",session,reference" default:""`
-	Seed   uint64 `help:"Seed of the orders." default:"1" placeholder:"N"`
-	JSON   bool   `name:"json" help:"Print as JSON."`
+	Device int     `help:"Device index in PCI order." default:"0" placeholder:"N"`
+	System string  `help:"System spec, for estimates." default:"h200_sxm" placeholder:"NAME"`
+	Sample string  `help:"Shapes to measure." default:"by_latency" enum:"by_latency,by_rank"`
+	Limit  int     `help:"At most N shapes, evenly over the sample." placeholder:"N"`
+	Runs   int     `help:"Runs of each protocol, each in another order." default:"3" placeholder:"N"`
+	Only   string  `help:"session, sustained or reference; default all." enum:",session,sustained,reference" default:""`
+	Warmup float64 `help:"Also run the protocol sustained: sessions in which every case runs so long before it is timed." placeholder:"SECONDS"`
+	Seed   uint64  `help:"Seed of the orders." default:"1" placeholder:"N"`
+	JSON   bool    `name:"json" help:"Print as JSON."`
 }
 
 // Run compares the measurement protocols on this machine's GPU.
@@ -60,11 +62,12 @@ func (c *benchProtocolCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Limit > 0 && c.Limit < len(shapes) {
-		shapes = shapes[:c.Limit]
+	if c.Only == benchproto.Sustained && c.Warmup <= 0 {
+		return errors.New("-only sustained needs -warmup: how long every case is to run before it is timed, such as -warmup 0.1")
 	}
+	shapes = benchproto.Thin(shapes, c.Limit)
 	rep, err := benchproto.Measure(context.Background(), benchproto.Options{
-		Device: c.Device, System: c.System, Shapes: shapes, Runs: c.Runs, Seed: c.Seed, Only: c.Only,
+		Device: c.Device, System: c.System, Shapes: shapes, Runs: c.Runs, Seed: c.Seed, Only: c.Only, Warmup: c.Warmup,
 		Progress: func(r benchproto.Run) { fmt.Fprintf(a.stderr, "%s run: %.1f s\n", r.Protocol, r.Seconds) },
 	})
 	if err != nil {

@@ -33,6 +33,14 @@ func TestSamples(t *testing.T) {
 			seen[s] = true
 		}
 	}
+	shapes, err := Sample(ByLatency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := Thin(shapes, 7)
+	if len(few) != 7 || few[0] != shapes[0] || few[6] != shapes[257] || len(Thin(shapes, 0)) != 300 || len(Thin(shapes, 1000)) != 300 {
+		t.Errorf("thinned to %v", few)
+	}
 	if _, err := Sample("none"); err == nil {
 		t.Error("a sample that does not exist was read")
 	}

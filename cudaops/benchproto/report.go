@@ -60,7 +60,7 @@ var bounds = []float64{0, 0.005, 0.01, 0.02, 0.05, 0.2, 1, 5, math.Inf(1)}
 // NewReport sums runs up.
 func NewReport(device string, shapes []Shape, runs []Run) *Report {
 	r := &Report{Device: device, Shapes: shapes, Runs: runs}
-	for _, p := range []string{Session, Reference} {
+	for _, p := range []string{Session, Sustained, Reference} {
 		var mine []Run
 		for _, x := range runs {
 			if x.Protocol == p {

@@ -14,7 +14,10 @@ import (
 
 // Protocols that are compared.
 const (
-	Session   = "session"
+	Session = "session"
+	// Sustained is a session that lets every case run for a while before it is
+	// timed.
+	Sustained = "sustained"
 	Reference = measure.ProtocolReference
 )
 
@@ -41,8 +44,11 @@ type Options struct {
 	// Runs of each protocol, each in its own order.
 	Runs int
 	Seed uint64
-	// Only names one protocol; "" for both.
+	// Only names one protocol; "" for all.
 	Only string
+	// Warmup is how long a case of the sustained protocol runs before it is
+	// timed, in seconds; 0 leaves that protocol out.
+	Warmup float64
 	// Window is how many cases a session holds; 0 means as a worker does.
 	Window int
 	// Progress is told after every run; it may be nil.
@@ -75,21 +81,26 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	b := &Bench{Device: d, Shapes: o.Shapes, Settings: measure.Defaults(), Tuning: measure.DefaultTuning(d.Peaks.Watts * 0.85), Window: o.Window}
 	var runs []Run
 	for i := range uint64(max(o.Runs, 1)) {
-		for _, protocol := range []string{Session, Reference} {
-			if o.Only != "" && o.Only != protocol {
+		for _, protocol := range []string{Session, Sustained, Reference} {
+			if o.Only != "" && o.Only != protocol || protocol == Sustained && o.Warmup <= 0 {
 				continue
 			}
 			if o.Trace != nil {
 				b.Trace = func(shape int, v measure.Visit) { o.Trace(int(i), shape, v) }
 			}
 			one := b.Session
-			if protocol == Reference {
+			b.Settings.WarmupSeconds = 0
+			switch protocol {
+			case Reference:
 				one = b.Reference
+			case Sustained:
+				b.Settings.WarmupSeconds = o.Warmup
 			}
 			r, err := one(ctx, o.Seed+i)
 			if err != nil {
 				return nil, fmt.Errorf("%s run %d: %w", protocol, i+1, err)
 			}
+			r.Protocol = protocol
 			runs = append(runs, *r)
 			if o.Progress != nil {
 				o.Progress(*r)

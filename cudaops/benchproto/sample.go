@@ -53,3 +53,15 @@ func Sample(name string) ([]Shape, error) {
 	}
 	return out, nil
 }
+
+// Thin picks at most n of the shapes, evenly over their order.
+func Thin(shapes []Shape, n int) []Shape {
+	if n <= 0 || n >= len(shapes) {
+		return shapes
+	}
+	out := make([]Shape, n)
+	for i := range out {
+		out[i] = shapes[i*len(shapes)/n]
+	}
+	return out
+}

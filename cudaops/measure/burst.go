@@ -5,6 +5,9 @@ import "context"
 // Burst is one visit to a case that is queued as a whole: warm-up executions,
 // then timed blocks with nothing between them but the reading of clocks.
 type Burst struct {
+	// Soak executions run ahead of everything, the reading of the ready clock
+	// included: they bring the device to the state that it has under this load.
+	Soak       int
 	Warm       int // executions before the first block
 	Executions int // of every block; a target may round up to its quantum
 	Blocks     int

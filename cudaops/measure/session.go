@@ -90,10 +90,15 @@ type Visit struct {
 // power of what it does under the cap, visits the cases whose one visit is
 // enough to heat the device after one another, and lets all others wait until
 // the clock, read on the device with nothing running, is back.
+//
+// With WarmupSeconds every visit begins with so much of the case itself instead,
+// and the row shows the clock that the case holds for good: the full one where it
+// draws little, the power cap's where it draws much.
 type Session struct {
 	// Settings: MinBlockSeconds, MinSamples (blocks of a visit), Passes (visits),
-	// MaxPasses and PassTolerance hold; the settings about adapting the samples
-	// of one pass do not, because more samples in one window tell nothing new.
+	// MaxPasses, PassTolerance and WarmupSeconds hold; the settings about adapting
+	// the samples of one pass do not, because more samples in one window tell
+	// nothing new.
 	Settings Settings
 	Tuning   Tuning
 	Clock    Clock
@@ -258,7 +263,16 @@ func (s *Session) before(a, b *open) bool {
 
 func (s *Session) isLook(o *open) bool { return len(o.visits) >= s.Settings.Passes }
 
-func (s *Session) isHot(o *open) bool { return s.energy(o) > s.Tuning.HotJoules }
+// isHot says whether a case is visited without waiting for the clock: it heats
+// the device by itself, or the plan wants every case at the clock that it leaves
+// itself.
+func (s *Session) isHot(o *open) bool {
+	return s.sustained() || s.energy(o) > s.Tuning.HotJoules
+}
+
+// sustained says whether cases run for a while before they are timed. Nothing is
+// gained by pauses then: what the device remembers is the case's own.
+func (s *Session) sustained() bool { return s.Settings.WarmupSeconds > 0 }
 
 // energy estimates the joules of a case's next visit, above idle.
 func (s *Session) energy(o *open) float64 {
@@ -268,7 +282,7 @@ func (s *Session) energy(o *open) float64 {
 
 // cooling is how long it takes until the heat that a visit may find is left.
 func (s *Session) cooling(now time.Duration) time.Duration {
-	if s.Tuning.RecoverWatts <= 0 {
+	if s.Tuning.RecoverWatts <= 0 || s.sustained() {
 		return 0
 	}
 	left := s.heat - (now-s.heatAt).Seconds()*s.Tuning.RecoverWatts

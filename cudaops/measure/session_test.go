@@ -209,6 +209,46 @@ func TestSessionNeverReady(t *testing.T) {
 	}
 }
 
+// TestSessionSustained lets every case run for a while before it is timed: rows
+// must show the clock that a case holds by itself, whatever its neighbours are.
+func TestSessionSustained(t *testing.T) {
+	cases := workload(60)
+	alone := func(c gpuCase) float64 { // mean latency of a second without a break
+		clock := &measuretest.Clock{}
+		gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
+		gpu.Execute(1, c.watts, c.share)
+		return gpu.Execute(1, c.watts, c.share) * c.latency
+	}
+	var runs [][]float64
+	capped := 0
+	for seed := uint64(1); seed <= 3; seed++ {
+		o := session(t, cases, seed, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
+			o.session.Settings.WarmupSeconds = 0.4
+			// Longer than the steps of the device's controller.
+			o.session.Settings.MinBlockSeconds = 0.1
+		})
+		runs = append(runs, latencies(o.results))
+		for i, r := range o.results {
+			want := alone(cases[i])
+			if off := r.Latency/1e3/want - 1; math.Abs(off) > 0.03 {
+				t.Errorf("run %d case %d (%.3g s, %.0f W): %+.1f %% off what it takes by itself", seed, i, cases[i].latency, cases[i].watts, 100*off)
+			}
+			if want > 1.05*cases[i].latency {
+				capped++
+			}
+		}
+		if o.session.Waited > 0 {
+			t.Errorf("run %d waited %v for a clock that does not matter", seed, o.session.Waited)
+		}
+	}
+	if capped < 10 {
+		t.Errorf("only %d rows are held down by the power cap: the workload does not test it", capped)
+	}
+	if s := spreads(runs); measure.Percentile(s, .95) > 1.03 {
+		t.Errorf("spread p95 %.4f", measure.Percentile(s, .95))
+	}
+}
+
 // TestSessionPhases checks that hot cases are visited after one another.
 func TestSessionPhases(t *testing.T) {
 	cases := workload(120)

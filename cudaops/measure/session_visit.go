@@ -84,7 +84,7 @@ func (s *Session) visit(ctx context.Context, o *open) error {
 	}
 	seen := condense(blocks, b)
 	o.seconds = seen.median
-	n := b.Warm
+	n := b.Soak + b.Warm
 	for _, x := range blocks {
 		n += executions(x, b)
 	}
@@ -172,6 +172,8 @@ func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
 		b := s.burst(o)
 		if o.seconds == 0 {
 			b = Burst{Executions: 1, Blocks: 1}
+		} else {
+			b.Soak = s.soak(o)
 		}
 		blocks, err := o.job.Target.Burst(ctx, b)
 		if err != nil {
@@ -190,12 +192,17 @@ func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
 		if known && (o.made > 0 || s.fits(o, b)) || try >= maxRetries {
 			return blocks, b, nil
 		}
-		n := float64(b.Warm)
+		n := float64(b.Soak + b.Warm)
 		for _, x := range blocks {
 			n += float64(executions(x, b))
 		}
 		s.spend(n*o.seconds, o.job.Watts)
 	}
+}
+
+// soak is how many executions a visit makes before it is timed.
+func (s *Session) soak(o *open) int {
+	return int(math.Ceil(s.Settings.WarmupSeconds / s.guess(o)))
 }
 
 // fits says whether the burst was near enough to what the case needs.
@@ -251,8 +258,13 @@ func (s *Session) agreed(o *open) bool {
 }
 
 // best are the fastest visits, as many as there are planned passes: a visit that
-// something disturbed is slower than the case is, never faster.
+// something disturbed is slower than the case is, never faster. Not so where a
+// case holds its own clock: a power controller swings to both sides, and all
+// visits count.
 func (s *Session) best(o *open) []visit {
+	if s.sustained() {
+		return o.visits
+	}
 	vs := slices.Clone(o.visits)
 	slices.SortStableFunc(vs, func(a, b visit) int {
 		switch {

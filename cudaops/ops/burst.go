@@ -57,6 +57,9 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	if err := t.warmUp(); err != nil {
 		return nil, false, err
 	}
+	if err := t.soak(b.Soak); err != nil {
+		return nil, false, err
+	}
 	t.next = 0
 	if err := d.queueGate(); err != nil {
 		return nil, false, err
@@ -112,6 +115,28 @@ func (t *Target) warmUp() error {
 		return err
 	}
 	t.warm = true
+	return nil
+}
+
+// soakLaunches is how many launches a soak queues at once: a device's queue holds
+// about a thousand, and a host that meets a full one waits in the middle.
+const soakLaunches = 256
+
+// soak runs n executions without timing them; the last of them may still run
+// when it returns, so that what follows finds the device busy.
+func (t *Target) soak(n int) error {
+	t.next = 0
+	for n > 0 {
+		part := min(n, soakLaunches*t.Quantum())
+		if _, err := t.queue(part); err != nil {
+			return err
+		}
+		if n -= part; n > 0 {
+			if err := t.dev.Lib.Driver.SyncStream(t.dev.stream); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

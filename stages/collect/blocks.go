@@ -74,7 +74,7 @@ func (b *MeasureBlock) unheeded(kind string) []string {
 	say("target_rel_stdev", b.TargetRelStdev != nil, "cuda")
 	say("max_pass_seconds", b.MaxPassSeconds != nil, "cuda")
 	say("min_block_seconds", b.MinBlockSeconds != nil, "nccl")
-	say("warmup_seconds", b.WarmupSeconds != nil, "cuda", "nccl")
+	say("warmup_seconds", b.WarmupSeconds != nil, "nccl")
 	say("power", b.Power != nil && *b.Power, "cpu")
 	return out
 }

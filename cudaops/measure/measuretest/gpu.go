@@ -115,10 +115,13 @@ func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 		}
 	}
 	t.Bursts = append(t.Bursts, b)
-	t.GPU.Clock.Advance(40 * time.Microsecond) // queueing
-	ready := t.GPU.MHz()
 	q := t.Quantum()
 	whole := func(n int) int { return (n + q - 1) / q * q }
+	if b.Soak > 0 {
+		t.GPU.Execute(float64(whole(b.Soak))*t.Latency, t.Watts, t.Share)
+	}
+	t.GPU.Clock.Advance(40 * time.Microsecond) // queueing
+	ready := t.GPU.MHz()
 	if b.Warm > 0 {
 		t.GPU.Execute(float64(whole(b.Warm))*t.Latency, t.Watts, t.Share)
 	}
