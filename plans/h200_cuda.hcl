@@ -3,7 +3,7 @@
 #
 #   aicplan plan  plans/h200_cuda.hcl
 #   aicplan apply plans/h200_cuda.hcl
-#   aicplan apply plans/h200_cuda.hcl -var 'dtypes=["bfloat16"]' -target 'export.gemm'
+#   aicplan apply plans/h200_cuda.hcl -var 'dtypes=["bfloat16"]' -target export.gemm
 #
 # Needs the NVIDIA driver and libcublasLt of CUDA 12 or 13, which every
 # framework's environment has.
@@ -16,6 +16,23 @@ variable "system" {
   type        = string
   default     = "h200_sxm"
   description = "The system that the rows are for: one of aicplan systems list."
+}
+
+variable "dtypes" {
+  type        = list(string)
+  default     = []
+  description = "Formats of gemm: bfloat16, fp8, fp8_block; none means all."
+
+  validation {
+    condition     = alltrue([for d in var.dtypes : contains(["bfloat16", "fp8", "fp8_block"], d)])
+    error_message = "The published grid of an H200 has bfloat16, fp8 and fp8_block."
+  }
+}
+
+variable "warmup_seconds" {
+  type        = number
+  default     = 0
+  description = "How long a case runs before every pass: 0.1 shows what it holds for good, at the power cap where it gets there; 0 what it does at a clock that has recovered."
 }
 
 variable "power" {
@@ -82,6 +99,8 @@ module "shapes" {
   source = "./modules/trtllm"
   system = system.this
   ops    = ["gemm", "mla_bmm_gen_pre", "mla_bmm_gen_post"]
+
+  gemm_dtypes = var.dtypes
 }
 
 module "cuda" {
@@ -103,8 +122,9 @@ collect "op" {
   ramp       = [20, 200]
 
   measure {
-    protocol = var.protocol
-    power    = var.power
+    protocol       = var.protocol
+    power          = var.power
+    warmup_seconds = var.warmup_seconds
   }
 
   breaker {

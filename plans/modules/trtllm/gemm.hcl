@@ -50,12 +50,7 @@ grid "gemm" {
   }
 
   rows "format" {
-    values = [
-      { gemm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
-      { gemm_dtype = "fp8", min_sm = 87, max_sm = 999 },
-      { gemm_dtype = "fp8_block", min_sm = 87, max_sm = 999 },
-      { gemm_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
-    ]
+    values = local.gemm_formats
   }
 
   axis "m" {
@@ -92,6 +87,15 @@ grid "gemm" {
 }
 
 locals {
+  gemm_formats = [
+    for f in [
+      { gemm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+      { gemm_dtype = "fp8", min_sm = 87, max_sm = 999 },
+      { gemm_dtype = "fp8_block", min_sm = 87, max_sm = 999 },
+      { gemm_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
+    ] : f if length(var.gemm_dtypes) == 0 || contains(var.gemm_dtypes, f.gemm_dtype)
+  ]
+
   # Runs of chosen models take the exact widths of their layers; a model whose
   # layers are not on file is covered by the base grid.
   chosen_projections = [for r in local.models.projection_widths : r if r.selected]

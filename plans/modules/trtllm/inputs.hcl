@@ -20,6 +20,12 @@ variable "tp" {
   default = []
 }
 
+variable "gemm_dtypes" {
+  type        = list(string)
+  default     = []
+  description = "Formats of linear layers; none means all."
+}
+
 module "selection" {
   source  = "../selection"
   system  = var.system
