@@ -47,6 +47,7 @@ import types
 PROTOCOL = 1
 RESTART_CODE = 10  # the exit status by which collectors ask for a fresh process
 MAX_TEXT = 256 << 10  # of a message or a traceback, in characters
+MAX_CALLS = 64  # that a collector is taken to make in one measured call
 
 COLLECTOR_BUG = "collector_bug"
 UNSUPPORTED = "unsupported_config"
@@ -1149,14 +1150,54 @@ class HelperShim(types.ModuleType):
         return True
 
     def _statistics(self, latency):
-        """The statistics of the measurement that gave this latency, if one did."""
+        """The statistics of the measurement that gave this latency, if one did:
+        as it is, or over the number of calls that the collector makes in one."""
         for got in reversed(self._bench.last):
-            if latency == got["latency"]:
-                return {k: v for k, v in got.items() if k != "latency"}
+            for calls in range(1, MAX_CALLS + 1):
+                if latency == got["latency"] / calls:
+                    got = {k: v for k, v in got.items() if k != "latency"}
+                    for name in ("p10", "p90"):
+                        if name in got:
+                            got[name] /= calls
+                    if "executions" in got:
+                        got["executions"] *= calls
+                    return got
         return {}
 
 
 _SENTINEL = WorkerRestartSignal()
+
+
+class TorchDefaults:
+    """torch's default dtype and default device. Collectors set them and leave
+    them set, since their own runner has processes for one module each; here the
+    next case may be another module's, which expects the initial ones."""
+
+    def __init__(self):
+        torch = sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "get_default_device"):
+            self.dtype = self.device = None
+            return
+        self.dtype = torch.get_default_dtype()
+        # No device is not the same as the CPU: that one costs every call a detour.
+        device = torch.get_default_device()
+        self.device = None if device.type == "cpu" else device
+
+    def set(self):
+        torch = sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "get_default_device"):
+            return
+        torch.set_default_dtype(self.dtype or torch.float32)
+        torch.set_default_device(self.device)
+
+    @classmethod
+    @contextlib.contextmanager
+    def kept(cls):
+        before = cls()
+        try:
+            yield
+        finally:
+            before.set()
 
 
 def hook_helper(root, bench, sink):
@@ -1258,7 +1299,9 @@ class CollectorOp:
             raise HostError("op %s: collector_root %s is no folder here" % (self.name, self.host.root))
         name = self.module_name()
         self._check_compat(name)
-        module = importlib.import_module(name)
+        with TorchDefaults.kept():
+            module = importlib.import_module(name)
+            self._defaults = TorchDefaults()
         for role in ("run", "getter"):
             want = self.binding.get(role)
             if want and not callable(getattr(module, want, None)):
@@ -1407,7 +1450,9 @@ class CollectorOp:
             if "perf_filename" not in keywords:
                 perf = args[names.index("perf_filename")]
             try:
-                got = self._run(*args, **keywords)
+                with TorchDefaults.kept():
+                    self._defaults.set()
+                    got = self._run(*args, **keywords)
             except SystemExit as stop:
                 if stop.code != RESTART_CODE:
                     raise

@@ -1,0 +1,116 @@
+package pyhost_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"aicplan/cudaops/pyhost"
+	"aicplan/cudaops/worker"
+)
+
+// writeTree writes files of a test's own into a new folder.
+func writeTree(t testing.TB, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// The part of torch that keeps defaults, so that the test needs no torch.
+const defaultsTorch = `
+class device:
+    def __init__(self, type): self.type = type
+float32, bfloat16, float64 = "float32", "bfloat16", "float64"
+_dtype, _device = float32, None
+def get_default_dtype(): return _dtype
+def set_default_dtype(dtype):
+    global _dtype
+    _dtype = dtype
+def get_default_device(): return _device or device("cpu")
+def set_default_device(d):
+    global _device
+    _device = device(d) if isinstance(d, str) else d
+def manual_seed(seed): pass
+`
+
+// A collector that says which defaults it found, and leaves others behind.
+const defaultsCollector = `
+import torch
+from collector.helper import benchmark_with_power, log_perf
+
+def run(n, *, perf_filename, device="cuda:0"):
+    found = (torch.get_default_dtype(), "none" if torch._device is None else torch._device.type)
+    torch.set_default_dtype(torch.bfloat16)
+    torch.set_default_device("cuda:0")
+    with benchmark_with_power(device=device, kernel_func=lambda: sum(range(1000)), use_cuda_graph=False) as results:
+        pass
+    log_perf(item_list=[{"n": n, "found_dtype": found[0], "found_device": found[1], "latency": results["latency_ms"] / 6}],
+             op_name="x", kernel_source="y", perf_filename=perf_filename)
+    if n < 0:
+        raise ValueError("after the defaults are set")
+`
+
+func TestHostedDefaultsOfTorchStayInTheirModule(t *testing.T) {
+	root := writeTree(t, map[string]string{
+		"torch.py":                 defaultsTorch,
+		"collector/helper.py":      "",
+		"collector/vllm/first.py":  defaultsCollector,
+		"collector/vllm/second.py": defaultsCollector + "torch.set_default_dtype(torch.float64)\n",
+	})
+	bind := func(module string) m {
+		return m{"module": "collector.vllm." + module, "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}
+	}
+	init := worker.Init{
+		Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Ops:     raw(t, m{"first": bind("first"), "second": bind("second")}),
+	}
+	c, hello := start(t, init, "PYTHONPATH="+root)
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	check := func(op, dtype string) {
+		t.Helper()
+		row := c.rows(op, m{"n": 1}, nil)[0]
+		if row["found_dtype"] != dtype || row["found_device"] != "none" {
+			t.Errorf("%s found %v on %v, want %s and no device", op, row["found_dtype"], row["found_device"], dtype)
+		}
+	}
+	check("first", "float32")
+	check("second", "float64") // its own import's, not the first's
+	check("first", "float32")
+	c.fails("first", m{"n": -1})
+	check("first", "float32")
+}
+
+func TestHostedStatisticsOfSeveralCallsInOne(t *testing.T) {
+	root := writeTree(t, map[string]string{
+		"torch.py": defaultsTorch, "collector/helper.py": "", "collector/vllm/first.py": defaultsCollector,
+	})
+	init := worker.Init{
+		Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Ops:     raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}}),
+	}
+	c, hello := start(t, init, "PYTHONPATH="+root)
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	row := c.rows("first", m{"n": 1}, nil)[0]
+	latency := row["latency"].(float64)
+	p10, ok := row["p10"].(float64)
+	if !ok || row["samples"] == nil || row["rel_stdev"] == nil {
+		t.Fatalf("row = %v", row)
+	}
+	// They are of one call, as the latency is: not six times as large.
+	if p90 := row["p90"].(float64); p10 > latency || p90 < latency {
+		t.Errorf("latency %g lies outside p10 %g and p90 %g", latency, p10, p90)
+	}
+}
