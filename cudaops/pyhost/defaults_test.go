@@ -3,6 +3,7 @@ package pyhost_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"aicplan/cudaops/pyhost"
@@ -113,4 +114,23 @@ func TestHostedStatisticsOfSeveralCallsInOne(t *testing.T) {
 	if p90 := row["p90"].(float64); p10 > latency || p90 < latency {
 		t.Errorf("latency %g lies outside p10 %g and p90 %g", latency, p10, p90)
 	}
+}
+
+func TestHostedWithoutGPUSaysSoOnce(t *testing.T) {
+	root := writeTree(t, map[string]string{
+		"torch.py":            defaultsTorch + "class cuda:\n    def is_available(): return False\n",
+		"collector/helper.py": "", "collector/vllm/first.py": defaultsCollector,
+	})
+	ops := m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}}
+	settings := pyhost.Settings{CollectorRoot: root}
+	_, hello := start(t, worker.Init{Device: -1, Options: settings.Options(nil), Ops: raw(t, ops)}, "PYTHONPATH="+root)
+	if hello.Error == nil || !strings.Contains(hello.Error.Message, "no GPU is visible") {
+		t.Errorf("hello = %+v", hello.Error)
+	}
+	// Trying things out on the processor is said, and allowed.
+	c, hello := start(t, worker.Init{Device: -1, Options: settings.Options(m{"device": "cpu"}), Ops: raw(t, ops)}, "PYTHONPATH="+root)
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	c.rows("first", m{"n": 1}, nil)
 }

@@ -1725,6 +1725,10 @@ class Host:
                 "op %s: %s cannot be loaded: %s: %s" % (op.name, op.source(), type(err).__name__, failure["message"]),
                 failure.get("class") or COLLECTOR_BUG,
             ) from err
+        # Said once, instead of by every case in the words of whatever it calls first.
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if isinstance(op, CollectorOp) and self.index < 0 and self.options.get("device") != "cpu" and cuda is not None and not cuda.is_available():
+            raise HostError("op %s: no GPU is visible here, and %s needs one" % (op.name, op.source()), RESOURCE)
 
     def _settle_in(self):
         """The folder that hosted collectors work in, and the way in which their
