@@ -15,6 +15,8 @@ import (
 const (
 	Pass = "pass"
 	Fail = "fail"
+	// Warn is a setting that could be better on a machine that is fit as it is.
+	Warn = "warn"
 	Skip = "skip" // could not be judged
 )
 

@@ -137,6 +137,27 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestOverviewAdvises has a machine whose clock is free: fit, with advice.
+func TestOverviewAdvises(t *testing.T) {
+	n, _ := node(func(d *nvmltest.Device) {
+		d.Clock.SM, d.Persist = 345, false
+	})
+	libs := []doctor.Library{{Name: "driver", Version: "13.0"}, {Name: "cublaslt", Version: "13.1.0"}, {Name: "nvrtc", Version: "13.0"}}
+	r := doctor.Overview(n, libs)
+	if !r.OK() {
+		t.Errorf("not fit: %+v", r.Findings)
+	}
+	var text bytes.Buffer
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"warn  clocks", "--lock-gpu-clocks=1980,1980", "warn  persistence"} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("the text lacks %q:\n%s", part, text.String())
+		}
+	}
+}
+
 func TestOverview(t *testing.T) {
 	n, d := node(func(d *nvmltest.Device) {
 		d.Procs = []nvml.Process{{PID: 9, Memory: 1 << 30}}

@@ -39,7 +39,7 @@ func (r *Report) Text(w io.Writer) error {
 	fmt.Fprintln(t)
 	for _, f := range r.Findings {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Result, f.Check, f.Device, f.Message)
-		if f.Result == Fail && f.Fix != "" {
+		if f.Result != Pass && f.Fix != "" {
 			fmt.Fprintf(t, "\t\t\t%s\n", f.Fix)
 		}
 	}
