@@ -74,6 +74,7 @@ func TestGroups(t *testing.T) {
 func TestPattern(t *testing.T) {
 	for in, want := range map[string]string{
 		"CUDA error 700 at 0xdeadbeef":           "CUDA error # at #",
+		"1x4353x2048 e4m3->bf16 (15)":            "# e4m3->bf16 (#)",
 		"no fp8 kernels for sm90 on H200":        "no fp8 kernels for sm90 on H200",
 		"process 1234 died after 1.5e3 s\nagain": "process # died after # s again",
 	} {

@@ -8,8 +8,8 @@ import (
 )
 
 // number is what varies between messages of one fault: addresses, digests,
-// sizes, process ids. Digits inside a word (fp8, sm90, H200) belong to it.
-var number = regexp.MustCompile(`\b(0x[0-9a-fA-F]+|[0-9a-f]{16,}|[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)\b`)
+// sizes (1x4353x2048), process ids. Other digits inside a word (fp8, sm90, H200) belong to it.
+var number = regexp.MustCompile(`\b(0x[0-9a-fA-F]+|[0-9a-f]{16,}|[0-9]+(x[0-9]+)+|[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)\b`)
 
 // Pattern is a message with its numbers replaced by #, so that messages of one
 // fault are equal.
