@@ -43,8 +43,8 @@ bench:
 # Python workers, and ends in one line, PASS or FAIL.
 gpu-check:
 	@mkdir -p bin/gpu-check
-	$(GO) build -o bin/gpu-check/aicplan ./cmd/aicplan
-	for p in ops benchproto doctor probe comm pyhost; do $(GO) test -c -o bin/gpu-check/$$p.test ./cudaops/$$p || exit 1; done
+	$(GO) build -ldflags="-s -w" -o bin/gpu-check/aicplan ./cmd/aicplan
+	for p in ops benchproto doctor probe comm pyhost; do $(GO) test -c -ldflags="-s -w" -o bin/gpu-check/$$p.test ./cudaops/$$p || exit 1; done
 	rm -rf bin/gpu-check/src && mkdir -p bin/gpu-check/src/cudaops
 	cp -r plans bin/gpu-check/src/plans
 	for p in ops benchproto doctor probe comm pyhost; do cp -r cudaops/$$p bin/gpu-check/src/cudaops/$$p; done
