@@ -421,6 +421,9 @@ class CpuTarget:
         pass
 
 
+_LEAD_CYCLES = 60_000  # some 30 us
+
+
 class CudaTarget:
     """Executions timed with CUDA events, replayed from a captured graph where
     that works. Everything runs on one stream of its own, so that library
@@ -459,6 +462,10 @@ class CudaTarget:
     def block(self, n):
         start, end = self.cuda.events
         launch = self._graph.replay if self._graph is not None else self.call
+        if self._graph is not None:
+            # Keeps the device busy until the host has queued the first replay:
+            # its launch is no part of an execution.
+            self.torch.cuda._sleep(_LEAD_CYCLES)
         start.record()
         for _ in range(n):
             launch()
@@ -661,31 +668,31 @@ class Bench:
     def unsupported(self, reason):
         raise Unsupported(reason)
 
-    def rotate(self, *specs, limit=16):
+    def rotate(self, *specs, keep=(), limit=16):
         """Operand sets of (shape, dtype) tensors with random values, carved
         from arenas that live as long as the worker: enough sets to exceed
-        twice the L2 cache, at most limit. Contents must not be written to."""
+        twice the L2 cache, at most limit. Tensors of the specs in keep are the
+        same in every set and come first. Contents must not be written to."""
         torch = self.torch
         cuda = self.cuda
-        sizes = [math.prod(shape) for shape, _ in specs]
-        nbytes = sum(n * dtype.itemsize for n, (_, dtype) in zip(sizes, specs))
         if cuda is None:
             generator = torch.Generator().manual_seed(20240229)
-            return [tuple(_cpu_operand(torch, s, d, generator) for s, d in specs)]
+            return [tuple(_cpu_operand(torch, s, d, generator) for s, d in (*keep, *specs))]
+        nbytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in specs)
         copies = 1 if nbytes >= 2 * cuda.l2 else min(limit, math.ceil(2 * cuda.l2 / max(nbytes, 1)))
         need = {}
-        for n, (_, dtype) in zip(sizes, specs):
-            need[dtype] = need.get(dtype, 0) + -(-n // 512) * 512
-        arenas = {dtype: cuda.arena(dtype, n * copies) for dtype, n in need.items()}
+        for shape, dtype in (*keep, *(specs * copies)):
+            need[dtype] = need.get(dtype, 0) + _aligned(shape)
+        arenas = {dtype: cuda.arena(dtype, n) for dtype, n in need.items()}
         at = dict.fromkeys(need, 0)
-        sets = []
-        for _ in range(copies):
-            tensors = []
-            for n, (shape, dtype) in zip(sizes, specs):
-                tensors.append(arenas[dtype][at[dtype] : at[dtype] + n].view(shape))
-                at[dtype] += -(-n // 512) * 512
-            sets.append(tuple(tensors))
-        return sets
+
+        def carve(shape, dtype):
+            first = at[dtype]
+            at[dtype] += _aligned(shape)
+            return arenas[dtype][first : first + math.prod(shape)].view(shape)
+
+        kept = tuple(carve(*spec) for spec in keep)
+        return [kept + tuple(carve(*spec) for spec in specs) for _ in range(copies)]
 
     def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=3, runs=6, repeat=1, **columns):
         settings = self.settings
@@ -820,6 +827,11 @@ class _Rotating:
     def __call__(self):
         self.at = (self.at + 1) % len(self.sets)
         return self.fn(*self.sets[self.at])
+
+
+def _aligned(shape):
+    """Elements of a tensor in an arena."""
+    return -(-math.prod(shape) // 512) * 512
 
 
 def _cpu_operand(torch, shape, dtype, generator):

@@ -4,7 +4,8 @@ gemm_dtype says what is multiplied: bfloat16 and float16 through cuBLAS, fp8
 (e4m3, one scale per tensor, bfloat16 result) through scaled_mm, int8 (int32
 result) through int_mm; sq, the tables' word for layers with 8-bit weights and
 activations, is the same product. Quantising the activations is not part of it;
-see quantize.py.
+see quantize.py. Weights come from memory, the activation was just written and
+may lie in the cache.
 """
 
 _SAMPLED = 64  # rows and columns of the result that are checked
@@ -16,7 +17,7 @@ def gemm(gemm_dtype, m, n, k, bench):
     if make is None:
         bench.unsupported("torch has no dense product for %s" % gemm_dtype)
     dtype, kernel, source = make(torch, bench, gemm_dtype, m, n, k)
-    sets = bench.rotate(((m, k), dtype), ((n, k), dtype))
+    sets = bench.rotate(((n, k), dtype), keep=[((m, k), dtype)])
     if bench.verify:
         _check(torch, kernel, *sets[0])
     return bench(kernel, operands=sets, op_name="gemm", kernel_source=source)

@@ -20,7 +20,7 @@ def _bmm(bench, num_tokens, num_heads, bmm_dtype, inner, outer, op_name):
         bench.unsupported("torch has no batched product for %s" % bmm_dtype)
     kind = getattr(torch, bmm_dtype)
     # Activations lie token by token, weights head by head inside each row.
-    sets = bench.rotate(((num_tokens, num_heads, inner), kind), ((outer, num_heads, inner), kind))
+    sets = bench.rotate(((outer, num_heads, inner), kind), keep=[((num_tokens, num_heads, inner), kind)])
 
     def kernel(x, w):
         return torch.bmm(x.transpose(0, 1), w.permute(1, 2, 0))

@@ -40,9 +40,9 @@ def moe(
     weights = torch.full((len(order), 1), 1.0 / topk, dtype=torch.bfloat16, device=device)
 
     sets = bench.rotate(
-        ((num_tokens, hidden_size), torch.bfloat16),
         ((local, 2 * inter, hidden_size), torch.bfloat16),
         ((local, hidden_size, inter), torch.bfloat16),
+        keep=[((num_tokens, hidden_size), torch.bfloat16)],
     )
     # Operands are standard normals; like initialised weights, products of them
     # must not grow from layer to layer.
