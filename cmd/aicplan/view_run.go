@@ -94,10 +94,10 @@ func progressText(p stage.Progress, elapsed time.Duration) string {
 	}
 	s := elapsed.Seconds()
 	switch {
-	case ended == 0:
+	case ended <= p.Before:
 		text += ", " + plan.Duration(s)
 	case s > 0:
-		rate := float64(ended) / s
+		rate := float64(ended-p.Before) / s
 		if rate >= 1 {
 			text += fmt.Sprintf(", %.1f/s", rate)
 		} else {

@@ -16,6 +16,8 @@ func TestProgressText(t *testing.T) {
 		{stage.Progress{}, 12 * time.Second, "still at work, 12s"},
 		{stage.Progress{Total: 20}, 12 * time.Second, "0 of 20, 12s"},
 		{stage.Progress{Done: 5, Total: 2000}, 2 * time.Second, "5 of 2,000, 2.5/s, 13m18s left"},
+		{stage.Progress{Done: 105, Total: 205, Before: 100}, 10 * time.Second, "105 of 205, 30.0/min, 3m20s left"},
+		{stage.Progress{Done: 100, Total: 205, Before: 100}, 10 * time.Second, "100 of 205, 10s"},
 		{stage.Progress{Done: 1, Failed: 1, Skipped: 1, Total: 6}, 30 * time.Second, "3 of 6, 1 failed, 6.0/min, 30s left"},
 		{stage.Progress{Done: 4, Total: 4}, time.Second, "4 of 4, 4.0/s"},
 		{stage.Progress{Done: 4, Total: 4}, 0, "4 of 4"},

@@ -294,4 +294,6 @@ type Events interface {
 // Progress of a stage that works through cases.
 type Progress struct {
 	Done, Failed, Skipped, Total int
+	// Before is how many of them had ended before the run began.
+	Before int
 }

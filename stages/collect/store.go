@@ -31,7 +31,7 @@ type keeper struct {
 func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address string) *keeper {
 	k := &keeper{job: j, journal: journal, events: events, address: address}
 	n := j.tally()
-	k.prog = stage.Progress{Done: n.Measured, Failed: n.Failed, Skipped: n.Skipped, Total: n.Planned}
+	k.prog = stage.Progress{Done: n.Measured, Failed: n.Failed, Skipped: n.Skipped, Total: n.Planned, Before: n.Measured + n.Failed + n.Skipped}
 	events.Progress(address, k.prog)
 	return k
 }
