@@ -15,7 +15,7 @@ import (
 // Meta is a collection_meta.yaml: what a folder of perf files rests on.
 type Meta struct {
 	SchemaVersion int                  `yaml:"schema_version" json:"schema_version"`
-	Provenance    string               `yaml:"provenance,omitempty" json:"provenance,omitempty"` // legacy or collected
+	Provenance    string               `yaml:"provenance,omitempty" json:"provenance,omitempty"` // of all tables together, or legacy
 	Runtime       Runtime              `yaml:"runtime" json:"runtime"`
 	Tables        map[string]TableMeta `yaml:"tables" json:"tables"`
 }
@@ -45,6 +45,12 @@ type TableMeta struct {
 	Status        string `yaml:"status" json:"status"`
 	// DataHash is the digest of the perf file.
 	DataHash string `yaml:"data_hash,omitempty" json:"data_hash,omitempty"`
+	// Where the rows come from, for tables that were not collected as a whole;
+	// the three add up to Rows. Unknown are rows that a merge kept of a file
+	// that does not say it row by row.
+	CollectedRows *int64 `yaml:"collected_rows,omitempty" json:"collected_rows,omitempty"`
+	ImportedRows  *int64 `yaml:"imported_rows,omitempty" json:"imported_rows,omitempty"`
+	UnknownRows   *int64 `yaml:"unknown_rows,omitempty" json:"unknown_rows,omitempty"`
 }
 
 // EmptyPlanHash is the case plan hash of no cases at all: the mark of a
@@ -101,14 +107,17 @@ func (e *LegacyError) Error() string {
 	return fmt.Sprintf("%s says provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
 }
 
-// UpdateMeta sets the entry of one table in the sidecar at path and leaves the
-// others, comments and unknown keys alone. It makes the file where there is
+// UpdateMeta sets the entry of one table in the sidecar at path, and the
+// provenance to what all entries say together; it leaves the others, comments
+// and unknown keys alone. It makes the file where there is
 // none. The sidecar of another runtime, a legacy one and one of schema 2 are
 // errors: nothing is changed then.
 func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		out, err := encode(Meta{SchemaVersion: 1, Provenance: "collected", Runtime: rt, Tables: map[string]TableMeta{table: entry}})
+		m := Meta{SchemaVersion: 1, Provenance: Collected, Runtime: rt, Tables: map[string]TableMeta{table: entry}}
+		m.Provenance = m.Together()
+		out, err := encode(m)
 		if err != nil {
 			return err
 		}
@@ -123,7 +132,7 @@ func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	switch {
-	case old.Provenance == "legacy":
+	case old.Provenance == Legacy:
 		return &LegacyError{Path: path}
 	case old.SchemaVersion != 1:
 		return fmt.Errorf("%s has schema_version %d; only sidecars of schema 1 are written", path, old.SchemaVersion)
@@ -139,6 +148,13 @@ func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
 	}
 	if err := setTable(doc.Content[0], table, entry); err != nil {
 		return err
+	}
+	if old.Tables == nil {
+		old.Tables = map[string]TableMeta{}
+	}
+	old.Tables[table] = entry
+	if word := old.Together(); word != old.Provenance {
+		setProvenance(doc.Content[0], word)
 	}
 	out, err := encode(&doc)
 	if err != nil || bytes.Equal(out, data) {
@@ -178,7 +194,8 @@ func setTable(root *yaml.Node, table string, entry TableMeta) error {
 	return nil
 }
 
-var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash"}
+var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash",
+	"collected_rows", "imported_rows", "unknown_rows"}
 
 // keepUnknown carries over what this package does not write.
 func keepUnknown(old, now *yaml.Node) {

@@ -170,6 +170,38 @@ func TestMergeProperty(t *testing.T) {
 	})
 }
 
+// The word of a folder is what its tables are together, whoever wrote them.
+func TestProvenanceOfAFolder(t *testing.T) {
+	n := int64(3)
+	imported, measured := TableMeta{Status: Complete, ImportedRows: &n}, TableMeta{Status: Complete}
+	for _, tt := range []struct {
+		before, want string // the line of the word
+		entries      []TableMeta
+	}{
+		{"provenance: collected # by hand", "provenance: mixed # by hand", []TableMeta{imported}},
+		{"provenance: collected", "provenance: collected", []TableMeta{imported, measured}},
+		{"provenance: mixed", "provenance: collected", []TableMeta{measured}},
+		{"provenance: audited", "provenance: audited", []TableMeta{measured}},
+		{"# nothing said", "# nothing said", []TableMeta{measured}},
+		{"# nothing said", "provenance: mixed", []TableMeta{imported}},
+	} {
+		path := filepath.Join(t.TempDir(), MetaFile)
+		text := "schema_version: 1\n" + tt.before + "\nruntime:\n  framework: vllm\n  version: \"1\"\ntables:\n  moe_perf:\n    status: complete\n"
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range tt.entries {
+			if err := UpdateMeta(path, Runtime{Framework: "vllm", Version: "1"}, "gemm_perf", e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(data), tt.want+"\n") || strings.Count(string(data), "provenance:") != strings.Count(tt.want, "provenance:") {
+			t.Errorf("%q and %d tables: %v\n%s", tt.before, len(tt.entries), err, data)
+		}
+	}
+}
+
 func TestMetaKeepsWhatItDoesNotKnow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetaFile)
 	before := `# who wrote this

@@ -20,7 +20,7 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "export",
-		Version: 1,
+		Version: 2, // 2: sidecars tell imported rows from collected ones
 		Summary: "write a dataset as perf files",
 		Outputs: map[string]cty.Type{
 			"path":  cty.String,

@@ -47,7 +47,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if partial != "" && !c.AllowPartial {
 		return nil, fmt.Errorf("the data is partial (%s), so it would pass for the whole table; collect the rest, or set allow_partial = true in %s, which puts \"partial\" into the file's name", partial, rc.Address)
 	}
-	rec, notes, err := assemble(sets, sh)
+	rec, from, notes, err := assemble(sets, sh)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 		return nil, err
 	}
 	if t.layout == tree.Families {
-		if err := c.sidecars(t, sets, out.Artifacts[0], partial); err != nil {
+		if err := c.sidecars(t, sets, out.Artifacts[0], from, report.Kept, partial); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +85,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 			rc.Events.Message(rc.Address, "info", n)
 		}
 	}
-	out.Message = report.text(t.name, out.Artifacts[0])
+	out.Message = report.text(t.name, out.Artifacts[0]) + from.text()
 	out.Values = map[string]cty.Value{
 		"path":  cty.StringVal(t.path),
 		"added": cty.NumberIntVal(int64(report.Added)),
@@ -200,16 +200,18 @@ func lockFolder(dir string) func() {
 }
 
 // assemble brings every dataset to the perf file's form and joins them.
-func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, []string, error) {
+func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, []string, error) {
 	var recs []arrow.Record
+	var from origin
 	var notes []string
 	for _, ds := range sets {
-		rec, n, err := perfRows(ds, sh)
+		rec, o, n, err := perfRows(ds, sh)
 		if err != nil {
-			return nil, nil, err
+			return nil, from, nil, err
 		}
 		recs, notes = append(recs, rec), append(notes, n...)
+		from = from.and(o)
 	}
 	rec, err := join(recs)
-	return rec, notes, err
+	return rec, from, notes, err
 }

@@ -236,6 +236,78 @@ func TestStatusOfTheSidecar(t *testing.T) {
 	}
 }
 
+// The sidecar does not pass off rows of a published table as measured ones.
+func TestProvenanceOfTheSidecar(t *testing.T) {
+	perm := []int{0, 1, 2, 3}
+	seeded := func(rows ...int) *stage.Dataset { // rows are those that were imported
+		ds := gemm(perm)
+		from, valid := make([]string, len(perm)), make([]bool, len(perm))
+		for _, i := range rows {
+			from[i], valid[i] = "gemm_perf.txt sha256:1", true
+		}
+		ds.Table = table.WithColumn(ds.Table, "imported_from", table.Texts(from, valid))
+		return ds
+	}
+	read := func(perm ...int) *stage.Dataset {
+		ds := gemm(perm)
+		ds.Planned = nil
+		return ds
+	}
+	type counts struct{ word, collected, imported, unknown string }
+	for name, tt := range map[string]struct {
+		first, then *stage.Dataset
+		sidecar     bool // of the first export stays
+		want        counts
+		says        string
+		hash        bool
+	}{
+		"measured":             {then: gemm(perm), want: counts{word: "collected"}, hash: true},
+		"some seeded":          {then: seeded(1), want: counts{"mixed", "3", "1", ""}, says: "1 of 4 imported", hash: true},
+		"all seeded":           {then: seeded(0, 1, 2, 3), want: counts{"imported", "", "4", ""}, says: "all of them imported"},
+		"an import":            {then: read(0, 1), want: counts{"imported", "", "2", ""}, says: "all of them imported"},
+		"imported and kept":    {first: read(0, 1), then: gemm([]int{1, 2}), sidecar: true, want: counts{"mixed", "2", "1", ""}, hash: true},
+		"measured and kept":    {first: gemm([]int{0, 1}), then: read(1, 2), sidecar: true, want: counts{"mixed", "1", "2", ""}, says: "all of them imported", hash: true},
+		"replaced by measured": {first: read(0, 1), then: gemm([]int{0, 1}), sidecar: true, want: counts{word: "collected"}, hash: true},
+		"kept of a mixture":    {first: seeded(1), then: gemm([]int{0}), sidecar: true, want: counts{"mixed", "1", "", "3"}, hash: true},
+		"kept without sidecar": {first: gemm([]int{0, 1}), then: gemm([]int{2}), want: counts{"mixed", "1", "", "2"}, hash: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			sidecar := filepath.Join(dir, "data", "h200_sxm", "gemm", "trtllm", "1.3.0", tree.MetaFile)
+			c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Families) }) }
+			if tt.first != nil {
+				mustRun(t, c(), dir, tt.first)
+			}
+			if tt.first != nil && !tt.sidecar {
+				if err := os.Remove(sidecar); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out := mustRun(t, c(), dir, tt.then)
+			meta, err := tree.ReadMeta(sidecar)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := meta.Tables["gemm_perf"]
+			text := func(n *int64) string {
+				if n == nil {
+					return ""
+				}
+				return fmt.Sprint(*n)
+			}
+			if got := (counts{meta.Provenance, text(e.CollectedRows), text(e.ImportedRows), text(e.UnknownRows)}); got != tt.want {
+				t.Errorf("sidecar says %+v, want %+v", got, tt.want)
+			}
+			if tt.says != "" && !strings.HasSuffix(out.Message, tt.says) || tt.says == "" && strings.Contains(out.Message, "imported") {
+				t.Errorf("message %q, want %q at its end", out.Message, tt.says)
+			}
+			if (e.CollectorHash != "") != (tt.hash && tt.then.Planned != nil) {
+				t.Errorf("collector hash %q", e.CollectorHash)
+			}
+		})
+	}
+}
+
 func TestMergeSaysWhatItDid(t *testing.T) {
 	dir := t.TempDir()
 	c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Families) }) }

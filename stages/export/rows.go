@@ -27,38 +27,41 @@ type shape struct {
 
 // perfRows brings a dataset to the form of its perf file: identity columns
 // first, the op's columns, the metrics, then power; rows sorted by key. The
-// notes say what the file lacks that a reader may miss.
-func perfRows(ds *stage.Dataset, sh shape) (arrow.Record, []string, error) {
+// origin counts these rows, the notes say what the file lacks that a reader may miss.
+func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, _ []string, _ error) {
 	rec, err := rowkey.Plain(ds.Table)
 	if err != nil {
-		return nil, nil, err
+		return nil, from, nil, err
 	}
 	if rec, err = ownRows(rec, ds, sh); err != nil {
-		return nil, nil, err
+		return nil, from, nil, err
+	}
+	if from, err = originOf(ds, rec); err != nil {
+		return nil, from, nil, err
 	}
 	n := int(rec.NumRows())
 	rec, err = withIdentity(rec, ds, sh, n)
 	if err != nil {
-		return nil, nil, err
+		return nil, from, nil, err
 	}
 	names, notes, err := sh.names(rec, ds)
 	if err != nil {
-		return nil, nil, err
+		return nil, from, nil, err
 	}
 	power, err := sh.powerColumns(rec)
 	if err != nil {
-		return nil, nil, err
+		return nil, from, nil, err
 	}
 	names = append(names, power...)
 	out, err := table.Select(rec, names...)
 	if err != nil {
-		return nil, nil, err
+		return nil, from, nil, err
 	}
 	out, words, err := sh.conform(out)
 	if err != nil {
-		return nil, nil, err
+		return nil, from, nil, err
 	}
-	return out, append(notes, words...), nil
+	return out, from, append(notes, words...), nil
 }
 
 // ownRows keeps the rows that belong to the table: cases of some ops fill two.

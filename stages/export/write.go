@@ -86,8 +86,10 @@ func (c *Config) write(t target, rec arrow.Record, key []string, out *stage.Outc
 }
 
 // sidecars writes what a folder of a database says about its tables.
-func (c *Config) sidecars(t target, sets []*stage.Dataset, file stage.Artifact, partial string) error {
+// Rows that a merge kept come from where the sidecar said before.
+func (c *Config) sidecars(t target, sets []*stage.Dataset, file stage.Artifact, from origin, kept int, partial string) error {
 	dir := filepath.Dir(t.path)
+	meta := filepath.Join(dir, tree.MetaFile)
 	info := sets[0].Info
 	rows := int64(file.Rows)
 	entry := tree.TableMeta{
@@ -97,12 +99,19 @@ func (c *Config) sidecars(t target, sets []*stage.Dataset, file stage.Artifact, 
 	if partial != "" || unanswered(sets) {
 		entry.Status = tree.Partial
 	}
-	var err error
-	if entry.CollectorHash, err = collectorHash(sets); err != nil {
+	before, err := keptFrom(meta, t.place.Table, kept)
+	if err != nil {
 		return err
 	}
+	from = from.and(before)
+	from.into(&entry)
+	if from.collected > 0 {
+		if entry.CollectorHash, err = collectorHash(sets); err != nil {
+			return err
+		}
+	}
 	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image, ImageDigest: info.ImageDigest}
-	if err := tree.UpdateMeta(filepath.Join(dir, tree.MetaFile), rt, t.place.Table, entry); err != nil {
+	if err := tree.UpdateMeta(meta, rt, t.place.Table, entry); err != nil {
 		return fmt.Errorf("the table is written, its sidecar is not: %w", err)
 	}
 	if len(c.Reuse) == 0 {

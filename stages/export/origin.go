@@ -1,0 +1,99 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+)
+
+// importedFrom is the column in which rows of a collect name the perf file that
+// answered their case; rows that were measured have none.
+const importedFrom = "imported_from"
+
+// origin counts rows by where they come from.
+type origin struct{ collected, imported, unknown int }
+
+func (o origin) and(p origin) origin {
+	return origin{o.collected + p.collected, o.imported + p.imported, o.unknown + p.unknown}
+}
+
+// text is what the outcome says of rows that were not measured, or "".
+func (o origin) text() string {
+	switch {
+	case o.imported == 0:
+		return ""
+	case o.collected == 0:
+		return "; all of them imported"
+	}
+	return fmt.Sprintf("; %d of %d imported", o.imported, o.collected+o.imported)
+}
+
+// originOf tells measured rows of rec, which are of ds, from those that an
+// import or ckpt import brought. Where no cases were planned, nothing was
+// measured: the rows were read from files.
+func originOf(ds *stage.Dataset, rec arrow.Record) (origin, error) {
+	n := int(rec.NumRows())
+	switch {
+	case ds.Planned == nil:
+		return origin{imported: n}, nil
+	case !table.Has(rec, importedFrom):
+		return origin{collected: n}, nil
+	}
+	col, err := table.Strings(rec, importedFrom)
+	if err != nil {
+		return origin{}, err
+	}
+	var o origin
+	for i := range n {
+		if v, ok := col.At(i); ok && v != "" {
+			o.imported++
+		} else {
+			o.collected++
+		}
+	}
+	return o, nil
+}
+
+// keptFrom says where rows come from that a merge kept of the file there. A
+// table that was mixed already does not say it of single rows.
+func keptFrom(sidecar, name string, kept int) (origin, error) {
+	if kept == 0 {
+		return origin{}, nil
+	}
+	meta, err := tree.ReadMeta(sidecar)
+	if errors.Is(err, fs.ErrNotExist) {
+		return origin{unknown: kept}, nil
+	}
+	if err != nil {
+		return origin{}, fmt.Errorf("the table is written, its sidecar is not: %w", err)
+	}
+	switch meta.OriginOf(name) {
+	case tree.Collected:
+		return origin{collected: kept}, nil
+	case tree.Imported:
+		return origin{imported: kept}, nil
+	}
+	return origin{unknown: kept}, nil
+}
+
+// into writes the counts into a sidecar's entry; a table that was collected as
+// a whole needs none.
+func (o origin) into(entry *tree.TableMeta) {
+	if o.imported == 0 && o.unknown == 0 {
+		return
+	}
+	count := func(n int) *int64 {
+		if n == 0 {
+			return nil
+		}
+		v := int64(n)
+		return &v
+	}
+	entry.CollectedRows, entry.ImportedRows, entry.UnknownRows = count(o.collected), count(o.imported), count(o.unknown)
+}
