@@ -211,6 +211,9 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 		add(children, more)
 		for _, c := range children {
 			diags = append(diags, c.evaluateAll()...)
+			if d.dependsOn != nil {
+				diags = append(diags, waits{s, d.dependsOn, c.each}.check()...)
+			}
 		}
 	}
 	for _, name := range s.decl.outOrder {

@@ -165,29 +165,27 @@ func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dyn
 	return out
 }
 
-// checkReferences looks every reference of the body up.
+// checkReferences looks every reference of the body and of depends_on up.
 func (in *Instance) checkReferences() hcl.Diagnostics {
 	exprs := bodyExpressions(in.decl.body)
 	_, diags := in.scope.context(exprs, in.each, in.scope.unboundRoots(in, exprs))
+	if in.decl.dependsOn != nil {
+		diags = append(diags, waits{in.scope, in.decl.dependsOn, in.each}.check()...)
+	}
 	return diags
 }
 
 // trace collects the addresses of the stage instances that the instance's body
 // and depends_on refer to, through locals, variables and module outputs.
 func (in *Instance) trace() hcl.Diagnostics {
-	t := &tracer{found: map[string]bool{}, seen: map[string]bool{}}
+	t := newTracer()
 	exprs := bodyExpressions(in.decl.body)
 	bound := in.scope.unboundRoots(in, exprs)
 	for _, e := range exprs {
 		t.expr(in.scope, e, in.each, bound)
 	}
-	if in.decl.dependsOn != nil {
-		t.expr(in.scope, in.decl.dependsOn, in.each, nil)
-	}
-	for sc := in.scope; sc.parent != nil; sc = sc.parent {
-		if sc.call.dependsOn != nil {
-			t.expr(sc.parent, sc.call.dependsOn, sc.each, nil)
-		}
+	for _, w := range in.dependsOn() {
+		t.waits(w)
 	}
 	for a := range t.found {
 		in.Deps = append(in.Deps, a)
@@ -218,6 +216,8 @@ type tracer struct {
 	seen  map[string]bool
 	diags hcl.Diagnostics
 }
+
+func newTracer() *tracer { return &tracer{found: map[string]bool{}, seen: map[string]bool{}} }
 
 func (t *tracer) expr(s *scope, expr hcl.Expression, each *eachValue, bound map[string]bool) {
 	refs, diags := s.references(expr, each, bound)

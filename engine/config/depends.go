@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// waits is one depends_on with the scope that it is written in.
+type waits struct {
+	scope *scope
+	expr  hcl.Expression
+	each  *eachValue
+}
+
+// dependsOn lists the depends_on that hold for the instance: its own and those
+// of the modules around it.
+func (in *Instance) dependsOn() []waits {
+	var out []waits
+	if in.decl.dependsOn != nil {
+		out = append(out, waits{in.scope, in.decl.dependsOn, in.each})
+	}
+	for sc := in.scope; sc.parent != nil; sc = sc.parent {
+		if sc.call.dependsOn != nil {
+			out = append(out, waits{sc.parent, sc.call.dependsOn, sc.each})
+		}
+	}
+	return out
+}
+
+// items are the elements as they are written, or the whole where it is no list.
+func (w waits) items() []hcl.Expression {
+	if t, ok := w.expr.(*hclsyntax.TupleConsExpr); ok {
+		out := make([]hcl.Expression, len(t.Exprs))
+		for i, e := range t.Exprs {
+			out[i] = e
+		}
+		return out
+	}
+	return []hcl.Expression{w.expr}
+}
+
+// check finds items that no stage can be waited for by. Without it a misspelt
+// preflight would guard nothing, and nobody would know.
+func (w waits) check() hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, item := range w.items() {
+		v, more := w.scope.eval(item, w.each)
+		diags = append(diags, more...)
+		if more.HasErrors() || !v.IsKnown() || v.IsNull() || (v.CanIterateElements() && v.LengthInt() == 0) {
+			continue // not enabled, not known yet, or none of them
+		}
+		if len(refAddresses(v)) > 0 {
+			continue
+		}
+		t := newTracer()
+		t.waits(waits{w.scope, item, w.each})
+		if len(t.found) > 0 {
+			continue
+		}
+		if d := w.scope.moduleNamed(item); d != nil {
+			diags = append(diags, errorAt(item.Range(), "Nothing to wait for", fmt.Sprintf("module.%s has no stages.", d.name)))
+			continue
+		}
+		diags = append(diags, errorAt(item.Range(), "Nothing to wait for", "depends_on: "+noStage(v)+"."))
+	}
+	return diags
+}
+
+// noStage says what v is instead of a stage.
+func noStage(v cty.Value) string {
+	_, err := stage.RefOf(v)
+	if t := v.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
+		_, err = stage.RefsOf(v)
+	}
+	if err == nil {
+		panic("config: a reference to a stage was taken for none")
+	}
+	return err.Error()
+}
+
+// moduleNamed is the module block that an expression names as a whole,
+// module.NAME or module.NAME["key"], or nil.
+func (s *scope) moduleNamed(expr hcl.Expression) *blockDecl {
+	if ix, ok := expr.(*hclsyntax.IndexExpr); ok {
+		expr = ix.Collection
+	}
+	e, ok := expr.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || e.Traversal.RootName() != "module" || len(e.Traversal) < 2 || len(e.Traversal) > 3 {
+		return nil
+	}
+	step, ok := e.Traversal[1].(hcl.TraverseAttr)
+	if !ok {
+		return nil
+	}
+	if len(e.Traversal) == 3 {
+		if _, ok := e.Traversal[2].(hcl.TraverseIndex); !ok {
+			return nil
+		}
+	}
+	return s.decl.modules[step.Name]
+}
+
+// waits collects the stages of a depends_on. A module that is named as a whole
+// means every stage in it, also those that no output tells of.
+func (t *tracer) waits(w waits) {
+	for _, item := range w.items() {
+		t.expr(w.scope, item, w.each, nil)
+		d := w.scope.moduleNamed(item)
+		if d == nil {
+			continue
+		}
+		refs, _ := w.scope.references(item, w.each, nil)
+		children, _ := w.scope.modulesNamed(d)
+		for _, r := range refs {
+			for _, c := range children {
+				if r.root != "module" || r.name != d.name || (r.key != nil && c.each != nil && c.each.key != *r.key) {
+					continue
+				}
+				for _, in := range c.allInstances() {
+					t.found[in.Address] = true
+				}
+			}
+		}
+	}
+}
