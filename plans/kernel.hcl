@@ -25,6 +25,16 @@ runtime "cuda" {
   system    = var.system
 }
 
+preflight "node" {
+  runtime = runtime.cuda
+  system  = system.this
+
+  check "libraries" {}
+  check "gpus" {}
+  check "exclusive" {}
+  check "clocks" { on_fail = "warn" }
+}
+
 grid "scale" {
   op      = "scale"
   columns = ["n", "block", "fault", "grid_x", "bytes"]
@@ -38,9 +48,10 @@ grid "scale" {
 }
 
 collect "scale" {
-  grid    = grid.scale
-  runtime = runtime.cuda
-  system  = system.this
+  grid       = grid.scale
+  runtime    = runtime.cuda
+  system     = system.this
+  depends_on = [preflight.node]
 
   bind = {
     file    = "modules/kernels/scale.cu"

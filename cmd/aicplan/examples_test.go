@@ -5,11 +5,44 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"aicplan/engine/run"
 )
+
+// TestShippedPlans loads, plans and preflights every plan of the folder plans:
+// all that a machine without GPU and framework can do with them.
+func TestShippedPlans(t *testing.T) {
+	root := repoRoot(t)
+	plans, err := filepath.Glob(filepath.Join(root, "plans", "*.hcl"))
+	if err != nil || len(plans) < 8 {
+		t.Fatalf("%d plans, %v", len(plans), err)
+	}
+	for _, plan := range plans {
+		t.Run(filepath.Base(plan), func(t *testing.T) {
+			t.Parallel()
+			state := t.TempDir()
+			aicplan := func(codes []int, args ...string) string {
+				t.Helper()
+				cmd := exec.Command(filepath.Join(binDir(t), "aicplan"), append(args, plan)...)
+				cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_STATE_DIR="+state)
+				out, err := cmd.CombinedOutput()
+				if code := cmd.ProcessState.ExitCode(); !slices.Contains(codes, code) {
+					t.Fatalf("aicplan %s ended with %d (%v), want %v:\n%s", args, code, err, codes, out)
+				}
+				return string(out)
+			}
+			aicplan([]int{run.ExitOK}, "fmt", "-check")
+			if out := aicplan([]int{run.ExitOK}, "plan"); !strings.Contains(out, "to collect") {
+				t.Errorf("nothing to collect:\n%s", out)
+			}
+			// What is missing here is a check's to say, with what to do about it.
+			aicplan([]int{run.ExitOK, run.ExitPreflight}, "preflight")
+		})
+	}
+}
 
 // TestExampleCI runs the CI story of examples/ci: a gate that fails, then the
 // same with the mistake taken out.

@@ -163,7 +163,7 @@ func Overview(n *Node, libs []Library) *Report {
 			r.GPUs = append(r.GPUs, readGPU(d))
 		}
 	}
-	r.Findings = append(r.Findings, n.GPUs(0, "")...)
+	r.Findings = append(r.Findings, n.GPUs(0, 0, "")...)
 	if len(r.GPUs) > 0 {
 		for _, fs := range [][]Finding{
 			n.Exclusive(), advice(n.Persistence(false)), advice(n.Clocks(false)), n.Throttle(), n.Temperature(DefaultMaxTemperature), n.ECC(true), n.MIG(),

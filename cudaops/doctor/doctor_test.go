@@ -34,7 +34,7 @@ func TestChecks(t *testing.T) {
 		"ecc":         func(n *doctor.Node) []doctor.Finding { return n.ECC(true) },
 		"mig":         func(n *doctor.Node) []doctor.Finding { return n.MIG() },
 		"driver":      func(n *doctor.Node) []doctor.Finding { return n.Driver("580.65") },
-		"gpus":        func(n *doctor.Node) []doctor.Finding { return n.GPUs(1, "h200") },
+		"gpus":        func(n *doctor.Node) []doctor.Finding { return n.GPUs(1, 1, "h200") },
 		"memory":      func(n *doctor.Node) []doctor.Finding { return n.Memory(100 << 30) },
 	}
 	for name, check := range checks {

@@ -44,9 +44,9 @@ func older(a, b string) bool {
 	return len(as) < len(bs)
 }
 
-// GPUs passes where there are so many devices (0: any number but none) and their
-// names hold a word (empty: any), as the system spec has them.
-func (n *Node) GPUs(count int, name string) []Finding {
+// GPUs passes where there are so many devices (0: any number but none), at least
+// so many, and their names hold a word (empty: any), as the system spec has them.
+func (n *Node) GPUs(count, least int, name string) []Finding {
 	const check = "gpus"
 	devices, missing := n.devices(check)
 	if len(missing) > 0 {
@@ -63,6 +63,13 @@ func (n *Node) GPUs(count int, name string) []Finding {
 		if len(devices) != count {
 			f.Result, f.Message = Fail, fmt.Sprintf("%d devices, the plan wants %d", len(devices), count)
 			f.Fix = "check CUDA_VISIBLE_DEVICES, the container's --gpus and the runtime's devices"
+		}
+	}
+	if least > 0 {
+		limits = append(limits, fmt.Sprintf("at least %d devices", least))
+		if len(devices) < least {
+			f.Result, f.Message = Fail, fmt.Sprintf("%d devices, the plan wants at least %d", len(devices), least)
+			f.Fix = "plan for fewer GPUs, or check CUDA_VISIBLE_DEVICES, the container's --gpus and the runtime's devices"
 		}
 	}
 	if name != "" {

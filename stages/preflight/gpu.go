@@ -36,7 +36,7 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 		return out
 	}
 	return []Check{
-		{Name: "gpus", Summary: "number and name of the GPUs, against the system", Schema: attribute("count", "name"), Look: on(lookGPUs)},
+		{Name: "gpus", Summary: "number and name of the GPUs, against the system", Schema: attribute("count", "min", "name"), Look: on(lookGPUs)},
 		{Name: "exclusive", Summary: "no compute process of somebody else on the GPUs", Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.Exclusive() })},
 		{Name: "persistence", Summary: "the driver stays loaded between processes", Schema: attribute("apply"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Persistence(t.Bool("apply")) })},
 		{Name: "clocks", Summary: "SM clocks locked or at their maximum", Schema: attribute("apply"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Clocks(t.Bool("apply")) })},
@@ -58,7 +58,7 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 
 // lookGPUs takes the device's name from the system where the check has none.
 func lookGPUs(n *doctor.Node, t Target) []doctor.Finding {
-	out := n.GPUs(int(t.Number("count", 0)), t.Text("name", ""))
+	out := n.GPUs(int(t.Number("count", 0)), int(t.Number("min", 0)), t.Text("name", ""))
 	if t.System == nil || t.Args["name"].IsKnown() && !t.Args["name"].IsNull() {
 		return out
 	}

@@ -47,6 +47,7 @@ func TestChecksReachTheDoctor(t *testing.T) {
 		{"gpu_memory", "less than 200.0 GiB", func(*nvmltest.Device) {}, args("min_gb", cty.NumberIntVal(200))},
 		{"gpus", "the plan is for b200_sxm", func(*nvmltest.Device) {}, Target{System: b200}},
 		{"gpus", "the plan wants 4", func(*nvmltest.Device) {}, args("count", cty.NumberIntVal(4))},
+		{"gpus", "the plan wants at least 2", func(*nvmltest.Device) {}, args("min", cty.NumberIntVal(2))},
 		{"driver", "older than 600", func(*nvmltest.Device) {}, args("min", cty.StringVal("600"))},
 		{"mig", "no device 3", func(*nvmltest.Device) {}, Target{Runtime: &stage.Runtime{Devices: []int{3}}}},
 	} {
