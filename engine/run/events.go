@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,10 +159,22 @@ func (e *events) stageEnd(r *StageResult) {
 			fields["artifacts"] = r.Outcome.Artifacts
 		}
 	}
-	e.write(level, "stage_end", fmt.Sprintf("%s: %s %s", r.Address, r.Status, r.Message), r.Address, fields)
+	e.write(level, "stage_end", endText(r), r.Address, fields)
 	for _, v := range e.views {
 		v.StageEnd(r)
 	}
+}
+
+// endText says how a stage ended. Messages of some statuses begin with its word.
+func endText(r *StageResult) string {
+	status := string(r.Status)
+	switch {
+	case r.Message == "":
+		return r.Address + ": " + status
+	case strings.HasPrefix(r.Message, status+" "):
+		return r.Address + ": " + r.Message
+	}
+	return r.Address + ": " + status + ": " + r.Message
 }
 
 func (e *events) runEnd(r *Result) {

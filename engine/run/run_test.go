@@ -384,3 +384,30 @@ func TestEventsAreNDJSON(t *testing.T) {
 		t.Errorf("events: %v", kinds)
 	}
 }
+
+// Nobody reads that a stage "needs needs" something.
+func TestEndText(t *testing.T) {
+	for want, r := range map[string]StageResult{
+		"collect.a: needs runtime.gpu: no GPU":  {Status: stage.StatusNeeds, Message: "needs runtime.gpu: no GPU"},
+		"collect.a: failed: the disk is full":   {Status: stage.StatusFailed, Message: "the disk is full"},
+		"collect.a: skipped: collect.b skipped": {Status: stage.StatusSkipped, Message: "collect.b skipped"},
+		"collect.a: ok":                         {Status: stage.StatusOK},
+	} {
+		r.Address = "collect.a"
+		if got := endText(&r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	b := newBench(t)
+	b.do["thing.a"] = func(*stage.RunContext) (*stage.Outcome, error) {
+		return &stage.Outcome{Status: stage.StatusNeeds, Message: "needs runtime.gpu: no GPU", NoReuse: true}, nil
+	}
+	b.apply("thing \"a\" {}\n")
+	found, err := filepath.Glob(filepath.Join(b.state, "runs", "*", "events.ndjson"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v %v", found, err)
+	}
+	if data, err := os.ReadFile(found[0]); err != nil || !strings.Contains(string(data), `"thing.a: needs runtime.gpu: no GPU"`) {
+		t.Errorf("%v\n%s", err, data)
+	}
+}
