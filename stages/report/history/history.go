@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,16 @@ type Past struct {
 	// ran.
 	Statement *Statement
 	Stages    []Ended
+	// Open are the stages that had begun and not ended.
+	Open []Begun
+}
+
+// Begun is a stage of a run that goes on, or was killed.
+type Begun struct {
+	Address, Kind string
+	// Done of Total cases, as far as its last sign of life said; Total is 0
+	// where it gave none.
+	Done, Total int
 }
 
 // Ended is one stage of a past run.
@@ -92,6 +103,19 @@ type event struct {
 	Waterfall *stage.Waterfall    `json:"waterfall"`
 	ExitCode  int                 `json:"exit_code"`
 	Statement *Statement          `json:"statement"`
+	Done      int                 `json:"done"`
+	Total     int                 `json:"total"`
+}
+
+// told says whether a line tells something that a report needs. Most lines are
+// failures, workers and logs, which say nothing any more.
+func told(line []byte) bool {
+	for _, what := range []string{`"type":"run_`, `"type":"stage_`, `"type":"` + EventType + `"`} {
+		if bytes.Contains(line, []byte(what)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Read reads the events of a run. A last line that was cut short, as a kill
@@ -115,8 +139,7 @@ func Read(run checkpoint.Run) (*Past, error) {
 			return nil, bad
 		}
 		line := sc.Bytes()
-		// Most lines are progress, which says nothing any more.
-		if !bytes.Contains(line, []byte(`"type":"run_`)) && !bytes.Contains(line, []byte(`"type":"stage_end"`)) && !bytes.Contains(line, []byte(`"type":"`+EventType+`"`)) {
+		if !told(line) {
 			continue
 		}
 		var e event
@@ -133,22 +156,31 @@ func Read(run checkpoint.Run) (*Past, error) {
 }
 
 func (p *Past) take(e event) {
+	if !p.Ended && e.At.After(p.Started) {
+		p.Seconds = e.At.Sub(p.Started).Seconds()
+	}
 	switch e.Type {
 	case "run_start":
-		p.Plan, p.Options, p.Started = e.Plan, e.Options, e.At
+		p.Plan, p.Options, p.Started, p.Seconds = e.Plan, e.Options, e.At, 0
 	case "run_end":
 		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
 	case EventType:
 		if p.Statement == nil {
 			p.Statement = e.Statement
 		}
+	case "stage_start":
+		p.Open = append(p.Open, Begun{Address: e.Stage, Kind: e.Kind})
+	case "stage_progress":
+		for i := range p.Open {
+			if b := &p.Open[i]; b.Address == e.Stage {
+				b.Done, b.Total = e.Done, e.Total
+			}
+		}
 	case "stage_end":
+		p.Open = slices.DeleteFunc(p.Open, func(b Begun) bool { return b.Address == e.Stage })
 		p.Stages = append(p.Stages, Ended{At: e.At, Finished: stage.Finished{
 			Address: e.Stage, Kind: e.Kind, Reused: e.Reused, Seconds: e.Seconds, After: e.After, Waterfall: e.Waterfall,
 			Outcome: &stage.Outcome{Status: e.Status, Message: e.Message, Counts: e.Counts, Checks: e.Checks, Artifacts: e.Artifacts},
 		}})
-		if !p.Ended {
-			p.Seconds = e.At.Sub(p.Started).Seconds()
-		}
 	}
 }

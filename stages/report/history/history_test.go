@@ -185,6 +185,40 @@ func TestOldRun(t *testing.T) {
 	}
 }
 
+// TestKilledWithinAStage: a stage that had begun is told of, and nothing is
+// ticked that nobody can know.
+func TestKilledWithinAStage(t *testing.T) {
+	p := newPast(t)
+	begun := map[string]any{"type": "stage_start", "stage": "collect.g", "kind": "collect"}
+	progress := map[string]any{"type": "stage_progress", "stage": "collect.g", "done": 33, "total": 100}
+	past, err := Read(*p.run(start(), begun, progress))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if past.Seconds != 2 {
+		t.Errorf("the run took %g s, its last sign of life came after 2", past.Seconds)
+	}
+	in, err := past.Input(p.store, load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := model.Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Stages) != 1 || !strings.Contains(rep.Stages[0].Message, "33 of 100 cases") {
+		t.Errorf("stages %+v", rep.Stages)
+	}
+	for _, item := range rep.Checklist {
+		if (strings.HasPrefix(item.Text, "Coverage") || strings.HasPrefix(item.Text, "Missing")) && (item.Level != model.Open || strings.Contains(item.Note, "imported")) {
+			t.Errorf("%+v", item)
+		}
+	}
+	if len(rep.Risks) != 2 {
+		t.Errorf("risks %+v", rep.Risks)
+	}
+}
+
 // TestKilledRun: no end, and a last line that was cut short.
 func TestKilledRun(t *testing.T) {
 	p := newPast(t)

@@ -51,6 +51,11 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	for _, s := range p.Stages {
 		in.Finished = append(in.Finished, s.Finished)
 	}
+	if !p.Ended {
+		for _, b := range p.Open {
+			in.Finished = append(in.Finished, b.finished())
+		}
+	}
 	var references []*stage.Dataset
 	for _, addr := range said.References {
 		references = append(references, data[addr])
@@ -66,6 +71,15 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		in.Tables = append(in.Tables, t)
 	}
 	return in, nil
+}
+
+// finished tells of a stage that had not ended as of one that was interrupted.
+func (b Begun) finished() stage.Finished {
+	message := "it had not ended; what was stored until then is kept"
+	if b.Total > 0 {
+		message = fmt.Sprintf("it had not ended; %d of %d cases were through when it was last heard of, and what was stored is kept", b.Done, b.Total)
+	}
+	return stage.Finished{Address: b.Address, Kind: b.Kind, Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
 }
 
 // tabular kinds have a table of measurements of their own.

@@ -94,6 +94,8 @@ func (r *Report) checklist() {
 		add("Quality gates", when(c.Warned == 0, Warn), "%s hold, %s", plural(c.Passed, "check"), plural(c.Warned, "warning"))
 	}
 	switch {
+	case t.planned == 0 && !slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Imported }):
+		add("Coverage of the plan", Open, "the run left no table that says")
 	case t.planned == 0:
 		add("Coverage of the plan", Open, "nothing was planned: the data was imported")
 	default:
@@ -119,6 +121,10 @@ func (r *Report) checklist() {
 	lost := t.planned - t.covered
 	explained := t.failed + t.skipped
 	switch {
+	case r.Run.Unfinished:
+		add("Missing cases have reasons", Open, "the run had not ended")
+	case lost <= 0 && len(r.Tables) == 0:
+		add("Missing cases have reasons", Open, "the run left no table that says")
 	case lost <= 0:
 		add("Missing cases have reasons", Good, "none is missing")
 	default:

@@ -175,6 +175,9 @@ func (r *Report) risks(in Input) {
 	add := func(level, format string, args ...any) {
 		r.Risks = append(r.Risks, Risk{Level: level, Text: fmt.Sprintf(format, args...)})
 	}
+	if r.Run.Unfinished {
+		add(Warn, "the run had not ended when this was written: cases and stages are missing that it would have told of")
+	}
 	for _, s := range r.Stages {
 		switch s.Status {
 		case stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed:
