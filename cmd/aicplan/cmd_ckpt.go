@@ -178,13 +178,21 @@ type ckptGcCmd struct {
 	JSON     bool `name:"json" help:"Print as JSON."`
 }
 
-// Run removes what nothing refers to.
+// Run removes what nothing refers to. A dry run takes no lock.
 func (c *ckptGcCmd) Run(a *app) error {
-	store, release, err := a.openLocked()
+	var store *checkpoint.Store
+	var release func()
+	var err error
+	if c.DryRun {
+		if store, err = a.open(true); err == nil {
+			defer store.Close()
+		}
+	} else if store, release, err = a.openLocked(); err == nil {
+		defer release()
+	}
 	if err != nil {
 		return err
 	}
-	defer release()
 	rep, err := store.GC(context.Background(), checkpoint.GCOptions{DryRun: c.DryRun, KeepRuns: c.KeepRuns})
 	if err != nil {
 		return err
@@ -197,6 +205,10 @@ func (c *ckptGcCmd) Run(a *app) error {
 		verb = "Would remove"
 	}
 	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %d journals rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), len(rep.Compacted))
+	if h := rep.Active; h != nil {
+		fmt.Fprintf(a.stdout, "%q (pid %d on %s) is at work in the state folder since %s: what was written since is left out, and gc itself has to wait for its end.\n",
+			h.Command, h.PID, h.Host, h.Started.Local().Format("2006-01-02 15:04:05"))
+	}
 	return nil
 }
 

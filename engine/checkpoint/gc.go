@@ -15,7 +15,8 @@ import (
 
 // GCOptions say what GC may remove.
 type GCOptions struct {
-	// DryRun reports what would go and removes nothing.
+	// DryRun reports what would go and removes nothing. It takes no lock, so that
+	// it can be asked beside a run; see GCReport.Active.
 	DryRun bool
 	// KeepRuns is how many of the newest run folders stay; 0 keeps all.
 	KeepRuns int
@@ -33,6 +34,9 @@ type GCReport struct {
 	// Compacted are the journals that were rewritten without what no longer
 	// counts: repeated cases, torn ends, damage.
 	Compacted []Compacted `json:"compacted"`
+	// Active is who was at work in the state folder during a dry run. What has
+	// been written since that began is in none of the lists above.
+	Active *Holder `json:"active,omitempty"`
 }
 
 // Removed is one file or run folder.
@@ -57,20 +61,18 @@ type Compacted struct {
 // nothing of a run in progress is touched. Journals that this store has open
 // are left as they are.
 func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
-	if !opts.DryRun {
-		if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) && !s.readOnly {
-			return &GCReport{}, nil
+	if opts.DryRun {
+		return s.dryGC(ctx, opts)
+	}
+	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) && !s.readOnly {
+		return &GCReport{}, nil
+	}
+	if !s.holds() {
+		lock, err := s.Lock(LockInfo{Command: "aicplan ckpt gc"})
+		if err != nil {
+			return nil, err
 		}
-		s.mu.Lock()
-		held := s.held != nil
-		s.mu.Unlock()
-		if !held {
-			lock, err := s.Lock(LockInfo{Command: "aicplan ckpt gc"})
-			if err != nil {
-				return nil, err
-			}
-			defer lock.Release()
-		}
+		defer lock.Release()
 	}
 	r := &GCReport{}
 	drop, err := s.garbage(r, opts)
@@ -81,20 +83,27 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
-		if !opts.DryRun {
-			if err := os.RemoveAll(d.Path); err != nil {
-				return r, s.explain("remove", d.Path, err)
-			}
+		if err := os.RemoveAll(d.Path); err != nil {
+			return r, s.explain("remove", d.Path, err)
 		}
 		r.Removed = append(r.Removed, d)
 		r.Bytes += d.Bytes
 	}
-	return r, s.compactAll(ctx, r, opts.DryRun)
+	return r, s.compactAll(ctx, r, false)
 }
 
-// garbage lists what can go, by path.
+// garbage lists what can go, by path. Objects are listed before the records
+// are read: of a run beside a dry one, those are then named by their records.
 func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 	drop, err := s.strays()
+	if err != nil {
+		return nil, err
+	}
+	objects := map[string]Removed{} // by digest
+	err = s.walkObjects(func(path, digest string, info fs.FileInfo) error {
+		objects[digest] = Removed{Path: path, Bytes: info.Size(), Why: "no stage record names it"}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +120,7 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 		switch {
 		case errors.Is(err, ErrCorrupt):
 			drop = append(drop, removed(path, "a damaged stage record"))
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 		case err != nil:
 			return nil, err // its objects are unknown: nothing may go
 		default:
@@ -119,17 +129,13 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 			}
 		}
 	}
-	err = s.walkObjects(func(path, digest string, info fs.FileInfo) error {
+	for digest, o := range objects {
 		if used[digest] {
 			r.Kept.Count++
-			r.Kept.Bytes += info.Size()
+			r.Kept.Bytes += o.Bytes
 		} else {
-			drop = append(drop, Removed{Path: path, Bytes: info.Size(), Why: "no stage record names it"})
+			drop = append(drop, o)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	runs, err := s.Runs()
 	if err != nil {
@@ -233,6 +239,9 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 	c := &Compacted{Dir: dir, Entries: len(j.index), Segments: len(j.segments), After: int64(len(segmentMagic))}
 	for _, path := range j.segments {
 		info, err := os.Stat(path)
+		if dry && errors.Is(err, fs.ErrNotExist) {
+			return nil, nil // another gc is at it
+		}
 		if err != nil {
 			return nil, atomic.Explain("read", path, err)
 		}
