@@ -1,6 +1,9 @@
 package measure
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // Burst is one visit to a case that is queued as a whole: warm-up executions,
 // then timed blocks with nothing between them but the reading of clocks.
@@ -24,3 +27,27 @@ type Burster interface {
 	// runs five. At least 1.
 	Quantum() int
 }
+
+// Shape is how a case is visited whose executions take so many seconds and come
+// in pieces of quantum: blocks of at least MinBlockSeconds where the device can
+// queue as much, MinSamples of them, fewer where they are long. With
+// WarmupSeconds so much of the case runs first.
+func (s Settings) Shape(seconds float64, quantum int) Burst {
+	q := max(quantum, 1)
+	n := int(min(max(math.Ceil(s.MinBlockSeconds/seconds/float64(q)), 1), maxLaunch)) * q
+	b := Burst{Warm: q, Executions: n, Blocks: s.MinSamples}
+	switch block := float64(n) * seconds; {
+	case block > oneBlock:
+		b.Blocks = 1
+	case block > twoBlocks:
+		b.Blocks = min(b.Blocks, 2)
+	}
+	if float64(q)*seconds > noWarmup {
+		b.Warm = 0
+	}
+	b.Soak = int(min(math.Ceil(s.WarmupSeconds/seconds), maxExecutions))
+	return b
+}
+
+// Total is how many executions the burst makes at least.
+func (b Burst) Total() int { return b.Soak + b.Warm + b.Blocks*b.Executions }

@@ -110,7 +110,8 @@ type Session struct {
 	// Trace receives every visit; it may be nil.
 	Trace func(Visit)
 	// Level is the clock that a ready device has, in MHz; 0 when it is to be
-	// learnt. It may be carried over from one session to the next.
+	// learnt. It may be carried over from one session to the next; after one that
+	// gave up waiting it is the clock that was waited for.
 	Level float64
 
 	open    []*open
@@ -121,6 +122,7 @@ type Session struct {
 	unsure  bool          // the device may not be ready
 	refused int           // visits in a row
 	capped  bool          // waiting for the clock was given up
+	top     float64       // highest clock seen, MHz
 
 	// Busy is the device time of all executions so far; Waited the time spent
 	// waiting for the clock.
@@ -146,6 +148,13 @@ type open struct {
 // alone unless stop says otherwise of it: then Run returns it.
 func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool) error {
 	s.unsure = true
+	s.top = max(s.top, s.Level)
+	defer func() {
+		if s.capped {
+			// The next session has to find out, and to say so, again.
+			s.Level, s.capped = s.top, false
+		}
+	}()
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -301,11 +310,18 @@ func (s *Session) see(mhz float64) bool {
 	if mhz <= 0 {
 		return true
 	}
-	if mhz > s.Level {
-		s.Level = mhz
+	s.top = max(s.top, mhz)
+	s.Level = max(s.Level, mhz)
+	if s.Level >= s.Tuning.ReadyShare*s.top {
 		s.capped = false
 	}
 	return mhz >= s.Tuning.ReadyShare*s.Level
+}
+
+// giveUp takes a clock for the device's that is lower than it once was.
+func (s *Session) giveUp(mhz float64) {
+	s.top = max(s.top, s.Level)
+	s.Level, s.capped = mhz, true
 }
 
 // Pauses between readings of the clock while it recovers.
@@ -337,7 +353,7 @@ func (s *Session) await(ctx context.Context) error {
 			return nil
 		}
 		if s.Clock.Now()-began >= s.Tuning.MaxWait {
-			s.Level, s.capped = mhz, true
+			s.giveUp(mhz)
 			return nil
 		}
 		if err := s.Clock.Sleep(ctx, pause); err != nil {

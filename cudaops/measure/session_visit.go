@@ -39,22 +39,10 @@ func (s *Session) guess(o *open) float64 {
 	return s.Settings.MinBlockSeconds
 }
 
-// burst is the shape of a case's next visit.
+// burst is the shape of a case's next visit, without what runs ahead of it.
 func (s *Session) burst(o *open) Burst {
-	q := max(o.job.Target.Quantum(), 1)
-	t := s.guess(o)
-	n := int(math.Ceil(s.Settings.MinBlockSeconds / t / float64(q)))
-	n = min(max(n, 1), maxLaunch) * q
-	b := Burst{Warm: q, Executions: n, Blocks: s.Settings.MinSamples}
-	switch block := float64(n) * t; {
-	case block > oneBlock:
-		b.Blocks = 1
-	case block > twoBlocks:
-		b.Blocks = min(b.Blocks, 2)
-	}
-	if float64(q)*t > noWarmup {
-		b.Warm = 0
-	}
+	b := s.Settings.Shape(s.guess(o), o.job.Target.Quantum())
+	b.Soak = 0
 	return b
 }
 
@@ -113,7 +101,15 @@ func (s *Session) visit(ctx context.Context, o *open) error {
 // accept says whether a visit counts: hot cases always, others when the device
 // was ready for them.
 func (s *Session) accept(v visit) bool {
-	if s.see(v.ready) || s.hot {
+	if s.hot {
+		// Under load the clock says nothing about what a ready device has, but that
+		// it has at least as much.
+		if s.Level > 0 {
+			s.see(v.ready)
+		}
+		return true
+	}
+	if s.see(v.ready) {
 		s.refused = 0
 		return true
 	}
@@ -121,7 +117,8 @@ func (s *Session) accept(v visit) bool {
 	s.unsure = true
 	s.Discarded++
 	if s.refused++; s.refused >= maxRefused {
-		s.Level, s.capped, s.refused = v.ready, true, 0
+		s.giveUp(v.ready)
+		s.refused = 0
 	}
 	return false
 }
@@ -166,14 +163,18 @@ func (s *Session) finish(ctx context.Context, o *open) error {
 }
 
 // run makes the visit; a first visit whose estimate was far off is repeated at
-// once with the right number of executions.
+// once with the right number of executions. Only a time that was measured says
+// how many executions fill the time that a case runs ahead of its blocks.
 func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
 	for try := 0; ; try++ {
 		b := s.burst(o)
-		if o.seconds == 0 {
+		known := o.seconds > 0
+		if !known {
 			b = Burst{Executions: 1, Blocks: 1}
-		} else {
-			b.Soak = s.soak(o)
+		}
+		measured := o.made > 0 || try > 0
+		if measured {
+			b.Soak = s.Settings.Shape(s.guess(o), o.job.Target.Quantum()).Soak
 		}
 		blocks, err := o.job.Target.Burst(ctx, b)
 		if err != nil {
@@ -187,22 +188,18 @@ func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
 				return nil, b, fmt.Errorf("%w: %v s for %d executions", ErrTimer, x.Seconds, executions(x, b))
 			}
 		}
-		known := o.seconds > 0
 		o.seconds = condense(blocks, b).median
-		if known && (o.made > 0 || s.fits(o, b)) || try >= maxRetries {
+		ready := known && (measured || !s.sustained())
+		if ready && (o.made > 0 || s.fits(o, b)) || try >= maxRetries {
 			return blocks, b, nil
 		}
-		n := float64(b.Soak + b.Warm)
+		n := b.Soak + b.Warm
 		for _, x := range blocks {
-			n += float64(executions(x, b))
+			n += executions(x, b)
 		}
-		s.spend(n*o.seconds, o.job.Watts)
+		o.execs += n
+		s.spend(float64(n)*o.seconds, o.job.Watts)
 	}
-}
-
-// soak is how many executions a visit makes before it is timed.
-func (s *Session) soak(o *open) int {
-	return int(math.Ceil(s.Settings.WarmupSeconds / s.guess(o)))
 }
 
 // fits says whether the burst was near enough to what the case needs.
