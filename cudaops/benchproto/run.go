@@ -222,7 +222,6 @@ func (b *Bench) Reference(ctx context.Context, seed uint64) (*Run, error) {
 			return nil, err
 		}
 		r, err := measure.Once(ctx, t.Replays(), clock, set)
-		r.Executions *= t.PerReplay()
 		t.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Label, err)

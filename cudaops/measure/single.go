@@ -71,11 +71,13 @@ func (o *once) block(n int) (Block, error) {
 	if err != nil {
 		return b, err
 	}
-	o.executions += n
-	o.perExec = b.Seconds / float64(n)
+	o.executions += b.Executions
+	o.perExec = b.Seconds / float64(b.Executions)
 	return b, nil
 }
 
+// timed times n executions, or as many as the target makes of them: the block's
+// Executions is never 0.
 func timed(ctx context.Context, t Target, n int) (Block, error) {
 	if err := ctx.Err(); err != nil {
 		return Block{}, err
@@ -84,8 +86,11 @@ func timed(ctx context.Context, t Target, n int) (Block, error) {
 	if err != nil {
 		return b, err
 	}
+	if b.Executions <= 0 {
+		b.Executions = n
+	}
 	if !(b.Seconds > 0) || math.IsInf(b.Seconds, 0) {
-		return b, fmt.Errorf("%w: %v s for %d executions", ErrTimer, b.Seconds, n)
+		return b, fmt.Errorf("%w: %v s for %d executions", ErrTimer, b.Seconds, b.Executions)
 	}
 	return b, nil
 }
@@ -115,7 +120,7 @@ func (o *once) pass() error {
 			short++
 			continue
 		}
-		o.count(n, b)
+		o.count(b)
 		mine := o.samples[first:]
 		switch {
 		case len(mine) < o.s.MinSamples:
@@ -159,8 +164,8 @@ func (o *once) perBlock() int {
 	return int(min(max(n, 1), maxExecutions))
 }
 
-func (o *once) count(n int, b Block) {
-	o.samples = append(o.samples, b.Seconds/float64(n))
+func (o *once) count(b Block) {
+	o.samples = append(o.samples, b.Seconds/float64(b.Executions))
 	o.blocks = append(o.blocks, b.Seconds)
 	if b.ClockMHz > 0 {
 		o.clocks = append(o.clocks, b.ClockMHz)
@@ -198,24 +203,31 @@ const (
 
 // reference is the collectors' protocol: one mean, no idea of its scatter.
 func reference(ctx context.Context, t Target) (Result, error) {
+	made := referenceWarmups
 	if e, ok := t.(Eager); ok {
 		if err := e.Eager(ctx, referenceWarmups); err != nil {
 			return Result{}, err
 		}
-	} else if _, err := timed(ctx, t, referenceWarmups); err != nil {
-		return Result{}, err
+	} else {
+		first, err := timed(ctx, t, referenceWarmups)
+		if err != nil {
+			return Result{}, err
+		}
+		made = first.Executions
 	}
-	if _, err := timed(ctx, t, referenceWarmups); err != nil {
+	w, err := timed(ctx, t, referenceWarmups)
+	if err != nil {
 		return Result{}, err
 	}
 	b, err := timed(ctx, t, referenceRuns)
 	if err != nil {
 		return Result{}, err
 	}
-	ms := b.Seconds * 1e3 / referenceRuns
+	made += w.Executions + b.Executions
+	ms := b.Seconds * 1e3 / float64(b.Executions)
 	return Result{
 		Latency: ms, Samples: 1, P10: ms, P90: ms, Passes: 1,
-		Executions: 2*referenceWarmups + referenceRuns,
+		Executions: made,
 		ClockMHz:   b.ClockMHz, Throttled: b.Throttled, UsedGraph: b.UsedGraph,
 		BlockMillis: b.Seconds * 1e3, Protocol: ProtocolReference,
 	}, nil

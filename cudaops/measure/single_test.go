@@ -154,6 +154,28 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestRoundedBlocks has a target that runs five executions where one is asked
+// for: times are per execution all the same.
+func TestRoundedBlocks(t *testing.T) {
+	for _, protocol := range []string{measure.ProtocolAdaptive, measure.ProtocolReference} {
+		clock := &measuretest.Clock{}
+		target := &measuretest.GPUTarget{GPU: measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1))), Latency: 50e-6, Watts: 100, Graph: 5}
+		set := measure.Defaults()
+		set.Protocol = protocol
+		r, err := measure.Once(context.Background(), target, clock, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := 0
+		for _, b := range target.Bursts {
+			made += (b.Executions + 4) / 5 * 5
+		}
+		if math.Abs(r.Latency/0.05-1) > 0.01 || r.Executions != made {
+			t.Errorf("%s: %.4f ms and %d executions, want 0.05 and %d", protocol, r.Latency, r.Executions, made)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	clock := new(measuretest.Clock)
 	boom := errors.New("illegal address")

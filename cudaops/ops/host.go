@@ -252,7 +252,6 @@ func (h *Host) once(ctx context.Context, c worker.Case, begin time.Duration) (ro
 	if err != nil {
 		return nil, err
 	}
-	r.Executions *= p.target.PerReplay()
 	if _, err := h.finish(ctx, p, &r); err != nil {
 		return nil, err
 	}

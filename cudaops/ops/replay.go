@@ -7,11 +7,9 @@ import (
 )
 
 // Replays is the target as the reference protocol sees it: one execution is the
-// replay of one graph, and always of the same graph; times are per operation.
+// replay of one graph, and always of the same graph; blocks say how many
+// operations that were.
 func (t *Target) Replays() measure.Target { return (*replays)(t) }
-
-// PerReplay is how many operations one replay executes.
-func (t *Target) PerReplay() int { return t.Quantum() }
 
 type replays Target
 
@@ -54,6 +52,6 @@ func (r *replays) Block(ctx context.Context, n int) (measure.Block, error) {
 		return measure.Block{}, err
 	}
 	return measure.Block{
-		Seconds: ms / 1e3 / float64(t.Quantum()), UsedGraph: t.UsesGraph(), ClockMHz: d.clockBetween(0, 1),
+		Seconds: ms / 1e3, Executions: n * t.Quantum(), UsedGraph: t.UsesGraph(), ClockMHz: d.clockBetween(0, 1),
 	}, nil
 }
