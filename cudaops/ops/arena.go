@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
 	"aicplan/cudaops/driver"
 )
@@ -216,6 +217,9 @@ func (p *Pool) cursor(hash uint64) *cursor {
 
 // take returns the next bytes of the pool; it starts over at the pool's end.
 func (c *cursor) take(what string, bytes int64) (driver.Ptr, error) {
+	if bytes < 0 {
+		bytes = math.MaxInt64 // a product of sizes that does not fit into its type
+	}
 	if bytes > c.pool.bytes {
 		return 0, &TooLargeError{What: what, Bytes: bytes, Pool: c.pool.bytes}
 	}

@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"aicplan/cudaops/cublaslt"
 )
@@ -61,6 +62,11 @@ func (b MLABMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 func (d *Device) MLABMM(b MLABMM, bestOf int) ([]*Case, error) {
 	if b.Tokens < 1 || b.Heads < 1 {
 		return nil, fmt.Errorf("%s of %d tokens and %d heads: both must be at least 1", b.name(), b.Tokens, b.Heads)
+	}
+	if most := int64(math.MaxInt32 / mlaLatent); max(b.Tokens, b.Heads) > most {
+		return nil, &UnsupportedError{
+			What: fmt.Sprintf("%s of %d tokens and %d heads", b.name(), b.Tokens, b.Heads), Err: fmt.Errorf("neither may be more than %d", most),
+		}
 	}
 	p, operand, err := b.problem(workspaceBytes)
 	if err != nil {

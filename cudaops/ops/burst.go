@@ -21,6 +21,10 @@ const (
 	gateLeast = 20_000
 	// gateTries is how often an invalid burst is tried again.
 	gateTries = 3
+	// queueDepth is how many launches a burst queues behind the closed gate: a
+	// device takes about a thousand, and a host that met a full queue there would
+	// wait for the gate that it has to open.
+	queueDepth = 512
 )
 
 // ErrGate says that the host could not queue a burst in time, again and again:
@@ -29,11 +33,33 @@ var ErrGate = errors.New("the host was too slow to queue a burst: is its process
 
 // Burst implements measure.Burster. The device waits until the whole burst is
 // queued, so that no block contains the host's time; a stamp of SM 0's cycle
-// counter and wall clock is taken before and after every block.
+// counter and wall clock is taken before and after every block. Blocks that a
+// device cannot queue at once follow in further bursts, without a pause.
 func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
-	if b.Blocks < 1 || b.Blocks > maxBlocks || b.Executions < 1 {
+	if b.Blocks < 1 || b.Executions < 1 {
 		panic(fmt.Sprintf("ops: a burst of %d blocks of %d executions", b.Blocks, b.Executions))
 	}
+	// Two stamps and two events belong to a block.
+	perBlock := (b.Executions+t.Quantum()-1)/t.Quantum() + 4
+	atOnce := min(max(queueDepth/perBlock, 1), maxBlocks)
+	var out []measure.Block
+	for len(out) < b.Blocks {
+		part := b
+		part.Blocks = min(b.Blocks-len(out), atOnce)
+		if len(out) > 0 {
+			part.Soak, part.Warm = 0, 0
+		}
+		blocks, err := t.gated(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, blocks...)
+	}
+	return out, nil
+}
+
+// gated queues a burst, again when the host was too slow.
+func (t *Target) gated(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
 	for range gateTries {
 		if err := ctx.Err(); err != nil {
 			return nil, err

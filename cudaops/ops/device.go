@@ -49,6 +49,9 @@ type Device struct {
 	elementwise map[DType]driver.Module
 	// user holds the entries of users' kernels by source and options.
 	user map[string]driver.Function
+	// shared is the dynamic shared memory that kernels may use, where it is more
+	// than every kernel may.
+	shared map[driver.Function]int
 }
 
 // coreKernels are the functions of kernels/core.cu.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
@@ -72,6 +73,9 @@ func (g GEMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 func (g GEMM) check() error {
 	if g.M < 1 || g.N < 1 || g.K < 1 {
 		return fmt.Errorf("gemm of m=%d n=%d k=%d: every dimension must be at least 1", g.M, g.N, g.K)
+	}
+	if max(g.M, g.N, g.K) > math.MaxInt32-4 {
+		return &UnsupportedError{What: fmt.Sprintf("gemm of m=%d n=%d k=%d", g.M, g.N, g.K), Err: errors.New("dimensions are 32-bit numbers")}
 	}
 	return nil
 }

@@ -79,8 +79,9 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 		if edges >= 2 && measured >= least {
 			break
 		}
-		if spent := (now - began).Seconds(); edges < 2 && spent >= powerWait+powerSettle && spent >= least+powerSettle {
-			break
+		spent := (now - began).Seconds() - powerSettle
+		if edges < 2 && spent >= powerWait && spent >= least || spent >= least+powerWait {
+			break // the counter stands still, or does so by now
 		}
 		if err := clock.Sleep(ctx, powerPoll); err != nil {
 			return p, err

@@ -107,6 +107,19 @@ func (n Number) whole(what string, params map[string]any, def, least int64) (int
 	return int64(f), nil
 }
 
+// launch is whole for what a launch takes as a 32-bit number: the driver would
+// cut a larger one off, and launch another kernel than was asked for.
+func (n Number) launch(what string, params map[string]any, def, least int64) (int, error) {
+	v, err := n.whole(what, params, def, least)
+	if err != nil {
+		return 0, err
+	}
+	if v > math.MaxInt32 {
+		return 0, fmt.Errorf("%s is %d; a launch takes at most %d", what, v, math.MaxInt32)
+	}
+	return int(v), nil
+}
+
 func asFloat(v any) (float64, bool) {
 	switch v := v.(type) {
 	case float64:
@@ -201,6 +214,23 @@ func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Functi
 	return f, nil
 }
 
+// allowShared raises a kernel's limit of dynamic shared memory. It never lowers
+// it: cases that use the same kernel are open side by side.
+func (d *Device) allowShared(f driver.Function, bytes int) error {
+	const freely = 48 << 10
+	if bytes <= max(freely, d.shared[f]) {
+		return nil
+	}
+	if err := d.Lib.Driver.SetMaxDynamicShared(f, bytes); err != nil {
+		return err
+	}
+	if d.shared == nil {
+		d.shared = map[driver.Function]int{}
+	}
+	d.shared[f] = bytes
+	return nil
+}
+
 // userBuffer is one buffer argument: where each operand set has it.
 type userBuffer struct {
 	arg int
@@ -211,25 +241,20 @@ type userBuffer struct {
 func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (*Case, error) {
 	c := &Case{Label: label, DType: b.DType, Columns: map[string]any{"kernel_source": b.Entry}}
 	k := driver.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
+	var err error
 	for i, n := range b.Grid {
-		v, err := n.whole("grid", params, 1, 1)
-		if err != nil {
+		if k.Grid[i], err = n.launch("grid", params, 1, 1); err != nil {
 			return nil, err
 		}
-		k.Grid[i] = int(v)
 	}
 	for i, n := range b.Block {
-		v, err := n.whole("block", params, 1, 1)
-		if err != nil {
+		if k.Block[i], err = n.launch("block", params, 1, 1); err != nil {
 			return nil, err
 		}
-		k.Block[i] = int(v)
 	}
-	shared, err := b.Shared.whole("shared", params, 0, 0)
-	if err != nil {
+	if k.SharedMemory, err = b.Shared.launch("shared", params, 0, 0); err != nil {
 		return nil, err
 	}
-	k.SharedMemory = int(shared)
 	if c.Bytes, err = b.Bytes.of("bytes", params, 0); err != nil {
 		return nil, err
 	}
@@ -243,11 +268,8 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 	if k.Func, err = d.userFunction(b, options); err != nil {
 		return nil, err
 	}
-	const freely = 48 << 10
-	if k.SharedMemory > freely {
-		if err := d.Lib.Driver.SetMaxDynamicShared(k.Func, k.SharedMemory); err != nil {
-			return nil, &UnsupportedError{What: fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), Err: err}
-		}
+	if err := d.allowShared(k.Func, k.SharedMemory); err != nil {
+		return nil, &UnsupportedError{What: fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), Err: err}
 	}
 	args, buffers, rotating, err := d.userArgs(b, label, params)
 	if err != nil {

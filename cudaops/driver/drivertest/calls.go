@@ -264,10 +264,13 @@ func (d *Driver) Function(_ driver.Module, name string) (driver.Function, error)
 }
 
 // SetMaxDynamicShared implements driver.API.
-func (d *Driver) SetMaxDynamicShared(_ driver.Function, bytes int) error {
+func (d *Driver) SetMaxDynamicShared(f driver.Function, bytes int) error {
 	if bytes > 227<<10 {
 		return driver.NewError("cuFuncSetAttribute", driver.CodeInvalidValue)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shared[f] = bytes
 	return nil
 }
 
@@ -277,6 +280,9 @@ func (d *Driver) Launch(k driver.Launch, s driver.Stream) error {
 		return err
 	}
 	defer d.mu.Unlock()
+	if k.SharedMemory > max(48<<10, d.shared[k.Func]) {
+		return driver.NewError("cuLaunchKernel", driver.CodeInvalidValue)
+	}
 	return d.enqueue(s, d.launch(k))
 }
 

@@ -47,6 +47,7 @@ type Driver struct {
 	allocs   map[driver.Ptr]int64
 	next     uint64
 	names    map[driver.Function]string
+	shared   map[driver.Function]int
 	streams  map[driver.Stream]*stream
 	events   map[driver.Event]time.Duration
 	graphs   map[uintptr][]Work
@@ -72,7 +73,7 @@ var _ driver.API = (*Driver)(nil)
 func New(gpu *measuretest.GPU, devices int) *Driver {
 	d := &Driver{
 		GPU: gpu, Clock: gpu.Clock, allocs: map[driver.Ptr]int64{}, next: 1 << 32,
-		names: map[driver.Function]string{}, streams: map[driver.Stream]*stream{}, events: map[driver.Event]time.Duration{},
+		names: map[driver.Function]string{}, shared: map[driver.Function]int{}, streams: map[driver.Stream]*stream{}, events: map[driver.Event]time.Duration{},
 		graphs: map[uintptr][]Work{}, Executed: map[string]int{}, Resolution: 32,
 	}
 	for i := range devices {
