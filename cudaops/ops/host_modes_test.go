@@ -125,6 +125,60 @@ func TestHostBestOf(t *testing.T) {
 	b.noLeaks()
 }
 
+// TestHostBestOfAtOneClock has cases that heat the device while algorithms are
+// compared, and a worker whose rows show the clock that a case holds by itself:
+// the best is better by what it is better at one clock.
+func TestHostBestOfAtOneClock(t *testing.T) {
+	for _, warmup := range []float64{0, 0.3} {
+		set := measure.Defaults()
+		set.WarmupSeconds = warmup
+		if warmup > 0 {
+			set.MinBlockSeconds = 0.1 // longer than the swings of the fake's controller
+		}
+		raw, _ := json.Marshal(set)
+		b := newBench(t, worker.Init{Measure: raw, Options: map[string]any{"best_of": 8.0, "system": "h200_sxm"}})
+		var seqs []int64
+		for _, s := range [][3]int{{16384, 16384, 16384}, {8192, 16384, 8192}, {64, 4096, 4096}} {
+			seqs = append(seqs, b.gemm("bfloat16", s[0], s[1], s[2]))
+		}
+		if err := b.serve(); err != nil {
+			t.Fatal(err)
+		}
+		for _, seq := range seqs {
+			r := b.row(seq)
+			if ratio := r["latency_best"].(float64) / r["latency"].(float64); math.Abs(ratio-0.9) > 0.01 || !strings.Contains(r["algo_best"].(string), "tile=2") {
+				t.Errorf("warm-up of %g s, case %d: %.4f of the first's %v ms by %v, want 0.9", warmup, seq, ratio, r["latency"], r["algo_best"])
+			}
+		}
+		b.noLeaks()
+	}
+}
+
+// TestHostBestOfCountsWhatRan has algorithms of which some cannot run.
+func TestHostBestOfCountsWhatRan(t *testing.T) {
+	set := measure.Defaults()
+	set.Graph = measure.GraphRequire
+	raw, _ := json.Marshal(set)
+	b := newBench(t, worker.Init{Measure: raw, Options: map[string]any{"best_of": 4.0}})
+	prepared := 0
+	b.drv.Fail = func(call string) *driver.Error {
+		if call == "cuStreamBeginCapture" {
+			if prepared++; prepared > 3 { // of the first algorithm's three graphs
+				return driver.NewError(call, driver.CodeInvalidValue)
+			}
+		}
+		return nil
+	}
+	seq := b.gemm("bfloat16", 64, 4096, 4096)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.row(seq); r["algos"] != 1 || r["latency_best"] != r["latency"] || r["algo_best"] != r["algo"] {
+		t.Errorf("%v algorithms ran, best %v ms by %v, first %v ms by %v", r["algos"], r["latency_best"], r["algo_best"], r["latency"], r["algo"])
+	}
+	b.noLeaks()
+}
+
 func TestHostReference(t *testing.T) {
 	set := measure.Defaults()
 	set.Protocol = measure.ProtocolReference

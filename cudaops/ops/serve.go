@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -184,10 +183,9 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 		p.extra["relative_error"] = d.Relative
 	}
 	if len(p.others) > 0 {
-		if err := h.alternatives(ctx, p, r); err != nil {
-			return 0, err
+		if joules, err = h.alternatives(ctx, p, r); err != nil {
+			return joules, err
 		}
-		joules += float64(len(p.others)) * 4 * h.set.measure.MinBlockSeconds * p.watts
 	}
 	if h.set.measure.Power && h.nvml != nil {
 		l := p.target.startLoad(r.Latency / 1e3)
@@ -206,39 +204,6 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 }
 
 const verifySamples = 16
-
-// alternatives visits each further algorithm once and notes the fastest of all:
-// latency_best in milliseconds and algo_best.
-func (h *Host) alternatives(ctx context.Context, p *prepared, r *measure.Result) error {
-	best, algo := r.Latency, p.target.c.Columns["algo"]
-	for _, c := range p.others {
-		t, err := h.dev.NewTarget(c, h.set.measure.Graph)
-		if err != nil {
-			if driver.Sticky(err) {
-				return err
-			}
-			continue // an algorithm that cannot run is none
-		}
-		n := max(1, int(h.set.measure.MinBlockSeconds/(r.Latency/1e3)))
-		blocks, err := t.Burst(ctx, measure.Burst{Warm: t.Quantum(), Executions: n, Blocks: 3})
-		t.dropGraphs()
-		if err != nil {
-			if driver.Sticky(err) || ctx.Err() != nil {
-				return err
-			}
-			continue
-		}
-		var ms []float64
-		for _, b := range blocks {
-			ms = append(ms, b.Seconds*1e3/float64(b.Executions))
-		}
-		if m := measure.Median(ms); m < best {
-			best, algo = m, c.Columns["algo"]
-		}
-	}
-	p.extra["latency_best"], p.extra["algo_best"], p.extra["algos"] = best, algo, len(p.others)+1
-	return nil
-}
 
 // row completes a measured case.
 func (h *Host) row(p *prepared, r measure.Result, begin time.Duration) worker.Row {
