@@ -162,6 +162,9 @@ func (d *Device) Close() error {
 	return d.Arena.free()
 }
 
+// lost says whether the context takes no more work.
+func (d *Device) lost() bool { return driver.Sticky(d.Lib.Driver.SyncStream(d.prep)) }
+
 // word reads a 64-bit word of the mapped host memory.
 func (d *Device) word(at int) uint64 {
 	return binary.LittleEndian.Uint64(d.host.Bytes[at:])

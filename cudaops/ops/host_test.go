@@ -194,6 +194,31 @@ func TestHostStickyWhilePreparing(t *testing.T) {
 	}
 }
 
+// TestHostLibraryStumbles has the library fail with an error of its own at one
+// product while the context is good: that case alone fails, and no process is
+// replaced over and over for it.
+func TestHostLibraryStumbles(t *testing.T) {
+	b := newBench(t, worker.Init{})
+	b.lt.Stumble = func(p cublaslt.Problem) *cublaslt.Error {
+		if p.N == 666 {
+			return &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: cublaslt.StatusInternal}
+		}
+		return nil
+	}
+	before := b.gemm("bfloat16", 64, 1024, 1024)
+	bad := b.gemm("bfloat16", 666, 1024, 1024)
+	after := b.gemm("bfloat16", 65, 1024, 1024)
+	if err := b.serve(); err != nil {
+		t.Fatalf("Serve returned %v", err)
+	}
+	b.row(before)
+	b.row(after)
+	if f := b.failure(bad); f.Fatal || f.Class != worker.ClassFrameworkBug || !strings.Contains(f.Message, "INTERNAL") {
+		t.Errorf("%+v", f)
+	}
+	b.noLeaks()
+}
+
 func TestHostHello(t *testing.T) {
 	b := newBench(t, worker.Init{Device: 1, Options: map[string]any{"window": 7.0}})
 	h, err := b.host.Hello(context.Background())

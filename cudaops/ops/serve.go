@@ -120,7 +120,11 @@ func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker
 		if err != nil {
 			f := failureOf(err, h.ownKernel(c))
 			if f.Fatal {
-				return err
+				if h.dev.lost() {
+					return err
+				}
+				// The library says the same of a product that it stumbles over.
+				f.Fatal = false
 			}
 			out.Start(c.Seq)
 			out.Error(c.Seq, f)

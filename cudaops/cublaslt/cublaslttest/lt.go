@@ -16,6 +16,8 @@ type Lt struct {
 	Driver *drivertest.Driver
 	// Unsupported says that there is no kernel for a problem.
 	Unsupported func(cublaslt.Problem) bool
+	// Stumble is what Prepare fails with; it may be nil, and return nil.
+	Stumble func(cublaslt.Problem) *cublaslt.Error
 	// Fault is asked when a product runs.
 	Fault func(cublaslt.Problem) *driver.Error
 	// Eager makes products fail inside a capture.
@@ -54,6 +56,11 @@ func Seconds(p cublaslt.Problem, algo int) float64 {
 func (l *Lt) Prepare(p cublaslt.Problem, n int) ([]cublaslt.Matmul, error) {
 	if l.Unsupported != nil && l.Unsupported(p) {
 		return nil, fmt.Errorf("%v: %w", p, &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: cublaslt.StatusNotSupported})
+	}
+	if l.Stumble != nil {
+		if err := l.Stumble(p); err != nil {
+			return nil, fmt.Errorf("%v: %w", p, err)
+		}
 	}
 	var out []cublaslt.Matmul
 	for i := range n {
