@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -47,7 +46,7 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		return cty.DynamicVal, diags
 	}
 	var b runtimeBody
-	diags = append(diags, gohcl.DecodeBody(d.body, ctx, &b)...)
+	diags = append(diags, stage.DecodeBody(d.body, ctx, &b)...)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
@@ -69,7 +68,9 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	for name, a := range rest {
 		v, more := a.Expr.Value(ctx)
 		diags = append(diags, more...)
-		rt.Options[name] = v
+		if !v.IsNull() { // as good as not given
+			rt.Options[name] = v
+		}
 	}
 	return cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(rt.Name), "kind": cty.StringVal(rt.Kind), "framework": cty.StringVal(rt.Framework),
@@ -100,7 +101,7 @@ func (s *scope) decodeSystem(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		return cty.DynamicVal, diags
 	}
 	b := systemBody{}
-	diags = append(diags, gohcl.DecodeBody(d.body, ctx, &b)...)
+	diags = append(diags, stage.DecodeBody(d.body, ctx, &b)...)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}

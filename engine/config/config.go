@@ -209,7 +209,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	if !in.Kind.BareNames {
 		unknown, more := ev.hasUnknown(in.decl.body)
 		if more.HasErrors() {
-			return nil, false, unique(WithAddress(more, in.Address))
+			return nil, false, unique(in.Locate(more))
 		}
 		if unknown {
 			return nil, true, nil
@@ -224,7 +224,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	if !diags.HasErrors() {
 		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range})...)
 	}
-	return st, false, unique(WithAddress(diags, in.Address))
+	return st, false, unique(in.Locate(diags))
 }
 
 // Outputs evaluates the root outputs.

@@ -305,7 +305,7 @@ func (s *scope) checkArguments() hcl.Diagnostics {
 	for _, b := range s.call.body.Blocks {
 		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block holds arguments only."))
 	}
-	return diags
+	return byPlace(diags)
 }
 
 func namesOf[T any](m map[string]T) []string {

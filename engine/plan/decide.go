@@ -23,7 +23,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		s.Action = stage.ActionRun
 		return nil
 	}
-	s.Record, s.Key, s.Inputs, s.Output, s.Plan = p.record(s.Address()), "", nil, "", nil
+	s.Record, s.Key, s.Inputs, s.Output, s.Plan, s.Warnings = p.record(s.Address()), "", nil, "", nil, nil
 	if s.Deferred {
 		// The stages before it may be answered by now.
 		st, deferred, diags := p.Config.Decode(s.Instance)
@@ -56,7 +56,20 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		return diags
 	}
 	p.judge(s)
+	p.review(s)
 	return diags
+}
+
+// review takes what the stage itself warns of: when it planned, or about the
+// record that answers it.
+func (p *Plan) review(s *Stage) {
+	if s.Plan != nil {
+		s.Warnings = s.Plan.Warnings
+		return
+	}
+	if r, ok := s.Config.(stage.Reviewer); ok && s.Action == stage.ActionReuse {
+		s.Warnings = r.Review(p.context(s), s.Record)
+	}
 }
 
 // ask computes the key and lets the stage itself plan where it can.
@@ -65,7 +78,7 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 	var diags hcl.Diagnostics
 	if k, ok := s.Config.(stage.Keyer); ok {
 		v, more := k.KeyExtra(ctx, pc)
-		diags = append(diags, config.WithAddress(more, s.Address())...)
+		diags = append(diags, s.Instance.Locate(more)...)
 		if more.HasErrors() {
 			return diags
 		}
@@ -80,7 +93,7 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 		return diags
 	}
 	sp, more := planner.Plan(ctx, pc)
-	diags = append(diags, config.WithAddress(more, s.Address())...)
+	diags = append(diags, s.Instance.Locate(more)...)
 	if more.HasErrors() {
 		return diags
 	}

@@ -66,7 +66,9 @@ type Stage struct {
 	// Output identifies what the stage hands on; empty until it is known.
 	Output string
 	Plan   *stage.Plan
-	Record *checkpoint.StageRecord // what the state folder has; nil without
+	// Warnings are what the user should read before applying.
+	Warnings []string
+	Record   *checkpoint.StageRecord // what the state folder has; nil without
 }
 
 // Address of the stage.
@@ -187,10 +189,10 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 	for _, in := range s.Config.Inputs() {
 		up := p.byAddr[in.Ref.Address]
 		if up == nil || up.Instance.Kind.NoTable {
-			diags = append(diags, config.WithAddress(hcl.Diagnostics{{
+			diags = append(diags, s.Instance.Locate(hcl.Diagnostics{{
 				Severity: hcl.DiagError, Summary: "Unsuitable input", Subject: s.Instance.Range.Ptr(),
 				Detail: fmt.Sprintf("%s of %s is %s, which hands on no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
-			}}, s.Address())...)
+			}})...)
 		}
 	}
 	return diags

@@ -1,9 +1,13 @@
 package stage
 
 import (
+	"reflect"
+	"strings"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // Decode fills target, a pointer to a struct with gohcl tags, from body: what
@@ -14,7 +18,69 @@ func Decode(body hcl.Body, eval Evaluator, target any, bound map[string]bool) hc
 	if diags.HasErrors() {
 		return diags
 	}
-	return append(diags, gohcl.DecodeBody(body, ctx, target)...)
+	return append(diags, DecodeBody(body, ctx, target)...)
+}
+
+// DecodeBody is gohcl.DecodeBody in which null stands for an optional attribute
+// that is not given, so that attr = var.x ? value : null leaves the default.
+func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, target any) hcl.Diagnostics {
+	if b, ok := body.(*hclsyntax.Body); ok {
+		body = withoutNulls(b, ctx, reflect.TypeOf(target))
+	}
+	return gohcl.DecodeBody(body, ctx, target)
+}
+
+// Attributes of these types see their null themselves, or are evaluated later.
+var seesNull = map[reflect.Type]bool{
+	reflect.TypeFor[cty.Value]():      true,
+	reflect.TypeFor[hcl.Expression](): true,
+	reflect.TypeFor[*hcl.Attribute](): true,
+}
+
+// withoutNulls copies body as far as it has optional attributes that are null.
+func withoutNulls(body *hclsyntax.Body, ctx *hcl.EvalContext, target reflect.Type) *hclsyntax.Body {
+	for target.Kind() == reflect.Pointer || target.Kind() == reflect.Slice {
+		target = target.Elem()
+	}
+	if target.Kind() != reflect.Struct {
+		return body
+	}
+	copied := *body
+	for i := range target.NumField() {
+		field := target.Field(i)
+		name, kind, _ := strings.Cut(field.Tag.Get("hcl"), ",")
+		switch kind {
+		case "optional":
+			a, given := body.Attributes[name]
+			if !given || seesNull[field.Type] {
+				continue
+			}
+			if v, diags := a.Expr.Value(ctx); diags.HasErrors() || !v.IsKnown() || !v.IsNull() {
+				continue
+			}
+			copied.Attributes = without(copied.Attributes, name)
+		case "block":
+			copied.Blocks = append(hclsyntax.Blocks{}, copied.Blocks...)
+			for j, b := range copied.Blocks {
+				if b.Type == name {
+					nested := *b
+					nested.Body = withoutNulls(b.Body, ctx, field.Type)
+					copied.Blocks[j] = &nested
+				}
+			}
+		}
+	}
+	return &copied
+}
+
+func without(attrs hclsyntax.Attributes, name string) hclsyntax.Attributes {
+	out := make(hclsyntax.Attributes, len(attrs))
+	for n, a := range attrs {
+		if n != name {
+			out[n] = a
+		}
+	}
+	return out
 }
 
 // Expressions returns every attribute's expression in body and its nested

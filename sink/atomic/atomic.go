@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -109,9 +110,11 @@ func Explain(doing, path string, err error) error {
 		hint = ": free some space there and run the same command again"
 	case errors.Is(err, syscall.EROFS):
 		hint = ": choose a folder on a file system that is not read-only"
+	case errors.Is(err, fs.ErrPermission) && looks(doing):
+		hint = ": its permissions do not let you read it"
 	case errors.Is(err, fs.ErrPermission):
 		hint = ": choose a folder that you may write to, or change its permissions"
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !looks(doing):
 		hint = ": create the folder first"
 	case errors.Is(err, syscall.ENOTDIR):
 		hint = ": a part of the path is a file, not a folder"
@@ -119,6 +122,12 @@ func Explain(doing, path string, err error) error {
 		hint = ": the disk reports a fault; check it before going on"
 	}
 	return fmt.Errorf("cannot %s %s%s: %w", doing, path, hint, tidy{cause, err})
+}
+
+// looks says whether something was only looked at, so that advice about writing
+// would mislead.
+func looks(doing string) bool {
+	return strings.HasPrefix(doing, "read") || strings.HasPrefix(doing, "look")
 }
 
 // tidy prints the cause alone, where the path would be said twice, and still

@@ -117,3 +117,16 @@ func TestWithin(t *testing.T) {
 		t.Errorf("a folder that does not exist yet: %v", err)
 	}
 }
+
+// TestExplainReading: advice about writing would mislead where something was
+// only looked for.
+func TestExplainReading(t *testing.T) {
+	err := Explain("read", "/data/x", &os.PathError{Op: "open", Path: "/data/x", Err: syscall.ENOENT})
+	if got := err.Error(); got != "cannot read /data/x: no such file or directory" {
+		t.Error(got)
+	}
+	err = Explain("write", "/data/x", &os.PathError{Op: "open", Path: "/data/x", Err: syscall.ENOENT})
+	if !strings.Contains(err.Error(), "create the folder first") {
+		t.Error(err)
+	}
+}

@@ -85,7 +85,7 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return e, diags
 	}
-	diags = append(diags, gohcl.DecodeBody(rest, ctx, e.check)...)
+	diags = append(diags, stage.DecodeBody(rest, ctx, e.check)...)
 	if diags.HasErrors() {
 		return e, diags
 	}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// byPlace puts diagnostics into the order of the text: maps of attributes have
+// none.
+func byPlace(diags hcl.Diagnostics) hcl.Diagnostics {
+	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
+		if a.Subject == nil || b.Subject == nil {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(a.Subject.Filename, b.Subject.Filename), cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte))
+	})
+	return diags
+}
+
+// subjectName is the attribute that the detail of a diagnostic begins with,
+// alone or as BLOCK.ATTRIBUTE.
+var subjectName = regexp.MustCompile(`^([a-z][a-z0-9_]*)(?:\.([a-z][a-z0-9_]*))?(?: |:)`)
+
+// Locate notes on diagnostics of the instance's stage which instance they are
+// about, and moves those that stand at its block as a whole to the attribute
+// that their detail begins with.
+func (in *Instance) Locate(diags hcl.Diagnostics) hcl.Diagnostics {
+	return WithAddress(byPlace(refine(diags, in.decl.body, in.Range)), in.Address)
+}
+
+// refine moves diagnostics that stand at the block as a whole to the attribute
+// or nested block that their detail begins with. A stage's Check sees decoded
+// values, which have no place.
+func refine(diags hcl.Diagnostics, body *hclsyntax.Body, block hcl.Range) hcl.Diagnostics {
+	for _, d := range diags {
+		if d.Subject == nil || *d.Subject != block {
+			continue
+		}
+		if m := subjectName.FindStringSubmatch(d.Detail); m != nil {
+			if r, ok := placeOf(body, m[1], m[2]); ok {
+				d.Subject = &r
+			}
+		}
+	}
+	return diags
+}
+
+func placeOf(body *hclsyntax.Body, name, inner string) (hcl.Range, bool) {
+	if a, ok := body.Attributes[name]; ok {
+		return a.Expr.Range(), true
+	}
+	var found []hcl.Range
+	for _, b := range body.Blocks {
+		if b.Type == name {
+			if a, ok := b.Body.Attributes[inner]; ok {
+				return a.Expr.Range(), true
+			}
+			return b.DefRange(), true
+		}
+		if a, ok := b.Body.Attributes[name]; ok {
+			found = append(found, a.Expr.Range())
+		}
+	}
+	if len(found) != 1 {
+		return hcl.Range{}, false // not there, or nobody can tell which
+	}
+	return found[0], true
+}
