@@ -40,6 +40,9 @@ func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 		case s.Action == stage.ActionNeeds:
 			fmt.Fprintf(&b, "      %s\n", s.Reason)
 		}
+		for _, w := range s.Warnings {
+			fmt.Fprintf(&b, "      %s\n", w)
+		}
 		if verbose {
 			a.waterfall(&b, s)
 		}

@@ -32,6 +32,9 @@ type StageRecord struct {
 	Counts  json.RawMessage `json:"counts,omitempty"`
 	Values  json.RawMessage `json:"values,omitempty"`
 	Checks  json.RawMessage `json:"checks,omitempty"`
+	// Sources counts rows by what made them that is not in Inputs; see
+	// stage.Reviewer. Records of before have none.
+	Sources map[string]int `json:"sources,omitempty"`
 	// OutDir is where the artifacts were asked for; empty without any.
 	OutDir    string          `json:"out_dir,omitempty"`
 	Artifacts json.RawMessage `json:"artifacts,omitempty"`

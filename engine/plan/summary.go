@@ -28,6 +28,7 @@ type StageSummary struct {
 	Grid        *stage.Waterfall  `json:"grid,omitempty"`
 	Cases       *stage.CaseCounts `json:"cases,omitempty"`
 	Notes       []string          `json:"notes,omitempty"`
+	Warnings    []string          `json:"warnings,omitempty"`
 	DependsOn   []string          `json:"depends_on,omitempty"`
 	Key         string            `json:"key,omitempty"`
 }
@@ -59,7 +60,7 @@ func Summarize(p *Plan) Summary {
 	for _, s := range p.Stages {
 		ss := StageSummary{
 			Address: s.Address(), Kind: s.Instance.Kind.Name, Description: s.Instance.Description,
-			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key,
+			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key, Warnings: s.Warnings,
 		}
 		if s.Plan != nil {
 			ss.Grid, ss.Cases, ss.Notes = s.Plan.Waterfall, s.Plan.Cases, s.Plan.Notes

@@ -204,6 +204,9 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		sr.Status, sr.Message, sr.Guarded, sr.Reused = stage.StatusOK, s.Reason, true, true
 		return
 	}
+	for _, w := range s.Warnings {
+		r.ev.Message(s.Address(), "warn", w)
+	}
 	switch s.Action {
 	case stage.ActionNeeds:
 		sr.Status, sr.Message = stage.StatusNeeds, s.Reason

@@ -49,6 +49,8 @@ type Plan struct {
 	Cases *CaseCounts
 	// Notes are further lines for -v.
 	Notes []string
+	// Warnings are lines that the user should read before applying.
+	Warnings []string
 	// Private is the stage's own, handed back in RunContext.Plan.
 	Private any
 }

@@ -89,6 +89,14 @@ type Keyer interface {
 	KeyExtra(context.Context, *PlanContext) (any, hcl.Diagnostics)
 }
 
+// Reviewer is implemented by stages whose data depends on something that is on
+// purpose not in their key. It is asked about a record that answers the stage,
+// in place of Planner, and returns warnings as in Plan.Warnings; it must be
+// quick.
+type Reviewer interface {
+	Review(*PlanContext, *checkpoint.StageRecord) []string
+}
+
 // FileWriter is implemented by stages that know from their config alone which
 // files they are going to replace as a whole.
 type FileWriter interface {
@@ -173,6 +181,9 @@ type Outcome struct {
 	Checks []CheckResult
 	// Artifacts are files written outside the state folder.
 	Artifacts []Artifact
+	// Sources counts rows by what made them that is in no key, for Reviewer;
+	// nothing else follows from it.
+	Sources map[string]int
 	// NoReuse keeps the outcome out of the checkpoints: the next apply runs the
 	// stage again.
 	NoReuse bool

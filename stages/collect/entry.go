@@ -26,6 +26,9 @@ type entry struct {
 	// Seconds is the wall time of the whole case; Points how many units it had.
 	Seconds float64 `json:"seconds,omitempty"`
 	Points  int     `json:"points,omitempty"`
+	// Source is the file of the op's function as it was, for a plan to say that
+	// it has changed since; see runtimes.Source.
+	Source string `json:"source,omitempty"`
 	// Label is set where the journal's context leaves one of its fields open.
 	Label *label `json:"label,omitempty"`
 }

@@ -142,6 +142,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 				return fail("The case journal cannot be read", err)
 			}
 			counts = j.counts()
+			if p.Warnings, err = c.reviewJournal(pc, j, journal); err != nil {
+				return fail("The case journal cannot be read", err)
+			}
 		}
 		if reason, err = c.reason(pc.Store, counts, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)

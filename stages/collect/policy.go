@@ -44,6 +44,8 @@ type policy struct {
 	// label names framework, version and device of a row where the journal does
 	// not; nil where it does.
 	label func(*worker.Hello) *label
+	// source goes into the entries of all cases.
+	source string
 
 	rungs   [][]int // what is left, the current one first
 	rung    int     // number of the current one
@@ -248,7 +250,7 @@ func (p *policy) retry(a *attempt, o worker.Outcome, class string, oom bool) str
 }
 
 func (p *policy) entry(o worker.Outcome) entry {
-	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano)}
+	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano), Source: p.source}
 	if !o.Started.IsZero() {
 		e.At = o.Started.UTC().Format(time.RFC3339Nano)
 	}

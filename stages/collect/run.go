@@ -32,6 +32,7 @@ type running struct {
 
 	remembered bool
 	heard      map[string]bool // lines of workers that were shown
+	source     string          // of the op's function, as the workers import it
 }
 
 // Run implements stage.Stage.
@@ -105,6 +106,9 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		return nil, err
 	}
 	set.Wake, set.Log = r.rc.Stop, r.workerLog
+	if s, ok := r.sourceNow(r.planned.cases.Spec().Op, r.rc.PlanDir); ok {
+		r.source = s.String()
+	}
 	hello, err := r.up(ctx, set)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -259,6 +263,7 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	}
 	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
 	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier, r.rc.Options.Seed, k, r.rc.Stop)
+	r.policy.source = r.source
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
 	if r.openLabel() {
 		r.policy.label = func(h *worker.Hello) *label {
@@ -368,6 +373,7 @@ func (r *running) finish() (*stage.Outcome, error) {
 		},
 		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}
+	out.Sources = r.job.sources()
 	if rec != nil {
 		out.Counts.Rows = int(rec.NumRows())
 	}
