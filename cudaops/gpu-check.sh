@@ -13,9 +13,11 @@ in_folder() {
     cd "$here/src/cudaops/$1" && shift && "$@"
 }
 try doctor "$here/aicplan" doctor -gpu
-for p in ops benchproto doctor probe comm; do
+for p in ops benchproto doctor probe; do
     try "$p" in_folder "$p" "$here/$p.test" -test.run TestGPU -test.v
 done
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+try comm in_folder comm "$here/comm.test" -test.run TestGPU -test.v -comm.gpus "$gpus"
 AICPLAN_TEST_PYTHON=${AICPLAN_TEST_PYTHON:-$(command -v python3)}
 export AICPLAN_TEST_PYTHON
 try pyhost in_folder pyhost "$here/pyhost.test" -test.run 'TestTorchOps|TestHello|Routing' -test.v

@@ -101,6 +101,12 @@ func (h *host) take(ctx context.Context, cases []held, in <-chan worker.Case, ou
 		over = now
 	}
 	for len(cases) < window {
+		if over == nil && len(cases) > 0 {
+			// The engine may have no other case.
+			timer := time.NewTimer(gathering)
+			defer timer.Stop()
+			over = timer.C
+		}
 		// What has arrived comes before the end of the wait.
 		select {
 		case c, ok := <-in:
@@ -117,11 +123,6 @@ func (h *host) take(ctx context.Context, cases []held, in <-chan worker.Case, ou
 				return cases, false, nil
 			}
 			add(c)
-			if over == nil && len(cases) > 0 {
-				timer := time.NewTimer(gathering)
-				defer timer.Stop()
-				over = timer.C
-			}
 		case <-over:
 			return cases, true, nil
 		case <-ctx.Done():
