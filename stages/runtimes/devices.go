@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,28 @@ func Devices() ([]Device, error) {
 		return all, nil
 	}
 	return restrict(all, visible), nil
+}
+
+// procDriver is where the NVIDIA kernel driver says its version.
+const procDriver = "/proc/driver/nvidia/version"
+
+// Driver is the version of the NVIDIA kernel driver, as 580.159.04; "" where
+// there is none. It touches no device.
+func Driver() string {
+	text, err := os.ReadFile(procDriver)
+	if err != nil {
+		return ""
+	}
+	return driverVersion(string(text))
+}
+
+var driverWord = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s`)
+
+func driverVersion(text string) string {
+	if m := driverWord.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 func devicesIn(dir string) ([]Device, error) {

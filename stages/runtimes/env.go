@@ -10,9 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/pyhost"
@@ -92,9 +95,35 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 	if v := p.packageVersion(ctx, rt); v != "" && v != unknownVersion && v != known.Version && Satisfies(v, rt.Requires) == nil {
 		e := *known
 		e.Version = v
-		return &e, fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, v, day)
+		return &e, fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, v, day) + p.elsewhere(rt, known)
 	}
-	return known, fmt.Sprintf("%s %s on %s, as seen on %s", known.Framework, known.Version, known.Device, day)
+	return known, fmt.Sprintf("%s %s on %s, as seen on %s", known.Framework, known.Version, known.Device, day) + p.elsewhere(rt, known)
+}
+
+// elsewhere says in what this machine's GPUs differ from those on which a
+// runtime was seen: their kind, and the driver. It is empty where they do not,
+// and where no GPU is: plans are made on laptops.
+func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
+	if rt.Kind == "cpu" || rt.Kind == "python" && (len(rt.Launcher) > 0 || rt.Options["device"] != cty.NilVal) {
+		return ""
+	}
+	devices, err := chosen(rt, p.Devices)
+	if err != nil || len(devices) == 0 {
+		return "" // the run says what is wrong
+	}
+	var names []string
+	for _, d := range devices {
+		if d.Name != "" && !slices.Contains(names, d.Name) {
+			names = append(names, d.Name)
+		}
+	}
+	if len(names) > 0 && !slices.Contains(names, seen.Device) {
+		return "; this machine has " + strings.Join(names, " and ")
+	}
+	if now, then := p.Driver(), seen.Env["driver"]; now != "" && then != "" && now != then {
+		return fmt.Sprintf("; this machine has the driver %s, then it was %s", now, then)
+	}
+	return ""
 }
 
 // probeCPU asks the cpu host in this process: the worker would say the same.

@@ -19,6 +19,8 @@ type Pools struct {
 	Providers map[string]Provider
 	// Devices lists the GPUs.
 	Devices func() ([]Device, error)
+	// Driver is the version of the kernel driver, "" where there is none.
+	Driver func() string
 	// Clean is PoolSpec.CleanDevice of the pools with one worker a device.
 	Clean func(ctx context.Context, s worker.Slot) error
 	// Grace is PoolSpec.ShutdownGrace of all pools.
@@ -38,7 +40,7 @@ type Pools struct {
 func NewPools() *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
-		Providers: Providers(), Devices: Devices, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
+		Providers: Providers(), Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
 		pools: map[string]*worker.Pool{}, versions: map[string]func() string{},
 	}
 }

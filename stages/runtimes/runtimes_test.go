@@ -216,6 +216,64 @@ func TestExpectedEnvironment(t *testing.T) {
 	}
 }
 
+// A plan says when the GPUs here are not those that it assumes.
+func TestAssumedGPUsAreNotTheOnesHere(t *testing.T) {
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.NewRun(); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		rt     stage.Runtime
+		here   []Device
+		driver string
+		want   string
+	}{
+		"the same":               {stage.Runtime{Kind: "cuda"}, twoGPUs, "580.1", ""},
+		"another GPU":            {stage.Runtime{Kind: "cuda"}, []Device{{Name: "NVIDIA B200"}, {Index: 1, Name: "NVIDIA B200"}}, "590.1", "; this machine has NVIDIA B200"},
+		"one of two":             {stage.Runtime{Kind: "cuda"}, []Device{{Name: "NVIDIA L4"}, {Index: 1, Name: "NVIDIA H200"}}, "580.1", ""},
+		"the other of two":       {stage.Runtime{Kind: "cuda", Devices: []int{0}}, []Device{{Name: "NVIDIA L4"}, {Index: 1, Name: "NVIDIA H200"}}, "580.1", "; this machine has NVIDIA L4"},
+		"another driver":         {stage.Runtime{Kind: "nccl"}, twoGPUs, "590.1", "; this machine has the driver 590.1, then it was 580.1"},
+		"no driver to be seen":   {stage.Runtime{Kind: "cuda"}, twoGPUs, "", ""},
+		"a laptop":               {stage.Runtime{Kind: "cuda"}, nil, "", ""},
+		"python":                 {stage.Runtime{Kind: "python"}, []Device{{Name: "NVIDIA B200"}}, "", "; this machine has NVIDIA B200"},
+		"python in a container":  {stage.Runtime{Kind: "python", Launcher: []string{"docker"}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
+		"python without its GPU": {stage.Runtime{Kind: "python", Options: map[string]cty.Value{"device": cty.StringVal("cpu")}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
+	} {
+		p := NewPools()
+		p.Devices, p.Driver = listed(tt.here...), func() string { return tt.driver }
+		tt.rt.Address = "runtime.x"
+		hello := &worker.Hello{Framework: "X", Version: "1", Device: "NVIDIA H200", Env: map[string]string{"driver": "580.1"}}
+		seen := EnvironmentOf(&tt.rt, hello)
+		seen.SeenAt = "2026-01-02T03:04:05Z"
+		if err := Remember(store, tt.rt.Address, seen); err != nil {
+			t.Fatal(err)
+		}
+		e, assumed := p.Expect(t.Context(), store, &tt.rt)
+		if want := "X 1 on NVIDIA H200, as seen on 2026-01-02" + tt.want; e == nil || e.Device != "NVIDIA H200" || assumed != want {
+			t.Errorf("%s: %q, want %q", name, assumed, want)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDriverVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Jan 1 00:00:00 UTC 2026\nGCC version:  gcc version 12.2.0 (Debian)\n": "580.159.04",
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54  Release Build  (x@y)\n":                                              "550.54",
+		"GCC version:  gcc version 12.2.0 \n": "",
+	} {
+		if got := driverVersion(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestAnotherRuntimeKnowsNothing(t *testing.T) {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})
 	if err != nil {
