@@ -374,6 +374,11 @@ DEFAULTS = {
 # this long; passes beyond the planned ones find a colder device.
 CUDA_GAP_SECONDS = 0.004
 CUDA_LOOK_GAP_SECONDS = 0.010
+# Power: how long a case runs between two readings of the energy counter, before
+# the first edge counts, and for the counter to move at all.
+POWER_BLOCK_SECONDS = 0.010
+POWER_SETTLE_SECONDS = 0.2
+POWER_WAIT_SECONDS = 2.0
 
 
 class Measurement(dict):
@@ -433,6 +438,7 @@ class CudaTarget:
         self.cuda, self.torch = cuda, cuda.torch
         self.call, self.rotation, self.mode = call, rotation, graph
         self.used_graph, self.per_launch = False, 1
+        self.lead = True
         self._graph = None
         self._outer = self.torch.cuda.current_stream()
         cuda.stream.wait_stream(self._outer)
@@ -440,6 +446,7 @@ class CudaTarget:
         self._scope.__enter__()
 
     def warm(self):
+        self.cuda.stamps()  # compiled here: nothing may come between a warm-up and its blocks
         self.call()
         self.cuda.stream.synchronize()
         return self.block(2) / 2
@@ -462,7 +469,7 @@ class CudaTarget:
     def block(self, n):
         start, end = self.cuda.events
         launch = self._graph.replay if self._graph is not None else self.call
-        if self._graph is not None:
+        if self._graph is not None and self.lead:
             # Keeps the device busy until the host has queued the first replay:
             # its launch is no part of an execution.
             self.torch.cuda._sleep(_LEAD_CYCLES)
@@ -547,7 +554,7 @@ class Cuda:
     def clocked(self, timed):
         """Runs timed between two stamps of every SM's cycle counter and global
         timer; returns its value and the SM clock in MHz, 0 when unknown."""
-        stamp = self._stamp_kernel()
+        stamp = self.stamps()
         if stamp is None:
             return timed(), 0.0
         stamp(0)
@@ -561,7 +568,8 @@ class Cuda:
                 rates.append(dc * 1e3 / dt)
         return value, statistics.median(rates) if rates else 0.0
 
-    def _stamp_kernel(self):
+    def stamps(self):
+        """The function that stamps buffer 0 or 1, or None where it cannot be had."""
         if self._stamps is None:
             self._stamps = False
             try:
@@ -711,7 +719,8 @@ class Bench:
             else:
                 got = self._adaptive(target)
             if settings["power"] and on_cuda:
-                got.update(self._power(target, got["latency"] / 1e3))
+                power, launches = self._power(target, got["latency"] / 1e3)
+                got.update(power, executions=got["executions"] + launches * target.per_launch)
             elif settings["power"] and not self._said_powerless:
                 self._said_powerless = True
                 self._log("warn", "power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
@@ -727,13 +736,13 @@ class Bench:
         """Eager calls, a graph of repeat calls, replays, and the mean of more."""
         for _ in range(warmups):
             target.call()
-        target.rotation = repeat
+        target.rotation, target.lead = repeat, False
         target.prepare(1.0, self.settings)
         unroll = 1 if target.used_graph else repeat
         target.block(warmups * unroll)
         seconds, mhz = target.clock(lambda: target.block(runs * unroll))
         each = seconds * 1e3 / (runs * repeat)
-        return self._columns([each], [each], [seconds * 1e3], [mhz], (2 * warmups + runs) * repeat)
+        return self._columns([each], [each], [seconds * 1e3], [mhz], warmups + (warmups + runs) * repeat)
 
     def _adaptive(self, target):
         """Blocks until they agree, in passes with pauses between; more passes
@@ -745,13 +754,16 @@ class Bench:
         state = {"executions": 3 + target.per_launch}
         medians, samples, blocks, clocks = [], [], [], []
 
-        def burst():
+        def warm_up():
             until = time.perf_counter() + s["warmup_seconds"]
             target.block(1)
             warm = 1
             while time.perf_counter() < until:
                 target.block(n)
                 warm += n
+            state["executions"] += warm * target.per_launch
+
+        def burst():
             each, spent = [], 0.0
             while len(each) < s["max_samples"]:
                 seconds = target.block(n)
@@ -764,13 +776,14 @@ class Bench:
                     and statistics.stdev(each) <= s["target_rel_stdev"] * statistics.fmean(each)
                 ):
                     break
-            state["executions"] += (warm + n * len(each)) * target.per_launch
+            state["executions"] += n * len(each) * target.per_launch
             return each
 
         def visit(floor):
             gap = max(s["idle_gap_seconds"], floor if on_cuda else 0.0)
             if gap > 0:
                 time.sleep(gap)
+            warm_up()
             each, mhz = target.clock(burst)
             samples.extend(each)
             medians.append(statistics.median(each))
@@ -803,21 +816,33 @@ class Bench:
         return got
 
     def _power(self, target, each):
-        """Mean power in watts while the case runs back to back, from the energy
-        counter, and the device's limit."""
+        """Mean power in watts while the case runs back to back, between edges of
+        the energy counter (it moves in steps of 0.1 s or so, and only an edge
+        says when a count was true), the device's limit, and how many launches
+        that took."""
+        least, launches = self.settings["power_min_seconds"], 0
+        first = last = None
         try:
             nvml = self._nvml = self._nvml or Nvml()
-            n = max(1, math.ceil(0.05 / max(each * target.per_launch, 1e-9)))
-            began, energy = time.perf_counter(), nvml.energy(self.bus_index)
-            while time.perf_counter() - began < self.settings["power_min_seconds"]:
+            n = max(1, math.ceil(POWER_BLOCK_SECONDS / max(each * target.per_launch, 1e-9)))
+            began, before = time.perf_counter(), nvml.energy(self.bus_index)
+            while True:
                 target.block(n)
-            joules = (nvml.energy(self.bus_index) - energy) / 1e3
-            return {
-                "power": joules / (time.perf_counter() - began),
-                "power_limit": nvml.power_limit(self.bus_index) / 1e3,
-            }
+                launches += n
+                now, energy = time.perf_counter(), nvml.energy(self.bus_index)
+                spent = now - began - POWER_SETTLE_SECONDS
+                if energy != before and spent >= 0:
+                    last = (now, energy)
+                    first = first or last
+                before = energy
+                if first and last[0] - first[0] >= least or spent >= least + POWER_WAIT_SECONDS:
+                    break
+            limit = nvml.power_limit(self.bus_index) / 1e3
         except OSError as err:
             raise HostError("power was asked for and cannot be read: %s" % err, RESOURCE)
+        if first is None or last[0] <= first[0]:
+            raise HostError("power was asked for and the device's energy counter stands still", UNSUPPORTED)
+        return {"power": (last[1] - first[1]) / 1e3 / (last[0] - first[0]), "power_limit": limit}, launches
 
 
 class _Rotating:
@@ -1038,7 +1063,10 @@ class FunctionOp:
         if inspect.isgenerator(got):
             got = list(got)
         elif not isinstance(got, (dict, list, tuple, type(None))):
-            got = list(got)
+            try:
+                got = list(got)
+            except TypeError:
+                raise HostError("%s returned a %s; an op returns a row or a list of rows" % (self.name, type(got).__name__)) from None
         constants = self.binding.get("columns")
         if constants and got is not None:
             got = [dict(constants, **row) for row in ([got] if isinstance(got, dict) else got)]
@@ -1324,7 +1352,9 @@ class CollectorOp:
         self._names = positional(run)
         if "match" in self.binding:
             # What the getter lists is known, or known to fail, before the first case.
-            self._index = self._build(self.binding["match"])
+            with TorchDefaults.kept():
+                self._defaults.set()
+                self._index = self._build(self.binding["match"])
         self._run = run
 
     def _check_compat(self, name):
@@ -1473,6 +1503,12 @@ class CollectorOp:
                 if type(got).__name__ == "WorkerRestartSignal":
                     restart = "%s asked for a fresh process" % self.name
             rows = sink.rows + read_spool(spool) + read_perf_files(host.workdir)
+            rows = self._finish(rows, perf, case)
+        except Exception as err:
+            if restart:
+                # What the case left behind is why a fresh process was asked for.
+                err.restart = restart
+            raise
         finally:
             sink.open = False
             os.chdir(before)
@@ -1481,7 +1517,7 @@ class CollectorOp:
             for path in glob.glob(os.path.join(host.workdir, "*_perf.txt*")):
                 with contextlib.suppress(OSError):
                     os.unlink(path)
-        return self._finish(rows, perf, case), restart
+        return rows, restart
 
     def _finish(self, rows, perf, case):
         if not rows:
@@ -1553,8 +1589,9 @@ if os.environ.get("AICPLAN_SPOOL"):
 def install_child():
     """Gives a child process of a hosted collector the same helper."""
     settings = json.loads(os.environ["AICPLAN_CHILD"])
-    kind = PlainDevice("cuda") if settings["cuda"] else PlainDevice("cpu")
-    bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr))
+    index = settings["device"]
+    kind = PlainDevice("cuda" if index >= 0 else "cpu")
+    bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr), max(index, 0))
     hook_helper(settings["root"], bench, Sink(spool=os.environ["AICPLAN_SPOOL"]))
 
 
@@ -1770,17 +1807,22 @@ class Host:
         with open(os.path.join(site, "sitecustomize.py"), "w", encoding="utf-8") as f:
             f.write(_SITE)
         os.environ["AICPLAN_HOST_FILE"] = os.path.abspath(__file__)
-        os.environ["AICPLAN_CHILD"] = json.dumps(
-            {"root": self.root, "measure": self.init.get("measure"), "cuda": self.index >= 0}
-        )
+        self._tell_children()
         old = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = site + (os.pathsep + old if old else "")
         if self.root:
             hook_helper(self.root, self.bench, self.sink)
 
+    def _tell_children(self):
+        """What the children of hosted collectors measure with, and on which device
+        of the bus."""
+        os.environ["AICPLAN_CHILD"] = json.dumps({"root": self.root, "measure": self.init.get("measure"), "device": self.index})
+
     def configure(self, message):
         self.init["measure"], self.init["seed"] = message.get("measure"), message.get("seed", 0)
         self.bench.configure(message.get("measure"))
+        if self.workdir:
+            self._tell_children()
         try:
             self.bind(message.get("ops"))
             if any(isinstance(op, CollectorOp) for op in self.ops.values()):
@@ -1812,7 +1854,7 @@ class Host:
             if isinstance(op, CollectorOp):
                 rows, restart = rows
         except BaseException as err:
-            failure = self.failure(err, op)
+            failure, restart = self.failure(err, op), getattr(err, "restart", None)
             del err
             self.channel.send(type="error", seq=seq, **failure)
             self._after_failure(failure)
@@ -1984,6 +2026,8 @@ def main():
         return 2
     del sys.argv[1:]  # collectors look for flags of their own runner there
     faulthandler.enable()
+    # The engine sends it to a worker that hangs, before it kills it.
+    faulthandler.register(signal.SIGQUIT, chain=True)
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -1,0 +1,137 @@
+package pyhost_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"aicplan/cudaops/pyhost"
+	"aicplan/cudaops/worker"
+)
+
+// A collector whose child says which device and settings it measures with.
+const childCollector = `
+import subprocess, sys
+
+def run(n, *, perf_filename, device="cuda:0"):
+    subprocess.run([sys.executable, __file__, perf_filename], check=True)
+
+if __name__ == "__main__":
+    import helper
+    bench = vars(helper)["_bench"]
+    helper.log_perf(item_list=[{"latency": 1.0, "bus_index": bench.bus_index, "protocol": bench.settings["protocol"], "kind": bench.device.type}],
+                    op_name="x", kernel_source="y", perf_filename=sys.argv[1])
+`
+
+func TestHostedChildrenMeasureAsTheirWorkerDoes(t *testing.T) {
+	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/child.py": childCollector})
+	ops := raw(t, m{"x": m{"module": "collector.vllm.child", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}})
+	// Which of the node's devices the power counters are read from is the
+	// worker's, whatever number it has among those that a child sees.
+	init := worker.Init{Kind: "python", Slot: "w3", Device: 3, Options: pyhost.Settings{CollectorRoot: root}.Options(nil), Ops: ops}
+	c, hello := start(t, init)
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	for _, protocol := range []string{"adaptive", "reference"} {
+		if protocol == "reference" {
+			c.send(worker.Configure{Type: worker.TypeConfigure, Measure: raw(t, m{"protocol": protocol}), Ops: ops})
+		}
+		row := c.rows("x", m{"n": 1}, nil)[0]
+		if row["bus_index"] != 3.0 || row["protocol"] != protocol || row["kind"] != "cuda" {
+			t.Errorf("a child measured on %v %v by %v, want cuda 3 by %s", row["kind"], row["bus_index"], row["protocol"], protocol)
+		}
+	}
+}
+
+// A collector that asks for a fresh process after a case that gave nothing.
+const restartCollector = `
+import sys
+
+class WorkerRestartSignal: pass
+
+def run(how, *, perf_filename, device="cuda:0"):
+    if how == "exit":
+        sys.exit(10)
+    return WorkerRestartSignal()
+`
+
+func TestHostedRestartAfterACaseWithoutRows(t *testing.T) {
+	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/restart.py": restartCollector})
+	for how, want := range map[string]string{"exit": "exit status 10", "sentinel": "asked for a fresh process"} {
+		init := worker.Init{Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+			Ops: raw(t, m{"x": m{"module": "collector.vllm.restart", "run": "run", "args": []any{"how"}}})}
+		c, hello := start(t, init)
+		if hello.Error != nil {
+			t.Fatalf("%+v", hello.Error)
+		}
+		if f := c.fails("x", m{"how": how}); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "without logging a row") {
+			t.Errorf("%s: %+v", how, f)
+		}
+		if bye := c.bye(); !strings.Contains(bye.Restart, want) {
+			t.Errorf("%s: restart = %q", how, bye.Restart)
+		}
+	}
+}
+
+// A getter that sets defaults of torch, as modules do.
+const getterCollector = `
+import torch
+torch.set_default_dtype(torch.bfloat16)
+
+def cases():
+    assert torch.get_default_dtype() == torch.bfloat16
+    torch.set_default_dtype(torch.float64)
+    return [[1]]
+
+def run(n, *, perf_filename, device="cuda:0"):
+    from helper import log_perf
+    log_perf(item_list=[{"n": n, "latency": 1.0, "found": torch.get_default_dtype()}], op_name="x", kernel_source="y", perf_filename=perf_filename)
+`
+
+func TestHostedGettersFindTheirModulesDefaults(t *testing.T) {
+	root := writeTree(t, map[string]string{"torch.py": defaultsTorch, "collector/helper.py": "", "collector/vllm/getter.py": getterCollector})
+	init := worker.Init{Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Ops: raw(t, m{"x": m{"module": "collector.vllm.getter", "run": "run", "getter": "cases", "match": m{"n": "n"}}})}
+	c, hello := start(t, init, "PYTHONPATH="+root)
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	if row := c.rows("x", m{"n": 1}, nil)[0]; row["found"] != "bfloat16" {
+		t.Errorf("the case found %v", row["found"])
+	}
+}
+
+func TestOpThatReturnsNoRow(t *testing.T) {
+	root := writeTree(t, map[string]string{"ops.py": "def x(bench):\n    return 3.5\n"})
+	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{root}}.Options(nil)})
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	if f := c.fails("x", m{}); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "returned a float") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestHangingOpShowsWhereItIs sends what the engine sends to a worker that hangs.
+func TestHangingOpShowsWhereItIs(t *testing.T) {
+	root := writeTree(t, map[string]string{"ops.py": "import threading\n\ndef hangs_here(bench):\n    bench._log('info', 'in the op')\n    threading.Event().wait()\n"})
+	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{root}}.Options(nil)})
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	c.submit("hangs_here", m{}, nil)
+	var s worker.Start
+	c.next(worker.TypeStart, &s)
+	var l worker.Log
+	c.next(worker.TypeLog, &l)
+	if err := c.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	if code := c.wait(); code != -1 {
+		t.Errorf("the worker ended with status %d, want the signal", code)
+	}
+	if !strings.Contains(c.log.String(), "hangs_here") {
+		t.Errorf("the log does not say where it hung:\n%s", c.log.String())
+	}
+}

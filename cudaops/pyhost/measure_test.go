@@ -1,0 +1,68 @@
+package pyhost_test
+
+import (
+	"encoding/json"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/pyhost"
+)
+
+// TestMeasuringOnADeviceInVirtualTime runs the host's measuring on a device whose
+// times, clock and energy are known.
+func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
+	host, err := pyhost.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python(t), filepath.Join(testdata(t, "fake_gpu.py")), host)
+	cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	text, err := cmd.Output()
+	if err != nil {
+		if x, ok := err.(*exec.ExitError); ok {
+			t.Fatalf("%v\n%s", err, x.Stderr)
+		}
+		t.Fatal(err)
+	}
+	var got map[string]map[string]any
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	number := func(run, name string) float64 {
+		v, ok := got[run][name].(float64)
+		if !ok {
+			t.Fatalf("%s has no %s: %v", run, name, got[run])
+		}
+		return v
+	}
+	near := func(run, name string, want, within float64) {
+		t.Helper()
+		if v := number(run, name); math.Abs(v/want-1) > within {
+			t.Errorf("%s: %s is %v, want %v", run, name, v, want)
+		}
+	}
+	near("cool", "latency", 0.020, 0.001)
+	near("cool", "sm_clock_mhz", 1980, 0.001)
+	// After its warm-up a case runs at the clock that it holds, and the row says
+	// that clock and not one that is mixed with the warm-up's.
+	near("held", "latency", 0.020*1980/1400, 0.001)
+	near("held", "sm_clock_mhz", 1400, 0.001)
+	for _, run := range []string{"cool", "held", "reference", "power"} {
+		if number(run, "executions") != number(run, "calls") {
+			t.Errorf("%s: %v executions in the row, %v were made", run, got[run]["executions"], got[run]["calls"])
+		}
+	}
+	// Blocks of our own do not contain the launch of their first replay; those of
+	// the collectors' method do, as the collectors' do.
+	if number("cool", "sleeps") == 0 || number("reference", "sleeps") != 0 {
+		t.Errorf("%v and %v blocks had a lead", got["cool"]["sleeps"], got["reference"]["sleeps"])
+	}
+	near("power", "power", 400, 0.03)
+	near("power", "power_limit", 700, 0)
+	if text, _ := got["no_counter"]["error"].(string); !strings.Contains(text, "stands still") {
+		t.Errorf("a counter that stands still gives %v", got["no_counter"])
+	}
+}

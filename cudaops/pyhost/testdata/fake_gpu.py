@@ -1,0 +1,168 @@
+"""A device in virtual time behind as much of torch as measuring uses: work is
+queued and takes time, and the clock falls under load and recovers in pauses.
+What is measured of it, is printed as one JSON object."""
+
+import importlib.util
+import json
+import sys
+import types
+
+spec = importlib.util.spec_from_file_location("host", sys.argv[1])
+host = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(host)
+
+FULL, HELD = 1980.0, 1400.0  # MHz, after so much load:
+LOAD_SECONDS = 0.05
+WATTS = 400.0
+
+
+class Device:
+    now = 0.0  # seconds
+    busy = 0.0  # since the last pause
+    cycles = 0.0
+    sleeps = 0
+    calls = 0
+    counter = True  # of energy, in steps of 0.1 s
+
+    def mhz(self):
+        return HELD if self.busy > LOAD_SECONDS else FULL
+
+    def run(self, seconds):
+        """Work that takes so long at the full clock."""
+        took = seconds * FULL / self.mhz()
+        self.cycles += took * self.mhz() * 1e6
+        self.now += took
+        self.busy += took
+
+    def pause(self, seconds):
+        self.cycles += seconds * FULL * 1e6
+        self.now += seconds
+        self.busy = 0.0
+
+    def energy(self, index):
+        steps = int(self.now / 0.1) if self.counter else 0
+        return int(steps * 0.1 * WATTS * 1e3)
+
+    def power_limit(self, index):
+        return 700_000
+
+
+device = Device()
+capturing = None
+
+
+def kernel():
+    global capturing
+    if capturing is not None:
+        capturing.calls += 1
+        return
+    device.calls += 1
+    device.run(20e-6)
+
+
+class Graph:
+    calls = 0
+
+    def capture_begin(self, **_):
+        global capturing
+        capturing = self
+
+    def capture_end(self):
+        global capturing
+        capturing = None
+
+    def replay(self):
+        for _ in range(self.calls):
+            kernel()
+
+    def reset(self):
+        self.calls = 0
+
+
+class Stream:
+    def __init__(self, *_):
+        pass
+
+    def synchronize(self):
+        pass
+
+    def wait_stream(self, _):
+        pass
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
+class Event:
+    def __init__(self, **_):
+        pass
+
+    def record(self):
+        self.at = device.now
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, other):
+        return (other.at - self.at) * 1e3
+
+
+class Buffer(list):
+    def tolist(self):
+        return list(self)
+
+    def add_(self, _):
+        pass
+
+
+def compile_kernel(source, name):
+    device.pause(0.5)  # compiling takes its time
+
+    def stamp(grid, block, args):
+        args[0][0:2] = [int(device.now * 1e9) + 1, int(device.cycles) + 1]
+
+    return stamp
+
+
+def sleep_kernel(cycles):
+    device.sleeps += 1
+
+
+torch = types.ModuleType("torch")
+torch.int64 = "int64"
+torch.zeros = lambda n, **_: Buffer([0] * n)
+torch.device = lambda kind, index: types.SimpleNamespace(type=kind, index=index)
+torch.cuda = types.SimpleNamespace(
+    set_device=lambda _: None, current_device=lambda: 0, current_stream=lambda *_: Stream(), stream=lambda s: s,
+    Stream=Stream, Event=Event, CUDAGraph=Graph, graph_pool_handle=lambda: 1, synchronize=lambda: None,
+    get_device_properties=lambda _: types.SimpleNamespace(multi_processor_count=1, total_memory=1 << 30),
+    _compile_kernel=compile_kernel, _sleep=sleep_kernel,
+)
+sys.modules["torch"] = torch
+host.time = types.SimpleNamespace(perf_counter=lambda: device.now, sleep=device.pause)
+host.Nvml = lambda: device
+
+
+def measured(**settings):
+    bench = host.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda *_: None)
+    device.pause(1)
+    device.sleeps = device.calls = 0
+    try:
+        got = dict(bench(kernel))
+    except host.HostError as err:
+        return {"error": str(err), "class": err.cls}
+    return dict(got, sleeps=device.sleeps, calls=device.calls)
+
+
+out = {
+    "cool": measured(),
+    "held": measured(warmup_seconds=0.2),
+    "reference": measured(protocol="reference"),
+    "power": measured(power=True),
+}
+device.counter = False
+out["no_counter"] = measured(power=True)
+print(json.dumps(out))
