@@ -49,6 +49,7 @@ gpu-check:
 	rm -rf bin/gpu-check/src && mkdir -p bin/gpu-check/src/cudaops
 	cp -r plans bin/gpu-check/src/plans
 	for p in ops benchproto doctor probe comm pyhost; do cp -r cudaops/$$p bin/gpu-check/src/cudaops/$$p; done
+	find bin/gpu-check/src -name '*.go' -delete
 	cp cudaops/gpu-check.sh bin/gpu-check/run.sh
 	@echo "On a machine with GPUs: sh bin/gpu-check/run.sh"
 
