@@ -163,7 +163,12 @@ func (d *Device) Close() error {
 }
 
 // lost says whether the context takes no more work.
-func (d *Device) lost() bool { return driver.Sticky(d.Lib.Driver.SyncStream(d.prep)) }
+func (d *Device) lost() bool {
+	// A stream that somebody captures on cannot be asked.
+	d.capturing.Lock()
+	defer d.capturing.Unlock()
+	return driver.Sticky(d.Lib.Driver.SyncStream(d.prep))
+}
 
 // word reads a 64-bit word of the mapped host memory.
 func (d *Device) word(at int) uint64 {

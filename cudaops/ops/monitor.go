@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/worker"
 )
 
 // monitor reads the management library beside the measurement, a few times a
@@ -36,18 +37,22 @@ const (
 )
 
 func newMonitor(dev nvml.Device, now func() time.Duration) *monitor {
-	return &monitor{dev: dev, now: now, own: sameProgram}
+	return &monitor{dev: dev, now: now, own: ours}
 }
 
-// sameProgram says whether a process runs the same executable: another worker of
-// this or another run of aicplan.
-func sameProgram(pid int) bool {
+// ours says whether a process belongs to this program: it runs the same
+// executable, as workers of this or another run do, or it is a worker that is
+// another program (python), or something that a worker started.
+func ours(pid int) bool {
+	if pid == os.Getpid() || worker.Started(pid) {
+		return true
+	}
 	mine, err := os.Executable()
 	if err != nil {
-		return pid == os.Getpid()
+		return false
 	}
 	exe, err := filepath.EvalSymlinks("/proc/" + strconv.Itoa(pid) + "/exe")
-	return pid == os.Getpid() || err == nil && exe == mine
+	return err == nil && exe == mine
 }
 
 // run polls until stop is closed.

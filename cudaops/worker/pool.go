@@ -188,7 +188,8 @@ func (w *waiter) Done(Outcome) { panic("worker: an end of a task that was never 
 // Slots says how many workers the pool can have.
 func (p *Pool) Slots() int { return len(p.slots) }
 
-// Close ends all workers, politely at first, and waits until they are gone.
+// Close ends all workers, politely at first, and waits until they are gone, or
+// until it is clear that the kernel does not let them go.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,12 +220,20 @@ func (p *Pool) Close() {
 	p.cancel() // kills what is left
 	done := make(chan struct{})
 	go func() { p.wg.Wait(); close(done) }()
-	for {
-		select {
-		case <-p.events:
-		case <-done:
-			return
+	go func() {
+		for {
+			select {
+			case <-p.events:
+			case <-done:
+				return
+			}
 		}
+	}()
+	// A process that is stuck in the kernel cannot be waited for.
+	timer.Reset(killPatience)
+	select {
+	case <-done:
+	case <-timer.C:
 	}
 }
 

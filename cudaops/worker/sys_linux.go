@@ -115,6 +115,10 @@ func markerOf(pid int) string {
 	return ""
 }
 
+// Started says whether a process is a worker of this or another aicplan, or was
+// started by one. Processes whose environment may not be read are not.
+func Started(pid int) bool { return markerOf(pid) != "" }
+
 // markerEngine is the process that set a marker; 0 for no marker.
 func markerEngine(marker string) int {
 	parts := strings.Split(marker, ":")

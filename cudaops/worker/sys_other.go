@@ -26,6 +26,9 @@ func descendants(int) []int { return nil }
 
 func killMarked(string) int { return 0 }
 
+// Started finds nothing on this system.
+func Started(int) bool { return false }
+
 // ReapOrphans finds nothing on this system.
 func ReapOrphans() int { return 0 }
 
