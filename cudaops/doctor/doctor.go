@@ -73,6 +73,9 @@ type Options struct {
 // Examine looks at the machine. Missing parts are told in the report; it never
 // fails as a whole.
 func Examine(ctx context.Context, o Options) *Report {
+	// Before the driver is opened for its version, which is when it counts. Opening
+	// a device does it again and says when it fails.
+	_ = ops.OrderByPCI()
 	api, err := nvml.Open()
 	if err == nil {
 		defer api.Close()
@@ -80,7 +83,9 @@ func Examine(ctx context.Context, o Options) *Report {
 	n := LocalNode(api, err, o.Devices)
 	r := Overview(n, LocalLibraries())
 	if o.GPU {
-		r.Deep = deep(ctx, o, len(r.GPUs))
+		for _, t := range targets(o.Devices, r.GPUs, os.Getenv("CUDA_VISIBLE_DEVICES"), visible) {
+			r.Deep = append(r.Deep, one(ctx, o, t))
+		}
 	}
 	return r
 }
@@ -216,32 +221,68 @@ func readGPU(d nvml.Device) GPU {
 	return g
 }
 
-// deep runs the checks on the devices themselves.
-func deep(ctx context.Context, o Options, count int) []Deep {
-	devices := o.Devices
-	if devices == nil {
-		for i := range max(count, 1) {
-			devices = append(devices, i)
+// target is a device to run on: by its UUID where that is known, since an index
+// counts all devices and the driver shows only those that CUDA_VISIBLE_DEVICES
+// lets through.
+type target struct {
+	index int
+	uuid  string
+}
+
+// targets are the devices that were asked for; without any all that the driver
+// shows. count tells how many that are; it is asked only where some are hidden.
+func targets(devices []int, gpus []GPU, hiding string, count func() int) []target {
+	var out []target
+	if devices != nil {
+		uuids := map[int]string{}
+		for _, g := range gpus {
+			uuids[g.Index] = g.UUID
+		}
+		for _, i := range devices {
+			out = append(out, target{i, uuids[i]})
+		}
+		return out
+	}
+	if hiding == "" {
+		for _, g := range gpus {
+			out = append(out, target{g.Index, g.UUID})
+		}
+	} else {
+		for i := range count() {
+			out = append(out, target{index: i})
 		}
 	}
-	var out []Deep
-	for _, i := range devices {
-		out = append(out, one(ctx, o, i))
+	if len(out) == 0 {
+		out = []target{{}} // what opening it says is what is wrong here
 	}
 	return out
 }
 
-func one(ctx context.Context, o Options, index int) (r Deep) {
+// visible is how many devices the driver shows to this process.
+func visible() int {
+	api, err := driver.Open()
+	if err != nil {
+		return 0
+	}
+	n, err := api.Count()
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// one runs the checks on a device itself.
+func one(ctx context.Context, o Options, t target) (r Deep) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r.Device = strconv.Itoa(index)
-	d, err := ops.Open(ops.OpenOptions{Index: index})
+	r.Device = strconv.Itoa(t.index)
+	d, err := ops.Open(ops.OpenOptions{Index: t.index, UUID: t.uuid})
 	if err != nil {
 		r.Error = err.Error()
 		return r
 	}
 	defer d.Close()
-	r.Device = fmt.Sprintf("%d: %s", index, d.Info.Name)
+	r.Device = fmt.Sprintf("%d: %s", t.index, d.Info.Name)
 	d.Peaks = o.Peaks
 	if r.Numerics, err = d.CheckNumerics(ctx, o.Seed); err == nil {
 		r.Timing, err = d.CheckTiming(ctx)
