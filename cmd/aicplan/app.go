@@ -46,6 +46,14 @@ type planFlags struct {
 	VarFile []string `help:"Read variables from a file (repeatable)." placeholder:"FILE" sep:"none" type:"path"`
 }
 
+// notSaved tells where a saved plan goes, which is no text to read.
+func (f planFlags) notSaved() error {
+	if plan.IsSaved(f.Path) {
+		return fmt.Errorf("%s is a saved plan, not the text of one: aicplan apply %s runs it, aicplan show %s prints it", f.Path, f.Path, f.Path)
+	}
+	return nil
+}
+
 // selectFlags narrow what is planned and collected.
 type selectFlags struct {
 	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
@@ -77,6 +85,16 @@ func (s selectFlags) given() string {
 	return ""
 }
 
+// Validate is called by kong.
+func (s selectFlags) Validate() error { return notNegative("-limit", s.Limit) }
+
+func notNegative(flag string, n int) error {
+	if n < 0 {
+		return fmt.Errorf("%s is %d; it is a number from 0", flag, n)
+	}
+	return nil
+}
+
 func (s selectFlags) options() plan.Options {
 	return plan.Options{
 		Targets: s.Target, Excludes: s.Exclude, Replace: s.Replace,
@@ -86,6 +104,9 @@ func (s selectFlags) options() plan.Options {
 
 // load reads a plan and prints its diagnostics.
 func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
+	if err := f.notSaved(); err != nil {
+		return nil, err
+	}
 	cfg, diags := config.Load(a.loadOptions(f, all))
 	return cfg, a.report(cfg, diags)
 }
@@ -171,13 +192,27 @@ func (a *app) json(v any) error {
 	return enc.Encode(v)
 }
 
-// within makes the folder for exports absolute.
+// absDir makes the folder for exports absolute.
 func absDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("output folder %s: %w", dir, err)
 	}
 	return abs, nil
+}
+
+// mayBecomeDir finds out before anything is measured that exports would have
+// nowhere to go: a part of dir is a file.
+func mayBecomeDir(dir string) error {
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		switch {
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("exports cannot go to %s: %s is a file; choose another folder with -out-dir", dir, at)
+		case err == nil, at == filepath.Dir(at):
+			return nil
+		}
+	}
 }
 
 // commandLine is what the lock's holder is called.

@@ -30,6 +30,11 @@ type applyCmd struct {
 	JSON        bool   `name:"json" help:"Print events as NDJSON."`
 }
 
+// Validate is called by kong.
+func (c *applyCmd) Validate() error {
+	return errors.Join(c.selectFlags.Validate(), notNegative("-parallelism", c.Parallelism))
+}
+
 // Run plans, then runs what the plan says.
 func (c *applyCmd) Run(a *app) error {
 	all := stages.All()
@@ -43,6 +48,9 @@ func (c *applyCmd) Run(a *app) error {
 		opts = saved.Options
 	}
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
+		return err
+	}
+	if err := mayBecomeDir(opts.OutDir); err != nil {
 		return err
 	}
 	store, err := a.open(false)

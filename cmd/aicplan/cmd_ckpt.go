@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
@@ -45,16 +46,16 @@ func (c *ckptListCmd) Run(a *app) error {
 	}
 	w := 20
 	for _, s := range l.Stages {
-		w = max(w, len(s.Record.Address))
+		w = max(w, utf8.RuneCountInString(s.Record.Address))
 	}
-	w = min(w, 36)
+	w = min(w, 31)
 	fmt.Fprintf(a.stdout, "%-*s %-8s %9s %9s %-10s %s\n", w, "stage", "status", "rows", "size", "key", "finished")
 	for _, s := range l.Stages {
 		var counts stage.Counts
 		if err := json.Unmarshal(s.Record.Counts, &counts); err != nil {
 			counts.Rows = 0 // an old record; the rest of the line still helps
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-10s %s\n", w, clip(s.Record.Address, w, false), s.Record.Status, counts.Rows,
+		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-10s %s\n", w, clipFront(s.Record.Address, w), s.Record.Status, counts.Rows,
 			bytesText(s.Bytes()), strings.TrimPrefix(s.Record.Key, "sha256:")[:10], s.Record.FinishedAt.Local().Format("2006-01-02 15:04"))
 	}
 	if len(l.Journals) > 0 {
@@ -131,7 +132,7 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 		}
 	} else {
 		for _, p := range rep.Problems {
-			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, p.Detail, p.Fix)
+			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, strings.TrimPrefix(p.Detail, p.Path+": "), p.Fix)
 		}
 		fmt.Fprintf(a.stdout, "Verified %d objects (%s), %d stages, %d journals with %d entries: %d problems.\n",
 			rep.Objects.Count, bytesText(rep.Objects.Bytes), rep.Stages, rep.Journals, rep.Entries, len(rep.Problems))

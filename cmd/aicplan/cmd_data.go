@@ -30,10 +30,7 @@ type dataLintCmd struct {
 // Run examines a tree. Errors beyond their allowance exit 4.
 func (c *dataLintCmd) Run(a *app) error {
 	if c.Rules {
-		for _, r := range lint.Rules() {
-			fmt.Fprintf(a.stdout, "%-20s %-6s %s\n", r.Name, r.Severity, clip(r.Summary, 52, false))
-		}
-		return nil
+		return c.rules(a)
 	}
 	if c.Dir == "" {
 		return fmt.Errorf("name the folder of the database; aicplan data lint -rules lists the rules")
@@ -67,6 +64,25 @@ func (c *dataLintCmd) Run(a *app) error {
 	}
 	if rep.Failed() {
 		return &exitError{code: run.ExitGate, quiet: true}
+	}
+	return nil
+}
+
+func (c *dataLintCmd) rules(a *app) error {
+	if c.JSON || c.Format == "json" {
+		type rule struct {
+			Name     string `json:"name"`
+			Severity string `json:"severity"`
+			Summary  string `json:"summary"`
+		}
+		var all []rule
+		for _, r := range lint.Rules() {
+			all = append(all, rule{r.Name, fmt.Sprint(r.Severity), r.Summary})
+		}
+		return a.json(all)
+	}
+	for _, r := range lint.Rules() {
+		a.hanging(28, fmt.Sprintf("%-20s %s", r.Name, r.Severity), r.Summary)
 	}
 	return nil
 }

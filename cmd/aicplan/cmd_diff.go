@@ -18,11 +18,11 @@ type diffCmd struct {
 	A          string   `arg:"" help:"A perf file, a folder of them, or a stage's address; STATE_DIR@ADDRESS for a stage of another state folder."`
 	B          string   `arg:"" help:"What it is compared with."`
 	Table      string   `help:"Perf table, where the names do not say it." placeholder:"NAME"`
-	Key        []string `help:"Columns that name a row; default: the table's." placeholder:"COLUMN,..."`
+	Key        []string `help:"Columns that name a row; default: the table's." placeholder:"COLUMN"`
 	Metric     string   `help:"Compared column; default: latency." placeholder:"COLUMN"`
 	Tolerance  float64  `help:"How far a ratio may be from 1 before the row counts as changed." default:"0.01" placeholder:"SHARE"`
 	On         []string `help:"Only rows with this value; values with | between them (repeatable)." placeholder:"COLUMN=VALUE" sep:"none"`
-	By         []string `help:"Columns of the breakdown." placeholder:"COLUMN,..."`
+	By         []string `help:"Columns of the breakdown." placeholder:"COLUMN"`
 	Worst      int      `help:"Rows to list of each kind." default:"20" placeholder:"N"`
 	Format     string   `help:"table, json or markdown." enum:"table,json,markdown" default:"table"`
 	JSON       bool     `name:"json" help:"Print as JSON."`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"aicplan/cudaops/benchproto"
 	"aicplan/cudaops/doctor"
@@ -35,8 +36,12 @@ func (c *doctorCmd) Run(a *app) error {
 		if err := a.json(r); err != nil {
 			return err
 		}
-	} else if err := r.Text(a.stdout); err != nil {
-		return err
+	} else {
+		var b strings.Builder
+		if err := r.Text(&b); err != nil {
+			return err
+		}
+		a.wrapLines(b.String())
 	}
 	if !r.OK() {
 		return &exitError{code: run.ExitError, quiet: true}

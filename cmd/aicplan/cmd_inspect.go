@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -114,30 +115,41 @@ func (a *app) describe(d *description) {
 		if v.Required {
 			def = "must be given"
 		}
-		fmt.Fprintf(a.stdout, "  %-18s %s, %s\n", v.Name, v.Type, def)
+		a.hanging(21, "  "+v.Name, v.Type+", "+def)
 		if v.Description != "" {
-			fmt.Fprintf(a.stdout, "  %-18s %s\n", "", v.Description)
+			a.hanging(21, "", v.Description)
 		}
 	}
 	fmt.Fprintln(a.stdout, "Stages:")
+	w := 0
+	for _, s := range d.Stages {
+		if n := utf8.RuneCountInString(s.Address); n <= 36 {
+			w = max(w, n)
+		}
+	}
 	for _, s := range d.Stages {
 		text := s.Description
 		if text == "" {
 			text = s.Summary
 		}
-		fmt.Fprintf(a.stdout, "  %-28s %s\n", s.Address, text)
+		if utf8.RuneCountInString(s.Address) > w {
+			fmt.Fprintf(a.stdout, "  %s\n", s.Address)
+			a.hanging(w+3, "", text)
+		} else {
+			a.hanging(w+3, "  "+s.Address, text)
+		}
 		var axes []string
 		for _, x := range s.Axes {
 			axes = append(axes, fmt.Sprintf("%s (%d)", x.Name, x.Size))
 		}
 		if len(axes) > 0 {
-			fmt.Fprintf(a.stdout, "  %-28s axes: %s\n", "", strings.Join(axes, ", "))
+			a.hanging(w+3, "", "axes: "+strings.Join(axes, ", "))
 		}
 	}
 	if len(d.Outputs) > 0 {
-		fmt.Fprintf(a.stdout, "Outputs: %s\n", strings.Join(d.Outputs, ", "))
+		a.hanging(9, "Outputs:", strings.Join(d.Outputs, ", "))
 	}
-	fmt.Fprintf(a.stdout, "Modules: %s\n", strings.Join(d.Modules, ", "))
+	a.hanging(9, "Modules:", strings.Join(d.Modules, ", "))
 }
 
 type evalCmd struct {

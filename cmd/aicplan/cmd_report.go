@@ -24,6 +24,9 @@ type reportCmd struct {
 	List   bool   `help:"List the runs instead."`
 }
 
+// Validate is called by kong.
+func (c *reportCmd) Validate() error { return notNegative("-rows", c.Rows) }
+
 // Run shows what a run of the state folder came to.
 func (c *reportCmd) Run(a *app) error {
 	store, err := a.open(true)

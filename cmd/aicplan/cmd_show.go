@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -19,6 +21,7 @@ import (
 type showCmd struct {
 	What   string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
 	Format string `help:"csv, json (a line a row), arrow (IPC file) or markdown." enum:"csv,json,arrow,markdown" default:"csv"`
+	JSON   bool   `name:"json" help:"As -format json."`
 	Ledger bool   `help:"The cases without a measurement instead of the rows."`
 }
 
@@ -38,26 +41,59 @@ func (c *showCmd) Run(a *app) error {
 	defer store.Close()
 	rec, err := readStage(store, c.What)
 	if errors.Is(err, checkpoint.ErrMissing) {
-		return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first; aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)", store.Dir(), c.What)
+		return nothingOf(store, c.What)
 	}
 	if err != nil {
-		return err
+		return again(err)
 	}
 	d, err := run.LoadDataset(store, rec)
 	if err != nil {
-		return err
+		return again(err)
 	}
 	t := d.Table
 	if c.Ledger {
 		t = d.Ledger
 	}
-	if t == nil {
-		return fmt.Errorf("%s has no table of that sort", c.What)
+	switch {
+	case t == nil && c.Ledger:
+		return fmt.Errorf("%s has no ledger: only a collect has cases that may fail", c.What)
+	case t == nil && d.Ledger != nil:
+		return fmt.Errorf("%s measured nothing; -ledger shows why", c.What)
+	case t == nil:
+		return fmt.Errorf("%s has no table", c.What)
+	}
+	if c.JSON {
+		c.Format = "json"
 	}
 	if c.Format == "markdown" {
 		return writeMarkdown(a.stdout, t, d.Info.Op)
 	}
 	return writeTable(a.stdout, t, c.Format)
+}
+
+// nothingOf says what to look for instead of a stage that left nothing.
+func nothingOf(store *checkpoint.Store, what string) error {
+	if info, err := os.Stat(what); err == nil && (info.IsDir() || strings.HasSuffix(what, ".hcl")) {
+		return fmt.Errorf("%s is a plan: aicplan plan %s shows what it would do, aicplan show ADDRESS the table of one of its stages", what, what)
+	}
+	all, err := store.Stages()
+	if err != nil {
+		return err
+	}
+	near := make([]string, len(all))
+	for i, r := range all {
+		near[i] = r.Address
+	}
+	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
+		store.Dir(), what, config.DidYouMean(what, near))
+}
+
+// again adds what helps against a table or record that is damaged.
+func again(err error) error {
+	if errors.Is(err, checkpoint.ErrCorrupt) {
+		return fmt.Errorf("%w; apply its plan: the stage runs again, and what was measured is taken from the journal", err)
+	}
+	return err
 }
 
 // readStage reads the record at address, which may leave its modules away where
@@ -106,6 +142,7 @@ type casesCmd struct {
 	planFlags   `embed:""`
 	Address     string `arg:"" help:"Address of a grid, such as grid.gemm."`
 	Format      string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
+	JSON        bool   `name:"json" help:"As -format json."`
 	CountOnly   bool   `name:"count" help:"Print the number of cases only."`
 	selectFlags `embed:""`
 }
@@ -143,6 +180,9 @@ func (c *casesCmd) Run(a *app) error {
 		return nil
 	}
 	t = limited(t, c.Limit)
+	if c.JSON {
+		c.Format = "json"
+	}
 	return writeTable(a.stdout, t, c.Format)
 }
 

@@ -19,9 +19,10 @@ type validateCmd struct {
 func (c *validateCmd) Run(a *app) error {
 	all := stages.All()
 	defer all.Close()
-	cfg, diags := config.Load(config.Options{
-		Path: c.Path, Kinds: all.Kinds(), Version: version, Vars: c.Var, VarFiles: c.VarFile, Environ: a.environ, Systems: loadSystem,
-	})
+	if err := c.notSaved(); err != nil {
+		return err
+	}
+	cfg, diags := config.Load(a.loadOptions(c.planFlags, all))
 	stageCount := 0
 	if !diags.HasErrors() {
 		store, err := a.open(true)

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/grid"
+	"aicplan/engine/run"
 	"aicplan/stages"
 	"aicplan/stages/grids"
 )
@@ -34,7 +35,7 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 	if in.Kind.Name != "grid" {
-		return fmt.Errorf("%s is a %s, not a grid", c.Address, in.Kind.Name)
+		return fmt.Errorf("%s is a %s, not a grid: cases are declared by a grid, and aicplan describe lists them", c.Address, in.Kind.Name)
 	}
 	st, _, diags := cfg.Decode(in)
 	if err := a.report(cfg, diags); err != nil {
@@ -49,10 +50,14 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 	if c.JSON {
-		return a.json(v)
+		err = a.json(v)
+	} else {
+		a.verdict(v, "")
 	}
-	a.verdict(v, "")
-	return nil
+	if err == nil && len(v.Problems) > 0 { // a name or value that the grid does not have
+		return &exitError{code: run.ExitError, quiet: true}
+	}
+	return err
 }
 
 // parseValues reads name=value; a value that is no number, truth value, null
@@ -63,6 +68,9 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 		name, text, ok := strings.Cut(kv, "=")
 		if !ok {
 			return nil, fmt.Errorf("%q is not name=value", kv)
+		}
+		if _, again := out[name]; again {
+			return nil, fmt.Errorf("%s is given twice", name)
 		}
 		out[name] = cty.StringVal(text)
 		expr, diags := hclsyntax.ParseExpression([]byte(text), kv, hcl.InitialPos)

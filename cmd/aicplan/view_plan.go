@@ -225,6 +225,16 @@ func clip(text string, n int, all bool) string {
 	return string(r[:n-3]) + "..."
 }
 
+// clipFront shortens an address at its front: kind, name and key tell stages
+// apart.
+func clipFront(address string, n int) string {
+	r := []rune(address)
+	if len(r) <= n || n < 4 {
+		return address
+	}
+	return "..." + string(r[len(r)-n+3:])
+}
+
 var colors = map[stage.Action]string{
 	stage.ActionCollect: "32", stage.ActionStale: "33", stage.ActionNeeds: "31", stage.ActionUnknown: "36", stage.ActionRun: "32",
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -30,25 +31,30 @@ func (a *app) viewResult(p *plan.Plan, r *run.Result) {
 }
 
 func (a *app) resultTable(r *run.Result) {
-	w := 20
-	for _, s := range r.Stages {
-		w = max(w, len(s.Address))
-	}
-	w = min(w, 40)
-	fmt.Fprintf(a.stdout, "\n%-*s %-16s %8s %7s %7s %8s\n", w, "stage", "status", "rows", "failed", "skipped", "time")
-	for _, s := range r.Stages {
-		if s.Kind == "grid" || s.Guarded || s.Status == stage.StatusSkipped {
-			continue
-		}
-		status := statusWord(s.Status)
+	hidden := func(s *run.StageResult) bool { return s.Kind == "grid" || s.Guarded || s.Status == stage.StatusSkipped }
+	status := func(s *run.StageResult) string {
 		if s.Reused {
-			status += " (reused)"
+			return statusWord(s.Status) + " (reused)"
+		}
+		return statusWord(s.Status)
+	}
+	w, sw := 20, len("interrupted")
+	for _, s := range r.Stages {
+		if !hidden(s) {
+			w, sw = max(w, utf8.RuneCountInString(s.Address)), max(sw, len(status(s)))
+		}
+	}
+	w = min(w, 80-sw-len(" 00000000 000000 0000000 0000000")-1)
+	fmt.Fprintf(a.stdout, "\n%-*s %-*s %8s %6s %7s %7s\n", w, "stage", sw, "status", "rows", "failed", "skipped", "time")
+	for _, s := range r.Stages {
+		if hidden(s) {
+			continue
 		}
 		rows, failed, skipped := "", "", ""
 		if s.Outcome != nil {
 			rows, failed, skipped = number(s.Outcome.Counts.Rows), number(s.Outcome.Counts.Failed), number(s.Outcome.Counts.Skipped)
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-16s %8s %7s %7s %8s\n", w, clip(s.Address, w, false), status, rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
+		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, clipFront(s.Address, w), sw, status(s), rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
 	}
 	a.skipped(r)
 }
@@ -116,6 +122,9 @@ func resultLine(p *plan.Plan, r *run.Result, nothing bool) string {
 			if s.Reused && !s.Guarded {
 				n++
 			}
+		}
+		if n == 0 {
+			return fmt.Sprintf("Apply: nothing to do, no stage of the selection runs (%.1fs).", r.Seconds)
 		}
 		return fmt.Sprintf("Apply: nothing to do, all %d stages are as their checkpoints say (%.1fs).", n, r.Seconds)
 	}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -31,7 +32,11 @@ func (r *Report) Text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, l := range r.Libraries {
 		if l.Error != "" {
-			fmt.Fprintf(t, "%s\tmissing\t%s\n", l.Name, l.Error)
+			why := l.Error
+			if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Message == why }) {
+				why = "" // said below
+			}
+			fmt.Fprintf(t, "%s\tmissing\t%s\n", l.Name, why)
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", l.Name, l.Version, l.Path)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
@@ -91,6 +92,7 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 	dw := hcl.NewDiagnosticTextWriter(w, files, width, color)
 	for _, d := range diags {
 		shown := *d
+		shown.Detail += knownAttributes(d)
 		if a := DiagAddress(d); a != "" {
 			shown.Detail += "\n  with " + a
 		}
@@ -103,6 +105,30 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 		}
 	}
 	return nil
+}
+
+// knownAttributes is the suggestion behind HCL's own message about an
+// attribute that an object lacks.
+func knownAttributes(d *hcl.Diagnostic) string {
+	e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || d.Summary != "Unsupported attribute" || d.EvalContext == nil {
+		return ""
+	}
+	for n := len(e.Traversal) - 1; n > 0; n-- {
+		missing, isAttr := e.Traversal[n].(hcl.TraverseAttr)
+		v, diags := e.Traversal[:n].TraverseAbs(d.EvalContext)
+		if !isAttr || diags.HasErrors() || !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() || v.Type().HasAttribute(missing.Name) {
+			continue
+		}
+		var names []string
+		for name := range v.Type().AttributeTypes() {
+			if name != "ref" { // how a block refers to itself
+				names = append(names, name)
+			}
+		}
+		return didYouMean(missing.Name, names)
+	}
+	return ""
 }
 
 // DiagJSON is a diagnostic for machines.
@@ -119,7 +145,7 @@ type DiagJSON struct {
 
 // ToJSON converts a diagnostic for -json output.
 func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
-	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail, Address: DiagAddress(d)}
+	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail + knownAttributes(d), Address: DiagAddress(d)}
 	if d.Severity == hcl.DiagWarning {
 		out.Severity = "warning"
 	}

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -194,7 +195,11 @@ func (d *decoder) derive(b *hcl.Block) *Derive {
 func (d *decoder) filter(b *hcl.Block, set string) *Filter {
 	content, diags := b.Body.Content(filterSchema)
 	d.diags = append(d.diags, diags...)
+	broken := len(d.diags)
 	f := &Filter{Name: b.Labels[0], Set: set, Range: b.DefRange, Reason: d.str(content.Attributes["reason"])}
+	if a := content.Attributes["reason"]; a != nil && len(d.diags) == broken && strings.TrimSpace(f.Reason) == "" {
+		d.errorf(a.Expr.Range(), "Empty reason", "Say why these combinations are left out: plans, why and reports show it.")
+	}
 	if a := content.Attributes["keep"]; a != nil {
 		f.keep = &Expr{src: a.Expr}
 	}

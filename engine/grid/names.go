@@ -21,6 +21,14 @@ var reservedRoots = []string{
 // recordColumns are columns of every case table.
 var recordColumns = []string{"case_id", "status"}
 
+// measuredColumns are filled in by whatever measures the cases: a case's own
+// value would be lost under the same name. kernel_source and op_name are not
+// among them, since a grid may choose them.
+var measuredColumns = []string{
+	"framework", "version", "device", "latency", "samples", "rel_stdev", "p10", "p90", "used_cuda_graph", "sm_clock_mhz", "throttled",
+	"attempts", "worker", "device_uuid", "started_at",
+}
+
 // checkName says what is wrong with the name of an axis, field or derived
 // value, or "".
 func checkName(name string) string {
@@ -38,6 +46,11 @@ func checkName(name string) string {
 	for _, r := range recordColumns {
 		if name == r {
 			return fmt.Sprintf("%q is a column of every case table; choose another name.", name)
+		}
+	}
+	for _, r := range measuredColumns {
+		if name == r {
+			return fmt.Sprintf("%q is what a measurement says of a case; choose another name.", name)
 		}
 	}
 	return ""

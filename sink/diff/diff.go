@@ -136,6 +136,11 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Result, error) 
 	if err := r.choose(a, b, o); err != nil {
 		return nil, err
 	}
+	for _, name := range o.By {
+		if _, err := table.Array(a, name); err != nil {
+			return nil, fmt.Errorf("the breakdown of %s: %w", nameA, err)
+		}
+	}
 	ix := rowkey.New(r.Key, rowkey.Options{Canon: canon, Missing: tree.Defaults})
 	idA, err := ix.Number(a)
 	if err != nil {

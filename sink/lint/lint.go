@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -144,7 +145,7 @@ type linter struct {
 // Run examines the tree below root. Findings are an outcome; an error means
 // that the run itself could not be done.
 func Run(ctx context.Context, root string, o Options) (*Report, error) {
-	for _, name := range o.Rules {
+	for _, name := range append(slices.Sorted(maps.Keys(o.Allow)), o.Rules...) {
 		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name }) {
 			return nil, fmt.Errorf("there is no rule %q; the rules are %s", name, strings.Join(ruleNames(), ", "))
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -64,7 +65,16 @@ func Build(root string, models []Model, o Options) (*Matrix, error) {
 	}
 	releases := releasesOf(scan, o)
 	if len(releases) == 0 {
-		return nil, fmt.Errorf("%s holds no tables of a backend that answer system %q, backend %q and version %q", root, o.System, o.Backend, o.Version)
+		var asked []string
+		for _, f := range [][2]string{{"system", o.System}, {"backend", o.Backend}, {"version", o.Version}} {
+			if f[1] != "" {
+				asked = append(asked, f[0]+" "+f[1])
+			}
+		}
+		if len(asked) > 0 {
+			return nil, fmt.Errorf("%s holds no tables of %s", root, strings.Join(asked, ", "))
+		}
+		return nil, fmt.Errorf("%s holds no database: tables lie in data/SYSTEM/BACKEND/VERSION or data/SYSTEM/FAMILY/BACKEND/VERSION, as an export with layout = \"systems\" or \"families\" writes them", root)
 	}
 	m := &Matrix{}
 	for _, model := range models {

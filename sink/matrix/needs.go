@@ -3,8 +3,10 @@
 package matrix
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,7 +74,7 @@ func ReadModels(path string) ([]Model, error) {
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	dec.KnownFields(true)
 	if err := dec.Decode(&file); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %s", path, inWords(err))
 	}
 	if len(file.Models) == 0 {
 		return nil, fmt.Errorf("%s has no models; it must hold a list \"models\"", path)
@@ -83,6 +85,21 @@ func ReadModels(path string) ([]Model, error) {
 		}
 	}
 	return file.Models, nil
+}
+
+// unknownKey is how the YAML reader reports one, in the words of Go.
+var unknownKey = regexp.MustCompile(`field (\S+) not found in type (?:struct \{[^}]*\}|\S+)`)
+
+func inWords(err error) string {
+	var te *yaml.TypeError
+	if !errors.As(err, &te) {
+		return strings.TrimPrefix(err.Error(), "yaml: ")
+	}
+	lines := make([]string, len(te.Errors))
+	for i, line := range te.Errors {
+		lines[i] = unknownKey.ReplaceAllString(line, `there is no key "$1" here`)
+	}
+	return strings.Join(lines, "; ")
 }
 
 func (m Model) check() error {

@@ -11,6 +11,7 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 )
 
 // Kind describes the stage kind.
@@ -45,8 +46,25 @@ func (s *Stage) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics 
 	return diags
 }
 
-// Check implements stage.Stage; DecodeBody has found everything already.
-func (s *Stage) Check(*stage.CheckContext) hcl.Diagnostics { return nil }
+// Check implements stage.Stage. A table that nobody knows may be the plan's
+// own; one that is spelt almost like a known one is a mistake in all
+// likelihood, and would leave the rows without columns, key and words.
+func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	if s.spec == nil || s.spec.Perf == "" {
+		return nil
+	}
+	if _, known := catalog.Lookup(s.spec.Perf); known {
+		return nil
+	}
+	near := catalog.Suggest(s.spec.Perf)
+	if len(near) == 0 {
+		return nil
+	}
+	return hcl.Diagnostics{{
+		Severity: hcl.DiagWarning, Summary: "Unknown perf table", Subject: cc.Range.Ptr(),
+		Detail: fmt.Sprintf("perf_table %q is not known. Did you mean %q? As it is, the rows are written with the grid's own columns.", s.spec.Perf, near[0]),
+	}}
+}
 
 // Inputs implements stage.Stage: a grid reads no data.
 func (s *Stage) Inputs() []stage.Input { return nil }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,7 +61,7 @@ func lookDisk(_ context.Context, t Target) []Finding {
 		}
 		out = append(out, f)
 	}
-	return out
+	return slices.CompactFunc(out, sameFinding) // one folder holds both
 }
 
 // networkFS are the magic numbers of statfs(2).
@@ -165,5 +166,7 @@ func lookWritable(_ context.Context, t Target) []Finding {
 		}
 		out = append(out, Finding{OK: true, Message: at + " is writable"})
 	}
-	return out
+	return slices.CompactFunc(out, sameFinding) // one folder holds both
 }
+
+func sameFinding(a, b Finding) bool { return a.OK == b.OK && a.Message == b.Message }
