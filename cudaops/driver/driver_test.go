@@ -12,6 +12,7 @@ func TestErrorKinds(t *testing.T) {
 		CodeOutOfMemory:    {memory: true},
 		CodeIllegalAddress: {sticky: true},
 		CodeECC:            {sticky: true},
+		CodeNVLink:         {sticky: true},
 		CodeLaunchFailed:   {sticky: true},
 		CodeCaptureInvalid: {capture: true},
 		CodeInvalidValue:   {},

@@ -14,6 +14,8 @@ const (
 	CodeInvalidDevice    = 101
 	CodeECC              = 214
 	CodeInvalidPTX       = 218
+	CodeNVLink           = 220
+	CodeContained        = 226
 	CodeNotFound         = 500
 	CodeNotReady         = 600
 	CodeIllegalAddress   = 700
@@ -53,7 +55,7 @@ func (e *Error) Error() string {
 // too, and only a new process can go on.
 func (e *Error) Sticky() bool {
 	switch e.Code {
-	case CodeECC, CodeIllegalAddress, CodeLaunchTimeout, CodeContextDestroyed, CodeAssert, CodeHardwareStack,
+	case CodeECC, CodeNVLink, CodeContained, CodeIllegalAddress, CodeLaunchTimeout, CodeContextDestroyed, CodeAssert, CodeHardwareStack,
 		CodeIllegalInstr, CodeMisaligned, CodeInvalidSpace, CodeInvalidPC, CodeLaunchFailed, CodeUnknown:
 		return true
 	}
@@ -91,6 +93,8 @@ var codeNames = map[int]string{
 	CodeInvalidDevice:    "CUDA_ERROR_INVALID_DEVICE",
 	CodeECC:              "CUDA_ERROR_ECC_UNCORRECTABLE",
 	CodeInvalidPTX:       "CUDA_ERROR_INVALID_PTX",
+	CodeNVLink:           "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+	CodeContained:        "CUDA_ERROR_CONTAINED",
 	CodeNotFound:         "CUDA_ERROR_NOT_FOUND",
 	CodeNotReady:         "CUDA_ERROR_NOT_READY",
 	CodeIllegalAddress:   "CUDA_ERROR_ILLEGAL_ADDRESS",

@@ -21,10 +21,10 @@ const (
 	gateLeast = 20_000
 	// gateTries is how often an invalid burst is tried again.
 	gateTries = 3
-	// queueDepth is how many launches a burst queues behind the closed gate: a
-	// device takes about a thousand, and a host that met a full queue there would
-	// wait for the gate that it has to open.
-	queueDepth = 512
+	// queueDepth is how many executions a burst queues behind the closed gate,
+	// and half of it how many launches: a device takes about a thousand, and a host
+	// that met a full queue there would wait for the gate that it has to open.
+	queueDepth = 1024
 )
 
 // ErrGate says that the host could not queue a burst in time, again and again:
@@ -39,9 +39,9 @@ func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, e
 	if b.Blocks < 1 || b.Executions < 1 {
 		panic(fmt.Sprintf("ops: a burst of %d blocks of %d executions", b.Blocks, b.Executions))
 	}
-	// Two stamps and two events belong to a block.
-	perBlock := (b.Executions+t.Quantum()-1)/t.Quantum() + 4
-	atOnce := min(max(queueDepth/perBlock, 1), maxBlocks)
+	const around = 4 // two stamps and two events of a block
+	launches := (b.Executions + t.Quantum() - 1) / t.Quantum()
+	atOnce := min(max(min(queueDepth/(b.Executions+around), queueDepth/2/(launches+around)), 1), maxBlocks)
 	var out []measure.Block
 	for len(out) < b.Blocks {
 		part := b

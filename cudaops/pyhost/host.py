@@ -1667,7 +1667,12 @@ class Host:
         at import, or a module that wants none beside it."""
         if self.environment is not None and self.environment != environment_of(op):
             return True
-        return isinstance(op, CollectorOp) and op.binding.get("isolate") and bool(self.collectors - {op.module_name()})
+        if not isinstance(op, CollectorOp) or not op.binding.get("isolate"):
+            return False
+        try:
+            return bool(self.collectors - {op.module_name()})
+        except HostError:
+            return False  # no process has a module for it: its case says so
 
     def _name_device(self):
         if self.index < 0:

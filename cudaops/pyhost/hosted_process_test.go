@@ -74,6 +74,18 @@ func TestHostedRestartAfterACaseWithoutRows(t *testing.T) {
 	}
 }
 
+func TestHostedOpThatWantsAProcessOfItsOwnAndHasNoModule(t *testing.T) {
+	ops := moe(m{"env": m{"TRTLLM_MOE_RESTART_WORKER": 0}, "isolate": true, "versions": []m{{"min": "99.0", "module": "collector.trtllm.absent"}}})
+	delete(ops["moe"].(m), "module")
+	ops["compute_scale"] = m{"module": "collector.trtllm.collect_computescale", "run": "run_computescale", "env": m{"TRTLLM_MOE_RESTART_WORKER": 0}}
+	c, _ := checkout(t, "tensorrt_llm", ops)
+	c.rows("compute_scale", m{"m": 1, "k": 1}, nil)
+	// Another process would not have it either: the case ends here.
+	if f := c.fails("moe", moeParams); f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "oldest route is for 99.0") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // A getter that sets defaults of torch, as modules do.
 const getterCollector = `
 import torch
