@@ -718,12 +718,11 @@ class Bench:
                 got = self._reference(target, max(1, warmups), max(1, runs), repeat)
             else:
                 got = self._adaptive(target)
-            if settings["power"] and on_cuda:
+            if settings["power"] and on_cuda and self._can_read_power():
                 power, launches = self._power(target, got["latency"] / 1e3)
                 got.update(power, executions=got["executions"] + launches * target.per_launch)
-            elif settings["power"] and not self._said_powerless:
-                self._said_powerless = True
-                self._log("warn", "power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
+            elif settings["power"] and not on_cuda:
+                self._powerless("power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
         finally:
             target.close()
         got["used_cuda_graph"] = target.used_graph
@@ -815,6 +814,20 @@ class Bench:
             got["sm_clock_mhz"] = round(statistics.median(clocks), 1)
         return got
 
+    def _powerless(self, why):
+        """Says once why rows have no power."""
+        if not self._said_powerless:
+            self._said_powerless = True
+            self._log("warn", why)
+
+    def _can_read_power(self):
+        if self._nvml is None:
+            try:
+                self._nvml = Nvml()
+            except OSError as err:
+                self._powerless("power is not measured: %s" % err)
+        return self._nvml is not None
+
     def _power(self, target, each):
         """Mean power in watts while the case runs back to back, between edges of
         the energy counter (it moves in steps of 0.1 s or so, and only an edge
@@ -823,7 +836,7 @@ class Bench:
         least, launches = self.settings["power_min_seconds"], 0
         first = last = None
         try:
-            nvml = self._nvml = self._nvml or Nvml()
+            nvml = self._nvml
             n = max(1, math.ceil(POWER_BLOCK_SECONDS / max(each * target.per_launch, 1e-9)))
             began, before = time.perf_counter(), nvml.energy(self.bus_index)
             while True:
@@ -839,7 +852,7 @@ class Bench:
                     break
             limit = nvml.power_limit(self.bus_index) / 1e3
         except OSError as err:
-            raise HostError("power was asked for and cannot be read: %s" % err, RESOURCE)
+            raise HostError("power was asked for and cannot be read: %s" % err, UNSUPPORTED)
         if first is None or last[0] <= first[0]:
             raise HostError("power was asked for and the device's energy counter stands still", UNSUPPORTED)
         return {"power": (last[1] - first[1]) / 1e3 / (last[0] - first[0]), "power_limit": limit}, launches

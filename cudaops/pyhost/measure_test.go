@@ -2,6 +2,7 @@ package pyhost_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os/exec"
 	"path/filepath"
@@ -64,5 +65,10 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	near("power", "power_limit", 700, 0)
 	if text, _ := got["no_counter"]["error"].(string); !strings.Contains(text, "stands still") {
 		t.Errorf("a counter that stands still gives %v", got["no_counter"])
+	}
+	// Without the library the run goes on, and says so.
+	near("no_library", "latency", 0.020, 0.001)
+	if said := fmt.Sprint(got["no_library"]["said"]); got["no_library"]["power"] != nil || !strings.Contains(said, "power is not measured: libnvidia-ml") {
+		t.Errorf("without the library: %v", got["no_library"])
 	}
 }

@@ -23,6 +23,7 @@ class Device:
     sleeps = 0
     calls = 0
     counter = True  # of energy, in steps of 0.1 s
+    library = True  # that reads it
 
     def mhz(self):
         return HELD if self.busy > LOAD_SECONDS else FULL
@@ -143,11 +144,20 @@ torch.cuda = types.SimpleNamespace(
 )
 sys.modules["torch"] = torch
 host.time = types.SimpleNamespace(perf_counter=lambda: device.now, sleep=device.pause)
-host.Nvml = lambda: device
+said = []
+
+
+def nvml():
+    if not device.library:
+        raise OSError("libnvidia-ml.so.1: cannot open shared object file")
+    return device
+
+
+host.Nvml = nvml
 
 
 def measured(**settings):
-    bench = host.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda *_: None)
+    bench = host.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
     device.pause(1)
     device.sleeps = device.calls = 0
     try:
@@ -165,4 +175,7 @@ out = {
 }
 device.counter = False
 out["no_counter"] = measured(power=True)
+device.library = False
+said.clear()
+out["no_library"] = dict(measured(power=True), said=said)
 print(json.dumps(out))
