@@ -119,12 +119,15 @@ func resultLine(p *plan.Plan, r *run.Result, nothing bool) string {
 	if nothing && r.ExitCode() == run.ExitOK {
 		n := 0
 		for _, s := range r.Stages {
-			if s.Reused && !s.Guarded {
+			if s.Reused && !s.Guarded && !p.Stage(s.Address).Instance.Kind.Guard {
 				n++
 			}
 		}
-		if n == 0 {
+		switch n {
+		case 0:
 			return fmt.Sprintf("Apply: nothing to do, no stage of the selection runs (%.1fs).", r.Seconds)
+		case 1:
+			return fmt.Sprintf("Apply: nothing to do, the one stage is as its checkpoint says (%.1fs).", r.Seconds)
 		}
 		return fmt.Sprintf("Apply: nothing to do, all %d stages are as their checkpoints say (%.1fs).", n, r.Seconds)
 	}

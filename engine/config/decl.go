@@ -260,6 +260,9 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	}
 	for _, blk := range content.Blocks {
 		var val validationDecl
+		if body, ok := blk.Body.(*hclsyntax.Body); ok {
+			diags = append(diags, required(body, "condition", "error_message")...)
+		}
 		diags = append(diags, gohcl.DecodeBody(blk.Body, nil, &val)...)
 		v.validations = append(v.validations, val)
 	}
@@ -277,6 +280,7 @@ func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		Value       hcl.Expression `hcl:"value"`
 		Description string         `hcl:"description,optional"`
 	}
+	diags = append(diags, required(b.Body, "value")...)
 	diags = append(diags, gohcl.DecodeBody(b.Body, nil, &body)...)
 	if old, dup := m.outputs[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate output",
@@ -284,6 +288,19 @@ func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	}
 	m.outputs[name] = &outputDecl{name: name, rng: b.DefRange(), value: body.Value, description: body.Description}
 	m.outOrder = append(m.outOrder, name)
+	return diags
+}
+
+// required finds attributes that are missing: gohcl takes none at all for an
+// expression that is null.
+func required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, name := range names {
+		if _, ok := body.Attributes[name]; !ok {
+			diags = append(diags, errorAt(body.MissingItemRange(), "Missing required argument",
+				fmt.Sprintf("The argument %q is required, but no definition was found.", name)))
+		}
+	}
 	return diags
 }
 

@@ -137,13 +137,27 @@ func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 func (p *Plan) context(s *Stage) *stage.PlanContext {
 	return &stage.PlanContext{
 		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.StageOptions(s),
-		Upstream: func(r *stage.Ref) *stage.Plan {
-			if up := p.byAddr[r.Address]; up != nil {
-				return up.Plan
-			}
-			return nil
-		},
+		Upstream: p.upstream,
 	}
+}
+
+// upstream is the plan of a stage that another reads. One that a checkpoint
+// answers has made none for itself and makes it now: what it would do is what
+// a verification repeats.
+func (p *Plan) upstream(r *stage.Ref) *stage.Plan {
+	up := p.byAddr[r.Address]
+	if up == nil {
+		return nil
+	}
+	planner, ok := up.Config.(stage.Planner)
+	if up.Plan != nil || up.Action != stage.ActionReuse || !ok {
+		return up.Plan
+	}
+	sp, diags := planner.Plan(context.Background(), p.context(up))
+	if diags.HasErrors() {
+		return nil
+	}
+	return sp
 }
 
 // StageOptions are the options of the run as one stage sees them.

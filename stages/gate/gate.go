@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -150,6 +152,9 @@ func (e entry) judge(s *subject) stage.CheckResult {
 		if err := s.restrict(e.on); err != nil {
 			return failed(err.Error())
 		}
+		if e.vacuous(s) {
+			return skipped("no row has " + selectionText(e.on) + ": there was nothing to judge")
+		}
 		return e.check.run(s)
 	}()
 	res.Message, res.Value, res.Limit, res.Fix, res.Rows = v.message, v.value, v.limit, v.fix, v.rows
@@ -167,6 +172,21 @@ func (e entry) judge(s *subject) stage.CheckResult {
 		res.Result = ResultFail
 	}
 	return res
+}
+
+// vacuous says whether a check of rows was given none by its "on", as a
+// misspelt word does. Checks that count rows, or what is missing, judge that.
+func (e entry) vacuous(s *subject) bool {
+	counts := []string{"coverage", "row_count", "deviation", "failures", "assert"}
+	return len(e.on) > 0 && s.rec != nil && s.selected == 0 && !slices.Contains(counts, e.kind)
+}
+
+func selectionText(on []selection) string {
+	parts := make([]string, len(on))
+	for i, sel := range on {
+		parts[i] = sel.Column + " = " + strings.Join(sel.Values, " or ")
+	}
+	return strings.Join(parts, " and ")
 }
 
 func report(rc *stage.RunContext, level string, r stage.CheckResult) {

@@ -172,6 +172,13 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 		}
 		v, more := a.Expr.Value(ctx)
 		diags = append(diags, more...)
+		if v.IsNull() { // as good as not given
+			continue
+		}
+		if err := suits(u.check.Name, name, v); err != nil && !more.HasErrors() {
+			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong value", Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr()})
+			continue
+		}
 		u.args[name] = v
 	}
 	c.checks = append(c.checks, u)
