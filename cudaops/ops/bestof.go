@@ -15,6 +15,7 @@ type contest struct {
 	set     measure.Settings
 	first   *Target
 	seconds float64 // of one execution of the first
+	steady  bool    // the clock does not move while algorithms are compared
 	busy    float64 // seconds that the device executed
 	firsts  int     // executions of the first
 }
@@ -39,7 +40,8 @@ func (c *contest) time(ctx context.Context, t *Target) (float64, error) {
 }
 
 // against times t between two visits to the first one, whose mean is what the
-// first takes at t's time, however the clock moves. before is the visit that was
+// first takes at t's time, however the clock moves; one is enough where it does
+// not. before is the visit that was
 // made last and is replaced by the one behind t.
 func (c *contest) against(ctx context.Context, t *Target, before *float64) (ratio float64, err error) {
 	m, err := c.time(ctx, t)
@@ -47,7 +49,7 @@ func (c *contest) against(ctx context.Context, t *Target, before *float64) (rati
 		return 0, err
 	}
 	after := *before
-	if c.set.WarmupSeconds <= 0 { // else every visit makes its own conditions
+	if !c.steady {
 		if after, err = c.time(ctx, c.first); err != nil {
 			return 0, err
 		}
@@ -74,7 +76,11 @@ func (c *contest) confirm(ctx context.Context, winner *Target) (ratio float64, e
 // of the two back to back, and algos, how many ran. It returns the joules above
 // idle that this took.
 func (h *Host) alternatives(ctx context.Context, p *prepared, r *measure.Result) (joules float64, err error) {
-	c := &contest{set: h.set.measure, first: p.target, seconds: r.Latency / 1e3}
+	c := &contest{
+		set: h.set.measure, first: p.target, seconds: r.Latency / 1e3,
+		// Every visit makes its own conditions, or none heats the device.
+		steady: h.set.measure.WarmupSeconds > 0 || p.watts <= h.tuning().RecoverWatts,
+	}
 	defer func() {
 		joules = c.busy * p.watts
 		r.Executions += c.firsts

@@ -46,7 +46,9 @@ func TestHostManyBlocks(t *testing.T) {
 	}
 }
 
-func kernelBench(t *testing.T, graph string, launched *[]driver.Launch) *bench {
+// kernelBench has an op k: a kernel of so many seconds, whose bytes and operations
+// nobody gave.
+func kernelBench(t *testing.T, graph string, seconds float64, launched *[]driver.Launch) *bench {
 	t.Helper()
 	set := measure.Defaults()
 	set.Graph = graph
@@ -60,7 +62,7 @@ func kernelBench(t *testing.T, graph string, launched *[]driver.Launch) *bench {
 			return drivertest.Work{}
 		}
 		*launched = append(*launched, k)
-		return drivertest.Work{Name: name, Seconds: 5e-6}
+		return drivertest.Work{Name: name, Seconds: seconds}
 	}
 	return b
 }
@@ -69,7 +71,7 @@ func kernelBench(t *testing.T, graph string, launched *[]driver.Launch) *bench {
 // one that needs less must not take away what the other one needs.
 func TestHostSharedMemorySideBySide(t *testing.T) {
 	var launched []driver.Launch
-	b := kernelBench(t, measure.GraphOff, &launched)
+	b := kernelBench(t, measure.GraphOff, 5e-6, &launched)
 	large := b.add("k", map[string]any{"blocks": 1, "shared": 200 << 10})
 	small := b.add("k", map[string]any{"blocks": 1, "shared": 64 << 10})
 	if err := b.serve(); err != nil {
@@ -83,7 +85,7 @@ func TestHostSharedMemorySideBySide(t *testing.T) {
 // off, they would measure something else under their name.
 func TestHostNumbersBeyondALaunch(t *testing.T) {
 	var launched []driver.Launch
-	b := kernelBench(t, measure.GraphPrefer, &launched)
+	b := kernelBench(t, measure.GraphPrefer, 5e-6, &launched)
 	grid := b.add("k", map[string]any{"blocks": 1<<32 + 5, "shared": 0})
 	shared := b.add("k", map[string]any{"blocks": 1, "shared": 1<<32 + 5})
 	gemm := b.gemm("bfloat16", 1<<33, 1<<33, 1<<33)
@@ -130,5 +132,23 @@ func TestHostPowerCounterStops(t *testing.T) {
 	}
 	if r := b.row(seq); r["power"].(float64) < 50 || r["power_seconds"].(float64) > 0.7 {
 		t.Errorf("power %v over %v s", r["power"], r["power_seconds"])
+	}
+}
+
+// TestHostKernelOfUnknownLength must not run a kernel of 50 ms as often as fits
+// one of microseconds before it knows better.
+func TestHostKernelOfUnknownLength(t *testing.T) {
+	var launched []driver.Launch
+	b := kernelBench(t, measure.GraphPrefer, 50e-3, &launched)
+	seq := b.add("k", map[string]any{"blocks": 1, "shared": 0})
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	r := b.row(seq)
+	if ms := r["latency"].(float64); math.Abs(ms/50-1) > 0.02 {
+		t.Errorf("%v ms, the kernel takes 50", ms)
+	}
+	if n := b.drv.Executed["k"]; n > 30 {
+		t.Errorf("the kernel ran %d times for %v passes of %v samples", n, r["passes"], r["samples"])
 	}
 }

@@ -47,6 +47,9 @@ func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 		return nil, err
 	}
 	p.seconds, p.watts = h.dev.Peaks.Estimate(cases[0])
+	if c := cases[0]; c.Bytes+c.Flops+c.LinkBytes <= 0 {
+		p.seconds = 0 // a user's kernel of which nothing is known
+	}
 	return p, nil
 }
 
