@@ -135,6 +135,36 @@ func TestHostPowerCounterStops(t *testing.T) {
 	}
 }
 
+// TestHostPanicUnderLoad has a reading panic while a case runs for its power: the
+// worker serves the other cases again, which need the device.
+func TestHostPanicUnderLoad(t *testing.T) {
+	set := measure.Defaults()
+	set.Power = true
+	raw, _ := json.Marshal(set)
+	b := newBench(t, worker.Init{Measure: raw})
+	b.nvml.GPUs[0].Now = func() time.Duration { panic("a reading") }
+	b.gemm("bfloat16", 64, 1024, 1024)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_ = b.serve()
+	}()
+	if !b.host.dev.busy.TryLock() {
+		t.Fatal("the device is still held")
+	}
+	b.host.dev.busy.Unlock()
+	b.nvml.GPUs[0].Now = b.drv.Clock.Now
+	seq := b.gemm("bfloat16", 64, 1024, 1024)
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	b.row(seq)
+	b.noLeaks()
+}
+
 // TestHostKernelOfUnknownLength must not run a kernel of 50 ms as often as fits
 // one of microseconds before it knows better.
 func TestHostKernelOfUnknownLength(t *testing.T) {

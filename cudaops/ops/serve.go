@@ -195,11 +195,7 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 		}
 	}
 	if h.set.measure.Power && h.nvml != nil {
-		l := p.target.startLoad(r.Latency / 1e3)
-		pw, err := measurePower(ctx, l, h.nvml, h.clock, h.set.measure.PowerMinSeconds)
-		if e := l.Stop(); err == nil {
-			err = e
-		}
+		pw, err := h.power(ctx, p.target, r.Latency/1e3)
 		if err != nil {
 			return joules, err
 		}
@@ -211,6 +207,18 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 }
 
 const verifySamples = 16
+
+// power runs a target of so many seconds an execution under load. It lets go of
+// the device whatever happens: after a panic the other cases still need it.
+func (h *Host) power(ctx context.Context, t *Target, seconds float64) (pw power, err error) {
+	l := t.startLoad(seconds)
+	defer func() {
+		if e := l.Stop(); err == nil {
+			err = e
+		}
+	}()
+	return measurePower(ctx, l, h.nvml, h.clock, h.set.measure.PowerMinSeconds)
+}
 
 // row completes a measured case.
 func (h *Host) row(p *prepared, r measure.Result, begin time.Duration) worker.Row {
