@@ -208,6 +208,9 @@ func interruptible() (context.Context, <-chan struct{}, func()) {
 	stop := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it; else the session has ended
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	ended := make(chan struct{})
 	go func() {
 		for n := 0; ; n++ {

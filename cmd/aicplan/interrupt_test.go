@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -68,6 +69,45 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 	}
 	if _, reused := counts(t, text); reused != kept && !bytes.Contains(text, []byte("nothing to do")) {
 		t.Errorf("%d cases were kept, the next run reused %d:\n%s", kept, reused, text)
+	}
+}
+
+// TestEndOfTheSession: an apply whose terminal is gone ends as one that was
+// interrupted; one under nohup goes on.
+func TestEndOfTheSession(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slowPlan), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(binDir(t), "aicplan")
+	for _, c := range []struct {
+		name string
+		code int
+	}{{"session", run.ExitInterrupted}, {"nohup", run.ExitOK}} {
+		v := newVictim(t, bin, dir, c.name)
+		cmd := v.command("apply", "-json", "-out-dir", v.out, "plan.hcl")
+		if c.name == "nohup" {
+			cmd = exec.Command("/bin/sh", append([]string{"-c", `trap "" HUP; exec "$@"`, "sh"}, cmd.Args...)...)
+			cmd.Dir, cmd.Env = dir, v.command().Env
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		events := bufio.NewScanner(out)
+		waitFor(t, events, "stage_start")
+		if err := syscall.Kill(cmd.Process.Pid, syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for events.Scan() {
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != c.code {
+			t.Errorf("%s: SIGHUP ended the apply with %d, want %d", c.name, code, c.code)
+		}
 	}
 }
 

@@ -132,7 +132,7 @@ func (a *assertion) run(s *subject) verdict {
 	ctx := a.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
 	columns := map[string]map[string]cty.Value{}
-	var used []string
+	var used, empty []string
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
 		name, ok := columnOf(t)
@@ -151,6 +151,9 @@ func (a *assertion) run(s *subject) verdict {
 			}
 			columns[root][name] = exact(v)
 			used = appendOnce(used, fmt.Sprintf("%s.%s = %s", root, name, number(v)))
+			if math.IsNaN(v) {
+				empty = appendOnce(empty, root+"."+name)
+			}
 		}
 	}
 	for root, obj := range columns {
@@ -158,7 +161,10 @@ func (a *assertion) run(s *subject) verdict {
 	}
 	v, diags := a.condition.Value(ctx)
 	if diags.HasErrors() {
-		return failed("the condition cannot be evaluated: " + diags.Error())
+		if len(empty) > 0 {
+			return failed("the condition cannot be evaluated: " + strings.Join(empty, " and ") + " is null, as no row has a value there")
+		}
+		return failed("the condition cannot be evaluated: " + diags[0].Detail)
 	}
 	if v.IsNull() || !v.IsKnown() || v.Type() != cty.Bool {
 		return failed(fmt.Sprintf("the condition is %s, not true or false", v.Type().FriendlyName()))
