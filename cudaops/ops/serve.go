@@ -201,7 +201,7 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 		}
 		maps.Copy(p.extra, pw.columns(r.Latency))
 		r.Executions += pw.executed
-		joules += pw.watts * pw.seconds
+		joules += max(0, pw.watts-idleShare*pw.limit) * pw.seconds
 	}
 	return joules, nil
 }

@@ -438,7 +438,7 @@ class CudaTarget:
         self.cuda, self.torch = cuda, cuda.torch
         self.call, self.rotation, self.mode = call, rotation, graph
         self.used_graph, self.per_launch = False, 1
-        self.lead = True
+        self.lead = hasattr(self.torch.cuda, "_sleep")  # no part of torch's public interface
         self._graph = None
         self._outer = self.torch.cuda.current_stream()
         cuda.stream.wait_stream(self._outer)
