@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/agext/levenshtein"
@@ -35,11 +36,20 @@ func didYouMean(given string, candidates []string) string {
 	}
 	switch {
 	case best != "":
-		return fmt.Sprintf(" Did you mean %q?", best)
+		return " Did you mean " + Quoted(best) + "?"
 	case len(sorted) > 0 && len(sorted) <= 12:
 		return " Known: " + strings.Join(sorted, ", ") + "."
 	}
 	return ""
+}
+
+// Quoted puts text into quotes; an address with a key into those that a shell
+// takes as they are.
+func Quoted(text string) string {
+	if strings.Contains(text, `"`) && !strings.ContainsAny(text, "'\n") {
+		return "'" + text + "'"
+	}
+	return strconv.Quote(text)
 }
 
 // DidYouMean is the suggestion that every message about an unknown name ends

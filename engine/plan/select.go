@@ -30,7 +30,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 				at := p.Config.Flag(flag, g)
 				diags = append(diags, &hcl.Diagnostic{
 					Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
-					Detail: fmt.Sprintf("No stage of the plan fits %q.%s Use a glob such as 'grid.attention_*'; aicplan describe lists all addresses.", g, config.DidYouMean(g, all)),
+					Detail: fmt.Sprintf("No stage of the plan fits %s.%s Use a glob such as 'grid.attention_*'; aicplan describe lists all addresses.", config.Quoted(g), config.DidYouMean(g, p.spellings())),
 				})
 			}
 		}
@@ -49,6 +49,18 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 		delete(out, a)
 	}
 	return out, diags
+}
+
+// spellings are the addresses as people write them: with their module, and
+// where there are too many to list, without it too.
+func (p *Plan) spellings() []string {
+	all := p.Config.Addresses()
+	if len(all) > 12 {
+		for _, a := range all {
+			all = append(all, config.LocalAddress(a))
+		}
+	}
+	return all
 }
 
 // fileDigest is the digest of a file's bytes as artifacts name it.

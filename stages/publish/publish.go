@@ -41,7 +41,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 	out.Artifacts = append(out.Artifacts, a)
 
-	index, err := os.MkdirTemp("", "aicplan-index-")
+	// In the run's folder: what a kill leaves there goes with the run.
+	index, err := os.MkdirTemp(rc.RunDir, "index-")
 	if err != nil {
 		return nil, err
 	}
