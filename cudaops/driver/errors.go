@@ -10,6 +10,7 @@ const (
 	CodeInvalidValue     = 1
 	CodeOutOfMemory      = 2
 	CodeNotInitialized   = 3
+	CodeUnavailable      = 46
 	CodeNoDevice         = 100
 	CodeInvalidDevice    = 101
 	CodeECC              = 214
@@ -77,6 +78,13 @@ func OutOfMemory(err error) bool {
 	return errors.As(err, &e) && e.OutOfMemory()
 }
 
+// Busy says whether err means that the device is somebody else's for now: its
+// memory is taken, or it is in exclusive mode and has a process.
+func Busy(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.OutOfMemory() || e.Code == CodeUnavailable)
+}
+
 // CaptureFailed says whether err means that work could not be captured into a
 // graph, while the context is still good.
 func CaptureFailed(err error) bool {
@@ -89,6 +97,7 @@ var codeNames = map[int]string{
 	CodeInvalidValue:     "CUDA_ERROR_INVALID_VALUE",
 	CodeOutOfMemory:      "CUDA_ERROR_OUT_OF_MEMORY",
 	CodeNotInitialized:   "CUDA_ERROR_NOT_INITIALIZED",
+	CodeUnavailable:      "CUDA_ERROR_DEVICE_UNAVAILABLE",
 	CodeNoDevice:         "CUDA_ERROR_NO_DEVICE",
 	CodeInvalidDevice:    "CUDA_ERROR_INVALID_DEVICE",
 	CodeECC:              "CUDA_ERROR_ECC_UNCORRECTABLE",

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -91,10 +92,13 @@ func ArenaBytes(free int64) int64 {
 	return min(free/100*45, 40<<30) &^ (1<<20 - 1)
 }
 
+// errNoRoom is about a device whose memory others have.
+var errNoRoom = errors.New("too little device memory is free")
+
 func newArena(d *Device, bytes int64) (*Arena, error) {
 	const least = 256 << 20
 	if bytes < least {
-		return nil, fmt.Errorf("the arena would have %d MiB; at least %d MiB of free device memory are needed", bytes>>20, least>>20)
+		return nil, fmt.Errorf("%w: the arena would have %d MiB, and needs %d MiB", errNoRoom, bytes>>20, least>>20)
 	}
 	base, err := d.Lib.Driver.Alloc(bytes)
 	if err != nil {

@@ -65,7 +65,7 @@ func (h *Host) Hello(context.Context) (worker.Hello, error) {
 	h.dev, err = h.open(OpenOptions{Index: h.init.Device, UUID: h.init.UUID, Arena: h.options.ArenaBytes})
 	if err != nil {
 		class := worker.ClassUnsupportedConfig
-		if driver.OutOfMemory(err) {
+		if driver.Busy(err) || errors.Is(err, errNoRoom) {
 			class = worker.ClassResourceIssue
 		}
 		return bad(class, err)

@@ -245,6 +245,29 @@ func TestHostHello(t *testing.T) {
 	}
 }
 
+// TestHostDeviceOfOthers starts on a device that others have: that may pass, as a
+// device without a kernel for something does not.
+func TestHostDeviceOfOthers(t *testing.T) {
+	for name, change := range map[string]func(*bench){
+		"memory": func(b *bench) { b.drv.Infos[0].MemoryBytes = 300 << 20 },
+		"exclusive mode": func(b *bench) {
+			b.drv.Fail = func(call string) *driver.Error {
+				if call == "cuDevicePrimaryCtxRetain" {
+					return driver.NewError(call, driver.CodeUnavailable)
+				}
+				return nil
+			}
+		},
+	} {
+		b := newBench(t, worker.Init{})
+		change(b)
+		_, err := b.host.Hello(context.Background())
+		if se, ok := errors.AsType[*worker.StartError](err); !ok || se.Failure.Class != worker.ClassResourceIssue {
+			t.Errorf("%s: Hello returned %v", name, err)
+		}
+	}
+}
+
 // TestHostMissingLibraries opens a device without cuBLASLt and NVRTC: ops that
 // need them say what was looked for, the others work.
 func TestHostMissingLibraries(t *testing.T) {
