@@ -34,6 +34,7 @@ type Burster interface {
 // WarmupSeconds so much of the case runs first.
 func (s Settings) Shape(seconds float64, quantum int) Burst {
 	q := max(quantum, 1)
+	seconds = max(seconds, 1e-9) // a clock's step: no execution takes less
 	n := int(min(max(math.Ceil(s.MinBlockSeconds/seconds/float64(q)), 1), maxLaunch)) * q
 	b := Burst{Warm: q, Executions: n, Blocks: s.MinSamples}
 	switch block := float64(n) * seconds; {

@@ -113,3 +113,28 @@ func TestSessionLevelIsNotLearntUnderLoad(t *testing.T) {
 		t.Errorf("the session takes %.0f MHz for the clock of a ready device", o.session.Level)
 	}
 }
+
+// TestShape holds the shape of a visit against what its settings say, up to times
+// that nobody can have measured.
+func TestShape(t *testing.T) {
+	set := measure.Defaults()
+	set.WarmupSeconds = 0.1
+	for _, c := range []struct {
+		seconds float64
+		quantum int
+		want    measure.Burst
+	}{
+		{2.1e-6, 5, measure.Burst{Soak: 47_620, Warm: 5, Executions: 30, Blocks: 3}},
+		{100e-6, 1, measure.Burst{Soak: 1000, Warm: 1, Executions: 1, Blocks: 3}},
+		{400e-6, 1, measure.Burst{Soak: 250, Executions: 1, Blocks: 2}},
+		{20e-3, 1, measure.Burst{Soak: 5, Executions: 1, Blocks: 1}},
+		{1, 1, measure.Burst{Soak: 1, Executions: 1, Blocks: 1}},
+	} {
+		if got := set.Shape(c.seconds, c.quantum); got != c.want {
+			t.Errorf("%g s in pieces of %d: %+v, want %+v", c.seconds, c.quantum, got, c.want)
+		}
+	}
+	if b := set.Shape(0, 1); b.Soak < 1 || b.Executions < 1 || b.Blocks < 1 {
+		t.Errorf("no time: %+v", b)
+	}
+}
