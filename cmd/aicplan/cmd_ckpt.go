@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
@@ -48,15 +49,15 @@ func (c *ckptListCmd) Run(a *app) error {
 	for _, s := range l.Stages {
 		w = max(w, utf8.RuneCountInString(s.Record.Address))
 	}
-	w = min(w, 31)
-	fmt.Fprintf(a.stdout, "%-*s %-8s %9s %9s %-10s %s\n", w, "stage", "status", "rows", "size", "key", "finished")
+	w = min(w, 29)
+	fmt.Fprintf(a.stdout, "%-*s %-8s %9s %9s %-8s %s\n", w, "stage", "status", "rows", "size", "key", "finished")
 	for _, s := range l.Stages {
 		var counts stage.Counts
 		if err := json.Unmarshal(s.Record.Counts, &counts); err != nil {
 			counts.Rows = 0 // an old record; the rest of the line still helps
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-10s %s\n", w, clipFront(s.Record.Address, w), s.Record.Status, counts.Rows,
-			bytesText(s.Bytes()), strings.TrimPrefix(s.Record.Key, "sha256:")[:10], s.Record.FinishedAt.Local().Format("2006-01-02 15:04"))
+		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, clipFront(s.Record.Address, w), s.Record.Status, counts.Rows,
+			bytesText(s.Bytes()), strings.TrimPrefix(s.Record.Key, "sha256:")[:8], dateText(s.Record.FinishedAt.Local(), time.Now()))
 	}
 	if len(l.Journals) > 0 {
 		fmt.Fprintf(a.stdout, "\n%-*s %9s %9s %9s\n", w, "measured cases of", "measured", "failed", "size")
@@ -66,6 +67,14 @@ func (c *ckptListCmd) Run(a *app) error {
 	}
 	fmt.Fprintf(a.stdout, "\n%d objects, %s; %d runs.\n", l.Objects.Count, bytesText(l.Objects.Bytes), len(l.Runs))
 	return nil
+}
+
+// dateText is a time as ls writes it: with the year where it is long ago.
+func dateText(t, now time.Time) string {
+	if age := now.Sub(t); age > 180*24*time.Hour || age < -time.Hour {
+		return t.Format("Jan _2  2006")
+	}
+	return t.Format("Jan _2 15:04")
 }
 
 // journalName tells journals of one op apart by what they were measured with.

@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 )
 
 // WriteJSON writes the report as one JSON object.
@@ -68,16 +69,19 @@ func (r *Result) text(sb *strings.Builder) {
 		return
 	}
 	sb.WriteByte('\n')
-	tw := tabwriter.NewWriter(sb, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "B / A\trows\tmin\tp5\tp25\tp50\tp75\tp95\tmax\t\n")
+	lines := [][]string{{"B / A", "rows", "min", "p5", "p25", "p50", "p75", "p95", "max"}}
 	line := func(name string, rows int, q Quantiles) {
-		fmt.Fprintf(tw, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", name, rows, q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max)
+		cells := []string{name, strconv.Itoa(rows)}
+		for _, v := range []float64{q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max} {
+			cells = append(cells, fmt.Sprintf("%.3f", v))
+		}
+		lines = append(lines, cells)
 	}
 	line("all", len(r.ratios), *r.Ratio)
 	for _, g := range r.Groups {
 		line(g.Column+"="+g.Value, g.Rows, g.Ratio)
 	}
-	_ = tw.Flush() // a strings.Builder does not fail
+	alignRight(sb, lines)
 	section := func(title string, n int, rows []string) {
 		if len(rows) == 0 {
 			return
@@ -94,6 +98,32 @@ func (r *Result) text(sb *strings.Builder) {
 	section("largest differences", len(r.ratios), r.worstLines())
 	section("only in A", r.Removed, r.LostRows)
 	section("only in B", r.Added, r.AddedRows)
+}
+
+// longName is the longest name that leaves room for the figures in 80 columns.
+const longName = 22
+
+// alignRight writes cells in columns. A name that is too long, as those of
+// kernels are, has a line of its own above its figures.
+func alignRight(sb *strings.Builder, lines [][]string) {
+	width := make([]int, len(lines[0]))
+	for _, cells := range lines {
+		for i, c := range cells {
+			if n := utf8.RuneCountInString(c); i > 0 || n <= longName {
+				width[i] = max(width[i], n)
+			}
+		}
+	}
+	for _, cells := range lines {
+		if utf8.RuneCountInString(cells[0]) > longName {
+			fmt.Fprintf(sb, "  %s\n", cells[0])
+			cells = append([]string{""}, cells[1:]...)
+		}
+		for i, c := range cells {
+			fmt.Fprintf(sb, "  %*s", width[i], c)
+		}
+		sb.WriteByte('\n')
+	}
 }
 
 func (r *Result) worstLines() []string {

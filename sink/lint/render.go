@@ -30,7 +30,9 @@ func (r *Report) WriteText(w io.Writer, rows int) error {
 		}
 		fmt.Fprintf(&sb, "  %s: %s\n", f.Path, f.Message)
 		for _, row := range f.Rows[:min(len(f.Rows), rows)] {
-			fmt.Fprintf(&sb, "      %s\n", row)
+			if !strings.Contains(f.Message, row) { // said already
+				fmt.Fprintf(&sb, "      %s\n", row)
+			}
 		}
 	}
 	sb.WriteString("\n" + r.Summary() + "\n")
