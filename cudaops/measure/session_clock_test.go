@@ -2,6 +2,7 @@ package measure_test
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -136,5 +137,32 @@ func TestShape(t *testing.T) {
 	}
 	if b := set.Shape(0, 1); b.Soak < 1 || b.Executions < 1 || b.Blocks < 1 {
 		t.Errorf("no time: %+v", b)
+	}
+}
+
+// TestSessionFinish checks that work after the measurement is accounted for.
+func TestSessionFinish(t *testing.T) {
+	cases := workload(40)[:20]
+	calls := 0
+	o := session(t, cases, 1, func(o *outcome, ts []*measuretest.GPUTarget, jobs []*measure.Job) {
+		for _, j := range jobs {
+			j.Finish = func(_ context.Context, r *measure.Result) (float64, error) {
+				calls++
+				r.Protocol = "finished"
+				o.gpu.Heat(400)
+				return 50, nil
+			}
+		}
+	})
+	if calls != len(cases) {
+		t.Errorf("Finish was called %d times for %d cases", calls, len(cases))
+	}
+	for i, r := range o.results {
+		if r.Protocol != "finished" {
+			t.Errorf("case %d: Done did not get what Finish made of the result", i)
+		}
+		if bias := r.Latency/1e3/cases[i].latency - 1; math.Abs(bias) > 0.03 {
+			t.Errorf("case %d: %+.1f %% off: the heat of Finish reached it", i, 100*bias)
+		}
 	}
 }
