@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/config"
 	"aicplan/engine/grid"
 	"aicplan/engine/run"
 	"aicplan/stages"
@@ -73,6 +74,9 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 			return nil, fmt.Errorf("%s is given twice", name)
 		}
 		out[name] = cty.StringVal(text)
+		if diags := config.TooDeep([]byte(text), kv); diags.HasErrors() {
+			continue
+		}
 		expr, diags := hclsyntax.ParseExpression([]byte(text), kv, hcl.InitialPos)
 		if diags.HasErrors() {
 			continue

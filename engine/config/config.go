@@ -247,7 +247,7 @@ func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.l.src.text("the expression", text)
-	expr, diags := hclsyntax.ParseExpression([]byte(text), at.Filename, hcl.InitialPos)
+	expr, diags := parseExpression(text, at.Filename)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}

@@ -67,6 +67,9 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the file", reason(err)+".")}
 	}
+	if diags := TooDeep(src, name); diags.HasErrors() {
+		return nil, diags
+	}
 	return s.parser.ParseHCL(src, name)
 }
 

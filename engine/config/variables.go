@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 )
@@ -129,7 +128,7 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	if d.typ == cty.String || d.typ == cty.Number || d.typ == cty.Bool {
 		return cty.StringVal(g.text), nil
 	}
-	expr, diags := hclsyntax.ParseExpression([]byte(g.text), g.rng.Filename, hcl.InitialPos)
+	expr, diags := parseExpression(g.text, g.rng.Filename)
 	if !diags.HasErrors() {
 		v, more := expr.Value(ctx)
 		if !more.HasErrors() {

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// completions are the words that a shell can offer.
+type completions struct {
+	verbs []string            // "plan", "ckpt", "ckpt list"
+	under map[string][]string // verbs of a verb, of "" the first ones
+	flags map[string][]string // of a verb, without dashes
+}
+
+func completionsOf(parser *kong.Kong) completions {
+	c := completions{under: map[string][]string{}, flags: map[string][]string{}}
+	var walk func(n *kong.Node, path string)
+	walk = func(n *kong.Node, path string) {
+		for _, child := range n.Children {
+			if child.Hidden {
+				continue
+			}
+			name := strings.TrimSpace(path + " " + child.Name)
+			c.verbs = append(c.verbs, name)
+			c.under[path] = append(c.under[path], child.Name)
+			for _, group := range child.AllFlags(true) {
+				for _, f := range group {
+					c.flags[name] = append(c.flags[name], f.Name)
+				}
+			}
+			walk(child, name)
+		}
+	}
+	walk(parser.Model.Node, "")
+	return c
+}
+
+// Run prints a script that completes verbs and flags, the latter with one dash
+// or two.
+func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
+	words := completionsOf(parser)
+	if c.Shell == "fish" {
+		a.completeFish(words)
+		return nil
+	}
+	if c.Shell == "zsh" {
+		fmt.Fprintln(a.stdout, "autoload -U +X bashcompinit && bashcompinit")
+	}
+	a.completeBash(words)
+	return nil
+}
+
+func (a *app) completeBash(c completions) {
+	say := func(format string, args ...any) { fmt.Fprintf(a.stdout, format+"\n", args...) }
+	say("_aicplan() {")
+	say("  local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} dash=-")
+	say("  if [ $COMP_CWORD -eq 1 ]; then COMPREPLY=($(compgen -W %q -- \"$cur\")); return; fi", strings.Join(c.under[""], " "))
+	for _, v := range c.under[""] {
+		if below := c.under[v]; len(below) > 0 {
+			say("  if [ \"$verb\" = %s ]; then", v)
+			say("    if [ $COMP_CWORD -eq 2 ]; then COMPREPLY=($(compgen -W %q -- \"$cur\")); return; fi", strings.Join(below, " "))
+			say("    verb=\"$verb ${COMP_WORDS[2]}\"")
+			say("  fi")
+		}
+	}
+	say("  case \"$cur\" in --*) dash=--;; esac")
+	say("  case \"$cur\" in -*)")
+	say("    case \"$verb\" in")
+	for _, v := range c.verbs {
+		say("    %q) COMPREPLY=($(compgen -P \"$dash\" -W %q -- \"${cur#\"$dash\"}\"));;", v, strings.Join(c.flags[v], " "))
+	}
+	say("    esac")
+	say("    return;;")
+	say("  esac")
+	say("  COMPREPLY=($(compgen -f -- \"$cur\"))")
+	say("}")
+	say("complete -o filenames -F _aicplan aicplan")
+}
+
+func (a *app) completeFish(c completions) {
+	for _, v := range c.verbs {
+		words := strings.Fields(v)
+		cond := "__fish_use_subcommand"
+		if len(words) > 1 {
+			cond = "__fish_seen_subcommand_from " + words[0]
+		}
+		fmt.Fprintf(a.stdout, "complete -c aicplan -n '%s' -a %s\n", cond, words[len(words)-1])
+		for _, f := range c.flags[v] {
+			fmt.Fprintf(a.stdout, "complete -c aicplan -n '__fish_seen_subcommand_from %s' -o %s -l %s\n", words[len(words)-1], f, f)
+		}
+	}
+}

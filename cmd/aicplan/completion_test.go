@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestCompletionInBash asks bash itself what the script offers.
+func TestCompletionInBash(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	var script bytes.Buffer
+	if code := Main([]string{"completion", "bash"}, nil, &script, &script); code != 0 {
+		t.Fatalf("exit code %d: %s", code, script.String())
+	}
+	for _, c := range []struct{ words, want string }{
+		{`aicplan pl`, "plan"},
+		{`aicplan plan -targ`, "-target"},
+		{`aicplan plan --targ`, "--target"},
+		{`aicplan ckpt ""`, "list show verify import rm gc"},
+		{`aicplan ckpt gc -dry`, "-dry-run"},
+		{`aicplan data lint --rul`, "--rule --rules"},
+	} {
+		cmd := exec.Command(bash, "--norc", "-c", script.String()+"\nCOMP_WORDS=("+c.words+"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _aicplan; echo \"${COMPREPLY[@]}\"")
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != c.want {
+			t.Errorf("%s: %q (%v), want %q", c.words, got, err, c.want)
+		}
+	}
+}
