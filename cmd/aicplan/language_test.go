@@ -236,12 +236,12 @@ func tableRows(text string) map[string]string {
 // makes them say so.
 func runtimeOptions(t *testing.T) []string {
 	t.Helper()
-	out := []string{"device", "verify", "window", "workdir", "recycle_after", "max_growth_gb"}
+	out := slices.Clone(config.RuntimeOptions["python"])
 	// A host of collectives quiets the garbage collector of its process.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	unknown := worker.Init{Device: -1, Options: map[string]any{"no_such_option": 1.0}}
-	for _, h := range []worker.Host{cpu.Host(unknown), ops.New(unknown), comm.Host(unknown)} {
+	for kind, h := range map[string]worker.Host{"cpu": cpu.Host(unknown), "cuda": ops.New(unknown), "nccl": comm.Host(unknown)} {
 		_, err := h.Hello(context.Background())
 		if err == nil {
 			t.Errorf("%T takes any option", h)
@@ -250,6 +250,9 @@ func runtimeOptions(t *testing.T) []string {
 		_, list, ok := strings.Cut(err.Error(), "it has ")
 		if !ok {
 			t.Errorf("%T does not list its options: %v", h, err)
+		}
+		if names := strings.Split(list, ", "); !slices.Equal(slices.Sorted(slices.Values(names)), config.RuntimeOptions[kind]) {
+			t.Errorf("config.RuntimeOptions of %s are %v, its workers have %v", kind, config.RuntimeOptions[kind], names)
 		}
 		out = append(out, strings.Split(list, ", ")...)
 	}

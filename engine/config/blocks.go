@@ -14,6 +14,15 @@ import (
 // RuntimeKinds are the kinds of runtime blocks.
 var RuntimeKinds = []string{"cpu", "cuda", "nccl", "python"}
 
+// RuntimeOptions are the attributes that runtimes of a kind have beside those
+// of all. Workers refuse others too, but a plan is read long before.
+var RuntimeOptions = map[string][]string{
+	"cpu":    {"synthetic", "window"},
+	"cuda":   {"arena_gb", "best_of", "system", "verify", "window"},
+	"nccl":   {"fault", "in_place", "method", "pin", "rank_deadline"},
+	"python": {"device", "max_growth_gb", "recycle_after", "verify", "window", "workdir"},
+}
+
 type runtimeBody struct {
 	Kind          string            `hcl:"kind"`
 	Framework     string            `hcl:"framework,optional"`
@@ -65,7 +74,14 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	}
 	rest, more := b.Rest.JustAttributes()
 	diags = append(diags, more...)
-	for name, a := range rest {
+	known := append(stage.TagWords(runtimeBody{})[""], RuntimeOptions[b.Kind]...)
+	for _, name := range sortedKeys(rest) {
+		a := rest[name]
+		if !containsString(RuntimeOptions[b.Kind], name) {
+			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
+				fmt.Sprintf("A runtime of kind %s has no %q.%s", b.Kind, name, optionHint(name, b.Kind, known))))
+			continue
+		}
 		v, more := a.Expr.Value(ctx)
 		diags = append(diags, more...)
 		if !v.IsNull() { // as good as not given
@@ -77,6 +93,14 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		"package": cty.StringVal(rt.Package), "requires": cty.StringVal(rt.Requires),
 		"ref": cty.CapsuleVal(stage.RuntimeType, rt),
 	}), diags
+}
+
+// optionHint says what was meant, or what the kind has.
+func optionHint(name, kind string, known []string) string {
+	if hint := didYouMean(name, known); strings.HasPrefix(hint, " Did") {
+		return hint
+	}
+	return " Its options are " + strings.Join(RuntimeOptions[kind], ", ") + "."
 }
 
 type systemBody struct {
