@@ -202,15 +202,24 @@ func absDir(dir string) (string, error) {
 }
 
 // mayBecomeDir finds out before anything is measured that exports would have
-// nowhere to go: a part of dir is a file.
+// nowhere to go.
 func mayBecomeDir(dir string) error {
+	if at := fileOnTheWay(dir); at != "" {
+		return fmt.Errorf("exports cannot go to %s: %s is a file; choose another folder with -out-dir", dir, at)
+	}
+	return nil
+}
+
+// fileOnTheWay is the part of dir that is a file, "" where it can be made or is
+// there.
+func fileOnTheWay(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
 		switch {
 		case err == nil && !info.IsDir():
-			return fmt.Errorf("exports cannot go to %s: %s is a file; choose another folder with -out-dir", dir, at)
+			return at
 		case err == nil, at == filepath.Dir(at):
-			return nil
+			return ""
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (c *applyCmd) Run(a *app) error {
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}
-	if err := mayBecomeDir(opts.OutDir); err != nil {
+	if err := errors.Join(mayBecomeDir(opts.OutDir), c.gateFiles.check()); err != nil {
 		return err
 	}
 	store, err := a.open(false)

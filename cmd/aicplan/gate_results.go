@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
@@ -31,6 +32,23 @@ type gateFiles struct {
 	Summary string `help:"Write what gates and preflights found as Markdown." placeholder:"FILE" type:"path"`
 }
 
+// check finds out before anything is measured that a file would have nowhere to
+// go.
+func (g gateFiles) check() error {
+	for _, f := range [][2]string{{"-junit", g.JUnit}, {"-results", g.Results}, {"-summary", g.Summary}} {
+		if f[1] == "" {
+			continue
+		}
+		if at := fileOnTheWay(filepath.Dir(f[1])); at != "" {
+			return fmt.Errorf("%s cannot be written to %s: %s is a file", f[0], f[1], at)
+		}
+		if info, err := os.Stat(f[1]); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is to be written to %s, which is a folder", f[0], f[1])
+		}
+	}
+	return nil
+}
+
 // write leaves the files, and in a GitHub Actions job annotations and a step
 // summary. Annotations go to out unless out is taken by events.
 func (g gateFiles) write(a *app, r *run.Result, events bool) error {
@@ -41,6 +59,9 @@ func (g gateFiles) write(a *app, r *run.Result, events bool) error {
 	}{{g.JUnit, results.WriteJUnit}, {g.Results, results.WriteJSON}, {g.Summary, results.WriteMarkdown}} {
 		if f.path == "" {
 			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+			return atomic.Explain("make the folder of", f.path, err)
 		}
 		if _, err := atomic.Write(f.path, func(w io.Writer) error { return f.write(w, groups) }); err != nil {
 			return fmt.Errorf("results of gates: %w", err)
