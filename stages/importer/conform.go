@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -39,6 +40,9 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 		}
 		if err := c.convert(col); err != nil {
 			return nil, nil, err
+		}
+		if arr, err := table.Array(c.rec, name); err == nil && arr.NullN() > 0 && slices.Contains(t.Required(), name) {
+			c.note(arr.NullN(), "the column %s, which readers need, is empty", name)
 		}
 		c.words(name)
 	}
@@ -164,6 +168,14 @@ func (c *conformer) convert(want catalog.Column) error {
 }
 
 func (c *conformer) refuse(want catalog.Column, err error) error {
+	if col, wordErr := table.Strings(c.rec, want.Name); wordErr == nil && want.Type != catalog.UTF8 {
+		for i, v := range col.Values {
+			if _, numErr := strconv.ParseFloat(v, 64); numErr != nil && !col.Null(i) {
+				err = fmt.Errorf("row %d has %q", i+1, v)
+				break
+			}
+		}
+	}
 	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
 }
 
