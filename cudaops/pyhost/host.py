@@ -1955,22 +1955,40 @@ class Host:
 
     def close(self):
         if self.workdir:
-            shutil.rmtree(self.workdir, ignore_errors=True)
+            remove_workdir(self.workdir)
+
+
+def remove_workdir(folder):
+    """The lock goes last: of a folder whose removal was cut short the next worker
+    still sees what it is."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name != "lock":
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, "lock"))
+        os.rmdir(folder)
 
 
 def sweep_workdirs(base):
     """Removes the folders of workers that were killed: nobody holds their locks."""
-    for lock in glob.glob(os.path.join(glob.escape(base), "aicplan-*", "lock")):
-        folder = os.path.dirname(lock)
+    for folder in glob.glob(os.path.join(glob.escape(base), "aicplan-*-????????")):
         if os.path.basename(folder).startswith("aicplan-new-"):
             continue
+        # A folder has its name once its lock is held, so one without anything in
+        # it is what a removal that was cut short has left.
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+            continue
         try:
-            fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             continue  # somebody else's, or gone
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_workdir(folder)
         except OSError:
             pass  # its worker lives, or the file system knows no locks
         finally:
