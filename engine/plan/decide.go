@@ -306,6 +306,10 @@ var inputLine = regexp.MustCompile(`^inputs\["[^" ]+ (.+)"\] `)
 func staleReason(old, now json.RawMessage) string {
 	lines := checkpoint.Explain(old, now)
 	for i, l := range lines {
+		if strings.HasPrefix(l, "version ") {
+			lines[i] = "this aicplan works the stage out in another way (" + l + ")"
+			continue
+		}
 		lines[i] = strings.TrimPrefix(l, "config.")
 		if m := inputLine.FindStringSubmatch(l); m != nil {
 			lines[i] = m[1] + " changed" // two digests tell nobody anything
