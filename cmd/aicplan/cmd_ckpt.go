@@ -188,6 +188,9 @@ type ckptGcCmd struct {
 	JSON     bool `name:"json" help:"Print as JSON."`
 }
 
+// Validate is called by kong.
+func (c *ckptGcCmd) Validate() error { return notNegative("-keep-runs", c.KeepRuns) }
+
 // Run removes what nothing refers to. A dry run takes no lock.
 func (c *ckptGcCmd) Run(a *app) error {
 	var store *checkpoint.Store
