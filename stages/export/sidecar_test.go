@@ -1,9 +1,6 @@
 package export
 
 import (
-	"aicplan/engine/stage"
-	"aicplan/sink/table"
-	"aicplan/sink/tree"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +8,10 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
 )
 
 func TestFamiliesLayoutAndSidecars(t *testing.T) {
