@@ -86,6 +86,8 @@ collect "float16" {
   grid     = each.value
   runtime  = runtime.torch
   system   = system.this
+
+  depends_on = [module.pipeline.preflight]
 }
 
 export "float16" {

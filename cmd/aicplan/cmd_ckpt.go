@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 )
@@ -143,8 +144,9 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 		for _, p := range rep.Problems {
 			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, strings.TrimPrefix(p.Detail, p.Path+": "), p.Fix)
 		}
-		fmt.Fprintf(a.stdout, "Verified %d objects (%s), %d stages, %d journals with %d entries: %d problems.\n",
-			rep.Objects.Count, bytesText(rep.Objects.Bytes), rep.Stages, rep.Journals, rep.Entries, len(rep.Problems))
+		fmt.Fprintf(a.stdout, "Verified %s (%s), %s, %s with %d entries: %s.\n",
+			plan.Some(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), plan.Some(rep.Stages, "stage"),
+			plan.Some(rep.Journals, "journal"), rep.Entries, plan.Some(len(rep.Problems), "problem"))
 	}
 	if !rep.OK() {
 		return &exitError{code: run.ExitError, quiet: true}
@@ -217,7 +219,7 @@ func (c *ckptGcCmd) Run(a *app) error {
 	if c.DryRun {
 		verb = "Would remove"
 	}
-	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %d journals rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), len(rep.Compacted))
+	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %s rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), plan.Some(len(rep.Compacted), "journal"))
 	if h := rep.Active; h != nil {
 		fmt.Fprintf(a.stdout, "%q (pid %d on %s) is at work in the state folder since %s: what was written since is left out, and gc itself has to wait for its end.\n",
 			h.Command, h.PID, h.Host, h.Started.Local().Format("2006-01-02 15:04:05"))

@@ -54,6 +54,6 @@ func (c *validateCmd) Run(a *app) error {
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "The plan is valid: %d stages.\n", stageCount)
+	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", plan.Some(stageCount, "stage"))
 	return nil
 }

@@ -77,10 +77,10 @@ func (a *app) skipped(r *run.Result) {
 	}
 	for _, root := range order {
 		if root == "" {
-			fmt.Fprintf(a.stdout, "  %d stages skipped: -fail-fast\n", behind[root])
+			fmt.Fprintf(a.stdout, "  %s skipped: -fail-fast\n", plan.Some(behind[root], "stage"))
 			continue
 		}
-		fmt.Fprintf(a.stdout, "  %d stages skipped behind %s\n", behind[root], root)
+		fmt.Fprintf(a.stdout, "  %s skipped behind %s\n", plan.Some(behind[root], "stage"), root)
 	}
 }
 
@@ -147,7 +147,7 @@ func resultLine(p *plan.Plan, r *run.Result, nothing bool) string {
 	var parts []string
 	for _, s := range []stage.Status{stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed, stage.StatusInterrupted, stage.StatusNeeds, stage.StatusSkipped} {
 		if status[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d stages %s", status[s], statusWord(s)))
+			parts = append(parts, fmt.Sprintf("%s %s", plan.Some(status[s], "stage"), statusWord(s)))
 		}
 	}
 	if len(parts) > 0 {

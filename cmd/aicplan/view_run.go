@@ -155,7 +155,7 @@ func outcomeText(r *run.StageResult) string {
 			}
 			text += ")"
 		case len(r.Outcome.Checks) > 0:
-			text += fmt.Sprintf(" (%d checks)", len(r.Outcome.Checks))
+			text += fmt.Sprintf(" (%s)", plan.Some(len(r.Outcome.Checks), "check"))
 		}
 		for _, f := range r.Outcome.Artifacts {
 			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))

@@ -123,7 +123,7 @@ func (t *Totals) reuse(c stage.Counts) {
 // Line is the one line that sums a plan up.
 func (s Summary) Line() string {
 	t := s.Totals
-	text := fmt.Sprintf("Plan: %d stages; %s cases (%s to collect, %s reused", t.Stages, Count(int64(t.Cases)), Count(int64(t.Collect)), Count(int64(t.Reuse)))
+	text := fmt.Sprintf("Plan: %s; %s cases (%s to collect, %s reused", Some(t.Stages, "stage"), Count(int64(t.Cases)), Count(int64(t.Collect)), Count(int64(t.Reuse)))
 	if t.Elsewhere > 0 {
 		text += fmt.Sprintf(", %s elsewhere", Count(int64(t.Elsewhere)))
 	}
@@ -148,6 +148,14 @@ func (s Summary) Line() string {
 		text += fmt.Sprintf("; about %s (estimate)", Duration(t.Seconds))
 	}
 	return text + "."
+}
+
+// Some writes how many there are of something: "1 stage", "2 stages".
+func Some(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return Count(int64(n)) + " " + what
 }
 
 // Count writes a number with thin groups of three digits.

@@ -30,6 +30,9 @@ func (r *runner) runStage(ctx context.Context, s *plan.Stage, sr *StageResult) {
 		if errors.Is(err, context.Canceled) {
 			sr.Status, sr.Message = stage.StatusInterrupted, "stopped at once; what was acknowledged is kept"
 		}
+		if sr.Outcome != nil {
+			sr.Outcome.Status, sr.Outcome.Message = sr.Status, sr.Message
+		}
 		return
 	}
 	out := sr.Outcome

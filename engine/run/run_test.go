@@ -197,6 +197,9 @@ func TestFailureStopsOnlyWhatStandsBehind(t *testing.T) {
 		reason string
 	}{
 		{"error", func(*stage.RunContext) (*stage.Outcome, error) { return nil, errors.New("broken") }, "failed", 1, "thing.a failed"},
+		{"error with rows kept", func(*stage.RunContext) (*stage.Outcome, error) {
+			return &stage.Outcome{Counts: stage.Counts{Planned: 5, Measured: 3}}, errors.New("the disk is full")
+		}, "failed", 1, "thing.a failed"},
 		{"panic", func(*stage.RunContext) (*stage.Outcome, error) { panic("boom") }, "failed", 1, "thing.a failed"},
 		{"gate", func(*stage.RunContext) (*stage.Outcome, error) {
 			return &stage.Outcome{Status: stage.StatusGateFailed, Data: rows(1)}, nil
@@ -216,6 +219,12 @@ func TestFailureStopsOnlyWhatStandsBehind(t *testing.T) {
 				t.Errorf("exit code %d, want %d", res.ExitCode(), c.code)
 			}
 			for _, s := range res.Stages {
+				if o := s.Outcome; s.Address == "thing.a" && o != nil && (o.Status != s.Status || o.Message != s.Message) {
+					t.Errorf("a ended as %s (%s), its outcome says %s (%s)", s.Status, s.Message, o.Status, o.Message)
+				}
+				if strings.HasSuffix(c.name, "rows kept") && s.Address == "thing.a" && (s.Outcome == nil || s.Outcome.Counts.Measured != 3) {
+					t.Errorf("what was kept is not told: %+v", s.Outcome)
+				}
 				if s.Address == "thing.b" && s.Message != c.reason {
 					t.Errorf("b was skipped because %q, want %q", s.Message, c.reason)
 				}

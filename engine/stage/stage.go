@@ -66,7 +66,8 @@ type Stage interface {
 	// its version are added by the engine.
 	Fingerprint() any
 	// Run does the work. A non-nil error means that the stage as a whole
-	// failed; failed cases are rows of the ledger, failed gates an Outcome.
+	// failed; failed cases are rows of the ledger, failed gates an Outcome. Of an
+	// outcome beside an error only the counts are taken: what is kept all the same.
 	Run(context.Context, *RunContext) (*Outcome, error)
 }
 

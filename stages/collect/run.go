@@ -52,11 +52,24 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 	if r.env == nil || len(r.job.todo()) > 0 {
-		if out, err := r.collect(ctx); out != nil || err != nil {
-			return out, err
+		out, err := r.collect(ctx)
+		if err != nil {
+			return r.kept(), err
+		}
+		if out != nil {
+			return out, nil
 		}
 	}
 	return r.finish()
+}
+
+// kept counts what an error leaves in the journal, for the run's last line: the
+// next run finds it there. Nil when this run added nothing.
+func (r *running) kept() *stage.Outcome {
+	if r.now == 0 {
+		return nil
+	}
+	return &stage.Outcome{Counts: stage.Counts{Cases: r.job.asked(), Planned: len(r.job.units), Measured: r.now, Reused: r.reused}}
 }
 
 // lookUp settles what the journal of the expected environment answers.

@@ -117,6 +117,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {
 		bad("File and format disagree", fmt.Sprintf("The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format))
 	}
+	if ext := filepath.Ext(c.File); c.Format == "" && !slices.Contains([]string{"", ".txt", ".csv", ".parquet"}, ext) {
+		bad("Unknown extension", fmt.Sprintf("The extension of %q names no format that there is: .txt and .csv are CSV, .parquet is Parquet.", c.File))
+	}
 	if !slices.Contains([]string{PowerAuto, PowerNever, PowerNeed}, c.Power) {
 		bad("Unknown power", fmt.Sprintf("power is %q; it must be \"auto\", \"never\" or \"require\".", c.Power))
 	}

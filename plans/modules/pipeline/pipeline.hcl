@@ -185,6 +185,11 @@ export "table" {
   power    = var.power ? "require" : "auto"
 }
 
+output "preflight" {
+  description = "For stages of a plan's own to wait for."
+  value       = preflight.node
+}
+
 output "files" {
   description = "The exported files by table."
   value       = { for table, e in export.table : table => e.path }
