@@ -124,9 +124,9 @@ func (a *app) preflights(results []*run.StageResult) {
 	for _, r := range results {
 		fmt.Fprintf(a.stdout, "%s: %s\n", r.Address, statusWord(r.Status))
 		for _, c := range r.Outcome.Checks {
-			fmt.Fprintf(a.stdout, "    %-5s %s: %s\n", c.Result, c.Name, c.Message)
+			a.hanging(10, "    "+string(c.Result), c.Name+": "+c.Message)
 			if c.Fix != "" && (c.Result == "fail" || c.Result == "warn") {
-				fmt.Fprintf(a.stdout, "          to do: %s\n", c.Fix)
+				a.hanging(17, "          to do:", c.Fix)
 			}
 		}
 	}
