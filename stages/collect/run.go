@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -231,6 +232,9 @@ func (r *running) workerLog(slot, level, text string) {
 // one, the journal of the right one decides what is open.
 func (r *running) meet(h *worker.Hello) error {
 	env := runtimes.EnvironmentOf(r.runtime, h)
+	if err := r.reported(&env); err != nil {
+		return err
+	}
 	env.SeenAt, env.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
 	op := r.planned.cases.Spec().Op
 	if r.env != nil {
@@ -249,6 +253,19 @@ func (r *running) meet(h *worker.Hello) error {
 		r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, &env))
 	}
 	return r.settleIn(&env)
+}
+
+// reported makes sure that the worker tells every field that rows are kept apart
+// by: a misspelt one would keep nothing apart.
+func (r *running) reported(env *runtimes.Environment) error {
+	for _, name := range r.Environment {
+		_, told := env.Env[name]
+		if !told && !slices.Contains([]string{"framework", "version", "device"}, name) {
+			fields := append([]string{"framework", "version", "device"}, slices.Sorted(maps.Keys(env.Env))...)
+			return fmt.Errorf("environment lists %q, which workers of %s do not report; they report %s", name, r.runtime.Address, strings.Join(fields, ", "))
+		}
+	}
+	return nil
 }
 
 // differences names the fields of the policy that differ.
