@@ -30,6 +30,9 @@ func TestHostedChildrenMeasureAsTheirWorkerDoes(t *testing.T) {
 	// worker's, whatever number it has among those that a child sees.
 	init := worker.Init{Kind: "python", Slot: "w3", Device: 3, Options: pyhost.Settings{CollectorRoot: root}.Options(nil), Ops: ops}
 	c, hello := start(t, init)
+	if e := hello.Error; e != nil && e.Class == worker.ClassResourceIssue && strings.Contains(e.Message, "torch") {
+		t.Skipf("a Python with torch wants a real device 3: %s", e.Message)
+	}
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)
 	}
