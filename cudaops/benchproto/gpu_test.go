@@ -21,18 +21,8 @@ var (
 	gpuOnly   = flag.String("gpu-only", "", "one protocol")
 )
 
-// mustHold are limits that only a fault of ours or of the machine exceeds. The
-// goal for the median against the published table is not among them: those rows
-// contain the launch of graphs and the power cap's clock, ours do not, and GPUs
-// differ, so that 0.966 to 0.987 was seen.
-func mustHold() Goals {
-	g := DefaultGoals()
-	g.PublishedP50, g.PublishedP5, g.PublishedP95 = 0.05, 0.85, 1.10
-	return g
-}
-
-// TestGPUProtocols runs both protocols on the device that is there, says which
-// goals the session misses and fails where it exceeds what must hold.
+// TestGPUProtocols runs both protocols on the device that is there and holds the
+// session to its goals on the sample by rank.
 func TestGPUProtocols(t *testing.T) {
 	api, err := driver.Open()
 	if dl.IsNotFound(err) {
@@ -91,12 +81,12 @@ func TestGPUProtocols(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		for _, m := range rep.Misses(DefaultGoals()) {
-			t.Logf("%s: missed: %s", sample, m)
-		}
-		if sample == ByRank && system != "" && *gpuRuns > 1 {
-			for _, m := range rep.Misses(mustHold()) {
-				t.Errorf("%s: %s", sample, m)
+		misses := rep.Misses(DefaultGoals())
+		for _, m := range misses {
+			if sample == ByRank && system != "" && *gpuRuns > 1 {
+				t.Errorf("%s: missed: %s", sample, m)
+			} else {
+				t.Logf("%s: missed: %s", sample, m)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -59,7 +60,7 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
-	if !containsString(RuntimeKinds, b.Kind) {
+	if !slices.Contains(RuntimeKinds, b.Kind) {
 		return cty.DynamicVal, append(diags, errorAt(d.body.Attributes["kind"].Expr.Range(), "Unknown runtime kind",
 			fmt.Sprintf("%q is no kind of runtime.%s", b.Kind, didYouMean(b.Kind, RuntimeKinds))))
 	}
@@ -77,7 +78,7 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	known := append(stage.TagWords(runtimeBody{})[""], RuntimeOptions[b.Kind]...)
 	for _, name := range sortedKeys(rest) {
 		a := rest[name]
-		if !containsString(RuntimeOptions[b.Kind], name) {
+		if !slices.Contains(RuntimeOptions[b.Kind], name) {
 			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
 				fmt.Sprintf("A runtime of kind %s has no %q.%s", b.Kind, name, optionHint(name, b.Kind, known))))
 			continue
@@ -178,15 +179,6 @@ func toCty(v any) cty.Value {
 		return cty.NullVal(cty.DynamicPseudoType)
 	}
 	panic(fmt.Sprintf("system spec holds a %T", v))
-}
-
-func containsString(list []string, s string) bool {
-	for _, e := range list {
-		if e == s {
-			return true
-		}
-	}
-	return false
 }
 
 // sentence makes an error the text of a diagnostic.

@@ -37,8 +37,11 @@ func (j *job) sources() map[string]int {
 
 // Review implements stage.Reviewer.
 func (c *Config) Review(pc *stage.PlanContext, rec *checkpoint.StageRecord) []string {
+	if len(rec.Sources) == 0 {
+		return nil
+	}
 	cases := grids.CasesOf(pc.Upstream(c.grid))
-	if len(rec.Sources) == 0 || cases == nil {
+	if cases == nil {
 		return nil
 	}
 	now, ok := c.sourceNow(cases.Spec().Op, pc.PlanDir)
