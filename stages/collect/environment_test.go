@@ -22,3 +22,20 @@ func TestEnvironmentFieldsAreReported(t *testing.T) {
 	}
 	b.must(`environment = ["framework", "hostname"]`, stage.StatusOK)
 }
+
+// Cases of an op that another kind of runtime measured are no basis for an
+// estimate.
+func TestEstimateKnowsRuntimesApart(t *testing.T) {
+	b := newBench(t, plain)
+	b.must("", stage.StatusOK)
+	_, p := b.prepare("measure {\n passes = 3\n}")
+	if p.Cases.Seconds == 0 || !strings.Contains(p.Cases.Basis, "under other conditions") {
+		t.Fatalf("no estimate from the same runtime under other settings: %+v", p.Cases)
+	}
+	gpu := *b.runtime
+	gpu.Kind, gpu.Framework, gpu.Options = "cuda", "CUDA", nil
+	b.runtime = &gpu
+	if _, p := b.prepare(""); p.Cases.Seconds != 0 {
+		t.Errorf("a GPU's time from a processor's: %+v", p.Cases)
+	}
+}

@@ -254,6 +254,9 @@ func (c *Config) opHistory(store *checkpoint.Store, op string, env *runtimes.Env
 		if err := json.Unmarshal(info.JSON, &jc); err != nil {
 			return nil, "", fmt.Errorf("journal of %s: %w", op, err)
 		}
+		if !c.comparable(jc) {
+			continue
+		}
 		journal, err := store.Journal(jc)
 		if err != nil {
 			return nil, "", err
@@ -263,6 +266,13 @@ func (c *Config) opHistory(store *checkpoint.Store, op string, env *runtimes.Env
 		}
 	}
 	return nil, "", nil
+}
+
+// comparable says whether cases measured there may take about as long as here: a
+// product on a processor says nothing about one on a GPU, nor one framework about
+// another.
+func (c *Config) comparable(jc checkpoint.Context) bool {
+	return jc.Runtime == c.runtime.Kind && (jc.Framework == "" || c.runtime.Framework == "" || jc.Framework == c.runtime.Framework)
 }
 
 // fromHistory estimates the time that the cases will take from earlier ones.
