@@ -66,7 +66,7 @@ func (c *Config) workerSettings(op string) (worker.Settings, error) {
 
 // Context names the journal that measurements in an environment belong to.
 func (m *Measurement) Context(env *runtimes.Environment) checkpoint.Context {
-	return m.config.context(m.Cases.Spec().Op, env)
+	return m.config.Context(m.Cases.Spec().Op, env)
 }
 
 // MeasuredEntry is the journal's payload of a unit whose rows are known: their

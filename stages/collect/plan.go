@@ -25,8 +25,8 @@ func (c *Config) opName(gridOp string) string {
 	return gridOp
 }
 
-// context is the journal that measurements in an environment belong to.
-func (c *Config) context(gridOp string, env *runtimes.Environment) checkpoint.Context {
+// Context is the journal that measurements in an environment belong to.
+func (c *Config) Context(gridOp string, env *runtimes.Environment) checkpoint.Context {
 	ctx := checkpoint.Context{Op: gridOp, Runtime: c.runtime.Kind, Measure: c.settings, Extra: map[string]any{}}
 	for _, name := range c.Environment {
 		switch name {
@@ -128,7 +128,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
 	reason := c.runtime.Address + " has not been seen yet, so nothing can be reused before it runs"
 	if env != nil {
-		jc := c.context(cases.Spec().Op, env)
+		jc := c.Context(cases.Spec().Op, env)
 		journal, err := pc.Store.Journal(jc)
 		if err != nil {
 			return fail("The case journal cannot be read", err)
@@ -231,7 +231,7 @@ func history(journal *checkpoint.Journal) ([]float64, error) {
 func (c *Config) opHistory(store *checkpoint.Store, op string, env *runtimes.Environment) (secs []float64, where string, err error) {
 	var other []checkpoint.ContextInfo
 	if env != nil {
-		jc := c.context(op, env)
+		jc := c.Context(op, env)
 		journal, err := store.Journal(jc)
 		if err != nil {
 			return nil, "", err

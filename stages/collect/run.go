@@ -84,7 +84,7 @@ func (r *running) lookUp(ctx context.Context) error {
 
 // settleIn takes an environment and settles what its journal answers.
 func (r *running) settleIn(env *runtimes.Environment) error {
-	journal, err := r.rc.Store.Journal(r.context(r.planned.cases.Spec().Op, env))
+	journal, err := r.rc.Store.Journal(r.Context(r.planned.cases.Spec().Op, env))
 	if err != nil {
 		return err
 	}
@@ -238,11 +238,11 @@ func (r *running) meet(h *worker.Hello) error {
 	env.SeenAt, env.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
 	op := r.planned.cases.Spec().Op
 	if r.env != nil {
-		before, err := r.context(op, r.env).Digest()
+		before, err := r.Context(op, r.env).Digest()
 		if err != nil {
 			return err
 		}
-		now, err := r.context(op, &env).Digest()
+		now, err := r.Context(op, &env).Digest()
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ axis "m" { values = [1, 2] }
 		if err != nil {
 			t.Fatal(err)
 		}
-		journal, err := c.context("gemm", env).Digest()
+		journal, err := c.Context("gemm", env).Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
