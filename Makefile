@@ -1,6 +1,6 @@
 # make run    build bin/aicplan and apply the quickstart on this machine's CPU
 # make test   pass the tests
-# make lint   gofmt, vet, staticcheck
+# make lint   gofmt, vet, staticcheck, and ruff over the Python worker where it is installed
 # make cross  build for the platforms on which plans are read
 # make bench  print the performance figures
 # make gpu-check  build what a GPU machine needs and print the command to run there
@@ -27,6 +27,7 @@ lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	@if command -v ruff >/dev/null; then ruff check --no-cache --config cudaops/pyhost/ruff.toml cudaops/pyhost/host; else echo "ruff is not installed: the Python worker was not linted (pip install ruff)"; fi
 
 cross:
 	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO) build -o /dev/null ./cmd/aicplan

@@ -27,7 +27,7 @@ var layers = []layer{
 	{"cudaops", []string{"systems"}},
 	{"cudaops/measure", nil}, // the algorithm knows no device
 	{"cudaops/worker", nil},  // the protocol knows no ops
-	{"cudaops/pyhost", nil},
+	{"cudaops/pyhost", []string{"cudaops/worker"}},
 	{"engine/grid", nil},
 	{"engine/dag", nil},
 	{"engine/checkpoint", []string{"sink"}},
@@ -42,20 +42,21 @@ var layers = []layer{
 
 // homes are modules that one folder hides from all others.
 var homes = map[string][]string{
-	"github.com/dominikbraun/graph":   {"engine/dag"},
-	"github.com/gofrs/flock":          {"engine/checkpoint"},
-	"github.com/ebitengine/purego":    {"cudaops/dl"},
-	"github.com/NVIDIA/go-nvml":       {"cudaops/nvml"},
-	"github.com/google/renameio":      {"sink/atomic"},
-	"github.com/apache/arrow":         {"sink", "engine", "stages", "cmd"},
-	"github.com/hashicorp/hcl":        {"engine", "stages", "cmd"},
-	"github.com/zclconf/go-cty":       {"engine", "stages", "cmd"},
-	"github.com/alecthomas/kong":      {"cmd"},
-	"github.com/vbauerster/mpb":       {"cmd"},
-	"gonum.org/v1/plot":               {"stages"},
-	"github.com/jedib0t/go-pretty":    {"stages", "cmd"},
-	"github.com/prometheus/procfs":    {"cudaops", "stages"},
-	"github.com/hashicorp/go-version": {"engine/config"},
+	"github.com/dominikbraun/graph":             {"engine/dag"},
+	"github.com/gofrs/flock":                    {"engine/checkpoint"},
+	"github.com/ebitengine/purego":              {"cudaops/dl"},
+	"github.com/NVIDIA/go-nvml":                 {"cudaops/nvml"},
+	"github.com/google/renameio":                {"sink/atomic"},
+	"github.com/apache/arrow":                   {"sink", "engine", "stages", "cmd"},
+	"github.com/hashicorp/hcl":                  {"engine", "stages", "cmd"},
+	"github.com/zclconf/go-cty":                 {"engine", "stages", "cmd"},
+	"github.com/alecthomas/kong":                {"cmd"},
+	"github.com/vbauerster/mpb":                 {"cmd"},
+	"gonum.org/v1/plot":                         {"stages"},
+	"github.com/jedib0t/go-pretty":              {"stages", "cmd"},
+	"github.com/prometheus/procfs":              {"cudaops", "stages"},
+	"github.com/hashicorp/go-version":           {"engine/config"},
+	"github.com/aquasecurity/go-pep440-version": {"cudaops/pyhost", "sink/tree"},
 }
 
 // TestImports holds every package against the layers: imports run one way, and

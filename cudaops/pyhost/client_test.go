@@ -164,6 +164,19 @@ func (c *client) next(want string, dst any) string {
 			c.logs = append(c.logs, l)
 			continue
 		}
+		if head.Type == worker.TypeAsk {
+			var q worker.Question
+			if err := json.Unmarshal(line, &q); err != nil {
+				c.t.Fatal(err)
+			}
+			a, err := pyhost.Answer(q)
+			if err != nil {
+				a.Error = err.Error()
+			}
+			a.Type = worker.TypeAnswer
+			c.send(a)
+			continue
+		}
 		for _, w := range strings.Split(want, "|") {
 			if head.Type == w {
 				if err := json.Unmarshal(line, dst); err != nil {

@@ -1,33 +1,65 @@
-// Package pyhost is the Python worker: one embedded file that speaks the
-// worker protocol, hosts op functions written in Python and runs the modules
-// of an existing collector checkout unchanged.
+// Package pyhost is the Python worker: a Python package in host, embedded and
+// written as one zip file, that speaks the worker protocol, hosts op functions
+// written in Python and runs the modules of an existing collector checkout
+// unchanged.
 //
-// The file needs Python 3.9 or later and nothing but its standard library;
+// The worker needs Python 3.9 or later and nothing but its standard library;
 // torch and the framework are imported where an op or the device asks for them.
+// What a version means (PEP 440) is decided here: the worker asks (see Answer).
 package pyhost
 
 import (
+	"archive/zip"
+	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
-//go:embed host.py
-var source []byte
+//go:embed host/__main__.py host/aicplan_host/*.py
+var sources embed.FS
+
+// packed is the worker as Python runs it: a zip file with a __main__.py. Its
+// bytes depend on the sources alone; they are stored, not deflated, because an
+// interpreter may have been built without zlib.
+var packed = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	err := fs.WalkDir(sources, "host", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := sources.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		f, err := w.CreateHeader(&zip.FileHeader{Name: strings.TrimPrefix(path, "host/"), Method: zip.Store})
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		return err
+	})
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err) // memory to memory
+	}
+	return b.Bytes()
+})
 
 // DefaultPython is the interpreter of runtimes that name none.
 const DefaultPython = "python3"
 
-// Digest is the SHA-256 of the host's source in hex: it belongs into what a
-// measurement was made with.
+// Digest is the SHA-256 of the packed worker in hex.
 func Digest() string {
-	sum := sha256.Sum256(source)
+	sum := sha256.Sum256(packed())
 	return hex.EncodeToString(sum[:])
 }
 
@@ -39,8 +71,8 @@ func Write(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("python host: %w", err)
 	}
-	path := filepath.Join(dir, "host-"+Digest()[:12]+".py")
-	if have, err := os.ReadFile(path); err == nil && string(have) == string(source) {
+	path := filepath.Join(dir, "host-"+Digest()[:12]+".pyz")
+	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, packed()) {
 		return path, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -51,7 +83,7 @@ func Write(dir string) (string, error) {
 		return "", fmt.Errorf("python host: %w", err)
 	}
 	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(source)
+	_, err = tmp.Write(packed())
 	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
 		return "", fmt.Errorf("python host: %w", err)
 	}

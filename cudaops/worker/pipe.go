@@ -17,13 +17,22 @@ func (p *Process) greet() error {
 	if err := p.send(init); err != nil {
 		return p.goneBecause(err)
 	}
-	line, err := p.lines.next()
-	if err != nil {
-		return p.goneBecause(err)
-	}
-	env, err := openEnvelope(line)
-	if err != nil {
-		return fmt.Errorf("instead of a hello it sent %w", err)
+	var line []byte
+	var env envelope
+	for {
+		var err error
+		if line, err = p.lines.next(); err != nil {
+			return p.goneBecause(err)
+		}
+		if env, err = openEnvelope(line); err != nil {
+			return fmt.Errorf("instead of a hello it sent %w", err)
+		}
+		if env.Type != TypeAsk {
+			break
+		}
+		if err := p.answer(line); err != nil {
+			return fmt.Errorf("its question is %w", err)
+		}
 	}
 	if env.Type != TypeHello {
 		return fmt.Errorf("its first message is %q, not hello", env.Type)
@@ -39,6 +48,24 @@ func (p *Process) greet() error {
 	}
 	p.Hello.Window = max(p.Hello.Window, 1)
 	return nil
+}
+
+// answer replies to a question. The error says what is wrong with the message;
+// a question that has no answer gets one that says so.
+func (p *Process) answer(line []byte) error {
+	var q Question
+	if err := decodeMessage(line, &q); err != nil {
+		return err
+	}
+	a, err := Answer{}, errors.New("nothing answers the questions of this worker")
+	if p.spec.Answer != nil {
+		a, err = p.spec.Answer(q)
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	a.Type = TypeAnswer
+	return p.send(a)
 }
 
 // goneBecause explains a broken pipe by the end of its process where that is
@@ -70,6 +97,12 @@ func (p *Process) read() {
 		var ev Event
 		switch {
 		case err == nil:
+			if env, bad := openEnvelope(line); bad == nil && env.Type == TypeAsk {
+				if err = p.answer(line); err == nil {
+					continue
+				}
+				break
+			}
 			ev, err = parseEvent(line)
 		case isGarbage(err):
 		default:

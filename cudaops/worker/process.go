@@ -26,6 +26,8 @@ type Spec struct {
 	// the file in bytes; 0 means DefaultLogLimit.
 	LogPath  string
 	LogLimit int64
+	// Answer decides the questions of the worker; nil answers each with an error.
+	Answer func(Question) (Answer, error)
 	// HelloTimeout is how long a start may take; 0 means DefaultHelloTimeout.
 	HelloTimeout time.Duration
 }

@@ -36,6 +36,10 @@ const (
 	// case; there is no answer.
 	TypeConfigure = "configure" // engine -> worker
 	TypeBye       = "bye"       // worker -> engine: clean end; Restart says why
+	// TypeAsk is a question that the engine decides, at any time, before hello
+	// too. The worker waits for the answer; cases may arrive before it.
+	TypeAsk    = "ask"    // worker -> engine
+	TypeAnswer = "answer" // engine -> worker
 )
 
 // Init tells a worker what it is for.
@@ -81,6 +85,26 @@ type Configure struct {
 	Measure json.RawMessage `json:"measure,omitempty"`
 	Ops     json.RawMessage `json:"ops,omitempty"`
 	Seed    int64           `json:"seed"`
+}
+
+// Question is what a worker asks: what a version of its framework means.
+type Question struct {
+	Type    string `json:"type"`
+	What    string `json:"what"` // "requires", "compat" or "route"
+	Version string `json:"version"`
+	// Specifier is a PEP 440 specifier, of requires and compat.
+	Specifier string `json:"specifier,omitempty"`
+	// Minima are the versions from which on something holds, of route.
+	Minima []string `json:"minima,omitempty"`
+}
+
+// Answer is the engine's answer to a Question.
+type Answer struct {
+	Type   string `json:"type"`
+	Met    bool   `json:"met"`    // requires, compat: the version meets the specifier
+	Index  int    `json:"index"`  // route: the newest of the minima that is met; -1 for none
+	Oldest int    `json:"oldest"` // route: the oldest of the minima
+	Error  string `json:"error,omitempty"`
 }
 
 // Case is one case to measure.

@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"strings"
 
-	pep440 "github.com/aquasecurity/go-pep440-version"
-
 	"aicplan/cudaops/pyhost"
 	"aicplan/engine/stage"
 )
@@ -102,22 +100,13 @@ func getIt(rt *stage.Runtime) string {
 // errVersion is the reason of Satisfies.
 var errVersion = errors.New("version does not fit")
 
-// Satisfies checks a version against a PEP 440 specifier; pre-releases count,
-// since frameworks are collected before they are released. An empty specifier
-// takes everything.
+// Satisfies checks a version against a PEP 440 specifier, as pyhost.Satisfies.
 func Satisfies(version, specifier string) error {
-	if specifier == "" {
-		return nil
-	}
-	spec, err := pep440.NewSpecifiers(specifier, pep440.WithPreRelease(true))
+	met, err := pyhost.Satisfies(version, specifier)
 	if err != nil {
 		return fmt.Errorf("requires = %q: %w", specifier, err)
 	}
-	v, err := pep440.Parse(version)
-	if err != nil {
-		return fmt.Errorf("version %q: %w", version, err)
-	}
-	if !spec.Check(v) {
+	if !met {
 		return fmt.Errorf("%w: %s is not %s", errVersion, version, specifier)
 	}
 	return nil

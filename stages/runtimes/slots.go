@@ -150,6 +150,7 @@ func Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	if err != nil {
 		return spec, fmt.Errorf("%s: %w", rt.Address, err)
 	}
+	spec.Answer = pyhost.Answer
 	// Python finds a virtual environment by the path that it is started as.
 	spec.Args = append([]string{spec.Path}, args...)
 	spec.Env = append(spec.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID")

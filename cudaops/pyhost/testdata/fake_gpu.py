@@ -2,14 +2,13 @@
 queued and takes time, and the clock falls under load and recovers in pauses.
 What is measured of it, is printed as one JSON object."""
 
-import importlib.util
 import json
 import sys
 import types
 
-spec = importlib.util.spec_from_file_location("host", sys.argv[1])
-host = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(host)
+sys.path.insert(0, sys.argv[1])
+from aicplan_host import measuring  # noqa: E402
+from aicplan_host.errors import HostError  # noqa: E402
 
 FULL, HELD = 1980.0, 1400.0  # MHz, after so much load:
 LOAD_SECONDS = 0.05
@@ -143,7 +142,7 @@ torch.cuda = types.SimpleNamespace(
     _compile_kernel=compile_kernel, _sleep=sleep_kernel,
 )
 sys.modules["torch"] = torch
-host.time = types.SimpleNamespace(perf_counter=lambda: device.now, sleep=device.pause)
+measuring.time = types.SimpleNamespace(perf_counter=lambda: device.now, sleep=device.pause)
 said = []
 
 
@@ -153,16 +152,16 @@ def nvml():
     return device
 
 
-host.Nvml = nvml
+measuring.Nvml = nvml
 
 
 def measured(**settings):
-    bench = host.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
+    bench = measuring.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
     device.pause(1)
     device.sleeps = device.calls = 0
     try:
         got = dict(bench(kernel))
-    except host.HostError as err:
+    except HostError as err:
         return {"error": str(err), "class": err.cls}
     return dict(got, sleeps=device.sleeps, calls=device.calls)
 

@@ -1,0 +1,31 @@
+"""The Python worker of aicplan: runs op functions and existing collectors.
+
+The engine starts this package, packed into one zip file, as a subprocess and
+speaks newline-delimited JSON with it over two inherited descriptors
+(AICPLAN_FD_IN and AICPLAN_FD_OUT, or --fd-in and --fd-out). Standard output and
+standard error belong to the op code and end in the worker's log. Only the
+standard library is imported here; torch is used where an op, or the device,
+needs it. Python 3.9 and later.
+
+A module imports from those above it in this list:
+
+    errors       failure classes
+    channel      messages
+    environment  device, processor, packages
+    rows         values of rows
+    targets      what is timed
+    cuda         what measurements on one device share
+    measuring    the measuring itself
+    source       Python files
+    bindings     what a plan binds an op to
+    functions    ops that are functions
+    spool        rows between processes
+    helper       the stand-in for a checkout's helper module
+    defaults     torch's defaults
+    matching     cases in a collector's list
+    collectors   ops of collectors
+    child        child processes of collectors
+    workdir      the folder that collectors work in
+    host         one worker
+    loop         the conversation with the engine
+"""

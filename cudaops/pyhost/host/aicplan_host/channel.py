@@ -1,0 +1,91 @@
+"""Messages to and from the engine: newline-delimited JSON over two descriptors."""
+
+import collections
+import fcntl
+import json
+import os
+import threading
+
+from .errors import HostError, clip
+
+
+class Channel:
+    """Messages to and from the engine.
+
+    The descriptors are moved above the range that frameworks touch, closed on
+    exec, and closed in forked children: a child that outlives the worker must
+    not keep the pipe open. With descriptors 0 and 1 (a worker behind a
+    launcher that passes no others) what the op prints goes to stderr instead.
+    """
+
+    def __init__(self, fd_in, fd_out):
+        self._in = self._take(fd_in)
+        self._out = self._take(fd_out)
+        if fd_in == 0:
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.close(null)
+        if fd_out in (0, 1):
+            os.dup2(2, 1)
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._pending = b""
+        self._waiting = collections.deque()  # messages that came before an answer
+        os.register_at_fork(after_in_child=self._close)
+
+    @staticmethod
+    def _take(fd):
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 200)
+        if fd > 2:
+            os.close(fd)
+        return moved
+
+    def _close(self):
+        for fd in (self._in, self._out):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+    def owned(self):
+        """False in a forked child, which has no part in the conversation."""
+        return os.getpid() == self._pid
+
+    def read(self):
+        """The next message, or None when the engine has closed its end."""
+        return self._waiting.popleft() if self._waiting else self._receive()
+
+    def ask(self, **question):
+        """The engine's answer to a question. What arrives before it waits."""
+        self.send(type="ask", **question)
+        while True:
+            message = self._receive()
+            if message is None:
+                raise HostError("the engine closed its end instead of answering")
+            if message.get("type") == "answer":
+                break
+            self._waiting.append(message)
+        if message.get("error"):
+            raise HostError(message["error"])
+        return message
+
+    def _receive(self):
+        while b"\n" not in self._pending:
+            chunk = os.read(self._in, 1 << 16)
+            if not chunk:
+                return None
+            self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        return json.loads(line)
+
+    def send(self, **message):
+        if not self.owned():
+            return
+        data = (json.dumps(message, allow_nan=False) + "\n").encode("ascii")
+        with self._lock:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._out, view) :]
+
+    def log(self, level, text):
+        self.send(type="log", level=level, text=clip(text))

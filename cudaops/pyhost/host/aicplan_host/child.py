@@ -1,0 +1,19 @@
+"""What a child process of a hosted collector finds instead of its helper."""
+
+import json
+import os
+import sys
+
+from .environment import PlainDevice
+from .helper import hook_helper
+from .measuring import Bench
+from .spool import Sink
+
+
+def install_child():
+    """Gives a child process of a hosted collector the same helper."""
+    settings = json.loads(os.environ["AICPLAN_CHILD"])
+    index = settings["device"]
+    kind = PlainDevice("cuda" if index >= 0 else "cpu")
+    bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr), max(index, 0))
+    hook_helper(settings["root"], bench, Sink(spool=os.environ["AICPLAN_SPOOL"]))

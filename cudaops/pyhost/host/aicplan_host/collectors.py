@@ -1,0 +1,260 @@
+"""Ops of existing collectors, called as their own runner would call them."""
+
+import ast
+import contextlib
+import glob
+import importlib
+import os
+import re
+import shutil
+
+from .bindings import known_words
+from .defaults import TorchDefaults
+from .errors import UNSUPPORTED, HostError, clip
+from .helper import RESTART_CODE
+from .matching import mapped, plain, positional, word
+from .rows import clean_rows
+from .source import parsed
+from .spool import read_perf_files, read_spool
+
+
+class CollectorOp:
+    """An op of an existing collector, called as its own runner would call it."""
+
+    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename"}
+
+    def __init__(self, name, binding, host):
+        self.name, self.binding, self.host = name, binding, host
+        self._run = None
+        self._index = None
+        self._module_name = None  # of a binding with versions, once asked for
+        self._unknown = ""  # words of listed cases that the binding does not map
+        known_words(name, binding, self.known)
+        if "run" not in binding:
+            raise HostError("op %s: the binding names no run function" % name)
+        if "module" not in binding and not binding.get("versions"):
+            raise HostError("op %s: the binding names no module" % name)
+        if "match" in binding and "getter" not in binding:
+            raise HostError("op %s: match looks cases up in what a getter lists; the binding names no getter" % name)
+
+    def source(self):
+        return self.module_name()
+
+    def module_name(self):
+        b = self.binding
+        if "versions" not in b:
+            return b["module"]
+        if self._module_name is None:
+            routes = b["versions"]
+            at, oldest = self.host.newest([route["min"] for route in routes])
+            if at < 0:
+                raise HostError(
+                    "op %s: no module for %s %s; the oldest route is for %s"
+                    % (self.name, self.host.package, self.host.version, routes[oldest]["min"]),
+                    UNSUPPORTED,
+                )
+            self._module_name = routes[at]["module"]
+        return self._module_name
+
+    def load(self):
+        if self._run is not None:
+            return
+        if not self.host.root:
+            raise HostError("op %s is bound to a collector; the runtime needs collector_root = the checkout's folder" % self.name)
+        if not os.path.isdir(self.host.root):
+            raise HostError("op %s: collector_root %s is no folder here" % (self.name, self.host.root))
+        name = self.module_name()
+        self._check_compat(name)
+        with TorchDefaults.kept():
+            module = importlib.import_module(name)
+            self._defaults = TorchDefaults()
+        for role in ("run", "getter"):
+            want = self.binding.get(role)
+            if want and not callable(getattr(module, want, None)):
+                raise HostError("op %s: %s has no function %s" % (self.name, name, want))
+        self._module = module
+        self.host.collectors.add(name)
+        run = getattr(module, self.binding["run"])
+        self._names = positional(run)
+        if "match" in self.binding:
+            # What the getter lists is known, or known to fail, before the first case.
+            with TorchDefaults.kept():
+                self._defaults.set()
+                self._index = self._build(self.binding["match"])
+        self._run = run
+
+    def _check_compat(self, name):
+        """Holds the module's __compat__ against the framework, without running
+        any of the module."""
+        path = os.path.join(self.host.root, *name.split(".")) + ".py"
+        if not os.path.exists(path):
+            raise HostError("op %s: the checkout %s has no module %s" % (self.name, self.host.root, name))
+        for node in parsed(path).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            if any(isinstance(t, ast.Name) and t.id == "__compat__" for t in targets):
+                compat = ast.literal_eval(node.value)
+                spec = re.sub(r"^[A-Za-z_][\w.-]*", "", compat.strip())
+                if not self.host.version:
+                    raise HostError("op %s: %s is written for %s; the runtime names no package" % (self.name, name, compat))
+                if not self.host.fits(spec):
+                    raise HostError(
+                        "op %s: %s is written for %s and this is %s %s"
+                        % (self.name, name, compat, self.host.package, self.host.version),
+                        UNSUPPORTED,
+                    )
+
+    def _arguments(self, case):
+        params, sweep = case["params"], case.get("sweep") or []
+        b = self.binding
+        if "match" in b:
+            return self._lookup(params)
+        specs = b.get("args")
+        if specs is None:
+            specs = [name for name in self._names if name not in ("perf_filename", "device")]
+        out = []
+        for spec in specs:
+            if isinstance(spec, dict) and "value" in spec:
+                out.append(spec["value"])
+            elif isinstance(spec, dict) and "sweep" in spec:
+                if not sweep:
+                    raise HostError("op %s: the binding passes the sweep of %s and the case has none" % (self.name, spec["sweep"]))
+                out.append([point[spec["sweep"]] for point in sweep])
+            elif isinstance(spec, dict) and "items" in spec:
+                out.append([self._column(s, params) for s in spec["items"]])
+            elif isinstance(spec, (dict, str)):
+                out.append(self._column(spec, params))
+            else:
+                out.append(spec)
+        return out
+
+    def _column(self, spec, params):
+        spec = {"column": spec} if isinstance(spec, str) else spec
+        name = spec["column"]
+        if name not in params:
+            raise HostError("op %s: the binding passes %s, which the case does not have" % (self.name, name))
+        where = "op %s, %s" % (self.name, name)
+        value = mapped(spec.get("map"), params[name], where)
+        return value + spec["add"] if "add" in spec else value
+
+    def _lookup(self, params):
+        match = self.binding["match"]
+        for column in match:
+            if column not in params:
+                raise HostError("op %s: the binding matches %s, which the case does not have" % (self.name, column))
+        key = tuple(plain(params[c]) for c in match)
+        found = self._index.get(key, [])
+        if len(found) == 1:
+            return found[0]
+        what = ", ".join("%s=%s" % (c, params[c]) for c in match)
+        if not found:
+            raise HostError(
+                "op %s: %s lists no case with %s; the plan's grid asks for more than this checkout and device have%s"
+                % (self.name, self.binding["getter"], what, self._unknown),
+                UNSUPPORTED,
+            )
+        raise HostError("op %s: %s lists %d cases with %s; match needs more columns" % (self.name, self.binding["getter"], len(found), what))
+
+    def _build(self, match):
+        names = self._names
+        readers = []
+        for column, spec in match.items():
+            spec = spec if isinstance(spec, dict) else {"param": spec}
+            at = spec["param"]
+            if isinstance(at, str):
+                if at not in names:
+                    raise HostError("op %s: %s has no parameter %s" % (self.name, self.binding["run"], at))
+                at = names.index(at)
+            readers.append((column, int(at), spec))
+        index, unknown = {}, set()
+        getter = self.binding["getter"]
+        try:
+            items = list(getattr(self._module, getter)())
+        except (Exception, SystemExit) as err:
+            raise HostError(
+                "op %s: %s of %s raised %s: %s" % (self.name, getter, self._module.__name__, type(err).__name__, clip(err) or "no text")
+            ) from err
+        for item in items:
+            args = item.get("params", item) if isinstance(item, dict) else item
+            if isinstance(args, dict):
+                args = [args.get(n) for n in names]
+            args = list(args)
+            key = []
+            for column, at, spec in readers:
+                value = plain(args[at]) if at < len(args) else None
+                table = spec.get("map")
+                if table is not None and word(value) not in table:
+                    # No column of a plan can ask for it; a wrong map shows here.
+                    unknown.add("%s = %s" % (spec["param"], word(value)))
+                    key = None
+                    break
+                value = plain(mapped(table, value, "op %s, %s" % (self.name, column)))
+                key.append(value + spec["add"] if "add" in spec else value)
+            if key is None:
+                continue
+            same = index.setdefault(tuple(key), [])
+            if repr(args) not in [repr(a) for a in same]:
+                same.append(args)
+        if unknown:
+            self._unknown = "; the binding's map does not know %s, which %s lists too" % (", ".join(sorted(unknown)), getter)
+        return index
+
+    def run(self, case):
+        host, sink = self.host, self.host.sink
+        args = self._arguments(case)
+        spool = os.path.join(host.workdir, "spool", str(case["seq"]))
+        os.makedirs(spool)
+        os.environ["AICPLAN_SPOOL"] = spool
+        before = os.getcwd()
+        os.chdir(host.workdir)
+        sink.rows, sink.open = [], True
+        restart = None
+        try:
+            perf = self.binding.get("perf_filename", self.name + "_perf.txt")
+            # Older collectors carry the perf file in their list of cases.
+            keywords, names = {}, self._names
+            for word, value in (("perf_filename", perf), ("device", host.torch_device)):
+                if word not in names[: len(args)]:
+                    keywords[word] = value
+            if "perf_filename" not in keywords:
+                perf = args[names.index("perf_filename")]
+            try:
+                with TorchDefaults.kept():
+                    self._defaults.set()
+                    got = self._run(*args, **keywords)
+            except SystemExit as stop:
+                if stop.code != RESTART_CODE:
+                    raise
+                restart = "%s ended with exit status %d" % (self.name, RESTART_CODE)
+            else:
+                if type(got).__name__ == "WorkerRestartSignal":
+                    restart = "%s asked for a fresh process" % self.name
+            rows = sink.rows + read_spool(spool) + read_perf_files(host.workdir)
+            rows = self._finish(rows, perf, case)
+        except Exception as err:
+            if restart:
+                # What the case left behind is why a fresh process was asked for.
+                err.restart = restart
+            raise
+        finally:
+            sink.open = False
+            os.chdir(before)
+            os.environ.pop("AICPLAN_SPOOL", None)
+            shutil.rmtree(spool, ignore_errors=True)
+            for path in glob.glob(os.path.join(host.workdir, "*_perf.txt*")):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+        return rows, restart
+
+    def _finish(self, rows, perf, case):
+        if not rows:
+            raise HostError("%s returned without logging a row" % self.binding["run"])
+        rename, out = self.binding.get("rename", {}), []
+        for name, row in rows:
+            self.host.check_version(self.name, row.pop("logged_version", ""))
+            row.pop("logged_device", None)
+            row = {rename.get(k, k): v for k, v in row.items()}
+            stem = os.path.splitext(name)[0]
+            if stem != os.path.splitext(os.path.basename(perf))[0]:
+                row["perf_table"] = stem  # a row of another table than the op's own
+            out.append(dict(self.binding.get("columns", {}), **row))
+        return clean_rows(out, self.binding["run"])

@@ -1,0 +1,35 @@
+"""The failure classes, the errors that have one, and the text of both."""
+
+
+
+COLLECTOR_BUG = "collector_bug"
+UNSUPPORTED = "unsupported_config"
+FRAMEWORK_BUG = "framework_bug"
+RESOURCE = "resource_issue"
+
+
+MAX_TEXT = 256 << 10  # of a message or a traceback, in characters
+
+
+class HostError(Exception):
+    """A fault that the host itself found; its class is known."""
+
+    def __init__(self, message, cls=COLLECTOR_BUG):
+        super().__init__(message)
+        self.cls = cls
+
+
+class Unsupported(Exception):
+    """Raised by op functions for a case that this device or version cannot do."""
+
+
+class Restart(Exception):
+    """Ends the process after the current case; the engine starts a fresh one."""
+
+
+def clip(text):
+    text = str(text)
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return text[:half] + "\n[... %d characters left out ...]\n" % (len(text) - MAX_TEXT) + text[-half:]

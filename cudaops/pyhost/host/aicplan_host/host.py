@@ -1,0 +1,390 @@
+"""One worker: its ops, its device and the cases that it works on."""
+
+import contextlib
+import fcntl
+import functools
+import gc
+import hashlib
+import importlib
+import json
+import os
+import platform
+import random
+import re
+import sys
+import tempfile
+import time
+import traceback
+
+from .bindings import environment_of
+from .collectors import CollectorOp
+from .environment import Nvml, PlainDevice, cpu_name, package_version
+from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, HostError, Restart, Unsupported, clip
+from .functions import FunctionOp
+from .helper import hook_helper
+from .measuring import Bench
+from .source import find_ops
+from .spool import Sink
+from .workdir import SITE, archive, remove_workdir, sweep_workdirs
+
+_FATAL = re.compile(
+    r"illegal memory access|unspecified launch failure|device-side assert|misaligned address|illegal instruction"
+    r"|an illegal|uncorrectable ECC|launch timed out|context is destroyed|CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)",
+    re.IGNORECASE,
+)
+_MEMORY = re.compile(r"out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)
+
+
+class Host:
+    def __init__(self, channel, init):
+        self.channel, self.init = channel, init
+        options = init.get("options") or {}
+        self.options = options
+        self.package = options.get("package") or ""
+        self.root = os.path.abspath(options["collector_root"]) if options.get("collector_root") else ""
+        self.paths = [os.path.abspath(p) for p in options.get("path") or []]
+        self.index = int(init.get("device", -1))
+        self.version = ""
+        self.collectors = set()
+        self.environment = None  # what the op that was loaded first asks for
+        self.ops = {}
+        self.bench = None
+        self.sink = Sink()
+        self.workdir = ""
+        self._warned = set()
+
+    # -- start
+
+    def hello(self):
+        env = {"python": platform.python_version(), "hostname": platform.node()}
+        os.environ.update({k: str(v) for k, v in (self.init.get("env") or {}).items()})
+        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        device, uuid, driver = self._name_device()
+        if driver:
+            env["driver"] = driver
+        hello = {"version": "", "device": device, "device_uuid": uuid, "env": env, "ops": [], "configure": True}
+        hello["window"] = max(1, int(self.options.get("window", 4)))
+        if self.package:
+            self.version = self._framework()
+            hello["version"], env[self.package] = self.version, self.version
+        else:
+            self.version = hello["version"] = env["python"]
+        self._torch(env, hello)
+        self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, max(self.index, 0))
+        self.bench.verify = bool(self.options.get("verify"))
+        self.bench.package = self.package
+        self.bind(self.init.get("ops"))
+        hello["ops"] = sorted(self.ops)
+        if any(isinstance(op, CollectorOp) for op in self.ops.values()):
+            self._settle_in()
+        # One op: what it cannot do is known before the first case. Several: each
+        # is imported when its first case comes, so that one broken module does
+        # not take the others along.
+        self._load_only()
+        return hello
+
+    def _only(self):
+        return next(iter(self.ops.values())) if len(self.ops) == 1 else None
+
+    def _load_only(self):
+        only = self._only()
+        if only is not None:
+            self.load(only)
+
+    def _apart(self, op):
+        """Whether an op must not run in this process, because of what it ran
+        before: under another environment, of which modules keep what they read
+        at import, or a module that wants none beside it."""
+        if self.environment is not None and self.environment != environment_of(op):
+            return True
+        if not isinstance(op, CollectorOp) or not op.binding.get("isolate"):
+            return False
+        try:
+            return bool(self.collectors - {op.module_name()})
+        except HostError:
+            return False  # no process has a module for it: its case says so
+
+    def _name_device(self):
+        if self.index < 0:
+            return cpu_name(), "", ""
+        try:
+            nvml = Nvml()
+        except OSError:
+            return "", "", ""
+        name, uuid = nvml.device(self.index)
+        want = self.init.get("uuid")
+        if want and uuid and uuid != want:
+            raise HostError("device %d is %s, not %s as the engine expected" % (self.index, uuid, want), RESOURCE)
+        return name, uuid, nvml.driver()
+
+    def _framework(self):
+        version = package_version(self.package)
+        if version is None:
+            raise HostError(
+                "Python %s at %s has no package %s. Start aicplan inside the framework's container, or name the "
+                "interpreter that has it: python = \"/path/to/python3\" in the runtime block."
+                % (platform.python_version(), sys.executable, self.package),
+                UNSUPPORTED,
+            )
+        requires = self.options.get("requires")
+        if requires and not self.channel.ask(what="requires", version=str(version), specifier=requires)["met"]:
+            raise HostError("%s %s is installed and the runtime requires %s" % (self.package, version, requires), UNSUPPORTED)
+        return str(version)
+
+    def fits(self, specifier):
+        """Whether the framework is one that a collector is written for."""
+        return self.channel.ask(what="compat", version=self.version, specifier=specifier)["met"]
+
+    def newest(self, minima):
+        """The place of the newest version that the framework reaches, -1 for none,
+        and of the oldest one."""
+        answer = self.channel.ask(what="route", version=self.version, minima=minima)
+        return answer["index"], answer["oldest"]
+
+    def _torch(self, env, hello):
+        self.torch_device = PlainDevice("cpu") if self.index < 0 else PlainDevice("cuda", self.index)
+        found = package_version("torch") if self.index >= 0 or self.package == "torch" or self.options.get("torch") else None
+        if found is None:
+            if self.index >= 0:
+                self.channel.log("warn", "this Python has no torch; ops must bring their own timing")
+            return
+        torch = importlib.import_module("torch")
+        env["torch"] = torch.__version__
+        if torch.version.cuda:
+            env["cuda"] = torch.version.cuda
+        if self.index < 0:
+            self.torch_device = torch.device("cpu")
+            return
+        if not torch.cuda.is_available():
+            raise HostError("torch %s sees no CUDA device (it is built for CUDA %s)" % (torch.__version__, torch.version.cuda), RESOURCE)
+        at = self._visible_index(torch)
+        props = torch.cuda.get_device_properties(at)
+        env["sm"] = "%d%d" % (props.major, props.minor)
+        env["cudnn"] = str(torch.backends.cudnn.version())
+        env["nccl"] = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_available() else ""
+        hello["device"] = torch.cuda.get_device_name(at)
+        if not hello["device_uuid"]:
+            hello["device_uuid"] = _uuid(props)
+        torch.cuda.set_device(at)
+        self.torch_device = torch.device("cuda", at)
+
+    def _visible_index(self, torch):
+        """The device's index as torch counts, which CUDA_VISIBLE_DEVICES may
+        make another one than its place on the bus."""
+        want, count = self.init.get("uuid"), torch.cuda.device_count()
+        if want:
+            for i in range(count):
+                if _uuid(torch.cuda.get_device_properties(i)) == want:
+                    return i
+        if os.environ.get("CUDA_VISIBLE_DEVICES") and count == 1:
+            return 0
+        if self.index >= count:
+            raise HostError("torch sees %d devices and the engine wants number %d" % (count, self.index), RESOURCE)
+        return self.index
+
+    def bind(self, ops):
+        bindings = dict(ops or {})
+        if not bindings or self.options.get("discover"):
+            for name, binding in find_ops(self.paths).items():
+                bindings.setdefault(name, binding)
+        if not bindings:
+            raise HostError("no ops: the runtime has neither op bindings nor a path with functions that take bench")
+        kept = {}
+        for name, binding in bindings.items():
+            old = self.ops.get(name)
+            if old is not None and old.binding == binding:
+                kept[name] = old
+            else:
+                hosted = any(word in binding for word in ("run", "getter", "versions", "match", "perf_filename"))
+                kept[name] = (CollectorOp if hosted else FunctionOp)(name, binding, self)
+        self.ops = kept
+
+    def load(self, op):
+        """Imports what an op runs. What goes wrong there is about the op and no
+        case of it."""
+        if self.environment is None:
+            self.environment = environment_of(op)
+            os.environ.update(self.environment)
+        try:
+            op.load()
+        except HostError:
+            raise
+        except SystemExit as err:
+            raise HostError("op %s: importing %s ends the process with exit status %s" % (op.name, op.source(), err.code)) from err
+        except Exception as err:
+            failure = self.failure(err, op)
+            raise HostError(
+                "op %s: %s cannot be loaded: %s: %s" % (op.name, op.source(), type(err).__name__, failure["message"]),
+                failure.get("class") or COLLECTOR_BUG,
+            ) from err
+        # Said once, instead of by every case in the words of whatever it calls first.
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if isinstance(op, CollectorOp) and self.index < 0 and self.options.get("device") != "cpu" and cuda is not None and not cuda.is_available():
+            raise HostError("op %s: no GPU is visible here, and %s needs one" % (op.name, op.source()), RESOURCE)
+
+    def _settle_in(self):
+        """The folder that hosted collectors work in, and the way in which their
+        children find the helper."""
+        if self.workdir:
+            return
+        base = self.options.get("workdir") or tempfile.gettempdir()
+        slot = re.sub(r"\W", "", str(self.init.get("slot", "w")))
+        sweep_workdirs(base)
+        while True:
+            self.workdir = tempfile.mkdtemp(prefix="aicplan-new-", dir=base)
+            # Collectors look for "context" in the whole path of a perf file.
+            if "context" not in os.path.basename(self.workdir):
+                break
+            os.rmdir(self.workdir)
+        # Who holds the lock is alive; the folder gets its name once it is held.
+        self._lock = os.open(os.path.join(self.workdir, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        named = self.workdir.replace("aicplan-new-", "aicplan-%s-" % slot)
+        os.rename(self.workdir, named)
+        self.workdir = named
+        if "context" in self.workdir or "skip_indexer" in self.workdir:
+            raise HostError(
+                'the work folder %s has "context" or "skip_indexer" in its path, which collectors take for the phase; set workdir' % self.workdir
+            )
+        site = os.path.join(self.workdir, "site")
+        os.mkdir(site)
+        with open(os.path.join(site, "sitecustomize.py"), "w", encoding="utf-8") as f:
+            f.write(SITE)
+        os.environ["AICPLAN_HOST_FILE"] = archive()
+        self._tell_children()
+        old = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = site + (os.pathsep + old if old else "")
+        if self.root:
+            hook_helper(self.root, self.bench, self.sink)
+
+    def _tell_children(self):
+        """What the children of hosted collectors measure with, and on which device
+        of the bus."""
+        os.environ["AICPLAN_CHILD"] = json.dumps({"root": self.root, "measure": self.init.get("measure"), "device": self.index})
+
+    def configure(self, message):
+        self.init["measure"], self.init["seed"] = message.get("measure"), message.get("seed", 0)
+        self.bench.configure(message.get("measure"))
+        if self.workdir:
+            self._tell_children()
+        try:
+            self.bind(message.get("ops"))
+            if any(isinstance(op, CollectorOp) for op in self.ops.values()):
+                self._settle_in()
+            only = self._only()
+            if only is None or not self._apart(only):
+                self._load_only()
+        except HostError as err:
+            # A fresh process says so in its hello, where it is about the whole op.
+            raise Restart(str(err))
+
+    # -- cases
+
+    def case(self, case):
+        """Works on one case and answers it. Raises Restart afterwards when the
+        process should be replaced."""
+        seq, op = case["seq"], self.ops.get(case["op"])
+        if op is not None and self._apart(op):
+            raise Restart("op %s wants a process of its own" % case["op"])
+        self.channel.send(type="start", seq=seq)
+        started = time.perf_counter()
+        restart = None
+        try:
+            if op is None:
+                raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
+            self._seed(case)
+            self.load(op)
+            rows = op.run(case)
+            if isinstance(op, CollectorOp):
+                rows, restart = rows
+        except BaseException as err:
+            failure, restart = self.failure(err, op), getattr(err, "restart", None)
+            del err
+            self.channel.send(type="error", seq=seq, **failure)
+            self._after_failure(failure)
+            if failure.get("fatal"):
+                raise Restart(failure["message"].splitlines()[0][:200] if failure["message"] else "fatal error")
+        else:
+            self.channel.send(type="result", seq=seq, rows=rows, seconds=round(time.perf_counter() - started, 6))
+        if restart:
+            raise Restart(restart)
+        self._between()
+
+    def _seed(self, case):
+        digest = hashlib.sha256(("%s/%s" % (case["id"], self.init.get("seed", 0))).encode()).digest()
+        seed = int.from_bytes(digest[:4], "big")
+        self.bench.seed, self.bench.case_id, self.bench.last = seed, case["id"], []
+        random.seed(seed)
+        for name, call in (("numpy", "random.seed"), ("torch", "manual_seed")):
+            module = sys.modules.get(name)
+            if module is not None:
+                functools.reduce(getattr, call.split("."), module)(seed)
+
+    def failure(self, err, op):
+        out = {
+            "exception": type(err).__name__,
+            "message": clip(err) or type(err).__name__,
+            "traceback": clip("".join(traceback.format_exception(type(err), err, err.__traceback__))),
+        }
+        if isinstance(err, HostError):
+            out["class"] = err.cls
+        elif isinstance(err, (Unsupported, NotImplementedError)):
+            out["class"] = UNSUPPORTED
+        elif isinstance(err, MemoryError) or "OutOfMemory" in out["exception"] or _MEMORY.search(out["message"]):
+            out["class"] = RESOURCE
+        elif isinstance(err, SystemExit):
+            out["class"] = COLLECTOR_BUG
+            out["message"] = "%s ended the process with exit status %s in the middle of a case" % (getattr(op, "name", "the op"), err.code)
+        elif isinstance(err, ImportError):
+            out["class"] = COLLECTOR_BUG
+        if _FATAL.search(out["message"]) and out.get("class") != RESOURCE or self._poisoned():
+            out["fatal"] = True
+            out.setdefault("class", FRAMEWORK_BUG)
+        return out
+
+    def _poisoned(self):
+        """Whether the device's context has an error that stays."""
+        torch = sys.modules.get("torch")
+        if torch is None or self.index < 0 or not torch.cuda.is_initialized():
+            return False
+        try:
+            torch.cuda.synchronize()
+            return False
+        except Exception:
+            return True
+
+    def _after_failure(self, failure):
+        if failure.get("fatal"):
+            return
+        gc.collect()
+        if failure.get("class") == RESOURCE and self.bench is not None and self.bench._cuda is not None:
+            self.bench.cuda.trim()
+
+    def _between(self):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        if self.bench._cuda is not None:
+            self.bench.cuda.settle()
+        if self.sink.late:
+            self.channel.log("warn", "%d rows came after their case had ended and were dropped" % self.sink.late)
+            self.sink.late = 0
+
+    def check_version(self, op, logged):
+        """Says once when a collector labels its rows with another version than
+        the one that is installed."""
+        if logged and self.version and logged.partition("+")[0] != self.version.partition("+")[0]:
+            note = (op, logged)
+            if note not in self._warned:
+                self._warned.add(note)
+                self.channel.log("warn", "op %s labels its rows with version %s; %s is installed" % (op, logged, self.version))
+
+    def close(self):
+        if self.workdir:
+            remove_workdir(self.workdir)
+
+
+def _uuid(props):
+    text = str(getattr(props, "uuid", "") or "")
+    return "GPU-" + text if text and not text.startswith("GPU-") else text

@@ -1,0 +1,297 @@
+"""The measuring that op functions and hosted collectors share."""
+
+import importlib
+import math
+import statistics
+import time
+
+from .cuda import Cuda
+from .environment import Nvml
+from .errors import UNSUPPORTED, HostError, Unsupported
+from .targets import CpuTarget, CudaTarget
+
+# The measure block's settings; cudaops/measure documents them and sends all.
+DEFAULTS = {
+    "protocol": "adaptive",  # or "reference": one mean over a few replays
+    "graph": "prefer",  # prefer, require or off
+    "min_samples": 3,
+    "max_samples": 15,
+    "target_rel_stdev": 0.005,
+    "min_block_seconds": 60e-6,
+    "max_pass_seconds": 0.25,
+    "warmup_seconds": 0.0,
+    "passes": 2,
+    "max_passes": 4,
+    "pass_tolerance": 0.01,
+    "idle_gap_seconds": 0.0,
+    "power": False,
+    "power_min_seconds": 1.0,
+}
+# A GPU under its power cap remembers what ran before for milliseconds. Passes
+# over one case follow each other here, so the pause between them is at least
+# this long; passes beyond the planned ones find a colder device.
+CUDA_GAP_SECONDS = 0.004
+CUDA_LOOK_GAP_SECONDS = 0.010
+# Power: how long a case runs between two readings of the energy counter, before
+# the first edge counts, and for the counter to move at all.
+POWER_BLOCK_SECONDS = 0.010
+POWER_SETTLE_SECONDS = 0.2
+POWER_WAIT_SECONDS = 2.0
+
+
+class Measurement(dict):
+    """One measured latency (ms per execution) with its statistics, by the
+    column names of the measurements table. Usable as a row, or a part of one."""
+
+    @property
+    def latency(self):
+        return self["latency"]
+
+
+def percentile(ordered, q):
+    """The q-quantile of a sorted list, linear between neighbours."""
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+class Bench:
+    """What op functions measure with; see docs/python-ops.md.
+
+    bench(fn) measures fn() and returns a Measurement. bench(fn, operands=sets)
+    calls fn(*sets[i]) with the sets taking turns, so that operands come from
+    memory and not from the L2 cache.
+    """
+
+    Unsupported = Unsupported
+
+    def __init__(self, device, settings, log, bus_index=0):
+        self.device, self.bus_index = device, bus_index
+        self.settings = dict(DEFAULTS)
+        self.configure(settings)
+        self.seed = 0
+        self.case_id = ""
+        self.verify = False  # op functions check their result against a reference
+        self.package = ""  # what the runtime names as its package; "" for plain Python
+        self.last = []
+        self._log = log
+        self._cuda = self._nvml = None
+        self._said_powerless = False
+
+    def configure(self, settings):
+        self.settings = dict(DEFAULTS)
+        for name, value in (settings or {}).items():
+            if value is not None:
+                self.settings[name] = value
+
+    @property
+    def torch(self):
+        return importlib.import_module("torch")
+
+    @property
+    def cuda(self):
+        """The device's Cuda, or None when the device is not a CUDA device."""
+        if self._cuda is None and self.device.type == "cuda":
+            torch = self.torch
+            at = torch.cuda.current_device() if self.device.index is None else self.device.index
+            self._cuda = Cuda(torch, torch.device("cuda", at), self._log)
+        return self._cuda
+
+    def unsupported(self, reason):
+        raise Unsupported(reason)
+
+    def rotate(self, *specs, keep=(), limit=16):
+        """Operand sets of (shape, dtype) tensors with random values, carved
+        from arenas that live as long as the worker: enough sets to exceed
+        twice the L2 cache, at most limit. Tensors of the specs in keep are the
+        same in every set and come first. Contents must not be written to."""
+        torch = self.torch
+        cuda = self.cuda
+        if cuda is None:
+            generator = torch.Generator().manual_seed(20240229)
+            return [tuple(_cpu_operand(torch, s, d, generator) for s, d in (*keep, *specs))]
+        nbytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in specs)
+        copies = 1 if nbytes >= 2 * cuda.l2 else min(limit, math.ceil(2 * cuda.l2 / max(nbytes, 1)))
+        need = {}
+        for shape, dtype in (*keep, *(specs * copies)):
+            need[dtype] = need.get(dtype, 0) + _aligned(shape)
+        arenas = {dtype: cuda.arena(dtype, n) for dtype, n in need.items()}
+        at = dict.fromkeys(need, 0)
+
+        def carve(shape, dtype):
+            first = at[dtype]
+            at[dtype] += _aligned(shape)
+            return arenas[dtype][first : first + math.prod(shape)].view(shape)
+
+        kept = tuple(carve(*spec) for spec in keep)
+        return [kept + tuple(carve(*spec) for spec in specs) for _ in range(copies)]
+
+    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=3, runs=6, repeat=1, **columns):
+        settings = self.settings
+        protocol = protocol or settings["protocol"]
+        graph = graph or settings["graph"]
+        sets = list(operands) if operands is not None else None
+        call = fn if not sets else _Rotating(fn, sets)
+        on_cuda = self.device.type == "cuda"
+        target = CudaTarget(self.cuda, call, len(sets) if sets else 1, graph) if on_cuda else CpuTarget(call)
+        try:
+            got = self._reference(target, max(1, warmups), max(1, runs), repeat) if protocol == "reference" else self._adaptive(target)
+            if settings["power"] and on_cuda and self._can_read_power():
+                power, launches = self._power(target, got["latency"] / 1e3)
+                got.update(power, executions=got["executions"] + launches * target.per_launch)
+            elif settings["power"] and not on_cuda:
+                self._powerless("power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
+        finally:
+            target.close()
+        got["used_cuda_graph"] = target.used_graph
+        got["protocol"] = protocol
+        got.update(columns)
+        self.last.append(got)
+        return got
+
+    def _reference(self, target, warmups, runs, repeat):
+        """Eager calls, a graph of repeat calls, replays, and the mean of more."""
+        for _ in range(warmups):
+            target.call()
+        target.rotation, target.lead = repeat, False
+        target.prepare(1.0, self.settings)
+        unroll = 1 if target.used_graph else repeat
+        target.block(warmups * unroll)
+        seconds, mhz = target.clock(lambda: target.block(runs * unroll))
+        each = seconds * 1e3 / (runs * repeat)
+        return self._columns([each], [each], [seconds * 1e3], [mhz], warmups + (warmups + runs) * repeat)
+
+    def _adaptive(self, target):
+        """Blocks until they agree, in passes with pauses between; more passes
+        while their medians differ."""
+        s, on_cuda = self.settings, self.device.type == "cuda"
+        target.prepare(max(target.warm(), 1e-9), s)
+        launch = target.block(1)
+        n = max(1, math.ceil(s["min_block_seconds"] / max(launch, 1e-9)))
+        state = {"executions": 3 + target.per_launch}
+        medians, samples, blocks, clocks = [], [], [], []
+
+        def warm_up():
+            until = time.perf_counter() + s["warmup_seconds"]
+            target.block(1)
+            warm = 1
+            while time.perf_counter() < until:
+                target.block(n)
+                warm += n
+            state["executions"] += warm * target.per_launch
+
+        def burst():
+            each, spent = [], 0.0
+            while len(each) < s["max_samples"]:
+                seconds = target.block(n)
+                spent += seconds
+                blocks.append(seconds * 1e3)
+                each.append(seconds * 1e3 / (n * target.per_launch))
+                if len(each) >= s["min_samples"] and (
+                    spent >= s["max_pass_seconds"]
+                    or len(each) > 1
+                    and statistics.stdev(each) <= s["target_rel_stdev"] * statistics.fmean(each)
+                ):
+                    break
+            state["executions"] += n * len(each) * target.per_launch
+            return each
+
+        def visit(floor):
+            gap = max(s["idle_gap_seconds"], floor if on_cuda else 0.0)
+            if gap > 0:
+                time.sleep(gap)
+            warm_up()
+            each, mhz = target.clock(burst)
+            samples.extend(each)
+            medians.append(statistics.median(each))
+            clocks.append(mhz)
+
+        for _ in range(max(1, s["passes"])):
+            visit(CUDA_GAP_SECONDS)
+        while len(medians) < s["max_passes"] and max(medians) > min(medians) * (1 + s["pass_tolerance"]):
+            visit(CUDA_LOOK_GAP_SECONDS)
+        return self._columns(medians, samples, blocks, clocks, state["executions"])
+
+    @staticmethod
+    def _columns(medians, samples, blocks, clocks, executions):
+        ordered = sorted(samples)
+        mean = statistics.fmean(ordered)
+        got = Measurement(
+            latency=statistics.median(medians),
+            samples=len(ordered),
+            rel_stdev=statistics.stdev(ordered) / mean if len(ordered) > 1 and mean > 0 else 0.0,
+            p10=percentile(ordered, 0.1),
+            p90=percentile(ordered, 0.9),
+            passes=len(medians),
+            pass_spread=max(medians) / min(medians) - 1 if min(medians) > 0 else 0.0,
+            executions=executions,
+            block_ms=statistics.median(blocks),
+        )
+        clocks = [mhz for mhz in clocks if mhz > 0]
+        if clocks:
+            got["sm_clock_mhz"] = round(statistics.median(clocks), 1)
+        return got
+
+    def _powerless(self, why):
+        """Says once why rows have no power."""
+        if not self._said_powerless:
+            self._said_powerless = True
+            self._log("warn", why)
+
+    def _can_read_power(self):
+        if self._nvml is None:
+            try:
+                self._nvml = Nvml()
+            except OSError as err:
+                self._powerless("power is not measured: %s" % err)
+        return self._nvml is not None
+
+    def _power(self, target, each):
+        """Mean power in watts while the case runs back to back, between edges of
+        the energy counter (it moves in steps of 0.1 s or so, and only an edge
+        says when a count was true), the device's limit, and how many launches
+        that took."""
+        least, launches = self.settings["power_min_seconds"], 0
+        first = last = None
+        try:
+            nvml = self._nvml
+            n = max(1, math.ceil(POWER_BLOCK_SECONDS / max(each * target.per_launch, 1e-9)))
+            began, before = time.perf_counter(), nvml.energy(self.bus_index)
+            while True:
+                target.block(n)
+                launches += n
+                now, energy = time.perf_counter(), nvml.energy(self.bus_index)
+                spent = now - began - POWER_SETTLE_SECONDS
+                if energy != before and spent >= 0:
+                    last = (now, energy)
+                    first = first or last
+                before = energy
+                if first and last[0] - first[0] >= least or spent >= least + POWER_WAIT_SECONDS:
+                    break
+            limit = nvml.power_limit(self.bus_index) / 1e3
+        except OSError as err:
+            raise HostError("power was asked for and cannot be read: %s" % err, UNSUPPORTED)
+        if first is None or last[0] <= first[0]:
+            raise HostError("power was asked for and the device's energy counter stands still", UNSUPPORTED)
+        return {"power": (last[1] - first[1]) / 1e3 / (last[0] - first[0]), "power_limit": limit}, launches
+
+
+class _Rotating:
+    def __init__(self, fn, sets):
+        self.fn, self.sets, self.at = fn, sets, 0
+
+    def __call__(self):
+        self.at = (self.at + 1) % len(self.sets)
+        return self.fn(*self.sets[self.at])
+
+
+def _aligned(shape):
+    """Elements of a tensor in an arena."""
+    return -(-math.prod(shape) // 512) * 512
+
+
+def _cpu_operand(torch, shape, dtype, generator):
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(dtype)
+    return torch.randint(-100, 100, shape, generator=generator).to(dtype)

@@ -1,0 +1,60 @@
+"""Rows on their way from a collector to the case that asked for them."""
+
+import csv
+import glob
+import json
+import os
+import threading
+
+from .rows import number
+
+
+class Sink:
+    """Takes the rows that collectors log. In the worker they belong to the case
+    at hand; in its child processes they go to a spool file that the worker
+    reads when the call returns."""
+
+    def __init__(self, spool=None):
+        self.spool, self.rows, self.open = spool, [], False
+        self.late = 0
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    def add(self, row, perf_filename):
+        if os.getpid() != self._pid or self.spool:
+            folder = self.spool or os.environ.get("AICPLAN_SPOOL")
+            if not folder or not os.path.isdir(folder):
+                return  # the case has ended
+            line = json.dumps([os.path.basename(str(perf_filename)), row]) + "\n"
+            with open(os.path.join(folder, "%d.jsonl" % os.getpid()), "a", encoding="ascii") as f:
+                f.write(line)
+            return
+        with self._lock:
+            if self.open:
+                self.rows.append((os.path.basename(str(perf_filename)), row))
+            else:
+                self.late += 1
+
+
+def read_spool(folder):
+    rows = []
+    for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))):
+        with open(path, encoding="ascii") as f:
+            for line in f:
+                if line.endswith("\n"):  # a child may have died in the middle of its last line
+                    rows.append(tuple(json.loads(line)))
+    return rows
+
+
+def read_perf_files(folder):
+    """Rows of perf files that a process without our helper wrote in folder."""
+    rows = []
+    for path in sorted(glob.glob(os.path.join(folder, "*_perf.txt"))):
+        with open(path, newline="", encoding="utf-8") as f:
+            for raw in csv.DictReader(f):
+                row = {k: number(v) for k, v in raw.items() if k and v is not None}
+                row["logged_version"] = raw.get("version", "")
+                for label in ("framework", "version", "device"):
+                    row.pop(label, None)
+                rows.append((os.path.basename(path), row))
+    return rows

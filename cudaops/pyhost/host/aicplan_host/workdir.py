@@ -1,0 +1,65 @@
+"""The folder that hosted collectors work in, and the folders of workers that died."""
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+
+# Children find this file through PYTHONPATH before their own first import.
+SITE = """import importlib.machinery, importlib.util, os, sys, traceback
+_here = os.path.dirname(os.path.abspath(__file__))
+_rest = [p for p in sys.path if os.path.abspath(p or ".") != _here]
+_spec = importlib.machinery.PathFinder.find_spec("sitecustomize", _rest)
+if _spec is not None and _spec.loader is not None:
+    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+if os.environ.get("AICPLAN_SPOOL"):
+    sys.path.append(os.environ["AICPLAN_HOST_FILE"])
+    try:
+        from aicplan_host.child import install_child
+        install_child()
+    except Exception:
+        traceback.print_exc()
+"""
+
+
+def archive():
+    """What holds this package: the zip file that the engine wrote, or a folder."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def remove_workdir(folder):
+    """Removes the lock last, so that a half-removed folder is still recognised by
+    the next worker."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name != "lock":
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, "lock"))
+        os.rmdir(folder)
+
+
+def sweep_workdirs(base):
+    """Removes the folders of workers that were killed: nobody holds their locks."""
+    for folder in glob.glob(os.path.join(glob.escape(base), "aicplan-*-????????")):
+        if os.path.basename(folder).startswith("aicplan-new-"):
+            continue
+        # A folder has its name once its lock is held, so one without anything in
+        # it is what a removal that was cut short has left.
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+            continue
+        try:
+            fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # somebody else's, or gone
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_workdir(folder)
+        except OSError:
+            pass  # its worker lives, or the file system knows no locks
+        finally:
+            os.close(fd)

@@ -1,0 +1,72 @@
+import fcntl
+import os
+import tempfile
+import unittest
+
+from aicplan_host import spool, workdir
+from aicplan_host.errors import HostError
+from aicplan_host.source import find_ops, load_file
+
+
+class FilesTest(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = held.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def test_ops_are_found_without_running_them(self):
+        self.write("a.py", "raise SystemExit\ndef gemm(m, bench): pass\ndef _hidden(bench): pass\ndef other(m): pass\n")
+        self.assertEqual(list(find_ops([self.folder])), ["gemm"])
+        self.write("b.py", "def gemm(*, bench): pass\n")
+        with self.assertRaisesRegex(HostError, "op gemm is in"):
+            find_ops([self.folder])
+        with self.assertRaisesRegex(HostError, "line 1 is no Python"):
+            find_ops([self.write("c.py", "def (")])
+
+    def test_a_file_that_fails_can_be_loaded_again(self):
+        path = self.write("late.py", "import aicplan_absent_module\n")
+        with self.assertRaises(ImportError):
+            load_file(path)
+        self.write("late.py", "value = 4\n")
+        self.assertEqual(load_file(path).value, 4)
+
+    def test_rows_of_other_processes(self):
+        sink = spool.Sink(self.folder)
+        sink.add({"latency": 0.5}, "/somewhere/gemm_perf.txt")
+        with open(os.path.join(self.folder, "1.jsonl"), "w") as f:
+            f.write('["x_perf.txt", {"latency": 1}]\n["x_perf.txt", {"lat')
+        self.assertEqual(spool.read_spool(self.folder), [("x_perf.txt", {"latency": 1}), ("gemm_perf.txt", {"latency": 0.5})])
+        self.write("own_perf.txt", "framework,version,device,m,latency\nVLLM,0.24.0,H200,8,0.25\n")
+        self.assertEqual(spool.read_perf_files(self.folder), [("own_perf.txt", {"m": 8, "latency": 0.25, "logged_version": "0.24.0"})])
+
+    def test_late_rows_are_counted(self):
+        sink = spool.Sink()
+        sink.add({"latency": 1}, "a")
+        sink.open = True
+        sink.add({"latency": 2}, "a")
+        self.assertEqual((sink.late, sink.rows), (1, [("a", {"latency": 2})]))
+
+    def test_folders_of_dead_workers_go(self):
+        def folder(name):
+            path = os.path.join(self.folder, name)
+            os.mkdir(path)
+            fd = os.open(os.path.join(path, "lock"), os.O_CREAT | os.O_RDWR)
+            self.addCleanup(os.close, fd)
+            return path, fd
+
+        dead, _ = folder("aicplan-w0-abcdefgh")
+        alive, fd = folder("aicplan-w1-abcdefgh")
+        new, _ = folder("aicplan-new-abcdefgh")
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        workdir.sweep_workdirs(self.folder)
+        self.assertEqual([os.path.exists(p) for p in (dead, alive, new)], [False, True, True])
+
+
+if __name__ == "__main__":
+    unittest.main()
