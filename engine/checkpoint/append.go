@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -77,7 +78,11 @@ func (j *Journal) enqueue(e Entry, done func(error)) error {
 	b := j.next
 	off := len(b.buf)
 	b.buf = appendFrame(b.buf, e)
-	b.entries = append(b.entries, pending{id: e.ID, off: off, size: len(b.buf) - off, kind: e.Kind, callback: done})
+	head := Entry{ID: e.ID, Kind: e.Kind}
+	if e.Kind == Withdrawn {
+		head.Payload = slices.Clone(e.Payload)
+	}
+	b.entries = append(b.entries, pending{entry: head, off: off, size: len(b.buf) - off, callback: done})
 	return nil
 }
 
@@ -165,7 +170,7 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 	seg.size += int64(len(buf))
 	j.mu.Lock()
 	for _, p := range b.entries {
-		j.publish(p.id, ref{segment: seg.n, off: base + int64(p.off), size: int32(p.size), kind: p.kind})
+		j.publish(p.entry, ref{segment: seg.n, off: base + int64(p.off), size: int32(p.size), kind: p.entry.Kind})
 	}
 	j.mu.Unlock()
 	return seg, nil

@@ -32,6 +32,9 @@ type Kind byte
 const (
 	Measured Kind = 'm'
 	Failed   Kind = 'f'
+	// Withdrawn says that what the journal has of the case by then counts no
+	// more. The payload is the token of the epoch that it belongs to.
+	Withdrawn Kind = 'w'
 )
 
 func (k Kind) String() string {
@@ -40,6 +43,8 @@ func (k Kind) String() string {
 		return "measured"
 	case Failed:
 		return "failed"
+	case Withdrawn:
+		return "withdrawn"
 	}
 	return fmt.Sprintf("kind %q", byte(k))
 }

@@ -236,7 +236,7 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 		return nil, err
 	}
 	defer j.readers.close()
-	c := &Compacted{Dir: dir, Entries: len(j.index), Segments: len(j.segments), After: int64(len(segmentMagic))}
+	c := &Compacted{Dir: dir, Entries: j.Len(), Segments: len(j.segments), After: int64(len(segmentMagic))}
 	for _, path := range j.segments {
 		info, err := os.Stat(path)
 		if dry && errors.Is(err, fs.ErrNotExist) {
@@ -247,8 +247,13 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 		}
 		c.Before += info.Size()
 	}
-	for _, r := range j.index {
-		c.After += int64(r.size)
+	for id, r := range j.index {
+		if r.kind != Withdrawn {
+			c.After += int64(r.size)
+		}
+		if r.epoch > 0 {
+			c.After += int64(len(appendFrame(nil, j.withdrawal(id, r))))
+		}
 	}
 	if len(j.segments) == 0 || (len(j.segments) == 1 && c.After == c.Before) {
 		return nil, nil
@@ -283,6 +288,9 @@ func (s *Store) writeSegment(j *Journal) error {
 	}
 	err = func() error {
 		buf := []byte(segmentMagic)
+		for _, e := range j.withdrawals() {
+			buf = appendFrame(buf, e)
+		}
 		for e, err := range j.All() {
 			if err != nil {
 				return err

@@ -21,19 +21,22 @@ import (
 // concurrent use.
 //
 // An id may be appended more than once: the last entry counts, except that a
-// failure never hides a measurement. What Append acknowledged survives the
-// death of the process and of the machine.
+// failure never hides a measurement. What Withdraw names counts no more, until
+// it is appended again. What Append acknowledged survives the death of the
+// process and of the machine.
 type Journal struct {
 	store   *Store
 	context Context
 	digest  string
 	json    json.RawMessage
 	dir     string
+	elders  []Elder
 
 	mu       sync.Mutex
 	segments []string // paths
 	index    map[string]ref
 	counts   map[Kind]int
+	epochs   []string // tokens; the first is "", of cases that were never withdrawn
 	damage   []Damage
 	next     *batch // not yet taken by the writer
 	started  bool   // the writer runs
@@ -49,6 +52,7 @@ type ref struct {
 	off     int64
 	size    int32
 	segment int32
+	epoch   int32 // in Journal.epochs
 	kind    Kind
 }
 
@@ -59,10 +63,9 @@ type batch struct {
 }
 
 type pending struct {
-	id       string
-	off      int // in buf
+	entry    Entry // its payload only where the index needs it
+	off      int   // in buf
 	size     int
-	kind     Kind
 	callback func(error)
 }
 
@@ -70,7 +73,11 @@ type pending struct {
 // segments, checks each one's sum and keeps where the payloads are, not the
 // payloads. Opening it again returns the same Journal. Nothing is created
 // before the first Append. Store.Close closes it.
-func (s *Store) Journal(c Context) (*Journal, error) {
+//
+// Elders are journals of the same conditions under the names that an earlier
+// aicplan gave them: what they have counts, as if it had been appended first.
+// They are read and never written.
+func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
 	digest, canonical, err := Key(c)
 	if err != nil {
 		return nil, fmt.Errorf("journal of %s: %w", c.Op, err)
@@ -90,7 +97,7 @@ func (s *Store) Journal(c Context) (*Journal, error) {
 	j := &Journal{
 		store: s, context: c, digest: digest, json: canonical, dir: dir,
 		index: map[string]ref{}, counts: map[Kind]int{}, next: &batch{},
-		kick: make(chan struct{}, 1), done: make(chan struct{}),
+		kick: make(chan struct{}, 1), done: make(chan struct{}), elders: elders,
 	}
 	if err := j.load(); err != nil {
 		return nil, err
@@ -103,14 +110,13 @@ func (s *Store) Journal(c Context) (*Journal, error) {
 // the middle is reported. It starts over when gc merges segments meanwhile.
 func (j *Journal) load() error {
 	for {
-		paths, err := segmentPaths(j.dir)
-		if err != nil {
-			return err
-		}
-		j.segments, j.damage = paths, nil
+		j.segments, j.damage, j.epochs = nil, nil, []string{""}
 		clear(j.index)
 		clear(j.counts)
-		err = j.loadSegments()
+		err := j.loadElders()
+		if err == nil {
+			err = j.loadSegments(j.dir, nil)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -126,10 +132,20 @@ func (j *Journal) load() error {
 	}
 }
 
-func (j *Journal) loadSegments() error {
-	for n, path := range j.segments {
+// loadSegments reads the segments of one folder; takes, where it is not nil,
+// says which entries count.
+func (j *Journal) loadSegments(dir string, takes func(Entry) bool) error {
+	paths, err := segmentPaths(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		n := int32(len(j.segments))
+		j.segments = append(j.segments, path)
 		damage, err := readSegment(path, func(e Entry, off int64, size int) {
-			j.publish(e.ID, ref{segment: int32(n), off: off, size: int32(size), kind: e.Kind})
+			if takes == nil || takes(e) {
+				j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
+			}
 		})
 		if err != nil {
 			return err
@@ -154,16 +170,21 @@ func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damag
 }
 
 // publish makes an entry visible; j.mu is held, or j is not shared yet.
-func (j *Journal) publish(id string, r ref) {
-	old, known := j.index[id]
-	if known && old.kind == Measured && r.kind != Measured {
+func (j *Journal) publish(e Entry, r ref) {
+	old, known := j.index[e.ID]
+	switch {
+	case e.Kind == Withdrawn:
+		r.epoch = j.epoch(string(e.Payload))
+	case known && old.kind == Measured && r.kind != Measured:
 		return
+	default:
+		r.epoch = old.epoch
 	}
 	if known {
 		j.counts[old.kind]--
 	}
 	j.counts[r.kind]++
-	j.index[id] = r
+	j.index[e.ID] = r
 }
 
 // Context returns what the journal was opened with.
@@ -176,7 +197,7 @@ func (j *Journal) Digest() string { return j.digest }
 func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.index)
+	return len(j.index) - j.counts[Withdrawn]
 }
 
 // Count returns the number of cases of one kind.
@@ -193,11 +214,15 @@ func (j *Journal) Damage() []Damage {
 	return slices.Clone(j.damage)
 }
 
-// Has says whether the case is in the journal and as what. It touches no file.
+// Has says whether the case is in the journal and as what, Measured or Failed.
+// It touches no file.
 func (j *Journal) Has(id string) (Kind, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r, ok := j.index[id]
+	if r.kind == Withdrawn {
+		return 0, false
+	}
 	return r.kind, ok
 }
 
@@ -206,6 +231,7 @@ func (j *Journal) Has(id string) (Kind, bool) {
 func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	j.mu.Lock()
 	r, ok := j.index[id]
+	ok = ok && r.kind != Withdrawn
 	var path string
 	if ok {
 		path = j.segments[r.segment]
@@ -240,7 +266,9 @@ func (j *Journal) All() iter.Seq2[Entry, error] {
 	j.mu.Lock()
 	items := make([]item, 0, len(j.index))
 	for id, r := range j.index {
-		items = append(items, item{id, r})
+		if r.kind != Withdrawn {
+			items = append(items, item{id, r})
+		}
 	}
 	segments := slices.Clone(j.segments)
 	j.mu.Unlock()

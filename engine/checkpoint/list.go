@@ -147,7 +147,10 @@ func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, erro
 			sum.Bytes += info.Size()
 		}
 		damage, err := readSegment(path, func(e Entry, _ int64, _ int) {
-			if kinds[e.ID] != Measured {
+			switch {
+			case e.Kind == Withdrawn:
+				delete(kinds, e.ID)
+			case kinds[e.ID] != Measured:
 				kinds[e.ID] = e.Kind
 			}
 		})
