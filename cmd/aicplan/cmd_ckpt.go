@@ -13,6 +13,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/filelock"
 )
 
 type ckptCmd struct {
@@ -244,23 +245,36 @@ func (a *app) openLocked() (*checkpoint.Store, func(), error) {
 	}, nil
 }
 
-type unlockCmd struct{}
+type unlockCmd struct {
+	Folder string `arg:"" optional:"" help:"A folder of a database, or the mark in it that a message named; without it the state folder." type:"path"`
+}
 
 // Run removes the mark of a dead holder.
 func (c *unlockCmd) Run(a *app) error {
-	store, err := a.open(false)
-	if err != nil {
-		return err
+	h, what := (*checkpoint.Holder)(nil), "the state folder"
+	var err error
+	if c.Folder != "" {
+		what = c.Folder
+		h, err = filelock.UnlockFolder(c.Folder)
+	} else {
+		h, err = a.unlockState()
 	}
-	defer store.Close()
-	h, err := store.Unlock()
 	if err != nil {
 		return err
 	}
 	if h == nil {
-		fmt.Fprintln(a.stdout, "Nobody holds the state folder.")
+		fmt.Fprintf(a.stdout, "Nobody holds %s.\n", what)
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "Removed the mark of %q (pid %d on %s).\n", h.Command, h.PID, h.Host)
 	return nil
+}
+
+func (a *app) unlockState() (*checkpoint.Holder, error) {
+	store, err := a.open(false)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return store.Unlock()
 }

@@ -13,6 +13,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
+	"aicplan/sink/filelock"
 )
 
 // version is the release; the build information tells the commit.
@@ -110,7 +111,7 @@ func (a *app) fail(err error) int {
 		return e.code
 	}
 	code := run.ExitError
-	if errors.Is(err, checkpoint.ErrLocked) {
+	if errors.Is(err, checkpoint.ErrLocked) || errors.Is(err, filelock.ErrBusy) {
 		code = run.ExitLocked
 	}
 	fmt.Fprintf(a.stderr, "Error: %v\n", err)

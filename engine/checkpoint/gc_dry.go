@@ -27,7 +27,7 @@ func (s *Store) Running() (*Holder, error) {
 	if host, err := os.Hostname(); err != nil || host != h.Host {
 		return h, nil // its pid means nothing here
 	}
-	if alive, _ := h.state(false); !alive {
+	if alive, elsewhere := state(h, false); !alive && !elsewhere {
 		return nil, nil
 	}
 	return h, nil

@@ -131,7 +131,7 @@ func TestRunning(t *testing.T) {
 	}{
 		"this process":      {func(*Holder) {}, true},
 		"a dead one":        {func(h *Holder) { h.PID = 1 << 30 }, false},
-		"another boot":      {func(h *Holder) { h.BootID = "x" }, false},
+		"another boot":      {func(h *Holder) { h.BootID = "x" }, true}, // or a machine of the same name
 		"another machine":   {func(h *Holder) { h.Host, h.BootID, h.PID = "far-away", "x", 1<<30 }, true},
 		"another container": {func(h *Holder) { h.Host, h.PID = "container-2", 1<<30 }, true},
 	} {

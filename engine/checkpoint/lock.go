@@ -6,27 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"aicplan/sink/atomic"
+	"aicplan/sink/filelock"
 )
 
 // Holder is who holds the run lock.
-type Holder struct {
-	PID     int       `json:"pid"`
-	Host    string    `json:"host"`
-	Started time.Time `json:"started"`
-	Command string    `json:"command"`
-	RunID   string    `json:"run_id,omitempty"`
-	// BootID and StartTicks tell a process from a later one with its pid.
-	BootID     string `json:"boot_id,omitempty"`
-	StartTicks uint64 `json:"start_ticks,omitempty"`
-}
+type Holder = filelock.Holder
 
 // LockInfo is what a caller says about itself.
 type LockInfo struct {
@@ -39,8 +29,8 @@ type LockedError struct {
 	Dir string
 	// Holder is nil when it could not be read.
 	Holder *Holder
-	// Elsewhere is true when the holder runs on another machine, so that
-	// whether it is alive cannot be seen from here.
+	// Elsewhere is true when the holder ran on another machine, or on this one
+	// before its last start, so that whether it is alive cannot be seen from here.
 	Elsewhere bool
 }
 
@@ -48,11 +38,9 @@ func (e *LockedError) Error() string {
 	if e.Holder == nil {
 		return fmt.Sprintf("state folder %s is in use by another aicplan: wait for it, or choose another folder with -state-dir", e.Dir)
 	}
-	h := e.Holder
-	msg := fmt.Sprintf("state folder %s is in use by %q (pid %d on %s, since %s)", e.Dir, h.Command, h.PID, h.Host,
-		h.Started.Local().Format("2006-01-02 15:04:05"))
+	msg := fmt.Sprintf("state folder %s is in use by %s", e.Dir, e.Holder)
 	if e.Elsewhere {
-		return msg + ": wait for it; if it is dead, remove its mark with: aicplan unlock"
+		return msg + ", and whether that is alive cannot be seen from here: wait for it; if it is dead, or this machine has been started since, remove its mark with: aicplan unlock"
 	}
 	return msg + ": wait for it, or end it"
 }
@@ -66,10 +54,10 @@ type RunLock struct {
 	flock *flock.Flock // nil where the file system has no locks
 }
 
-// Lock takes the run lock, or fails at once with a *LockedError. A mark left
-// by a process of this machine that is dead is taken over; one of another
-// machine is not, since the lock of some network file systems does not reach
-// beyond the machine: Unlock removes it.
+// Lock takes the run lock, or fails at once with a *LockedError. A mark left by a
+// process that died under the running kernel is taken over; every other is not,
+// since the lock of some network file systems does not reach beyond the machine
+// and machines may have one name: Unlock removes it.
 func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
@@ -79,7 +67,7 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 		return nil, err
 	}
 	if holder != nil {
-		if alive, elsewhere := holder.state(fl != nil); alive || elsewhere {
+		if alive, elsewhere := state(holder, fl != nil); alive || elsewhere {
 			release(fl)
 			return nil, &LockedError{Dir: s.dir, Holder: holder, Elsewhere: elsewhere}
 		}
@@ -134,7 +122,7 @@ func (s *Store) Unlock() (*Holder, error) {
 	if holder == nil {
 		return nil, nil
 	}
-	if alive, _ := holder.state(fl != nil); alive {
+	if alive, _ := state(holder, fl != nil); alive {
 		return nil, &LockedError{Dir: s.dir, Holder: holder}
 	}
 	if err := s.files.Remove(s.path("lock.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +147,7 @@ func (s *Store) tryLock() (*flock.Flock, *Holder, error) {
 		return nil, nil, s.explain("lock", s.path("lock"), err)
 	case !ok:
 		holder, err := s.readHolder()
-		if err != nil || (holder != nil && holder.here() && !holder.running()) {
+		if err != nil || (holder != nil && holder.SameKernel() && !holder.Running()) {
 			holder = nil // an old mark that the living holder has not replaced yet
 		}
 		return nil, nil, &LockedError{Dir: s.dir, Holder: holder}
@@ -205,72 +193,18 @@ func (s *Store) writeHolder(h Holder) error {
 	return s.writeFile(s.path("lock.json"), append(data, '\n'))
 }
 
-func self(info LockInfo, now time.Time) Holder {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown host"
-	}
-	return Holder{
-		PID: os.Getpid(), Host: host, Started: now.UTC().Truncate(time.Second), Command: info.Command, RunID: info.RunID,
-		BootID: bootID(), StartTicks: startTicks(os.Getpid()),
-	}
-}
+func self(info LockInfo, now time.Time) Holder { return filelock.Self(info.Command, info.RunID, now) }
 
-// here says whether the holder's mark was made on this machine, before or
-// after its last boot. Containers have host names of their own, so the boot
-// counts as well as the name.
-func (h *Holder) here() bool {
-	host, err := os.Hostname()
-	return (err == nil && host == h.Host) || (h.BootID != "" && h.BootID == bootID())
-}
-
-// state judges the mark of a holder. With the file lock in our hands a holder
-// of this machine is dead; without, its pid tells.
-func (h *Holder) state(haveFileLock bool) (alive, elsewhere bool) {
-	if !h.here() {
+// state judges the mark of a holder. Under the kernel that made it, a file lock
+// in our hands says that its holder is dead, and without one its pid tells.
+// Another kernel is another machine, one that is called like this one, or this
+// one before its last start: nothing here can tell these apart.
+func state(h *Holder, haveFileLock bool) (alive, elsewhere bool) {
+	switch {
+	case !h.SameKernel():
 		return false, true
-	}
-	if haveFileLock || (h.BootID != "" && bootID() != "" && h.BootID != bootID()) {
+	case haveFileLock:
 		return false, false
 	}
-	return h.running(), false
-}
-
-// running says whether the holder's process exists on this machine.
-func (h *Holder) running() bool {
-	err := syscall.Kill(h.PID, 0)
-	if err != nil && !errors.Is(err, syscall.EPERM) {
-		return false
-	}
-	ticks := startTicks(h.PID)
-	return ticks == 0 || h.StartTicks == 0 || ticks == h.StartTicks
-}
-
-// bootID identifies the running kernel; "" where it cannot be known.
-func bootID() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
-
-// startTicks is when a process started, in clock ticks since boot; 0 where it
-// cannot be known.
-func startTicks(pid int) uint64 {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	// The command, in parentheses, may hold spaces; field 22 counts from it.
-	_, rest, ok := strings.Cut(string(data[max(0, strings.LastIndexByte(string(data), ')')):]), " ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 20 {
-		return 0
-	}
-	ticks, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return ticks
+	return h.Running(), false
 }

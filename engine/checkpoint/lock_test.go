@@ -86,8 +86,15 @@ func TestMarksOfOthers(t *testing.T) {
 	})
 	t.Run("this machine before its last boot", func(t *testing.T) {
 		s := mark(t, func(h *Holder) { h.BootID = "earlier" })
-		if _, err := s.Lock(LockInfo{}); err != nil {
+		_, err := s.Lock(LockInfo{})
+		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "aicplan unlock") {
+			t.Errorf("a machine of the same name may be alive: %v", err)
+		}
+		if _, err := s.Unlock(); err != nil {
 			t.Error(err)
+		}
+		if _, err := s.Lock(LockInfo{}); err != nil {
+			t.Errorf("after unlock: %v", err)
 		}
 	})
 	t.Run("another container of this machine", func(t *testing.T) {
@@ -123,12 +130,12 @@ func TestHolderWithoutFileLock(t *testing.T) {
 		{"this process", func(*Holder) {}, true, false},
 		{"its pid, another process", func(h *Holder) { h.StartTicks++ }, false, false},
 		{"no such pid", func(h *Holder) { h.PID = 1 << 30 }, false, false},
-		{"another boot", func(h *Holder) { h.BootID = "x" }, false, false},
+		{"another boot", func(h *Holder) { h.BootID = "x" }, false, true},
 		{"another machine", func(h *Holder) { h.BootID, h.Host = "x", "y" }, false, true},
 	} {
 		h := me
 		tc.change(&h)
-		if alive, elsewhere := h.state(false); alive != tc.alive || elsewhere != tc.elsewhere {
+		if alive, elsewhere := state(&h, false); alive != tc.alive || elsewhere != tc.elsewhere {
 			t.Errorf("%s: alive %v, elsewhere %v", tc.name, alive, elsewhere)
 		}
 	}

@@ -38,8 +38,10 @@ func WriteFile(path string, data []byte) (string, error) {
 }
 
 // Write is WriteFile for content that is produced piece by piece. What fill
-// writes is buffered; its error ends the write and is returned.
-func Write(path string, fill func(io.Writer) error) (string, error) {
+// writes is buffered; its error ends the write and is returned. Each of last is
+// called when the bytes are on disk, just before they get their name: its error
+// ends the write, too.
+func Write(path string, fill func(io.Writer) error, last ...func() error) (string, error) {
 	dir := filepath.Dir(path)
 	pending, err := renameio.NewPendingFile(path,
 		renameio.WithTempDir(dir), renameio.WithPermissions(0o644), renameio.IgnoreUmask())
@@ -55,6 +57,14 @@ func Write(path string, fill func(io.Writer) error) (string, error) {
 	}
 	if err := buf.Flush(); err != nil {
 		return "", Explain("write", path, err)
+	}
+	for _, check := range last {
+		if err := pending.Sync(); err != nil {
+			return "", Explain("write", path, err)
+		}
+		if err := check(); err != nil {
+			return "", err
+		}
 	}
 	if err := pending.CloseAtomicallyReplace(); err != nil {
 		return "", Explain("write", path, err)

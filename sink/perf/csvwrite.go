@@ -109,12 +109,12 @@ func WriteCSV(w io.Writer, rec arrow.Record, l Layout) error {
 
 // WriteCSVFile writes path atomically and returns the digest of the bytes,
 // "sha256:<hex>".
-func WriteCSVFile(path string, rec arrow.Record, l Layout) (string, error) {
-	return writeFile(path, func(w io.Writer) error { return WriteCSV(w, rec, l) })
+func WriteCSVFile(path string, rec arrow.Record, l Layout, last ...func() error) (string, error) {
+	return writeFile(path, func(w io.Writer) error { return WriteCSV(w, rec, l) }, last)
 }
 
 // writeFile keeps the message of a failed disk and adds the path to others.
-func writeFile(path string, fill func(io.Writer) error) (string, error) {
+func writeFile(path string, fill func(io.Writer) error, last []func() error) (string, error) {
 	var content error
 	digest, err := atomic.Write(path, func(w io.Writer) error {
 		tracked := &tracker{w: w}
@@ -124,7 +124,7 @@ func writeFile(path string, fill func(io.Writer) error) (string, error) {
 			return atomic.Explain("write", path, tracked.err)
 		}
 		return content
-	})
+	}, last...)
 	if content != nil {
 		return "", fmt.Errorf("cannot write %s: %w", path, content)
 	}

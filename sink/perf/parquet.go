@@ -45,8 +45,8 @@ func WriteParquet(w io.Writer, rec arrow.Record, l Layout) error {
 
 // WriteParquetFile writes path atomically and returns the digest of the
 // bytes, "sha256:<hex>".
-func WriteParquetFile(path string, rec arrow.Record, l Layout) (string, error) {
-	return writeFile(path, func(w io.Writer) error { return WriteParquet(w, rec, l) })
+func WriteParquetFile(path string, rec arrow.Record, l Layout, last ...func() error) (string, error) {
+	return writeFile(path, func(w io.Writer) error { return WriteParquet(w, rec, l) }, last)
 }
 
 // ReadParquetFile reads a Parquet file of any writer as one record in normal

@@ -3,12 +3,13 @@ package export
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
@@ -16,6 +17,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
 	"aicplan/sink/catalog"
+	"aicplan/sink/filelock"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 )
@@ -31,7 +33,7 @@ type target struct {
 
 // Run writes the file and, in a database, its sidecars. Two runs on the same
 // data write the same bytes.
-func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	sets, err := c.datasets(rc)
 	if err != nil {
 		return nil, err
@@ -61,17 +63,19 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	unlock := lockFolder(filepath.Dir(t.path))
-	defer unlock()
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
-	report, err := c.write(t, rec, keyOf(sets[0], sh), out)
+	var report written
+	err = locked(ctx, rc, filepath.Dir(t.path), func() error {
+		if report, err = c.write(t, rec, keyOf(sets[0], sh), out); err != nil {
+			return err
+		}
+		if t.layout == tree.Families {
+			return c.sidecars(t, sets, out.Artifacts[0], from, report.Kept, partial)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	if t.layout == tree.Families {
-		if err := c.sidecars(t, sets, out.Artifacts[0], from, report.Kept, partial); err != nil {
-			return nil, err
-		}
 	}
 	if err := c.systemSpec(rc, t, out); err != nil {
 		return nil, err
@@ -189,14 +193,14 @@ func keyOf(ds *stage.Dataset, sh shape) []string {
 	return dedupe.KeyColumns(ds)
 }
 
-// folders serialises exports into one folder: stages run side by side, and
-// tables of one folder share a sidecar.
-var folders sync.Map
-
-func lockFolder(dir string) func() {
-	m, _ := folders.LoadOrStore(filepath.Clean(dir), &sync.Mutex{})
-	m.(*sync.Mutex).Lock()
-	return m.(*sync.Mutex).Unlock
+// locked does something while nobody else, in this process or any other, writes
+// into a folder: tables of one folder share a sidecar, and files are merged.
+func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() error) error {
+	unlock, err := filelock.LockFolder(ctx, dir, filelock.Self("aicplan apply: "+rc.Address, filepath.Base(rc.RunDir), time.Now()))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(), unlock())
 }
 
 // assemble brings every dataset to the perf file's form and joins them.

@@ -50,39 +50,99 @@ func join(recs []arrow.Record) (arrow.Record, error) {
 	return table.Concat(recs...)
 }
 
-// write merges with the file that is there, if asked to, and writes.
+// mergeTries bounds how often a merge begins anew because the file changes under
+// it: by a writer that no lock reaches, or by hand.
+const mergeTries = 20
+
+// For tests: called between reading a file and replacing it, and after that.
+var beforeReplace, afterReplace = func(path string) {}, func(path string) {}
+
+// errMoved says that a file is not the one any more that was read.
+var errMoved = errors.New("the file was changed meanwhile")
+
+func notMoved(err error) error {
+	if errors.Is(err, errMoved) {
+		return nil
+	}
+	return err
+}
+
+// write merges with the file that is there, if asked to, and writes. The lock
+// keeps others out as far as locks reach; beyond that, a file that is another one
+// just before it is replaced, or just after, is merged with again.
 func (c *Config) write(t target, rec arrow.Record, key []string, out *stage.Outcome) (written, error) {
-	w := written{MergeReport: tree.MergeReport{Added: int(rec.NumRows())}}
 	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool {
 		_, optional := tree.Defaults[k]
 		return !table.Has(rec, k) && !optional
 	})
+	for range mergeTries {
+		w, artifact, moved, err := c.writeOnce(t, rec, key)
+		if err != nil {
+			return w, err
+		}
+		if moved {
+			continue
+		}
+		out.Artifacts = append(out.Artifacts, artifact)
+		out.Counts.Rows = artifact.Rows
+		return w, nil
+	}
+	return written{}, fmt.Errorf("%s changed %d times while rows were merged into it: somebody else writes it whom locks do not reach; let one end first", t.path, mergeTries)
+}
+
+// writeOnce is one try; moved says that the file was changed by somebody else
+// meanwhile.
+func (c *Config) writeOnce(t target, rec arrow.Record, key []string) (w written, a stage.Artifact, moved bool, err error) {
+	w = written{MergeReport: tree.MergeReport{Added: int(rec.NumRows())}}
+	before := ""
 	if c.merges() {
-		old, err := tree.ReadFile(t.path)
+		data, err := os.ReadFile(t.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return w, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
+			return w, a, false, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", atomic.Explain("read", t.path, err))
 		default:
+			before = atomic.Digest(data)
+			old, err := tree.Decode(t.path, data)
+			if err != nil {
+				return w, a, false, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
+			}
 			merged, rep, err := tree.Merge(old, rec, key)
 			if err != nil {
-				return w, fmt.Errorf("%s: %w", t.name, err)
+				return w, a, false, fmt.Errorf("%s: %w", t.name, err)
 			}
 			rec, w.MergeReport, w.merged = merged, rep, true
 		}
 	}
 	if t.format == CSV {
 		if err := tree.CheckCSV(rec); err != nil {
-			return w, fmt.Errorf("%s: %w", t.name, err)
+			return w, a, false, fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
-	digest, err := tree.WriteFile(t.path, rec, key)
+	digest, err := tree.WriteFile(t.path, rec, key, func() error {
+		beforeReplace(t.path)
+		if c.merges() && digestOf(t.path) != before {
+			return errMoved
+		}
+		return nil
+	})
 	if err != nil {
-		return w, err
+		return w, a, errors.Is(err, errMoved), notMoved(err)
 	}
-	out.Artifacts = append(out.Artifacts, stage.Artifact{Path: t.path, Digest: digest, Rows: int(rec.NumRows())})
-	out.Counts.Rows = int(rec.NumRows())
-	return w, nil
+	afterReplace(t.path)
+	if c.merges() && digestOf(t.path) != digest {
+		return w, a, true, nil
+	}
+	return w, stage.Artifact{Path: t.path, Digest: digest, Rows: int(rec.NumRows())}, false, nil
+}
+
+// digestOf is the digest of a file's bytes, "" where there is none to read.
+func digestOf(path string) string {
+	digest, err := tree.Digest(path)
+	if err != nil {
+		return ""
+	}
+	return digest
 }
 
 // sidecars writes what a folder of a database says about its tables.

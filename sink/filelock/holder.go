@@ -1,0 +1,89 @@
+// Package filelock keeps processes apart that write the same files or measure
+// on the same devices: by the kernel's file locks where these reach, and by a
+// mark that says who holds the lock.
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Holder is who holds a lock, as its mark says.
+type Holder struct {
+	PID     int       `json:"pid"`
+	Host    string    `json:"host"`
+	Started time.Time `json:"started"`
+	Command string    `json:"command"`
+	RunID   string    `json:"run_id,omitempty"`
+	// BootID and StartTicks tell a process from a later one with its pid.
+	BootID     string `json:"boot_id,omitempty"`
+	StartTicks uint64 `json:"start_ticks,omitempty"`
+}
+
+// Self describes this process; now is its mark's time.
+func Self(command, runID string, now time.Time) Holder {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return Holder{
+		PID: os.Getpid(), Host: host, Started: now.UTC().Truncate(time.Second), Command: command, RunID: runID,
+		BootID: bootID(), StartTicks: startTicks(os.Getpid()),
+	}
+}
+
+// String is "aicplan apply p.hcl" (pid 12 on node3, since 2026-11-22 03:04:05).
+func (h *Holder) String() string {
+	return fmt.Sprintf("%q (pid %d on %s, since %s)", h.Command, h.PID, h.Host, h.Started.Local().Format("2006-01-02 15:04:05"))
+}
+
+// SameKernel says whether the mark was made under the kernel that runs now. A
+// file lock is then the truth about its holder, in another container too. It is
+// false where that cannot be known: another machine, one of the same name, or
+// this one before its last start.
+func (h *Holder) SameKernel() bool { return h.BootID != "" && h.BootID == bootID() }
+
+// Running says whether the holder's process exists. It means something only
+// where pids do: under the same kernel, and in this container.
+func (h *Holder) Running() bool {
+	err := syscall.Kill(h.PID, 0)
+	if err != nil && !errors.Is(err, syscall.EPERM) {
+		return false
+	}
+	ticks := startTicks(h.PID)
+	return ticks == 0 || h.StartTicks == 0 || ticks == h.StartTicks
+}
+
+// bootID identifies the running kernel; "" where it cannot be known.
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// startTicks is when a process started, in clock ticks since boot; 0 where it
+// cannot be known.
+func startTicks(pid int) uint64 {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The command, in parentheses, may hold spaces; field 22 counts from it.
+	_, rest, ok := strings.Cut(string(data[max(0, strings.LastIndexByte(string(data), ')')):]), " ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return 0
+	}
+	ticks, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return ticks
+}
