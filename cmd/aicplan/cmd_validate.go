@@ -33,6 +33,9 @@ func (c *validateCmd) Run(a *app) error {
 		p, more := plan.Build(context.Background(), cfg, store, plan.Options{})
 		diags = append(diags, more...)
 		stageCount = len(p.Stages)
+		if !diags.HasErrors() {
+			diags = append(diags, cfg.Unused()...)
+		}
 	}
 	if c.JSON {
 		out := struct {
@@ -40,7 +43,7 @@ func (c *validateCmd) Run(a *app) error {
 			Stages      int               `json:"stages"`
 			Diagnostics []config.DiagJSON `json:"diagnostics"`
 		}{!diags.HasErrors(), stageCount, []config.DiagJSON{}}
-		for _, d := range diags {
+		for _, d := range config.Merged(diags) {
 			out.Diagnostics = append(out.Diagnostics, config.ToJSON(d, cfg.Files()))
 		}
 		if err := a.json(out); err != nil {

@@ -108,7 +108,12 @@ func (a *app) verdict(v *grid.Verdict, indent string) {
 	for _, d := range v.Drops {
 		say("  filter %s drops %d: %s", d.Filter, d.Dropped, d.Reason)
 		say("    because %s", strings.Join(d.Values, ", "))
-		say("    at %s", d.Place)
+		if d.In == "" {
+			say("    at %s", d.Place)
+			continue
+		}
+		say("    at %s in %s", d.Place, d.In)
+		say("    included at %s", strings.Join(d.IncludedAt, ", itself included at "))
 	}
 	for _, d := range v.Duplicates {
 		say("  case %s stands for it: same %s", d.CaseID, strings.Join(d.Key, ", "))

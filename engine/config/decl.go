@@ -24,13 +24,14 @@ type moduleDecl struct {
 	modules   map[string]*blockDecl
 	systems   map[string]*blockDecl
 	runtimes  map[string]*blockDecl
+	parts     map[string]*blockDecl
 	stages    map[string]map[string]*blockDecl // kind -> name
 	order     []*blockDecl                     // stages and modules as written
 	outOrder  []string
 	varOrder  []string
 }
 
-// blockDecl is a stage, module call, system or runtime block.
+// blockDecl is a stage, module call, system, runtime or part block.
 type blockDecl struct {
 	kind, name string
 	block      *hclsyntax.Block
@@ -39,7 +40,8 @@ type blockDecl struct {
 	dependsOn  hcl.Expression
 	enabled    hcl.Expression
 	describe   hcl.Expression
-	index      int // position among the module's blocks
+	index      int      // position among the module's blocks
+	sources    []string // absolute paths that a module block was found to call
 }
 
 func (b *blockDecl) rng() hcl.Range { return b.block.DefRange() }
@@ -80,7 +82,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	m := &moduleDecl{
 		dir: dir, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
 		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
-		runtimes: map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
+		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
 	}
 	var bodies []*hclsyntax.Body
 	var diags hcl.Diagnostics
@@ -129,7 +131,7 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		return declareOutput(m, b)
 	}
 	kind, isStage := l.kinds[b.Type]
-	if !isStage && b.Type != "module" && b.Type != "system" && b.Type != "runtime" {
+	if !isStage && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
 		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
 			fmt.Sprintf("There is no block type %q.%s", b.Type, didYouMean(b.Type, l.blockTypes())))}
 	}
@@ -148,6 +150,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		into = m.systems
 	case "runtime":
 		into = m.runtimes
+	case "part":
+		into = m.parts
 	default:
 		if m.stages[kind.Name] == nil {
 			m.stages[kind.Name] = map[string]*blockDecl{}

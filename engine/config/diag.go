@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -78,13 +79,19 @@ func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 }
 
 // atAddress is the Extra of diagnostics about one stage instance.
-type atAddress string
+type atAddress struct {
+	address string
+	extra   any // what the diagnostic had before
+}
+
+// UnwrapDiagnosticExtra implements hcl.DiagnosticExtraUnwrapper.
+func (a atAddress) UnwrapDiagnosticExtra() any { return a.extra }
 
 // WithAddress notes on each diagnostic which stage instance it is about.
 func WithAddress(diags hcl.Diagnostics, address string) hcl.Diagnostics {
 	for _, d := range diags {
-		if d.Extra == nil {
-			d.Extra = atAddress(address)
+		if DiagAddress(d) == "" {
+			d.Extra = atAddress{address: address, extra: d.Extra}
 		}
 	}
 	return diags
@@ -92,15 +99,62 @@ func WithAddress(diags hcl.Diagnostics, address string) hcl.Diagnostics {
 
 // DiagAddress returns the stage instance that a diagnostic is about, or "".
 func DiagAddress(d *hcl.Diagnostic) string {
-	a, _ := d.Extra.(atAddress)
-	return string(a)
+	a, _ := hcl.DiagnosticExtra[atAddress](d)
+	return a.address
+}
+
+// included is implemented by the Extra of diagnostics about a block that stands
+// in a part: the detail without the places of the includes, these places, and
+// the detail with others.
+type included interface {
+	IncludedAt() (detail string, places []string)
+	Text(places []string) string
+}
+
+// Merged joins diagnostics that several stages report of the same block of a
+// part: one mistake is told once, with all the places that include it. It is
+// about the first of the stages.
+func Merged(diags hcl.Diagnostics) hcl.Diagnostics {
+	type key struct {
+		summary, detail string
+		at              hcl.Range
+	}
+	type group struct {
+		diag   *hcl.Diagnostic
+		places []string
+	}
+	groups := map[key]*group{}
+	var out hcl.Diagnostics
+	for _, d := range diags {
+		in, ok := hcl.DiagnosticExtra[included](d)
+		if !ok || d.Subject == nil {
+			out = append(out, d)
+			continue
+		}
+		detail, places := in.IncludedAt()
+		k := key{d.Summary, detail, *d.Subject}
+		g := groups[k]
+		if g == nil {
+			first := *d
+			g = &group{diag: &first}
+			groups[k] = g
+			out = append(out, g.diag)
+		}
+		for _, p := range places {
+			if !slices.Contains(g.places, p) {
+				g.places = append(g.places, p)
+			}
+		}
+		g.diag.Detail = in.Text(g.places)
+	}
+	return out
 }
 
 // WriteDiagnostics prints diagnostics with snippet and values for people.
 // Width 0 means no wrapping.
 func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnostics, width uint, color bool) error {
 	dw := hcl.NewDiagnosticTextWriter(w, files, width, color)
-	for _, d := range diags {
+	for _, d := range Merged(diags) {
 		shown := *d
 		shown.Detail += knownAttributes(d)
 		if a := DiagAddress(d); a != "" {

@@ -76,6 +76,8 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 		return s.system(r.name, r.rng)
 	case "runtime":
 		return s.runtime(r.name, r.rng)
+	case "part":
+		return s.part(r.name, r.rng)
 	case "each":
 		return eachRef(r, each)
 	case "path":

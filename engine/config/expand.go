@@ -201,6 +201,10 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 		v, more := s.runtime(name, s.decl.runtimes[name].rng())
 		add(v, more)
 	}
+	for _, name := range sortedKeys(s.decl.parts) {
+		v, more := s.part(name, s.decl.parts[name].rng())
+		add(v, more)
+	}
 	for _, d := range s.decl.order {
 		if d.kind != "module" {
 			ins, more := s.instancesOf(d)

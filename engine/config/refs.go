@@ -22,7 +22,7 @@ type ref struct {
 }
 
 // reserved are the roots that are no stage kind.
-var reserved = []string{"var", "local", "module", "system", "runtime", "each", "path"}
+var reserved = []string{"var", "local", "module", "system", "runtime", "part", "each", "path"}
 
 func (l *loader) isRoot(name string) bool {
 	if _, ok := l.kinds[name]; ok {
@@ -37,7 +37,7 @@ func (l *loader) isRoot(name string) bool {
 }
 
 func (l *loader) blockTypes() []string {
-	return append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime")
+	return append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime", "part")
 }
 
 func (l *loader) roots() []string { return append(kindNames(l.kinds), reserved...) }
@@ -200,6 +200,11 @@ func (s *scope) unboundRoots(in *Instance, exprs []hcl.Expression) map[string]bo
 	if !in.Kind.BareNames {
 		return nil
 	}
+	return s.bareNames(exprs)
+}
+
+// bareNames are the roots of expressions that are none of the language's.
+func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range exprs {
 		for _, t := range e.Variables() {
@@ -257,6 +262,14 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 		if d != nil && !t.visited(id) {
 			for _, e := range bodyExpressions(d.body) {
 				t.expr(s, e, nil, nil)
+			}
+		}
+	case "part":
+		if d := s.decl.parts[r.name]; d != nil && !t.visited(id) {
+			exprs := bodyExpressions(d.body)
+			bound := s.bareNames(exprs)
+			for _, e := range exprs {
+				t.expr(s, e, nil, bound)
 			}
 		}
 	case "each":

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -203,7 +204,7 @@ func (s *scope) output(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) 
 }
 
 func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl.Diagnostics {
-	what := map[string]string{"var": "variable", "local": "local value", "module": "module", "system": "system", "runtime": "runtime"}[root]
+	what := map[string]string{"var": "variable", "local": "local value", "module": "module", "system": "system", "runtime": "runtime", "part": "part"}[root]
 	if what == "" {
 		what = root
 	}
@@ -275,6 +276,9 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Module includes itself",
 				fmt.Sprintf("%s is included by itself, by way of %s.", display(abs), s.qualify("module."+d.name)))}
 		}
+	}
+	if !slices.Contains(d.sources, abs) {
+		d.sources = append(d.sources, abs)
 	}
 	if decl, ok := s.l.modules[abs]; ok {
 		return decl, abs, diags

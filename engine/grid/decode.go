@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// partBlocks are the blocks of a grid, a case_set and a compound sweep.
-var partBlocks = []hcl.BlockHeaderSchema{
+// productBlocks are the blocks of a grid, a case_set, a compound sweep and a
+// part.
+var productBlocks = []hcl.BlockHeaderSchema{
 	{Type: "axis", LabelNames: []string{"name"}},
 	{Type: "rows", LabelNames: []string{"name"}},
 	{Type: "derive", LabelNames: []string{"name"}},
@@ -19,22 +20,26 @@ var (
 	gridSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{
 			{Name: "op", Required: true}, {Name: "perf_table"}, {Name: "columns"},
-			{Name: "description"}, {Name: "constants"}, {Name: "loop_order"},
+			{Name: "description"}, {Name: "constants"}, {Name: "loop_order"}, {Name: "include"},
 		},
 		Blocks: append([]hcl.BlockHeaderSchema{
 			{Type: "case_set", LabelNames: []string{"name"}},
 			{Type: "sweep", LabelNames: []string{"name"}},
 			{Type: "distinct"},
-		}, partBlocks...),
+		}, productBlocks...),
+	}
+	partSchema = &hcl.BodySchema{
+		Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "include"}},
+		Blocks:     append([]hcl.BlockHeaderSchema{{Type: "case_set", LabelNames: []string{"name"}}}, productBlocks...),
 	}
 	caseSetSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "loop_order"}},
-		Blocks:     partBlocks,
+		Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "loop_order"}, {Name: "include"}},
+		Blocks:     productBlocks,
 	}
 	sweepSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "values"}, {Name: "columns"}, {Name: "description"}, {Name: "loop_order"}},
+		Attributes: []hcl.AttributeSchema{{Name: "values"}, {Name: "columns"}, {Name: "description"}, {Name: "loop_order"}, {Name: "include"}},
 		Blocks: append([]hcl.BlockHeaderSchema{
-			{Type: "case_set", LabelNames: []string{"name"}}, {Type: "distinct"}}, partBlocks...),
+			{Type: "case_set", LabelNames: []string{"name"}}, {Type: "distinct"}}, productBlocks...),
 	}
 	axisSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{{Name: "values", Required: true}, {Name: "description"}},
@@ -51,12 +56,13 @@ var (
 )
 
 // Decode reads the body of a grid block and checks everything that can be
-// checked without expanding it. The spec is nil exactly when the diagnostics
-// have errors. Every diagnostic has a Subject.
-func Decode(body hcl.Body, eval Evaluator) (spec *Spec, diags hcl.Diagnostics) {
+// checked without expanding it. partOf finds the parts that it includes; nil
+// where there are none. The spec is nil exactly when the diagnostics have
+// errors. Every diagnostic has a Subject.
+func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (spec *Spec, diags hcl.Diagnostics) {
 	rng := body.MissingItemRange()
 	defer recoverTo(&diags, rng, func() { spec = nil })
-	d := &decoder{eval: eval}
+	d := &decoder{eval: eval, partOf: partOf}
 	spec = d.grid(body)
 	if !d.diags.HasErrors() {
 		d.resolve(spec, nil)
@@ -64,7 +70,7 @@ func Decode(body hcl.Body, eval Evaluator) (spec *Spec, diags hcl.Diagnostics) {
 	if !d.diags.HasErrors() && spec.Sweep != nil {
 		d.resolve(spec.Sweep, spec)
 	}
-	diags = located(d.diags, rng)
+	diags = noteInclusions(located(d.diags, rng), d.inclusions)
 	if diags.HasErrors() {
 		return nil, diags
 	}
@@ -82,20 +88,36 @@ func recoverTo(diags *hcl.Diagnostics, rng hcl.Range, then func()) {
 }
 
 type decoder struct {
-	eval  Evaluator
-	diags hcl.Diagnostics
+	eval       Evaluator // of the module that the current block stands in
+	partOf     PartOf
+	diags      hcl.Diagnostics
+	in         *inclusion // the part that the current block stands in
+	inclusions []*inclusion
+	blocks     int // decoded so far
 }
 
-// part is what a grid, a case_set or a sweep have in common.
-type part struct {
+// product is what a grid, a case_set and a sweep have in common: the axes,
+// rows, derives and filters of one body, with those of the parts that it
+// includes.
+type product struct {
 	name, description string
+	inSet             bool // it is a case_set
 	rng               hcl.Range
 	rows, axes        []*Dim
 	derives           []*Derive
 	filters           []*Filter
+	sets              []*product
+	included          []string // names of the parts
 	loopOrder         []string
 	loopRanges        []hcl.Range
 	loopRange         hcl.Range
+}
+
+// next numbers the blocks in the order in which they count: that of the text,
+// included ones at the place of the include.
+func (d *decoder) next() int {
+	d.blocks++
+	return d.blocks
 }
 
 func (d *decoder) errorf(rng hcl.Range, summary, format string, args ...any) {
@@ -117,27 +139,25 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 	}
 	d.constants(spec, content.Attributes["constants"])
 
-	common := d.part(content, "")
-	var sets []*part
+	common := d.product(content, "")
 	var sweeps hcl.Blocks
 	for _, b := range content.Blocks {
-		switch b.Type {
-		case "case_set":
-			sets = append(sets, d.caseSet(b, sets))
-		case "sweep":
+		if b.Type == "sweep" {
 			sweeps = append(sweeps, b)
 		}
 	}
-	d.assemble(spec, common, sets)
-	d.columns(spec, content, common, sets)
+	d.assemble(spec, common)
+	d.columns(spec, content, common)
 	d.distinct(spec, content.Blocks)
 	if len(sweeps) > 0 {
 		spec.Sweep = d.sweep(sweeps)
+		spec.Sweep.inclusions = d.inclusions
 	}
+	spec.inclusions = d.inclusions
 	return spec
 }
 
-func (d *decoder) caseSet(b *hcl.Block, before []*part) *part {
+func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
 	content, diags := b.Body.Content(caseSetSchema)
 	d.diags = append(d.diags, diags...)
 	for _, p := range before {
@@ -145,49 +165,76 @@ func (d *decoder) caseSet(b *hcl.Block, before []*part) *part {
 			d.errorf(b.LabelRanges[0], "Duplicate case_set", "A case_set %q stands at %s already.", p.name, place(p.rng))
 		}
 	}
-	p := d.part(content, b.Labels[0])
+	p := d.product(content, b.Labels[0])
 	p.rng = b.DefRange
 	return p
 }
 
-// part decodes the axes, rows, derives and filters of one body.
-func (d *decoder) part(content *hcl.BodyContent, set string) *part {
-	p := &part{name: set, rng: content.MissingItemRange}
+// product decodes one body; set is the name of the case_set that it is, or "".
+func (d *decoder) product(content *hcl.BodyContent, set string) *product {
+	p := &product{name: set, inSet: set != "", rng: content.MissingItemRange}
 	p.description = d.str(content.Attributes["description"])
 	if a := content.Attributes["loop_order"]; a != nil {
 		p.loopOrder, p.loopRanges = d.names(a)
 		p.loopRange = a.Expr.Range()
 	}
-	for _, b := range content.Blocks {
-		switch b.Type {
-		case "axis":
-			if dim := d.axis(b); dim != nil {
-				dim.set = set
-				p.axes = append(p.axes, dim)
-			}
-		case "rows":
-			if dim := d.rows(b); dim != nil {
-				dim.set = set
-				p.rows = append(p.rows, dim)
-			}
-		case "derive":
-			p.derives = append(p.derives, d.derive(b))
-		case "filter":
-			p.filters = append(p.filters, d.filter(b, set))
-		}
-	}
+	d.fill(p, content)
 	return p
 }
+
+// fill adds the blocks of a body to p in the order of the text, those of
+// included parts at the place of the include.
+func (d *decoder) fill(p *product, content *hcl.BodyContent) {
+	include := content.Attributes["include"]
+	for _, b := range content.Blocks {
+		if include != nil && include.Range.Start.Byte < b.DefRange.Start.Byte {
+			d.include(p, include)
+			include = nil
+		}
+		d.block(p, b)
+	}
+	if include != nil {
+		d.include(p, include)
+	}
+}
+
+func (d *decoder) block(p *product, b *hcl.Block) {
+	switch b.Type {
+	case "axis":
+		if dim := d.axis(b); dim != nil {
+			dim.set, dim.order = p.name, d.next()
+			p.axes = append(p.axes, dim)
+		}
+	case "rows":
+		if dim := d.rows(b); dim != nil {
+			dim.set, dim.order = p.name, d.next()
+			p.rows = append(p.rows, dim)
+		}
+	case "derive":
+		p.derives = append(p.derives, d.derive(b))
+	case "filter":
+		p.filters = append(p.filters, d.filter(b, p.name))
+	case "case_set":
+		if p.inSet {
+			d.errorf(b.DefRange, "Case set in a case set", "A case_set includes this part, and case sets do not nest. Include the part in the grid itself.")
+			return
+		}
+		p.sets = append(p.sets, d.caseSet(b, p.sets))
+	}
+}
+
+// lazy is an expression that is evaluated for each combination.
+func (d *decoder) lazy(src hcl.Expression) *Expr { return &Expr{src: src, eval: d.eval} }
 
 func (d *decoder) derive(b *hcl.Block) *Derive {
 	content, diags := b.Body.Content(deriveSchema)
 	d.diags = append(d.diags, diags...)
-	v := &Derive{Name: b.Labels[0], Range: b.DefRange, Description: d.str(content.Attributes["description"])}
+	v := &Derive{Name: b.Labels[0], Range: b.DefRange, order: d.next(), Description: d.str(content.Attributes["description"])}
 	if why := checkName(v.Name); why != "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
 	}
 	if a := content.Attributes["value"]; a != nil {
-		v.expr = &Expr{src: a.Expr}
+		v.expr = d.lazy(a.Expr)
 	}
 	return v
 }
@@ -196,12 +243,12 @@ func (d *decoder) filter(b *hcl.Block, set string) *Filter {
 	content, diags := b.Body.Content(filterSchema)
 	d.diags = append(d.diags, diags...)
 	broken := len(d.diags)
-	f := &Filter{Name: b.Labels[0], Set: set, Range: b.DefRange, Reason: d.str(content.Attributes["reason"])}
+	f := &Filter{Name: b.Labels[0], Set: set, Range: b.DefRange, order: d.next(), in: d.in, Reason: d.str(content.Attributes["reason"])}
 	if a := content.Attributes["reason"]; a != nil && len(d.diags) == broken && strings.TrimSpace(f.Reason) == "" {
 		d.errorf(a.Expr.Range(), "Empty reason", "Say why these combinations are left out: plans, why and reports show it.")
 	}
 	if a := content.Attributes["keep"]; a != nil {
-		f.keep = &Expr{src: a.Expr}
+		f.keep = d.lazy(a.Expr)
 	}
 	if f.Name == "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "A filter needs a name: waterfalls and explanations show it.")
@@ -269,7 +316,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 				d.errorf(prefer.Range, "Missing of", "prefer = \"min\" needs of: the value whose smallest is kept.")
 				continue
 			}
-			spec.Distinct.Of = &Derive{Name: "of", Range: of.Expr.Range(), expr: &Expr{src: of.Expr}}
+			spec.Distinct.Of = &Derive{Name: "of", Range: of.Expr.Range(), expr: d.lazy(of.Expr)}
 		default:
 			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p, didYouMean(p, []string{"first", "min"}))
 		}

@@ -5,14 +5,15 @@ import (
 )
 
 // assemble makes the sets of a spec from its common part and its case sets.
-func (d *decoder) assemble(spec *Spec, common *part, parts []*part) {
-	if len(parts) == 0 {
-		parts = []*part{{rng: common.rng}}
+func (d *decoder) assemble(spec *Spec, common *product) {
+	sets := common.sets
+	if len(sets) == 0 {
+		sets = []*product{{rng: common.rng}}
 		if len(common.rows)+len(common.axes) == 0 && !d.diags.HasErrors() {
 			d.errorf(spec.Range, "Grid without axes", "A grid needs at least one axis, rows or case_set block.")
 		}
 	}
-	for _, p := range parts {
+	for _, p := range sets {
 		set := &Set{Name: p.name, Description: p.description, Range: p.rng}
 		for _, dims := range [][]*Dim{p.rows, common.rows, p.axes, common.axes} {
 			set.Dims = append(set.Dims, dims...)
@@ -56,7 +57,7 @@ func (d *decoder) uniqueNames(set *Set) {
 // reorder applies loop_order: the loops it names come first, outermost, in the
 // order it names them; the others follow in their usual order. A case_set's
 // own loop_order replaces the grid's.
-func (d *decoder) reorder(set *Set, common, own *part) {
+func (d *decoder) reorder(set *Set, common, own *product) {
 	order := common.loopOrder
 	if own.loopOrder != nil {
 		order = own.loopOrder
@@ -82,7 +83,7 @@ func (d *decoder) reorder(set *Set, common, own *part) {
 }
 
 // checkLoopOrder reports names of the grid's loop_order that no set loops over.
-func (d *decoder) checkLoopOrder(spec *Spec, common *part) {
+func (d *decoder) checkLoopOrder(spec *Spec, common *product) {
 	for i, name := range common.loopOrder {
 		found := false
 		for _, set := range spec.Sets {
@@ -106,8 +107,8 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name, quoted(have), didYouMean(name, have))
 }
 
-// orderFilters collects the filters of all sets in source order and numbers
-// them: a combination that several filters drop is charged to the first.
+// orderFilters collects the filters of all sets in the order of the text and
+// numbers them: a combination that several filters drop is charged to the first.
 func (d *decoder) orderFilters(spec *Spec) {
 	seen := map[*Filter]bool{}
 	for _, set := range spec.Sets {
@@ -118,7 +119,7 @@ func (d *decoder) orderFilters(spec *Spec) {
 			}
 		}
 	}
-	sortStable(spec.filters, func(a, b *Filter) bool { return before(a.Range, b.Range) })
+	sortStable(spec.filters, func(a, b *Filter) bool { return a.order < b.order })
 	for i, f := range spec.filters {
 		f.order = i
 	}
@@ -129,10 +130,10 @@ func (d *decoder) orderFilters(spec *Spec) {
 
 // columns decodes the projection; by default a case has every name in source
 // order.
-func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *part, parts []*part) {
+func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product) {
 	a := content.Attributes["columns"]
 	if a == nil {
-		for _, p := range sourceOrder(common, parts) {
+		for _, p := range sourceOrder(common) {
 			if !containsName(spec.Columns, p) {
 				spec.Columns = append(spec.Columns, p)
 			}
@@ -207,29 +208,29 @@ func (s *Spec) allNames() []string {
 	return out
 }
 
-// sourceOrder lists the bound names of a body as they stand in the text; rows
+// sourceOrder lists the bound names of a body in the order of the text; rows
 // fields that are no primitives are helpers and left out.
-func sourceOrder(common *part, parts []*part) []string {
+func sourceOrder(common *product) []string {
 	type item struct {
-		rng   hcl.Range
+		order int
 		names []string
 	}
 	var items []item
-	add := func(p *part) {
+	add := func(p *product) {
 		for _, dims := range [][]*Dim{p.rows, p.axes} {
 			for _, dim := range dims {
-				items = append(items, item{dim.Range, dim.primitiveFields()})
+				items = append(items, item{dim.order, dim.primitiveFields()})
 			}
 		}
 		for _, v := range p.derives {
-			items = append(items, item{v.Range, []string{v.Name}})
+			items = append(items, item{v.order, []string{v.Name}})
 		}
 	}
 	add(common)
-	for _, p := range parts {
+	for _, p := range common.sets {
 		add(p)
 	}
-	sortStable(items, func(a, b item) bool { return before(a.rng, b.rng) })
+	sortStable(items, func(a, b item) bool { return a.order < b.order })
 	var out []string
 	for _, it := range items {
 		out = append(out, it.names...)
@@ -249,12 +250,4 @@ func (d *Dim) primitiveFields() []string {
 		}
 	}
 	return out
-}
-
-// before orders places in one or several files.
-func before(a, b hcl.Range) bool {
-	if a.Filename != b.Filename {
-		return a.Filename < b.Filename
-	}
-	return a.Start.Byte < b.Start.Byte
 }

@@ -26,7 +26,7 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 		for _, inner := range content.Blocks {
 			d.errorf(inner.DefRange, "Values and blocks", "A sweep has either values, or axis, rows, derive, filter and case_set blocks.")
 		}
-		for _, name := range []string{"columns", "loop_order"} {
+		for _, name := range []string{"columns", "loop_order", "include"} {
 			if a := content.Attributes[name]; a != nil {
 				d.errorf(a.NameRange, "Unused attribute", "%s belongs to a sweep with blocks inside.", name)
 			}
@@ -35,23 +35,17 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 			simple = append(simple, dim)
 		}
 	}
-	common := &part{rng: spec.Range}
+	common := &product{rng: spec.Range}
 	content := &hcl.BodyContent{MissingItemRange: spec.Range}
-	var sets []*part
 	if compound != nil {
 		spec.Range = compound.DefRange
 		content, _ = compound.Body.Content(sweepSchema)
-		common = d.part(content, "")
+		common = d.product(content, "")
 		common.rng = compound.DefRange
-		for _, b := range content.Blocks {
-			if b.Type == "case_set" {
-				sets = append(sets, d.caseSet(b, sets))
-			}
-		}
 	}
 	common.axes = append(common.axes, simple...)
-	d.assemble(spec, common, sets)
-	d.columns(spec, content, common, sets)
+	d.assemble(spec, common)
+	d.columns(spec, content, common)
 	for _, dim := range simple {
 		if !containsName(spec.Columns, dim.Name) {
 			spec.Columns = append(spec.Columns, dim.Name)
@@ -81,7 +75,7 @@ func (d *decoder) sweepAxis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 	if !ok {
 		return nil
 	}
-	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange, static: len(a.Expr.Variables()) == 0}
+	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange, order: d.next(), static: len(a.Expr.Variables()) == 0}
 	dim.Description = d.str(content.Attributes["description"])
 	dim.Values = append(dim.Values, vals)
 	d.noteEmpty(dim, a.Expr.Range())

@@ -9,20 +9,29 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// value evaluates an expression that may not use the grid's own names. The
-// value is known, and free of marks.
-func (d *decoder) value(expr hcl.Expression) (cty.Value, bool) {
+// evaluate evaluates an expression that may not use the grid's own names. The
+// value is free of marks.
+func (d *decoder) evaluate(expr hcl.Expression) (cty.Value, *hcl.EvalContext, bool) {
 	ctx, diags := d.eval.Context([]hcl.Expression{expr}, nil)
 	d.diags = append(d.diags, located(diags, expr.Range())...)
 	if diags.HasErrors() {
-		return cty.NilVal, false
+		return cty.NilVal, nil, false
 	}
 	v, diags := expr.Value(ctx)
 	d.diags = append(d.diags, located(diags, expr.Range())...)
 	if diags.HasErrors() {
-		return cty.NilVal, false
+		return cty.NilVal, nil, false
 	}
 	v, _ = v.UnmarkDeep()
+	return v, ctx, true
+}
+
+// value is evaluate for values that must be known when the plan is made.
+func (d *decoder) value(expr hcl.Expression) (cty.Value, bool) {
+	v, ctx, ok := d.evaluate(expr)
+	if !ok {
+		return v, false
+	}
 	if !v.IsWhollyKnown() {
 		d.diags = append(d.diags, &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Value not known at plan time",

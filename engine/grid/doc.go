@@ -39,6 +39,10 @@
 //   - constants (object): columns of the perf table with the same value for all
 //     cases. They are columns of the case table, but no part of case ids.
 //   - loop_order (list of axis and rows names): see Order.
+//   - include (list of parts): blocks that stand elsewhere, in a part block with
+//     axis, rows, derive, filter and case_set blocks and an include of its own.
+//     They count as if they stood in the place of the attribute. case_set, and
+//     sweeps with blocks, take include as well.
 //   - description (string): for listings. axis, rows, derive, case_set and
 //     sweep take one as well.
 //
@@ -76,7 +80,8 @@
 //
 // keep, value and of are HCL expressions. They may use the names that the grid
 // binds in the same set, and var, local, system, runtime, module and each.
-// Everything else in a grid may use the latter only. A name must not be a root
+// Everything else in a grid may use the latter only. In an included part these
+// are the values of the module that the part stands in. A name must not be a root
 // of the language (var, local, a stage kind, ...) nor a column of every case
 // table (case_id, status).
 //

@@ -53,19 +53,19 @@ func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags 
 		w.run()
 	}
 	if w.diags.HasErrors() {
-		return nil, located(w.diags, spec.Range)
+		return nil, spec.located(w.diags)
 	}
 	c := &Cases{spec: spec, evaluations: w.evals}
 	if diags := c.fill(w); diags.HasErrors() {
-		return nil, located(diags, spec.Range)
+		return nil, spec.located(diags)
 	}
 	if spec.Sweep != nil {
 		if diags := c.expandSweep(ctx, w, opts); diags.HasErrors() {
-			return nil, located(diags, spec.Range)
+			return nil, spec.located(diags)
 		}
 	}
 	c.waterfall = waterfall(w, c)
-	return c, located(w.diags, spec.Range)
+	return c, spec.located(w.diags)
 }
 
 // FilterCount is what one filter dropped.

@@ -35,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 		if diags.HasErrors() {
 			return
 		}
-		spec, diags := Decode(file.Body, testScope())
+		spec, diags := Decode(file.Body, testScope(), nil)
 		checkDiags(t, src, diags, spec == nil)
 		if spec == nil {
 			return

@@ -3,6 +3,7 @@ package grid
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
@@ -79,9 +80,32 @@ func parseBody(t rapid.TB, src string) hcl.Body {
 	return f.Body
 }
 
+// testParts reads part blocks and returns a scope that has them.
+func testParts(t rapid.TB, src string) (testEval, PartOf) {
+	t.Helper()
+	f, diags := hclsyntax.ParseConfig([]byte(src), "parts.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		t.Fatalf("parts do not parse: %v", diags)
+	}
+	capsule := cty.Capsule("part", reflect.TypeFor[Part]())
+	own, grids := testScope(), testScope()
+	parts := map[string]cty.Value{}
+	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
+		parts[b.Labels[0]] = cty.CapsuleVal(capsule, &Part{Name: "part." + b.Labels[0], Body: b.Body, Eval: own, Range: b.Range()})
+	}
+	own.vars["local"] = cty.ObjectVal(map[string]cty.Value{"here": cty.NumberIntVal(2)})
+	own.vars["part"], grids.vars["part"] = cty.ObjectVal(parts), cty.ObjectVal(parts)
+	return grids, func(v cty.Value) (*Part, error) {
+		if v.Type() != capsule {
+			return nil, fmt.Errorf("this is %s", v.Type().FriendlyName())
+		}
+		return v.EncapsulatedValue().(*Part), nil
+	}
+}
+
 func mustDecode(t rapid.TB, src string) *Spec {
 	t.Helper()
-	spec, diags := Decode(parseBody(t, src), testScope())
+	spec, diags := Decode(parseBody(t, src), testScope(), nil)
 	if diags.HasErrors() {
 		t.Fatalf("decode: %v", diags)
 	}

@@ -13,7 +13,7 @@ import (
 // reservedRoots are names that expressions of a plan use for other things; an
 // axis of that name would hide them.
 var reservedRoots = []string{
-	"var", "local", "system", "runtime", "module", "each", "path",
+	"var", "local", "system", "runtime", "module", "part", "each", "path",
 	"preflight", "grid", "import", "collect", "dedupe", "gate", "verify", "export", "report",
 	"telemetry", "profile", "experiment", "publish",
 }

@@ -197,7 +197,7 @@ func TestStrategiesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := randomGrid(t)
 		body := parseBody(t, src)
-		spec, diags := Decode(body, testScope())
+		spec, diags := Decode(body, testScope(), nil)
 		if diags.HasErrors() {
 			t.Skip() // a static check rejected it
 		}

@@ -48,7 +48,7 @@ func TestRealGrids(t *testing.T) {
 	}
 	for _, g := range grids {
 		t.Run(g.name, func(t *testing.T) {
-			spec, diags := Decode(parseBody(t, g.src), testScope())
+			spec, diags := Decode(parseBody(t, g.src), testScope(), nil)
 			if len(diags) > 0 {
 				t.Fatalf("a correct grid has diagnostics: %v", diags)
 			}

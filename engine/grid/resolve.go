@@ -174,7 +174,7 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 	if unknown {
 		return
 	}
-	ctx, diags := d.eval.Context([]hcl.Expression{e.src}, bound)
+	ctx, diags := e.eval.Context([]hcl.Expression{e.src}, bound)
 	d.diags = append(d.diags, located(diags, e.src.Range())...)
 	e.ctx = ctx
 }

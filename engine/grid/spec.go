@@ -32,8 +32,9 @@ type Spec struct {
 	Sweep *Spec
 	Range hcl.Range
 
-	filters []*Filter // of all sets, in source order
-	names   map[string]*nameInfo
+	filters    []*Filter // of all sets, in the order of the text
+	names      map[string]*nameInfo
+	inclusions []*inclusion
 }
 
 // Constant is one table constant.
@@ -64,6 +65,7 @@ type Dim struct {
 	Range       hcl.Range
 
 	set    string     // the case_set it stands in, "" when it is common
+	order  int        // its place among the blocks of the grid
 	static bool       // its values do not depend on variables
 	types  []cty.Type // by field, of rows without any row; else nil
 }
@@ -82,7 +84,8 @@ type Derive struct {
 	Description string
 	Range       hcl.Range
 
-	expr *Expr
+	expr  *Expr
+	order int // its place among the blocks of the grid
 }
 
 // Filter keeps combinations for which its expression is true.
@@ -94,7 +97,17 @@ type Filter struct {
 	Range  hcl.Range
 
 	keep  *Expr
-	order int
+	order int        // its place among the blocks, later among the filters
+	in    *inclusion // nil when it stands in the grid itself
+}
+
+// Place is where the filter stands, file:line. For one that stands in a part,
+// the part's address and the places at which it is included, innermost first.
+func (f *Filter) Place() (at, part string, includedAt []string) {
+	if f.in != nil {
+		part = f.in.part.Name
+	}
+	return place(f.Range), part, f.in.places()
 }
 
 // Label is the filter's name with its set, as waterfalls show it.
@@ -118,6 +131,7 @@ type Distinct struct {
 // grid's own names.
 type Expr struct {
 	src   hcl.Expression
+	eval  Evaluator // of the module that it stands in
 	ctx   *hcl.EvalContext
 	names []string // of the grid, in order of first use
 }

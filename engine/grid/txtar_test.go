@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // TestArchives runs the archives of testdata. Each holds grid.hcl, the body of
 // a grid. A comment "# ERROR: text" or "# WARNING: text" expects a diagnostic
 // on its line whose summary and detail contain the text; any other diagnostic
-// fails the test. Without errors, the file want holds the waterfall and the
+// fails the test. A file parts.hcl holds part blocks that the grid may include;
+// its local.here is not there in the grid. Without errors, the file want holds the waterfall and the
 // first cases. A file why holds assignments, one per line; why.want holds the
 // answers.
 func TestArchives(t *testing.T) {
@@ -39,14 +40,25 @@ func runArchive(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	src := archived(ar, "grid.hcl")
-	spec, diags := Decode(parseBody(t, string(src)), testScope())
+	parts := archived(ar, "parts.hcl")
+	scope, partOf := testParts(t, string(parts))
+	spec, diags := Decode(parseBody(t, string(src)), scope, partOf)
 	var cases *Cases
 	if spec != nil {
 		var more hcl.Diagnostics
 		cases, more = Expand(context.Background(), spec, Options{Limits: Limits{Cases: 100_000, Evaluations: 100_000, Visits: 10_000_000, Points: 100_000}})
 		diags = append(diags, more...)
 	}
-	checkMarkers(t, string(src), diags)
+	var inGrid, inParts hcl.Diagnostics
+	for _, d := range diags {
+		if d.Subject != nil && d.Subject.Filename == "parts.hcl" {
+			inParts = append(inParts, d)
+		} else {
+			inGrid = append(inGrid, d)
+		}
+	}
+	checkMarkers(t, string(src), inGrid)
+	checkMarkers(t, string(parts), inParts)
 	if cases == nil {
 		return
 	}

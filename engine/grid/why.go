@@ -47,6 +47,11 @@ type Drop struct {
 	Values []string `json:"values,omitempty"`
 	// Place is file:line of the filter.
 	Place string `json:"place"`
+	// In is the address of the part that the filter stands in, and IncludedAt
+	// where the part is included, innermost first; empty for a filter that
+	// stands in the grid itself.
+	In         string   `json:"part,omitempty"`
+	IncludedAt []string `json:"included_at,omitempty"`
 	// Range is the filter's place, Part that of the condition between && that
 	// is false for this combination.
 	Range hcl.Range `json:"-"`
@@ -102,11 +107,11 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Cases, *Verdict, hcl.Diagnostics) {
 	w.run()
 	if w.diags.HasErrors() {
-		return nil, nil, located(w.diags, w.p.spec.Range)
+		return nil, nil, w.p.spec.located(w.diags)
 	}
 	cases := &Cases{spec: w.p.spec}
 	if diags := cases.fill(w); diags.HasErrors() {
-		return nil, nil, located(diags, w.p.spec.Range)
+		return nil, nil, w.p.spec.located(diags)
 	}
 	out := &Verdict{}
 	given, out.Problems = w.p.spec.convertGiven(given)
@@ -120,7 +125,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	for i, sp := range w.p.sets {
 		x.set(sp, int32(i))
 		if w.diags.HasErrors() {
-			return nil, nil, located(w.diags, w.p.spec.Range)
+			return nil, nil, w.p.spec.located(w.diags)
 		}
 	}
 	if out.Matching == 0 && len(out.Problems) == 0 {
@@ -236,7 +241,9 @@ func (x *explainer) combination() {
 		if !seen {
 			at = len(x.out.Drops)
 			x.drops[fp] = at
-			x.out.Drops = append(x.out.Drops, Drop{Filter: f.Label(), Reason: f.Reason, Place: fmt.Sprintf("%s:%d", f.Range.Filename, f.Range.Start.Line), Range: f.Range, Part: part.source.Range(), Values: x.values(fp)})
+			drop := Drop{Filter: f.Label(), Reason: f.Reason, Range: f.Range, Part: part.source.Range(), Values: x.values(fp)}
+			drop.Place, drop.In, drop.IncludedAt = f.Place()
+			x.out.Drops = append(x.out.Drops, drop)
 		}
 		x.out.Drops[at].Dropped++
 	}

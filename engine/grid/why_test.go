@@ -16,7 +16,7 @@ import (
 func TestWhyAgreesWithExpand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := randomGrid(t)
-		spec, diags := Decode(parseBody(t, src), testScope())
+		spec, diags := Decode(parseBody(t, src), testScope(), nil)
 		if diags.HasErrors() {
 			t.Skip()
 		}
@@ -57,7 +57,7 @@ func TestPackageExample(t *testing.T) {
 	}
 	scope := testScope()
 	scope.vars["local"] = cty.ObjectVal(map[string]cty.Value{"lengths": cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(64)})})
-	spec, diags := Decode(parseBody(t, strings.ReplaceAll(body, "//\t", "")), scope)
+	spec, diags := Decode(parseBody(t, strings.ReplaceAll(body, "//\t", "")), scope, nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}

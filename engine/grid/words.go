@@ -7,6 +7,6 @@ import "github.com/hashicorp/hcl/v2"
 func Schemas() map[string]*hcl.BodySchema {
 	return map[string]*hcl.BodySchema{
 		"": gridSchema, "case_set": caseSetSchema, "sweep": sweepSchema, "axis": axisSchema, "rows": axisSchema,
-		"derive": deriveSchema, "filter": filterSchema, "distinct": distinctSchema,
+		"derive": deriveSchema, "filter": filterSchema, "distinct": distinctSchema, "part": partSchema,
 	}
 }

@@ -40,13 +40,23 @@ type Runtime struct {
 	Address string // runtime.NAME with its module path
 }
 
+// Part is a part block: blocks that other blocks include. What may stand in it
+// is decided by the kind that includes it.
+type Part struct {
+	Address string // part.NAME with its module path
+	Body    hcl.Body
+	Eval    Evaluator // of the module that the part stands in
+	Range   hcl.Range // of the whole block
+}
+
 var (
-	// RefType, RuntimeType and SystemType are the capsules that carry Go
-	// values through HCL: the attribute "ref" of a stage, runtime or system
-	// object.
+	// RefType, RuntimeType, SystemType and PartType are the capsules that carry
+	// Go values through HCL: the attribute "ref" of a stage, runtime, system or
+	// part object.
 	RefType     = cty.Capsule("stage", reflect.TypeFor[Ref]())
 	RuntimeType = cty.Capsule("runtime", reflect.TypeFor[Runtime]())
 	SystemType  = cty.Capsule("system", reflect.TypeFor[systems.Spec]())
+	PartType    = cty.Capsule("part", reflect.TypeFor[Part]())
 )
 
 // RefOf returns the stage that v refers to; an error says what v is instead.
@@ -83,6 +93,11 @@ func SystemOf(v cty.Value) (*systems.Spec, error) {
 	return unwrap[systems.Spec](v, SystemType, "a system, such as system.h200_sxm")
 }
 
+// PartOf returns the part that v refers to.
+func PartOf(v cty.Value) (*Part, error) {
+	return unwrap[Part](v, PartType, "a part, such as part.sm_gate")
+}
+
 func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
 	if v == cty.NilVal || v.IsNull() {
 		return nil, fmt.Errorf("a reference is needed: %s", what)
@@ -105,6 +120,8 @@ func describe(v cty.Value) string {
 			return "the stage " + v.GetAttr("ref").EncapsulatedValue().(*Ref).Address
 		case t.Equals(RuntimeType):
 			return v.GetAttr("ref").EncapsulatedValue().(*Runtime).Address
+		case t.Equals(PartType):
+			return v.GetAttr("ref").EncapsulatedValue().(*Part).Address
 		default:
 			return "the system " + v.GetAttr("ref").EncapsulatedValue().(*systems.Spec).Name
 		}
@@ -119,11 +136,12 @@ func describe(v cty.Value) string {
 	return v.Type().FriendlyName()
 }
 
-// IsRef says whether v is an object that stands for a stage, runtime or system.
+// IsRef says whether v is an object that stands for a stage, runtime, system or
+// part.
 func IsRef(v cty.Value) bool {
 	if v == cty.NilVal || !v.Type().IsObjectType() || !v.Type().HasAttribute("ref") {
 		return false
 	}
 	t := v.Type().AttributeType("ref")
-	return t.Equals(RefType) || t.Equals(RuntimeType) || t.Equals(SystemType)
+	return t.Equals(RefType) || t.Equals(RuntimeType) || t.Equals(SystemType) || t.Equals(PartType)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
@@ -41,9 +42,18 @@ var (
 
 // DecodeBody implements stage.BodyDecoder.
 func (s *Stage) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
-	spec, diags := grid.Decode(body, eval)
+	spec, diags := grid.Decode(body, eval, partOf)
 	s.spec = spec
 	return diags
+}
+
+// partOf finds the part that an element of include refers to.
+func partOf(v cty.Value) (*grid.Part, error) {
+	p, err := stage.PartOf(v)
+	if err != nil {
+		return nil, err
+	}
+	return &grid.Part{Name: p.Address, Body: p.Body, Eval: p.Eval, Range: p.Range}, nil
 }
 
 // Check implements stage.Stage. A table that nobody knows may be the plan's
