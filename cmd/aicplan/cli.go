@@ -14,6 +14,7 @@ type cli struct {
 	Diff          diffCmd          `cmd:"" help:"Compare perf files, folders of them, or stages."`
 	Data          dataCmd          `cmd:"" help:"Examine databases of perf files."`
 	Show          showCmd          `cmd:"" help:"Print a stage's table, or a saved plan."`
+	Trace         traceCmd         `cmd:"" help:"Say what part of a profiler's trace is communication."`
 	Graph         graphCmd         `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
 	Describe      describeCmd      `cmd:"" help:"List a plan's variables, stages and axes."`
 	Eval          evalCmd          `cmd:"" help:"Evaluate one expression in a plan."`

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"aicplan/cudaops/trace"
+	"aicplan/engine/run"
+)
+
+type traceCmd struct {
+	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain or gzip; CSV of nsys stats --report cuda_gpu_trace. One file a rank."`
+	Rules string   `help:"CSV of rules, tried before the built-in ones: kind,regular expression,origin; the kind compute takes kernels out." placeholder:"FILE" type:"path"`
+	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
+	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`
+	JSON  bool     `name:"json" help:"Print as JSON: a list with an object for each file and device, times in nanoseconds."`
+}
+
+// Help is what --help prints below the summary.
+func (traceCmd) Help() string {
+	return `Examples:
+  aicplan trace kineto_trace_0.json.gz
+  aicplan trace -json traces/*.pt.trace.json.gz
+  nsys stats --report cuda_gpu_trace --format csv r.nsys-rep > r.csv && aicplan trace r.csv
+
+Exit code 1 when a file cannot be read or has no kernels in it; what the other
+files say is printed all the same.`
+}
+
+// Run reads traces and says what part of the time went into communication.
+func (c *traceCmd) Run(a *app) error {
+	rules := trace.DefaultRules()
+	if c.Rules != "" {
+		f, err := os.Open(c.Rules)
+		if err != nil {
+			return err
+		}
+		own, err := trace.ParseRules(f, c.Rules)
+		f.Close()
+		if err != nil {
+			return err
+		}
+		rules = append(own, rules...)
+	}
+	results, failed := []*trace.Result{}, false
+	for _, path := range c.Files {
+		res, err := trace.Read(path, trace.Options{Rules: rules, Top: c.Top})
+		if err != nil {
+			failed = true
+			fmt.Fprintf(a.stderr, "Error: %v\n", err)
+			continue
+		}
+		results = append(results, res...)
+	}
+	note := trace.Align(results)
+	for _, r := range results {
+		failed = failed || r.Error != ""
+	}
+	var err error
+	if c.JSON {
+		err = a.json(results)
+	} else {
+		for _, r := range results {
+			c.view(a.stdout, r)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		fmt.Fprintf(a.stderr, "Warning: %s\n", note)
+	}
+	if failed {
+		return &exitError{code: run.ExitError, quiet: true}
+	}
+	return nil
+}
+
+func (c *traceCmd) view(w io.Writer, r *trace.Result) {
+	fmt.Fprintf(w, "%s\n", r.File)
+	if r.Warning != "" {
+		fmt.Fprintf(w, "  Warning: %s.\n", r.Warning)
+	}
+	if r.Error != "" {
+		fmt.Fprintf(w, "  No figures: %s\n\n", r.Error)
+		return
+	}
+	fmt.Fprintf(w, "  %s, %d kernels, %d collectives\n\n", traceOrigin(r), r.Kernels, traceCalls(r))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, ns *int64, what string) {
+		share := "-"
+		if *r.SpanNs > 0 {
+			share = fmt.Sprintf("%.2f %%", 100*float64(*ns)/float64(*r.SpanNs))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t  %s\n", name, ms(*ns), share, what)
+	}
+	row("span", r.SpanNs, "first kernel's start to last kernel's end")
+	row("busy", r.BusyNs, "some kernel runs")
+	row("compute", r.ComputeUnionNs, "a kernel that is no collective runs")
+	row("comm", r.CommUnionNs, fmt.Sprintf("a collective runs (their times add up to %s)", ms(*r.CommSumNs)))
+	row("overlap", r.OverlapNs, "of comm: compute runs beside it")
+	row("exposed", r.ExposedCommNs, "of comm: nothing else runs")
+	row("idle", r.IdleNs, "no kernel runs")
+	if r.WaitNs != nil {
+		row("waiting", r.WaitNs, "its collectives took longer than the quickest rank's")
+	}
+	t.Flush()
+	traceCollectives(w, r)
+	c.steps(w, r)
+	traceTop(w, r)
+	fmt.Fprintln(w)
+}
+
+func traceOrigin(r *trace.Result) string {
+	text := "rank not told"
+	switch {
+	case r.Rank != nil && r.WorldSize != nil:
+		text = fmt.Sprintf("rank %d of %d", *r.Rank, *r.WorldSize)
+	case r.Rank != nil:
+		text = fmt.Sprintf("rank %d", *r.Rank)
+	}
+	text += ", device " + r.Device
+	if r.Meta.Device != "" {
+		text += " (" + r.Meta.Device + ")"
+	}
+	return text
+}
+
+func traceCalls(r *trace.Result) (n int64) {
+	for _, c := range r.Collectives {
+		n += c.Count
+	}
+	return n
+}
+
+func traceCollectives(w io.Writer, r *trace.Result) {
+	if len(r.Collectives) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\n  collective\tcalls\ttime\tbytes\tbusbw p50")
+	for _, c := range r.Collectives {
+		bytes, bw := "not told", "-"
+		if c.Bytes != nil {
+			bytes = fmt.Sprint(*c.Bytes)
+		}
+		if c.BusbwP50 != nil {
+			bw = fmt.Sprintf(">= %.1f GB/s", *c.BusbwP50)
+		}
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\t%s\n", c.Kind, c.Count, ms(c.SumNs), bytes, bw)
+	}
+	fmt.Fprintln(t, "\n  rule\tkernels\tof kernel time\texample")
+	for _, s := range r.Rules {
+		fmt.Fprintf(t, "  %s (%s)\t%d\t%.2f %%\t%s\n", s.Kind, s.Origin, s.Count, s.SharePct, clip(s.Example, 60, false))
+	}
+	t.Flush()
+}
+
+func (c *traceCmd) steps(w io.Writer, r *trace.Result) {
+	if r.Steps == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n  steps: %d, told by %s\n", r.Steps, r.StepMark)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  step\twall\tbusy\tcompute\tcomm\texposed\tbubble\tcollectives")
+	for i, s := range r.PerStep {
+		if i == c.Steps {
+			fmt.Fprintf(t, "  and %d more\n", r.Steps-i)
+			break
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", clip(s.Name, 40, false), ms(s.WallNs), ms(s.BusyNs), ms(*s.ComputeUnionNs),
+			ms(*s.CommUnionNs), ms(*s.ExposedCommNs), ms(s.BubbleNs), s.Collectives)
+	}
+	t.Flush()
+}
+
+func traceTop(w io.Writer, r *trace.Result) {
+	if len(r.Top) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\n  time\tcalls\tkind\tkernel")
+	for _, k := range r.Top {
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\n", ms(k.SumNs), k.Count, k.Kind, clip(k.Name, 60, false))
+	}
+	t.Flush()
+}
+
+func ms(ns int64) string {
+	return fmt.Sprintf("%.3f ms", float64(ns)/float64(time.Millisecond))
+}

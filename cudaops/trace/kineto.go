@@ -1,0 +1,378 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Meta is what a trace says of the process that it is from. Zero values mean
+// that it does not say.
+type Meta struct {
+	Rank      *int   `json:"rank"`
+	WorldSize *int   `json:"world_size"`
+	Device    string `json:"device_name,omitempty"`
+	NCCL      string `json:"nccl_version,omitempty"`
+}
+
+// maxRanges bounds the named ranges that are kept for steps.
+const maxRanges = 1 << 20
+
+// readKineto reads a PyTorch profiler or Chrome trace.
+func readKineto(r io.Reader, rec *recording) error {
+	s := newScanner(r)
+	found := false
+	switch s.token() {
+	case '[':
+		found = true
+		s.pos++
+		if err := readEvents(s, rec); err != nil {
+			return err
+		}
+	case '{':
+		s.pos++
+		var err error
+		if found, err = readTop(s, rec); err != nil {
+			return err
+		}
+	case 0:
+		if s.err != nil {
+			return s.err
+		}
+		return fmt.Errorf("the file is empty")
+	default:
+		return fmt.Errorf("neither a Kineto or Chrome trace (JSON) nor the CSV of nsys stats --report cuda_gpu_trace")
+	}
+	if s.err != nil {
+		rec.cut = fmt.Sprintf("reading stopped at byte %d of the uncompressed trace: %v", s.offset(), s.err)
+	}
+	if !found {
+		if rec.cut != "" {
+			return fmt.Errorf("no traceEvents: %s", rec.cut)
+		}
+		return fmt.Errorf("the JSON object has no traceEvents: it is no profiler trace")
+	}
+	return nil
+}
+
+// readTop walks the members of the outer object.
+func readTop(s *scanner, rec *recording) (found bool, err error) {
+	for {
+		switch s.token() {
+		case '}':
+			return found, nil
+		case ',':
+			s.pos++
+			continue
+		case '"':
+		case 0:
+			rec.endsAt(s)
+			return found, nil
+		default:
+			return found, fmt.Errorf("byte %d: a member of the trace object does not start with a quote", s.offset())
+		}
+		key, err := s.value()
+		if err != nil {
+			rec.endsAt(s)
+			return found, nil
+		}
+		name := string(key[1 : len(key)-1])
+		if s.token() != ':' {
+			if s.token() == 0 {
+				rec.endsAt(s)
+				return found, nil
+			}
+			return found, fmt.Errorf("byte %d: no colon behind the key %q", s.offset(), name)
+		}
+		s.pos++
+		if name == "traceEvents" {
+			if s.token() != '[' {
+				return found, fmt.Errorf("byte %d: traceEvents is no array", s.offset())
+			}
+			s.pos++
+			found = true
+			if err := readEvents(s, rec); err != nil || rec.cut != "" {
+				return found, err
+			}
+			continue
+		}
+		v, err := s.value()
+		if err == errShort {
+			rec.endsAt(s)
+			return found, nil
+		}
+		if err != nil {
+			return found, fmt.Errorf("byte %d: the value of %q: %w", s.offset(), name, err)
+		}
+		rec.meta.take(name, v)
+	}
+}
+
+func (r *recording) endsAt(s *scanner) {
+	if r.cut == "" {
+		r.cut = fmt.Sprintf("the file ends in the middle, at byte %d of the uncompressed trace", s.base+int64(len(s.buf)))
+	}
+}
+
+// readEvents reads the elements of the array of events up to its bracket.
+func readEvents(s *scanner, rec *recording) error {
+	e := eventReader{rec: rec, open: map[string][]begin{}}
+	for {
+		switch s.token() {
+		case ']':
+			s.pos++
+			return nil
+		case ',':
+			s.pos++
+			continue
+		case 0:
+			rec.endsAt(s)
+			return nil
+		}
+		at := s.offset()
+		v, err := s.value()
+		if err == errShort {
+			rec.endsAt(s)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("byte %d: event %d: %w", at, rec.events, err)
+		}
+		if v[0] != '{' {
+			return fmt.Errorf("byte %d: event %d is no object", at, rec.events)
+		}
+		rec.events++
+		if err := e.event(v); err != nil {
+			return fmt.Errorf("byte %d: event %d: %w", at, rec.events-1, err)
+		}
+	}
+}
+
+// begin is an open B event.
+type begin struct {
+	cat, name string
+	ts        int64
+	args      []byte
+}
+
+type eventReader struct {
+	rec  *recording
+	open map[string][]begin // pid and tid -> B events without their E
+}
+
+// event takes one event. Members before the category are remembered by place,
+// so that the many events that are no kernels cost one pass.
+func (e *eventReader) event(obj []byte) error {
+	var ph, cat, name, pid, tid, ts, dur, args []byte
+	err := members(obj, func(k, v []byte) bool {
+		switch string(k) {
+		case "ph":
+			ph = unquote(v)
+		case "cat":
+			cat = unquote(v)
+			return ignorable(cat) == false
+		case "name":
+			name = v
+		case "pid":
+			pid = v
+		case "tid":
+			tid = v
+		case "ts":
+			ts = unquote(v)
+		case "dur":
+			dur = unquote(v)
+		case "args":
+			args = v
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if ignorable(cat) {
+		return nil
+	}
+	switch string(ph) {
+	case "X":
+		return e.complete(cat, name, pid, args, ts, dur)
+	case "B":
+		if t, err := nanoseconds(ts); err == nil && (isKernel(cat) || isRange(cat)) {
+			key := string(pid) + " " + string(tid)
+			if len(e.open[key]) < 1000 {
+				e.open[key] = append(e.open[key], begin{cat: string(cat), name: string(name), ts: t, args: bytes.Clone(args)})
+			}
+		}
+	case "E":
+		key := string(pid) + " " + string(tid)
+		stack := e.open[key]
+		if len(stack) == 0 {
+			return nil
+		}
+		b := stack[len(stack)-1]
+		e.open[key] = stack[:len(stack)-1]
+		if t, err := nanoseconds(ts); err == nil && t >= b.ts {
+			e.take([]byte(b.cat), []byte(b.name), pid, b.args, interval{b.ts, t})
+		}
+	}
+	return nil
+}
+
+func (e *eventReader) complete(cat, name, pid, args, ts, dur []byte) error {
+	if !isKernel(cat) && !isRange(cat) {
+		return nil
+	}
+	start, err := nanoseconds(ts)
+	if err != nil {
+		e.rec.skipped++
+		return nil
+	}
+	d, err := nanoseconds(dur)
+	if err != nil || d < 0 || start+d < start {
+		e.rec.skipped++
+		return nil
+	}
+	e.take(cat, name, pid, args, interval{start, start + d})
+	return nil
+}
+
+func (e *eventReader) take(cat, name, pid, args []byte, iv interval) {
+	text := decoded(name)
+	if !isKernel(cat) {
+		if n := string(text); isStep(n) && len(e.rec.ranges) < maxRanges {
+			e.rec.ranges = append(e.rec.ranges, span{interval: iv, name: n, onGPU: bytes.HasPrefix(cat, []byte("gpu_"))})
+		}
+		return
+	}
+	id, dt := kernelArgs(args, pid)
+	e.rec.add(e.rec.device(id), text, iv, dt)
+}
+
+// ignorable categories make up most of a trace with stacks.
+func ignorable(cat []byte) bool {
+	switch string(cat) {
+	case "ac2g", "cpu_op", "cuda_runtime", "cuda_driver", "fwdbwd", "gpu_memcpy", "gpu_memset", "overhead":
+		return true
+	}
+	return false
+}
+
+func isKernel(cat []byte) bool {
+	return string(cat) == "kernel" || len(cat) >= 6 && bytes.Contains(bytes.ToLower(cat), []byte("kernel"))
+}
+
+func isRange(cat []byte) bool {
+	switch string(cat) {
+	case "user_annotation", "gpu_user_annotation", "python_function":
+		return true
+	}
+	return false
+}
+
+// kernelArgs returns the device of a kernel and, for collectives of PyTorch's
+// process groups, their message.
+func kernelArgs(args, pid []byte) (id string, dt *detail) {
+	id = string(unquote(pid))
+	if len(args) == 0 || args[0] != '{' {
+		return id, nil
+	}
+	var d detail
+	var in, out int64
+	var dtype string
+	found := false
+	_ = members(args, func(k, v []byte) bool {
+		switch string(k) {
+		case "device":
+			id = string(unquote(v))
+		case "Collective name":
+			d.collective, found = string(decoded(v)), true
+		case "Process Group Name":
+			d.group = string(decoded(v))
+		case "Group size":
+			d.size = integer(v)
+		case "In msg nelems":
+			in = integer(v)
+		case "Out msg nelems":
+			out = integer(v)
+		case "dtype":
+			dtype = string(unquote(v))
+		}
+		return true
+	})
+	if !found {
+		return id, nil
+	}
+	d.bytes = max(in, out) * dtypeBytes(dtype)
+	return id, &d
+}
+
+// dtypeBytes is the size of PyTorch's dtype names, 0 for an unknown one.
+func dtypeBytes(name string) int64 {
+	switch strings.ToLower(strings.TrimPrefix(name, "torch.")) {
+	case "byte", "char", "bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz":
+		return 1
+	case "half", "bfloat16", "float16", "short", "int16", "uint16":
+		return 2
+	case "float", "int", "float32", "int32", "uint32":
+		return 4
+	case "double", "long", "float64", "int64", "uint64", "complexfloat":
+		return 8
+	}
+	return 0
+}
+
+// integer reads a number that may be written as a string; 0 when it is none.
+func integer(v []byte) int64 {
+	n, err := strconv.ParseInt(string(unquote(v)), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// unquote takes the quotes off; escapes stay.
+func unquote(v []byte) []byte {
+	if len(v) >= 2 && v[0] == '"' {
+		return v[1 : len(v)-1]
+	}
+	return v
+}
+
+// decoded is a JSON string's text.
+func decoded(v []byte) []byte {
+	if len(v) < 2 || v[0] != '"' {
+		return v
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1]
+	}
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return v[1 : len(v)-1]
+	}
+	return []byte(s)
+}
+
+// take keeps what a member of the outer object says of the process.
+func (m *Meta) take(name string, v []byte) {
+	switch name {
+	case "distributedInfo":
+		var d struct {
+			Rank      *int   `json:"rank"`
+			WorldSize *int   `json:"world_size"`
+			NCCL      string `json:"nccl_version"`
+		}
+		if json.Unmarshal(v, &d) == nil {
+			m.Rank, m.WorldSize, m.NCCL = d.Rank, d.WorldSize, d.NCCL
+		}
+	case "deviceProperties":
+		var d []struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(v, &d) == nil && len(d) > 0 {
+			m.Device = d[0].Name
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// stepNames are the ranges that mark a step, in order of preference: the
+// profiler's own, vLLM's, SGLang's.
+var stepNames = []string{"ProfilerStep#", "execute_context_", "run_batch"}
+
+func isStep(name string) bool {
+	for _, p := range stepNames {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	// Python functions are written as "file.py(line): name".
+	return strings.HasSuffix(name, ": run_batch")
+}
+
+func stepRank(name string) int {
+	for i, p := range stepNames {
+		if strings.HasPrefix(name, p) {
+			return i
+		}
+	}
+	return len(stepNames) - 1
+}
+
+// steps picks the ranges that are the steps of a recording: those of the best
+// mark that occurs, as the device saw them where the profiler projected them.
+// Ranges of one step on several streams are one.
+func (r *recording) steps() []span {
+	best, gpu := len(stepNames), false
+	for _, s := range r.ranges {
+		if k := stepRank(s.name); k < best || k == best && s.onGPU && !gpu {
+			best, gpu = k, s.onGPU
+		}
+	}
+	var out []span
+	for _, s := range r.ranges {
+		if stepRank(s.name) == best && s.onGPU == gpu {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	merged := out[:0]
+	for _, s := range out {
+		if n := len(merged); n > 0 && merged[n-1].name == s.name && s.start < merged[n-1].end {
+			merged[n-1].end = max(merged[n-1].end, s.end)
+			continue
+		}
+		merged = append(merged, s)
+	}
+	return merged
+}

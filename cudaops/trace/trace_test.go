@@ -1,0 +1,339 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNanoseconds(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]int64{
+		"0": 0, "1": 1000, "1.5": 1500, "41.407": 41407, "1712867402348700.123": 1712867402348700123,
+		"4458676983543.183": 4458676983543183, "-2.5": -2500, "1.0004": 1000, "1.0005": 1001, "1.00049": 1000,
+		"1.5e3": 1500000, "1712867402348700123e-3": 1712867402348700123, "2E-3": 2,
+	} {
+		if got, err := nanoseconds([]byte(in)); err != nil || got != want {
+			t.Errorf("%s: %d, %v; want %d", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "-", ".", "1.", "x", "1x", "NaN", "1e400", "1e-400", "99999999999999999999", "1e99999999999", "1 2", "0x10", "1/3"} {
+		if got, err := nanoseconds([]byte(in)); err == nil {
+			t.Errorf("%q is %d", in, got)
+		}
+	}
+}
+
+// TestNanosecondsAgainstRational holds the quick conversion against exact
+// arithmetic.
+func TestNanosecondsAgainstRational(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		s := fmt.Sprintf("%d.%0*d", rng.Int64N(1<<50), 1+rng.IntN(6), rng.IntN(10))
+		r, _ := new(big.Rat).SetString(s)
+		r.Mul(r, big.NewRat(1000, 1)).Add(r, big.NewRat(1, 2))
+		want := new(big.Int).Div(r.Num(), r.Denom()).Int64()
+		if got, err := nanoseconds([]byte(s)); err != nil || got != want {
+			t.Fatalf("%s: %d, %v; want %d", s, got, err, want)
+		}
+	}
+}
+
+func read(t testing.TB, text string) []*Result {
+	t.Helper()
+	res, err := ReadFrom(strings.NewReader(text), "t.json", Options{Top: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// event is a kernel as a profiler writes it.
+func event(name string, ts, dur float64, device int) string {
+	b, _ := json.Marshal(name)
+	return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":%s,"pid":%d,"tid":7,"ts":%.3f,"dur":%.3f,"args":{"device":%d,"stream":7}}`, b, device, ts, dur, device)
+}
+
+func TestForms(t *testing.T) {
+	t.Parallel()
+	k := event("gemm", 10, 5, 0) + "," + event("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", 12, 6, 0)
+	for name, text := range map[string]string{
+		"array":        "[" + k + "]",
+		"events last":  `{"schemaVersion":1,"x":{"y":[1,"]"]},"traceEvents":[` + k + `]}`,
+		"events first": `{"traceEvents":[` + k + `],"distributedInfo":{"rank":3,"world_size":4}}`,
+		"pretty":       "{\n \"traceEvents\" : [\n " + strings.ReplaceAll(k, ",", " ,\n  ") + "\n]\n}",
+		"key order":    `[{"dur":5,"ts":10,"args":{"device":0},"name":"gemm","ph":"X","cat":"kernel"},{"args":{"device":"0"},"ts":"12","dur":"6.000","name":"ncclDevKernel_AllReduce_x","cat":"Kernel","ph":"X"}]`,
+		"begin and end": `[{"ph":"B","cat":"kernel","name":"gemm","pid":0,"tid":1,"ts":10},{"ph":"E","pid":0,"tid":1,"ts":15},
+			{"ph":"B","cat":"kernel","name":"ncclDevKernel_AllReduce_x","pid":0,"tid":2,"ts":12},{"ph":"E","pid":0,"tid":2,"ts":18}]`,
+	} {
+		r := read(t, text)[0]
+		if r.Kernels != 2 || *r.SpanNs != 8000 || *r.CommSumNs != 6000 || *r.OverlapNs != 3000 || *r.ExposedCommNs != 3000 || *r.BusyNs != 8000 {
+			t.Errorf("%s: %s", name, dump(r))
+		}
+	}
+	if r := read(t, `{"traceEvents":[`+k+`],"distributedInfo":{"rank":3,"world_size":4}}`)[0]; *r.Rank != 3 || *r.WorldSize != 4 {
+		t.Errorf("rank: %s", dump(r))
+	}
+}
+
+func dump(v any) string { b, _ := json.Marshal(v); return string(b) }
+
+func TestNoTrace(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                         "empty",
+		"hello":                    "neither a Kineto",
+		`{"a":1}`:                  "no traceEvents",
+		`{"a":`:                    "no traceEvents",
+		`{"traceEvents":3}`:        "no array",
+		`{"traceEvents":[3]}`:      "event 0 is no object",
+		`{"traceEvents":[{"a":1]}`: "byte 16: event 0",
+		`{a:1}`:                    "does not start with a quote",
+		strings.Repeat("[", 3000):  "event 0",
+		"Start (ns),Name\n1,2\n":   "no line of column names",
+		`{"traceEvents":[` + strings.Repeat(`{"a":[`, 300) + strings.Repeat(`]}`, 300) + `]}`: "event 0",
+	} {
+		_, err := ReadFrom(strings.NewReader(text), "t.json", Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestCutAnywhere cuts a trace at every byte: what is whole counts, the cut is
+// told of, and nothing else happens.
+func TestCutAnywhere(t *testing.T) {
+	t.Parallel()
+	text := `{"schemaVersion": 1, "traceEvents": [` + event("a \\\" ] }", 1, 1, 0) + ", " + event("b", 3, 1.25, 0) + `], "x": [1, {"y": "z"}], "n": 12}`
+	first := strings.Index(text, "}}") + 2
+	for i := range text {
+		res, err := ReadFrom(strings.NewReader(text[:i]), "t.json", Options{})
+		if err != nil {
+			if i > strings.Index(text, "[") {
+				t.Errorf("cut at %d: %v", i, err)
+			}
+			continue
+		}
+		if res[0].Warning == "" {
+			t.Errorf("cut at %d is not told of", i)
+		}
+		if i > first && res[0].Kernels == 0 {
+			t.Errorf("cut at %d lost the first kernel", i)
+		}
+	}
+}
+
+// slow evaluates intervals by marking every nanosecond.
+func slow(ks []kernel, names []kernelName) (comm, compute, busy, both int64) {
+	var end int64
+	for _, k := range ks {
+		end = max(end, k.end)
+	}
+	m := make([]byte, end)
+	for _, k := range ks {
+		bit := byte(1)
+		if names[k.name].rule >= 0 {
+			bit = 2
+		}
+		for i := k.start; i < k.end; i++ {
+			m[i] |= bit
+		}
+	}
+	for _, b := range m {
+		comm += int64(b >> 1)
+		compute += int64(b & 1)
+		busy += int64(b&1 | b>>1)
+		both += int64(b & 1 & (b >> 1))
+	}
+	return comm, compute, busy, both
+}
+
+func TestUnionsAgainstMarking(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		rec := newRecording(DefaultRules())
+		d := rec.device("0")
+		for range 1 + rng.IntN(30) {
+			name := []string{"gemm", "softmax", "ncclKernel_AllGather_RING", "void vllm::cross_device_reduce_2stage<x>"}[rng.IntN(4)]
+			start := rng.Int64N(2000)
+			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, nil)
+		}
+		comm, compute, busy, both := slow(d.kernels, d.names)
+		r := rec.results("f", "kineto", 0)[0]
+		if *r.CommUnionNs != comm || *r.ComputeUnionNs != compute || *r.BusyNs != busy || *r.OverlapNs != both || *r.ExposedCommNs != comm-both {
+			t.Fatalf("%s; want %d %d %d %d", dump(r), comm, compute, busy, both)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	ann := func(cat, name string, ts, dur float64) string {
+		return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":0,"tid":7,"ts":%g,"dur":%g}`, cat, name, ts, dur)
+	}
+	kernels := []string{event("gemm", 10, 4, 0), event("ncclDevKernel_AllReduce_x", 12, 4, 0), event("gemm", 18, 4, 0)}
+	// The CPU's ranges end before the device does: the device's own win.
+	r := read(t, "["+strings.Join(append(slices.Clone(kernels), ann("user_annotation", "execute_context_1", 5, 6), ann("user_annotation", "execute_context_2", 12, 3),
+		ann("gpu_user_annotation", "execute_context_1", 10, 6), ann("gpu_user_annotation", "execute_context_1", 10, 5), ann("gpu_user_annotation", "execute_context_2", 18, 4)), ",")+"]")[0]
+	if r.Steps != 2 || r.PerStep[0].WallNs != 6000 || *r.PerStep[0].ExposedCommNs != 2000 || r.PerStep[0].Kernels != 2 || r.PerStep[0].Collectives != 1 || r.PerStep[1].BubbleNs != 0 {
+		t.Error(dump(r))
+	}
+	// ProfilerStep goes before a server's ranges; a kernel over an end is cut.
+	r = read(t, "["+strings.Join(append(kernels, ann("user_annotation", "ProfilerStep#1", 5, 10), ann("user_annotation", "ProfilerStep#2", 15, 5), ann("user_annotation", "execute_context_2", 12, 3)), ",")+"]")[0]
+	if r.Steps != 2 || r.PerStep[0].BusyNs != 5000 || r.PerStep[1].BusyNs != 3000 || *r.PerStep[1].CommSumNs != 1000 || r.PerStep[1].Kernels != 1 {
+		t.Error(dump(r))
+	}
+}
+
+func TestDevicesApart(t *testing.T) {
+	t.Parallel()
+	res := read(t, "["+event("a", 0, 10, 0)+","+event("a", 0, 10, 1)+","+event("a", 5, 10, 1)+"]")
+	if len(res) != 2 || *res[0].BusyNs != 10000 || *res[1].BusyNs != 15000 || res[1].Device != "1" {
+		t.Error(dump(res))
+	}
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	r := DefaultRules()
+	for name, want := range map[string]string{
+		"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)":           "all_reduce",
+		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)":                                 "all_reduce",
+		"ncclDevKernel_Reduce_RING_LL(x)":                                                      "reduce",
+		"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)":                                       "reduce_scatter",
+		"ncclSymkDevKernel_AllGather_ST(x)":                                                    "all_gather",
+		"ncclDevKernel_SendRecv(x)":                                                            "send_recv",
+		"ncclDevKernel_Generic(x)":                                                             "nccl",
+		"rcclGenericKernel":                                                                    "rccl",
+		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(x)":                           "all_reduce",
+		"_ZN4vllm26cross_device_reduce_2stageIfLi8EEEvx":                                       "all_reduce",
+		"void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)":         "all_reduce",
+		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<x>": "all_reduce",
+		"void deep_ep::intranode::dispatch<8, 768, 8192>(x)":                                   "dispatch",
+		"void deep_ep::internode_ll::combine<true>(x)":                                         "combine",
+		"void deep_ep::intranode::cached_notify_combine<8>(x)":                                 "combine",
+		"void at::native::reduce_kernel<512, 1, x>(x)":                                         "",
+		"void vectorized_gather_kernel<16, long>(x)":                                           "",
+		"void moe::finalize(x)":                                                                "",
+		"nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT":                                         "",
+		"splitKreduce_kernel":                                                                  "",
+	} {
+		got := ""
+		if i := r.match(name); i >= 0 {
+			got = r[i].Kind
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	own, err := ParseRules(strings.NewReader("# mine\ncompute,^ncclLike\nall_reduce,\"^my,(fused)\",me\n"), "r.csv")
+	if err != nil || own.match("my,fused x") != 1 {
+		t.Errorf("%v %v", own, err)
+	}
+	for text, want := range map[string]string{"all_reduce": "r.csv:1: a rule is", "a,b\nx,(": "r.csv:2: error parsing regexp", "a,b,c,d": "r.csv:1: a rule"} {
+		if _, err := ParseRules(strings.NewReader(text), "r.csv"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestBusbw(t *testing.T) {
+	t.Parallel()
+	k := `{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_x","pid":0,"tid":1,"ts":1,"dur":10,"args":{"device":0,"Collective name":"allreduce","In msg nelems":500000,"Out msg nelems":500000,"Group size":4,"dtype":"BFloat16","Process Group Name":"tp"}}`
+	c := read(t, "["+k+"]")[0].Collectives[0]
+	if *c.Bytes != 1000000 || *c.BusbwP50 != 150 { // 1e6 B / 10 us = 100 GB/s, times 2*3/4
+		t.Error(dump(c))
+	}
+}
+
+const nsysHead = `Processing [r.sqlite] with [gputrace.py]...
+Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name
+`
+
+func TestNsys(t *testing.T) {
+	t.Parallel()
+	text := nsysHead + `100,50,1,8,1,1,512,1,1,96,0.0,0.1,,,,,NVIDIA H200 (0),1,,7,"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
+120,100,2,8,1,1,512,1,1,96,0.0,0.1,,,,,NVIDIA H200 (0),1,,13,"void gemm<a, b>(x)"
+100,500,3,,,,,,,,,,1.0,2000,Device,Pinned,NVIDIA H200 (0),1,,7,[CUDA memcpy Device-to-Host]
+130,10,4,1,1,1,1,1,1,16,0,0,,,,,NVIDIA H200 (1),2,,7,copy
+`
+	res := read(t, text)
+	if len(res) != 2 || res[0].Format != "nsys" || res[0].Kernels != 2 || *res[0].SpanNs != 120 || *res[0].ExposedCommNs != 20 || res[1].Device != "NVIDIA H200 (1)" {
+		t.Error(dump(res))
+	}
+	for bad, want := range map[string]string{"x,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: Start (ns)", "1,-5,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: Duration"} {
+		if _, err := ReadFrom(strings.NewReader(nsysHead+bad), "x.csv", Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if r := read(t, nsysHead+"100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n200,5"); r[0].Warning == "" || r[0].Kernels != 1 {
+		t.Error(dump(r))
+	}
+}
+
+func TestAlign(t *testing.T) {
+	t.Parallel()
+	rank := func(n int, durs ...float64) *Result {
+		var ev []string
+		for i, d := range durs {
+			ev = append(ev, event("ncclDevKernel_AllReduce_x", float64(100*i), d, 0))
+		}
+		res, err := ReadFrom(strings.NewReader("["+strings.Join(ev, ",")+"]"), fmt.Sprintf("kineto_trace_%d.json", n), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res[0]
+	}
+	a, b := rank(0, 10, 30, 10), rank(1, 50, 10, 10)
+	if note := Align([]*Result{a, b}); note != "" || *a.WaitNs != 20000 || *b.WaitNs != 40000 || *b.Rank != 1 {
+		t.Errorf("%q %s %s", note, dump(a), dump(b))
+	}
+	a, b = rank(0, 10), rank(1, 10, 10)
+	if note := Align([]*Result{a, b}); !strings.Contains(note, "one run") || a.WaitNs != nil {
+		t.Errorf("%q", note)
+	}
+}
+
+func TestRankOfName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"rank-34.Jul_15.pt.trace.json.gz": 34, "dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "nsys_2.csv": 2, "trace.json": -1} {
+		got := -1
+		if p := rankOfName(name); p != nil {
+			got = *p
+		}
+		if got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
+// FuzzRead looks for panics and for figures that contradict each other.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("[" + event("ncclKernel_AllReduce", 1, 2, 0) + "," + event("g", 2.5, 1e3, 0) + "]"))
+	f.Add([]byte(`{"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":5},` + event("g", 2, 1, 0)))
+	f.Add([]byte(nsysHead + "100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		res, err := ReadFrom(bytes.NewReader(b), "t", Options{Top: 3})
+		if err != nil {
+			return
+		}
+		for _, r := range res {
+			if (r.Kernels == 0) != (r.Error != "") || (r.SpanNs == nil) != (r.Error != "") {
+				t.Fatalf("%+v", r)
+			}
+			if r.Error == "" && (*r.BusyNs > *r.SpanNs || *r.CommUnionNs > *r.CommSumNs || *r.ExposedCommNs+*r.ComputeUnionNs != *r.BusyNs) {
+				t.Fatalf("%+v", r)
+			}
+		}
+		if _, err := json.Marshal(res); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
