@@ -25,7 +25,9 @@ type Case struct {
 	DType DType
 	// Columns are added to the row as they are.
 	Columns map[string]any
-	// Sets is how many operand sets rotate; execution i uses set i % Sets.
+	// Sets is how many operand sets rotate; execution i uses set i % Sets. It is a
+	// multiple of PerGraph: an operand set that two graphs held would still be in
+	// the cache when the second one reads it.
 	Sets int
 	// PerGraph is how many executions one captured graph holds.
 	PerGraph int
@@ -82,11 +84,22 @@ func (d *Device) perGraph(c *Case, rotating float64) int {
 	return int(min(max(n, 1), perReplay))
 }
 
+// rotate chooses how the operands of a case, of so many bytes together, take
+// turns: Sets and PerGraph. Bytes and Flops of the case must be known.
+func (d *Device) rotate(c *Case, bytes float64) {
+	c.PerGraph = d.perGraph(c, bytes)
+	c.Sets = wholeGraphs(d.copies(bytes), c.PerGraph)
+}
+
+// wholeGraphs rounds operand sets up to whole graphs.
+func wholeGraphs(sets, perGraph int) int { return (sets + perGraph - 1) / perGraph * perGraph }
+
 // cacheState says where the rotating operand of a case lies when an execution
-// begins: "cold" when the copies cover the L2 cache, "hot" when they may stay in
-// it.
-func (d *Device) cacheState(copies int, bytes float64) string {
-	if float64(copies)*bytes >= float64(d.Info.L2Bytes) {
+// begins: "cold" when everything that is read before its turn comes again
+// exceeds the L2 cache, "hot" when it may stay there. The sets lie in a pool,
+// and share memory where it is smaller than all of them.
+func (d *Device) cacheState(sets int, bytes float64, pool *Pool) string {
+	if min(float64(sets)*bytes, float64(pool.bytes)) >= float64(d.Info.L2Bytes) {
 		return "cold"
 	}
 	return "hot"
@@ -97,7 +110,7 @@ type Target struct {
 	dev   *Device
 	c     *Case
 	execs []driver.GraphExec // one per PerGraph operand sets; empty when eager
-	next  int                // operand set of the next execution
+	next  int                // graph of the next launch, or operand set of the next execution
 	warm  bool               // it has run: its code and graphs are on the device
 }
 
@@ -109,8 +122,8 @@ var (
 // NewTarget captures the case's graphs. With graph "prefer" a failed capture
 // falls back to eager launches; with "require" it is an error.
 func (d *Device) NewTarget(c *Case, graph string) (*Target, error) {
-	if c.PerGraph < 1 || c.Sets < 1 {
-		panic("ops: a case without operand sets")
+	if c.PerGraph < 1 || c.Sets < 1 || c.Sets%c.PerGraph != 0 {
+		panic(fmt.Sprintf("ops: %s has %d operand sets in graphs of %d", c.Label, c.Sets, c.PerGraph))
 	}
 	t := &Target{dev: d, c: c}
 	if graph == measure.GraphOff {
@@ -133,8 +146,7 @@ func (d *Device) NewTarget(c *Case, graph string) (*Target, error) {
 func (t *Target) capture() error {
 	t.dev.capturing.Lock()
 	defer t.dev.capturing.Unlock()
-	graphs := (t.c.Sets + t.c.PerGraph - 1) / t.c.PerGraph
-	for g := range graphs {
+	for g := range t.c.Sets / t.c.PerGraph {
 		x, err := t.captureOne(g * t.c.PerGraph)
 		if err != nil {
 			return err
@@ -151,7 +163,7 @@ func (t *Target) captureOne(first int) (driver.GraphExec, error) {
 	}
 	var failed error
 	for i := range t.c.PerGraph {
-		if failed = t.c.Enqueue((first+i)%t.c.Sets, s); failed != nil {
+		if failed = t.c.Enqueue(first+i, s); failed != nil {
 			break
 		}
 	}
@@ -203,6 +215,8 @@ func (t *Target) Quantum() int {
 }
 
 // queue queues n executions, rounded up to whole graphs, and returns how many.
+// It goes on where the executions before ended: beginning anew would read
+// operands again that were just used.
 func (t *Target) queue(n int) (int, error) {
 	api, s := t.dev.Lib.Driver, t.dev.stream
 	if !t.UsesGraph() {

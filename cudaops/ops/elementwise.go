@@ -127,10 +127,9 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 		Columns: map[string]any{"kernel_source": "aicplan_" + e.Kernel},
 		Bytes:   float64(in + outBytes),
 	}
-	x := elementwiseBuffers{in: make([]driver.Ptr, d.copies(float64(in)))}
-	c.Sets = len(x.in)
-	c.Columns["cache"] = d.cacheState(c.Sets, float64(in))
-	c.PerGraph = d.perGraph(c, float64(in))
+	d.rotate(c, float64(in))
+	c.Columns["cache"] = d.cacheState(c.Sets, float64(in), pool)
+	x := elementwiseBuffers{in: make([]driver.Ptr, c.Sets)}
 	cur := pool.cursor(hashOf(c.Label))
 	for i := range x.in {
 		if x.in[i], err = cur.take("the input", in); err != nil {

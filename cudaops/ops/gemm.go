@@ -129,7 +129,14 @@ func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType, bestOf int) (
 	if err != nil {
 		return nil, err
 	}
-	sets, err := d.matmulSets(p, operand, c.Label)
+	extentA, _, _ := p.Extents()
+	weight := float64(extentA * p.A.Size())
+	d.rotate(&c, weight)
+	pool, err := d.Arena.Operands(operand)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Label, err)
+	}
+	sets, err := d.matmulSets(p, pool, c.Sets, c.Label)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
@@ -137,10 +144,6 @@ func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType, bestOf int) (
 	if err != nil {
 		return nil, d.matmulError(c.Label, err)
 	}
-	extentA, _, _ := p.Extents()
-	weight := float64(extentA * p.A.Size())
-	c.PerGraph = d.perGraph(&c, weight)
-	c.Sets = len(sets)
 	var cases []*Case
 	for _, mm := range algos {
 		one := c
@@ -151,7 +154,7 @@ func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType, bestOf int) (
 		one.Columns["kernel_source"] = "cublaslt"
 		one.Columns["algo"] = mm.Algo().String()
 		one.Columns["waves"] = float64(mm.Algo().Waves)
-		one.Columns["cache"] = d.cacheState(len(sets), weight)
+		one.Columns["cache"] = d.cacheState(c.Sets, weight, pool)
 		one.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
 		one.Close = mm.Close
 		one.Verify = func(samples int, seed uint64) (Deviation, error) {
@@ -173,12 +176,9 @@ func (d *Device) matmulError(label string, err error) error {
 	return fmt.Errorf("%s: %w", label, err)
 }
 
-// matmulSets lays out the operand sets of a product.
-func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string) ([]cublaslt.Operands, error) {
-	pool, err := d.Arena.Operands(operand)
-	if err != nil {
-		return nil, err
-	}
+// matmulSets lays out so many operand sets of a product.
+func (d *Device) matmulSets(p cublaslt.Problem, pool *Pool, copies int, label string) ([]cublaslt.Operands, error) {
+	var err error
 	in, out := pool.cursor(hashOf(label)), d.Arena.Out.cursor(hashOf(label))
 	extentA, extentB, extentD := p.Extents()
 	sizeA, sizeB, sizeD := extentA*p.A.Size(), extentB*p.B.Size(), extentD*p.D.Size()
@@ -195,7 +195,7 @@ func (d *Device) matmulSets(p cublaslt.Problem, operand DType, label string) ([]
 			return nil, &TooLargeError{What: "its scale factors", Bytes: need, Pool: ones.bytes}
 		}
 	}
-	sets := make([]cublaslt.Operands, d.copies(float64(sizeA)))
+	sets := make([]cublaslt.Operands, copies)
 	for i := range sets {
 		o := &sets[i]
 		if i > 0 {

@@ -68,9 +68,9 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 	case "reduce":
 		c.Bytes, c.Flops = float64(m.Size), elements
 	}
-	c.Sets = d.copies(float64(int64(inputs) * m.Size))
-	c.Columns["cache"] = d.cacheState(c.Sets, float64(int64(inputs)*m.Size))
-	c.PerGraph = d.perGraph(c, float64(int64(inputs)*m.Size))
+	rotating := float64(int64(inputs) * m.Size)
+	d.rotate(c, rotating)
+	c.Columns["cache"] = d.cacheState(c.Sets, rotating, pool)
 	in := pool.cursor(hashOf(c.Label))
 	sources := make([][2]driver.Ptr, c.Sets)
 	for i := range sources {
@@ -228,8 +228,7 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 		LinkBytes: float64(m.Size),
 		Columns:   map[string]any{"kernel_source": "cuMemcpyPeerAsync", "peer_access": direct},
 	}
-	c.Sets = d.copies(float64(m.Size))
-	c.PerGraph = d.perGraph(c, float64(m.Size))
+	d.rotate(c, float64(m.Size))
 	in := pool.cursor(hashOf(c.Label))
 	src := make([]driver.Ptr, c.Sets)
 	for i := range src {

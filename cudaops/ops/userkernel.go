@@ -275,15 +275,18 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 	if err != nil {
 		return nil, err
 	}
-	c.Sets = 1
+	d.rotate(c, rotating)
+	copies := 1
 	if rotating > 0 {
-		c.Sets = d.copies(rotating)
-		c.Columns["cache"] = d.cacheState(c.Sets, rotating)
+		copies = c.Sets
 	}
-	if err := d.userOperands(b, label, params, c.Sets, buffers); err != nil {
+	least, err := d.userOperands(b, label, params, copies, buffers)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", label, err)
 	}
-	c.PerGraph = d.perGraph(c, rotating)
+	if rotating > 0 {
+		c.Columns["cache"] = d.cacheState(c.Sets, rotating, least)
+	}
 	c.Enqueue = func(i int, s driver.Stream) error {
 		one := k
 		one.Args = append([]any(nil), args...)
@@ -350,7 +353,8 @@ func kernelValue(typ string, v float64) (any, error) {
 }
 
 // userOperands lays out every buffer: inputs once per operand set, outputs once.
-func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int, buffers []*userBuffer) error {
+// It returns the smallest pool that inputs lie in; nil without inputs.
+func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int, buffers []*userBuffer) (least *Pool, err error) {
 	cursors := map[DType]*cursor{}
 	out := d.Arena.Out.cursor(hashOf(label))
 	for set := range sets {
@@ -359,14 +363,17 @@ func (d *Device) userOperands(b *KernelBinding, label string, params map[string]
 			typ := DType(a.Type)
 			n, err := a.Elements.whole("elements", params, 0, 1)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			cur := out
 			if a.Buffer == "in" {
 				if cur = cursors[typ]; cur == nil {
 					pool, err := d.Arena.Operands(typ)
 					if err != nil {
-						return err
+						return nil, err
+					}
+					if least == nil || pool.bytes < least.bytes {
+						least = pool
 					}
 					cur = pool.cursor(hashOf(label))
 					cursors[typ] = cur
@@ -376,10 +383,10 @@ func (d *Device) userOperands(b *KernelBinding, label string, params map[string]
 			}
 			p, err := cur.take(fmt.Sprintf("argument %d", u.arg), n*typ.Size())
 			if err != nil {
-				return err
+				return nil, err
 			}
 			u.at = append(u.at, p)
 		}
 	}
-	return nil
+	return least, nil
 }

@@ -35,6 +35,13 @@ class CpuTarget:
 _LEAD_CYCLES = 60_000  # some 30 us
 
 
+def whole_rotations(calls, sets):
+    """At least so many calls, in which every operand set has its turn equally
+    often: a graph that ended in the middle of a rotation would begin its next
+    replay with sets that were just read, and find them in the cache."""
+    return -(-calls // sets) * sets
+
+
 class CudaTarget:
     """Executions timed with CUDA events, replayed from a captured graph where
     that works. Everything runs on one stream of its own, so that library
@@ -61,7 +68,7 @@ class CudaTarget:
         if self.mode == "off":
             return
         want = math.ceil(settings["min_block_seconds"] / max(estimate, 1e-7))
-        calls = max(1, self.rotation, min(64, want))
+        calls = whole_rotations(max(1, min(64, want)), self.rotation)
         try:
             self._graph = self.cuda.capture(self.call, calls)
         except Exception as err:

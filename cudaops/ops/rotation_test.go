@@ -1,0 +1,141 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/driver/drivertest"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+// rotationVectors are shared with the Python worker's tests.
+type rotationVectors struct {
+	L2    int64 `json:"l2_bytes"`
+	Cases []struct {
+		Bytes  float64 `json:"bytes"`
+		Native *struct {
+			Sets      int `json:"sets"`
+			PerLaunch int `json:"per_launch"`
+		} `json:"native"`
+	} `json:"cases"`
+}
+
+// orderBench is a device on which kernels with a number of an operand set as
+// their only argument note it when the device gets to them.
+func orderBench(t *testing.T) (*Device, *[]int) {
+	t.Helper()
+	b := newBench(t, worker.Init{})
+	if _, err := b.host.Hello(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var order []int
+	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
+		w := drivertest.Work{Name: name, Seconds: 5e-6}
+		if name == "aicplan_null" {
+			set := k.Args[0].(int32)
+			w.Do = func(*drivertest.Driver) *driver.Error {
+				order = append(order, int(set))
+				return nil
+			}
+		}
+		return w
+	}
+	unbind, err := b.host.dev.Bind()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(unbind)
+	return b.host.dev, &order
+}
+
+// TestRotationOrder holds the order of operand sets over whole visits: no set is
+// read again before all others were, wherever graphs, warm-ups and blocks end.
+func TestRotationOrder(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../measure/testdata/rotation.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v rotationVectors
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	d, order := orderBench(t)
+	if d.Info.L2Bytes != v.L2 {
+		t.Fatalf("the vectors are for a cache of %d bytes", v.L2)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	tried := 0
+	for _, c := range v.Cases {
+		if c.Native == nil {
+			continue
+		}
+		tried++
+		for _, graph := range []string{measure.GraphRequire, measure.GraphOff} {
+			x := &Case{Label: "order", Bytes: c.Bytes}
+			d.rotate(x, c.Bytes)
+			if x.Sets != c.Native.Sets || x.PerGraph != c.Native.PerLaunch {
+				t.Fatalf("%.0f bytes: %d sets in graphs of %d, want %d and %d", c.Bytes, x.Sets, x.PerGraph, c.Native.Sets, c.Native.PerLaunch)
+			}
+			x.Enqueue = func(set int, s driver.Stream) error {
+				return d.Lib.Driver.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
+			}
+			target, err := d.NewTarget(x, graph)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*order = nil
+			for range 12 {
+				b := measure.Burst{Soak: rng.IntN(30), Warm: rng.IntN(8), Executions: 1 + rng.IntN(40), Blocks: 1 + rng.IntN(4)}
+				if _, err := target.Burst(context.Background(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, set := range *order {
+				if want := i % x.Sets; set != want {
+					t.Errorf("%.0f bytes, graph %q: execution %d reads set %d of %d, want %d", c.Bytes, graph, i, set, x.Sets, want)
+					break
+				}
+			}
+			target.Close()
+		}
+	}
+	if tried < 10 {
+		t.Errorf("%d vectors", tried)
+	}
+}
+
+// TestRotationOfProducts takes the operand sets from the products themselves:
+// weights in the sizes that were read hot before.
+func TestRotationOfProducts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, worker.Init{})
+	if _, err := b.host.Hello(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d := b.host.dev
+	for _, nk := range [][2]int64{{2560, 2048}, {5120, 4096}, {7168, 4096}, {4096, 2048}, {8192, 2048}, {128, 64}, {65536, 1024}} {
+		cases, err := d.GEMM(GEMM{M: 1, N: nk[0], K: nk[1], Type: "bfloat16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cases[0]
+		weight := float64(2 * nk[0] * nk[1])
+		if c.Sets%c.PerGraph != 0 {
+			t.Errorf("%s: %d sets in graphs of %d", c.Label, c.Sets, c.PerGraph)
+		}
+		if cold := float64(c.Sets)*weight >= float64(d.Info.L2Bytes); cold != (c.Columns["cache"] == "cold") {
+			t.Errorf("%s: %v with %d sets of %.0f bytes", c.Label, c.Columns["cache"], c.Sets, weight)
+		}
+	}
+	// A pool smaller than the cache holds no cold operands, however many sets are
+	// cut from it: they share its memory.
+	if got := d.cacheState(16, 16<<20, &Pool{bytes: 50 << 20}); got != "hot" {
+		t.Errorf("sixteen sets in a pool of 50 MiB are %s", got)
+	}
+}
