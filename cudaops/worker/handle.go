@@ -35,7 +35,7 @@ func (r *run) handle(e slotEvent) {
 	case e.ev.Error != nil:
 		if f := r.caseEnded(s, e.ev.Error.Seq, "error"); f != nil {
 			failure := e.ev.Error.Failure
-			r.done(s, f, Outcome{Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
+			r.done(s, f, Outcome{Rows: e.ev.Error.Rows, Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
 			if failure.Fatal {
 				r.requeue(s, false)
 				r.kill(s, "its context is lost: "+failure.Message)

@@ -142,10 +142,12 @@ type Result struct {
 	Seconds float64 `json:"seconds"` // wall time spent on the case
 }
 
-// Error ends a case without rows.
+// Error ends a case that failed. Rows are those that were finished before it:
+// a case that sweeps keeps the points that they are for.
 type Error struct {
 	Type string `json:"type"`
 	Seq  int64  `json:"seq"`
+	Rows []Row  `json:"rows,omitempty"`
 	Failure
 }
 

@@ -16,6 +16,7 @@ type attempt struct {
 	task  int
 	units []int
 	tries map[string]int // further tries so far, by why
+	kept  bool           // a try that failed has left rows
 }
 
 // sink takes what becomes of units. The policy calls it from the pool's
@@ -212,6 +213,11 @@ func (p *policy) Done(o worker.Outcome) {
 			return
 		}
 	}
+	if len(o.Rows) > 0 && o.Failure != nil {
+		if p.keep(o, a, failure); len(a.units) == 0 {
+			return
+		}
+	}
 	class, oom := classify(p.rules, failure)
 	if why := p.retry(a, o, class, oom); why != "" {
 		if p.stopping() {
@@ -220,6 +226,9 @@ func (p *policy) Done(o worker.Outcome) {
 		a.tries[why]++
 		again := *o.Task
 		again.Case.Attempt++
+		if again.Case.Sweep != nil {
+			again.Case.Sweep = p.sweep(&p.job.tasks[a.task], a.units)
+		}
 		again.Fresh = oom
 		p.again = append(p.again, &again)
 		p.sink.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why, firstLine(failure.Message)))
@@ -288,6 +297,55 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 	p.sink.settle(a.units, entries)
 }
 
+// keep stores the rows that a case had finished before it failed; what is left
+// in a.units has none. Collectors that sweep measure what works and raise at the
+// end.
+func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
+	note := func(format string, args ...any) {
+		p.sink.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
+	}
+	got, bad := p.job.judge(a.units, o.Rows)
+	if bad != nil {
+		note("the %d rows from before the error cannot be used: %s", len(o.Rows), bad.Message)
+		return
+	}
+	var units []int
+	var entries []*entry
+	most, fewer := 0, 0
+	for _, u := range a.units {
+		most = max(most, len(got.rows[u]))
+	}
+	for _, u := range a.units {
+		rows := got.rows[u]
+		if len(rows) == 0 {
+			continue
+		}
+		if len(rows) < most {
+			fewer++
+		}
+		e := p.entry(o)
+		e.Points, e.Rows = len(a.units), rows
+		p.job.units[u].state = measured
+		units, entries = append(units, u), append(entries, &e)
+	}
+	if len(units) == 0 {
+		return
+	}
+	switch {
+	case len(got.missing) == 0:
+		note("the op raised after all its rows, which are kept: %s", firstLine(f.Message))
+	case fewer > 0:
+		note("the op raised after %d of %d points, which are kept; %d of them have fewer rows than the others: %s", len(units), len(a.units), fewer, firstLine(f.Message))
+	}
+	p.learn(o.Seconds)
+	p.groups[p.job.tasks[a.task].group].measured++
+	if !a.kept && len(got.missing) == 0 {
+		p.rungDone++
+	}
+	a.units, a.kept = got.missing, true
+	p.sink.settle(units, entries)
+}
+
 // failed stores the failure of a case and draws the consequences.
 func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class string) {
 	var entries []*entry
@@ -304,7 +362,9 @@ func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class s
 		g.failures++
 	}
 	p.rungDone++
-	p.rungFails++
+	if !a.kept {
+		p.rungFails++ // a sweep that has points without a row is no failed case
+	}
 	p.sink.settle(a.units, entries)
 	p.sink.failed(o.Task.Case, class, f, p.tellTimes(class, f))
 	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" {

@@ -208,8 +208,8 @@ class CollectorOp:
         os.chdir(host.workdir)
         sink.rows, sink.open = [], True
         restart = None
+        perf = self.binding.get("perf_filename", self.name + "_perf.txt")
         try:
-            perf = self.binding.get("perf_filename", self.name + "_perf.txt")
             # Older collectors carry the perf file in their list of cases.
             keywords, names = {}, self._names
             for word, value in (("perf_filename", perf), ("device", host.torch_device)):
@@ -228,9 +228,9 @@ class CollectorOp:
             else:
                 if type(got).__name__ == "WorkerRestartSignal":
                     restart = "%s asked for a fresh process" % self.name
-            rows = sink.rows + read_spool(spool) + read_perf_files(host.workdir)
-            rows = self._finish(rows, perf, case)
-        except Exception as err:
+            rows = self._finish(self._logged(spool), perf)
+        except BaseException as err:
+            self._keep(err, spool, perf)
             if restart:
                 # What the case left behind is why a fresh process was asked for.
                 err.restart = restart
@@ -245,7 +245,21 @@ class CollectorOp:
                     os.unlink(path)
         return rows, restart
 
-    def _finish(self, rows, perf, case):
+    def _logged(self, spool):
+        """The rows that this process and its children have logged for the case."""
+        return self.host.sink.rows + read_spool(spool) + read_perf_files(self.host.workdir)
+
+    def _keep(self, err, spool, perf):
+        """Gives the error the rows that were logged before it: collectors that
+        sweep log what works and raise at the end."""
+        try:
+            rows = self._logged(spool)
+            if rows:
+                err.rows = self._finish(rows, perf)
+        except Exception as bad:
+            self.host.channel.log("warn", "op %s: the rows that were logged before the error cannot be used: %s" % (self.name, bad))
+
+    def _finish(self, rows, perf):
         if not rows:
             raise HostError("%s returned without logging a row" % self.binding["run"])
         rename, out = self.binding.get("rename", {}), []

@@ -5,13 +5,14 @@ import os
 import sys
 import types
 
-from .rows import scalar
+from .errors import HostError
+from .joining import Join
+from .rows import METRICS, number, scalar
 from .source import load_file
 
 RESTART_CODE = 10  # the exit status by which collectors ask for a fresh process
 
 
-MAX_CALLS = 64  # that a collector is taken to make in one measured call
 
 
 class WorkerRestartSignal:
@@ -27,7 +28,7 @@ class HelperShim(types.ModuleType):
     def __init__(self, root, bench, sink):
         super().__init__("helper")
         self.__dict__.update(
-            _root=root, _bench=bench, _sink=sink, _real=None,
+            _root=root, _bench=bench, _sink=sink, _real=None, _join=Join(),
             benchmark_with_power=self._benchmark, log_perf=self._log_perf,
         )
         self.__file__ = os.path.join(root, "collector", "helper.py")
@@ -65,6 +66,7 @@ class HelperShim(types.ModuleType):
         elif graph == "prefer" and not allow_graph_fail:
             graph = "require"
         got = self._bench(kernel_func, graph=graph, warmups=num_warmups, runs=num_runs, repeat=repeat_n)
+        self._join.measured(got)
         yield {
             "latency_ms": got["latency"],
             "power_stats": None,  # the engine reads power from the device
@@ -79,31 +81,30 @@ class HelperShim(types.ModuleType):
     ):
         for item in item_list:
             row = {"op_name": op_name, "kernel_source": kernel_source}
-            row.update(item)
-            stats = self._statistics(row.get("latency"))
-            row = dict(stats, **row)
+            row.update((str(k), plain_value(str(k), v)) for k, v in item.items())
+            written = item.get("latency")
+            if isinstance(row.get("latency"), (int, float)) and not isinstance(row["latency"], bool):
+                row["latency"], stats = self._join.of(row["latency"], row["latency"] if not isinstance(written, str) else written)
+                row = dict(stats, **row)
             for key in ("power", "power_limit"):
                 if power_stats and power_stats.get(key) is not None:
-                    row[key] = power_stats[key]
+                    row[key] = number(power_stats[key])
             if framework or version or device_name:
                 row["logged_version"], row["logged_device"] = str(version), str(device_name)
             self._sink.add({str(k): scalar(str(k), v) for k, v in row.items()}, perf_filename)
+        self._join.logged()
         return True
 
-    def _statistics(self, latency):
-        """The statistics of the measurement that gave this latency, if one did:
-        as it is, or over the number of calls that the collector makes in one."""
-        for got in reversed(self._bench.last):
-            for calls in range(1, MAX_CALLS + 1):
-                if latency == got["latency"] / calls:
-                    got = {k: v for k, v in got.items() if k != "latency"}
-                    for name in ("p10", "p90"):
-                        if name in got:
-                            got[name] /= calls
-                    if "executions" in got:
-                        got["executions"] *= calls
-                    return got
-        return {}
+
+def plain_value(name, value):
+    """A value of a row as it would come back from the perf file: collectors write
+    CSV, so metrics may be text and any other value stands for its text."""
+    if name in METRICS and isinstance(value, str):
+        value = number(value.strip())
+    try:
+        return scalar(name, value)
+    except HostError:
+        return str(value)
 
 
 _SENTINEL = WorkerRestartSignal()

@@ -50,6 +50,7 @@ class Host:
         self.ops = {}
         self.bench = None
         self.sink = Sink()
+        self.shim = None  # what stands in for the checkout's helper
         self.workdir = ""
         self._warned = set()
 
@@ -256,7 +257,7 @@ class Host:
         old = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = site + (os.pathsep + old if old else "")
         if self.root:
-            hook_helper(self.root, self.bench, self.sink)
+            self.shim = hook_helper(self.root, self.bench, self.sink)
 
     def _tell_children(self):
         """What the children of hosted collectors measure with, and on which device
@@ -300,8 +301,9 @@ class Host:
                 rows, restart = rows
         except BaseException as err:
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
+            rows = getattr(err, "rows", None) or []
             del err
-            self.channel.send(type="error", seq=seq, **failure)
+            self.channel.send(type="error", seq=seq, rows=rows, **failure)
             self._after_failure(failure)
             if failure.get("fatal"):
                 raise Restart(failure["message"].splitlines()[0][:200] if failure["message"] else "fatal error")
@@ -314,7 +316,9 @@ class Host:
     def _seed(self, case):
         digest = hashlib.sha256(("%s/%s" % (case["id"], self.init.get("seed", 0))).encode()).digest()
         seed = int.from_bytes(digest[:4], "big")
-        self.bench.seed, self.bench.case_id, self.bench.last = seed, case["id"], []
+        self.bench.seed, self.bench.case_id = seed, case["id"]
+        if self.shim is not None:
+            self.shim._join.start()
         random.seed(seed)
         for name, call in (("numpy", "random.seed"), ("torch", "manual_seed")):
             module = sys.modules.get(name)

@@ -74,7 +74,6 @@ class Bench:
         self.case_id = ""
         self.verify = False  # op functions check their result against a reference
         self.package = ""  # what the runtime names as its package; "" for plain Python
-        self.last = []
         self._log = log
         self._cuda = self._nvml = None
         self._said_powerless = False
@@ -147,7 +146,6 @@ class Bench:
         got["used_cuda_graph"] = target.used_graph
         got["protocol"] = protocol
         got.update(columns)
-        self.last.append(got)
         return got
 
     def _reference(self, target, warmups, runs, repeat):

@@ -29,6 +29,10 @@ def scalar(name, value):
     raise HostError("column %r holds a %s; rows hold numbers, strings and booleans" % (name, type(value).__name__))
 
 
+# The columns of a row that are measured, of those that collectors write.
+METRICS = ("latency", "power", "power_limit")
+
+
 def clean_rows(rows, op):
     """Rows as they go to the engine; every fault of an op's rows is named here."""
     if isinstance(rows, dict):
@@ -46,6 +50,8 @@ def clean_rows(rows, op):
             clean[name] = scalar(name, value)
         latency = clean.get("latency")
         if (isinstance(latency, bool) or not isinstance(latency, (int, float))) and latency not in ("NaN", "Infinity", "-Infinity"):
+            if isinstance(latency, str):
+                raise HostError("%s returned a row whose latency is the text %r, which is no number" % (op, latency))
             have = ", ".join(sorted(clean)) or "none"
             raise HostError("%s returned a row without a latency (columns: %s)" % (op, have))
         out.append(clean)

@@ -1,0 +1,63 @@
+package pyhost_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/worker"
+)
+
+var kdaMatch = m{"phase": "phase", "num_k_heads": "num_k_heads"}
+
+// TestTextLatenciesAreNumbers: collectors log f"{latency:.4f}", in the worker and
+// in its children. The row has the number that was measured and its statistics.
+func TestTextLatenciesAreNumbers(t *testing.T) {
+	t.Parallel()
+	c, _ := checkout(t, "sglang", m{
+		"dsa": m{"module": "collector.trtllm.collect_dsa", "run": "run_dsa", "args": []any{"isl", "batch_size", "tp_size", true, m{"value": "dsa_context_perf.txt"}}},
+		"child": m{"module": "collector.sglang.collect_mla_module", "getter": "get_dsa_context_module_test_cases", "run": "run_mla_module_worker",
+			"perf_filename": "dsa_context_module_perf.txt", "match": m{"batch_size": "batch_size"}},
+	})
+	for op, params := range map[string]m{"dsa": {"isl": 64, "batch_size": 1, "tp_size": 8}, "child": {"batch_size": 2}} {
+		for _, row := range c.rows(op, params, nil) {
+			latency, ok := row["latency"].(float64)
+			if !ok || latency <= 0 || latency*1e4 == math.Trunc(latency*1e4) {
+				t.Errorf("%s: the latency is %v, not what was measured", op, row["latency"])
+			}
+			if row["samples"] == nil || row["rel_stdev"] == nil || row["used_cuda_graph"] != false || row["p90"] == nil {
+				t.Errorf("%s: no statistics: %v", op, row)
+			}
+		}
+	}
+}
+
+// TestRowsBeforeAnErrorAreKept: a sweep that raises at its end sends what it has
+// logged with its error, from the worker and from a child.
+func TestRowsBeforeAnErrorAreKept(t *testing.T) {
+	t.Parallel()
+	for _, run := range []string{"run_kda_torch", "run_kda_child"} {
+		c, _ := checkout(t, "vllm", m{"kda": m{"module": "collector.vllm.collect_kda", "getter": "get_kda_test_cases", "run": run,
+			"perf_filename": "kda_perf.txt", "match": kdaMatch}})
+		c.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "k", Op: "kda", Params: raw(t, m{"phase": "context", "num_k_heads": 48})})
+		var s worker.Start
+		c.next(worker.TypeStart, &s)
+		var e worker.Error
+		c.next(worker.TypeError, &e)
+		if !strings.Contains(e.Message, "strict completeness: ok=4 error=4") && run == "run_kda_torch" {
+			t.Errorf("message %q", e.Message)
+		}
+		if len(e.Rows) != 10 {
+			t.Errorf("%s: %d rows, want 10", run, len(e.Rows))
+		}
+		for _, row := range e.Rows {
+			if row["samples"] == nil || row["logged_version"] != nil {
+				t.Errorf("row %v", row)
+			}
+		}
+		// The next case starts anew.
+		if rows := c.rows("kda", m{"phase": "generation", "num_k_heads": 48}, nil); len(rows) != 8 {
+			t.Errorf("%s: %d rows, want 8", run, len(rows))
+		}
+	}
+}

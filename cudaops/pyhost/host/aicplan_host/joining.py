@@ -1,0 +1,112 @@
+"""Which measurement a logged latency comes from."""
+
+import math
+
+MAX_CALLS = 64  # that a collector is taken to make in one measured call
+EXACT = 1e-12  # relative: a quotient that was taken in another order
+
+
+def decimals(value):
+    """The digits behind the point with which a latency was written; None for a
+    number that was not rounded for writing."""
+    text = value.strip().lower() if isinstance(value, str) else repr(value)
+    digits, _, exponent = text.partition("e")
+    places = max(0, len(digits.partition(".")[2]) - int(exponent or 0))
+    return places if isinstance(value, str) or 3 <= places <= 9 else None
+
+
+def is_rounding(logged, places, exact):
+    """Whether logged is exact, or exact written with so many places."""
+    if math.isclose(logged, exact, rel_tol=EXACT):
+        return True
+    return places is not None and abs(logged - exact) <= 0.5000001 * 10.0**-places
+
+
+class Join:
+    """Joins logged rows with measurements, by call: what is logged comes from
+    what was measured since the rows before it.
+
+    A latency that is a measured one, or its rounding, or either divided by the
+    calls that a collector makes in one, gets that measurement's exact number and
+    statistics. One that is computed from a single measurement in another way
+    gets its statistics, scaled; one that is computed from several, such as a
+    difference, what they have in common.
+    """
+
+    def __init__(self):
+        self._batch = []  # what was measured since the rows before
+        self._used = set()  # places in it
+        self._logged = False
+
+    def measured(self, got):
+        if self._logged:
+            self._batch, self._used, self._logged = [], set(), False
+        self._batch.append(got)
+
+    def start(self):
+        """Forgets what the case before has measured."""
+        self._batch, self._used, self._logged = [], set(), False
+
+    def logged(self):
+        """Says that rows were logged: what is measured next belongs to others."""
+        self._logged = True
+
+    def of(self, latency, written):
+        """(latency, statistics) of a row whose latency was written so."""
+        places = decimals(written) if isinstance(written, (str, float)) else None
+        order = [i for i in reversed(range(len(self._batch))) if i not in self._used]
+        order += [i for i in reversed(range(len(self._batch))) if i in self._used]
+        for i in order:
+            if is_rounding(latency, places, self._batch[i]["latency"]):
+                self._used.add(i)
+                return self._batch[i]["latency"], statistics_of(self._batch[i], 1)
+        for i in order:
+            exact = self._batch[i]["latency"]
+            calls = [n for n in range(2, MAX_CALLS + 1) if is_rounding(latency, places, exact / n)]
+            if calls:
+                self._used.add(i)
+                # A short latency can be the rounding of several quotients.
+                exact = exact / calls[0] if len(calls) == 1 else latency
+                return exact, statistics_of(self._batch[i], len(calls) == 1 and calls[0])
+        fresh = [self._batch[i] for i in order if i not in self._used]
+        if len(fresh) == 1 and fresh[0]["latency"] > 0 and latency > 0:
+            return latency, statistics_of(fresh[0], fresh[0]["latency"] / latency)
+        if fresh:
+            return latency, common(fresh, latency)
+        return latency, {}
+
+
+def statistics_of(got, calls):
+    """The statistics of one of the calls of a measured one; without p10 and p90
+    when it is not known how many those are."""
+    out = {k: v for k, v in got.items() if k != "latency"}
+    for name in ("p10", "p90"):
+        if name in out:
+            if calls:
+                out[name] /= calls
+            else:
+                del out[name]
+    if "executions" in out and isinstance(calls, int) and calls > 1:
+        out["executions"] *= calls
+    return out
+
+
+def common(measured, latency):
+    """What holds for a number that was computed from several measurements: the
+    flags of all, the fewest samples, the deviation of a sum or a difference."""
+    out = {}
+    flags = [got.get("used_cuda_graph") for got in measured]
+    if None not in flags:
+        out["used_cuda_graph"] = all(flags)
+    protocols = {got.get("protocol") for got in measured}
+    if len(protocols) == 1 and None not in protocols:
+        out["protocol"] = protocols.pop()
+    for name, of in (("samples", min), ("executions", sum)):
+        if all(name in got for got in measured):
+            out[name] = of(got[name] for got in measured)
+    clocks = [got["sm_clock_mhz"] for got in measured if "sm_clock_mhz" in got]
+    if len(clocks) == len(measured):
+        out["sm_clock_mhz"] = min(clocks)
+    if latency > 0 and all("rel_stdev" in got for got in measured):
+        out["rel_stdev"] = math.hypot(*(got["rel_stdev"] * got["latency"] for got in measured)) / latency
+    return out
