@@ -209,13 +209,25 @@ type CheckResult struct {
 	Severity string `json:"severity"` // "fail" or "warn"
 	// Result is "pass", "fail", "warn" (failed, but only a warning) or "skip"
 	// (could not be judged; Message says why).
-	Result  string   `json:"result"`
-	Message string   `json:"message"`
+	Result  string `json:"result"`
+	Message string `json:"message"`
+	// Extent says how much the check could judge; nil for checks that judge no
+	// rows, such as those of a preflight.
+	*Extent
 	Value   string   `json:"value,omitempty"` // what was found
 	Limit   string   `json:"limit,omitempty"` // what was asked
 	Rows    []string `json:"rows,omitempty"`  // offending rows, worst first, at most 20
 	Fix     string   `json:"fix,omitempty"`   // what the user can do
 	Pos     string   `json:"pos,omitempty"`   // file:line of the check block
+}
+
+// Extent is what a check judged of what there was to judge.
+type Extent struct {
+	// Judged of Total rows could be judged, or cases, in checks that count cases.
+	Judged int `json:"judged"`
+	Total  int `json:"total"`
+	// Unjudged counts the others by reason.
+	Unjudged map[string]int `json:"unjudged,omitempty"`
 }
 
 // Artifact is a file that a stage wrote outside the state folder.

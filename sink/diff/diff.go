@@ -94,7 +94,10 @@ type Result struct {
 	Added    int `json:"added"`   // in B alone
 	Removed  int `json:"removed"` // in A alone
 	Changed  int `json:"changed"` // common, and outside the tolerance
-	Unusable int `json:"unusable,omitempty"`
+	// Unusable are common rows without a ratio, counted among the changed, by
+	// reason in UnusableWhy.
+	Unusable    int            `json:"unusable,omitempty"`
+	UnusableWhy map[string]int `json:"unusable_why,omitempty"`
 
 	Tolerance float64    `json:"tolerance"`
 	Ratio     *Quantiles `json:"ratio,omitempty"` // nil without usable common rows
@@ -182,6 +185,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Result, error) 
 			}
 			r.Unusable++
 			r.Changed++
+			r.unusable(nameA, va, okA, nameB, vb, okB)
 			continue
 		}
 		if math.Abs(ratio-1) > o.Tolerance {
@@ -202,6 +206,38 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Result, error) 
 		r.pairs[i] = Pair{original(rowsA, r.pairs[i].A), original(rowsB, r.pairs[i].B)}
 	}
 	return r, nil
+}
+
+// unusable counts why a common row has no ratio, first by what B lacks.
+func (r *Result) unusable(nameA string, va float64, okA bool, nameB string, vb float64, okB bool) {
+	why := unfit(vb, okB)
+	whose := nameB
+	if why == "" {
+		why, whose = unfit(va, okA), nameA
+	}
+	if why == "" {
+		why, whose = "too far from the other side for a ratio", nameB
+	}
+	if r.UnusableWhy == nil {
+		r.UnusableWhy = map[string]int{}
+	}
+	r.UnusableWhy[fmt.Sprintf("%s of %s is %s", r.Metric, whose, why)]++
+}
+
+func unfit(v float64, ok bool) string {
+	switch {
+	case !ok:
+		return "null"
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 0):
+		return "infinite"
+	case v < 0:
+		return "negative"
+	case v == 0:
+		return "zero"
+	}
+	return ""
 }
 
 func original(rows []int, i int) int {

@@ -34,6 +34,8 @@ type TrendOptions struct {
 	// Floor in the metric's unit; rows below are not judged. Negative means
 	// none, 0 means FloorMS; see FloorOf for tables in other units.
 	Floor float64
+	// Compared, when set, is told every row that took part in a comparison.
+	Compared func(row int)
 }
 
 func (o TrendOptions) filled(ratio float64) TrendOptions {
@@ -45,6 +47,9 @@ func (o TrendOptions) filled(ratio float64) TrendOptions {
 	}
 	if o.Floor == 0 {
 		o.Floor = FloorMS
+	}
+	if o.Compared == nil {
+		o.Compared = func(int) {}
 	}
 	return o
 }
@@ -81,6 +86,8 @@ func Falls(rec arrow.Record, axis string, key []string, o TrendOptions) (found [
 				continue
 			}
 			compared++
+			o.Compared(rows[i-1])
+			o.Compared(rows[i])
 			if r := values[i] / values[i-1]; r < o.Ratio {
 				found = append(found, Violation{Row: rows[i], Other: rows[i-1], Axis: axis, Ratio: r})
 			}
@@ -99,6 +106,7 @@ func Spikes(rec arrow.Record, axis string, key []string, o TrendOptions) (found 
 				continue
 			}
 			compared++
+			o.Compared(rows[i])
 			larger := i - 1
 			if values[i+1] > values[i-1] {
 				larger = i + 1
@@ -129,7 +137,7 @@ func walk(rec arrow.Record, axis string, key []string, metric string, visit func
 	}
 	order := make([]int, 0, len(ids))
 	for i, v := range values.Values {
-		if !values.Null(i) && !at.Null(i) && v > 0 && !math.IsInf(v, 0) {
+		if !values.Null(i) && !at.Null(i) && v > 0 && !math.IsInf(v, 0) && !math.IsNaN(at.Values[i]) && !math.IsInf(at.Values[i], 0) {
 			order = append(order, i)
 		}
 	}

@@ -14,14 +14,18 @@ import (
 type SchemaOptions struct {
 	Words    bool // words that readers do not know are problems
 	OldWords bool // and so are words that have another name now
+	Kernel   bool // rows must name their kernel: a file to be written needs it
 }
 
 // SchemaProblems lists what keeps readers from reading rec as table t: missing
 // key columns and metrics, wrong types, nulls in keys, words that they do not
-// know.
+// know, sizes that nothing can have.
 func SchemaProblems(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 	var out []string
 	required := t.Required()
+	if o.Kernel && !slices.Contains(required, "kernel_source") {
+		required = append(required, "kernel_source")
+	}
 	for _, name := range required {
 		if !table.Has(rec, name) {
 			out = append(out, fmt.Sprintf("the column %s is missing", name))
@@ -43,8 +47,31 @@ func SchemaProblems(rec arrow.Record, t *catalog.Table, o SchemaOptions) []strin
 		if o.Words {
 			out = append(out, unknownWords(rec, name, o.OldWords)...)
 		}
+		if least, ok := want.Least(); ok {
+			if n, first := below(rec, name, least); n > 0 {
+				out = append(out, fmt.Sprintf("%s is below %d in %d rows, for example %d", name, least, n, first))
+			}
+		}
 	}
 	return out
+}
+
+// below counts the values of a column of integers under a limit; first is the
+// first of them.
+func below(rec arrow.Record, name string, least int64) (n int, first int64) {
+	col, err := table.Int64s(rec, name)
+	if err != nil {
+		return 0, 0
+	}
+	for i, v := range col.Values {
+		if v < least && !col.Null(i) {
+			if n == 0 {
+				first = v
+			}
+			n++
+		}
+	}
+	return n, first
 }
 
 func unknownWords(rec arrow.Record, name string, old bool) []string {

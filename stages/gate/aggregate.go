@@ -1,53 +1,54 @@
 package gate
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
-	"github.com/apache/arrow/go/v17/arrow"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
+	"aicplan/cudaops/measure"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
-// tableAggregate counts rows and cases among those that "on" selects.
-func (s *subject) tableAggregate(name string) float64 {
-	switch name {
-	case "count":
-		return float64(s.selected)
-	case "planned":
-		return float64(s.selectedOf(s.ds.Planned))
-	case "measured":
-		have, _ := s.plannedAnswered()
-		return float64(have)
-	case "failed", "skipped":
-		n := 0
-		if s.ds.Ledger != nil {
-			if status, err := table.Strings(s.ds.Ledger, "status"); err == nil {
-				for _, v := range status.Values {
-					if v == name {
-						n++
-					}
-				}
-			}
-		}
-		return float64(n)
-	case "coverage":
-		have, total := s.plannedAnswered()
-		return ratioOf(have, total)
+// tableAggregate counts rows and cases among those that "on" selects. NaN is
+// what the data does not say: tables from files have no planned cases and no
+// ledger.
+func (s *subject) tableAggregate(name string) (float64, error) {
+	if name == "count" {
+		return float64(s.selected), nil
 	}
-	return math.NaN()
+	if s.ds.Planned == nil {
+		return math.NaN(), nil
+	}
+	keep, err := matching(s.ds.Planned, s.on)
+	if err != nil {
+		return 0, err
+	}
+	switch name {
+	case "planned":
+		return float64(count(keep)), nil
+	case "failed", "skipped":
+		return s.ended(name, keep)
+	}
+	have, total, err := s.plannedAnswered(keep)
+	if err != nil {
+		return 0, err
+	}
+	if name == "measured" {
+		return float64(have), nil
+	}
+	if total == 0 {
+		return math.NaN(), nil // a share of nothing
+	}
+	return ratioOf(have, total), nil
 }
 
-func (s *subject) selectedOf(rec arrow.Record) int {
-	if rec == nil {
-		return 0
-	}
-	keep, err := matching(rec, s.on)
-	if err != nil {
-		return 0
-	}
+func count(keep []bool) int {
 	n := 0
 	for _, k := range keep {
 		if k {
@@ -57,12 +58,52 @@ func (s *subject) selectedOf(rec arrow.Record) int {
 	return n
 }
 
-// plannedAnswered counts planned cases that have a row.
-func (s *subject) plannedAnswered() (have, total int) {
-	want := s.ds.Planned
-	if want == nil {
-		return s.selected, s.selected
+// ended counts the selected cases whose ledger entry has a status.
+func (s *subject) ended(status string, keep []bool) (float64, error) {
+	if s.ds.Ledger == nil {
+		return math.NaN(), nil
 	}
+	got, err := table.Strings(s.ds.Ledger, "status")
+	if err != nil {
+		return 0, err
+	}
+	if len(s.on) == 0 {
+		n := 0
+		for _, v := range got.Values {
+			if v == status {
+				n++
+			}
+		}
+		return float64(n), nil
+	}
+	// The ledger has no columns to select by: its cases are looked up in the
+	// planned ones.
+	ids, err := table.Strings(s.ds.Planned, "case_id")
+	if err != nil {
+		return 0, err
+	}
+	selected := map[string]bool{}
+	for i, id := range ids.Values {
+		if keep[i] {
+			selected[id] = true
+		}
+	}
+	of, err := table.Strings(s.ds.Ledger, "case_id")
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for i, v := range got.Values {
+		if v == status && selected[of.Values[i]] {
+			n++
+		}
+	}
+	return float64(n), nil
+}
+
+// plannedAnswered counts the selected planned cases that have a row.
+func (s *subject) plannedAnswered(keep []bool) (have, total int, err error) {
+	want := s.ds.Planned
 	key := s.ds.Info.Params
 	if column(want, "case_id") != nil && column(s.rec, "case_id") != nil {
 		key = []string{"case_id"}
@@ -70,23 +111,19 @@ func (s *subject) plannedAnswered() (have, total int) {
 	ix := rowkey.New(key, rowkey.Options{})
 	ids, err := ix.Number(want)
 	if err != nil {
-		return 0, int(want.NumRows())
+		return 0, 0, err
 	}
 	answered := make([]bool, ix.Len())
 	if s.rec != nil {
 		got, err := ix.Number(s.rec)
 		if err != nil {
-			return 0, int(want.NumRows())
+			return 0, 0, err
 		}
 		for _, id := range got {
 			if int(id) < len(answered) {
 				answered[id] = true
 			}
 		}
-	}
-	keep, err := matching(want, s.on)
-	if err != nil {
-		return 0, int(want.NumRows())
 	}
 	for i, id := range ids {
 		if keep[i] {
@@ -96,12 +133,16 @@ func (s *subject) plannedAnswered() (have, total int) {
 			}
 		}
 	}
-	return have, total
+	return have, total, nil
 }
 
-// columnAggregate computes one aggregate of one column; NaN when there is no
-// value. distinct works on columns of any type.
-func (s *subject) columnAggregate(name, col string) (float64, error) {
+// errNoValue says that no row has a value to compute an aggregate of.
+var errNoValue = errors.New("no row has a value there")
+
+// columnAggregate computes one aggregate of one column over the values that are
+// numbers; left says what was not one. distinct and nulls work on columns of
+// any type and judge every row.
+func (s *subject) columnAggregate(name, col string, left *leftover) (float64, error) {
 	if name == "distinct" || name == "nulls" {
 		return s.countValues(name, col)
 	}
@@ -111,38 +152,46 @@ func (s *subject) columnAggregate(name, col string) (float64, error) {
 	}
 	var vals []float64
 	for i, v := range nums.val {
-		if s.has(i) && !math.IsNaN(v) {
-			vals = append(vals, v)
+		if !s.has(i) {
+			continue
 		}
+		switch {
+		case nums.null[i]:
+			left.row(i, col+" is null")
+			continue
+		case math.IsNaN(v):
+			left.row(i, col+" is NaN")
+			continue
+		case math.IsInf(v, 0):
+			left.row(i, col+" is infinite")
+		}
+		vals = append(vals, v)
 	}
 	if len(vals) == 0 {
-		return math.NaN(), nil
+		return 0, errNoValue
 	}
-	slices.Sort(vals)
 	switch name {
 	case "min":
-		return vals[0], nil
+		return slices.Min(vals), nil
 	case "max":
-		return vals[len(vals)-1], nil
+		return slices.Max(vals), nil
 	case "median":
-		return percentile(vals, 50), nil
+		return measure.Percentile(vals, 0.5), nil
 	case "sum":
-		return sum(vals), nil
+		return floats.Sum(vals), nil
 	case "mean":
-		return sum(vals) / float64(len(vals)), nil
+		return stat.Mean(vals, nil), nil
 	case "stdev":
-		mean := sum(vals) / float64(len(vals))
-		sq := 0.0
-		for _, v := range vals {
-			sq += (v - mean) * (v - mean)
+		if len(vals) < 2 {
+			return 0, fmt.Errorf("one value has no scatter")
 		}
-		return math.Sqrt(sq / float64(len(vals))), nil
+		return stat.StdDev(vals, nil), nil
 	}
 	p, err := strconv.ParseFloat(name[1:], 64)
 	if err != nil {
 		return 0, err
 	}
-	return percentile(vals, p), nil
+	return measure.Percentile(vals, p/100), nil
 }
 
 func (s *subject) countValues(name, col string) (float64, error) {
@@ -167,12 +216,4 @@ func (s *subject) countValues(name, col string) (float64, error) {
 		return float64(nulls), nil
 	}
 	return float64(len(seen)), nil
-}
-
-func sum(vals []float64) float64 {
-	total := 0.0
-	for _, v := range vals {
-		total += v
-	}
-	return total
 }

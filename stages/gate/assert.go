@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -46,7 +47,7 @@ func aggregateNames() map[string]bool {
 }
 
 func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
-	e := entry{name: b.Labels[0], kind: "assert", severity: SeverityFail, block: b.DefRange}
+	e := newEntry(b.Labels[0], "assert", b)
 	rest, ctx, diags := e.common(b, eval, aggregateNames())
 	if diags.HasErrors() {
 		return e, diags
@@ -132,51 +133,71 @@ func (a *assertion) run(s *subject) verdict {
 	ctx := a.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
 	columns := map[string]map[string]cty.Value{}
-	var used, empty []string
+	// Conditions over counts judge the data as a whole; of a column's values
+	// those that are no numbers are left.
+	out := verdict{total: s.selected, definite: true, limit: expressionText(a.condition)}
+	read := map[string]*leftover{}
+	var used []string
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
 		name, ok := columnOf(t)
 		switch {
 		case slices.Contains(tableAggregates, root):
-			v := s.tableAggregate(root)
+			v, err := s.tableAggregate(root)
+			if err != nil {
+				return failed(err.Error())
+			}
+			if math.IsNaN(v) {
+				return s.cannot(fmt.Sprintf("the data does not say what %q is: nothing was planned for it", root))
+			}
 			ctx.Variables[root] = cty.NumberFloatVal(v)
 			used = appendOnce(used, fmt.Sprintf("%s = %s", root, number(v)))
 		case ok && slices.Contains(columnAggregates, root):
-			v, err := s.columnAggregate(root, name)
+			var left leftover
+			v, err := s.columnAggregate(root, name, &left)
 			if err != nil {
-				return failed(err.Error())
+				return s.cannot(fmt.Sprintf("there is no %s.%s: %v", root, name, err))
+			}
+			if root != "distinct" && root != "nulls" {
+				out.definite, read[name] = false, &left
 			}
 			if columns[root] == nil {
 				columns[root] = map[string]cty.Value{}
 			}
 			columns[root][name] = exact(v)
 			used = appendOnce(used, fmt.Sprintf("%s.%s = %s", root, name, number(v)))
-			if math.IsNaN(v) {
-				empty = appendOnce(empty, root+"."+name)
-			}
 		}
 	}
+	out.left = mostLeft(read)
 	for root, obj := range columns {
 		ctx.Variables[root] = cty.ObjectVal(obj)
 	}
 	v, diags := a.condition.Value(ctx)
 	if diags.HasErrors() {
-		if len(empty) > 0 {
-			return failed("the condition cannot be evaluated: " + strings.Join(empty, " and ") + " is null, as no row has a value there")
-		}
 		return failed("the condition cannot be evaluated: " + diags[0].Detail)
 	}
 	if v.IsNull() || !v.IsKnown() || v.Type() != cty.Bool {
 		return failed(fmt.Sprintf("the condition is %s, not true or false", v.Type().FriendlyName()))
 	}
 	values := strings.Join(used, ", ")
-	out := verdict{ok: v.True(), value: values, limit: expressionText(a.condition)}
+	out.ok, out.value = v.True(), values
 	if out.ok {
 		out.message = "holds: " + values
 	} else {
 		out.message = cmp.Or(a.message, "does not hold") + " (" + values + ")"
 	}
 	return out
+}
+
+// mostLeft is what the worst of the columns that a condition reads leaves.
+func mostLeft(read map[string]*leftover) leftover {
+	var most leftover
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		if l := read[name]; l.count() > most.count() {
+			most = *l
+		}
+	}
+	return most
 }
 
 func appendOnce(list []string, s string) []string {

@@ -24,17 +24,6 @@ type referrer interface{ refersTo() *stage.Ref }
 // are told apart by what they look at.
 type titled interface{ title() string }
 
-// verdict is what a check found.
-type verdict struct {
-	ok, skipped       bool
-	message           string
-	value, limit, fix string
-	rows              []string
-}
-
-func failed(message string) verdict  { return verdict{message: message} }
-func skipped(message string) verdict { return verdict{skipped: true, message: message} }
-
 // spec describes one check for decoding and documentation.
 type spec struct {
 	name    string

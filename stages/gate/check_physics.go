@@ -17,7 +17,7 @@ import (
 
 // power: values lie above zero and below the board's limit.
 type power struct {
-	Limit     float64   `hcl:"limit,optional" json:"limit,omitempty"`
+	Limit     *float64  `hcl:"limit,optional" json:"limit,omitempty"`
 	Tolerance float64   `hcl:"tolerance,optional" json:"tolerance"`
 	Required  bool      `hcl:"required,optional" json:"required"`
 	System    cty.Value `hcl:"system,optional" json:"-"`
@@ -43,7 +43,10 @@ func specName(s *systems.Spec) string {
 func (c *power) prepare(r hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	c.spec, diags = optionalSystem(c.System, r)
-	return slices.Concat(diags, notNegative("limit", c.Limit, r), notNegative("tolerance", c.Tolerance, r), notNegative("max", float64(c.Max), r))
+	if c.Limit != nil && !(*c.Limit > 0) {
+		diags = append(diags, problem("Wrong limit", fmt.Sprintf("limit is %s W; it must be above 0. Without it the rows' own power_limit is taken, else that of the system.", number(*c.Limit)), r))
+	}
+	return slices.Concat(diags, notNegative("tolerance", c.Tolerance, r), notNegative("max", float64(c.Max), r))
 }
 
 func optionalSystem(v cty.Value, r hcl.Range) (*systems.Spec, hcl.Diagnostics) {
@@ -62,59 +65,72 @@ func (c *power) run(s *subject) verdict {
 		if c.Required {
 			return failed("the data has no column \"power\"; measure with power = true")
 		}
-		return skipped("the data has no column \"power\"")
+		return s.cannot("the data has no column \"power\"; measure with power = true")
 	}
 	watts, err := numbers(s.rec, "power")
 	if err != nil {
-		return failed(err.Error())
+		return s.cannot(err.Error())
 	}
-	var own series
-	if column(s.rec, "power_limit") != nil {
-		if own, err = numbers(s.rec, "power_limit"); err != nil {
-			return failed(err.Error())
-		}
+	limits, err := c.limitOf(s, len(watts.val))
+	if err != nil {
+		return s.cannot(err.Error())
 	}
-	fallback := c.Limit
-	if fallback == 0 && c.spec != nil {
-		fallback = c.spec.GPU.Power
-	}
+	out := verdict{limit: fmt.Sprintf("above 0, at most %s over the limit", percent(c.Tolerance)), total: s.selected}
 	var bad []offender
-	judged, highest, without := 0, 0.0, 0
+	highest := 0.0
 	for i, v := range watts.val {
 		switch {
 		case !s.has(i):
 			continue
 		case watts.null[i] && !c.Required:
+			out.left.row(i, "power is null")
 			continue
 		case math.IsNaN(v):
 			bad = append(bad, offender{row: i, worse: math.Inf(1), note: "(no value)"})
 			continue
-		}
-		judged++
-		limit := fallback
-		if c.Limit == 0 && own.val != nil && own.val[i] > 0 {
-			limit = own.val[i]
-		}
-		highest = max(highest, v)
-		switch {
 		case v <= 0:
 			bad = append(bad, offender{row: i, worse: 1 - v})
-		case limit == 0:
-			without++
-		case v > limit*(1+c.Tolerance):
-			bad = append(bad, offender{row: i, worse: v / limit})
+		case math.IsInf(v, 0):
+			bad = append(bad, offender{row: i, worse: v})
+			continue
+		case limits[i] == 0:
+			out.left.row(i, "no limit is known: give limit or system")
+		case v > limits[i]*(1+c.Tolerance):
+			bad = append(bad, offender{row: i, worse: v / limits[i]})
 		}
+		highest = max(highest, v)
 	}
-	if judged == 0 && len(bad) == 0 {
-		return skipped("no row has a value of power")
+	judged := s.selected - out.left.count()
+	if judged == 0 {
+		return out
 	}
-	if without == judged && judged > 0 && len(bad) == 0 {
-		return skipped("no limit is known: the data has no power_limit; give limit or system")
-	}
-	out := verdict{ok: len(bad) <= c.Max, value: number(highest) + " W", limit: fmt.Sprintf("above 0, at most %s over the limit", percent(c.Tolerance))}
+	out.ok, out.value = len(bad) <= c.Max, number(highest)+" W"
 	out.message = fmt.Sprintf("%d of %d values of power are outside (0, limit]; the highest is %s W", len(bad), judged, number(highest))
 	out.rows = s.worst(bad, "latency", "power", "power_limit")
 	return out
+}
+
+// limitOf is the limit in watts of every row, 0 where none is known.
+func (c *power) limitOf(s *subject, n int) ([]float64, error) {
+	out := make([]float64, n)
+	var own series
+	if c.Limit == nil && column(s.rec, "power_limit") != nil {
+		var err error
+		if own, err = numbers(s.rec, "power_limit"); err != nil {
+			return nil, err
+		}
+	}
+	for i := range out {
+		switch {
+		case c.Limit != nil:
+			out[i] = *c.Limit
+		case own.val != nil && own.val[i] > 0 && !math.IsInf(own.val[i], 0):
+			out[i] = own.val[i]
+		case c.spec != nil:
+			out[i] = c.spec.GPU.Power
+		}
+	}
+	return out, nil
 }
 
 // light: no row is faster than the hardware allows.
@@ -154,33 +170,42 @@ func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
 func (c *light) run(s *subject) verdict {
 	t, ok := dedupe.PerfTable(s.ds)
 	if !ok || !physics.HasLight(t) {
-		return skipped(fmt.Sprintf("there is no formula for the work of %q", cmp.Or(s.ds.Info.Perf, s.ds.Info.Op)))
+		return s.cannot(fmt.Sprintf("there is no formula for the work of %q", cmp.Or(s.ds.Info.Perf, s.ds.Info.Op)))
 	}
 	if s.rec == nil {
-		return failed("there is no table to judge")
+		return verdict{}
 	}
 	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{Compute: c.Bound == "compute", Memory: c.Bound == "memory", Cache: c.CacheMB * 1e6})
 	lat, err := numbers(s.rec, "latency")
 	if err != nil {
-		return failed(err.Error())
+		return s.cannot(err.Error())
 	}
+	out := verdict{limit: "at most " + percent(1+c.Tolerance), total: s.selected}
 	var bad []offender
-	judged, best := 0, 0.0
+	best := 0.0
 	for i, l := range least {
-		if !s.has(i) || l <= 0 || !(lat.val[i] > 0) {
+		if !s.has(i) {
 			continue
 		}
-		judged++
+		if why := lat.unfit("latency", i, false); why != "" {
+			out.left.row(i, why)
+			continue
+		}
+		if !(l > 0) {
+			out.left.row(i, "its least time does not follow from its columns and the system's peaks")
+			continue
+		}
 		share := l / lat.val[i]
 		best = max(best, share)
 		if share > 1+c.Tolerance {
 			bad = append(bad, offender{row: i, worse: share, note: fmt.Sprintf("(at least %s ms: %s of the speed of light)", number(l), percent(share))})
 		}
 	}
+	judged := s.selected - out.left.count()
 	if judged == 0 {
-		return skipped("no row has the columns that its work follows from")
+		return out
 	}
-	out := verdict{ok: len(bad) <= c.Max, value: percent(best), limit: "at most " + percent(1+c.Tolerance)}
+	out.ok, out.value = len(bad) <= c.Max, percent(best)
 	out.message = fmt.Sprintf("%d of %d rows are faster than %s allows; the fastest runs at %s of the speed of light", len(bad), judged, c.spec.Name, percent(best))
 	out.rows = s.worst(bad, "kernel_source", "latency")
 	if !out.ok {
@@ -205,107 +230,33 @@ func (c *throttled) prepare(r hcl.Range) hcl.Diagnostics {
 
 func (c *throttled) run(s *subject) verdict {
 	if column(s.rec, "throttled") == nil {
-		return skipped("the data has no column \"throttled\": only measured rows carry it")
+		return s.cannot("the data has no column \"throttled\": only measured rows carry it")
 	}
 	flags, err := numbers(s.rec, "throttled")
 	if err != nil {
-		return failed(err.Error())
+		return s.cannot(err.Error())
 	}
+	out := verdict{limit: "at most " + percent(c.Max), total: s.selected}
 	var bad []offender
-	judged := 0
 	for i, v := range flags.val {
-		if !s.has(i) || flags.null[i] {
-			continue
-		}
-		judged++
-		if v != 0 {
+		switch {
+		case !s.has(i):
+		case flags.null[i]:
+			out.left.row(i, "nobody read whether it was throttled")
+		case v != 0:
 			bad = append(bad, offender{row: i})
 		}
 	}
+	judged := s.selected - out.left.count()
 	if judged == 0 {
-		return skipped("no row says whether it was throttled")
+		return out
 	}
 	share := float64(len(bad)) / float64(judged)
-	out := verdict{ok: share <= c.Max, value: percent(share), limit: "at most " + percent(c.Max)}
+	out.ok, out.value = share <= c.Max, percent(share)
 	out.message = fmt.Sprintf("%d of %d rows were measured while the driver throttled", len(bad), judged)
 	if !out.ok {
 		out.rows = s.worst(bad, "latency", "sm_clock_mhz")
 		out.fix = "longer idle gaps in the measure block keep the board under its power cap; lock the clocks where you may"
-	}
-	return out
-}
-
-// trend: latencies do not fall or spike while the work grows.
-type trend struct {
-	Along []string `hcl:"along,optional" json:"along,omitempty"`
-	Ratio float64  `hcl:"ratio,optional" json:"ratio"`
-	Floor float64  `hcl:"floor,optional" json:"floor"`
-	Max   int      `hcl:"max,optional" json:"max"`
-
-	spikes bool
-}
-
-func (c *trend) limits() any { return *c }
-
-func (c *trend) prepare(r hcl.Range) hcl.Diagnostics {
-	diags := slices.Concat(notNegative("max", float64(c.Max), r), notNegative("floor", c.Floor, r))
-	switch {
-	case c.spikes && !(c.Ratio > 1):
-		diags = append(diags, problem("Wrong ratio", fmt.Sprintf("ratio is %s; a spike is a multiple of its neighbours, so it must be above 1.", number(c.Ratio)), r))
-	case !c.spikes && !(c.Ratio > 0 && c.Ratio <= 1):
-		diags = append(diags, problem("Wrong ratio", fmt.Sprintf("ratio is %s; a fall is a share of the smaller neighbour, so it must be above 0 and at most 1.", number(c.Ratio)), r))
-	}
-	return diags
-}
-
-func (c *trend) run(s *subject) verdict {
-	if s.rec == nil {
-		return failed("there is no table to judge")
-	}
-	rec, rows, err := s.selection()
-	if err != nil {
-		return failed(err.Error())
-	}
-	axes := c.Along
-	if len(axes) == 0 {
-		if axes = physics.AxesOf(rec, s.key()); len(axes) == 0 {
-			return skipped("no column is known as an axis along which work grows; name one with \"along\"")
-		}
-	}
-	find, what := physics.Falls, "fall below %s of the value before"
-	if c.spikes {
-		find, what = physics.Spikes, "stand above %s times both neighbours"
-	}
-	t, _ := dedupe.PerfTable(s.ds)
-	floor := c.Floor
-	if floor == 0 {
-		floor = physics.FloorOf(t)
-	}
-	var bad []offender
-	compared := 0
-	for _, axis := range axes {
-		found, n, err := find(rec, axis, s.key(), physics.TrendOptions{Ratio: c.Ratio, Floor: floor})
-		if err != nil {
-			return failed(err.Error())
-		}
-		compared += n
-		for _, v := range found {
-			worse := v.Ratio
-			if !c.spikes {
-				worse = 1 / v.Ratio
-			}
-			bad = append(bad, offender{row: original(rows, v.Row), worse: worse,
-				note: fmt.Sprintf("(x %s against %s)", number(v.Ratio), s.describe(original(rows, v.Other), "latency"))})
-		}
-	}
-	if compared == 0 {
-		return skipped("no two rows differ along one axis alone and are above the floor")
-	}
-	out := verdict{ok: len(bad) <= c.Max, value: number(float64(len(bad))), limit: fmt.Sprintf("at most %d", c.Max)}
-	out.message = fmt.Sprintf("%d of %d steps along %v "+what, len(bad), compared, axes, number(c.Ratio))
-	out.rows = s.worst(bad, "kernel_source", "latency")
-	if !out.ok {
-		out.fix = "measure these rows and their neighbours again; when they stay, look at which kernel ran"
 	}
 	return out
 }

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/diff"
+	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
+	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 )
 
@@ -72,8 +73,14 @@ func (c *deviation) run(s *subject) verdict {
 	if t, ok := dedupe.PerfTable(s.ds); ok {
 		o.Table = t.Name
 	}
-	if len(o.Key) == 0 && o.Table == "" {
-		o.Key = commonKey(s)
+	if len(o.Key) == 0 {
+		key, err := commonKey(s, c.ref.Address)
+		if err != nil {
+			return failed(err.Error())
+		}
+		if o.Table == "" {
+			o.Key = key
+		}
 	}
 	if len(s.on) > 0 {
 		o.On = map[string][]string{}
@@ -85,10 +92,27 @@ func (c *deviation) run(s *subject) verdict {
 	if err != nil {
 		return failed(err.Error())
 	}
-	if r.Ratio == nil || r.Common < c.Min {
+	out := verdict{limit: c.limitText(), total: r.Common + r.B.Duplicates}
+	out.left.add(r.B.Duplicates, "it repeats a key, and only the first row of one is compared")
+	for why, n := range r.UnusableWhy {
+		out.left.add(n, why)
+	}
+	if r.Common < max(c.Min, 1) {
 		return failed(fmt.Sprintf("%d rows are common with %s, and at least %d are needed to judge", r.Common, c.ref.Address, max(c.Min, 1)))
 	}
+	judged := out.total - out.left.count()
+	if judged == 0 {
+		return out
+	}
+	if judged < c.Min {
+		return failed(fmt.Sprintf("%d rows have a ratio to %s, and at least %d are needed to judge; the others: %s", judged, c.ref.Address, c.Min, out.left.text()))
+	}
 	q := r.Ratio
+	if q == nil {
+		// Rows that are zero on both sides are equal without a ratio.
+		out.ok, out.message = true, fmt.Sprintf("%d common rows are zero here and in %s", judged, c.ref.Address)
+		return out
+	}
 	var broken []string
 	if c.Median != nil && math.Abs(q.P50-1) > *c.Median {
 		broken = append(broken, fmt.Sprintf("p50 is more than %s from 1", number(*c.Median)))
@@ -99,8 +123,8 @@ func (c *deviation) run(s *subject) verdict {
 	if c.P95Max != nil && q.P95 > *c.P95Max {
 		broken = append(broken, "p95 is above "+number(*c.P95Max))
 	}
-	out := verdict{ok: len(broken) == 0, value: fmt.Sprintf("p5 %.3f, p50 %.3f, p95 %.3f", q.P5, q.P50, q.P95), limit: c.limitText()}
-	out.message = fmt.Sprintf("over %d common rows the ratio to %s has %s", r.Common, c.ref.Address, out.value)
+	out.ok, out.value = len(broken) == 0, fmt.Sprintf("p5 %.3f, p50 %.3f, p95 %.3f", q.P5, q.P50, q.P95)
+	out.message = fmt.Sprintf("over %d common rows the ratio to %s has %s", judged, c.ref.Address, out.value)
 	if !out.ok {
 		out.message += ": " + strings.Join(broken, ", ")
 		for _, w := range r.Worst {
@@ -157,11 +181,16 @@ func (c *rowCount) run(s *subject) verdict {
 	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
 		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
 	}
-	ours, err := countBy(s.rec, c.By, s.on)
+	key, err := commonKey(s, c.ref.Address)
 	if err != nil {
 		return failed(err.Error())
 	}
-	theirs, err := countBy(s.reference.Table, c.By, s.on)
+	var left, theirLeft leftover
+	ours, err := countBy(s.ds, key, c.By, s.on, &left)
+	if err != nil {
+		return failed(err.Error())
+	}
+	theirs, err := countBy(s.reference, key, c.By, s.on, &theirLeft)
 	if err != nil {
 		return failed(fmt.Sprintf("%s: %v", c.ref.Address, err))
 	}
@@ -177,7 +206,7 @@ func (c *rowCount) run(s *subject) verdict {
 		names = append(names, g)
 	}
 	slices.Sort(names)
-	out := verdict{ok: true, limit: "at least " + number(c.Min) + " times"}
+	out := verdict{ok: true, limit: "at least " + number(c.Min) + " times", total: s.selected, left: left}
 	if c.Max != nil {
 		out.limit += ", at most " + number(*c.Max) + " times"
 	}
@@ -195,19 +224,26 @@ func (c *rowCount) run(s *subject) verdict {
 			out.rows = append(out.rows, strings.TrimSpace(fmt.Sprintf("%s %d rows, %s has %d", g, ours[g], c.ref.Address, theirs[g])))
 		}
 	}
-	if len(names) == 0 {
-		return failed("neither side has rows")
+	if b == 0 {
+		return failed(fmt.Sprintf("%s has no usable rows to count against", c.ref.Address))
 	}
+	// Too few rows are too few, whatever the others are.
+	out.definite = !out.ok
 	out.value = number(least)
 	out.message = fmt.Sprintf("%d rows, %s has %d", a, c.ref.Address, b)
+	if n := theirLeft.count(); n > 0 {
+		out.message += fmt.Sprintf(" (and %d that are not counted: %s)", n, theirLeft.text())
+	}
 	if len(c.By) > 0 {
 		out.message += fmt.Sprintf("; the least ratio of a group of %s is %s", strings.Join(c.By, ", "), number(least))
 	}
 	return out
 }
 
-// countBy counts rows per combination of columns.
-func countBy(rec arrow.Record, by []string, on []selection) (map[string]int, error) {
+// countBy counts the usable rows with a key of their own per combination of
+// columns; left says what was not counted.
+func countBy(ds *stage.Dataset, key, by []string, on []selection, left *leftover) (map[string]int, error) {
+	rec := ds.Table
 	for _, b := range by {
 		if column(rec, b) == nil {
 			return nil, &table.MissingError{Name: b, Have: columnNames(rec)}
@@ -217,9 +253,30 @@ func countBy(rec arrow.Record, by []string, on []selection) (map[string]int, err
 	if err != nil {
 		return nil, err
 	}
+	s := &subject{ds: ds, rec: rec}
+	metric := s.metric()
+	values, err := numbers(rec, metric)
+	if err != nil {
+		return nil, err
+	}
+	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
+	ids, err := ix.Number(rec)
+	if err != nil {
+		return nil, err
+	}
+	taken := make([]bool, ix.Len())
 	out := map[string]int{}
 	for i, k := range keep {
-		if k {
+		if !k {
+			continue
+		}
+		switch why := values.unfit(metric, i, zeroAllowed(ds)); {
+		case why != "":
+			left.row(i, why)
+		case taken[ids[i]]:
+			left.row(i, "it repeats a key")
+		default:
+			taken[ids[i]] = true
 			out[describeCells(rec, i, by)]++
 		}
 	}
@@ -264,7 +321,7 @@ func (c *failures) prepare(r hcl.Range) hcl.Diagnostics {
 
 func (c *failures) run(s *subject) verdict {
 	if s.ds.Planned == nil {
-		return skipped("this data came from files, so there is no ledger of failures")
+		return s.cannot("this data came from files, so there is no ledger of failures")
 	}
 	keep, err := matching(s.ds.Planned, s.on)
 	if err != nil {
@@ -293,11 +350,11 @@ func (c *failures) run(s *subject) verdict {
 			rows = append(rows, fmt.Sprintf("%s (%s: %s)", describeCells(s.ds.Planned, i, s.ds.Info.Params), e.class, e.message))
 		}
 	}
-	share := 0.0
-	if planned > 0 {
-		share = float64(total) / float64(planned)
+	if planned == 0 {
+		return failed("there are no planned cases to judge")
 	}
-	out := verdict{ok: (c.Max == nil || total <= *c.Max) && (c.Share == nil || share <= *c.Share), value: fmt.Sprintf("%d (%s)", total, percent(share)), rows: rows}
+	share := float64(total) / float64(planned)
+	out := verdict{total: planned, definite: true, ok: (c.Max == nil || total <= *c.Max) && (c.Share == nil || share <= *c.Share), value: fmt.Sprintf("%d (%s)", total, percent(share)), rows: rows}
 	var limit []string
 	if c.Max != nil {
 		limit = append(limit, fmt.Sprintf("at most %d", *c.Max))

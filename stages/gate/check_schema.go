@@ -44,19 +44,22 @@ func (c *schema) prepare(r hcl.Range) hcl.Diagnostics {
 }
 
 func (c *schema) run(s *subject) verdict {
-	if s.rec == nil {
-		return failed("there is no table to judge")
-	}
 	t, ok := catalog.Lookup(c.Table)
 	if c.Table == "" {
 		t, ok = dedupe.PerfTable(s.ds)
 	}
 	if !ok {
-		return skipped("the data belongs to no perf table; say which with \"table\"")
+		return s.cannot("the data belongs to no perf table; say which with \"table\"")
 	}
-	rows := tree.SchemaProblems(s.rec, t, tree.SchemaOptions{Words: c.Words, OldWords: c.Words})
-	out := verdict{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows}
-	out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name)
+	if s.rec == nil {
+		return verdict{}
+	}
+	rows := tree.SchemaProblems(s.rec, t, tree.SchemaOptions{Words: c.Words, OldWords: c.Words, Kernel: true})
+	out := verdict{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows, total: s.selected}
+	out.definite = !out.ok // a missing column is one with no rows too
+	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.selected == 0 && out.ok {
+		out.message = ""
+	}
 	if !out.ok {
 		out.message = fmt.Sprintf("%d problems keep readers from %s: %s", len(rows), t.Name, strings.Join(rows[:min(3, len(rows))], "; "))
 	}
@@ -88,8 +91,8 @@ func (c *provenance) prepare(r hcl.Range) hcl.Diagnostics {
 }
 
 func (c *provenance) run(s *subject) verdict {
-	if s.rec == nil {
-		return failed("there is no table to judge")
+	if s.selected == 0 {
+		return verdict{}
 	}
 	expected := map[string]string{
 		"framework": orElse(c.Framework, s.ds.Info.Framework),
@@ -129,7 +132,7 @@ func (c *provenance) run(s *subject) verdict {
 		}
 	}
 	slices.Sort(bad)
-	out := verdict{ok: len(bad) == 0, rows: bad, value: fmt.Sprintf("%d problems", len(bad))}
+	out := verdict{ok: len(bad) == 0, rows: bad, value: fmt.Sprintf("%d problems", len(bad)), total: s.selected}
 	out.limit = strings.TrimSpace(fmt.Sprintf("%s %s %s", expected["framework"], expected["version"], expected["device"]))
 	if out.ok {
 		out.message = "every row comes from " + out.limit

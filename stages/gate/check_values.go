@@ -3,9 +3,10 @@ package gate
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/cudaops/measure"
 )
 
 // positive: every value is finite and above zero.
@@ -26,12 +27,9 @@ func (c *positive) limits() any { return *c }
 func (c *positive) prepare(r hcl.Range) hcl.Diagnostics { return notNegative("max", float64(c.Max), r) }
 
 func (c *positive) run(s *subject) verdict {
-	if s.rec == nil {
-		return failed("there is no table to judge")
-	}
 	col, err := numbers(s.rec, c.Column)
 	if err != nil {
-		return failed(err.Error())
+		return s.cannot(err.Error())
 	}
 	zeroOK := c.AllowZero || (c.Column == "latency" && zeroAllowed(s.ds))
 	var bad []offender
@@ -55,7 +53,10 @@ func (c *positive) run(s *subject) verdict {
 			bad = append(bad, offender{row: i, worse: 0})
 		}
 	}
-	v := verdict{ok: len(bad) <= c.Max, value: number(float64(len(bad))), limit: fmt.Sprintf("at most %d", c.Max)}
+	v := verdict{ok: len(bad) <= c.Max, value: number(float64(len(bad))), limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
+	if s.selected == 0 {
+		return v
+	}
 	if len(bad) == 0 {
 		v.message = fmt.Sprintf("%d values of %s are finite and positive", s.selected, c.Column)
 		return v
@@ -89,22 +90,20 @@ func (c *rangeCheck) prepare(r hcl.Range) hcl.Diagnostics {
 	return notNegative("allow", float64(c.Allow), r)
 }
 
-func (c *rangeCheck) run(s *subject) verdict {
-	if s.rec == nil {
-		return failed("there is no table to judge")
-	}
-	col, err := numbers(s.rec, c.Column)
-	if err != nil {
-		return failed(err.Error())
-	}
-	limit := ""
+func (c *rangeCheck) limitText() string {
 	switch {
 	case c.Min != nil && c.Max != nil:
-		limit = fmt.Sprintf("%s to %s", number(*c.Min), number(*c.Max))
+		return fmt.Sprintf("%s to %s", number(*c.Min), number(*c.Max))
 	case c.Min != nil:
-		limit = "at least " + number(*c.Min)
-	default:
-		limit = "at most " + number(*c.Max)
+		return "at least " + number(*c.Min)
+	}
+	return "at most " + number(*c.Max)
+}
+
+func (c *rangeCheck) run(s *subject) verdict {
+	col, err := numbers(s.rec, c.Column)
+	if err != nil {
+		return s.cannot(err.Error())
 	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	var bad []offender
@@ -112,9 +111,9 @@ func (c *rangeCheck) run(s *subject) verdict {
 		if !s.has(i) || (col.null[i] && c.AllowNull) {
 			continue
 		}
-		// NaN fails both comparisons, so it is asked for by name.
+		// No range holds what is no finite number, also one that is open above.
 		switch {
-		case math.IsNaN(v):
+		case math.IsNaN(v), math.IsInf(v, 0):
 			bad = append(bad, offender{row: i, worse: math.Inf(1)})
 			continue
 		case c.Min != nil && v < *c.Min:
@@ -124,7 +123,11 @@ func (c *rangeCheck) run(s *subject) verdict {
 		}
 		lo, hi = min(lo, v), max(hi, v)
 	}
-	out := verdict{ok: len(bad) <= c.Allow, limit: limit}
+	limit := c.limitText()
+	out := verdict{ok: len(bad) <= c.Allow, limit: limit, total: s.selected}
+	if s.selected == 0 {
+		return out
+	}
 	if lo <= hi {
 		out.value = fmt.Sprintf("%s to %s", number(lo), number(hi))
 	}
@@ -153,38 +156,47 @@ func (c *noise) title() string {
 func (c *noise) limits() any { return *c }
 
 func (c *noise) prepare(r hcl.Range) hcl.Diagnostics {
-	if !(c.Percentile > 0 && c.Percentile <= 100) {
-		return hcl.Diagnostics{problem("Wrong percentile", fmt.Sprintf("percentile is %s; it must be above 0 and at most 100.", number(c.Percentile)), r)}
+	switch {
+	case c.Percentile > 0 && c.Percentile <= 1:
+		// A share is meant: p0.95 of a hundred rows would be the best of them.
+		return hcl.Diagnostics{problem("Wrong percentile", fmt.Sprintf("percentile is %s; it is a number of percent above 1 and at most 100. Write %s.", number(c.Percentile), number(100*c.Percentile)), r)}
+	case !(c.Percentile > 1 && c.Percentile <= 100):
+		return hcl.Diagnostics{problem("Wrong percentile", fmt.Sprintf("percentile is %s; it must be above 1 and at most 100, for example 95.", number(c.Percentile)), r)}
 	}
 	return notNegative("max", c.Max, r)
 }
 
 func (c *noise) run(s *subject) verdict {
 	if column(s.rec, c.Column) == nil {
-		return skipped(fmt.Sprintf("the data has no column %q: only measured rows carry their spread", c.Column))
+		return s.cannot(fmt.Sprintf("the data has no column %q: only measured rows carry their spread", c.Column))
 	}
 	col, err := numbers(s.rec, c.Column)
 	if err != nil {
-		return failed(err.Error())
+		return s.cannot(err.Error())
 	}
+	out := verdict{limit: "at most " + number(c.Max), total: s.selected}
 	var vals []float64
 	var bad []offender
+	worst := 0.0
 	for i, v := range col.val {
-		if !s.has(i) || math.IsNaN(v) {
+		if !s.has(i) {
 			continue
 		}
-		vals = append(vals, v)
+		if why := col.unfit(c.Column, i, true); why != "" {
+			out.left.row(i, why)
+			continue
+		}
+		vals, worst = append(vals, v), max(worst, v)
 		if v > c.Max {
 			bad = append(bad, offender{row: i, worse: v})
 		}
 	}
 	if len(vals) == 0 {
-		return skipped(fmt.Sprintf("no row has a value of %s", c.Column))
+		return out
 	}
-	slices.Sort(vals)
-	got := percentile(vals, c.Percentile)
-	out := verdict{ok: got <= c.Max, value: number(got), limit: "at most " + number(c.Max)}
-	out.message = fmt.Sprintf("p%s of %s is %s over %d rows (median %s, worst %s)", number(c.Percentile), c.Column, number(got), len(vals), number(percentile(vals, 50)), number(vals[len(vals)-1]))
+	got := measure.Percentile(vals, c.Percentile/100)
+	out.ok, out.value = got <= c.Max, number(got)
+	out.message = fmt.Sprintf("p%s of %s is %s over %d rows (median %s, worst %s)", number(c.Percentile), c.Column, number(got), len(vals), number(measure.Percentile(vals, 0.5)), number(worst))
 	if !out.ok {
 		out.rows = s.worst(bad, "latency", c.Column)
 		out.fix = "more samples or longer idle gaps in the measure block, a quieter machine, locked clocks"

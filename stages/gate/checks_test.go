@@ -78,14 +78,15 @@ func TestProvenance(t *testing.T) {
 
 func TestPower(t *testing.T) {
 	ds := measured(1, 2, 3)
-	expect(t, only(t, run(t, ds, `check "power" {}`)), "skip", "no column")
+	expect(t, only(t, run(t, ds, `check "power" {}`)), "fail", "none of 3 could be judged: the data has no column")
+	expect(t, only(t, run(t, ds, `check "power" { min_judged = 0 }`)), "skip", "no column")
 	expect(t, only(t, run(t, ds, `check "power" { required = true }`)), "fail", "power = true")
 	hot := with(with(ds, "power", table.Floats([]float64{699, 719, 740}, nil)), "power_limit", table.Constant(700.0, 3))
 	expect(t, only(t, run(t, hot, `check "power" {}`)), "fail", "1 of 3 values", "power=740")
 	expect(t, only(t, run(t, with(hot, "power", table.Floats([]float64{0, 1, 2}, nil)), `check "power" {}`)), "fail", "1 of 3 values", "power=0")
 	expect(t, only(t, run(t, hot, `check "power" { tolerance = 0.1 }`)), "pass", "")
 	bare := with(ds, "power", table.Constant(900.0, 3))
-	expect(t, only(t, run(t, bare, `check "power" {}`)), "skip", "no limit is known")
+	expect(t, only(t, run(t, bare, `check "power" {}`)), "fail", "none of 3 could be judged: no limit is known")
 	expect(t, only(t, run(t, bare, `check "power" { system = system.h200_sxm }`)), "fail", "3 of 3")
 }
 
@@ -99,7 +100,8 @@ func TestSpeedOfLight(t *testing.T) {
 	expect(t, only(t, run(t, ds, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nmax = 1\n}")), "pass", "")
 	other := *ds
 	other.Info.Perf = "nccl_perf"
-	expect(t, only(t, run(t, &other, `check "speed_of_light" { system = system.h200_sxm }`)), "skip", "no formula")
+	expect(t, only(t, run(t, &other, `check "speed_of_light" { system = system.h200_sxm }`)), "fail", "no formula")
+	expect(t, only(t, run(t, &other, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nmin_judged = 0\n}")), "skip", "no formula")
 }
 
 func TestTrends(t *testing.T) {
@@ -108,13 +110,16 @@ func TestTrends(t *testing.T) {
 	expect(t, only(t, run(t, ds, `check "spikes" {}`)), "fail", "1 of 4 steps", "m=16 ")
 	expect(t, only(t, run(t, ds, "check \"monotonic\" {\nratio = 0.1\nalong = [\"m\"]\n}")), "pass", "")
 	expect(t, only(t, run(t, ds, `check "monotonic" { max = 2 }`)), "pass", "")
-	expect(t, only(t, run(t, measured(0.02, 0.001), `check "monotonic" {}`)), "skip", "above the floor")
+	expect(t, only(t, run(t, measured(0.02, 0.001), `check "monotonic" {}`)), "fail", "above the floor")
+	expect(t, only(t, run(t, measured(0.02, 0.001), `check "monotonic" { floor = 0 }`)), "fail", "1 of 1 steps")
 	expect(t, only(t, run(t, ds, `check "monotonic" { along = ["batch"] }`)), "fail", `no column "batch"`)
 }
 
 func TestThrottled(t *testing.T) {
 	ds := measured(1, 2, 3, 4)
-	expect(t, only(t, run(t, ds, `check "throttled" {}`)), "skip", "")
+	expect(t, only(t, run(t, ds, `check "throttled" {}`)), "fail", "no column")
+	unread := with(ds, "throttled", table.Flags(make([]bool, 4), []bool{true, false, false, false}))
+	expect(t, only(t, run(t, unread, `check "throttled" {}`)), "fail", "3 of 4 could not be judged: nobody read whether it was throttled")
 	hot := with(ds, "throttled", table.Flags([]bool{true, false, false, false}, nil))
 	expect(t, only(t, run(t, hot, `check "throttled" {}`)), "fail", "1 of 4 rows", "m=1 ")
 	expect(t, only(t, run(t, hot, `check "throttled" { max = 0.25 }`)), "pass", "")
@@ -161,6 +166,10 @@ func TestBadChecks(t *testing.T) {
 		{`check "spikes" { ratio = 0.5 }`, "above 1"},
 		{`check "failures" { classes = ["oom"] }`, "Unknown failure class"},
 		{`check "throttled" { max = 5 }`, "between 0 and 1"},
+		{`check "throttled" { min_judged = 5 }`, "between 0 and 1"},
+		{`check "throttled" { unjudged = "ignore" }`, "\"fail\" or \"warn\""},
+		{"check \"noise\" {\nmax = 1\npercentile = 0.95\n}", "Write 95"},
+		{`check "power" { limit = 0 }`, "above 0"},
 		{"check \"speed_of_light\" {\nsystem = system.h200_sxm\nbound = \"bytes\"\n}", "bound"},
 	} {
 		_, diags := decode(t, "input = dedupe.gemm\n"+tt.src)
@@ -192,6 +201,8 @@ func TestEveryLimitIsInTheFingerprint(t *testing.T) {
 		{`check "schema" {}`, `check "schema" { words = false }`},
 		{`check "failures" {}`, `check "failures" { share = 0.1 }`},
 		{`check "positive" {}`, `check "positive" { on = { m = 1 } }`},
+		{`check "positive" {}`, `check "positive" { min_judged = 0.5 }`},
+		{`check "positive" {}`, `check "positive" { unjudged = "warn" }`},
 	}
 	print := func(src string) string {
 		b, err := json.Marshal(mustDecode(t, "input = dedupe.gemm\n"+src).Fingerprint())

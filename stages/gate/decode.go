@@ -22,7 +22,9 @@ var bodySchema = &hcl.BodySchema{
 }
 
 // commonAttributes may stand in every check and assert block.
-var commonAttributes = []hcl.AttributeSchema{{Name: "severity"}, {Name: "on"}, {Name: "description"}}
+var commonAttributes = []hcl.AttributeSchema{
+	{Name: "severity"}, {Name: "min_judged"}, {Name: "unjudged"}, {Name: "on"}, {Name: "description"},
+}
 
 // DecodeBody reads the gate: which checks there are is known here only, and
 // assert conditions name aggregates that exist when the gate runs.
@@ -80,7 +82,8 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 		return entry{}, hcl.Diagnostics{problem("Unknown check",
 			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, didYouMean(name, names), strings.Join(names, ", ")), b.LabelRanges[0])}
 	}
-	e := entry{name: name, kind: name, severity: SeverityFail, check: all[at].new(), block: b.DefRange}
+	e := newEntry(name, name, b)
+	e.check = all[at].new()
 	rest, ctx, diags := e.common(b, eval, nil)
 	if diags.HasErrors() {
 		return e, diags
@@ -96,6 +99,10 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	return e, diags
 }
 
+func newEntry(name, kind string, b *hcl.Block) entry {
+	return entry{name: name, kind: kind, severity: SeverityFail, minJudged: 1, unjudged: unjudgedFails, block: b.DefRange}
+}
+
 // common decodes what every block may say and returns the body without it,
 // with a context for all of its expressions.
 func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool) (hcl.Body, *hcl.EvalContext, hcl.Diagnostics) {
@@ -108,6 +115,18 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, ctx, &e.severity)...)
 		if !diags.HasErrors() && e.severity != SeverityFail && e.severity != SeverityWarn {
 			diags = append(diags, problem("Unknown severity", fmt.Sprintf("severity is %q; it must be \"fail\" or \"warn\".", e.severity), a.Expr.Range()))
+		}
+	}
+	if a, ok := content.Attributes["min_judged"]; ok {
+		d := gohcl.DecodeExpression(a.Expr, ctx, &e.minJudged)
+		if diags = append(diags, d...); !d.HasErrors() && !(e.minJudged >= 0 && e.minJudged <= 1) {
+			diags = append(diags, problem("Wrong share", fmt.Sprintf("min_judged is %s; a share lies between 0 and 1: 1 asks that every row can be judged, 0 accepts that none can.", number(e.minJudged)), a.Expr.Range()))
+		}
+	}
+	if a, ok := content.Attributes["unjudged"]; ok {
+		d := gohcl.DecodeExpression(a.Expr, ctx, &e.unjudged)
+		if diags = append(diags, d...); !d.HasErrors() && e.unjudged != unjudgedFails && e.unjudged != unjudgedWarns {
+			diags = append(diags, problem("Unknown setting", fmt.Sprintf("unjudged is %q; it must be \"fail\" or \"warn\".", e.unjudged), a.Expr.Range()))
 		}
 	}
 	if a, ok := content.Attributes["on"]; ok {

@@ -20,7 +20,7 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:      "gate",
-		Version:   1,
+		Version:   2, // 2: what could not be judged does not pass
 		Summary:   "judge a dataset by checks; data that fails goes no further",
 		BareNames: true,
 		Outputs: map[string]cty.Type{
@@ -60,9 +60,13 @@ type entry struct {
 	name     string // as shown in results
 	kind     string // name of the check, or "assert"
 	severity string
-	on       []selection
-	check    check
-	block    hcl.Range
+	// minJudged is the share of the rows that the check must be able to judge,
+	// unjudged what follows when it cannot.
+	minJudged float64
+	unjudged  string
+	on        []selection
+	check     check
+	block     hcl.Range
 }
 
 // Check has nothing to add: decoding sees the whole block.
@@ -85,11 +89,13 @@ func (c *Config) Inputs() []stage.Input {
 func referenceName(i int) string { return fmt.Sprintf("reference%d", i) }
 
 type fingerprintEntry struct {
-	Kind     string      `json:"kind"`
-	Name     string      `json:"name"`
-	Severity string      `json:"severity"`
-	On       []selection `json:"on,omitempty"`
-	Limits   any         `json:"limits"`
+	Kind      string      `json:"kind"`
+	Name      string      `json:"name"`
+	Severity  string      `json:"severity"`
+	MinJudged float64     `json:"min_judged"`
+	Unjudged  string      `json:"unjudged"`
+	On        []selection `json:"on,omitempty"`
+	Limits    any         `json:"limits"`
 }
 
 // Fingerprint holds every limit. Severities are part of it because they decide
@@ -97,7 +103,8 @@ type fingerprintEntry struct {
 func (c *Config) Fingerprint() any {
 	out := make([]fingerprintEntry, 0, len(c.entries))
 	for _, e := range c.entries {
-		out = append(out, fingerprintEntry{Kind: e.kind, Name: e.name, Severity: e.severity, On: e.on, Limits: e.check.limits()})
+		out = append(out, fingerprintEntry{Kind: e.kind, Name: e.name, Severity: e.severity,
+			MinJudged: e.minJudged, Unjudged: e.unjudged, On: e.on, Limits: e.check.limits()})
 	}
 	return out
 }
@@ -147,31 +154,13 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 // judge runs one check on the rows that its "on" selects.
 func (e entry) judge(s *subject) stage.CheckResult {
-	res := stage.CheckResult{Name: e.name, Severity: e.severity}
-	v := func() verdict {
-		if err := s.restrict(e.on); err != nil {
-			return failed(err.Error())
-		}
-		if e.vacuous(s) {
-			return skipped("no row has " + selectionText(e.on) + ": there was nothing to judge")
-		}
-		return e.check.run(s)
-	}()
-	res.Message, res.Value, res.Limit, res.Fix, res.Rows = v.message, v.value, v.limit, v.fix, v.rows
-	if len(res.Rows) > maxRows {
-		res.Rows = res.Rows[:maxRows]
+	if err := s.restrict(e.on); err != nil {
+		return e.settle(s, failed(err.Error()))
 	}
-	switch {
-	case v.skipped:
-		res.Result = ResultSkip
-	case v.ok:
-		res.Result = ResultPass
-	case e.severity == SeverityWarn:
-		res.Result = ResultWarn
-	default:
-		res.Result = ResultFail
+	if e.vacuous(s) {
+		return e.settle(s, s.cannot("no row has "+selectionText(e.on)))
 	}
-	return res
+	return e.settle(s, e.check.run(s))
 }
 
 // vacuous says whether a check of rows was given none by its "on", as a

@@ -11,8 +11,10 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
+	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 )
 
@@ -28,7 +30,7 @@ type subject struct {
 
 // restrict limits the subject to the rows that match every selection.
 func (s *subject) restrict(on []selection) error {
-	s.on = on
+	s.on, s.selected = on, 0
 	if s.rec == nil {
 		return nil
 	}
@@ -147,6 +149,75 @@ func numbers(rec arrow.Record, name string) (series, error) {
 	return out, nil
 }
 
+// metric is the column that the rows were measured for.
+func (s *subject) metric() string {
+	if t, ok := dedupe.PerfTable(s.ds); ok {
+		return t.Metrics()[0]
+	}
+	return "latency"
+}
+
+// unfit says what keeps row i of a measured column from being a measurement;
+// "" when nothing does. Zero is one only in tables of differences.
+func (c series) unfit(name string, i int, zeroOK bool) string {
+	v := c.val[i]
+	switch {
+	case c.null[i]:
+		return name + " is null"
+	case math.IsNaN(v):
+		return name + " is NaN"
+	case math.IsInf(v, 0):
+		return name + " is infinite"
+	case v < 0:
+		return name + " is negative"
+	case v == 0 && !zeroOK:
+		return name + " is zero"
+	}
+	return ""
+}
+
+// usable marks the rows of a dataset whose metric is a measurement.
+func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
+	s := subject{ds: ds, rec: rec}
+	name := s.metric()
+	col, err := numbers(rec, name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]bool, len(col.val))
+	for i := range out {
+		out[i] = col.unfit(name, i, zeroAllowed(ds)) == ""
+	}
+	return out, nil
+}
+
+// lackingKey is the error of data without a column that tells its rows apart.
+func (s *subject) lackingKey(rec arrow.Record, whose string, key []string) error {
+	for _, k := range key {
+		if _, optional := tree.Defaults[k]; !optional && column(rec, k) == nil {
+			return fmt.Errorf("%s lacks the column %s, which tells rows apart", whose, k)
+		}
+	}
+	return nil
+}
+
+// fullKey is the columns that name a row, whether the data has them or not:
+// the required key of its perf table with the optional columns that it has,
+// else the parameters of its cases, else every column that may be one.
+func (s *subject) fullKey() []string {
+	key := s.key()
+	t, ok := dedupe.PerfTable(s.ds)
+	if !ok {
+		return key
+	}
+	for _, k := range t.Key() {
+		if c, _ := t.Column(k); c.Role != catalog.Optional && !slices.Contains(key, k) {
+			key = append(key, k)
+		}
+	}
+	return key
+}
+
 // offender is a row that breaks a limit; worse is larger.
 type offender struct {
 	row   int
@@ -177,15 +248,6 @@ func number(v float64) string {
 }
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
-
-// percentile is the nearest-rank percentile of sorted values; p in 0..100.
-func percentile(sorted []float64, p float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
-	return sorted[min(max(rank, 1), len(sorted))-1]
-}
 
 // selection is the selected rows as a record of their own; rows maps them to
 // the subject's, nil when they are all.

@@ -1,0 +1,212 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+)
+
+// The good table of the matrix: eight products along m, planned, measured once
+// each, with all that any check looks at. Its latencies rise.
+func flawless(n int) *stage.Dataset {
+	ids, m, lat := make([]string, n), make([]int64, n), make([]float64, n)
+	for i := range n {
+		ids[i], m[i], lat[i] = fmt.Sprint("c", i), 1<<i, 0.1+0.01*float64(i)
+	}
+	constants := func(v any) arrow.Array { return table.Constant(v, n) }
+	names := []string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency",
+		"case_id", "rel_stdev", "power", "power_limit", "throttled"}
+	rec := table.NewRecord(names, []arrow.Array{
+		constants("VLLM"), constants("0.24.0"), constants("NVIDIA H200"), constants("gemm"), constants("nvjet"),
+		constants("bfloat16"), table.Ints(m, nil), constants(int64(4096)), constants(int64(4096)), table.Floats(lat, nil),
+		table.Texts(ids, nil), constants(0.001), constants(400.0), constants(700.0), constants(false)})
+	return &stage.Dataset{
+		Table:   rec,
+		Planned: pick(rec, "case_id", "gemm_dtype", "m", "n", "k"),
+		Ledger: table.NewRecord([]string{"case_id", "status", "class", "message"}, []arrow.Array{
+			table.Texts(nil, nil), table.Texts(nil, nil), table.Texts(nil, nil), table.Texts(nil, nil)}),
+		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k"}, Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200"},
+	}
+}
+
+func pick(rec arrow.Record, names ...string) arrow.Record {
+	out, err := table.Select(rec, names...)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// spoil makes the table bad in one way; column is the one that it is bad in,
+// row 3 the row.
+func spoil(t *testing.T, kind, name string) *stage.Dataset {
+	t.Helper()
+	const n, at = 8, 3
+	ds := flawless(n)
+	replace := func(arr arrow.Array) { ds.Table = table.WithColumn(ds.Table, name, arr) }
+	value := func(v float64) {
+		col, err := table.Float64s(ds.Table, name)
+		if err != nil {
+			t.Fatalf("%s of %s: %v", kind, name, err)
+		}
+		vals := append([]float64{}, col.Values...)
+		vals[at] = v
+		replace(table.Floats(vals, nil))
+	}
+	switch kind {
+	case "good":
+	case "empty":
+		ds.Table = table.Take(ds.Table, []int{})
+	case "nan":
+		value(math.NaN())
+	case "inf":
+		value(math.Inf(1))
+	case "negative":
+		value(-5)
+	case "null":
+		one := table.Take(pick(ds.Table, name), []int{0, 1, 2, -1, 4, 5, 6, 7})
+		replace(one.Column(0))
+	case "missing":
+		ds.Table = table.Drop(ds.Table, name)
+	case "type":
+		replace(table.Constant("a word", n))
+	case "duplicate":
+		ds.Table = table.Take(ds.Table, []int{0, 1, 2, 3, 3, 4, 5, 6, 7})
+	case "fewer keys":
+		// The table lost the column that tells its two dtypes apart.
+		ds.Table = table.Drop(ds.Table, "gemm_dtype")
+	case "foreign version":
+		words := []string{"0.24.0", "0.24.0", "0.24.0", "0.19.1", "0.24.0", "0.24.0", "0.24.0", "0.24.0"}
+		ds.Table = table.WithColumn(ds.Table, "version", table.Texts(words, nil))
+	default:
+		t.Fatalf("there is no bad table %q", kind)
+	}
+	return ds
+}
+
+var matrixKinds = []string{"good", "empty", "nan", "inf", "null", "negative", "missing", "type", "duplicate", "fewer keys", "foreign version"}
+
+// The checks of the matrix with the column that each reads and its verdict for
+// every kind of bad table, in the order of matrixKinds: P holds, F does not
+// hold, and u fails because not everything could be judged, and would not if
+// the check accepted that (min_judged = 0). "-" is for what the column's type cannot be.
+//
+// A P under a bad table says that the badness is another check's business: it
+// stands beside an F in the same column of the matrix.
+var matrix = []struct{ check, column, verdicts string }{
+	//                                                                    good empty nan inf null neg missing type dup keys version
+	{`check "coverage" {}`, "latency", "                                   P    F     F   F   F    F   F       F    P   P    P"},
+	{`check "coverage" { reference = import.old }`, "latency", "           P    F     F   F   F    F   F       F    P   F    P"},
+	{`check "positive" {}`, "latency", "                                   P    u     F   F   F    F   u       u    P   P    P"},
+	{`check "range" { @ column = "latency" @ min = 0 @ }`, "latency", "      P    u     F   F   F    F   u       u    P   P    P"},
+	{`check "duplicates" {}`, "m", "                                       P    u     -   -   u    P   u       F    F   u    P"},
+	{`check "duplicates" {}`, "latency", "                                 P    u     P   P   P    P   P       P    F   u    P"},
+	{`check "schema" {}`, "m", "                                           P    u     F   F   F    F   F       F    P   F    P"},
+	{`check "schema" {}`, "latency", "                                     P    u     P   P   F    P   F       F    P   F    P"},
+	{`check "schema" {}`, "kernel_source", "                               P    u     -   -   F    -   F       P    P   F    P"},
+	{`check "provenance" { system = system.h200_sxm }`, "version", "       P    u     -   -   F    -   F       F    P   P    F"},
+	{`check "power" {}`, "power", "                                        P    u     F   F   u    F   u       u    P   P    P"},
+	{`check "power" { required = true }`, "power", "                       P    u     F   F   F    F   F       u    P   P    P"},
+	{`check "power" {}`, "power_limit", "                                  P    u     u   u   u    u   u       u    P   P    P"},
+	{`check "speed_of_light" { system = system.h200_sxm }`, "latency", "   P    u     u   u   u    u   u       u    P   u    P"},
+	{`check "speed_of_light" { system = system.h200_sxm }`, "m", "         P    u     u   u   u    u   u       u    P   u    P"},
+	{`check "monotonic" {}`, "latency", "                                  P    u     u   u   u    u   u       u    u   u    P"},
+	{`check "monotonic" {}`, "m", "                                        P    u     u   u   u    P   u       u    u   u    P"},
+	{`check "spikes" {}`, "latency", "                                     P    u     u   u   u    u   u       u    u   u    P"},
+	{`check "throttled" {}`, "throttled", "                                P    u     -   -   u    -   u       u    P   P    P"},
+	{`check "deviation" { @ reference = import.old @ median = 0.01 @ }`, "latency", " P F u  u   u    u   F       F    u   F    P"},
+	{`check "row_count" { @ reference = import.old @ min = 0.5 @ }`, "latency", "     P F u  u   u    u   F       F    u   F    P"},
+	{`check "row_count" { reference = import.old }`, "latency", "          P    F     F   F   F    F   F       F    u   F    P"},
+	{`check "failures" {}`, "latency", "                                   P    P     P   P   P    P   P       P    P   P    P"},
+	{`check "noise" { max = 0.01 }`, "rel_stdev", "                        P    u     u   u   u    u   u       u    P   P    P"},
+	{`assert "a" { condition = max.latency < 1 }`, "latency", "            P    u     u   F   u    P   u       u    P   P    P"},
+	{`assert "a" { condition = count == 8 && failed == 0 }`, "latency", "  P    F     P   P   P    P   P       P    F   P    P"},
+}
+
+// TestMatrix states the verdict of every check on every kind of bad table.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	ref := flawless(8)
+	ref.Planned, ref.Ledger = nil, nil
+	caught := map[string]bool{}
+	for _, m := range matrix {
+		want := strings.Fields(m.verdicts)
+		if len(want) != len(matrixKinds) {
+			t.Fatalf("%s has %d verdicts for %d tables", m.check, len(want), len(matrixKinds))
+		}
+		src := strings.ReplaceAll(m.check, "@", "\n")
+		for i, kind := range matrixKinds {
+			if want[i] == "-" {
+				continue
+			}
+			var refs []*stage.Dataset
+			if strings.Contains(src, "import.old") {
+				refs = append(refs, ref)
+			}
+			ds := spoil(t, kind, m.column)
+			got := only(t, run(t, ds, src, refs...))
+			letter := map[string]string{ResultPass: "P", ResultFail: "F"}[got.Result]
+			if got.Result == ResultFail && got.Judged < max(got.Total, 1) && got.Extent != nil && !definite(t, ds, src, refs) {
+				letter = "u"
+			}
+			if letter != want[i] {
+				t.Errorf("%s, %s %s: %s (judged %d of %d): %s; want %s", src, kind, m.column, letter, got.Judged, got.Total, got.Message, want[i])
+			}
+			if got.Result != ResultPass {
+				caught[kind] = true
+			}
+			if got.Judged < 0 || got.Judged > got.Total {
+				t.Errorf("%s, %s %s: %d of %d judged", src, kind, m.column, got.Judged, got.Total)
+			}
+		}
+	}
+	for _, kind := range matrixKinds[1:] {
+		if !caught[kind] {
+			t.Errorf("no check objects to a table that is bad by %q", kind)
+		}
+	}
+}
+
+// definite says whether a check fails also where nothing needs to be judged.
+func definite(t *testing.T, ds *stage.Dataset, src string, refs []*stage.Dataset) bool {
+	from, to := strings.Index(src, "{"), strings.LastIndex(src, "}")
+	src = src[:from+1] + "\n" + src[from+1:to] + "\nmin_judged = 0\n}"
+	return only(t, run(t, ds, src, refs...)).Result == ResultFail
+}
+
+// Every check has a row in the matrix.
+func TestMatrixIsWhole(t *testing.T) {
+	for _, s := range specs() {
+		found := false
+		for _, m := range matrix {
+			found = found || strings.HasPrefix(m.check, `check "`+s.name+`"`)
+		}
+		if !found {
+			t.Errorf("the matrix has no check %q", s.name)
+		}
+	}
+}
+
+// What cannot be judged fails, warns or is let through, as the check says.
+func TestUnjudgedSettings(t *testing.T) {
+	ds := spoil(t, "null", "rel_stdev")
+	for settings, want := range map[string]string{
+		"":                    "fail",
+		"unjudged = \"warn\"": "warn",
+		"min_judged = 0.875":  "pass",
+		"min_judged = 0.9":    "fail",
+		"min_judged = 0":      "pass",
+		"severity = \"warn\"": "warn",
+	} {
+		got := only(t, run(t, ds, "check \"noise\" {\nmax = 0.01\n"+settings+"\n}"))
+		if got.Result != want || got.Judged != 7 || got.Total != 8 || got.Unjudged["rel_stdev is null"] != 1 || !strings.Contains(got.Message, "1 of 8 could not be judged: rel_stdev is null") {
+			t.Errorf("%s: %+v %+v, want %s", settings, got, got.Extent, want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"aicplan/engine/stage"
+)
+
+// verdict is what a check found: whether its limit holds for what it judged,
+// and how much of the data that was.
+type verdict struct {
+	ok                bool
+	message           string
+	value, limit, fix string
+	rows              []string
+	total             int // rows or cases that were there to judge
+	left              leftover
+	// definite verdicts stand however little was judged: what they found wrong
+	// concerns the data as a whole.
+	definite bool
+}
+
+// leftover is what a check could not judge, by reason.
+type leftover struct {
+	why  map[string]int
+	rows []offender
+}
+
+func (l *leftover) add(n int, why string) {
+	if n <= 0 {
+		return
+	}
+	if l.why == nil {
+		l.why = map[string]int{}
+	}
+	l.why[why] += n
+}
+
+// row leaves out one row of the subject.
+func (l *leftover) row(i int, why string) {
+	l.add(1, why)
+	if len(l.rows) < maxRows {
+		l.rows = append(l.rows, offender{row: i, note: "(not judged: " + why + ")"})
+	}
+}
+
+func (l *leftover) count() int {
+	n := 0
+	for _, k := range l.why {
+		n += k
+	}
+	return n
+}
+
+// text lists the reasons, the most frequent first.
+func (l *leftover) text() string {
+	names := slices.SortedFunc(maps.Keys(l.why), func(a, b string) int { return cmp.Or(cmp.Compare(l.why[b], l.why[a]), cmp.Compare(a, b)) })
+	for i, w := range names {
+		if len(names) > 1 {
+			names[i] = fmt.Sprintf("%s (%d)", w, l.why[w])
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// failed is the verdict that the data as a whole is not what the check needs.
+func failed(message string) verdict { return verdict{message: message, definite: true} }
+
+// cannot is the verdict of a check that can judge no row at all.
+func (s *subject) cannot(why string) verdict {
+	v := verdict{message: why, total: s.selected}
+	v.left.add(s.selected, why)
+	return v
+}
+
+// Settings of what follows when a check cannot judge everything.
+const (
+	unjudgedFails = "fail"
+	unjudgedWarns = "warn"
+)
+
+// settle turns a verdict into a result. A limit that holds for the rows that
+// could be judged says nothing of the others, so the check holds only when
+// enough were.
+func (e entry) settle(s *subject, v verdict) stage.CheckResult {
+	judged := v.total - v.left.count()
+	res := stage.CheckResult{Name: e.name, Severity: e.severity, Message: v.message, Value: v.value, Limit: v.limit, Fix: v.fix, Rows: v.rows,
+		Extent: &stage.Extent{Judged: judged, Total: v.total, Unjudged: v.left.why}}
+	broken := ResultFail
+	if e.severity == SeverityWarn {
+		broken = ResultWarn
+	}
+	const share = 1e-9 // of a row, for shares that are no binary fractions
+	enough := judged > 0 && float64(judged) >= e.minJudged*float64(v.total)-share
+	switch {
+	case v.definite && !v.ok, judged > 0 && !v.ok:
+		res.Result = broken
+	case v.definite || enough:
+		res.Result = ResultPass
+	case judged == 0 && e.minJudged == 0:
+		res.Result = ResultSkip
+	case e.unjudged == unjudgedWarns:
+		res.Result = ResultWarn
+	default:
+		res.Result = broken
+	}
+	switch {
+	case judged > 0 && v.left.count() > 0:
+		res.Message += fmt.Sprintf("; %d of %d could not be judged: %s", v.left.count(), v.total, v.left.text())
+	case judged == 0 && !v.definite && v.total > 0:
+		res.Message = fmt.Sprintf("none of %d could be judged: %s", v.total, cmp.Or(v.message, v.left.text()))
+		res.Value = ""
+	case judged == 0 && !v.definite:
+		res.Message = cmp.Or(v.message, "there are no rows to judge")
+		res.Value = ""
+	}
+	if !enough && !v.definite && res.Result != ResultSkip {
+		res.Rows = append(res.Rows, s.worst(v.left.rows)...)
+		if res.Fix == "" {
+			res.Fix = "min_judged = 0 accepts rows that cannot be judged, unjudged = \"warn\" lets the data through with a warning"
+		}
+	}
+	if len(res.Rows) > maxRows {
+		res.Rows = res.Rows[:maxRows]
+	}
+	return res
+}
