@@ -150,9 +150,12 @@ func (m *measurement) row() worker.Row {
 		in := m.forms[1].series.result(graph, m.settings.Protocol)
 		alg, bus := m.layout.gigabytesPerSecond(in.Latency / 1e3)
 		maps.Copy(row, worker.Row{
-			"latency_in_place": in.Latency, "rel_stdev_in_place": in.RelStdev, "samples_in_place": in.Samples,
+			"latency_in_place": in.Latency, "samples_in_place": in.Samples,
 			"algbw_in_place_gb_s": alg, "busbw_in_place_gb_s": bus,
 		})
+		if in.Samples > 1 {
+			row["rel_stdev_in_place"] = in.RelStdev
+		}
 	}
 	maps.Copy(row, m.columns)
 	return row

@@ -95,8 +95,8 @@ func mix(x uint64) uint64 {
 func syntheticRow(all, point map[string]any) worker.Row {
 	ms := SyntheticLatency(all)
 	row := worker.Row{
-		"latency": ms, "samples": 1, "rel_stdev": 0.0, "p10": ms, "p90": ms,
-		"used_cuda_graph": false, "throttled": false, "kernel_source": "synthetic",
+		"latency": ms, "samples": 1, "p10": ms, "p90": ms,
+		"used_cuda_graph": false, "kernel_source": "synthetic",
 	}
 	if source, ok := all["kernel_source"]; ok {
 		row["kernel_source"] = source // the case chooses its kernel

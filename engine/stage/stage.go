@@ -214,11 +214,11 @@ type CheckResult struct {
 	// Extent says how much the check could judge; nil for checks that judge no
 	// rows, such as those of a preflight.
 	*Extent
-	Value   string   `json:"value,omitempty"` // what was found
-	Limit   string   `json:"limit,omitempty"` // what was asked
-	Rows    []string `json:"rows,omitempty"`  // offending rows, worst first, at most 20
-	Fix     string   `json:"fix,omitempty"`   // what the user can do
-	Pos     string   `json:"pos,omitempty"`   // file:line of the check block
+	Value string   `json:"value,omitempty"` // what was found
+	Limit string   `json:"limit,omitempty"` // what was asked
+	Rows  []string `json:"rows,omitempty"`  // offending rows, worst first, at most 20
+	Fix   string   `json:"fix,omitempty"`   // what the user can do
+	Pos   string   `json:"pos,omitempty"`   // file:line of the check block
 }
 
 // Extent is what a check judged of what there was to judge.

@@ -90,10 +90,10 @@ type Result struct {
 	Key    []string `json:"key"`
 	Metric string   `json:"metric"`
 
-	Common   int `json:"common"`
-	Added    int `json:"added"`   // in B alone
-	Removed  int `json:"removed"` // in A alone
-	Changed  int `json:"changed"` // common, and outside the tolerance
+	Common  int `json:"common"`
+	Added   int `json:"added"`   // in B alone
+	Removed int `json:"removed"` // in A alone
+	Changed int `json:"changed"` // common, and outside the tolerance
 	// Unusable are common rows without a ratio, counted among the changed, by
 	// reason in UnusableWhy.
 	Unusable    int            `json:"unusable,omitempty"`

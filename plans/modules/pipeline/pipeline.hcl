@@ -100,6 +100,12 @@ locals {
     table => [for op in ops : op if contains(local.planned, op)] if anytrue([for op in ops : contains(local.planned, op)])
   }
 
+  # Ops whose least time on a system is known.
+  roofline = [
+    "gemm", "attention_context", "attention_generation", "encoder_attention",
+    "mla_context", "mla_generation", "mla_bmm_gen_pre", "mla_bmm_gen_post",
+  ]
+
   # Cases that fail together: a group that fails from its first case on is not
   # tried to the end.
   groups = {
@@ -167,7 +173,11 @@ gate "op" {
   check "duplicates" { max = 0 }
   check "schema" {}
   check "provenance" { system = var.system }
-  check "speed_of_light" { system = var.system }
+  check "speed_of_light" {
+    system = var.system
+    # The least work of the other ops does not follow from their columns.
+    min_judged = contains(local.roofline, each.key) ? 1 : 0
+  }
   check "noise" {
     max      = 0.1
     severity = "warn"

@@ -218,11 +218,11 @@ class Bench:
         got = Measurement(
             latency=statistics.median(medians),
             samples=len(ordered),
-            rel_stdev=statistics.stdev(ordered) / mean if len(ordered) > 1 and mean > 0 else 0.0,
+            rel_stdev=statistics.stdev(ordered) / mean if len(ordered) > 1 and mean > 0 else None,
             p10=percentile(ordered, 0.1),
             p90=percentile(ordered, 0.9),
             passes=len(medians),
-            pass_spread=max(medians) / min(medians) - 1 if min(medians) > 0 else 0.0,
+            pass_spread=max(medians) / min(medians) - 1 if len(medians) > 1 and min(medians) > 0 else None,
             executions=executions,
             block_ms=statistics.median(blocks),
         )
