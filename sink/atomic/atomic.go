@@ -4,7 +4,6 @@
 package atomic
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -13,12 +12,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
-
-	"github.com/google/renameio/v2"
 )
 
 // Digest returns the digest of data as artifacts carry it: "sha256:<hex>".
@@ -38,42 +33,15 @@ func WriteFile(path string, data []byte) (string, error) {
 }
 
 // Write is WriteFile for content that is produced piece by piece. What fill
-// writes is buffered; its error ends the write and is returned. Each of last is
-// called when the bytes are on disk, just before they get their name: its error
-// ends the write, too.
-func Write(path string, fill func(io.Writer) error, last ...func() error) (string, error) {
-	dir := filepath.Dir(path)
-	pending, err := renameio.NewPendingFile(path,
-		renameio.WithTempDir(dir), renameio.WithPermissions(0o644), renameio.IgnoreUmask())
+// writes is buffered; its error ends the write and is returned.
+func Write(path string, fill func(io.Writer) error) (string, error) {
+	var b Batch
+	defer b.Discard()
+	digest, err := b.Stage(path, fill)
 	if err != nil {
-		return "", Explain("write", path, err)
-	}
-	defer pending.Cleanup() //nolint:errcheck // no effect once the file has its name
-	hold(pending.File)
-	h := &hashWriter{w: pending, h: sha256.New()}
-	buf := bufio.NewWriterSize(h, 1<<16)
-	if err := fill(buf); err != nil {
 		return "", err
 	}
-	if err := buf.Flush(); err != nil {
-		return "", Explain("write", path, err)
-	}
-	for _, check := range last {
-		if err := pending.Sync(); err != nil {
-			return "", Explain("write", path, err)
-		}
-		if err := check(); err != nil {
-			return "", err
-		}
-	}
-	if err := pending.CloseAtomicallyReplace(); err != nil {
-		return "", Explain("write", path, err)
-	}
-	if err := SyncDir(dir); err != nil {
-		return "", Explain("write", path, err)
-	}
-	sweep(path, time.Now())
-	return "sha256:" + hex.EncodeToString(h.h.Sum(nil)), nil
+	return digest, b.Commit()
 }
 
 type hashWriter struct {

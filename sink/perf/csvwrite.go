@@ -109,14 +109,30 @@ func WriteCSV(w io.Writer, rec arrow.Record, l Layout) error {
 
 // WriteCSVFile writes path atomically and returns the digest of the bytes,
 // "sha256:<hex>".
-func WriteCSVFile(path string, rec arrow.Record, l Layout, last ...func() error) (string, error) {
-	return writeFile(path, func(w io.Writer) error { return WriteCSV(w, rec, l) }, last)
+func WriteCSVFile(path string, rec arrow.Record, l Layout) (string, error) {
+	return alone(func(b *atomic.Batch) (string, error) { return StageCSV(b, path, rec, l) })
 }
 
-// writeFile keeps the message of a failed disk and adds the path to others.
-func writeFile(path string, fill func(io.Writer) error, last []func() error) (string, error) {
+// StageCSV is WriteCSVFile as a part of a batch.
+func StageCSV(b *atomic.Batch, path string, rec arrow.Record, l Layout) (string, error) {
+	return stage(b, path, func(w io.Writer) error { return WriteCSV(w, rec, l) })
+}
+
+// alone writes a batch of one file.
+func alone(stage func(*atomic.Batch) (string, error)) (string, error) {
+	var b atomic.Batch
+	defer b.Discard()
+	digest, err := stage(&b)
+	if err != nil {
+		return "", err
+	}
+	return digest, b.Commit()
+}
+
+// stage keeps the message of a failed disk and adds the path to others.
+func stage(b *atomic.Batch, path string, fill func(io.Writer) error) (string, error) {
 	var content error
-	digest, err := atomic.Write(path, func(w io.Writer) error {
+	digest, err := b.Stage(path, func(w io.Writer) error {
 		tracked := &tracker{w: w}
 		content = fill(tracked)
 		if tracked.err != nil {
@@ -124,7 +140,7 @@ func writeFile(path string, fill func(io.Writer) error, last []func() error) (st
 			return atomic.Explain("write", path, tracked.err)
 		}
 		return content
-	}, last...)
+	})
 	if content != nil {
 		return "", fmt.Errorf("cannot write %s: %w", path, content)
 	}

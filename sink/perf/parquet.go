@@ -45,8 +45,13 @@ func WriteParquet(w io.Writer, rec arrow.Record, l Layout) error {
 
 // WriteParquetFile writes path atomically and returns the digest of the
 // bytes, "sha256:<hex>".
-func WriteParquetFile(path string, rec arrow.Record, l Layout, last ...func() error) (string, error) {
-	return writeFile(path, func(w io.Writer) error { return WriteParquet(w, rec, l) }, last)
+func WriteParquetFile(path string, rec arrow.Record, l Layout) (string, error) {
+	return alone(func(b *atomic.Batch) (string, error) { return StageParquet(b, path, rec, l) })
+}
+
+// StageParquet is WriteParquetFile as a part of a batch.
+func StageParquet(b *atomic.Batch, path string, rec arrow.Record, l Layout) (string, error) {
+	return stage(b, path, func(w io.Writer) error { return WriteParquet(w, rec, l) })
 }
 
 // ReadParquetFile reads a Parquet file of any writer as one record in normal

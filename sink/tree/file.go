@@ -65,9 +65,19 @@ func csvTypes(path string) perf.Types {
 
 // WriteFile writes a perf file in the format of its extension, with the rows
 // in the order of key, and returns the digest of its bytes. The same rows make
-// the same bytes in whatever order they come. Each of last is asked just before
-// the file is replaced; see atomic.Write.
-func WriteFile(path string, rec arrow.Record, key []string, last ...func() error) (string, error) {
+// the same bytes in whatever order they come.
+func WriteFile(path string, rec arrow.Record, key []string) (string, error) {
+	var b atomic.Batch
+	defer b.Discard()
+	digest, err := Stage(&b, path, rec, key)
+	if err != nil {
+		return "", err
+	}
+	return digest, b.Commit()
+}
+
+// Stage is WriteFile as a part of a batch.
+func Stage(b *atomic.Batch, path string, rec arrow.Record, key []string) (string, error) {
 	order, err := rowkey.Order(rec, key)
 	if err != nil {
 		return "", err
@@ -77,9 +87,9 @@ func WriteFile(path string, rec arrow.Record, key []string, last ...func() error
 	}
 	rec = table.Take(rec, order)
 	if strings.EqualFold(filepath.Ext(path), ".parquet") {
-		return perf.WriteParquetFile(path, rec, perf.Layout{}, last...)
+		return perf.StageParquet(b, path, rec, perf.Layout{})
 	}
-	return perf.WriteCSVFile(path, rec, perf.Layout{}, last...)
+	return perf.StageCSV(b, path, rec, perf.Layout{})
 }
 
 // ErrCSVPower says that a CSV file would have power in some rows only.

@@ -107,47 +107,61 @@ func (e *LegacyError) Error() string {
 	return fmt.Sprintf("%s says provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
 }
 
-// UpdateMeta sets the entry of one table in the sidecar at path, and the
-// provenance to what all entries say together; it leaves the others, comments
-// and unknown keys alone. It makes the file where there is
-// none. The sidecar of another runtime, a legacy one and one of schema 2 are
-// errors: nothing is changed then.
+// UpdateMeta sets the entry of one table in the sidecar at path; see NextMeta.
 func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		m := Meta{SchemaVersion: 1, Provenance: Collected, Runtime: rt, Tables: map[string]TableMeta{table: entry}}
-		m.Provenance = m.Together()
-		out, err := encode(m)
-		if err != nil {
-			return err
-		}
-		_, err = atomic.WriteFile(path, out)
-		return err
-	}
+	data, err := readIfThere(path)
 	if err != nil {
 		return err
+	}
+	out, err := NextMeta(data, path, rt, table, entry)
+	if err != nil || bytes.Equal(out, data) {
+		return err
+	}
+	_, err = atomic.WriteFile(path, out)
+	return err
+}
+
+// readIfThere reads a file; one that is missing is nil.
+func readIfThere(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// NextMeta is the text of a sidecar with the entry of one table set, and the
+// provenance to what all entries say together; the other entries, comments and
+// unknown keys stay. data is the text so far, nil where there is no file yet;
+// path is for messages. The sidecar of another runtime, a legacy one and one of
+// schema 2 are errors.
+func NextMeta(data []byte, path string, rt Runtime, table string, entry TableMeta) ([]byte, error) {
+	if data == nil {
+		m := Meta{SchemaVersion: 1, Provenance: Collected, Runtime: rt, Tables: map[string]TableMeta{table: entry}}
+		m.Provenance = m.Together()
+		return encode(m)
 	}
 	old, err := ParseMeta(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	switch {
 	case old.Provenance == Legacy:
-		return &LegacyError{Path: path}
+		return nil, &LegacyError{Path: path}
 	case old.SchemaVersion != 1:
-		return fmt.Errorf("%s has schema_version %d; only sidecars of schema 1 are written", path, old.SchemaVersion)
+		return nil, fmt.Errorf("%s has schema_version %d; only sidecars of schema 1 are written", path, old.SchemaVersion)
 	case !strings.EqualFold(old.Runtime.Framework, rt.Framework) || old.Runtime.Version != rt.Version:
-		return fmt.Errorf("%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
+		return nil, fmt.Errorf("%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
 			path, old.Runtime.Framework, old.Runtime.Version, rt.Framework, rt.Version)
 	case old.Runtime.ImageDigest != "" && rt.ImageDigest != "" && old.Runtime.ImageDigest != rt.ImageDigest:
-		return fmt.Errorf("%s describes the image %s, and the data comes from %s", path, old.Runtime.ImageDigest, rt.ImageDigest)
+		return nil, fmt.Errorf("%s describes the image %s, and the data comes from %s", path, old.Runtime.ImageDigest, rt.ImageDigest)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := setTable(doc.Content[0], table, entry); err != nil {
-		return err
+		return nil, err
 	}
 	if old.Tables == nil {
 		old.Tables = map[string]TableMeta{}
@@ -156,12 +170,7 @@ func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
 	if word := old.Together(); word != old.Provenance {
 		setProvenance(doc.Content[0], word)
 	}
-	out, err := encode(&doc)
-	if err != nil || bytes.Equal(out, data) {
-		return err
-	}
-	_, err = atomic.WriteFile(path, out)
-	return err
+	return encode(&doc)
 }
 
 // setTable replaces or inserts tables.<table>, tables in name order.
@@ -181,8 +190,11 @@ func setTable(root *yaml.Node, table string, entry TableMeta) error {
 	at := len(tables.Content)
 	for i := 0; i < len(tables.Content); i += 2 {
 		if tables.Content[i].Value == table {
-			keepUnknown(tables.Content[i+1], &value)
-			tables.Content[i+1] = &value
+			if old := tables.Content[i+1]; old.Kind == yaml.MappingNode {
+				setFields(old, &value, entryKeys)
+			} else {
+				tables.Content[i+1] = &value
+			}
 			return nil
 		}
 		if tables.Content[i].Value > table && i < at {
@@ -196,22 +208,6 @@ func setTable(root *yaml.Node, table string, entry TableMeta) error {
 
 var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash",
 	"collected_rows", "imported_rows", "unknown_rows"}
-
-// keepUnknown carries over what this package does not write.
-func keepUnknown(old, now *yaml.Node) {
-	if old.Kind != yaml.MappingNode {
-		return
-	}
-next:
-	for i := 0; i+1 < len(old.Content); i += 2 {
-		for _, k := range entryKeys {
-			if old.Content[i].Value == k {
-				continue next
-			}
-		}
-		now.Content = append(now.Content, old.Content[i], old.Content[i+1])
-	}
-}
 
 func child(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {

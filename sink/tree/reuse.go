@@ -1,9 +1,8 @@
 package tree
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -54,35 +53,76 @@ func ParseReuse(data []byte) (*Reuse, error) {
 	return &r, nil
 }
 
-// UpdateReuse sets entries of the reuse.yaml at path by table and leaves the
-// others alone. A folder below comm must not have one.
+// UpdateReuse sets entries of the reuse.yaml at path; see NextReuse.
 func UpdateReuse(path string, entries []ReuseEntry) error {
-	r := &Reuse{SchemaVersion: 1}
-	data, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return err
-	default:
-		if r, err = ParseReuse(data); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	for _, e := range entries {
-		if err := e.Check(); err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(r.Entries, func(o ReuseEntry) bool { return o.Table == e.Table }); i >= 0 {
-			r.Entries[i] = e
-		} else {
-			r.Entries = append(r.Entries, e)
-		}
-	}
-	slices.SortFunc(r.Entries, func(a, b ReuseEntry) int { return strings.Compare(a.Table, b.Table) })
-	out, err := encode(r)
+	data, err := readIfThere(path)
 	if err != nil {
+		return err
+	}
+	out, err := NextReuse(data, path, entries)
+	if err != nil || bytes.Equal(out, data) {
 		return err
 	}
 	_, err = atomic.WriteFile(path, out)
 	return err
+}
+
+var reuseKeys = []string{"table", "from_version", "reason", "approved_by"}
+
+// NextReuse is the text of a reuse.yaml with entries set by table; the others,
+// comments and unknown keys stay. data is the text so far, nil where there is no
+// file yet; path is for messages. A folder below comm must not have one.
+func NextReuse(data []byte, path string, entries []ReuseEntry) ([]byte, error) {
+	for _, e := range entries {
+		if err := e.Check(); err != nil {
+			return nil, err
+		}
+	}
+	if data == nil {
+		data = []byte("schema_version: 1\nreuse: []\n")
+	}
+	if _, err := ParseReuse(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	root := doc.Content[0]
+	list := child(root, "reuse")
+	if list == nil {
+		list = &yaml.Node{}
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "reuse"}, list)
+	}
+	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
+		list.Kind, list.Tag, list.Value, list.Style, list.Content = yaml.SequenceNode, "!!seq", "", 0, nil
+	}
+	for _, e := range entries {
+		if err := setReuse(list, e); err != nil {
+			return nil, err
+		}
+	}
+	return encode(&doc)
+}
+
+// setReuse replaces the entry of a table, or puts it in by name.
+func setReuse(list *yaml.Node, e ReuseEntry) error {
+	var value yaml.Node
+	if err := value.Encode(e); err != nil {
+		return err
+	}
+	at := len(list.Content)
+	for i, item := range list.Content {
+		name := child(item, "table")
+		switch {
+		case name == nil:
+		case name.Value == e.Table:
+			setFields(item, &value, reuseKeys)
+			return nil
+		case name.Value > e.Table && i < at:
+			at = i
+		}
+	}
+	list.Content = slices.Insert(list.Content, at, &value)
+	return nil
 }

@@ -243,9 +243,9 @@ tables:
   moe_perf:
     status: complete
   zebra_perf:
-    rows: 3
     status: complete
     note: by hand
+    rows: 3
 `
 	if string(data) != want {
 		t.Errorf("sidecar:\n%s\nwant:\n%s", data, want)

@@ -65,19 +65,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var report written
-	err = locked(ctx, rc, filepath.Dir(t.path), func() error {
-		if report, err = c.write(t, rec, keyOf(sets[0], sh), out); err != nil {
-			return err
-		}
-		if t.layout == tree.Families {
-			return c.sidecars(t, sets, out.Artifacts[0], from, report.Kept, partial)
-		}
-		return nil
+	err = locked(ctx, rc, filepath.Dir(t.path), func() (err error) {
+		report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: keyOf(sets[0], sh), from: from, partial: partial}, out)
+		return err
 	})
 	if err != nil {
-		return nil, err
-	}
-	if err := c.systemSpec(rc, t, out); err != nil {
 		return nil, err
 	}
 	if len(leftOut) > 0 {
@@ -215,6 +207,9 @@ func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, []string, 
 		}
 		recs, notes = append(recs, rec), append(notes, n...)
 		from = from.and(o)
+	}
+	if err := apart(recs, keyOf(sets[0], sh)); err != nil {
+		return nil, from, nil, err
 	}
 	rec, err := join(recs)
 	return rec, from, notes, err

@@ -71,7 +71,7 @@ func keptFrom(sidecar, name string, kept int) (origin, error) {
 		return origin{unknown: kept}, nil
 	}
 	if err != nil {
-		return origin{}, fmt.Errorf("the table is written, its sidecar is not: %w", err)
+		return origin{}, err
 	}
 	switch meta.OriginOf(name) {
 	case tree.Collected:

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
+	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/systems"
@@ -50,6 +52,38 @@ func join(recs []arrow.Record) (arrow.Record, error) {
 	return table.Concat(recs...)
 }
 
+// apart makes sure that no two inputs have a row of one key: readers would take
+// the first, and which one that is would follow from the order of a list.
+func apart(recs []arrow.Record, key []string) error {
+	if len(recs) < 2 {
+		return nil
+	}
+	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
+	owner := map[uint32]int{}
+	twice, example := 0, ""
+	for n, rec := range recs {
+		ids, err := ix.Number(rec)
+		if err != nil {
+			return err
+		}
+		for row, id := range ids {
+			first, there := owner[id]
+			switch {
+			case !there:
+				owner[id] = n
+			case first != n:
+				if twice++; twice == 1 {
+					example = rowkey.Describe(rec, row, key)
+				}
+			}
+		}
+	}
+	if twice > 0 {
+		return fmt.Errorf("%d rows of the inputs have a key that an input before them has too, for example %s; readers would see one of them only. Put them through one dedupe, or export them separately", twice, example)
+	}
+	return nil
+}
+
 // mergeTries bounds how often a merge begins anew because the file changes under
 // it: by a writer that no lock reaches, or by hand.
 const mergeTries = 20
@@ -60,66 +94,87 @@ var beforeReplace, afterReplace = func(path string) {}, func(path string) {}
 // errMoved says that a file is not the one any more that was read.
 var errMoved = errors.New("the file was changed meanwhile")
 
-func notMoved(err error) error {
-	if errors.Is(err, errMoved) {
-		return nil
-	}
-	return err
+// payload is what an export writes.
+type payload struct {
+	sets    []*stage.Dataset
+	rec     arrow.Record
+	key     []string
+	from    origin
+	partial string
 }
 
-// write merges with the file that is there, if asked to, and writes. The lock
-// keeps others out as far as locks reach; beyond that, a file that is another one
-// just before it is replaced, or just after, is merged with again.
-func (c *Config) write(t target, rec arrow.Record, key []string, out *stage.Outcome) (written, error) {
-	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool {
+// write merges with the file that is there, if asked to, and writes the table
+// and what belongs to it: all of them or none. The lock keeps others out as far as
+// locks reach; beyond that, a file that is another one just before it is replaced,
+// or just after, is merged with again.
+func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Outcome) (written, error) {
+	d.key = slices.DeleteFunc(slices.Clone(d.key), func(k string) bool {
 		_, optional := tree.Defaults[k]
-		return !table.Has(rec, k) && !optional
+		return !table.Has(d.rec, k) && !optional
 	})
 	for range mergeTries {
-		w, artifact, moved, err := c.writeOnce(t, rec, key)
+		w, files, err := c.writeOnce(rc, t, d)
+		if errors.Is(err, errMoved) {
+			continue
+		}
 		if err != nil {
 			return w, err
 		}
-		if moved {
-			continue
-		}
-		out.Artifacts = append(out.Artifacts, artifact)
-		out.Counts.Rows = artifact.Rows
+		out.Artifacts = append(out.Artifacts, files...)
+		out.Counts.Rows = files[0].Rows
 		return w, nil
 	}
 	return written{}, fmt.Errorf("%s changed %d times while rows were merged into it: somebody else writes it whom locks do not reach; let one end first", t.path, mergeTries)
 }
 
-// writeOnce is one try; moved says that the file was changed by somebody else
-// meanwhile.
-func (c *Config) writeOnce(t target, rec arrow.Record, key []string) (w written, a stage.Artifact, moved bool, err error) {
-	w = written{MergeReport: tree.MergeReport{Added: int(rec.NumRows())}}
-	before := ""
+// writeOnce is one try. Everything that can be found wrong is found before the
+// first file gets its name; errMoved says that somebody else changed the table
+// meanwhile. The table is the first of the files.
+func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written, files []stage.Artifact, err error) {
+	w = written{MergeReport: tree.MergeReport{Added: int(d.rec.NumRows())}}
+	rec, before := d.rec, ""
 	if c.merges() {
 		data, err := os.ReadFile(t.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return w, a, false, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", atomic.Explain("read", t.path, err))
+			return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", atomic.Explain("read", t.path, err))
 		default:
 			before = atomic.Digest(data)
 			old, err := tree.Decode(t.path, data)
 			if err != nil {
-				return w, a, false, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
+				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 			}
-			merged, rep, err := tree.Merge(old, rec, key)
+			merged, rep, err := tree.Merge(old, rec, d.key)
 			if err != nil {
-				return w, a, false, fmt.Errorf("%s: %w", t.name, err)
+				return w, nil, fmt.Errorf("%s: %w", t.name, err)
 			}
 			rec, w.MergeReport, w.merged = merged, rep, true
 		}
 	}
 	if t.format == CSV {
 		if err := tree.CheckCSV(rec); err != nil {
-			return w, a, false, fmt.Errorf("%s: %w", t.name, err)
+			return w, nil, fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
-	digest, err := tree.WriteFile(t.path, rec, key, func() error {
+	var batch atomic.Batch
+	defer batch.Discard()
+	digest, err := tree.Stage(&batch, t.path, rec, d.key)
+	if err != nil {
+		return w, nil, err
+	}
+	file := stage.Artifact{Path: t.path, Digest: digest, Rows: int(rec.NumRows())}
+	files = []stage.Artifact{file}
+	if t.layout == tree.Families {
+		if err := c.sidecars(&batch, t, d, file, w.Kept); err != nil {
+			return w, nil, fmt.Errorf("nothing was written: %w", err)
+		}
+	}
+	spec, err := c.systemSpec(&batch, rc, t)
+	if err != nil {
+		return w, nil, fmt.Errorf("nothing was written: %w", err)
+	}
+	err = batch.Commit(func() error {
 		beforeReplace(t.path)
 		if c.merges() && digestOf(t.path) != before {
 			return errMoved
@@ -127,13 +182,13 @@ func (c *Config) writeOnce(t target, rec arrow.Record, key []string) (w written,
 		return nil
 	})
 	if err != nil {
-		return w, a, errors.Is(err, errMoved), notMoved(err)
+		return w, nil, err
 	}
 	afterReplace(t.path)
 	if c.merges() && digestOf(t.path) != digest {
-		return w, a, true, nil
+		return w, nil, errMoved
 	}
-	return w, stage.Artifact{Path: t.path, Digest: digest, Rows: int(rec.NumRows())}, false, nil
+	return w, append(files, spec...), nil
 }
 
 // digestOf is the digest of a file's bytes, "" where there is none to read.
@@ -145,42 +200,57 @@ func digestOf(path string) string {
 	return digest
 }
 
-// sidecars writes what a folder of a database says about its tables.
+// sidecars stages what a folder of a database says about its tables.
 // Rows that a merge kept come from where the sidecar said before.
-func (c *Config) sidecars(t target, sets []*stage.Dataset, file stage.Artifact, from origin, kept int, partial string) error {
+func (c *Config) sidecars(batch *atomic.Batch, t target, d payload, file stage.Artifact, kept int) error {
 	dir := filepath.Dir(t.path)
 	meta := filepath.Join(dir, tree.MetaFile)
-	info := sets[0].Info
+	info := d.sets[0].Info
 	rows := int64(file.Rows)
 	entry := tree.TableMeta{
-		CollectorRef: c.CollectorRef, CasePlanHash: casePlanHash(sets), CollectedAt: collectedAt(sets),
+		CollectorRef: c.CollectorRef, CasePlanHash: casePlanHash(d.sets), CollectedAt: collectedAt(d.sets),
 		Rows: &rows, Status: tree.Complete, DataHash: file.Digest,
 	}
-	if partial != "" || unanswered(sets) {
+	if d.partial != "" || unanswered(d.sets) {
 		entry.Status = tree.Partial
 	}
 	before, err := keptFrom(meta, t.place.Table, kept)
 	if err != nil {
 		return err
 	}
-	from = from.and(before)
+	from := d.from.and(before)
 	from.into(&entry)
 	if from.collected > 0 {
-		if entry.CollectorHash, err = collectorHash(sets); err != nil {
+		if entry.CollectorHash, err = collectorHash(d.sets); err != nil {
 			return err
 		}
 	}
 	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image, ImageDigest: info.ImageDigest}
-	if err := tree.UpdateMeta(meta, rt, t.place.Table, entry); err != nil {
-		return fmt.Errorf("the table is written, its sidecar is not: %w", err)
-	}
-	if len(c.Reuse) == 0 {
-		return nil
+	err = restage(batch, meta, func(data []byte) ([]byte, error) { return tree.NextMeta(data, meta, rt, t.place.Table, entry) })
+	if err != nil || len(c.Reuse) == 0 {
+		return err
 	}
 	if t.place.Family == "comm" {
 		return fmt.Errorf("tables below comm are never reused across versions; remove the reuse blocks")
 	}
-	return tree.UpdateReuse(filepath.Join(dir, tree.ReuseFile), c.reuseEntries())
+	reuse := filepath.Join(dir, tree.ReuseFile)
+	return restage(batch, reuse, func(data []byte) ([]byte, error) { return tree.NextReuse(data, reuse, c.reuseEntries()) })
+}
+
+// restage stages a file's next text, unless it is the one that is there.
+func restage(batch *atomic.Batch, path string, next func(data []byte) ([]byte, error)) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		data = nil
+	} else if err != nil {
+		return atomic.Explain("read", path, err)
+	}
+	text, err := next(data)
+	if err != nil || bytes.Equal(text, data) {
+		return err
+	}
+	_, err = batch.StageBytes(path, text)
+	return err
 }
 
 // unanswered says whether a planned case has no row although nothing says that
@@ -263,15 +333,15 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 	return atomic.Digest(data), nil
 }
 
-// systemSpec puts <system>.yaml beside the data folder, where readers look for
+// systemSpec stages <system>.yaml beside the data folder, where readers look for
 // it. A file that is there stays.
-func (c *Config) systemSpec(rc *stage.RunContext, t target, out *stage.Outcome) error {
+func (c *Config) systemSpec(batch *atomic.Batch, rc *stage.RunContext, t target) ([]stage.Artifact, error) {
 	if !c.SystemSpec || t.layout == tree.Flat {
-		return nil
+		return nil, nil
 	}
 	src, ok := systems.Source(t.place.System)
 	if !ok {
-		return fmt.Errorf("system_spec = true, and there is no built-in spec of %q; put %s.yaml beside the data folder yourself", t.place.System, t.place.System)
+		return nil, fmt.Errorf("system_spec = true, and there is no built-in spec of %q; put %s.yaml beside the data folder yourself", t.place.System, t.place.System)
 	}
 	name := t.place.System + ".yaml"
 	if c.Dir != "" {
@@ -279,14 +349,14 @@ func (c *Config) systemSpec(rc *stage.RunContext, t target, out *stage.Outcome) 
 	}
 	full, err := atomic.Within(rc.OutDir, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := os.Stat(full); err == nil {
-		return nil
+		return nil, nil
 	}
-	digest, err := atomic.WriteFile(full, src)
-	if err == nil {
-		out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: digest})
+	digest, err := batch.StageBytes(full, src)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return []stage.Artifact{{Path: full, Digest: digest}}, nil
 }
