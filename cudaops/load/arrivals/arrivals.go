@@ -1,0 +1,99 @@
+// Package arrivals says when requests are due: at a constant rate, by a Poisson
+// process, or with gamma-distributed gaps, the rate ramped up from the start.
+package arrivals
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Patterns.
+const (
+	Constant = "constant"
+	Poisson  = "poisson"
+	Gamma    = "gamma"
+)
+
+// Patterns lists them.
+func Patterns() []string { return []string{Constant, Poisson, Gamma} }
+
+// Config describes arrivals.
+type Config struct {
+	Pattern string
+	// Rate is in requests per second.
+	Rate float64
+	// Smoothness is the shape of Gamma: 1 is Poisson, more is smoother, less is
+	// burstier. The mean gap stays 1/Rate.
+	Smoothness float64
+	// Ramp is the time in which the rate grows from 0 to Rate, linearly.
+	Ramp time.Duration
+	// Seed decides the gaps; 0 is a seed like any other.
+	Seed uint64
+}
+
+// Validate reports what is wrong.
+func (c Config) Validate() error {
+	switch {
+	case !slices.Contains(Patterns(), c.Pattern):
+		return fmt.Errorf("the arrival pattern is %q; it must be one of %s", c.Pattern, strings.Join(Patterns(), ", "))
+	case !(c.Rate > 0) || math.IsInf(c.Rate, 0):
+		return fmt.Errorf("the request rate is %v; it must be above 0", c.Rate)
+	case c.Pattern == Gamma && !(c.Smoothness > 0):
+		return fmt.Errorf("the smoothness is %v; it must be above 0", c.Smoothness)
+	case c.Ramp < 0:
+		return fmt.Errorf("the ramp is %v; it must not be negative", c.Ramp)
+	}
+	return nil
+}
+
+// A Schedule gives one arrival after the other.
+type Schedule struct {
+	c   Config
+	gap func() float64 // of a process of rate 1
+	sum float64        // expected arrivals so far
+}
+
+// New makes a schedule; the config must be valid. The first request of a
+// constant or Poisson process without a ramp is due at once.
+func New(c Config) *Schedule {
+	src := rand.NewPCG(c.Seed, 0x61727269766c73) // a stream of its own beside prompts
+	s := &Schedule{c: c}
+	switch c.Pattern {
+	case Constant:
+		s.gap = func() float64 { return 1 }
+	case Poisson:
+		s.gap = distuv.Exponential{Rate: 1, Src: src}.Rand
+	case Gamma:
+		s.gap = distuv.Gamma{Alpha: c.Smoothness, Beta: c.Smoothness, Src: src}.Rand
+	}
+	return s
+}
+
+// Next is when the next request is due, counted from the start.
+func (s *Schedule) Next() time.Duration {
+	at := s.at(s.sum)
+	s.sum += s.gap()
+	return at
+}
+
+// at is when the expected number of arrivals reaches n: the inverse of the
+// integral of the rate.
+func (s *Schedule) at(n float64) time.Duration {
+	ramp := s.c.Ramp.Seconds()
+	var t float64
+	if inRamp := s.c.Rate * ramp / 2; n < inRamp {
+		t = math.Sqrt(2 * n * ramp / s.c.Rate)
+	} else {
+		t = ramp + (n-inRamp)/s.c.Rate
+	}
+	if t > 1e9 {
+		t = 1e9 // decades; a duration would overflow
+	}
+	return time.Duration(t * float64(time.Second))
+}

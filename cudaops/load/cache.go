@@ -1,0 +1,161 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cache is what is known of the server's prefix cache during the run.
+type Cache struct {
+	// Reset is true when the server said that it forgot its cache before the run.
+	Reset bool
+	// Queried and Hit are tokens that the server looked up and found during the
+	// profiling phase, NaN where it does not tell.
+	Queried, Hit float64
+}
+
+// HitRate is the share of looked-up tokens that were found, NaN where the
+// server does not tell.
+func (c Cache) HitRate() float64 {
+	if c.Queried > 0 {
+		return c.Hit / c.Queried
+	}
+	return math.NaN()
+}
+
+// Where servers forget their cache: vLLM (in development mode), SGLang.
+var resetPaths = []string{"/reset_prefix_cache", "/flush_cache"}
+
+// Counters of cache lookups, in tokens, by server.
+var cacheCounters = []struct{ queried, hit string }{
+	{"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"},
+	{"vllm:prefix_cache_queries", "vllm:prefix_cache_hits"},
+	{"vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_hits_total"},
+	{"sglang:prompt_tokens_total", "sglang:cached_tokens_total"},
+}
+
+// probeTimeout bounds each question about the cache.
+const probeTimeout = 2 * time.Second
+
+// maxMetrics bounds a metrics page, in bytes.
+const maxMetrics = 16 << 20
+
+// A cacheProbe asks a server about its prefix cache.
+type cacheProbe struct {
+	r      *runner
+	client *http.Client
+	base   url.URL
+	key    string
+	before map[string]float64
+}
+
+func newCacheProbe(r *runner) *cacheProbe {
+	u, err := r.settings.target()
+	if err != nil {
+		panic("load: " + err.Error()) // newRunner has seen it
+	}
+	key, _ := r.settings.key(r.options.Getenv) // newRunner has read it
+	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.dialer.TLS.Clone(), DisableKeepAlives: true}
+	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: u.Scheme, Host: u.Host}, client: &http.Client{Transport: t, Timeout: probeTimeout}}
+}
+
+func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) {
+	u := p.base
+	u.Path = path
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		return 0, nil
+	}
+	if p.key != "" {
+		req.Header.Set("Authorization", "Bearer "+p.key)
+	}
+	res, err := p.client.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxMetrics))
+	if err != nil {
+		return 0, nil
+	}
+	return res.StatusCode, body
+}
+
+// reset asks the server to forget its cache.
+func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
+	c.Queried, c.Hit = math.NaN(), math.NaN()
+	if p.r.settings.CacheReset == ResetNever {
+		return nil
+	}
+	for _, path := range resetPaths {
+		if status, _ := p.do(ctx, http.MethodPost, path); status == http.StatusOK {
+			c.Reset = true
+			return nil
+		}
+	}
+	if p.r.settings.CacheReset == ResetRequire {
+		return fmt.Errorf("cache_reset = %q, and the server has neither %s; start vLLM with VLLM_SERVER_DEV_MODE=1, or set cache_reset = %q",
+			ResetRequire, strings.Join(resetPaths, " nor "), ResetAuto)
+	}
+	return nil
+}
+
+func (p *cacheProbe) begin(ctx context.Context) { p.before = p.counters(ctx) }
+
+func (p *cacheProbe) end(ctx context.Context, c *Cache) {
+	if p.before == nil {
+		return
+	}
+	after := p.counters(context.WithoutCancel(ctx))
+	for _, names := range cacheCounters {
+		q0, ok := p.before[names.queried]
+		q1, ok2 := after[names.queried]
+		if !ok || !ok2 || q1 < q0 {
+			continue // a restarted server has lost what it counted
+		}
+		c.Queried, c.Hit = q1-q0, after[names.hit]-p.before[names.hit]
+		return
+	}
+}
+
+// counters sums the cache counters over their labels; nil without a metrics
+// page.
+func (p *cacheProbe) counters(ctx context.Context) map[string]float64 {
+	status, body := p.do(ctx, http.MethodGet, "/metrics")
+	if status != http.StatusOK {
+		return nil
+	}
+	out := map[string]float64{}
+	s := bufio.NewScanner(strings.NewReader(string(body)))
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		line := s.Text()
+		for _, names := range cacheCounters {
+			for _, name := range []string{names.queried, names.hit} {
+				rest, ok := strings.CutPrefix(line, name)
+				if !ok || rest == "" || (rest[0] != '{' && rest[0] != ' ') {
+					continue
+				}
+				if i := strings.LastIndexByte(rest, '}'); i >= 0 {
+					rest = rest[i+1:]
+				}
+				fields := strings.Fields(rest)
+				if len(fields) == 0 {
+					continue
+				}
+				if v, err := strconv.ParseFloat(fields[0], 64); err == nil && !math.IsNaN(v) {
+					out[name] += v
+				}
+			}
+		}
+	}
+	return out
+}

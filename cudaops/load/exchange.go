@@ -1,0 +1,345 @@
+package load
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"aicplan/cudaops/load/http1"
+	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/prompts"
+	"aicplan/cudaops/load/sse"
+)
+
+// maxError bounds the text of an answer that is kept of a failure, in bytes.
+const maxError = 2 << 10
+
+// maxAnswer bounds an answer that is no stream, in bytes.
+const maxAnswer = 64 << 20
+
+// A slot sends one request at a time and keeps its connection and memory.
+type slot struct {
+	r    *runner
+	conn *http1.Conn
+	ids  *rand.ChaCha8
+	idle int64 // when the connection was used last
+
+	request []byte
+	events  sse.Reader
+	body    []byte // of an answer that is no stream
+	text    strings.Builder
+	reason  strings.Builder
+
+	// Of the exchange in progress.
+	rec    *metrics.Record
+	isSSE  bool
+	typed  bool
+	done   bool
+	failed error
+	at     int64
+}
+
+// dial connects, which counts into the record where there is one.
+func (s *slot) dial(ctx context.Context) error {
+	c, err := s.r.dialer.Open(ctx)
+	if err != nil {
+		return err
+	}
+	if !s.r.open(c) {
+		_ = c.Close() // the run is over
+		return context.Canceled
+	}
+	s.conn = c
+	return nil
+}
+
+func (s *slot) drop() {
+	if s.conn != nil {
+		s.r.gone(s.conn)
+		_ = s.conn.Close() // it is of no use any more
+		s.conn = nil
+	}
+}
+
+// id is a new UUID (version 4).
+func (s *slot) id() string {
+	var b [16]byte
+	_, _ = s.ids.Read(b[:]) // it does not fail
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	var t [36]byte
+	hex.Encode(t[0:8], b[0:4])
+	hex.Encode(t[9:13], b[4:6])
+	hex.Encode(t[14:18], b[6:8])
+	hex.Encode(t[19:23], b[8:10])
+	hex.Encode(t[24:], b[10:])
+	t[8], t[13], t[18], t[23] = '-', '-', '-', '-'
+	return string(t[:])
+}
+
+// send does one request and fills in what happened. due and free are when it
+// was due and when the cap let it go.
+func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cancelAfter time.Duration) {
+	r := s.r
+	rec.ID = s.id()
+	if rec.Correlation == "" {
+		rec.Correlation = s.id()
+	}
+	s.request = append(s.request[:0], r.head...)
+	s.request = append(s.request, "X-Request-ID: "...)
+	s.request = append(s.request, rec.ID...)
+	s.request = append(s.request, "\r\nX-Correlation-ID: "...)
+	s.request = append(s.request, rec.Correlation...)
+	s.request = append(s.request, "\r\nContent-Length: "...)
+	s.request = strconv.AppendInt(s.request, int64(len(body)), 10)
+	s.request = append(s.request, "\r\n\r\n"...)
+	s.request = append(s.request, body...)
+	rec.BytesOut = int64(len(body))
+
+	s.rec, s.isSSE, s.typed, s.done, s.failed = rec, false, false, false, nil
+	s.events.Reset()
+	s.body = s.body[:0]
+	s.text.Reset()
+	s.reason.Reset()
+
+	if s.conn != nil && r.now()-s.idle > int64(time.Second) && s.conn.Stale() {
+		s.drop()
+	}
+	rec.Start = r.now()
+	limit, cancelled := r.settings.Timeout, false
+	if cancelAfter >= 0 && cancelAfter.Seconds() < limit {
+		limit, cancelled = cancelAfter.Seconds(), true
+	}
+	deadline := r.timeOf(rec.Start).Add(seconds(limit))
+	var err error
+	if s.conn == nil {
+		dctx, stop := context.WithDeadline(ctx, deadline)
+		err = s.dial(dctx)
+		stop()
+		rec.Connect = r.now() - rec.Start
+	} else {
+		rec.Reused = s.conn.Reused()
+	}
+	var x http1.Exchange
+	if err == nil {
+		if err = s.conn.SetDeadline(deadline); err == nil {
+			x, err = s.conn.Do(s.request, r.now, s.part)
+		}
+	}
+	s.idle = r.now()
+	rec.Sent, rec.Ack, rec.Last, rec.Reads, rec.BytesIn = x.Sent, x.First, x.Last, x.Reads, x.Bytes
+	rec.Finish = max(x.Last, rec.Start)
+	if err != nil || !x.Keep {
+		s.drop()
+	}
+	if err == nil && s.isSSE {
+		err = s.events.End(s.event)
+	}
+	if err != nil && s.failed == nil {
+		s.failed = err
+	}
+	if err != nil {
+		rec.Finish = max(rec.Finish, s.idle)
+	}
+	rec.Err = s.judge(&x, limit, cancelled && errors.Is(err, os.ErrDeadlineExceeded))
+	s.count()
+}
+
+// part takes a part of the body.
+func (s *slot) part(x *http1.Exchange, part []byte, at int64) error {
+	if !s.typed {
+		s.typed = true
+		s.isSSE = x.Status == http.StatusOK && s.r.settings.Streaming && streams(x.ContentType)
+	}
+	if !s.isSSE {
+		if len(s.body)+len(part) > maxAnswer {
+			return fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+		}
+		s.body = append(s.body, part...)
+		return nil
+	}
+	s.at = at
+	return s.events.Feed(part, s.event)
+}
+
+// streams says whether a body of a media type may be an event stream. Servers
+// that name none are taken at the request's word.
+func streams(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == "" || kind == "text/event-stream"
+}
+
+// event takes one message of the stream.
+func (s *slot) event(e sse.Event) error {
+	if string(e.Data) == openai.Done {
+		s.done = true
+		return nil
+	}
+	c, err := openai.Parse(e.Data)
+	if err != nil {
+		// The rest of the stream is read all the same: the connection can stay.
+		if s.failed == nil {
+			s.failed = err
+		}
+		return nil
+	}
+	s.chunk(&c, s.at)
+	return nil
+}
+
+func (s *slot) chunk(c *openai.Chunk, at int64) {
+	rec := s.rec
+	if c.Usage != nil {
+		rec.Usage = c.Usage
+	}
+	if c.Finish != "" {
+		rec.FinishReason = c.Finish
+	}
+	if !c.Tokens() {
+		return
+	}
+	if rec.FirstOutput < 0 && (c.Content != "" || c.Tools) {
+		rec.FirstOutput = len(rec.Times)
+	}
+	rec.Times = append(rec.Times, at)
+	if s.r.keepText {
+		s.text.WriteString(c.Content)
+		s.reason.WriteString(c.Reasoning)
+	}
+}
+
+// judge decides whether the request succeeded; nil when it did.
+func (s *slot) judge(x *http1.Exchange, limit float64, cancelled bool) *metrics.Failure {
+	rec := s.rec
+	fail := func(code int, kind, format string, args ...any) *metrics.Failure {
+		return &metrics.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
+	}
+	if cancelled {
+		rec.Cancelled = true
+		return fail(499, metrics.TypeCancelled, "Request cancelled %.3fs after being sent", limit)
+	}
+	if x.Status != 0 && x.Status != http.StatusOK {
+		text := strings.TrimSpace(string(s.body[:min(len(s.body), maxError)]))
+		if text == "" {
+			text = "the answer has no body"
+		}
+		if x.Location != "" {
+			text = "redirected to " + x.Location + "; give the final URL"
+		}
+		kind := x.Reason
+		if kind == "" {
+			kind = http.StatusText(x.Status)
+		}
+		return fail(x.Status, kind, "%s", text)
+	}
+	if err := s.failed; err != nil {
+		if se, ok := errors.AsType[*openai.ServerError](err); ok {
+			return fail(se.Code, metrics.TypeServer, "%s", err)
+		}
+		switch {
+		case s.r.stopped.Load():
+			rec.Cancelled = true
+			return fail(499, metrics.TypeCancelled, "the run ended before the answer did")
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+			return fail(0, metrics.TypeTimeout, "no complete answer within %v s", limit)
+		case errors.Is(err, http1.ErrTruncated):
+			return fail(0, metrics.TypeStream, "%s after %d messages with output", err, len(rec.Times))
+		case errors.Is(err, openai.ErrJSON):
+			return fail(0, metrics.TypeStream, "%s", err)
+		}
+		if isNet(err) {
+			return fail(0, metrics.TypeConnection, "%s", plainNet(err))
+		}
+		return fail(0, metrics.TypeProtocol, "%s", err)
+	}
+	if !s.isSSE {
+		if f := s.whole(x); f != nil {
+			return f
+		}
+	} else if !s.done && s.r.settings.RequireDone {
+		return fail(0, metrics.TypeStream, "the stream ended without [DONE] after %d messages with output", len(rec.Times))
+	}
+	if len(rec.Times) == 0 {
+		return fail(0, metrics.TypeEmpty, "the answer has no output of the model")
+	}
+	return nil
+}
+
+// whole reads an answer that is no stream.
+func (s *slot) whole(x *http1.Exchange) *metrics.Failure {
+	fail := func(format string, args ...any) *metrics.Failure {
+		return &metrics.Failure{Type: metrics.TypeEmpty, Message: fmt.Sprintf(format, args...)}
+	}
+	if len(s.body) == 0 {
+		return fail("the answer has no body")
+	}
+	if x.Encoding != "" && x.Encoding != "identity" {
+		return fail("the answer is encoded as %s, which was not asked for", x.Encoding)
+	}
+	c, err := openai.Parse(s.body)
+	if se, ok := errors.AsType[*openai.ServerError](err); ok {
+		return &metrics.Failure{Code: se.Code, Type: metrics.TypeServer, Message: err.Error()}
+	}
+	if err != nil {
+		return fail("the answer (%s) is no JSON object: %.120q", x.ContentType, s.body)
+	}
+	s.chunk(&c, x.Last)
+	return nil
+}
+
+// count counts the output's tokens where there is a tokenizer.
+func (s *slot) count() {
+	rec, t := s.rec, s.r.tokenizer
+	if t == nil || rec.Err != nil {
+		return
+	}
+	rec.Output = len(t.Encode(s.text.String()))
+	if s.reason.Len() > 0 {
+		rec.Reasoning = len(t.Encode(s.reason.String()))
+	}
+}
+
+func isNet(err error) bool {
+	_, op := errors.AsType[*net.OpError](err)
+	_, dns := errors.AsType[*net.DNSError](err)
+	return op || dns || errors.Is(err, http1.ErrNoResponse) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)
+}
+
+// plainNet leaves local ports away: with them every failure would be a kind of
+// its own.
+func plainNet(err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
+		if op.Op == "dial" && op.Addr != nil {
+			return "cannot connect to " + op.Addr.String() + ": " + op.Err.Error()
+		}
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
+}
+
+// body is the JSON body of a turn with the conversation before it.
+func (r *runner) body(history []openai.Message, t *prompts.Turn) ([]byte, error) {
+	if b, ok := r.bodies[t]; ok {
+		return b, nil
+	}
+	p := openai.Prompt{Text: t.Text, IDs: t.IDs}
+	if r.request.Endpoint == openai.Chat {
+		p.Messages = append(history[:len(history):len(history)], openai.Message{Role: "user", Content: t.Text})
+	} else if len(history) > 0 && t.IDs == nil {
+		var all strings.Builder
+		for _, m := range history {
+			all.WriteString(m.Content + "\n")
+		}
+		p.Text = all.String() + t.Text
+	}
+	return r.request.Body(p, t.Output)
+}

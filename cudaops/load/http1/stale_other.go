@@ -1,0 +1,7 @@
+//go:build !linux
+
+package http1
+
+import "net"
+
+func stale(net.Conn) bool { return false }

@@ -1,0 +1,339 @@
+package loadtest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// words are the tokens of answers; a token is a word with its blank.
+var (
+	words   = []string{" alpha", " bravo", " charlie", " delta", " echo", " foxtrot", " golf", " hotel"}
+	foreign = []string{" caf\u00e9", " \u4e16\u754c", " \U0001f600", " na\u00efve", " \u03a9mega", " \u65e5\u672c", " z\u00fcrich", " \U0001f680"}
+)
+
+func (s *Server) token(i int) string {
+	if s.opts.Unicode {
+		return foreign[i%len(foreign)]
+	}
+	return words[i%len(words)]
+}
+
+// bodyKey names answers that are the same bytes.
+type bodyKey struct {
+	chat, usage    bool
+	tokens, prompt int
+	model          string
+}
+
+// answer sends the answer to a; false ends the connection.
+func (s *Server) answer(c net.Conn, a *ask) bool {
+	switch a.fault.Kind {
+	case FaultStatus:
+		return plain(c, a.fault.Status, "application/json", fmt.Sprintf(
+			`{"error":{"message":"mock fault %d","type":"%s","code":%d}}`, a.fault.Status, http.StatusText(a.fault.Status), a.fault.Status))
+	case FaultHTML:
+		return plain(c, 200, "text/html", "<html><body>Sign in to the portal</body></html>")
+	case FaultEmpty:
+		kind := "application/json"
+		if a.stream {
+			kind = "text/event-stream"
+		}
+		return plain(c, 200, kind, "")
+	case FaultReset:
+		if t, ok := c.(*net.TCPConn); ok {
+			_ = t.SetLinger(0) // without it the end is an orderly one
+		}
+		return false
+	case FaultSlowHead:
+		s.opts.Sleep(a.fault.Delay)
+	case FaultShort:
+		a.tokens = max(1, a.tokens/2)
+	}
+	if !a.stream {
+		return s.whole(c, a)
+	}
+	if s.fast(a) {
+		_, err := c.Write(s.cached(a))
+		return err == nil
+	}
+	w := &writer{s: s, c: c, chunked: s.opts.Framing == "chunked", eol: map[string]string{"lf": "\n", "crlf": "\r\n", "cr": "\r"}[s.opts.LineEnd]}
+	s.stream(w, a)
+	return w.err == nil && !w.ended && w.chunked
+}
+
+// fast says that the whole stream may go out in one write.
+func (s *Server) fast(a *ask) bool {
+	o := &s.opts
+	return o.TTFT == 0 && o.ITL == 0 && o.TTFTSpread == 0 && a.fault.Kind == "" && o.Pieces == 0 && o.Framing != "close" &&
+		!o.Comments && !o.DataLines && !o.Unicode && !o.NoDone && o.LineEnd == "lf" && !o.Role && o.Reasoning == 0 && a.truth < 0
+}
+
+// cached is the whole answer of a stream without delays.
+func (s *Server) cached(a *ask) []byte {
+	key := bodyKey{a.chat, a.usage, a.tokens, a.prompt, a.model}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b, ok := s.bodies[key]; ok {
+		return b
+	}
+	if len(s.bodies) > 10_000 {
+		clear(s.bodies)
+	}
+	var text strings.Builder
+	for i := 0; i < a.tokens; i += s.opts.ChunkTokens {
+		text.WriteString("data: " + s.content(a, i, min(i+s.opts.ChunkTokens, a.tokens)) + "\n\n")
+	}
+	text.WriteString("data: " + s.finish(a, "length") + "\n\n")
+	if s.tellsUsage(a) {
+		text.WriteString("data: " + s.usage(a) + "\n\n")
+	}
+	text.WriteString("data: [DONE]\n\n")
+	body := text.String()
+	if s.opts.Framing == "length" {
+		body = fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+	} else {
+		body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	}
+	b := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n" + body)
+	s.bodies[key] = b
+	return b
+}
+
+func (s *Server) tellsUsage(a *ask) bool {
+	return s.opts.Usage == "always" || s.opts.Usage != "never" && a.usage
+}
+
+// content is a message with the tokens from i to j.
+func (s *Server) content(a *ask, i, j int) string {
+	var text strings.Builder
+	for k := i; k < j; k++ {
+		text.WriteString(s.token(k))
+	}
+	q := strconv.Quote(text.String())
+	if s.opts.Unicode {
+		q = `"` + text.String() + `"`
+	}
+	if !a.chat {
+		return fmt.Sprintf(`{"id":"cmpl-%d","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%s,"finish_reason":null}]}`, 1, a.model, q)
+	}
+	key := "content"
+	if i < s.opts.Reasoning {
+		key = s.opts.ReasoningKey
+	}
+	return fmt.Sprintf(`{"id":"chatcmpl-%d","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`, 1, a.model, key, q)
+}
+
+func (s *Server) finish(a *ask, reason string) string {
+	if !a.chat {
+		return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q}]}`, a.model, reason)
+	}
+	return fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`, a.model, reason)
+}
+
+func (s *Server) usageObject(a *ask) string {
+	n := a.tokens
+	if s.opts.Usage == "wrong" || a.fault.Kind == FaultWrongUsage {
+		n += 10
+	}
+	details := ""
+	if s.opts.Reasoning > 0 {
+		details = fmt.Sprintf(`,"completion_tokens_details":{"reasoning_tokens":%d}`, min(s.opts.Reasoning, a.tokens))
+	}
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, a.prompt, n, a.prompt+n, details)
+}
+
+func (s *Server) usage(a *ask) string {
+	return fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[],"usage":%s}`, a.model, s.usageObject(a))
+}
+
+// whole answers without a stream, when the last token would have come.
+func (s *Server) whole(c net.Conn, a *ask) bool {
+	s.until(a, a.tokens-1)
+	var text, reasoning strings.Builder
+	for k := range a.tokens {
+		if k < s.opts.Reasoning {
+			reasoning.WriteString(s.token(k))
+		} else {
+			text.WriteString(s.token(k))
+		}
+	}
+	reason := "length"
+	if a.fault.Kind == FaultShort {
+		reason = "stop"
+	}
+	if a.fault.Kind == FaultNoTokens {
+		text.Reset()
+		reasoning.Reset()
+	}
+	usage := ""
+	if s.opts.Usage != "never" {
+		usage = `,"usage":` + s.usageObject(a)
+	}
+	body := fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`, a.model, text.String(), reason, usage)
+	if a.chat {
+		body = fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
+			a.model, text.String(), s.opts.ReasoningKey, reasoning.String(), reason, usage)
+	}
+	switch a.fault.Kind {
+	case FaultBadJSON:
+		body = body[:len(body)/2]
+	case FaultErrorEvent:
+		body = `{"error":{"message":"engine died","type":"InternalServerError","code":500}}`
+	case FaultCut, FaultEOF:
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:len(body)/2])
+		return false
+	case FaultHang:
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:len(body)/2])
+		_, _ = io.Copy(io.Discard, c) // until the client goes
+		return false
+	}
+	s.sent(a, s.opts.Now(), a.tokens)
+	return plain(c, 200, "application/json", body)
+}
+
+// until waits for the time of token i.
+func (s *Server) until(a *ask, i int) {
+	d := s.opts.TTFT + time.Duration(i)*s.opts.ITL
+	if n := s.opts.TTFTSpread; n > 0 {
+		// A number without a pattern, the same in every run.
+		d += time.Duration(int64(uint64(a.number)*0x9E3779B97F4A7C15>>11)%int64(2*n+1)) - n
+	}
+	if wait := a.received.Add(d).Sub(s.opts.Now()); wait > 0 {
+		s.opts.Sleep(wait)
+	}
+}
+
+func (s *Server) stream(w *writer, a *ask) {
+	w.head()
+	if s.opts.Role && a.chat {
+		w.message(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"mock","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)
+	}
+	tokens := a.tokens
+	f := a.fault
+	if f.Kind == FaultNoTokens {
+		tokens = 0
+	}
+	for i := 0; i < tokens && w.err == nil; i += s.opts.ChunkTokens {
+		if i >= f.After {
+			switch f.Kind {
+			case FaultErrorEvent:
+				w.message(`{"error":{"message":"engine died","type":"InternalServerError","code":500}}`)
+				w.message("[DONE]")
+				w.end()
+				return
+			case FaultBadJSON:
+				w.message(`{"id":"chatcmpl-1","choices":[{"index":0,"del`)
+				w.end()
+				return
+			case FaultCut:
+				w.ended = true
+				return
+			case FaultEOF:
+				w.end()
+				return
+			case FaultHang:
+				_, _ = io.Copy(io.Discard, w.c) // until the client goes
+				w.ended = true
+				return
+			case FaultBadChunk:
+				w.raw("zz\r\n")
+				w.ended = true
+				return
+			}
+		}
+		s.until(a, i)
+		j := min(i+s.opts.ChunkTokens, tokens)
+		text := s.content(a, i, j)
+		s.sent(a, s.opts.Now(), j-i)
+		w.message(text)
+	}
+	reason := "length"
+	if f.Kind == FaultShort {
+		reason = "stop"
+	}
+	w.message(s.finish(a, reason))
+	if s.tellsUsage(a) {
+		w.message(s.usage(a))
+	}
+	if !s.opts.NoDone && f.Kind != FaultNoDone {
+		w.message("[DONE]")
+	}
+	w.end()
+}
+
+// A writer sends one stream.
+type writer struct {
+	s       *Server
+	c       net.Conn
+	chunked bool
+	ended   bool
+	eol     string
+	err     error
+	buf     []byte
+}
+
+func (w *writer) head() {
+	framing := "Connection: close\r\n"
+	if w.chunked {
+		framing = "Transfer-Encoding: chunked\r\n"
+	}
+	w.raw("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n" + framing + "\r\n")
+}
+
+func (w *writer) raw(text string) {
+	if w.err == nil {
+		_, w.err = io.WriteString(w.c, text)
+	}
+}
+
+// message sends one event in the form that the options ask for.
+func (w *writer) message(data string) {
+	o := &w.s.opts
+	text := ""
+	if o.Comments {
+		text = ": keep-alive" + w.eol + w.eol
+	}
+	if i := strings.Index(data, `,"`); o.DataLines && i > 0 {
+		text += "data: " + data[:i+1] + w.eol + "data: " + data[i+1:] + w.eol + w.eol
+	} else {
+		text += "data: " + data + w.eol + w.eol
+	}
+	if o.Pieces == 0 {
+		w.chunk(text)
+		return
+	}
+	for len(text) > 0 {
+		n := min(o.Pieces, len(text))
+		w.chunk(text[:n])
+		text = text[n:]
+		if len(text) > 0 && o.PieceDelay > 0 {
+			o.Sleep(o.PieceDelay)
+		}
+	}
+}
+
+func (w *writer) chunk(text string) {
+	w.buf = w.buf[:0]
+	if w.chunked {
+		w.buf = fmt.Appendf(w.buf, "%x\r\n%s\r\n", len(text), text)
+	} else {
+		w.buf = append(w.buf, text...)
+	}
+	if w.err == nil {
+		_, w.err = w.c.Write(w.buf)
+	}
+}
+
+// end closes the body in the proper way.
+func (w *writer) end() {
+	if w.chunked {
+		w.raw("0\r\n\r\n")
+		return
+	}
+	w.ended = true
+}

@@ -1,0 +1,185 @@
+// Package loadtest is a mock of an OpenAI-compatible server for tests and
+// benchmarks: exact delays, the habits of real servers, and their faults. It
+// notes when it received each request and when it sent each message, which is
+// the truth that a client's numbers are held against.
+package loadtest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options say how a server answers. The zero value answers at once, with as
+// many tokens as a request asks for, in the form that vLLM's server has.
+type Options struct {
+	// TTFT is the time from a request's receipt to its first token; ITL is the
+	// time from token to token. Both count from the receipt, so they do not
+	// drift. TTFTSpread and TokenSpread vary them evenly by the request's number:
+	// +- that much.
+	TTFT, ITL, TTFTSpread time.Duration
+	// Tokens is the length of answers to requests that ask for none (16).
+	// TokenSpread makes answers +- that much of it.
+	Tokens, TokenSpread int
+	// ChunkTokens is how many tokens a message carries (1).
+	ChunkTokens int
+	// Reasoning is how many tokens of an answer are reasoning, first.
+	Reasoning int
+	// ReasoningKey is the field of reasoning text: reasoning_content or reasoning.
+	ReasoningKey string
+	// Role sends a message with a role and an empty content at once.
+	Role bool
+	// Usage is "asked" (the default: where stream_options asks for it, and in
+	// whole answers), "always", "never" or "wrong" (10 tokens too many).
+	Usage string
+	// LineEnd is lf, crlf or cr.
+	LineEnd string
+	// Comments sends a comment line before each message; DataLines spreads each
+	// message over two data lines.
+	Comments, DataLines bool
+	// Pieces cuts messages into writes of that many bytes, PieceDelay apart.
+	Pieces     int
+	PieceDelay time.Duration
+	// Framing is chunked, close or length (only with all delays zero).
+	Framing string
+	// Unicode makes tokens of two to four bytes a character.
+	Unicode bool
+	// NoDone leaves data: [DONE] away from every stream.
+	NoDone bool
+	// PrefixCache notes prompts, and /metrics tells of hits; POST
+	// /reset_prefix_cache forgets them. Without it both are not found.
+	PrefixCache bool
+	// NoTokenize leaves /tokenize away.
+	NoTokenize bool
+	// Key is the bearer token that requests need, none if empty.
+	Key string
+	// Faults strike every so many requests.
+	Faults []Fault
+	// Truth keeps what was received and sent, for GET /truth; without it a server
+	// needs no memory per request.
+	Truth bool
+	// Now and Sleep are the clock; nil means the machine's.
+	Now   func() time.Time
+	Sleep func(time.Duration)
+}
+
+// Fault kinds.
+const (
+	FaultStatus     = "status"      // an HTTP error with a JSON body
+	FaultErrorEvent = "error_event" // data: {"error":...} after some tokens, then [DONE]
+	FaultCut        = "cut"         // the connection ends inside the stream, chunks open
+	FaultEOF        = "eof"         // the body ends properly after some tokens, without [DONE] or finish_reason
+	FaultReset      = "reset"       // the connection is reset
+	FaultNoDone     = "no_done"     // everything but [DONE]
+	FaultBadJSON    = "bad_json"    // a message that is no JSON, after some tokens
+	FaultEmpty      = "empty"       // 200 and no bytes
+	FaultNoTokens   = "no_tokens"   // role, usage and [DONE], no content
+	FaultHTML       = "html"        // 200 text/html, as proxies answer
+	FaultHang       = "hang"        // nothing more after some tokens
+	FaultSlowHead   = "slow_head"   // the head comes late
+	FaultShort      = "short"       // fewer tokens than asked, finish_reason stop
+	FaultWrongUsage = "wrong_usage" // usage counts 10 tokens too many
+	FaultBadChunk   = "bad_chunk"   // a chunk size that is no number
+)
+
+var faultKinds = []string{
+	FaultStatus, FaultErrorEvent, FaultCut, FaultEOF, FaultReset, FaultNoDone, FaultBadJSON, FaultEmpty, FaultNoTokens,
+	FaultHTML, FaultHang, FaultSlowHead, FaultShort, FaultWrongUsage, FaultBadChunk,
+}
+
+// Fault is one fault.
+type Fault struct {
+	Kind string
+	// Every strikes request Every, 2 Every, ... (1: all of them); First strikes
+	// the first so many requests instead.
+	Every, First int
+	// After is how many tokens come before it.
+	After int
+	// Status is the HTTP status of FaultStatus (500).
+	Status int
+	// Delay is of FaultSlowHead.
+	Delay time.Duration
+}
+
+// ParseFault reads kind[:name=value,...], such as "cut:every=5,after=4" or
+// "status:status=429,first=2".
+func ParseFault(text string) (Fault, error) {
+	kind, rest, _ := strings.Cut(text, ":")
+	f := Fault{Kind: kind, Every: 1, Status: 500, After: 4, Delay: time.Second}
+	if !slices.Contains(faultKinds, kind) {
+		return f, fmt.Errorf("fault %q: the kinds are %s", kind, strings.Join(faultKinds, ", "))
+	}
+	if rest == "" {
+		return f, nil
+	}
+	for item := range strings.SplitSeq(rest, ",") {
+		name, value, _ := strings.Cut(item, "=")
+		var err error
+		switch name {
+		case "every":
+			f.Every, err = strconv.Atoi(value)
+		case "first":
+			f.First, err = strconv.Atoi(value)
+		case "after":
+			f.After, err = strconv.Atoi(value)
+		case "status":
+			f.Status, err = strconv.Atoi(value)
+		case "delay":
+			f.Delay, err = time.ParseDuration(value)
+		default:
+			err = fmt.Errorf("it has every, first, after, status and delay")
+		}
+		if err != nil || f.Every < 1 || f.After < 0 || f.First < 0 {
+			return f, fmt.Errorf("fault %q: %q: %v", text, item, err)
+		}
+	}
+	return f, nil
+}
+
+// strikes says whether the fault hits request number n, counted from 1.
+func (f Fault) strikes(n int) bool {
+	if f.First > 0 {
+		return n <= f.First
+	}
+	return n%f.Every == 0
+}
+
+func (o *Options) settle() error {
+	def := func(v *string, d string, allowed ...string) error {
+		if *v == "" {
+			*v = d
+		}
+		if !slices.Contains(allowed, *v) {
+			return fmt.Errorf("%q is none of %s", *v, strings.Join(allowed, ", "))
+		}
+		return nil
+	}
+	if err := def(&o.Usage, "asked", "asked", "always", "never", "wrong"); err != nil {
+		return fmt.Errorf("usage: %w", err)
+	}
+	if err := def(&o.LineEnd, "lf", "lf", "crlf", "cr"); err != nil {
+		return fmt.Errorf("line end: %w", err)
+	}
+	if err := def(&o.Framing, "chunked", "chunked", "close", "length"); err != nil {
+		return fmt.Errorf("framing: %w", err)
+	}
+	if err := def(&o.ReasoningKey, "reasoning_content", "reasoning_content", "reasoning"); err != nil {
+		return fmt.Errorf("reasoning key: %w", err)
+	}
+	if o.Framing == "length" && (o.TTFT > 0 || o.ITL > 0) {
+		return fmt.Errorf("framing length: an answer whose length is known is sent at once; leave the delays away")
+	}
+	if o.Tokens == 0 {
+		o.Tokens = 16
+	}
+	o.ChunkTokens = max(o.ChunkTokens, 1)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Sleep == nil {
+		o.Sleep = time.Sleep
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package load
+
+import (
+	"math"
+	"runtime"
+	rtm "runtime/metrics"
+	"time"
+)
+
+// Client is what the client itself used while it measured: the proof that it
+// was not the bottleneck.
+type Client struct {
+	// CPUShare is the share of the processors that this process may use which it
+	// used.
+	CPUShare float64
+	// SchedP99 is the 99th percentile of how long goroutines that could run
+	// waited for a processor, in ms: what every stamp may be late by.
+	SchedP99 float64
+	// PeakRSS is the most memory of the process so far, in MiB; 0 where it is not
+	// known.
+	PeakRSS float64
+}
+
+const schedMetric = "/sched/latencies:seconds"
+
+// A meter watches the process during a phase.
+type meter struct {
+	began time.Time
+	cpu   time.Duration
+	sched []uint64
+}
+
+func startMeter() *meter {
+	m := &meter{began: time.Now(), cpu: processTime()}
+	if h := schedHistogram(); h != nil {
+		m.sched = append(m.sched, h.Counts...)
+	}
+	return m
+}
+
+func (m *meter) stop(c *Client) {
+	wall := time.Since(m.began).Seconds()
+	if wall > 0 {
+		c.CPUShare = (processTime() - m.cpu).Seconds() / wall / float64(runtime.GOMAXPROCS(0))
+	}
+	c.PeakRSS = peakRSS()
+	if h := schedHistogram(); h != nil && len(h.Counts) == len(m.sched) {
+		c.SchedP99 = 1e3 * since(h, m.sched, 0.99)
+	}
+}
+
+func schedHistogram() *rtm.Float64Histogram {
+	s := []rtm.Sample{{Name: schedMetric}}
+	rtm.Read(s)
+	if s[0].Value.Kind() != rtm.KindFloat64Histogram {
+		return nil
+	}
+	return s[0].Value.Float64Histogram()
+}
+
+// since is a quantile of what a histogram gained: the upper end of its bucket.
+func since(h *rtm.Float64Histogram, before []uint64, q float64) float64 {
+	var total uint64
+	for i, n := range h.Counts {
+		total += n - before[i]
+	}
+	if total == 0 {
+		return 0
+	}
+	want := uint64(math.Ceil(q * float64(total)))
+	var have uint64
+	for i, n := range h.Counts {
+		if have += n - before[i]; have >= want {
+			if hi := h.Buckets[i+1]; !math.IsInf(hi, 0) {
+				return hi
+			}
+			return h.Buckets[i]
+		}
+	}
+	return 0
+}

@@ -1,0 +1,204 @@
+// Package metrics turns what happened to requests into numbers: one set per
+// request, and their summary over a window. Names, units and definitions are
+// AIPerf's, so that its readers work unchanged; docs/serving.md has every
+// definition, and where ours differ.
+package metrics
+
+import (
+	"math"
+
+	"aicplan/cudaops/load/openai"
+)
+
+// Failure says why a request is no success.
+type Failure struct {
+	// Code is the HTTP status, 499 for requests that were cancelled on purpose, 0
+	// where there is none.
+	Code    int
+	Type    string
+	Message string
+}
+
+// Types of failures that have no HTTP status.
+const (
+	TypeCancelled  = "RequestCancellationError"
+	TypeTimeout    = "TimeoutError"
+	TypeConnection = "ConnectionError"
+	TypeProtocol   = "ProtocolError"
+	TypeStream     = "IncompleteStreamError"
+	TypeServer     = "ServerError"
+	TypeEmpty      = "InvalidInferenceResultError"
+)
+
+// Record is what happened to one request. Times are nanoseconds since the Unix
+// epoch, taken from one monotonic clock; 0 where nothing happened.
+type Record struct {
+	Number                         int // of the session, from 0
+	ID, Correlation, Conversation  string
+	Turn                           int
+	Warmup                         bool
+	Credit                         int64 // when it was due
+	Free                           int64 // when the cap on concurrency let it go
+	Start, Sent, Ack, Last, Finish int64 // Ack and Last are the first and last byte; Finish is the end
+	// Times are when messages with output came: the read that completed each.
+	Times []int64
+	// FirstOutput is the index in Times of the first that is no reasoning, -1
+	// without one.
+	FirstOutput int
+	// Asked is the number of output tokens that the request asks for, 0 for none.
+	Asked int
+	// Input, Output and Reasoning are tokens as the client counts them, -1 where
+	// it does not. Output leaves reasoning out.
+	Input, Output, Reasoning int
+	Usage                    *openai.Usage
+	FinishReason             string
+	Err                      *Failure
+	Cancelled                bool
+	Connect                  int64 // ns spent on a connection for this request
+	Reused                   bool
+	BytesIn, BytesOut        int64
+	Reads                    int
+}
+
+// Reset empties a record and keeps its memory.
+func (r *Record) Reset() {
+	*r = Record{Times: r.Times[:0], FirstOutput: -1, Input: -1, Output: -1, Reasoning: -1}
+}
+
+// OSL is the length of the output in tokens, reasoning included: the client's
+// count, else the server's, else -1.
+func (r *Record) OSL() int {
+	if r.Output >= 0 {
+		return r.Output + max(r.Reasoning, 0)
+	}
+	if r.Usage != nil {
+		return r.Usage.Completion
+	}
+	return -1
+}
+
+// ISL is the length of the input in tokens: the client's count, else the
+// server's, else -1.
+func (r *Record) ISL() int {
+	if r.Input >= 0 {
+		return r.Input
+	}
+	if r.Usage != nil {
+		return r.Usage.Prompt
+	}
+	return -1
+}
+
+// Lag is the time from when the request could have been sent to when it was:
+// the client's own fault, in ns.
+func (r *Record) Lag() int64 { return max(0, r.Start-max(r.Credit, r.Free)) }
+
+// Values are the metrics of one request, NaN where one has no value.
+type Values [nPerRequest]float64
+
+// Per computes the metrics of a request into v. streaming says whether times of
+// single messages mean anything. slo judges, nil where there is none.
+func (r *Record) Per(v *Values, streaming bool, slo SLO) {
+	for i := range v {
+		v[i] = math.NaN()
+	}
+	isl := r.ISL()
+	if r.Err != nil {
+		if isl >= 0 {
+			v[ErrorISL] = float64(isl)
+		}
+		return
+	}
+	ms := func(ns int64) float64 { return float64(ns) / 1e6 }
+	osl := r.OSL()
+	count := func(i int, n int) {
+		if n >= 0 {
+			v[i] = float64(n)
+		}
+	}
+	count(InputLength, isl)
+	count(OutputLength, osl)
+	end := r.Finish
+	if n := len(r.Times); n > 0 {
+		end = r.Times[n-1]
+	}
+	latency := end - r.Start
+	v[RequestLatency] = ms(latency)
+	if n := len(r.Times); streaming && n > 0 {
+		ttft := r.Times[0] - r.Start
+		v[TTFT] = ms(ttft)
+		v[DecodeDuration] = ms(latency - ttft)
+		if r.FirstOutput >= 0 {
+			v[TTFO] = ms(r.Times[r.FirstOutput] - r.Start)
+		}
+		if n > 1 {
+			v[TTST] = ms(r.Times[1] - r.Times[0])
+		}
+		if osl > 1 {
+			itl := float64(latency-ttft) / float64(osl-1)
+			v[ITL] = itl / 1e6
+			if itl > 0 {
+				v[OutputPerUser] = 1e9 / itl
+			}
+		}
+		if isl >= 0 && ttft > 0 {
+			v[PrefillPerUser] = float64(isl) / (float64(ttft) / 1e9)
+		}
+	}
+	if osl >= 0 && latency > 0 {
+		v[E2EThroughput] = float64(osl) / (float64(latency) / 1e9)
+	}
+	if r.Output >= 0 {
+		v[OutputTokens] = float64(r.Output)
+		if r.Reasoning > 0 {
+			v[ReasoningTokens] = float64(r.Reasoning)
+		}
+	} else if osl >= 0 {
+		reasoning := max(r.Usage.Reasoning, 0)
+		v[OutputTokens] = float64(osl - reasoning)
+		if reasoning > 0 {
+			v[ReasoningTokens] = float64(reasoning)
+		}
+	}
+	if r.Asked > 0 && osl >= 0 {
+		v[OSLMismatch] = 100 * float64(osl-r.Asked) / float64(r.Asked)
+	}
+	if u := r.Usage; u != nil {
+		count(UsagePrompt, u.Prompt)
+		count(UsageCompletion, u.Completion)
+		count(UsageTotal, u.Total)
+		count(UsageCached, u.Cached)
+		if u.Prompt > 0 && u.Cached >= 0 {
+			v[UsageCachedPct] = 100 * float64(u.Cached) / float64(u.Prompt)
+		}
+		if r.Input > 0 && u.Prompt >= 0 {
+			v[UsagePromptDiff] = 100 * math.Abs(float64(u.Prompt-r.Input)) / float64(r.Input)
+		}
+		if client := r.Output + max(r.Reasoning, 0); r.Output >= 0 && client > 0 && u.Completion >= 0 {
+			v[UsageCompletionDiff] = 100 * math.Abs(float64(u.Completion-client)) / float64(client)
+		}
+	}
+	v[CreditToStart] = ms(max(0, r.Start-r.Credit))
+	v[EffectiveLatency] = ms(end - r.Credit)
+	v[SendLag] = ms(r.Lag())
+	v[HTTPBlocked] = ms(max(0, r.Free-r.Credit))
+	v[HTTPDNS] = 0 // names are looked up before the first request
+	v[HTTPConnecting] = ms(r.Connect)
+	v[HTTPOverhead] = v[HTTPConnecting]
+	v[HTTPReused] = 0
+	if r.Reused {
+		v[HTTPReused] = 1
+	}
+	v[HTTPSending] = ms(r.Sent - r.Start - r.Connect)
+	v[HTTPWaiting] = ms(r.Ack - r.Sent)
+	v[HTTPReceiving] = ms(r.Last - r.Ack)
+	v[HTTPTotal] = ms(r.Last - r.Start)
+	v[HTTPDuration] = ms(r.Last - r.Start - r.Connect)
+	v[HTTPSent] = float64(r.BytesOut) / 1024
+	v[HTTPReceived] = float64(r.BytesIn) / 1024
+	v[HTTPChunksSent] = 1
+	v[HTTPChunksReceived] = float64(r.Reads)
+	if slo != nil && slo.Good(v) {
+		v[Good] = 1
+	}
+}

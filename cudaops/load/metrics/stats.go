@@ -1,0 +1,69 @@
+package metrics
+
+import (
+	"math"
+	"slices"
+)
+
+// Stats are what tables tell of a metric. Fields are NaN where they mean
+// nothing.
+type Stats struct {
+	Avg, Min, Max, Sum, Std                   float64
+	P1, P5, P10, P25, P50, P75, P90, P95, P99 float64
+	Count                                     int
+}
+
+// Describe computes the statistics of values, which it sorts. The percentiles
+// are numpy's linear ones, the deviation is the population's (ddof 0), as
+// AIPerf's load metrics have them.
+func Describe(values []float64) (Stats, bool) {
+	if len(values) == 0 {
+		return Stats{}, false
+	}
+	slices.Sort(values)
+	n := float64(len(values))
+	s := Stats{Min: values[0], Max: values[len(values)-1], Count: len(values)}
+	for _, v := range values {
+		s.Sum += v
+	}
+	s.Avg = s.Sum / n
+	sq := 0.0
+	for _, v := range values {
+		sq += (v - s.Avg) * (v - s.Avg)
+	}
+	s.Std = math.Sqrt(sq / n)
+	for _, p := range s.percentiles() {
+		*p.to = Percentile(values, p.q)
+	}
+	return s, true
+}
+
+type percentile struct {
+	q  float64
+	to *float64
+}
+
+func (s *Stats) percentiles() []percentile {
+	return []percentile{{1, &s.P1}, {5, &s.P5}, {10, &s.P10}, {25, &s.P25}, {50, &s.P50}, {75, &s.P75}, {90, &s.P90}, {95, &s.P95}, {99, &s.P99}}
+}
+
+// Percentile is the q-th percentile (0..100) of sorted values, interpolated
+// linearly between the closest ranks as numpy's default does, to the last bit.
+func Percentile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q / 100 * float64(len(sorted)-1)
+	lo := int(math.Floor(at))
+	hi := min(lo+1, len(sorted)-1)
+	a, b, t := sorted[lo], sorted[hi], at-float64(lo)
+	switch {
+	case a == b: // also two infinities, whose difference is none
+		return a
+	case t == 0:
+		return a
+	case t >= 0.5:
+		return b - (b-a)*(1-t)
+	}
+	return a + (b-a)*t
+}

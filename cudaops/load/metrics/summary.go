@@ -1,0 +1,245 @@
+package metrics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Metric is one line of a summary.
+type Metric struct {
+	Def
+	// Stats is set where Has is true, otherwise Value.
+	Stats Stats
+	Value float64
+	Has   bool
+	// Sweep marks statistics over time: no sum, no count, fewer percentiles.
+	Sweep bool
+	// Adjusted marks statistics in which failures count as infinite: averages
+	// mean nothing.
+	Adjusted bool
+}
+
+// ErrorCount is one kind of failure and how often it came.
+type ErrorCount struct {
+	Failure
+	Count int
+}
+
+// Summary is what a phase comes to.
+type Summary struct {
+	Metrics []Metric
+	Errors  []ErrorCount
+	// From and To are the window, ns since the Unix epoch: the first request's
+	// start and the last one's end, of all requests, failed ones too. It is the
+	// one denominator of all rates.
+	From, To int64
+	// Requests counts all, Succeeded and Failed its parts; Cancelled are those of
+	// Failed that the client gave up on purpose.
+	Requests, Succeeded, Failed, Cancelled int
+	// Short counts successes with fewer tokens than asked for by more than
+	// min(5 %, 50); Mismatched those whose usage differs from the client's count
+	// by more than 10 %; Compared how many could be compared.
+	Asked, Short, Compared, Mismatched int
+}
+
+// Get finds a metric by its tag.
+func (s *Summary) Get(tag string) (Metric, bool) {
+	i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Tag == tag })
+	if i < 0 {
+		return Metric{}, false
+	}
+	return s.Metrics[i], true
+}
+
+// maxSweepSteps bounds the memory of the quantities over time; a run with more
+// messages has none.
+const maxSweepSteps = 4 << 20
+
+// Collector takes records one by one. It is for one goroutine.
+type Collector struct {
+	Streaming bool
+	SLO       SLO
+
+	columns [nPerRequest][]float64
+	chunks  []float64
+	w       sweeps
+	steps   int
+	errors  map[Failure]int
+	s       Summary
+	v       Values
+}
+
+// maxErrorKinds bounds the kinds of failure that are told apart.
+const maxErrorKinds = 1000
+
+// Add takes a record, which is not kept, and returns its values, which are
+// valid until the next call.
+func (c *Collector) Add(r *Record) *Values {
+	r.Per(&c.v, c.Streaming, c.SLO)
+	s := &c.s
+	s.Requests++
+	if s.From == 0 || r.Start < s.From {
+		s.From = r.Start
+	}
+	s.To = max(s.To, r.Finish)
+	for i, x := range c.v {
+		if !math.IsNaN(x) {
+			c.columns[i] = append(c.columns[i], x)
+		}
+	}
+	if r.Err != nil {
+		s.Failed++
+		if r.Cancelled {
+			s.Cancelled++
+		}
+		f := *r.Err
+		if c.errors == nil {
+			c.errors = map[Failure]int{}
+		}
+		if _, known := c.errors[f]; !known && len(c.errors) >= maxErrorKinds {
+			f = Failure{Code: f.Code, Type: f.Type, Message: "further messages"}
+		}
+		c.errors[f]++
+		return &c.v
+	}
+	s.Succeeded++
+	if x := c.v[OSLMismatch]; !math.IsNaN(x) {
+		s.Asked++
+		if lacking := float64(r.Asked - r.OSL()); lacking > min(0.05*float64(r.Asked), 50) {
+			s.Short++
+		}
+	}
+	if a, b := c.v[UsageCompletionDiff], c.v[UsagePromptDiff]; !math.IsNaN(a) || !math.IsNaN(b) {
+		s.Compared++
+		if a > 10 || b > 10 {
+			s.Mismatched++
+		}
+	}
+	if c.Streaming {
+		for i := 1; i < len(r.Times); i++ {
+			c.chunks = append(c.chunks, float64(r.Times[i]-r.Times[i-1])/1e6)
+		}
+	}
+	if c.steps += len(r.Times) + 3; c.steps <= maxSweepSteps {
+		c.w.add(r, c.Streaming)
+	}
+	return &c.v
+}
+
+// Summary computes what the records come to.
+func (c *Collector) Summary() *Summary {
+	s := c.s
+	put := func(d Def, values []float64) {
+		if st, ok := Describe(slices.Clone(values)); ok {
+			s.Metrics = append(s.Metrics, Metric{Def: d, Stats: st, Has: true})
+		}
+	}
+	scalar := func(tag, name, unit string, g Group, v float64) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			s.Metrics = append(s.Metrics, Metric{Def: Def{tag, name, unit, g, false}, Value: v})
+		}
+	}
+	for i, d := range perRequest {
+		if i != Good {
+			put(d, c.columns[i])
+		}
+	}
+	put(InterChunk, c.chunks)
+
+	sum := func(i int) float64 {
+		if len(c.columns[i]) == 0 {
+			return math.NaN()
+		}
+		t := 0.0
+		for _, x := range c.columns[i] {
+			t += x
+		}
+		return t
+	}
+	seconds := float64(s.To-s.From) / 1e9
+	n := float64(s.Succeeded)
+	scalar("request_count", "Request Count", "requests", GroupMain, n)
+	if s.Failed > 0 {
+		scalar("error_request_count", "Error Request Count", "requests", GroupMain, float64(s.Failed))
+		scalar("total_error_isl", "Total Error Input Sequence Length", "tokens", GroupHidden, sum(ErrorISL))
+	}
+	scalar("completed_request_count", "Completed Requests (Success + Error)", "requests", GroupMain, float64(s.Requests))
+	if s.Requests > 0 {
+		scalar("request_error_rate", "Request Error Rate", "%", GroupMain, 100*float64(s.Failed)/float64(s.Requests))
+	}
+	if seconds > 0 {
+		scalar("benchmark_duration", "Benchmark Duration", "sec", GroupHidden, seconds)
+		scalar("request_throughput", "Request Throughput", "requests/sec", GroupMain, n/seconds)
+		scalar("output_token_throughput", "Output Token Throughput", "tokens/sec", GroupMain, sum(OutputLength)/seconds)
+		scalar("input_token_throughput", "Input Token Throughput", "tokens/sec", GroupMain, sum(InputLength)/seconds)
+		scalar("total_token_throughput", "Total Token Throughput", "tokens/sec", GroupHidden, (sum(InputLength)+sum(OutputLength))/seconds)
+	}
+	scalar("total_isl", "Total Input Sequence Length", "tokens", GroupHidden, sum(InputLength))
+	scalar("total_osl", "Total Output Sequence Length", "tokens", GroupHidden, sum(OutputLength))
+	scalar("total_output_tokens", "Total Output Tokens", "tokens", GroupHidden, sum(OutputTokens))
+	scalar("total_reasoning_tokens", "Total Reasoning Tokens", "tokens", GroupHidden, sum(ReasoningTokens))
+	scalar("total_usage_prompt_tokens", "Total Usage Prompt Tokens", "tokens", GroupUsage, sum(UsagePrompt))
+	scalar("total_usage_completion_tokens", "Total Usage Completion Tokens", "tokens", GroupUsage, sum(UsageCompletion))
+	scalar("total_usage_total_tokens", "Total Usage Total Tokens", "tokens", GroupUsage, sum(UsageTotal))
+	if s.Asked > 0 {
+		scalar("osl_mismatch_count", "OSL Mismatch Count", "requests", GroupHidden, float64(c.mismatched()))
+	}
+	if s.Compared > 0 {
+		scalar("usage_discrepancy_count", "Usage Discrepancy Count", "requests", GroupHidden, float64(s.Mismatched))
+	}
+	if c.SLO != nil {
+		good := float64(len(c.columns[Good]))
+		scalar("good_request_count", "Good Request Count", "requests", GroupMain, good)
+		if s.Requests > 0 {
+			scalar("good_request_fraction", "GoodRequestFraction", "ratio", GroupMain, good/float64(s.Requests))
+		}
+		if seconds > 0 {
+			scalar("goodput", "Goodput", "requests/sec", GroupMain, good/seconds)
+		}
+	}
+	if s.Failed > 0 {
+		c.adjusted(&s)
+	}
+	if c.steps <= maxSweepSteps && s.Succeeded > 0 {
+		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming)...)
+	}
+	s.Errors = nil
+	for f, n := range c.errors {
+		s.Errors = append(s.Errors, ErrorCount{f, n})
+	}
+	slices.SortFunc(s.Errors, func(a, b ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Message, b.Message))
+	})
+	return &s
+}
+
+// mismatched counts outputs that are longer or shorter than asked for by more
+// than AIPerf's threshold.
+func (c *Collector) mismatched() (n int) {
+	for _, pct := range c.columns[OSLMismatch] {
+		if math.Abs(pct) > 5 {
+			n++
+		}
+	}
+	return n
+}
+
+// adjusted adds the statistics in which a failed request took for ever.
+func (c *Collector) adjusted(s *Summary) {
+	for _, i := range []int{RequestLatency, TTFT, ITL, DecodeDuration} {
+		if len(c.columns[i]) == 0 {
+			continue
+		}
+		values := slices.Clone(c.columns[i])
+		for range s.Failed {
+			values = append(values, math.Inf(1))
+		}
+		st, _ := Describe(values)
+		d := perRequest[i]
+		s.Metrics = append(s.Metrics, Metric{
+			Def:   Def{"adj_" + d.Tag, d.Name + " (error-adjusted)", d.Unit, GroupMain, false},
+			Stats: st, Has: true, Adjusted: true,
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package metrics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A step is a change of a rate at a time.
+type step struct {
+	at    int64
+	delta float64
+}
+
+// A sweep follows a quantity over time. Sums of rates leave rounding errors
+// behind, so the number of contributions is counted beside: with none the
+// quantity is exactly 0.
+type sweep struct {
+	steps []step
+	open  []step // +1 and -1 of contributions
+}
+
+func (s *sweep) add(from, to int64, rate float64) {
+	if to <= from || !(rate != 0) {
+		return
+	}
+	s.steps = append(s.steps, step{from, rate}, step{to, -rate})
+	s.open = append(s.open, step{from, 1}, step{to, -1})
+}
+
+// A span is a time with one value.
+type span struct {
+	from, to int64
+	value    float64
+	n        int // contributions
+}
+
+func (s *sweep) spans(from, to int64) []span {
+	byTime := func(a, b step) int { return cmp.Compare(a.at, b.at) }
+	slices.SortStableFunc(s.steps, byTime)
+	slices.SortStableFunc(s.open, byTime)
+	var out []span
+	at, value, n := from, 0.0, 0
+	for i := 0; i < len(s.steps); {
+		t := s.steps[i].at
+		if t > at {
+			out = append(out, span{at, min(t, to), value, n})
+			at = t
+		}
+		for ; i < len(s.steps) && s.steps[i].at == t; i++ {
+			value += s.steps[i].delta
+			n += int(s.open[i].delta)
+		}
+		if n == 0 {
+			value = 0
+		}
+	}
+	if at < to {
+		out = append(out, span{at, to, 0, 0})
+	}
+	return out
+}
+
+// weighted are time-weighted statistics over spans.
+func weighted(spans []span) (Stats, bool) {
+	nan := math.NaN()
+	s := Stats{P1: nan, P5: nan, P10: nan, P25: nan, P75: nan, Sum: nan, Min: math.Inf(1), Max: math.Inf(-1), Count: -1}
+	total := 0.0
+	for _, p := range spans {
+		w := float64(p.to - p.from)
+		total += w
+		s.Avg += w * p.value
+		s.Min, s.Max = min(s.Min, p.value), max(s.Max, p.value)
+	}
+	if total == 0 {
+		return s, false
+	}
+	s.Avg /= total
+	sq := 0.0
+	for _, p := range spans {
+		sq += float64(p.to-p.from) * (p.value - s.Avg) * (p.value - s.Avg)
+	}
+	s.Std = math.Sqrt(sq / total)
+	spans = slices.Clone(spans)
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.value, b.value) })
+	for _, p := range []percentile{{50, &s.P50}, {90, &s.P90}, {95, &s.P95}, {99, &s.P99}} {
+		upTo := 0.0
+		*p.to = s.Max
+		for _, x := range spans {
+			if upTo += float64(x.to - x.from); upTo >= p.q/100*total {
+				*p.to = x.value
+				break
+			}
+		}
+	}
+	return s, true
+}
+
+// ratio divides one quantity by another over time; where the second is 0 the
+// value is 0.
+func ratio(a, b []span) []span {
+	var out []span
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		from, to := max(a[i].from, b[j].from), min(a[i].to, b[j].to)
+		if to > from {
+			v := 0.0
+			if b[j].value != 0 {
+				v = a[i].value / b[j].value
+			}
+			out = append(out, span{from, to, v, a[i].n})
+		}
+		if a[i].to < b[j].to {
+			i++
+		} else {
+			j++
+		}
+	}
+	return out
+}
+
+// active leaves out the times without a contribution.
+func active(spans []span) []span {
+	return slices.DeleteFunc(slices.Clone(spans), func(p span) bool { return p.n == 0 })
+}
+
+// sweeps are the quantities over time of successful requests in a window.
+type sweeps struct {
+	all, prefill, decode    sweep // requests
+	prefillRate, decodeRate sweep // tokens/s
+	totalRate, tokens       sweep
+}
+
+// add takes one request. The prompt's tokens count evenly from the start to the
+// first token; each gap between messages yields its share of the further output
+// tokens.
+func (w *sweeps) add(r *Record, streaming bool) {
+	isl, osl := max(r.ISL(), 0), max(r.OSL(), 0)
+	if len(r.Times) == 0 {
+		return
+	}
+	last := r.Times[len(r.Times)-1]
+	w.all.add(r.Start, last, 1)
+	w.tokens.add(r.Start, last, float64(isl))
+	if !streaming {
+		return
+	}
+	first := r.Times[0]
+	w.prefill.add(r.Start, first, 1)
+	w.decode.add(first, last, 1)
+	if d := float64(first-r.Start) / 1e9; d > 0 {
+		w.prefillRate.add(r.Start, first, float64(isl)/d)
+		w.totalRate.add(r.Start, first, float64(isl)/d)
+	}
+	gaps := len(r.Times) - 1
+	if gaps == 0 || osl < 2 {
+		return
+	}
+	share := float64(osl-1) / float64(gaps)
+	from, have := first, 0.0
+	for _, t := range r.Times[1:] {
+		// Messages of one read have no gap: their tokens go into the next.
+		have += share
+		if t == from {
+			continue
+		}
+		rate := have / (float64(t-from) / 1e9)
+		w.decodeRate.add(from, t, rate)
+		w.totalRate.add(from, t, rate)
+		w.tokens.add(t, last, have)
+		from, have = t, 0
+	}
+}
+
+// metrics are the sweeps' statistics within a window.
+func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
+	var out []Metric
+	put := func(tag, name, unit string, g Group, spans []span) {
+		if s, ok := weighted(spans); ok {
+			out = append(out, Metric{Def: Def{tag, name, unit, g, false}, Stats: s, Has: true, Sweep: true})
+		}
+	}
+	all := w.all.spans(from, to)
+	put("effective_concurrency", "Effective Concurrency", "requests", GroupEffective, all)
+	if !streaming {
+		return out
+	}
+	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
+	prefillRate, decodeRate, total := w.prefillRate.spans(from, to), w.decodeRate.spans(from, to), w.totalRate.spans(from, to)
+	put("effective_decode_throughput", "Effective Decode Throughput", "tokens/sec", GroupEffective, decodeRate)
+	put("effective_prefill_throughput", "Effective Prefill Throughput", "tokens/sec", GroupEffective, prefillRate)
+	put("effective_decode_concurrency", "Effective Decode Concurrency", "requests", GroupEffective, decode)
+	put("effective_prefill_concurrency", "Effective Prefill Concurrency", "requests", GroupEffective, prefill)
+	put("effective_total_throughput", "Effective Total Throughput", "tokens/sec", GroupEffective, total)
+	put("effective_decode_throughput_per_user", "Effective Decode Throughput Per User", "tokens/sec/user", GroupEffective, ratio(decodeRate, decode))
+	put("effective_prefill_throughput_per_user", "Effective Prefill Throughput Per User", "tokens/sec/user", GroupEffective, ratio(prefillRate, prefill))
+	put("tokens_in_flight", "Tokens In Flight", "tokens", GroupEffective, w.tokens.spans(from, to))
+	put("active_decode_throughput", "Active Decode Throughput", "tokens/sec", GroupActive, active(decodeRate))
+	put("active_prefill_throughput", "Active Prefill Throughput", "tokens/sec", GroupActive, active(prefillRate))
+	put("active_decode_throughput_per_user", "Active Decode Throughput Per User", "tokens/sec/user", GroupActive, active(ratio(decodeRate, decode)))
+	put("active_prefill_throughput_per_user", "Active Prefill Throughput Per User", "tokens/sec/user", GroupActive, active(ratio(prefillRate, prefill)))
+	put("active_total_throughput", "Active Total Throughput", "tokens/sec", GroupActive, active(total))
+	return out
+}

@@ -1,0 +1,181 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+)
+
+// Usage is what the server counted; a field is -1 where it does not say.
+type Usage struct {
+	Prompt, Completion, Total int
+	// Reasoning is the part of Completion that is reasoning; Cached is the part
+	// of Prompt that came from a prefix cache.
+	Reasoning, Cached int
+}
+
+// Chunk is what one message of a stream, or a whole answer, carries. Content
+// and Reasoning are valid only as long as the bytes that were parsed.
+type Chunk struct {
+	Content, Reasoning string
+	// Tools is true when the message carries part of a tool call.
+	Tools bool
+	// Finish is the finish_reason, empty where there is none.
+	Finish string
+	Usage  *Usage
+}
+
+// Tokens reports whether the chunk carries output of the model.
+func (c *Chunk) Tokens() bool { return c.Content != "" || c.Reasoning != "" || c.Tools }
+
+// ErrJSON is a message that is no JSON object.
+var ErrJSON = errors.New("a message of the answer is no JSON object")
+
+// ServerError is an error that the server reports inside an answer.
+type ServerError struct {
+	Code    int // 0 where it gives none
+	Type    string
+	Message string
+}
+
+func (e *ServerError) Error() string {
+	t := e.Message
+	if e.Type != "" {
+		t = e.Type + ": " + t
+	}
+	return "the server reports an error inside its answer: " + t
+}
+
+// Done is the data of the message that ends a stream.
+const Done = "[DONE]"
+
+// Parse reads one message. Several choices are joined; the answers here have
+// one.
+func Parse(data []byte) (Chunk, error) {
+	var c Chunk
+	if !gjson.ValidBytes(data) {
+		return c, fmt.Errorf("%w: %q", ErrJSON, clip(data))
+	}
+	// The bytes are not changed while c is in use.
+	root := gjson.Parse(unsafe.String(unsafe.SliceData(data), len(data)))
+	if !root.IsObject() {
+		return c, fmt.Errorf("%w: %q", ErrJSON, clip(data))
+	}
+	var failure error
+	root.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "choices":
+			value.ForEach(func(_, choice gjson.Result) bool {
+				c.choice(choice)
+				return true
+			})
+		case "usage":
+			if value.IsObject() {
+				c.Usage = usage(value)
+			}
+		case "error":
+			if value.Type != gjson.Null {
+				failure = serverError(value)
+			}
+		case "object":
+			if value.Str == "error" {
+				failure = serverError(root)
+			}
+		}
+		return failure == nil
+	})
+	return c, failure
+}
+
+func (c *Chunk) choice(choice gjson.Result) {
+	choice.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "delta", "message":
+			value.ForEach(func(key, value gjson.Result) bool {
+				switch key.Str {
+				case "content":
+					join(&c.Content, value)
+				case "reasoning_content", "reasoning":
+					// vLLM sends the same text under both names.
+					if c.Reasoning == "" {
+						join(&c.Reasoning, value)
+					}
+				case "tool_calls":
+					c.Tools = c.Tools || value.IsArray() && value.Get("#").Int() > 0
+				case "function_call":
+					c.Tools = c.Tools || value.IsObject()
+				}
+				return true
+			})
+		case "text":
+			join(&c.Content, value)
+		case "finish_reason":
+			if value.Type == gjson.String {
+				c.Finish = reason(value.Str)
+			}
+		}
+		return true
+	})
+}
+
+// reason is a finish_reason that outlives the message.
+func reason(text string) string {
+	for _, known := range []string{"stop", "length", "tool_calls"} {
+		if text == known {
+			return known
+		}
+	}
+	return strings.Clone(text)
+}
+
+func join(to *string, v gjson.Result) {
+	if v.Type != gjson.String {
+		return
+	}
+	if *to == "" {
+		*to = v.Str
+	} else {
+		*to += v.Str
+	}
+}
+
+func usage(v gjson.Result) *Usage {
+	count := func(path string) int {
+		n := v.Get(path)
+		if n.Type != gjson.Number || n.Num < 0 {
+			return -1
+		}
+		return int(n.Num)
+	}
+	return &Usage{
+		Prompt: count("prompt_tokens"), Completion: count("completion_tokens"), Total: count("total_tokens"),
+		Reasoning: count("completion_tokens_details.reasoning_tokens"), Cached: count("prompt_tokens_details.cached_tokens"),
+	}
+}
+
+func serverError(v gjson.Result) error {
+	if v.Type == gjson.String {
+		return &ServerError{Message: strings.Clone(v.Str)}
+	}
+	e := &ServerError{Message: strings.Clone(v.Get("message").String()), Type: strings.Clone(v.Get("type").String())}
+	if e.Message == "" {
+		e.Message = string(clip([]byte(v.Raw)))
+	}
+	code := v.Get("code")
+	if n, err := strconv.Atoi(code.String()); err == nil {
+		e.Code = n
+	}
+	return e
+}
+
+// clip shortens bytes for a message.
+func clip(b []byte) []byte {
+	if len(b) > 120 {
+		return b[:120]
+	}
+	return b
+}

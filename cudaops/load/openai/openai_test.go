@@ -1,0 +1,134 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestBodies(t *testing.T) {
+	extra := map[string]json.RawMessage{"ignore_eos": json.RawMessage("true"), "min_tokens": json.RawMessage(" 200")}
+	for _, c := range []struct {
+		name   string
+		r      Request
+		p      Prompt
+		tokens int
+		want   string
+	}{
+		{"chat", Request{Endpoint: Chat, Model: "m", Stream: true}, Prompt{Messages: []Message{{"user", "a <b> & \u00e9"}}}, 8,
+			`{"messages":[{"role":"user","content":"a <b> & ` + "\u00e9" + `"}],"model":"m","stream":true,"max_completion_tokens":8,"stream_options":{"include_usage":true}}`},
+		{"completions", Request{Endpoint: Completions, Model: "m"}, Prompt{Text: "x"}, 8, `{"prompt":"x","model":"m","stream":false,"max_tokens":8}`},
+		{"ids", Request{Endpoint: Completions, Model: "m"}, Prompt{IDs: []int{1, 2}}, 0, `{"prompt":[1,2],"model":"m","stream":false}`},
+		{"extra", Request{Endpoint: Completions, Model: "m", Extra: extra}, Prompt{Text: "x"}, 8, `{"prompt":"x","model":"m","stream":false,"max_tokens":8,"ignore_eos":true,"min_tokens":200}`},
+		{"extra wins", Request{Endpoint: Chat, Model: "m", Stream: true, Extra: map[string]json.RawMessage{"max_tokens": json.RawMessage("3"), "stream_options": json.RawMessage("{}")}},
+			Prompt{Messages: []Message{{"user", "x"}}}, 8, `{"messages":[{"role":"user","content":"x"}],"model":"m","stream":true,"max_tokens":3,"stream_options":{}}`},
+	} {
+		got, err := c.r.Body(c.p, c.tokens)
+		if err != nil || string(got) != c.want || !json.Valid(got) {
+			t.Errorf("%s: %s (%v), want %s", c.name, got, err, c.want)
+		}
+	}
+	if err := CheckExtra(map[string]json.RawMessage{"messages": nil}); err == nil {
+		t.Error("messages may be replaced")
+	}
+}
+
+func TestExtraForms(t *testing.T) {
+	for text, want := range map[string]string{
+		"ignore_eos:true": `{"ignore_eos":true}`, "min_tokens:200": `{"min_tokens":200}`, "stop:the end": `{"stop":"the end"}`,
+		`{"a":{"b":[1]}}`: `{"a":{"b":[1]}}`,
+	} {
+		m, err := ParseExtra(text)
+		got, _ := json.Marshal(m)
+		if err != nil || string(got) != want {
+			t.Errorf("%s gave %s (%v), want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"x", ":1", "{bad"} {
+		if _, err := ParseExtra(text); err == nil {
+			t.Errorf("%q passes", text)
+		}
+	}
+}
+
+func TestMessages(t *testing.T) {
+	for _, c := range []struct {
+		text, content, reasoning, finish string
+		tokens                           bool
+	}{
+		{`{"choices":[{"delta":{"content":"a"}}]}`, "a", "", "", true},
+		{`{"choices":[{"delta":{"role":"assistant","content":""}}]}`, "", "", "", false},
+		{`{"choices":[{"delta":{"role":"assistant","content":null}}]}`, "", "", "", false},
+		{`{"choices":[{"delta":{"reasoning_content":"r","reasoning":"r"}}]}`, "", "r", "", true},
+		{`{"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}`, "", "", "", true},
+		{`{"choices":[{"delta":{"tool_calls":[]}}]}`, "", "", "", false},
+		{`{"choices":[{"text":"t","finish_reason":"stop"}]}`, "t", "", "stop", true},
+		{`{"choices":[{"message":{"content":"whole"},"finish_reason":"length"}]}`, "whole", "", "length", true},
+		{`{"choices":[{"text":"a"},{"text":"b"}]}`, "ab", "", "", true},
+		{`{"choices":[]}`, "", "", "", false},
+		{`{"choices":[{"text":"\u00e9\ud83d\ude00"}]}`, "\u00e9\U0001f600", "", "", true},
+	} {
+		got, err := Parse([]byte(c.text))
+		if err != nil || got.Content != c.content || got.Reasoning != c.reasoning || got.Finish != c.finish || got.Tokens() != c.tokens {
+			t.Errorf("%s: %+v, %v", c.text, got, err)
+		}
+	}
+	c, err := Parse([]byte(`{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":4}}}`))
+	if err != nil || *c.Usage != (Usage{Prompt: 5, Completion: 7, Total: 12, Reasoning: -1, Cached: 4}) {
+		t.Errorf("%+v, %v", c.Usage, err)
+	}
+	if c, _ := Parse([]byte(`{"usage":null}`)); c.Usage != nil {
+		t.Error("null is a usage")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"error":{"message":"died","type":"E","code":503}}`: "E: died",
+		`{"error":"plain"}`: "plain",
+		`{"object":"error","message":"old","code":40001}`: "old",
+		`{"error":{}}`: "{}",
+	} {
+		_, err := Parse([]byte(text))
+		se, ok := errors.AsType[*ServerError](err)
+		if !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gave %v", text, err)
+		}
+		if strings.Contains(text, "503") && se.Code != 503 {
+			t.Errorf("code %d", se.Code)
+		}
+	}
+	for _, text := range []string{"", "{", "[]", "1", `{"choices":[{"delta":{"content":"a"}}`, "<html>", `{"a":1}x`} {
+		if _, err := Parse([]byte(text)); !errors.Is(err, ErrJSON) {
+			t.Errorf("%q gave %v", text, err)
+		}
+	}
+	if _, err := Parse([]byte(`{"error":null,"choices":[]}`)); err != nil {
+		t.Errorf("a null error is %v", err)
+	}
+}
+
+// FuzzParse holds that any bytes are read or refused, and what outlives the
+// message is no part of it.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}`))
+	f.Add([]byte(`{"error":{"message":"x","code":"7"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse(data)
+		if err == nil && !json.Valid(data) {
+			t.Errorf("%q passes and is no JSON", data)
+		}
+		finish, text := c.Finish, ""
+		if err != nil {
+			text = err.Error()
+		}
+		keep, keepText := strings.Clone(finish), strings.Clone(text)
+		for i := range data {
+			data[i] = 'X'
+		}
+		if finish != keep || text != keepText {
+			t.Error("it changed with the bytes")
+		}
+	})
+}

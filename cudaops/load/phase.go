@@ -1,0 +1,470 @@
+package load
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"aicplan/cudaops/load/arrivals"
+	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/prompts"
+)
+
+// A session is a conversation in progress.
+type session struct {
+	number  int
+	conv    *prompts.Conversation
+	turn    int
+	history []openai.Message
+	id      string // X-Correlation-ID of all its turns
+	cancel  *rand.Rand
+}
+
+// phase is the state of one phase.
+type phase struct {
+	r         *runner
+	warmup    bool
+	requests  int64 // limit, 0 for none
+	sessions  int64
+	issued    atomic.Int64
+	begun     atomic.Int64
+	ending    chan struct{} // closed when no further request may begin
+	end       sync.Once
+	mu        sync.Mutex // of next and cancel
+	cancel    *rand.Rand
+	collector metrics.Collector
+}
+
+// phase runs warm-up or profiling. client is filled in where it is not nil.
+func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client *Client) (*Phase, error) {
+	s := &r.settings
+	p := &phase{r: r, warmup: warmup, ending: make(chan struct{}), requests: int64(s.Requests), sessions: int64(s.Sessions)}
+	p.cancel = rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x63616e63656c))
+	p.collector = metrics.Collector{Streaming: s.Streaming, SLO: r.slo}
+	duration := seconds(s.Duration)
+	if warmup {
+		p.requests, p.sessions, duration = int64(s.WarmupRequests), 0, 0
+	}
+	for _, a := range []*atomic.Int64{&r.sent, &r.succeeded, &r.failed, &r.tokens, &r.ttftSum, &r.ttftCount} {
+		a.Store(0)
+	}
+	recorder := p.record()
+	meter := startMeter()
+	from := r.now()
+	if duration > 0 {
+		stop := time.AfterFunc(duration, p.stop)
+		defer stop.Stop()
+		late := time.AfterFunc(duration+seconds(s.Grace), r.abort)
+		defer late.Stop()
+	}
+	unhook := context.AfterFunc(ctx, p.stop)
+	defer unhook()
+	progress := p.progress(from)
+	switch {
+	case !warmup && s.RequestRate > 0:
+		c := arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness, Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
+		p.paced(ctx, slots, arrivals.New(c).Next)
+	case !warmup && s.Trace != "" && r.conversations[0].At >= 0:
+		p.replay(ctx, slots)
+	default:
+		p.closed(ctx, *slots)
+	}
+	progress()
+	to := r.now()
+	if client != nil {
+		meter.stop(client)
+	}
+	recorder()
+	out := &Phase{Summary: p.collector.Summary(), From: from, To: to}
+	if r.stopped.Load() && ctx.Err() == nil {
+		// The grace ran out: what follows may go on.
+		r.stopped.Store(false)
+	}
+	if out.Summary.Requests == 0 {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, errStopped
+	}
+	return out, nil
+}
+
+func (p *phase) stop() { p.end.Do(func() { close(p.ending) }) }
+
+func (p *phase) over() bool {
+	select {
+	case <-p.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// take reserves one request; false when there are none left.
+func (p *phase) take() bool {
+	if p.over() {
+		return false
+	}
+	if p.requests > 0 && p.issued.Add(1) > p.requests {
+		p.stop()
+		return false
+	}
+	return true
+}
+
+// begin starts the next conversation; nil when there is none left.
+func (p *phase) begin() *session {
+	n := p.begun.Add(1)
+	if p.sessions > 0 && n > p.sessions {
+		p.stop()
+		return nil
+	}
+	p.mu.Lock()
+	i := p.r.next
+	p.r.next++
+	p.mu.Unlock()
+	return p.session(int(n-1), &p.r.conversations[p.r.order[i%len(p.r.order)]])
+}
+
+func (p *phase) session(number int, c *prompts.Conversation) *session {
+	return &session{number: number, conv: c}
+}
+
+// giveUp draws when the next request is cancelled, in time from its start;
+// negative for never.
+func (p *phase) giveUp() time.Duration {
+	s := &p.r.settings
+	if p.warmup || s.CancelShare <= 0 {
+		return -1
+	}
+	p.mu.Lock()
+	hit := p.cancel.Float64() < s.CancelShare
+	p.mu.Unlock()
+	if !hit {
+		return -1
+	}
+	return seconds(s.CancelDelay)
+}
+
+// turn does the next turn of a session on a slot. It returns false where the
+// session cannot go on.
+func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free int64) bool {
+	r := p.r
+	t := &ses.conv.Turns[ses.turn]
+	rec := r.record()
+	rec.Reset()
+	rec.Number, rec.Conversation, rec.Turn, rec.Warmup = ses.number, ses.conv.ID, ses.turn, p.warmup
+	rec.Correlation = ses.id
+	rec.Credit, rec.Free = credit, free
+	rec.Asked = t.Output
+	body, err := r.body(ses.history, t)
+	if err != nil {
+		// The first turn's body was made before the run; text is always JSON.
+		panic("load: a request's body: " + err.Error())
+	}
+	if len(ses.history) == 0 {
+		rec.Input = t.Tokens
+	} else if r.tokenizer != nil {
+		rec.Input = t.Tokens
+		for _, m := range ses.history {
+			rec.Input += len(r.tokenizer.Encode(m.Content))
+		}
+	}
+	r.sent.Add(1)
+	r.inFlight.Add(1)
+	s.send(ctx, rec, body, p.giveUp())
+	r.inFlight.Add(-1)
+	ses.id = rec.Correlation
+	ok := rec.Err == nil
+	if ok {
+		r.succeeded.Add(1)
+		r.tokens.Add(int64(len(rec.Times)))
+		r.ttftSum.Add(rec.Times[0] - rec.Start)
+		r.ttftCount.Add(1)
+	} else {
+		r.failed.Add(1)
+	}
+	ses.turn++
+	more := ok && ses.turn < len(ses.conv.Turns)
+	if more {
+		ses.history = append(ses.history, openai.Message{Role: "user", Content: t.Text}, openai.Message{Role: "assistant", Content: s.text.String()})
+	}
+	r.records <- rec
+	return more
+}
+
+// closed keeps every slot busy: the next request follows when one ended.
+func (p *phase) closed(ctx context.Context, slots []*slot) {
+	ramp := seconds(p.r.settings.ConcurrencyRamp)
+	if p.warmup {
+		ramp = 0
+	}
+	var wg sync.WaitGroup
+	for i, s := range slots {
+		wg.Go(func() {
+			if i > 0 && ramp > 0 && !p.sleep(ramp*time.Duration(i)/time.Duration(len(slots))) {
+				return
+			}
+			for {
+				if !p.take() {
+					return
+				}
+				ses := p.begin()
+				if ses == nil {
+					return
+				}
+				for {
+					now := p.r.now()
+					if !p.turn(ctx, s, ses, now, now) || !p.think(ses) || !p.take() {
+						break
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// think waits the delay of a session's next turn.
+func (p *phase) think(ses *session) bool {
+	return p.sleep(ses.conv.Turns[ses.turn].Delay)
+}
+
+// sleep waits; false when the phase ended first.
+func (p *phase) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-p.ending:
+		return false
+	}
+}
+
+// pool hands out slots, the one used last first: it is the warmest.
+type pool struct {
+	mu    sync.Mutex
+	idle  []*slot
+	all   *[]*slot
+	fresh func() *slot
+	cap   chan struct{} // nil without a cap
+}
+
+func newPool(r *runner, slots *[]*slot) *pool {
+	l := &pool{all: slots, fresh: r.newSlot, idle: append([]*slot(nil), *slots...)}
+	if n := r.settings.Concurrency; n > 0 {
+		l.cap = make(chan struct{}, n)
+	}
+	return l
+}
+
+// get waits for the cap; false when the phase ended first.
+func (l *pool) get(ending <-chan struct{}) (*slot, bool) {
+	if l.cap != nil {
+		select {
+		case l.cap <- struct{}{}:
+		case <-ending:
+			return nil, false
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.idle); n > 0 {
+		s := l.idle[n-1]
+		l.idle = l.idle[:n-1]
+		return s, true
+	}
+	s := l.fresh()
+	*l.all = append(*l.all, s)
+	return s, true
+}
+
+func (l *pool) put(s *slot) {
+	l.mu.Lock()
+	l.idle = append(l.idle, s)
+	l.mu.Unlock()
+	if l.cap != nil {
+		<-l.cap
+	}
+}
+
+// paced sends a request at each arrival. Later turns of conversations whose
+// time has come go before new conversations, so the rate is that of requests.
+func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Duration) {
+	l := newPool(p.r, slots)
+	ready := &readyTurns{}
+	start := p.r.now()
+	var wg sync.WaitGroup
+	for {
+		due := start + int64(next())
+		if !p.sleep(time.Duration(due-p.r.now())) || !p.take() {
+			break
+		}
+		ses := ready.pop()
+		if ses == nil {
+			if ses = p.begin(); ses == nil {
+				break
+			}
+		}
+		s, ok := l.get(p.ending)
+		if !ok {
+			break
+		}
+		free := p.r.now()
+		if l.cap == nil {
+			free = due
+		}
+		wg.Go(func() {
+			more := p.turn(ctx, s, ses, due, free)
+			l.put(s)
+			if more && p.think(ses) {
+				ready.push(ses)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// readyTurns are sessions whose next turn may be sent.
+type readyTurns struct {
+	mu   sync.Mutex
+	list []*session
+}
+
+func (q *readyTurns) push(s *session) {
+	q.mu.Lock()
+	q.list = append(q.list, s)
+	q.mu.Unlock()
+}
+
+func (q *readyTurns) pop() *session {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		return nil
+	}
+	s := q.list[0]
+	q.list = q.list[1:]
+	return s
+}
+
+// replay sends the conversations of a trace at their times.
+func (p *phase) replay(ctx context.Context, slots *[]*slot) {
+	l := newPool(p.r, slots)
+	start := p.r.now()
+	var wg sync.WaitGroup
+	for i := range p.r.conversations {
+		c := &p.r.conversations[i]
+		due := start + int64(float64(c.At)/p.r.settings.TraceSpeed)
+		if !p.sleep(time.Duration(due-p.r.now())) || !p.take() {
+			break
+		}
+		if p.sessions > 0 && int64(i) >= p.sessions {
+			break
+		}
+		s, ok := l.get(p.ending)
+		if !ok {
+			break
+		}
+		free := p.r.now()
+		if l.cap == nil {
+			free = due
+		}
+		ses := p.session(i, c)
+		wg.Go(func() {
+			due, free := due, free
+			for p.turn(ctx, s, ses, due, free) {
+				if !p.think(ses) || !p.take() {
+					break
+				}
+				due = p.r.now()
+				free = due
+			}
+			l.put(s)
+		})
+	}
+	wg.Wait()
+}
+
+// waiting is how many records may wait: a burst of answers is not held up by
+// their log.
+const waiting = 2048
+
+// record is an empty record.
+func (r *runner) record() *metrics.Record {
+	select {
+	case rec := <-r.free:
+		return rec
+	default:
+		return &metrics.Record{}
+	}
+}
+
+// record starts the goroutine that takes records; the function that it returns
+// waits until all are taken.
+func (p *phase) record() (wait func()) {
+	r := p.r
+	r.free, r.records = make(chan *metrics.Record, waiting), make(chan *metrics.Record, waiting)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for rec := range r.records {
+			v := p.collector.Add(rec)
+			if r.options.Record != nil {
+				if p.warmup {
+					v = nil
+				}
+				r.options.Record(rec, v)
+			}
+			select {
+			case r.free <- rec:
+			default: // there are enough
+			}
+		}
+	}()
+	return func() {
+		close(r.records)
+		<-done
+	}
+}
+
+// progress starts to tell where the phase stands.
+func (p *phase) progress(from int64) (stop func()) {
+	f := p.r.options.Progress
+	if f == nil {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-t.C:
+				r := p.r
+				g := Progress{
+					Warmup: p.warmup, Elapsed: time.Duration(r.now() - from), Total: int(p.requests), Tokens: r.tokens.Load(),
+					Sent: r.sent.Load(), Succeeded: r.succeeded.Load(), Failed: r.failed.Load(), InFlight: r.inFlight.Load(),
+				}
+				if n := r.ttftCount.Swap(0); n > 0 {
+					g.TTFT = float64(r.ttftSum.Swap(0)) / float64(n) / 1e6
+				}
+				f(g)
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}

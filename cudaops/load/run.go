@@ -1,0 +1,379 @@
+package load
+
+import (
+	"context"
+	crand "crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"aicplan/cudaops/load/http1"
+	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/prompts"
+)
+
+// Options are what a run gets beside its settings.
+type Options struct {
+	// Salt makes the prompts of one load point differ from those of others, so
+	// that no case finds its prompts in a cache that an earlier one filled.
+	Salt uint64
+	// Tokenizer counts tokens and makes prompts; nil leaves counting to the
+	// server.
+	Tokenizer prompts.Tokenizer
+	// Dial and TLS replace how connections are made; nil means TCP and the
+	// system's roots.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config
+	// Record is called for every request in order of completion, from one
+	// goroutine; neither argument is kept. values is nil for warm-up requests.
+	Record func(r *metrics.Record, values *metrics.Values)
+	// Progress is called about once a second from a goroutine of its own.
+	Progress func(Progress)
+	// Getenv looks up the key's variable; nil means the process's environment.
+	Getenv func(string) string
+}
+
+// Progress is where a run stands.
+type Progress struct {
+	Warmup                  bool
+	Elapsed                 time.Duration
+	Sent, Succeeded, Failed int64
+	InFlight                int64
+	// Total is how many requests there will be, 0 when nobody knows.
+	Total int
+	// TTFT is the mean of the requests since the last call, in ms, 0 without any.
+	TTFT float64
+	// Tokens counts messages with output.
+	Tokens int64
+}
+
+// Result is what a run comes to.
+type Result struct {
+	Settings Settings
+	// Profiling and Warmup are the phases; Warmup is nil without one.
+	Profiling, Warmup *Phase
+	Client            Client
+	Cache             Cache
+	// Interrupted is true when the context ended the run.
+	Interrupted bool
+	// Prompts says who made the prompts' lengths: tokenizer, token_ids, words or
+	// trace. Conversations are those that there were to choose from.
+	Prompts       string
+	Conversations []prompts.Conversation
+}
+
+// Phase is one phase of a run.
+type Phase struct {
+	Summary *metrics.Summary
+	// From and To are the phase's window, ns since the Unix epoch: telemetry
+	// counts exactly what lies within.
+	From, To int64
+}
+
+// Run puts load on the endpoint until the settings' end.
+func Run(ctx context.Context, s Settings, o Options) (*Result, error) {
+	r, err := newRunner(s, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	return r.run(ctx)
+}
+
+// runner is one run.
+type runner struct {
+	settings  Settings
+	options   Options
+	dialer    *http1.Dialer
+	head      []byte // of every request, up to its own headers
+	request   openai.Request
+	slo       metrics.SLO
+	tokenizer prompts.Tokenizer
+	keepText  bool
+
+	conversations []prompts.Conversation
+	order         []int
+	bodies        map[*prompts.Turn][]byte
+	next          int // conversation, over both phases
+
+	base     time.Time
+	baseUnix int64
+
+	mu      sync.Mutex
+	conns   map[*http1.Conn]bool
+	stopped atomic.Bool // no answer counts any more
+
+	free    chan *metrics.Record
+	records chan *metrics.Record
+
+	sent, succeeded, failed, inFlight, tokens atomic.Int64
+	ttftSum, ttftCount                        atomic.Int64
+}
+
+func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }
+
+// timeOf is the time of a stamp on the monotonic clock.
+func (r *runner) timeOf(stamp int64) time.Time { return r.base.Add(time.Duration(stamp - r.baseUnix)) }
+
+// bodyCache is the most bytes of bodies that are made before the run.
+const bodyCache = 8 << 20
+
+func newRunner(s Settings, o Options) (*runner, error) {
+	if err := s.Settle(); err != nil {
+		return nil, err
+	}
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	u, err := s.target()
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{settings: s, options: o, tokenizer: o.Tokenizer, conns: map[*http1.Conn]bool{}}
+	if r.dialer, err = http1.NewDialer(u); err != nil {
+		return nil, err
+	}
+	r.dialer.Dial = o.Dial
+	if o.TLS != nil && r.dialer.TLS != nil {
+		o.TLS.ServerName, r.dialer.TLS = r.dialer.TLS.ServerName, o.TLS
+	}
+	key, err := s.key(o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if r.slo, err = metrics.ParseSLO(s.SLO); err != nil {
+		return nil, err
+	}
+	r.request = openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}
+	if err := r.makePrompts(); err != nil {
+		return nil, err
+	}
+	r.head = head(u.EscapedPath(), u.Host, s, key)
+	r.keepText = o.Tokenizer != nil || slices.ContainsFunc(r.conversations, func(c prompts.Conversation) bool { return len(c.Turns) > 1 })
+	r.base = time.Now()
+	r.baseUnix = r.base.UnixNano()
+	return r, nil
+}
+
+// head is the part of a request that all have in common.
+func head(path, host string, s Settings, key string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nUser-Agent: aicplan\r\n", path, host)
+	if s.Streaming {
+		b.WriteString("Accept: text/event-stream\r\n")
+	} else {
+		b.WriteString("Accept: application/json\r\n")
+	}
+	if key != "" {
+		b.WriteString("Authorization: Bearer " + key + "\r\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		b.WriteString(name + ": " + s.Headers[name] + "\r\n")
+	}
+	return []byte(b.String())
+}
+
+func (r *runner) makePrompts() error {
+	s := &r.settings
+	c := s.synthetic(r.tokenizer, r.options.Salt)
+	if s.Trace != "" {
+		f, err := os.Open(s.Trace)
+		if err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+		defer f.Close()
+		if r.conversations, err = prompts.Trace(f, s.Trace, c); err != nil {
+			return err
+		}
+		if r.conversations[0].At < 0 && s.Concurrency == 0 && s.RequestRate == 0 {
+			s.Concurrency = 1
+		}
+		turns := 0
+		for _, c := range r.conversations {
+			turns += len(c.Turns)
+		}
+		if s.Requests == 0 {
+			s.Requests = turns
+		}
+	} else {
+		r.conversations = prompts.Make(c)
+	}
+	r.order = make([]int, len(r.conversations))
+	for i := range r.order {
+		r.order[i] = i
+	}
+	if s.Sampling == SamplingShuffle {
+		rng := rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x6f72646572))
+		rng.Shuffle(len(r.order), func(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] })
+	}
+	r.bodies = map[*prompts.Turn][]byte{}
+	size := 0
+	for i := range r.conversations {
+		t := &r.conversations[i].Turns[0]
+		b, err := r.body(nil, t)
+		if err != nil {
+			return fmt.Errorf("a request's body: %w", err)
+		}
+		if size += len(b); size > bodyCache {
+			break
+		}
+		r.bodies[t] = b
+	}
+	return nil
+}
+
+// prompts says who made the lengths.
+func (r *runner) promptSource() string {
+	switch {
+	case r.settings.Trace != "":
+		return "trace"
+	case r.settings.Prompt == PromptIDs:
+		return "token_ids"
+	case r.tokenizer != nil:
+		return "tokenizer"
+	}
+	return "words"
+}
+
+func (r *runner) run(ctx context.Context) (*Result, error) {
+	out := &Result{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
+	cache := newCacheProbe(r)
+	if err := cache.reset(ctx, &out.Cache); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, r.abort)
+	defer stop()
+	n := r.width()
+	slots := make([]*slot, n)
+	for i := range slots {
+		slots[i] = r.newSlot()
+	}
+	// Connections are made before the clock runs; a server that is not there ends
+	// the run before it begins.
+	if err := r.connect(ctx, slots); err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, s := range slots {
+			s.drop()
+		}
+	}()
+	if w := r.settings.WarmupRequests; w > 0 {
+		p, err := r.phase(ctx, &slots, true, nil)
+		if err != nil {
+			return nil, err
+		}
+		out.Warmup = p
+		if p.Summary.Succeeded == 0 && ctx.Err() == nil {
+			e := p.Summary.Errors[0]
+			return nil, fmt.Errorf("all %d warm-up requests failed; the first kind: %s", p.Summary.Requests, describe(e.Failure))
+		}
+	}
+	cache.begin(ctx)
+	p, err := r.phase(ctx, &slots, false, &out.Client)
+	if err != nil {
+		return nil, err
+	}
+	cache.end(ctx, &out.Cache)
+	out.Profiling = p
+	out.Interrupted = ctx.Err() != nil
+	return out, nil
+}
+
+// describe is a failure in one line.
+func describe(f metrics.Failure) string {
+	if f.Code > 0 {
+		return fmt.Sprintf("%d %s: %s", f.Code, f.Type, f.Message)
+	}
+	return f.Type + ": " + f.Message
+}
+
+// width is how many slots there are from the start.
+func (r *runner) width() int {
+	n := r.settings.Concurrency
+	if n == 0 {
+		n = 1
+	}
+	if m := max(r.settings.Requests, r.settings.WarmupRequests); m > 0 && r.settings.Duration == 0 {
+		n = min(n, m)
+	}
+	return n
+}
+
+func (r *runner) newSlot() *slot {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // it does not fail
+	return &slot{r: r, ids: rand.NewChaCha8(seed)}
+}
+
+// connect dials for the slots, some at a time.
+func (r *runner) connect(ctx context.Context, slots []*slot) error {
+	ctx, cancel := context.WithTimeout(ctx, min(seconds(r.settings.Timeout), time.Minute))
+	defer cancel()
+	if err := slots[0].dial(ctx); err != nil {
+		return fmt.Errorf("cannot reach the server: %s; is it running, and is url right?", plainNet(err))
+	}
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 64)
+	var first error
+	var once sync.Once
+	for _, s := range slots[1:] {
+		gate <- struct{}{}
+		wg.Go(func() {
+			if err := s.dial(ctx); err != nil {
+				once.Do(func() { first = err })
+			}
+			<-gate
+		})
+	}
+	wg.Wait()
+	if first != nil {
+		return fmt.Errorf("cannot open %d connections to the server: %s", len(slots), plainNet(first))
+	}
+	return nil
+}
+
+// open notes a connection, so that the end of the run can close it.
+func (r *runner) open(c *http1.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped.Load() {
+		return false
+	}
+	r.conns[c] = true
+	return true
+}
+
+func (r *runner) gone(c *http1.Conn) {
+	r.mu.Lock()
+	delete(r.conns, c)
+	r.mu.Unlock()
+}
+
+// abort ends all open requests.
+func (r *runner) abort() {
+	r.stopped.Store(true)
+	r.close()
+}
+
+func (r *runner) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.conns {
+		_ = c.Close() // its request ends with it
+	}
+	clear(r.conns)
+}
+
+// errStopped ends a phase from within.
+var errStopped = errors.New("the run ended")

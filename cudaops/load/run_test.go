@@ -1,0 +1,378 @@
+package load
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/load/metrics"
+)
+
+func server(t *testing.T, o loadtest.Options) *loadtest.Server {
+	t.Helper()
+	o.Truth = true
+	s, err := loadtest.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// quick are settings of a short run against a mock server.
+func quick() Settings {
+	s := DefaultSettings()
+	s.URL, s.Model = "mock:80", "mock"
+	s.ISL, s.OSL = 10, 8
+	s.Concurrency, s.Requests = 4, 16
+	return s
+}
+
+// start runs load inside a bubble, where time is virtual and exact.
+func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Result, []metrics.Record) {
+	t.Helper()
+	var recs []metrics.Record
+	o.Dial = srv.Dial
+	o.Record = func(r *metrics.Record, _ *metrics.Values) {
+		c := *r
+		c.Times = append([]int64(nil), r.Times...)
+		recs = append(recs, c)
+	}
+	res, err := Run(t.Context(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Close()
+	srv.Wait()
+	return res, recs
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-6 {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func avg(t *testing.T, s *metrics.Summary, tag string) float64 {
+	t.Helper()
+	m, ok := s.Get(tag)
+	if !ok {
+		t.Fatalf("there is no %s", tag)
+	}
+	if m.Has {
+		return m.Stats.Avg
+	}
+	return m.Value
+}
+
+func TestExactTimes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    loadtest.Options
+	}{
+		{"plain", loadtest.Options{}},
+		{"role first", loadtest.Options{Role: true}},
+		{"usage always", loadtest.Options{Usage: "always"}},
+		{"crlf", loadtest.Options{LineEnd: "crlf"}},
+		{"cr", loadtest.Options{LineEnd: "cr"}},
+		{"comments", loadtest.Options{Comments: true}},
+		{"two data lines", loadtest.Options{DataLines: true}},
+		{"pieces", loadtest.Options{Pieces: 7}},
+		{"pieces of many-byte text", loadtest.Options{Pieces: 1, Unicode: true}},
+		{"ended by the connection", loadtest.Options{Framing: "close"}},
+		{"reasoning", loadtest.Options{Reasoning: 3}},
+		{"reasoning by its other name", loadtest.Options{Reasoning: 3, ReasoningKey: "reasoning"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.o.TTFT, c.o.ITL = 200*time.Millisecond, 20*time.Millisecond
+				res, recs := start(t, server(t, c.o), quick(), Options{})
+				s := res.Profiling.Summary
+				if s.Succeeded != 16 || s.Failed != 0 {
+					t.Fatalf("%d succeeded, %d failed: %v", s.Succeeded, s.Failed, s.Errors)
+				}
+				near(t, "TTFT", avg(t, s, "time_to_first_token"), 200)
+				near(t, "TTST", avg(t, s, "time_to_second_token"), 20)
+				near(t, "ITL", avg(t, s, "inter_token_latency"), 20)
+				near(t, "ICL", avg(t, s, "inter_chunk_latency"), 20)
+				near(t, "latency", avg(t, s, "request_latency"), 340)
+				near(t, "OSL", avg(t, s, "output_sequence_length"), 8)
+				near(t, "ISL", avg(t, s, "input_sequence_length"), 10)
+				near(t, "per user", avg(t, s, "output_token_throughput_per_user"), 50)
+				// Four at a time, four times: one window for all rates.
+				near(t, "duration", avg(t, s, "benchmark_duration"), 4*0.340)
+				near(t, "requests/s", avg(t, s, "request_throughput"), 16/1.36)
+				near(t, "tokens/s", avg(t, s, "output_token_throughput"), 128/1.36)
+				near(t, "concurrency", avg(t, s, "effective_concurrency"), 4)
+				near(t, "lag", avg(t, s, "send_lag"), 0)
+				first := 200.0
+				if c.o.Reasoning > 0 {
+					first = 260
+				}
+				near(t, "first output", avg(t, s, "time_to_first_output_token"), first)
+				for _, r := range recs {
+					if len(r.Times) != 8 || r.FinishReason != "length" {
+						t.Errorf("%d messages, finish %q", len(r.Times), r.FinishReason)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestTimeOfAMessageIsTheReadThatCompletesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 50 * time.Millisecond, Pieces: 60, PieceDelay: time.Millisecond}
+		set := quick()
+		set.Requests, set.Concurrency, set.OSL = 1, 1, 2
+		srv := server(t, o)
+		res, recs := start(t, srv, set, Options{})
+		if res.Profiling.Summary.Succeeded != 1 {
+			t.Fatal(res.Profiling.Summary.Errors)
+		}
+		// A message has three pieces and its last one comes 2 ms after its first,
+		// when the event's empty line does.
+		got := time.Duration(recs[0].Times[0] - recs[0].Start)
+		if got <= 100*time.Millisecond || got >= 105*time.Millisecond || got%time.Millisecond != 0 {
+			t.Errorf("the first token came after %v", got)
+		}
+	})
+}
+
+func TestWholeAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Streaming = false
+		res, _ := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond}), set, Options{})
+		s := res.Profiling.Summary
+		near(t, "latency", avg(t, s, "request_latency"), 170)
+		near(t, "OSL", avg(t, s, "output_sequence_length"), 8)
+		for _, tag := range []string{"time_to_first_token", "inter_token_latency", "inter_chunk_latency"} {
+			if _, ok := s.Get(tag); ok {
+				t.Errorf("an answer that is no stream has %s", tag)
+			}
+		}
+	})
+}
+
+func TestCompletionsWithTokenIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.EndpointType, set.Prompt, set.ISL, set.ISLStdDev = "completions", PromptIDs, 50, 10
+		srv := server(t, loadtest.Options{})
+		_, recs := start(t, srv, set, Options{})
+		truth := map[string]loadtest.Truth{}
+		for _, tr := range srv.Truths() {
+			truth[tr.ID] = tr
+		}
+		for _, r := range recs {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if got := truth[r.ID]; got.Prompt != r.Input || got.Asked != 8 {
+				t.Errorf("the server got %d tokens and was asked for %d, the client says %d", got.Prompt, got.Asked, r.Input)
+			}
+		}
+	})
+}
+
+func TestWarmupIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.WarmupRequests = 5
+		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond})
+		res, recs := start(t, srv, set, Options{})
+		if n := srv.Requests(); n != 21 {
+			t.Errorf("the server got %d requests", n)
+		}
+		if res.Warmup.Summary.Requests != 5 || res.Profiling.Summary.Requests != 16 {
+			t.Errorf("%d and %d", res.Warmup.Summary.Requests, res.Profiling.Summary.Requests)
+		}
+		for _, r := range recs {
+			if !r.Warmup && (r.Start < res.Profiling.From || r.Finish > res.Profiling.To) {
+				t.Error("a request lies outside of the window")
+			}
+			if r.Warmup && r.Finish > res.Profiling.From {
+				t.Error("a warm-up request ended in the window")
+			}
+		}
+		if srv.Connections() > 5 { // and one that asked for the cache
+			t.Logf("%d connections", srv.Connections())
+		}
+	})
+}
+
+func TestRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.RequestRate, set.Arrival, set.Requests = 0, 100, "constant", 50
+		srv := server(t, loadtest.Options{TTFT: 300 * time.Millisecond})
+		res, recs := start(t, srv, set, Options{})
+		for i, r := range recs {
+			if got := time.Duration(r.Start - res.Profiling.From); got != time.Duration(r.Number)*10*time.Millisecond {
+				t.Fatalf("request %d (%d) started at %v", i, r.Number, got)
+			}
+		}
+		if srv.MostOpen() < 25 {
+			t.Errorf("at most %d requests were open", srv.MostOpen())
+		}
+	})
+}
+
+func TestRateWithCap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.RequestRate, set.Arrival, set.Requests, set.OSL = 2, 100, "constant", 6, 1
+		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond})
+		_, recs := start(t, srv, set, Options{})
+		if srv.MostOpen() != 2 {
+			t.Errorf("%d requests were open at once", srv.MostOpen())
+		}
+		last := recs[len(recs)-1]
+		// Request 5 was due after 50 ms and could go after 200: the wait is in its
+		// effective latency, and is not the client's fault.
+		if wait := last.Start - last.Credit; time.Duration(wait) != 160*time.Millisecond || last.Lag() != 0 {
+			t.Errorf("it waited %v and lagged by %v", time.Duration(wait), last.Lag())
+		}
+	})
+}
+
+func TestDurationAndGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Requests, set.Duration, set.Grace, set.Concurrency = 0, 1, 0.05, 2
+		set.OSL = 1
+		srv := server(t, loadtest.Options{TTFT: 300 * time.Millisecond})
+		res, recs := start(t, srv, set, Options{})
+		s := res.Profiling.Summary
+		// Three rounds of two end within a second; the fourth has 50 ms and is cut.
+		if s.Succeeded != 6 || s.Cancelled != 2 {
+			t.Errorf("%d succeeded, %d were cut: %+v", s.Succeeded, s.Cancelled, s.Errors)
+		}
+		near(t, "duration", avg(t, s, "benchmark_duration"), 1.05)
+		if len(recs) != 8 {
+			t.Errorf("%d records", len(recs))
+		}
+	})
+}
+
+func TestCancellation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Requests, set.CancelShare, set.CancelDelay = 200, 0.25, 0.01
+		res, recs := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond}), set, Options{})
+		s := res.Profiling.Summary
+		if s.Cancelled < 30 || s.Cancelled > 70 || s.Failed != s.Cancelled || s.Succeeded+s.Cancelled != 200 {
+			t.Errorf("%d of 200 were cancelled, %d failed", s.Cancelled, s.Failed)
+		}
+		for _, r := range recs {
+			if r.Cancelled && (r.Err.Code != 499 || r.Finish-r.Start != int64(10*time.Millisecond)) {
+				t.Errorf("%+v after %v", r.Err, time.Duration(r.Finish-r.Start))
+			}
+		}
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Timeout, set.Requests = 2, 4
+		hang := loadtest.Fault{Kind: loadtest.FaultHang, Every: 2, After: 3}
+		res, _ := start(t, server(t, loadtest.Options{Faults: []loadtest.Fault{hang}}), set, Options{})
+		s := res.Profiling.Summary
+		if s.Failed != 2 || len(s.Errors) != 1 || s.Errors[0].Type != metrics.TypeTimeout {
+			t.Errorf("%+v", s.Errors)
+		}
+	})
+}
+
+func TestMultiTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.Requests, set.Turns, set.TurnDelay, set.OSL, set.WarmupRequests = 1, 3, 3, 2, 4, 0
+		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond})
+		_, recs := start(t, srv, set, Options{})
+		truth := srv.Truths()
+		if len(truth) != 3 {
+			t.Fatalf("%d requests", len(truth))
+		}
+		for i, tr := range truth {
+			// Each turn brings 10 words and the answer before it, of 4.
+			if tr.Prompt != 10+i*14 {
+				t.Errorf("turn %d has %d tokens", i, tr.Prompt)
+			}
+		}
+		for i := 1; i < 3; i++ {
+			if recs[i].Correlation != recs[0].Correlation || recs[i].Turn != i {
+				t.Errorf("turn %d: %+v", i, recs[i])
+			}
+			if think := time.Duration(recs[i].Start - recs[i-1].Finish); think != 2*time.Second {
+				t.Errorf("it thought for %v", think)
+			}
+		}
+	})
+}
+
+func TestEachLoadPointHasPromptsOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server(t, loadtest.Options{PrefixCache: true})
+		first, _ := func() (*Result, error) {
+			o := Options{Salt: 1, Dial: srv.Dial}
+			s := quick()
+			s.CacheReset = ResetNever
+			return Run(t.Context(), s, o)
+		}()
+		near(t, "hit rate", first.Cache.HitRate(), 0)
+		s := quick()
+		s.CacheReset = ResetNever
+		again, err := Run(t.Context(), s, Options{Salt: 2, Dial: srv.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "hit rate of another load point", again.Cache.HitRate(), 0)
+		same, err := Run(t.Context(), s, Options{Salt: 2, Dial: srv.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "hit rate of the same one", same.Cache.HitRate(), 1)
+		s.CacheReset = ResetRequire
+		reset, err := Run(t.Context(), s, Options{Salt: 2, Dial: srv.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "hit rate after a reset", reset.Cache.HitRate(), 0)
+		if !reset.Cache.Reset || srv.CacheResets() != 1 {
+			t.Errorf("%+v, %d resets", reset.Cache, srv.CacheResets())
+		}
+		s.Entries = 4
+		few, err := Run(t.Context(), s, Options{Salt: 2, Dial: srv.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "hit rate of 4 prompts for 16 requests", few.Cache.HitRate(), 0.75)
+		srv.Close()
+		srv.Wait()
+	})
+}
+
+func TestInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		srv := server(t, loadtest.Options{TTFT: 300 * time.Millisecond})
+		set := quick()
+		set.Requests, set.OSL = 1000, 1
+		res, err := Run(ctx, set, Options{Dial: srv.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !res.Interrupted || res.Profiling.Summary.Succeeded != 12 {
+			t.Errorf("interrupted %v, %d succeeded", res.Interrupted, res.Profiling.Summary.Succeeded)
+		}
+		srv.Close()
+		srv.Wait()
+	})
+}
