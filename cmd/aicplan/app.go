@@ -19,6 +19,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/stages"
+	"aicplan/stages/collect"
 	"aicplan/systems"
 )
 
@@ -146,7 +147,7 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
 	var mu sync.Mutex
 	said := map[string]bool{}
-	return checkpoint.Open(a.global.StateDir, checkpoint.Options{ReadOnly: readOnly, Warn: func(line string) {
+	return checkpoint.Open(a.global.StateDir, checkpoint.Options{ReadOnly: readOnly, Valid: collect.ValidEntry, Warn: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !said[line] {

@@ -63,8 +63,13 @@ func (j *Journal) enqueue(e Entry, done func(error)) error {
 	if len(e.ID)+len(e.Payload)+16 > maxBody {
 		return fmt.Errorf("case %s: its %d bytes are more than the journal takes (%d)", e.ID, len(e.Payload), maxBody)
 	}
-	if err := j.store.ensure(); err != nil {
-		return err
+	j.mu.Lock()
+	ready := j.started
+	j.mu.Unlock()
+	if !ready { // later, newSegment looks
+		if err := j.store.ensure(); err != nil {
+			return err
+		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,12 +173,53 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 		base = int64(len(segmentMagic))
 	}
 	seg.size += int64(len(buf))
+	if seg.f.Gone() {
+		if seg, err = j.again(seg); err != nil {
+			return nil, err
+		}
+	}
 	j.mu.Lock()
 	for _, p := range b.entries {
 		j.publish(p.entry, ref{segment: seg.n, off: base + int64(p.off), size: int32(p.size), kind: p.entry.Kind})
 	}
 	j.mu.Unlock()
 	return seg, nil
+}
+
+// again writes a segment anew whose file was removed under this run: by a gc that
+// no lock kept away, or with the whole state folder. What is open can still be
+// read. Whoever removed it read it before or has lost it; entries that are there
+// twice harm nothing.
+func (j *Journal) again(old *segment) (*segment, error) {
+	j.store.warn(fmt.Sprintf("%s was removed while this run appends to it: it is written anew, with everything that this run has put there", old.path))
+	data := make([]byte, old.size)
+	if _, err := old.f.ReadAt(data, 0); err != nil {
+		return nil, errors.Join(j.store.explain("read", old.path, err), old.f.Close())
+	}
+	seg, err := j.newSegment()
+	if err != nil {
+		return nil, errors.Join(err, old.f.Close())
+	}
+	_, err = seg.f.Write(data)
+	if err == nil {
+		err = seg.f.Sync()
+	}
+	if err == nil {
+		err = j.store.files.SyncDir(j.dir)
+	}
+	if err != nil {
+		return nil, errors.Join(j.store.explain("append to", seg.path, err), j.abandon(seg), old.f.Close())
+	}
+	seg.size = old.size
+	j.mu.Lock()
+	for id, r := range j.index {
+		if r.segment == old.n {
+			r.segment = seg.n
+			j.index[id] = r
+		}
+	}
+	j.mu.Unlock()
+	return seg, old.f.Close()
 }
 
 // abandon leaves a segment behind with nothing in it but what was
@@ -194,6 +240,9 @@ func (j *Journal) abandon(seg *segment) error {
 // newSegment creates the next file of the context. Its number puts it behind
 // the others, its random part keeps two writers apart that should not be.
 func (j *Journal) newSegment() (*segment, error) {
+	if err := j.store.ensure(); err != nil {
+		return nil, err
+	}
 	if err := j.store.mkdir(j.dir); err != nil {
 		return nil, err
 	}

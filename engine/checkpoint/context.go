@@ -3,12 +3,12 @@ package checkpoint
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"aicplan/sink/atomic"
 )
@@ -61,13 +61,9 @@ func (s *Store) contextDir(op, digest string) string {
 // to Options.Warn and left out; its journal is found all the same by those
 // who know the context.
 func (s *Store) Contexts(op string) ([]ContextInfo, error) {
-	pattern := "*"
-	if op != "" {
-		pattern = fileName(op)
-	}
-	dirs, err := filepath.Glob(filepath.Join(globEscape(s.path("journal")), pattern, "*"))
+	dirs, err := s.journalDirs(op)
 	if err != nil {
-		return nil, fmt.Errorf("state folder %s: %w", s.dir, err)
+		return nil, err
 	}
 	var out []ContextInfo
 	for _, dir := range dirs {
@@ -94,6 +90,9 @@ func (s *Store) Contexts(op string) ([]ContextInfo, error) {
 func readContext(dir string) (*ContextInfo, error) {
 	path := filepath.Join(dir, "context.json")
 	data, err := os.ReadFile(path)
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, &CorruptError{Path: path, Detail: "it is a folder"}
+	}
 	if err != nil {
 		return nil, atomic.Explain("read", path, err)
 	}

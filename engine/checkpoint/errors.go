@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // What errors.Is finds in the errors of this package.
@@ -27,8 +28,8 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("state folder %s was written by a newer aicplan (format %d; this one knows up to %d): use that version, or choose another folder with -state-dir",
-		e.Dir, e.Found, Format)
+	return fmt.Sprintf("state folder %s was written by a newer aicplan (format %d; this one knows up to %d): use that version, or choose another folder with -state-dir; if no other version was ever used here, the file %s is damaged: write a %d into it",
+		e.Dir, e.Found, Format, filepath.Join(e.Dir, "format"), Format)
 }
 
 // CorruptError says what is damaged.

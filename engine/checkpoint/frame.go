@@ -108,11 +108,24 @@ type Damage struct {
 	// Tail is true when nothing readable follows: the usual mark of a process
 	// that was killed while it wrote. What it lost was never acknowledged.
 	Tail bool
+	// Entry is true when it is a whole frame that holds no case.
+	Entry bool
+	// Head is true when it is the mark at the beginning and no more.
+	Head bool
 }
+
+// Harmless says whether nothing that was acknowledged was there.
+func (d Damage) Harmless() bool { return d.Tail || d.Head }
 
 func (d Damage) String() string {
 	if d.Tail {
 		return fmt.Sprintf("%s: the last %d bytes are an unfinished write", d.Path, d.Length)
+	}
+	if d.Entry {
+		return fmt.Sprintf("%s: the entry at offset %d holds no case that can be read", d.Path, d.Offset)
+	}
+	if d.Head {
+		return fmt.Sprintf("%s: the mark at its beginning is damaged, and no case", d.Path)
 	}
 	return fmt.Sprintf("%s: %d bytes from offset %d on are damaged", d.Path, d.Length, d.Offset)
 }
@@ -147,7 +160,7 @@ func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size i
 			}
 			if e, size, ok := parseFrame(b); ok {
 				if bad >= 0 {
-					damage = append(damage, Damage{Path: path, Offset: bad, Length: w.off - bad})
+					damage = append(damage, Damage{Path: path, Offset: bad, Length: w.off - bad, Head: bad == 0 && w.off == int64(len(segmentMagic))})
 					bad = -1
 				}
 				visit(e, w.off, size)

@@ -102,6 +102,18 @@ func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
 	if err := j.load(); err != nil {
 		return nil, err
 	}
+	if len(j.segments) > 0 && !s.readOnly {
+		// Cases without what says which conditions they belong to are found all the
+		// same by those who ask for these; people and gc read the description.
+		if info, err := readContext(dir); errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || err == nil && info.Digest != digest {
+			if _, err := os.Stat(dir); err == nil {
+				s.warn(filepath.Join(dir, "context.json") + " was missing or damaged: it is written anew")
+				if err := j.describe(); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
 	s.journals[dir] = j
 	return j, nil
 }
@@ -124,7 +136,7 @@ func (j *Journal) load() error {
 			return err
 		}
 		for _, d := range j.damage {
-			if !d.Tail {
+			if !d.Harmless() {
 				j.store.warn(d.String() + "; the cases that were there count as not measured")
 			}
 		}
@@ -142,7 +154,7 @@ func (j *Journal) loadSegments(dir string, takes func(Entry) bool) error {
 	for _, path := range paths {
 		n := int32(len(j.segments))
 		j.segments = append(j.segments, path)
-		damage, err := readSegment(path, func(e Entry, off int64, size int) {
+		damage, err := j.store.readValid(path, func(e Entry, off int64, size int) {
 			if takes == nil || takes(e) {
 				j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
 			}
@@ -167,6 +179,19 @@ func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damag
 		return nil, atomic.Explain("read", path, err)
 	}
 	return damage, nil
+}
+
+// readValid is readSegment without the entries that hold no case.
+func (s *Store) readValid(path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
+	var none []Damage
+	damage, err := readSegment(path, func(e Entry, off int64, size int) {
+		if e.Kind != Withdrawn && !s.valid(e) {
+			none = append(none, Damage{Path: path, Offset: off, Length: int64(size), Entry: true})
+			return
+		}
+		visit(e, off, size)
+	})
+	return append(damage, none...), err
 }
 
 // publish makes an entry visible; j.mu is held, or j is not shared yet.

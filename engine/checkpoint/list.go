@@ -146,7 +146,7 @@ func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, erro
 		if info, err := os.Stat(path); err == nil {
 			sum.Bytes += info.Size()
 		}
-		damage, err := readSegment(path, func(e Entry, _ int64, _ int) {
+		damage, err := s.readValid(path, func(e Entry, _ int64, _ int) {
 			switch {
 			case e.Kind == Withdrawn:
 				delete(kinds, e.ID)

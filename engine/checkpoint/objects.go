@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -91,14 +92,17 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", digest, ErrMissing)
 	}
-	if err != nil {
-		return nil, atomic.Explain("read", path, err)
+	ce := &CorruptError{Path: path, Detail: "it is a folder"}
+	if !errors.Is(err, syscall.EISDIR) {
+		if err != nil {
+			return nil, atomic.Explain("read", path, err)
+		}
+		got := Digest(data)
+		if got == digest {
+			return data, nil
+		}
+		ce.Detail = fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got))
 	}
-	got := Digest(data)
-	if got == digest {
-		return data, nil
-	}
-	ce := &CorruptError{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got))}
 	if !s.readOnly {
 		aside := s.path("objects", "corrupt", filepath.Base(path)+"-"+randomHex(6))
 		if err := s.mkdir(filepath.Dir(aside)); err == nil && s.files.Rename(path, aside) == nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"aicplan/sink/atomic"
@@ -112,6 +113,9 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 
 func readStageFile(path string) (*StageRecord, error) {
 	data, err := os.ReadFile(path)
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, &CorruptError{Path: path, Detail: "it is a folder"}
+	}
 	if err != nil {
 		return nil, atomic.Explain("read", path, err)
 	}

@@ -20,8 +20,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +40,9 @@ type Options struct {
 	// Warn receives one line for each thing found damaged and treated as
 	// missing; nil drops them. It is called from any goroutine.
 	Warn func(string)
+	// Valid says whether an entry of a journal holds a case. One that does not
+	// counts as damage: its case is measured again. Nil takes all.
+	Valid func(Entry) bool
 
 	files files // nil means the real file system
 }
@@ -52,10 +53,12 @@ type Store struct {
 	readOnly bool
 	now      func() time.Time
 	warn     func(string)
+	valid    func(Entry) bool
 	files    files
 
 	ensureMu sync.Mutex
 	ensured  bool
+	mending  bool // the file called format was reported
 
 	mu       sync.Mutex
 	journals map[string]*Journal
@@ -72,7 +75,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("state folder %q: %w", dir, err)
 	}
 	s := &Store{
-		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, files: opts.files,
+		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, valid: opts.Valid, files: opts.files,
 		journals: map[string]*Journal{},
 	}
 	if s.now == nil {
@@ -80,6 +83,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	if s.warn == nil {
 		s.warn = func(string) {}
+	}
+	if s.valid == nil {
+		s.valid = func(Entry) bool { return true }
 	}
 	if s.files == nil {
 		s.files = osFiles{}
@@ -135,47 +141,8 @@ func (s *Store) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// checkFormat says whether dir is a state folder already.
-func (s *Store) checkFormat() (bool, error) {
-	data, err := os.ReadFile(s.path("format"))
-	switch {
-	case err == nil:
-	case errors.Is(err, fs.ErrNotExist):
-		return false, s.checkEmpty()
-	default:
-		return false, atomic.Explain("read", s.path("format"), err)
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil || n < 1 {
-		return false, fmt.Errorf("%s does not hold a version number: the state folder is damaged, or %s is not one; choose another with -state-dir",
-			s.path("format"), s.dir)
-	}
-	if n > Format {
-		return false, &FormatError{Dir: s.dir, Found: n}
-	}
-	return true, nil
-}
-
-// checkEmpty keeps a mistyped -state-dir from filling a folder of other files.
-func (s *Store) checkEmpty() error {
-	entries, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return atomic.Explain("read", s.dir, err)
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") { // temporary names, .gitignore, .nfs files
-			continue
-		}
-		return fmt.Errorf("%s is not a state folder: it holds %q and no file called format; give -state-dir a folder that is empty, new or was made by aicplan",
-			s.dir, e.Name())
-	}
-	return nil
-}
-
-// ensure creates the state folder before the first write.
+// ensure creates the state folder before a write, and puts back what says that it
+// is one: it may be removed while a run works.
 func (s *Store) ensure() error {
 	if s.readOnly {
 		return fmt.Errorf("state folder %s: %w", s.dir, ErrReadOnly)
@@ -183,19 +150,20 @@ func (s *Store) ensure() error {
 	s.ensureMu.Lock()
 	defer s.ensureMu.Unlock()
 	if s.ensured {
-		return nil
+		if _, err := os.Lstat(s.path("format")); err == nil {
+			return nil
+		}
+	} else if exists, err := s.checkFormat(); err != nil || exists {
+		s.ensured = err == nil
+		return err
 	}
 	if err := s.mkdir(s.dir); err != nil {
 		return err
 	}
-	if exists, err := s.checkFormat(); err != nil {
+	if err := s.writeFormat(); err != nil {
 		return err
-	} else if !exists {
-		if err := s.writeFile(s.path("format"), []byte(strconv.Itoa(Format)+"\n")); err != nil {
-			return err
-		}
 	}
-	s.ensured = true
+	s.ensured, s.mending = true, false
 	return nil
 }
 
@@ -239,6 +207,12 @@ func (s *Store) writeFile(path string, data []byte) error {
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
+	}
+	if err == nil {
+		if info, serr := os.Lstat(path); serr == nil && info.IsDir() {
+			// Nothing of ours: it would be in the way for ever.
+			err = s.files.Rename(path, filepath.Join(dir, tempPrefix+filepath.Base(path)+"-"+randomHex(6)))
+		}
 	}
 	if err == nil {
 		err = s.files.Rename(tmp, path)

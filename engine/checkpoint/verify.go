@@ -118,7 +118,7 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 }
 
 func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) error {
-	dirs, err := s.journalDirs()
+	dirs, err := s.journalDirs("")
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "it is written anew when the journal is used next"})
+			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "no case is lost; the next apply that looks cases up there writes it anew", Harmless: true})
 			info = &ContextInfo{Dir: dir}
 		default:
 			return err
@@ -143,7 +143,7 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		r.Entries += len(kinds)
 		for _, d := range sum.Damage {
 			p := Problem{Path: d.Path, Detail: d.String(), Fix: "cases that were there are measured again; aicplan ckpt gc cleans the journal"}
-			if d.Tail {
+			if d.Harmless() {
 				p.Fix, p.Harmless = "nothing acknowledged was there; aicplan ckpt gc cleans the journal", true
 			}
 			add(p)

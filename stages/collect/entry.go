@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
 )
 
 // entry is what the journal keeps of a unit: how it was tried, and its rows or
@@ -50,6 +51,18 @@ func decodeEntry(payload []byte) (*entry, error) {
 		return nil, fmt.Errorf("an entry of the journal cannot be read: %w", err)
 	}
 	return e, nil
+}
+
+// ValidEntry says whether an entry of a journal begins as encode writes it: a
+// cheap look that keeps what is no case from passing for one.
+func ValidEntry(e checkpoint.Entry) bool {
+	switch e.Kind {
+	case checkpoint.Measured:
+		return bytes.HasPrefix(e.Payload, []byte(`{"rows":[{`))
+	case checkpoint.Failed:
+		return bytes.HasPrefix(e.Payload, []byte(`{"failure":{`))
+	}
+	return false
 }
 
 // text writes a parameter as people do: strings without quotes.
