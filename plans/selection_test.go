@@ -3,6 +3,7 @@ package plans_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -100,11 +101,7 @@ func TestEveryModel(t *testing.T) {
 			ids[op][c.ID(i)] = true
 		}
 	}
-	cfg := load(t, planOf("sglang"))
-	names, diags := cfg.Eval("module.sglang.models")
-	if diags.HasErrors() {
-		t.Fatal(text(diags))
-	}
+	names := modelNames(t)
 	if names.LengthInt() < 60 {
 		t.Fatalf("%d models", names.LengthInt())
 	}
@@ -129,6 +126,22 @@ func TestEveryModel(t *testing.T) {
 			}
 		}
 	}
+}
+
+// modelNames are the checkpoints that var.models may name.
+func modelNames(t *testing.T) cty.Value {
+	t.Helper()
+	outputs, diags := load(t, filepath.Join("modules", "models")).Outputs()
+	if diags.HasErrors() {
+		t.Fatal(text(diags))
+	}
+	for _, o := range outputs {
+		if o.Name == "names" {
+			return o.Value
+		}
+	}
+	t.Fatal("modules/models gives out no names")
+	return cty.NilVal
 }
 
 // sharesShape is true for ops whose cases carry the name of the first model
@@ -186,6 +199,20 @@ func TestEverySystem(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestNothingIsUnused: what the plans and their modules declare is used.
+func TestNothingIsUnused(t *testing.T) {
+	t.Parallel()
+	plans, err := filepath.Glob("*.hcl")
+	if err != nil || len(plans) < 7 {
+		t.Fatalf("plans %v, %v", plans, err)
+	}
+	for _, p := range plans {
+		if diags := load(t, p).Unused(); len(diags) > 0 {
+			t.Errorf("%s: %s", p, text(diags))
 		}
 	}
 }

@@ -26,30 +26,24 @@ locals {
     selected         = r.selected
   }]
 
-  prefill_limit = "more than 131072 new tokens in one prefill: schedulers chunk it before"
-  decode_limit  = "more than 2^25 cached tokens: no node serves so many"
-  cache_limit   = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
+  cache_limit = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
 }
 
-grid "mla_context_module" {
-  enabled     = local.plans.mla_context_module
-  description = "latent attention in prefill, with its projections"
-  op          = "mla_context_module"
-  perf_table  = "mla_context_module_perf"
-  columns     = ["batch_size", "isl", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants   = { tp_size = 1, step = 0 }
-
-  rows "model" {
-    values = local.mla_modules
-  }
-
-  rows "precision" {
-    values = var.module_precisions.mla_context
-  }
+part "module_heads" {
+  include = [local.parts.sm_gate, local.parts.chosen]
 
   axis "num_heads" {
     values = local.local_heads
   }
+
+  filter "tp_chosen" {
+    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    reason = local.reasons.tp
+  }
+}
+
+part "module_context" {
+  include = [part.module_heads]
 
   axis "batch_size" {
     values = module.shapes.context_batches
@@ -60,24 +54,56 @@ grid "mla_context_module" {
     description = "new tokens per sequence"
   }
 
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
+  filter "tokens" {
+    keep   = batch_size * isl <= 131072
+    reason = "more than 131072 new tokens in one prefill: schedulers chunk it before"
+  }
+}
+
+part "module_generation" {
+  include = [part.module_heads, local.parts.decode_batches]
+
+  axis "step" {
+    values      = module.shapes.cache_lengths
+    description = "tokens in the cache"
   }
 
   filter "tokens" {
-    keep   = batch_size * isl <= 131072
-    reason = local.prefill_limit
+    keep   = batch_size * step <= 33554432
+    reason = "more than 2^25 cached tokens: no node serves so many"
+  }
+}
+
+# A latent entry has 512 + 64 values; the benchmark holds two caches.
+part "latent_cache" {
+  filter "memory" {
+    keep   = 2 * batch_size * step * 576 * (kv_cache_dtype == "fp8" ? 1 : 2) <= local.cache_budget
+    reason = local.cache_limit
+  }
+}
+
+part "cached_prefix" {
+  axis "step" {
+    values      = [0, 128]
+    description = "cached prefix"
+  }
+}
+
+grid "mla_context_module" {
+  enabled     = local.plans.mla_context_module
+  description = "latent attention in prefill, with its projections"
+  op          = "mla_context_module"
+  perf_table  = "mla_context_module_perf"
+  columns     = ["batch_size", "isl", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { tp_size = 1, step = 0 }
+  include     = [part.module_context]
+
+  rows "model" {
+    values = local.mla_modules
   }
 
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  filter "tp_chosen" {
-    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
-    reason = local.reasons.tp
+  rows "precision" {
+    values = var.module_precisions.mla_context
   }
 }
 
@@ -88,6 +114,7 @@ grid "mla_generation_module" {
   perf_table  = "mla_generation_module_perf"
   columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { tp_size = 1, isl = 1 }
+  include     = [part.module_generation, part.latent_cache]
 
   rows "model" {
     values = local.mla_modules
@@ -95,45 +122,6 @@ grid "mla_generation_module" {
 
   rows "precision" {
     values = var.module_precisions.mla_generation
-  }
-
-  axis "num_heads" {
-    values = local.local_heads
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  axis "step" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache"
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "tokens" {
-    keep   = batch_size * step <= 33554432
-    reason = local.decode_limit
-  }
-
-  # A latent entry has 512 + 64 values; the benchmark holds two caches.
-  filter "memory" {
-    keep   = 2 * batch_size * step * 576 * (kv_cache_dtype == "fp8" ? 1 : 2) <= local.cache_budget
-    reason = local.cache_limit
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  filter "tp_chosen" {
-    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
-    reason = local.reasons.tp
   }
 }
 
@@ -144,6 +132,7 @@ grid "dsa_context_module" {
   perf_table  = "dsa_context_module_perf"
   columns     = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { tp_size = 1 }
+  include     = [part.module_context, part.cached_prefix, local.parts.sm_90]
 
   rows "model" {
     values = local.dsa_modules
@@ -151,49 +140,6 @@ grid "dsa_context_module" {
 
   rows "precision" {
     values = var.module_precisions.dsa
-  }
-
-  axis "num_heads" {
-    values = local.local_heads
-  }
-
-  axis "batch_size" {
-    values = module.shapes.context_batches
-  }
-
-  axis "isl" {
-    values      = concat(module.shapes.context_lengths, [32768])
-    description = "new tokens per sequence"
-  }
-
-  axis "step" {
-    values      = [0, 128]
-    description = "cached prefix"
-  }
-
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = "the sparse attention kernels need SM 90"
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "tokens" {
-    keep   = batch_size * isl <= 131072
-    reason = local.prefill_limit
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  filter "tp_chosen" {
-    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
-    reason = local.reasons.tp
   }
 }
 
@@ -204,6 +150,7 @@ grid "dsa_generation_module" {
   perf_table  = "dsa_generation_module_perf"
   columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { tp_size = 1, isl = 1 }
+  include     = [part.module_generation, part.latent_cache, local.parts.sm_90]
 
   rows "model" {
     values = local.dsa_modules
@@ -211,49 +158,6 @@ grid "dsa_generation_module" {
 
   rows "precision" {
     values = var.module_precisions.dsa
-  }
-
-  axis "num_heads" {
-    values = local.local_heads
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  axis "step" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache"
-  }
-
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = "the sparse attention kernels need SM 90"
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "tokens" {
-    keep   = batch_size * step <= 33554432
-    reason = local.decode_limit
-  }
-
-  filter "memory" {
-    keep   = 2 * batch_size * step * 576 * (kv_cache_dtype == "fp8" ? 1 : 2) <= local.cache_budget
-    reason = local.cache_limit
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  filter "tp_chosen" {
-    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
-    reason = local.reasons.tp
   }
 }
 
@@ -264,6 +168,7 @@ grid "msa_context_module" {
   perf_table  = "msa_context_module_perf"
   columns     = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { tp_size = 1 }
+  include     = [part.module_context, part.cached_prefix]
 
   rows "model" {
     values = local.msa_modules
@@ -271,44 +176,6 @@ grid "msa_context_module" {
 
   rows "precision" {
     values = var.module_precisions.msa
-  }
-
-  axis "num_heads" {
-    values = local.local_heads
-  }
-
-  axis "batch_size" {
-    values = module.shapes.context_batches
-  }
-
-  axis "isl" {
-    values      = concat(module.shapes.context_lengths, [32768])
-    description = "new tokens per sequence"
-  }
-
-  axis "step" {
-    values      = [0, 128]
-    description = "cached prefix"
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "tokens" {
-    keep   = batch_size * isl <= 131072
-    reason = local.prefill_limit
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  filter "tp_chosen" {
-    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
-    reason = local.reasons.tp
   }
 }
 
@@ -319,6 +186,7 @@ grid "msa_generation_module" {
   perf_table  = "msa_generation_module_perf"
   columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { tp_size = 1, isl = 1 }
+  include     = [part.module_generation]
 
   rows "model" {
     values = local.msa_modules
@@ -328,42 +196,9 @@ grid "msa_generation_module" {
     values = var.module_precisions.msa
   }
 
-  axis "num_heads" {
-    values = local.local_heads
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  axis "step" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache"
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "tokens" {
-    keep   = batch_size * step <= 33554432
-    reason = local.decode_limit
-  }
-
   # Keys and values of the cache heads on this rank, and the indexer's keys.
   filter "memory" {
     keep   = batch_size * step * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + 256) <= local.cache_budget
     reason = local.cache_limit
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  filter "tp_chosen" {
-    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
-    reason = local.reasons.tp
   }
 }

@@ -33,6 +33,5 @@ grid "compute_scale" {
 locals {
   # Inputs of the chosen models' own products. A model without known
   # projections keeps the whole grid.
-  chosen_projections = [for r in local.models.projection_widths : r.k if r.selected]
-  chosen_widths      = length(local.chosen_projections) > 0 ? distinct(local.chosen_projections) : module.shapes.gemm_widths
+  chosen_widths = length(local.gemm_projections) > 0 ? distinct([for r in local.gemm_projections : r.k]) : module.shapes.gemm_widths
 }

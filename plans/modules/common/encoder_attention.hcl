@@ -10,6 +10,8 @@ grid "encoder_attention" {
   constants   = { attn_dtype = "bfloat16" }
 
   case_set "base" {
+    include = [local.parts.base_grid]
+
     axis "num_heads" {
       values = [2, 4, 5, 8, 10, 12, 14, 16, 20, 24, 32]
     }
@@ -17,14 +19,11 @@ grid "encoder_attention" {
     axis "head_dim" {
       values = [64, 72, 80]
     }
-
-    filter "base_grid" {
-      keep   = var.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "model_heads" {
+    include = [local.parts.served_heads]
+
     rows "head" {
       values = [for r in local.models.encoder : {
         native_num_heads = r.num_heads
@@ -32,24 +31,6 @@ grid "encoder_attention" {
         served_tp        = r.tp
         selected         = r.selected
       }]
-    }
-
-    axis "tp_size" {
-      values = var.selection.tp_sizes
-    }
-
-    derive "num_heads" {
-      value = floor(native_num_heads / tp_size)
-    }
-
-    filter "tp_served" {
-      keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0
-      reason = local.reasons.served
-    }
-
-    filter "chosen" {
-      keep   = selected
-      reason = local.reasons.selected
     }
   }
 

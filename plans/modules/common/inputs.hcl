@@ -41,6 +41,7 @@ locals {
   models  = var.selection.models
   wants   = var.selection.wants
   reasons = var.selection.reasons
+  parts   = merge(var.selection.parts, module.shapes.parts)
 
   # The op is asked for, its grid is taken from here, and a chosen model has such
   # a layer.

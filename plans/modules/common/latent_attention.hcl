@@ -13,13 +13,8 @@ locals {
   ]]))
 }
 
-grid "mla_context" {
-  enabled     = local.plans.mla_context
-  description = "latent attention in prefill, without its projections"
-  op          = "mla_context"
-  perf_table  = "context_mla_perf"
-  columns     = ["batch_size", "isl", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
-  constants   = { mla_dtype = "bfloat16", step = 0 }
+part "latent" {
+  include = [local.parts.sm_gate, local.parts.chosen]
 
   rows "model" {
     values = local.latent_heads
@@ -28,6 +23,25 @@ grid "mla_context" {
   rows "precision" {
     values = var.latent_precisions
   }
+
+  derive "num_heads" {
+    value = floor(native_num_heads / tp_size)
+  }
+
+  filter "heads_divide" {
+    keep   = native_num_heads % tp_size == 0
+    reason = "the heads do not divide over so many ranks"
+  }
+}
+
+grid "mla_context" {
+  enabled     = local.plans.mla_context
+  description = "latent attention in prefill, without its projections"
+  op          = "mla_context"
+  perf_table  = "context_mla_perf"
+  columns     = ["batch_size", "isl", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
+  constants   = { mla_dtype = "bfloat16", step = 0 }
+  include     = [part.latent]
 
   axis "isl" {
     values      = concat(module.shapes.context_lengths, [32768])
@@ -42,28 +56,9 @@ grid "mla_context" {
     values = var.selection.tp_sizes
   }
 
-  derive "num_heads" {
-    value = floor(native_num_heads / tp_size)
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
   filter "tokens" {
     keep   = batch_size * isl <= 65536
     reason = "more than 65536 tokens in one prefill: schedulers chunk it before"
-  }
-
-  filter "heads_divide" {
-    keep   = native_num_heads % tp_size == 0
-    reason = "the heads do not divide over so many ranks"
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
   }
 
   # The kernel sees local heads only: of several ways to come to a number of
@@ -82,14 +77,7 @@ grid "mla_generation" {
   perf_table  = "generation_mla_perf"
   columns     = ["batch_size", "step", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
   constants   = { mla_dtype = "bfloat16", isl = 1 }
-
-  rows "model" {
-    values = local.latent_heads
-  }
-
-  rows "precision" {
-    values = var.latent_precisions
-  }
+  include     = [part.latent]
 
   axis "target_seq" {
     values      = module.shapes.cache_lengths
@@ -104,18 +92,9 @@ grid "mla_generation" {
     values = var.selection.tp_sizes
   }
 
-  derive "num_heads" {
-    value = floor(native_num_heads / tp_size)
-  }
-
   derive "step" {
     value       = target_seq - 1
     description = "tokens in the cache before the decoded one"
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
   }
 
   filter "tokens" {
@@ -123,20 +102,27 @@ grid "mla_generation" {
     reason = "more than 2^24 cached tokens: no node serves so many"
   }
 
-  filter "heads_divide" {
-    keep   = native_num_heads % tp_size == 0
-    reason = "the heads do not divide over so many ranks"
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
   distinct {
     by     = ["kv_cache_dtype", "num_heads", "batch_size", "step"]
     prefer = "min"
     of     = tp_size
+  }
+}
+
+part "absorbed" {
+  include = [local.parts.sm_gate]
+
+  rows "precision" {
+    values = var.bmm_precisions
+  }
+
+  axis "num_heads" {
+    values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1]
+  }
+
+  filter "chosen" {
+    keep   = var.selection.everything && local.any_tp || contains(local.chosen_latent_heads, num_heads)
+    reason = local.reasons.selected
   }
 }
 
@@ -148,27 +134,10 @@ grid "mla_bmm_gen_pre" {
   columns     = ["num_tokens", "num_heads", "bmm_dtype"]
   constants   = { op_name = "mla_gen_pre" }
   loop_order  = ["num_tokens", "num_heads"]
-
-  rows "precision" {
-    values = var.bmm_precisions
-  }
+  include     = [part.absorbed]
 
   axis "num_tokens" {
     values = module.shapes.bmm_tokens
-  }
-
-  axis "num_heads" {
-    values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1]
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "chosen" {
-    keep   = var.selection.everything && local.any_tp || contains(local.chosen_latent_heads, num_heads)
-    reason = local.reasons.selected
   }
 }
 
@@ -180,26 +149,9 @@ grid "mla_bmm_gen_post" {
   columns     = ["num_tokens", "num_heads", "bmm_dtype"]
   constants   = { op_name = "mla_gen_post" }
   loop_order  = ["num_tokens", "num_heads"]
-
-  rows "precision" {
-    values = var.bmm_precisions
-  }
+  include     = [part.absorbed]
 
   axis "num_tokens" {
     values = concat(module.shapes.moe_tokens, [20480])
-  }
-
-  axis "num_heads" {
-    values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1]
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "chosen" {
-    keep   = var.selection.everything && local.any_tp || contains(local.chosen_latent_heads, num_heads)
-    reason = local.reasons.selected
   }
 }

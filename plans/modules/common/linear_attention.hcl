@@ -2,12 +2,22 @@
 # sizes and lengths of its phase with one set of weights, and writes a row for
 # each kernel: the convolution and the delta rule.
 
+part "served_layers" {
+  include = [local.parts.chosen]
+
+  filter "tp_served" {
+    keep   = contains(served_tp, tp_size)
+    reason = local.reasons.served
+  }
+}
+
 grid "gdn" {
   enabled     = local.plans.gdn
   description = "gated delta-rule layers"
   op          = "gdn"
   perf_table  = "gdn_perf"
   columns     = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
+  include     = [part.served_layers]
 
   rows "model" {
     values = [for r in local.models.gdn : {
@@ -39,52 +49,13 @@ grid "gdn" {
     value = floor(native_num_v_heads / tp_size)
   }
 
-  filter "tp_served" {
-    keep   = contains(served_tp, tp_size)
-    reason = local.reasons.served
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
   distinct {
     by = ["phase", "d_model", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "d_conv"]
   }
 
   sweep "points" {
     columns = ["batch_size", "seq_len"]
-
-    case_set "context" {
-      axis "batch_size" {
-        values = powers(2, 0, 6)
-      }
-
-      axis "seq_len" {
-        values = powers(2, 0, 15)
-      }
-
-      filter "phase" {
-        keep   = phase == "context"
-        reason = "a point of prefill"
-      }
-    }
-
-    case_set "generation" {
-      axis "batch_size" {
-        values = module.shapes.decode_batches
-      }
-
-      axis "seq_len" {
-        values = [1]
-      }
-
-      filter "phase" {
-        keep   = phase == "generation"
-        reason = "a point of decode"
-      }
-    }
+    include = [local.parts.layer_points]
   }
 }
 
@@ -94,6 +65,7 @@ grid "kda" {
   op          = "kda"
   perf_table  = "kda_perf"
   columns     = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
+  include     = [part.served_layers]
 
   rows "model" {
     values = [for r in local.models.kda : {
@@ -125,48 +97,9 @@ grid "kda" {
     value = native_num_heads / tp_size
   }
 
-  filter "tp_served" {
-    keep   = contains(served_tp, tp_size)
-    reason = local.reasons.served
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
   sweep "points" {
     columns = ["batch_size", "seq_len"]
-
-    case_set "context" {
-      axis "batch_size" {
-        values = powers(2, 0, 6)
-      }
-
-      axis "seq_len" {
-        values = powers(2, 0, 15)
-      }
-
-      filter "phase" {
-        keep   = phase == "context"
-        reason = "a point of prefill"
-      }
-    }
-
-    case_set "generation" {
-      axis "batch_size" {
-        values = module.shapes.decode_batches
-      }
-
-      axis "seq_len" {
-        values = [1]
-      }
-
-      filter "phase" {
-        keep   = phase == "generation"
-        reason = "a point of decode"
-      }
-    }
+    include = [local.parts.layer_points]
 
     case_set "verify" {
       axis "batch_size" {

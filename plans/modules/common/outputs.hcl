@@ -21,3 +21,15 @@ output "grids" {
     kda                        = grid.kda
   }
 }
+
+output "parts" {
+  description = "Parts that backends' own grids include, by name; those of modules/selection and modules/shapes among them."
+  value = merge(local.parts, {
+    gemm_widths          = part.gemm_widths
+    attention_context    = part.attention_context
+    attention_generation = part.attention_generation
+    grouped              = part.grouped
+    moe                  = part.moe
+    moe_256_gpus         = part.moe_256_gpus
+  })
+}

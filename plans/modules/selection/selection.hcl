@@ -62,6 +62,14 @@ locals {
   unknown_models = [for m in var.models : m if !contains(module.models.names, m)]
   same_maker     = [for n in module.models.names : n if contains([for m in local.unknown_models : split("/", m)[0]], split("/", n)[0])]
 
+  reasons = {
+    base     = "a point of the base grid, and the run is about chosen models (var.models)"
+    selected = "not a shape of the chosen models (var.models)"
+    tp       = "not a chosen tensor-parallel size (var.tp)"
+    served   = "the model is not served with so many tensor-parallel ranks"
+    sm       = "SM ${local.sm} has no kernel for these formats"
+  }
+
   # Shapes of models, each row told whether it was asked for.
   rows = {
     for kind, rows in module.models.by_kind :
@@ -105,11 +113,6 @@ output "models" {
   value       = local.rows
 }
 
-output "names" {
-  description = "Every checkpoint with shapes on file."
-  value       = module.models.names
-}
-
 output "wants" {
   description = "By kind of layer: whether a chosen model has any."
   value       = { for kind, rows in local.rows : kind => anytrue([for r in rows : r.selected]) }
@@ -117,11 +120,84 @@ output "wants" {
 
 output "reasons" {
   description = "Why a selection leaves a case out."
+  value       = local.reasons
+}
+
+# What grids share, for include.
+
+part "sm_gate" {
+  description = "rows of formats with the SM versions that have them"
+
+  filter "sm_gate" {
+    keep   = local.sm >= min_sm && local.sm <= max_sm
+    reason = local.reasons.sm
+  }
+}
+
+part "sm_90" {
+  filter "sm_floor" {
+    keep   = local.sm >= 90
+    reason = "the sparse attention kernels need SM 90"
+  }
+}
+
+part "chosen" {
+  description = "rows of models, told whether they were asked for"
+
+  filter "chosen" {
+    keep   = selected
+    reason = local.reasons.selected
+  }
+}
+
+part "base_grid" {
+  filter "base_grid" {
+    keep   = local.everything
+    reason = local.reasons.base
+  }
+}
+
+part "served_heads" {
+  description = "a model's heads, spread over the ranks that it is served with"
+  include     = [part.chosen]
+
+  axis "tp_size" {
+    values = local.tp_sizes
+  }
+
+  derive "num_heads" {
+    value = floor(native_num_heads / tp_size)
+  }
+
+  filter "tp_served" {
+    keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0
+    reason = local.reasons.served
+  }
+}
+
+part "served_kv_heads" {
+  description = "the same with key/value heads"
+  include     = [part.served_heads]
+
+  derive "num_key_value_heads" {
+    value       = ceil_div(native_num_key_value_heads, tp_size)
+    description = "every rank keeps at least one"
+  }
+
+  filter "kv_divides" {
+    keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
+    reason = "the key/value heads of a rank do not divide its query heads"
+  }
+}
+
+output "parts" {
+  description = "Parts for include, by name."
   value = {
-    base     = "a point of the base grid, and the run is about chosen models (var.models)"
-    selected = "not a shape of the chosen models (var.models)"
-    tp       = "not a chosen tensor-parallel size (var.tp)"
-    served   = "the model is not served with so many tensor-parallel ranks"
-    sm       = "SM ${local.sm} has no kernel for these formats"
+    sm_gate         = part.sm_gate
+    sm_90           = part.sm_90
+    chosen          = part.chosen
+    base_grid       = part.base_grid
+    served_heads    = part.served_heads
+    served_kv_heads = part.served_kv_heads
   }
 }

@@ -45,8 +45,27 @@ locals {
   decode_mha_heads = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64]
   decode_gqa_heads = [1, 2, 4, 8, 16, 32, 64, 96, 128]
 
-  not_grouped = "not grouped-query attention: the key/value heads must be fewer than the query heads and divide them"
-  sm_unknown  = "SGLang's benchmark knows the attention kernels of SM 89, 90, 100, 103 and 120 only"
+  sm_unknown = "SGLang's benchmark knows the attention kernels of SM 89, 90, 100, 103 and 120 only"
+}
+
+part "plain" {
+  description = "what a model without peculiarities has"
+
+  rows "attributes" {
+    values = [{
+      window_size          = 0
+      runtime_window_size  = -1
+      attention_chunk_size = null
+      has_attention_sink   = false
+      scaling              = null
+      kernel_source        = local.default_kernel
+      architecture         = null
+    }]
+  }
+
+  derive "v_head_dim" {
+    value = head_dim
+  }
 }
 
 grid "attention_context" {
@@ -60,46 +79,19 @@ grid "attention_context" {
   ]
   constants  = { beam_width = 1, step = 0 }
   loop_order = ["head_dim", "num_heads", "num_key_value_heads", "head", "tp_size", "isl", "batch_size"]
+  include    = [local.parts.attention_context]
 
   # Models come first: their attributes must win over the plain grid's.
   case_set "model_heads" {
+    include = [local.parts.served_kv_heads]
+
     rows "head" {
       values = local.model_heads
-    }
-
-    axis "tp_size" {
-      values = module.selection.tp_sizes
-    }
-
-    derive "num_heads" {
-      value = floor(native_num_heads / tp_size)
-    }
-
-    derive "num_key_value_heads" {
-      value       = ceil_div(native_num_key_value_heads, tp_size)
-      description = "every rank keeps at least one"
-    }
-
-    filter "tp_served" {
-      keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0
-      reason = local.reasons.served
-    }
-
-    filter "kv_divides" {
-      keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
-      reason = "the key/value heads of a rank do not divide its query heads"
-    }
-
-    filter "chosen" {
-      keep   = selected
-      reason = local.reasons.selected
     }
   }
 
   case_set "mha" {
-    rows "attributes" {
-      values = [local.plain_attributes]
-    }
+    include = [part.plain, local.parts.base_grid]
 
     axis "num_heads" {
       values = reverse(local.query_heads)
@@ -112,21 +104,10 @@ grid "attention_context" {
     derive "num_key_value_heads" {
       value = num_heads
     }
-
-    derive "v_head_dim" {
-      value = head_dim
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "gqa" {
-    rows "attributes" {
-      values = [local.plain_attributes]
-    }
+    include = [part.plain, local.parts.base_grid, local.parts.grouped]
 
     axis "num_heads" {
       values = reverse(local.query_heads)
@@ -139,20 +120,6 @@ grid "attention_context" {
     axis "head_dim" {
       values = [128, 256]
     }
-
-    derive "v_head_dim" {
-      value = head_dim
-    }
-
-    filter "grouped" {
-      keep   = num_key_value_heads < num_heads && num_heads % num_key_value_heads == 0
-      reason = local.not_grouped
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   rows "precision" {
@@ -163,54 +130,12 @@ grid "attention_context" {
     ]
   }
 
-  axis "isl" {
-    values      = reverse(module.shapes.context_lengths)
-    description = "new tokens per sequence"
-  }
-
-  axis "batch_size" {
-    values = reverse(module.shapes.context_batches)
-  }
-
   filter "sm_known" {
     keep   = local.default_kernel != "none"
     reason = local.sm_unknown
   }
 
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "mha_tokens" {
-    keep   = num_key_value_heads != num_heads || (batch_size * isl <= 65536 && batch_size <= 128)
-    reason = "without grouping the cache grows with every head: at most 65536 tokens and 128 sequences"
-  }
-
-  filter "gqa_tokens" {
-    keep   = num_key_value_heads == num_heads || batch_size * isl <= 131072
-    reason = "more than 131072 tokens in one prefill: schedulers chunk it before"
-  }
-
-  filter "kv_elements" {
-    keep   = batch_size * isl * num_key_value_heads * head_dim * 2 < 2147483647
-    reason = "keys and values together have 2^31 elements or more, beyond the kernel's 32-bit offsets"
-  }
-
   distinct {
     by = ["num_heads", "num_key_value_heads", "head_dim", "window_size", "batch_size", "isl", "kv_cache_dtype", "attn_dtype", "kernel_source"]
-  }
-}
-
-locals {
-  # What a model without peculiarities has.
-  plain_attributes = {
-    window_size          = 0
-    runtime_window_size  = -1
-    attention_chunk_size = null
-    has_attention_sink   = false
-    scaling              = null
-    kernel_source        = local.default_kernel
-    architecture         = null
   }
 }

@@ -11,45 +11,18 @@ grid "attention_generation" {
   ]
   constants  = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
   loop_order = ["head_dim", "num_heads", "num_key_value_heads", "head", "tp_size", "batch_size", "target_seq"]
+  include    = [local.parts.attention_generation]
 
   case_set "model_heads" {
+    include = [local.parts.served_kv_heads]
+
     rows "head" {
       values = local.model_heads
-    }
-
-    axis "tp_size" {
-      values = module.selection.tp_sizes
-    }
-
-    derive "num_heads" {
-      value = floor(native_num_heads / tp_size)
-    }
-
-    derive "num_key_value_heads" {
-      value       = ceil_div(native_num_key_value_heads, tp_size)
-      description = "every rank keeps at least one"
-    }
-
-    filter "tp_served" {
-      keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0
-      reason = local.reasons.served
-    }
-
-    filter "kv_divides" {
-      keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
-      reason = "the key/value heads of a rank do not divide its query heads"
-    }
-
-    filter "chosen" {
-      keep   = selected
-      reason = local.reasons.selected
     }
   }
 
   case_set "mha" {
-    rows "attributes" {
-      values = [local.plain_attributes]
-    }
+    include = [part.plain, local.parts.base_grid]
 
     axis "num_heads" {
       values = reverse(local.decode_mha_heads)
@@ -62,21 +35,10 @@ grid "attention_generation" {
     derive "num_key_value_heads" {
       value = num_heads
     }
-
-    derive "v_head_dim" {
-      value = head_dim
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "gqa" {
-    rows "attributes" {
-      values = [local.plain_attributes]
-    }
+    include = [part.plain, local.parts.base_grid, local.parts.grouped]
 
     axis "num_heads" {
       values = reverse(local.decode_gqa_heads)
@@ -89,20 +51,6 @@ grid "attention_generation" {
     axis "head_dim" {
       values = [128, 256]
     }
-
-    derive "v_head_dim" {
-      value = head_dim
-    }
-
-    filter "grouped" {
-      keep   = num_key_value_heads < num_heads && num_heads % num_key_value_heads == 0
-      reason = local.not_grouped
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   rows "precision" {
@@ -110,20 +58,6 @@ grid "attention_generation" {
       { kv_cache_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
       { kv_cache_dtype = "fp8", min_sm = 89, max_sm = 999 },
     ]
-  }
-
-  axis "target_seq" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache after the step"
-  }
-
-  axis "batch_size" {
-    values = powers(2, 0, 11)
-  }
-
-  derive "step" {
-    value       = target_seq - 1
-    description = "tokens in the cache before the decoded one"
   }
 
   # Cached tokens times query heads are bounded for heads of 128, in proportion
@@ -143,24 +77,9 @@ grid "attention_generation" {
     reason = local.sm_unknown
   }
 
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
   filter "batch_cap" {
     keep   = batch_size <= max_batch
     reason = "batch times length times query heads is beyond the cache of a node (2^23 heads of 128, 2^24 when grouped)"
-  }
-
-  filter "few_batches" {
-    keep   = max_batch >= 8
-    reason = "fewer than four batch sizes fit at this length: too few points to interpolate between"
-  }
-
-  filter "longest_of_large_batches" {
-    keep   = batch_size < 256 || (target_seq < 131072 && max_batch_doubled >= max(batch_size, 8))
-    reason = "from batch 256 on the longest length that fits is left out: it takes most of the time and serves nobody"
   }
 
   distinct {

@@ -38,19 +38,32 @@ locals {
 
   decode_lengths      = concat([1], powers(2, 2, 17))
   long_decode_lengths = distinct(concat([for p in local.prefixes : p if p > 0], [for c in local.contexts : c - 1]))
-
-  # Reasons of this file and the next.
-  sparse_floor    = "the sparse attention kernels need SM 90"
-  sparse_head_set = "SGLang's sparse kernels take 8, 16, 32, 64 or 128 heads on a rank"
-  no_index_shared = "the model computes an index in every layer, so there is nothing to skip"
 }
 
-grid "dsa_context_module" {
-  enabled     = contains(module.selection.ops, "dsa_context_module") && local.wants.dsa
-  description = "sparse attention with an indexer, in prefill"
-  op          = "dsa_context_module"
-  perf_table  = "dsa_context_module_perf"
-  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+part "module_heads" {
+  description = "heads of a model on the ranks of a node"
+  include     = [local.parts.chosen]
+
+  axis "tp_size" {
+    values = local.module_tp
+  }
+
+  derive "num_heads" {
+    value = native_num_heads / tp_size
+  }
+}
+
+part "sparse_heads" {
+  include = [part.module_heads, local.parts.sm_gate]
+
+  filter "heads_supported" {
+    keep   = contains(local.sparse_heads, num_heads)
+    reason = "SGLang's sparse kernels take 8, 16, 32, 64 or 128 heads on a rank"
+  }
+}
+
+part "dsa" {
+  include = [part.sparse_heads, local.parts.sm_90]
 
   rows "model" {
     values = local.dsa_models
@@ -60,93 +73,121 @@ grid "dsa_context_module" {
     values = local.dsa_precisions
   }
 
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
   derive "dsa_prefill_backend" {
     value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv"
   }
+}
 
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = local.sparse_floor
+part "prefixes" {
+  description = "new tokens behind a cached prefix"
+
+  axis "step" {
+    values = local.prefixes
   }
 
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
+  axis "isl" {
+    values = local.module_lengths
+  }
+}
+
+part "full_context" {
+  description = "new tokens at the end of a model's context"
+
+  axis "cover" {
+    values = local.contexts
   }
 
-  filter "heads_supported" {
-    keep   = contains(local.sparse_heads, num_heads)
-    reason = local.sparse_head_set
+  axis "isl" {
+    values = local.module_lengths
   }
 
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
+  derive "step" {
+    value = cover - isl
+  }
+}
+
+part "long_small_batches" {
+  filter "long_small_batches" {
+    keep   = batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
+    reason = "long prompts come in batches of at most 8"
+  }
+}
+
+part "model_context" {
+  filter "context" {
+    keep   = step + isl <= max_position
+    reason = "longer than the model's context"
+  }
+}
+
+part "dsa_context_lengths" {
+  include = [part.long_small_batches, part.model_context]
+
+  case_set "prefixes" {
+    include = [part.prefixes]
   }
 
-  sweep "lengths" {
-    columns = ["isl", "step"]
+  case_set "full_context" {
+    include = [part.full_context]
 
-    case_set "prefixes" {
-      axis "step" {
-        values = local.prefixes
-      }
-
-      axis "isl" {
-        values = local.module_lengths
-      }
+    filter "prefix_positive" {
+      keep   = step > 0
+      reason = "the new tokens alone fill the context"
     }
+  }
 
-    case_set "full_context" {
-      axis "cover" {
-        values = local.contexts
-      }
+  filter "prefill" {
+    keep   = isl > 1 && batch_size * isl <= local.prefill_chunk
+    reason = "one token is decode; more than ${local.prefill_chunk} tokens are several chunks of prefill"
+  }
 
-      axis "isl" {
-        values = local.module_lengths
-      }
+  filter "cache" {
+    keep   = batch_size * (isl + step) <= 33554432
+    reason = "more than 2^25 cached tokens"
+  }
+}
 
-      derive "step" {
-        value = cover - isl
-      }
+part "dsa_generation_lengths" {
+  case_set "batches" {
+    include = [local.parts.decode_batches]
 
-      filter "prefix_positive" {
-        keep   = step > 0
-        reason = "the new tokens alone fill the context"
-      }
-    }
-
-    filter "prefill" {
-      keep   = isl > 1 && batch_size * isl <= local.prefill_chunk
-      reason = "one token is decode; more than ${local.prefill_chunk} tokens are several chunks of prefill"
-    }
-
-    filter "long_small_batches" {
-      keep   = batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-      reason = "long prompts come in batches of at most 8"
-    }
-
-    filter "context" {
-      keep   = step + isl <= max_position
-      reason = "longer than the model's context"
+    axis "step" {
+      values = local.decode_lengths
     }
 
     filter "cache" {
-      keep   = batch_size * (isl + step) <= 33554432
-      reason = "more than 2^25 cached tokens"
+      keep   = batch_size * step <= 262144
+      reason = "more than 2^18 cached tokens: the token pool of the benchmark ends there"
     }
+  }
+
+  case_set "long" {
+    axis "batch_size" {
+      values = [1]
+    }
+
+    axis "step" {
+      values = local.long_decode_lengths
+    }
+
+    filter "context" {
+      keep   = step <= max_position - 1
+      reason = "longer than the model's context"
+    }
+  }
+}
+
+grid "dsa_context_module" {
+  enabled     = contains(module.selection.ops, "dsa_context_module") && local.wants.dsa
+  description = "sparse attention with an indexer, in prefill"
+  op          = "dsa_context_module"
+  perf_table  = "dsa_context_module_perf"
+  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  include     = [part.dsa, local.parts.decode_batches]
+
+  sweep "lengths" {
+    columns = ["isl", "step"]
+    include = [part.dsa_context_lengths]
 
     distinct {}
   }
@@ -159,79 +200,11 @@ grid "dsa_generation_module" {
   perf_table  = "dsa_generation_module_perf"
   columns     = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
   constants   = { isl = 1 }
-
-  rows "model" {
-    values = local.dsa_models
-  }
-
-  rows "precision" {
-    values = local.dsa_precisions
-  }
-
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  derive "dsa_prefill_backend" {
-    value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv"
-  }
-
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = local.sparse_floor
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "heads_supported" {
-    keep   = contains(local.sparse_heads, num_heads)
-    reason = local.sparse_head_set
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
+  include     = [part.dsa]
 
   sweep "lengths" {
     columns = ["batch_size", "step"]
-
-    case_set "batches" {
-      axis "batch_size" {
-        values = module.shapes.decode_batches
-      }
-
-      axis "step" {
-        values = local.decode_lengths
-      }
-
-      filter "cache" {
-        keep   = batch_size * step <= 262144
-        reason = "more than 2^18 cached tokens: the token pool of the benchmark ends there"
-      }
-    }
-
-    case_set "long" {
-      axis "batch_size" {
-        values = [1]
-      }
-
-      axis "step" {
-        values = local.long_decode_lengths
-      }
-
-      filter "context" {
-        keep   = step <= max_position - 1
-        reason = "longer than the model's context"
-      }
-    }
+    include = [part.dsa_generation_lengths]
 
     distinct {}
   }

@@ -22,8 +22,57 @@ locals {
     32768, 65536, 131072, 262144, 524288, 1048575,
   ]
 
-  dsv4_pool   = "more than 2^20 cached tokens over the batch: the token pool ends there"
-  dsv4_ladder = "long caches are served in small batches: 64 sequences from 8192 tokens, halved with every doubling from 32768"
+  dsv4_pool = "more than 2^20 cached tokens over the batch: the token pool ends there"
+}
+
+part "dsv4" {
+  include = [part.module_heads, local.parts.decode_batches]
+
+  rows "model" {
+    values = local.dsv4_models
+  }
+
+  rows "precision" {
+    values = local.dsv4_precisions
+  }
+}
+
+# The task measures what of this fits one chunk of prefill and the token pool,
+# which only it knows.
+part "dsv4_context_lengths" {
+  include = [part.model_context]
+
+  axis "step" {
+    values = local.prefixes
+  }
+
+  axis "isl" {
+    values = reverse(local.dsv4_lengths)
+  }
+
+  filter "activations" {
+    keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
+    reason = "the activations alone take more than four fifths of the device"
+  }
+}
+
+part "dsv4_generation_lengths" {
+  axis "step" {
+    values = local.dsv4_lengths
+  }
+
+  filter "cache" {
+    keep   = batch_size * step <= 1048576
+    reason = local.dsv4_pool
+  }
+
+  filter "batch_ladder" {
+    keep = (
+      (step < 524288 || batch_size <= 1) && (step < 262144 || batch_size <= 2) && (step < 131072 || batch_size <= 4) &&
+      (step < 65536 || batch_size <= 8) && (step < 32768 || batch_size <= 16) && (step < 8192 || batch_size <= 64)
+    )
+    reason = "long caches are served in small batches: 64 sequences from 8192 tokens, halved with every doubling from 32768"
+  }
 }
 
 grid "dsv4_csa_context_module" {
@@ -33,54 +82,11 @@ grid "dsv4_csa_context_module" {
   perf_table  = "dsv4_csa_context_module_perf"
   columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { compress_ratio = 4 }
+  include     = [part.dsv4]
 
-  rows "model" {
-    values = local.dsv4_models
-  }
-
-  rows "precision" {
-    values = local.dsv4_precisions
-  }
-
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  # The task measures what of this fits one chunk of prefill and the token pool,
-  # which only it knows.
   sweep "lengths" {
     columns = ["isl", "step"]
-
-    axis "step" {
-      values = local.prefixes
-    }
-
-    axis "isl" {
-      values = reverse(local.dsv4_lengths)
-    }
-
-    filter "context" {
-      keep   = step + isl <= max_position
-      reason = "longer than the model's context"
-    }
-
-    filter "activations" {
-      keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
-      reason = "the activations alone take more than four fifths of the device"
-    }
+    include = [part.dsv4_context_lengths]
   }
 }
 
@@ -91,54 +97,11 @@ grid "dsv4_hca_context_module" {
   perf_table  = "dsv4_hca_context_module_perf"
   columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { compress_ratio = 128 }
+  include     = [part.dsv4]
 
-  rows "model" {
-    values = local.dsv4_models
-  }
-
-  rows "precision" {
-    values = local.dsv4_precisions
-  }
-
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
-  # The task measures what of this fits one chunk of prefill and the token pool,
-  # which only it knows.
   sweep "lengths" {
     columns = ["isl", "step"]
-
-    axis "step" {
-      values = local.prefixes
-    }
-
-    axis "isl" {
-      values = reverse(local.dsv4_lengths)
-    }
-
-    filter "context" {
-      keep   = step + isl <= max_position
-      reason = "longer than the model's context"
-    }
-
-    filter "activations" {
-      keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
-      reason = "the activations alone take more than four fifths of the device"
-    }
+    include = [part.dsv4_context_lengths]
   }
 }
 
@@ -149,51 +112,11 @@ grid "dsv4_csa_generation_module" {
   perf_table  = "dsv4_csa_generation_module_perf"
   columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { compress_ratio = 4, isl = 1 }
-
-  rows "model" {
-    values = local.dsv4_models
-  }
-
-  rows "precision" {
-    values = local.dsv4_precisions
-  }
-
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
+  include     = [part.dsv4]
 
   sweep "lengths" {
     columns = ["step"]
-
-    axis "step" {
-      values = local.dsv4_lengths
-    }
-
-    filter "cache" {
-      keep   = batch_size * step <= 1048576
-      reason = local.dsv4_pool
-    }
-
-    filter "batch_ladder" {
-      keep = (
-        (step < 524288 || batch_size <= 1) && (step < 262144 || batch_size <= 2) && (step < 131072 || batch_size <= 4) &&
-        (step < 65536 || batch_size <= 8) && (step < 32768 || batch_size <= 16) && (step < 8192 || batch_size <= 64)
-      )
-      reason = local.dsv4_ladder
-    }
+    include = [part.dsv4_generation_lengths]
   }
 }
 
@@ -204,50 +127,10 @@ grid "dsv4_hca_generation_module" {
   perf_table  = "dsv4_hca_generation_module_perf"
   columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { compress_ratio = 128, isl = 1 }
-
-  rows "model" {
-    values = local.dsv4_models
-  }
-
-  rows "precision" {
-    values = local.dsv4_precisions
-  }
-
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
+  include     = [part.dsv4]
 
   sweep "lengths" {
     columns = ["step"]
-
-    axis "step" {
-      values = local.dsv4_lengths
-    }
-
-    filter "cache" {
-      keep   = batch_size * step <= 1048576
-      reason = local.dsv4_pool
-    }
-
-    filter "batch_ladder" {
-      keep = (
-        (step < 524288 || batch_size <= 1) && (step < 262144 || batch_size <= 2) && (step < 131072 || batch_size <= 4) &&
-        (step < 65536 || batch_size <= 8) && (step < 32768 || batch_size <= 16) && (step < 8192 || batch_size <= 64)
-      )
-      reason = local.dsv4_ladder
-    }
+    include = [part.dsv4_generation_lengths]
   }
 }

@@ -6,47 +6,10 @@ grid "gemm" {
   op          = "gemm"
   perf_table  = "gemm_perf"
   columns     = ["gemm_dtype", "m", "n", "k"]
+  include     = [local.parts.gemm_widths]
 
   # Largest first: what does not fit shows at once.
   loop_order = ["n", "k", "width", "format"]
-
-  case_set "base" {
-    axis "n" {
-      values      = reverse(module.shapes.gemm_widths)
-      description = "output features"
-    }
-
-    axis "k" {
-      values      = reverse(module.shapes.gemm_widths)
-      description = "input features"
-    }
-
-    filter "largest_square" {
-      keep   = n * k != 4294967296
-      reason = "65536 x 65536 is no model's layer, and its weight alone has 2^32 elements"
-    }
-
-    filter "base_grid" {
-      keep   = local.gemm_base
-      reason = local.reasons.base
-    }
-  }
-
-  case_set "model_widths" {
-    rows "width" {
-      values = local.gemm_model_widths
-    }
-
-    filter "tp_chosen" {
-      keep   = tp_size == 0 || contains(module.selection.tp_sizes, tp_size)
-      reason = local.reasons.tp
-    }
-
-    filter "chosen" {
-      keep   = selected
-      reason = local.reasons.selected
-    }
-  }
 
   rows "format" {
     values = [
@@ -55,11 +18,6 @@ grid "gemm" {
       { gemm_dtype = "fp8", min_sm = 89, max_sm = 999 },
       { gemm_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
     ]
-  }
-
-  axis "m" {
-    values      = reverse(module.shapes.gemm_tokens)
-    description = "tokens"
   }
 
   filter "sm_gate" {
@@ -73,15 +31,4 @@ grid "gemm" {
   }
 
   distinct {}
-}
-
-locals {
-  # Runs of chosen models take the exact widths of their layers; a model whose
-  # layers are not on file is covered by the base grid.
-  chosen_projections = [for r in local.models.projection_widths : r if r.selected]
-  gemm_base          = module.selection.everything || length(local.chosen_projections) == 0
-  gemm_model_widths = [
-    for r in concat(local.models.gate_widths, module.selection.everything ? [] : local.chosen_projections) :
-    { n = r.n, k = r.k, tp_size = r.tp_size, selected = r.selected }
-  ]
 }

@@ -63,10 +63,10 @@ module "common" {
 }
 
 locals {
-  sm      = module.selection.sm
-  models  = module.selection.models
-  wants   = module.selection.wants
-  reasons = module.selection.reasons
+  sm     = module.selection.sm
+  models = module.selection.models
+  wants  = module.selection.wants
+  parts  = module.common.parts
 
   # Memory that a process can allocate, and what SGLang leaves of it to a cache.
   memory       = module.selection.memory

@@ -8,9 +8,82 @@ locals {
     { model = "nvidia/GLM-5.2-NVFP4", nvfp4 = true },
   ]
 
-  glm5_chosen    = anytrue([for r in local.models.dsa : r.selected if r.architecture == "GlmMoeDsaForCausalLM"])
-  glm5_context   = 202752
-  not_this_model = "the benchmark takes GLM-5.2-NVFP4 on SM 100, 103 and 120, and GLM-5 elsewhere"
+  glm5_chosen  = anytrue([for r in local.models.dsa : r.selected if r.architecture == "GlmMoeDsaForCausalLM"])
+  glm5_context = 202752
+}
+
+part "glm5_kernel" {
+  include = [local.parts.decode_batches, local.parts.sm_90]
+
+  rows "model" {
+    values = local.indexer_models
+  }
+
+  filter "model_of_sm" {
+    keep   = nvfp4 == contains([100, 103, 120], local.sm)
+    reason = "the benchmark takes GLM-5.2-NVFP4 on SM 100, 103 and 120, and GLM-5 elsewhere"
+  }
+}
+
+part "glm5_prefill" {
+  filter "prefill" {
+    keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
+    reason = "one token is decode; long prompts come in batches of at most 8"
+  }
+
+  filter "context" {
+    keep   = step + isl <= local.glm5_context && batch_size * (isl + step) <= 33554432
+    reason = "longer than the model's context, or more than 2^25 cached tokens"
+  }
+}
+
+part "glm5_lengths" {
+  case_set "prefixes" {
+    include = [part.prefixes, part.glm5_prefill]
+  }
+
+  case_set "full_context" {
+    include = [part.full_context, part.glm5_prefill]
+
+    filter "prefix_positive" {
+      keep   = step > 0
+      reason = "the new tokens alone fill the context"
+    }
+  }
+
+  case_set "decode" {
+    axis "isl" {
+      values = [1]
+    }
+
+    axis "step" {
+      values = local.decode_lengths
+    }
+
+    filter "cache" {
+      keep   = batch_size * step <= 262144 && step < local.glm5_context
+      reason = "more than 2^18 cached tokens, or longer than the model's context"
+    }
+  }
+
+  case_set "decode_full_context" {
+    axis "isl" {
+      values = [1]
+    }
+
+    axis "cover" {
+      values = local.contexts
+    }
+
+    derive "step" {
+      value = cover - 1
+    }
+
+    filter "one_sequence" {
+      keep   = batch_size == 1 && step < local.glm5_context
+      reason = "full contexts are decoded one at a time, up to the model's own"
+    }
+  }
 }
 
 grid "glm5_mqa_logits_module" {
@@ -19,105 +92,11 @@ grid "glm5_mqa_logits_module" {
   op          = "glm5_mqa_logits_module"
   perf_table  = "glm5_mqa_logits_module_perf"
   columns     = ["batch_size", "model"]
-
-  rows "model" {
-    values = local.indexer_models
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = local.sparse_floor
-  }
-
-  filter "model_of_sm" {
-    keep   = nvfp4 == contains([100, 103, 120], local.sm)
-    reason = local.not_this_model
-  }
+  include     = [part.glm5_kernel]
 
   sweep "lengths" {
     columns = ["isl", "step"]
-
-    case_set "prefixes" {
-      axis "step" {
-        values = local.prefixes
-      }
-
-      axis "isl" {
-        values = local.module_lengths
-      }
-
-      filter "prefill" {
-        keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-        reason = "one token is decode; long prompts come in batches of at most 8"
-      }
-
-      filter "context" {
-        keep   = step + isl <= local.glm5_context && batch_size * (isl + step) <= 33554432
-        reason = "longer than the model's context, or more than 2^25 cached tokens"
-      }
-    }
-
-    case_set "full_context" {
-      axis "cover" {
-        values = local.contexts
-      }
-
-      axis "isl" {
-        values = local.module_lengths
-      }
-
-      derive "step" {
-        value = cover - isl
-      }
-
-      filter "prefill" {
-        keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-        reason = "one token is decode; long prompts come in batches of at most 8"
-      }
-
-      filter "context" {
-        keep   = step > 0 && step + isl <= local.glm5_context && batch_size * (isl + step) <= 33554432
-        reason = "longer than the model's context, or more than 2^25 cached tokens"
-      }
-    }
-
-    case_set "decode" {
-      axis "isl" {
-        values = [1]
-      }
-
-      axis "step" {
-        values = local.decode_lengths
-      }
-
-      filter "cache" {
-        keep   = batch_size * step <= 262144 && step < local.glm5_context
-        reason = "more than 2^18 cached tokens, or longer than the model's context"
-      }
-    }
-
-    case_set "decode_full_context" {
-      axis "isl" {
-        values = [1]
-      }
-
-      axis "cover" {
-        values = local.contexts
-      }
-
-      derive "step" {
-        value = cover - 1
-      }
-
-      filter "one_sequence" {
-        keep   = batch_size == 1 && step < local.glm5_context
-        reason = "full contexts are decoded one at a time, up to the model's own"
-      }
-    }
+    include = [part.glm5_lengths]
 
     distinct {}
   }
@@ -129,105 +108,11 @@ grid "glm5_topk_module" {
   op          = "glm5_topk_module"
   perf_table  = "glm5_topk_module_perf"
   columns     = ["batch_size", "model"]
-
-  rows "model" {
-    values = local.indexer_models
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = local.sparse_floor
-  }
-
-  filter "model_of_sm" {
-    keep   = nvfp4 == contains([100, 103, 120], local.sm)
-    reason = local.not_this_model
-  }
+  include     = [part.glm5_kernel]
 
   sweep "lengths" {
     columns = ["isl", "step"]
-
-    case_set "prefixes" {
-      axis "step" {
-        values = local.prefixes
-      }
-
-      axis "isl" {
-        values = local.module_lengths
-      }
-
-      filter "prefill" {
-        keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-        reason = "one token is decode; long prompts come in batches of at most 8"
-      }
-
-      filter "context" {
-        keep   = step + isl <= local.glm5_context && batch_size * (isl + step) <= 33554432
-        reason = "longer than the model's context, or more than 2^25 cached tokens"
-      }
-    }
-
-    case_set "full_context" {
-      axis "cover" {
-        values = local.contexts
-      }
-
-      axis "isl" {
-        values = local.module_lengths
-      }
-
-      derive "step" {
-        value = cover - isl
-      }
-
-      filter "prefill" {
-        keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-        reason = "one token is decode; long prompts come in batches of at most 8"
-      }
-
-      filter "context" {
-        keep   = step > 0 && step + isl <= local.glm5_context && batch_size * (isl + step) <= 33554432
-        reason = "longer than the model's context, or more than 2^25 cached tokens"
-      }
-    }
-
-    case_set "decode" {
-      axis "isl" {
-        values = [1]
-      }
-
-      axis "step" {
-        values = local.decode_lengths
-      }
-
-      filter "cache" {
-        keep   = batch_size * step <= 262144 && step < local.glm5_context
-        reason = "more than 2^18 cached tokens, or longer than the model's context"
-      }
-    }
-
-    case_set "decode_full_context" {
-      axis "isl" {
-        values = [1]
-      }
-
-      axis "cover" {
-        values = local.contexts
-      }
-
-      derive "step" {
-        value = cover - 1
-      }
-
-      filter "one_sequence" {
-        keep   = batch_size == 1 && step < local.glm5_context
-        reason = "full contexts are decoded one at a time, up to the model's own"
-      }
-    }
+    include = [part.glm5_lengths]
 
     distinct {}
   }
@@ -239,105 +124,11 @@ grid "glm5_dsa_attn_module" {
   op          = "glm5_dsa_attn_module"
   perf_table  = "glm5_dsa_attn_module_perf"
   columns     = ["batch_size", "model"]
-
-  rows "model" {
-    values = local.indexer_models
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = local.sparse_floor
-  }
-
-  filter "model_of_sm" {
-    keep   = nvfp4 == contains([100, 103, 120], local.sm)
-    reason = local.not_this_model
-  }
+  include     = [part.glm5_kernel]
 
   sweep "lengths" {
     columns = ["isl", "step"]
-
-    case_set "prefixes" {
-      axis "step" {
-        values = local.prefixes
-      }
-
-      axis "isl" {
-        values = local.module_lengths
-      }
-
-      filter "prefill" {
-        keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-        reason = "one token is decode; long prompts come in batches of at most 8"
-      }
-
-      filter "context" {
-        keep   = step + isl <= local.glm5_context && batch_size * (isl + step) <= 33554432
-        reason = "longer than the model's context, or more than 2^25 cached tokens"
-      }
-    }
-
-    case_set "full_context" {
-      axis "cover" {
-        values = local.contexts
-      }
-
-      axis "isl" {
-        values = local.module_lengths
-      }
-
-      derive "step" {
-        value = cover - isl
-      }
-
-      filter "prefill" {
-        keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-        reason = "one token is decode; long prompts come in batches of at most 8"
-      }
-
-      filter "context" {
-        keep   = step > 0 && step + isl <= local.glm5_context && batch_size * (isl + step) <= 33554432
-        reason = "longer than the model's context, or more than 2^25 cached tokens"
-      }
-    }
-
-    case_set "decode" {
-      axis "isl" {
-        values = [1]
-      }
-
-      axis "step" {
-        values = local.decode_lengths
-      }
-
-      filter "cache" {
-        keep   = batch_size * step <= 262144 && step < local.glm5_context
-        reason = "more than 2^18 cached tokens, or longer than the model's context"
-      }
-    }
-
-    case_set "decode_full_context" {
-      axis "isl" {
-        values = [1]
-      }
-
-      axis "cover" {
-        values = local.contexts
-      }
-
-      derive "step" {
-        value = cover - 1
-      }
-
-      filter "one_sequence" {
-        keep   = batch_size == 1 && step < local.glm5_context
-        reason = "full contexts are decoded one at a time, up to the model's own"
-      }
-    }
+    include = [part.glm5_lengths]
 
     distinct {}
   }
@@ -349,6 +140,7 @@ grid "dsv4_csa_topk_calib" {
   op          = "dsv4_csa_topk_calib"
   perf_table  = "dsv4_csa_topk_calib_perf"
   columns     = ["batch_size", "model"]
+  include     = [local.parts.decode_batches, local.parts.sm_90, local.parts.chosen]
 
   # The shapes are the same for Pro.
   rows "model" {
@@ -359,24 +151,12 @@ grid "dsv4_csa_topk_calib" {
     }]
   }
 
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  filter "sm_floor" {
-    keep   = local.sm >= 90
-    reason = local.sparse_floor
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
   sweep "lengths" {
     columns = ["isl", "step"]
 
     case_set "prefill" {
+      include = [part.model_context]
+
       axis "step" {
         values = local.prefixes
       }
@@ -390,11 +170,6 @@ grid "dsv4_csa_topk_calib" {
         reason = "more than ${local.prefill_chunk} tokens are several chunks of prefill"
       }
 
-      filter "context" {
-        keep   = step + isl <= max_position
-        reason = "longer than the model's context"
-      }
-
       filter "cache" {
         keep   = batch_size * (isl + step) <= 1048576
         reason = local.dsv4_pool
@@ -402,25 +177,10 @@ grid "dsv4_csa_topk_calib" {
     }
 
     case_set "decode" {
+      include = [part.dsv4_generation_lengths]
+
       axis "isl" {
         values = [1]
-      }
-
-      axis "step" {
-        values = local.dsv4_lengths
-      }
-
-      filter "cache" {
-        keep   = batch_size * step <= 1048576
-        reason = local.dsv4_pool
-      }
-
-      filter "batch_ladder" {
-        keep = (
-          (step < 524288 || batch_size <= 1) && (step < 262144 || batch_size <= 2) && (step < 131072 || batch_size <= 4) &&
-          (step < 65536 || batch_size <= 8) && (step < 32768 || batch_size <= 16) && (step < 8192 || batch_size <= 64)
-        )
-        reason = local.dsv4_ladder
       }
     }
 

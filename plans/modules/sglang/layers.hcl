@@ -7,6 +7,7 @@ grid "mhc_module" {
   perf_table  = "mhc_module_perf"
   columns     = ["op", "model"]
   constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, hc_mult = 4, sinkhorn_iters = 20 }
+  include     = [local.parts.chosen]
 
   rows "model" {
     values = [for r in local.models.mhc : { model = r.model, selected = r.selected }]
@@ -15,11 +16,6 @@ grid "mhc_module" {
   axis "op" {
     values      = ["pre", "post"]
     description = "before or after the block; the table's op_name"
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
   }
 
   sweep "num_tokens" {

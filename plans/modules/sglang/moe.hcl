@@ -6,6 +6,7 @@ grid "moe" {
   description = "the experts of one rank"
   op          = "moe"
   perf_table  = "moe_perf"
+  include     = [local.parts.moe, local.parts.moe_256_gpus]
   columns = [
     "moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name",
     "swiglu_limit", "moe_backend", "activation", "is_gated", "has_bias", "gemm1_alpha", "gemm1_clamp_limit", "scoring_func",
@@ -37,19 +38,6 @@ grid "moe" {
     ]
   }
 
-  axis "distribution" {
-    values      = ["balanced", "power_law_1.01", "power_law_1.2"]
-    description = "how tokens spread over the experts"
-  }
-
-  axis "moe_tp_size" {
-    values = [for t in module.selection.tp_sizes : t if t <= 32]
-  }
-
-  axis "moe_ep_size" {
-    values = module.shapes.ep_sizes
-  }
-
   axis "num_tokens" {
     values = module.shapes.moe_tokens
   }
@@ -71,36 +59,6 @@ grid "moe" {
   filter "sm_gate" {
     keep   = local.sm >= min_sm && local.sm <= max_sm
     reason = "SGLang has no expert kernel for the format on SM ${local.sm}"
-  }
-
-  filter "dtype_allowed" {
-    keep   = contains(allowed_dtypes, moe_dtype)
-    reason = "the checkpoint is not run in this format: quantised ones only in their own"
-  }
-
-  filter "tp_limit" {
-    keep   = moe_tp_size <= max_tp
-    reason = "the model is not served with so many tensor-parallel ranks"
-  }
-
-  filter "gpus" {
-    keep   = moe_tp_size * moe_ep_size <= 256
-    reason = "more than 256 GPUs"
-  }
-
-  filter "experts_divide" {
-    keep   = num_experts % moe_ep_size == 0
-    reason = "the experts do not divide over the ranks"
-  }
-
-  filter "width_divides" {
-    keep   = inter_size % moe_tp_size == 0
-    reason = "the experts' width does not divide over the ranks"
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
   }
 
   # Checkpoints of one shape are one case, named after the first.

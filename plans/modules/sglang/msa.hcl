@@ -16,13 +16,8 @@ locals {
   cache_too_large = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
 }
 
-grid "msa_context_module" {
-  enabled     = contains(module.selection.ops, "msa_context_module") && local.wants.msa
-  description = "MiniMax sparse attention in prefill"
-  op          = "msa_context_module"
-  perf_table  = "msa_context_module_perf"
-  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
-  constants   = { architecture = "MiniMaxM3ForCausalLM" }
+part "msa" {
+  include = [part.sparse_heads]
 
   rows "model" {
     values = local.msa_models
@@ -31,36 +26,20 @@ grid "msa_context_module" {
   rows "precision" {
     values = local.msa_precisions
   }
+}
 
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "heads_supported" {
-    keep   = contains(local.sparse_heads, num_heads)
-    reason = local.sparse_head_set
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
+grid "msa_context_module" {
+  enabled     = contains(module.selection.ops, "msa_context_module") && local.wants.msa
+  description = "MiniMax sparse attention in prefill"
+  op          = "msa_context_module"
+  perf_table  = "msa_context_module_perf"
+  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  constants   = { architecture = "MiniMaxM3ForCausalLM" }
+  include     = [part.msa, local.parts.decode_batches]
 
   sweep "lengths" {
     columns = ["isl", "step"]
+    include = [part.long_small_batches, part.model_context]
 
     case_set "prefixes" {
       axis "isl" {
@@ -82,16 +61,6 @@ grid "msa_context_module" {
       }
     }
 
-    filter "long_small_batches" {
-      keep   = batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
-      reason = "long prompts come in batches of at most 8"
-    }
-
-    filter "context" {
-      keep   = step + isl <= max_position
-      reason = "longer than the model's context"
-    }
-
     # Pages of 128 tokens: keys and values of the cache heads on this rank, and
     # the indexer's keys.
     filter "memory" {
@@ -110,45 +79,13 @@ grid "msa_generation_module" {
   perf_table  = "msa_generation_module_perf"
   columns     = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { architecture = "MiniMaxM3ForCausalLM", isl = 1 }
-
-  rows "model" {
-    values = local.msa_models
-  }
-
-  rows "precision" {
-    values = local.msa_precisions
-  }
-
-  axis "tp_size" {
-    values = local.module_tp
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "heads_supported" {
-    keep   = contains(local.sparse_heads, num_heads)
-    reason = local.sparse_head_set
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
+  include     = [part.msa]
 
   sweep "lengths" {
     columns = ["batch_size", "step"]
 
     case_set "batches" {
-      axis "batch_size" {
-        values = module.shapes.decode_batches
-      }
+      include = [local.parts.decode_batches]
 
       axis "step" {
         values = local.decode_lengths

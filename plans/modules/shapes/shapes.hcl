@@ -21,9 +21,9 @@ locals {
     1024, 1536, 2048, 3072, 4096, 6144, 8192,
   ]
 
-  context_lengths = [1, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288, 16384]
+  decode_batches = powers(2, 0, 10)
 
-  tp_sizes = powers(2, 0, 6)
+  context_lengths = [1, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288, 16384]
 }
 
 output "gemm_tokens" {
@@ -61,22 +61,57 @@ output "cache_lengths" {
 }
 
 output "decode_batches" {
-  value = powers(2, 0, 10)
-}
-
-output "tp_sizes" {
-  value = local.tp_sizes
+  value = local.decode_batches
 }
 
 output "ep_sizes" {
   value = powers(2, 0, 8)
 }
 
-output "query_heads" {
-  description = "Query heads on a rank of the models of the last years, and the steps between."
-  value       = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64, 96]
+part "layer_points" {
+  description = "the sweep of a layer with state: prefill and decode"
+
+  case_set "context" {
+    axis "batch_size" {
+      values = powers(2, 0, 6)
+    }
+
+    axis "seq_len" {
+      values = powers(2, 0, 15)
+    }
+
+    filter "phase" {
+      keep   = phase == "context"
+      reason = "a point of prefill"
+    }
+  }
+
+  case_set "generation" {
+    axis "batch_size" {
+      values = local.decode_batches
+    }
+
+    axis "seq_len" {
+      values = [1]
+    }
+
+    filter "phase" {
+      keep   = phase == "generation"
+      reason = "a point of decode"
+    }
+  }
 }
 
-output "kv_heads" {
-  value = [1, 2, 4, 8]
+part "decode_batches" {
+  axis "batch_size" {
+    values = local.decode_batches
+  }
+}
+
+output "parts" {
+  description = "Parts for include, by name."
+  value = {
+    layer_points   = part.layer_points
+    decode_batches = part.decode_batches
+  }
 }

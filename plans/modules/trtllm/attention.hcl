@@ -17,11 +17,19 @@ locals {
   query_heads = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64, 96]
   kv_heads    = [1, 2, 4, 8]
 
+  # No limit at all, where a limit is written as a number.
+  no_limit = 1e15
+
   decode_mha_heads = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64]
   decode_gqa_heads = [1, 2, 4, 8, 16, 32, 64, 96, 128]
 
-  not_grouped  = "not grouped-query attention: the key/value heads must be fewer than the query heads and divide them"
   gqa_on_sm100 = "TensorRT-LLM's SM100 kernels group at most 32 query heads per key/value head, or multiples of 32"
+}
+
+part "plain" {
+  derive "attn_backend" {
+    value = "TRTLLM"
+  }
 }
 
 grid "attention_context" {
@@ -32,9 +40,12 @@ grid "attention_context" {
   columns     = ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype", "attn_dtype", "attn_backend"]
   constants   = { beam_width = 1, step = 0 }
   loop_order  = ["head_dim", "num_heads", "num_key_value_heads", "window_size", "head", "tp_size", "isl", "batch_size"]
+  include     = [local.parts.attention_context]
 
   # Heads of 64 are measured with and without gpt-oss's window.
   case_set "head64_mha" {
+    include = [part.plain, local.parts.base_grid]
+
     axis "num_heads" {
       values = reverse(local.query_heads)
     }
@@ -49,19 +60,12 @@ grid "attention_context" {
 
     derive "num_key_value_heads" {
       value = num_heads
-    }
-
-    derive "attn_backend" {
-      value = "TRTLLM"
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
     }
   }
 
   case_set "head64_gqa" {
+    include = [part.plain, local.parts.base_grid, local.parts.grouped]
+
     axis "num_heads" {
       values = reverse(local.query_heads)
     }
@@ -77,23 +81,11 @@ grid "attention_context" {
     axis "window_size" {
       values = [0, 128]
     }
-
-    derive "attn_backend" {
-      value = "TRTLLM"
-    }
-
-    filter "grouped" {
-      keep   = num_key_value_heads < num_heads && num_heads % num_key_value_heads == 0
-      reason = local.not_grouped
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "mha" {
+    include = [part.plain, local.parts.base_grid]
+
     axis "num_heads" {
       values = reverse(local.query_heads)
     }
@@ -109,18 +101,11 @@ grid "attention_context" {
     derive "num_key_value_heads" {
       value = num_heads
     }
-
-    derive "attn_backend" {
-      value = "TRTLLM"
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "gqa" {
+    include = [part.plain, local.parts.base_grid, local.parts.grouped]
+
     axis "num_heads" {
       values = reverse(local.query_heads)
     }
@@ -136,53 +121,13 @@ grid "attention_context" {
     axis "window_size" {
       values = [0]
     }
-
-    derive "attn_backend" {
-      value = "TRTLLM"
-    }
-
-    filter "grouped" {
-      keep   = num_key_value_heads < num_heads && num_heads % num_key_value_heads == 0
-      reason = local.not_grouped
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "model_heads" {
+    include = [local.parts.served_kv_heads]
+
     rows "head" {
       values = local.model_heads
-    }
-
-    axis "tp_size" {
-      values = module.selection.tp_sizes
-    }
-
-    derive "num_heads" {
-      value = floor(native_num_heads / tp_size)
-    }
-
-    derive "num_key_value_heads" {
-      value       = ceil_div(native_num_key_value_heads, tp_size)
-      description = "every rank keeps at least one"
-    }
-
-    filter "tp_served" {
-      keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0
-      reason = local.reasons.served
-    }
-
-    filter "kv_divides" {
-      keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
-      reason = "the key/value heads of a rank do not divide its query heads"
-    }
-
-    filter "chosen" {
-      keep   = selected
-      reason = local.reasons.selected
     }
   }
 
@@ -192,35 +137,6 @@ grid "attention_context" {
       { kv_cache_dtype = "fp8", attn_dtype = "bfloat16", min_sm = 87, max_sm = 999 },
       { kv_cache_dtype = "fp8", attn_dtype = "fp8", min_sm = 87, max_sm = 999 },
     ]
-  }
-
-  axis "isl" {
-    values      = reverse(module.shapes.context_lengths)
-    description = "new tokens per sequence"
-  }
-
-  axis "batch_size" {
-    values = reverse(module.shapes.context_batches)
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "mha_tokens" {
-    keep   = num_key_value_heads != num_heads || (batch_size * isl <= 65536 && batch_size <= 128)
-    reason = "without grouping the cache grows with every head: at most 65536 tokens and 128 sequences"
-  }
-
-  filter "gqa_tokens" {
-    keep   = num_key_value_heads == num_heads || batch_size * isl <= 131072
-    reason = "more than 131072 tokens in one prefill: schedulers chunk it before"
-  }
-
-  filter "kv_elements" {
-    keep   = batch_size * isl * num_key_value_heads * head_dim * 2 < 2147483647
-    reason = "keys and values together have 2^31 elements or more, beyond the kernel's 32-bit offsets"
   }
 
   filter "gqa_ratio_sm100" {
@@ -246,8 +162,4 @@ grid "attention_context" {
   }
 
   distinct {}
-}
-
-locals {
-  no_limit = 1e15
 }

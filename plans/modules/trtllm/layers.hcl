@@ -6,6 +6,7 @@ grid "mamba2" {
   op          = "mamba2"
   perf_table  = "mamba2_perf"
   columns     = ["phase", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size", "model_name"]
+  include     = [local.parts.chosen]
 
   rows "model" {
     values = [for r in concat(local.generic_mamba2, local.models.mamba2) : {
@@ -25,43 +26,9 @@ grid "mamba2" {
     values = ["context", "generation"]
   }
 
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
-  }
-
   sweep "points" {
     columns = ["batch_size", "seq_len"]
-
-    case_set "context" {
-      axis "batch_size" {
-        values = powers(2, 0, 6)
-      }
-
-      axis "seq_len" {
-        values = powers(2, 0, 15)
-      }
-
-      filter "phase" {
-        keep   = phase == "context"
-        reason = "a point of prefill"
-      }
-    }
-
-    case_set "generation" {
-      axis "batch_size" {
-        values = module.shapes.decode_batches
-      }
-
-      axis "seq_len" {
-        values = [1]
-      }
-
-      filter "phase" {
-        keep   = phase == "generation"
-        reason = "a point of decode"
-      }
-    }
+    include = [local.parts.layer_points]
   }
 }
 
@@ -82,6 +49,7 @@ grid "mhc_module" {
   perf_table  = "mhc_module_perf"
   columns     = ["op", "num_tokens", "hidden_size", "hc_mult"]
   constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, sinkhorn_iters = 20 }
+  include     = [local.parts.chosen]
 
   rows "model" {
     values = [for r in local.models.mhc : {
@@ -98,10 +66,5 @@ grid "mhc_module" {
 
   axis "num_tokens" {
     values = module.shapes.mhc_tokens
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
   }
 }

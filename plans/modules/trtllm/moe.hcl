@@ -19,6 +19,7 @@ grid "moe" {
   op          = "moe"
   perf_table  = "moe_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "min_latency_mode", "model_name"]
+  include     = [local.parts.moe, local.parts.moe_256_gpus]
 
   rows "model" {
     values = [for r in local.models.moe : {
@@ -37,19 +38,6 @@ grid "moe" {
     values = local.moe_formats
   }
 
-  axis "distribution" {
-    values      = ["balanced", "power_law_1.01", "power_law_1.2"]
-    description = "how tokens spread over the experts"
-  }
-
-  axis "moe_tp_size" {
-    values = [for t in module.selection.tp_sizes : t if t <= 32]
-  }
-
-  axis "moe_ep_size" {
-    values = module.shapes.ep_sizes
-  }
-
   axis "min_latency_mode" {
     values      = [false, true]
     description = "kernels for a few tokens, SM 100 with NVFP4 only"
@@ -60,39 +48,9 @@ grid "moe" {
     reason = "TensorRT-LLM has no expert kernel for the format on SM ${local.sm}"
   }
 
-  filter "dtype_allowed" {
-    keep   = contains(allowed_dtypes, moe_dtype)
-    reason = "the checkpoint is not run in this format: quantised ones only in their own"
-  }
-
-  filter "tp_limit" {
-    keep   = moe_tp_size <= max_tp
-    reason = "the model is not served with so many tensor-parallel ranks"
-  }
-
-  filter "gpus" {
-    keep   = moe_tp_size * moe_ep_size <= 256
-    reason = "more than 256 GPUs"
-  }
-
-  filter "experts_divide" {
-    keep   = num_experts % moe_ep_size == 0
-    reason = "the experts do not divide over the ranks"
-  }
-
-  filter "width_divides" {
-    keep   = inter_size % moe_tp_size == 0
-    reason = "the experts' width does not divide over the ranks"
-  }
-
   filter "min_latency" {
     keep   = min_latency_mode == false || (moe_dtype == "nvfp4" && local.sm == 100 && num_experts <= 256)
     reason = "the low-latency kernels exist for NVFP4 on SM 100 with up to 256 experts"
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
   }
 
   # Checkpoints of one shape are one case, named after the first.
@@ -111,6 +69,7 @@ grid "moe_ep" {
   op          = "moe_ep"
   perf_table  = "moe_expert_compute_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "num_slots", "use_eplb", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
+  include     = [local.parts.sm_gate, local.parts.chosen]
 
   rows "model" {
     values = [for r in local.models.moe : {
@@ -155,11 +114,6 @@ grid "moe_ep" {
     description = "copies of experts; 288 leaves 32 for hot ones among 256"
   }
 
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
   filter "experts_divide" {
     keep   = num_experts % moe_ep_size == 0
     reason = "the experts do not divide over the ranks"
@@ -173,11 +127,6 @@ grid "moe_ep" {
   filter "slots_divide" {
     keep   = num_slots % moe_ep_size == 0
     reason = "the slots do not divide over the ranks"
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
   }
 
   distinct {

@@ -65,8 +65,3 @@ output "runtime_of" {
   description = "Which of the plan's runtimes an op runs in."
   value       = local.runtime_of
 }
-
-output "models" {
-  description = "The checkpoints that var.models may name."
-  value       = module.selection.names
-}

@@ -19,7 +19,6 @@ locals {
     { kv_cache_dtype = "fp8", min_sm = 87, max_sm = 999 },
   ]
 
-  not_grouped = "not grouped-query attention: the key/value heads must be fewer than the query heads and divide them"
 }
 
 grid "attention_context" {
@@ -30,8 +29,11 @@ grid "attention_context" {
   columns     = ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype"]
   constants   = { beam_width = 1, step = 0, attn_dtype = "bfloat16" }
   loop_order  = ["head_dim", "num_heads", "num_key_value_heads", "window_size", "head", "tp_size", "isl", "batch_size"]
+  include     = [local.parts.attention_context]
 
   case_set "mha" {
+    include = [local.parts.base_grid]
+
     axis "num_heads" {
       values = reverse(local.query_heads)
     }
@@ -47,14 +49,11 @@ grid "attention_context" {
     derive "num_key_value_heads" {
       value = num_heads
     }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "gqa" {
+    include = [local.parts.base_grid, local.parts.grouped]
+
     axis "num_heads" {
       values = reverse(local.query_heads)
     }
@@ -70,83 +69,18 @@ grid "attention_context" {
     axis "window_size" {
       values = [0, 128]
     }
-
-    filter "grouped" {
-      keep   = num_key_value_heads < num_heads && num_heads % num_key_value_heads == 0
-      reason = local.not_grouped
-    }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "model_heads" {
+    include = [local.parts.served_kv_heads]
+
     rows "head" {
       values = local.model_heads
-    }
-
-    axis "tp_size" {
-      values = module.selection.tp_sizes
-    }
-
-    derive "num_heads" {
-      value = floor(native_num_heads / tp_size)
-    }
-
-    derive "num_key_value_heads" {
-      value       = ceil_div(native_num_key_value_heads, tp_size)
-      description = "every rank keeps at least one"
-    }
-
-    filter "tp_served" {
-      keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0
-      reason = local.reasons.served
-    }
-
-    filter "kv_divides" {
-      keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
-      reason = "the key/value heads of a rank do not divide its query heads"
-    }
-
-    filter "chosen" {
-      keep   = selected
-      reason = local.reasons.selected
     }
   }
 
   rows "precision" {
     values = local.kv_precisions
-  }
-
-  axis "isl" {
-    values      = reverse(module.shapes.context_lengths)
-    description = "new tokens per sequence"
-  }
-
-  axis "batch_size" {
-    values = reverse(module.shapes.context_batches)
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
-  filter "mha_tokens" {
-    keep   = num_key_value_heads != num_heads || (batch_size * isl <= 65536 && batch_size <= 128)
-    reason = "without grouping the cache grows with every head: at most 65536 tokens and 128 sequences"
-  }
-
-  filter "gqa_tokens" {
-    keep   = num_key_value_heads == num_heads || batch_size * isl <= 131072
-    reason = "more than 131072 tokens in one prefill: schedulers chunk it before"
-  }
-
-  filter "kv_elements" {
-    keep   = batch_size * isl * num_key_value_heads * head_dim * 2 < 2147483647
-    reason = "keys and values together have 2^31 elements or more, beyond the kernel's 32-bit offsets"
   }
 
   distinct {}
@@ -160,9 +94,12 @@ grid "attention_generation" {
   columns     = ["batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype"]
   constants   = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
   loop_order  = ["head_dim", "num_heads", "num_key_value_heads", "window_size", "head", "tp_size", "batch_size", "target_seq"]
+  include     = [local.parts.attention_generation]
 
   # Heads without grouping are part of this set.
   case_set "gqa" {
+    include = [local.parts.base_grid]
+
     axis "num_heads" {
       values = reverse(local.query_heads)
     }
@@ -183,63 +120,18 @@ grid "attention_generation" {
       keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
       reason = "the key/value heads do not divide the query heads"
     }
-
-    filter "base_grid" {
-      keep   = module.selection.everything
-      reason = local.reasons.base
-    }
   }
 
   case_set "model_heads" {
+    include = [local.parts.served_kv_heads]
+
     rows "head" {
       values = local.model_heads
-    }
-
-    axis "tp_size" {
-      values = module.selection.tp_sizes
-    }
-
-    derive "num_heads" {
-      value = floor(native_num_heads / tp_size)
-    }
-
-    derive "num_key_value_heads" {
-      value       = ceil_div(native_num_key_value_heads, tp_size)
-      description = "every rank keeps at least one"
-    }
-
-    filter "tp_served" {
-      keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0
-      reason = local.reasons.served
-    }
-
-    filter "kv_divides" {
-      keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
-      reason = "the key/value heads of a rank do not divide its query heads"
-    }
-
-    filter "chosen" {
-      keep   = selected
-      reason = local.reasons.selected
     }
   }
 
   rows "precision" {
     values = local.kv_precisions
-  }
-
-  axis "target_seq" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache after the step"
-  }
-
-  axis "batch_size" {
-    values = powers(2, 0, 11)
-  }
-
-  derive "step" {
-    value       = target_seq - 1
-    description = "tokens in the cache before the decoded one"
   }
 
   # Cached tokens times query heads are bounded for heads of 128, in proportion
@@ -254,24 +146,9 @@ grid "attention_generation" {
     description = "largest batch at twice this length"
   }
 
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
-  }
-
   filter "batch_cap" {
     keep   = batch_size <= max_batch
     reason = "batch times length times query heads is beyond the cache of a node (2^23 heads of 128, 2^24 when grouped)"
-  }
-
-  filter "few_batches" {
-    keep   = max_batch >= 8
-    reason = "fewer than four batch sizes fit at this length: too few points to interpolate between"
-  }
-
-  filter "longest_of_large_batches" {
-    keep   = batch_size < 256 || (target_seq < 131072 && max_batch_doubled >= max(batch_size, 8))
-    reason = "from batch 256 on the longest length that fits is left out: it takes most of the time and serves nobody"
   }
 
   distinct {}

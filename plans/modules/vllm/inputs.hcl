@@ -79,10 +79,10 @@ module "common" {
 }
 
 locals {
-  sm      = module.selection.sm
-  models  = module.selection.models
-  wants   = module.selection.wants
-  reasons = module.selection.reasons
+  sm     = module.selection.sm
+  models = module.selection.models
+  wants  = module.selection.wants
+  parts  = module.common.parts
 
   module_precisions = [
     { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },

@@ -7,6 +7,7 @@ grid "moe" {
   op          = "moe"
   perf_table  = "moe_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
+  include     = [local.parts.moe]
 
   rows "model" {
     values = [for r in local.models.moe : {
@@ -33,52 +34,14 @@ grid "moe" {
     ]
   }
 
-  axis "distribution" {
-    values      = ["balanced", "power_law_1.01", "power_law_1.2"]
-    description = "how tokens spread over the experts"
-  }
-
-  axis "moe_tp_size" {
-    values = [for t in module.selection.tp_sizes : t if t <= 32]
-  }
-
-  axis "moe_ep_size" {
-    values = module.shapes.ep_sizes
-  }
-
   filter "sm_gate" {
     keep   = local.sm >= min_sm && local.sm <= max_sm
     reason = "vLLM has no expert kernel for the format on SM ${local.sm}"
   }
 
-  filter "dtype_allowed" {
-    keep   = contains(allowed_dtypes, moe_dtype)
-    reason = "the checkpoint is not run in this format: quantised ones only in their own"
-  }
-
-  filter "tp_limit" {
-    keep   = moe_tp_size <= max_tp
-    reason = "the model is not served with so many tensor-parallel ranks"
-  }
-
   filter "topology" {
     keep   = moe_tp_size == 1 || moe_ep_size == 1
     reason = "vLLM splits experts either by tensor or by expert parallelism, never by both"
-  }
-
-  filter "experts_divide" {
-    keep   = num_experts % moe_ep_size == 0
-    reason = "the experts do not divide over the ranks"
-  }
-
-  filter "width_divides" {
-    keep   = inter_size % moe_tp_size == 0
-    reason = "the experts' width does not divide over the ranks"
-  }
-
-  filter "chosen" {
-    keep   = selected
-    reason = local.reasons.selected
   }
 
   # Checkpoints of one shape are one case, named after the first.
