@@ -26,11 +26,15 @@ type Set struct {
 	pools *runtimes.Pools
 }
 
-// All makes the set of all kinds. Close it when the run is over.
-func All() *Set {
-	s := &Set{kinds: map[string]stage.Kind{}, pools: runtimes.NewPools()}
+// All makes the set of all kinds, for runtimes of the kinds that this program
+// has. Close it when the run is over.
+func All() *Set { return With(runtimes.Kinds()) }
+
+// With makes the set of all kinds for runtimes of other kinds.
+func With(kinds []runtimes.Kind) *Set {
+	s := &Set{kinds: map[string]stage.Kind{}, pools: runtimes.NewPools(kinds)}
 	for _, k := range []stage.Kind{
-		preflight.Kind(slices.Concat(preflight.RuntimeChecks(s.pools), preflight.LibraryChecks(), preflight.GPUChecks(nvml.Open), preflight.HostChecks())),
+		preflight.Kind(slices.Concat(preflight.RuntimeChecks(s.pools), preflight.LibraryChecks(s.pools), preflight.GPUChecks(nvml.Open), preflight.HostChecks())),
 		grids.Kind(),
 		importer.Kind(),
 		collect.Kind(s.pools),
@@ -51,6 +55,9 @@ func All() *Set {
 
 // Kinds returns the kinds by name.
 func (s *Set) Kinds() map[string]stage.Kind { return s.kinds }
+
+// Runtimes are the kinds of runtimes.
+func (s *Set) Runtimes() []stage.RuntimeKind { return runtimes.Registered(s.pools.Kinds) }
 
 // Close ends what the kinds share: worker processes kept warm.
 func (s *Set) Close() error { return s.pools.Close() }

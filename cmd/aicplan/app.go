@@ -20,6 +20,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/stages"
 	"aicplan/stages/collect"
+	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
 
@@ -30,7 +31,11 @@ type app struct {
 	environ        []string
 	global         globalFlags
 	code           int // exit code of a command that ended without error
+	kinds          []runtimes.Kind
 }
+
+// stages makes the stage kinds of one command.
+func (a *app) stages() *stages.Set { return stages.With(a.kinds) }
 
 // globalFlags are accepted by every command.
 type globalFlags struct {
@@ -114,7 +119,7 @@ func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
 
 func (a *app) loadOptions(f planFlags, all *stages.Set) config.Options {
 	return config.Options{
-		Path: f.Path, Kinds: all.Kinds(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
+		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/stages"
 )
 
 type applyCmd struct {
@@ -37,7 +36,7 @@ func (c *applyCmd) Validate() error {
 
 // Run plans, then runs what the plan says.
 func (c *applyCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	opts := c.options()
 	saved, err := c.openSaved(a)

@@ -42,7 +42,7 @@ func (c *ckptImportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	store, err := a.open(c.DryRun)
 	if err != nil {

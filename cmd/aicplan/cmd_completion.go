@@ -2,9 +2,13 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"aicplan/stages/runtimes"
 )
 
 type completionCmd struct {
@@ -16,6 +20,7 @@ type completions struct {
 	verbs []string            // "plan", "ckpt", "ckpt list"
 	under map[string][]string // verbs of a verb, of "" the first ones
 	flags map[string][]string // of a verb, without dashes
+	kinds map[string][]string // of runtimes, with their options and blocks
 }
 
 func completionsOf(parser *kong.Kong) completions {
@@ -45,6 +50,13 @@ func completionsOf(parser *kong.Kong) completions {
 // or two.
 func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
 	words := completionsOf(parser)
+	words.kinds = map[string][]string{}
+	for _, k := range runtimes.Registered(a.kinds) {
+		words.kinds[k.Name] = k.OptionNames()
+		for _, b := range k.Collect {
+			words.kinds[k.Name] = append(words.kinds[k.Name], b.Name)
+		}
+	}
 	if c.Shell == "fish" {
 		a.completeFish(words)
 		return nil
@@ -78,6 +90,16 @@ func (a *app) completeBash(c completions) {
 	say("    esac")
 	say("    return;;")
 	say("  esac")
+	kinds := slices.Sorted(maps.Keys(c.kinds))
+	say("  if [ \"$verb\" = runtimes ]; then")
+	say("    if [ $COMP_CWORD -eq 2 ]; then COMPREPLY=($(compgen -W %q -- \"$cur\")); return; fi", strings.Join(kinds, " "))
+	say("    case \"${COMP_WORDS[2]}\" in")
+	for _, k := range kinds {
+		say("    %s) COMPREPLY=($(compgen -W %q -- \"$cur\"));;", k, strings.Join(c.kinds[k], " "))
+	}
+	say("    esac")
+	say("    return")
+	say("  fi")
 	say("  COMPREPLY=($(compgen -f -- \"$cur\"))")
 	say("}")
 	say("complete -o filenames -F _aicplan aicplan")
@@ -93,6 +115,12 @@ func (a *app) completeFish(c completions) {
 		fmt.Fprintf(a.stdout, "complete -c aicplan -n '%s' -a %s\n", cond, words[len(words)-1])
 		for _, f := range c.flags[v] {
 			fmt.Fprintf(a.stdout, "complete -c aicplan -n '__fish_seen_subcommand_from %s' -o %s -l %s\n", words[len(words)-1], f, f)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
+		fmt.Fprintf(a.stdout, "complete -c aicplan -n '__fish_seen_subcommand_from runtimes' -f -a %s\n", k)
+		for _, o := range c.kinds[k] {
+			fmt.Fprintf(a.stdout, "complete -c aicplan -n '__fish_seen_subcommand_from runtimes; and __fish_seen_subcommand_from %s' -f -a %s\n", k, o)
 		}
 	}
 }

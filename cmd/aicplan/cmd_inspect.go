@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -10,7 +11,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
-	"aicplan/stages"
+	"aicplan/engine/stage"
 )
 
 type describeCmd struct {
@@ -22,6 +23,7 @@ type describeCmd struct {
 type description struct {
 	Variables []variableInfo `json:"variables"`
 	Modules   []string       `json:"modules"`
+	Runtimes  []runtimeInfo  `json:"runtimes"`
 	Stages    []stageInfo    `json:"stages"`
 	Outputs   []string       `json:"outputs"`
 }
@@ -44,6 +46,13 @@ type stageInfo struct {
 	Place       string     `json:"place"`
 }
 
+// runtimeInfo is a runtime of the plan with what its kind has.
+type runtimeInfo struct {
+	Address string   `json:"address"`
+	Place   string   `json:"place"`
+	Kind    kindInfo `json:"kind"`
+}
+
 type axisInfo struct {
 	Name        string `json:"name"`
 	Size        int    `json:"size"`
@@ -52,7 +61,7 @@ type axisInfo struct {
 
 // Run lists what a plan consists of.
 func (c *describeCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	store, err := a.open(true)
 	if err != nil {
@@ -63,7 +72,7 @@ func (c *describeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	d, err := describe(p)
+	d, err := describe(p, all.Runtimes())
 	if err != nil {
 		return err
 	}
@@ -74,7 +83,7 @@ func (c *describeCmd) Run(a *app) error {
 	return nil
 }
 
-func describe(p *plan.Plan) (*description, error) {
+func describe(p *plan.Plan, kinds []stage.RuntimeKind) (*description, error) {
 	d := &description{Modules: p.Config.Modules()}
 	for _, v := range p.Config.Variables() {
 		info := variableInfo{Name: v.Name, Type: config.TypeText(v.Type), Description: v.Description, Required: v.Default == cty.NilVal}
@@ -82,6 +91,12 @@ func describe(p *plan.Plan) (*description, error) {
 			info.Default = valueText(v.Default)
 		}
 		d.Variables = append(d.Variables, info)
+	}
+	for _, rt := range p.Config.Runtimes() {
+		i := slices.IndexFunc(kinds, func(k stage.RuntimeKind) bool { return k.Name == rt.Kind })
+		d.Runtimes = append(d.Runtimes, runtimeInfo{
+			Address: rt.Address, Place: fmt.Sprintf("%s:%d", rt.Range.Filename, rt.Range.Start.Line), Kind: kindInfoOf(&kinds[i]),
+		})
 	}
 	for _, s := range p.Stages {
 		in := s.Instance
@@ -118,6 +133,15 @@ func (a *app) describe(d *description) {
 		a.hanging(21, "  "+v.Name, v.Type+", "+def)
 		if v.Description != "" {
 			a.hanging(21, "", v.Description)
+		}
+	}
+	if len(d.Runtimes) > 0 {
+		fmt.Fprintln(a.stdout, "Runtimes:")
+	}
+	for _, rt := range d.Runtimes {
+		a.hanging(21, "  "+rt.Address, rt.Kind.Name+": "+rt.Kind.Summary)
+		if text := rt.Kind.optionsLine(); text != "" {
+			a.hanging(21, "", "options: "+text)
 		}
 	}
 	fmt.Fprintln(a.stdout, "Stages:")
@@ -160,7 +184,7 @@ type evalCmd struct {
 
 // Run evaluates one expression in the root module.
 func (c *evalCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {
@@ -185,7 +209,7 @@ type graphCmd struct {
 
 // Run prints the graph of stages.
 func (c *graphCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {

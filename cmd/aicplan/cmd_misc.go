@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"aicplan/cudaops/comm"
-	"aicplan/cudaops/hosts"
 	"aicplan/cudaops/worker"
+	"aicplan/stages/runtimes"
 )
 
 type versionCmd struct {
@@ -44,11 +44,22 @@ func (c *versionCmd) Run(a *app) error {
 	return nil
 }
 
-type workerCmd struct{}
+type workerCmd struct {
+	FDIn  int `name:"fd-in" default:"-1"`
+	FDOut int `name:"fd-out" default:"-1"`
+}
 
-// Run is the worker's side of the protocol.
+// Run is the worker's side of the protocol: on the descriptors that the
+// environment names, or behind a launcher on standard input and output.
 func (c *workerCmd) Run(a *app) error {
-	return worker.Serve(context.Background(), hosts.FromInit)
+	host := runtimes.HostOf(a.kinds)
+	switch {
+	case c.FDIn < 0 && c.FDOut < 0:
+		return worker.Serve(context.Background(), host)
+	case c.FDIn == 0 && c.FDOut == 1:
+		return worker.ServeStandard(context.Background(), host)
+	}
+	return fmt.Errorf("-fd-in %d -fd-out %d: behind a launcher a worker speaks on 0 and 1", c.FDIn, c.FDOut)
 }
 
 type workerRankCmd struct{}

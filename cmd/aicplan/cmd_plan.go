@@ -9,7 +9,6 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
-	"aicplan/stages"
 )
 
 type planCmd struct {
@@ -33,7 +32,7 @@ func (c *planCmd) Run(a *app) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(planMemory)
 	}
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	store, err := a.open(true)
 	if err != nil {

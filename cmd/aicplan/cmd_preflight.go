@@ -11,7 +11,6 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/stages"
 )
 
 type preflightCmd struct {
@@ -22,7 +21,7 @@ type preflightCmd struct {
 
 // Run looks at the machine as the plan's preflights do, and at nothing else.
 func (c *preflightCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {

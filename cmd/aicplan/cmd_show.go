@@ -15,7 +15,6 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/sink/table"
-	"aicplan/stages"
 )
 
 type showCmd struct {
@@ -149,7 +148,7 @@ type casesCmd struct {
 
 // Run prints the cases of a grid.
 func (c *casesCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	store, err := a.open(true)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
-	"aicplan/stages"
 )
 
 type validateCmd struct {
@@ -17,7 +16,7 @@ type validateCmd struct {
 
 // Run checks the plan as far as that goes without running it.
 func (c *validateCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	if err := c.notSaved(); err != nil {
 		return err

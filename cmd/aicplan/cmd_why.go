@@ -12,7 +12,6 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/grid"
 	"aicplan/engine/run"
-	"aicplan/stages"
 	"aicplan/stages/grids"
 )
 
@@ -25,7 +24,7 @@ type whyCmd struct {
 
 // Run explains what becomes of the combinations with the given values.
 func (c *whyCmd) Run(a *app) error {
-	all := stages.All()
+	all := a.stages()
 	defer all.Close()
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,21 +8,18 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/comm"
-	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
-	"aicplan/cudaops/worker"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/stages"
 	"aicplan/stages/gate"
+	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
 
@@ -90,10 +86,8 @@ func TestLanguageIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, option := range runtimeOptions(t) {
-		if !names(p.section(t, "runtime"), option) {
-			t.Errorf("%s: the section \"runtime\" does not name the option %s", p.name, option)
-		}
+	for _, word := range undocumented(p.section(t, "runtime"), runtimes.Registered(runtimes.Kinds())) {
+		t.Errorf("%s: the section \"runtime\" does not have %s", p.name, word)
 	}
 	spec, err := systems.Load("h200_sxm")
 	if err != nil {
@@ -116,6 +110,30 @@ func TestLanguageIsDocumented(t *testing.T) {
 	for name, k := range all.Kinds() {
 		t.Run(name, func(t *testing.T) { documentedKind(t, p.name, p.section(t, name), k) })
 	}
+}
+
+// undocumented lists what the registrations of runtime kinds have and the text
+// does not name: kinds, options, blocks and what is in them.
+func undocumented(text string, kinds []stage.RuntimeKind) []string {
+	var out []string
+	want := func(word, what string) {
+		if !names(text, word) {
+			out = append(out, what+" "+word)
+		}
+	}
+	for _, k := range kinds {
+		want(k.Name, "the kind")
+		for _, o := range k.Options {
+			want(o.Name, "the option of kind "+k.Name)
+		}
+		for _, b := range slices.Concat(k.Blocks, k.Collect) {
+			want(b.Name, "the block of kind "+k.Name)
+			for _, o := range b.Options {
+				want(o.Name, "the option of block "+b.Name)
+			}
+		}
+	}
+	return out
 }
 
 // documentedKind holds a kind's section against its words: all of them are
@@ -228,33 +246,6 @@ func tableRows(text string) map[string]string {
 				out[m[1]] += line
 			}
 		}
-	}
-	return out
-}
-
-// runtimeOptions asks the worker hosts what options they have: an unknown one
-// makes them say so.
-func runtimeOptions(t *testing.T) []string {
-	t.Helper()
-	out := slices.Clone(config.RuntimeOptions["python"])
-	// A host of collectives quiets the garbage collector of its process.
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	unknown := worker.Init{Device: -1, Options: map[string]any{"no_such_option": 1.0}}
-	for kind, h := range map[string]worker.Host{"cpu": cpu.Host(unknown), "cuda": ops.New(unknown), "nccl": comm.Host(unknown)} {
-		_, err := h.Hello(context.Background())
-		if err == nil {
-			t.Errorf("%T takes any option", h)
-			continue
-		}
-		_, list, ok := strings.Cut(err.Error(), "it has ")
-		if !ok {
-			t.Errorf("%T does not list its options: %v", h, err)
-		}
-		if names := strings.Split(list, ", "); !slices.Equal(slices.Sorted(slices.Values(names)), config.RuntimeOptions[kind]) {
-			t.Errorf("config.RuntimeOptions of %s are %v, its workers have %v", kind, config.RuntimeOptions[kind], names)
-		}
-		out = append(out, strings.Split(list, ", ")...)
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/filelock"
+	"aicplan/stages/runtimes"
 )
 
 // version is the release; the build information tells the commit.
@@ -25,8 +26,13 @@ func main() {
 
 // Main runs one command line and returns its exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return mainWith(runtimes.Kinds(), args, stdin, stdout, stderr)
+}
+
+// mainWith is Main for runtimes of other kinds.
+func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cli := &cli{}
-	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
+	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ(), kinds: kinds}
 	parser, err := kong.New(cli, kong.Name("aicplan"),
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),

@@ -6,13 +6,21 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"aicplan/stages/runtimes"
 )
 
 // TestMain lets the test binary stand in for aicplan: in scripts, in
 // documents, and as the worker that aicplan starts.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"aicplan": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"aicplan": func() {
+			kinds := runtimes.Kinds()
+			if os.Getenv("AICPLAN_TEST_TOY") != "" {
+				kinds = append(kinds, toyKind())
+			}
+			os.Exit(mainWith(kinds, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
 	})
 }
 

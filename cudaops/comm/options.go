@@ -81,7 +81,7 @@ func readOptions(init worker.Init) (options, error) {
 				return o, err
 			}
 		default:
-			return o, fmt.Errorf("a runtime of kind nccl has no option %q; it has fault, in_place, method, pin, rank_deadline", name)
+			return o, fmt.Errorf("a runtime of kind nccl has no option %q", name)
 		}
 	}
 	return o, nil

@@ -160,7 +160,7 @@ func TestHello(t *testing.T) {
 		t.Errorf("an unknown setting gave %v", err)
 	}
 	bad = Host(worker.Init{Options: map[string]any{"framewrok": "CPU"}})
-	if _, err := bad.Hello(t.Context()); err == nil || !strings.Contains(err.Error(), `"framewrok"; it has synthetic, window`) {
+	if _, err := bad.Hello(t.Context()); err == nil || !strings.Contains(err.Error(), `no option "framewrok"`) {
 		t.Errorf("an unknown option gave %v", err)
 	}
 }

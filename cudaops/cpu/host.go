@@ -58,7 +58,7 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 		if !slices.Contains(optionNames, name) {
 			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
 				Class:   worker.ClassCollectorBug,
-				Message: fmt.Sprintf("a runtime of kind cpu has no option %q; it has %s", name, strings.Join(optionNames, ", ")),
+				Message: fmt.Sprintf("a runtime of kind cpu has no option %q", name),
 			}}
 		}
 	}

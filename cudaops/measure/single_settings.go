@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 )
 
@@ -124,3 +125,13 @@ func (s Settings) Validate() error {
 
 // seconds turns a setting into a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// SettingNames are the names of the settings, as measure blocks and workers
+// have them, in the order of the struct.
+func SettingNames() []string {
+	var out []string
+	for t, i := reflect.TypeFor[Settings](), 0; i < t.NumField(); i++ {
+		out = append(out, t.Field(i).Tag.Get("json"))
+	}
+	return out
+}

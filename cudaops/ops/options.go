@@ -68,7 +68,7 @@ func parseOptions(raw map[string]any) (Options, error) {
 			}
 			o.Verify = b
 		default:
-			err = fmt.Errorf("a runtime of kind cuda has no option %q; it has arena_gb, best_of, system, verify, window", name)
+			err = fmt.Errorf("a runtime of kind cuda has no option %q", name)
 		}
 		if err != nil {
 			return o, err

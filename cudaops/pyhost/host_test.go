@@ -263,7 +263,12 @@ func TestLauncher(t *testing.T) {
 	// env stands for docker run: a program that passes on its standard streams.
 	python := python(t)
 	c := spawnCommand(t, func(dir string) (string, []string, error) {
-		return pyhost.Launch([]string{"env", "LAUNCHED=yes"}, "", python, dir)
+		host, err := pyhost.Write(dir)
+		if err != nil {
+			return "", nil, err
+		}
+		path, args, err := worker.Through([]string{"env", "LAUNCHED=yes"}, "", []string{python, "-u", host})
+		return path, args[1:], err
 	})
 	init := basic(t, nil)
 	init.Type, init.Protocol, init.Device = worker.TypeInit, worker.ProtocolVersion, -1
@@ -274,24 +279,6 @@ func TestLauncher(t *testing.T) {
 	c.shutdown()
 	if log := c.log.String(); strings.Count(log, "loud") != 3 {
 		t.Errorf("what the op printed is not in the log: %q", log)
-	}
-}
-
-func TestLaunchPlacesTheImage(t *testing.T) {
-	dir := t.TempDir()
-	_, args, err := pyhost.Launch([]string{"env", "run", "-i"}, "repo/img@sha256:ab", "python3", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(args[4:], " "); !strings.HasPrefix(got, "run -i repo/img@sha256:ab python3 -u ") || !strings.HasSuffix(got, "--fd-in 0 --fd-out 1") {
-		t.Errorf("args = %s", got)
-	}
-	_, args, err = pyhost.Launch([]string{"env", "--image={image}", "--"}, "img", "", dir)
-	if err != nil || args[4] != "--image=img" || args[6] != pyhost.DefaultPython {
-		t.Errorf("args = %q, %v", args, err)
-	}
-	if _, _, err := pyhost.Launch([]string{"env", "{image}"}, "", "", dir); err == nil {
-		t.Error("{image} without an image is no error")
 	}
 }
 

@@ -112,49 +112,6 @@ func Command(python, hostDir string) (path string, args []string, err error) {
 	return path, []string{"-u", host}, nil
 }
 
-// bridge puts the worker's descriptors 3 and 4 on standard input and output of
-// what it runs: launchers pass on no others.
-const bridge = `exec "$@" <&3 >&4 3<&- 4>&-`
-
-// Launch returns the program and the arguments that start a worker through a
-// launcher such as docker run. The worker speaks on its standard input and
-// output then; what the op prints goes to standard error. An element {image}
-// of the launcher becomes the image, which otherwise follows the launcher. The
-// launcher must show hostDir, the plan's folder and the collector checkout to
-// the worker under their own paths, and keep standard input open (docker run
-// -i). python "" means DefaultPython, looked up inside.
-func Launch(launcher []string, image, python, hostDir string) (path string, args []string, err error) {
-	if len(launcher) == 0 {
-		return "", nil, errors.New("the launcher is empty")
-	}
-	program, err := exec.LookPath(launcher[0])
-	if err != nil {
-		return "", nil, fmt.Errorf("launcher: %w", err)
-	}
-	host, err := Write(hostDir)
-	if err != nil {
-		return "", nil, err
-	}
-	args = []string{"-c", bridge, "aicplan-launch", program}
-	named := false
-	for _, a := range launcher[1:] {
-		if strings.Contains(a, "{image}") {
-			if image == "" {
-				return "", nil, errors.New("the launcher contains {image} and the runtime names no image")
-			}
-			a, named = strings.ReplaceAll(a, "{image}", image), true
-		}
-		args = append(args, a)
-	}
-	if image != "" && !named {
-		args = append(args, image)
-	}
-	if python == "" {
-		python = DefaultPython
-	}
-	return "/bin/sh", append(args, python, "-u", host, "--fd-in", "0", "--fd-out", "1"), nil
-}
-
 // Settings are what a runtime block tells the host beside the op bindings.
 type Settings struct {
 	Package       string   // distribution whose version is reported

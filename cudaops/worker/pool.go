@@ -13,7 +13,7 @@ import (
 type Slot struct {
 	Name   string // "w0"
 	Device int    // index in PCI bus order; -1 for none
-	Spec   Spec   // Init.Slot, Device and Measure, Ops, Seed are filled in
+	Spec   Spec   // Init.Slot, Device and Measure, Ops, Blocks, Seed are filled in
 }
 
 // PoolSpec configures a pool.
@@ -37,6 +37,7 @@ type PoolSpec struct {
 type Settings struct {
 	Measure json.RawMessage
 	Ops     json.RawMessage
+	Blocks  json.RawMessage
 	Seed    int64
 	// Log receives lines of workers and of the pool; nil drops them. It is
 	// called from the goroutine of Run.
@@ -251,7 +252,7 @@ type slotEvent struct {
 func (p *Pool) start(no int, set Settings, clean bool) {
 	s := p.slots[no]
 	spec := s.Spec
-	spec.Init.Measure, spec.Init.Ops, spec.Init.Seed = set.Measure, set.Ops, set.Seed
+	spec.Init.Measure, spec.Init.Ops, spec.Init.Blocks, spec.Init.Seed = set.Measure, set.Ops, set.Blocks, set.Seed
 	p.wg.Go(func() {
 		if clean && p.spec.CleanDevice != nil {
 			if err := p.spec.CleanDevice(p.ctx, s.Slot); err != nil {

@@ -44,18 +44,21 @@ const (
 
 // Init tells a worker what it is for.
 type Init struct {
-	Type     string            `json:"type"`
-	Protocol int               `json:"protocol"`
-	Runtime  string            `json:"runtime"`           // name of the runtime block
-	Kind     string            `json:"kind"`              // cpu, cuda, nccl, python
-	Device   int               `json:"device"`            // index in PCI bus order; -1 for none
-	UUID     string            `json:"uuid,omitempty"`    // expected device
-	Slot     string            `json:"slot"`              // "w0"
-	Measure  json.RawMessage   `json:"measure,omitempty"` // the measure block's settings
-	Options  map[string]any    `json:"options,omitempty"` // of the runtime block
-	Ops      json.RawMessage   `json:"ops,omitempty"`     // op bindings (python: module, getter, run)
-	Seed     int64             `json:"seed"`
-	Env      map[string]string `json:"env,omitempty"`
+	Type     string          `json:"type"`
+	Protocol int             `json:"protocol"`
+	Runtime  string          `json:"runtime"`           // name of the runtime block
+	Kind     string          `json:"kind"`              // cpu, cuda, nccl, python
+	Device   int             `json:"device"`            // index in PCI bus order; -1 for none
+	UUID     string          `json:"uuid,omitempty"`    // expected device
+	Slot     string          `json:"slot"`              // "w0"
+	Measure  json.RawMessage `json:"measure,omitempty"` // the measure block's settings
+	Options  map[string]any  `json:"options,omitempty"` // of the runtime block
+	Ops      json.RawMessage `json:"ops,omitempty"`     // op bindings (python: module, getter, run)
+	Seed     int64           `json:"seed"`
+	// Blocks are the blocks of the collect that the kind of the runtime has, by
+	// name: one JSON object.
+	Blocks json.RawMessage   `json:"blocks,omitempty"`
+	Env    map[string]string `json:"env,omitempty"`
 }
 
 // Hello is a worker's first message.
@@ -84,6 +87,7 @@ type Configure struct {
 	Type    string          `json:"type"`
 	Measure json.RawMessage `json:"measure,omitempty"`
 	Ops     json.RawMessage `json:"ops,omitempty"`
+	Blocks  json.RawMessage `json:"blocks,omitempty"`
 	Seed    int64           `json:"seed"`
 }
 

@@ -168,7 +168,7 @@ func (r *run) settle(no int) bool {
 		if !s.proc.Hello.Configure {
 			s.recycle = "other settings"
 		} else if r.waiting() {
-			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Seed: r.set.Seed}); err != nil {
+			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Blocks: r.set.Blocks, Seed: r.set.Seed}); err != nil {
 				s.recycle = err.Error()
 			}
 			s.set = r.set
@@ -184,7 +184,7 @@ func (r *run) settle(no int) bool {
 }
 
 func sameSettings(a, b Settings) bool {
-	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && a.Seed == b.Seed
+	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && bytes.Equal(a.Blocks, b.Blocks) && a.Seed == b.Seed
 }
 
 // drain asks a worker to end.

@@ -40,6 +40,27 @@ func inherited(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// ServeStandard is Serve on standard input and output, for workers behind a
+// launcher. What the process itself writes to standard output goes to standard
+// error from then on, and the variables of init, which a launcher may have kept
+// out, are set.
+func ServeStandard(ctx context.Context, host func(Init) (Host, error)) error {
+	in, out, err := takeStandard()
+	if err != nil {
+		return fmt.Errorf("standard input and output: %w", err)
+	}
+	defer in.Close()
+	defer out.Close()
+	return ServeOn(ctx, in, out, func(init Init) (Host, error) {
+		for name, value := range init.Env {
+			if err := os.Setenv(name, value); err != nil {
+				return nil, fmt.Errorf("env %s: %w", name, err)
+			}
+		}
+		return host(init)
+	})
+}
+
 // ServeOn is Serve on any pair of streams.
 func ServeOn(ctx context.Context, in io.Reader, out io.Writer, host func(Init) (Host, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -350,7 +371,7 @@ func (s *server) configure(c *Configure) (err error) {
 			err = fmt.Errorf("new settings: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	s.init.Measure, s.init.Ops, s.init.Seed = c.Measure, c.Ops, c.Seed
+	s.init.Measure, s.init.Ops, s.init.Blocks, s.init.Seed = c.Measure, c.Ops, c.Blocks, c.Seed
 	if h, ok := s.host.(Configurer); ok {
 		if err := h.Configure(s.init); err != nil {
 			return fmt.Errorf("new settings: %w", err)

@@ -213,3 +213,27 @@ func rssBytes(pid int) int64 {
 	}
 	return pages * int64(os.Getpagesize())
 }
+
+// takeStandard moves standard input and output to descriptors of their own and
+// leaves nothing to read and standard error in their places.
+func takeStandard() (in, out *os.File, err error) {
+	take := func(fd int, name string, put int) (*os.File, error) {
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(own), name), unix.Dup3(put, fd, 0)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer null.Close()
+	if in, err = take(0, "stdin", int(null.Fd())); err != nil {
+		return nil, nil, err
+	}
+	if out, err = take(1, "stdout", 2); err != nil {
+		return nil, nil, err
+	}
+	return in, out, nil
+}

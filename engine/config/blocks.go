@@ -12,18 +12,6 @@ import (
 	"aicplan/engine/stage"
 )
 
-// RuntimeKinds are the kinds of runtime blocks.
-var RuntimeKinds = []string{"cpu", "cuda", "nccl", "python"}
-
-// RuntimeOptions are the attributes that runtimes of a kind have beside those
-// of all. Workers refuse others too, but a plan is read long before.
-var RuntimeOptions = map[string][]string{
-	"cpu":    {"synthetic", "window"},
-	"cuda":   {"arena_gb", "best_of", "system", "verify", "window"},
-	"nccl":   {"fault", "in_place", "method", "pin", "rank_deadline"},
-	"python": {"device", "max_growth_gb", "recycle_after", "verify", "window", "workdir"},
-}
-
 type runtimeBody struct {
 	Kind          string            `hcl:"kind"`
 	Framework     string            `hcl:"framework,optional"`
@@ -60,9 +48,17 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
-	if !slices.Contains(RuntimeKinds, b.Kind) {
+	kind := s.l.runtimeKind(b.Kind)
+	if kind == nil {
 		return cty.DynamicVal, append(diags, errorAt(d.body.Attributes["kind"].Expr.Range(), "Unknown runtime kind",
-			fmt.Sprintf("%q is no kind of runtime.%s", b.Kind, didYouMean(b.Kind, RuntimeKinds))))
+			fmt.Sprintf("%q is no kind of runtime.%s", b.Kind, didYouMean(b.Kind, s.l.runtimeKinds()))))
+	}
+	for _, name := range sortedKeys(d.body.Attributes) {
+		a := d.body.Attributes[name]
+		if slices.Contains(runtimeWords, name) && !kind.Heeds(name) && !isNull(a.Expr, ctx) {
+			diags = append(diags, errorAt(a.NameRange, "Attribute without effect",
+				fmt.Sprintf("Runtimes of kind %s do not use %s; what it says would be recorded and not be true. Remove it.", b.Kind, name)))
+		}
 	}
 	if a, ok := d.body.Attributes["devices"]; ok && b.Devices != nil && len(b.Devices) == 0 {
 		return cty.DynamicVal, append(diags, errorAt(a.Expr.Range(), "No devices", "An empty list leaves the runtime nothing to work on; leave devices away for all that are visible."))
@@ -70,25 +66,13 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	rt := &stage.Runtime{
 		Name: d.name, Kind: b.Kind, Framework: b.Framework, Package: b.Package, Requires: b.Requires, Env: b.Env,
 		Devices: b.Devices, Workers: b.Workers, Python: b.Python, CollectorRoot: b.CollectorRoot, Path: b.Path,
-		Image: b.Image, ImageDigest: b.ImageDigest, Launcher: b.Launcher, Options: map[string]cty.Value{},
+		Image: b.Image, ImageDigest: b.ImageDigest, Launcher: b.Launcher,
 		Range: d.rng(), Address: s.qualify("runtime." + d.name),
 	}
-	rest, more := b.Rest.JustAttributes()
+	own := &stage.Own{What: "a runtime of kind " + b.Kind, Options: kind.Options, Blocks: kind.Blocks, Shared: runtimeWords, At: d.rng(), Suggest: didYouMean}
+	options, more := own.Decode(d.body, ctx)
 	diags = append(diags, more...)
-	known := append(stage.TagWords(runtimeBody{})[""], RuntimeOptions[b.Kind]...)
-	for _, name := range sortedKeys(rest) {
-		a := rest[name]
-		if !slices.Contains(RuntimeOptions[b.Kind], name) {
-			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
-				fmt.Sprintf("A runtime of kind %s has no %q.%s", b.Kind, name, optionHint(name, b.Kind, known))))
-			continue
-		}
-		v, more := a.Expr.Value(ctx)
-		diags = append(diags, more...)
-		if !v.IsNull() { // as good as not given
-			rt.Options[name] = v
-		}
-	}
+	rt.Options = options
 	return cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(rt.Name), "kind": cty.StringVal(rt.Kind), "framework": cty.StringVal(rt.Framework),
 		"package": cty.StringVal(rt.Package), "requires": cty.StringVal(rt.Requires),
@@ -96,12 +80,31 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	}), diags
 }
 
-// optionHint says what was meant, or what the kind has.
-func optionHint(name, kind string, known []string) string {
-	if hint := didYouMean(name, known); strings.HasPrefix(hint, " Did") {
-		return hint
+// runtimeWords are the attributes that runtimes of several kinds share.
+var runtimeWords = stage.TagWords(runtimeBody{})[""]
+
+// isNull says whether an attribute is as good as not given.
+func isNull(expr hcl.Expression, ctx *hcl.EvalContext) bool {
+	v, diags := expr.Value(ctx)
+	return !diags.HasErrors() && v.IsKnown() && v.IsNull()
+}
+
+// runtimeKind returns the kind of that name, or nil.
+func (l *loader) runtimeKind(name string) *stage.RuntimeKind {
+	for i := range l.opts.Runtimes {
+		if k := &l.opts.Runtimes[i]; k.Name == name {
+			return k
+		}
 	}
-	return " Its options are " + strings.Join(RuntimeOptions[kind], ", ") + "."
+	return nil
+}
+
+func (l *loader) runtimeKinds() []string {
+	var out []string
+	for _, k := range l.opts.Runtimes {
+		out = append(out, k.Name)
+	}
+	return out
 }
 
 type systemBody struct {

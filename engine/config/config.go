@@ -27,6 +27,7 @@ import (
 type Options struct {
 	Path     string                // plan file, or a folder of plan files
 	Kinds    map[string]stage.Kind // every known stage kind by name
+	Runtimes []stage.RuntimeKind   // every known kind of runtime
 	Version  string                // of this aicplan, for required_version
 	Vars     []string              // NAME=VALUE as given with -var, in order
 	VarFiles []string              // in order
@@ -278,6 +279,34 @@ func (c *Config) Variables() []Variable {
 		v.Value, _ = c.root.variable(name, d.rng)
 		out = append(out, v)
 	}
+	return out
+}
+
+// Runtimes lists the runtimes of the plan and of its modules, by address.
+// Those that could not be evaluated are left out.
+func (c *Config) Runtimes() []*stage.Runtime {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*stage.Runtime
+	var walk func(s *scope)
+	walk = func(s *scope) {
+		for name, d := range s.decl.runtimes {
+			v, diags := s.runtime(name, d.rng())
+			if diags.HasErrors() || !v.IsKnown() {
+				continue
+			}
+			if rt, err := stage.RuntimeOf(v); err == nil {
+				out = append(out, rt)
+			}
+		}
+		for _, children := range s.children {
+			for _, child := range children {
+				walk(child)
+			}
+		}
+	}
+	walk(c.root)
+	sort.Slice(out, func(i, j int) bool { return out[i].Address < out[j].Address })
 	return out
 }
 

@@ -24,6 +24,26 @@ import (
 
 // TestPlans runs every archive of testdata: a plan with its files, and what
 // loading it must come to. "# ERROR: text" on a line asks for an error there.
+// testRuntimes are kinds of runtimes of which the plans in testdata have some.
+var testRuntimes = []stage.RuntimeKind{
+	{
+		Name: "cpu", Attributes: []string{"workers"},
+		Options: []stage.Option{{Name: "synthetic", Type: cty.Bool}, {Name: "window", Type: cty.Number}},
+	},
+	{
+		Name: "cuda", Attributes: []string{"devices", "workers"},
+		Options: []stage.Option{
+			{Name: "method", Type: cty.String, OneOf: []string{"eager", "graph"}},
+			{Name: "verify", Type: cty.Bool},
+		},
+	},
+	{Name: "python", Attributes: []string{"path", "python"}, Options: []stage.Option{{Name: "window", Type: cty.Number}}},
+	{
+		Name: "far", Options: []stage.Option{{Name: "url", Type: cty.String, Required: true, Doc: "where it is"}},
+		Blocks: []stage.Block{{Name: "ready", Options: []stage.Option{{Name: "path", Type: cty.String}, {Name: "tries", Type: cty.Number}}}},
+	},
+}
+
 func TestPlans(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -60,7 +80,7 @@ func runArchive(t *testing.T, path string) {
 			}
 		}
 	}
-	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()}, Version: "0.1.0", Systems: testSystem}
+	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()}, Runtimes: testRuntimes, Version: "0.1.0", Systems: testSystem}
 	for _, line := range strings.Split(want["flags"], "\n") {
 		if v, ok := strings.CutPrefix(line, "-var "); ok {
 			opts.Vars = append(opts.Vars, v)

@@ -2,7 +2,9 @@ package collect
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"aicplan/cudaops/measure"
@@ -58,24 +60,25 @@ func (b *MeasureBlock) settings() measure.Settings {
 	return s
 }
 
-// unheeded names the settings that the block gives and a kind of runtime does
-// not use.
-func (b *MeasureBlock) unheeded(kind string) []string {
+// unheeded names the settings that the block gives and that are none of heeded,
+// sorted. A flag that is off asks for nothing.
+func (b *MeasureBlock) unheeded(heeded []string) []string {
 	if b == nil {
 		return nil
 	}
 	var out []string
-	say := func(name string, given bool, kinds ...string) {
-		if given && slices.Contains(kinds, kind) {
-			out = append(out, name)
+	for v, i := reflect.ValueOf(*b), 0; i < v.NumField(); i++ {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
+		field := v.Field(i)
+		if field.IsNil() || slices.Contains(heeded, name) {
+			continue
 		}
+		if on, isFlag := field.Interface().(*bool); isFlag && !*on {
+			continue
+		}
+		out = append(out, name)
 	}
-	say("max_samples", b.MaxSamples != nil, "cuda")
-	say("target_rel_stdev", b.TargetRelStdev != nil, "cuda")
-	say("max_pass_seconds", b.MaxPassSeconds != nil, "cuda")
-	say("min_block_seconds", b.MinBlockSeconds != nil, "nccl")
-	say("warmup_seconds", b.WarmupSeconds != nil, "nccl")
-	say("power", b.Power != nil && *b.Power, "cpu")
+	slices.Sort(out)
 	return out
 }
 
@@ -133,7 +136,6 @@ const (
 	defaultTripAll   = 20 // without a breaker block
 	defaultFloor     = 2 * time.Minute
 	defaultFirst     = 30 * time.Minute
-	defaultFirstCPU  = 5 * time.Minute
 	defaultFactor    = 10
 	minHistory       = 5
 )

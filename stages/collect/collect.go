@@ -87,6 +87,7 @@ type Config struct {
 	system   string
 	bind     any
 	settings measure.Settings
+	blocks   map[string]cty.Value // of the runtime's kind, by name
 	rules    []Rule
 	limits   limits
 }
@@ -150,8 +151,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Wrong binding", "bind: %s.", err)
 		case !c.Bind.Type().IsObjectType() && !c.Bind.Type().IsMapType():
 			bad("Wrong binding", "bind is %s; it must be an object such as { module = ..., run = ... }.", c.Bind.Type().FriendlyName())
-		case c.runtime != nil && c.runtime.Kind != "python" && c.runtime.Kind != "cuda":
-			bad("Wrong binding", "bind names Python code or a CUDA kernel, and %s is of kind %s.", c.runtime.Address, c.runtime.Kind)
+		case c.runtime != nil && c.kind().Binds == "":
+			bad("Wrong binding", "%s is of kind %s, which takes no binding; remove bind.", c.runtime.Address, c.runtime.Kind)
 		}
 	}
 	if !slices.Contains(orders, c.Order) {
@@ -168,16 +169,15 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.runtime != nil {
 		c.pools.Use(c.runtime, c.hosted())
-		if idle := c.Measure.unheeded(c.runtime.Kind); len(idle) > 0 {
+		if idle := c.Measure.unheeded(c.kind().RuntimeKind.Measure); len(idle) > 0 {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagWarning, Summary: "Settings without effect", Subject: cc.Range.Ptr(),
 				Detail: fmt.Sprintf("Runtimes of kind %s do not heed %s of the measure block; changing one would measure everything again for nothing. Leave them away.", c.runtime.Kind, strings.Join(idle, ", ")),
 			})
 		}
 	}
-	if c.runtime != nil && c.runtime.Kind == "cpu" && (c.Deadline == nil || c.Deadline.First == nil) {
-		// Nothing is loaded, compiled or tuned here.
-		c.limits.first = max(c.limits.floor, defaultFirstCPU)
+	if c.runtime != nil && c.kind().FirstDeadline > 0 && (c.Deadline == nil || c.Deadline.First == nil) {
+		c.limits.first = max(c.limits.floor, c.kind().FirstDeadline)
 	}
 	return diags
 }
@@ -211,35 +211,43 @@ func (c *Config) Inputs() []stage.Input {
 // a row means.
 func (c *Config) Fingerprint() any {
 	f := struct {
-		Op          string           `json:"op,omitempty"`
-		Bind        any              `json:"bind,omitempty"`
-		Runtime     any              `json:"runtime"`
-		System      string           `json:"system,omitempty"`
-		Measure     measure.Settings `json:"measure"`
-		Environment []string         `json:"environment"`
-		Rules       []RuleBlock      `json:"rules,omitempty"`
-	}{Op: c.Op, Bind: c.bind, System: c.system, Measure: c.settings, Environment: c.Environment, Rules: c.Rules}
+		Op          string         `json:"op,omitempty"`
+		Bind        any            `json:"bind,omitempty"`
+		Runtime     any            `json:"runtime"`
+		System      string         `json:"system,omitempty"`
+		Measure     any            `json:"measure,omitempty"`
+		Environment []string       `json:"environment"`
+		Rules       []RuleBlock    `json:"rules,omitempty"`
+		Blocks      map[string]any `json:"blocks,omitempty"`
+	}{Op: c.Op, Bind: c.bind, System: c.system, Measure: c.measured(), Environment: c.Environment, Rules: c.Rules, Blocks: c.blockExtra()}
 	if rt := c.runtime; rt != nil {
 		f.Runtime = map[string]any{
 			"address": rt.Address, "kind": rt.Kind, "framework": rt.Framework, "package": rt.Package,
-			"extra": runtimeExtra(rt), "image": rt.Image, "image_digest": rt.ImageDigest,
+			"extra": c.runtimeExtra(), "image": rt.Image, "image_digest": rt.ImageDigest,
 		}
 	}
 	return f
 }
 
-// beside are options of a runtime that do not change what its rows mean.
-var beside = []string{"window", "verify", "synthetic", "workdir", "recycle_after", "max_growth_gb", "discover"}
+// kind is the kind of the runtime; one without anything where this program does
+// not have it, which is an error elsewhere.
+func (c *Config) kind() *runtimes.Kind {
+	if k := c.pools.Kind(c.runtime.Kind); k != nil {
+		return k
+	}
+	return &runtimes.Kind{}
+}
 
-// runtimeExtra is what of a runtime sets measurements apart beside its kind and
-// what its workers report.
-func runtimeExtra(rt *stage.Runtime) map[string]any {
+// runtimeExtra is what of the runtime sets measurements apart beside its kind
+// and what its workers report.
+func (c *Config) runtimeExtra() map[string]any {
+	rt, kind := c.runtime, c.kind()
 	out := map[string]any{}
 	if len(rt.Env) > 0 {
 		out["env"] = rt.Env
 	}
 	for name, v := range rt.Options {
-		if slices.Contains(beside, name) {
+		if kind.Beside(name) {
 			continue
 		}
 		// A value that is not known cannot be reached here: Check has seen it.

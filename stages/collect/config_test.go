@@ -26,7 +26,7 @@ func TestConfigProblems(t *testing.T) {
 		"rule \"r\" {\n class = \"x\"\n match = \"y\"\n}":         "must be one of",
 		"rule \"r\" {\n class = \"transient\"\n match = \"(\"\n}": "rule \"r\": match",
 		`environment = ["version", "version"]`:                    "each once",
-		`bind = { run = "f" }`:                                    "names Python code",
+		`bind = { run = "f" }`:                                    "takes no binding",
 		`system = runtime.cpu`:                                    "system:",
 	} {
 		_, diags := b.config(src)

@@ -17,7 +17,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/cudaops/hosts"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(worker.EnvFDIn) == "" {
 		os.Exit(m.Run())
 	}
-	if err := worker.Serve(context.Background(), hosts.FromInit); err != nil {
+	if err := worker.Serve(context.Background(), runtimes.HostOf(runtimes.Kinds())); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -67,7 +66,7 @@ func (b *bench) open(dir string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	pools := runtimes.NewPools()
+	pools := runtimes.NewPools(runtimes.Kinds())
 	b.store, b.pools = store, pools
 	b.t.Cleanup(func() {
 		if err := pools.Close(); err != nil {

@@ -52,8 +52,14 @@ func (c *Config) workerSettings(op string) (worker.Settings, error) {
 		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
 	}
 	set := worker.Settings{Measure: raw, Seed: c.settings.Seed}
+	if len(c.kind().Measure) == 0 {
+		set.Measure = nil
+	}
+	if set.Blocks, err = c.workerBlocks(); err != nil {
+		return set, err
+	}
 	bind := c.bind
-	if bind == nil && c.runtime.Kind == "python" {
+	if bind == nil && c.kind().NamesOps {
 		bind = map[string]any{}
 	}
 	if bind != nil {

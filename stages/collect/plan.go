@@ -27,7 +27,7 @@ func (c *Config) opName(gridOp string) string {
 
 // Context is the journal that measurements in an environment belong to.
 func (c *Config) Context(gridOp string, env *runtimes.Environment) checkpoint.Context {
-	ctx := checkpoint.Context{Op: gridOp, Runtime: c.runtime.Kind, Measure: c.settings, Extra: map[string]any{}}
+	ctx := checkpoint.Context{Op: gridOp, Runtime: c.runtime.Kind, Measure: c.measured(), Extra: map[string]any{}}
 	for _, name := range c.Environment {
 		switch name {
 		case "framework":
@@ -60,8 +60,11 @@ func (c *Config) Context(gridOp string, env *runtimes.Environment) checkpoint.Co
 	if c.bind != nil {
 		ctx.Extra["bind"] = c.bind
 	}
-	if extra := runtimeExtra(c.runtime); len(extra) > 0 {
+	if extra := c.runtimeExtra(); len(extra) > 0 {
 		ctx.Extra["runtime"] = extra
+	}
+	if extra := c.blockExtra(); len(extra) > 0 {
+		ctx.Extra["blocks"] = extra
 	}
 	return ctx
 }
@@ -76,8 +79,12 @@ type keyExtra struct {
 // without a worker, and the selection of cases.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
 	var k keyExtra
-	if err := c.readKernel(pc.PlanDir); err != nil {
-		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the kernel", Detail: err.Error(), Subject: pc.Range.Ptr()}}
+	if bind := c.kind().Bind; bind != nil && c.bind != nil {
+		with, err := bind(c.bind, pc.PlanDir)
+		if err != nil {
+			return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the kernel", Detail: err.Error(), Subject: pc.Range.Ptr()}}
+		}
+		c.bind = with
 	}
 	if env, _ := c.pools.Expect(ctx, pc.Store, c.runtime); env != nil {
 		k.Environment = map[string]string{}

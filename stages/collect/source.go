@@ -17,7 +17,7 @@ import (
 
 // sourceNow is the file with the op's function.
 func (c *Config) sourceNow(gridOp, planDir string) (runtimes.Source, bool) {
-	return runtimes.SourceOf(c.runtime, planDir, c.opName(gridOp), c.bind)
+	return c.pools.SourceOf(c.runtime, planDir, c.opName(gridOp), c.bind)
 }
 
 // sources counts the measured units by the file that they were measured with;

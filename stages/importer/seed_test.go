@@ -44,7 +44,7 @@ func newCache(t *testing.T, grid string) *cache {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cache{t: t, store: store, pools: runtimes.NewPools(), grid: grid, rt: &stage.Runtime{Name: "cpu", Kind: "cpu", Framework: "CPU", Address: "runtime.cpu"}}
+	c := &cache{t: t, store: store, pools: runtimes.NewPools(runtimes.Kinds()), grid: grid, rt: &stage.Runtime{Name: "cpu", Kind: "cpu", Framework: "CPU", Address: "runtime.cpu"}}
 	t.Cleanup(func() {
 		if err := c.pools.Close(); err != nil {
 			t.Error(err)

@@ -10,7 +10,7 @@ import (
 // TestEveryAttributeHasAType: one without would let values of any type through,
 // which its check then does not see.
 func TestEveryAttributeHasAType(t *testing.T) {
-	for _, c := range slices.Concat(HostChecks(), GPUChecks(nil), LibraryChecks(), RuntimeChecks(nil)) {
+	for _, c := range slices.Concat(HostChecks(), GPUChecks(nil), LibraryChecks(nil), RuntimeChecks(nil)) {
 		for _, a := range c.Schema {
 			if _, ok := argType(c.Name, a.Name); !ok {
 				t.Errorf("%s.%s has no type in args.go", c.Name, a.Name)

@@ -9,6 +9,7 @@ import (
 
 	"aicplan/cudaops/doctor"
 	"aicplan/cudaops/nvml"
+	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
 
@@ -82,19 +83,19 @@ func lookGPUs(n *doctor.Node, t Target) []doctor.Finding {
 	return out
 }
 
-// LibraryChecks look for the CUDA libraries that the native runtimes open.
-func LibraryChecks() []Check {
+// LibraryChecks look for the CUDA libraries that runtimes open.
+func LibraryChecks(pools *runtimes.Pools) []Check {
 	return []Check{{
 		Name: "libraries", Summary: "the CUDA libraries that the runtime opens", Needs: "runtime",
 		Look: func(_ context.Context, t Target) []Finding {
-			if t.Runtime.Kind != "cuda" && t.Runtime.Kind != "nccl" {
+			kind := pools.Kind(t.Runtime.Kind)
+			if kind == nil || len(kind.Libraries) == 0 {
 				return []Finding{{OK: true, Message: "a runtime of kind " + t.Runtime.Kind + " opens no CUDA library of its own"}}
 			}
-			need := []string{"driver", "cublaslt", "nvrtc"}
-			if t.Runtime.Kind == "nccl" {
-				need = []string{"driver", "nvrtc", "nccl"} // patterns are checked by kernels of our own
+			if len(t.Runtime.Launcher) > 0 {
+				return []Finding{{Skip: true, Message: "workers start through " + t.Runtime.Launcher[0] + "; which libraries are there only they can tell"}}
 			}
-			return findings(doctor.LibraryFindings(doctor.LocalLibraries(), need...))
+			return findings(doctor.LibraryFindings(doctor.LocalLibraries(), kind.Libraries...))
 		},
 	}}
 }

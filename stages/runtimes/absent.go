@@ -40,11 +40,7 @@ func (p *Pools) Absent(ctx context.Context, rt *stage.Runtime) *Missing {
 // starting a worker, or nil. A checkout that was not given is no matter of the
 // place.
 func (p *Pools) Lacking(ctx context.Context, rt *stage.Runtime) *Missing {
-	look := p.Framework
-	if rt.Kind == "python" {
-		look = p.pythonFramework
-	}
-	_, err := look(ctx, rt)
+	_, err := p.look(ctx, rt)
 	if m, ok := errors.AsType[*Missing](err); ok {
 		return m
 	}

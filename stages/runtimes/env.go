@@ -8,17 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/zclconf/go-cty/cty"
-
-	"aicplan/cudaops/cpu"
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -77,8 +71,8 @@ func (e *Environment) Field(name string) string {
 // says so in a few words and is empty for an exact answer. It returns nil where
 // nothing is known.
 func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.Runtime) (env *Environment, assumed string) {
-	if rt.Kind == "cpu" {
-		if e := probeCPU(ctx, rt); e != nil {
+	if k := p.Kind(rt.Kind); k != nil && k.Probe != nil && len(rt.Launcher) == 0 {
+		if e := k.Probe(ctx, rt); e != nil {
 			return e, ""
 		}
 	}
@@ -104,7 +98,7 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 // runtime was seen: their kind, and the driver. It is empty where they do not,
 // and where no GPU is: plans are made on laptops.
 func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
-	if rt.Kind == "cpu" || rt.Kind == "python" && (len(rt.Launcher) > 0 || rt.Options["device"] != cty.NilVal) {
+	if k := p.Kind(rt.Kind); k == nil || k.OnGPUs == nil || len(rt.Launcher) > 0 || !k.OnGPUs(rt) {
 		return ""
 	}
 	devices, err := chosen(rt, p.Devices)
@@ -126,68 +120,20 @@ func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
 	return ""
 }
 
-// probeCPU asks the cpu host in this process: the worker would say the same.
-func probeCPU(ctx context.Context, rt *stage.Runtime) *Environment {
-	h, err := cpu.Host(worker.Init{Runtime: rt.Name, Kind: rt.Kind, Device: -1}).Hello(ctx)
-	if err != nil {
-		return nil
-	}
-	e := EnvironmentOf(rt, &h)
-	return &e
-}
-
-// askPython prints the version of an installed distribution, or that there is
-// a package of that name without one, which a worker imports to learn it.
-const askPython = `import sys
-from importlib import metadata, util
-try:
-    sys.stdout.write(metadata.version(sys.argv[1]))
-except metadata.PackageNotFoundError:
-    if util.find_spec(sys.argv[1]) is not None:
-        sys.stdout.write("` + unknownVersion + `")`
-
 // unknownVersion stands for a package whose version only its worker can tell.
 const unknownVersion = "?"
 
 // probeTimeout bounds what a plan waits for an interpreter.
 const probeTimeout = 5 * time.Second
 
-// packageVersion asks the runtime's interpreter for the installed version of
-// its package, without importing it; "" where there is none or nothing is asked
-// here, unknownVersion where the interpreter does not say. It asks once.
+// packageVersion is the installed version of the runtime's package; "" where
+// there is none or nothing is asked here.
 func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
-	if rt.Kind != "python" || rt.Package == "" || len(rt.Launcher) > 0 {
+	k := p.Kind(rt.Kind)
+	if k == nil || k.PackageVersion == nil || rt.Package == "" || len(rt.Launcher) > 0 {
 		return ""
 	}
-	python := rt.Python
-	if python == "" {
-		python = pyhost.DefaultPython
-	}
-	env := environ(rt)
-	key := strings.Join(append([]string{python, rt.Package}, env...), "\x00")
-	p.mu.Lock()
-	ask := p.versions[key]
-	if ask == nil {
-		ask = sync.OnceValue(func() string { return askVersion(ctx, python, rt.Package, env) })
-		p.versions[key] = ask
-	}
-	p.mu.Unlock()
-	return ask()
-}
-
-func askVersion(ctx context.Context, python, pkg string, env []string) string {
-	if _, err := exec.LookPath(python); err != nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
-	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.Output()
-	if err != nil {
-		return unknownVersion // slow, or broken: its worker says which
-	}
-	return strings.TrimSpace(string(out))
+	return k.PackageVersion(ctx, p, rt)
 }
 
 // Known returns the environment in which a runtime was seen last, or nil.

@@ -24,62 +24,33 @@ func (m *Missing) Error() string { return m.What }
 // starting a worker. The text says what was found;
 // a *Missing error says what was not.
 func (p *Pools) Framework(ctx context.Context, rt *stage.Runtime) (string, error) {
-	switch rt.Kind {
-	case "cpu":
-		env := probeCPU(ctx, rt)
-		if env == nil {
-			return "", &Missing{What: "the cpu runtime does not start in this build", Fix: "build aicplan with its module information (go build, not from single files)"}
-		}
-		return fmt.Sprintf("%s %s on %s", env.Framework, env.Version, env.Device), nil
-	case "python":
-		text, err := p.pythonFramework(ctx, rt)
-		if err != nil {
-			return "", err
-		}
-		checkout, err := p.Checkout(rt)
-		if checkout != "" {
-			text += "; " + checkout
-		}
-		return text, err
-	}
-	devices, err := p.Devices()
+	text, err := p.look(ctx, rt)
 	if err != nil {
-		return "", &Missing{What: err.Error(), Fix: "run on a machine with an NVIDIA GPU and its driver"}
+		return "", err
 	}
-	if len(devices) == 0 {
-		return "", &Missing{What: "no GPU is visible", Fix: "run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; look at CUDA_VISIBLE_DEVICES"}
+	checkout, err := p.Checkout(rt)
+	if checkout != "" {
+		text += "; " + checkout
 	}
-	return describe(devices), nil
+	return text, err
 }
 
-func (p *Pools) pythonFramework(ctx context.Context, rt *stage.Runtime) (string, error) {
+// look says what of a runtime is on this machine, without its collectors.
+func (p *Pools) look(ctx context.Context, rt *stage.Runtime) (string, error) {
 	if len(rt.Launcher) > 0 {
 		if _, err := exec.LookPath(rt.Launcher[0]); err != nil {
 			return "", &Missing{What: fmt.Sprintf("the launcher %s is not on this machine", rt.Launcher[0]), Fix: "install it, or take launcher out of the runtime and run aicplan inside the container"}
 		}
 		return "workers start through " + strings.Join(rt.Launcher, " ") + "; the version is read there", nil
 	}
-	python := rt.Python
-	if python == "" {
-		python = pyhost.DefaultPython
+	k := p.Kind(rt.Kind)
+	if k == nil {
+		return "", &Missing{What: fmt.Sprintf("this aicplan runs no runtimes of kind %q", rt.Kind), Fix: "use a build of aicplan that does"}
 	}
-	if _, err := exec.LookPath(python); err != nil {
-		return "", &Missing{What: fmt.Sprintf("the interpreter %s is not on this machine", python), Fix: getIt(rt)}
+	if k.Look == nil {
+		return "a runtime of kind " + rt.Kind + " needs nothing of this machine", nil
 	}
-	if rt.Package == "" {
-		return python + " is there; the runtime names no package", nil
-	}
-	v := p.packageVersion(ctx, rt)
-	if v == "" {
-		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
-	}
-	if v == unknownVersion {
-		return fmt.Sprintf("%s tells no version of %s; a worker will", python, rt.Package), nil
-	}
-	if err := Satisfies(v, rt.Requires); err != nil {
-		return "", &Missing{What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires), Fix: getIt(rt)}
-	}
-	return fmt.Sprintf("%s %s", rt.Package, v), nil
+	return k.Look(ctx, p, rt)
 }
 
 // getIt says where a runtime's framework can be had.

@@ -42,7 +42,7 @@ func interpreter(t *testing.T, body string) string {
 }
 
 func TestInterpreterThatDoesNotAnswer(t *testing.T) {
-	p := NewPools()
+	p := NewPools(Kinds())
 	defer p.Close()
 	for _, python := range []string{interpreter(t, "exit 1"), interpreter(t, "printf '?'")} {
 		text, err := p.Framework(t.Context(), &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Requires: ">=9", Python: python})
@@ -62,7 +62,7 @@ func TestPythonFramework(t *testing.T) {
 		{"no interpreter", "/nowhere/python3", "/nowhere/python3 is not on this machine", "nvcr/tensorrt-llm:1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := NewPools()
+			p := NewPools(Kinds())
 			defer p.Close()
 			text, err := p.Framework(t.Context(), &stage.Runtime{
 				Address: "runtime.trtllm", Kind: "python", Package: "tensorrt_llm", Requires: ">=1.3.0rc20", Python: c.python, Image: "nvcr/tensorrt-llm:1",

@@ -80,7 +80,7 @@ func TestCheckoutHas(t *testing.T) {
 }
 
 func TestFrameworkLooksAtTheCheckout(t *testing.T) {
-	p := NewPools()
+	p := NewPools(Kinds())
 	defer p.Close()
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "collector", "acme"), 0o755); err != nil {
@@ -129,7 +129,7 @@ func TestAbsent(t *testing.T) {
 		{"it is alone", []*stage.Runtime{recent(one)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := NewPools()
+			p := NewPools(Kinds())
 			defer p.Close()
 			for _, rt := range c.uses {
 				p.Use(rt, nil)
@@ -151,7 +151,7 @@ func TestExpectedVersionIsOneThatTheRuntimeTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	p := NewPools()
+	p := NewPools(Kinds())
 	defer p.Close()
 	rt := &stage.Runtime{Address: "runtime.new", Kind: "python", Package: "acme", Requires: "==2.0", Python: interpreter(t, "printf 1.0")}
 	if err := Remember(store, rt.Address, Environment{Version: "2.0", Device: "NVIDIA H200", Identity: identity(rt)}); err != nil {
@@ -167,7 +167,7 @@ func TestExpectedVersionIsOneThatTheRuntimeTakes(t *testing.T) {
 }
 
 func TestEnvironmentReachesTheProbe(t *testing.T) {
-	p := NewPools()
+	p := NewPools(Kinds())
 	defer p.Close()
 	python := interpreter(t, `printf "$ACME_VERSION"`)
 	for _, v := range []string{"1.0", "2.0", "1.0"} {

@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 // framework is started once and not once for every stage. It is safe for
 // concurrent use; Close ends all workers.
 type Pools struct {
-	// Providers make the slots of a runtime, by its kind.
-	Providers map[string]Provider
+	// Kinds are the kinds of runtimes that there are.
+	Kinds []Kind
 	// Devices lists the GPUs.
 	Devices func() ([]Device, error)
 	// Driver is the version of the kernel driver, "" where there is none.
@@ -36,11 +35,11 @@ type Pools struct {
 	reaped   bool
 }
 
-// NewPools makes an empty set with the default providers.
-func NewPools() *Pools {
+// NewPools makes an empty set for runtimes of the kinds.
+func NewPools(kinds []Kind) *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
-		Providers: Providers(), Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
+		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
 		pools: map[string]*worker.Pool{}, versions: map[string]func() string{},
 	}
 }
@@ -54,11 +53,7 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 	if pool := p.pools[rt.Address]; pool != nil {
 		return pool, nil
 	}
-	provide := p.Providers[rt.Kind]
-	if provide == nil {
-		return nil, fmt.Errorf("%s: this aicplan runs no runtimes of kind %q", rt.Address, rt.Kind)
-	}
-	slots, err := provide(ctx, rt, at, p.Devices)
+	slots, err := p.slots(rt, at)
 	if err != nil {
 		return nil, err
 	}
@@ -72,15 +67,15 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 		// Where several workers share a device, one never has it for itself.
 		spec.CleanDevice = p.Clean
 	}
-	spec.RecycleAfter, spec.MaxGrowth = recycling(rt)
+	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
 	pool := worker.NewPool(p.ctx, spec)
 	p.pools[rt.Address] = pool
 	return pool, nil
 }
 
 // recycling reads the options recycle_after (cases) and max_growth_gb of a
-// runtime. Python frameworks leak; by default their workers may grow by 16 GB.
-func recycling(rt *stage.Runtime) (after int, growth int64) {
+// runtime.
+func (p *Pools) recycling(rt *stage.Runtime) (after int, growth int64) {
 	number := func(name string) (float64, bool) {
 		v, ok := rt.Options[name]
 		if !ok {
@@ -97,8 +92,8 @@ func recycling(rt *stage.Runtime) (after int, growth int64) {
 		f, err := n.Float64()
 		return f, err == nil && f > 0
 	}
-	if rt.Kind == "python" {
-		growth = 16 << 30
+	if k := p.Kind(rt.Kind); k != nil {
+		growth = k.MaxGrowth
 	}
 	if f, ok := number("recycle_after"); ok {
 		after = int(f)

@@ -26,7 +26,10 @@ func slotsOf(t *testing.T, rt *stage.Runtime, list func() ([]Device, error)) ([]
 	if rt.Address == "" {
 		rt.Address = "runtime.x"
 	}
-	return Providers()[rt.Kind](t.Context(), rt, Place{RunDir: "/run", StateDir: t.TempDir(), PlanDir: "/plan"}, list)
+	p := NewPools(Kinds())
+	defer p.Close()
+	p.Devices = list
+	return p.slots(rt, Place{RunDir: "/run", StateDir: t.TempDir(), PlanDir: "/plan"})
 }
 
 func places(slots []worker.Slot) []string {
@@ -192,7 +195,7 @@ func TestExpectedEnvironment(t *testing.T) {
 	if _, err := store.NewRun(); err != nil {
 		t.Fatal(err)
 	}
-	p := NewPools()
+	p := NewPools(Kinds())
 	defer p.Close() //nolint:errcheck // no workers
 	cpu := &stage.Runtime{Kind: "cpu", Address: "runtime.cpu"}
 	if e, assumed := p.Expect(t.Context(), store, cpu); e == nil || assumed != "" || e.Framework != "CPU" || e.Device == "" {
@@ -243,7 +246,7 @@ func TestAssumedGPUsAreNotTheOnesHere(t *testing.T) {
 		"python in a container":  {stage.Runtime{Kind: "python", Launcher: []string{"docker"}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
 		"python without its GPU": {stage.Runtime{Kind: "python", Options: map[string]cty.Value{"device": cty.StringVal("cpu")}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
 	} {
-		p := NewPools()
+		p := NewPools(Kinds())
 		p.Devices, p.Driver = listed(tt.here...), func() string { return tt.driver }
 		tt.rt.Address = "runtime.x"
 		hello := &worker.Hello{Framework: "X", Version: "1", Device: "NVIDIA H200", Env: map[string]string{"driver": "580.1"}}
@@ -283,7 +286,7 @@ func TestAnotherRuntimeKnowsNothing(t *testing.T) {
 	if _, err := store.NewRun(); err != nil {
 		t.Fatal(err)
 	}
-	p := NewPools()
+	p := NewPools(Kinds())
 	defer p.Close() //nolint:errcheck // no workers
 	rt := &stage.Runtime{Kind: "cuda", Address: "runtime.gpu"}
 	if err := Remember(store, rt.Address, EnvironmentOf(rt, &worker.Hello{Version: "13.0", Device: "NVIDIA H200"})); err != nil {
@@ -302,7 +305,7 @@ func TestAnotherRuntimeKnowsNothing(t *testing.T) {
 }
 
 func TestPoolsAreShared(t *testing.T) {
-	p := NewPools()
+	p := NewPools(Kinds())
 	p.Devices = listed()
 	rt := &stage.Runtime{Kind: "cpu", Name: "cpu", Address: "runtime.cpu"}
 	a, err := p.Get(t.Context(), rt, Place{})
@@ -330,11 +333,13 @@ func (nothing) Pending() int        { return 0 }
 func (nothing) Done(worker.Outcome) {}
 
 func TestRecycling(t *testing.T) {
+	p := NewPools(Kinds())
+	defer p.Close()
 	rt := &stage.Runtime{Kind: "python", Options: map[string]cty.Value{"recycle_after": cty.NumberIntVal(50), "max_growth_gb": cty.NumberFloatVal(0.5)}}
-	if after, growth := recycling(rt); after != 50 || growth != 1<<29 {
+	if after, growth := p.recycling(rt); after != 50 || growth != 1<<29 {
 		t.Errorf("%d cases, %d bytes", after, growth)
 	}
-	if after, growth := recycling(&stage.Runtime{Kind: "cpu"}); after != 0 || growth != 0 {
+	if after, growth := p.recycling(&stage.Runtime{Kind: "cpu"}); after != 0 || growth != 0 {
 		t.Errorf("%d cases, %d bytes", after, growth)
 	}
 }
@@ -342,10 +347,12 @@ func TestRecycling(t *testing.T) {
 // TestPoolOptionsStayHere: workers refuse options that they do not know, and
 // these are none of theirs.
 func TestPoolOptionsStayHere(t *testing.T) {
-	rt := &stage.Runtime{Name: "g", Address: "runtime.g", Kind: "cuda", Options: map[string]cty.Value{
+	p := NewPools(Kinds())
+	defer p.Close()
+	rt := &stage.Runtime{Name: "p", Address: "runtime.p", Kind: "python", Python: fakePython(t, "1"), Options: map[string]cty.Value{
 		"recycle_after": cty.NumberIntVal(3), "max_growth_gb": cty.NumberIntVal(2), "window": cty.NumberIntVal(8),
 	}}
-	spec, err := Command(rt, Place{StateDir: t.TempDir()})
+	spec, err := p.Command(rt, Place{StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

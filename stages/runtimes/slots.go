@@ -4,7 +4,6 @@
 package runtimes
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 )
@@ -34,127 +32,73 @@ type Device struct {
 	Name  string
 }
 
-// Provider lists the places for workers of one runtime. An error says what the
-// user can do.
-type Provider func(ctx context.Context, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error)
-
-// Providers returns the providers of all runtime kinds by kind.
-func Providers() map[string]Provider {
-	return map[string]Provider{
-		"cpu":    cpuSlots,
-		"cuda":   cudaSlots,
-		"nccl":   ncclSlots,
-		"python": pythonSlots,
-	}
-}
-
-// cpuSlots run on this machine's processor, all cores for one case.
-func cpuSlots(_ context.Context, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
-	spec, err := Command(rt, at)
+// slots are the places for workers of a runtime. An error says what the user
+// can do.
+func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
+	spec, err := p.Command(rt, at)
 	if err != nil {
 		return nil, err
 	}
-	if len(rt.Devices) > 0 {
-		return nil, fmt.Errorf("%s: a cpu runtime has no devices; remove the attribute", rt.Address)
-	}
-	return spread(spec, rt, at, []Device{{Index: -1}}), nil
-}
-
-// cudaSlots run one or more workers a GPU.
-func cudaSlots(_ context.Context, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
-	spec, err := Command(rt, at)
-	if err != nil {
-		return nil, err
-	}
-	devices, err := chosen(rt, list)
-	if err != nil {
-		return nil, err
-	}
-	return spread(spec, rt, at, devices), nil
-}
-
-// ncclSlots run one worker that drives all its GPUs itself.
-func ncclSlots(_ context.Context, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
-	spec, err := Command(rt, at)
-	if err != nil {
-		return nil, err
-	}
-	devices, err := chosen(rt, list)
-	if err != nil {
-		return nil, err
-	}
-	if rt.Devices != nil {
-		// Left out, the worker takes what the driver shows it, which
-		// CUDA_VISIBLE_DEVICES may number anew.
-		var indices []int
-		for _, d := range devices {
-			indices = append(indices, d.Index)
-		}
-		spec.Init.Options["devices"] = indices
-	}
-	rt2 := *rt
-	rt2.Workers = 1
-	return spread(spec, &rt2, at, []Device{{Index: -1}}), nil
-}
-
-// pythonSlots run the Python host: on every GPU, or on the processor where the
-// machine has none or the runtime says device = "cpu".
-func pythonSlots(_ context.Context, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
-	spec, err := Command(rt, at)
-	if err != nil {
-		return nil, err
-	}
-	devices := []Device{{Index: -1}}
-	if where, _ := spec.Init.Options["device"].(string); where != "cpu" {
-		if found, err := list(); err != nil {
-			return nil, err
-		} else if len(found) > 0 || len(rt.Devices) > 0 {
-			if devices, err = chosen(rt, list); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return spread(spec, rt, at, devices), nil
+	return p.Kind(rt.Kind).Slots(spec, rt, at, p.Devices)
 }
 
 // Command describes the worker process of a runtime without its device.
-func Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
-	options, err := plainOptions(rt)
+func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
+	kind := p.Kind(rt.Kind)
+	if kind == nil {
+		return worker.Spec{}, fmt.Errorf("%s: this aicplan runs no runtimes of kind %q", rt.Address, rt.Kind)
+	}
+	options, err := plainOptions(rt, kind)
 	if err != nil {
 		return worker.Spec{}, err
 	}
+	if kind.WorkerOptions != nil {
+		options = kind.WorkerOptions(rt, at, options)
+	}
 	spec := worker.Spec{Env: environ(rt), Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: rt.Env}}
-	if rt.Kind != "python" {
-		exe, err := os.Executable()
-		if err != nil {
-			return spec, fmt.Errorf("%s: cannot find this program to start it as a worker: %w", rt.Address, err)
-		}
-		spec.Path, spec.Args = exe, []string{"aicplan", "worker"}
-		if rt.Kind == "cuda" || rt.Kind == "nccl" {
-			spec.Env = append(spec.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
-		}
-		return spec, nil
-	}
-	dir := declaredIn(rt, at)
-	settings := pyhost.Settings{Package: rt.Package, Requires: rt.Requires, CollectorRoot: absolute(dir, rt.CollectorRoot)}
-	for _, p := range rt.Path {
-		settings.Path = append(settings.Path, absolute(dir, p))
-	}
-	spec.Init.Options = settings.Options(options)
-	var args []string
-	if hosts := filepath.Join(at.StateDir, "hosts"); len(rt.Launcher) > 0 {
-		spec.Path, args, err = pyhost.Launch(rt.Launcher, rt.Image, rt.Python, hosts)
-	} else {
-		spec.Path, args, err = pyhost.Command(rt.Python, hosts)
-	}
+	spec.Env, spec.Answer = append(spec.Env, kind.Env...), kind.Answer
+	program, args, err := workerProgram(kind, rt, at)
 	if err != nil {
 		return spec, fmt.Errorf("%s: %w", rt.Address, err)
 	}
-	spec.Answer = pyhost.Answer
-	// Python finds a virtual environment by the path that it is started as.
-	spec.Args = append([]string{spec.Path}, args...)
-	spec.Env = append(spec.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+	if len(rt.Launcher) == 0 {
+		spec.Path, spec.Args = program, args
+		return spec, nil
+	}
+	// What is behind a launcher may see neither this process's environment nor
+	// its descriptors but the standard ones.
+	spec.Init.Env = maps.Clone(rt.Env)
+	for _, v := range kind.Env {
+		name, value, _ := strings.Cut(v, "=")
+		if _, given := spec.Init.Env[name]; !given {
+			if spec.Init.Env == nil {
+				spec.Init.Env = map[string]string{}
+			}
+			spec.Init.Env[name] = value
+		}
+	}
+	args[0] = program
+	if spec.Path, spec.Args, err = worker.Through(rt.Launcher, rt.Image, args); err != nil {
+		return spec, fmt.Errorf("%s: %w", rt.Address, err)
+	}
 	return spec, nil
+}
+
+// workerProgram is the executable of a kind's workers and its arguments, the
+// first of which is its name.
+func workerProgram(kind *Kind, rt *stage.Runtime, at Place) (path string, args []string, err error) {
+	if kind.Program != nil {
+		args, err := kind.Program(rt, at)
+		if err != nil {
+			return "", nil, err
+		}
+		return args[0], args, nil
+	}
+	path, err = os.Executable()
+	if err != nil {
+		return "", nil, fmt.Errorf("cannot find this program to start it as a worker: %w", err)
+	}
+	return path, []string{"aicplan", "worker"}, nil
 }
 
 // environ is a runtime's env as a process takes it.
@@ -199,6 +143,9 @@ func chosen(rt *stage.Runtime, list func() ([]Device, error)) ([]Device, error) 
 	if err != nil {
 		return nil, err
 	}
+	if len(all) == 0 && len(rt.Launcher) > 0 {
+		return unseen(rt), nil
+	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s needs an NVIDIA GPU and this machine shows none (looked for %s and CUDA_VISIBLE_DEVICES)", rt.Address, procGPUs)
 	}
@@ -216,6 +163,19 @@ func chosen(rt *stage.Runtime, list func() ([]Device, error)) ([]Device, error) 
 	return out, nil
 }
 
+// unseen are the devices of a runtime whose workers start elsewhere: those that
+// it names, or the first.
+func unseen(rt *stage.Runtime) []Device {
+	if rt.Devices == nil {
+		return []Device{{Index: 0}}
+	}
+	var out []Device
+	for _, i := range rt.Devices {
+		out = append(out, Device{Index: i})
+	}
+	return out
+}
+
 func describe(devices []Device) string {
 	var parts []string
 	for _, d := range devices {
@@ -225,24 +185,21 @@ func describe(devices []Device) string {
 }
 
 // plainOptions are the runtime's further attributes as JSON values.
-func plainOptions(rt *stage.Runtime) (map[string]any, error) {
+// What is the pool's business is left out: workers refuse what they do not know.
+func plainOptions(rt *stage.Runtime, kind *Kind) (map[string]any, error) {
 	out := map[string]any{}
 	for name, v := range rt.Options {
+		if o := kind.Option(name); o != nil && o.Pool {
+			continue
+		}
 		plain, err := Plain(v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", rt.Address, name, err)
 		}
 		out[name] = plain
 	}
-	for _, name := range poolOptions {
-		delete(out, name)
-	}
 	return out, nil
 }
-
-// poolOptions are options of a runtime that its pool heeds; workers of some
-// kinds refuse what they do not know.
-var poolOptions = []string{"recycle_after", "max_growth_gb"}
 
 // Plain turns a known value of a plan into what encoding/json decodes to.
 func Plain(v cty.Value) (any, error) {

@@ -21,15 +21,12 @@ type Source struct {
 // String is how records keep it.
 func (s Source) String() string { return s.Name + " " + s.Digest }
 
-// SourceOf finds the file that a worker of a python runtime will take an op's
-// function from: the one that the binding names, else the one in the runtime's
-// path that defines it. It reads files alone. It is false for other runtimes,
-// for collectors of a checkout and functions of installed modules, and where
-// there is no such file: then the worker says what is wrong.
-func SourceOf(rt *stage.Runtime, planDir, op string, bind any) (Source, bool) {
-	if rt == nil || rt.Kind != "python" {
-		return Source{}, false
-	}
+// pythonSource finds the file that a worker of a python runtime will take an
+// op's function from: the one that the binding names, else the one in the
+// runtime's path that defines it. It reads files alone. It is false for
+// collectors of a checkout and functions of installed modules, and where there
+// is no such file: then the worker says what is wrong.
+func pythonSource(rt *stage.Runtime, planDir, op string, bind any) (Source, bool) {
 	b, _ := bind.(map[string]any)
 	for _, word := range []string{"run", "module"} {
 		if _, ok := b[word]; ok {

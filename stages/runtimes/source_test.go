@@ -51,7 +51,7 @@ func TestSourceOf(t *testing.T) {
 		"a collector by version":        {op: "gemm", bind: m{"versions": []any{}, "run": "gemm"}},
 		"a function of another package": {op: "gemm", bind: m{"module": "torch.nn"}},
 	} {
-		got, ok := SourceOf(rt, dir, tt.op, tt.bind)
+		got, ok := NewPools(Kinds()).SourceOf(rt, dir, tt.op, tt.bind)
 		if ok != (tt.want != "") {
 			t.Errorf("%s: %v, %v", name, got, ok)
 		}
@@ -65,7 +65,7 @@ func TestSourceOf(t *testing.T) {
 	}
 	cuda := *rt
 	cuda.Kind = "cuda"
-	if s, ok := SourceOf(&cuda, dir, "gemm", nil); ok {
+	if s, ok := NewPools(Kinds()).SourceOf(&cuda, dir, "gemm", nil); ok {
 		t.Errorf("a cuda runtime: %v", s)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"pgregory.net/rapid"
 
-	"aicplan/cudaops/hosts"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -33,7 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(worker.EnvFDIn) == "" {
 		os.Exit(m.Run())
 	}
-	if err := worker.Serve(context.Background(), hosts.FromInit); err != nil {
+	if err := worker.Serve(context.Background(), runtimes.HostOf(runtimes.Kinds())); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -76,7 +75,7 @@ func newBench(t *testing.T, grid string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pools := runtimes.NewPools()
+	pools := runtimes.NewPools(runtimes.Kinds())
 	t.Cleanup(func() {
 		if err := pools.Close(); err != nil {
 			t.Error(err)

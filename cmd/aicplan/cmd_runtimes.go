@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/config"
+	"aicplan/engine/stage"
+	"aicplan/stages/runtimes"
+)
+
+type runtimesCmd struct {
+	Kind   string `arg:"" optional:"" help:"Show this kind with its options."`
+	Option string `arg:"" optional:"" help:"Show this option of the kind."`
+	JSON   bool   `name:"json" help:"Print as JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (c *runtimesCmd) Help() string { return "For example: aicplan runtimes cuda" }
+
+// kindInfo is a kind of runtimes as describe and runtimes show it.
+type kindInfo struct {
+	Name       string       `json:"name"`
+	Summary    string       `json:"summary"`
+	Stability  string       `json:"stability"`
+	Attributes []string     `json:"attributes"`
+	Options    []optionInfo `json:"options"`
+	Blocks     []blockInfo  `json:"blocks,omitempty"`
+	Collect    []blockInfo  `json:"collect_blocks,omitempty"`
+	Measure    []string     `json:"measure"`
+	Bind       string       `json:"bind,omitempty"`
+}
+
+type optionInfo struct {
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`
+	Doc      string   `json:"doc"`
+	Default  string   `json:"default,omitempty"`
+	OneOf    []string `json:"one_of,omitempty"`
+	Required bool     `json:"required,omitempty"`
+	// InKeys is false where the value does not tell rows apart.
+	InKeys bool `json:"in_keys"`
+}
+
+type blockInfo struct {
+	Name    string       `json:"name"`
+	Doc     string       `json:"doc"`
+	Options []optionInfo `json:"options"`
+}
+
+func kindInfoOf(k *stage.RuntimeKind) kindInfo {
+	out := kindInfo{
+		Name: k.Name, Summary: k.Summary, Stability: string(k.Stability), Attributes: slices.Sorted(slices.Values(slices.Concat(stage.RuntimeCommon, k.Attributes))),
+		Options: optionInfos(k.Options, false), Measure: k.Measure, Bind: k.Binds,
+	}
+	for _, b := range k.Blocks {
+		out.Blocks = append(out.Blocks, blockInfo{b.Name, b.Doc, optionInfos(b.Options, b.Beside)})
+	}
+	for _, b := range k.Collect {
+		out.Collect = append(out.Collect, blockInfo{b.Name, b.Doc, optionInfos(b.Options, b.Beside)})
+	}
+	return out
+}
+
+func optionInfos(options []stage.Option, beside bool) []optionInfo {
+	out := []optionInfo{}
+	for _, o := range options {
+		typ := "any"
+		if o.Type != cty.NilType && o.Type != cty.DynamicPseudoType {
+			typ = config.TypeText(o.Type)
+		}
+		out = append(out, optionInfo{o.Name, typ, o.Doc, o.Default, o.OneOf, o.Required, !o.Beside && !beside})
+	}
+	return out
+}
+
+// optionsLine names the options, and the blocks with theirs.
+func (k *kindInfo) optionsLine() string {
+	var out []string
+	for _, o := range k.Options {
+		out = append(out, fmt.Sprintf("%s (%s)", o.Name, o.Type))
+	}
+	for _, b := range slices.Concat(k.Blocks, k.Collect) {
+		var in []string
+		for _, o := range b.Options {
+			in = append(in, o.Name)
+		}
+		out = append(out, fmt.Sprintf("%s { %s }", b.Name, strings.Join(in, ", ")))
+	}
+	return strings.Join(out, ", ")
+}
+
+// Run lists the kinds, or shows one with its options.
+func (c *runtimesCmd) Run(a *app) error {
+	var infos []kindInfo
+	var names []string
+	for _, k := range runtimes.Registered(a.kinds) {
+		infos, names = append(infos, kindInfoOf(&k)), append(names, k.Name)
+	}
+	if c.Kind == "" {
+		if c.JSON {
+			return a.json(infos)
+		}
+		for _, k := range infos {
+			a.hanging(10, k.Name, k.Summary)
+			if text := k.optionsLine(); text != "" {
+				a.hanging(10, "", "options: "+text)
+			}
+		}
+		return nil
+	}
+	at := slices.Index(names, c.Kind)
+	if at < 0 {
+		return fmt.Errorf("%q is no kind of runtime.%s", c.Kind, config.DidYouMean(c.Kind, names))
+	}
+	k := infos[at]
+	if c.Option != "" {
+		return c.option(a, &k)
+	}
+	if c.JSON {
+		return a.json(k)
+	}
+	a.kind(&k)
+	return nil
+}
+
+// option shows one option or block.
+func (c *runtimesCmd) option(a *app, k *kindInfo) error {
+	var names []string
+	for _, o := range k.Options {
+		if o.Name == c.Option {
+			if c.JSON {
+				return a.json(o)
+			}
+			a.options("", []optionInfo{o})
+			return nil
+		}
+		names = append(names, o.Name)
+	}
+	for _, b := range slices.Concat(k.Blocks, k.Collect) {
+		if b.Name == c.Option {
+			if c.JSON {
+				return a.json(b)
+			}
+			a.hanging(2, b.Name, b.Doc)
+			a.options("  ", b.Options)
+			return nil
+		}
+		names = append(names, b.Name)
+	}
+	return fmt.Errorf("a runtime of kind %s has no option %q.%s", k.Name, c.Option, config.DidYouMean(c.Option, names))
+}
+
+func (a *app) kind(k *kindInfo) {
+	a.hanging(12, k.Name, k.Summary)
+	a.hanging(12, "stability", k.Stability)
+	a.hanging(12, "attributes", strings.Join(k.Attributes, ", "))
+	if len(k.Options) > 0 {
+		fmt.Fprintln(a.stdout, "options")
+		a.options("  ", k.Options)
+	}
+	for _, b := range k.Blocks {
+		a.hanging(12, "block "+b.Name, b.Doc)
+		a.options("  ", b.Options)
+	}
+	for _, b := range k.Collect {
+		a.hanging(12, "block "+b.Name+" of a collect", b.Doc)
+		a.options("  ", b.Options)
+	}
+	measure := "a measure block is an error"
+	if len(k.Measure) > 0 {
+		measure = strings.Join(k.Measure, ", ")
+	}
+	a.hanging(12, "measure", measure)
+	if k.Bind != "" {
+		a.hanging(12, "bind", k.Bind)
+	}
+}
+
+func (a *app) options(indent string, options []optionInfo) {
+	for _, o := range options {
+		text := o.Type
+		switch {
+		case o.Required:
+			text += ", must be given"
+		case o.Default != "":
+			text += ", default " + o.Default
+		}
+		if len(o.OneOf) > 0 {
+			text += ", one of " + strings.Join(o.OneOf, ", ")
+		}
+		a.hanging(22, indent+o.Name, text)
+		a.hanging(22, "", o.Doc)
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+	"aicplan/stages/runtimes"
+)
+
+// toyKind is a kind of runtimes in one file: all that there is to adding one is
+// its value and a line in a list. Its latency is the option speed times the
+// case's n.
+func toyKind() runtimes.Kind {
+	return runtimes.Kind{
+		RuntimeKind: stage.RuntimeKind{
+			Name: "toy", Summary: "multiplies", Stability: stage.Experimental,
+			Options: []stage.Option{
+				{Name: "speed", Type: cty.Number, Required: true, Doc: "milliseconds for each n"},
+				{Name: "colour", Type: cty.String, OneOf: []string{"red", "blue"}, Beside: true, Doc: "what it looks like"},
+			},
+			Blocks:  []stage.Block{{Name: "box", Doc: "what it comes in", Options: []stage.Option{{Name: "lid", Type: cty.Bool, Doc: "whether it can be closed"}}}},
+			Collect: []stage.Block{{Name: "play", Doc: "what is done with it", Options: []stage.Option{{Name: "times", Type: cty.Number, Doc: "how often"}}}},
+		},
+		Slots: func(spec worker.Spec, _ *stage.Runtime, _ runtimes.Place, _ func() ([]runtimes.Device, error)) ([]worker.Slot, error) {
+			return []worker.Slot{{Name: "w0", Device: -1, Spec: spec}}, nil
+		},
+		Host: func(init worker.Init) (worker.Host, error) {
+			return &worker.Sequential{
+				About: func(context.Context) (worker.Hello, error) {
+					return worker.Hello{Framework: "TOY", Version: "1", Device: "table", Ops: []string{"play"}}, nil
+				},
+				Run: func(_ context.Context, c worker.Case) ([]worker.Row, error) {
+					var p struct{ N float64 }
+					if err := json.Unmarshal(c.Params, &p); err != nil {
+						return nil, err
+					}
+					speed, err := init.Options["speed"].(json.Number).Float64()
+					return []worker.Row{{"latency": speed * p.N}}, err
+				},
+			}, nil
+		},
+	}
+}
+
+// TestToyKind: what a registration has is in describe, in runtimes, in the shell's
+// completion and asked for by the test of the language page.
+func TestToyKind(t *testing.T) {
+	kinds := append(runtimes.Kinds(), toyKind())
+	say := func(args ...string) string {
+		var out bytes.Buffer
+		if code := mainWith(kinds, args, nil, &out, &out); code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, out.String())
+		}
+		return out.String()
+	}
+	for _, args := range [][]string{{"runtimes"}, {"runtimes", "toy"}, {"runtimes", "-json"}, {"completion", "bash"}, {"completion", "fish"}} {
+		for _, word := range []string{"toy", "speed", "colour", "box", "play"} {
+			if !strings.Contains(say(args...), word) {
+				t.Errorf("%v does not have %s", args, word)
+			}
+		}
+	}
+	if text := say("runtimes", "toy", "colour"); !strings.Contains(text, "one of red, blue") || strings.Contains(text, "speed") {
+		t.Errorf("one option: %s", text)
+	}
+	if bash, err := exec.LookPath("bash"); err == nil {
+		for words, want := range map[string]string{"aicplan runtimes t": "toy", "aicplan runtimes toy sp": "speed"} {
+			cmd := exec.Command(bash, "--norc", "-c", say("completion", "bash")+"\nCOMP_WORDS=("+words+"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _aicplan; echo \"${COMPREPLY[@]}\"")
+			if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != want {
+				t.Errorf("%s: %q (%v), want %q", words, out, err, want)
+			}
+		}
+	}
+	page := readPage(t, "language.md").section(t, "runtime")
+	missing := undocumented(page, runtimes.Registered(kinds))
+	slices.Sort(missing)
+	want := []string{
+		"the block of kind toy box", "the block of kind toy play", "the kind toy", "the option of block box lid", "the option of block play times",
+		"the option of kind toy colour", "the option of kind toy speed",
+	}
+	if !slices.Equal(missing, want) {
+		t.Errorf("the test of the language page misses %q, want %q", missing, want)
+	}
+}

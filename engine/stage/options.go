@@ -1,0 +1,136 @@
+package stage
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// Suggest is the end of a message about an unknown name: " Did you mean ...?",
+// the candidates, or nothing.
+type Suggest func(given string, candidates []string) string
+
+// Own are the words of a body that its owner's registration tells and no struct
+// tags: options and blocks.
+type Own struct {
+	What    string // the owner in messages: "a runtime of kind cpu"
+	Options []Option
+	Blocks  []Block
+	// Shared are the attributes and blocks that somebody else decodes.
+	Shared []string
+	// At is where a missing option is reported.
+	At hcl.Range
+	// Suggest ends messages about unknown names.
+	Suggest Suggest
+}
+
+// Decode evaluates what is in body and not shared: options by their types,
+// blocks as objects. Null is as good as not given.
+func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty.Value, hcl.Diagnostics) {
+	attrs := hclsyntax.Attributes{}
+	for name, a := range body.Attributes {
+		if !slices.Contains(o.Shared, name) {
+			attrs[name] = a
+		}
+	}
+	out, diags := o.options(attrs, ctx)
+	seen := map[string]bool{}
+	for _, found := range body.Blocks {
+		if slices.Contains(o.Shared, found.Type) {
+			continue
+		}
+		b := blockNamed(o.Blocks, found.Type)
+		at := found.DefRange()
+		switch {
+		case b == nil:
+			var names []string
+			for _, b := range o.Blocks {
+				names = append(names, b.Name)
+			}
+			diags = append(diags, errorAt(at, "Unsupported block type", fmt.Sprintf("%s has no block %q.%s", sentence(o.What), found.Type, o.Suggest(found.Type, names))))
+			continue
+		case seen[b.Name]:
+			diags = append(diags, errorAt(at, "Duplicate block", fmt.Sprintf("%s has one block %s.", sentence(o.What), b.Name)))
+			continue
+		case len(found.Labels) > 0:
+			diags = append(diags, errorAt(found.LabelRanges[0], "Extraneous label", fmt.Sprintf("A block %s has no label.", b.Name)))
+			continue
+		}
+		seen[b.Name] = true
+		in := &Own{What: "a block " + b.Name, Options: b.Options, At: at, Suggest: o.Suggest}
+		values, more := in.Decode(found.Body, ctx)
+		diags = append(diags, more...)
+		out[b.Name] = cty.ObjectVal(values)
+	}
+	return out, diags
+}
+
+func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[string]cty.Value, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	out := map[string]cty.Value{}
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
+		a := attrs[name]
+		i := slices.IndexFunc(o.Options, func(o Option) bool { return o.Name == name })
+		if i < 0 {
+			diags = append(diags, errorAt(a.NameRange, "Unsupported argument", fmt.Sprintf("%s has no %q.%s", sentence(o.What), name, o.hint(name))))
+			continue
+		}
+		v, more := a.Expr.Value(ctx)
+		diags = append(diags, more...)
+		if more.HasErrors() || v.IsNull() {
+			continue
+		}
+		v, err := o.Options[i].take(v)
+		if err != nil {
+			diags = append(diags, errorAt(a.Expr.Range(), "Wrong option", fmt.Sprintf("%s: %s.", name, err)))
+			continue
+		}
+		out[name] = v
+	}
+	for _, opt := range o.Options {
+		if _, given := out[opt.Name]; opt.Required && !given && !diags.HasErrors() {
+			diags = append(diags, errorAt(o.At, "Missing option", fmt.Sprintf("%s needs %s: %s.", sentence(o.What), opt.Name, opt.Doc)))
+		}
+	}
+	return out, diags
+}
+
+// hint says what was meant, or what there is.
+func (o *Own) hint(name string) string {
+	var own []string
+	for _, opt := range o.Options {
+		own = append(own, opt.Name)
+	}
+	slices.Sort(own)
+	if text := o.Suggest(name, slices.Concat(own, o.Shared)); strings.HasPrefix(text, " Did") || len(own) == 0 {
+		return text
+	}
+	return " Its options are " + strings.Join(own, ", ") + "."
+}
+
+// take converts a value to the option's type and holds it against its words.
+func (o *Option) take(v cty.Value) (cty.Value, error) {
+	if o.Type != cty.DynamicPseudoType && o.Type != cty.NilType {
+		conv, err := convert.Convert(v, o.Type)
+		if err != nil {
+			return v, fmt.Errorf("it must be a %s: %w", o.Type.FriendlyName(), err)
+		}
+		v = conv
+	}
+	if len(o.OneOf) > 0 && v.IsKnown() && v.Type() == cty.String && !slices.Contains(o.OneOf, v.AsString()) {
+		return v, fmt.Errorf("%q is none of %s", v.AsString(), strings.Join(o.OneOf, ", "))
+	}
+	return v, nil
+}
+
+func errorAt(at hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()}
+}
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -1,0 +1,193 @@
+package stage
+
+import (
+	"path"
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// RuntimeKind is what plans may say about the runtimes of one kind, as plain
+// data. Its behaviour (how workers start, what they need of the machine) is in
+// stages/runtimes, which lists the kinds; the engine knows none by name.
+type RuntimeKind struct {
+	// Name is the value of the attribute kind.
+	Name string
+	// Summary is one line for describe and docs.
+	Summary string
+	// Stability says what users may rely on.
+	Stability Stability
+	// Attributes are the names in RuntimeAttributes that the kind heeds beside
+	// those of every runtime; others are errors in its blocks.
+	Attributes []string
+	// Options are the attributes of this kind alone.
+	Options []Option
+	// Blocks may stand in a runtime block of the kind, each at most once.
+	Blocks []Block
+	// Collect are the blocks that a collect on such a runtime may have, each at
+	// most once: settings of the work that are neither the case's nor the
+	// runtime's. Workers get them as Init.Blocks.
+	Collect []Block
+	// Measure are the settings of a collect's measure block that the workers
+	// heed. Where it is empty the settings are no part of any key, and a measure
+	// block is an error.
+	Measure []string
+	// Binds says what a collect's bind names ("a CUDA kernel"); empty where the
+	// kind takes none.
+	Binds string
+	// NamesOps is true when workers are told the op that comes although the
+	// collect has no bind.
+	NamesOps bool
+	// Instruments are the changes of the measuring code by which a number came to
+	// mean something else, oldest first.
+	Instruments []Instrument
+}
+
+// Stability says what users may rely on.
+type Stability string
+
+// The levels of stability.
+const (
+	// Stable kinds keep their options, and their rows keep their meaning unless an
+	// Instrument says otherwise.
+	Stable Stability = "stable"
+	// Experimental kinds may change both between releases.
+	Experimental Stability = "experimental"
+)
+
+// Option is one attribute.
+type Option struct {
+	Name string
+	// Type is what values are converted to; cty.DynamicPseudoType takes any value
+	// and leaves the judgement to the worker.
+	Type cty.Type
+	// Doc is one sentence without a full stop.
+	Doc string
+	// Default is the value that holds where none is given, as a plan writes it;
+	// empty where there is none.
+	Default string
+	// OneOf are the only values of a text; nil takes any.
+	OneOf    []string
+	Required bool
+	// Beside is true when the value does not change what rows mean: it is then in
+	// no key.
+	Beside bool
+	// Pool is true when the engine heeds the option and the worker is not told.
+	Pool bool
+}
+
+// Block is a block with options.
+type Block struct {
+	Name    string
+	Doc     string
+	Options []Option
+	// Beside is Option.Beside for everything in the block.
+	Beside bool
+}
+
+// Instrument is a change of the measuring code of a kind.
+type Instrument struct {
+	// Version counts up over the kind's changes, beginning at 2.
+	Version int
+	// Ops are the ops that it is about, as names or globs; none means all.
+	Ops []string
+	// Why is one sentence without a full stop: what a number means since then.
+	Why string
+}
+
+// RuntimeAttributes are the attributes of a runtime block that several kinds
+// share. Those in RuntimeCommon are every kind's, the others are heeded by the
+// kinds that name them.
+var RuntimeAttributes = []Option{
+	{Name: "kind", Type: cty.String, Doc: "what runs the cases", Required: true},
+	{Name: "framework", Type: cty.String, Doc: "the label that the rows get, where the workers' own is not wanted"},
+	{Name: "env", Type: cty.Map(cty.String), Doc: "environment variables of the workers"},
+	{Name: "launcher", Type: cty.List(cty.String), Doc: "the program and its arguments that start each worker: a container, srun"},
+	{Name: "image", Type: cty.String, Doc: "the container image, given to the launcher and kept with the rows"},
+	{Name: "image_digest", Type: cty.String, Doc: "what the image is, as the plan states it"},
+	{Name: "workers", Type: cty.Number, Doc: "workers on each device", Default: "1"},
+	{Name: "devices", Type: cty.List(cty.Number), Doc: "indices of the GPUs in PCI bus order; all that are visible where it is left away"},
+	{Name: "package", Type: cty.String, Doc: "the distribution whose version counts"},
+	{Name: "requires", Type: cty.String, Doc: "what the package's version must be (PEP 440)"},
+	{Name: "python", Type: cty.String, Doc: "the interpreter", Default: `"python3"`},
+	{Name: "collector_root", Type: cty.String, Doc: "a checkout of aiconfigurator whose collectors are run"},
+	{Name: "path", Type: cty.List(cty.String), Doc: "files and folders with op functions"},
+}
+
+// RuntimeCommon are the attributes that runtimes of every kind have.
+var RuntimeCommon = []string{"env", "framework", "image", "image_digest", "kind", "launcher"}
+
+// Heeds says whether runtimes of the kind have the shared attribute.
+func (k *RuntimeKind) Heeds(attribute string) bool {
+	return slices.Contains(RuntimeCommon, attribute) || slices.Contains(k.Attributes, attribute)
+}
+
+// Option returns the option called name, or nil.
+func (k *RuntimeKind) Option(name string) *Option {
+	if i := slices.IndexFunc(k.Options, func(o Option) bool { return o.Name == name }); i >= 0 {
+		return &k.Options[i]
+	}
+	return nil
+}
+
+// Block returns the block of a runtime called name, or nil.
+func (k *RuntimeKind) Block(name string) *Block { return blockNamed(k.Blocks, name) }
+
+// CollectBlock returns the block of collects called name, or nil.
+func (k *RuntimeKind) CollectBlock(name string) *Block { return blockNamed(k.Collect, name) }
+
+func blockNamed(blocks []Block, name string) *Block {
+	if i := slices.IndexFunc(blocks, func(b Block) bool { return b.Name == name }); i >= 0 {
+		return &blocks[i]
+	}
+	return nil
+}
+
+// Beside says whether a value of a runtime's Options, by name, changes nothing
+// about what rows mean.
+func (k *RuntimeKind) Beside(name string) bool {
+	if o := k.Option(name); o != nil {
+		return o.Beside
+	}
+	b := k.Block(name)
+	return b != nil && b.Beside
+}
+
+// OptionNames are the names of the options and of the blocks, sorted.
+func (k *RuntimeKind) OptionNames() []string {
+	var out []string
+	for _, o := range k.Options {
+		out = append(out, o.Name)
+	}
+	for _, b := range k.Blocks {
+		out = append(out, b.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Words are all names that a runtime block of the kind may have, sorted.
+func (k *RuntimeKind) Words() []string {
+	out := slices.Concat(RuntimeCommon, k.Attributes, k.OptionNames())
+	slices.Sort(out)
+	return out
+}
+
+// Instrument is the last change of the measuring code that is about op; version
+// 1 where there was none.
+func (k *RuntimeKind) Instrument(op string) Instrument {
+	out := Instrument{Version: 1}
+	for _, c := range k.Instruments {
+		if c.Version > out.Version && c.about(op) {
+			out = c
+		}
+	}
+	return out
+}
+
+func (c Instrument) about(op string) bool {
+	return len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, func(glob string) bool {
+		ok, err := path.Match(glob, op)
+		return ok && err == nil
+	})
+}

@@ -1,0 +1,134 @@
+package runtimes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// Kind is one kind of runtime: what plans may say about it, and how its workers
+// come about. Kinds lists every one; all fields but the embedded ones and Slots
+// may be left at zero.
+type Kind struct {
+	stage.RuntimeKind
+
+	// Slots lists the places for workers. spec starts a worker; it has no device
+	// yet. list names the GPUs of this machine. An error says what the user can do.
+	Slots func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error)
+	// Host makes the worker's side of kinds that this program itself runs; nil
+	// for kinds with a Program of their own.
+	Host func(worker.Init) (worker.Host, error)
+	// Program is the command that starts a worker, to be found on this machine or,
+	// where the runtime has a launcher, behind that. It takes the flags --fd-in and
+	// --fd-out. Nil means this program.
+	Program func(rt *stage.Runtime, at Place) ([]string, error)
+	// Env are variables, as "NAME=value", that every worker needs.
+	Env []string
+	// Answer decides the questions of workers; see worker.Spec.
+	Answer func(worker.Question) (worker.Answer, error)
+	// WorkerOptions adds what workers need of the runtime block to its options.
+	WorkerOptions func(rt *stage.Runtime, at Place, options map[string]any) map[string]any
+	// Probe tells the environment without a worker; nil where only a worker can.
+	Probe func(ctx context.Context, rt *stage.Runtime) *Environment
+	// Look says what of the runtime is on this machine, without starting a worker;
+	// a *Missing error says what is not. It is not asked where a launcher starts
+	// the workers. Nil looks for nothing.
+	Look func(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error)
+	// PackageVersion is the installed version of the runtime's package, "" where
+	// there is none; nil for kinds without packages.
+	PackageVersion func(ctx context.Context, p *Pools, rt *stage.Runtime) string
+	// OnGPUs says whether the runtime's workers use this machine's GPUs; nil means
+	// never.
+	OnGPUs func(rt *stage.Runtime) bool
+	// Libraries are the CUDA libraries that the workers open, as doctor names them.
+	Libraries []string
+	// Bind completes a collect's binding by what lies in the plan's folder.
+	Bind func(bind any, planDir string) (any, error)
+	// Source finds the file with the function of an op, where it is one that keys
+	// do not know.
+	Source func(rt *stage.Runtime, planDir, op string, bind any) (Source, bool)
+	// FirstDeadline is how long a case may take until some have been measured; 0
+	// means the default of all.
+	FirstDeadline time.Duration
+	// MaxGrowth is by how many bytes a worker may grow before it is replaced; 0
+	// means that it does not matter.
+	MaxGrowth int64
+}
+
+// Kinds lists the kinds of runtimes that this program has. A new kind is a file
+// kind_NAME.go and a line here.
+func Kinds() []Kind {
+	return []Kind{
+		cpuKind(),
+		cudaKind(),
+		ncclKind(),
+		pythonKind(),
+	}
+}
+
+// Registered is what plans may say about the kinds.
+func Registered(kinds []Kind) []stage.RuntimeKind {
+	var out []stage.RuntimeKind
+	for _, k := range kinds {
+		out = append(out, k.RuntimeKind)
+	}
+	return out
+}
+
+// HostOf makes the host that an init message asks for, of the kinds that this
+// program itself runs: the argument that worker.Serve needs.
+func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
+	return func(init worker.Init) (worker.Host, error) {
+		var have []string
+		for _, k := range kinds {
+			if k.Host == nil {
+				continue
+			}
+			if k.Name == init.Kind {
+				return k.Host(init)
+			}
+			have = append(have, k.Name)
+		}
+		slices.Sort(have)
+		return nil, &worker.StartError{Failure: worker.Failure{
+			Class:   worker.ClassCollectorBug,
+			Message: fmt.Sprintf("this aicplan has no worker for runtimes of kind %q; it has %s", init.Kind, strings.Join(have, ", ")),
+		}}
+	}
+}
+
+// allMeasureBut are the names of the measure settings without some.
+func allMeasureBut(without ...string) []string {
+	return slices.DeleteFunc(measure.SettingNames(), func(name string) bool { return slices.Contains(without, name) })
+}
+
+// always is an OnGPUs.
+func always(*stage.Runtime) bool { return true }
+
+// Kind returns the kind of that name, or nil.
+func (p *Pools) Kind(name string) *Kind {
+	for i := range p.Kinds {
+		if p.Kinds[i].Name == name {
+			return &p.Kinds[i]
+		}
+	}
+	return nil
+}
+
+// SourceOf finds the file that a worker will take an op's function from, of
+// runtimes whose functions are in no key.
+func (p *Pools) SourceOf(rt *stage.Runtime, planDir, op string, bind any) (Source, bool) {
+	if rt == nil {
+		return Source{}, false
+	}
+	if k := p.Kind(rt.Kind); k != nil && k.Source != nil {
+		return k.Source(rt, planDir, op, bind)
+	}
+	return Source{}, false
+}

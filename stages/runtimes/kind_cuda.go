@@ -1,0 +1,92 @@
+package runtimes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/ops"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// cudaOrder has CUDA number the devices as the driver lists them.
+const cudaOrder = "CUDA_DEVICE_ORDER=PCI_BUS_ID"
+
+// cudaKind runs one or more workers a GPU.
+func cudaKind() Kind {
+	return Kind{
+		RuntimeKind: stage.RuntimeKind{
+			Name:       "cuda",
+			Summary:    "matrix products, memory, elementwise ops and users' kernels on NVIDIA GPUs, by cuBLASLt and CUDA alone",
+			Stability:  stage.Stable,
+			Attributes: []string{"devices", "workers"},
+			Options: []stage.Option{
+				{Name: "arena_gb", Type: cty.Number, Doc: "memory for operands in GiB; chosen by the device where it is left away"},
+				{Name: "best_of", Type: cty.Number, Default: "0", Doc: "how many of cuBLASLt's algorithms are measured, the fastest as columns of its own"},
+				{Name: "system", Type: cty.DynamicPseudoType, Doc: "the name of a system, or an object with its peaks, for `achieved_fraction`"},
+				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "compares every case's result with a reference in higher precision"},
+				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
+			},
+			Measure: allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
+			Binds:   "a CUDA kernel",
+		},
+		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
+			devices, err := chosen(rt, list)
+			if err != nil {
+				return nil, err
+			}
+			return spread(spec, rt, at, devices), nil
+		},
+		Host:      func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
+		Env:       []string{cudaOrder},
+		Look:      lookGPUs,
+		OnGPUs:    always,
+		Libraries: []string{"driver", "cublaslt", "nvrtc"},
+		Bind:      readKernel,
+	}
+}
+
+// lookGPUs is the Look of kinds that need nothing but GPUs and their driver.
+func lookGPUs(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
+	devices, err := p.Devices()
+	if err != nil {
+		return "", &Missing{What: err.Error(), Fix: "run on a machine with an NVIDIA GPU and its driver"}
+	}
+	if len(devices) == 0 {
+		return "", &Missing{What: "no GPU is visible", Fix: "run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; look at CUDA_VISIBLE_DEVICES"}
+	}
+	return describe(devices), nil
+}
+
+// readKernel brings the source of a user's own CUDA kernel into the binding,
+// from its file below the plan's folder: what the kernel does is part of what
+// its rows mean. Bindings that name no file stay as they are.
+func readKernel(bind any, planDir string) (any, error) {
+	b, ok := bind.(map[string]any)
+	if !ok {
+		return bind, nil
+	}
+	name, ok := b["file"].(string)
+	if !ok {
+		return bind, nil
+	}
+	if !filepath.IsLocal(name) {
+		return nil, fmt.Errorf("bind.file is %q: kernels are read from the plan's folder; write a path relative to it", name)
+	}
+	src, err := os.ReadFile(filepath.Join(planDir, name))
+	if err != nil {
+		return nil, fmt.Errorf("bind.file: %w", err)
+	}
+	with := maps.Clone(b)
+	delete(with, "file")
+	with["source"] = string(src)
+	if _, named := with["name"]; !named {
+		with["name"] = name
+	}
+	return with, nil
+}

@@ -1,0 +1,53 @@
+package runtimes
+
+import (
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/comm"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// ncclKind runs one worker that drives all its GPUs itself.
+func ncclKind() Kind {
+	return Kind{
+		RuntimeKind: stage.RuntimeKind{
+			Name:       "nccl",
+			Summary:    "collectives and copies between the GPUs of one machine",
+			Stability:  stage.Stable,
+			Attributes: []string{"devices"},
+			Options: []stage.Option{
+				{Name: "fault", Type: cty.String, Doc: "something that goes wrong on purpose, such as `wrong_sum@num_gpus=2`"},
+				{Name: "in_place", Type: cty.Bool, Default: "true", Doc: "measures every collective in place as well"},
+				{Name: "method", Type: cty.String, OneOf: []string{comm.MethodEager, comm.MethodGraph}, Doc: "how collectives are timed, for all cases"},
+				{Name: "pin", Type: cty.Bool, Default: "true", Doc: "gives every rank a core of its own"},
+				{Name: "rank_deadline", Type: cty.Number, Default: "15", Doc: "seconds after which a rank that does not answer ends the case"},
+			},
+			Measure: allMeasureBut("min_block_seconds", "warmup_seconds"),
+		},
+		Slots: ncclSlots,
+		Host:  func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
+		Env:   []string{cudaOrder},
+		Look:  lookGPUs, OnGPUs: always,
+		Libraries: []string{"driver", "nvrtc", "nccl"}, // patterns are checked by kernels of our own
+	}
+}
+
+func ncclSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
+	devices, err := chosen(rt, list)
+	if err != nil {
+		return nil, err
+	}
+	if rt.Devices != nil {
+		// Left out, the worker takes what the driver shows it, which
+		// CUDA_VISIBLE_DEVICES may number anew.
+		var indices []int
+		for _, d := range devices {
+			indices = append(indices, d.Index)
+		}
+		spec.Init.Options["devices"] = indices
+	}
+	alone := *rt
+	alone.Workers = 1
+	return spread(spec, &alone, at, []Device{{Index: -1}}), nil
+}

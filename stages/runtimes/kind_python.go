@@ -1,0 +1,157 @@
+package runtimes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/pyhost"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// pythonKind runs the Python host: on every GPU, or on the processor where the
+// machine has none or the runtime says device = "cpu".
+func pythonKind() Kind {
+	return Kind{
+		RuntimeKind: stage.RuntimeKind{
+			Name:       "python",
+			Summary:    "op functions and collectors in Python, with a framework's own kernels",
+			Stability:  stage.Stable,
+			Attributes: []string{"collector_root", "devices", "package", "path", "python", "requires", "workers"},
+			Options: []stage.Option{
+				{Name: "device", Type: cty.String, OneOf: []string{"cpu"}, Doc: "`cpu` keeps the workers off the GPUs"},
+				{Name: "max_growth_gb", Type: cty.Number, Default: "16", Beside: true, Pool: true, Doc: "GiB by which a worker may grow before it is replaced"},
+				{Name: "recycle_after", Type: cty.Number, Beside: true, Pool: true, Doc: "cases after which a worker is replaced"},
+				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "has op functions compare their results with a reference"},
+				{Name: "window", Type: cty.Number, Default: "4", Beside: true, Doc: "cases that a worker holds at a time"},
+				{Name: "workdir", Type: cty.String, Beside: true, Doc: "where hosted collectors work; the system's temporary folder where it is left away"},
+			},
+			Measure:  allMeasureBut(),
+			Binds:    "Python code",
+			NamesOps: true,
+		},
+		Slots:          pythonSlots,
+		Program:        pythonProgram,
+		Env:            []string{cudaOrder},
+		Answer:         pyhost.Answer,
+		WorkerOptions:  pythonOptions,
+		Look:           lookPython,
+		PackageVersion: pythonPackage,
+		OnGPUs:         func(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal },
+		Source:         pythonSource,
+		MaxGrowth:      16 << 30, // frameworks leak
+	}
+}
+
+func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
+	devices := []Device{{Index: -1}}
+	if where, _ := spec.Init.Options["device"].(string); where != "cpu" {
+		if found, err := list(); err != nil {
+			return nil, err
+		} else if len(found) > 0 || len(rt.Devices) > 0 {
+			if devices, err = chosen(rt, list); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return spread(spec, rt, at, devices), nil
+}
+
+// pythonProgram is the interpreter with the host, which is written into the
+// state folder.
+func pythonProgram(rt *stage.Runtime, at Place) ([]string, error) {
+	hosts := filepath.Join(at.StateDir, "hosts")
+	if len(rt.Launcher) == 0 {
+		path, args, err := pyhost.Command(rt.Python, hosts)
+		// Python finds a virtual environment by the path that it is started as.
+		return append([]string{path}, args...), err
+	}
+	host, err := pyhost.Write(hosts)
+	return []string{pythonOf(rt), "-u", host}, err
+}
+
+// pythonOf is the runtime's Python as the block has it.
+func pythonOf(rt *stage.Runtime) string {
+	if rt.Python == "" {
+		return pyhost.DefaultPython
+	}
+	return rt.Python
+}
+
+func pythonOptions(rt *stage.Runtime, at Place, options map[string]any) map[string]any {
+	dir := declaredIn(rt, at)
+	settings := pyhost.Settings{Package: rt.Package, Requires: rt.Requires, CollectorRoot: absolute(dir, rt.CollectorRoot)}
+	for _, p := range rt.Path {
+		settings.Path = append(settings.Path, absolute(dir, p))
+	}
+	return settings.Options(options)
+}
+
+func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
+	python := pythonOf(rt)
+	if _, err := exec.LookPath(python); err != nil {
+		return "", &Missing{What: fmt.Sprintf("the interpreter %s is not on this machine", python), Fix: getIt(rt)}
+	}
+	if rt.Package == "" {
+		return python + " is there; the runtime names no package", nil
+	}
+	v := p.packageVersion(ctx, rt)
+	if v == "" {
+		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
+	}
+	if v == unknownVersion {
+		return fmt.Sprintf("%s tells no version of %s; a worker will", python, rt.Package), nil
+	}
+	if err := Satisfies(v, rt.Requires); err != nil {
+		return "", &Missing{What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires), Fix: getIt(rt)}
+	}
+	return fmt.Sprintf("%s %s", rt.Package, v), nil
+}
+
+// askPython prints the version of an installed distribution, or that there is
+// a package of that name without one, which a worker imports to learn it.
+const askPython = `import sys
+from importlib import metadata, util
+try:
+    sys.stdout.write(metadata.version(sys.argv[1]))
+except metadata.PackageNotFoundError:
+    if util.find_spec(sys.argv[1]) is not None:
+        sys.stdout.write("` + unknownVersion + `")`
+
+// pythonPackage asks the runtime's interpreter for the installed version of its
+// package, without importing it; unknownVersion where the interpreter does not
+// say. It asks once.
+func pythonPackage(ctx context.Context, p *Pools, rt *stage.Runtime) string {
+	env := environ(rt)
+	key := strings.Join(append([]string{pythonOf(rt), rt.Package}, env...), "\x00")
+	p.mu.Lock()
+	ask := p.versions[key]
+	if ask == nil {
+		ask = sync.OnceValue(func() string { return askVersion(ctx, pythonOf(rt), rt.Package, env) })
+		p.versions[key] = ask
+	}
+	p.mu.Unlock()
+	return ask()
+}
+
+func askVersion(ctx context.Context, python, pkg string, env []string) string {
+	if _, err := exec.LookPath(python); err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		return unknownVersion // slow, or broken: its worker says which
+	}
+	return strings.TrimSpace(string(out))
+}

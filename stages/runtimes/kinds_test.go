@@ -1,0 +1,81 @@
+package runtimes
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// TestKindsAreWhole holds what every registration must have.
+func TestKindsAreWhole(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	var shared []string
+	for _, a := range stage.RuntimeAttributes {
+		shared = append(shared, a.Name)
+	}
+	for _, k := range Kinds() {
+		if k.Name == "" || seen[k.Name] {
+			t.Errorf("the name %q is empty or there twice", k.Name)
+		}
+		seen[k.Name] = true
+		if k.Summary == "" || k.Stability == "" || k.Slots == nil || (k.Host == nil) == (k.Program == nil) {
+			t.Errorf("%s: summary, stability and slots are needed, and either a host or a program", k.Name)
+		}
+		for _, a := range k.Attributes {
+			if !slices.Contains(shared, a) || slices.Contains(stage.RuntimeCommon, a) {
+				t.Errorf("%s: %s is no attribute that some kinds share", k.Name, a)
+			}
+		}
+		for _, name := range k.Measure {
+			if !slices.Contains(measure.SettingNames(), name) {
+				t.Errorf("%s: %s is no measure setting", k.Name, name)
+			}
+		}
+		for _, o := range k.Options {
+			if o.Doc == "" || slices.Contains(shared, o.Name) {
+				t.Errorf("%s: the option %s has no doc, or the name of a shared attribute", k.Name, o.Name)
+			}
+		}
+		version := 1
+		for _, c := range k.Instruments {
+			if c.Version <= version || c.Why == "" {
+				t.Errorf("%s: the instrument %+v has no reason, or does not count up", k.Name, c)
+			}
+			version = c.Version
+		}
+	}
+}
+
+// TestWorkersTakeTheOptions: what is registered and what workers take are one.
+func TestWorkersTakeTheOptions(t *testing.T) {
+	// A host of collectives quiets the garbage collector of its process.
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	refuses := func(k Kind, option string) bool {
+		h, err := k.Host(worker.Init{Kind: k.Name, Device: -1, Options: map[string]any{option: struct{}{}}})
+		if err == nil {
+			_, err = h.Hello(context.Background())
+		}
+		return err != nil && strings.Contains(err.Error(), "no option")
+	}
+	for _, k := range Kinds() {
+		if k.Host == nil {
+			continue
+		}
+		if !refuses(k, "no_such_option") {
+			t.Errorf("workers of kind %s take any option", k.Name)
+		}
+		for _, o := range k.Options {
+			if !o.Pool && refuses(k, o.Name) {
+				t.Errorf("workers of kind %s refuse the option %s, which is registered", k.Name, o.Name)
+			}
+		}
+	}
+}
