@@ -15,6 +15,7 @@ type cli struct {
 	Data          dataCmd          `cmd:"" help:"Examine databases of perf files."`
 	Show          showCmd          `cmd:"" help:"Print a stage's table, or a saved plan."`
 	Trace         traceCmd         `cmd:"" help:"Say what part of a profiler's trace is communication."`
+	GPUs          gpusCmd          `cmd:"" name:"gpus" help:"Show what GPUs do now, or offer it like a DCGM exporter."`
 	Graph         graphCmd         `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
 	Describe      describeCmd      `cmd:"" help:"List a plan's variables, stages and axes."`
 	Eval          evalCmd          `cmd:"" help:"Evaluate one expression in a plan."`

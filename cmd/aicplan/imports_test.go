@@ -54,6 +54,7 @@ var homes = map[string][]string{
 	"github.com/vbauerster/mpb":                 {"cmd"},
 	"gonum.org/v1/plot":                         {"stages"},
 	"github.com/jedib0t/go-pretty":              {"stages", "cmd"},
+	"github.com/prometheus/common":              {"cudaops/telemetry"},
 	"github.com/prometheus/procfs":              {"cudaops", "stages"},
 	"github.com/hashicorp/go-version":           {"engine/config"},
 	"github.com/aquasecurity/go-pep440-version": {"cudaops/pyhost", "sink/tree"},

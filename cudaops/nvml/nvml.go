@@ -45,6 +45,8 @@ type Device interface {
 	// moves in steps of some 20 to 100 ms.
 	Energy() (float64, error)
 	Memory() (Memory, error)
+	// Utilization is over the driver's last sample period, 1/6 to 1 second.
+	Utilization() (Utilization, error)
 	// Processes lists the compute processes of the device.
 	Processes() ([]Process, error)
 	Persistence() (bool, error)
@@ -93,6 +95,13 @@ type Memory struct {
 	Total int64 `json:"total"`
 	Free  int64 `json:"free"`
 	Used  int64 `json:"used"`
+}
+
+// Utilization is the share of time, in percent, in which a kernel ran and in
+// which device memory was read or written.
+type Utilization struct {
+	GPU    float64 `json:"gpu"`
+	Memory float64 `json:"memory"`
 }
 
 // Process is a compute process on a device.

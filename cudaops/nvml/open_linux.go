@@ -163,6 +163,11 @@ func (d *device) Energy() (float64, error) {
 	return float64(mj) / 1e3, d.fail("nvmlDeviceGetTotalEnergyConsumption", r)
 }
 
+func (d *device) Utilization() (Utilization, error) {
+	u, r := d.h.GetUtilizationRates()
+	return Utilization{GPU: float64(u.Gpu), Memory: float64(u.Memory)}, d.fail("nvmlDeviceGetUtilizationRates", r)
+}
+
 func (d *device) Memory() (Memory, error) {
 	m, r := d.h.GetMemoryInfo()
 	return Memory{Total: int64(m.Total), Free: int64(m.Free), Used: int64(m.Used)}, d.fail("nvmlDeviceGetMemoryInfo", r)

@@ -50,6 +50,7 @@ type Device struct {
 	Temp     nvml.Temperature
 	Draw     nvml.Power
 	Mem      nvml.Memory
+	Util     nvml.Utilization
 	Procs    []nvml.Process
 	Persist  bool
 	Ecc      nvml.ECC
@@ -103,6 +104,9 @@ func (d *Device) Energy() (float64, error) {
 	}
 	return t.Seconds() * d.Draw.Instant, d.Fail["Energy"]
 }
+
+// Utilization implements nvml.Device.
+func (d *Device) Utilization() (nvml.Utilization, error) { return d.Util, d.Fail["Utilization"] }
 
 // Memory implements nvml.Device.
 func (d *Device) Memory() (nvml.Memory, error) { return d.Mem, d.Fail["Memory"] }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGPUs(t *testing.T) {
+	t.Parallel()
+	page := `DCGM_FI_DEV_POWER_USAGE{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 412
+DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 79
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 9223372036854775794
+`
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
+	defer srv.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	defer gone.Close()
+	do := func(args ...string) (int, string, string) {
+		var out, err bytes.Buffer
+		code := Main(append([]string{"gpus", "-no-defaults"}, args...), strings.NewReader(""), &out, &err)
+		return code, out.String(), err.String()
+	}
+	code, out, _ := do("-json", srv.URL, gone.URL)
+	if code != 0 || !strings.Contains(out, `"value": 412`) || !strings.Contains(out, `"unit": "W"`) || !strings.Contains(out, "79") || !strings.Contains(out, "HTTP 404") || strings.Contains(out, "nvidia_memory_used") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	if code, out, _ = do(srv.URL); code != 0 || !strings.Contains(out, "412 W") || !strings.Contains(out, "n1") || !strings.Contains(out, "79") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	if code, _, errs := do(gone.URL); code != 1 || !strings.Contains(errs, "No source tells of a GPU") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+	bad := filepath.Join(t.TempDir(), "c.csv")
+	if err := os.WriteFile(bad, []byte("DCGM_FI_DEV_X, meter, y\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"c.csv:1":          {"-counters", bad},
+		"names no host":    {"http://"},
+		"-interval is 1ms": {"-interval", "1ms"},
+		"-token-file":      {"-listen", "0.0.0.0:0"},
+	} {
+		if code, _, errs := do(args...); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%v: %d %s", args, code, errs)
+		}
+	}
+}

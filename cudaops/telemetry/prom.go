@@ -1,0 +1,158 @@
+package telemetry
+
+import (
+	"io"
+	"math"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// GPU tells a device, or a MIG slice of one.
+type GPU struct {
+	Index     string `json:"gpu_index"`
+	UUID      string `json:"gpu_uuid"`
+	Name      string `json:"gpu_model_name,omitempty"`
+	PCI       string `json:"pci_bus_id,omitempty"`
+	Device    string `json:"device,omitempty"`
+	Hostname  string `json:"hostname,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod_name,omitempty"`
+	// Of MIG slices.
+	InstanceID      string `json:"gpu_instance_id,omitempty"`
+	InstanceProfile string `json:"gpu_instance_profile,omitempty"`
+}
+
+// key tells devices apart. Devices without a UUID are told by where they are.
+func (g GPU) key(source string) string {
+	id := strings.ToLower(g.UUID)
+	if id == "" {
+		id = source + "#" + g.Hostname + "#" + g.Index
+	}
+	return id + "/" + g.InstanceID
+}
+
+// Reading is what one scrape says of one device, by metric name in the metric's
+// unit.
+type Reading struct {
+	GPU    GPU
+	Values map[string]float64
+}
+
+// Page is one scrape.
+type Page struct {
+	Readings []Reading
+	Blanks   int // values that mean "none": DCGM's sentinels, NaN, infinite
+	// Malformed says why a part of the page could not be read.
+	Malformed string
+}
+
+// parse reads Prometheus text. Lines without a gpu label (CPUs, switches) and
+// fields that the set lacks are passed over.
+func (s *Set) parse(r io.Reader) Page {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(r)
+	var p Page
+	if err != nil {
+		p.Malformed = err.Error() // what came before the mistake counts
+	}
+	index := map[GPU]int{}
+	for _, field := range s.order {
+		f := families[field]
+		if f == nil {
+			if f = families[field+"_total"]; f == nil {
+				continue
+			}
+		}
+		m := s.scaled(field, f.GetHelp())
+		for _, sample := range f.GetMetric() {
+			g, ok := device(sample.GetLabel())
+			if !ok {
+				continue
+			}
+			v, ok := value(sample)
+			if !ok || blank(v) {
+				p.Blanks++
+				continue
+			}
+			i, ok := index[g]
+			if !ok {
+				i = len(p.Readings)
+				index[g] = i
+				p.Readings = append(p.Readings, Reading{GPU: g, Values: map[string]float64{}})
+			}
+			p.Readings[i].Values[m.Name] = v * m.Factor
+		}
+	}
+	return p
+}
+
+// scaled is the metric of a field, in the unit that the page states for it when
+// that is another spelling of the metric's own.
+func (s *Set) scaled(field, help string) Metric {
+	m := s.byField[field]
+	if unit, factor, ok := unitOf(help); ok && unit == m.Unit {
+		m.Factor = factor
+	}
+	return m
+}
+
+func device(labels []*dto.LabelPair) (GPU, bool) {
+	var g GPU
+	found := false
+	for _, l := range labels {
+		v := l.GetValue()
+		switch l.GetName() {
+		case "gpu":
+			g.Index, found = v, v != ""
+		case "UUID", "uuid":
+			g.UUID = v
+		case "modelName":
+			g.Name = v
+		case "pci_bus_id":
+			g.PCI = v
+		case "device":
+			g.Device = v
+		case "hostname", "Hostname":
+			g.Hostname = v
+		case "namespace", "exported_namespace":
+			g.Namespace = v
+		case "pod", "exported_pod":
+			g.Pod = v
+		case "GPU_I_ID":
+			g.InstanceID = v
+		case "GPU_I_PROFILE":
+			g.InstanceProfile = v
+		}
+	}
+	return g, found
+}
+
+func value(m *dto.Metric) (float64, bool) {
+	switch {
+	case m.Gauge != nil:
+		return m.Gauge.GetValue(), true
+	case m.Counter != nil:
+		return m.Counter.GetValue(), true
+	case m.Untyped != nil:
+		return m.Untyped.GetValue(), true
+	}
+	return 0, false
+}
+
+// blank says whether v is one of DCGM's values for "there is none" (blank, not
+// found, not supported, not permissioned) in any of its types, or no number.
+func blank(v float64) bool {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return true
+	}
+	switch {
+	case v >= 0x7ffffff0 && v <= 0x7ffffff3: // int32
+		return v == math.Trunc(v)
+	case v >= 1<<47 && v <= 1<<47+3: // double
+		return v == math.Trunc(v)
+	}
+	return v >= 0x7ffffffffffffff0 // int64; a float64 cannot tell its last digits
+}

@@ -1,0 +1,280 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Limits of [Options.Interval], and its default.
+const (
+	MinInterval     = 10 * time.Millisecond
+	MaxInterval     = 300 * time.Second
+	DefaultInterval = 333 * time.Millisecond
+)
+
+// scrapeDeadline bounds a scrape, and so what telemetry adds to a run.
+const scrapeDeadline = time.Second
+
+// Options of a [Recorder].
+type Options struct {
+	Set      *Set
+	Interval time.Duration // 0: DefaultInterval
+}
+
+// Recorder scrapes sources until it is stopped.
+type Recorder struct {
+	set      *Set
+	interval time.Duration
+	states   []*state
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	series map[string]map[int]*series // device -> source -> series
+}
+
+// state is a source and how it fares.
+type state struct {
+	src     Source
+	byUser  bool
+	force   chan chan struct{}
+	mu      sync.Mutex
+	ok      int
+	first   error // of the probe
+	useless bool
+	events  []event
+	errs    map[string]int
+}
+
+// event is a scrape that came to nothing, or blanks in one.
+type event struct {
+	at           int64
+	lost, blanks int
+	reason       string
+}
+
+// Start probes all sources side by side, takes a first sample of those that
+// answer, and goes on in the background. byUser marks sources that the user
+// named: those are tried again, and told of when they are silent. It returns
+// within the deadline of one scrape.
+func Start(ctx context.Context, o Options, defaults, byUser []Source) *Recorder {
+	if o.Set == nil {
+		o.Set = Builtin()
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	o.Interval = min(max(o.Interval, MinInterval), MaxInterval)
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Recorder{set: o.Set, interval: o.Interval, cancel: cancel, series: map[string]map[int]*series{}}
+	for i, list := range [][]Source{defaults, byUser} {
+		for _, s := range list {
+			r.states = append(r.states, &state{src: s, byUser: i == 1, force: make(chan chan struct{}), errs: map[string]int{}})
+		}
+	}
+	var probes sync.WaitGroup
+	for i, st := range r.states {
+		probes.Go(func() { st.first = r.scrape(ctx, i, st) })
+	}
+	probes.Wait()
+	for i, st := range r.states {
+		// A default that nobody offers is not asked again.
+		if st.useless || st.first != nil && !st.byUser {
+			continue
+		}
+		r.wg.Go(func() { r.loop(ctx, i, st) })
+	}
+	return r
+}
+
+// loop scrapes on the beats of a ticker, which do not drift. A scrape that takes
+// longer than a beat costs that beat, and the loss is counted.
+func (r *Recorder) loop(ctx context.Context, i int, st *state) {
+	t := time.NewTicker(r.interval)
+	defer t.Stop()
+	for {
+		var done chan struct{}
+		select {
+		case <-ctx.Done():
+			return
+		case done = <-st.force:
+		case <-t.C:
+		}
+		begin := time.Now()
+		err := r.scrape(ctx, i, st)
+		if missed := int(time.Since(begin) / r.interval); missed > 0 && ctx.Err() == nil {
+			st.note(event{at: time.Now().UnixNano(), lost: missed, reason: "a scrape took longer than the interval"})
+		}
+		if done != nil {
+			close(done)
+		}
+		if errors.Is(err, ErrUseless) {
+			return
+		}
+	}
+}
+
+// scrape takes one sample.
+func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
+	limited, cancel := context.WithTimeout(ctx, scrapeDeadline)
+	defer cancel()
+	page, err := scrapeOnce(limited, st.src)
+	at := time.Now().UnixNano()
+	if err != nil {
+		if ctx.Err() != nil {
+			return err // stopped, not lost
+		}
+		st.mu.Lock()
+		st.useless = errors.Is(err, ErrUseless)
+		st.mu.Unlock()
+		st.note(event{at: at, lost: 1, reason: err.Error()})
+		return err
+	}
+	st.mu.Lock()
+	st.ok++
+	st.mu.Unlock()
+	if page.Blanks > 0 {
+		st.note(event{at: at, blanks: page.Blanks})
+	}
+	if page.Malformed != "" {
+		st.note(event{at: at, reason: "a part of the page was not read: " + page.Malformed})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, reading := range page.Readings {
+		key := reading.GPU.key(st.src.Name())
+		by := r.series[key]
+		if by == nil {
+			by = map[int]*series{}
+			r.series[key] = by
+		}
+		if by[i] == nil {
+			by[i] = newSeries(reading.GPU)
+		}
+		by[i].add(at, reading.Values)
+	}
+	return nil
+}
+
+// scrapeOnce keeps the deadline also for sources that do not.
+func scrapeOnce(ctx context.Context, s Source) (Page, error) {
+	type answer struct {
+		page Page
+		err  error
+	}
+	c := make(chan answer, 1)
+	go func() {
+		p, err := s.Scrape(ctx)
+		c <- answer{p, err}
+	}()
+	select {
+	case a := <-c:
+		if errors.Is(a.err, context.DeadlineExceeded) {
+			a.err = fmt.Errorf("no answer within %s", scrapeDeadline)
+		}
+		return a.page, a.err
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return Page{}, fmt.Errorf("no answer within %s", scrapeDeadline)
+		}
+		return Page{}, ctx.Err()
+	}
+}
+
+func (st *state) note(e event) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if e.reason != "" {
+		st.errs[e.reason]++
+	}
+	if e.lost > 0 || e.blanks > 0 {
+		st.events = append(st.events, e)
+	}
+}
+
+// Mark takes a sample of every source now: at the ends of a window, so that
+// counters are read where it begins and ends. It returns when all have answered
+// or their deadline is over.
+func (r *Recorder) Mark(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, scrapeDeadline)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, st := range r.states {
+		st.mu.Lock()
+		idle := st.useless || st.first != nil && !st.byUser
+		st.mu.Unlock()
+		if idle {
+			continue
+		}
+		all.Go(func() {
+			done := make(chan struct{})
+			select {
+			case st.force <- done:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Stop ends the recording. What was recorded stays.
+func (r *Recorder) Stop() {
+	r.cancel()
+	r.wg.Wait()
+}
+
+// Interval is the time between two scrapes of a source.
+func (r *Recorder) Interval() time.Duration { return r.interval }
+
+// Forget drops what lies before a moment, so that long recordings need memory
+// only for the windows that are still to be asked for.
+func (r *Recorder) Forget(before time.Time) {
+	at := before.UnixNano()
+	r.mu.Lock()
+	for _, by := range r.series {
+		for _, s := range by {
+			s.trim(at)
+		}
+	}
+	r.mu.Unlock()
+	for _, st := range r.states {
+		st.mu.Lock()
+		st.events = slices.DeleteFunc(st.events, func(e event) bool { return e.at < at })
+		st.mu.Unlock()
+	}
+}
+
+// Status tells how a source fares.
+type Status struct {
+	Name    string         `json:"source"`
+	Default bool           `json:"default"`
+	OK      bool           `json:"ok"` // it answered at least once
+	Scrapes int            `json:"scrapes"`
+	Errors  map[string]int `json:"errors,omitempty"`
+}
+
+// Sources tells of all sources but defaults that nobody offers.
+func (r *Recorder) Sources() []Status {
+	var out []Status
+	for _, st := range r.states {
+		st.mu.Lock()
+		s := Status{Name: st.src.Name(), Default: !st.byUser, OK: st.ok > 0, Scrapes: st.ok, Errors: map[string]int{}}
+		for reason, n := range st.errs {
+			s.Errors[reason] = n
+		}
+		st.mu.Unlock()
+		if s.OK || !s.Default {
+			out = append(out, s)
+		}
+	}
+	return out
+}
