@@ -120,6 +120,14 @@ func (s Settings) Validate() error {
 			bad("%s is 0; it must be greater", f.name)
 		}
 	}
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"target_rel_stdev", s.TargetRelStdev}, {"pass_tolerance", s.PassTolerance}} {
+		if f.v >= 1 {
+			bad("%s is %v; it is a share below 1: 0.05 is 5 %%", f.name, f.v)
+		}
+	}
 	return errors.Join(errs...)
 }
 

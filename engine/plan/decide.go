@@ -98,6 +98,9 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 		return diags
 	}
 	s.Plan = sp
+	if sp != nil {
+		sp.Demands = p.demanded[s.Address()]
+	}
 	if sp != nil && sp.KeyExtra != nil {
 		p.key(s, sp.KeyExtra)
 	}

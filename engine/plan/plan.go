@@ -45,7 +45,8 @@ type Plan struct {
 	Options Options
 	Store   *checkpoint.Store
 
-	byAddr map[string]*Stage
+	byAddr   map[string]*Stage
+	demanded map[string][]string // columns that later stages need of every row, by address
 }
 
 // Stage is one instance with the decision about it. While a run is under way
@@ -115,7 +116,11 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	if diags.HasErrors() {
 		return p, diags
 	}
+	p.demanded = p.demands()
 	diags = append(diags, p.decideAll(ctx)...)
+	if !diags.HasErrors() {
+		diags = append(diags, p.foresee()...)
+	}
 	p.decideGuards()
 	return p, diags
 }

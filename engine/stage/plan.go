@@ -51,6 +51,9 @@ type Plan struct {
 	Notes []string
 	// Warnings are lines that the user should read before applying.
 	Warnings []string
+	// Demands are columns that a stage behind needs of every row; the engine sets
+	// them.
+	Demands []string
 	// Private is the stage's own, handed back in RunContext.Plan.
 	Private any
 }

@@ -105,6 +105,16 @@ type FileWriter interface {
 	Files() []string
 }
 
+// Targeter is implemented by stages that write one table, alone or together
+// with others.
+type Targeter interface {
+	// Target names the table; "" while that is not known. It is a name to
+	// compare and to show, and no path.
+	Target(Forecasts) string
+	// Merges says whether the stage states that it shares the table.
+	Merges() bool
+}
+
 // Evaluator gives access to the values of a plan by reference.
 type Evaluator interface {
 	// Context returns an evaluation context that holds the values of the

@@ -70,6 +70,9 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 		if f := checkRow(row, i, params, sweep); f != nil {
 			return a, f
 		}
+		if f := unmet(row, i, params, j.demands); f != nil {
+			return a, f
+		}
 		unit, f := pick(units, points, sweep, row, i)
 		if f != nil {
 			return a, f

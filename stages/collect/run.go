@@ -13,6 +13,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
 )
@@ -49,6 +50,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if r.job, err = newJob(r.planned.cases, c.limits.groupBy, rc.Options); err != nil {
 		return nil, err
 	}
+	r.job.demands = r.demands()
 	if err := r.lookUp(ctx); err != nil {
 		return nil, err
 	}
@@ -62,6 +64,14 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		}
 	}
 	return r.finish()
+}
+
+// demands are the columns that workers must give: what the grid says of every
+// row as a constant need not be said again.
+func (r *running) demands() []string {
+	return slices.DeleteFunc(slices.Clone(r.rc.Plan.Demands), func(name string) bool {
+		return slices.ContainsFunc(r.planned.cases.Spec().Constants, func(k grid.Constant) bool { return k.Name == name })
+	})
 }
 
 // kept counts what an error leaves in the journal, for the run's last line: the

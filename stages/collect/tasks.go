@@ -50,6 +50,8 @@ type job struct {
 	tasks  []task
 	units  []unit
 	sweeps map[string]*sweep // by the digest of their points
+	// demands are columns that every row must have, for a stage behind.
+	demands []string
 }
 
 // sweep is a decoded list of points; many cases share one.

@@ -95,6 +95,24 @@ func (c *Config) Inputs() []stage.Input {
 	return []stage.Input{{Name: "input", Ref: ref}}
 }
 
+var (
+	_ stage.Forecaster = (*Config)(nil)
+	_ stage.Foreseer   = (*Config)(nil)
+)
+
+// Forecast implements stage.Forecaster: rows go, columns stay.
+func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return stage.Through(c.Input, in) }
+
+// Foresee implements stage.Foreseer.
+func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
+	f := c.Forecast(in)
+	columns := c.By
+	if c.Metric != "" {
+		columns = append(slices.Clone(columns), c.Metric)
+	}
+	return stage.MissingColumns(f, columns, at)
+}
+
 // Fingerprint is everything that decides which rows stay.
 func (c *Config) Fingerprint() any {
 	return struct {

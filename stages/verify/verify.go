@@ -100,6 +100,19 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	return diags
 }
 
+var (
+	_ stage.Forecaster = (*Config)(nil)
+	_ stage.Foreseer   = (*Config)(nil)
+)
+
+// Forecast implements stage.Forecaster: a verification hands on what it reads.
+func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return in(c.input) }
+
+// Foresee implements stage.Foreseer.
+func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
+	return stage.MissingColumns(c.Forecast(in), c.By, at)
+}
+
 // Inputs are the dataset and the stage that measured it.
 func (c *Config) Inputs() []stage.Input {
 	by, in := c.collect, c.input

@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/config"
+	"aicplan/engine/stage"
+)
+
+// foresee holds what stages read against what the stages before them are going
+// to hand on, before anything is measured.
+func (p *Plan) foresee() hcl.Diagnostics {
+	known := map[string]*stage.Forecast{}
+	in := func(r *stage.Ref) *stage.Forecast {
+		if r == nil {
+			return nil
+		}
+		return known[r.Address]
+	}
+	var diags hcl.Diagnostics
+	for _, s := range p.Stages {
+		if s.Config == nil || s.Deferred {
+			continue
+		}
+		diags = append(diags, guarded(s, func() hcl.Diagnostics {
+			if s.Plan != nil && s.Plan.Data != nil {
+				known[s.Address()] = stage.ForecastOf(s.Plan.Data)
+			} else if f, ok := s.Config.(stage.Forecaster); ok {
+				known[s.Address()] = f.Forecast(in)
+			}
+			if f, ok := s.Config.(stage.Foreseer); ok {
+				return s.Instance.Locate(f.Foresee(s.Instance.Range, in))
+			}
+			return nil
+		})...)
+	}
+	return append(diags, p.checkTargets(in)...)
+}
+
+// checkTargets finds stages that would write one table by turns: the rows that
+// are left would be those of the last one. Stages that say that they merge, and
+// of which one waits for the other, do it in a known order.
+func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	by := map[string]*Stage{}
+	for _, s := range p.Stages {
+		t, ok := s.Config.(stage.Targeter)
+		if !ok || s.Deferred {
+			continue
+		}
+		name := t.Target(in)
+		if name == "" {
+			continue
+		}
+		other := by[name]
+		if other == nil {
+			by[name] = s
+			continue
+		}
+		ordered := p.Graph.Behind(other.Address())[s.Address()] || p.Graph.Behind(s.Address())[other.Address()]
+		both := t.Merges() && other.Config.(stage.Targeter).Merges()
+		if both && ordered {
+			continue
+		}
+		how := "Join them: one export with both as its input, or behind one dedupe. If each is to add its rows, set merge = true in both, and let one wait for the other with depends_on: its rows then win."
+		if both {
+			how = "Both merge, and where they have rows of one key the last one wins: say which that is, and let it wait for the other with depends_on."
+		}
+		diags = append(diags, config.WithAddress(hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Table written twice", Subject: s.Instance.Range.Ptr(),
+			Detail: fmt.Sprintf("%s writes %s, and so does %s (%s:%d). %s",
+				s.Address(), name, other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line, how),
+		}}, s.Address())...)
+	}
+	return diags
+}
+
+// demands collects, for every stage, the columns that stages behind it need of
+// each of its rows.
+func (p *Plan) demands() map[string][]string {
+	out := map[string][]string{}
+	for _, s := range p.Stages {
+		d, ok := s.Config.(stage.Demander)
+		if !ok {
+			continue
+		}
+		for addr := range p.upstreamOf(s) {
+			for _, column := range d.Demands() {
+				if !slices.Contains(out[addr], column) {
+					out[addr] = append(out[addr], column)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// upstreamOf are the stages whose rows reach s.
+func (p *Plan) upstreamOf(s *Stage) map[string]bool {
+	out := map[string]bool{}
+	var visit func(*Stage)
+	visit = func(s *Stage) {
+		if s == nil || s.Config == nil || out[s.Address()] {
+			return
+		}
+		out[s.Address()] = true
+		for _, in := range s.Config.Inputs() {
+			if in.Ref != nil {
+				visit(p.byAddr[in.Ref.Address])
+			}
+		}
+	}
+	visit(s)
+	return out
+}

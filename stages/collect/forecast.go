@@ -1,0 +1,66 @@
+package collect
+
+import (
+	"slices"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// measuredColumns are what the workers of this binary add to a row beside the
+// metrics: docs/measuring.md tells what they are, and a test holds this list
+// against it.
+var measuredColumns = []string{
+	"passes", "pass_spread", "executions", "block_ms", "protocol", "ready_clock_mhz",
+	"bytes", "flops", "gb_per_s", "tflop_per_s", "gflop_per_s", "sol_ms", "reached", "cache", "algo", "waves", "padded_m",
+	"latency_best", "algo_best", "algos", "relative_error", "temperature_c", "clock_reasons", "mem_clock_mhz", "neighbours",
+	"power_method", "power_seconds", "power_sampled",
+	"method", "algbw_gb_s", "busbw_gb_s", "rank_spread", "checked",
+	"latency_in_place", "rel_stdev_in_place", "samples_in_place", "algbw_in_place_gb_s", "busbw_in_place_gb_s",
+	"nccl_version", "nccl_env", "algorithm", "implementation", "grid_blocks", "access", "native_atomics", "performance_rank", "nvlinks",
+	"imported_from",
+}
+
+// closedKinds are the kinds of runtimes whose rows have no other columns.
+var closedKinds = []string{"cpu", "cuda", "nccl"}
+
+var (
+	_ stage.Forecaster = (*Config)(nil)
+)
+
+// Forecast implements stage.Forecaster.
+func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
+	if c.grid == nil || c.runtime == nil {
+		return nil
+	}
+	g := in(c.grid)
+	if g == nil {
+		return nil
+	}
+	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !slices.Contains(closedKinds, c.runtime.Kind)}
+	f.Info.Framework, f.Info.System, f.Info.Runtime = c.runtime.Framework, c.system, c.runtime.Name
+	add := func(names ...string) {
+		for _, n := range names {
+			if !slices.Contains(f.Columns, n) {
+				f.Columns = append(f.Columns, n)
+			}
+		}
+	}
+	add(g.Columns...)
+	add(ours...)
+	for _, m := range metrics {
+		add(m.name)
+	}
+	add(measuredColumns...)
+	return f
+}
+
+// unmet says which column that a stage behind needs of every row a row lacks.
+func unmet(row worker.Row, i int, params map[string]any, demands []string) *worker.Failure {
+	for _, name := range demands {
+		if v := row[name]; v == nil && params[name] == nil {
+			return bug("row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for example %s = \"torch\"", i, name, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/tree"
+	"aicplan/systems"
+)
+
+var (
+	_ stage.Forecaster = (*Config)(nil)
+	_ stage.Foreseer   = (*Config)(nil)
+	_ stage.Demander   = (*Config)(nil)
+)
+
+// Demands implements stage.Demander: a perf file says of every row what ran.
+func (c *Config) Demands() []string { return []string{"kernel_source"} }
+
+// Forecast implements stage.Forecaster: an export hands on its first input.
+func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
+	if list := c.Inputs(); len(list) > 0 {
+		return in(list[0].Ref)
+	}
+	return nil
+}
+
+// Foresee implements stage.Foreseer: it finds what the export would refuse
+// after the measuring.
+func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	bad := func(summary, detail string) {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()})
+	}
+	for _, input := range c.Inputs() {
+		f := in(input.Ref)
+		if f == nil {
+			continue
+		}
+		if f.Cases {
+			return hcl.Diagnostics{stage.NoRows(at)}
+		}
+		diags = append(diags, stage.MissingColumns(f, c.Columns, at)...)
+		name := c.tableOf(f.Info)
+		t, known := catalog.Lookup(name)
+		flat := tree.Layout(c.Layout) == tree.Flat
+		switch {
+		case !flat && !known:
+			bad("Table not known", fmt.Sprintf("The layout %q holds perf tables only, and the op %q of %s has none; say which with \"table\", or use the layout \"flat\".", c.Layout, f.Info.Op, input.Ref.Address))
+		case flat && !known && c.File == "":
+			bad("File without a name", fmt.Sprintf("The rows of %s belong to no perf table; give the file a name with \"file\".", input.Ref.Address))
+		case known && len(c.Columns) == 0 && !f.Open:
+			if missing := missingOf(t, f); len(missing) > 0 {
+				bad("Columns of the table are missing", fmt.Sprintf("%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose another table.",
+					t.Name, strings.Join(missing, ", "), input.Ref.Address, strings.Join(f.Info.Params, ", ")))
+			}
+		}
+		if known && t.Family == "comm" && len(c.Reuse) > 0 {
+			bad("Reuse below comm", "Tables below comm are never reused across versions; remove the reuse blocks.")
+		}
+		if system, err := systemName(c.System); err == nil && c.SystemSpec && !flat {
+			if system = cmp.Or(system, f.Info.System); system != "" {
+				if _, ok := systems.Source(system); !ok {
+					bad("No such system spec", fmt.Sprintf("system_spec = true, and there is no built-in spec of %q; put %s.yaml beside the data folder yourself.", system, system))
+				}
+			}
+		}
+	}
+	return diags
+}
+
+func missingOf(t *catalog.Table, f *stage.Forecast) []string {
+	return slices.DeleteFunc(t.Required(), func(c string) bool { return c == "op_name" || slices.Contains(f.Columns, c) })
+}
+
+// tableOf is the name of the perf table that rows of info fill; "" for none.
+func (c *Config) tableOf(info stage.Info) string {
+	name := cmp.Or(c.Table, info.Perf)
+	if name == "" {
+		if op, ok := catalog.LookupOp(info.Op); ok {
+			name = op.Table
+		}
+	}
+	return catalog.Stem(name)
+}
+
+// Target implements stage.Targeter: the file that the export is going to write.
+// What is not known of its place yet is named by who measures, so that two
+// exports have one target when they are sure to write one file.
+func (c *Config) Target(in stage.Forecasts) string {
+	f := c.Forecast(in)
+	layout := tree.Layout(c.Layout)
+	if layout == tree.Flat && c.File != "" {
+		return path.Join(c.Dir, c.File)
+	}
+	if f == nil {
+		return ""
+	}
+	table := c.tableOf(f.Info)
+	if table == "" {
+		return ""
+	}
+	if layout == tree.Flat {
+		if c.Format == Parquet {
+			return path.Join(c.Dir, table+".parquet")
+		}
+		return path.Join(c.Dir, table+".txt")
+	}
+	backend := c.Backend
+	if b, ok := catalog.BackendOf(f.Info.Framework); ok && backend == "" {
+		backend = b.Name
+	}
+	version := cmp.Or(c.Version, f.Info.Version)
+	if version == "" {
+		if version = f.Origin; version == "" {
+			return ""
+		}
+		version = "(the version of " + version + ")"
+	}
+	system, err := systemName(c.System)
+	if system = cmp.Or(system, f.Info.System); err != nil || system == "" {
+		return ""
+	}
+	return path.Join(c.Dir, string(layout), system, backend, version, table)
+}
+
+// Merges implements stage.Targeter: only an export that says so merges on
+// purpose.
+func (c *Config) Merges() bool { return c.Merge != nil && *c.Merge }

@@ -1,0 +1,83 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/stage"
+)
+
+// columnar is implemented by checks that name columns of the data; of lists
+// those of the planned cases or of a reference, where the check reads these.
+type columnar interface{ columns() []string }
+
+func (c *positive) columns() []string   { return []string{c.Column} }
+func (c *rangeCheck) columns() []string { return []string{c.Column} }
+func (c *duplicates) columns() []string { return c.By }
+func (c *coverage) columns() []string   { return c.By }
+func (c *rowCount) columns() []string   { return c.By }
+func (c *failures) columns() []string   { return c.By }
+func (c *trend) columns() []string      { return c.Along }
+
+func (c *deviation) columns() []string {
+	if c.Metric == "" {
+		return c.Key
+	}
+	return append(append([]string{}, c.Key...), c.Metric)
+}
+
+func (c *noise) columns() []string {
+	if c.Column == "rel_stdev" {
+		return nil // data from files has no spread, and the check says so
+	}
+	return []string{c.Column}
+}
+
+func (a *assertion) columns() []string {
+	var out []string
+	for _, t := range a.condition.Variables() {
+		if name, ok := columnOf(t); ok && slices.Contains(columnAggregates, t.RootName()) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+var (
+	_ stage.Forecaster = (*Config)(nil)
+	_ stage.Foreseer   = (*Config)(nil)
+)
+
+// Forecast implements stage.Forecaster: a gate hands on what it reads.
+func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return in(c.input) }
+
+// Foresee implements stage.Foreseer: columns that a check names and the data is
+// not going to have are found before a night of measuring, and not after it.
+func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
+	f := c.Forecast(in)
+	if f != nil && f.Cases {
+		return hcl.Diagnostics{stage.NoRows(at)}
+	}
+	var diags hcl.Diagnostics
+	for _, e := range c.entries {
+		var names []string
+		for _, sel := range e.on {
+			names = append(names, sel.Column)
+		}
+		if n, ok := e.check.(columnar); ok {
+			for _, name := range n.columns() {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+		diags = append(diags, stage.MissingColumns(f, names, e.block)...)
+		if r, ok := e.check.(referrer); ok && r.refersTo() != nil {
+			if ref := in(r.refersTo()); ref != nil && ref.Cases {
+				diags = append(diags, stage.NoRows(e.block))
+			}
+		}
+	}
+	return diags
+}
