@@ -1,49 +1,77 @@
-# make run    build bin/aicplan and apply the quickstart on this machine's CPU
-# make test   pass the tests
-# make lint   gofmt, vet, staticcheck, and ruff over the Python worker where it is installed
-# make cross  build for the platforms on which plans are read
-# make bench  print the performance figures
-# make gpu-check  build what a GPU machine needs and print the command to run there
+# `make` alone builds aicplan and applies the quickstart; `make help` lists the
+# targets.
 
 # go-nvml's header marks old entry points; the warnings are not ours to fix.
 export CGO_CFLAGS := -Wno-deprecated-declarations
 
 GO ?= go
 
-.PHONY: run test lint build cross bench gpu-check clean
+# make fuzz: how long each target runs, and which (a regular expression).
+FUZZTIME ?= 30s
+FUZZ ?= .
+# make golden: the packages whose expectations are recorded anew.
+PKG ?= $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | grep -v ops/kernels | sort -u)
+# make bench: where the figures go, and how often each is taken. benchstat needs
+# six of each to tell a change from noise.
+BENCH ?= bin/bench.txt
+COUNT ?= 1
+BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-run: build
+.PHONY: run test lint build cross bench bench-parts bench-compare fuzz golden gpu-check clean help
+
+run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
 
-build:
+build: ## build bin/aicplan
 	@mkdir -p bin
 	$(GO) build -o bin/aicplan ./cmd/aicplan
 
 # Vetting is lint's, and of everything.
-test:
+test: ## run the tests
 	$(GO) test -vet=off ./...
 
-lint:
+lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	@if command -v ruff >/dev/null; then ruff check --no-cache --config cudaops/pyhost/ruff.toml cudaops/pyhost/host; else echo "ruff is not installed: the Python worker was not linted (pip install ruff)"; fi
+	@if command -v ruff >/dev/null; then ruff check --no-cache --config cudaops/pyhost/ruff.toml cudaops/pyhost/host plans; else echo "ruff is not installed: the Python was not linted (pip install ruff)"; fi
 
-cross:
+cross: ## build for the platforms on which plans are read
 	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO) build -o /dev/null ./cmd/aicplan
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
 
-# Wall times of whole commands, then the parts. Ratios of one run count.
-bench:
-	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Apply100k' -benchtime 2x
-	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Plan' -benchtime 5x
-	$(GO) test ./engine/grid ./engine/plan ./engine/checkpoint ./sink/... -run '^$$' -bench . -benchtime 5x -benchmem
+# Wall times of whole commands, then the parts. What is compared are two files:
+# make bench-compare OLD=before.txt NEW=bin/bench.txt
+bench: ## write the performance figures to BENCH (bin/bench.txt), COUNT times each
+	@mkdir -p $(dir $(BENCH)) && rm -f $(BENCH)
+	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Apply100k' -benchtime 2x -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
+	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Plan' -benchtime 5x -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
+	@$(MAKE) --no-print-directory bench-parts
+
+bench-parts: ## the figures of the parts only, added to BENCH
+	@mkdir -p $(dir $(BENCH))
+	$(GO) test ./engine/grid ./engine/plan ./engine/checkpoint ./sink/... ./cudaops/trace ./cudaops/worker -run '^$$' -bench . -benchtime 5x -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
+	@cat $(BENCH) && echo "Written to $(BENCH)."
+
+bench-compare: ## compare the figures of OLD with those of NEW (bin/bench.txt)
+	@test -n "$(OLD)" || { echo "make bench-compare OLD=FILE [NEW=FILE]: say which file of make bench to compare with"; exit 2; }
+	$(BENCHSTAT) $(OLD) $(or $(NEW),$(BENCH))
+
+fuzz: ## fuzz every target for FUZZTIME (30s) each; FUZZ=REGEXP chooses
+	@set -e; for f in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$f); do \
+		echo "$$(dirname $$f) $$t" | grep -Eq '$(FUZZ)' || continue; \
+		echo "== $$(dirname $$f) $$t"; $(GO) test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME); done; done
+
+# core.ptx is not among them: it is written where NVRTC is, see its header.
+golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses
+	$(GO) test -vet=off $(PKG) -update
+	@git diff --stat
 
 # Binaries for a machine with GPUs, Go or not: copy the folder and run the
 # command that is printed. It checks numbers, timers, protocols, collectives and
 # Python workers, and ends in one line, PASS or FAIL.
-gpu-check:
+gpu-check: ## build what a GPU machine needs and print the command to run there
 	@mkdir -p bin/gpu-check
 	$(GO) build -ldflags="-s -w" -o bin/gpu-check/aicplan ./cmd/aicplan
 	for p in ops benchproto doctor probe comm pyhost; do $(GO) test -c -ldflags="-s -w" -o bin/gpu-check/$$p.test ./cudaops/$$p || exit 1; done
@@ -54,5 +82,9 @@ gpu-check:
 	cp cudaops/gpu-check.sh bin/gpu-check/run.sh
 	@echo "On a machine with GPUs: sh bin/gpu-check/run.sh"
 
-clean:
+clean: ## remove bin
 	rm -rf bin
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/' | while IFS="$$(printf '\t')" read -r t d; do printf 'make %-14s %s\n' "$$t" "$$d"; done
+

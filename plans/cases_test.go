@@ -70,6 +70,7 @@ func digest(lines []string) string {
 // generations of GPUs. The memory of the device is that of the reference, so
 // that only the SM version differs.
 func TestCases(t *testing.T) {
+	t.Parallel()
 	totals := map[string][2]int{"trtllm": {24, 315142}, "vllm": {20, 308989}, "sglang": {27, 348180}}
 	for _, backend := range backends {
 		want := readExpected(t, backend)
@@ -79,6 +80,7 @@ func TestCases(t *testing.T) {
 		}
 		for sm, system := range systemOf {
 			t.Run(fmt.Sprintf("%s/sm%d", backend, sm), func(t *testing.T) {
+				t.Parallel()
 				got := casesOf(t, planOf(backend), variables(backend, system, want)...)
 				total := 0
 				for op, w := range want.Ops {
@@ -301,6 +303,7 @@ func diffLines(got, want []string) string {
 // TestAgainstLists compares with complete lists where AICPLAN_CASE_LISTS names
 // a folder that has them.
 func TestAgainstLists(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv("AICPLAN_CASE_LISTS")
 	if dir == "" {
 		t.Skip("AICPLAN_CASE_LISTS names no folder with <backend>/<op>.csv.gz")

@@ -30,6 +30,7 @@ func published(t *testing.T, file string) []string {
 
 // The grids of a node of 4 GPUs are the published cases, no more and no fewer.
 func TestCommunicationCases(t *testing.T) {
+	t.Parallel()
 	const plan = "h200_comm.hcl"
 	four := casesOf(t, plan, "gpus=[2,4]")
 	got := lines(four["nccl"], []string{"op_name", "nccl_dtype", "num_gpus", "message_size"}, nil)

@@ -17,6 +17,7 @@ import (
 // TestWhy asks why cases are not planned, and expects the reason that a
 // maintainer would give.
 func TestWhy(t *testing.T) {
+	t.Parallel()
 	type given map[string]any
 	for _, tc := range []struct {
 		backend, op    string
@@ -71,6 +72,7 @@ func TestWhy(t *testing.T) {
 // TestMemoryOfTheDevice: without a given memory each GPU plans what its own
 // holds.
 func TestMemoryOfTheDevice(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		backend, system, op string
 		cases, points       int
@@ -109,6 +111,7 @@ var fromBenchmark = []string{"op_name", "kernel_source", "architecture", "infere
 // table or to its benchmark, words are those that readers know, and what a
 // reader needs is there.
 func TestGridsFitTheirTables(t *testing.T) {
+	t.Parallel()
 	for _, backend := range backends {
 		for op, g := range gridsOf(t, load(t, planOf(backend))) {
 			id := backend + " " + op
@@ -177,6 +180,7 @@ func checkWords(t *testing.T, id string, spec *grid.Spec, cases func() *grid.Cas
 // TestPlansAreWhole: behind every grid stand collect, dedupe, gate and export,
 // in front of every collect a preflight, and no two exports write one file.
 func TestPlansAreWhole(t *testing.T) {
+	t.Parallel()
 	for _, backend := range backends {
 		cfg := load(t, planOf(backend))
 		behind := map[string][]string{}
@@ -241,6 +245,7 @@ func TestPlansAreWhole(t *testing.T) {
 }
 
 func TestPlansAreFormatted(t *testing.T) {
+	t.Parallel()
 	for _, f := range moduleFiles(t) {
 		src, formatted := format(t, f)
 		if src != formatted {

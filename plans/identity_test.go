@@ -29,6 +29,7 @@ var seen = runtimes.Environment{
 // is meant to do so, go test ./plans -run TestIdentity -update writes the new
 // ones.
 func TestIdentity(t *testing.T) {
+	t.Parallel()
 	found, err := filepath.Glob("*.hcl")
 	if err != nil || len(found) == 0 {
 		t.Fatal(found, err)

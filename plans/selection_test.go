@@ -35,6 +35,7 @@ func counts(cases map[string]*grid.Cases) map[string]int {
 }
 
 func TestOpsAreChosen(t *testing.T) {
+	t.Parallel()
 	for _, backend := range backends {
 		got := casesOf(t, planOf(backend), `ops=["gemm","moe"]`)
 		if len(got) != 2 || got["gemm"] == nil || got["moe"] == nil {
@@ -52,6 +53,7 @@ func TestOpsAreChosen(t *testing.T) {
 // TestDenseModel: a run about one dense model has its own products and heads
 // and nothing else.
 func TestDenseModel(t *testing.T) {
+	t.Parallel()
 	got := casesOf(t, planOf("trtllm"), `models=["Qwen/Qwen3-32B"]`, "tp=[1,2,4,8]")
 	ops := make([]string, 0, len(got))
 	for op := range got {
@@ -93,6 +95,7 @@ func TestDenseModel(t *testing.T) {
 // or nothing at all, never everything, and all of it is part of the full plan
 // or the model's own products.
 func TestEveryModel(t *testing.T) {
+	t.Parallel()
 	full := casesOf(t, planOf("sglang"))
 	ids := map[string]map[string]bool{}
 	for op, c := range full {
@@ -151,6 +154,7 @@ func sharesShape(op string) bool {
 }
 
 func TestTensorParallelSizes(t *testing.T) {
+	t.Parallel()
 	got := casesOf(t, planOf("trtllm"), "tp=[2]")
 	for _, tc := range []struct{ op, column, want string }{
 		{"moe", "moe_tp_size", "2"},
@@ -170,6 +174,7 @@ func TestTensorParallelSizes(t *testing.T) {
 
 // TestWrongChoices: a misspelt choice is an error that lists what there is.
 func TestWrongChoices(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ v, want string }{
 		{`ops=["gem"]`, "no op gem"},
 		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are on file of Qwen/Qwen-3-32B. Of the same maker there are Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B"},
@@ -187,6 +192,7 @@ func TestWrongChoices(t *testing.T) {
 // TestEverySystem: every system plans without errors, also one that is no CUDA
 // device.
 func TestEverySystem(t *testing.T) {
+	t.Parallel()
 	for _, system := range []string{"b60", "a30", "gb300", "l4"} {
 		for _, backend := range backends {
 			got := casesOf(t, planOf(backend), "system="+system)

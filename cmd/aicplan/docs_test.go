@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +33,10 @@ func TestDocs(t *testing.T) {
 	}
 	files = append(files, filepath.Join(root, "README.md"))
 	for _, f := range files {
-		t.Run(filepath.Base(f), func(t *testing.T) { tryDocument(t, root, f) })
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			t.Parallel()
+			tryDocument(t, root, f)
+		})
 	}
 }
 
@@ -151,12 +155,8 @@ var (
 
 // TestDocLinks follows the links between documents, and to headings in them.
 func TestDocLinks(t *testing.T) {
-	root := repoRoot(t)
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range append(files, filepath.Join(root, "README.md")) {
+	t.Parallel()
+	for _, f := range documents(t) {
 		data, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
@@ -179,6 +179,58 @@ func TestDocLinks(t *testing.T) {
 				t.Errorf("%s links to %s, and there is no such heading", filepath.Base(f), m[1])
 			}
 		}
+	}
+}
+
+// documents are the project's Markdown files.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
+		files, err := filepath.Glob(filepath.Join(repoRoot(t), pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no documents at %s: %v", pattern, err)
+		}
+		out = append(out, files...)
+	}
+	return out
+}
+
+var (
+	makeCommand = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
+	makeHelp    = regexp.MustCompile(`(?m)^([a-z-]+):.*## `)
+)
+
+// TestMakeTargetsAreThere: every make target that a document names is in the
+// Makefile, with a line for make help; and make alone is make run.
+func TestMakeTargetsAreThere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(repoRoot(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, m := range makeHelp.FindAllStringSubmatch(string(text), -1) {
+		targets = append(targets, m[1])
+	}
+	if len(targets) == 0 || targets[0] != "run" {
+		t.Errorf("the first target is not run: %v", targets)
+	}
+	named := 0
+	for _, f := range documents(t) {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range makeCommand.FindAllStringSubmatch(string(data), -1) {
+			named++
+			if !slices.Contains(targets, m[1]) {
+				t.Errorf("%s says make %s; the Makefile has %v", filepath.Base(f), m[1], targets)
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d targets are named", named)
 	}
 }
 

@@ -4,7 +4,9 @@ from aicplan_host.joining import Join, decimals
 
 
 def measured(latency, **more):
-    return dict({"latency": latency, "samples": 5, "rel_stdev": 0.01, "p10": latency * 0.9, "p90": latency * 1.1, "used_cuda_graph": True, "executions": 10}, **more)
+    row = {"latency": latency, "samples": 5, "rel_stdev": 0.01, "p10": latency * 0.9, "p90": latency * 1.1}
+    row.update({"used_cuda_graph": True, "executions": 10}, **more)
+    return row
 
 
 class JoiningTest(unittest.TestCase):
