@@ -179,6 +179,7 @@ func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
 			}
 			j := &measure.Job{Target: t, Tag: i}
 			j.Seconds, j.Watts = b.Device.Peaks.Estimate(c)
+			j.Draw = func(seconds, clock float64) float64 { return b.Device.Peaks.Load(c, seconds, clock) }
 			j.Done = func(r measure.Result, err error) {
 				if err != nil {
 					out.Errors = append(out.Errors, fmt.Sprintf("%s: %v", c.Label, err))
@@ -192,7 +193,7 @@ func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
 	}()
 	s := &measure.Session{
 		Settings: b.Settings, Tuning: b.Tuning, Clock: clock,
-		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: b.Device.Ready, Level: b.level,
+		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: b.Device.Ready, Level: b.level, Batch: b.Window,
 	}
 	if b.Trace != nil {
 		s.Trace = func(v measure.Visit) { b.Trace(v.Job.Tag.(int), v) }

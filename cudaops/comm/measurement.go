@@ -153,8 +153,8 @@ func (m *measurement) row() worker.Row {
 			"latency_in_place": in.Latency, "samples_in_place": in.Samples,
 			"algbw_in_place_gb_s": alg, "busbw_in_place_gb_s": bus,
 		})
-		if in.Samples > 1 {
-			row["rel_stdev_in_place"] = in.RelStdev
+		if in.RelStdev != nil {
+			row["rel_stdev_in_place"] = *in.RelStdev
 		}
 	}
 	maps.Copy(row, m.columns)

@@ -73,7 +73,7 @@ func (s *series) result(graph bool, protocol string) measure.Result {
 	return measure.Result{
 		Latency:     s.latency() * 1e3,
 		Samples:     len(s.samples),
-		RelStdev:    measure.RelStdev(s.samples),
+		RelStdev:    measure.Scatter(s.samples),
 		P10:         measure.Percentile(s.samples, 0.1) * 1e3,
 		P90:         measure.Percentile(s.samples, 0.9) * 1e3,
 		Passes:      len(s.medians),

@@ -2,9 +2,8 @@ package measure
 
 // Columns returns the result as the columns that every measured row has, ready
 // for the worker protocol: latency, p10 and p90 in milliseconds, block_ms the
-// median length of a timed block. What is not known is not there: sm_clock_mhz and
-// ready_clock_mhz where no clock was read, rel_stdev of a single sample,
-// pass_spread of a single pass.
+// median length of a timed block. What is not known is left out: the clocks
+// where none was read, rel_stdev of one sample, throttled where nobody asked.
 func (r Result) Columns() map[string]any {
 	row := map[string]any{
 		"latency":         r.Latency,
@@ -15,20 +14,31 @@ func (r Result) Columns() map[string]any {
 		"executions":      r.Executions,
 		"block_ms":        r.BlockMillis,
 		"used_cuda_graph": r.UsedGraph,
-		"throttled":       r.Throttled,
 		"protocol":        r.Protocol,
-	}
-	if r.Samples > 1 { // one sample says nothing of its scatter
-		row["rel_stdev"] = r.RelStdev
-	}
-	if r.Passes > 1 {
-		row["pass_spread"] = r.PassSpread
 	}
 	if r.ClockMHz > 0 {
 		row["sm_clock_mhz"] = r.ClockMHz
 	}
 	if r.ReadyMHz > 0 {
 		row["ready_clock_mhz"] = r.ReadyMHz
+	}
+	if r.Passes > 1 {
+		row["pass_spread"] = r.PassSpread
+	}
+	if r.RelStdev != nil {
+		row["rel_stdev"] = *r.RelStdev
+	}
+	if r.Throttled != nil {
+		row["throttled"] = *r.Throttled
+	}
+	if r.OperatingPoint != "" {
+		row["operating_point"] = r.OperatingPoint
+	}
+	if r.ClockSeenMHz > 0 {
+		row["clock_seen_mhz"] = r.ClockSeenMHz
+	}
+	if r.ClockSlope != nil {
+		row["clock_slope"] = *r.ClockSlope
 	}
 	return row
 }

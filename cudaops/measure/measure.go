@@ -22,8 +22,10 @@ type Block struct {
 	ClockMHz float64 // SM clock read on the device around the block; 0 if unknown
 	// ReadyMHz is the SM clock just before the burst, with nothing running; 0 if
 	// unknown. It shows what the power controller remembers of earlier work.
-	ReadyMHz  float64
-	Throttled bool // the driver named a throttle reason during the block
+	ReadyMHz float64
+	// Throttled says whether the driver named a throttle reason during the block;
+	// nil when nobody asked it.
+	Throttled *bool
 	UsedGraph bool // the executions were replayed from a captured graph
 	// Executions is how many there were when a target rounds up what it was
 	// asked for (a graph holds several); 0 means as many as asked.
@@ -39,17 +41,47 @@ type Clock interface {
 
 // Result is one measured case. Times are milliseconds per execution.
 type Result struct {
-	Latency     float64 // the value that the perf file gets
-	Samples     int     // blocks that count
-	RelStdev    float64 // standard deviation / mean over the samples
+	Latency     float64  // the value that the perf file gets
+	Samples     int      // blocks that count
+	RelStdev    *float64 // standard deviation / mean over the samples; nil for fewer than two
 	P10, P90    float64
 	Passes      int     // separate visits to the case
 	PassSpread  float64 // max/min - 1 of the visits' medians
 	Executions  int     // all executions, warm-up included
 	ClockMHz    float64 // median device clock over the samples; 0 if unknown
 	ReadyMHz    float64 // median clock before the bursts, with nothing running; 0 if unknown
-	Throttled   bool
+	Throttled   *bool   // nil when nobody knows
 	UsedGraph   bool
 	BlockMillis float64 // median length of one timed block
 	Protocol    string
+	// OperatingPoint is the state that the device was in; empty where that is not
+	// controlled.
+	OperatingPoint string
+	// Spent is the time of the case's own visits, where cases are measured in
+	// batches and end together; 0 where the time since the case before ended is the
+	// case's own.
+	Spent time.Duration
+	// ClockSeenMHz is the mean clock of the blocks, where Latency is stated at
+	// another one (ClockMHz), and ClockSlope how the case follows the clock: its
+	// time changes by that share of the clock's change. 0 and nil otherwise.
+	ClockSeenMHz float64
+	ClockSlope   *float64
+}
+
+// throttle adds what a visit or block knows.
+func (r *Result) throttle(seen *bool) {
+	if seen != nil {
+		is := *seen || r.Throttled != nil && *r.Throttled
+		r.Throttled = &is
+	}
+}
+
+// statistics fills in what follows from the samples (seconds an execution), the
+// medians of the visits and the lengths of the blocks (seconds).
+func (r *Result) statistics(medians, samples, lengths []float64) {
+	r.Latency = Mean(medians) * 1e3
+	r.Samples = len(samples)
+	r.RelStdev = Scatter(samples)
+	r.P10, r.P90 = Percentile(samples, 0.1)*1e3, Percentile(samples, 0.9)*1e3
+	r.BlockMillis = Median(lengths) * 1e3
 }

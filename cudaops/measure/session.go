@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -17,6 +18,10 @@ type Job struct {
 	// Watts estimates what the device draws above idle while the case runs, at
 	// full clock; it decides how long the device must recover.
 	Watts float64
+	// Draw estimates the watts above idle that the device would draw at full clock,
+	// when an execution takes so many seconds at so much of it; nil where Watts is
+	// all that is known.
+	Draw func(seconds, clockShare float64) float64
 	// Visit is told before every visit; it may be nil.
 	Visit func()
 	// Finish runs on the device once the case is measured and before Done, for
@@ -49,6 +54,11 @@ type Tuning struct {
 	// MaxWait is how long the session waits for that clock. After it, what the
 	// device grants is taken as its clock, and rows say that they are throttled.
 	MaxWait time.Duration
+	// CapWatts is the power above idle that the cap leaves.
+	CapWatts float64
+	// Preheat is how long the device runs capped work before such work counts:
+	// longer than what its power controller takes the mean of.
+	Preheat time.Duration
 }
 
 // DefaultTuning suits a GPU of so many watts above idle.
@@ -64,6 +74,8 @@ func DefaultTuning(watts float64) Tuning {
 		Separation:   20 * time.Millisecond,
 		ReadyShare:   0.985,
 		MaxWait:      500 * time.Millisecond,
+		CapWatts:     watts,
+		Preheat:      1300 * time.Millisecond,
 	}
 }
 
@@ -109,6 +121,9 @@ type Session struct {
 	Ready func(context.Context) (float64, error)
 	// Trace receives every visit; it may be nil.
 	Trace func(Visit)
+	// Batch is how many jobs can be open at once; 0 if there is no such limit. At
+	// the sustained point the session gathers as many before it runs them.
+	Batch int
 	// Level is the clock that a ready device has, in MHz; 0 when it is to be
 	// learnt. It may be carried over from one session to the next; after one that
 	// gave up waiting it is the clock that was waited for.
@@ -121,8 +136,12 @@ type Session struct {
 	ended   time.Duration // when the last visit ended
 	unsure  bool          // the device may not be ready
 	refused int           // visits in a row
-	capped  bool          // waiting for the clock was given up
+	gaveUp  bool          // waiting for the clock was given up
 	top     float64       // highest clock seen, MHz
+
+	hotEnded   time.Duration // when the last visit to a capped case ended
+	gathered   int           // open cases when the last one came
+	gatheredAt time.Duration // and when that was
 
 	// Busy is the device time of all executions so far; Waited the time spent
 	// waiting for the clock.
@@ -141,6 +160,13 @@ type open struct {
 	ready   time.Duration // not to be visited before
 	order   float64       // drawn anew for every visit
 	execs   int
+
+	timed  bool    // seconds was measured, at the sustained point
+	clock  float64 // under load at the last visit, MHz; 0 if unknown
+	droops bool    // the clock under load says that the case is capped
+	load   float64 // watts above idle at full clock, by which a batch is ordered
+	points []block
+	spent  time.Duration // in the visits of a batch
 }
 
 // Run measures the jobs of in until it is closed and every job is done, or ctx
@@ -150,9 +176,9 @@ func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool
 	s.unsure = true
 	s.top = max(s.top, s.Level)
 	defer func() {
-		if s.capped {
+		if s.gaveUp {
 			// The next session has to find out, and to say so, again.
-			s.Level, s.capped = s.top, false
+			s.Level, s.gaveUp = s.top, false
 		}
 	}()
 	for {
@@ -169,6 +195,17 @@ func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool
 		if len(s.open) == 0 {
 			if in == nil {
 				return nil
+			}
+			continue
+		}
+		if s.engine() && !slices.ContainsFunc(s.open, func(o *open) bool { return !s.isHot(o) }) {
+			if s.gather(in != nil) {
+				err = s.Clock.Sleep(ctx, batchPoll)
+			} else {
+				err = s.runBatch(ctx, stop)
+			}
+			if err != nil {
+				return err
 			}
 			continue
 		}
@@ -247,6 +284,9 @@ func (s *Session) pick() (*open, time.Duration) {
 // choosePhase stays with the kind of cases at hand until none is left: going
 // back to cool cases costs the time in which the clock recovers.
 func (s *Session) choosePhase() {
+	if s.engine() {
+		return // capped cases wait for their batch
+	}
 	for _, o := range s.open {
 		if s.isHot(o) == s.hot {
 			return
@@ -276,6 +316,9 @@ func (s *Session) isLook(o *open) bool { return len(o.visits) >= s.Settings.Pass
 // the device by itself, or the plan wants every case at the clock that it leaves
 // itself.
 func (s *Session) isHot(o *open) bool {
+	if s.engine() {
+		return s.capped(o)
+	}
 	return s.sustained() || s.energy(o) > s.Tuning.HotJoules
 }
 
@@ -313,7 +356,7 @@ func (s *Session) see(mhz float64) bool {
 	s.top = max(s.top, mhz)
 	s.Level = max(s.Level, mhz)
 	if s.Level >= s.Tuning.ReadyShare*s.top {
-		s.capped = false
+		s.gaveUp = false
 	}
 	return mhz >= s.Tuning.ReadyShare*s.Level
 }
@@ -321,7 +364,7 @@ func (s *Session) see(mhz float64) bool {
 // giveUp takes a clock for the device's that is lower than it once was.
 func (s *Session) giveUp(mhz float64) {
 	s.top = max(s.top, s.Level)
-	s.Level, s.capped = mhz, true
+	s.Level, s.gaveUp = mhz, true
 }
 
 // Pauses between readings of the clock while it recovers.

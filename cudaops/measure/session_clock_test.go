@@ -79,7 +79,7 @@ func TestSessionCappedStaysSaid(t *testing.T) {
 			if o.errs[i] != nil {
 				t.Fatal(o.errs[i])
 			}
-			if o.results[i].Throttled {
+			if is := o.results[i].Throttled; is != nil && *is {
 				n++
 			}
 		}
@@ -118,7 +118,7 @@ func TestSessionLevelIsNotLearntUnderLoad(t *testing.T) {
 // TestShape holds the shape of a visit against what its settings say, up to times
 // that nobody can have measured.
 func TestShape(t *testing.T) {
-	set := measure.Defaults()
+	set := recovered()
 	set.WarmupSeconds = 0.1
 	for _, c := range []struct {
 		seconds float64

@@ -31,6 +31,13 @@ func workload(n int) []gpuCase {
 	return out
 }
 
+// recovered are the default settings at the recovered point.
+func recovered() measure.Settings {
+	s := measure.Defaults()
+	s.OperatingPoint = measure.PointRecovered
+	return s
+}
+
 type outcome struct {
 	results []measure.Result
 	errs    []error
@@ -48,7 +55,7 @@ func session(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome, [
 	gpu.Noise = 0.002
 	o := outcome{results: make([]measure.Result, len(cases)), errs: make([]error, len(cases)), gpu: gpu}
 	o.session = &measure.Session{
-		Settings: measure.Defaults(), Tuning: measure.DefaultTuning(600), Clock: clock,
+		Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock,
 		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: gpu.Ready,
 	}
 	targets := make([]*measuretest.GPUTarget, len(cases))
@@ -137,7 +144,7 @@ func reference(t *testing.T, cases []gpuCase, seed uint64) []float64 {
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 9)))
 	gpu.Noise = 0.002
 	out := make([]float64, len(cases))
-	set := measure.Defaults()
+	set := recovered()
 	set.Protocol = measure.ProtocolReference
 	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(cases)) {
 		c := cases[i]
@@ -173,7 +180,7 @@ func TestSessionDisturbed(t *testing.T) {
 		if r := loud.results[i].Latency / quiet.results[i].Latency; r > 1.015 || r < 0.985 {
 			t.Errorf("case %d: %.4f of its undisturbed latency", i, r)
 		}
-		if loud.results[i].Throttled {
+		if is := loud.results[i].Throttled; is != nil && *is {
 			t.Errorf("case %d is marked as throttled though its visits were not", i)
 		}
 	}
@@ -197,7 +204,7 @@ func TestSessionNeverReady(t *testing.T) {
 		if o.errs[i] != nil || o.results[i].Latency <= 0 {
 			t.Fatalf("case %d: %+v, %v", i, o.results[i], o.errs[i])
 		}
-		if o.results[i].Throttled {
+		if is := o.results[i].Throttled; is != nil && *is {
 			throttled++
 		}
 	}
@@ -356,7 +363,7 @@ func TestSessionStops(t *testing.T) {
 	fatal := errors.New("sticky")
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	s := &measure.Session{Settings: measure.Defaults(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2))}
+	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2))}
 	in := make(chan *measure.Job, 3)
 	told := 0
 	for i := range 3 {
@@ -383,7 +390,7 @@ func TestSessionStops(t *testing.T) {
 func TestSessionCancelled(t *testing.T) {
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	s := &measure.Session{Settings: measure.Defaults(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2))}
+	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2))}
 	ctx, cancel := context.WithCancel(context.Background())
 	in := make(chan *measure.Job, 1)
 	in <- &measure.Job{
@@ -403,7 +410,7 @@ func TestSessionStreams(t *testing.T) {
 	cases := workload(60)
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	s := &measure.Session{Settings: measure.Defaults(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2)), Ready: gpu.Ready}
+	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2)), Ready: gpu.Ready}
 	in := make(chan *measure.Job, len(cases))
 	next, done, open, most := 0, 0, 0, 0
 	var feed func()

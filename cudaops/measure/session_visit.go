@@ -15,7 +15,8 @@ type visit struct {
 	clock   float64 // median over the blocks; 0 if unknown
 	ready   float64 // before the burst; 0 if unknown
 	length  float64 // median block length, seconds
-	thrott  bool
+	clocks  []float64
+	thrott  *bool // nil when nobody knows
 	graph   bool
 }
 
@@ -28,6 +29,7 @@ const (
 	noWarmup   = 200e-6
 	maxLaunch  = 64 // launches of one block: a device queues about a thousand
 	maxRetries = 3
+	coolBlock  = 500e-6
 	maxRefused = 20 // visits refused in a row before the clock is taken as it is
 )
 
@@ -41,9 +43,19 @@ func (s *Session) guess(o *open) float64 {
 
 // burst is the shape of a case's next visit, without what runs ahead of it.
 func (s *Session) burst(o *open) Burst {
-	b := s.Settings.Shape(s.guess(o), o.job.Target.Quantum())
+	b := s.shape(o)
 	b.Soak = 0
 	return b
+}
+
+// shape is how a case is visited. What its like does without end has no launches
+// of first graphs in it, so that blocks are longer at the sustained point.
+func (s *Session) shape(o *open) Burst {
+	set := s.Settings
+	if s.engine() {
+		set.MinBlockSeconds = max(set.MinBlockSeconds, coolBlock)
+	}
+	return set.Shape(s.guess(o), o.job.Target.Quantum())
 }
 
 func (s *Session) visit(ctx context.Context, o *open) error {
@@ -71,7 +83,7 @@ func (s *Session) visit(ctx context.Context, o *open) error {
 		s.Looks++
 	}
 	seen := condense(blocks, b)
-	o.seconds = seen.median
+	o.seconds, o.clock = seen.median, seen.clock
 	n := b.Soak + b.Warm
 	for _, x := range blocks {
 		n += executions(x, b)
@@ -82,7 +94,10 @@ func (s *Session) visit(ctx context.Context, o *open) error {
 	o.order = s.Rand.Float64()
 	o.ready = end + s.Tuning.Separation
 	if s.accept(seen) {
-		seen.thrott = seen.thrott || s.capped
+		if s.gaveUp {
+			yes := true
+			seen.thrott = &yes
+		}
 		o.visits = append(o.visits, seen)
 	} else {
 		o.ready = end
@@ -91,6 +106,14 @@ func (s *Session) visit(ctx context.Context, o *open) error {
 	if s.Trace != nil {
 		v.Blocks = blocks
 		s.Trace(v)
+	}
+	if s.engine() {
+		o.droops = o.droops || seen.ready > 0 && seen.clock > 0 && seen.clock < droopShare*seen.ready
+		if s.capped(o) {
+			// Visits on a device that has recovered say nothing about this case.
+			o.visits, o.timed = nil, true
+			return nil
+		}
 	}
 	if !s.agreed(o) {
 		return nil
@@ -144,8 +167,10 @@ func ctxErr(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func (s *Session) finish(ctx context.Context, o *open) error {
-	r := s.result(o)
+func (s *Session) finish(ctx context.Context, o *open) error { return s.conclude(ctx, o, s.result(o)) }
+
+// conclude ends a case with a result.
+func (s *Session) conclude(ctx context.Context, o *open, r Result) error {
 	if o.job.Finish != nil {
 		joules, err := o.job.Finish(ctx, &r)
 		now := s.Clock.Now()
@@ -174,19 +199,14 @@ func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
 		}
 		measured := o.made > 0 || try > 0
 		if measured {
-			b.Soak = s.Settings.Shape(s.guess(o), o.job.Target.Quantum()).Soak
+			b.Soak = s.shape(o).Soak
 		}
 		blocks, err := o.job.Target.Burst(ctx, b)
 		if err != nil {
 			return nil, b, err
 		}
-		if len(blocks) == 0 {
-			return nil, b, errors.New("a burst without blocks")
-		}
-		for _, x := range blocks {
-			if !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
-				return nil, b, fmt.Errorf("%w: %v s for %d executions", ErrTimer, x.Seconds, executions(x, b))
-			}
+		if err := checkBlocks(blocks, b); err != nil {
+			return nil, b, err
 		}
 		o.seconds = condense(blocks, b).median
 		ready := known && (measured || !s.sustained())
@@ -200,6 +220,19 @@ func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
 		o.execs += n
 		s.spend(float64(n)*o.seconds, o.job.Watts)
 	}
+}
+
+// checkBlocks refuses times that cannot be.
+func checkBlocks(blocks []Block, b Burst) error {
+	if len(blocks) == 0 {
+		return errors.New("a burst without blocks")
+	}
+	for _, x := range blocks {
+		if !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
+			return fmt.Errorf("%w: %v s for %d executions", ErrTimer, x.Seconds, executions(x, b))
+		}
+	}
+	return nil
 }
 
 // fits says whether the burst was near enough to what the case needs.
@@ -225,7 +258,10 @@ func condense(blocks []Block, b Burst) visit {
 		if x.ClockMHz > 0 {
 			clocks = append(clocks, x.ClockMHz)
 		}
-		v.thrott = v.thrott || x.Throttled
+		if x.Throttled != nil {
+			is := *x.Throttled || v.thrott != nil && *v.thrott
+			v.thrott = &is
+		}
 		v.graph = v.graph && x.UsedGraph
 	}
 	v.median, v.length = Median(v.perExec), Median(lengths)
@@ -289,7 +325,7 @@ func (s *Session) result(o *open) Result {
 	var samples, lengths, clocks, ready []float64
 	r := Result{
 		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
-		PassSpread: Spread(medians(o.visits)),
+		PassSpread: Spread(medians(o.visits)), OperatingPoint: s.point(),
 	}
 	for _, v := range best {
 		samples = append(samples, v.perExec...)
@@ -300,14 +336,10 @@ func (s *Session) result(o *open) Result {
 		if v.ready > 0 {
 			ready = append(ready, v.ready)
 		}
-		r.Throttled = r.Throttled || v.thrott
+		r.throttle(v.thrott)
 		r.UsedGraph = r.UsedGraph && v.graph
 	}
-	r.Latency = Mean(medians(best)) * 1e3
-	r.Samples = len(samples)
-	r.RelStdev = RelStdev(samples)
-	r.P10, r.P90 = Percentile(samples, 0.1)*1e3, Percentile(samples, 0.9)*1e3
-	r.BlockMillis = Median(lengths) * 1e3
+	r.statistics(medians(best), samples, lengths)
 	if len(clocks) > 0 {
 		r.ClockMHz = Median(clocks)
 	}

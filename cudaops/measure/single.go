@@ -61,8 +61,8 @@ type once struct {
 	blocks     []float64 // seconds of the blocks that count
 	clocks     []float64 // known clocks of the blocks that count
 	executions int
-	throttled  bool
-	eager      bool // some counted block did not use a graph
+	throttled  *bool // nil when nobody knows
+	eager      bool  // some counted block did not use a graph
 }
 
 // block times n executions and checks what came back.
@@ -170,7 +170,10 @@ func (o *once) count(b Block) {
 	if b.ClockMHz > 0 {
 		o.clocks = append(o.clocks, b.ClockMHz)
 	}
-	o.throttled = o.throttled || b.Throttled
+	if b.Throttled != nil {
+		is := *b.Throttled || o.throttled != nil && *o.throttled
+		o.throttled = &is
+	}
 	o.eager = o.eager || !b.UsedGraph
 }
 
@@ -178,7 +181,7 @@ func (o *once) result() Result {
 	r := Result{
 		Latency:     Median(o.medians) * 1e3,
 		Samples:     len(o.samples),
-		RelStdev:    RelStdev(o.samples),
+		RelStdev:    Scatter(o.samples),
 		P10:         Percentile(o.samples, 0.1) * 1e3,
 		P90:         Percentile(o.samples, 0.9) * 1e3,
 		Passes:      len(o.medians),

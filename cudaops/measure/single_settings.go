@@ -17,6 +17,16 @@ const (
 	ProtocolReference = "reference"
 )
 
+// The operating points of a device whose power cap lowers its clock.
+const (
+	// PointSustained is what a kernel does when its like runs without end, at the
+	// clock that the power cap leaves it.
+	PointSustained = "sustained"
+	// PointRecovered is what it does on a device that comes from idle or light
+	// work.
+	PointRecovered = "recovered"
+)
+
 // The ways to treat CUDA graphs.
 const (
 	GraphPrefer  = "prefer"  // capture; run eagerly where that fails
@@ -28,6 +38,8 @@ const (
 // means: rows measured under other settings are other rows.
 type Settings struct {
 	Protocol string `json:"protocol"`
+	// OperatingPoint is the state of the device that rows are taken in.
+	OperatingPoint string `json:"operating_point,omitempty"`
 	// MinSamples and MaxSamples bound the blocks of one pass.
 	MinSamples int `json:"min_samples"`
 	MaxSamples int `json:"max_samples"`
@@ -63,6 +75,7 @@ type Settings struct {
 func Defaults() Settings {
 	return Settings{
 		Protocol:        ProtocolAdaptive,
+		OperatingPoint:  PointSustained,
 		MinSamples:      3,
 		MaxSamples:      15,
 		TargetRelStdev:  0.005,
@@ -84,6 +97,12 @@ func (s Settings) Validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Protocol != ProtocolAdaptive && s.Protocol != ProtocolReference {
 		bad("protocol is %q; it must be %q or %q", s.Protocol, ProtocolAdaptive, ProtocolReference)
+	}
+	if s.OperatingPoint != PointSustained && s.OperatingPoint != PointRecovered {
+		bad("operating_point is %q; it must be %q or %q", s.OperatingPoint, PointSustained, PointRecovered)
+	}
+	if s.OperatingPoint == PointRecovered && s.WarmupSeconds > 0 {
+		bad("operating_point is %q and warmup_seconds is %v: a device that runs a case for a while has not recovered; leave one of them out", s.OperatingPoint, s.WarmupSeconds)
 	}
 	if s.Graph != GraphPrefer && s.Graph != GraphRequire && s.Graph != GraphOff {
 		bad("graph is %q; it must be %q, %q or %q", s.Graph, GraphPrefer, GraphRequire, GraphOff)

@@ -116,7 +116,7 @@ func TestPassesThatDisagreeAreRepeated(t *testing.T) {
 	}
 	near(t, "spread", r.PassSpread, 1, 0.01)
 	near(t, "latency", r.Latency, 1, 0.01)
-	if !r.Throttled || r.ClockMHz != 2000 {
+	if r.Throttled == nil || !*r.Throttled || r.ClockMHz != 2000 {
 		t.Errorf("clock %v, throttled %v", r.ClockMHz, r.Throttled)
 	}
 	if want := time.Duration(s.MaxPasses) * 4 * time.Millisecond; clock.Slept() != want {
@@ -149,7 +149,7 @@ func TestReference(t *testing.T) {
 	if target.EagerCalls != 3 || len(target.Blocks) != 2 || target.Blocks[0] != 3 || target.Blocks[1] != 6 {
 		t.Errorf("ran %d eager, blocks %v", target.EagerCalls, target.Blocks)
 	}
-	if r.Samples != 1 || r.RelStdev != 0 || r.Executions != 12 || r.Protocol != "reference" {
+	if r.Samples != 1 || r.RelStdev != nil || r.Executions != 12 || r.Protocol != "reference" {
 		t.Errorf("%+v", r)
 	}
 }

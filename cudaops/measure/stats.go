@@ -32,6 +32,15 @@ func Mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 
+// Scatter is RelStdev; nil for fewer than two values.
+func Scatter(xs []float64) *float64 {
+	if len(xs) < 2 {
+		return nil
+	}
+	v := RelStdev(xs)
+	return &v
+}
+
 // RelStdev returns the standard deviation (n-1) over the mean; 0 for fewer than
 // two values, which say nothing about it.
 func RelStdev(xs []float64) float64 {

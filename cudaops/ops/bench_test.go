@@ -46,6 +46,9 @@ func newBench(t *testing.T, init worker.Init) *bench {
 		init.Options = map[string]any{"system": "h200_sxm"}
 	}
 	init.Kind = "cuda"
+	if init.Measure == nil {
+		init.Measure = json.RawMessage(`{"operating_point": "recovered"}`)
+	}
 	b.host = &Host{init: init, clock: clock,
 		open: func(o OpenOptions) (*Device, error) {
 			dev, _, err := Find(drv, o.Index, o.UUID)

@@ -201,13 +201,16 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 // lost says whether an error means that the context is gone.
 func lost(err error) bool { return failureOf(err, false).Fatal }
 
-// seconds is the wall time since the case before ended: over all cases it adds
-// up to the time that the worker took, though cases overlap.
-func (h *Host) seconds() float64 {
-	now := h.clock.Now()
-	s := (now - h.lastEnd).Seconds()
-	h.lastEnd = now
-	return max(s, 1e-6)
+// seconds is the wall time since the case before ended, or no more than most
+// where that is above 0: over all cases it adds up to the time that the worker
+// took, though cases overlap and some end together.
+func (h *Host) seconds(most time.Duration) float64 {
+	s := h.clock.Now() - h.lastEnd
+	if most > 0 {
+		s = min(s, most)
+	}
+	h.lastEnd += s
+	return max(s.Seconds(), 1e-9)
 }
 
 // serveReference measures case after case as the collectors do.
@@ -228,7 +231,7 @@ func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out wo
 		row, err := h.once(ctx, c, begin)
 		switch {
 		case err == nil:
-			out.Result(c.Seq, []worker.Row{row}, h.seconds())
+			out.Result(c.Seq, []worker.Row{row}, h.seconds(0))
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -18,6 +18,7 @@ import (
 func TestHostManyBlocks(t *testing.T) {
 	for _, graph := range []string{measure.GraphPrefer, measure.GraphOff} {
 		set := measure.Defaults()
+		set.OperatingPoint = measure.PointRecovered
 		set.MinSamples, set.MaxSamples, set.Graph = 100, 100, graph
 		raw, _ := json.Marshal(set)
 		b := newBench(t, worker.Init{Measure: raw})
@@ -51,6 +52,7 @@ func TestHostManyBlocks(t *testing.T) {
 func kernelBench(t *testing.T, graph string, seconds float64, launched *[]driver.Launch) *bench {
 	t.Helper()
 	set := measure.Defaults()
+	set.OperatingPoint = measure.PointRecovered
 	set.Graph = graph
 	rawSet, _ := json.Marshal(set)
 	raw, _ := json.Marshal(map[string]any{"k": map[string]any{
@@ -112,6 +114,7 @@ func TestHostNumbersBeyondALaunch(t *testing.T) {
 // stands still: the case must end all the same.
 func TestHostPowerCounterStops(t *testing.T) {
 	set := measure.Defaults()
+	set.OperatingPoint = measure.PointRecovered
 	set.Power = true
 	raw, _ := json.Marshal(set)
 	b := newBench(t, worker.Init{Measure: raw})
@@ -139,6 +142,7 @@ func TestHostPowerCounterStops(t *testing.T) {
 // worker serves the other cases again, which need the device.
 func TestHostPanicUnderLoad(t *testing.T) {
 	set := measure.Defaults()
+	set.OperatingPoint = measure.PointRecovered
 	set.Power = true
 	raw, _ := json.Marshal(set)
 	b := newBench(t, worker.Init{Measure: raw})

@@ -19,6 +19,7 @@ import (
 func TestHostGraphs(t *testing.T) {
 	measured := func(graph string, eager bool) (*bench, int64) {
 		set := measure.Defaults()
+		set.OperatingPoint = measure.PointRecovered
 		set.Graph = graph
 		raw, _ := json.Marshal(set)
 		b := newBench(t, worker.Init{Measure: raw})
@@ -53,6 +54,7 @@ func TestHostGraphs(t *testing.T) {
 
 func TestHostPower(t *testing.T) {
 	set := measure.Defaults()
+	set.OperatingPoint = measure.PointRecovered
 	set.Power = true
 	raw, _ := json.Marshal(set)
 	b := newBench(t, worker.Init{Measure: raw})
@@ -131,8 +133,10 @@ func TestHostBestOf(t *testing.T) {
 func TestHostBestOfAtOneClock(t *testing.T) {
 	for _, warmup := range []float64{0, 0.3} {
 		set := measure.Defaults()
+		set.OperatingPoint = measure.PointRecovered
 		set.WarmupSeconds = warmup
 		if warmup > 0 {
+			set.OperatingPoint = measure.PointSustained
 			set.MinBlockSeconds = 0.1 // longer than the swings of the fake's controller
 		}
 		raw, _ := json.Marshal(set)
@@ -157,6 +161,7 @@ func TestHostBestOfAtOneClock(t *testing.T) {
 // TestHostBestOfCountsWhatRan has algorithms of which some cannot run.
 func TestHostBestOfCountsWhatRan(t *testing.T) {
 	set := measure.Defaults()
+	set.OperatingPoint = measure.PointRecovered
 	set.Graph = measure.GraphRequire
 	raw, _ := json.Marshal(set)
 	b := newBench(t, worker.Init{Measure: raw, Options: map[string]any{"best_of": 4.0}})
@@ -181,6 +186,7 @@ func TestHostBestOfCountsWhatRan(t *testing.T) {
 
 func TestHostReference(t *testing.T) {
 	set := measure.Defaults()
+	set.OperatingPoint = measure.PointRecovered
 	set.Protocol = measure.ProtocolReference
 	raw, _ := json.Marshal(set)
 	b := newBench(t, worker.Init{Measure: raw})

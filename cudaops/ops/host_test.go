@@ -308,7 +308,7 @@ func TestMonitor(t *testing.T) {
 	now = 2 * time.Second
 	dev.Temp.GPU, dev.Why, dev.Procs = 60, nvml.Idle, nil
 	m.poll()
-	if c := m.columns(1500 * time.Millisecond); c["temperature_c"] != 60 || c["neighbours"] != 0 || c["clock_reasons"] != "none" || c["throttled"] != nil {
+	if c := m.columns(1500 * time.Millisecond); c["temperature_c"] != 60 || c["neighbours"] != 0 || c["clock_reasons"] != "none" || c["throttled"] != false {
 		t.Errorf("the last second: %v", c)
 	}
 	if c := m.columns(500 * time.Millisecond); c["temperature_c"] != 71 || c["neighbours"] != 1 || c["clock_reasons"] != "power cap, hardware thermal slowdown" || c["throttled"] != true {

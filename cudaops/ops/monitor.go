@@ -27,6 +27,7 @@ type reading struct {
 	at       time.Duration
 	temp     int
 	reasons  nvml.Reasons
+	asked    bool // reasons is what the device said
 	memClock int
 	foreign  int // compute processes that are not this run's
 }
@@ -76,7 +77,7 @@ func (m *monitor) poll() {
 		r.temp = t.GPU
 	}
 	if why, err := m.dev.Reasons(); err == nil {
-		r.reasons = why
+		r.reasons, r.asked = why, true
 	}
 	if c, err := m.dev.Clocks(); err == nil {
 		r.memClock = c.Memory
@@ -108,6 +109,7 @@ func (m *monitor) since(from time.Duration) (sum reading, ok bool) {
 		}
 		sum.temp = max(sum.temp, r.temp)
 		sum.reasons |= r.reasons
+		sum.asked = sum.asked || r.asked
 		sum.foreign = max(sum.foreign, r.foreign)
 		sum.memClock = max(sum.memClock, r.memClock)
 		ok = true
@@ -122,12 +124,13 @@ func (m *monitor) columns(from time.Duration) map[string]any {
 	if !ok {
 		return nil
 	}
-	out := map[string]any{"temperature_c": r.temp, "clock_reasons": (r.reasons &^ nvml.Idle).String(), "neighbours": r.foreign}
+	out := map[string]any{"temperature_c": r.temp, "neighbours": r.foreign}
 	if r.memClock > 0 {
 		out["mem_clock_mhz"] = r.memClock
 	}
-	if r.reasons&nvml.Harmful != 0 {
-		out["throttled"] = true
+	if r.asked {
+		out["clock_reasons"] = (r.reasons &^ nvml.Idle).String()
+		out["throttled"] = r.reasons&nvml.Harmful != 0
 	}
 	return out
 }

@@ -73,6 +73,27 @@ func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
 	return seconds, p.Draw(c, seconds)
 }
 
+// Load guesses the watts above idle that a case would draw at full clock, when an
+// execution takes so many seconds at clock, the share of the full one. It is not
+// bounded by what a device can do: it orders cases by how far the power cap holds
+// them back. The shares are those that best order H200 products by the clock that
+// they hold.
+func (p Peaks) Load(c *Case, seconds, clock float64) float64 {
+	limit := p.Watts
+	if limit <= 0 {
+		limit = typicalWatts
+	}
+	bw, flops := p.MemBW, p.Flops[c.DType]
+	if bw <= 0 {
+		bw = typicalBW
+	}
+	if flops <= 0 {
+		flops = typicalFlops
+	}
+	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops + wattsPerBytes*c.Bytes/seconds/bw
+	return limit * (1 - idleShare) * share
+}
+
 // Draw guesses the watts above idle of a case that takes so many seconds. Moving
 // memory is charged with less than it draws: its time hardly follows the clock,
 // and what comes after it is guarded by reading the clock.

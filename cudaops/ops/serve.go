@@ -79,7 +79,7 @@ func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out work
 	s := &measure.Session{
 		Settings: h.set.measure, Tuning: h.tuning(), Clock: h.clock,
 		Rand:  rand.New(rand.NewPCG(uint64(h.set.seed), uint64(h.set.measure.Seed))),
-		Ready: h.dev.Ready, Level: h.level,
+		Ready: h.dev.Ready, Level: h.level, Batch: h.options.Window,
 	}
 	err := s.Run(ctx, jobs, lost)
 	h.level = s.Level
@@ -150,6 +150,9 @@ func (h *Host) guarded(c worker.Case) (p *prepared, err error) {
 // job is the session's view of a case.
 func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job {
 	j := &measure.Job{Target: p.target, Seconds: p.seconds, Watts: p.watts}
+	if p.seconds > 0 {
+		j.Draw = func(seconds, clock float64) float64 { return h.dev.Peaks.Load(p.target.c, seconds, clock) }
+	}
 	j.Visit = func() {
 		if p.begin == 0 {
 			p.begin = h.clock.Now()
@@ -164,7 +167,7 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job 
 		if err != nil {
 			out.Error(p.c.Seq, failureOf(err, h.ownKernel(p.c)))
 		} else {
-			out.Result(p.c.Seq, []worker.Row{h.row(p, r, p.begin)}, h.seconds())
+			out.Result(p.c.Seq, []worker.Row{h.row(p, r, p.begin)}, h.seconds(r.Spent))
 		}
 		p.close()
 	}
@@ -225,7 +228,11 @@ func (h *Host) row(p *prepared, r measure.Result, begin time.Duration) worker.Ro
 	row := rowOf(r, p.target.c, h.dev.Peaks)
 	maps.Copy(row, p.extra)
 	if h.monitor != nil {
-		maps.Copy(row, h.monitor.columns(begin))
+		seen := h.monitor.columns(begin)
+		if r.Throttled != nil && *r.Throttled {
+			delete(seen, "throttled") // the clock said so already
+		}
+		maps.Copy(row, seen)
 	}
 	return row
 }

@@ -13,6 +13,7 @@ import (
 // MeasureBlock overrides measurement settings; see measure.Settings.
 type MeasureBlock struct {
 	Protocol        *string  `hcl:"protocol,optional"`
+	OperatingPoint  *string  `hcl:"operating_point,optional"`
 	MinSamples      *int     `hcl:"min_samples,optional"`
 	MaxSamples      *int     `hcl:"max_samples,optional"`
 	TargetRelStdev  *float64 `hcl:"target_rel_stdev,optional"`
@@ -35,6 +36,7 @@ func (b *MeasureBlock) settings() measure.Settings {
 		return s
 	}
 	override(&s.Protocol, b.Protocol)
+	override(&s.OperatingPoint, b.OperatingPoint)
 	override(&s.MinSamples, b.MinSamples)
 	override(&s.MaxSamples, b.MaxSamples)
 	if b.MinSamples != nil && b.MaxSamples == nil {

@@ -114,5 +114,9 @@ func (c *Config) measured() any {
 	if c.runtime != nil && len(c.kind().Measure) == 0 {
 		return nil
 	}
-	return c.settings
+	s := c.settings
+	if c.runtime != nil && !slices.Contains(c.kind().Measure, "operating_point") {
+		s.OperatingPoint = "" // not a choice of workers without a power cap
+	}
+	return s
 }

@@ -24,7 +24,7 @@ func cpuKind() Kind {
 				{Name: "synthetic", Type: cty.Bool, Default: "false", Beside: true, Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
 				{Name: "window", Type: cty.Number, Default: "1", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
-			Measure: allMeasureBut("power"),
+			Measure: allMeasureBut("operating_point", "power"),
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 			if len(rt.Devices) > 0 {

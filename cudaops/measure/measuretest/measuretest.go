@@ -107,7 +107,7 @@ func (t *Target) Block(ctx context.Context, n int) (measure.Block, error) {
 	now := t.Clock.Now()
 	for _, s := range t.Steps {
 		if s.At <= now {
-			b.ClockMHz, b.Throttled = s.MHz, s.Throttled
+			b.ClockMHz, b.Throttled = s.MHz, &s.Throttled
 		}
 	}
 	if b.ClockMHz > 0 && t.NominalMHz > 0 {

@@ -1,0 +1,393 @@
+package measure
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// At the sustained operating point a case runs at the clock that the power cap
+// leaves it when its like runs without end. Finding that clock for one case
+// alone takes tenths of a second, because the controller moves slowly: 10 ms to
+// fall, 100 ms to rise, and a second until its mean of the power forgets what
+// was before. The session finds it for many cases together:
+//
+//   - Cases that draw less than the cap leaves are measured on a device that has
+//     recovered, as at the recovered point: that is the clock that they hold.
+//   - All others are gathered and run one after the other without pauses, in the
+//     order of the power that they would draw at full clock, down the order and
+//     up again. Neighbours of like power keep each other's clock, and the two
+//     directions bracket it.
+//   - The clock of every block is read on the device. How a case follows the
+//     clock is fitted to its own blocks: an H200's matrix products do so within
+//     0.3 %. Its latency is then stated at the clock that cases of its power had
+//     in this batch, so that a swing of the controller during one visit counts
+//     for a little in many rows instead of fully in one.
+const (
+	// capShare is the share of the power that the cap leaves above idle from which
+	// on a case is visited among the capped ones. H200s lower the clock from 0.6 on.
+	capShare = 0.5
+	// shortShare: cases below it are hardly capped, and their visits are shorter.
+	shortShare = 0.65
+	// droopShare is the clock under load over the clock with nothing running that
+	// tells a capped case of which nothing is known: power-hungry work lowers the
+	// clock within microseconds.
+	droopShare = 0.86
+
+	hotBlock   = 2e-3 // seconds of a timed block, if a device can queue as much
+	hotVisit   = 14 * time.Millisecond
+	longVisit  = 200 * time.Millisecond // of a case that is almost alone
+	hotPass    = 1500 * time.Millisecond
+	heatVisit  = 2 * time.Millisecond // the least before the passes, to know the time
+	batchGrace = 60 * time.Millisecond
+	batchPoll  = 5 * time.Millisecond
+
+	// Smoothing over neighbours in the order: so many on both sides, no further
+	// away than so much of CapWatts.
+	smoothCases = 8
+	smoothShare = 0.1
+	// The fit of a case's time over its clock is drawn to priorSlope as if it had
+	// seen the clock move by priorMoves with it.
+	priorSlope = 0.8
+	priorMoves = 0.01
+	maxSlope   = 1.05
+)
+
+// block is one timed block: the logarithms of clock and of seconds an execution.
+type block struct{ clock, seconds float64 }
+
+// engine says whether the session itself brings cases to the sustained point.
+func (s *Session) engine() bool {
+	return s.Settings.OperatingPoint == PointSustained && s.Settings.WarmupSeconds <= 0
+}
+
+// fullClock is the highest clock seen, in MHz; 0 if none was.
+func (s *Session) fullClock() float64 { return max(s.top, s.Level) }
+
+// load is what the case would draw at full clock, in watts above idle.
+func (s *Session) load(o *open) float64 {
+	if o.job.Draw == nil {
+		return o.job.Watts
+	}
+	share := 1.0
+	if full := s.fullClock(); full > 0 && o.clock > 0 {
+		share = min(o.clock/full, 1)
+	}
+	return o.job.Draw(s.guess(o), share)
+}
+
+// capped says whether a case belongs to those that the power cap holds back.
+func (s *Session) capped(o *open) bool {
+	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
+}
+
+// gather says whether to wait for more cases before the capped ones are run:
+// a batch of few has few neighbours.
+func (s *Session) gather(more bool) bool {
+	if !more || s.Batch > 0 && len(s.open) >= s.Batch {
+		return false
+	}
+	now := s.Clock.Now()
+	if len(s.open) != s.gathered {
+		s.gathered, s.gatheredAt = len(s.open), now
+	}
+	return now-s.gatheredAt < batchGrace
+}
+
+// runBatch measures all open cases, which are capped ones.
+func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
+	batch := slices.Clone(s.open)
+	s.hot, s.gathered = true, 0
+	failed := func(o *open, err error) error {
+		if err == nil {
+			return nil
+		}
+		batch = slices.DeleteFunc(batch, func(x *open) bool { return x == o })
+		if e := s.fail(o, err); ctx.Err() != nil || stop != nil && stop(e) {
+			return e
+		}
+		return nil
+	}
+	if err := s.preheat(ctx, batch, failed); err != nil {
+		return err
+	}
+	for _, o := range batch {
+		o.load = s.load(o)
+	}
+	slices.SortStableFunc(batch, func(a, b *open) int {
+		switch {
+		case a.load > b.load:
+			return -1
+		case a.load < b.load:
+			return 1
+		}
+		return 0
+	})
+	length := min(max(hotVisit, hotPass/time.Duration(max(len(batch), 1))), longVisit)
+	for pass := range max(s.Settings.Passes, 1) {
+		for _, o := range slices.Clone(batch) {
+			l := length
+			if o.load < shortShare*s.Tuning.CapWatts && l == hotVisit {
+				l = hotVisit / 2
+			}
+			if err := failed(o, s.hotVisit(ctx, o, l.Seconds(), false)); err != nil {
+				return err
+			}
+		}
+		if pass+1 < s.Settings.Passes {
+			slices.Reverse(batch)
+		}
+	}
+	slices.SortStableFunc(batch, func(a, b *open) int {
+		switch {
+		case a.load > b.load:
+			return -1
+		case a.load < b.load:
+			return 1
+		}
+		return 0
+	})
+	clocks := s.sustainedClocks(batch)
+	for i, o := range slices.Clone(batch) {
+		if err := s.conclude(ctx, o, s.sustainedResult(o, clocks[i])); err != nil {
+			if ctx.Err() != nil || stop != nil && stop(err) {
+				return err
+			}
+		}
+	}
+	// Cool cases have to wait for the clock again.
+	s.hot, s.unsure = false, true
+	return nil
+}
+
+// preheat runs every case of the batch so long that its time is known, and goes
+// on until the device has forgotten what was before: a controller that keeps
+// the mean power of a second answers a burst of heavy work a second late.
+func (s *Session) preheat(ctx context.Context, batch []*open, failed func(*open, error) error) error {
+	order := slices.Clone(batch)
+	slices.SortStableFunc(order, func(a, b *open) int {
+		switch la, lb := s.load(a), s.load(b); {
+		case la < lb:
+			return -1
+		case la > lb:
+			return 1
+		}
+		return 0
+	})
+	total := s.Tuning.Preheat
+	if s.hotEnded > 0 && s.Clock.Now()-s.hotEnded < s.Tuning.Preheat/10 {
+		total = 0
+	}
+	began := s.Clock.Now()
+	for {
+		each := max(heatVisit, (total-(s.Clock.Now()-began))/time.Duration(max(len(order), 1)))
+		each = min(each, longVisit)
+		left := order[:0:0]
+		for _, o := range order {
+			err := s.hotVisit(ctx, o, each.Seconds(), true)
+			if err == nil {
+				left = append(left, o)
+			} else if err := failed(o, err); err != nil {
+				return err
+			}
+		}
+		order = left
+		if len(order) == 0 || s.Clock.Now()-began >= total {
+			return nil
+		}
+	}
+}
+
+// hotBurst is a visit of so many seconds at full load.
+func (s *Session) hotBurst(o *open, length float64) Burst {
+	q := max(o.job.Target.Quantum(), 1)
+	t := max(s.guess(o), 1e-9)
+	block := max(hotBlock, s.Settings.MinBlockSeconds)
+	n := int(min(max(math.Ceil(block/t/float64(q)), 1), maxLaunch)) * q
+	blocks := int(min(max(math.Round(length/(float64(n)*t)), 1), maxHotBlocks))
+	if float64(n)*t < 2*hotBlock {
+		blocks = max(blocks, s.Settings.MinSamples)
+	}
+	return Burst{Executions: n, Blocks: blocks}
+}
+
+const maxHotBlocks = 64
+
+// hotVisit runs a case for so many seconds with the device kept busy. Visits of
+// the preheating show how the case follows the clock, and do not count.
+func (s *Session) hotVisit(ctx context.Context, o *open, length float64, heating bool) error {
+	at := s.Clock.Now()
+	v := Visit{Job: o.job, Number: o.made, At: at, Idle: at - s.ended, Hot: true, Discarded: heating}
+	if o.job.Visit != nil {
+		o.job.Visit()
+	}
+	if !o.timed {
+		// Nothing but an estimate says how many executions fill a block.
+		if _, err := s.hotBlocks(ctx, o, Burst{Warm: max(o.job.Target.Quantum(), 1), Executions: 1, Blocks: 1}); err != nil {
+			return err
+		}
+		o.timed = true
+	}
+	b := s.hotBurst(o, length)
+	blocks, err := s.hotBlocks(ctx, o, b)
+	if err != nil {
+		return err
+	}
+	seen := condense(blocks, b)
+	for _, x := range blocks {
+		if x.ClockMHz > 0 {
+			o.points = append(o.points, block{math.Log(x.ClockMHz), math.Log(x.Seconds / float64(executions(x, b)))})
+			seen.clocks = append(seen.clocks, x.ClockMHz)
+		}
+	}
+	if len(seen.clocks) != len(blocks) {
+		seen.clocks = nil
+	}
+	o.clock = seen.clock
+	o.made++
+	s.Visits++
+	if heating {
+		s.Discarded++
+	} else {
+		o.visits = append(o.visits, seen)
+	}
+	if s.Trace != nil {
+		v.Blocks = blocks
+		s.Trace(v)
+	}
+	return nil
+}
+
+// hotBlocks runs a burst and accounts for it.
+func (s *Session) hotBlocks(ctx context.Context, o *open, b Burst) ([]Block, error) {
+	began := s.Clock.Now()
+	blocks, err := o.job.Target.Burst(ctx, b)
+	s.ended = s.Clock.Now()
+	s.hotEnded = s.ended
+	o.spent += s.ended - began
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBlocks(blocks, b); err != nil {
+		return nil, err
+	}
+	seen := condense(blocks, b)
+	o.seconds = seen.median
+	n := b.Warm
+	for _, x := range blocks {
+		n += executions(x, b)
+	}
+	o.execs += n
+	s.cool(s.ended)
+	s.spend(float64(n)*seen.median, o.job.Watts)
+	return blocks, nil
+}
+
+// sustainedClocks returns the clock that the power cap leaves every case of a
+// batch in the order of their load, in MHz; 0 where no clock could be read. It
+// is a local line through the logarithms of the clocks that the case and its
+// neighbours had in all passes.
+func (s *Session) sustainedClocks(batch []*open) []float64 {
+	n := len(batch)
+	seen := make([]float64, n) // logarithms; 0 if unknown
+	for i, o := range batch {
+		var xs []float64
+		for _, v := range o.visits {
+			if v.clock > 0 {
+				xs = append(xs, math.Log(v.clock))
+			}
+		}
+		if len(xs) > 0 {
+			seen[i] = Mean(xs)
+		}
+	}
+	width := min(smoothCases, n/6)
+	scale := max(smoothShare*s.Tuning.CapWatts, 1e-9)
+	out := make([]float64, n)
+	for i, o := range batch {
+		if seen[i] == 0 {
+			continue
+		}
+		var sw, sx, sy, sxx, sxy float64
+		for j := max(0, i-width); j <= min(n-1, i+width); j++ {
+			if seen[j] == 0 {
+				continue
+			}
+			x := (batch[j].load - o.load) / scale
+			w := (1 - math.Abs(float64(i-j))/float64(width+1)) * math.Exp(-x*x)
+			sw, sx, sy = sw+w, sx+w*x, sy+w*seen[j]
+			sxx, sxy = sxx+w*x*x, sxy+w*x*seen[j]
+		}
+		mx, my := sx/sw, sy/sw
+		slope := (sxy - sw*mx*my) / (sxx - sw*mx*mx + 0.04*sw)
+		out[i] = math.Exp(my - slope*mx)
+	}
+	return out
+}
+
+// slope is how a case follows the clock: minus the derivative of the logarithm
+// of its time by that of the clock. 1 follows it fully, 0 not at all.
+func slope(points []block) float64 {
+	if len(points) == 0 {
+		return 0
+	}
+	var mx, my float64
+	for _, p := range points {
+		mx, my = mx+p.clock, my+p.seconds
+	}
+	n := float64(len(points))
+	mx, my = mx/n, my/n
+	var sxx, sxy float64
+	for _, p := range points {
+		sxx += (p.clock - mx) * (p.clock - mx)
+		sxy += (p.clock - mx) * (p.seconds - my)
+	}
+	prior := n * priorMoves * priorMoves
+	return min(max((prior*priorSlope-sxy)/(prior+sxx), 0), maxSlope)
+}
+
+// sustainedResult states a case's latency at a clock in MHz; as it was measured
+// where that is 0.
+func (s *Session) sustainedResult(o *open, mhz float64) Result {
+	r := Result{
+		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
+		OperatingPoint: PointSustained, PassSpread: Spread(medians(o.visits)), ClockMHz: mhz, Spent: o.spent,
+	}
+	e := slope(o.points)
+	var samples, lengths, ready, own []float64
+	var medians []float64
+	for _, v := range o.visits {
+		at := slices.Clone(v.perExec)
+		if mhz > 0 && v.clocks != nil {
+			for i := range at {
+				at[i] *= math.Pow(v.clocks[i]/mhz, e)
+			}
+			own = append(own, v.clock)
+		}
+		samples = append(samples, at...)
+		medians = append(medians, Median(at))
+		lengths = append(lengths, v.length)
+		if v.ready > 0 {
+			ready = append(ready, v.ready)
+		}
+		r.throttle(v.thrott)
+		r.UsedGraph = r.UsedGraph && v.graph
+	}
+	if len(own) > 0 {
+		r.ClockSeenMHz, r.ClockSlope = Mean(own), &e
+	}
+	r.statistics(medians, samples, lengths)
+	if len(ready) > 0 {
+		r.ReadyMHz = Median(ready)
+	}
+	return r
+}
+
+// point is the operating point of the rows of cases that are visited one by one.
+func (s *Session) point() string {
+	if s.Settings.WarmupSeconds > 0 {
+		return PointSustained // every case brings the device to its own state
+	}
+	return s.Settings.OperatingPoint
+}

@@ -1,0 +1,158 @@
+package measure_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/measure/measuretest"
+)
+
+// alone is what a case takes on a device of its own after so long that it is in
+// its own state: 1 s, the mean of the last half.
+func alone(c gpuCase, seed uint64) (seconds, mhz float64) {
+	clock := &measuretest.Clock{}
+	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 9)))
+	n, sum, clocks := 0.0, 0.0, 0.0
+	for clock.Now() < time.Second {
+		s := gpu.Execute(2e-3, c.watts, c.share) / 2e-3 * c.latency
+		if clock.Now() > 500*time.Millisecond {
+			n, sum, clocks = n+1, sum+s, clocks+gpu.MHz()
+		}
+	}
+	return sum / n, clocks / n
+}
+
+// hungry spreads cases as workload does, and half of them draw more than the cap.
+func hungry(n int) []gpuCase {
+	out := workload(n)
+	for i := range out {
+		x := float64(i) / float64(n-1)
+		out[i].watts = 60 + 650*math.Min(1, 1.5*x)*(0.7+0.3*float64(i%5)/4)
+		out[i].share = []float64{1, 1, 0.9, 0.2}[i%4]
+	}
+	return out
+}
+
+// sustained runs a workload at the sustained point. Watts of the workload are at
+// full clock.
+func sustained(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome, []*measuretest.GPUTarget, []*measure.Job)) outcome {
+	t.Helper()
+	return session(t, cases, seed, func(o *outcome, targets []*measuretest.GPUTarget, jobs []*measure.Job) {
+		o.session.Settings = measure.Defaults()
+		o.session.Tuning.CapWatts = o.gpu.CapWatts
+		if change != nil {
+			change(o, targets, jobs)
+		}
+	})
+}
+
+// TestSustained holds rows to what every case takes alone without end, and to
+// what another order of the same cases gives.
+func TestSustained(t *testing.T) {
+	t.Parallel()
+	cases := hungry(150)
+	a, b := sustained(t, cases, 1, nil), sustained(t, cases, 2, nil)
+	var off, spread []float64
+	slower := 0
+	for i, c := range cases {
+		if a.errs[i] != nil {
+			t.Fatal(a.errs[i])
+		}
+		r := a.results[i]
+		truth, _ := alone(c, 5)
+		off = append(off, r.Latency/1e3/truth)
+		spread = append(spread, math.Max(r.Latency, b.results[i].Latency)/math.Min(r.Latency, b.results[i].Latency))
+		if truth > 1.05*c.latency {
+			slower++
+		}
+		if r.OperatingPoint != measure.PointSustained || r.ClockMHz <= 0 || r.Columns()["operating_point"] != "sustained" {
+			t.Errorf("case %d: %+v", i, r)
+		}
+	}
+	if slower < 30 {
+		t.Fatalf("the cap holds back %d of %d cases: nothing is tried", slower, len(cases))
+	}
+	if p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95); p5 < 0.96 || p95 > 1.04 || math.Abs(p50-1) > 0.01 {
+		t.Errorf("against what the cases take alone: p5 %.4f, p50 %.4f, p95 %.4f", p5, p50, p95)
+	}
+	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); p50 > 1.01 || p95 > 1.03 {
+		t.Errorf("two orders differ by p50 %.4f, p95 %.4f", p50, p95)
+	}
+	if per := a.elapsed.Seconds() / float64(len(cases)); per > 1./20 {
+		t.Errorf("%.1f cases/s", 1/per)
+	}
+	t.Logf("ratio p5 %.4f p50 %.4f p95 %.4f, spread p50 %.4f p95 %.4f, %.1f cases/s", measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95),
+		measure.Percentile(spread, .5), measure.Percentile(spread, .95), float64(len(cases))/a.elapsed.Seconds())
+}
+
+// TestPointsDiffer measures the same capped cases at both points.
+func TestPointsDiffer(t *testing.T) {
+	t.Parallel()
+	cases := []gpuCase{{2e-3, 650, 1}, {3e-3, 650, 1}, {1e-3, 640, 1}, {5e-6, 60, 1}}
+	s, r := sustained(t, cases, 1, nil), session(t, cases, 1, nil)
+	for i := range cases {
+		if s.errs[i] != nil || r.errs[i] != nil {
+			t.Fatal(s.errs[i], r.errs[i])
+		}
+		if p := r.results[i].OperatingPoint; p != measure.PointRecovered {
+			t.Errorf("a row of the recovered point says %q", p)
+		}
+		ratio := s.results[i].Latency / r.results[i].Latency
+		if capped := cases[i].watts > 500; capped && ratio < 1.1 || !capped && math.Abs(ratio-1) > 0.01 {
+			t.Errorf("case %d: sustained / recovered %.3f", i, ratio)
+		}
+		if x := s.results[i]; cases[i].watts > 500 && (x.ClockSeenMHz <= 0 || x.ClockSlope == nil || *x.ClockSlope < 0.8) {
+			t.Errorf("case %d follows the clock fully: %+v", i, x)
+		}
+	}
+}
+
+// TestSustainedFew has a single capped case, and cases of which one fails in the
+// middle of a pass.
+func TestSustainedFew(t *testing.T) {
+	t.Parallel()
+	one := sustained(t, []gpuCase{{2e-3, 650, 1}}, 1, nil)
+	truth, _ := alone(gpuCase{2e-3, 650, 1}, 5)
+	if got := one.results[0].Latency / 1e3 / truth; math.Abs(got-1) > 0.02 {
+		t.Errorf("alone: %.4f of the truth", got)
+	}
+	cases := hungry(60)[40:]
+	broken := errors.New("the kernel failed")
+	some := sustained(t, cases, 1, func(_ *outcome, targets []*measuretest.GPUTarget, _ []*measure.Job) {
+		targets[7].Fail = func(burst int) error {
+			if burst == 3 {
+				return broken
+			}
+			return nil
+		}
+	})
+	for i := range cases {
+		if i == 7 {
+			if !errors.Is(some.errs[i], broken) {
+				t.Errorf("the failed case ended with %v", some.errs[i])
+			}
+		} else if some.errs[i] != nil || some.results[i].Latency <= 0 {
+			t.Errorf("case %d: %+v, %v", i, some.results[i], some.errs[i])
+		}
+	}
+}
+
+// TestSustainedBatches gives no more cases at once than a worker holds.
+func TestSustainedBatches(t *testing.T) {
+	t.Parallel()
+	cases := hungry(90)
+	whole := sustained(t, cases, 3, nil)
+	parts := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) { o.session.Batch = 20 })
+	for i := range cases {
+		if parts.errs[i] != nil {
+			t.Fatal(parts.errs[i])
+		}
+		if r := parts.results[i].Latency / whole.results[i].Latency; math.Abs(r-1) > 0.05 {
+			t.Errorf("case %d: %.3f", i, r)
+		}
+	}
+}
