@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"aicplan/cudaops/benchproto"
@@ -50,15 +51,15 @@ func (c *doctorCmd) Run(a *app) error {
 }
 
 type benchProtocolCmd struct {
-	Device int     `help:"Device index in PCI order." default:"0" placeholder:"N"`
-	System string  `help:"System spec, for estimates." default:"h200_sxm" placeholder:"NAME"`
-	Sample string  `help:"Shapes to measure." default:"by_latency" enum:"by_latency,by_rank"`
-	Limit  int     `help:"At most N shapes, evenly over the sample." placeholder:"N"`
-	Runs   int     `help:"Runs of each protocol, each in another order." default:"3" placeholder:"N"`
-	Only   string  `help:"session, sustained or reference; default all." enum:",session,sustained,reference" default:""`
-	Warmup float64 `help:"Also run the protocol sustained: sessions in which every case runs so long before it is timed." placeholder:"SECONDS"`
-	Seed   uint64  `help:"Seed of the orders." default:"1" placeholder:"N"`
-	JSON   bool    `name:"json" help:"Print as JSON."`
+	Device int      `help:"Device index in PCI order." default:"0" placeholder:"N"`
+	System string   `help:"System spec, for estimates." default:"h200_sxm" placeholder:"NAME"`
+	Sample string   `help:"Shapes to measure." default:"by_latency" enum:"by_latency,by_rank"`
+	Limit  int      `help:"At most N shapes, evenly over the sample." placeholder:"N"`
+	Runs   int      `help:"Runs of each protocol, each in another order." default:"3" placeholder:"N"`
+	Only   []string `help:"Of sustained, recovered, soaked, settled, reference; default all but settled (0.4 s a shape, the truth of sustained) and soaked." placeholder:"NAME"`
+	Warmup float64  `help:"Also run the protocol soaked: sessions in which every case runs so long before it is timed." placeholder:"SECONDS"`
+	Seed   uint64   `help:"Seed of the orders." default:"1" placeholder:"N"`
+	JSON   bool     `name:"json" help:"Print as JSON."`
 }
 
 // Run compares the measurement protocols on this machine's GPU.
@@ -67,8 +68,13 @@ func (c *benchProtocolCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Only == benchproto.Sustained && c.Warmup <= 0 {
-		return errors.New("-only sustained needs -warmup: how long every case is to run before it is timed, such as -warmup 0.1")
+	for _, p := range c.Only {
+		if !slices.Contains(benchproto.Protocols, p) {
+			return fmt.Errorf("there is no protocol %q; there are %s", p, strings.Join(benchproto.Protocols, ", "))
+		}
+	}
+	if slices.Contains(c.Only, benchproto.Soaked) && c.Warmup <= 0 {
+		return errors.New("-only soaked needs -warmup: how long every case is to run before it is timed, such as -warmup 0.1")
 	}
 	shapes = benchproto.Thin(shapes, c.Limit)
 	rep, err := benchproto.Measure(context.Background(), benchproto.Options{

@@ -78,11 +78,11 @@ func TestBench(t *testing.T) {
 	var runs []Run
 	for seed := uint64(1); seed <= 3; seed++ {
 		b := fakeBench(t, seed, few)
-		s, err := b.Session(context.Background(), seed)
+		s, err := b.Run(context.Background(), Recovered, 0, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := b.Reference(context.Background(), seed)
+		r, err := b.Run(context.Background(), Reference, 0, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestBench(t *testing.T) {
 		t.Fatalf("%d protocols", len(rep.Protocols))
 	}
 	own, ref := rep.Protocols[0], rep.Protocols[1]
-	if own.Protocol != Session || own.Errors != 0 || own.Runs != 3 {
+	if own.Protocol != Recovered || own.Errors != 0 || own.Runs != 3 {
 		t.Errorf("%+v", own)
 	}
 	if own.Spread.P95 > 1.02 || ref.Spread.P95 < own.Spread.P95+0.02 {
@@ -113,7 +113,7 @@ func TestBench(t *testing.T) {
 	if err := rep.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"session", "reference", "cases/s", "over 5 ms", "0 to 0.005 ms"} {
+	for _, part := range []string{"recovered", "reference", "cases/s", "over 5 ms", "0 to 0.005 ms"} {
 		if !strings.Contains(text.String(), part) {
 			t.Errorf("the text lacks %q:\n%s", part, text.String())
 		}
@@ -123,7 +123,7 @@ func TestBench(t *testing.T) {
 func TestMisses(t *testing.T) {
 	shapes := []Shape{{M: 1, N: 1, K: 1, PublishedMS: 1}, {M: 2, N: 1, K: 1, PublishedMS: 1}}
 	run := func(a, b float64) Run {
-		return Run{Protocol: Session, Rows: []measure.Result{{Latency: a}, {Latency: b}}, Seconds: 0.01}
+		return Run{Protocol: Recovered, Rows: []measure.Result{{Latency: a}, {Latency: b}}, Seconds: 0.01}
 	}
 	if m := NewReport("x", shapes, []Run{run(1, 1), run(1, 1)}).Misses(DefaultGoals()); len(m) != 0 {
 		t.Errorf("a perfect run misses %q", m)
@@ -142,5 +142,41 @@ func TestMisses(t *testing.T) {
 	}
 	if m := NewReport("x", shapes, nil).Misses(DefaultGoals()); len(m) == 0 {
 		t.Error("no run passes")
+	}
+}
+
+// TestSettled holds the sustained point to what every shape takes alone.
+func TestSettled(t *testing.T) {
+	shapes, err := Sample(ByRank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := Thin(shapes, 60)
+	var runs []Run
+	for seed := uint64(1); seed <= 2; seed++ {
+		for _, p := range []string{Sustained, Recovered, Settled} {
+			b := fakeBench(t, seed, few)
+			b.Tuning.CapWatts = 500
+			r, err := b.Run(context.Background(), p, 0, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs = append(runs, *r)
+		}
+	}
+	rep := NewReport("fake", few, runs)
+	by := map[string]Summary{}
+	for _, s := range rep.Protocols {
+		by[s.Protocol] = s
+		if s.Errors > 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if s, r := by[Sustained].Heavy, by[Recovered].Heavy; s.P50 < 0.98 || s.P50 > 1.02 || s.P5 < 0.94 || s.P95 > 1.04 || r.P5 > s.P5-0.05 {
+		t.Errorf("against the shapes alone: sustained %+v, recovered %+v", s, r)
+	}
+	var text bytes.Buffer
+	if err := rep.Text(&text); err != nil || !strings.Contains(text.String(), "vs settled p5") {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }

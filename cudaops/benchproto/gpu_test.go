@@ -18,11 +18,11 @@ import (
 var (
 	gpuRuns   = flag.Int("gpu-runs", 3, "runs of each protocol on the GPU")
 	gpuSample = flag.String("gpu-sample", ByRank, "sample of shapes, or several with commas")
-	gpuOnly   = flag.String("gpu-only", "", "one protocol")
+	gpuOnly   = flag.String("gpu-only", "", "protocols, with commas")
 )
 
 // TestGPUProtocols runs both protocols on the device that is there and holds the
-// session to its goals on the sample by rank.
+// recovered point to its goals on the sample by rank.
 func TestGPUProtocols(t *testing.T) {
 	api, err := driver.Open()
 	if dl.IsNotFound(err) {
@@ -42,6 +42,10 @@ func TestGPUProtocols(t *testing.T) {
 	if strings.Contains(info.Name, "H200") {
 		system = "h200_sxm"
 	}
+	var only []string
+	if *gpuOnly != "" {
+		only = strings.Split(*gpuOnly, ",")
+	}
 	for _, sample := range strings.Split(*gpuSample, ",") {
 		shapes, err := Sample(sample)
 		if err != nil {
@@ -56,7 +60,7 @@ func TestGPUProtocols(t *testing.T) {
 				}
 				visits.WriteByte('\n')
 			},
-			System: system, Shapes: shapes, Runs: *gpuRuns, Seed: uint64(os.Getpid()), Only: *gpuOnly,
+			System: system, Shapes: shapes, Runs: *gpuRuns, Seed: uint64(os.Getpid()), Only: only,
 			Progress: func(r Run) {
 				t.Logf("%s %s: %.2f s, busy %.2f s, waited %.2f s, %d visits, %d looks, %d discarded, errors %q", sample, r.Protocol, r.Seconds, r.Busy, r.Waited, r.Visits, r.Looks, r.Discarded, r.Errors)
 			},

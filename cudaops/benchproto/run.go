@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
@@ -14,11 +15,30 @@ import (
 
 // Protocols that are compared.
 const (
-	Session = "session"
-	// Sustained is a session that lets every case run for a while before it is
-	// timed.
-	Sustained = "sustained"
+	// Sustained and Recovered are sessions at these operating points.
+	Sustained = measure.PointSustained
+	Recovered = measure.PointRecovered
+	// Soaked is a session that lets every case run for a while before it is timed.
+	Soaked = "soaked"
+	// Settled is what every case takes alone: SettleSeconds of it back to back,
+	// the mean of the last half. It is the truth that rows of the sustained point
+	// are held to, and takes that long for every shape.
+	Settled = "settled"
+	// Reference is the collectors' protocol.
 	Reference = measure.ProtocolReference
+)
+
+// Protocols lists them all, in the order of reports.
+var Protocols = []string{Sustained, Recovered, Soaked, Settled, Reference}
+
+const (
+	// SettleSeconds is how long the settled protocol runs a shape.
+	SettleSeconds = 0.4
+	settleRuns    = 2 // orders: the mean of both counts
+	// HeavyMS divides the shapes: of the lighter ones the settled protocol takes
+	// one in LightEvery.
+	HeavyMS    = 0.03
+	LightEvery = 6
 )
 
 // Run is one pass over all shapes.
@@ -44,10 +64,11 @@ type Options struct {
 	// Runs of each protocol, each in its own order.
 	Runs int
 	Seed uint64
-	// Only names one protocol; "" for all.
-	Only string
-	// Warmup is how long a case of the sustained protocol runs before it is
-	// timed, in seconds; 0 leaves that protocol out.
+	// Only names protocols; none means all but settled, which takes minutes, and
+	// soaked where Warmup is 0.
+	Only []string
+	// Warmup is how long a case of the soaked protocol runs before it is timed, in
+	// seconds; 0 leaves that protocol out.
 	Warmup float64
 	// Window is how many cases a session holds; 0 means as a worker does.
 	Window int
@@ -80,27 +101,18 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	}
 	b := &Bench{Device: d, Shapes: o.Shapes, Settings: measure.Defaults(), Tuning: measure.DefaultTuning(d.Peaks.Watts * 0.85), Window: o.Window}
 	var runs []Run
-	for i := range uint64(max(o.Runs, 1)) {
-		for _, protocol := range []string{Session, Sustained, Reference} {
-			if o.Only != "" && o.Only != protocol || protocol == Sustained && o.Warmup <= 0 {
+	for i := range max(o.Runs, 1) {
+		for _, protocol := range Protocols {
+			if !o.wants(protocol) || protocol == Settled && i >= settleRuns {
 				continue
 			}
 			if o.Trace != nil {
-				b.Trace = func(shape int, v measure.Visit) { o.Trace(int(i), shape, v) }
+				b.Trace = func(shape int, v measure.Visit) { o.Trace(i, shape, v) }
 			}
-			one := b.Session
-			b.Settings.WarmupSeconds = 0
-			switch protocol {
-			case Reference:
-				one = b.Reference
-			case Sustained:
-				b.Settings.WarmupSeconds = o.Warmup
-			}
-			r, err := one(ctx, o.Seed+i)
+			r, err := b.Run(ctx, protocol, o.Warmup, o.Seed+uint64(i))
 			if err != nil {
 				return nil, fmt.Errorf("%s run %d: %w", protocol, i+1, err)
 			}
-			r.Protocol = protocol
 			runs = append(runs, *r)
 			if o.Progress != nil {
 				o.Progress(*r)
@@ -108,6 +120,14 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	return NewReport(d.Info.Name, o.Shapes, runs), nil
+}
+
+// wants says whether a protocol is to be run.
+func (o Options) wants(protocol string) bool {
+	if len(o.Only) > 0 {
+		return slices.Contains(o.Only, protocol)
+	}
+	return protocol != Settled && (protocol != Soaked || o.Warmup > 0)
 }
 
 // Bench measures shapes on a device. The caller has bound its goroutine to it.
@@ -147,9 +167,30 @@ func (b *Bench) prepare(s Shape) (*ops.Target, *ops.Case, error) {
 	return t, cases[0], nil
 }
 
-// Session runs the session protocol once, in an order drawn from seed.
-func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
-	out := &Run{Protocol: Session, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
+// Run runs a protocol once, in an order drawn from seed.
+func (b *Bench) Run(ctx context.Context, protocol string, warmup float64, seed uint64) (*Run, error) {
+	set := b.Settings
+	set.OperatingPoint, set.WarmupSeconds = measure.PointSustained, 0
+	switch protocol {
+	case Reference:
+		return b.reference(ctx, seed)
+	case Settled:
+		return b.settled(ctx, seed)
+	case Recovered:
+		set.OperatingPoint = measure.PointRecovered
+	case Soaked:
+		set.WarmupSeconds = warmup
+	}
+	r, err := b.session(ctx, set, seed)
+	if r != nil {
+		r.Protocol = protocol
+	}
+	return r, err
+}
+
+// session measures the shapes side by side.
+func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) (*Run, error) {
+	out := &Run{Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
 	order := rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes))
 	jobs := make(chan *measure.Job, b.Window)
 	slots := make(chan struct{}, b.Window)
@@ -192,7 +233,7 @@ func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
 		}
 	}()
 	s := &measure.Session{
-		Settings: b.Settings, Tuning: b.Tuning, Clock: clock,
+		Settings: set, Tuning: b.Tuning, Clock: clock,
 		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: b.Device.Ready, Level: b.level, Batch: b.Window,
 	}
 	if b.Trace != nil {
@@ -210,8 +251,45 @@ func (b *Bench) Session(ctx context.Context, seed uint64) (*Run, error) {
 	return out, err
 }
 
-// Reference runs the reference protocol once: case after case, without pause.
-func (b *Bench) Reference(ctx context.Context, seed uint64) (*Run, error) {
+// settled runs every shape alone for SettleSeconds and takes the last half. Of
+// the light shapes it takes one in LightEvery.
+func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
+	out := &Run{Protocol: Settled, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
+	clock := b.clock()
+	begin := clock.Now()
+	light := map[int]bool{}
+	n := 0
+	for i, s := range b.Shapes {
+		if s.PublishedMS < HeavyMS {
+			if n%LightEvery == 0 {
+				light[i] = true
+			}
+			n++
+		}
+	}
+	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes)) {
+		if b.Shapes[i].PublishedMS < HeavyMS && !light[i] {
+			continue
+		}
+		t, c, err := b.prepare(b.Shapes[i])
+		if err != nil {
+			return nil, err
+		}
+		r, err := measure.Alone(ctx, t, SettleSeconds)
+		t.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Label, err)
+		}
+		out.Rows[i] = r
+		out.Visits++
+		out.Busy += SettleSeconds
+	}
+	out.Seconds = (clock.Now() - begin).Seconds()
+	return out, nil
+}
+
+// reference runs the reference protocol once: case after case, without pause.
+func (b *Bench) reference(ctx context.Context, seed uint64) (*Run, error) {
 	out := &Run{Protocol: Reference, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
 	set := b.Settings
 	set.Protocol = measure.ProtocolReference

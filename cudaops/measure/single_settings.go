@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -158,7 +159,8 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func SettingNames() []string {
 	var out []string
 	for t, i := reflect.TypeFor[Settings](), 0; i < t.NumField(); i++ {
-		out = append(out, t.Field(i).Tag.Get("json"))
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		out = append(out, name)
 	}
 	return out
 }

@@ -32,8 +32,9 @@ func cudaKind() Kind {
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "compares every case's result with a reference in higher precision"},
 				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
-			Measure: allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
-			Binds:   "a CUDA kernel",
+			Measure:     allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
+			Binds:       "a CUDA kernel",
+			Instruments: []stage.Instrument{{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"}},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
 			devices, err := chosen(rt, list)
