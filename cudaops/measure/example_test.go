@@ -33,6 +33,6 @@ func ExampleOnce() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%.3f ms, spread %.1f %%, at least 5 samples: %v\n", r.Latency, 100*r.RelStdev, r.Samples >= 5)
+	fmt.Printf("%.3f ms, spread %.1f %%, at least 5 samples: %v\n", r.Latency, 100**r.RelStdev, r.Samples >= 5)
 	// Output: 0.040 ms, spread 0.0 %, at least 5 samples: true
 }
