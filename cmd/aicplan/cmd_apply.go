@@ -82,6 +82,9 @@ func (c *applyCmd) Run(a *app) error {
 		a.code = run.ExitPreflight
 		return c.gateFiles.write(a, &run.Result{Stages: guards}, false)
 	}
+	if err := writable(p, opts.OutDir); err != nil {
+		return err
+	}
 	lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
 	if err != nil {
 		return err

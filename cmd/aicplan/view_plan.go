@@ -103,6 +103,9 @@ func shorten(all []plan.StageSummary) {
 // quiet stages say nothing that the ones before them do not: without -v they
 // are counted only.
 func quiet(s plan.StageSummary) bool {
+	if len(s.Warnings) > 0 {
+		return false
+	}
 	return s.Action == stage.ActionUnknown || (s.Action == stage.ActionReuse && s.Cases == nil && s.Kind != "collect") || s.Action == stage.ActionRun
 }
 

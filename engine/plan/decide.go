@@ -53,6 +53,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 	}
 	if missing != "" {
 		s.Action, s.Reason = stage.ActionUnknown, "known after "+missing
+		s.Warnings = p.replaces(s)
 		return diags
 	}
 	p.judge(s)
@@ -63,8 +64,11 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 // review takes what the stage itself warns of: when it planned, or about the
 // record that answers it.
 func (p *Plan) review(s *Stage) {
+	if s.Action != stage.ActionReuse {
+		s.Warnings = p.replaces(s)
+	}
 	if s.Plan != nil {
-		s.Warnings = s.Plan.Warnings
+		s.Warnings = append(s.Warnings, s.Plan.Warnings...)
 		return
 	}
 	if r, ok := s.Config.(stage.Reviewer); ok && s.Action == stage.ActionReuse {

@@ -47,6 +47,7 @@ type Plan struct {
 
 	byAddr   map[string]*Stage
 	demanded map[string][]string // columns that later stages need of every row, by address
+	written  func() map[string]*checkpoint.StageRecord
 }
 
 // Stage is one instance with the decision about it. While a run is under way
@@ -117,6 +118,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 		return p, diags
 	}
 	p.demanded = p.demands()
+	p.written = sync.OnceValue(p.writtenFiles)
 	diags = append(diags, p.decideAll(ctx)...)
 	if !diags.HasErrors() {
 		diags = append(diags, p.foresee()...)

@@ -188,6 +188,7 @@ export "table" {
   for_each = { for table, ops in local.exports : table => [for op in ops : gate.op[op]] }
   input    = each.value
   table    = each.key
+  dir      = var.layout == "flat" ? var.backend : null # plans of several frameworks share an output folder
   file     = var.layout == "flat" ? "${each.key}.txt" : null
   layout   = var.layout
   system   = var.system
