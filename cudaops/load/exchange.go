@@ -150,7 +150,7 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 		rec.Finish = max(rec.Finish, s.idle)
 	}
 	rec.Err = s.judge(&x, limit, cancelled && errors.Is(err, os.ErrDeadlineExceeded))
-	s.count()
+	s.keep()
 }
 
 // part takes a part of the body.
@@ -296,15 +296,21 @@ func (s *slot) whole(x *http1.Exchange) *metrics.Failure {
 	return nil
 }
 
-// count counts the output's tokens where there is a tokenizer.
-func (s *slot) count() {
-	rec, t := s.rec, s.r.tokenizer
-	if t == nil || rec.Err != nil {
+// keep leaves the output's text to who counts its tokens.
+func (s *slot) keep() {
+	if s.r.tokenizer != nil && s.rec.Err == nil {
+		s.rec.Text, s.rec.ReasoningText = s.text.String(), s.reason.String()
+	}
+}
+
+// count counts the tokens of an output: away from the goroutines that send.
+func (r *runner) count(rec *metrics.Record) {
+	if r.tokenizer == nil || rec.Err != nil {
 		return
 	}
-	rec.Output = len(t.Encode(s.text.String()))
-	if s.reason.Len() > 0 {
-		rec.Reasoning = len(t.Encode(s.reason.String()))
+	rec.Output = len(r.tokenizer.Encode(rec.Text))
+	if rec.ReasoningText != "" {
+		rec.Reasoning = len(r.tokenizer.Encode(rec.ReasoningText))
 	}
 }
 

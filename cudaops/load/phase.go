@@ -416,6 +416,7 @@ func (p *phase) record() (wait func()) {
 	go func() {
 		defer close(done)
 		for rec := range r.records {
+			r.count(rec)
 			v := p.collector.Add(rec)
 			if r.options.Record != nil {
 				if p.warmup {

@@ -50,14 +50,17 @@ type Record struct {
 	// Input, Output and Reasoning are tokens as the client counts them, -1 where
 	// it does not. Output leaves reasoning out.
 	Input, Output, Reasoning int
-	Usage                    *openai.Usage
-	FinishReason             string
-	Err                      *Failure
-	Cancelled                bool
-	Connect                  int64 // ns spent on a connection for this request
-	Reused                   bool
-	BytesIn, BytesOut        int64
-	Reads                    int
+	// Text and ReasoningText are what the client counts Output and Reasoning of;
+	// empty where it does not.
+	Text, ReasoningText string
+	Usage               *openai.Usage
+	FinishReason        string
+	Err                 *Failure
+	Cancelled           bool
+	Connect             int64 // ns spent on a connection for this request
+	Reused              bool
+	BytesIn, BytesOut   int64
+	Reads               int
 }
 
 // Reset empties a record and keeps its memory.

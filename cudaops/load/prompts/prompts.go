@@ -204,7 +204,7 @@ func (m *maker) exact(n int) (text string, tokens int) {
 		ids[i] = m.words[m.rand.IntN(len(m.words))]
 	}
 	for range 32 {
-		text = strings.TrimPrefix(t.Decode(ids), " ")
+		text = t.Decode(ids) // the blank in front stays: words were chosen with it
 		tokens = len(t.Encode(text))
 		switch {
 		case tokens == n || len(ids) == 0:

@@ -1,0 +1,160 @@
+package aiperf
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"aicplan/cudaops/load/metrics"
+)
+
+var consoleColumns = []string{"avg", "min", "max", "p99", "p90", "p50", "std"}
+
+var groups = []struct {
+	group metrics.Group
+	title string
+}{
+	{metrics.GroupEffective, "LLM Metrics: Effective"},
+	{metrics.GroupActive, "LLM Metrics: Active"},
+	{metrics.GroupUsage, "LLM Metrics: Usage"},
+	{metrics.GroupMain, "LLM Metrics"},
+}
+
+// mainOrder is the order of the main table; others follow.
+var mainOrder = []string{
+	"time_to_first_token", "adj_time_to_first_token", "time_to_second_token", "time_to_first_output_token", "request_latency",
+	"adj_request_latency", "decode_duration", "adj_decode_duration", "inter_token_latency", "adj_inter_token_latency",
+	"output_token_throughput_per_user", "e2e_output_token_throughput", "output_sequence_length", "input_sequence_length",
+	"output_token_throughput", "input_token_throughput", "request_throughput", "completed_request_count", "request_error_rate", "request_count",
+}
+
+// Console is profile_export_console.txt.
+func (r *Report) Console() string {
+	var b strings.Builder
+	b.WriteString("\n")
+	if len(r.Summary.Errors) > 0 {
+		b.WriteString(errorTable(r.Summary) + "\n\n")
+	}
+	for _, g := range groups {
+		if t := metricTable(r.Summary, g.group, "NVIDIA AIPerf | "+g.title); t != "" {
+			b.WriteString(t + "\n\n")
+		}
+	}
+	if r.Command != "" {
+		fmt.Fprintf(&b, "CLI Command: %s\n", r.Command)
+	}
+	fmt.Fprintf(&b, "Benchmark Duration: %.2f sec\n", float64(r.Summary.To-r.Summary.From)/1e9)
+	return b.String()
+}
+
+// Table is the main table alone, for a terminal.
+func Table(s *metrics.Summary, title string) string { return metricTable(s, metrics.GroupMain, title) }
+
+func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
+	var list []metrics.Metric
+	seen := map[string]bool{}
+	add := func(m metrics.Metric) {
+		if m.Group == g && !seen[m.Tag] {
+			seen[m.Tag] = true
+			list = append(list, m)
+		}
+	}
+	if g == metrics.GroupMain {
+		for _, tag := range mainOrder {
+			if m, ok := s.Get(tag); ok {
+				add(m)
+			}
+		}
+	}
+	for _, m := range s.Metrics {
+		add(m)
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	t := newTable(title)
+	header := table.Row{"Metric"}
+	for _, c := range consoleColumns {
+		header = append(header, c)
+	}
+	t.AppendHeader(header)
+	for _, m := range list {
+		label := m.Label()
+		if m.Unit == "requests" {
+			label += " (requests)"
+		}
+		x := m.Stats
+		values := []float64{x.Avg, x.Min, x.Max, x.P99, x.P90, x.P50, x.Std}
+		if !m.Has {
+			nan := math.NaN()
+			values = []float64{m.Value, nan, nan, nan, nan, nan, nan}
+		}
+		if m.Adjusted {
+			values[0], values[6] = math.NaN(), math.NaN()
+		}
+		row := table.Row{label}
+		for _, v := range values {
+			row = append(row, grouped(v))
+		}
+		t.AppendRow(row)
+	}
+	return t.Render()
+}
+
+func errorTable(s *metrics.Summary) string {
+	t := newTable("NVIDIA AIPerf | Error Summary")
+	t.AppendHeader(table.Row{"Code", "Type", "Message", "Count"})
+	for _, e := range s.Errors {
+		code := "N/A"
+		if e.Code > 0 {
+			code = strconv.Itoa(e.Code)
+		}
+		t.AppendRow(table.Row{code, e.Type, text.WrapSoft(oneLine(e.Message), 80), grouped(float64(e.Count))[:len(grouped(float64(e.Count)))-3]})
+	}
+	return t.Render()
+}
+
+func newTable(title string) table.Writer {
+	t := table.NewWriter()
+	t.SetTitle("%s", title)
+	style := table.StyleLight
+	style.Title.Align = text.AlignCenter
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	right := []table.ColumnConfig{{Number: 1, Align: text.AlignRight}}
+	for i := range consoleColumns {
+		right = append(right, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	return t
+}
+
+// oneLine keeps control characters of a server off the terminal.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// grouped is a number with two decimals and thousands apart.
+func grouped(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "N/A"
+	}
+	t := strconv.FormatFloat(math.Abs(v), 'f', 2, 64)
+	whole, frac, _ := strings.Cut(t, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if v < 0 {
+		whole = "-" + whole
+	}
+	return whole + "." + frac
+}

@@ -1,0 +1,70 @@
+package aiperf
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"math"
+	"slices"
+	"strconv"
+
+	"aicplan/cudaops/load/metrics"
+)
+
+var csvHeader = []string{"Metric", "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std"}
+
+// CSV is profile_export_aiperf.csv: metrics with statistics, then those of one
+// value, each sorted by name. The telemetry section follows where there is
+// telemetry.
+func (r *Report) CSV() ([]byte, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	w.UseCRLF = true
+	list := slices.Clone(r.Summary.Metrics)
+	slices.SortStableFunc(list, func(a, b metrics.Metric) int { return cmp.Compare(a.Name, b.Name) })
+	rows := [][]string{csvHeader}
+	for _, m := range list {
+		if m.Has {
+			rows = append(rows, statsRow(m))
+		}
+	}
+	rows = append(rows, []string{""}, []string{"Metric", "Value"})
+	for _, m := range list {
+		if !m.Has {
+			rows = append(rows, []string{m.Label(), fixed(m.Value)})
+		}
+	}
+	for _, row := range rows {
+		if len(row) == 1 && row[0] == "" {
+			w.Flush()
+			b.WriteString("\r\n")
+			continue
+		}
+		if err := w.Write(row); err != nil {
+			return nil, err
+		}
+	}
+	w.Flush()
+	return b.Bytes(), w.Error()
+}
+
+func statsRow(m metrics.Metric) []string {
+	s := m.Stats
+	avg, sum, std := s.Avg, s.Sum, s.Std
+	if m.Adjusted {
+		avg, sum, std = math.NaN(), math.NaN(), math.NaN()
+	}
+	row := []string{m.Label(), fixed(avg), fixed(s.Min), fixed(s.Max), fixed(sum)}
+	for _, p := range percentiles(s) {
+		row = append(row, fixed(p.v))
+	}
+	return append(row, fixed(std))
+}
+
+// fixed is a number with two decimals; empty where there is none.
+func fixed(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}

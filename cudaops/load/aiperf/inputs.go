@@ -1,0 +1,40 @@
+package aiperf
+
+import (
+	"encoding/json"
+
+	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/prompts"
+)
+
+// maxInputs bounds how many sessions inputs.json lists.
+const maxInputs = 1000
+
+// InputsJSON is inputs.json: what each session asks, turn by turn, without the
+// answers that later turns carry.
+func InputsJSON(r openai.Request, list []prompts.Conversation) ([]byte, error) {
+	type entry struct {
+		ID       string            `json:"session_id"`
+		Payloads []json.RawMessage `json:"payloads"`
+	}
+	out := struct {
+		Data []entry `json:"data"`
+	}{Data: []entry{}}
+	for _, c := range list[:min(len(list), maxInputs)] {
+		e := entry{ID: c.ID}
+		for _, t := range c.Turns {
+			p := openai.Prompt{Text: t.Text, IDs: t.IDs, Messages: []openai.Message{{Role: "user", Content: t.Text}}}
+			body, err := r.Body(p, t.Output)
+			if err != nil {
+				return nil, err
+			}
+			e.Payloads = append(e.Payloads, body)
+		}
+		out.Data = append(out.Data, e)
+	}
+	raw, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return append(raw, '\n'), nil
+}

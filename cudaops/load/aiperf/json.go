@@ -1,0 +1,182 @@
+// Package aiperf writes the files of AIPerf 0.13: profile_export.jsonl,
+// profile_export_aiperf.json (schema 1.4) and .csv, profile_export_console.txt
+// and inputs.json, so that what reads these works unchanged. The forms were
+// taken from files that AIPerf wrote; the definitions of the numbers are in
+// docs/serving.md.
+package aiperf
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	"aicplan/cudaops/load/metrics"
+)
+
+// SchemaVersion is of profile_export_aiperf.json.
+const SchemaVersion = "1.4"
+
+// Version is the version of AIPerf whose files these are.
+const Version = "0.13.0"
+
+// File names, as AIPerf has them.
+const (
+	SummaryJSON = "profile_export_aiperf.json"
+	SummaryCSV  = "profile_export_aiperf.csv"
+	Records     = "profile_export.jsonl"
+	Console     = "profile_export_console.txt"
+	Inputs      = "inputs.json"
+	Telemetry   = "gpu_telemetry_export.jsonl"
+)
+
+// Report is what the files tell of a run.
+type Report struct {
+	// ID names the run.
+	ID      string
+	Summary *metrics.Summary
+	// Warmup is nil without a warm-up phase.
+	Warmup *metrics.Summary
+	// From and To are the profiling phase, ns since the Unix epoch.
+	From, To  int64
+	Cancelled bool
+	Seed      uint64
+	// Input is the tree of input_config.
+	Input any
+	// Command is how the run was started.
+	Command string
+}
+
+// localTime is how AIPerf writes times: local, without a zone, in microseconds.
+const localTime = "2006-01-02T15:04:05.000000"
+
+// JSON is profile_export_aiperf.json.
+func (r *Report) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("{\n")
+	first := true
+	var fail error
+	field := func(name string, v any) {
+		raw, err := marshal(v)
+		if err != nil {
+			fail = err
+			return
+		}
+		if !first {
+			b.WriteString(",\n")
+		}
+		first = false
+		b.WriteString("  " + strconv.Quote(name) + ": ")
+		if err := json.Indent(&b, raw, "  ", "  "); err != nil {
+			fail = err
+		}
+	}
+	field("schema_version", SchemaVersion)
+	field("aiperf_version", Version)
+	field("generator", "aicplan")
+	field("benchmark_id", r.ID)
+	for _, m := range r.Summary.Metrics {
+		field(m.Tag, entry(m))
+	}
+	field("input_config", r.Input)
+	field("run_info", map[string]any{"benchmark_id": r.ID, "random_seed": r.Seed, "trial": 0, "cli_command": r.Command})
+	field("was_cancelled", r.Cancelled)
+	field("is_complete", !r.Cancelled)
+	field("error_summary", errorSummary(r.Summary))
+	field("start_time", time.Unix(0, r.From).Format(localTime))
+	field("end_time", time.Unix(0, r.To).Format(localTime))
+	if r.Warmup != nil {
+		m := map[string]any{}
+		for _, w := range r.Warmup.Metrics {
+			m[w.Tag] = entry(w)
+		}
+		field("warmup_metrics", m)
+	}
+	b.WriteString("\n}\n")
+	return b.Bytes(), fail
+}
+
+// entry is a metric as JSON has it.
+func entry(m metrics.Metric) json.RawMessage {
+	var b bytes.Buffer
+	b.WriteString(`{"unit":` + strconv.Quote(m.Unit))
+	num := func(name string, v float64) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			b.WriteString(`,"` + name + `":` + number(v))
+		}
+	}
+	if !m.Has {
+		num("avg", m.Value)
+		b.WriteByte('}')
+		return b.Bytes()
+	}
+	s := m.Stats
+	if !m.Adjusted {
+		num("avg", s.Avg)
+	}
+	for _, p := range percentiles(s) {
+		num(p.name, p.v)
+	}
+	num("min", s.Min)
+	num("max", s.Max)
+	if !m.Adjusted {
+		num("std", s.Std)
+	}
+	if !m.Sweep {
+		b.WriteString(`,"count":` + strconv.Itoa(s.Count))
+		num("sum", s.Sum)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+type named struct {
+	name string
+	v    float64
+}
+
+func percentiles(s metrics.Stats) []named {
+	return []named{{"p1", s.P1}, {"p5", s.P5}, {"p10", s.P10}, {"p25", s.P25}, {"p50", s.P50}, {"p75", s.P75}, {"p90", s.P90}, {"p95", s.P95}, {"p99", s.P99}}
+}
+
+// number writes a float as Python's JSON does: always with a point or exponent.
+func number(v float64) string {
+	t := strconv.FormatFloat(v, 'g', -1, 64)
+	for _, c := range t {
+		if c == '.' || c == 'e' {
+			return t
+		}
+	}
+	return t + ".0"
+}
+
+type errorDetails struct {
+	Code    int    `json:"code,omitempty"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+type errorEntry struct {
+	Details errorDetails `json:"error_details"`
+	Count   int          `json:"count"`
+}
+
+func errorSummary(s *metrics.Summary) []errorEntry {
+	out := []errorEntry{}
+	for _, e := range s.Errors {
+		out = append(out, errorEntry{errorDetails{e.Code, e.Type, e.Message}, e.Count})
+	}
+	return out
+}
+
+// marshal is json.Marshal without HTML escapes.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}

@@ -1,0 +1,155 @@
+package aiperf
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"aicplan/cudaops/load/metrics"
+)
+
+// AppendRecord appends one line of profile_export.jsonl. worker names who sent
+// the request. It allocates nothing where b is large enough: a line is written
+// for every request while the load runs.
+func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming bool, worker string) []byte {
+	str := func(name, value string) {
+		b = append(b, ',', '"')
+		b = append(b, name...)
+		b = append(b, `":`...)
+		b = quote(b, value)
+	}
+	num := func(name string, value int64) {
+		b = append(b, ',', '"')
+		b = append(b, name...)
+		b = append(b, `":`...)
+		b = strconv.AppendInt(b, value, 10)
+	}
+	phase := "profiling"
+	if r.Warmup {
+		phase = "warmup"
+	}
+	b = append(b, `{"metadata":{"session_num":`...)
+	b = strconv.AppendInt(b, int64(r.Number), 10)
+	str("x_request_id", r.ID)
+	str("x_correlation_id", r.Correlation)
+	str("conversation_id", r.Conversation)
+	num("turn_index", int64(r.Turn))
+	num("credit_issued_ns", r.Credit)
+	num("request_start_ns", r.Start)
+	if r.Ack > 0 {
+		num("request_ack_ns", r.Ack)
+	}
+	num("request_end_ns", r.Finish)
+	str("worker_id", worker)
+	str("record_processor_id", worker)
+	str("benchmark_phase", phase)
+	num("phase_index", 0)
+	if !r.Warmup {
+		num("profiling_index", 0)
+	}
+	str("phase_name", phase)
+	str("phase_kind", phase)
+	if r.Cancelled {
+		b = append(b, `,"was_cancelled":true`...)
+		num("cancellation_time_ns", r.Finish)
+	} else {
+		b = append(b, `,"was_cancelled":false`...)
+	}
+	b = append(b, `,"context_overflow_skip":false,"agent_depth":0`...)
+	str("root_correlation_id", r.Correlation)
+	b = append(b, `},"metrics":{`...)
+	first := true
+	name := func(d *metrics.Def) {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(b, '"')
+		b = append(b, d.Tag...)
+		b = append(b, `":{"value":`...)
+	}
+	unit := func(d *metrics.Def) {
+		b = append(b, `,"unit":"`...)
+		b = append(b, d.Unit...)
+		b = append(b, `"}`...)
+	}
+	defs := metrics.PerRequest()
+	for i := range defs {
+		if v == nil || math.IsNaN(v[i]) {
+			continue
+		}
+		d := &defs[i]
+		name(d)
+		if d.Integer {
+			b = strconv.AppendInt(b, int64(v[i]), 10)
+		} else {
+			b = appendFloat(b, v[i])
+		}
+		unit(d)
+	}
+	if streaming && r.Err == nil && len(r.Times) > 1 {
+		name(&metrics.InterChunk)
+		b = append(b, '[')
+		for i := 1; i < len(r.Times); i++ {
+			if i > 1 {
+				b = append(b, ',')
+			}
+			b = appendFloat(b, float64(r.Times[i]-r.Times[i-1])/1e6)
+		}
+		b = append(b, ']')
+		unit(&metrics.InterChunk)
+	}
+	b = append(b, '}')
+	if e := r.Err; e != nil {
+		b = append(b, `,"error":{`...)
+		if e.Code > 0 {
+			b = append(b, `"code":`...)
+			b = strconv.AppendInt(b, int64(e.Code), 10)
+			b = append(b, ',')
+		}
+		b = append(b, `"type":`...)
+		b = quote(b, e.Type)
+		b = append(b, `,"message":`...)
+		b = quote(b, e.Message)
+		b = append(b, '}')
+	}
+	return append(b, '}', '\n')
+}
+
+func appendFloat(b []byte, v float64) []byte {
+	n := len(b)
+	b = strconv.AppendFloat(b, v, 'g', -1, 64)
+	for _, c := range b[n:] {
+		if c == '.' || c == 'e' {
+			return b
+		}
+	}
+	return append(b, '.', '0')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// quote appends a JSON string; what is no UTF-8 becomes U+FFFD.
+func quote(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c < 0x20 || c == 0x7f:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		case c < utf8.RuneSelf:
+			b = append(b, c)
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			b = utf8.AppendRune(b, r)
+			i += n
+			continue
+		}
+		i++
+	}
+	return append(b, '"')
+}

@@ -1,0 +1,171 @@
+package tokenizer
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// known are the patterns of Llama 3 (digits in groups of up to three) and Qwen
+// (digits one by one). A scanner made for them is some forty times faster than
+// the expression, and outputs are counted while a load runs.
+var known = map[string]int{
+	modern + `\p{N}{1,3}` + modernRest: 3,
+	modern + `\p{N}` + modernRest:      1,
+}
+
+const (
+	modern     = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|`
+	modernRest = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+)
+
+// class of a character, as the patterns tell them apart.
+type class uint8
+
+const (
+	other class = iota
+	letter
+	number
+	blank
+	lineEnd
+)
+
+func classOf(r rune) class {
+	switch {
+	case r < utf8.RuneSelf:
+		return ascii[r]
+	case unicode.IsLetter(r):
+		return letter
+	case unicode.IsNumber(r):
+		return number
+	case unicode.IsSpace(r):
+		return blank
+	}
+	return other
+}
+
+var ascii = func() (t [utf8.RuneSelf]class) {
+	for r := range rune(utf8.RuneSelf) {
+		switch {
+		case unicode.IsLetter(r):
+			t[r] = letter
+		case unicode.IsNumber(r):
+			t[r] = number
+		case r == '\n' || r == '\r':
+			t[r] = lineEnd
+		case unicode.IsSpace(r):
+			t[r] = blank
+		}
+	}
+	return t
+}()
+
+// scanner splits as the modern patterns do.
+func scanner(digits int) splitter {
+	return func(out []string, s string) []string {
+		for len(s) > 0 {
+			n := next(s, digits)
+			out = append(out, s[:n])
+			s = s[n:]
+		}
+		return out
+	}
+}
+
+// next is the length of the first piece of s: the first alternative of the
+// pattern that matches.
+func next(s string, digits int) int {
+	r, size := utf8.DecodeRuneInString(s)
+	c := classOf(r)
+	if r == '\'' {
+		if n := contraction(s); n > 0 {
+			return n
+		}
+	}
+	switch {
+	case c == letter:
+		return run(s, size, letter)
+	case c != number && c != lineEnd:
+		if r2, n2 := utf8.DecodeRuneInString(s[size:]); n2 > 0 && classOf(r2) == letter {
+			return run(s, size+n2, letter)
+		}
+	}
+	if c == number {
+		n := size
+		for k := 1; k < digits && n < len(s); k++ {
+			r, size := utf8.DecodeRuneInString(s[n:])
+			if classOf(r) != number {
+				break
+			}
+			n += size
+		}
+		return n
+	}
+	at := 0
+	if r == ' ' {
+		at = 1
+	}
+	if n := run(s, at, other); n > at {
+		return run(s, n, lineEnd)
+	}
+	return spaces(s)
+}
+
+// run extends a piece over characters of a class.
+func run(s string, n int, c class) int {
+	for n < len(s) {
+		r, size := utf8.DecodeRuneInString(s[n:])
+		if classOf(r) != c {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// spaces is the piece of a text that begins with blanks: up to the last line
+// end among them, else all but the last where something follows.
+func spaces(s string) int {
+	n, afterLine, last := 0, 0, 0
+	for n < len(s) {
+		r, size := utf8.DecodeRuneInString(s[n:])
+		c := classOf(r)
+		if c != blank && c != lineEnd {
+			break
+		}
+		last = n
+		n += size
+		if c == lineEnd {
+			afterLine = n
+		}
+	}
+	switch {
+	case afterLine > 0:
+		return afterLine
+	case n < len(s) && last > 0:
+		return last
+	}
+	return n
+}
+
+// contraction is the length of 's, 't, 're, 've, 'm, 'll or 'd at the start.
+func contraction(s string) int {
+	low := func(i int) byte {
+		if i >= len(s) {
+			return 0
+		}
+		return s[i] | 0x20
+	}
+	switch low(1) {
+	case 's', 't', 'm', 'd':
+		return 2
+	case 'r', 'v':
+		if low(2) == 'e' {
+			return 3
+		}
+	case 'l':
+		if low(2) == 'l' {
+			return 3
+		}
+	}
+	return 0
+}

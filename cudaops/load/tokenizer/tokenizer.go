@@ -1,0 +1,347 @@
+// Package tokenizer reads a model's tokenizer.json and counts tokens as the
+// model's own tokenizer does, without a network and without Python. It knows
+// byte-level BPE, which Llama 3 and 4, Qwen, DeepSeek, GPT-2, GPT-OSS and their
+// kin have; it says so where a file needs something else.
+package tokenizer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// A Tokenizer encodes and decodes text. It is safe for concurrent use.
+type Tokenizer struct {
+	vocab        map[string]int
+	tokens       []string // by id, in the byte alphabet
+	merges       map[pair]rank
+	ignoreMerges bool
+	added        []added // longest first
+	addedByID    map[int]string
+	firstBytes   [256]bool // of added tokens
+	normalize    func(string) string
+	split        []splitter
+	prefixSpace  bool
+
+	mu    sync.RWMutex
+	cache map[string][]int
+	words []int
+}
+
+type pair struct{ a, b int }
+
+type rank struct{ order, id int }
+
+type added struct {
+	text string
+	id   int
+}
+
+// file is what of a tokenizer.json is read.
+type file struct {
+	Added []struct {
+		ID      int    `json:"id"`
+		Content string `json:"content"`
+	} `json:"added_tokens"`
+	Normalizer   *component `json:"normalizer"`
+	PreTokenizer *component `json:"pre_tokenizer"`
+	Model        struct {
+		Type         string            `json:"type"`
+		Vocab        map[string]int    `json:"vocab"`
+		Merges       []json.RawMessage `json:"merges"`
+		IgnoreMerges bool              `json:"ignore_merges"`
+		ByteFallback bool              `json:"byte_fallback"`
+		Prefix       string            `json:"continuing_subword_prefix"`
+		Suffix       string            `json:"end_of_word_suffix"`
+	} `json:"model"`
+}
+
+// component is a normalizer or pre-tokenizer.
+type component struct {
+	Type          string      `json:"type"`
+	Normalizers   []component `json:"normalizers"`
+	PreTokenizers []component `json:"pretokenizers"`
+	Pattern       struct {
+		Regex  string `json:"Regex"`
+		String string `json:"String"`
+	} `json:"pattern"`
+	Behavior       string `json:"behavior"`
+	Invert         bool   `json:"invert"`
+	AddPrefixSpace *bool  `json:"add_prefix_space"`
+	UseRegex       *bool  `json:"use_regex"`
+	Individual     bool   `json:"individual_digits"`
+}
+
+// maxFile bounds a tokenizer.json, in bytes.
+const maxFile = 256 << 20
+
+// Load reads the tokenizer.json of a model's folder, or the file itself.
+func Load(path string) (*Tokenizer, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, "tokenizer.json")
+		info, err = os.Stat(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no %s; give the folder of the model's tokenizer.json", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s has %d MiB; that is no tokenizer", path, info.Size()>>20)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Parse reads the text of a tokenizer.json.
+func Parse(raw []byte) (*Tokenizer, error) {
+	var f file
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, err
+	}
+	m := &f.Model
+	switch {
+	case m.Type != "BPE" && !(m.Type == "" && len(m.Merges) > 0):
+		return nil, fmt.Errorf("the model is of type %q; byte-level BPE is known here", m.Type)
+	case m.ByteFallback || m.Prefix != "" || m.Suffix != "":
+		return nil, errors.New("the model is no byte-level BPE (it has byte_fallback, or marks parts of words); byte-level BPE is known here")
+	case len(m.Vocab) == 0:
+		return nil, errors.New("the model has no vocabulary")
+	}
+	t := &Tokenizer{vocab: m.Vocab, ignoreMerges: m.IgnoreMerges, merges: make(map[pair]rank, len(m.Merges)), cache: map[string][]int{}, addedByID: map[int]string{}}
+	if err := t.setTokens(&f); err != nil {
+		return nil, err
+	}
+	if err := t.setMerges(m.Merges); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.normalize, err = normalizer(f.Normalizer); err != nil {
+		return nil, err
+	}
+	if err := t.setSplit(f.PreTokenizer); err != nil {
+		return nil, err
+	}
+	t.findWords()
+	return t, nil
+}
+
+// maxID bounds ids: what is above is no vocabulary.
+const maxID = 1 << 24
+
+func (t *Tokenizer) setTokens(f *file) error {
+	most := -1
+	for text, id := range t.vocab {
+		if id < 0 || id > maxID {
+			return fmt.Errorf("token %q has the id %d", text, id)
+		}
+		most = max(most, id)
+	}
+	t.tokens = make([]string, most+1)
+	for text, id := range t.vocab {
+		t.tokens[id] = text
+	}
+	for _, a := range f.Added {
+		if a.Content == "" || a.ID < 0 || a.ID > maxID {
+			return fmt.Errorf("the added token %q has the id %d", a.Content, a.ID)
+		}
+		t.added = append(t.added, added{a.Content, a.ID})
+		t.addedByID[a.ID] = a.Content
+		t.firstBytes[a.Content[0]] = true
+	}
+	slices.SortStableFunc(t.added, func(a, b added) int { return cmp.Compare(len(b.text), len(a.text)) })
+	return nil
+}
+
+func (t *Tokenizer) setMerges(list []json.RawMessage) error {
+	for i, raw := range list {
+		var parts []string
+		if err := json.Unmarshal(raw, &parts); err != nil {
+			var one string
+			if err := json.Unmarshal(raw, &one); err != nil {
+				return fmt.Errorf("merge %d is %s", i, raw)
+			}
+			parts = strings.SplitN(one, " ", 2)
+		}
+		if len(parts) != 2 {
+			return fmt.Errorf("merge %d is %s", i, raw)
+		}
+		a, okA := t.vocab[parts[0]]
+		b, okB := t.vocab[parts[1]]
+		id, ok := t.vocab[parts[0]+parts[1]]
+		if !okA || !okB || !ok {
+			return fmt.Errorf("merge %d, %s, names tokens that the vocabulary lacks", i, raw)
+		}
+		if _, twice := t.merges[pair{a, b}]; !twice {
+			t.merges[pair{a, b}] = rank{i, id}
+		}
+	}
+	return nil
+}
+
+func normalizer(c *component) (func(string) string, error) {
+	if c == nil {
+		return nil, nil
+	}
+	switch c.Type {
+	case "NFC":
+		return norm.NFC.String, nil
+	case "NFKC":
+		return norm.NFKC.String, nil
+	case "Sequence":
+		var all []func(string) string
+		for i := range c.Normalizers {
+			f, err := normalizer(&c.Normalizers[i])
+			if err != nil {
+				return nil, err
+			}
+			if f != nil {
+				all = append(all, f)
+			}
+		}
+		return func(s string) string {
+			for _, f := range all {
+				s = f(s)
+			}
+			return s
+		}, nil
+	}
+	return nil, fmt.Errorf("the normalizer %q is not known here", c.Type)
+}
+
+// Encode is the ids of a text, without tokens that only a template adds.
+func (t *Tokenizer) Encode(text string) []int {
+	if text == "" {
+		return nil
+	}
+	var out []int
+	start := 0
+	for i := 0; i < len(text); {
+		if t.firstBytes[text[i]] {
+			if a, ok := t.addedAt(text[i:]); ok {
+				out = t.plain(out, text[start:i])
+				out = append(out, a.id)
+				i += len(a.text)
+				start = i
+				continue
+			}
+		}
+		i++
+	}
+	return t.plain(out, text[start:])
+}
+
+func (t *Tokenizer) addedAt(text string) (added, bool) {
+	for _, a := range t.added {
+		if strings.HasPrefix(text, a.text) {
+			return a, true
+		}
+	}
+	return added{}, false
+}
+
+// plain encodes text without added tokens.
+func (t *Tokenizer) plain(out []int, text string) []int {
+	if text == "" {
+		return out
+	}
+	if t.normalize != nil {
+		text = t.normalize(text)
+	}
+	if t.prefixSpace && !strings.HasPrefix(text, " ") {
+		text = " " + text
+	}
+	parts := []string{text}
+	for _, s := range t.split {
+		var next []string
+		for _, p := range parts {
+			next = s(next, p)
+		}
+		parts = next
+	}
+	for _, p := range parts {
+		out = append(out, t.piece(p)...)
+	}
+	return out
+}
+
+// maxCached bounds the remembered pieces, and the length of one.
+const (
+	maxCached      = 1 << 16
+	maxCachedPiece = 64
+)
+
+// piece is the ids of one piece; the slice is shared.
+func (t *Tokenizer) piece(p string) []int {
+	if p == "" {
+		return nil
+	}
+	t.mu.RLock()
+	ids, ok := t.cache[p]
+	t.mu.RUnlock()
+	if ok {
+		return ids
+	}
+	text := toAlphabet(p)
+	if id, ok := t.vocab[text]; ok && t.ignoreMerges {
+		ids = []int{id}
+	} else {
+		ids = t.merge(text)
+	}
+	if len(p) <= maxCachedPiece {
+		t.mu.Lock()
+		if len(t.cache) >= maxCached {
+			clear(t.cache)
+		}
+		t.cache[strings.Clone(p)] = ids
+		t.mu.Unlock()
+	}
+	return ids
+}
+
+// Decode is the text of ids; those that are not known are left out.
+func (t *Tokenizer) Decode(ids []int) string {
+	var b strings.Builder
+	for _, id := range ids {
+		if text, ok := t.addedByID[id]; ok {
+			b.WriteString(text)
+		} else if id >= 0 && id < len(t.tokens) {
+			fromAlphabet(&b, t.tokens[id])
+		}
+	}
+	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
+}
+
+// Words are ids of tokens that are a blank and a word of small ASCII letters.
+func (t *Tokenizer) Words() []int { return t.words }
+
+func (t *Tokenizer) findWords() {
+	for id, text := range t.tokens {
+		word, ok := strings.CutPrefix(text, "\u0120") // the blank's letter
+		if !ok || len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+			continue
+		}
+		if ids := t.piece(" " + word); len(ids) == 1 && ids[0] == id {
+			t.words = append(t.words, id)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/load/prompts"
+)
+
+// The vocabularies in testdata were trained on this project's own pages with
+// the reference implementation (tokenizers 0.22), which also gave the vectors.
+var kinds = []string{"gpt2", "qwen", "llama3", "digits"}
+
+func load(t testing.TB, kind string) *Tokenizer {
+	t.Helper()
+	tok, err := Load(filepath.Join("testdata", kind+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func TestReferenceVectors(t *testing.T) {
+	for _, kind := range kinds {
+		tok := load(t, kind)
+		raw, err := os.ReadFile(filepath.Join("testdata", kind+".vectors.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var vectors []struct {
+			Text, Decoded string
+			IDs           []int
+		}
+		if err := json.Unmarshal(raw, &vectors); err != nil || len(vectors) < 15 {
+			t.Fatalf("%d vectors, %v", len(vectors), err)
+		}
+		for _, v := range vectors {
+			if got := tok.Encode(v.Text); !slices.Equal(got, v.IDs) {
+				t.Errorf("%s: %.60q is %v, want %v", kind, v.Text, got, v.IDs)
+			}
+			if got := tok.Decode(v.IDs); got != v.Decoded {
+				t.Errorf("%s: %v decodes to %q, want %q", kind, v.IDs, got, v.Decoded)
+			}
+		}
+	}
+}
+
+func TestPromptsOfExactLength(t *testing.T) {
+	tok := load(t, "qwen")
+	if len(tok.Words()) < 20 {
+		t.Fatalf("only %d words", len(tok.Words()))
+	}
+	for _, n := range []int{1, 2, 17, 500} {
+		c := prompts.Config{Entries: 5, Input: prompts.Length{Mean: float64(n)}, Tokenizer: tok, Seed: uint64(n)}
+		for _, conv := range prompts.Make(c) {
+			turn := conv.Turns[0]
+			if got := len(tok.Encode(turn.Text)); got != n || turn.Tokens != n {
+				t.Errorf("a prompt of %d tokens has %d (says %d): %.80q", n, got, turn.Tokens, turn.Text)
+			}
+		}
+	}
+}
+
+func TestWhatIsNotKnownIsSaid(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`: "unexpected end",
+		`{"model":{"type":"WordPiece","vocab":{"a":0}}}`:                                                                          "WordPiece",
+		`{"model":{"type":"BPE","vocab":{"a":0},"byte_fallback":true}}`:                                                           "byte-level BPE",
+		`{"model":{"type":"BPE","vocab":{}}}`:                                                                                     "no vocabulary",
+		`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}}`:                                                               "vocabulary lacks",
+		`{"model":{"type":"BPE","vocab":{"a":-1}}}`:                                                                               "the id -1",
+		`{"model":{"type":"BPE","vocab":{"a":0}}}`:                                                                                "no pre_tokenizer",
+		`{"model":{"type":"BPE","vocab":{"a":0}},"pre_tokenizer":{"type":"Metaspace"}}`:                                           "Metaspace",
+		`{"model":{"type":"BPE","vocab":{"a":0}},"normalizer":{"type":"Lowercase"}}`:                                              "Lowercase",
+		`{"model":{"type":"BPE","vocab":{"a":0}},"pre_tokenizer":{"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"}}`: "pattern",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gave %v, want %q", text, err, want)
+		}
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tokenizer.json") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzEncode holds that text comes back as it was, whatever it is.
+func FuzzEncode(f *testing.F) {
+	f.Add("hello world 123\n\n  x")
+	f.Add("<|endoftext|>\u00e9\U0001f600")
+	toks := []*Tokenizer{load(f, "gpt2"), load(f, "llama3"), load(f, "digits")}
+	f.Fuzz(func(t *testing.T, text string) {
+		if text != strings.ToValidUTF8(text, "") {
+			return
+		}
+		for _, tok := range toks {
+			if got := tok.Decode(tok.Encode(text)); got != text {
+				t.Errorf("%q comes back as %q", text, got)
+			}
+		}
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	tok := load(b, "llama3")
+	text := strings.Repeat("a plan is a file of stages that a run works through in order. ", 20)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		tok.Encode(text)
+	}
+}
+
+// FuzzScan holds the scanners against the expressions that they replace.
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{"it's  12345 x\r\n\r\n y ", "a'LL b\u00a0c \u2003d", " 'S", "\t\ta", "!?\n\n x", "\u00e9\u0301\u0661\u0662\u0663\u0664", "'\u017f"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if text != strings.ToValidUTF8(text, "") {
+			return
+		}
+		for pattern, digits := range known {
+			slow, err := compiled(pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := scanner(digits)(nil, text), slow(nil, text); !slices.Equal(a, b) {
+				t.Errorf("%q: %q, the pattern has %q", text, a, b)
+			}
+		}
+	})
+}
