@@ -58,7 +58,7 @@ type cacheProbe struct {
 }
 
 func newCacheProbe(r *runner) *cacheProbe {
-	u, err := r.settings.target()
+	u, err := r.settings.Target()
 	if err != nil {
 		panic("load: " + err.Error()) // newRunner has seen it
 	}

@@ -135,7 +135,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	u, err := s.target()
+	u, err := s.Target()
 	if err != nil {
 		return nil, err
 	}

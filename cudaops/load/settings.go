@@ -33,7 +33,7 @@ type Settings struct {
 	Model        string `json:"model"`
 	EndpointType string `json:"endpoint_type"`
 	// Path replaces the endpoint's usual path.
-	Path      string            `json:"path"`
+	Path      string            `json:"endpoint"`
 	Streaming bool              `json:"streaming"`
 	Headers   map[string]string `json:"headers"`
 	// APIKeyEnv and APIKeyFile name where the key is; the key itself is in no
@@ -261,7 +261,7 @@ func (s *Settings) Settle() error {
 			return err
 		}
 	}
-	_, err := s.target()
+	_, err := s.Target()
 	return err
 }
 
@@ -283,8 +283,8 @@ func (s *Settings) synthetic(t prompts.Tokenizer, salt uint64) prompts.Config {
 	}
 }
 
-// target is the URL that requests go to.
-func (s *Settings) target() (*url.URL, error) {
+// Target is the URL that requests go to.
+func (s *Settings) Target() (*url.URL, error) {
 	text := s.URL
 	if !strings.Contains(text, "://") {
 		text = "http://" + text

@@ -67,6 +67,7 @@ func Kinds() []Kind {
 	return []Kind{
 		cpuKind(),
 		cudaKind(),
+		endpointKind(),
 		ncclKind(),
 		pythonKind(),
 	}

@@ -6,9 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"aicplan/cudaops/load/metrics"
 )
 
@@ -76,12 +73,7 @@ func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
 	if len(list) == 0 {
 		return ""
 	}
-	t := newTable(title)
-	header := table.Row{"Metric"}
-	for _, c := range consoleColumns {
-		header = append(header, c)
-	}
-	t.AppendHeader(header)
+	t := &grid{title: title, header: append([]string{"Metric"}, consoleColumns...)}
 	for _, m := range list {
 		label := m.Label()
 		if m.Unit == "requests" {
@@ -96,41 +88,34 @@ func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
 		if m.Adjusted {
 			values[0], values[6] = math.NaN(), math.NaN()
 		}
-		row := table.Row{label}
+		row := []string{label}
 		for _, v := range values {
 			row = append(row, grouped(v))
 		}
-		t.AppendRow(row)
+		t.rows = append(t.rows, row)
 	}
-	return t.Render()
+	return t.render()
 }
 
 func errorTable(s *metrics.Summary) string {
-	t := newTable("NVIDIA AIPerf | Error Summary")
-	t.AppendHeader(table.Row{"Code", "Type", "Message", "Count"})
+	t := &grid{title: "NVIDIA AIPerf | Error Summary", header: []string{"Code", "Type", "Message", "Count"}, left: []int{2}}
 	for _, e := range s.Errors {
 		code := "N/A"
 		if e.Code > 0 {
 			code = strconv.Itoa(e.Code)
 		}
-		t.AppendRow(table.Row{code, e.Type, text.WrapSoft(oneLine(e.Message), 80), grouped(float64(e.Count))[:len(grouped(float64(e.Count)))-3]})
+		t.rows = append(t.rows, []string{code, e.Type, clip(oneLine(e.Message)), strconv.Itoa(e.Count)})
 	}
-	return t.Render()
+	return t.render()
 }
 
-func newTable(title string) table.Writer {
-	t := table.NewWriter()
-	t.SetTitle("%s", title)
-	style := table.StyleLight
-	style.Title.Align = text.AlignCenter
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	right := []table.ColumnConfig{{Number: 1, Align: text.AlignRight}}
-	for i := range consoleColumns {
-		right = append(right, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight})
+// clip shortens a message to what fits a table.
+func clip(s string) string {
+	const most = 90
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-3]) + "..."
 	}
-	t.SetColumnConfigs(right)
-	return t
+	return s
 }
 
 // oneLine keeps control characters of a server off the terminal.

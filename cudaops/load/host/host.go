@@ -1,0 +1,264 @@
+// Package host is the worker of endpoint runtimes: a case is a load point, its
+// row is what the load came to, and the files of AIPerf are its attachments.
+package host
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"aicplan/cudaops/load"
+	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/prompts"
+	"aicplan/cudaops/load/tokenizer"
+	"aicplan/cudaops/worker"
+)
+
+// Framework is the label of rows whose plan gives none.
+const Framework = "OPENAI"
+
+// OpLoad is the op of plans whose grids name no endpoint.
+const OpLoad = "load"
+
+// Ops are the ops of endpoint runtimes: the endpoint's type, or OpLoad.
+func Ops() []string { return append(openai.Endpoints(), OpLoad) }
+
+// Host is the worker host of an endpoint runtime.
+type Host struct {
+	init worker.Init
+	// tokenizers that were read, by path.
+	tokenizers map[string]prompts.Tokenizer
+}
+
+// New makes the host.
+func New(init worker.Init) *Host {
+	return &Host{init: init, tokenizers: map[string]prompts.Tokenizer{}}
+}
+
+// Configure implements worker.Configurer.
+func (h *Host) Configure(init worker.Init) error {
+	h.init = init
+	return nil
+}
+
+// helloTimeout bounds the question for the server's version.
+const helloTimeout = 2 * time.Second
+
+// Hello implements worker.Host. The server need not be there yet: what it does
+// not say is unknown.
+func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
+	for _, name := range slices.Sorted(maps.Keys(h.init.Options)) {
+		if !slices.Contains(load.Names(), name) && !slices.Contains(beside, name) {
+			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
+				Class: worker.ClassCollectorBug, Message: fmt.Sprintf("a runtime of kind endpoint has no option %q", name),
+			}}
+		}
+	}
+	s, err := h.settings(worker.Case{Op: OpLoad, Params: json.RawMessage("{}")}, true)
+	if err != nil {
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+	}
+	hello := worker.Hello{
+		Framework: Framework, Version: "unknown", Device: "endpoint", Window: 1, Ops: Ops(), Configure: true,
+		Env: map[string]string{"model": s.Model},
+	}
+	u, err := s.Target()
+	if err != nil {
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+	}
+	hello.Device = u.Host
+	if v := version(ctx, u); v != "" {
+		hello.Version = v
+	}
+	return hello, nil
+}
+
+// version asks the server for its version as vLLM and SGLang tell it; "" where
+// it does not say.
+func version(ctx context.Context, target *url.URL) string {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	u := url.URL{Scheme: target.Scheme, Host: target.Host, Path: "/version"}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return ""
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+	if err != nil || res.StatusCode != http.StatusOK {
+		return ""
+	}
+	var v struct{ Version string }
+	if json.Unmarshal(body, &v) != nil || len(v.Version) > 100 {
+		return ""
+	}
+	return v.Version
+}
+
+// Serve implements worker.Host: one load point after the other.
+func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case c, ok := <-in:
+			if !ok {
+				return nil
+			}
+			out.Start(c.Seq)
+			row, err := h.run(ctx, c, out)
+			if err != nil {
+				out.Error(c.Seq, worker.FailureOf(err))
+				continue
+			}
+			out.Result(c.Seq, []worker.Row{row}, 0)
+		}
+	}
+}
+
+// beside are options of a runtime that are no settings of load. planDir is
+// where relative paths start.
+var beside = []string{"labels", planDir}
+
+const planDir = "plan_dir"
+
+// settings of a case: the runtime's options, the collect's load block and the
+// case's own columns, the later ones winning. open leaves out what only a case
+// can say.
+func (h *Host) settings(c worker.Case, open bool) (load.Settings, error) {
+	s := load.DefaultSettings()
+	if slices.Contains(openai.Endpoints(), c.Op) {
+		s.EndpointType = c.Op
+	}
+	options := maps.Clone(h.init.Options)
+	for _, name := range beside {
+		delete(options, name)
+	}
+	if err := set(&s, options, "the runtime"); err != nil {
+		return s, err
+	}
+	if len(h.init.Blocks) > 0 {
+		var blocks map[string]map[string]any
+		d := json.NewDecoder(bytes.NewReader(h.init.Blocks))
+		d.UseNumber()
+		if err := d.Decode(&blocks); err != nil {
+			return s, fmt.Errorf("the collect's blocks: %w", err)
+		}
+		if err := set(&s, blocks["load"], "the load block"); err != nil {
+			return s, err
+		}
+	}
+	params := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(c.Params))
+	d.UseNumber()
+	if err := d.Decode(&params); err != nil {
+		return s, fmt.Errorf("the case's parameters: %w", err)
+	}
+	for _, label := range h.labels() {
+		delete(params, label)
+	}
+	for name, v := range params {
+		if v == nil {
+			delete(params, name) // as good as not given
+		}
+	}
+	if err := set(&s, params, "the case"); err != nil {
+		return s, err
+	}
+	for _, path := range []*string{&s.Tokenizer, &s.Trace, &s.APIKeyFile} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			if dir, _ := h.init.Options[planDir].(string); dir != "" {
+				*path = filepath.Join(dir, *path)
+			}
+		}
+	}
+	if open {
+		return s, nil
+	}
+	return s, s.Settle()
+}
+
+// labels are columns of cases that only name them.
+func (h *Host) labels() []string {
+	var out []string
+	list, _ := h.init.Options["labels"].([]any)
+	for _, v := range list {
+		if name, ok := v.(string); ok {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func set(s *load.Settings, values map[string]any, who string) error {
+	values = maps.Clone(values)
+	names := load.Names()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("%s has %q, which is no setting of load; a column that only names a case belongs into the runtime's labels (settings: %s)",
+				who, name, strings.Join(names, ", "))
+		}
+		if v, ok := values[name].(string); ok && name == "extra_inputs" {
+			extra, err := openai.ParseExtra(v)
+			if err != nil {
+				return err
+			}
+			values[name] = extra
+		}
+	}
+	if err := s.Set(values); err != nil {
+		return fmt.Errorf("%s: %w", who, err)
+	}
+	return nil
+}
+
+func (h *Host) tokenizer(path string) (prompts.Tokenizer, error) {
+	if path == "" {
+		return nil, nil
+	}
+	if t, ok := h.tokenizers[path]; ok {
+		return t, nil
+	}
+	t, err := tokenizer.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	h.tokenizers[path] = t
+	return t, nil
+}
+
+// salt makes the prompts of a case its own: its id names it.
+func salt(id string) uint64 {
+	sum := sha256.Sum256([]byte(id))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// failure is an error with a class.
+func failure(class string, err error) error {
+	if fe, ok := errors.AsType[*worker.FailureError](err); ok {
+		return fe
+	}
+	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: err.Error()}}
+}
+
+// spool is a folder for the files of cases that are in progress.
+func (h *Host) spool() (string, error) {
+	return os.MkdirTemp("", "aicplan-load-")
+}

@@ -1,0 +1,360 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"aicplan/cudaops/load"
+	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/worker"
+)
+
+// Levels of log lines that a user sees: where a load stands, and what it came
+// to.
+const (
+	levelStatus = "status"
+	levelShow   = "show"
+)
+
+// run puts the load of a case on the endpoint.
+func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, error) {
+	s, err := h.settings(c, false)
+	if err != nil {
+		return nil, failure(worker.ClassUnsupportedConfig, err)
+	}
+	tok, err := h.tokenizer(s.Tokenizer)
+	if err != nil {
+		return nil, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
+	}
+	dir, err := h.spool()
+	if err != nil {
+		return nil, failure(worker.ClassResourceIssue, err)
+	}
+	defer os.RemoveAll(dir)
+	o := load.Options{Salt: salt(c.ID), Tokenizer: tok}
+	o.Progress = func(p load.Progress) { out.Log(levelStatus, "%s", status(p)) }
+	rec, err := newRecorder(dir, &s, &o)
+	if err != nil {
+		return nil, failure(worker.ClassResourceIssue, err)
+	}
+	res, err := load.Run(ctx, s, o)
+	if cerr := rec.close(); err == nil && cerr != nil {
+		return nil, failure(worker.ClassResourceIssue, fmt.Errorf("the request log: %w", cerr))
+	}
+	if err != nil {
+		return nil, failure(worker.ClassTransient, err)
+	}
+	if res.Interrupted {
+		return nil, ctx.Err()
+	}
+	sum := res.Profiling.Summary
+	if sum.Succeeded == 0 {
+		e := sum.Errors[0]
+		return nil, failure(worker.ClassFrameworkBug, fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type, e.Message))
+	}
+	row := row(res, tok != nil)
+	if err := h.attach(c, out, dir, res, rec); err != nil {
+		return nil, failure(worker.ClassResourceIssue, err)
+	}
+	out.Log(levelShow, "%s", aiperf.Table(sum, fmt.Sprintf("%s: %s", c.Op, point(&res.Settings))))
+	return row, nil
+}
+
+// point names a load point in a title.
+func point(s *load.Settings) string {
+	text := fmt.Sprintf("concurrency %d", s.Concurrency)
+	if s.RequestRate > 0 {
+		text = fmt.Sprintf("%s rate %v/s", s.Arrival, s.RequestRate)
+		if s.Concurrency > 0 {
+			text += fmt.Sprintf(", at most %d", s.Concurrency)
+		}
+	}
+	if s.Trace != "" {
+		return text + ", trace " + filepath.Base(s.Trace)
+	}
+	text += fmt.Sprintf(", isl %v", s.ISL)
+	if s.OSL > 0 {
+		text += fmt.Sprintf(", osl %v", s.OSL)
+	}
+	return text
+}
+
+// status is one line on a load in progress.
+func status(p load.Progress) string {
+	text := fmt.Sprintf("%d requests", p.Succeeded+p.Failed)
+	if p.Total > 0 {
+		text = fmt.Sprintf("%d of %d requests", p.Succeeded+p.Failed, p.Total)
+	}
+	if p.Warmup {
+		text = "warm-up: " + text
+	}
+	if s := p.Elapsed.Seconds(); s > 0 {
+		text += fmt.Sprintf(", %.1f/s, %.0f messages/s", float64(p.Succeeded)/s, float64(p.Tokens)/s)
+	}
+	if p.TTFT > 0 {
+		text += fmt.Sprintf(", TTFT %.1f ms", p.TTFT)
+	}
+	text += fmt.Sprintf(", %d open", p.InFlight)
+	if p.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", p.Failed)
+	}
+	return text
+}
+
+// A recorder writes the request log while the load runs.
+type recorder struct {
+	path string
+	f    *os.File
+	w    *bufio.Writer
+	err  error
+}
+
+func newRecorder(dir string, s *load.Settings, o *load.Options) (*recorder, error) {
+	r := &recorder{}
+	if s.Log == load.LogNone {
+		return r, nil
+	}
+	r.path = filepath.Join(dir, aiperf.Records)
+	f, err := os.Create(r.path)
+	if err != nil {
+		return nil, err
+	}
+	r.f, r.w = f, bufio.NewWriterSize(f, 256<<10)
+	name := fmt.Sprintf("worker_%d", os.Getpid())
+	var line []byte
+	streaming := s.Streaming
+	o.Record = func(rec *metrics.Record, v *metrics.Values) {
+		line = aiperf.AppendRecord(line[:0], rec, v, streaming, name)
+		if _, err := r.w.Write(line); err != nil && r.err == nil {
+			r.err = err
+		}
+	}
+	return r, nil
+}
+
+func (r *recorder) close() error {
+	if r.f == nil {
+		return nil
+	}
+	if err := r.w.Flush(); err != nil && r.err == nil {
+		r.err = err
+	}
+	if err := r.f.Close(); err != nil && r.err == nil {
+		r.err = err
+	}
+	return r.err
+}
+
+// attach keeps the files of AIPerf with the row.
+func (h *Host) attach(c worker.Case, out worker.Emitter, dir string, res *load.Result, rec *recorder) error {
+	s := &res.Settings
+	report := &aiperf.Report{
+		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
+		Seed: s.Seed, Input: inputConfig(res),
+	}
+	if res.Warmup != nil {
+		report.Warmup = res.Warmup.Summary
+	}
+	js, err := report.JSON()
+	if err != nil {
+		return err
+	}
+	table, err := report.CSV()
+	if err != nil {
+		return err
+	}
+	request := openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}
+	inputs, err := aiperf.InputsJSON(request, res.Conversations)
+	if err != nil {
+		return err
+	}
+	files := []file{
+		{aiperf.SummaryJSON, "application/json", js},
+		{aiperf.SummaryCSV, "text/csv", table},
+		{aiperf.Console, "text/plain", []byte(report.Console())},
+		{aiperf.Inputs, "application/json", inputs},
+	}
+	for _, f := range files {
+		if err := h.attachData(c, out, dir, f); err != nil {
+			return err
+		}
+	}
+	if rec.path == "" {
+		return nil
+	}
+	return h.attachFile(c, out, rec.path, aiperf.Records, "application/x-ndjson")
+}
+
+// file is a small attachment.
+type file struct {
+	name, media string
+	data        []byte
+}
+
+// inputConfig is the tree that AIPerf has under that name. It holds no secret:
+// settings have none.
+func inputConfig(res *load.Result) any {
+	s := &res.Settings
+	type m = map[string]any
+	endpoint := m{"urls": []string{s.URL}, "type": s.EndpointType, "streaming": s.Streaming}
+	if len(s.ExtraInputs) > 0 {
+		endpoint["extra"] = s.ExtraInputs
+	}
+	if s.Path != "" {
+		endpoint["path"] = s.Path
+	}
+	prompt := m{"isl": length(s.ISL, s.ISLStdDev)}
+	if s.OSL > 0 {
+		prompt["osl"] = length(s.OSL, s.OSLStdDev)
+	}
+	set := m{"name": "main", "type": "synthetic", "entries": len(res.Conversations), "random_seed": s.Seed, "prompts": prompt, "sampling": s.Sampling}
+	if s.Trace != "" {
+		set = m{"name": "main", "type": "file", "format": "mooncake_trace", "path": filepath.Base(s.Trace), "entries": len(res.Conversations)}
+	}
+	profiling := m{"name": "profiling", "kind": "profiling", "type": kindOf(s)}
+	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions}) {
+		if v != 0 {
+			profiling[name] = v
+		}
+	}
+	for name, v := range map[string]float64{"rate": s.RequestRate, "duration": s.Duration} {
+		if v != 0 {
+			profiling[name] = v
+		}
+	}
+	if s.CancelShare > 0 {
+		profiling["cancellation"] = m{"rate": 100 * s.CancelShare, "delay": s.CancelDelay}
+	}
+	phases := []any{}
+	if s.WarmupRequests > 0 {
+		phases = append(phases, m{"name": "warmup", "kind": "warmup", "type": "concurrency", "exclude_from_results": true, "requests": s.WarmupRequests, "concurrency": max(s.Concurrency, 1)})
+	}
+	tree := m{
+		"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set}, "phases": append(phases, profiling),
+		"artifacts": m{}, "tokenizer": m{"name": filepath.Base(s.Tokenizer)}, "runtime": m{"ui": "none"},
+	}
+	if s.Tokenizer == "" {
+		tree["tokenizer"] = m{}
+	}
+	if len(s.SLO) > 0 {
+		tree["slos"] = s.SLO
+	}
+	return tree
+}
+
+func length(mean, stddev float64) map[string]any {
+	out := map[string]any{"mean": mean}
+	if stddev > 0 {
+		out["stddev"] = stddev
+	}
+	return out
+}
+
+func kindOf(s *load.Settings) string {
+	switch {
+	case s.RequestRate > 0:
+		return s.Arrival
+	case s.Trace != "":
+		return "fixed_schedule"
+	}
+	return "concurrency"
+}
+
+// row is what a load point came to. What is not known is left out.
+func row(res *load.Result, counted bool) worker.Row {
+	sum := res.Profiling.Summary
+	r := worker.Row{
+		"kernel_source":   "aicplan",
+		"requests":        sum.Requests,
+		"succeeded":       sum.Succeeded,
+		"failed":          sum.Failed,
+		"cancelled":       sum.Cancelled,
+		"prompt_source":   res.Prompts,
+		"window_start_ns": res.Profiling.From,
+		"window_end_ns":   res.Profiling.To,
+		"cache_reset":     res.Cache.Reset,
+		"started_at_utc":  time.Unix(0, res.Profiling.From).UTC().Format(time.RFC3339Nano),
+	}
+	put := func(name string, v float64) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			r[name] = v
+		}
+	}
+	for _, c := range columns {
+		m, ok := sum.Get(c.tag)
+		if !ok {
+			continue
+		}
+		if !m.Has {
+			put(c.name, m.Value)
+			continue
+		}
+		put(c.name, m.Stats.Avg)
+		if c.spread {
+			put(c.name+"_p50", m.Stats.P50)
+			put(c.name+"_p90", m.Stats.P90)
+			put(c.name+"_p99", m.Stats.P99)
+		}
+	}
+	r["error_rate"] = float64(sum.Failed) / float64(max(sum.Requests, 1))
+	if sum.Asked > 0 {
+		r["short_outputs"] = float64(sum.Short) / float64(sum.Asked)
+	}
+	if sum.Compared > 0 {
+		r["token_mismatch"] = float64(sum.Mismatched) / float64(sum.Compared)
+	}
+	put("cache_hit_rate", res.Cache.HitRate())
+	unique := min(len(res.Conversations), sum.Requests)
+	r["unique_prompts"] = unique
+	if m, ok := sum.Get("usage_prompt_cache_read_pct"); ok {
+		put("cached_prompt_share", m.Stats.Avg/100)
+	}
+	put("client_cpu_share", res.Client.CPUShare)
+	put("client_sched_p99", res.Client.SchedP99)
+	if res.Client.PeakRSS > 0 {
+		put("client_rss_mb", res.Client.PeakRSS)
+	}
+	r["token_source"] = "none"
+	if _, ok := sum.Get("output_sequence_length"); ok {
+		r["token_source"] = "usage"
+		if counted {
+			r["token_source"] = "tokenizer"
+		}
+	}
+	return r
+}
+
+// columns of the row and the metrics that they come from.
+var columns = []struct {
+	name, tag string
+	spread    bool
+}{
+	{"ttft", "time_to_first_token", true},
+	{"ttst", "time_to_second_token", true},
+	{"ttfo", "time_to_first_output_token", false},
+	{"itl", "inter_token_latency", true},
+	{"icl", "inter_chunk_latency", true},
+	{"latency", "request_latency", true},
+	{"effective_latency", "effective_latency", true},
+	{"send_lag", "send_lag", true},
+	{"request_throughput", "request_throughput", false},
+	{"throughput", "output_token_throughput", false},
+	{"input_throughput", "input_token_throughput", false},
+	{"total_throughput", "total_token_throughput", false},
+	{"throughput_per_user", "output_token_throughput_per_user", false},
+	{"goodput", "goodput", false},
+	{"good_fraction", "good_request_fraction", false},
+	{"input_tokens", "total_isl", false},
+	{"output_tokens", "total_osl", false},
+	{"input_length", "input_sequence_length", false},
+	{"output_length", "output_sequence_length", false},
+	{"duration", "benchmark_duration", false},
+	{"effective_concurrency", "effective_concurrency", false},
+}
