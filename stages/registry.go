@@ -17,6 +17,7 @@ import (
 	"aicplan/stages/publish"
 	"aicplan/stages/report"
 	"aicplan/stages/runtimes"
+	"aicplan/stages/telemetry"
 	"aicplan/stages/verify"
 )
 
@@ -58,6 +59,9 @@ func (s *Set) Kinds() map[string]stage.Kind { return s.kinds }
 
 // Runtimes are the kinds of runtimes.
 func (s *Set) Runtimes() []stage.RuntimeKind { return runtimes.Registered(s.pools.Kinds) }
+
+// Services are the kinds of blocks that stages refer to and that produce nothing.
+func (s *Set) Services() []stage.ServiceKind { return []stage.ServiceKind{telemetry.Kind()} }
 
 // Close ends what the kinds share: worker processes kept warm.
 func (s *Set) Close() error { return s.pools.Close() }

@@ -119,7 +119,7 @@ func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
 
 func (a *app) loadOptions(f planFlags, all *stages.Set) config.Options {
 	return config.Options{
-		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
+		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Services: all.Services(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
 	}
 }
 

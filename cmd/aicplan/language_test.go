@@ -107,6 +107,14 @@ func TestLanguageIsDocumented(t *testing.T) {
 	}
 	all := stages.All()
 	defer all.Close()
+	for _, k := range all.Services() {
+		text := p.section(t, k.Name)
+		for _, w := range k.Words() {
+			if !names(text, w) {
+				t.Errorf("%s: the section %q does not name %s", p.name, k.Name, w)
+			}
+		}
+	}
 	for name, k := range all.Kinds() {
 		t.Run(name, func(t *testing.T) { documentedKind(t, p.name, p.section(t, name), k) })
 	}

@@ -1,6 +1,9 @@
 package telemetry
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // series is what one source said of one device: a row a scrape.
 type series struct {
@@ -49,11 +52,22 @@ func (s *series) trim(at int64) {
 
 // inside returns the rows of [from, to] as a range of indices.
 func (s *series) inside(from, to int64) (lo, hi int) {
-	for lo < len(s.times) && s.times[lo] < from {
-		lo++
-	}
-	for hi = lo; hi < len(s.times) && s.times[hi] <= to; {
+	lo, _ = slices.BinarySearch(s.times, from)
+	hi, found := slices.BinarySearch(s.times, to)
+	if found {
 		hi++
 	}
-	return lo, hi
+	return lo, max(lo, hi)
+}
+
+// around is the part of the series that a window needs: its rows, and on both
+// sides enough to know what each metric was before and became.
+func (s *series) around(from, to int64) *series {
+	lo, hi := s.inside(from, to)
+	lo, hi = max(0, lo-4), min(len(s.times), hi+4)
+	out := &series{gpu: s.gpu, times: s.times[lo:hi], columns: make(map[string][]float64, len(s.columns))}
+	for name, col := range s.columns {
+		out.columns[name] = col[lo:hi]
+	}
+	return out
 }

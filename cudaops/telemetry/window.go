@@ -105,6 +105,7 @@ func sortedKeys(m map[int]*series) []int {
 
 func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 	g := &GPUWindow{GPU: s.gpu, Source: source}
+	s = s.around(lo, hi)
 	a, b := s.inside(lo, hi)
 	g.Samples = b - a
 	for _, m := range r.set.Metrics() {

@@ -28,6 +28,7 @@ type Options struct {
 	Path     string                // plan file, or a folder of plan files
 	Kinds    map[string]stage.Kind // every known stage kind by name
 	Runtimes []stage.RuntimeKind   // every known kind of runtime
+	Services []stage.ServiceKind   // every known kind of service block
 	Version  string                // of this aicplan, for required_version
 	Vars     []string              // NAME=VALUE as given with -var, in order
 	VarFiles []string              // in order

@@ -25,13 +25,14 @@ type moduleDecl struct {
 	systems   map[string]*blockDecl
 	runtimes  map[string]*blockDecl
 	parts     map[string]*blockDecl
+	services  map[string]map[string]*blockDecl // kind -> name
 	stages    map[string]map[string]*blockDecl // kind -> name
 	order     []*blockDecl                     // stages and modules as written
 	outOrder  []string
 	varOrder  []string
 }
 
-// blockDecl is a stage, module call, system, runtime or part block.
+// blockDecl is a stage, module call, system, runtime, part or service block.
 type blockDecl struct {
 	kind, name string
 	block      *hclsyntax.Block
@@ -82,7 +83,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	m := &moduleDecl{
 		dir: dir, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
 		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
-		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
+		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, services: map[string]map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
 	}
 	var bodies []*hclsyntax.Body
 	var diags hcl.Diagnostics
@@ -131,7 +132,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		return declareOutput(m, b)
 	}
 	kind, isStage := l.kinds[b.Type]
-	if !isStage && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
+	isService := l.serviceKind(b.Type) != nil
+	if !isStage && !isService && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
 		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
 			fmt.Sprintf("There is no block type %q.%s", b.Type, didYouMean(b.Type, l.blockTypes())))}
 	}
@@ -153,6 +155,13 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	case "part":
 		into = m.parts
 	default:
+		if isService {
+			if m.services[b.Type] == nil {
+				m.services[b.Type] = map[string]*blockDecl{}
+			}
+			into = m.services[b.Type]
+			break
+		}
 		if m.stages[kind.Name] == nil {
 			m.stages[kind.Name] = map[string]*blockDecl{}
 		}

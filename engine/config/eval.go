@@ -83,6 +83,9 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	case "path":
 		return s.pathRef(r)
 	}
+	if k := s.l.serviceKind(r.root); k != nil {
+		return s.service(k, r.name, r.rng)
+	}
 	return s.stageValue(r)
 }
 

@@ -201,6 +201,13 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 		v, more := s.runtime(name, s.decl.runtimes[name].rng())
 		add(v, more)
 	}
+	for i := range s.l.opts.Services {
+		kind := &s.l.opts.Services[i]
+		for _, name := range sortedKeys(s.decl.services[kind.Name]) {
+			v, more := s.service(kind, name, s.decl.services[kind.Name][name].rng())
+			add(v, more)
+		}
+	}
 	for _, name := range sortedKeys(s.decl.parts) {
 		v, more := s.part(name, s.decl.parts[name].rng())
 		add(v, more)

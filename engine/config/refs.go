@@ -28,19 +28,16 @@ func (l *loader) isRoot(name string) bool {
 	if _, ok := l.kinds[name]; ok {
 		return true
 	}
-	for _, r := range reserved {
-		if r == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(reserved, name) || l.serviceKind(name) != nil
 }
 
 func (l *loader) blockTypes() []string {
-	return append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime", "part")
+	return append(append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime", "part"), l.serviceKinds()...)
 }
 
-func (l *loader) roots() []string { return append(kindNames(l.kinds), reserved...) }
+func (l *loader) roots() []string {
+	return append(append(kindNames(l.kinds), reserved...), l.serviceKinds()...)
+}
 
 // references finds what an expression refers to. Roots in bound are skipped.
 func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[string]bool) ([]ref, hcl.Diagnostics) {
@@ -276,6 +273,11 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 		t.each(r, each)
 	case "path":
 	default:
+		if d := s.decl.services[r.root][r.name]; d != nil && !t.visited(id) {
+			for _, e := range bodyExpressions(d.body) {
+				t.expr(s, e, nil, nil)
+			}
+		}
 		if d, ok := s.decl.stages[r.root][r.name]; ok {
 			ins, _ := s.instancesOf(d)
 			for _, in := range ins {

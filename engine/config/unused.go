@@ -100,9 +100,11 @@ func (m *moduleDecl) expressions() []hcl.Expression {
 			out = append(out, bodyExpressions(d.block.Body)...)
 		}
 	}
-	for _, blocks := range m.stages {
-		for _, d := range blocks {
-			out = append(out, bodyExpressions(d.block.Body)...)
+	for _, named := range []map[string]map[string]*blockDecl{m.stages, m.services} {
+		for _, blocks := range named {
+			for _, d := range blocks {
+				out = append(out, bodyExpressions(d.block.Body)...)
+			}
 		}
 	}
 	return out

@@ -122,6 +122,8 @@ func describe(v cty.Value) string {
 			return v.GetAttr("ref").EncapsulatedValue().(*Runtime).Address
 		case t.Equals(PartType):
 			return v.GetAttr("ref").EncapsulatedValue().(*Part).Address
+		case t.Equals(ServiceType):
+			return v.GetAttr("ref").EncapsulatedValue().(*Service).Address
 		default:
 			return "the system " + v.GetAttr("ref").EncapsulatedValue().(*systems.Spec).Name
 		}
@@ -136,12 +138,12 @@ func describe(v cty.Value) string {
 	return v.Type().FriendlyName()
 }
 
-// IsRef says whether v is an object that stands for a stage, runtime, system or
-// part.
+// IsRef says whether v is an object that stands for a stage, runtime, system,
+// part or service.
 func IsRef(v cty.Value) bool {
 	if v == cty.NilVal || !v.Type().IsObjectType() || !v.Type().HasAttribute("ref") {
 		return false
 	}
 	t := v.Type().AttributeType("ref")
-	return t.Equals(RefType) || t.Equals(RuntimeType) || t.Equals(SystemType) || t.Equals(PartType)
+	return t.Equals(RefType) || t.Equals(RuntimeType) || t.Equals(SystemType) || t.Equals(PartType) || t.Equals(ServiceType)
 }

@@ -16,6 +16,7 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
+	"aicplan/stages/telemetry"
 )
 
 // Kind registers the collect stage. Its workers come from pools, which the
@@ -52,6 +53,8 @@ type Config struct {
 	Runtime     cty.Value `hcl:"runtime"`
 	// System is the system that the rows are for, where the plan names one.
 	System cty.Value `hcl:"system,optional"`
+	// Telemetry is watched beside the cases; it changes no key.
+	Telemetry cty.Value `hcl:"telemetry,optional"`
 	// Reference is a table with latencies of the same cases, which the time is
 	// estimated from while there is no history.
 	Reference cty.Value `hcl:"reference,optional"`
@@ -84,6 +87,7 @@ type Config struct {
 	grid     *stage.Ref
 	runtime  *stage.Runtime
 	estimate *stage.Ref // of Reference
+	watched  *telemetry.Config
 	system   string
 	bind     any
 	settings measure.Settings
@@ -136,6 +140,15 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if isSet(c.Reference) {
 		if c.estimate, err = stage.RefOf(c.Reference); err != nil {
 			bad("Wrong reference", "reference: %s.", err)
+		}
+	}
+	if isSet(c.Telemetry) {
+		block, err := stage.ServiceOf(c.Telemetry, "telemetry")
+		if err == nil {
+			c.watched, err = telemetry.Parse(block)
+		}
+		if err != nil {
+			bad("Wrong telemetry", "telemetry: %s.", err)
 		}
 	}
 	if isSet(c.System) {

@@ -16,21 +16,23 @@ import (
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
+	"aicplan/stages/telemetry"
 )
 
 // running is one run of the stage.
 type running struct {
 	*Config
-	rc      *stage.RunContext
-	planned *planned
-	job     *job
-	env     *runtimes.Environment
-	journal *checkpoint.Journal
-	pool    *worker.Pool
-	policy  *policy
-	foreign error // a worker whose environment is another one
-	reused  int   // units
-	now     int   // units measured by this run
+	rc       *stage.RunContext
+	planned  *planned
+	job      *job
+	env      *runtimes.Environment
+	journal  *checkpoint.Journal
+	pool     *worker.Pool
+	policy   *policy
+	watching *telemetry.Watch
+	foreign  error // a worker whose environment is another one
+	reused   int   // units
+	now      int   // units measured by this run
 
 	remembered bool
 	heard      map[string]bool // lines of workers that were shown
@@ -311,7 +313,12 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 			return &label{e.Framework, e.Version, e.Device}
 		}
 	}
+	stopWatching, err := r.watch(ctx)
+	if err != nil {
+		return err
+	}
 	runErr := r.pool.Run(ctx, set, &checked{policy: r.policy, run: r, keeper: k})
+	stopWatching()
 	var storeErr error
 	r.now, storeErr = k.wait()
 	if r.journal.Len() > 0 {
@@ -373,6 +380,9 @@ func (c *checked) Done(o worker.Outcome) {
 	if r.foreign != nil {
 		c.policy.out--
 		return // its case stays open
+	}
+	if r.watching != nil {
+		r.observe(&o)
 	}
 	c.policy.Done(o)
 	if c.keeper.any() {

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// serviceKind returns the kind of service blocks of that type, or nil.
+func (l *loader) serviceKind(name string) *stage.ServiceKind {
+	if i := slices.IndexFunc(l.opts.Services, func(k stage.ServiceKind) bool { return k.Name == name }); i >= 0 {
+		return &l.opts.Services[i]
+	}
+	return nil
+}
+
+func (l *loader) serviceKinds() []string {
+	var out []string
+	for _, k := range l.opts.Services {
+		out = append(out, k.Name)
+	}
+	return out
+}
+
+// service is the value of KIND.NAME for a block that offers a service.
+func (s *scope) service(kind *stage.ServiceKind, name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
+	d, ok := s.decl.services[kind.Name][name]
+	if !ok {
+		return cty.DynamicVal, s.undeclared(kind.Name, name, rng, namesOf(s.decl.services[kind.Name]))
+	}
+	return s.once(kind.Name+"."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) {
+		ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
+		if diags.HasErrors() {
+			return cty.DynamicVal, diags
+		}
+		own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(), Suggest: didYouMean}
+		options, more := own.Decode(d.body, ctx)
+		if diags = append(diags, more...); diags.HasErrors() {
+			return cty.DynamicVal, diags
+		}
+		dir, err := filepath.Abs(s.decl.dir)
+		if err != nil {
+			dir = s.decl.dir
+		}
+		v := &stage.Service{Kind: kind.Name, Name: name, Address: s.qualify(kind.Name + "." + name), Options: options, Dir: dir, Range: d.rng()}
+		return cty.ObjectVal(map[string]cty.Value{
+			"name": cty.StringVal(name), "address": cty.StringVal(v.Address), "ref": cty.CapsuleVal(stage.ServiceType, v),
+		}), diags
+	})
+}

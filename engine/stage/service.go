@@ -1,0 +1,59 @@
+package stage
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// ServiceKind is a kind of block that stages refer to and that produces no data
+// by itself: what watches a run, or where it happens. It is plain data; the
+// package that offers the service knows what it does.
+type ServiceKind struct {
+	// Name is the block type, and the root of references: telemetry.NAME.
+	Name string
+	// Summary is one line for describe and docs.
+	Summary string
+	Options []Option
+	// Blocks may stand in the block, each at most once.
+	Blocks []Block
+}
+
+// Service is a block of such a kind.
+type Service struct {
+	Kind    string
+	Name    string
+	Address string // KIND.NAME with its module path
+	// Options are the values that the block gives, blocks as objects.
+	Options map[string]cty.Value
+	// Dir is the folder that files in it are relative to.
+	Dir   string
+	Range hcl.Range
+}
+
+// ServiceType is the capsule in the attribute "ref" of a service's object.
+var ServiceType = cty.Capsule("service", reflect.TypeFor[Service]())
+
+// ServiceOf returns the service of a kind that v refers to.
+func ServiceOf(v cty.Value, kind string) (*Service, error) {
+	what := fmt.Sprintf("a %s, such as %s.NAME", kind, kind)
+	s, err := unwrap[Service](v, ServiceType, what)
+	if err == nil && s.Kind != kind {
+		return nil, fmt.Errorf("this is %s; it must refer to %s", s.Address, what)
+	}
+	return s, err
+}
+
+// Words are the names that a block of the kind may have.
+func (k *ServiceKind) Words() []string {
+	var out []string
+	for _, o := range k.Options {
+		out = append(out, o.Name)
+	}
+	for _, b := range k.Blocks {
+		out = append(out, b.Name)
+	}
+	return out
+}

@@ -1,0 +1,133 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/nvml/nvmltest"
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+func block(options map[string]cty.Value) *stage.Service {
+	return &stage.Service{Kind: "telemetry", Name: "g", Address: "telemetry.g", Options: options, Dir: "."}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "bad.csv"), []byte("x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for want, options := range map[string]map[string]cty.Value{
+		"interval is \"1ms\"":  {"interval": cty.StringVal("1ms")},
+		"interval is \"soon\"": {"interval": cty.StringVal("soon")},
+		"names no host":        {"endpoints": cty.ListVal([]cty.Value{cty.StringVal("http://")})},
+		"counters: open":       {"counters": cty.StringVal("none.csv")},
+		"bad.csv:1:":           {"counters": cty.StringVal("bad.csv")},
+		"known only after":     {"nvml": cty.UnknownVal(cty.Bool)},
+	} {
+		b := block(options)
+		b.Dir = dir
+		if _, err := Parse(b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	c, err := Parse(block(map[string]cty.Value{"endpoints": cty.ListVal([]cty.Value{cty.StringVal("localhost:9400"), cty.StringVal("n1:9400")})}))
+	if err != nil || len(c.defaults) != 2 || len(c.endpoints) != 1 || c.endpoints[0] != "http://n1:9400/metrics" {
+		t.Errorf("%+v %v", c, err)
+	}
+	if c, _ = Parse(block(map[string]cty.Value{"defaults": cty.False})); len(c.defaults) != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// two GPUs that draw 300 W and 500 W.
+func twoGPUs() *nvmltest.API {
+	begin := time.Now()
+	api := &nvmltest.API{}
+	for i, watts := range []float64{300, 500} {
+		d := nvmltest.H200(i)
+		d.Draw.Instant, d.Util.GPU = watts, 40+20*float64(i)
+		d.Now, d.Step = func() time.Duration { return time.Since(begin) }, time.Nanosecond
+		api.GPUs = append(api.GPUs, d)
+	}
+	return api
+}
+
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, err := Parse(block(map[string]cty.Value{"defaults": cty.False, "interval": cty.StringVal("100ms")}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := Start(t.Context(), c, func() (nvml.API, error) { return twoGPUs(), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		time.Sleep(time.Second) // the case's warm-up
+		from := time.Now()
+		time.Sleep(2 * time.Second)
+		to := time.Now()
+		row := worker.Row{WindowStart: integer(int(from.UnixNano())), WindowEnd: integer(int(to.UnixNano())), "output_tokens": json.Number("1600"), "succeeded": json.Number("0")}
+		got := Columns(w.Window(row, time.Now().Add(-time.Hour), time.Now()), "")
+		for name, want := range map[string]any{
+			"telemetry_gpus": "2", "telemetry_lost": "0", "telemetry_blanks": "0", "gpu_power_w": "800", "gpu_power_w_max": "500",
+			"gpu_power_w_p50": "400", "gpu_utilization_pct": "50", "gpu_sm_clock_mhz": "1980", "gpu_energy_by_power_j": "1600", "gpu_energy_j": "1600",
+		} {
+			if v, ok := got[name].(json.Number); !ok || string(v) != want {
+				t.Errorf("%s is %v, want %v", name, got[name], want)
+			}
+		}
+		for k, v := range got {
+			row[k] = v
+		}
+		PerWork(row)
+		if row["energy_per_output_token_j"] != json.Number("1") || row["energy_per_request_j"] != nil {
+			t.Errorf("%v", row)
+		}
+		one := Columns(w.Window(row, from, to), nvmltest.H200(1).ID.UUID)
+		if one["telemetry_gpus"] != json.Number("1") || one["gpu_power_w"] != json.Number("500") {
+			t.Errorf("%v", one)
+		}
+		// A window between two scrapes says nothing of power.
+		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)), "")
+		if _, ok := short["gpu_power_w"]; ok || short["telemetry_samples"] != json.Number("0") {
+			t.Errorf("%v", short)
+		}
+	})
+}
+
+func TestRequired(t *testing.T) {
+	t.Parallel()
+	none := func() (nvml.API, error) { return nil, errors.New("no driver") }
+	c, err := Parse(block(map[string]cty.Value{"defaults": cty.False, "required": cty.True}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(context.Background(), c, none); err == nil || !strings.Contains(err.Error(), "telemetry.g is required and no source tells of a GPU") {
+		t.Error(err)
+	}
+	c.Required = false
+	w, err := Start(context.Background(), c, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	now := time.Now()
+	if got := Columns(w.Window(worker.Row{}, now, now), ""); len(got) != 4 || got["telemetry_gpus"] != json.Number("0") {
+		t.Errorf("%v", got)
+	}
+}
