@@ -63,5 +63,9 @@ func (s *Set) Runtimes() []stage.RuntimeKind { return runtimes.Registered(s.pool
 // Services are the kinds of blocks that stages refer to and that produce nothing.
 func (s *Set) Services() []stage.ServiceKind { return []stage.ServiceKind{telemetry.Kind()} }
 
+// LockDevices keeps other runs off the devices that stages of this one measure
+// on, until Close.
+func (s *Set) LockDevices(locks *runtimes.Locks) { s.pools.Locks = locks }
+
 // Close ends what the kinds share: worker processes kept warm.
 func (s *Set) Close() error { return s.pools.Close() }

@@ -30,7 +30,8 @@ type app struct {
 	stdout, stderr io.Writer
 	environ        []string
 	global         globalFlags
-	code           int // exit code of a command that ended without error
+	out            *checkedOutput // stdout, but for a terminal
+	code           int            // exit code of a command that ended without error
 	kinds          []runtimes.Kind
 }
 

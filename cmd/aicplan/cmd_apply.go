@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -17,6 +18,8 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/filelock"
+	"aicplan/stages/runtimes"
 )
 
 type applyCmd struct {
@@ -93,6 +96,7 @@ func (c *applyCmd) Run(a *app) error {
 	if p, err = a.planAgain(ctx, p, store, before); err != nil {
 		return err
 	}
+	all.LockDevices(&runtimes.Locks{Me: filelock.Self(commandLine(), "", time.Now())})
 	res, err := c.apply(ctx, a, p, store, stop, guards)
 	if err != nil {
 		return err

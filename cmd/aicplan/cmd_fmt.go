@@ -96,7 +96,7 @@ func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if _, err := atomic.WriteFile(path, out); err != nil {
+	if err := atomic.WriteNamed(path, func(w io.Writer) error { _, err := w.Write(out); return err }); err != nil {
 		return false, err
 	}
 	return true, os.Chmod(path, info.Mode().Perm())

@@ -44,7 +44,7 @@ func (c *reportCmd) Run(a *app) error {
 	if c.Out == "" {
 		return report.Write(a.stdout, c.Format, r, c.Rows)
 	}
-	if _, err := atomic.Write(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r, c.Rows) }); err != nil {
+	if err := atomic.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r, c.Rows) }); err != nil {
 		return err
 	}
 	info, err := os.Stat(c.Out)

@@ -103,7 +103,7 @@ func newVictim(t *testing.T, bin, dir, name string) *victim {
 func (v *victim) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(v.bin, args...)
 	cmd.Dir = v.dir
-	cmd.Env = append(os.Environ(), "AICPLAN_STATE_DIR="+v.state)
+	cmd.Env = append(os.Environ(), "AICPLAN_STATE_DIR="+v.state, "AICPLAN_LOCK_DIR="+v.state+".locks")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }

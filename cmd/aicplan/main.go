@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"github.com/alecthomas/kong"
 
@@ -33,6 +34,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cli := &cli{}
 	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ(), kinds: kinds}
+	if !app.isTerminal(stdout) { // bars need the terminal itself
+		app.out = &checkedOutput{w: stdout}
+		app.stdout, stdout = app.out, app.out
+	}
 	parser, err := kong.New(cli, kong.Name("aicplan"),
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
@@ -57,6 +62,7 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 			}
 			code = int(e)
 		}
+		code = app.outputLost(code)
 	}()
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -122,6 +128,39 @@ func (a *app) fail(err error) int {
 	}
 	fmt.Fprintf(a.stderr, "Error: %v\n", err)
 	return code
+}
+
+// checkedOutput remembers that standard output could not be written, which most
+// commands do not look at line by line.
+type checkedOutput struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (o *checkedOutput) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.err = err
+	}
+	return n, err
+}
+
+// outputLost is the exit code of a command whose output may not have arrived:
+// what reads it must not take half of it for all.
+func (a *app) outputLost(code int) int {
+	if a.out == nil {
+		return code
+	}
+	a.out.mu.Lock()
+	defer a.out.mu.Unlock()
+	if a.out.err == nil || code == run.ExitError {
+		return code
+	}
+	fmt.Fprintf(a.stderr, "Error: standard output cannot be written, so what was printed is not whole: %v\n", a.out.err)
+	return run.ExitError
 }
 
 // helpWithExitCodes adds the table of exit codes to every help text.

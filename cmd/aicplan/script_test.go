@@ -1,18 +1,24 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"aicplan/sink/filelock"
 	"aicplan/stages/runtimes"
 )
 
 // TestMain lets the test binary stand in for aicplan: in scripts, in
 // documents, and as the worker that aicplan starts.
 func TestMain(m *testing.M) {
+	// Runs of tests do not wait for those of users, nor for each other's.
+	if os.Getenv(filelock.DeviceDirVariable) == "" {
+		os.Setenv(filelock.DeviceDirVariable, filepath.Join(os.TempDir(), fmt.Sprintf("aicplan-test-locks-%d", os.Getpid())))
+	}
 	testscript.Main(m, map[string]func(){
 		"aicplan": func() {
 			kinds := runtimes.Kinds()
@@ -32,6 +38,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv(filelock.DeviceDirVariable, filepath.Join(e.WorkDir, ".locks"))
 			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 			// Stand-ins of frameworks and a checkout that hosts them.
 			standins := filepath.Join(root, "cudaops", "pyhost", "testdata")

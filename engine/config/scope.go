@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -26,6 +27,7 @@ type scope struct {
 	failed    map[string]bool // labels of memo that could not be evaluated
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
+	byKey     map[*blockDecl]map[string]*Instance // of stages with for_each
 }
 
 // memoized is a value that was evaluated. One that waits for a stage is good
@@ -53,6 +55,10 @@ func (e *eachValue) now() (cty.Value, hcl.Diagnostics) {
 		return e.value, nil
 	}
 	e.seen = e.from.l.finished
+	if in := e.from.instanceFor(e.expr, e.key); in != nil {
+		e.value = e.from.l.instanceValue(in)
+		return e.value, nil
+	}
 	all, diags := e.from.eval(e.expr, nil)
 	if diags.HasErrors() || !all.IsKnown() || all.IsNull() {
 		return e.value, diags
@@ -63,6 +69,40 @@ func (e *eachValue) now() (cty.Value, hcl.Diagnostics) {
 		}
 	}
 	return e.value, diags
+}
+
+// instanceFor is the stage that each.value is for a key, where a for_each names
+// stages as a whole (for_each = collect.gemm); nil where it does not. Making the
+// values of all of them for each of them would cost their square.
+func (s *scope) instanceFor(expr hcl.Expression, key string) *Instance {
+	e, ok := expr.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || len(e.Traversal) != 2 {
+		return nil
+	}
+	step, ok := e.Traversal[1].(hcl.TraverseAttr)
+	if !ok {
+		return nil
+	}
+	d := s.decl.stages[e.Traversal.RootName()][step.Name]
+	if d == nil || d.forEach == nil {
+		return nil
+	}
+	byKey := s.byKey[d]
+	if byKey == nil {
+		ins, diags := s.instancesOf(d)
+		if diags.HasErrors() {
+			return nil
+		}
+		byKey = make(map[string]*Instance, len(ins))
+		for _, in := range ins {
+			byKey[in.Key] = in
+		}
+		if s.byKey == nil {
+			s.byKey = map[*blockDecl]map[string]*Instance{}
+		}
+		s.byKey[d] = byKey
+	}
+	return byKey[key]
 }
 
 // frame is one reference under evaluation.

@@ -1,6 +1,5 @@
 // Package dag orders stage instances. It keeps dominikbraun/graph behind a few
-// functions: vertices are stages, never cases (its sort is quadratic), the
-// graph is built once and read only from then on.
+// functions: vertices are stages, never cases, the graph is built once and read only from then on.
 package dag
 
 import (
@@ -67,17 +66,41 @@ func Build(vertices []string, deps map[string][]string) (*Graph, error) {
 		}
 	}
 	bySource := func(a, b string) bool { return position[a] < position[b] }
-	order, err := graph.StableTopologicalSort(g, bySource)
-	if err != nil || len(alone) > 0 {
+	out.order = out.sorted(vertices, bySource)
+	if len(out.order) < len(vertices) || len(alone) > 0 {
 		return nil, cycles(g, out.deps, alone, position)
 	}
-	out.order = order
 	for _, m := range []map[string][]string{out.deps, out.dependents} {
 		for v := range m {
 			sort.Slice(m[v], func(i, j int) bool { return bySource(m[v][i], m[v][j]) })
 		}
 	}
 	return out, nil
+}
+
+// sorted lists vertices behind what they wait for: in the order of the source,
+// and what a vertex was the last to hold up behind all that could go before. It
+// takes one step an edge; the library's takes one for each pair of vertices.
+// Members of a cycle are left out.
+func (g *Graph) sorted(vertices []string, bySource func(a, b string) bool) []string {
+	waits := make(map[string]int, len(vertices))
+	queue := make([]string, 0, len(vertices))
+	for _, v := range vertices {
+		if waits[v] = len(g.deps[v]); waits[v] == 0 {
+			queue = append(queue, v)
+		}
+	}
+	for at := 0; at < len(queue); at++ {
+		from := len(queue)
+		for _, d := range g.dependents[queue[at]] {
+			if waits[d]--; waits[d] == 0 {
+				queue = append(queue, d)
+			}
+		}
+		freed := queue[from:]
+		sort.Slice(freed, func(i, j int) bool { return bySource(freed[i], freed[j]) })
+	}
+	return queue
 }
 
 func cycles(g graph.Graph[string, string], deps map[string][]string, found [][]string, position map[string]int) error {

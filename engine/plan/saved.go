@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sort"
@@ -58,8 +59,10 @@ func Save(path string, p *Plan, s Saved) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomic.WriteFile(path, append(data, '\n'))
-	return err
+	return atomic.WriteNamed(path, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
 }
 
 // IsSaved says whether path is a saved plan rather than a plan.

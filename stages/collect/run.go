@@ -122,9 +122,13 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 			return nil, explained(err)
 		}
 	}
-	at := runtimes.Place{RunDir: r.rc.RunDir, StateDir: r.rc.Store.Dir(), PlanDir: r.rc.PlanDir}
 	var err error
-	if r.pool, err = r.pools.Get(ctx, r.runtime, at); err != nil {
+	switch r.pool, err = r.pools.Get(ctx, r.runtime, runtimes.PlaceOf(r.rc)); {
+	case errors.Is(err, context.Canceled) && r.stopped():
+		return nil, r.giveUp()
+	case runtimes.Fault(err):
+		return nil, err
+	case err != nil:
 		return r.needs(err.Error()), nil
 	}
 	set, err := r.workerSettings(r.opName(r.planned.cases.Spec().Op))

@@ -24,6 +24,8 @@ type Pools struct {
 	Clean func(ctx context.Context, s worker.Slot) error
 	// Grace is PoolSpec.ShutdownGrace of all pools.
 	Grace time.Duration
+	// Locks keeps other runs off the devices; nil locks nothing.
+	Locks *Locks
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -56,6 +58,11 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 	slots, err := p.slots(rt, at)
 	if err != nil {
 		return nil, err
+	}
+	if p.Locks != nil {
+		if err := p.Locks.take(ctx, rt, p.devicesOf(rt, slots), at); err != nil {
+			return nil, err
+		}
 	}
 	if !p.reaped {
 		// Workers of an engine that was killed would disturb every measurement.
@@ -115,5 +122,8 @@ func (p *Pools) Close() error {
 	wg.Wait()
 	p.cancel()
 	clear(p.pools)
+	if p.Locks != nil {
+		return p.Locks.release()
+	}
 	return nil
 }

@@ -23,6 +23,16 @@ type Place struct {
 	RunDir   string // worker logs go to RunDir/workers
 	StateDir string // files that workers need lie in StateDir/hosts
 	PlanDir  string // the plan's folder
+	// Say tells the user something while a pool is made; nil drops it.
+	Say func(text string)
+	// Stop, when it is closed, ends a wait for devices.
+	Stop <-chan struct{}
+}
+
+func (at Place) say(text string) {
+	if at.Say != nil {
+		at.Say(text)
+	}
 }
 
 // Device is one accelerator of this machine.

@@ -186,8 +186,11 @@ func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.M
 	needs := func(why string) *stage.Outcome {
 		return &stage.Outcome{Status: stage.StatusNeeds, Message: "needs " + m.Runtime.Address + ": " + why, NoReuse: true}
 	}
-	pool, err := m.Pools.Get(ctx, m.Runtime, runtimes.Place{RunDir: rc.RunDir, StateDir: rc.Store.Dir(), PlanDir: rc.PlanDir})
-	if err != nil {
+	pool, err := m.Pools.Get(ctx, m.Runtime, runtimes.PlaceOf(rc))
+	switch {
+	case runtimes.Fault(err):
+		return nil, err
+	case err != nil:
 		return needs(err.Error()), nil
 	}
 	set, err := m.Settings()

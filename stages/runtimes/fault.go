@@ -1,0 +1,34 @@
+package runtimes
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/filelock"
+)
+
+// PlaceOf is where a stage's workers are started from.
+func PlaceOf(rc *stage.RunContext) Place {
+	return Place{
+		RunDir: rc.RunDir, StateDir: rc.Store.Dir(), PlanDir: rc.PlanDir, Stop: rc.Stop,
+		Say: func(text string) {
+			if rc.Events != nil {
+				rc.Events.Message(rc.Address, "warn", text)
+			}
+		},
+	}
+}
+
+// Fault says whether an error of Pools.Get is about this run and not about a
+// runtime that is elsewhere: another container would not help against a full
+// disk, a device in use or Ctrl-C.
+func Fault(err error) bool {
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, filelock.ErrBusy, context.Canceled} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,118 @@
+package runtimes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+	"aicplan/sink/filelock"
+)
+
+// Locks keeps two runs of one host from measuring beside each other, which
+// neither would notice. A run holds the devices of a runtime from the first
+// stage that measures on it until its end, because workers stay warm.
+type Locks struct {
+	// Me is what others are told about this run.
+	Me filelock.Holder
+	// Timeout ends the wait for a device with a *filelock.BusyError; 0 means that
+	// only the user does.
+	Timeout time.Duration
+
+	held map[string]*filelock.Device // by UUID
+}
+
+// devicePoll is how often a device in use is tried again.
+const devicePoll = 100 * time.Millisecond
+
+// processor is what runtimes that measure on the processor lock.
+const processor = "cpu"
+
+// take locks devices, in one order for all runs. It waits for them while this run
+// holds no other: two that wait for each other would wait for ever.
+func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) error {
+	slices.Sort(uuids)
+	started, told, others := time.Now(), false, len(l.held) > 0
+	for _, uuid := range slices.Compact(uuids) {
+		if l.held[uuid] != nil {
+			continue
+		}
+		for {
+			d, err := filelock.LockDevice(uuid, l.Me)
+			if err == nil {
+				if l.held == nil {
+					l.held = map[string]*filelock.Device{}
+				}
+				l.held[uuid] = d
+				break
+			}
+			var busy *filelock.BusyError
+			switch {
+			case !errors.As(err, &busy):
+				at.say(fmt.Sprintf("%s is not locked, so another run may measure beside this one unnoticed: %v", uuid, err))
+			case others:
+				return fmt.Errorf("%w; this run holds other devices already and does not wait for more, since the other may wait for these", err)
+			case l.Timeout > 0 && time.Since(started) > l.Timeout:
+				return err
+			default:
+				if !told {
+					at.say(fmt.Sprintf("%s waits: %v", rt.Address, busy))
+					told = true
+				}
+				select {
+				case <-at.Stop:
+					return context.Canceled
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(devicePoll):
+				}
+				continue
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// release gives all devices back.
+func (l *Locks) release() error {
+	var errs []error
+	for _, d := range l.held {
+		errs = append(errs, d.Release())
+	}
+	l.held = nil
+	return errors.Join(errs...)
+}
+
+// devicesOf names what the workers of a runtime measure on.
+func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
+	var out []string
+	for _, s := range slots {
+		if uuid := s.Spec.Init.UUID; uuid != "" {
+			out = append(out, uuid)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	kind := p.Kind(rt.Kind)
+	if kind.OnGPUs == nil || !kind.OnGPUs(rt) {
+		if rt.Kind == "cpu" || rt.Kind == "python" {
+			return []string{processor}
+		}
+		return nil // what it measures is not of this machine
+	}
+	devices, err := chosen(rt, p.Devices)
+	switch {
+	case err == nil:
+		for _, d := range devices {
+			out = append(out, d.UUID)
+		}
+	case rt.Kind == "python":
+		return []string{processor} // a machine without GPUs
+	}
+	return out // else the workers say what is wrong
+}
