@@ -12,9 +12,11 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
+	"aicplan/engine/grid"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/sink/table"
+	"aicplan/stages/grids"
 )
 
 type showCmd struct {
@@ -142,7 +144,8 @@ type casesCmd struct {
 	Address     string `arg:"" help:"Address of a grid, such as grid.gemm."`
 	Format      string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
 	JSON        bool   `name:"json" help:"As -format json."`
-	CountOnly   bool   `name:"count" help:"Print the number of cases only."`
+	CountOnly   bool   `name:"count" help:"Print the number of cases only; with -points, of points."`
+	Points      bool   `help:"One row a point of a sweep, with the id of its row; without it the points of a case are the column sweep."`
 	selectFlags `embed:""`
 }
 
@@ -174,6 +177,11 @@ func (c *casesCmd) Run(a *app) error {
 		return fmt.Errorf("%s is a %s, not a grid: what stages measured is shown by aicplan show", c.Address, in.Kind.Name)
 	}
 	t := s.Plan.Data.Planned
+	cases := grids.CasesOf(s.Plan)
+	sweeps := cases != nil && cases.SweepColumns() != nil
+	if c.Points && sweeps {
+		t = cases.PointRecord()
+	}
 	if c.CountOnly {
 		fmt.Fprintln(a.stdout, t.NumRows())
 		return nil
@@ -182,7 +190,27 @@ func (c *casesCmd) Run(a *app) error {
 	if c.JSON {
 		c.Format = "json"
 	}
+	if sweeps && !c.Points {
+		return writeTable(a.stdout, withSweeps(t, cases), c.Format)
+	}
 	return writeTable(a.stdout, t, c.Format)
+}
+
+// sweepColumn holds the points of a case as a JSON array.
+const sweepColumn = "sweep"
+
+// withSweeps adds the points of each case, before its status.
+func withSweeps(t arrow.Record, cases *grid.Cases) arrow.Record {
+	texts := make([]string, t.NumRows())
+	for i := range texts {
+		texts[i] = string(cases.Sweep(i).JSON())
+	}
+	t = table.WithColumn(t, sweepColumn, table.Texts(texts, nil))
+	if at := table.Index(t, "status"); at >= 0 {
+		status := t.Column(at)
+		t = table.WithColumn(table.Drop(t, "status"), "status", status)
+	}
+	return t
 }
 
 func limited(t arrow.Record, n int) arrow.Record {

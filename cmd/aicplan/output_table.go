@@ -32,7 +32,11 @@ func writeJSONLines(w io.Writer, t arrow.Record) error {
 			}
 			bw.Write(names[i])
 			bw.WriteByte(':')
-			b, err := json.Marshal(table.Value(t, i, row))
+			value := table.Value(t, i, row)
+			if text, ok := value.(string); ok && t.ColumnName(i) == sweepColumn && json.Valid([]byte(text)) {
+				value = json.RawMessage(text) // an array, and no text
+			}
+			b, err := json.Marshal(value)
 			if err != nil {
 				return err
 			}
