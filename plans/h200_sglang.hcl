@@ -109,14 +109,15 @@ module "pipeline" {
   source   = "./modules/pipeline"
   for_each = { base = runtime.sglang, next = runtime.sglang_0516 }
 
-  runtime  = each.value
-  system   = system.this
-  grids    = { for op, g in module.sglang.grids : op => g if module.sglang.runtime_of[op] == each.key }
-  bindings = module.sglang.bindings
-  power    = var.power
-  coverage = var.coverage
-  layout   = var.layout
-  backend  = "sglang"
+  runtime     = each.value
+  system      = system.this
+  grids       = { for op, g in module.sglang.grids : op => g if module.sglang.runtime_of[op] == each.key }
+  bindings    = module.sglang.bindings
+  unsupported = module.sglang.unsupported
+  power       = var.power
+  coverage    = var.coverage
+  layout      = var.layout
+  backend     = "sglang"
 
   reference = var.reference
 }

@@ -101,14 +101,15 @@ module "pipeline" {
   source   = "./modules/pipeline"
   for_each = { base = runtime.trtllm, next = runtime.trtllm_rc23 }
 
-  runtime  = each.value
-  system   = system.this
-  grids    = { for op, g in module.trtllm.grids : op => g if module.trtllm.runtime_of[op] == each.key }
-  bindings = module.trtllm.bindings
-  power    = var.power
-  coverage = var.coverage
-  layout   = var.layout
-  backend  = "trtllm"
+  runtime     = each.value
+  system      = system.this
+  grids       = { for op, g in module.trtllm.grids : op => g if module.trtllm.runtime_of[op] == each.key }
+  bindings    = module.trtllm.bindings
+  unsupported = module.trtllm.unsupported
+  power       = var.power
+  coverage    = var.coverage
+  layout      = var.layout
+  backend     = "trtllm"
 
   reference = var.reference
 }

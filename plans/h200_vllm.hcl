@@ -109,14 +109,15 @@ module "pipeline" {
   source   = "./modules/pipeline"
   for_each = { base = runtime.vllm, preview = runtime.vllm_preview }
 
-  runtime  = each.value
-  system   = system.this
-  grids    = { for op, g in module.vllm.grids : op => g if module.vllm.runtime_of[op] == each.key }
-  bindings = module.vllm.bindings
-  power    = var.power
-  coverage = var.coverage
-  layout   = var.layout
-  backend  = "vllm"
+  runtime     = each.value
+  system      = system.this
+  grids       = { for op, g in module.vllm.grids : op => g if module.vllm.runtime_of[op] == each.key }
+  bindings    = module.vllm.bindings
+  unsupported = module.vllm.unsupported
+  power       = var.power
+  coverage    = var.coverage
+  layout      = var.layout
+  backend     = "vllm"
 
   reference = var.reference
 }

@@ -177,6 +177,9 @@ func collectLine(s plan.StageSummary) string {
 	if c.Hold > 0 {
 		parts = append(parts, plan.Count(int64(c.Hold))+" failed before")
 	}
+	if c.Unsupported > 0 {
+		parts = append(parts, plan.Count(int64(c.Unsupported))+" unsupported")
+	}
 	if c.Seconds > 0 && c.Collect > 0 {
 		parts = append(parts, "~"+plan.Duration(c.Seconds))
 	}

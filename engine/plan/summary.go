@@ -43,12 +43,14 @@ type Totals struct {
 	Cases      int   `json:"cases"` // of all grids
 	Collect    int   `json:"collect"`
 	// Elsewhere are cases whose runtime is not here.
-	Elsewhere int     `json:"elsewhere,omitempty"`
-	Reuse     int     `json:"reuse"`
-	Hold      int     `json:"hold"`
-	LeftOut   int     `json:"left_out,omitempty"` // by -limit or -smoke
-	Rows      int     `json:"rows"`
-	Seconds   float64 `json:"seconds,omitempty"`
+	Elsewhere int `json:"elsewhere,omitempty"`
+	Reuse     int `json:"reuse"`
+	Hold      int `json:"hold"`
+	LeftOut   int `json:"left_out,omitempty"` // by -limit or -smoke
+	// Unsupported counts cases that the plan says have no kernel on its device.
+	Unsupported int     `json:"unsupported,omitempty"`
+	Rows        int     `json:"rows"`
+	Seconds     float64 `json:"seconds,omitempty"`
 	// Estimated counts the cases to collect that Seconds covers.
 	Estimated int `json:"estimated,omitempty"`
 }
@@ -89,11 +91,13 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 		t.Reuse += c.Reuse
 		t.Hold += c.Hold
 		t.LeftOut += c.LeftOut
+		t.Unsupported += c.Unsupported
 	case c != nil:
 		t.Collect += c.Collect
 		t.Reuse += c.Reuse
 		t.Hold += c.Hold
 		t.LeftOut += c.LeftOut
+		t.Unsupported += c.Unsupported
 		t.Rows += c.Rows
 		if c.Seconds > 0 {
 			t.Seconds += c.Seconds
@@ -129,6 +133,9 @@ func (s Summary) Line() string {
 	}
 	if t.Hold > 0 {
 		text += fmt.Sprintf(", %s failed before", Count(int64(t.Hold)))
+	}
+	if t.Unsupported > 0 {
+		text += fmt.Sprintf(", %s unsupported", Count(int64(t.Unsupported)))
 	}
 	if t.LeftOut > 0 {
 		text += fmt.Sprintf(", %s left out", Count(int64(t.LeftOut)))

@@ -66,6 +66,9 @@ type CaseCounts struct {
 	// Hold counts cases with a ledger entry that is not tried again without
 	// -retry.
 	Hold int `json:"hold,omitempty"`
+	// Unsupported counts cases that the plan says have no kernel on its device;
+	// they are not tried.
+	Unsupported int `json:"unsupported,omitempty"`
 	// LeftOut counts the cases that -limit or -smoke leave out; no part of
 	// Planned.
 	LeftOut int `json:"left_out,omitempty"`

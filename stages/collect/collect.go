@@ -72,6 +72,9 @@ type Config struct {
 	// Environment names what tells measurements apart beside the case: framework,
 	// version, device, or a field that the worker reports.
 	Environment []string `hcl:"environment,optional"`
+	// Unsupported are cases that have no kernel on the plan's device, by the
+	// values of their columns, with the reason.
+	Unsupported cty.Value `hcl:"unsupported,optional"`
 	// FailOver is the share of failed cases above which the stage fails.
 	FailOver float64 `hcl:"fail_over,optional"`
 
@@ -94,6 +97,8 @@ type Config struct {
 	blocks   map[string]cty.Value // of the runtime's kind, by name
 	rules    []Rule
 	limits   limits
+
+	unsupported []unsupported
 }
 
 func newConfig(pools *runtimes.Pools) *Config {
@@ -168,6 +173,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Wrong binding", "%s is of kind %s, which takes no binding; remove bind.", c.runtime.Address, c.runtime.Kind)
 		}
 	}
+	if c.unsupported, err = readUnsupported(c.Unsupported); err != nil {
+		bad("Wrong unsupported", "unsupported: %s.", err)
+	}
 	if !slices.Contains(orders, c.Order) {
 		bad("Unknown order", "order is %q; it must be one of %s.", c.Order, strings.Join(orders, ", "))
 	}
@@ -232,7 +240,12 @@ func (c *Config) Fingerprint() any {
 		Environment []string       `json:"environment"`
 		Rules       []RuleBlock    `json:"rules,omitempty"`
 		Blocks      map[string]any `json:"blocks,omitempty"`
+		Unsupported any            `json:"unsupported,omitempty"`
 	}{Op: c.Op, Bind: c.bind, System: c.system, Measure: c.measured(), Environment: c.Environment, Rules: c.Rules, Blocks: c.blockExtra()}
+	if isSet(c.Unsupported) && len(c.unsupported) > 0 {
+		// The ledger has their reasons.
+		f.Unsupported, _ = runtimes.Plain(c.Unsupported)
+	}
 	if rt := c.runtime; rt != nil {
 		f.Runtime = map[string]any{
 			"address": rt.Address, "kind": rt.Kind, "framework": rt.Framework, "package": rt.Package,

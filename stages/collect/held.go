@@ -18,6 +18,13 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 	retry := opts.Retry
 	for i := range j.units {
 		u := &j.units[i]
+		if u.barred != "" && u.class != "not_selected" {
+			// What somebody measured all the same is there.
+			if kind, ok := journal.Has(u.id); ok && kind == checkpoint.Measured {
+				u.state, u.class, u.reason = measured, "", ""
+			}
+			continue
+		}
 		if u.state != open {
 			continue
 		}
@@ -122,6 +129,9 @@ func (j *job) forget() {
 	for i := range j.units {
 		if u := &j.units[i]; u.state != skipped || u.class == "tripped" {
 			u.state, u.class, u.reason = open, "", ""
+			if u.barred != "" {
+				u.close()
+			}
 		}
 	}
 }

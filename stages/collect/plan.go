@@ -131,6 +131,16 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		return fail("Unknown column", err)
 	}
 	counts := fresh(cases, pc.Options)
+	if len(c.unsupported) > 0 {
+		j, err := newJob(cases, nil, pc.Options)
+		if err != nil {
+			return fail("Unknown column", err)
+		}
+		if err := j.bar(c.unsupported); err != nil {
+			return fail("Unknown column", err)
+		}
+		counts = j.counts()
+	}
 	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
 	reason := c.runtime.Address + " has not been seen yet, so nothing can be reused before it runs"
@@ -143,6 +153,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if journal.Len() > 0 {
 			j, err := newJob(cases, c.limits.groupBy, pc.Options)
 			if err != nil {
+				return fail("Unknown column", err)
+			}
+			if err := j.bar(c.unsupported); err != nil {
 				return fail("Unknown column", err)
 			}
 			if err := j.reuse(journal, pc.Options, c.limits.tripAfter); err != nil {
@@ -176,10 +189,24 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			c.estimateFrom(pc.Upstream(c.estimate), up.Data, p.Cases)
 		}
 	}
+	if counts.Unsupported > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d cases have no kernel on this device and are not tried: %s", counts.Unsupported, c.unsupportedText()))
+	}
 	if counts.Hold > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d cases failed before, or stand behind a breaker, and are not tried again; -retry failed tries them, -retry tripped those of groups that never worked", counts.Hold))
 	}
 	return p, nil
+}
+
+// unsupportedText are the reasons of the cases without a kernel.
+func (c *Config) unsupportedText() string {
+	var all []string
+	for _, u := range c.unsupported {
+		if !slices.Contains(all, u.reason) {
+			all = append(all, u.reason)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // reason says in one line where the plan stands.

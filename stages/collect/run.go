@@ -53,6 +53,9 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 	r.job.demands = r.demands()
+	if err := r.job.bar(c.unsupported); err != nil {
+		return nil, err
+	}
 	if err := r.lookUp(ctx); err != nil {
 		return nil, err
 	}

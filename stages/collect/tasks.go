@@ -23,7 +23,8 @@ type unit struct {
 
 	state  state
 	reason string // of a skip: why
-	class  string // of a skip: tripped, ramp, not_selected, interrupted
+	class  string // of a skip: tripped, ramp, not_selected, interrupted, unsupported_config
+	barred string // why it has no kernel on the plan's device; "" when it has
 	entry  *entry // of measured and failed units
 }
 
@@ -228,10 +229,13 @@ func (j *job) counts() stage.CaseCounts {
 	c := stage.CaseCounts{Planned: len(j.tasks)}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		openRows, held := 0, false
+		openRows, held, barred := 0, false, 0
 		for _, u := range j.units[t.first : t.first+t.n] {
 			if u.state == open {
 				openRows++
+			}
+			if u.state == skipped && u.barred != "" {
+				barred++
 			}
 			held = held || u.state == failed || u.state == skipped && u.class == "tripped"
 		}
@@ -244,6 +248,8 @@ func (j *job) counts() stage.CaseCounts {
 			c.Rows += openRows
 		case held:
 			c.Hold++
+		case barred == t.n && t.n > 0:
+			c.Unsupported++
 		default:
 			c.Reuse++
 		}

@@ -49,7 +49,13 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 			byClass[u.class]++
 		}
 	}
+	// What was not asked for and what has no kernel is not missing.
 	left := byClass["not_selected"]
+	for i := range r.job.units {
+		if u := &r.job.units[i]; u.state == skipped && u.class != "not_selected" && u.barred != "" {
+			left++
+		}
+	}
 	text := fmt.Sprintf("%d of %d cases measured", n.Measured, n.Planned)
 	if n.Measured-r.now > 0 && r.now > 0 {
 		text += fmt.Sprintf(" (%d now, %d before)", r.now, n.Measured-r.now)

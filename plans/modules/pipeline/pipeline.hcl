@@ -18,6 +18,12 @@ variable "bindings" {
   description = "How a python runtime reaches the ops, by op."
 }
 
+variable "unsupported" {
+  type        = any
+  default     = {}
+  description = "Cases without a kernel on the plan's device, by op: lists of where and reason."
+}
+
 variable "power" {
   type        = bool
   default     = false
@@ -143,6 +149,8 @@ collect "op" {
   bind       = var.bindings[each.key]
   depends_on = [preflight.node]
   ramp       = [4, 20, 100]
+
+  unsupported = contains(keys(var.unsupported), each.key) ? var.unsupported[each.key] : null
 
   measure {
     graph = "prefer"

@@ -1,0 +1,36 @@
+# Cases that upstream lists and that have no kernel on the plan's device. They are
+# not tried, the ledger has them as unsupported_config with the reason, and
+# coverage counts the others. Held against the tables of aiconfigurator 0.12.0:
+# none of these keys was ever published for an H200 (docs/published.md).
+
+locals {
+  chunk = [{
+    where  = { "batch_size*isl" = { min = 8193 } }
+    reason = "more query tokens than SGLang's chunked prefill takes at once (8,192)"
+  }]
+
+  unsupported = {
+    attention_context = local.sm != 90 ? [] : [{
+      where  = { attn_dtype = ["bfloat16"], kv_cache_dtype = ["fp8"], kernel_source = ["fa3"], head_dim = { max = 256 } }
+      reason = "FlashAttention 3 casts the queries to fp8 when the cache is fp8: there is no such kernel with bfloat16 compute"
+    }]
+
+    dsv4_csa_context_module = local.chunk
+    dsv4_hca_context_module = local.chunk
+
+    gdn = flatten([for k in [1, 2, 4, 8, 16] : [for v in [2, 4, 6, 8, 12, 16, 24, 32, 48, 64] : {
+      where  = { phase = ["context"], num_k_heads = [k], num_v_heads = [v], "batch_size*seq_len" = { min = ceil(2147483648 / ((2 * k + v) * 128)) } }
+      reason = "the collector refuses 2^31 and more elements: the convolution's token offsets are 32-bit integers"
+    } if 2097152 * (2 * k + v) * 128 >= 2147483648]])
+
+    kda = [{
+      where  = { phase = ["context"], "batch_size*seq_len*num_v_heads*head_v_dim" = { min = ceil(2147483648 / 3) } }
+      reason = "the collector refuses 2^31 and more elements of the three-way convolution: its token offsets are 32-bit integers"
+    }]
+  }
+}
+
+output "unsupported" {
+  description = "Cases without a kernel on the plan's device, by op."
+  value       = local.unsupported
+}

@@ -1,0 +1,23 @@
+# Cases that upstream lists and that have no kernel on the plan's device. They are
+# not tried, the ledger has them as unsupported_config with the reason, and
+# coverage counts the others. Held against the tables of aiconfigurator 0.12.0:
+# none of these keys was ever published for an H200 (docs/published.md).
+
+locals {
+  unsupported = {
+    kda = [{
+      where  = { phase = ["context"], "batch_size*seq_len*num_v_heads*head_v_dim" = { min = 2147483648 } }
+      reason = "the collector refuses 2^31 and more elements: the convolution's token offsets are 32-bit integers"
+    }]
+
+    dsa_context_module = local.sm != 90 ? [] : [{
+      where  = { kv_cache_dtype = ["fp8"], num_heads = [1, 2, 4, 8, 16], "batch_size*isl" = { min = 65536 } }
+      reason = "FlashMLA's sparse prefill pads few heads, and its scratch does not fit from 65,536 query tokens on"
+    }]
+  }
+}
+
+output "unsupported" {
+  description = "Cases without a kernel on the plan's device, by op."
+  value       = local.unsupported
+}

@@ -1,0 +1,206 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/grid"
+)
+
+// unsupported are cases of a grid that have no kernel on the plan's device: they
+// are not tried, stand in the ledger as unsupported_config with the reason, and
+// coverage does not count them.
+type unsupported struct {
+	reason string
+	where  []columnIn // all hold
+}
+
+// columnIn holds for cases whose column has one of the values, or whose column,
+// or product of columns, lies between two bounds.
+type columnIn struct {
+	name     string          // "isl", or "batch_size*isl"
+	values   map[string]bool // as text; nil with bounds
+	min, max float64
+}
+
+// readUnsupported reads the attribute: a list of objects with where (column =
+// value, list of values or { min, max }) and reason.
+func readUnsupported(v cty.Value) ([]unsupported, error) {
+	if !isSet(v) {
+		return nil, nil
+	}
+	if !v.IsWhollyKnown() {
+		return nil, errors.New("it is not known before the run")
+	}
+	if !v.CanIterateElements() || v.Type().IsObjectType() || v.Type().IsMapType() {
+		return nil, errors.New("it must be a list such as [{ where = { dtype = [\"fp8\"] }, reason = \"...\" }]")
+	}
+	var out []unsupported
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		u, err := readOneUnsupported(e)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", len(out)+1, err)
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+func readOneUnsupported(v cty.Value) (unsupported, error) {
+	var u unsupported
+	if v.IsNull() || !v.Type().IsObjectType() {
+		return u, errors.New("it must be an object with where and reason")
+	}
+	for name := range v.Type().AttributeTypes() {
+		if name != "where" && name != "reason" {
+			return u, fmt.Errorf("it has %q; only where and reason are known", name)
+		}
+	}
+	if !v.Type().HasAttribute("where") || !v.Type().HasAttribute("reason") {
+		return u, errors.New("it needs where and reason")
+	}
+	reason, where := v.GetAttr("reason"), v.GetAttr("where")
+	if reason.IsNull() || reason.Type() != cty.String || strings.TrimSpace(reason.AsString()) == "" {
+		return u, errors.New("reason must say why there is no kernel")
+	}
+	u.reason = reason.AsString()
+	if where.IsNull() || !where.Type().IsObjectType() && !where.Type().IsMapType() || where.LengthInt() == 0 {
+		return u, errors.New("where must name a column and its values, such as { head_dim = [512] }; without one every case would be meant")
+	}
+	for it := where.ElementIterator(); it.Next(); {
+		k, values := it.Element()
+		in, err := readColumn(k.AsString(), values)
+		if err != nil {
+			return u, fmt.Errorf("where.%s: %w", k.AsString(), err)
+		}
+		u.where = append(u.where, in)
+	}
+	slices.SortFunc(u.where, func(a, b columnIn) int { return strings.Compare(a.name, b.name) })
+	return u, nil
+}
+
+func readColumn(name string, values cty.Value) (columnIn, error) {
+	in := columnIn{name: name, min: math.Inf(-1), max: math.Inf(1)}
+	switch {
+	case !values.IsNull() && (values.Type().IsObjectType() || values.Type().IsMapType()):
+		return in, in.readBounds(values)
+	case strings.Contains(name, "*"):
+		return in, errors.New("a product of columns has bounds: { min = ... }, { max = ... } or both")
+	case values.IsNull() || !values.CanIterateElements():
+		in.values = map[string]bool{text(values): true}
+		return in, nil
+	}
+	in.values = map[string]bool{}
+	for vs := values.ElementIterator(); vs.Next(); {
+		_, one := vs.Element()
+		if !one.IsNull() && !one.Type().IsPrimitiveType() {
+			return in, fmt.Errorf("it has a value that is %s", one.Type().FriendlyName())
+		}
+		in.values[text(one)] = true
+	}
+	return in, nil
+}
+
+func (in *columnIn) readBounds(v cty.Value) error {
+	if v.LengthInt() == 0 {
+		return errors.New("it has neither min nor max")
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		if e.IsNull() || e.Type() != cty.Number {
+			return fmt.Errorf("%s must be a number", k.AsString())
+		}
+		f, _ := e.AsBigFloat().Float64()
+		switch k.AsString() {
+		case "min":
+			in.min = f
+		case "max":
+			in.max = f
+		default:
+			return fmt.Errorf("it has %q; bounds are min and max", k.AsString())
+		}
+	}
+	return nil
+}
+
+// bar marks the units that have no kernel.
+func (j *job) bar(all []unsupported) error {
+	for _, u := range all {
+		test, err := u.bind(j.cases)
+		if err != nil {
+			return err
+		}
+		for i := range j.units {
+			if un := &j.units[i]; un.barred == "" && test(un) {
+				un.barred = u.reason
+				if un.state == open {
+					un.close()
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (in *columnIn) holds(un *unit, factors []func(*unit) cty.Value) bool {
+	if in.values != nil {
+		return in.values[text(factors[0](un))]
+	}
+	product := 1.0
+	for _, value := range factors {
+		v := value(un)
+		if v.IsNull() || v.Type() != cty.Number {
+			return false
+		}
+		f, _ := v.AsBigFloat().Float64()
+		product *= f
+	}
+	return product >= in.min && product <= in.max
+}
+
+// valueOf reads a column of a unit; a swept parameter stands for the case's own of
+// that name.
+func valueOf(cases *grid.Cases, name string) (func(*unit) cty.Value, error) {
+	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
+		return func(un *unit) cty.Value { return cases.Sweep(un.task).Value(un.point, at) }, nil
+	}
+	at := slices.Index(cases.Columns(), name)
+	if at < 0 {
+		return nil, fmt.Errorf("unsupported names %q; the grid's columns are %s", name, strings.Join(slices.Concat(cases.Columns(), cases.SweepColumns()), ", "))
+	}
+	return func(un *unit) cty.Value { return cases.Value(un.task, at) }, nil
+}
+
+// close settles a unit that has no kernel.
+func (u *unit) close() { u.state, u.class, u.reason = skipped, worker.ClassUnsupportedConfig, u.barred }
+
+// bind finds the columns in a grid.
+func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {
+	var tests []func(*unit) bool
+	for _, in := range u.where {
+		var factors []func(*unit) cty.Value
+		for _, name := range strings.Split(in.name, "*") {
+			value, err := valueOf(cases, strings.TrimSpace(name))
+			if err != nil {
+				return nil, err
+			}
+			factors = append(factors, value)
+		}
+		tests = append(tests, func(un *unit) bool { return in.holds(un, factors) })
+	}
+	return func(un *unit) bool {
+		for _, t := range tests {
+			if !t(un) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
