@@ -1,16 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
+	"aicplan/engine/stage"
 	"aicplan/sink/diff"
+	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
 
@@ -76,20 +77,19 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 	if errA == nil && errB == nil {
 		return diff.Paths(c.A, c.B, o)
 	}
-	recA, tableA, err := a.operand(c.A)
+	left, err := a.operand(c.A)
 	if err != nil {
 		return nil, err
 	}
-	recB, tableB, err := a.operand(c.B)
+	right, err := a.operand(c.B)
 	if err != nil {
 		return nil, err
 	}
-	if o.Table == "" {
-		if o.Table = tableA; o.Table == "" {
-			o.Table = tableB
-		}
+	o.Table = cmp.Or(o.Table, left.Info.Perf, right.Info.Perf)
+	if len(o.Key) == 0 {
+		o.Key = caseKey(left, right)
 	}
-	res, err := diff.Tables(recA, recB, c.A, c.B, o)
+	res, err := diff.Tables(left.Table, right.Table, c.A, c.B, o)
 	if err != nil {
 		return nil, err
 	}
@@ -99,17 +99,36 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 	return &diff.Report{A: c.A, B: c.B, Tables: []*diff.Result{res}}, nil
 }
 
-// operand reads a perf file or what a stage left, with the name of its table.
-func (a *app) operand(name string) (arrow.Record, string, error) {
+// caseKey is the columns that name a case of two stages: the parameters of their
+// grids, and never what was measured besides. Nil leaves the key to the perf
+// table or to the columns of a file.
+func caseKey(a, b *stage.Dataset) []string {
+	if len(a.Info.Params) == 0 && len(b.Info.Params) == 0 {
+		return nil
+	}
+	key := a.Info.Params
+	if len(key) == 0 {
+		key = b.Info.Params
+	}
+	for _, k := range key {
+		if !table.Has(a.Table, k) || !table.Has(b.Table, k) {
+			return nil
+		}
+	}
+	return key
+}
+
+// operand reads a perf file or what a stage left.
+func (a *app) operand(name string) (*stage.Dataset, error) {
 	if info, err := os.Stat(name); err == nil {
 		if info.IsDir() {
-			return nil, "", fmt.Errorf("%s is a folder and the other side is a stage; name one file of it", name)
+			return nil, fmt.Errorf("%s is a folder and the other side is a stage; name one file of it", name)
 		}
 		rec, err := tree.ReadFile(name)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		return rec, "", nil
+		return &stage.Dataset{Table: rec}, nil
 	}
 	dir, address, elsewhere := strings.Cut(name, "@")
 	if !elsewhere {
@@ -117,24 +136,24 @@ func (a *app) operand(name string) (arrow.Record, string, error) {
 	}
 	store, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer store.Close()
 	rec, err := readStage(store, address)
 	if errors.Is(err, checkpoint.ErrMissing) {
-		return nil, "", fmt.Errorf("%s is neither a file nor a stage of %s; aicplan ckpt list shows the stages", name, store.Dir())
+		return nil, fmt.Errorf("%s is neither a file nor a stage of %s; aicplan ckpt list shows the stages", name, store.Dir())
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	d, err := run.LoadDataset(store, rec)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if d.Table == nil {
-		return nil, "", fmt.Errorf("%s has no table", name)
+		return nil, fmt.Errorf("%s has no table", name)
 	}
-	return d.Table, d.Info.Perf, nil
+	return d, nil
 }
 
 // selections reads COLUMN=VALUE|VALUE.

@@ -337,6 +337,11 @@ func (r *Result) choose(a, b arrow.Record, o Options) error {
 			}
 		}
 	}
+	if known && len(o.Key) == 0 {
+		if err := r.halfMissing(a, b, t); err != nil {
+			return err
+		}
+	}
 	// A column that one side lacks cannot tell rows apart there, unless readers
 	// assume a value for it.
 	r.Key = slices.DeleteFunc(r.Key, func(k string) bool {
@@ -347,6 +352,22 @@ func (r *Result) choose(a, b arrow.Record, o Options) error {
 		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name, strings.Join(table.Names(b), ", "))
 	}
 	r.Drift = drift(a, b, r.A.Name, r.B.Name)
+	return nil
+}
+
+// halfMissing is the error of a key column that readers need and one side has:
+// without it rows that differ would be taken for one.
+func (r *Result) halfMissing(a, b arrow.Record, t *catalog.Table) error {
+	for _, k := range r.Key {
+		if c, _ := t.Column(k); c.Role == catalog.Optional || table.Has(a, k) == table.Has(b, k) {
+			continue
+		}
+		lacks := r.A.Name
+		if table.Has(a, k) {
+			lacks = r.B.Name
+		}
+		return fmt.Errorf("%s lacks the column %s, which tells rows of %s apart; say with the key by which columns to compare", lacks, k, t.Name)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,10 +172,16 @@ type Limits struct {
 	Added   *int     // rows that A lacks
 }
 
+func (l Limits) any() bool { return l != Limits{} }
+
 // Exceeded lists what is beyond the limits; empty when nothing is. Pairs that
-// could not be compared always count.
+// could not be compared always count, and where nothing could be compared no
+// limit holds.
 func (r *Report) Exceeded(l Limits) []string {
 	var out []string
+	if l.any() && len(r.Tables)+len(r.Failed) == 0 {
+		out = append(out, fmt.Sprintf("%s and %s have no table in common, so nothing was compared", r.A, r.B))
+	}
 	for _, t := range r.Tables {
 		for _, m := range t.exceeded(l) {
 			out = append(out, t.title()+": "+m)
@@ -191,6 +198,9 @@ func (r *Report) Exceeded(l Limits) []string {
 
 func (r *Result) exceeded(l Limits) []string {
 	var out []string
+	if l.any() && r.Common == 0 {
+		return []string{r.nothing()}
+	}
 	count := func(limit *int, n int, what string) {
 		if limit != nil && n > *limit {
 			out = append(out, fmt.Sprintf("%d rows %s, at most %d allowed", n, what, *limit))
@@ -199,10 +209,11 @@ func (r *Result) exceeded(l Limits) []string {
 	count(l.Changed, r.Changed, "changed")
 	count(l.Removed, r.Removed, "removed")
 	count(l.Added, r.Added, "added")
+	ratio := l.Median != nil || l.P5 != nil || l.P95 != nil
+	if ratio && r.Unusable > 0 {
+		out = append(out, fmt.Sprintf("%d of %d common rows have no ratio: %s", r.Unusable, r.Common, r.unusableText()))
+	}
 	if r.Ratio == nil {
-		if l.Median != nil || l.P5 != nil || l.P95 != nil {
-			out = append(out, "there are no common rows to take a ratio of")
-		}
 		return out
 	}
 	q := r.Ratio
@@ -216,6 +227,19 @@ func (r *Result) exceeded(l Limits) []string {
 		out = append(out, fmt.Sprintf("p95 of the ratio is %.4g, at most %.4g is asked", q.P95, *l.P95))
 	}
 	return out
+}
+
+// nothing says that the two sides have no row in common.
+func (r *Result) nothing() string {
+	return fmt.Sprintf("no row of the %d in A has a counterpart among the %d in B by the key %s, so nothing was compared", r.A.Rows, r.B.Rows, strings.Join(r.Key, ", "))
+}
+
+func (r *Result) unusableText() string {
+	var out []string
+	for _, why := range slices.Sorted(maps.Keys(r.UnusableWhy)) {
+		out = append(out, fmt.Sprintf("%s (%d)", why, r.UnusableWhy[why]))
+	}
+	return strings.Join(out, ", ")
 }
 
 // Same says whether there is no difference at all.

@@ -62,6 +62,12 @@ func (r *Result) text(sb *strings.Builder) {
 		fmt.Fprintf(sb, ", %d without a usable ratio", r.Unusable)
 	}
 	sb.WriteByte('\n')
+	if r.Unusable > 0 {
+		fmt.Fprintf(sb, "  without a ratio: %s\n", r.unusableText())
+	}
+	if r.Common == 0 {
+		fmt.Fprintf(sb, "  NOTHING COMPARED: %s\n", r.nothing())
+	}
 	for _, d := range r.Drift {
 		fmt.Fprintf(sb, "  columns: %s\n", d)
 	}

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
@@ -23,7 +25,7 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "dedupe",
-		Version: 1,
+		Version: 2, // 2: times compare as times, and a valid row stays over an invalid one
 		Summary: "keep one row per key and report rows that disagree",
 		Outputs: map[string]cty.Type{
 			"removed":   cty.Number,
@@ -138,7 +140,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if len(key) == 0 {
 		key = KeyColumns(ds)
 	}
-	res, err := Rows(ds.Table, Options{Key: key, Keep: c.Keep, Metric: c.Metric, Tolerance: c.Tolerance})
+	res, err := Rows(ds.Table, Options{Key: key, Keep: c.Keep, Metric: c.Metric, Tolerance: c.Tolerance, ZeroOK: zeroOK(ds)})
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +187,7 @@ type Options struct {
 	Keep      string
 	Metric    string // "" means latency
 	Tolerance float64
+	ZeroOK    bool // zero is a value of the metric
 }
 
 // Result says which rows stay.
@@ -223,11 +226,11 @@ func Rows(rec arrow.Record, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	when := startedAt(rec)
+	when, fit := startedAt(rec), usable(metric, o.ZeroOK)
 	drop := make([]bool, rec.NumRows())
 	var conflicts []conflict
 	for _, rows := range groups {
-		keep := choose(rows, o.Keep, metric, when)
+		keep := choose(rows, o.Keep, metric, fit, when)
 		for _, r := range rows {
 			drop[r] = r != keep
 		}
@@ -246,10 +249,24 @@ func Rows(rec arrow.Record, o Options) (Result, error) {
 	res.Conflicts = len(conflicts)
 	slices.SortStableFunc(conflicts, func(a, b conflict) int { return cmp.Compare(b.ratio, a.ratio) })
 	for _, c := range conflicts[:min(len(conflicts), 20)] {
-		res.Worst = append(res.Worst, fmt.Sprintf("%s: kept %s=%.6g (row %d), other %.6g (row %d), ratio %.4g",
-			rowkey.Describe(rec, c.keep, o.Key), o.Metric, metric.Values[c.keep], c.keep+1, metric.Values[c.other], c.other+1, c.ratio))
+		res.Worst = append(res.Worst, fmt.Sprintf("%s: kept %s=%s (row %d), other %s (row %d), ratio %.4g",
+			rowkey.Describe(rec, c.keep, o.Key), o.Metric, shown(metric, c.keep), c.keep+1, shown(metric, c.other), c.other+1, c.ratio))
 	}
 	return res, nil
+}
+
+// shown is a value as messages print it; null is no 0.
+func shown(metric *table.Col[float64], row int) string {
+	v, ok := metric.At(row)
+	if !ok {
+		return "null"
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+func zeroOK(ds *stage.Dataset) bool {
+	t, ok := PerfTable(ds)
+	return ok && t.ZeroLegal
 }
 
 func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
@@ -264,24 +281,39 @@ func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
 	return col, nil
 }
 
-func startedAt(rec arrow.Record) *table.Col[string] {
+// startedAt reads when rows were measured; nil without such a column. Text that
+// is no time is older than every time.
+func startedAt(rec arrow.Record) []time.Time {
 	col, err := table.Strings(rec, "started_at")
 	if err != nil {
 		return nil
 	}
-	return col
+	out := make([]time.Time, len(col.Values))
+	for i, text := range col.Values {
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", time.DateOnly} {
+			if t, err := time.Parse(layout, text); err == nil {
+				out[i] = t
+				break
+			}
+		}
+	}
+	return out
 }
 
 // choose returns the row of rows that stays; ties go to the earlier row, for
-// latest to the later one.
-func choose(rows []int, keep string, metric *table.Col[float64], when *table.Col[string]) int {
+// latest to the later one. A row whose metric is no measurement stays only when
+// no row of the key has one.
+func choose(rows []int, keep string, metric *table.Col[float64], usable func(int) bool, when []time.Time) int {
+	if fit := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return !usable(r) }); len(fit) > 0 {
+		rows = fit
+	}
 	switch keep {
 	case KeepFirst:
 		return rows[0]
 	case KeepLatest:
 		best := rows[0]
 		for _, r := range rows[1:] {
-			if when == nil || when.Values[r] >= when.Values[best] {
+			if when == nil || !when[r].Before(when[best]) {
 				best = r
 			}
 		}
@@ -292,11 +324,7 @@ func choose(rows []int, keep string, metric *table.Col[float64], when *table.Col
 	if keep == KeepBest {
 		return sorted[0]
 	}
-	usable := len(sorted)
-	for usable > 1 && math.IsInf(order(metric, sorted[usable-1]), 1) {
-		usable--
-	}
-	return sorted[(usable-1)/2]
+	return sorted[(len(sorted)-1)/2]
 }
 
 // order puts nulls and NaN behind every number.
@@ -306,6 +334,18 @@ func order(metric *table.Col[float64], row int) float64 {
 		return math.Inf(1)
 	}
 	return v
+}
+
+// usable says which rows have a measurement: finite, above zero, or zero where
+// zero is data.
+func usable(metric *table.Col[float64], zeroOK bool) func(int) bool {
+	if metric == nil {
+		return func(int) bool { return true }
+	}
+	return func(r int) bool {
+		v, ok := metric.At(r)
+		return ok && !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || v == 0 && zeroOK)
+	}
 }
 
 type conflict struct {

@@ -145,6 +145,60 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestTimesCompareAsTimes: text puts "Z" behind "." and heeds no zones.
+func TestTimesCompareAsTimes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ earlier, later string }{
+		{"2026-01-01T10:00:00Z", "2026-01-01T10:00:00.5Z"},
+		{"2026-01-01T11:30:00+02:00", "2026-01-01T10:00:00Z"},
+		{"2026-01-01T10:00:58.049101820Z", "2026-01-01T10:00:58.049101825Z"},
+		{"2026-01-01T10:00:58.04910182Z", "2026-01-01T10:00:58.049101825Z"},
+		{"", "2026-01-01T10:00:00Z"},
+		{"yesterday", "2026-01-01T10:00:00Z"},
+		{"2026-01-01 10:00:00", "2026-01-01T10:00:01Z"},
+	} {
+		for at, times := range [][]string{{tt.earlier, tt.later}, {tt.later, tt.earlier}} {
+			rec := table.NewRecord([]string{"m", "latency", "started_at"}, []arrow.Array{
+				table.Ints([]int64{1, 1}, nil), table.Floats([]float64{1, 2}, nil), table.Texts(times, nil)})
+			res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest})
+			if err != nil || !slices.Equal(res.Keep, []int{1 - at}) {
+				t.Errorf("of %q keeps row %v, %v; want the one of %s", times, res.Keep, err, tt.later)
+			}
+		}
+	}
+}
+
+// TestAnInvalidRowNeverStaysOverAValidOne in whatever order and mode.
+func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []struct {
+		v     float64
+		valid bool
+	}{{math.NaN(), true}, {math.Inf(1), true}, {-5, true}, {0, true}, {0, false}} {
+		for _, keep := range keeps {
+			for _, at := range []int{0, 1, 2} {
+				vals, valid := []float64{7, 8, 9}, []bool{true, true, true}
+				vals[at], valid[at] = bad.v, bad.valid
+				rec := table.NewRecord([]string{"m", "latency", "started_at"}, []arrow.Array{
+					table.Constant(int64(1), 3), table.Floats(vals, valid),
+					table.Texts([]string{"2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"}, nil)})
+				res, err := Rows(rec, Options{Key: []string{"m"}, Keep: keep})
+				if err != nil || len(res.Keep) != 1 || res.Keep[0] == at {
+					t.Errorf("keep = %s with %v (null: %v) in row %d keeps %v, %v", keep, bad.v, !bad.valid, at, res.Keep, err)
+				}
+				if len(res.Worst) > 0 && !bad.valid && !strings.Contains(res.Worst[0], "null") {
+					t.Errorf("a null is printed as %q", res.Worst)
+				}
+			}
+		}
+	}
+	// Where zero is data it is a value like any other.
+	rec := table.NewRecord([]string{"m", "latency"}, []arrow.Array{table.Constant(int64(1), 2), table.Floats([]float64{5, 0}, nil)})
+	if res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest, ZeroOK: true}); err != nil || !slices.Equal(res.Keep, []int{1}) {
+		t.Errorf("keeps %v, %v", res.Keep, err)
+	}
+}
+
 func TestUnknownKeyColumn(t *testing.T) {
 	c := config(KeepFirst)
 	c.By = []string{"mm"}
