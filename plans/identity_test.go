@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/stages/collect"
@@ -66,7 +67,7 @@ func identities(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	ops := map[string]string{}
+	specs := map[string]*grid.Spec{}
 	var b strings.Builder
 	for _, in := range cfg.Instances {
 		st, deferred, diags := cfg.Decode(in)
@@ -78,7 +79,7 @@ func identities(t *testing.T, name string) string {
 			continue
 		}
 		if g, ok := st.(*grids.Stage); ok {
-			ops[in.Address] = g.Spec().Op
+			specs[in.Address] = g.Spec()
 		}
 		c, collects := st.(*collect.Config)
 		if collects {
@@ -90,7 +91,9 @@ func identities(t *testing.T, name string) string {
 				t.Fatalf("%s: %s", in.Address, text(diags))
 			}
 		}
-		key, canonical, err := plan.StageKey(in.Kind, st.Fingerprint(), nil, nil)
+		kind := in.Kind
+		kind.Code = nil // which changes with every line of code
+		key, canonical, err := plan.StageKey(kind, st, nil, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", in.Address, err)
 		}
@@ -98,7 +101,7 @@ func identities(t *testing.T, name string) string {
 		if !collects {
 			continue
 		}
-		_, context, err := checkpoint.Key(c.Context(ops[st.Inputs()[0].Ref.Address], &seen))
+		_, context, err := checkpoint.Key(c.Context(specs[st.Inputs()[0].Ref.Address], &seen))
 		if err != nil {
 			t.Fatalf("%s: %v", in.Address, err)
 		}

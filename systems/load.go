@@ -14,6 +14,12 @@ import (
 //go:embed *.yaml
 var builtin embed.FS
 
+// Code is the code of this package and the specs that it brings along:
+// checkpoints of what follows from them are stale when they change.
+//
+//go:embed *.go *.yaml
+var Code embed.FS
+
 // List names the built-in systems in alphabetical order.
 func List() []string {
 	entries, err := builtin.ReadDir(".")

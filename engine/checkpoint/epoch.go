@@ -16,14 +16,16 @@ type Elder struct {
 
 // loadElders reads what was measured under earlier names of the context.
 func (j *Journal) loadElders() error {
+	seen := map[string]bool{j.digest: true}
 	for _, e := range j.elders {
 		digest, err := e.Context.Digest()
 		if err != nil {
 			return err
 		}
-		if digest == j.digest {
+		if seen[digest] {
 			continue
 		}
+		seen[digest] = true
 		if err := j.loadSegments(j.store.contextDir(e.Context.Op, digest), e.Takes); err != nil {
 			return err
 		}

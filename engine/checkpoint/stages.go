@@ -33,9 +33,6 @@ type StageRecord struct {
 	Counts  json.RawMessage `json:"counts,omitempty"`
 	Values  json.RawMessage `json:"values,omitempty"`
 	Checks  json.RawMessage `json:"checks,omitempty"`
-	// Sources counts rows by what made them that is not in Inputs; see
-	// stage.Reviewer. Records of before have none.
-	Sources map[string]int `json:"sources,omitempty"`
 	// Plan is the name of the plan's file or folder. Records of before have none.
 	Plan string `json:"plan,omitempty"`
 	// OutDir is where the artifacts were asked for; empty without any.

@@ -224,5 +224,8 @@ func (s *Spec) Axes() []Axis {
 // Filters lists the filters of all sets in source order.
 func (s *Spec) Filters() []*Filter { return s.filters }
 
+// JSON is the value as JSON, the same for all ways to write it.
+func (c Constant) JSON() string { return canonical(c.Value) }
+
 // String is "name=value", the value written as in case ids.
 func (c Constant) String() string { return c.Name + "=" + canonical(c.Value) }

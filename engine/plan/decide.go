@@ -57,23 +57,13 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		return diags
 	}
 	p.judge(s)
-	p.review(s)
-	return diags
-}
-
-// review takes what the stage itself warns of: when it planned, or about the
-// record that answers it.
-func (p *Plan) review(s *Stage) {
 	if s.Action != stage.ActionReuse {
 		s.Warnings = p.replaces(s)
 	}
 	if s.Plan != nil {
 		s.Warnings = append(s.Warnings, s.Plan.Warnings...)
-		return
 	}
-	if r, ok := s.Config.(stage.Reviewer); ok && s.Action == stage.ActionReuse {
-		s.Warnings = r.Review(p.context(s), s.Record)
-	}
+	return diags
 }
 
 // ask computes the key and lets the stage itself plan where it can.
@@ -185,17 +175,23 @@ func (p *Plan) key(s *Stage, extra any) {
 		inputs[in.Name+" "+in.Ref.Address] = up.Output
 	}
 	var err error
-	s.Key, s.Inputs, err = StageKey(s.Instance.Kind, s.Config.Fingerprint(), inputs, extra)
+	s.Key, s.Inputs, err = StageKey(s.Instance.Kind, s.Config, inputs, extra)
 	if err != nil {
-		panic(fmt.Sprintf("fingerprint of %s: %v", s.Address(), err))
+		panic(fmt.Sprintf("identity of %s: %v", s.Address(), err))
 	}
 }
 
-// StageKey hashes what identifies a stage's data.
-func StageKey(k stage.Kind, fingerprint any, inputs map[string]string, extra any) (string, json.RawMessage, error) {
-	key, canonical, err := checkpoint.Key(map[string]any{
-		"kind": k.Name, "version": k.Version, "config": fingerprint, "inputs": inputs, "environment": extra,
-	})
+// StageKey hashes what identifies a stage's data: all that its block was
+// evaluated to but what the kind names as beside it, the kind's version and
+// code, its inputs, and what the stage itself adds.
+func StageKey(k stage.Kind, st stage.Stage, inputs map[string]string, extra any) (string, json.RawMessage, error) {
+	all := map[string]any{
+		"kind": k.Name, "version": k.Version, "config": stage.Identity(k, st), "inputs": inputs, "environment": extra,
+	}
+	if k.Code != nil {
+		all["code"] = k.Code()
+	}
+	key, canonical, err := checkpoint.Key(all)
 	return key, canonical, err
 }
 
@@ -241,9 +237,25 @@ func (p *Plan) judgeSameKey(s *Stage, cases *stage.CaseCounts) {
 		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
 	case cases != nil && cases.Collect > 0:
 		s.Action, s.Reason = stage.ActionStale, fmt.Sprintf("%d cases are still open", cases.Collect)
+	case judged(s) != "":
+		s.Action, s.Reason = stage.ActionStale, judged(s)
 	default:
 		s.Action, s.Reason = stage.ActionReuse, "checkpoint "+ShortDigest(rec.Key)+" of "+rec.FinishedAt.Format("2006-01-02 15:04")
 	}
+}
+
+// judged asks the stage whether it would end today as its record says, and
+// returns why not, or "".
+func judged(s *Stage) string {
+	j, ok := s.Config.(stage.Judge)
+	if !ok {
+		return ""
+	}
+	status, why := j.Judge(s.Record)
+	if string(status) == s.Record.Status {
+		return ""
+	}
+	return why
 }
 
 // objectsThere says which part of a record is gone, or "".
@@ -314,7 +326,11 @@ func staleReason(old, now json.RawMessage) string {
 	lines := checkpoint.Explain(old, now)
 	for i, l := range lines {
 		if strings.HasPrefix(l, "version ") {
-			lines[i] = "this aicplan works the stage out in another way (" + l + ")"
+			// The form of everything else may differ for it.
+			return "this aicplan works the stage out in another way (" + l + ")"
+		}
+		if strings.HasPrefix(l, "code ") {
+			lines[i] = "this aicplan works the stage out with other code"
 			continue
 		}
 		lines[i] = strings.TrimPrefix(l, "config.")

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
 )
 
@@ -122,7 +123,7 @@ func savedStages(p *Plan) map[string]SavedStage {
 		ss := SavedStage{Kind: s.Instance.Kind.Name}
 		var fp any
 		if !s.Late {
-			fp = s.Config.Fingerprint()
+			fp = stage.Identity(s.Instance.Kind, s.Config)
 		} else {
 			fp = p.Config.Text(s.Instance)
 		}

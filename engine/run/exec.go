@@ -200,7 +200,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	rec := &checkpoint.StageRecord{
 		Address: s.Address(), Kind: s.Instance.Kind.Name, Key: s.Key, Inputs: s.Inputs, Status: string(out.Status),
 		Message: out.Message, Reason: s.Reason, RunID: r.opts.Run.ID, Seconds: seconds,
-		Sources: out.Sources, Plan: r.plan.Name(),
+		Plan: r.plan.Name(),
 	}
 	if d := out.Data; d != nil {
 		if rec.Outputs, err = r.putTables(d); err != nil {

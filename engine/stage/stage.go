@@ -22,6 +22,14 @@ type Kind struct {
 	// Version is bumped when the same config comes to mean different data; it
 	// is part of every checkpoint key of the kind.
 	Version int
+	// Code identifies the code that makes the stage's data, for kinds whose data
+	// costs nothing to make again; see CodeOf. It is part of every checkpoint key
+	// of the kind. Nil for kinds that measure.
+	Code func() string
+	// Beside are the attributes and blocks that do not shape the stage's data,
+	// by their paths as Values has them, each with the reason why. Everything
+	// else is part of every checkpoint key.
+	Beside map[string]string
 	// Summary is one line for describe, docs and error messages.
 	Summary string
 	// Device is true when the stage owns devices while it runs: such stages
@@ -60,11 +68,6 @@ type Stage interface {
 	Check(*CheckContext) hcl.Diagnostics
 	// Inputs lists the datasets that the stage reads, in a fixed order.
 	Inputs() []Input
-	// Fingerprint returns everything of the config that shapes the output
-	// data, as a value for encoding/json with stable order; presentation
-	// (file names, descriptions, severities) stays out. Inputs, the kind and
-	// its version are added by the engine.
-	Fingerprint() any
 	// Run does the work. A non-nil error means that the stage as a whole
 	// failed; failed cases are rows of the ledger, failed gates an Outcome. Of an
 	// outcome beside an error only the counts are taken: what is kept all the same.
@@ -90,12 +93,13 @@ type Keyer interface {
 	KeyExtra(context.Context, *PlanContext) (any, hcl.Diagnostics)
 }
 
-// Reviewer is implemented by stages whose data depends on something that is on
-// purpose not in their key. It is asked about a record that answers the stage,
-// in place of Planner, and returns warnings as in Plan.Warnings; it must be
-// quick.
-type Reviewer interface {
-	Review(*PlanContext, *checkpoint.StageRecord) []string
+// Judge is implemented by stages whose block says how an outcome is judged
+// (limits on failures and deviations) beside what makes the data. It is asked
+// about a record that answers the stage and judges it anew from the facts that
+// the record holds: a status that is not the record's makes the stage run, which
+// then has nothing to measure. The text says why.
+type Judge interface {
+	Judge(*checkpoint.StageRecord) (Status, string)
 }
 
 // FileWriter is implemented by stages that know from their config alone which
@@ -192,9 +196,6 @@ type Outcome struct {
 	Checks []CheckResult
 	// Artifacts are files written outside the state folder.
 	Artifacts []Artifact
-	// Sources counts rows by what made them that is in no key, for Reviewer;
-	// nothing else follows from it.
-	Sources map[string]int
 	// NoReuse keeps the outcome out of the checkpoints: the next apply runs the
 	// stage again.
 	NoReuse bool

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -24,7 +25,8 @@ import (
 func Kind(pools *runtimes.Pools) stage.Kind {
 	return stage.Kind{
 		Name:    "collect",
-		Version: 1,
+		Version: 2,
+		Beside:  beside,
 		Summary: "measure the cases of a grid on a runtime",
 		Device:  true,
 		Outputs: map[string]cty.Type{
@@ -93,6 +95,7 @@ type Config struct {
 	watched  *telemetry.Config
 	system   string
 	bind     any
+	source   atomic.Pointer[runtimes.Source] // of a python op; see readSource
 	settings measure.Settings
 	blocks   map[string]cty.Value // of the runtime's kind, by name
 	rules    []Rule
@@ -227,34 +230,6 @@ func (c *Config) Inputs() []stage.Input {
 	return []stage.Input{{Name: "grid", Ref: ref}}
 }
 
-// Fingerprint implements stage.Stage. What only decides how hard is tried
-// (ramp, breaker, retries, deadlines, order) stays out: it does not change what
-// a row means.
-func (c *Config) Fingerprint() any {
-	f := struct {
-		Op          string         `json:"op,omitempty"`
-		Bind        any            `json:"bind,omitempty"`
-		Runtime     any            `json:"runtime"`
-		System      string         `json:"system,omitempty"`
-		Measure     any            `json:"measure,omitempty"`
-		Environment []string       `json:"environment"`
-		Rules       []RuleBlock    `json:"rules,omitempty"`
-		Blocks      map[string]any `json:"blocks,omitempty"`
-		Unsupported any            `json:"unsupported,omitempty"`
-	}{Op: c.Op, Bind: c.bind, System: c.system, Measure: c.measured(), Environment: c.Environment, Rules: c.Rules, Blocks: c.blockExtra()}
-	if isSet(c.Unsupported) && len(c.unsupported) > 0 {
-		// The ledger has their reasons.
-		f.Unsupported, _ = runtimes.Plain(c.Unsupported)
-	}
-	if rt := c.runtime; rt != nil {
-		f.Runtime = map[string]any{
-			"address": rt.Address, "kind": rt.Kind, "framework": rt.Framework, "package": rt.Package,
-			"extra": c.runtimeExtra(), "image": rt.Image, "image_digest": rt.ImageDigest,
-		}
-	}
-	return f
-}
-
 // kind is the kind of the runtime; one without anything where this program does
 // not have it, which is an error elsewhere.
 func (c *Config) kind() *runtimes.Kind {
@@ -262,24 +237,4 @@ func (c *Config) kind() *runtimes.Kind {
 		return k
 	}
 	return &runtimes.Kind{}
-}
-
-// runtimeExtra is what of the runtime sets measurements apart beside its kind
-// and what its workers report.
-func (c *Config) runtimeExtra() map[string]any {
-	rt, kind := c.runtime, c.kind()
-	out := map[string]any{}
-	if len(rt.Env) > 0 {
-		out["env"] = rt.Env
-	}
-	for name, v := range rt.Options {
-		if kind.Beside(name) {
-			continue
-		}
-		// A value that is not known cannot be reached here: Check has seen it.
-		if plain, err := runtimes.Plain(v); err == nil {
-			out["option."+name] = plain
-		}
-	}
-	return out
 }

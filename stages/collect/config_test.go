@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"aicplan/engine/stage"
 )
 
 func TestConfigProblems(t *testing.T) {
@@ -65,7 +67,7 @@ func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		if got := cmp.Equal(base.Fingerprint(), c.Fingerprint()); got != same {
+		if got := cmp.Equal(stage.Identity(Kind(nil), base), stage.Identity(Kind(nil), c)); got != same {
 			t.Errorf("%s: equal is %v, want %v", src, got, same)
 		}
 	}

@@ -58,7 +58,7 @@ func (c *Config) workerSettings(op string) (worker.Settings, error) {
 	if set.Blocks, err = c.workerBlocks(); err != nil {
 		return set, err
 	}
-	bind := c.bind
+	bind := c.workerBind()
 	if bind == nil && c.kind().NamesOps {
 		bind = map[string]any{}
 	}
@@ -70,9 +70,18 @@ func (c *Config) workerSettings(op string) (worker.Settings, error) {
 	return set, nil
 }
 
-// Context names the journal that measurements in an environment belong to.
-func (m *Measurement) Context(env *runtimes.Environment) checkpoint.Context {
-	return m.config.Context(m.Cases.Spec().Op, env)
+// Journal opens the journal for rows of other origins than the collect's own
+// measurements in an environment, and returns its name. The collect counts them
+// wherever it has not measured itself.
+func (m *Measurement) Journal(store *checkpoint.Store, env *runtimes.Environment) (*checkpoint.Journal, string, error) {
+	c, spec := m.config, m.Cases.Spec()
+	ctx := c.origin(spec, env)
+	digest, err := ctx.Digest()
+	if err != nil {
+		return nil, "", err
+	}
+	j, err := store.Journal(ctx, checkpoint.Elder{Context: c.elder(spec.Op, env)})
+	return j, digest, err
 }
 
 // MeasuredEntry is the journal's payload of a unit whose rows are known: their

@@ -25,54 +25,13 @@ func (c *Config) opName(gridOp string) string {
 	return gridOp
 }
 
-// Context is the journal that measurements in an environment belong to.
-func (c *Config) Context(gridOp string, env *runtimes.Environment) checkpoint.Context {
-	ctx := checkpoint.Context{Op: gridOp, Runtime: c.runtime.Kind, Measure: c.measured(), Extra: map[string]any{}}
-	for _, name := range c.Environment {
-		switch name {
-		case "framework":
-			ctx.Framework = env.Framework
-		case "version":
-			ctx.Version = env.Version
-		case "device":
-			ctx.Device = env.Device
-		default:
-			if ctx.Env == nil {
-				ctx.Env = map[string]string{}
-			}
-			ctx.Env[name] = env.Env[name]
-		}
-	}
-	if c.Op != "" && c.Op != gridOp {
-		ctx.Extra["op"] = c.Op
-	}
-	if c.runtime.Package != "" {
-		ctx.Extra["package"] = c.runtime.Package
-	}
-	// Where the plan states what the runtime's image is, rows of another image
-	// must not be passed off as this one's.
-	switch {
-	case c.runtime.ImageDigest != "":
-		ctx.Extra["image_digest"] = c.runtime.ImageDigest
-	case c.runtime.Image != "":
-		ctx.Extra["image"] = c.runtime.Image
-	}
-	if c.bind != nil {
-		ctx.Extra["bind"] = c.bind
-	}
-	if extra := c.runtimeExtra(); len(extra) > 0 {
-		ctx.Extra["runtime"] = extra
-	}
-	if extra := c.blockExtra(); len(extra) > 0 {
-		ctx.Extra["blocks"] = extra
-	}
-	return ctx
-}
-
 // keyExtra is the part of the stage's key beside config and inputs.
 type keyExtra struct {
 	Environment map[string]string `json:"environment"`
-	Selection   any               `json:"selection,omitempty"`
+	// Source is the code of a python op, Python its interpreter; see Context.
+	Source    string `json:"source,omitempty"`
+	Python    string `json:"python,omitempty"`
+	Selection any    `json:"selection,omitempty"`
 }
 
 // KeyExtra implements stage.Keyer: the environment as far as it is known
@@ -86,13 +45,22 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 		}
 		c.bind = with
 	}
-	if env, _ := c.pools.Expect(ctx, pc.Store, c.runtime); env != nil {
+	env, _ := c.pools.Expect(ctx, pc.Store, c.runtime)
+	if env != nil {
 		k.Environment = map[string]string{}
 		for _, name := range c.Environment {
 			k.Environment[name] = env.Field(name)
 		}
+		if c.kind().Interpreter != nil {
+			k.Python = minorVersion(env.Env["python"])
+		}
 	}
-	if cases := grids.CasesOf(pc.Upstream(c.grid)); cases != nil && truncated(cases.Len(), pc.Options) {
+	cases := grids.CasesOf(pc.Upstream(c.grid))
+	if cases != nil && env != nil {
+		c.readSource(cases.Spec().Op, pc.PlanDir, env)
+		k.Source, _ = c.sourceIn(cases.Spec().Op, env)
+	}
+	if cases != nil && truncated(cases.Len(), pc.Options) {
 		k.Selection = selectionKey(pc.Options)
 	}
 	return k, nil
@@ -143,10 +111,13 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
-	reason := c.runtime.Address + " has not been seen yet, so nothing can be reused before it runs"
+	reason := c.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
+	if why := runtimes.Refused(pc.Store, c.runtime); env == nil && why != "" {
+		reason = why
+	}
 	if env != nil {
-		jc := c.Context(cases.Spec().Op, env)
-		journal, err := pc.Store.Journal(jc)
+		c.readSource(cases.Spec().Op, pc.PlanDir, env)
+		journal, jc, err := c.journal(pc.Store, cases.Spec(), env)
 		if err != nil {
 			return fail("The case journal cannot be read", err)
 		}
@@ -162,9 +133,6 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 				return fail("The case journal cannot be read", err)
 			}
 			counts = j.counts()
-			if p.Warnings, err = c.reviewJournal(pc, j, journal); err != nil {
-				return fail("The case journal cannot be read", err)
-			}
 		}
 		if reason, err = c.reason(pc.Store, counts, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)
@@ -182,7 +150,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	p.Reason, p.Cases = reason, &counts
 	if counts.Collect > 0 {
-		if err := c.fromHistory(pc.Store, cases.Spec().Op, env, p.Cases); err != nil {
+		if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 		if p.Cases.Seconds == 0 && c.estimate != nil {
@@ -226,10 +194,26 @@ func (c *Config) reason(store *checkpoint.Store, counts stage.CaseCounts, jc che
 	if near == nil {
 		return "nothing is there yet", nil
 	}
+	for i, line := range why {
+		why[i] = inWords(line)
+	}
 	if len(why) > 3 {
 		why = append(slices.Clone(why[:3]), fmt.Sprintf("and %d more", len(why)-3))
 	}
 	return "measured before under other conditions: " + strings.Join(why, "; "), nil
+}
+
+// inWords is a difference of two contexts without the names that only journals
+// have.
+func inWords(line string) string {
+	if _, now, ok := strings.Cut(line, "extra.source "); ok {
+		if _, after, changed := strings.Cut(now, " -> "); changed {
+			now = after
+		}
+		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(now, "added "), `("`), " ")
+		return "the code of " + file + ", or what it imports, changed"
+	}
+	return strings.TrimPrefix(line, "extra.")
 }
 
 // historySample bounds how many entries an estimate reads.
@@ -262,11 +246,11 @@ func history(journal *checkpoint.Journal) ([]float64, error) {
 
 // opHistory are the wall seconds of earlier cases of an op, in this environment
 // or else in the one most like it; where says which.
-func (c *Config) opHistory(store *checkpoint.Store, op string, env *runtimes.Environment) (secs []float64, where string, err error) {
+func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment) (secs []float64, where string, err error) {
 	var other []checkpoint.ContextInfo
+	op := spec.Op
 	if env != nil {
-		jc := c.Context(op, env)
-		journal, err := store.Journal(jc)
+		journal, jc, err := c.journal(store, spec, env)
 		if err != nil {
 			return nil, "", err
 		}
@@ -310,8 +294,8 @@ func (c *Config) comparable(jc checkpoint.Context) bool {
 }
 
 // fromHistory estimates the time that the cases will take from earlier ones.
-func (c *Config) fromHistory(store *checkpoint.Store, op string, env *runtimes.Environment, counts *stage.CaseCounts) error {
-	secs, where, err := c.opHistory(store, op, env)
+func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, counts *stage.CaseCounts) error {
+	secs, where, err := c.opHistory(store, spec, env)
 	if err != nil || len(secs) == 0 {
 		return err
 	}
@@ -321,7 +305,7 @@ func (c *Config) fromHistory(store *checkpoint.Store, op string, env *runtimes.E
 	}
 	median := measure.Median(secs)
 	counts.Seconds = median * float64(counts.Collect) / float64(workers)
-	counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs), op, where, median)
+	counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs), spec.Op, where, median)
 	if workers > 1 {
 		counts.Basis += fmt.Sprintf(", %d workers", workers)
 	}

@@ -36,7 +36,6 @@ type running struct {
 
 	remembered bool
 	heard      map[string]bool // lines of workers that were shown
-	source     string          // of the op's function, as the workers import it
 }
 
 // Run implements stage.Stage.
@@ -99,7 +98,8 @@ func (r *running) lookUp(ctx context.Context) error {
 
 // settleIn takes an environment and settles what its journal answers.
 func (r *running) settleIn(env *runtimes.Environment) error {
-	journal, err := r.rc.Store.Journal(r.Context(r.planned.cases.Spec().Op, env))
+	r.readSource(r.planned.cases.Spec().Op, r.rc.PlanDir, env)
+	journal, _, err := r.Config.journal(r.rc.Store, r.planned.cases.Spec(), env)
 	if err != nil {
 		return err
 	}
@@ -139,9 +139,6 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		return nil, err
 	}
 	set.Wake, set.Log = r.rc.Stop, r.workerLog
-	if s, ok := r.sourceNow(r.planned.cases.Spec().Op, r.rc.PlanDir); ok {
-		r.source = s.String()
-	}
 	hello, err := r.up(ctx, set)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -255,13 +252,15 @@ func (r *running) meet(h *worker.Hello) error {
 		return err
 	}
 	env.SeenAt, env.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
-	op := r.planned.cases.Spec().Op
+	spec := r.planned.cases.Spec()
+	r.readSource(spec.Op, r.rc.PlanDir, &env)
 	if r.env != nil {
-		before, err := r.Context(op, r.env).Digest()
+		before, err := r.Context(spec, r.env).Digest()
 		if err != nil {
 			return err
 		}
-		now, err := r.Context(op, &env).Digest()
+		env.Sources = r.env.Sources
+		now, err := r.Context(spec, &env).Digest()
 		if err != nil {
 			return err
 		}
@@ -312,7 +311,7 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	}
 	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
 	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier, r.rc.Options.Seed, k, r.rc.Stop)
-	r.policy.source = r.source
+	r.policy.source, _ = r.sourceIn(op, r.env)
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
 	if r.openLabel() {
 		r.policy.label = func(h *worker.Hello) *label {
@@ -351,7 +350,11 @@ func (r *running) remember() {
 		return
 	}
 	r.remembered = true
-	if err := runtimes.Remember(r.rc.Store, r.runtime.Address, *r.env); err != nil {
+	env, op := *r.env, r.planned.cases.Spec().Op
+	if source, ok := r.sourceIn(op, r.env); ok {
+		env.Sources = map[string]string{r.sourceKey(op): source}
+	}
+	if err := runtimes.Remember(r.rc.Store, r.runtime.Address, env); err != nil {
 		r.rc.Events.Message(r.rc.Address, "warn", err.Error())
 	}
 }
@@ -400,6 +403,11 @@ func (c *checked) Done(o worker.Outcome) {
 
 // finish puts the outcome together.
 func (r *running) finish() (*stage.Outcome, error) {
+	if source, ok := r.sourceIn(r.planned.cases.Spec().Op, r.env); ok && !r.remembered {
+		if err := runtimes.RememberSource(r.rc.Store, r.runtime.Address, r.sourceKey(r.planned.cases.Spec().Op), source); err != nil {
+			r.rc.Events.Message(r.rc.Address, "warn", err.Error())
+		}
+	}
 	if err := r.job.load(r.journal); err != nil {
 		return nil, err
 	}
@@ -430,7 +438,6 @@ func (r *running) finish() (*stage.Outcome, error) {
 		},
 		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}
-	out.Sources = r.job.sources()
 	if rec != nil {
 		out.Counts.Rows = int(rec.NumRows())
 	}

@@ -1,11 +1,13 @@
 package collect
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 )
 
@@ -74,18 +76,36 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	default:
 		text += "; failed before and not tried again (-retry failed does)"
 	}
-	tried := n.Measured + n.Failed
 	switch {
 	case byClass["interrupted"] > 0:
 		return stage.StatusInterrupted, text
 	case n.Failed > 0 && n.Measured == 0:
 		return stage.StatusFailed, text + r.stopText()
-	case tried > 0 && float64(n.Failed)/float64(tried) > r.FailOver:
+	case r.overFailed(n.Measured, n.Failed):
 		return stage.StatusFailed, fmt.Sprintf("%s; more than fail_over = %v failed%s", text, r.FailOver, r.stopText())
 	case n.Failed > 0 || n.Skipped > left:
 		return stage.StatusPartial, text + r.stopText()
 	}
 	return stage.StatusOK, text
+}
+
+// overFailed says whether more cases failed than fail_over allows.
+func (c *Config) overFailed(measured, failed int) bool {
+	tried := measured + failed
+	return tried > 0 && float64(failed)/float64(tried) > c.FailOver
+}
+
+// Judge implements stage.Judge: fail_over is no part of what was measured.
+func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
+	was := stage.Status(rec.Status)
+	var n stage.Counts
+	if err := json.Unmarshal(rec.Counts, &n); err != nil {
+		return was, ""
+	}
+	if measured := n.Measured + n.Reused; was != stage.StatusFailed && c.overFailed(measured, n.Failed) {
+		return stage.StatusFailed, fmt.Sprintf("%d of %d cases failed, more than fail_over = %v allows", n.Failed, measured+n.Failed, c.FailOver)
+	}
+	return was, ""
 }
 
 // stopText adds why the ramp stopped.

@@ -5,6 +5,7 @@ package dedupe
 import (
 	"cmp"
 	"context"
+	"embed"
 	"fmt"
 	"math"
 	"slices"
@@ -17,15 +18,21 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
+
+//go:embed *.go
+var source embed.FS
 
 // Kind registers the dedupe stage.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "dedupe",
-		Version: 2, // 2: times compare as times, and a valid row stays over an invalid one
+		Version: 3, // 2: times compare as times, and a valid row stays over an invalid one
+		Code:    stage.CodeOf(source, rowkey.Source, catalog.Source),
+		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "keep one row per key and report rows that disagree",
 		Outputs: map[string]cty.Type{
 			"removed":   cty.Number,
@@ -113,17 +120,6 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		columns = append(slices.Clone(columns), c.Metric)
 	}
 	return stage.MissingColumns(f, columns, at)
-}
-
-// Fingerprint is everything that decides which rows stay.
-func (c *Config) Fingerprint() any {
-	return struct {
-		Keep       string   `json:"keep"`
-		By         []string `json:"by,omitempty"`
-		Metric     string   `json:"metric,omitempty"`
-		Tolerance  float64  `json:"tolerance"`
-		OnConflict string   `json:"on_conflict"`
-	}{c.Keep, c.By, c.Metric, c.Tolerance, c.OnConflict}
 }
 
 // Run keeps one row of every key, in the input's order.

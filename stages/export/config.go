@@ -3,6 +3,7 @@
 package export
 
 import (
+	"embed"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,14 +14,21 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/sink/perf"
 	"aicplan/sink/tree"
+	"aicplan/systems"
 )
+
+//go:embed *.go
+var source embed.FS
 
 // Kind registers the export stage.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "export",
-		Version: 2, // 2: sidecars tell imported rows from collected ones
+		Version: 3,
+		Code:    stage.CodeOf(source, tree.Source, perf.Source, catalog.Source, systems.Code),
+		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "write a dataset as perf files",
 		Outputs: map[string]cty.Type{
 			"path":  cty.String,
@@ -194,30 +202,6 @@ func inputName(i int) string {
 		return "input"
 	}
 	return fmt.Sprintf("input%d", i+1)
-}
-
-// Fingerprint holds names of files too: what an export makes is files.
-func (c *Config) Fingerprint() any {
-	system, _ := systemName(c.System)
-	return struct {
-		Layout       string   `json:"layout"`
-		Format       string   `json:"format,omitempty"`
-		Dir          string   `json:"dir,omitempty"`
-		File         string   `json:"file,omitempty"`
-		Table        string   `json:"table,omitempty"`
-		Columns      []string `json:"columns,omitempty"`
-		Power        string   `json:"power"`
-		System       string   `json:"system,omitempty"`
-		Backend      string   `json:"backend,omitempty"`
-		Version      string   `json:"version,omitempty"`
-		Merge        bool     `json:"merge"`
-		AllowPartial bool     `json:"allow_partial"`
-		SystemSpec   bool     `json:"system_spec,omitempty"`
-		CollectorRef string   `json:"collector_ref,omitempty"`
-		Reader       string   `json:"reader,omitempty"`
-		Reuse        any      `json:"reuse,omitempty"`
-	}{c.Layout, c.Format, c.Dir, c.File, c.Table, c.Columns, c.Power, system, c.Backend, c.Version,
-		c.merges(), c.AllowPartial, c.SystemSpec, c.CollectorRef, c.Reader, c.reuseEntries()}
 }
 
 func (c *Config) merges() bool {

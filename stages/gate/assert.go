@@ -106,10 +106,10 @@ func columnOf(t hcl.Traversal) (string, bool) {
 
 func (a *assertion) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
-// limits is the condition in a form that layout and comments leave alone,
-// with the values that it takes from the plan.
-func (a *assertion) limits() any {
-	values := map[string]string{}
+// Values implements stage.Valuer for its block: the condition in a form that
+// layout and comments leave alone, with the values that it takes from the plan.
+func (a *assertion) Values() map[string]any {
+	values := map[string]any{}
 	bound := aggregateNames()
 	for _, t := range a.condition.Variables() {
 		if bound[t.RootName()] {
@@ -117,16 +117,13 @@ func (a *assertion) limits() any {
 		}
 		name := traversalText(t)
 		v, d := t.TraverseAbs(a.ctx)
-		if d.HasErrors() || !v.IsWhollyKnown() {
+		if d.HasErrors() {
 			values[name] = "unknown"
 			continue
 		}
-		values[name] = v.GoString()
-		if stage.IsRef(v) {
-			values[name] = "reference"
-		}
+		values[name] = stage.Plain(v)
 	}
-	return map[string]any{"condition": expressionText(a.condition), "values": values}
+	return map[string]any{"condition": expressionText(a.condition), "message": a.message, "values": values}
 }
 
 func (a *assertion) run(s *subject) verdict {

@@ -12,8 +12,6 @@ import (
 type check interface {
 	// prepare validates the limits; r is the block's header.
 	prepare(r hcl.Range) hcl.Diagnostics
-	// limits is what the fingerprint holds.
-	limits() any
 	run(*subject) verdict
 }
 

@@ -37,8 +37,6 @@ func (c *coverage) title() string {
 	return "coverage"
 }
 
-func (c *coverage) limits() any { return *c }
-
 func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if !(c.Min >= 0 && c.Min <= 1) {

@@ -26,13 +26,6 @@ type power struct {
 	spec *systems.Spec
 }
 
-func (c *power) limits() any {
-	return struct {
-		power
-		System string `json:"system,omitempty"`
-	}{*c, specName(c.spec)}
-}
-
 func specName(s *systems.Spec) string {
 	if s == nil {
 		return ""
@@ -146,13 +139,6 @@ type light struct {
 	spec *systems.Spec
 }
 
-func (c *light) limits() any {
-	return struct {
-		light
-		System string `json:"system"`
-	}{*c, specName(c.spec)}
-}
-
 var bounds = []string{"both", "compute", "memory"}
 
 func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
@@ -218,8 +204,6 @@ func (c *light) run(s *subject) verdict {
 type throttled struct {
 	Max float64 `hcl:"max,optional" json:"max"`
 }
-
-func (c *throttled) limits() any { return *c }
 
 func (c *throttled) prepare(r hcl.Range) hcl.Diagnostics {
 	if !(c.Max >= 0 && c.Max <= 1) {

@@ -32,7 +32,6 @@ type deviation struct {
 }
 
 func (c *deviation) refersTo() *stage.Ref { return c.ref }
-func (c *deviation) limits() any          { return *c }
 func (c *deviation) title() string {
 	if c.ref == nil {
 		return "deviation"
@@ -159,7 +158,6 @@ type rowCount struct {
 }
 
 func (c *rowCount) refersTo() *stage.Ref { return c.ref }
-func (c *rowCount) limits() any          { return *c }
 func (c *rowCount) title() string {
 	if c.ref == nil {
 		return "row_count"
@@ -291,7 +289,6 @@ type failures struct {
 	By      []string `hcl:"by,optional" json:"by,omitempty"`
 }
 
-func (c *failures) limits() any { return *c }
 func (c *failures) title() string {
 	if len(c.Classes) == 0 {
 		return "failures"

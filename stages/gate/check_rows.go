@@ -19,8 +19,6 @@ type duplicates struct {
 	By  []string `hcl:"by,optional" json:"by,omitempty"`
 }
 
-func (c *duplicates) limits() any { return *c }
-
 func (c *duplicates) prepare(r hcl.Range) hcl.Diagnostics {
 	return notNegative("max", float64(c.Max), r)
 }

@@ -27,8 +27,6 @@ type schema struct {
 	Words bool `hcl:"words,optional" json:"words"`
 }
 
-func (c *schema) limits() any { return *c }
-
 func (c *schema) prepare(r hcl.Range) hcl.Diagnostics {
 	if c.Table == "" {
 		return nil
@@ -75,13 +73,6 @@ type provenance struct {
 	System    cty.Value `hcl:"system,optional" json:"-"`
 
 	spec *systems.Spec
-}
-
-func (c *provenance) limits() any {
-	return struct {
-		provenance
-		System string `json:"system,omitempty"`
-	}{*c, specName(c.spec)}
 }
 
 func (c *provenance) prepare(r hcl.Range) hcl.Diagnostics {

@@ -24,8 +24,6 @@ type trend struct {
 	spikes bool
 }
 
-func (c *trend) limits() any { return *c }
-
 func (c *trend) prepare(r hcl.Range) hcl.Diagnostics {
 	diags := notNegative("max", float64(c.Max), r)
 	if c.Floor != nil {

@@ -22,8 +22,6 @@ func (c *positive) title() string {
 	}
 	return "positive " + c.Column
 }
-func (c *positive) limits() any { return *c }
-
 func (c *positive) prepare(r hcl.Range) hcl.Diagnostics { return notNegative("max", float64(c.Max), r) }
 
 func (c *positive) run(s *subject) verdict {
@@ -78,8 +76,6 @@ type rangeCheck struct {
 }
 
 func (c *rangeCheck) title() string { return "range " + c.Column }
-func (c *rangeCheck) limits() any   { return *c }
-
 func (c *rangeCheck) prepare(r hcl.Range) hcl.Diagnostics {
 	switch {
 	case c.Min == nil && c.Max == nil:
@@ -153,8 +149,6 @@ func (c *noise) title() string {
 	}
 	return fmt.Sprintf("noise %s p%s", c.Column, number(c.Percentile))
 }
-func (c *noise) limits() any { return *c }
-
 func (c *noise) prepare(r hcl.Range) hcl.Diagnostics {
 	switch {
 	case c.Percentile > 0 && c.Percentile <= 1:

@@ -205,7 +205,7 @@ func TestEveryLimitIsInTheFingerprint(t *testing.T) {
 		{`check "positive" {}`, `check "positive" { unjudged = "warn" }`},
 	}
 	print := func(src string) string {
-		b, err := json.Marshal(mustDecode(t, "input = dedupe.gemm\n"+src).Fingerprint())
+		b, err := json.Marshal(stage.Identity(Kind(), mustDecode(t, "input = dedupe.gemm\n"+src)))
 		if err != nil {
 			t.Fatal(err)
 		}

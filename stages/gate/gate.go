@@ -5,6 +5,7 @@ package gate
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,13 +15,21 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/physics"
+	"aicplan/sink/rowkey"
 )
+
+//go:embed *.go
+var source embed.FS
 
 // Kind registers the gate stage.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:      "gate",
-		Version:   2, // 2: what could not be judged does not pass
+		Version:   3, // 2: what could not be judged does not pass; 3: systems by all of their fields
+		Code:      stage.CodeOf(source, physics.Source, catalog.Source, rowkey.Source),
+		Beside:    map[string]string{"description": "it is for readers"},
 		Summary:   "judge a dataset by checks; data that fails goes no further",
 		BareNames: true,
 		Outputs: map[string]cty.Type{
@@ -88,24 +97,27 @@ func (c *Config) Inputs() []stage.Input {
 
 func referenceName(i int) string { return fmt.Sprintf("reference%d", i) }
 
-type fingerprintEntry struct {
-	Kind      string      `json:"kind"`
-	Name      string      `json:"name"`
-	Severity  string      `json:"severity"`
-	MinJudged float64     `json:"min_judged"`
-	Unjudged  string      `json:"unjudged"`
-	On        []selection `json:"on,omitempty"`
-	Limits    any         `json:"limits"`
-}
-
-// Fingerprint holds every limit. Severities are part of it because they decide
-// whether the data goes on.
-func (c *Config) Fingerprint() any {
-	out := make([]fingerprintEntry, 0, len(c.entries))
-	for _, e := range c.entries {
-		out = append(out, fingerprintEntry{Kind: e.kind, Name: e.name, Severity: e.severity,
-			MinJudged: e.minJudged, Unjudged: e.unjudged, On: e.on, Limits: e.check.limits()})
+// Values implements stage.Valuer: every limit. Severities are among them because
+// they decide whether the data goes on.
+func (c *Config) Values() map[string]any {
+	out := map[string]any{}
+	if c.input != nil {
+		out["input"] = map[string]any{"stage": c.input.Address}
 	}
+	checks := make([]any, 0, len(c.entries))
+	for _, e := range c.entries {
+		v := stage.Fields(e.check)
+		if own, ok := e.check.(interface{ Values() map[string]any }); ok {
+			v = own.Values()
+		}
+		v["kind"], v["name"], v["severity"] = e.kind, e.name, e.severity
+		v["min_judged"], v["unjudged"] = e.minJudged, e.unjudged
+		if len(e.on) > 0 {
+			v["on"] = e.on
+		}
+		checks = append(checks, v)
+	}
+	out["checks"] = checks
 	return out
 }
 

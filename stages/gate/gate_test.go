@@ -354,7 +354,7 @@ func TestBadGates(t *testing.T) {
 // change it.
 func TestFingerprint(t *testing.T) {
 	print := func(src string) string {
-		return fmt.Sprintf("%+v", mustDecode(t, "input = dedupe.gemm\n"+src).Fingerprint())
+		return fmt.Sprintf("%+v", stage.Identity(Kind(), mustDecode(t, "input = dedupe.gemm\n"+src)))
 	}
 	base := print(`assert "a" { condition = count > 3 && min.latency > var.limit }`)
 	same := print("assert \"a\" {\n  # a comment\n  condition = count>3   && min.latency>var.limit # another\n}")

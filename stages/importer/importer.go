@@ -6,6 +6,7 @@ package importer
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -16,13 +17,22 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/sink/perf"
 )
+
+//go:embed *.go
+var source embed.FS
 
 // Kind registers the import stage.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "import",
-		Version: 1,
+		Version: 2,
+		Code:    stage.CodeOf(source, catalog.Source, perf.Source),
+		Beside: map[string]string{
+			"description": "it is for readers",
+			"path":        "the digests of the files stand for it, so that they may move",
+		},
 		Summary: "read existing perf files as a dataset",
 		Outputs: map[string]cty.Type{
 			"files": cty.Number,
@@ -102,15 +112,14 @@ func (c *Config) systemName() (string, error) {
 // Inputs are none: an import starts a branch.
 func (c *Config) Inputs() []stage.Input { return nil }
 
-// Fingerprint is what chooses and fills rows; the files' digests are added
-// when the plan is made.
-func (c *Config) Fingerprint() any {
-	system, _ := c.systemName()
-	return map[string]any{
-		"table": c.Table, "system": system, "backend": c.Backend, "version": c.Version,
-		"framework": c.Framework, "framework_version": c.FrameworkVersion, "device": c.Device, "on_drift": c.OnDrift,
-		"nearest": c.Nearest,
+// Values implements stage.Valuer. Of a system only the name counts: it chooses
+// files and labels their rows.
+func (c *Config) Values() map[string]any {
+	out := stage.Fields(c)
+	if system, _ := c.systemName(); system != "" {
+		out["system"] = system
 	}
+	return out
 }
 
 // Plan reads the files: an import has its data at plan time.

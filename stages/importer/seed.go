@@ -88,12 +88,8 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 	if err != nil {
 		return rep, err
 	}
-	context := m.Context(env)
-	if rep.Journal, err = context.Digest(); err != nil {
-		return rep, err
-	}
-	journal, err := store.Journal(context)
-	if err != nil {
+	var journal *checkpoint.Journal
+	if journal, rep.Journal, err = m.Journal(store, env); err != nil {
 		return rep, err
 	}
 	from := origins(set)
@@ -135,6 +131,9 @@ type units struct {
 
 func planned(m *collect.Measurement) (*units, error) {
 	u := &units{op: m.Cases.Spec().Op, columns: slices.Concat(m.Cases.Columns(), m.Cases.SweepColumns()), values: map[string][]string{}}
+	for _, k := range m.Cases.Spec().Constants {
+		u.columns = append(u.columns, k.Name) // rows with other labels are of other measurements
+	}
 	for i := range m.Cases.Len() {
 		points := []map[string]any{nil}
 		if m.Cases.SweepColumns() != nil {
@@ -152,6 +151,9 @@ func planned(m *collect.Measurement) (*units, error) {
 			}
 			for _, name := range m.Cases.SweepColumns() {
 				u.values[name] = append(u.values[name], fmt.Sprint(points[p][name]))
+			}
+			for _, k := range m.Cases.Spec().Constants {
+				u.values[k.Name] = append(u.values[k.Name], cellText(k.Value))
 			}
 		}
 	}

@@ -140,7 +140,7 @@ func TestSeed(t *testing.T) {
 
 	// Rows of the journal come out of the collect stage with their origin.
 	m := collect.MeasurementOf(c.plan())
-	journal, err := c.store.Journal(m.Context(c.env))
+	journal, _, err := m.Journal(c.store, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}

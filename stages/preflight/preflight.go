@@ -208,8 +208,28 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 // Inputs implements stage.Stage: a preflight reads no table.
 func (c *Config) Inputs() []stage.Input { return nil }
 
-// Fingerprint implements stage.Stage. A preflight is never reused.
-func (c *Config) Fingerprint() any { return nil }
+// Values implements stage.Valuer.
+func (c *Config) Values() map[string]any {
+	out := map[string]any{}
+	if c.runtime != nil {
+		out["runtime"] = stage.RuntimeValues(c.runtime)
+	}
+	if c.system != nil {
+		out["system"] = stage.SystemValue(c.system)
+	}
+	var checks []any
+	for _, u := range c.checks {
+		check := map[string]any{"check": u.check.Name, "severity": u.severity}
+		for name, v := range u.args {
+			check[name] = stage.Plain(v)
+		}
+		checks = append(checks, check)
+	}
+	if checks != nil {
+		out["check"] = checks
+	}
+	return out
+}
 
 // Run looks at everything, so that the user sees all that is wrong at once.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {

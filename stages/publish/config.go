@@ -21,7 +21,8 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "publish",
-		Version: 1,
+		Version: 2,
+		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "commit the exports to a branch of a git repository",
 		NoTable: true,
 		Follows: true,
@@ -139,22 +140,6 @@ func (c *Config) Inputs() []stage.Input {
 		in = append(in, stage.Input{Name: fmt.Sprintf("exports[%d]", i), Ref: r})
 	}
 	return in
-}
-
-// Fingerprint is everything that shapes the commit and where it goes.
-func (c *Config) Fingerprint() any {
-	return struct {
-		Repository string  `json:"repository"`
-		Branch     string  `json:"branch"`
-		Base       string  `json:"base,omitempty"`
-		Path       string  `json:"path,omitempty"`
-		Message    string  `json:"message,omitempty"`
-		SignOff    bool    `json:"signoff"`
-		Body       string  `json:"body"`
-		Push       bool    `json:"push,omitempty"`
-		Remote     string  `json:"remote,omitempty"`
-		Author     *Author `json:"author,omitempty"`
-	}{c.Repository, c.Branch, c.Base, c.Path, c.Message, c.SignOff, c.Body, c.Push, c.Remote, c.Author}
 }
 
 // KeyExtra is the commit that the branch is at: when somebody moved it, the

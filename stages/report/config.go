@@ -3,24 +3,31 @@
 package report
 
 import (
+	"embed"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/physics"
 	"aicplan/stages/report/history"
 	"aicplan/systems"
 )
+
+//go:embed *.go charts/*.go facets/*.go failures/*.go history/*.go html/*.go html/assets markdown/*.go model/*.go svg/*.go text/*.go
+var source embed.FS
 
 // Kind registers the report stage.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "report",
-		Version: 1,
+		Version: 2,
+		Code:    stage.CodeOf(source, physics.Source, catalog.Source, systems.Code),
+		Beside:  map[string]string{"description": "it is for readers of the plan; title and summary are what the report says"},
 		Summary: "tell what the run came to: an HTML file and its Markdown twin",
 		NoTable: true,
 		Follows: true,
@@ -144,27 +151,17 @@ func (c *Config) Inputs() []stage.Input {
 func inputName(i int) string     { return fmt.Sprintf("inputs[%d]", i) }
 func referenceName(i int) string { return fmt.Sprintf("reference[%d]", i) }
 
-// Fingerprint is everything that is written down.
-func (c *Config) Fingerprint() any {
-	system := ""
-	if c.spec != nil {
-		system = c.spec.Name
+// Values implements stage.Valuer. References are inputs too; here they stand for
+// those who report on the run later.
+func (c *Config) Values() map[string]any {
+	out := stage.Fields(c)
+	if len(c.Evidence) > 0 {
+		out["evidence"] = c.Evidence
 	}
-	return struct {
-		Title    string     `json:"title,omitempty"`
-		Summary  string     `json:"summary,omitempty"`
-		Impact   string     `json:"impact,omitempty"`
-		System   string     `json:"system,omitempty"`
-		File     string     `json:"file"`
-		Format   []string   `json:"format"`
-		Rows     int        `json:"rows"`
-		Risks    []string   `json:"risks,omitempty"`
-		Changes  []string   `json:"changes,omitempty"`
-		Evidence []Evidence `json:"evidence,omitempty"`
-		// References are inputs too; here they stand for those who report on the
-		// run later.
-		References []string `json:"references,omitempty"`
-	}{c.Title, c.Summary, c.Impact, system, c.File, slices.Sorted(slices.Values(c.Format)), c.Rows, c.Risks, c.Changes, c.Evidence, c.statement().References}
+	if refs := c.statement().References; refs != nil {
+		out["references"] = refs
+	}
+	return out
 }
 
 // statement is what the author says, for the report and for those who report

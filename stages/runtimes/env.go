@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,12 @@ type Environment struct {
 	// Identity names the kind of runtime that said it, see identity: a block that
 	// has become another runtime knows nothing.
 	Identity string `json:"identity"`
+	// Interpreter is the block's python as it was written: where the interpreter
+	// cannot be asked, another one knows nothing.
+	Interpreter string `json:"interpreter,omitempty"`
+	// Sources are the files that ops were measured with, by SourceKey: plans that
+	// are made where the files are not assume them.
+	Sources map[string]string `json:"sources,omitempty"`
 	// SeenAt is when, RFC 3339.
 	SeenAt string `json:"seen_at"`
 	// Workers is how many there were.
@@ -36,7 +43,7 @@ type Environment struct {
 
 // EnvironmentOf takes a hello; the runtime block's label wins.
 func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
-	e := Environment{Framework: rt.Framework, Version: h.Version, Device: h.Device, Env: h.Env, Identity: identity(rt)}
+	e := Environment{Framework: rt.Framework, Version: h.Version, Device: h.Device, Env: h.Env, Identity: identity(rt), Interpreter: rt.Python}
 	if e.Framework == "" {
 		e.Framework = h.Framework
 	}
@@ -47,7 +54,8 @@ func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
 }
 
 // identity is what must not change for an environment to stay true. The
-// interpreter is left out: another node may keep it elsewhere.
+// interpreter is not among it, since another node may keep it elsewhere: it is
+// asked for its versions, or must be written as it was.
 func identity(rt *stage.Runtime) string {
 	return strings.Join(append([]string{rt.Kind, rt.Package, rt.Image, rt.ImageDigest}, rt.Launcher...), "|")
 }
@@ -69,7 +77,8 @@ func (e *Environment) Field(name string) string {
 // Expect works out the environment of a runtime without starting a worker:
 // exactly where that is quick, else from the last time it was seen. Assumed
 // says so in a few words and is empty for an exact answer. It returns nil where
-// nothing is known.
+// nothing is known, and where what is known does not meet the runtime's
+// requires: rows of another version answer nothing then; Refused says so.
 func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.Runtime) (env *Environment, assumed string) {
 	if k := p.Kind(rt.Kind); k != nil && k.Probe != nil && len(rt.Launcher) == 0 {
 		if e := k.Probe(ctx, rt); e != nil {
@@ -84,15 +93,58 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 		known.Framework = rt.Framework
 	}
 	day, _, _ := strings.Cut(known.SeenAt, "T")
-	// What the runtime refuses is not what it will run on: the place where it was
-	// seen has another version.
-	if v := p.packageVersion(ctx, rt); v != "" && v != unknownVersion && v != known.Version && Satisfies(v, rt.Requires) == nil {
+	assumed = fmt.Sprintf("%s %s on %s, as seen on %s", known.Framework, known.Version, known.Device, day)
+	if k := p.Kind(rt.Kind); k != nil && k.Interpreter != nil {
+		pkg, python := p.packageVersion(ctx, rt), ""
+		if len(rt.Launcher) == 0 {
+			python = k.Interpreter(ctx, p, rt)
+		}
+		if pkg == unknownVersion || Satisfies(pkg, rt.Requires) != nil {
+			// What the runtime refuses is not what it will run on: the place where it
+			// was seen has another version.
+			pkg = ""
+		}
+		told := pkg != "" || rt.Package == "" && python != ""
+		if !told && known.Interpreter != rt.Python {
+			return nil, ""
+		}
 		e := *known
-		e.Version = v
-		return &e, fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, v, day) + p.elsewhere(rt, known)
+		switch {
+		case pkg != "" && pkg != known.Version:
+			e.Version = pkg
+			assumed = fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, pkg, day)
+		case rt.Package == "" && python != "" && python != known.Version:
+			e.Version = python
+			assumed = fmt.Sprintf("Python %s is here; its device as seen on %s", python, day)
+		}
+		if python != "" && told {
+			e.Env = maps.Clone(e.Env)
+			if e.Env == nil {
+				e.Env = map[string]string{}
+			}
+			e.Env["python"] = python
+		}
+		known = &e
 	}
-	return known, fmt.Sprintf("%s %s on %s, as seen on %s", known.Framework, known.Version, known.Device, day) + p.elsewhere(rt, known)
+	if binds(rt) && Satisfies(known.Version, rt.Requires) != nil {
+		return nil, ""
+	}
+	return known, assumed + p.elsewhere(rt, known)
 }
+
+// Refused says why what is known of a runtime does not meet its requires; ""
+// where it does, and where nothing is known.
+func Refused(store *checkpoint.Store, rt *stage.Runtime) string {
+	known, err := Known(store, rt.Address)
+	if err != nil || known == nil || known.Identity != identity(rt) || !binds(rt) || Satisfies(known.Version, rt.Requires) == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s requires %s, and %s was seen last", rt.Address, rt.Requires, known.Version)
+}
+
+// binds says whether requires is about the version that a runtime reports: its
+// package's.
+func binds(rt *stage.Runtime) bool { return rt.Package != "" && rt.Requires != "" }
 
 // elsewhere says in what this machine's GPUs differ from those on which a
 // runtime was seen: their kind, and the driver. It is empty where they do not,
@@ -163,6 +215,19 @@ func Remember(store *checkpoint.Store, address string, e Environment) error {
 		return fmt.Errorf("environment of %s: %w", address, err)
 	}
 	path := knownPath(store, address)
+	if known, err := Known(store, address); err == nil && known != nil && known.Identity == e.Identity {
+		sources := maps.Clone(known.Sources)
+		if sources == nil {
+			sources = map[string]string{}
+		}
+		maps.Copy(sources, e.Sources)
+		if e.Sources = sources; len(sources) == 0 {
+			e.Sources = nil
+		}
+		if raw, err = json.MarshalIndent(e, "", "  "); err != nil {
+			return fmt.Errorf("environment of %s: %w", address, err)
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("environment of %s: %w", address, err)
 	}
@@ -172,6 +237,17 @@ func Remember(store *checkpoint.Store, address string, e Environment) error {
 	return nil
 }
 
+// RememberSource keeps which code answered for an op last, where the runtime has
+// been seen: plans that are made where its files are not assume it.
+func RememberSource(store *checkpoint.Store, address, key, source string) error {
+	known, err := Known(store, address)
+	if err != nil || known == nil || known.Sources[key] == source {
+		return err
+	}
+	known.Sources = map[string]string{key: source}
+	return Remember(store, address, *known)
+}
+
 func knownPath(store *checkpoint.Store, address string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == 0 {
@@ -179,7 +255,7 @@ func knownPath(store *checkpoint.Store, address string) string {
 		}
 		return r
 	}, address)
-	return filepath.Join(store.Dir(), "runtimes", name+".json")
+	return filepath.Join(store.Dir(), "runtimes", shortName(name)+".json")
 }
 
 // decodePlain decodes JSON without losing digits of integers.
@@ -191,4 +267,23 @@ func decodePlain(raw []byte) (any, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// shortName is a name that file systems take with an ending: a long one keeps
+// its head and ends in a digest.
+func shortName(name string) string {
+	const most = 180
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most-20], "") + "~" + shortSum([]byte(name))
+}
+
+// SourceKey names an op of a runtime in Environment.Sources.
+func SourceKey(rt *stage.Runtime, op string, bind any) string {
+	raw, err := json.Marshal([]any{bind, rt.Path, rt.CollectorRoot})
+	if err != nil {
+		return op
+	}
+	return op + " " + shortSum(raw)
 }

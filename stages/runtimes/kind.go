@@ -43,6 +43,9 @@ type Kind struct {
 	// PackageVersion is the installed version of the runtime's package, "" where
 	// there is none; nil for kinds without packages.
 	PackageVersion func(ctx context.Context, p *Pools, rt *stage.Runtime) string
+	// Interpreter is the version of the runtime's interpreter, "" where there is
+	// none here; workers report it as python. Nil for kinds without one.
+	Interpreter func(ctx context.Context, p *Pools, rt *stage.Runtime) string
 	// OnGPUs says whether the runtime's workers use this machine's GPUs; nil means
 	// never.
 	OnGPUs func(rt *stage.Runtime) bool
@@ -50,9 +53,9 @@ type Kind struct {
 	Libraries []string
 	// Bind completes a collect's binding by what lies in the plan's folder.
 	Bind func(bind any, planDir string) (any, error)
-	// Source finds the file with the function of an op, where it is one that keys
-	// do not know.
-	Source func(rt *stage.Runtime, planDir, op string, bind any) (Source, bool)
+	// Source finds the code that workers will measure an op with. Version is the
+	// framework's where it is known, else "".
+	Source func(rt *stage.Runtime, planDir, op string, bind any, version string) (Source, bool)
 	// FirstDeadline is how long a case may take until some have been measured; 0
 	// means the default of all.
 	FirstDeadline time.Duration
@@ -122,14 +125,14 @@ func (p *Pools) Kind(name string) *Kind {
 	return nil
 }
 
-// SourceOf finds the file that a worker will take an op's function from, of
-// runtimes whose functions are in no key.
-func (p *Pools) SourceOf(rt *stage.Runtime, planDir, op string, bind any) (Source, bool) {
+// SourceOf finds the code that a worker will measure an op with, of runtimes
+// whose ops are files. It is false for others.
+func (p *Pools) SourceOf(rt *stage.Runtime, planDir, op string, bind any, version string) (Source, bool) {
 	if rt == nil {
 		return Source{}, false
 	}
 	if k := p.Kind(rt.Kind); k != nil && k.Source != nil {
-		return k.Source(rt, planDir, op, bind)
+		return k.Source(rt, planDir, op, bind, version)
 	}
 	return Source{}, false
 }

@@ -45,6 +45,7 @@ func pythonKind() Kind {
 		WorkerOptions:  pythonOptions,
 		Look:           lookPython,
 		PackageVersion: pythonPackage,
+		Interpreter:    pythonVersion,
 		OnGPUs:         func(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal },
 		Source:         pythonSource,
 		MaxGrowth:      16 << 30, // frameworks leak
@@ -117,34 +118,50 @@ func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 }
 
 // askPython prints the version of an installed distribution, or that there is
-// a package of that name without one, which a worker imports to learn it.
-const askPython = `import sys
+// a package of that name without one, which a worker imports to learn it, and on
+// a second line the version of the interpreter.
+const askPython = `import platform, sys
 from importlib import metadata, util
 try:
-    sys.stdout.write(metadata.version(sys.argv[1]))
+    if sys.argv[1]:
+        sys.stdout.write(metadata.version(sys.argv[1]))
 except metadata.PackageNotFoundError:
     if util.find_spec(sys.argv[1]) is not None:
-        sys.stdout.write("` + unknownVersion + `")`
+        sys.stdout.write("` + unknownVersion + `")
+sys.stdout.write("\n" + platform.python_version())`
 
-// pythonPackage asks the runtime's interpreter for the installed version of its
-// package, without importing it; unknownVersion where the interpreter does not
-// say. It asks once.
+// installed is what an interpreter says of itself: versions, "" where there is
+// none; the package's is unknownVersion where the interpreter does not say.
+type installed struct{ pkg, python string }
+
+// pythonPackage is the installed version of the runtime's package.
 func pythonPackage(ctx context.Context, p *Pools, rt *stage.Runtime) string {
+	return p.interpreter(ctx, rt).pkg
+}
+
+// pythonVersion is the version of the runtime's interpreter.
+func pythonVersion(ctx context.Context, p *Pools, rt *stage.Runtime) string {
+	return p.interpreter(ctx, rt).python
+}
+
+// interpreter asks a runtime's interpreter what it has, without importing the
+// package. It asks once.
+func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime) installed {
 	env := environ(rt)
 	key := strings.Join(append([]string{pythonOf(rt), rt.Package}, env...), "\x00")
 	p.mu.Lock()
 	ask := p.versions[key]
 	if ask == nil {
-		ask = sync.OnceValue(func() string { return askVersion(ctx, pythonOf(rt), rt.Package, env) })
+		ask = sync.OnceValue(func() installed { return askInterpreter(ctx, pythonOf(rt), rt.Package, env) })
 		p.versions[key] = ask
 	}
 	p.mu.Unlock()
 	return ask()
 }
 
-func askVersion(ctx context.Context, python, pkg string, env []string) string {
+func askInterpreter(ctx context.Context, python, pkg string, env []string) installed {
 	if _, err := exec.LookPath(python); err != nil {
-		return ""
+		return installed{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -152,7 +169,8 @@ func askVersion(ctx context.Context, python, pkg string, env []string) string {
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.Output()
 	if err != nil {
-		return unknownVersion // slow, or broken: its worker says which
+		return installed{pkg: unknownVersion} // slow, or broken: its worker says which
 	}
-	return strings.TrimSpace(string(out))
+	first, second, _ := strings.Cut(string(out), "\n")
+	return installed{pkg: strings.TrimSpace(first), python: strings.TrimSpace(second)}
 }

@@ -32,8 +32,8 @@ type Pools struct {
 
 	mu       sync.Mutex
 	pools    map[string]*worker.Pool
-	versions map[string]func() string // of packages, by interpreter
-	used     map[string]*use          // by the plan, by address
+	versions map[string]func() installed // by interpreter and package
+	used     map[string]*use             // by the plan, by address
 	reaped   bool
 }
 
@@ -42,7 +42,7 @@ func NewPools(kinds []Kind) *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
-		pools: map[string]*worker.Pool{}, versions: map[string]func() string{},
+		pools: map[string]*worker.Pool{}, versions: map[string]func() installed{},
 	}
 }
 

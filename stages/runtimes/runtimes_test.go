@@ -242,9 +242,9 @@ func TestAssumedGPUsAreNotTheOnesHere(t *testing.T) {
 		"another driver":         {stage.Runtime{Kind: "nccl"}, twoGPUs, "590.1", "; this machine has the driver 590.1, then it was 580.1"},
 		"no driver to be seen":   {stage.Runtime{Kind: "cuda"}, twoGPUs, "", ""},
 		"a laptop":               {stage.Runtime{Kind: "cuda"}, nil, "", ""},
-		"python":                 {stage.Runtime{Kind: "python"}, []Device{{Name: "NVIDIA B200"}}, "", "; this machine has NVIDIA B200"},
+		"python":                 {stage.Runtime{Kind: "python", Python: "no-such-python"}, []Device{{Name: "NVIDIA B200"}}, "", "; this machine has NVIDIA B200"},
 		"python in a container":  {stage.Runtime{Kind: "python", Launcher: []string{"docker"}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
-		"python without its GPU": {stage.Runtime{Kind: "python", Options: map[string]cty.Value{"device": cty.StringVal("cpu")}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
+		"python without its GPU": {stage.Runtime{Kind: "python", Python: "no-such-python", Options: map[string]cty.Value{"device": cty.StringVal("cpu")}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
 	} {
 		p := NewPools(Kinds())
 		p.Devices, p.Driver = listed(tt.here...), func() string { return tt.driver }

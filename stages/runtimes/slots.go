@@ -139,12 +139,12 @@ func spread(spec worker.Spec, rt *stage.Runtime, at Place, devices []Device) []w
 
 // logName makes the runtime's address fit for a file name.
 func logName(rt *stage.Runtime) string {
-	return strings.Map(func(r rune) rune {
+	return shortName(strings.Map(func(r rune) rune {
 		if r == '/' || r == '"' || r == '[' || r == ']' {
 			return '_'
 		}
 		return r
-	}, strings.TrimPrefix(rt.Address, "runtime."))
+	}, strings.TrimPrefix(rt.Address, "runtime.")))
 }
 
 // chosen are the devices that the runtime names, or all.

@@ -3,64 +3,306 @@ package runtimes
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"aicplan/engine/stage"
 )
 
-// Source is the file with the function of an op, as it is now.
+// Source is the code that an op is measured with: the file with its function or
+// collector, and the files that it imports from beside it.
 type Source struct {
-	Name   string // without its folder
-	Digest string // the beginning of the SHA-256 of its bytes, as hex
+	Name string // of the first file, without its folder
+	// Digest is the beginning of the SHA-256 of what the files mean, as hex: see
+	// meaning. Modules of the interpreter and of installed packages are not among
+	// them; the versions of both are in the journal.
+	Digest string
+	// Bytes is the beginning of the SHA-256 of the first file as it is, which is
+	// all that earlier records tell.
+	Bytes string
+	// Files are the files by their names relative to where they were looked for.
+	Files []string
 }
 
-// String is how records keep it.
+// String is how journals keep it.
 func (s Source) String() string { return s.Name + " " + s.Digest }
 
-// pythonSource finds the file that a worker of a python runtime will take an
-// op's function from: the one that the binding names, else the one in the
-// runtime's path that defines it. It reads files alone. It is false for
-// collectors of a checkout and functions of installed modules, and where there
-// is no such file: then the worker says what is wrong.
-func pythonSource(rt *stage.Runtime, planDir, op string, bind any) (Source, bool) {
+// Elder is how journals of before kept it.
+func (s Source) Elder() string { return s.Name + " " + s.Bytes }
+
+// pythonSource finds the code that a worker of a python runtime will measure an op
+// with: the file that the binding names, the module that it names in the
+// runtime's path or checkout, else the file in the path that defines the
+// function. Version is the framework's, for bindings with versions. It reads
+// files alone. It is false for functions of installed modules, and where there is no such file: then the worker says what is wrong.
+func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version string) (Source, bool) {
 	b, _ := bind.(map[string]any)
-	for _, word := range []string{"run", "module"} {
-		if _, ok := b[word]; ok {
-			return Source{}, false
-		}
-	}
 	dir := declaredIn(rt, Place{PlanDir: planDir})
 	var paths []string
 	for _, p := range rt.Path {
 		paths = append(paths, absolute(dir, p))
 	}
+	if h, ok := HostedOp(op, bind); ok {
+		root := absolute(dir, rt.CollectorRoot)
+		if root == "" {
+			return Source{}, false
+		}
+		// The worker puts its own module in the place of helper.
+		c := closure{roots: []string{filepath.Join(root, "collector"), root}, without: []string{"helper", "collector.helper"}}
+		for _, m := range h.route(b, version) {
+			c.module(m, "")
+		}
+		return c.source()
+	}
+	c := closure{roots: folders(paths)}
+	if module, ok := b["module"].(string); ok {
+		if _, named := b["file"]; !named {
+			c.module(module, "")
+			return c.source()
+		}
+	}
 	if name, ok := b["file"].(string); ok {
-		return sourceNamed(name, paths)
+		path, ok := fileNamed(name, paths)
+		if !ok {
+			return Source{}, false
+		}
+		c.file(path)
+		return c.source()
 	}
 	if name, ok := b["function"].(string); ok {
 		op = name
 	}
-	return sourceDefining(op, paths)
+	path, ok := fileDefining(op, paths)
+	if !ok {
+		return Source{}, false
+	}
+	c.file(path)
+	return c.source()
 }
 
-// sourceNamed looks where the worker does: in the folder that it works in,
-// which is this program's, then in the runtime's path.
-func sourceNamed(name string, paths []string) (Source, bool) {
-	for _, dir := range append([]string{""}, paths...) {
-		if s, _, ok := readSource(absolute(dir, name)); ok {
-			return s, true
+// route is the module that a version of the framework takes; all of them where
+// the version does not tell.
+func (h Hosted) route(bind map[string]any, version string) []string {
+	routes, _ := bind["versions"].([]any)
+	best, module := "", ""
+	for _, r := range routes {
+		route, _ := r.(map[string]any)
+		least, _ := route["min"].(string)
+		name, _ := route["module"].(string)
+		if version == "" || least == "" || Satisfies(version, ">="+least) != nil {
+			continue
+		}
+		if best == "" || Satisfies(least, ">="+best) == nil {
+			best, module = least, name
 		}
 	}
-	return Source{}, false
+	if module != "" {
+		return []string{module}
+	}
+	return h.Modules
 }
 
-// sourceDefining finds the first file with a function of that name, at its top
+// folders are where modules beside op functions are looked for.
+func folders(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if info, err := os.Stat(p); err == nil && !info.IsDir() {
+			p = filepath.Dir(p)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// closure collects files and those that they import.
+type closure struct {
+	roots   []string
+	without []string // modules that are not taken from their files
+	files   []string // in the order in which they were found
+	seen    map[string]bool
+}
+
+// module adds the files of a module by its name: its own and those of the
+// packages around it. From is the folder of the file that imports it, for names
+// that begin with dots. It says whether there is any.
+func (c *closure) module(name, from string) bool {
+	if slices.Contains(c.without, name) {
+		return false
+	}
+	roots := c.roots
+	if from != "" {
+		roots = append([]string{from}, roots...)
+	}
+	if rest := strings.TrimLeft(name, "."); rest != name {
+		up := from
+		for range len(name) - len(rest) - 1 {
+			up = filepath.Dir(up)
+		}
+		name, roots = rest, []string{up}
+	}
+	parts := strings.Split(name, ".")
+	for _, root := range roots {
+		at, found := root, false
+		var files []string
+		for i, part := range parts {
+			if part == "" {
+				found = isFile(filepath.Join(at, "__init__.py"))
+				break
+			}
+			at = filepath.Join(at, part)
+			last := i == len(parts)-1
+			switch init := filepath.Join(at, "__init__.py"); {
+			case isFile(init):
+				files, found = append(files, init), found || last
+			case last && isFile(at+".py"):
+				files, found = append(files, at+".py"), true
+			}
+		}
+		if !found {
+			continue
+		}
+		for _, f := range files {
+			c.file(f)
+		}
+		return true
+	}
+	return false
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// file adds a file and what it imports.
+func (c *closure) file(path string) {
+	path = filepath.Clean(path)
+	if c.seen[path] {
+		return
+	}
+	code, ok := readCode(path)
+	if !ok {
+		return
+	}
+	if c.seen == nil {
+		c.seen = map[string]bool{}
+	}
+	c.seen[path] = true
+	c.files = append(c.files, path)
+	dir := filepath.Dir(path)
+	for _, imp := range code.imports {
+		c.module(imp.module, dir)
+		for _, name := range imp.names { // they may be modules, too
+			if strings.HasSuffix(imp.module, ".") {
+				c.module(imp.module+name, dir)
+			} else {
+				c.module(imp.module+"."+name, dir)
+			}
+		}
+	}
+}
+
+// source sums up what was found; false where that is nothing.
+func (c *closure) source() (Source, bool) {
+	if len(c.files) == 0 {
+		return Source{}, false
+	}
+	first, _ := readCode(c.files[0])
+	s := Source{Name: filepath.Base(c.files[0]), Bytes: first.bytes}
+	byName := map[string]string{}
+	for _, f := range c.files {
+		code, ok := readCode(f)
+		if !ok {
+			return Source{}, false
+		}
+		byName[c.relative(f)] = code.digest
+	}
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		s.Files = append(s.Files, name)
+		// The checkout or folder may lie elsewhere; the files' places in it count.
+		fmt.Fprintf(h, "%s %s\n", name, byName[name])
+	}
+	s.Digest = hex.EncodeToString(h.Sum(nil)[:8])
+	return s, true
+}
+
+// relative names a file by its place below the root that holds it.
+func (c *closure) relative(path string) string {
+	best := filepath.Base(path)
+	for _, root := range c.roots {
+		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) && len(rel) >= len(best) {
+			best = rel
+		}
+	}
+	return filepath.ToSlash(best)
+}
+
+// code is what is known of one file.
+type code struct {
+	digest  string // of its meaning
+	bytes   string // of the file
+	imports []imported
+}
+
+// read keeps files that were read, by path, while they stay as they are: the
+// collectors of a plan share most of what they import.
+var read sync.Map
+
+type readFile struct {
+	size  int64
+	mtime time.Time
+	code  code
+}
+
+func readCode(path string) (code, bool) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return code{}, false
+	}
+	if known, ok := read.Load(path); ok {
+		// A file that was changed just now may be changed again within the clock's
+		// grain.
+		if k := known.(readFile); k.size == info.Size() && k.mtime.Equal(info.ModTime()) && time.Since(k.mtime) > 2*time.Second {
+			return k.code, true
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return code{}, false
+	}
+	text := meaning(string(data))
+	c := code{digest: shortSum([]byte(text)), bytes: shortSum(data), imports: importsOf(text)}
+	read.Store(path, readFile{info.Size(), info.ModTime(), c})
+	return c, true
+}
+
+func shortSum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// fileNamed looks where the worker does: in the folder that it works in, which
+// is this program's, then in the runtime's path.
+func fileNamed(name string, paths []string) (string, bool) {
+	for _, dir := range append([]string{""}, paths...) {
+		if path := absolute(dir, name); isFile(path) {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// fileDefining finds the first file with a function of that name, at its top
 // level, that takes bench. Workers refuse a second one.
-func sourceDefining(function string, paths []string) (Source, bool) {
+func fileDefining(function string, paths []string) (string, bool) {
 	head := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(function) + `[ \t]*\(`)
 	for _, p := range paths {
 		files := []string{p}
@@ -77,13 +319,14 @@ func sourceDefining(function string, paths []string) (Source, bool) {
 			}
 		}
 		for _, f := range files {
-			s, text, ok := readSource(f)
-			if ok && slices.ContainsFunc(head.FindAllStringIndex(text, -1), func(at []int) bool { return takesBench(text[at[1]:]) }) {
-				return s, true
+			data, err := os.ReadFile(f)
+			text := string(data)
+			if err == nil && slices.ContainsFunc(head.FindAllStringIndex(text, -1), func(at []int) bool { return takesBench(text[at[1]:]) }) {
+				return f, true
 			}
 		}
 	}
-	return Source{}, false
+	return "", false
 }
 
 var benchWord = regexp.MustCompile(`\bbench\b`)
@@ -104,13 +347,4 @@ func takesBench(text string) bool {
 		}
 	}
 	return false
-}
-
-func readSource(path string) (Source, string, bool) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return Source{}, "", false
-	}
-	sum := sha256.Sum256(data)
-	return Source{Name: filepath.Base(path), Digest: hex.EncodeToString(sum[:8])}, string(data), true
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"aicplan/engine/stage"
@@ -51,7 +52,7 @@ func TestSourceOf(t *testing.T) {
 		"a collector by version":        {op: "gemm", bind: m{"versions": []any{}, "run": "gemm"}},
 		"a function of another package": {op: "gemm", bind: m{"module": "torch.nn"}},
 	} {
-		got, ok := NewPools(Kinds()).SourceOf(rt, dir, tt.op, tt.bind)
+		got, ok := NewPools(Kinds()).SourceOf(rt, dir, tt.op, tt.bind, "")
 		if ok != (tt.want != "") {
 			t.Errorf("%s: %v, %v", name, got, ok)
 		}
@@ -59,13 +60,123 @@ func TestSourceOf(t *testing.T) {
 			continue
 		}
 		sum := sha256.Sum256([]byte(files[tt.want]))
-		if want := (Source{filepath.Base(tt.want), hex.EncodeToString(sum[:8])}); got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
+		if want := filepath.Base(tt.want); got.Name != want || got.Bytes != hex.EncodeToString(sum[:8]) || len(got.Digest) != 16 {
+			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
 	}
 	cuda := *rt
 	cuda.Kind = "cuda"
-	if s, ok := NewPools(Kinds()).SourceOf(&cuda, dir, "gemm", nil); ok {
+	if s, ok := NewPools(Kinds()).SourceOf(&cuda, dir, "gemm", nil, ""); ok {
 		t.Errorf("a cuda runtime: %v", s)
+	}
+}
+
+// What does not run is no part of an op's code; everything else is.
+func TestMeaning(t *testing.T) {
+	const base = "import os\n\ndef f(m, bench):\n    s = \"a # b\"\n    return g(m,\n             \"x\")\n"
+	for name, text := range map[string]string{
+		"comments":       "# new\nimport os  # why\n\ndef f(m, bench):  # f\n    # here\n    s = \"a # b\"\n    return g(m,  # m\n             \"x\")\n",
+		"blank lines":    "import os\n\n\n\ndef f(m, bench):\n\n    s = \"a # b\"   \n    return g(m,\n             \"x\")\n\n",
+		"docstrings":     "\"\"\"Module\n# no code\n\"\"\"\nimport os\n\ndef f(m, bench):\n    'what it does'\n    s = \"a # b\"\n    return g(m,\n             \"x\")\n",
+		"line endings":   "import os\r\n\r\ndef f(m, bench):\r\n    s = \"a # b\"\r\n    return g(m,\r\n             \"x\")\r\n",
+		"no end of line": "import os\ndef f(m, bench):\n    s = \"a # b\"\n    return g(m,\n             \"x\")",
+	} {
+		if got := meaning(text); got != meaning(base) {
+			t.Errorf("%s: %q, want %q", name, got, meaning(base))
+		}
+	}
+	for name, text := range map[string]string{
+		"a string":                strings.Replace(base, "a # b", "a # c", 1),
+		"an argument":             strings.Replace(base, "\"x\"", "\"y\"", 1),
+		"a string among brackets": strings.Replace(base, "\"x\")", "\"x\"\n\"y\")", 1),
+		"an indent":               strings.Replace(base, "    return", "  return", 1),
+		"a quote in a string":     strings.Replace(base, "\"a # b\"", "'a\\' # b'", 1),
+		"a prefixed string":       strings.Replace(base, "\"a # b\"", "f\"a # b\"", 1),
+	} {
+		if meaning(text) == meaning(base) {
+			t.Errorf("%s is the same: %q", name, meaning(text))
+		}
+	}
+	for _, text := range []string{"'", "\"\"\"", "x = '\\", "(((", ")))", "\\", "# no end"} {
+		meaning(text) // ends
+	}
+}
+
+// The modules that an op imports from beside it are part of its code, by their
+// places and not by where they lie; those of others are not.
+func TestSourceFollowsImports(t *testing.T) {
+	files := map[string]string{
+		"ops/op.py":                  "import helper, os\nfrom pkg.deep import one\nfrom pkg import (two,\n    three as t)\ndef gemm(m, bench):\n    import late\n    return helper.f(m)\n",
+		"ops/helper.py":              "from other import *\nF = 1\n",
+		"ops/other.py":               "G = 1\n",
+		"ops/late.py":                "L = 1\n",
+		"ops/unused.py":              "U = 1\n",
+		"ops/pkg/__init__.py":        "from . import rel\n",
+		"ops/pkg/rel.py":             "R = 1\n",
+		"ops/pkg/two.py":             "T = 1\n",
+		"ops/pkg/deep/one.py":        "from ..rel import R\nO = 1\n",
+		"root/collector/helper.py":   "H = 1\n",
+		"root/collector/gemm.py":     "from helper import log_perf\nfrom collector.common import x\ndef run(): pass\ndef gemm(): pass\n",
+		"root/collector/gemm_old.py": "def run(): pass\n",
+		"root/collector/common.py":   "X = 1\n",
+	}
+	write := func(dir, name, text string) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func() string {
+		dir := t.TempDir()
+		for name, text := range files {
+			write(dir, name, text)
+		}
+		return dir
+	}
+	type m = map[string]any
+	routes := m{"run": "run", "versions": []any{m{"min": "1.0", "module": "collector.gemm_old"}, m{"min": "1.10", "module": "collector.gemm"}}}
+	own := func(dir string) (Source, bool) {
+		return NewPools(Kinds()).SourceOf(&stage.Runtime{Kind: "python", Path: []string{"ops"}}, dir, "gemm", nil, "")
+	}
+	hosted := func(dir string, bind any, version string) (Source, bool) {
+		return NewPools(Kinds()).SourceOf(&stage.Runtime{Kind: "python", CollectorRoot: "root"}, dir, "gemm", bind, version)
+	}
+	both := func(dir string) [3]string {
+		a, ok1 := own(dir)
+		b, ok2 := hosted(dir, m{"run": "run", "module": "collector.gemm"}, "")
+		c, ok3 := hosted(dir, routes, "1.9.0")
+		if !ok1 || !ok2 || !ok3 {
+			t.Fatal(a, b, c)
+		}
+		return [3]string{a.Digest, b.Digest, c.Digest}
+	}
+	base := both(fill())
+	for name, hits := range map[string][3]bool{
+		"ops/op.py": {true}, "ops/helper.py": {true}, "ops/other.py": {true}, "ops/late.py": {true}, "ops/unused.py": {},
+		"ops/pkg/__init__.py": {true}, "ops/pkg/rel.py": {true}, "ops/pkg/two.py": {true}, "ops/pkg/deep/one.py": {true},
+		"root/collector/helper.py": {}, "root/collector/gemm.py": {false, true, false}, "root/collector/common.py": {false, true, false},
+		"root/collector/gemm_old.py": {false, false, true},
+	} {
+		dir := fill()
+		write(dir, name, files[name]+"\nMORE = 2\n")
+		now := both(dir)
+		for i, want := range hits {
+			if (now[i] != base[i]) != want {
+				t.Errorf("%s changed: source %d changed is %v, want %v", name, i, !want, want)
+			}
+		}
+		write(dir, name, files[name]+"\n# a comment\n")
+		if both(dir) != base {
+			t.Errorf("a comment in %s changes a source", name)
+		}
+	}
+	if s, ok := hosted(fill(), routes, "1.10.0rc1"); !ok || s.Name != "gemm_old.py" && s.Name != "gemm.py" {
+		t.Errorf("%v, %v", s, ok)
+	}
+	if s, ok := hosted(t.TempDir(), routes, "1.9"); ok {
+		t.Errorf("a checkout that is not here: %v", s)
 	}
 }

@@ -22,7 +22,8 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "verify",
-		Version: 1,
+		Version: 2,
+		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "measure a sample again and gate on the deviation",
 		Device:  true,
 		Outputs: map[string]cty.Type{
@@ -128,19 +129,6 @@ func (c *Config) Inputs() []stage.Input {
 		return []stage.Input{{Name: "input", Ref: in}}
 	}
 	return []stage.Input{{Name: "input", Ref: in}, {Name: "collect", Ref: by}}
-}
-
-// Fingerprint is what decides which rows are measured and how they are judged.
-func (c *Config) Fingerprint() any {
-	return struct {
-		Sample    int      `json:"sample"`
-		By        []string `json:"by,omitempty"`
-		Seed      int      `json:"seed"`
-		Median    float64  `json:"median"`
-		P95       float64  `json:"p95,omitempty"`
-		MaxFailed int      `json:"max_failed"`
-		Severity  string   `json:"severity"`
-	}{c.Sample, c.By, c.Seed, c.Median, c.P95, c.MaxFailed, c.Severity}
 }
 
 // Plan takes over how the collect stage measures.

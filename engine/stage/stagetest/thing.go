@@ -40,9 +40,6 @@ func (c *Config) Inputs() []stage.Input {
 	return []stage.Input{{Name: "input", Ref: ref}}
 }
 
-// Fingerprint implements stage.Stage.
-func (c *Config) Fingerprint() any { return map[string]any{"value": c.Value} }
-
 // Run implements stage.Stage.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	if c.RunFunc == nil {

@@ -1,0 +1,300 @@
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/systems"
+)
+
+// Valuer is implemented by stages whose block is not what their struct tags
+// say alone: those with a BodyDecoder, and those that fill in defaults later.
+type Valuer interface {
+	// Values is everything that the block was evaluated to, defaults included,
+	// by the names of its attributes and blocks, as values for encoding/json.
+	Values() map[string]any
+}
+
+// Fingerprinter is implemented by stages whose data is identified by what came
+// out of the block and not by how it was written: grids.
+type Fingerprinter interface {
+	// Fingerprint is a value for encoding/json with stable order.
+	Fingerprint() any
+}
+
+// Excluder is implemented by stages whose block names something with settings of
+// its own that do not shape data.
+type Excluder interface {
+	// Beside is as Kind.Beside, and beside it.
+	Beside() map[string]string
+}
+
+// Values is everything that a stage's block was evaluated to, defaults
+// included: attributes and nested blocks by their names. A reference to a stage
+// is its address, one to a runtime all of the runtime's block, one to a system
+// its name with a digest of all its fields.
+func Values(s Stage) map[string]any {
+	if v, ok := s.(Valuer); ok {
+		return v.Values()
+	}
+	return Fields(s)
+}
+
+// Identity is what identifies the data of a stage beside its inputs: what its
+// block was evaluated to without what the kind lists as Beside.
+func Identity(k Kind, s Stage) any {
+	if f, ok := s.(Fingerprinter); ok {
+		return f.Fingerprint()
+	}
+	out := Without(Values(s), k.Beside)
+	if e, ok := s.(Excluder); ok {
+		out = Without(out, e.Beside())
+	}
+	return out
+}
+
+// Without copies v, which Values made, without the members at the given paths:
+// "description", "runtime.devices". A path that starts with "*." is left out of
+// every block of that depth.
+func Without(v map[string]any, paths map[string]string) map[string]any {
+	out := maps.Clone(v)
+	for path := range paths {
+		cut(out, strings.Split(path, "."))
+	}
+	return out
+}
+
+// cut removes the member at path; maps on the way are copied first.
+func cut(m map[string]any, path []string) {
+	if len(path) == 1 {
+		delete(m, path[0])
+		return
+	}
+	names := []string{path[0]}
+	if path[0] == "*" {
+		names = slices.Collect(maps.Keys(m))
+	}
+	for _, name := range names {
+		switch inner := m[name].(type) {
+		case map[string]any:
+			inner = maps.Clone(inner)
+			cut(inner, path[1:])
+			m[name] = inner
+		case []any:
+			inner = slices.Clone(inner)
+			for i, e := range inner {
+				if e, ok := e.(map[string]any); ok {
+					e = maps.Clone(e)
+					cut(e, path[1:])
+					inner[i] = e
+				}
+			}
+			m[name] = inner
+		}
+	}
+}
+
+// Fields is what the fields of a struct, or of a pointer to one, with gohcl
+// tags hold, by the tags' names. What was not given and has no default is left
+// out.
+func Fields(config any) map[string]any {
+	out := map[string]any{}
+	v := reflect.ValueOf(config)
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return out
+		}
+		v = v.Elem()
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
+			maps.Copy(out, Fields(v.Field(i).Addr().Interface()))
+			continue
+		}
+		tag, ok := f.Tag.Lookup("hcl")
+		if !ok {
+			continue
+		}
+		name, kind, _ := strings.Cut(tag, ",")
+		switch field := v.Field(i); kind {
+		case "remain", "body", "def_range":
+		case "label":
+			out[name] = field.Interface()
+		case "block":
+			if blocks := blocksOf(field); blocks != nil {
+				out[name] = blocks
+			}
+		default:
+			if plain := valueOf(field); plain != nil {
+				out[name] = plain
+			}
+		}
+	}
+	return out
+}
+
+func blocksOf(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Slice:
+		if v.Len() == 0 {
+			return nil
+		}
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = Fields(v.Index(i).Interface())
+		}
+		return out
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+	}
+	return Fields(v.Interface())
+}
+
+// valueOf is a field as encoding/json takes it; nil where there is none.
+func valueOf(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+	}
+	switch x := v.Interface().(type) {
+	case cty.Value:
+		return Plain(x)
+	case hcl.Expression, *hcl.Attribute:
+		panic(fmt.Sprintf("stage: a field of type %T has a meaning that only its stage knows; it must implement Valuer", x))
+	}
+	if v.Kind() == reflect.Pointer {
+		return v.Elem().Interface()
+	}
+	return v.Interface()
+}
+
+// Plain is a value of a plan as encoding/json takes it, with references as
+// Values has them; nil for null and for no value. What is not known yet is an
+// object that says so.
+func Plain(v cty.Value) any {
+	if v == cty.NilVal {
+		return nil
+	}
+	if v.IsMarked() {
+		v, _ = v.Unmark()
+	}
+	switch {
+	case !v.IsKnown():
+		return map[string]any{"unknown": v.Type().FriendlyName()}
+	case v.IsNull():
+		return nil
+	case IsRef(v):
+		return plainRef(v.GetAttr("ref").EncapsulatedValue())
+	case v.Type().IsCapsuleType():
+		return plainRef(v.EncapsulatedValue())
+	}
+	if t := v.Type(); !t.IsPrimitiveType() {
+		if t.IsObjectType() || t.IsMapType() {
+			out := map[string]any{}
+			for it := v.ElementIterator(); it.Next(); {
+				name, e := it.Element()
+				out[name.AsString()] = Plain(e)
+			}
+			return out
+		}
+		out := []any{}
+		for it := v.ElementIterator(); it.Next(); {
+			_, e := it.Element()
+			out = append(out, Plain(e))
+		}
+		return out
+	}
+	raw, err := ctyjson.Marshal(v, v.Type())
+	if err != nil {
+		panic(fmt.Sprintf("stage: %s as JSON: %v", v.Type().FriendlyName(), err)) // a known primitive
+	}
+	return json.RawMessage(raw)
+}
+
+func plainRef(ref any) any {
+	switch r := ref.(type) {
+	case *Ref:
+		return map[string]any{"stage": r.Address}
+	case *Runtime:
+		return RuntimeValues(r)
+	case *systems.Spec:
+		return SystemValue(r)
+	}
+	return fmt.Sprintf("%T", ref)
+}
+
+// SystemValue identifies a system spec: its name, and a digest of all of its
+// fields.
+func SystemValue(s *systems.Spec) any {
+	if s == nil {
+		return nil
+	}
+	digest, _, err := checkpoint.Key(s.Object())
+	if err != nil {
+		panic(fmt.Sprintf("stage: the system %s: %v", s.Name, err)) // plain values
+	}
+	return map[string]any{"system": s.Name, "fields": digest}
+}
+
+// RuntimeValues is all of a runtime's block, by the names of its attributes;
+// what is not given is left out.
+func RuntimeValues(rt *Runtime) map[string]any {
+	out := map[string]any{}
+	v := reflect.ValueOf(rt).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		switch {
+		case !f.IsExported(), f.Name == "Range", f.Name == "Name":
+			continue // where the block stands; the address has the name
+		case f.Name == "Options":
+			options := map[string]any{}
+			for name, o := range rt.Options {
+				options[name] = Plain(o)
+			}
+			if len(options) > 0 {
+				out["options"] = options
+			}
+		case !empty(v.Field(i)):
+			out[snake(f.Name)] = v.Field(i).Interface()
+		}
+	}
+	return out
+}
+
+// empty says whether a field was not given, or holds nothing.
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Map:
+		return v.Len() == 0
+	case reflect.Slice:
+		return v.IsNil() // [] may mean something else
+	}
+	return v.IsZero()
+}
+
+// snake is CollectorRoot as collector_root.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

@@ -1,0 +1,198 @@
+package collect
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
+	"aicplan/stages/runtimes"
+)
+
+// Context is the journal that measurements of cases in an environment belong
+// to: everything beside a case's own values that its rows depend on.
+func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
+	ctx := c.elder(spec.Op, env)
+	if c.stated() {
+		ctx.Extra["bind"] = c.bind
+	}
+	// What the columns of a row say beside its case must be of the same
+	// measurement.
+	if len(spec.Constants) > 0 {
+		constants := map[string]any{}
+		for _, k := range spec.Constants {
+			constants[k.Name] = json.RawMessage(k.JSON())
+		}
+		ctx.Extra["constants"] = constants
+	}
+	if source, ok := c.sourceIn(spec.Op, env); ok {
+		ctx.Extra["source"] = source
+	}
+	if c.kind().Interpreter != nil {
+		if minor := minorVersion(env.Env["python"]); minor != "" {
+			ctx.Extra["python"] = minor
+		}
+	}
+	if c.runtime.Workers > 1 { // of them share a device
+		ctx.Extra["workers"] = c.runtime.Workers
+	}
+	return ctx
+}
+
+// elder is the context as an aicplan named it that knew of neither constants,
+// nor op sources, interpreters and workers.
+func (c *Config) elder(gridOp string, env *runtimes.Environment) checkpoint.Context {
+	ctx := checkpoint.Context{Op: gridOp, Runtime: c.runtime.Kind, Measure: c.measured(), Extra: map[string]any{}}
+	for _, name := range c.Environment {
+		switch name {
+		case "framework":
+			ctx.Framework = env.Framework
+		case "version":
+			ctx.Version = env.Version
+		case "device":
+			ctx.Device = env.Device
+		default:
+			if ctx.Env == nil {
+				ctx.Env = map[string]string{}
+			}
+			ctx.Env[name] = env.Env[name]
+		}
+	}
+	if c.Op != "" && c.Op != gridOp {
+		ctx.Extra["op"] = c.Op
+	}
+	if c.runtime.Package != "" {
+		ctx.Extra["package"] = c.runtime.Package
+	}
+	// Where the plan states what the runtime's image is, rows of another image
+	// must not be passed off as this one's.
+	switch {
+	case c.runtime.ImageDigest != "":
+		ctx.Extra["image_digest"] = c.runtime.ImageDigest
+	case c.runtime.Image != "":
+		ctx.Extra["image"] = c.runtime.Image
+	}
+	if b := c.workerBind(); b != nil {
+		ctx.Extra["bind"] = b
+	}
+	if extra := c.runtimeExtra(); len(extra) > 0 {
+		ctx.Extra["runtime"] = extra
+	}
+	if extra := c.blockExtra(); len(extra) > 0 {
+		ctx.Extra["blocks"] = extra
+	}
+	// A number that came to mean something else is no longer the same
+	// measurement, whatever it was called.
+	if v := c.kind().Instrument(c.opName(gridOp)).Version; v > 1 {
+		ctx.Extra["instrument"] = v
+	}
+	return ctx
+}
+
+// journal opens the case journal of an environment, with what an earlier
+// aicplan kept of the same conditions under another name.
+func (c *Config) journal(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment) (*checkpoint.Journal, checkpoint.Context, error) {
+	ctx := c.Context(spec, env)
+	j, err := store.Journal(ctx, c.elders(spec, env)...)
+	return j, ctx, err
+}
+
+// elders name the conditions as an earlier aicplan did, and as rows of other
+// origins have them, which know no code and no interpreter. Of the entries
+// there, those do not count that say that they were measured with another state
+// of the op's file.
+func (c *Config) elders(spec *grid.Spec, env *runtimes.Environment) []checkpoint.Elder {
+	now := c.source.Load()
+	takes := func(e checkpoint.Entry) bool {
+		made := madeWith(e.Payload)
+		return made == "" || now == nil || made[strings.LastIndexByte(made, ' ')+1:] == now.Bytes
+	}
+	return []checkpoint.Elder{{Context: c.elder(spec.Op, env), Takes: takes}, {Context: c.origin(spec, env), Takes: takes}}
+}
+
+// origin is the context of rows that were not measured by this collect's code,
+// as far as anybody knows: those that ckpt import takes from files.
+func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
+	ctx := c.Context(spec, env)
+	delete(ctx.Extra, "source")
+	delete(ctx.Extra, "python")
+	delete(ctx.Extra, "workers")
+	return ctx
+}
+
+// madeWith is the source that an entry names; "" where it names none.
+func madeWith(payload []byte) string {
+	var made struct {
+		Source string `json:"source"`
+	}
+	if json.Unmarshal(payload, &made) != nil {
+		return "" // whoever needs the entry says what is wrong with it
+	}
+	return made.Source
+}
+
+// minorVersion is 3.11 of 3.11.7: patches of an interpreter measure alike.
+func minorVersion(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return version
+	}
+	return parts[0] + "." + parts[1]
+}
+
+// sourceIn is the code that an op is measured with, as the journal has it: what
+// the binding's version says, where it has one, else the digest of its files,
+// else, where these are not here, what was seen last.
+func (c *Config) sourceIn(gridOp string, env *runtimes.Environment) (string, bool) {
+	if c.stated() {
+		return "", false // the binding is in the context
+	}
+	if now := c.source.Load(); now != nil {
+		return now.String(), true
+	}
+	seen, ok := env.Sources[c.sourceKey(gridOp)]
+	return seen, ok
+}
+
+func (c *Config) sourceKey(gridOp string) string {
+	return runtimes.SourceKey(c.runtime, c.opName(gridOp), c.bind)
+}
+
+// stated says whether the author tells by the binding's version when the code
+// has changed, so that its files need not be compared.
+func (c *Config) stated() bool {
+	b, _ := c.bind.(map[string]any)
+	_, ok := b[versionWord]
+	return ok && c.kind().Source != nil
+}
+
+// versionWord is what of a python op's binding is not the worker's.
+const versionWord = "version"
+
+// workerBind is the binding as the worker takes it.
+func (c *Config) workerBind() any {
+	if !c.stated() {
+		return c.bind
+	}
+	out := maps.Clone(c.bind.(map[string]any))
+	delete(out, versionWord)
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// readSource finds the code of the op, for Context. The environment, where it is
+// known, says which version of the framework chooses it.
+func (c *Config) readSource(gridOp, planDir string, env *runtimes.Environment) {
+	version := ""
+	if env != nil {
+		version = env.Version
+	}
+	if s, ok := c.pools.SourceOf(c.runtime, planDir, c.opName(gridOp), c.workerBind(), version); ok {
+		c.source.Store(&s)
+	} else {
+		c.source.Store(nil)
+	}
+}

@@ -1,0 +1,96 @@
+package collect
+
+import (
+	"maps"
+
+	"aicplan/engine/stage"
+	"aicplan/stages/runtimes"
+)
+
+// beside lists what of a collect block does not shape rows, with the reason; see
+// stage.Kind. The verdict on them is no part of rows: Judge makes it anew.
+var beside = map[string]string{
+	"description": "it is for readers",
+	"ramp":        "it decides in which order is tried, and when to stop",
+	"breaker":     "it decides which cases are not tried any further",
+	"retry":       "it decides how often a case is tried",
+	"deadline":    "it decides how long a case may take",
+	"order":       "cases do not depend on each other",
+	"weights":     "cases do not depend on each other",
+	"fail_over":   "it judges what is there; see Judge",
+	"reference":   "the time is estimated from it",
+}
+
+// Beside implements stage.Excluder: what of the runtime's block and of the blocks
+// of its kind does not change what rows mean.
+func (c *Config) Beside() map[string]string {
+	out := map[string]string{}
+	if c.runtime == nil {
+		return out
+	}
+	for path, why := range c.runtimeBeside() {
+		out["runtime."+path] = why
+	}
+	for _, b := range c.kind().Collect {
+		if b.Beside {
+			out["blocks."+b.Name] = b.Doc
+		}
+		for _, o := range b.Options {
+			if o.Beside {
+				out["blocks."+b.Name+"."+o.Name] = o.Doc
+			}
+		}
+	}
+	return out
+}
+
+func (c *Config) runtimeBeside() map[string]string {
+	out := maps.Clone(runtimes.Beside)
+	kind := c.kind()
+	for name := range c.runtime.Options {
+		if kind.Beside(name) {
+			out["options."+name] = "the kind of the runtime says so"
+		}
+	}
+	return out
+}
+
+// Values implements stage.Valuer: the block with the measurement settings as
+// they are with their defaults, a kernel's source, and the blocks of the
+// runtime's kind.
+func (c *Config) Values() map[string]any {
+	out := stage.Fields(c)
+	delete(out, "measure")
+	if m := c.measured(); m != nil {
+		out["measure"] = m
+	}
+	if c.bind != nil {
+		out["bind"] = c.bind
+	}
+	if c.runtime != nil {
+		out["runtime"] = stage.RuntimeValues(c.runtime)
+	}
+	if len(c.blocks) > 0 {
+		blocks := map[string]any{}
+		for name, v := range c.blocks {
+			blocks[name] = stage.Plain(v)
+		}
+		out["blocks"] = blocks
+	}
+	return out
+}
+
+// runtimeExtra is what of the runtime's block sets measurements apart beside its
+// kind and what its workers report, as journals have it.
+func (c *Config) runtimeExtra() map[string]any {
+	values := stage.Without(stage.RuntimeValues(c.runtime), c.runtimeBeside())
+	values = stage.Without(values, runtimes.Told)
+	out := map[string]any{}
+	options, _ := values["options"].(map[string]any)
+	delete(values, "options")
+	maps.Copy(out, values)
+	for name, v := range options {
+		out["option."+name] = v
+	}
+	return out
+}
