@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/term"
@@ -31,6 +32,7 @@ type app struct {
 	environ        []string
 	global         globalFlags
 	out            *checkedOutput // stdout, but for a terminal
+	endPlanning    func()         // from here on Ctrl-C is the run's
 	code           int            // exit code of a command that ended without error
 	kinds          []runtimes.Kind
 }
@@ -169,8 +171,30 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *sta
 	if err != nil {
 		return nil, err
 	}
+	opts.Progress = a.planProgress()
 	p, diags := plan.Build(ctx, cfg, store, opts)
+	opts.Progress.Close()
 	return p, a.report(cfg, diags)
+}
+
+// planProgress tells how far planning is: after a second on a terminal, and
+// rarely elsewhere, where it becomes part of a log.
+func (a *app) planProgress() *plan.Progress {
+	every := 5 * time.Second
+	terminal := a.isTerminal(a.stderr)
+	if terminal {
+		every = time.Second
+	}
+	return plan.NewProgress(every, func(text string, last bool) {
+		switch {
+		case !terminal && !last:
+			fmt.Fprintln(a.stderr, text)
+		case terminal && last:
+			fmt.Fprint(a.stderr, "\r\x1b[K")
+		case terminal:
+			fmt.Fprint(a.stderr, "\r\x1b[K"+text)
+		}
+	})
 }
 
 // width is the terminal's, or 80.

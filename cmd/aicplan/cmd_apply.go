@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -60,8 +56,7 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
-	ctx, stop, cancel := interruptible()
-	defer cancel()
+	ctx := context.Background()
 	before, err := latestRun(store)
 	if err != nil {
 		return err
@@ -96,6 +91,9 @@ func (c *applyCmd) Run(a *app) error {
 	if p, err = a.planAgain(ctx, p, store, before); err != nil {
 		return err
 	}
+	a.endPlanning()
+	ctx, stop, cancel := interruptible()
+	defer cancel()
 	all.LockDevices(&runtimes.Locks{Me: filelock.Self(commandLine(), "", time.Now())})
 	res, err := c.apply(ctx, a, p, store, stop, guards)
 	if err != nil {
@@ -205,40 +203,4 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *check
 		return res, err
 	}
 	return res, a.report(p.Config, res.Diags)
-}
-
-// interruptible turns the first Ctrl-C into closing stop and the second into
-// cancelling the context.
-func interruptible() (context.Context, <-chan struct{}, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	stop := make(chan struct{})
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it; else the session has ended
-		signal.Notify(signals, syscall.SIGHUP)
-	}
-	ended := make(chan struct{})
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-signals:
-				if n == 0 {
-					fmt.Fprintln(os.Stderr, "\nStopping: what is in flight is finished and kept. Ctrl-C again stops at once.")
-					close(stop)
-				} else {
-					cancel()
-				}
-			case <-ended:
-				return
-			}
-		}
-	}()
-	var once sync.Once
-	return ctx, stop, func() {
-		once.Do(func() {
-			signal.Stop(signals)
-			close(ended)
-			cancel()
-		})
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,6 +110,58 @@ func TestEndOfTheSession(t *testing.T) {
 			t.Errorf("%s: SIGHUP ended the apply with %d, want %d", c.name, code, c.code)
 		}
 	}
+}
+
+// TestInterruptWhilePlanning: Ctrl-C ends every verb that plans at once, though the
+// evaluation of an expression cannot be asked to stop.
+func TestInterruptWhilePlanning(t *testing.T) {
+	dir := t.TempDir()
+	long := `locals { x = length([for a in range(1000): length([for b in range(1000): length([for c in range(1000): a*b*c])])]) }
+output "x" { value = local.x }
+`
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(long), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v := newVictim(t, filepath.Join(binDir(t), "aicplan"), dir, "long")
+	for _, verb := range []string{"apply", "plan", "validate"} {
+		cmd := v.command(verb, "plan.hcl")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for busy := false; !busy; {
+			select {
+			case err := <-ended:
+				t.Fatalf("%s ended by itself: %v", verb, err)
+			default:
+				busy = processorTicks(t, cmd.Process.Pid) > 20 // it has begun, by then
+			}
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if code := cmd.ProcessState.ExitCode(); code != run.ExitInterrupted {
+			t.Errorf("Ctrl-C ended %s with %d, want %d", verb, code, run.ExitInterrupted)
+		}
+	}
+}
+
+// processorTicks is the processor time that a process has had, in hundredths of a
+// second.
+func processorTicks(t *testing.T, pid int) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Skip("no /proc here: ", err)
+	}
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	ticks, err := strconv.Atoi(fields[11])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ticks
 }
 
 // waitFor reads events up to the first of a type.

@@ -38,6 +38,11 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 		app.out = &checkedOutput{w: stdout}
 		app.stdout, stdout = app.out, app.out
 	}
+	app.endPlanning = func() {}
+	if len(args) == 0 || !strings.HasPrefix(args[0], "worker") { // workers end when their engine says so
+		app.endPlanning = endOnInterrupt()
+	}
+	defer func() { app.endPlanning() }()
 	parser, err := kong.New(cli, kong.Name("aicplan"),
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -40,6 +41,56 @@ func (w *walker) fits(n int64) bool {
 		return true
 	}
 	w.tooLarge(fmt.Sprintf("it keeps more than %d", w.limits.Cases))
+	return false
+}
+
+// feasible refuses a set before its first loop begins when the loops up to the first
+// filter that could drop something take more steps than the limit by themselves.
+func (w *walker) feasible() bool {
+	steps := int64(1)
+	for i := 1; i < len(w.set.levels); i++ {
+		lv := &w.set.levels[i]
+		steps = mulSat(steps, int64(lv.size))
+		if len(lv.steps) == 0 {
+			continue
+		}
+		evals := steps
+		if c := lv.steps[0].conj; c != nil && c.prog.fast != nil {
+			evals = steps / quickShare
+		}
+		switch {
+		case steps > w.limits.Visits:
+			w.tooLarge(fmt.Sprintf("its loops take %s steps before a filter can drop anything, and %d are the limit", count(steps), w.limits.Visits))
+		case evals > w.limits.Evaluations && lv.steps[0].askedOnce(w.set):
+			w.tooLarge(fmt.Sprintf("its first filter has to be evaluated for %s combinations, and %d evaluations are the limit", count(steps), w.limits.Evaluations))
+		default:
+			return true
+		}
+		return false
+	}
+	return true
+}
+
+// askedOnce says whether a question comes with other values each time: it uses
+// a name of every loop down to its own.
+func (s *step) askedOnce(sp *setProg) bool {
+	if s.once != 0 || s.conj == nil {
+		return s.once > 0
+	}
+	s.once = -1
+	for i := 1; i < len(sp.levels); i++ {
+		lv := &sp.levels[i]
+		used := lv.dim != nil && !lv.dim.Rows && len(lv.vars) == 1 && slices.Contains(s.vars, lv.vars[0])
+		if !used {
+			return false
+		}
+		for j := range lv.steps {
+			if &lv.steps[j] == s {
+				s.once = 1
+				return true
+			}
+		}
+	}
 	return false
 }
 
@@ -118,9 +169,20 @@ func (w *walker) tooLarge(why string) {
 	if w.set.set.Name != "" {
 		sizes = fmt.Sprintf("in %s: %s", w.set.set.label(), sizes)
 	}
-	w.diags = append(w.diags, errorAt(w.p.spec.Range, "Grid too large", fmt.Sprintf(
+	w.diags = append(w.diags, errorAt(w.longest(), "Grid too large", fmt.Sprintf(
 		"The grid declares %s combinations (%s), and %s. Shorten an axis, make rows of values that belong together, or add a filter that needs only the outer loops; loop_order decides which are outer.",
 		count(declared), sizes, why)))
+}
+
+// longest is where the longest loop of the current set stands: what to shorten.
+func (w *walker) longest() hcl.Range {
+	at, size := w.p.spec.Range, 0
+	for _, lv := range w.set.levels[1:] {
+		if lv.dim != nil && lv.size > size && lv.dim.Range.Filename != "" {
+			at, size = lv.dim.Range, lv.size
+		}
+	}
+	return at
 }
 
 // count writes a number, or says that it is beyond int64.

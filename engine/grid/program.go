@@ -54,6 +54,7 @@ type step struct {
 	vars   []*variable
 	memo   *memo[uint8]
 	final  bool // all names of the conjunct are bound
+	once   int8 // askedOnce: 0 not known, 1 yes, -1 no
 }
 
 // level is one loop of a set; level 0 stands before the first.

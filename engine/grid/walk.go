@@ -71,7 +71,7 @@ func (w *walker) enter(l int) {
 		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
 			return
 		}
-		if !w.ask(l, lv) {
+		if !w.ask(l, lv) || l == 0 && !w.feasible() {
 			continue
 		}
 		if !lv.open && !w.fits(lv.inner) {
@@ -135,6 +135,14 @@ func (w *walker) ask(l int, lv *level) bool {
 // verdict answers a question from its memo or by evaluating it.
 func (w *walker) verdict(s *step) verdict {
 	w.derive(s.vars)
+	if s.askedOnce(w.set) {
+		// Every key would be asked once: remembering them is memory for nothing.
+		v := w.judge(s.conj.prog)
+		if v == isError && !s.final {
+			v = isOpen
+		}
+		return v
+	}
 	if s.memo == nil {
 		s.memo = s.conj.memoFor(w.p.sp, s.vars)
 	}

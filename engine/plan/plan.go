@@ -35,6 +35,8 @@ type Options struct {
 	// OutDir is where exports are to go, absolute; empty where that does not
 	// matter. It is no part of a saved plan.
 	OutDir string `json:"-"`
+	// Progress hears how far planning is; nil where nobody asks.
+	Progress *Progress `json:"-"`
 }
 
 // Plan is what would run.
@@ -207,6 +209,7 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 
 // decideAll decides about every stage, several at once where the graph allows.
 func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
+	p.Options.Progress.of(len(p.Stages))
 	done := map[string]chan struct{}{}
 	for _, s := range p.Stages {
 		done[s.Address()] = make(chan struct{})
@@ -227,6 +230,7 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 			}
 			sem <- struct{}{}
 			defer func() { <-sem }()
+			defer p.Options.Progress.begin(s.Address())()
 			diags := guarded(s, func() hcl.Diagnostics { return p.Decide(ctx, s) })
 			if !diags.HasErrors() {
 				p.publish(s)

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"aicplan/engine/run"
+)
+
+// interrupts are the signals that end a command.
+func interrupts() chan os.Signal {
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it; else the session has ended
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// endOnInterrupt ends the process at the first Ctrl-C, until end is called.
+// Before a run begins nothing has been measured, and the evaluation of a plan
+// cannot be asked to stop.
+func endOnInterrupt() (end func()) {
+	signals, ended := interrupts(), make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+			fmt.Fprintln(os.Stderr, "\nInterrupted.")
+			os.Exit(run.ExitInterrupted)
+		case <-ended:
+		}
+	}()
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			signal.Stop(signals)
+			close(ended)
+		})
+	}
+}
+
+// secondPatience is how long stages may take to end after the second Ctrl-C:
+// some are in the middle of a table.
+const secondPatience = 3 * time.Second
+
+// interruptible turns the first Ctrl-C into closing stop and the second into
+// cancelling the context. Whatever does not end then is left: what was
+// acknowledged is on disk, and workers end with this process.
+func interruptible() (context.Context, <-chan struct{}, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := make(chan struct{})
+	signals := interrupts()
+	ended := make(chan struct{})
+	go func() {
+		var patience <-chan time.Time
+		for n := 0; ; n++ {
+			select {
+			case <-signals:
+			case <-patience:
+				n = 2
+			case <-ended:
+				return
+			}
+			switch n {
+			case 0:
+				fmt.Fprintln(os.Stderr, "\nStopping: what is in flight is finished and kept. Ctrl-C again stops at once.")
+				close(stop)
+			case 1:
+				cancel()
+				patience = time.After(secondPatience)
+			default:
+				fmt.Fprintln(os.Stderr, "Stopped at once; what was acknowledged is kept.")
+				os.Exit(run.ExitInterrupted)
+			}
+		}
+	}()
+	var once sync.Once
+	return ctx, stop, func() {
+		once.Do(func() {
+			signal.Stop(signals)
+			close(ended)
+			cancel()
+		})
+	}
+}
