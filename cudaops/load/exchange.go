@@ -35,6 +35,7 @@ type slot struct {
 
 	request []byte
 	events  sse.Reader
+	parser  openai.Parser
 	body    []byte // of an answer that is no stream
 	text    strings.Builder
 	reason  strings.Builder
@@ -184,7 +185,7 @@ func (s *slot) event(e sse.Event) error {
 		s.done = true
 		return nil
 	}
-	c, err := openai.Parse(e.Data)
+	c, err := s.parser.Parse(e.Data)
 	if err != nil {
 		// The rest of the stream is read all the same: the connection can stay.
 		if s.failed == nil {

@@ -67,7 +67,7 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	case !warmup && s.RequestRate > 0:
 		c := arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness, Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
 		p.paced(ctx, slots, arrivals.New(c).Next)
-	case !warmup && s.Trace != "" && r.conversations[0].At >= 0:
+	case !warmup && s.Trace != "" && r.conversations.At(0).At >= 0:
 		p.replay(ctx, slots)
 	default:
 		p.closed(ctx, *slots)
@@ -119,14 +119,13 @@ func (p *phase) take() bool {
 func (p *phase) begin() *session {
 	n := p.begun.Add(1)
 	if p.sessions > 0 && n > p.sessions {
-		p.stop()
-		return nil
+		return nil // those that began go on
 	}
 	p.mu.Lock()
 	i := p.r.next
 	p.r.next++
 	p.mu.Unlock()
-	return p.session(int(n-1), &p.r.conversations[p.r.order[i%len(p.r.order)]])
+	return p.session(int(n-1), p.r.conversations.At(int(p.r.order[i%len(p.r.order)])))
 }
 
 func (p *phase) session(number int, c *prompts.Conversation) *session {
@@ -302,16 +301,27 @@ func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Dura
 	ready := &readyTurns{}
 	start := p.r.now()
 	var wg sync.WaitGroup
+	var live atomic.Int64 // conversations that may go on
+	// The next conversation is made before it is due, not when.
+	fresh := p.begin()
 	for {
 		due := start + int64(next())
-		if !p.sleep(time.Duration(due-p.r.now())) || !p.take() {
+		if !p.sleep(time.Duration(due - p.r.now())) {
 			break
 		}
 		ses := ready.pop()
 		if ses == nil {
-			if ses = p.begin(); ses == nil {
-				break
+			if ses = fresh; ses == nil {
+				if live.Load() == 0 {
+					break
+				}
+				continue // only later turns are left, and none is due
 			}
+			fresh = nil
+			live.Add(1)
+		}
+		if !p.take() {
+			break
 		}
 		s, ok := l.get(p.ending)
 		if !ok {
@@ -326,8 +336,13 @@ func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Dura
 			l.put(s)
 			if more && p.think(ses) {
 				ready.push(ses)
+			} else {
+				live.Add(-1)
 			}
 		})
+		if fresh == nil {
+			fresh = p.begin()
+		}
 	}
 	wg.Wait()
 }
@@ -360,8 +375,8 @@ func (p *phase) replay(ctx context.Context, slots *[]*slot) {
 	l := newPool(p.r, slots)
 	start := p.r.now()
 	var wg sync.WaitGroup
-	for i := range p.r.conversations {
-		c := &p.r.conversations[i]
+	for i := range p.r.conversations.Len() {
+		c := p.r.conversations.At(i)
 		due := start + int64(float64(c.At)/p.r.settings.TraceSpeed)
 		if !p.sleep(time.Duration(due-p.r.now())) || !p.take() {
 			break

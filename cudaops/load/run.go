@@ -69,7 +69,7 @@ type Result struct {
 	// Prompts says who made the prompts' lengths: tokenizer, token_ids, words or
 	// trace. Conversations are those that there were to choose from.
 	Prompts       string
-	Conversations []prompts.Conversation
+	Conversations *prompts.Set
 }
 
 // Phase is one phase of a run.
@@ -101,8 +101,8 @@ type runner struct {
 	tokenizer prompts.Tokenizer
 	keepText  bool
 
-	conversations []prompts.Conversation
-	order         []int
+	conversations *prompts.Set
+	order         []int32
 	bodies        map[*prompts.Turn][]byte
 	next          int // conversation, over both phases
 
@@ -126,7 +126,7 @@ func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }
 func (r *runner) timeOf(stamp int64) time.Time { return r.base.Add(time.Duration(stamp - r.baseUnix)) }
 
 // bodyCache is the most bytes of bodies that are made before the run.
-const bodyCache = 8 << 20
+const bodyCache = 2 << 20
 
 func newRunner(s Settings, o Options) (*runner, error) {
 	if err := s.Settle(); err != nil {
@@ -155,11 +155,11 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		return nil, err
 	}
 	r.request = openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}
+	r.keepText = o.Tokenizer != nil
 	if err := r.makePrompts(); err != nil {
 		return nil, err
 	}
 	r.head = head(u.EscapedPath(), u.Host, s, key)
-	r.keepText = o.Tokenizer != nil || slices.ContainsFunc(r.conversations, func(c prompts.Conversation) bool { return len(c.Turns) > 1 })
 	r.base = time.Now()
 	r.baseUnix = r.base.UnixNano()
 	return r, nil
@@ -192,25 +192,29 @@ func (r *runner) makePrompts() error {
 			return fmt.Errorf("trace: %w", err)
 		}
 		defer f.Close()
-		if r.conversations, err = prompts.Trace(f, s.Trace, c); err != nil {
+		list, err := prompts.Trace(f, s.Trace, c)
+		if err != nil {
 			return err
 		}
-		if r.conversations[0].At < 0 && s.Concurrency == 0 && s.RequestRate == 0 {
+		if list[0].At < 0 && s.Concurrency == 0 && s.RequestRate == 0 {
 			s.Concurrency = 1
 		}
 		turns := 0
-		for _, c := range r.conversations {
+		for _, c := range list {
 			turns += len(c.Turns)
 		}
 		if s.Requests == 0 {
 			s.Requests = turns
 		}
+		r.keepText = r.keepText || turns > len(list)
+		r.conversations = prompts.Fixed(list)
 	} else {
 		r.conversations = prompts.Make(c)
+		r.keepText = r.keepText || s.Turns > 1 || s.TurnsStdDev > 0
 	}
-	r.order = make([]int, len(r.conversations))
+	r.order = make([]int32, r.conversations.Len())
 	for i := range r.order {
-		r.order[i] = i
+		r.order[i] = int32(i)
 	}
 	if s.Sampling == SamplingShuffle {
 		rng := rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x6f72646572))
@@ -218,8 +222,8 @@ func (r *runner) makePrompts() error {
 	}
 	r.bodies = map[*prompts.Turn][]byte{}
 	size := 0
-	for i := range r.conversations {
-		t := &r.conversations[i].Turns[0]
+	for i := 0; i < r.conversations.Len() && r.conversations.Kept(); i++ {
+		t := &r.conversations.At(i).Turns[0]
 		b, err := r.body(nil, t)
 		if err != nil {
 			return fmt.Errorf("a request's body: %w", err)
@@ -232,7 +236,7 @@ func (r *runner) makePrompts() error {
 	return nil
 }
 
-// prompts says who made the lengths.
+// promptSource says who made the lengths.
 func (r *runner) promptSource() string {
 	switch {
 	case r.settings.Trace != "":

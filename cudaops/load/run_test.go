@@ -108,6 +108,10 @@ func TestExactTimes(t *testing.T) {
 				near(t, "tokens/s", avg(t, s, "output_token_throughput"), 128/1.36)
 				near(t, "concurrency", avg(t, s, "effective_concurrency"), 4)
 				near(t, "lag", avg(t, s, "send_lag"), 0)
+				near(t, "prefilled tokens", avg(t, s, "effective_prefill_throughput")*1.36, 160)
+				near(t, "decoded tokens", avg(t, s, "effective_decode_throughput")*1.36, 112)
+				near(t, "both", avg(t, s, "effective_total_throughput")*1.36, 272)
+				near(t, "decoded while decoding", avg(t, s, "active_decode_throughput"), 4*7/0.140)
 				first := 200.0
 				if c.o.Reasoning > 0 {
 					first = 260

@@ -12,7 +12,7 @@ const maxInputs = 1000
 
 // InputsJSON is inputs.json: what each session asks, turn by turn, without the
 // answers that later turns carry.
-func InputsJSON(r openai.Request, list []prompts.Conversation) ([]byte, error) {
+func InputsJSON(r openai.Request, list *prompts.Set) ([]byte, error) {
 	type entry struct {
 		ID       string            `json:"session_id"`
 		Payloads []json.RawMessage `json:"payloads"`
@@ -20,7 +20,8 @@ func InputsJSON(r openai.Request, list []prompts.Conversation) ([]byte, error) {
 	out := struct {
 		Data []entry `json:"data"`
 	}{Data: []entry{}}
-	for _, c := range list[:min(len(list), maxInputs)] {
+	for i := range min(list.Len(), maxInputs) {
+		c := list.At(i)
 		e := entry{ID: c.ID}
 		for _, t := range c.Turns {
 			p := openai.Prompt{Text: t.Text, IDs: t.IDs, Messages: []openai.Message{{Role: "user", Content: t.Text}}}

@@ -214,9 +214,9 @@ func inputConfig(res *load.Result) any {
 	if s.OSL > 0 {
 		prompt["osl"] = length(s.OSL, s.OSLStdDev)
 	}
-	set := m{"name": "main", "type": "synthetic", "entries": len(res.Conversations), "random_seed": s.Seed, "prompts": prompt, "sampling": s.Sampling}
+	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed, "prompts": prompt, "sampling": s.Sampling}
 	if s.Trace != "" {
-		set = m{"name": "main", "type": "file", "format": "mooncake_trace", "path": filepath.Base(s.Trace), "entries": len(res.Conversations)}
+		set = m{"name": "main", "type": "file", "format": "mooncake_trace", "path": filepath.Base(s.Trace), "entries": res.Conversations.Len()}
 	}
 	profiling := m{"name": "profiling", "kind": "profiling", "type": kindOf(s)}
 	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions}) {
@@ -311,7 +311,7 @@ func row(res *load.Result, counted bool) worker.Row {
 		r["token_mismatch"] = float64(sum.Mismatched) / float64(sum.Compared)
 	}
 	put("cache_hit_rate", res.Cache.HitRate())
-	unique := min(len(res.Conversations), sum.Requests)
+	unique := min(res.Conversations.Len(), sum.Requests)
 	r["unique_prompts"] = unique
 	if m, ok := sum.Get("usage_prompt_cache_read_pct"); ok {
 		put("cached_prompt_share", m.Stats.Avg/100)

@@ -52,19 +52,63 @@ func (s *Summary) Get(tag string) (Metric, bool) {
 	return s.Metrics[i], true
 }
 
-// maxSweepSteps bounds the memory of the quantities over time; a run with more
-// messages has none.
-const maxSweepSteps = 4 << 20
+// A column is the values of one metric. Many metrics have one value throughout
+// (an open connection, a length): such a column takes no room.
+type column struct {
+	same   float64
+	n      int
+	values []float64 // once they differ
+}
+
+func (c *column) add(v float64) {
+	switch {
+	case c.n == 0:
+		c.same = v
+	case c.values == nil && v != c.same:
+		c.values = make([]float64, c.n, max(64, 2*c.n))
+		for i := range c.values {
+			c.values[i] = c.same
+		}
+	}
+	if c.values != nil {
+		c.values = append(c.values, v)
+	}
+	c.n++
+}
+
+// sum is NaN for none.
+func (c *column) sum() float64 {
+	if c.n == 0 {
+		return math.NaN()
+	}
+	if c.values == nil {
+		return c.same * float64(c.n)
+	}
+	t := 0.0
+	for _, v := range c.values {
+		t += v
+	}
+	return t
+}
+
+// stats sorts the values.
+func (c *column) stats() (Stats, bool) {
+	if c.values != nil || c.n == 0 {
+		return Describe(c.values)
+	}
+	v := c.same
+	return Stats{Avg: v, Min: v, Max: v, Sum: v * float64(c.n), P1: v, P5: v, P10: v, P25: v, P50: v, P75: v, P90: v, P95: v, P99: v, Count: c.n}, true
+}
 
 // Collector takes records one by one. It is for one goroutine.
 type Collector struct {
 	Streaming bool
 	SLO       SLO
 
-	columns [nPerRequest][]float64
+	columns [nPerRequest]column
 	chunks  []float64
-	w       sweeps
-	steps   int
+	w       *sweeps
+	full    bool // there is no room for quantities over time
 	errors  map[Failure]int
 	s       Summary
 	v       Values
@@ -85,7 +129,7 @@ func (c *Collector) Add(r *Record) *Values {
 	s.To = max(s.To, r.Finish)
 	for i, x := range c.v {
 		if !math.IsNaN(x) {
-			c.columns[i] = append(c.columns[i], x)
+			c.columns[i].add(x)
 		}
 	}
 	if r.Err != nil {
@@ -121,8 +165,11 @@ func (c *Collector) Add(r *Record) *Values {
 			c.chunks = append(c.chunks, float64(r.Times[i]-r.Times[i-1])/1e6)
 		}
 	}
-	if c.steps += len(r.Times) + 3; c.steps <= maxSweepSteps {
-		c.w.add(r, c.Streaming)
+	if c.w == nil && !c.full {
+		c.w = &sweeps{}
+	}
+	if c.w != nil && !c.w.add(r, c.Streaming) {
+		c.w, c.full = nil, true
 	}
 	return &c.v
 }
@@ -130,8 +177,8 @@ func (c *Collector) Add(r *Record) *Values {
 // Summary computes what the records come to.
 func (c *Collector) Summary() *Summary {
 	s := c.s
-	put := func(d Def, values []float64) {
-		if st, ok := Describe(slices.Clone(values)); ok {
+	put := func(d Def, st Stats, ok bool) {
+		if ok {
 			s.Metrics = append(s.Metrics, Metric{Def: d, Stats: st, Has: true})
 		}
 	}
@@ -142,21 +189,13 @@ func (c *Collector) Summary() *Summary {
 	}
 	for i, d := range perRequest {
 		if i != Good {
-			put(d, c.columns[i])
+			st, ok := c.columns[i].stats()
+			put(d, st, ok)
 		}
 	}
-	put(InterChunk, c.chunks)
-
-	sum := func(i int) float64 {
-		if len(c.columns[i]) == 0 {
-			return math.NaN()
-		}
-		t := 0.0
-		for _, x := range c.columns[i] {
-			t += x
-		}
-		return t
-	}
+	st, ok := Describe(c.chunks)
+	put(InterChunk, st, ok)
+	sum := func(i int) float64 { return c.columns[i].sum() }
 	seconds := float64(s.To-s.From) / 1e9
 	n := float64(s.Succeeded)
 	scalar("request_count", "Request Count", "requests", GroupMain, n)
@@ -189,7 +228,7 @@ func (c *Collector) Summary() *Summary {
 		scalar("usage_discrepancy_count", "Usage Discrepancy Count", "requests", GroupHidden, float64(s.Mismatched))
 	}
 	if c.SLO != nil {
-		good := float64(len(c.columns[Good]))
+		good := float64(c.columns[Good].n)
 		scalar("good_request_count", "Good Request Count", "requests", GroupMain, good)
 		if s.Requests > 0 {
 			scalar("good_request_fraction", "GoodRequestFraction", "ratio", GroupMain, good/float64(s.Requests))
@@ -201,7 +240,7 @@ func (c *Collector) Summary() *Summary {
 	if s.Failed > 0 {
 		c.adjusted(&s)
 	}
-	if c.steps <= maxSweepSteps && s.Succeeded > 0 {
+	if c.w != nil && s.Succeeded > 0 {
 		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming)...)
 	}
 	s.Errors = nil
@@ -217,7 +256,11 @@ func (c *Collector) Summary() *Summary {
 // mismatched counts outputs that are longer or shorter than asked for by more
 // than AIPerf's threshold.
 func (c *Collector) mismatched() (n int) {
-	for _, pct := range c.columns[OSLMismatch] {
+	k := &c.columns[OSLMismatch]
+	if k.values == nil && math.Abs(k.same) > 5 {
+		return k.n
+	}
+	for _, pct := range k.values {
 		if math.Abs(pct) > 5 {
 			n++
 		}
@@ -228,10 +271,14 @@ func (c *Collector) mismatched() (n int) {
 // adjusted adds the statistics in which a failed request took for ever.
 func (c *Collector) adjusted(s *Summary) {
 	for _, i := range []int{RequestLatency, TTFT, ITL, DecodeDuration} {
-		if len(c.columns[i]) == 0 {
+		k := &c.columns[i]
+		if k.n == 0 {
 			continue
 		}
-		values := slices.Clone(c.columns[i])
+		values := slices.Clone(k.values)
+		for range k.n - len(values) {
+			values = append(values, k.same)
+		}
 		for range s.Failed {
 			values = append(values, math.Inf(1))
 		}

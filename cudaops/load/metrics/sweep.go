@@ -6,26 +6,31 @@ import (
 	"slices"
 )
 
-// A step is a change of a rate at a time.
+// A step is a change of a quantity at a time; n is the change of the number of
+// contributions.
 type step struct {
 	at    int64
 	delta float64
+	n     int32
 }
 
 // A sweep follows a quantity over time. Sums of rates leave rounding errors
 // behind, so the number of contributions is counted beside: with none the
 // quantity is exactly 0.
-type sweep struct {
-	steps []step
-	open  []step // +1 and -1 of contributions
+type sweep struct{ steps []step }
+
+// change notes a change.
+func (s *sweep) change(at int64, delta float64, n int32) {
+	s.steps = append(s.steps, step{at, delta, n})
 }
 
+// add notes a contribution from one time to another.
 func (s *sweep) add(from, to int64, rate float64) {
-	if to <= from || !(rate != 0) {
+	if to <= from || rate == 0 {
 		return
 	}
-	s.steps = append(s.steps, step{from, rate}, step{to, -rate})
-	s.open = append(s.open, step{from, 1}, step{to, -1})
+	s.change(from, rate, 1)
+	s.change(to, -rate, -1)
 }
 
 // A span is a time with one value.
@@ -36,10 +41,8 @@ type span struct {
 }
 
 func (s *sweep) spans(from, to int64) []span {
-	byTime := func(a, b step) int { return cmp.Compare(a.at, b.at) }
-	slices.SortStableFunc(s.steps, byTime)
-	slices.SortStableFunc(s.open, byTime)
-	var out []span
+	slices.SortStableFunc(s.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	out := make([]span, 0, len(s.steps)+1)
 	at, value, n := from, 0.0, 0
 	for i := 0; i < len(s.steps); {
 		t := s.steps[i].at
@@ -49,7 +52,7 @@ func (s *sweep) spans(from, to int64) []span {
 		}
 		for ; i < len(s.steps) && s.steps[i].at == t; i++ {
 			value += s.steps[i].delta
-			n += int(s.open[i].delta)
+			n += int(s.steps[i].n)
 		}
 		if n == 0 {
 			value = 0
@@ -96,18 +99,15 @@ func weighted(spans []span) (Stats, bool) {
 	return s, true
 }
 
-// ratio divides one quantity by another over time; where the second is 0 the
-// value is 0.
-func ratio(a, b []span) []span {
-	var out []span
+// combine makes one quantity of two over the same window.
+func combine(a, b []span, f func(x, y span) span) []span {
+	out := make([]span, 0, len(a)+len(b))
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		from, to := max(a[i].from, b[j].from), min(a[i].to, b[j].to)
 		if to > from {
-			v := 0.0
-			if b[j].value != 0 {
-				v = a[i].value / b[j].value
-			}
-			out = append(out, span{from, to, v, a[i].n})
+			s := f(a[i], b[j])
+			s.from, s.to = from, to
+			out = append(out, s)
 		}
 		if a[i].to < b[j].to {
 			i++
@@ -118,6 +118,16 @@ func ratio(a, b []span) []span {
 	return out
 }
 
+// ratio divides one quantity by another; where the second is 0 it is 0.
+func ratio(a, b []span) []span {
+	return combine(a, b, func(x, y span) span {
+		if y.value == 0 {
+			return span{n: x.n}
+		}
+		return span{value: x.value / y.value, n: x.n}
+	})
+}
+
 // active leaves out the times without a contribution.
 func active(spans []span) []span {
 	return slices.DeleteFunc(slices.Clone(spans), func(p span) bool { return p.n == 0 })
@@ -125,50 +135,83 @@ func active(spans []span) []span {
 
 // sweeps are the quantities over time of successful requests in a window.
 type sweeps struct {
-	all, prefill, decode    sweep // requests
-	prefillRate, decodeRate sweep // tokens/s
-	totalRate, tokens       sweep
+	all, prefill, decode, prefillRate, decodeRate, tokens sweep
 }
 
-// add takes one request. The prompt's tokens count evenly from the start to the
-// first token; each gap between messages yields its share of the further output
-// tokens.
-func (w *sweeps) add(r *Record, streaming bool) {
-	isl, osl := max(r.ISL(), 0), max(r.OSL(), 0)
+// Bounds of what is kept for quantities over time: steps until requests count
+// with their mean rates instead of message by message, and until there are
+// none.
+const (
+	maxFineSteps = 1 << 17
+	maxSteps     = 1 << 19
+)
+
+// add takes one request; false when there is no room for it. The prompt's
+// tokens count evenly from the start to the first token; each gap between
+// messages yields its share of the further output tokens.
+func (w *sweeps) add(r *Record, streaming bool) bool {
 	if len(r.Times) == 0 {
-		return
+		return true
 	}
+	if len(w.decodeRate.steps) > maxSteps || len(w.all.steps) > maxSteps {
+		return false
+	}
+	isl, osl := float64(max(r.ISL(), 0)), max(r.OSL(), 0)
 	last := r.Times[len(r.Times)-1]
 	w.all.add(r.Start, last, 1)
-	w.tokens.add(r.Start, last, float64(isl))
+	if last <= r.Start {
+		return true
+	}
+	held := isl
+	w.tokens.change(r.Start, isl, 1)
+	defer func() { w.tokens.change(last, -held, -1) }()
 	if !streaming {
-		return
+		return true
 	}
 	first := r.Times[0]
 	w.prefill.add(r.Start, first, 1)
 	w.decode.add(first, last, 1)
 	if d := float64(first-r.Start) / 1e9; d > 0 {
-		w.prefillRate.add(r.Start, first, float64(isl)/d)
-		w.totalRate.add(r.Start, first, float64(isl)/d)
+		w.prefillRate.add(r.Start, first, isl/d)
 	}
 	gaps := len(r.Times) - 1
-	if gaps == 0 || osl < 2 {
-		return
+	if gaps == 0 || osl < 2 || last <= first {
+		return true
+	}
+	if len(w.decodeRate.steps) > maxFineSteps {
+		w.decodeRate.add(first, last, float64(osl-1)/(float64(last-first)/1e9))
+		w.tokens.change(first+(last-first)/2, float64(osl-1), 0)
+		held += float64(osl - 1)
+		return true
 	}
 	share := float64(osl-1) / float64(gaps)
-	from, have := first, 0.0
+	from, have, rate := first, 0.0, 0.0
 	for _, t := range r.Times[1:] {
 		// Messages of one read have no gap: their tokens go into the next.
 		have += share
 		if t == from {
 			continue
 		}
-		rate := have / (float64(t-from) / 1e9)
-		w.decodeRate.add(from, t, rate)
-		w.totalRate.add(from, t, rate)
-		w.tokens.add(t, last, have)
-		from, have = t, 0
+		now, n := have/(float64(t-from)/1e9), int32(0)
+		if rate == 0 {
+			n = 1
+		}
+		w.decodeRate.change(from, now-rate, n)
+		if t < last {
+			w.tokens.change(t, have, 0)
+			held += have
+		}
+		from, have, rate = t, 0, now
 	}
+	if rate > 0 {
+		w.decodeRate.change(from, -rate, -1)
+	}
+	return true
+}
+
+// plus adds two quantities.
+func plus(a, b []span) []span {
+	return combine(a, b, func(x, y span) span { return span{value: x.value + y.value, n: x.n + y.n} })
 }
 
 // metrics are the sweeps' statistics within a window.
@@ -185,7 +228,8 @@ func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 		return out
 	}
 	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
-	prefillRate, decodeRate, total := w.prefillRate.spans(from, to), w.decodeRate.spans(from, to), w.totalRate.spans(from, to)
+	prefillRate, decodeRate := w.prefillRate.spans(from, to), w.decodeRate.spans(from, to)
+	total := plus(prefillRate, decodeRate)
 	put("effective_decode_throughput", "Effective Decode Throughput", "tokens/sec", GroupEffective, decodeRate)
 	put("effective_prefill_throughput", "Effective Prefill Throughput", "tokens/sec", GroupEffective, prefillRate)
 	put("effective_decode_concurrency", "Effective Decode Concurrency", "requests", GroupEffective, decode)

@@ -132,3 +132,34 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParser holds that what a parser remembers changes no message.
+func FuzzParser(f *testing.F) {
+	f.Add(`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"delta":{"content":"b"}}]}`)
+	f.Add(`{"choices":[{"delta":{"content":"a"}}],"id":"a"}`, `{"choices":[{"delta":{"content":"b"}}],"id":"a"}`)
+	f.Add(`{"id":"a","choices":[{"text":"a"}]}`, `{"id":"b","choices":[{"text":"a"}]}`)
+	f.Add(`{"choices":[{"delta":{"reasoning_content":"r","reasoning":"r"}}]}`, `{"choices":[{"delta":{"reasoning_content":"s","reasoning":"r"}}]}`)
+	f.Add(`{"choices":[{"text":"x"}]}`, `{"choices":[{"text":"x\"}],"error":{"message":"y"}}`)
+	f.Add(`{"choices":[{"delta":{"content":"#"}}]}`, `{"choices":[{"delta":{"content":""}}]}`)
+	f.Fuzz(func(t *testing.T, first, second string) {
+		var p Parser
+		for _, text := range []string{first, second, first, second} {
+			got, err := p.Parse([]byte(text))
+			want, werr := Parse([]byte(text))
+			if (err == nil) != (werr == nil) || got.Content != want.Content || got.Reasoning != want.Reasoning || got.Finish != want.Finish || got.Tools != want.Tools || (got.Usage == nil) != (want.Usage == nil) {
+				t.Errorf("%q after %q: %+v %v, want %+v %v", text, first, got, err, want, werr)
+			}
+		}
+	})
+}
+
+func BenchmarkParser(b *testing.B) {
+	data := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" alpha"},"finish_reason":null}]}`)
+	var p Parser
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if c, err := p.Parse(data); err != nil || !c.Tokens() {
+			b.Fatal(err)
+		}
+	}
+}

@@ -109,38 +109,80 @@ const (
 	firstID = 256
 )
 
+// A Set is the conversations that there are to choose from.
+type Set struct {
+	made []Conversation // all of them, or none
+	c    Config
+	pool []Turn // prefixes
+}
+
+// keep is how many tokens of synthetic prompts are kept; longer sets are made
+// anew whenever they are asked for, so that a long run needs no memory for them.
+const keep = 200_000
+
 // Make makes the conversations.
-func Make(c Config) []Conversation {
-	m := newMaker(c)
-	prefixes := make([]Turn, 0, c.PrefixPool)
+func Make(c Config) *Set {
+	s := &Set{c: c}
 	if c.Prefix > 0 {
+		m := newMaker(c, 0x707265666978)
 		for range max(c.PrefixPool, 1) {
-			prefixes = append(prefixes, m.prompt(c.Prefix))
+			s.pool = append(s.pool, m.prompt(c.Prefix))
 		}
 	}
-	out := make([]Conversation, c.Entries)
-	for i := range out {
-		out[i].ID = fmt.Sprintf("session_%06d", i)
-		n := 1
-		if c.Turns.Mean > 0 {
-			n = c.Turns.draw(m.rand)
+	if float64(c.Entries)*(c.Input.Mean+float64(c.Prefix))*max(c.Turns.Mean, 1) <= keep {
+		made := make([]Conversation, c.Entries)
+		for i := range made {
+			made[i] = s.make(i)
 		}
-		for k := range n {
-			t := m.prompt(c.Input.draw(m.rand))
-			if k == 0 && len(prefixes) > 0 {
-				t = join(prefixes[m.rand.IntN(len(prefixes))], t)
-			}
-			if c.Output.Mean > 0 {
-				t.Output = c.Output.draw(m.rand)
-			}
-			if k > 0 {
-				t.History = true
-				if s := c.Delay.Mean + c.Delay.StdDev*m.rand.NormFloat64(); c.Delay.Mean > 0 && s > 0 {
-					t.Delay = time.Duration(s * float64(time.Second))
-				}
-			}
-			out[i].Turns = append(out[i].Turns, t)
+		s.made = made
+	}
+	return s
+}
+
+// Fixed is a set of given conversations.
+func Fixed(list []Conversation) *Set {
+	return &Set{made: list, c: Config{Entries: len(list)}}
+}
+
+// Len is how many conversations there are.
+func (s *Set) Len() int { return s.c.Entries }
+
+// Kept says whether At returns the same pointer for the same index.
+func (s *Set) Kept() bool { return s.made != nil }
+
+// At is conversation i; it is not to be changed. It is safe for concurrent use.
+func (s *Set) At(i int) *Conversation {
+	if s.made != nil {
+		return &s.made[i]
+	}
+	c := s.make(i)
+	return &c
+}
+
+// make makes conversation i, which depends on the seed and i alone.
+func (s *Set) make(i int) Conversation {
+	c := s.c
+	m := newMaker(c, uint64(i))
+	out := Conversation{ID: fmt.Sprintf("session_%06d", i)}
+	n := 1
+	if c.Turns.Mean > 0 {
+		n = c.Turns.draw(m.rand)
+	}
+	for k := range n {
+		t := m.prompt(c.Input.draw(m.rand))
+		if k == 0 && len(s.pool) > 0 {
+			t = join(s.pool[m.rand.IntN(len(s.pool))], t)
 		}
+		if c.Output.Mean > 0 {
+			t.Output = c.Output.draw(m.rand)
+		}
+		if k > 0 {
+			t.History = true
+			if d := c.Delay.Mean + c.Delay.StdDev*m.rand.NormFloat64(); c.Delay.Mean > 0 && d > 0 {
+				t.Delay = time.Duration(d * float64(time.Second))
+			}
+		}
+		out.Turns = append(out.Turns, t)
 	}
 	return out
 }
@@ -163,8 +205,10 @@ type maker struct {
 	words []int
 }
 
-func newMaker(c Config) *maker {
-	m := &maker{c: c, rand: rand.New(rand.NewPCG(c.Seed, 0x70726f6d707473))}
+// newMaker makes a maker with random numbers of its own: stream tells those of
+// one seed apart.
+func newMaker(c Config, stream uint64) *maker {
+	m := &maker{c: c, rand: rand.New(rand.NewPCG(c.Seed, 0x70726f6d707473^stream*0x9E3779B97F4A7C15))}
 	if c.Tokenizer != nil {
 		m.words = c.Tokenizer.Words()
 	}

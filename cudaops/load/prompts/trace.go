@@ -181,8 +181,7 @@ func (m *tracer) block(id int64) Turn {
 
 func (m *tracer) make(what, stream uint64, n int) Turn {
 	c := m.c
-	c.Seed = c.Seed*0x9E3779B97F4A7C15 ^ what ^ stream<<32
-	return newMaker(c).prompt(n)
+	return newMaker(c, what^stream<<32).prompt(n)
 }
 
 // cut shortens a prompt to n tokens.

@@ -56,8 +56,9 @@ func TestPromptsOfExactLength(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, 17, 500} {
 		c := prompts.Config{Entries: 5, Input: prompts.Length{Mean: float64(n)}, Tokenizer: tok, Seed: uint64(n)}
-		for _, conv := range prompts.Make(c) {
-			turn := conv.Turns[0]
+		set := prompts.Make(c)
+		for i := range set.Len() {
+			turn := set.At(i).Turns[0]
 			if got := len(tok.Encode(turn.Text)); got != n || turn.Tokens != n {
 				t.Errorf("a prompt of %d tokens has %d (says %d): %.80q", n, got, turn.Tokens, turn.Text)
 			}
