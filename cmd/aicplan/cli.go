@@ -28,6 +28,7 @@ type cli struct {
 	BenchProtocol benchProtocolCmd `cmd:"" name:"bench-protocol" help:"Compare the measurement protocols on this GPU."`
 	Systems       systemsCmd       `cmd:"" help:"List, show and validate system specs."`
 	Runtimes      runtimesCmd      `cmd:"" help:"List the kinds of runtimes with their options."`
+	Docs          docsCmd          `cmd:"" help:"Try what Markdown pages tell to run."`
 	MockServer    mockServerCmd    `cmd:"" name:"mock-server" help:"Be an OpenAI-compatible server, for trying load."`
 	Version       versionCmd       `cmd:"" help:"Print the version."`
 	Completion    completionCmd    `cmd:"" help:"Print a shell completion script."`

@@ -1,0 +1,271 @@
+// Package runbook reads and runs the blocks of Markdown pages that AIPerf's
+// documentation marks with comments: setup-NAME-endpoint-server,
+// health-check-NAME-endpoint-server and aiperf-run-NAME-endpoint-server. A
+// page is then a test of itself.
+package runbook
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind says what a block is for.
+type Kind string
+
+// Kinds of blocks, by the prefix of their tag.
+const (
+	Setup  Kind = "setup"
+	Health Kind = "health-check"
+	Run    Kind = "aiperf-run"
+	File   Kind = "setup-file"
+)
+
+// kinds in the order in which prefixes are tried.
+var kinds = []Kind{File, Setup, Health, Run}
+
+const suffix = "endpoint-server"
+
+// Block is one marked block.
+type Block struct {
+	Kind Kind `json:"kind"`
+	// Tag is the comment's word.
+	Tag string `json:"tag"`
+	// Place is file:line of the opening comment.
+	Place string `json:"place"`
+	// Text joins the code between the opening and the closing comment; Fences is
+	// how many pieces it had.
+	Text   string `json:"text"`
+	Fences int    `json:"fences"`
+	// Attributes follow the tag, such as path=FILE.
+	Attributes map[string]string `json:"attributes,omitempty"`
+}
+
+// Server is what the pages say of one server.
+type Server struct {
+	Name   string  `json:"name"`
+	Setup  *Block  `json:"setup"`
+	Health *Block  `json:"health_check"`
+	Runs   []Block `json:"runs"`
+	Files  []Block `json:"files,omitempty"`
+}
+
+var comment = regexp.MustCompile(`^<!--\s*(/?[^\s>]+)((?:\s+[A-Za-z_]+=\S+)*)\s*-->$`)
+
+// Parse reads pages and folders of pages (*.md, below hidden folders none).
+// The error joins all that is wrong, each with its place.
+func Parse(paths []string) ([]Server, error) {
+	files, err := pages(paths)
+	if err != nil {
+		return nil, err
+	}
+	var blocks []Block
+	var wrong []error
+	for _, name := range files {
+		b, err := page(name)
+		blocks = append(blocks, b...)
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	servers, err := assemble(blocks)
+	if err != nil {
+		wrong = append(wrong, err)
+	}
+	return servers, errors.Join(wrong...)
+}
+
+func pages(paths []string) ([]string, error) {
+	var out []string
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			out = append(out, p)
+			continue
+		}
+		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && path != p && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			if !d.IsDir() && strings.HasSuffix(path, ".md") {
+				out = append(out, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// maxLine bounds a line of a page, in bytes.
+const maxLine = 1 << 20
+
+// page reads the blocks of one file.
+func page(name string) ([]Block, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []Block
+	var wrong []error
+	var open *Block
+	fence, bash := "", false
+	var text []string
+	n := 0
+	bad := func(line int, format string, args ...any) {
+		wrong = append(wrong, fmt.Errorf("%s:%d: %s", name, line, fmt.Sprintf(format, args...)))
+	}
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, maxLine)
+	for s.Scan() {
+		n++
+		line := s.Text()
+		trimmed := strings.TrimSpace(line)
+		if fence != "" {
+			if strings.HasPrefix(trimmed, fence) && strings.Trim(trimmed, fence[:1]) == "" {
+				fence = ""
+				if open != nil && bash {
+					open.Fences++
+				}
+			} else if open != nil && bash {
+				text = append(text, line)
+			}
+			continue
+		}
+		if mark := fenceOf(trimmed); mark != "" {
+			fence = mark
+			language, _, _ := strings.Cut(strings.TrimLeft(trimmed, mark[:1]), " ")
+			bash = language == "bash" || language == "sh" || language == "shell" || open != nil && open.Kind == File
+			continue
+		}
+		m := comment.FindStringSubmatch(trimmed)
+		if m == nil {
+			continue
+		}
+		tag, closing := strings.CutPrefix(m[1], "/")
+		kind, ok := kindOf(tag)
+		if !ok {
+			continue
+		}
+		switch {
+		case closing && (open == nil || open.Tag != tag):
+			bad(n, "<!-- /%s --> closes what is not open", tag)
+		case closing:
+			open.Text = strings.Join(text, "\n")
+			if open.Fences == 0 {
+				bad(n, "%s has no ```bash block", tag)
+			} else {
+				out = append(out, *open)
+			}
+			open = nil
+		case open != nil:
+			bad(n, "%s begins inside %s (%s), which is not closed", tag, open.Tag, open.Place)
+		default:
+			open = &Block{Kind: kind, Tag: tag, Place: fmt.Sprintf("%s:%d", name, n), Attributes: attributes(m[2])}
+			text = nil
+			if kind == File && open.Attributes["path"] == "" {
+				bad(n, "%s needs path=FILE", tag)
+			}
+		}
+	}
+	if err := s.Err(); err != nil {
+		bad(n+1, "%v", err)
+	}
+	if open != nil {
+		wrong = append(wrong, fmt.Errorf("%s: %s is not closed; add <!-- /%s -->", open.Place, open.Tag, open.Tag))
+	}
+	return out, errors.Join(wrong...)
+}
+
+// fenceOf is the mark that opens a fenced block; "" where the line opens none.
+func fenceOf(line string) string {
+	for _, c := range []string{"`", "~"} {
+		if n := len(line) - len(strings.TrimLeft(line, c)); n >= 3 {
+			return strings.Repeat(c, n)
+		}
+	}
+	return ""
+}
+
+func kindOf(tag string) (Kind, bool) {
+	if !strings.HasSuffix(tag, suffix) {
+		return "", false
+	}
+	for _, k := range kinds {
+		if strings.HasPrefix(tag, string(k)+"-") {
+			return k, true
+		}
+	}
+	return "", false
+}
+
+func attributes(text string) map[string]string {
+	var out map[string]string
+	for _, item := range strings.Fields(text) {
+		name, value, _ := strings.Cut(item, "=")
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = value
+	}
+	return out
+}
+
+// assemble groups blocks by server, in order of appearance.
+func assemble(blocks []Block) ([]Server, error) {
+	var out []Server
+	var wrong []error
+	for _, b := range blocks {
+		name := strings.TrimSuffix(strings.TrimPrefix(b.Tag, string(b.Kind)+"-"), suffix)
+		name = strings.TrimSuffix(name, "-")
+		i := slices.IndexFunc(out, func(s Server) bool { return s.Name == name })
+		if i < 0 {
+			out = append(out, Server{Name: name})
+			i = len(out) - 1
+		}
+		s := &out[i]
+		switch b.Kind {
+		case Setup:
+			if s.Setup != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag, s.Setup.Place))
+				continue
+			}
+			s.Setup = &b
+		case Health:
+			if s.Health != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag, s.Health.Place))
+				continue
+			}
+			s.Health = &b
+		case Run:
+			s.Runs = append(s.Runs, b)
+		case File:
+			s.Files = append(s.Files, b)
+		}
+	}
+	for i := range out {
+		s := &out[i]
+		for what, missing := range map[Kind]bool{Setup: s.Setup == nil, Health: s.Health == nil, Run: len(s.Runs) == 0} {
+			if missing {
+				wrong = append(wrong, fmt.Errorf("server %s has no block %s-%s-%s", s.Name, what, s.Name, suffix))
+			}
+		}
+	}
+	slices.SortStableFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return out, errors.Join(wrong...)
+}

@@ -1,0 +1,333 @@
+package runbook
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options of a run.
+type Options struct {
+	// Dir is where the blocks run.
+	Dir string
+	// Health and Run bound the health check with its repetitions, and each run.
+	Health, Run time.Duration
+	// Pause is between two tries of a health check.
+	Pause time.Duration
+	// Out gets what the blocks print, each line with its server and block.
+	Out io.Writer
+	// Sleep waits between tries; nil means the machine's clock.
+	Sleep func(context.Context, time.Duration)
+}
+
+// Result is what became of one server.
+type Result struct {
+	Server string `json:"server"`
+	// Setup and Health are "" when they went well, else what went wrong.
+	Setup  string      `json:"setup_error,omitempty"`
+	Health string      `json:"health_error,omitempty"`
+	Tries  int         `json:"health_tries"`
+	Runs   []RunResult `json:"runs"`
+	// Cleanup lists what was stopped; CleanupError what could not be.
+	Cleanup      []string `json:"cleanup"`
+	CleanupError string   `json:"cleanup_error,omitempty"`
+}
+
+// RunResult is what became of one run.
+type RunResult struct {
+	Tag   string `json:"tag"`
+	Place string `json:"place"`
+	Code  int    `json:"exit_code"`
+	Error string `json:"error,omitempty"`
+}
+
+// OK says that everything went well.
+func (r *Result) OK() bool {
+	return r.Setup == "" && r.Health == "" && r.CleanupError == "" && len(r.Runs) > 0 &&
+		!slices.ContainsFunc(r.Runs, func(x RunResult) bool { return x.Error != "" || x.Code != 0 })
+}
+
+// marker names the processes of a run in their environment.
+const marker = "AICPLAN_DOCS_RUN"
+
+// Execute sets a server up in the background, waits for its health check, does
+// its runs and stops what it started, whatever happened.
+func Execute(ctx context.Context, s Server, o Options) *Result {
+	res := &Result{Server: s.Name, Runs: []RunResult{}, Cleanup: []string{}}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	e := &execution{server: s, o: o, id: fmt.Sprintf("%s-%s", s.Name, rand.Text()[:8])}
+	if err := e.files(); err != nil {
+		res.Setup = err.Error()
+		return res
+	}
+	scratch, err := os.MkdirTemp("", "aicplan-docs-")
+	if err != nil {
+		res.Setup = err.Error()
+		return res
+	}
+	defer os.RemoveAll(scratch)
+	e.env = filepath.Join(scratch, "env")
+	before := containers(ctx)
+	setup, err := e.start(s.Setup, true)
+	if err != nil {
+		res.Setup = err.Error()
+		return res
+	}
+	defer func() { e.cleanup(res, before) }()
+	if res.Tries, err = e.healthy(ctx, setup); err != nil {
+		if errors.Is(err, errSetup) {
+			res.Setup = err.Error()
+		} else {
+			res.Health = err.Error()
+		}
+		return res
+	}
+	for i := range s.Runs {
+		b := &s.Runs[i]
+		r := RunResult{Tag: b.Tag, Place: b.Place}
+		if r.Code, err = e.once(ctx, b, o.Run); err != nil {
+			r.Error = err.Error()
+		}
+		res.Runs = append(res.Runs, r)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return res
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// execution is one server at work.
+type execution struct {
+	server Server
+	o      Options
+	id     string
+	env    string // file with what the set-up exports
+	mu     sync.Mutex
+}
+
+var errSetup = errors.New("the set-up failed")
+
+// files writes the files that the pages bring, below Dir and nowhere else.
+func (e *execution) files() error {
+	if len(e.server.Files) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(e.o.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, b := range e.server.Files {
+		path := filepath.Clean(b.Attributes["path"])
+		if dir := filepath.Dir(path); dir != "." {
+			if err := root.MkdirAll(dir, 0o755); err != nil {
+				return fmt.Errorf("%s: %w", b.Place, err)
+			}
+		}
+		if err := root.WriteFile(path, []byte(b.Text+"\n"), 0o644); err != nil {
+			return fmt.Errorf("%s: %w", b.Place, err)
+		}
+	}
+	return nil
+}
+
+// A job is a block at work.
+type job struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // once done is closed
+	out  *prefixed
+}
+
+// start begins a block in a shell and a process group of its own. What the
+// set-up exports is kept in a file after every command: the set-up may never
+// end, and what follows needs its variables.
+func (e *execution) start(b *Block, keep bool) (*job, error) {
+	text := b.Text
+	if keep {
+		text = "trap 'export -p > \"$AICPLAN_DOCS_ENV.new\" && mv \"$AICPLAN_DOCS_ENV.new\" \"$AICPLAN_DOCS_ENV\"' DEBUG EXIT\n" + text + "\n:\n"
+	} else {
+		text = "[ -f \"$AICPLAN_DOCS_ENV\" ] && . \"$AICPLAN_DOCS_ENV\"\n" + text
+	}
+	cmd := exec.Command("bash", "-c", text)
+	cmd.Dir = e.o.Dir
+	cmd.Env = append(os.Environ(), marker+"="+e.id, "AICPLAN_DOCS_ENV="+e.env)
+	out := &prefixed{w: e.o.Out, mu: &e.mu, prefix: fmt.Sprintf("%s %s: ", e.server.Name, b.Kind)}
+	cmd.Stdout, cmd.Stderr = out, out
+	// A server that was left in the background holds the pipe open; its shell's
+	// end is the block's.
+	cmd.WaitDelay = time.Second
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Place, err)
+	}
+	j := &job{cmd: cmd, done: make(chan struct{}), out: out}
+	go func() {
+		j.err = cmd.Wait()
+		if errors.Is(j.err, exec.ErrWaitDelay) {
+			j.err = nil
+		}
+		out.flush()
+		close(j.done)
+	}()
+	return j, nil
+}
+
+// once runs a block to its end.
+func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (code int, err error) {
+	j, err := e.start(b, false)
+	if err != nil {
+		return -1, err
+	}
+	var late <-chan time.Time
+	if limit > 0 {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		killGroup(j.cmd)
+		<-j.done
+		return -1, fmt.Errorf("%s: interrupted", b.Place)
+	case <-late:
+		killGroup(j.cmd)
+		<-j.done
+		return -1, fmt.Errorf("%s: it did not end within %v", b.Place, limit)
+	}
+	killGroup(j.cmd) // what it left in the background
+	if ee, ok := errors.AsType[*exec.ExitError](j.err); ok {
+		return ee.ExitCode(), nil
+	}
+	return 0, j.err
+}
+
+// healthy repeats the health check until it passes.
+func (e *execution) healthy(ctx context.Context, setup *job) (tries int, err error) {
+	begin := time.Now()
+	b := e.server.Health
+	for {
+		select {
+		case <-setup.done:
+			if setup.err != nil {
+				return tries, fmt.Errorf("%w (%s): %v", errSetup, e.server.Setup.Place, setup.err)
+			}
+		default:
+		}
+		left := e.o.Health - time.Since(begin)
+		if left <= 0 {
+			return tries, fmt.Errorf("%s: it did not pass within %v, in %d tries", b.Place, e.o.Health, tries)
+		}
+		tries++
+		hctx, cancel := context.WithCancel(ctx)
+		stop := make(chan struct{})
+		go func() { // a set-up that fails ends the wait for its server
+			select {
+			case <-setup.done:
+				if setup.err != nil {
+					cancel()
+				}
+			case <-stop:
+			}
+		}()
+		code, err := e.once(hctx, b, left)
+		close(stop)
+		cancel()
+		if ctx.Err() != nil {
+			return tries, ctx.Err()
+		}
+		if err == nil && code == 0 {
+			return tries, nil
+		}
+		e.o.Sleep(ctx, e.o.Pause)
+	}
+}
+
+// cleanup stops the processes and containers that the blocks started.
+func (e *execution) cleanup(res *Result, before []string) {
+	for _, pid := range marked(e.id) {
+		res.Cleanup = append(res.Cleanup, fmt.Sprintf("process %d", pid))
+	}
+	if err := stopMarked(e.id); err != nil {
+		res.CleanupError = err.Error()
+	}
+	for _, id := range containers(context.Background()) {
+		if slices.Contains(before, id) {
+			continue
+		}
+		if out, err := exec.Command("docker", "rm", "-f", id).CombinedOutput(); err != nil {
+			res.CleanupError = strings.TrimSpace(string(out))
+		} else {
+			res.Cleanup = append(res.Cleanup, "container "+id[:min(12, len(id))])
+		}
+	}
+}
+
+// containers are the ids of all containers; none where there is no docker.
+func containers(ctx context.Context) []string {
+	if _, err := exec.LookPath("docker"); err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "docker", "ps", "-aq", "--no-trunc").Output()
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(out))
+}
+
+// prefixed writes whole lines with a prefix.
+type prefixed struct {
+	w      io.Writer
+	mu     *sync.Mutex
+	prefix string
+	buf    []byte
+}
+
+func (p *prefixed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.buf = append(p.buf, b...)
+	for {
+		i := bytes.IndexByte(p.buf, '\n')
+		if i < 0 {
+			return len(b), nil
+		}
+		if _, err := fmt.Fprintf(p.w, "%s%s\n", p.prefix, p.buf[:i]); err != nil {
+			return 0, err
+		}
+		p.buf = p.buf[i+1:]
+	}
+}
+
+func (p *prefixed) flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.buf) > 0 {
+		_, _ = fmt.Fprintf(p.w, "%s%s\n", p.prefix, p.buf) // the block has ended all the same
+		p.buf = nil
+	}
+}
