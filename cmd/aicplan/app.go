@@ -19,6 +19,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/visible"
 	"aicplan/stages"
 	"aicplan/stages/collect"
 	"aicplan/stages/runtimes"
@@ -208,7 +209,7 @@ func (a *app) width() uint {
 }
 
 func (a *app) isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := visible.Raw(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

@@ -17,6 +17,7 @@ import (
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/telemetry"
 	"aicplan/engine/run"
+	"aicplan/sink/visible"
 )
 
 type gpusCmd struct {
@@ -80,7 +81,7 @@ func (c *gpusCmd) Run(a *app) error {
 		var b strings.Builder
 		c.table(&b, w)
 		if lines > 0 {
-			fmt.Fprintf(a.stdout, "\x1b[%dA\x1b[J", lines)
+			fmt.Fprintf(visible.Raw(a.stdout), "\x1b[%dA\x1b[J", lines)
 		}
 		if _, err := io.WriteString(a.stdout, b.String()); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/sink/table"
+	"aicplan/sink/visible"
 	"aicplan/stages/grids"
 )
 
@@ -131,7 +132,7 @@ func writeTable(w io.Writer, t arrow.Record, format string) error {
 		if err != nil {
 			return err
 		}
-		_, err = w.Write(data)
+		_, err = visible.Raw(w).Write(data)
 		return err
 	case "json":
 		return writeJSONLines(w, t)

@@ -9,6 +9,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
+	"aicplan/sink/visible"
 	"aicplan/stages/gate/results"
 )
 
@@ -63,7 +64,7 @@ func (g gateFiles) write(a *app, r *run.Result, events bool) error {
 		if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 			return atomic.Explain("make the folder of", f.path, err)
 		}
-		if err := atomic.WriteNamed(f.path, func(w io.Writer) error { return f.write(w, groups) }); err != nil {
+		if err := atomic.WriteNamed(f.path, func(w io.Writer) error { return f.write(&visible.Writer{W: w}, groups) }); err != nil {
 			return fmt.Errorf("results of gates: %w", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/filelock"
+	"aicplan/sink/visible"
 	"aicplan/stages/runtimes"
 )
 
@@ -33,16 +34,21 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // mainWith is Main for runtimes of other kinds.
 func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cli := &cli{}
-	app := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ(), kinds: kinds}
-	if !app.isTerminal(stdout) { // bars need the terminal itself
+	app := &app{stdin: stdin, environ: os.Environ(), kinds: kinds}
+	terminal := app.isTerminal(stdout)
+	if !terminal { // bars need the terminal itself
 		app.out = &checkedOutput{w: stdout}
-		app.stdout, stdout = app.out, app.out
+		stdout = app.out
 	}
 	app.endPlanning = func() {}
 	if len(args) == 0 || !strings.HasPrefix(args[0], "worker") { // workers end when their engine says so
 		app.endPlanning = endOnInterrupt()
 	}
 	defer func() { app.endPlanning() }()
+	// What workers, plans and files say is shown, and moves no cursor.
+	stdout = &visible.Writer{W: stdout, Colors: terminal}
+	stderr = &visible.Writer{W: stderr, Colors: app.isTerminal(stderr)}
+	app.stdout, app.stderr = stdout, stderr
 	parser, err := kong.New(cli, kong.Name("aicplan"),
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),

@@ -4,14 +4,35 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/perf"
 	"aicplan/sink/table"
+	"aicplan/sink/visible"
 )
 
-func writeCSV(w io.Writer, t arrow.Record) error { return perf.WriteCSV(w, t, perf.Layout{}) }
+func writeCSV(w io.Writer, t arrow.Record) error {
+	return perf.WriteCSV(w, withoutFormulas(t), perf.Layout{})
+}
+
+// withoutFormulas puts an apostrophe before text that a spreadsheet would run:
+// messages of failures and names of kernels come from elsewhere.
+func withoutFormulas(t arrow.Record) arrow.Record {
+	for _, name := range table.Names(t) {
+		col, err := table.Strings(t, name)
+		if err != nil || !slices.ContainsFunc(col.Values, visible.Formula) {
+			continue
+		}
+		words, valid := make([]string, len(col.Values)), make([]bool, len(col.Values))
+		for i, w := range col.Values {
+			words[i], valid[i] = visible.Cell(w), !col.Null(i)
+		}
+		t = table.WithColumn(t, name, table.Texts(words, valid))
+	}
+	return t
+}
 
 // writeJSONLines prints one object a row, members in column order.
 func writeJSONLines(w io.Writer, t arrow.Record) error {

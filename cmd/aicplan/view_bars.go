@@ -11,6 +11,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/visible"
 )
 
 // barView draws a bar for each stage that works through cases; everything
@@ -31,10 +32,10 @@ type stageBar struct {
 }
 
 func newBarView(a *app) *barView {
-	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(a.stdout), mpb.WithWidth(24)), bars: map[string]*stageBar{}}
+	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(visible.Raw(a.stdout)), mpb.WithWidth(24)), bars: map[string]*stageBar{}}
 	// Lines go through the container, which redraws the bars below them.
 	above := *a
-	above.stdout = v.progress
+	above.stdout = &visible.Writer{W: v.progress, Colors: true}
 	v.lines = newLineView(&above)
 	return v
 }
@@ -62,7 +63,7 @@ func (v *barView) Progress(address string, p stage.Progress) {
 		}
 		b.bar = v.progress.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Name(clip(address, 24, false), decor.WC{W: 25, C: decor.DindentRight})),
+			mpb.PrependDecorators(decor.Name(clip(visible.Line(address), 24, false), decor.WC{W: 25, C: decor.DindentRight})),
 			mpb.AppendDecorators(decor.Any(text)))
 		v.bars[address] = b
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -96,8 +97,17 @@ func Stage(b *atomic.Batch, path string, rec arrow.Record, key []string) (string
 var ErrCSVPower = errors.New("power in some rows only")
 
 // CheckCSV refuses rows that readers of CSV files choke on: they parse power
-// in every row of a file that has the column.
+// in every row of a file that has the column, and end text at a NUL byte.
 func CheckCSV(rec arrow.Record) error {
+	for _, name := range table.Names(rec) {
+		col, err := table.Strings(rec, name)
+		if err != nil {
+			continue
+		}
+		if at := slices.IndexFunc(col.Values, func(s string) bool { return strings.ContainsRune(s, 0) }); at >= 0 {
+			return fmt.Errorf("row %d holds a NUL byte in %s, and no reader of CSV files takes that for text", at+1, name)
+		}
+	}
 	for _, name := range []string{"power", "power_limit"} {
 		if !table.Has(rec, name) {
 			continue

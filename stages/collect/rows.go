@@ -8,8 +8,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"aicplan/cudaops/worker"
+	"aicplan/sink/visible"
 )
 
 // kind is what a metric column holds.
@@ -128,8 +130,16 @@ func pick(units []int, points []map[string]any, sweep []string, row worker.Row, 
 // checkRow reports what is wrong with one row.
 func checkRow(row worker.Row, i int, params map[string]any, sweep []string) *worker.Failure {
 	for _, name := range slices.Sorted(maps.Keys(row)) {
-		switch row[name].(type) {
-		case nil, json.Number, string, bool:
+		switch v := row[name].(type) {
+		case nil, bool:
+		case json.Number:
+			if why := unfitNumber(v); why != "" {
+				return bug("row %d: column %s %s", i, name, why)
+			}
+		case string:
+			if why := unfitText(v); why != "" {
+				return bug("row %d: column %s %s", i, name, why)
+			}
 		default:
 			return bug("row %d: column %s is no single value", i, name)
 		}
@@ -161,6 +171,44 @@ func checkRow(row worker.Row, i int, params map[string]any, sweep []string) *wor
 		return bug("row %d: the latency is negative (%v)", i, latency)
 	}
 	return nil
+}
+
+// maxText is how many bytes a cell may have: it is a name or a word, and no log.
+const maxText = 4096
+
+// unfitText says why text from a worker is no value of a table, or "". Perf files
+// are read by programs that take a NUL for the end and by spreadsheets that run
+// what begins like a formula.
+func unfitText(s string) string {
+	if r, found := visible.Control(s); found {
+		return fmt.Sprintf("holds the control character %U", r)
+	}
+	switch {
+	case len(s) > maxText:
+		return fmt.Sprintf("holds a text of %d bytes; %d are the most", len(s), maxText)
+	case visible.Formula(s):
+		return fmt.Sprintf("begins like a formula of a spreadsheet: %.40q", s)
+	}
+	return ""
+}
+
+// unfitNumber says why a number from a worker cannot be stored as it is, or "".
+func unfitNumber(n json.Number) string {
+	const most = 64 // digits of any number that a float or an integer holds
+	if len(n) > most {
+		return fmt.Sprintf("holds a number of %d digits", len(n))
+	}
+	if _, err := n.Int64(); err == nil {
+		return ""
+	}
+	f, err := n.Float64()
+	if err != nil || math.IsInf(f, 0) {
+		return fmt.Sprintf("holds %s, which no float has", n)
+	}
+	if !strings.ContainsAny(string(n), ".eE") {
+		return fmt.Sprintf("holds the integer %s, which is too large for 64 bits; return it as a float or as text", n)
+	}
+	return ""
 }
 
 func (k kind) holds(v any) bool {

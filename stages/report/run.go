@@ -14,6 +14,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
+	"aicplan/sink/visible"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/html"
 	"aicplan/stages/report/markdown"
@@ -124,6 +125,7 @@ func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, 
 // Write shows a report in one of the formats html, markdown, text and json. rows
 // is the most rows of a table that HTML carries along.
 func Write(w io.Writer, format string, r *model.Report, rows int) error {
+	w = &visible.Writer{W: w} // rows, messages and names come from elsewhere
 	switch format {
 	case "html":
 		return html.Write(w, r, html.Options{Rows: rows})

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/visible"
 )
 
 // WriteText writes one line per check and the offending rows of those that do
@@ -159,5 +160,5 @@ func AppendSummary(path string, groups []Group) (err error) {
 			err = e
 		}
 	}()
-	return WriteMarkdown(f, groups)
+	return WriteMarkdown(&visible.Writer{W: f}, groups)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/table"
+	"aicplan/sink/visible"
 	"aicplan/stages/report/model"
 )
 
@@ -130,6 +131,9 @@ func packColumn(rec arrow.Record, name string) (packedCols, bool) {
 		codes, words, err := table.Codes(rec, name)
 		if err != nil || len(words) == 0 || len(words) == 1 && words[0] == "" {
 			return c, false
+		}
+		for i, w := range words {
+			words[i] = visible.Line(w)
 		}
 		c.Words, c.V = words, make([]number, len(codes))
 		for i, k := range codes {

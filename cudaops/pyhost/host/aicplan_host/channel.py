@@ -29,7 +29,8 @@ class Channel:
             os.dup2(2, 1)
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._pending = b""
+        self._pending = collections.deque()  # complete lines that were not read yet
+        self._parts = []  # of a line that has not ended
         self._waiting = collections.deque()  # messages that came before an answer
         os.register_at_fork(after_in_child=self._close)
 
@@ -70,13 +71,17 @@ class Channel:
         return message
 
     def _receive(self):
-        while b"\n" not in self._pending:
+        # Chunks are joined once a line has ended: a long message costs its length.
+        while not self._pending:
             chunk = os.read(self._in, 1 << 16)
             if not chunk:
                 return None
-            self._pending += chunk
-        line, _, self._pending = self._pending.partition(b"\n")
-        return json.loads(line)
+            first, *others = chunk.split(b"\n")
+            self._parts.append(first)
+            for part in others:
+                self._pending.append(b"".join(self._parts))
+                self._parts = [part]
+        return json.loads(self._pending.popleft())
 
     def send(self, **message):
         if not self.owned():

@@ -13,6 +13,8 @@ def scalar(name, value):
     if value is None or isinstance(value, (bool, str)):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, int):
+        if value.bit_length() > 64:  # Python refuses to write some of them at all
+            raise HostError("column %s holds an integer of %d bits, too large for 64; return it as a float or as text" % (name, value.bit_length()))
         return int(value)
     if isinstance(value, float):
         value = float(value)

@@ -1,0 +1,214 @@
+// Package visible makes text from elsewhere safe to show: what a worker, a plan
+// or a file says may hold characters that move the cursor, hide or reorder text,
+// or run as a formula. They are shown as what they are.
+package visible
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Text shows control characters other than newline and tab, and those that
+// reorder or hide text, in the form of JSON: \u001b for the escape character.
+// Bytes that are no UTF-8 become \ufffd. Text inside of JSON stays JSON.
+func Text(s string) string {
+	if clean(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 16)
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && isBroken(s[i:]):
+			b.WriteString(`\ufffd`)
+		case hidden(r):
+			escape(&b, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Line is Text on one line.
+func Line(s string) string {
+	return Text(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s))
+}
+
+// Cell is text for a table that may be opened in a spreadsheet, where text that
+// begins like a formula would run as one: it gets an apostrophe in front.
+func Cell(s string) string {
+	if Formula(s) {
+		return "'" + s
+	}
+	return s
+}
+
+// Formula says whether a spreadsheet takes text for a formula. Numbers with a
+// sign are none.
+func Formula(s string) bool {
+	if s == "" {
+		return false
+	}
+	switch s[0] {
+	case '=', '@', '\t', '\r':
+		return true
+	case '+', '-':
+		return strings.Trim(s[1:], "0123456789.eE+-") != "" && !strings.EqualFold(s[1:], "inf") && !strings.EqualFold(s[1:], "infinity")
+	}
+	return false
+}
+
+// Control is the first character of s that no value of a measurement may hold, and
+// whether there is one.
+func Control(s string) (r rune, found bool) {
+	for _, r := range s {
+		if hidden(r) || r == '\n' || r == '\t' {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+func clean(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
+			return cleanRunes(s[i:])
+		}
+	}
+	return true
+}
+
+func cleanRunes(s string) bool {
+	for i, r := range s {
+		if hidden(r) || r == utf8.RuneError && isBroken(s[i:]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isBroken(s string) bool {
+	_, n := utf8.DecodeRuneInString(s)
+	return n <= 1
+}
+
+// hidden characters are controls, separators of lines that terminals break at,
+// and marks that change the direction of text or are not seen.
+func hidden(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case r < ' ', r >= 0x7f && r < 0xa0:
+		return true
+	case r == 0x061c, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r >= 0xfff9 && r <= 0xfffb:
+		return true
+	case r >= 0xe0000 && r <= 0xe007f: // tags
+		return true
+	}
+	return false
+}
+
+func escape(b *strings.Builder, r rune) {
+	if r > 0xffff {
+		r -= 0x10000
+		fmt.Fprintf(b, `\u%04x\u%04x`, 0xd800+(r>>10), 0xdc00+(r&0x3ff))
+		return
+	}
+	fmt.Fprintf(b, `\u%04x`, r)
+}
+
+// Writer writes text to W as Text shows it. A carriage return before a newline
+// is a part of it. It is safe for concurrent use.
+type Writer struct {
+	W io.Writer
+	// Colors lets escape sequences through that only set colours and weight, for
+	// terminals.
+	Colors bool
+
+	mu   sync.Mutex
+	rest []byte // of a character that the last Write did not end
+}
+
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := string(append(w.rest, p...))
+	w.rest = nil
+	if n := incomplete(s); n > 0 {
+		w.rest = []byte(s[len(s)-n:])
+		s = s[:len(s)-n]
+	}
+	if s = w.show(s); s == "" {
+		return len(p), nil
+	}
+	if _, err := io.WriteString(w.W, s); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *Writer) show(s string) string {
+	if !w.Colors || !strings.Contains(s, "\x1b") {
+		return Text(s)
+	}
+	var b strings.Builder
+	for {
+		at := strings.Index(s, "\x1b[")
+		if at < 0 {
+			b.WriteString(Text(s))
+			return b.String()
+		}
+		b.WriteString(Text(s[:at]))
+		end := at + 2 + len(s[at+2:]) - len(strings.TrimLeft(s[at+2:], "0123456789;"))
+		if end < len(s) && s[end] == 'm' && colour(s[at+2:end]) {
+			b.WriteString(s[at : end+1])
+			s = s[end+1:]
+			continue
+		}
+		b.WriteString(Text(s[at : at+1]))
+		s = s[at+1:]
+	}
+}
+
+// colour says whether parameters of a sequence set nothing but colours and
+// weight: neither hidden nor blinking text.
+func colour(params string) bool {
+	for _, p := range strings.Split(params, ";") {
+		switch p {
+		case "", "0", "1", "2", "3", "4", "22", "23", "24", "39":
+			continue
+		}
+		if len(p) == 2 && (p[0] == '3' || p[0] == '9') && p[1] >= '0' && p[1] <= '7' {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// incomplete is how many bytes at the end of s begin a character that more
+// bytes may end.
+func incomplete(s string) int {
+	for n := 1; n <= min(3, len(s)); n++ {
+		if c := s[len(s)-n]; utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRuneInString(s[len(s)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// Raw is the writer behind a Writer, for bytes that are no text; others are
+// returned as they are.
+func Raw(w io.Writer) io.Writer {
+	if v, ok := w.(*Writer); ok {
+		return v.W
+	}
+	return w
+}
