@@ -8,6 +8,9 @@ type cli struct {
 	Fmt           fmtCmd           `cmd:"" help:"Rewrite plans in the canonical format."`
 	Plan          planCmd          `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply         applyCmd         `cmd:"" help:"Collect, check and export."`
+	Status        statusCmd        `cmd:"" help:"Say how far a run is."`
+	Watch         watchCmd         `cmd:"" help:"Show a run until it ends."`
+	Serve         serveCmd         `cmd:"" help:"Show runs on a live page."`
 	Preflight     preflightCmd     `cmd:"" help:"Look at the machine as the plan's preflights do."`
 	Report        reportCmd        `cmd:"" help:"Report on a finished run (HTML, Markdown, text, JSON)."`
 	Failures      failuresCmd      `cmd:"" help:"Group the cases that failed, with counts and examples."`

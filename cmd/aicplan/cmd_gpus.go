@@ -221,24 +221,11 @@ func gpusJSON(w *telemetry.Window) any {
 
 // serve offers the local GPUs until it is interrupted.
 func (c *gpusCmd) serve(ctx context.Context, a *app, set *telemetry.Set) error {
-	host, port, err := net.SplitHostPort(c.Listen)
+	host, port, token, err := listenAddress(c.Listen, c.TokenFile)
 	if err != nil {
-		return fmt.Errorf("-listen: %w; write :PORT or HOST:PORT", err)
+		return err
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	token := ""
-	if c.TokenFile != "" {
-		b, err := os.ReadFile(c.TokenFile)
-		if err != nil {
-			return err
-		}
-		if token = strings.TrimSpace(string(b)); token == "" {
-			return fmt.Errorf("%s holds no token", c.TokenFile)
-		}
-	}
-	if ip := net.ParseIP(host); token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if token == "" && !loopback(host) {
 		return fmt.Errorf("others can reach %s: give -token-file FILE, or listen on :%s for this machine only", host, port)
 	}
 	api, err := nvml.Open()

@@ -53,6 +53,39 @@ type events struct {
 // happens: whoever looks must see that the run lives.
 const pulse = 5 * time.Second
 
+// lifeEvery is how many pulses apart the file gets a sign of life: who follows it
+// from another host has nothing else to tell a silent run from a dead one.
+const lifeEvery = 6
+
+// graphNode is a stage of the plan as the first event tells it.
+type graphNode struct {
+	Address string   `json:"address"`
+	Kind    string   `json:"kind"`
+	After   []string `json:"after"`
+	Action  string   `json:"action"`
+	Cases   int      `json:"cases,omitempty"`
+}
+
+func graphOf(p *plan.Plan) []graphNode {
+	var out []graphNode
+	for _, s := range p.Stages {
+		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
+		if s.Plan != nil && s.Plan.Cases != nil {
+			n.Cases = s.Plan.Cases.Planned
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 func newEvents(run *checkpoint.Run, views []View, log hclog.Logger) (*events, error) {
 	path := filepath.Join(run.Dir, "events.ndjson")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -94,7 +127,7 @@ func (e *events) runStart(p *plan.Plan) {
 	defer e.mu.Unlock()
 	e.plan = p
 	e.write("info", "run_start", fmt.Sprintf("run %s: %d stages", e.runID, len(p.Stages)), "",
-		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage})
+		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage, "graph": graphOf(p), "host": hostname(), "pid": os.Getpid()})
 	for _, v := range e.views {
 		v.RunStart(p, e.runID)
 	}
@@ -105,13 +138,16 @@ func (e *events) runStart(p *plan.Plan) {
 func (e *events) beat() {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-e.ended:
 			return
 		case <-tick.C:
 		}
 		e.mu.Lock()
+		if n%lifeEvery == 0 {
+			e.write("debug", "alive", "the run goes on", "", nil)
+		}
 		for _, s := range e.plan.Stages {
 			p, ok := e.running[s.Address()]
 			if !ok {
@@ -207,7 +243,7 @@ func (e *events) Progress(address string, p stage.Progress) {
 	if now := time.Now(); now.Sub(e.last[address]) >= time.Second || p.Done+p.Failed+p.Skipped == p.Total {
 		e.last[address] = now
 		e.write("info", "stage_progress", fmt.Sprintf("%s: %d of %d", address, p.Done, p.Total), address,
-			map[string]any{"done": p.Done, "failed": p.Failed, "skipped": p.Skipped, "total": p.Total})
+			map[string]any{"done": p.Done, "failed": p.Failed, "skipped": p.Skipped, "total": p.Total, "before": p.Before})
 	}
 	for _, v := range e.views {
 		v.Progress(address, p)

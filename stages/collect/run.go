@@ -30,9 +30,10 @@ type running struct {
 	pool     *worker.Pool
 	policy   *policy
 	watching *telemetry.Watch
-	foreign  error // a worker whose environment is another one
-	reused   int   // units
-	now      int   // units measured by this run
+	samples  map[string]time.Time // when a worker's row last went into the events
+	foreign  error                // a worker whose environment is another one
+	reused   int                  // units
+	now      int                  // units measured by this run
 
 	remembered bool
 	heard      map[string]bool // lines of workers that were shown
@@ -394,6 +395,7 @@ func (c *checked) Done(o worker.Outcome) {
 	if r.watching != nil {
 		r.observe(&o)
 	}
+	r.sampled(o)
 	c.policy.Done(o)
 	if c.keeper.any() {
 		// Not at the end: a run that is killed must leave it behind.

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"aicplan/stages/report"
+	"aicplan/stages/report/live"
+)
+
+type serveCmd struct {
+	Listen    string `help:"Address: HOST:PORT or :PORT (this machine only)." default:":8765" placeholder:"ADDRESS"`
+	TokenFile string `help:"File with the token that readers need; where others can reach the address and none is given, one is made and printed." placeholder:"FILE" type:"path"`
+}
+
+// Help is what --help prints below the summary.
+func (serveCmd) Help() string {
+	return `The page shows runs of the state folder as they go: stages, progress, rates,
+samples, failures; and the reports of those that ended. It only reads.
+
+Examples:
+  aicplan serve
+  aicplan -state-dir /shared/state serve -listen 0.0.0.0:8765`
+}
+
+// Run serves the live page until it is interrupted.
+func (c *serveCmd) Run(a *app) error {
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	host, port, token, err := listenAddress(c.Listen, c.TokenFile)
+	if err != nil {
+		return err
+	}
+	open := loopback(host)
+	if token == "" && !open {
+		raw := make([]byte, 16)
+		if _, err := rand.Read(raw); err != nil {
+			return err
+		}
+		token = hex.EncodeToString(raw)
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with -listen", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	page := &live.Server{Runs: store.Runs, Token: token, Report: func(id string) ([]byte, error) {
+		r, err := (&reportCmd{Run_: id}).report(store)
+		if err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		err = report.Write(&b, "html", r, 20_000)
+		return b.Bytes(), err
+	}}
+	srv := &http.Server{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 16}
+	go func() {
+		<-ctx.Done()
+		page.Close()
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = srv.Shutdown(closing)
+		_ = srv.Close()
+	}()
+	address := "http://" + ln.Addr().String() + "/"
+	if token != "" && c.TokenFile == "" {
+		address += "?token=" + token
+	}
+	fmt.Fprintf(a.stdout, "Serving %s; Ctrl-C ends it.\n", address)
+	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// listenAddress takes an address apart, with this machine as the default, and
+// reads the token file.
+func listenAddress(listen, tokenFile string) (host, port, token string, err error) {
+	if host, port, err = net.SplitHostPort(listen); err != nil {
+		return "", "", "", fmt.Errorf("-listen: %w; write :PORT or HOST:PORT", err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if tokenFile != "" {
+		b, err := os.ReadFile(tokenFile)
+		if err != nil {
+			return "", "", "", err
+		}
+		if token = strings.TrimSpace(string(b)); token == "" {
+			return "", "", "", fmt.Errorf("%s holds no token", tokenFile)
+		}
+	}
+	return host, port, token, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/stages/report/history"
+	"aicplan/stages/report/live"
+)
+
+type statusCmd struct {
+	Run_ string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
+	All  bool   `help:"List stages that wait or were reused, too."`
+	JSON bool   `name:"json" help:"Print as JSON."`
+}
+
+// Help is what --help prints below the summary.
+func (statusCmd) Help() string {
+	return `It reads what the run writes, so it works from a second terminal, and from
+another host that sees the state folder.
+
+Examples:
+  aicplan status
+  aicplan -state-dir /shared/state status -json
+
+Exit code 0 while the run goes on and after one that ended with 0; else the
+run's own. A run without a sign of life for 100 s is told as lost: 1.`
+}
+
+// Run prints how far a run is.
+func (c *statusCmd) Run(a *app) error {
+	f, store, err := a.follow(c.Run_)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := f.Poll(); err != nil {
+		return err
+	}
+	s, now := f.State(), time.Now()
+	if c.JSON {
+		if err := a.json(s); err != nil {
+			return err
+		}
+	} else {
+		statusView(a.stdout, s, now, c.All, int(a.width()))
+	}
+	return ended(s, now)
+}
+
+// follow finds a run of the state folder.
+func (a *app) follow(id string) (*live.Follower, *checkpoint.Store, error) {
+	store, err := a.open(true)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := history.Find(store, id)
+	if err != nil {
+		store.Close()
+		return nil, nil, err
+	}
+	return live.Follow(*r), store, nil
+}
+
+// ended is the exit code for a run as it stands.
+func ended(s *live.State, now time.Time) error {
+	switch {
+	case s.Ended && s.ExitCode != nil && *s.ExitCode != 0:
+		return &exitError{code: *s.ExitCode, quiet: true}
+	case !s.Ended && !s.Alive(now):
+		return &exitError{code: run.ExitError, quiet: true}
+	}
+	return nil
+}
+
+type watchCmd struct {
+	Run_     string        `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
+	Interval time.Duration `help:"Time between two looks." default:"1s" placeholder:"TIME"`
+}
+
+// Help is what --help prints below the summary.
+func (watchCmd) Help() string {
+	return `On a terminal the view is drawn anew; elsewhere a line is printed when
+something changed. It ends with the run, and with the run's exit code.
+
+Example:
+  aicplan watch`
+}
+
+// Run shows a run until it ends.
+func (c *watchCmd) Run(a *app) error {
+	if c.Interval < 100*time.Millisecond {
+		return fmt.Errorf("-interval is %s; it is 100ms at least", c.Interval)
+	}
+	f, store, err := a.follow(c.Run_)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	t := time.NewTicker(c.Interval)
+	defer t.Stop()
+	drawn, said := 0, ""
+	for {
+		if err := f.Poll(); err != nil {
+			return err
+		}
+		s, now := f.State(), time.Now()
+		if a.isTerminal(a.stdout) {
+			var b strings.Builder
+			statusView(&b, s, now, false, int(a.width()))
+			if drawn > 0 {
+				fmt.Fprintf(a.stdout, "\x1b[%dA\x1b[J", drawn)
+			}
+			if _, err := io.WriteString(a.stdout, b.String()); err != nil {
+				return err
+			}
+			drawn = strings.Count(b.String(), "\n")
+		} else if line := statusLine(s, now); line != said {
+			said = line
+			if _, err := fmt.Fprintln(a.stdout, line); err != nil {
+				return err
+			}
+		}
+		if s.Ended || !s.Alive(now) {
+			return ended(s, now)
+		}
+		select {
+		case <-ctx.Done():
+			return nil // the run goes on; only the watching ended
+		case <-t.C:
+		}
+	}
+}
+
+// statusLine is the run in one line.
+func statusLine(s *live.State, now time.Time) string {
+	done, failed, skipped, total := s.Totals()
+	n := s.Count()
+	text := fmt.Sprintf("run %s %s: %d of %d stages running, %s of %s cases", s.Run, s.Word(now), n[live.Running], len(s.Stages),
+		plan.Count(int64(done+failed+skipped)), plan.Count(int64(total)))
+	if failed > 0 {
+		text += fmt.Sprintf(", %s failed", plan.Count(int64(failed)))
+	}
+	return text
+}
+
+// statusView prints a run. Stages that say nothing new are left out unless all
+// are wanted.
+func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) {
+	if width <= 0 {
+		width = 80
+	}
+	fmt.Fprintf(w, "Run %s: %s, %s", s.Run, runWord(s, now), plan.Duration(s.Seconds))
+	if s.Plan != "" {
+		fmt.Fprintf(w, ", %s", s.Plan)
+	}
+	if s.Host != "" {
+		fmt.Fprintf(w, ", on %s", s.Host)
+	}
+	fmt.Fprintln(w)
+	done, failed, skipped, total := s.Totals()
+	fmt.Fprintf(w, "Cases: %s of %s measured, %s failed, %s skipped.", plan.Count(int64(done)), plan.Count(int64(total)), plan.Count(int64(failed)), plan.Count(int64(skipped)))
+	n := s.Count()
+	fmt.Fprintf(w, " Stages: %d running, %d waiting, %d ended.\n", n[live.Running], n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting])
+	var shown []*live.Stage
+	names, words := 0, 0
+	for _, st := range s.Stages {
+		if all || st.Status != live.Waiting && !st.Reused && (st.Status != "ok" || st.Total > 0) {
+			shown = append(shown, st)
+			names, words = max(names, min(width/2, len(st.Address))), max(words, len(st.Status))
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, st := range shown {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", clipFront(st.Address, names), st.Status, clip(stageText(st), max(20, width-names-words-6), false))
+	}
+	t.Flush()
+	for i, f := range s.Failures {
+		if i == 5 {
+			fmt.Fprintf(w, "  and %d more kinds of failures: aicplan failures\n", len(s.Failures)-i)
+			break
+		}
+		fmt.Fprintf(w, "  failed: %s\n", clip(fmt.Sprintf("%dx %s in %s: %s", f.Count, f.Class, f.Stage, f.Message), max(20, width-10), false))
+	}
+}
+
+func runWord(s *live.State, now time.Time) string {
+	switch word := s.Word(now); word {
+	case "ended":
+		return fmt.Sprintf("ended with exit code %d", *s.ExitCode)
+	case "lost":
+		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)", plan.Duration(now.Sub(s.Seen).Seconds()))
+	default:
+		return word
+	}
+}
+
+func stageText(st *live.Stage) string {
+	var parts []string
+	if st.Total > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s", plan.Count(int64(st.Done+st.Failed+st.Skipped)), plan.Count(int64(st.Total))))
+	}
+	if st.Failed > 0 {
+		parts = append(parts, plan.Count(int64(st.Failed))+" failed")
+	}
+	if st.Status == live.Running && st.Rate != nil {
+		parts = append(parts, fmt.Sprintf("%.1f/s", *st.Rate))
+	}
+	if st.Status == live.Running && st.Left != nil {
+		parts = append(parts, plan.Duration(*st.Left)+" left")
+	}
+	if st.Message != "" {
+		parts = append(parts, st.Message)
+	}
+	return strings.Join(parts, ", ")
+}

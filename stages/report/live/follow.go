@@ -1,0 +1,239 @@
+package live
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+)
+
+// Follower reads the events of one run as they are written.
+type Follower struct {
+	path   string
+	offset int64
+	tail   []byte // a line that is not whole yet
+	state  *State
+}
+
+// Follow begins to follow a run.
+func Follow(run checkpoint.Run) *Follower {
+	s := newState(run.ID)
+	s.Started, s.Seen = run.Started, run.Started
+	return &Follower{path: filepath.Join(run.Dir, "events.ndjson"), state: s}
+}
+
+// State is what is known so far. It changes with Poll.
+func (f *Follower) State() *State { return f.state }
+
+// maxLine bounds an event; longer ones are passed over.
+const maxLine = 4 << 20
+
+// Poll reads what was written since the last call. A run that has no events yet
+// is no error.
+func (f *Follower) Poll() error {
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("events of run %s: %w", f.state.Run, err)
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Size() < f.offset {
+		return fmt.Errorf("events of run %s became shorter: the state folder was changed by somebody else", f.state.Run)
+	}
+	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
+		return fmt.Errorf("events of run %s: %w", f.state.Run, err)
+	}
+	buf := make([]byte, 1<<18)
+	for {
+		n, err := file.Read(buf)
+		f.offset += int64(n)
+		f.lines(buf[:n])
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("events of run %s: %w", f.state.Run, err)
+		}
+	}
+	f.state.settle()
+	return nil
+}
+
+func (f *Follower) lines(b []byte) {
+	for {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			if len(f.tail)+len(b) <= maxLine {
+				f.tail = append(f.tail, b...)
+			}
+			return
+		}
+		line := b[:i]
+		if len(f.tail) > 0 {
+			line = append(f.tail, line...)
+			f.tail = f.tail[:0]
+		}
+		f.take(line)
+		b = b[i+1:]
+	}
+}
+
+// event is a line of events.ndjson, as engine/run and the stages write it.
+type event struct {
+	At        time.Time      `json:"@timestamp"`
+	Level     string         `json:"@level"`
+	Text      string         `json:"@message"`
+	Type      string         `json:"type"`
+	Stage     string         `json:"stage"`
+	Kind      string         `json:"kind"`
+	Plan      string         `json:"plan"`
+	Host      string         `json:"host"`
+	PID       int            `json:"pid"`
+	Graph     []node         `json:"graph"`
+	Reason    string         `json:"reason"`
+	Status    string         `json:"status"`
+	Reused    bool           `json:"reused"`
+	Seconds   float64        `json:"seconds"`
+	Message   string         `json:"message"`
+	Counts    stage.Counts   `json:"counts"`
+	ExitCode  int            `json:"exit_code"`
+	Done      int            `json:"done"`
+	Failed    int            `json:"failed"`
+	Skipped   int            `json:"skipped"`
+	Total     int            `json:"total"`
+	Before    int            `json:"before"`
+	Op        string         `json:"op"`
+	Class     string         `json:"class"`
+	Params    any            `json:"params"`
+	Worker    string         `json:"worker"`
+	Device    string         `json:"device_uuid"`
+	Metrics   map[string]any `json:"metrics"`
+	Exception string         `json:"exception"`
+}
+
+type node struct {
+	Address string   `json:"address"`
+	Kind    string   `json:"kind"`
+	After   []string `json:"after"`
+	Action  string   `json:"action"`
+	Cases   int      `json:"cases"`
+}
+
+func (f *Follower) take(line []byte) {
+	var e event
+	if json.Unmarshal(line, &e) != nil {
+		return // a line that a kill cut short
+	}
+	s := f.state
+	s.Version++
+	if e.At.After(s.Seen) {
+		s.Seen = e.At
+	}
+	if !s.Ended {
+		s.Seconds = s.Seen.Sub(s.Started).Seconds()
+	}
+	switch e.Type {
+	case "run_start":
+		s.Plan, s.Host, s.PID, s.Started = e.Plan, e.Host, e.PID, e.At
+		for _, n := range e.Graph {
+			st := s.stage(n.Address, n.Kind)
+			st.Action, st.Total = n.Action, n.Cases
+			if n.After != nil {
+				st.After = n.After
+			}
+		}
+	case "run_end":
+		code := e.ExitCode
+		s.Ended, s.ExitCode, s.Seconds = true, &code, e.Seconds
+	case "stage_start":
+		st := s.stage(e.Stage, e.Kind)
+		at := e.At
+		st.Status, st.Reason, st.Started = Running, e.Reason, &at
+	case "stage_progress":
+		s.stage(e.Stage, e.Kind).progress(e.At, e.Done, e.Failed, e.Skipped, e.Total, e.Before)
+	case "stage_end":
+		st := s.stage(e.Stage, e.Kind)
+		seconds := e.Seconds
+		st.Status, st.Message, st.Reused, st.Counts, st.Seconds, st.Left = e.Status, e.Message, e.Reused, e.Counts, &seconds, nil
+		// Other stages count cases, too; only those that measure some count here.
+		if n := e.Counts; n.Planned > 0 && st.Total > 0 {
+			st.Done, st.Failed, st.Skipped, st.Total = n.Measured+n.Reused, n.Failed, n.Skipped, n.Planned
+		}
+	case "case_failed":
+		s.failed(e)
+	case "sample":
+		s.sampled(e)
+	case "message", "diagnostic":
+		if e.Level == "warn" || e.Level == "error" {
+			s.Messages = append(s.Messages, Message{e.At, e.Stage, e.Level, e.Text})
+			if len(s.Messages) > maxMessages {
+				s.Messages = s.Messages[len(s.Messages)-maxMessages:]
+			}
+		}
+	}
+}
+
+// numbers differ between failures that are alike.
+var numbers = regexp.MustCompile(`0x[0-9a-fA-F]+|\d+`)
+
+func (s *State) failed(e event) {
+	text, _, _ := strings.Cut(strings.TrimSpace(e.Message), "\n")
+	key := e.Stage + "\x00" + e.Class + "\x00" + numbers.ReplaceAllString(text, "#")
+	g := s.byGroup[key]
+	if g == nil {
+		if len(s.Failures) >= maxGroups {
+			key, text, e.Class = e.Stage+"\x00", "messages of other kinds", "several"
+			g = s.byGroup[key]
+		}
+		if g == nil {
+			g = &Failure{Stage: e.Stage, Op: e.Op, Class: e.Class, Message: text}
+			s.byGroup[key] = g
+			s.Failures = append(s.Failures, g)
+		}
+	}
+	g.Count++
+	g.Example, g.Last = paramsText(e.Params), e.At
+}
+
+func (s *State) sampled(e event) {
+	key := e.Stage + "\x00" + e.Worker
+	w := s.byWorker[key]
+	if w == nil {
+		w = &Worker{Stage: e.Stage, Name: e.Worker, Samples: []Sample{}}
+		s.byWorker[key] = w
+		s.Workers = append(s.Workers, w)
+	}
+	w.Device = e.Device
+	sample := Sample{At: e.At, Params: paramsText(e.Params), Metrics: map[string]float64{}}
+	for name, v := range e.Metrics {
+		if x, ok := v.(float64); ok {
+			sample.Metrics[name] = x
+		}
+	}
+	if w.Samples = append(w.Samples, sample); len(w.Samples) > maxSamples {
+		w.Samples = thin(w.Samples)
+	}
+}
+
+func paramsText(v any) string {
+	if v == nil {
+		return ""
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

@@ -1,0 +1,223 @@
+// Package live follows a run by the events that it writes. The run does not know
+// that it is watched: whoever can read the state folder, on this host or on
+// another one, sees the same.
+package live
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"aicplan/engine/stage"
+)
+
+// Words for the state of a stage beside those of [stage.Status].
+const (
+	Waiting = "waiting"
+	Running = "running"
+)
+
+// Silent is the time without a sign of life after which a run that has not ended
+// counts as lost: it was killed, or its machine is gone or hangs.
+const Silent = 100 * time.Second
+
+// Bounds of what is kept of a run, however long it is.
+const (
+	maxMessages = 60
+	maxGroups   = 60
+	maxSamples  = 120 // of each worker
+	maxRates    = 90  // of each stage
+)
+
+// State is a run as its events tell it so far.
+type State struct {
+	Run      string    `json:"run"`
+	Plan     string    `json:"plan"`
+	Host     string    `json:"host,omitempty"`
+	PID      int       `json:"pid,omitempty"`
+	Started  time.Time `json:"started"`
+	Seen     time.Time `json:"seen"` // last sign of life
+	Ended    bool      `json:"ended"`
+	ExitCode *int      `json:"exit_code"` // null while it runs
+	Seconds  float64   `json:"seconds"`
+
+	Stages   []*Stage   `json:"stages"`
+	Failures []*Failure `json:"failures"`
+	Messages []Message  `json:"messages"`
+	Workers  []*Worker  `json:"workers"`
+	// Version counts changes.
+	Version int `json:"version"`
+
+	byAddress map[string]*Stage
+	byGroup   map[string]*Failure
+	byWorker  map[string]*Worker
+}
+
+// Stage is a stage of the plan.
+type Stage struct {
+	Address string       `json:"address"`
+	Kind    string       `json:"kind"`
+	After   []string     `json:"after"`
+	Action  string       `json:"action,omitempty"` // as planned
+	Status  string       `json:"status"`
+	Reused  bool         `json:"reused"`
+	Reason  string       `json:"reason,omitempty"`
+	Message string       `json:"message,omitempty"`
+	Started *time.Time   `json:"started"`
+	Seconds *float64     `json:"seconds"` // of an ended one
+	Done    int          `json:"done"`
+	Failed  int          `json:"failed"`
+	Skipped int          `json:"skipped"`
+	Total   int          `json:"total"` // 0: no cases, or not known yet
+	Before  int          `json:"before"`
+	Counts  stage.Counts `json:"counts"`
+	// Rate is in cases a second over the last minute; null before there is one.
+	Rate *float64 `json:"rate"`
+	// Left is the estimated time to its end in seconds, by the rate.
+	Left *float64 `json:"left_seconds"`
+	// Rates are cases a second over time.
+	Rates []Point `json:"rates,omitempty"`
+
+	history []progress
+}
+
+type progress struct {
+	at    time.Time
+	ended int
+}
+
+// Point is a value at a time.
+type Point struct {
+	At    time.Time `json:"at"`
+	Value float64   `json:"value"`
+}
+
+// Failure is a group of failed cases that look alike.
+type Failure struct {
+	Stage   string    `json:"stage"`
+	Op      string    `json:"op"`
+	Class   string    `json:"class"`
+	Message string    `json:"message"`
+	Count   int       `json:"count"`
+	Example string    `json:"example"` // parameters of the last one
+	Last    time.Time `json:"last"`
+}
+
+// Message is a line that the user was shown.
+type Message struct {
+	At    time.Time `json:"at"`
+	Stage string    `json:"stage"`
+	Level string    `json:"level"`
+	Text  string    `json:"text"`
+}
+
+// Worker is a worker with samples of what it measured.
+type Worker struct {
+	Stage   string   `json:"stage"`
+	Name    string   `json:"worker"`
+	Device  string   `json:"device_uuid,omitempty"`
+	Samples []Sample `json:"samples"`
+}
+
+// Sample is one measured case, taken every few seconds of a worker. Metrics are
+// by column; what the row lacks is not there.
+type Sample struct {
+	At      time.Time          `json:"at"`
+	Params  string             `json:"params"`
+	Metrics map[string]float64 `json:"metrics"`
+}
+
+func newState(run string) *State {
+	return &State{Run: run, Stages: []*Stage{}, Failures: []*Failure{}, Messages: []Message{}, Workers: []*Worker{},
+		byAddress: map[string]*Stage{}, byGroup: map[string]*Failure{}, byWorker: map[string]*Worker{}}
+}
+
+// Alive says whether the run goes on, as far as a reader of its events can tell
+// at a moment.
+func (s *State) Alive(now time.Time) bool { return !s.Ended && now.Sub(s.Seen) < Silent }
+
+// Word is the state of the run in one word.
+func (s *State) Word(now time.Time) string {
+	switch {
+	case s.Ended && s.ExitCode != nil && *s.ExitCode == 0:
+		return "done"
+	case s.Ended:
+		return "ended"
+	case s.Alive(now):
+		return Running
+	}
+	return "lost"
+}
+
+// Totals adds up the cases of all stages that have some.
+func (s *State) Totals() (done, failed, skipped, total int) {
+	for _, st := range s.Stages {
+		if st.Kind == "collect" || st.Total > 0 {
+			done, failed, skipped, total = done+st.Done, failed+st.Failed, skipped+st.Skipped, total+st.Total
+		}
+	}
+	return done, failed, skipped, total
+}
+
+// Count counts stages by status.
+func (s *State) Count() map[string]int {
+	n := map[string]int{}
+	for _, st := range s.Stages {
+		n[st.Status]++
+	}
+	return n
+}
+
+func (s *State) stage(address, kind string) *Stage {
+	st := s.byAddress[address]
+	if st == nil {
+		st = &Stage{Address: address, Kind: kind, Status: Waiting, After: []string{}}
+		s.byAddress[address] = st
+		s.Stages = append(s.Stages, st)
+	}
+	if st.Kind == "" {
+		st.Kind = kind
+	}
+	return st
+}
+
+// progress takes a stage's counts at a moment and works out its rate.
+func (st *Stage) progress(at time.Time, done, failed, skipped, total, before int) {
+	st.Done, st.Failed, st.Skipped, st.Total, st.Before = done, failed, skipped, total, before
+	ended := done + failed + skipped
+	st.history = append(st.history, progress{at, ended})
+	for len(st.history) > 2 && at.Sub(st.history[1].at) > time.Minute {
+		st.history = st.history[1:]
+	}
+	first := st.history[0]
+	span := at.Sub(first.at).Seconds()
+	if span < 0.5 || ended <= first.ended {
+		return
+	}
+	rate := float64(ended-first.ended) / span
+	st.Rate = &rate
+	left := float64(total-ended) / rate
+	st.Left = &left
+	if n := len(st.Rates); n == 0 || at.Sub(st.Rates[n-1].At) >= 2*time.Second {
+		st.Rates = append(st.Rates, Point{at, rate})
+	}
+	if len(st.Rates) > maxRates {
+		st.Rates = thin(st.Rates)
+	}
+}
+
+// thin drops every second value of the older half, so that a night keeps its
+// shape in bounded room.
+func thin[T any](in []T) []T {
+	half := len(in) / 2
+	var out []T
+	for i := 0; i < half; i += 2 {
+		out = append(out, in[i])
+	}
+	return append(out, in[half:]...)
+}
+
+// settle puts failures with the most cases first.
+func (s *State) settle() {
+	slices.SortStableFunc(s.Failures, func(a, b *Failure) int { return cmp.Compare(b.Count, a.Count) })
+}

@@ -1,0 +1,339 @@
+package live
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"aicplan/engine/checkpoint"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Server is the live page: runs of a state folder, one of them in full, finished
+// reports. It reads; nothing in the state folder changes.
+type Server struct {
+	// Runs lists the runs, oldest first.
+	Runs func() ([]checkpoint.Run, error)
+	// Report writes the report of a finished run as HTML.
+	Report func(id string) ([]byte, error)
+	// Token is what readers must know; "" lets everybody in who reaches the
+	// address.
+	Token string
+	// Interval is the time between two looks at a run that somebody watches.
+	Interval time.Duration
+
+	mu     sync.Mutex
+	watch  map[string]*watched
+	stopCh chan struct{}
+}
+
+// watched is a run that pages look at, followed once for all of them.
+type watched struct {
+	mu       sync.Mutex
+	follower *Follower
+	json     []byte
+	version  int
+	err      error
+	readers  int
+	changed  chan struct{} // closed at the next change
+}
+
+// Handler returns the pages.
+func (s *Server) Handler() http.Handler {
+	s.watch, s.stopCh = map[string]*watched{}, make(chan struct{})
+	if s.Interval == 0 {
+		s.Interval = time.Second
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.page)
+	mux.HandleFunc("GET /runs/{id}", s.page)
+	mux.HandleFunc("GET /assets/{name}", s.asset)
+	mux.HandleFunc("GET /api/runs", s.runs)
+	mux.HandleFunc("GET /api/runs/{id}", s.run)
+	mux.HandleFunc("GET /api/runs/{id}/stream", s.stream)
+	mux.HandleFunc("GET /runs/{id}/report", s.report)
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	return s.guard(mux)
+}
+
+// Close ends the streams, so that a server can shut down.
+func (s *Server) Close() { close(s.stopCh) }
+
+const tokenCookie = "aicplan_token"
+
+// guard sets headers, and asks for the token. A token in the address becomes a
+// cookie at once, so that it stays in no address bar, log or Referer.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		if s.Token == "" && !local(r.Host) {
+			// A page of a stranger may make a name point here.
+			http.Error(w, "This page is for this machine: ask for localhost or its address.", http.StatusForbidden)
+			return
+		}
+		if s.Token != "" && !s.allowed(r) {
+			if given := r.URL.Query().Get("token"); given != "" && subtle.ConstantTimeCompare([]byte(given), []byte(s.Token)) == 1 {
+				http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: s.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+				http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
+				return
+			}
+			http.Error(w, "This page needs its token: open the address that aicplan serve printed, or send Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// local says whether a request asks for this machine by address, or as localhost.
+func local(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
+}
+
+func (s *Server) allowed(r *http.Request) bool {
+	same := func(text string) bool { return subtle.ConstantTimeCompare([]byte(text), []byte(s.Token)) == 1 }
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && same(bearer) {
+		return true
+	}
+	c, err := r.Cookie(tokenCookie)
+	return err == nil && same(c.Value)
+}
+
+func (s *Server) page(w http.ResponseWriter, r *http.Request) {
+	t, err := template.ParseFS(assets, "assets/live.html")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, map[string]string{"Run": r.PathValue("id")}); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(b.Bytes())
+}
+
+func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
+	kinds := map[string]string{"live.js": "text/javascript; charset=utf-8", "live.css": "text/css; charset=utf-8"}
+	kind, ok := kinds[r.PathValue("name")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	b, err := assets.ReadFile("assets/" + r.PathValue("name"))
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(b)
+}
+
+// RunLine is a run in the list.
+type RunLine struct {
+	Run     string    `json:"run"`
+	Started time.Time `json:"started"`
+}
+
+func (s *Server) runs(w http.ResponseWriter, _ *http.Request) {
+	all, err := s.Runs()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	out := make([]RunLine, 0, len(all))
+	for _, r := range slices.Backward(all) {
+		out = append(out, RunLine{r.ID, r.Started})
+	}
+	writeJSON(w, out)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(b)
+}
+
+var errNoRun = errors.New("there is no such run")
+
+// find returns the run called id; "latest" is the newest.
+func (s *Server) find(id string) (*checkpoint.Run, error) {
+	all, err := s.Runs()
+	if err != nil {
+		return nil, err
+	}
+	if id == "latest" && len(all) > 0 {
+		return &all[len(all)-1], nil
+	}
+	for _, r := range all {
+		if r.ID == id {
+			return &r, nil
+		}
+	}
+	return nil, errNoRun
+}
+
+func (s *Server) run(w http.ResponseWriter, r *http.Request) {
+	found, err := s.find(r.PathValue("id"))
+	if err != nil {
+		status := http.StatusInternalServerError
+		if errors.Is(err, errNoRun) {
+			status = http.StatusNotFound
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	f := Follow(*found)
+	if err := f.Poll(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeJSON(w, f.State())
+}
+
+// join follows a run for one more reader.
+func (s *Server) join(run checkpoint.Run) *watched {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.watch[run.ID]
+	if w == nil {
+		w = &watched{follower: Follow(run), changed: make(chan struct{})}
+		s.watch[run.ID] = w
+		go s.pump(run.ID, w)
+	}
+	w.readers++
+	return w
+}
+
+func (s *Server) part(id string, w *watched) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.readers--; w.readers == 0 {
+		delete(s.watch, id)
+	}
+}
+
+// pump polls a run for all its readers until none is left or it has ended.
+func (s *Server) pump(id string, w *watched) {
+	t := time.NewTicker(s.Interval)
+	defer t.Stop()
+	for {
+		err := w.follower.Poll()
+		state := w.follower.State()
+		w.mu.Lock()
+		if err != nil {
+			w.err = err
+		} else if w.json == nil || state.Version != w.version {
+			w.json, w.err = json.Marshal(state)
+			w.version = state.Version
+			close(w.changed)
+			w.changed = make(chan struct{})
+		}
+		failed := w.err != nil
+		w.mu.Unlock()
+		if failed || state.Ended {
+			return
+		}
+		select {
+		case <-s.stopCh:
+			return
+		case <-t.C:
+		}
+		s.mu.Lock()
+		gone := s.watch[id] != w
+		s.mu.Unlock()
+		if gone {
+			return
+		}
+	}
+}
+
+// stream sends the state of a run whenever it changed, as server-sent events.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	found, err := s.find(r.PathValue("id"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	flush, ok := w.(http.Flusher)
+	if !ok {
+		http.Error(w, "no streaming here", http.StatusInternalServerError)
+		return
+	}
+	run := s.join(*found)
+	defer s.part(found.ID, run)
+	w.Header().Set("Content-Type", "text/event-stream")
+	sent := -1
+	keep := time.NewTicker(15 * time.Second)
+	defer keep.Stop()
+	for {
+		run.mu.Lock()
+		text, version, changed, failed := run.json, run.version, run.changed, run.err
+		run.mu.Unlock()
+		if failed != nil {
+			fmt.Fprintf(w, "event: trouble\ndata: %s\n\n", strings.ReplaceAll(failed.Error(), "\n", " "))
+			flush.Flush()
+			return
+		}
+		if text != nil && version != sent {
+			sent = version
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
+				return
+			}
+			flush.Flush()
+		}
+		select {
+		case <-changed:
+		case <-keep.C:
+			if _, err := fmt.Fprint(w, ": still here\n\n"); err != nil {
+				return
+			}
+			flush.Flush()
+		case <-r.Context().Done():
+			return
+		case <-s.stopCh:
+			return
+		}
+	}
+}
+
+// report shows a finished run's report, which has its own style and script.
+func (s *Server) report(w http.ResponseWriter, r *http.Request) {
+	found, err := s.find(r.PathValue("id"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	b, err := s.Report(found.ID)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(b)
+}
