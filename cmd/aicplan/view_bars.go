@@ -29,6 +29,7 @@ type stageBar struct {
 	bar     *mpb.Bar
 	started time.Time
 	last    stage.Progress
+	status  string // of the case in progress
 }
 
 func newBarView(a *app) *barView {
@@ -59,6 +60,9 @@ func (v *barView) Progress(address string, p stage.Progress) {
 		text := func(decor.Statistics) string {
 			v.mu.Lock()
 			defer v.mu.Unlock()
+			if b.status != "" {
+				return b.status
+			}
 			return progressText(b.last, time.Since(b.started))
 		}
 		b.bar = v.progress.AddBar(int64(p.Total),
@@ -67,12 +71,22 @@ func (v *barView) Progress(address string, p stage.Progress) {
 			mpb.AppendDecorators(decor.Any(text)))
 		v.bars[address] = b
 	}
-	b.last = p
+	b.last, b.status = p, ""
 	b.bar.SetCurrent(int64(p.Done + p.Failed + p.Skipped))
 }
 
 // Message implements run.View.
-func (v *barView) Message(address, level, text string) { v.lines.Message(address, level, text) }
+func (v *barView) Message(address, level, text string) {
+	if level == stage.MessageStatus {
+		v.mu.Lock()
+		if b := v.bars[address]; b != nil {
+			b.status = text
+		}
+		v.mu.Unlock()
+		return
+	}
+	v.lines.Message(address, level, text)
+}
 
 // StageEnd implements run.View.
 func (v *barView) StageEnd(r *run.StageResult) {

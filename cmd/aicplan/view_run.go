@@ -118,6 +118,25 @@ func (v *lineView) Message(address, level, text string) {
 	switch level {
 	case "warn", "error":
 		v.printf("%s: %s: %s\n", address, level, text)
+	case stage.MessageShow:
+		v.printf("%s\n", text)
+	case stage.MessageStatus:
+		v.status(address, text)
+	}
+}
+
+// status says what a case in progress is at, where nothing was said for a while.
+func (v *lineView) status(address, text string) {
+	v.mu.Lock()
+	st := v.running[address]
+	now := v.now()
+	due := st != nil && now.Sub(st.said) >= heartbeat
+	if due {
+		st.said = now
+	}
+	v.mu.Unlock()
+	if due {
+		v.printf("%s: %s\n", address, text)
 	}
 }
 

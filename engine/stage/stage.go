@@ -316,6 +316,14 @@ func (o Options) Partial() string {
 	return ""
 }
 
+// Levels of messages that are no lines of a log.
+const (
+	// MessageStatus says what a case in progress is at; the next one replaces it.
+	MessageStatus = "status"
+	// MessageShow is shown as it is, such as the table of a load point.
+	MessageShow = "show"
+)
+
 // Events receives what a running stage wants to be seen.
 type Events interface {
 	// Progress is called often; the receiver thins it out.

@@ -232,6 +232,10 @@ func (r *running) workerLog(slot, level, text string) {
 	if level == "trace" {
 		return
 	}
+	if level == stage.MessageStatus || level == stage.MessageShow {
+		r.rc.Events.Message(r.rc.Address, level, text)
+		return
+	}
 	r.rc.Events.Emit(r.rc.Address, "worker", map[string]any{"worker": slot, "level": level, "text": text})
 	if level != "warn" && level != "error" {
 		return

@@ -55,6 +55,11 @@ func specs() []spec {
 		{"deviation", "percentiles of the ratio to another dataset", func() check { return &deviation{Min: 1} }},
 		{"row_count", "the number of rows is like that of another dataset", func() check { return &rowCount{Min: 0.9} }},
 		{"failures", "cases that failed, in all or of some classes", func() check { return &failures{} }},
+		{"client_saturation", "the client of a load test was not the bottleneck", func() check { return &saturation{SendLag: 10, Wait: 10, CPU: 0.9} }},
+		{"prefix_cache", "prompts were not found in a cache that the load itself warmed", func() check { return &prefixCache{Max: 0.05} }},
+		{"short_outputs", "share of outputs shorter than asked for", newShortOutputs},
+		{"token_mismatch", "share of requests whose tokens server and client count differently", newTokenMismatch},
+		{"request_errors", "share of requests that failed", newRequestErrors},
 		{"noise", "a percentile of the relative standard deviation", func() check { return &noise{Column: "rel_stdev", Percentile: 95} }},
 	}
 }

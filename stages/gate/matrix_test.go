@@ -26,6 +26,12 @@ func flawless(n int) *stage.Dataset {
 		constants("VLLM"), constants("0.24.0"), constants("NVIDIA H200"), constants("gemm"), constants("nvjet"),
 		constants("bfloat16"), table.Ints(m, nil), constants(int64(4096)), constants(int64(4096)), table.Floats(lat, nil),
 		table.Texts(ids, nil), constants(0.001), constants(400.0), constants(700.0), constants(false)})
+	for name, v := range map[string]float64{
+		"send_lag_p99": 0.1, "client_sched_p99": 0.1, "client_cpu_share": 0.1, "unique_prompts": 64, "requests": 64,
+		"short_outputs": 0, "token_mismatch": 0, "error_rate": 0,
+	} {
+		rec = table.WithColumn(rec, name, constants(v))
+	}
 	return &stage.Dataset{
 		Table:   rec,
 		Planned: pick(rec, "case_id", "gemm_dtype", "m", "n", "k"),
@@ -124,6 +130,11 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "row_count" { @ reference = import.old @ min = 0.5 @ }`, "latency", "     P F u  u   u    u   F       F    u   F    P"},
 	{`check "row_count" { reference = import.old }`, "latency", "          P    F     F   F   F    F   F       F    u   F    P"},
 	{`check "failures" {}`, "latency", "                                   P    P     P   P   P    P   P       P    P   P    P"},
+	{`check "client_saturation" {}`, "send_lag_p99", "                     P    u     u   F   u    u   u       u    P   P    P"},
+	{`check "prefix_cache" {}`, "unique_prompts", "                        P    u     u   u   u    u   u       u    P   P    P"},
+	{`check "short_outputs" {}`, "short_outputs", "                        P    u     u   u   u    u   u       u    P   P    P"},
+	{`check "token_mismatch" {}`, "token_mismatch", "                      P    u     u   u   u    u   u       u    P   P    P"},
+	{`check "request_errors" {}`, "error_rate", "                          P    u     u   u   u    u   u       u    P   P    P"},
 	{`check "noise" { max = 0.01 }`, "rel_stdev", "                        P    u     u   u   u    u   u       u    P   P    P"},
 	{`assert "a" { condition = max.latency < 1 }`, "latency", "            P    u     u   F   u    P   u       u    P   P    P"},
 	{`assert "a" { condition = count == 8 && failed == 0 }`, "latency", "  P    F     P   P   P    P   P       P    F   P    P"},
