@@ -10,6 +10,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/run"
 	"aicplan/stages/report/failures"
+	"aicplan/stages/report/history"
 )
 
 type failuresCmd struct {
@@ -78,7 +79,8 @@ func several(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ledgers reads the ledgers of the collect stages in the state folder.
+// ledgers reads the ledgers of the collect stages in the state folder; without
+// globs those alone that their plan still has.
 func ledgers(store *checkpoint.Store, globs []string) ([]failures.Source, error) {
 	records, err := store.Stages()
 	if err != nil {
@@ -86,8 +88,12 @@ func ledgers(store *checkpoint.Store, globs []string) ([]failures.Source, error)
 	}
 	var out []failures.Source
 	known := false
+	gone, err := history.Gone(store, records)
+	if err != nil {
+		return nil, err
+	}
 	for _, rec := range records {
-		if rec.Kind != "collect" || rec.Outputs.Ledger == "" {
+		if rec.Kind != "collect" || rec.Outputs.Ledger == "" || len(globs) == 0 && gone[rec.Address] {
 			continue
 		}
 		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return addressFits(g, rec.Address) }) {

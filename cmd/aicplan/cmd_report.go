@@ -56,11 +56,7 @@ func (c *reportCmd) Run(a *app) error {
 }
 
 func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
-	found, err := history.Find(store, c.Run_)
-	if err != nil {
-		return nil, err
-	}
-	past, err := history.Read(*found)
+	past, idle, err := c.past(store)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +67,8 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	if c.Title != "" {
 		in.Title = c.Title
 	}
+	in.Run.IdleSince = idle
+	in.Run.Idle = past.Idle()
 	in.System = func(name string) *systems.Spec {
 		spec, err := systems.Load(name)
 		if err != nil {
@@ -79,6 +77,20 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 		return spec
 	}
 	return model.Build(in)
+}
+
+// past is the run to tell of: the one that is named, else the newest that did
+// something, with the ones since then that had nothing to do.
+func (c *reportCmd) past(store *checkpoint.Store) (*history.Past, []string, error) {
+	if c.Run_ == "" || c.Run_ == "latest" {
+		return history.Worked(store)
+	}
+	found, err := history.Find(store, c.Run_)
+	if err != nil {
+		return nil, nil, err
+	}
+	past, err := history.Read(*found)
+	return past, nil, err
 }
 
 func (c *reportCmd) list(a *app, store *checkpoint.Store) error {

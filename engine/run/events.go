@@ -127,7 +127,8 @@ func (e *events) runStart(p *plan.Plan) {
 	defer e.mu.Unlock()
 	e.plan = p
 	e.write("info", "run_start", fmt.Sprintf("run %s: %d stages", e.runID, len(p.Stages)), "",
-		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage, "graph": graphOf(p), "host": hostname(), "pid": os.Getpid()})
+		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage, "graph": graphOf(p), "host": hostname(), "pid": os.Getpid(),
+			"whole": len(p.Options.Targets)+len(p.Options.Excludes) == 0})
 	for _, v := range e.views {
 		v.RunStart(p, e.runID)
 	}

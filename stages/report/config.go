@@ -174,6 +174,9 @@ func (c *Config) statement() history.Statement {
 	for _, r := range c.references {
 		st.References = append(st.References, r.Address)
 	}
+	for _, r := range c.inputs {
+		st.Inputs = append(st.Inputs, r.Address)
+	}
 	return st
 }
 

@@ -33,7 +33,10 @@ type Past struct {
 	// Statement is what the run's first report stage said; nil without one that
 	// ran.
 	Statement *Statement
-	Stages    []Ended
+	// Whole is true for a run of all stages of its plan; false where -target or
+	// -exclude chose some, and for runs that do not say it.
+	Whole  bool
+	Stages []Ended
 	// Open are the stages that had begun and not ended.
 	Open []Begun
 }
@@ -84,6 +87,59 @@ func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 	return nil, fmt.Errorf("%q begins %d runs, %s and %s among them: give more of the id", id, len(found), found[0].ID, found[1].ID)
 }
 
+// Idle says whether the run had nothing to do: it came to its end, and every
+// stage was answered by what earlier runs left.
+func (p *Past) Idle() bool {
+	if !p.Ended || p.ExitCode != 0 || len(p.Stages) == 0 {
+		return false
+	}
+	for _, s := range p.Stages {
+		switch s.Kind {
+		case "grid", "import", "preflight":
+		default:
+			if !s.Reused {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Worked returns the newest run that did something, of the plan of the newest run
+// of all, and how many runs since then had nothing to do. Where no run is left that did
+// something, it is the newest.
+func Worked(store *checkpoint.Store) (p *Past, idle []string, err error) {
+	all, err := store.Runs()
+	if err != nil {
+		return nil, nil, err
+	}
+	var newest *Past
+	for _, r := range slices.Backward(all) {
+		past, err := Read(r)
+		if err != nil {
+			if newest == nil {
+				return nil, nil, err
+			}
+			continue // an older one that ended before it began
+		}
+		if newest == nil {
+			newest = past
+		}
+		if past.Plan != newest.Plan {
+			continue
+		}
+		if !past.Idle() {
+			return past, idle, nil
+		}
+		idle = append(idle, r.ID)
+	}
+	if newest == nil {
+		_, err := Find(store, "")
+		return nil, nil, err
+	}
+	return newest, nil, nil
+}
+
 // event is a line of events.ndjson, as engine/run writes it.
 type event struct {
 	At        time.Time           `json:"@timestamp"`
@@ -92,6 +148,7 @@ type event struct {
 	Kind      string              `json:"kind"`
 	Plan      string              `json:"plan"`
 	Options   stage.Options       `json:"options"`
+	Whole     bool                `json:"whole"`
 	Status    stage.Status        `json:"status"`
 	Reused    bool                `json:"reused"`
 	Seconds   float64             `json:"seconds"`
@@ -161,7 +218,7 @@ func (p *Past) take(e event) {
 	}
 	switch e.Type {
 	case "run_start":
-		p.Plan, p.Options, p.Started, p.Seconds = e.Plan, e.Options, e.At, 0
+		p.Plan, p.Options, p.Started, p.Seconds, p.Whole = e.Plan, e.Options, e.At, 0, e.Whole
 	case "run_end":
 		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
 	case EventType:

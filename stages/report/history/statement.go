@@ -1,9 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/stages/report/model"
@@ -23,6 +25,9 @@ type Statement struct {
 	Evidence []Evidence `json:"evidence,omitempty"`
 	// References are the addresses of stages to compare with.
 	References []string `json:"references,omitempty"`
+	// Inputs are the addresses of the stages that the report describes. Events of
+	// before have none.
+	Inputs []string `json:"inputs,omitempty"`
 }
 
 // Evidence is what the author did beside the run.
@@ -64,12 +69,36 @@ func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
 			return Statement{}, err
 		}
 		var inputs struct {
-			Config Statement `json:"config"`
+			Config Statement         `json:"config"`
+			Inputs map[string]string `json:"inputs"` // by name and address
 		}
 		if err := json.Unmarshal(rec.Inputs, &inputs); err != nil {
 			return Statement{}, fmt.Errorf("record of %s: %w", s.Address, err)
 		}
+		inputs.Config.Inputs = described(inputs.Inputs)
 		return inputs.Config, nil
 	}
 	return Statement{}, nil
+}
+
+// described are the addresses of a report's inputs, in their order, from the
+// names that its key has for them: "inputs[0] gate.gemm".
+func described(inputs map[string]string) []string {
+	type input struct {
+		at      int
+		address string
+	}
+	var found []input
+	for name := range inputs {
+		var in input
+		if n, err := fmt.Sscanf(name, "inputs[%d] %s", &in.at, &in.address); err == nil && n == 2 {
+			found = append(found, in)
+		}
+	}
+	slices.SortFunc(found, func(a, b input) int { return cmp.Compare(a.at, b.at) })
+	var out []string
+	for _, in := range found {
+		out = append(out, in.address)
+	}
+	return out
 }

@@ -60,11 +60,9 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	for _, addr := range said.References {
 		references = append(references, data[addr])
 	}
-	for _, addr := range p.leaves(data) {
-		if slices.Contains(said.References, addr) {
-			continue
-		}
-		t := model.TableInput{Address: addr, Data: data[addr], Stale: stale[addr]}
+	for _, addr := range p.tables(said, data) {
+		from := p.source(addr, data)
+		t := model.TableInput{Address: addr, Data: data[from], Stale: stale[from]}
 		if at := model.MatchReference(t.Data, references); at >= 0 {
 			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], said.References[at])
 		}
@@ -94,6 +92,21 @@ func kept(s stage.Status) bool {
 	return s == stage.StatusOK || s == stage.StatusPartial || s == stage.StatusInterrupted
 }
 
+// tables are the stages that the run's own report describes, so that both give
+// the same numbers; without one the last stage of every table.
+func (p *Past) tables(said Statement, data map[string]*stage.Dataset) []string {
+	var out []string
+	for _, addr := range said.Inputs {
+		if p.source(addr, data) != "" {
+			out = append(out, addr)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	return slices.DeleteFunc(p.leaves(data), func(addr string) bool { return slices.Contains(said.References, addr) })
+}
+
 // leaves are the last stages that have a table each: of collect, dedupe and
 // gate the gate. A gate that failed has left no table, then the stage before it
 // counts.
@@ -103,7 +116,7 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 		if !shown(s.Kind) || data[s.Address] == nil {
 			continue
 		}
-		for _, before := range s.After {
+		for _, before := range p.reads(s.Address) {
 			if d := data[before]; d != nil && same(d, data[s.Address]) {
 				read[before] = true
 			}
@@ -116,6 +129,30 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 		}
 	}
 	return out
+}
+
+// reads are the stages that a stage waited for directly, and those behind the
+// verifications among them: a verification hands its input on.
+func (p *Past) reads(address string) []string {
+	all := make([]stage.Finished, len(p.Stages))
+	for i, s := range p.Stages {
+		all[i] = s.Finished
+	}
+	return model.Reads(all, address)
+}
+
+// source is the stage whose table stands for a report's input: its own, or of
+// one that failed the one that it judged.
+func (p *Past) source(address string, data map[string]*stage.Dataset) string {
+	if d := data[address]; d != nil && (d.Table != nil || d.Planned != nil) {
+		return address
+	}
+	for _, before := range p.reads(address) {
+		if s := p.source(before, data); s != "" {
+			return s
+		}
+	}
+	return ""
 }
 
 // same says whether a stage handed its input on: a gate's reference is read

@@ -111,7 +111,7 @@ func (r *Report) attachGates(finished []stage.Finished) {
 		if !ok || gate.Kind != "gate" {
 			ok = false
 			for _, f := range finished {
-				if f.Kind == "gate" && slices.Contains(f.After, t.Address) {
+				if f.Kind == "gate" && slices.Contains(Reads(finished, f.Address), t.Address) {
 					gate, ok = f, true
 				}
 			}

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,12 @@ func TestReference(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	ok := &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Result: "pass"}}}
+	ok := &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "fail", Result: "pass"}}}
+	// Checks that only warn can stop nothing, and a preflight judges no data.
+	warns := func(result string) []stage.Finished {
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
+	}
+	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Outcome: ok}}
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -132,9 +138,16 @@ func TestVerdicts(t *testing.T) {
 		"smoke":       {model.Input{Finished: with(stage.StatusOK), Tables: tables, Run: model.Run{Partial: "smoke"}}, model.Warn, "sample"},
 		"nothing":     {model.Input{Finished: with(stage.StatusOK)}, model.Warn, "no data"},
 		"no gate":     {model.Input{Tables: tables}, model.Warn, "not judged"},
+		"node only":   {model.Input{Tables: tables, Finished: node}, model.Warn, "not judged"},
+		"only warns":  {model.Input{Tables: tables, Finished: warns("pass")}, model.Warn, "passed"},
+		"warned":      {model.Input{Tables: tables, Finished: warns("warn")}, model.Warn, "passed, with warnings"},
+		"both":        {model.Input{Tables: tables, Finished: append(with(stage.StatusOK), stage.Finished{Address: "gate.h", Kind: "gate", Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
 	} {
 		r := build(t, c.in)
 		if r.Verdict.Level != c.level || r.Verdict.Word != c.word {
+			t.Errorf("%s: %+v", name, r.Verdict)
+		}
+		if nothing := strings.Contains(strings.ToLower(r.Verdict.Text), "nothing can stop this data"); nothing != slices.Contains([]string{"no gate", "node only", "only warns", "warned"}, name) {
 			t.Errorf("%s: %+v", name, r.Verdict)
 		}
 	}

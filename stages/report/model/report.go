@@ -44,8 +44,12 @@ type Run struct {
 	ExitCode *int    `json:"exit_code,omitempty"` // nil before the run has ended
 	// Unfinished is true for a run that was found without an end: it goes on, or
 	// was killed.
-	Unfinished bool   `json:"unfinished,omitempty"`
-	Partial    string `json:"partial,omitempty"` // smoke or limit
+	Unfinished bool `json:"unfinished,omitempty"`
+	// Idle is true for a run in which nothing was left to do, and IdleSince are
+	// the later runs of which this can be said, newest first.
+	Idle      bool     `json:"idle,omitempty"`
+	IdleSince []string `json:"idle_since,omitempty"`
+	Partial   string   `json:"partial,omitempty"` // smoke or limit
 }
 
 // Verdict is the report in one word.

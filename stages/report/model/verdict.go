@@ -48,12 +48,56 @@ func (r *Report) verdict() Verdict {
 		return Verdict{Warn, "no data", "The report has no table to speak of."}
 	case c.Failed > 0:
 		return Verdict{Bad, "check failed", fmt.Sprintf("%d checks do not hold.", c.Failed)}
+	case !r.judgedAtAll():
+		return Verdict{Warn, "not judged", "No gate judged the data, so nothing can stop this data."}
+	case r.stoppers() == 0 && c.Warned > 0:
+		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Nothing can stop this data: its checks only warn; %s.", plural(c.Warned, "warning"))}
+	case r.stoppers() == 0:
+		return Verdict{Warn, "passed", "Nothing can stop this data: its checks only warn, and none does."}
 	case c.Warned > 0:
-		return Verdict{Good, "passed, with warnings", fmt.Sprintf("Every check that can stop the data holds; %s.", plural(c.Warned, "warning"))}
-	case c.Passed == 0:
-		return Verdict{Warn, "not judged", "No gate judged the data."}
+		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Every check that can stop the data holds; %s.", plural(c.Warned, "warning"))}
 	}
-	return Verdict{Good, "passed", fmt.Sprintf("All %s hold.", plural(c.Passed, "check"))}
+	if c.Passed == 1 {
+		return Verdict{Good, "passed", "The one check holds."}
+	}
+	return Verdict{Good, "passed", fmt.Sprintf("All %d checks hold.", c.Passed)}
+}
+
+// judging kinds of stages can stop data by what they find in it.
+var judging = []string{"gate", "verify", "dedupe", "import"}
+
+func (r *Report) kindOf(address string) string {
+	for _, s := range r.Stages {
+		if s.Address == address {
+			return s.Kind
+		}
+	}
+	return ""
+}
+
+// judgedAtAll says whether a check of the data came to a result.
+func (r *Report) judgedAtAll() bool {
+	return slices.ContainsFunc(r.Gates, func(g results.Group) bool {
+		kind := r.kindOf(g.Address)
+		return (kind == "gate" || kind == "verify") && slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "skip" })
+	})
+}
+
+// stoppers counts the checks of the data that came to a result and could have
+// stopped it.
+func (r *Report) stoppers() int {
+	n := 0
+	for _, g := range r.Gates {
+		if !slices.Contains(judging, r.kindOf(g.Address)) {
+			continue
+		}
+		for _, c := range g.Checks {
+			if c.Severity == "fail" && c.Result != "skip" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // totals of all tables.
@@ -165,6 +209,14 @@ func (r *Report) glance() []string {
 	}
 	if len(r.Files) > 0 {
 		out = append(out, fmt.Sprintf("%s written.", plural(len(r.Files), "file")))
+	}
+	switch since := r.Run.IdleSince; {
+	case r.Run.Idle:
+		out = append(out, "This run had nothing to do: earlier runs had answered every stage, and what is told of them is theirs.")
+	case len(since) == 1:
+		out = append(out, fmt.Sprintf("The run %s since then had nothing to do.", since[0]))
+	case len(since) > 1:
+		out = append(out, fmt.Sprintf("%d runs since then had nothing to do, the last of them %s.", len(since), since[0]))
 	}
 	return out
 }
