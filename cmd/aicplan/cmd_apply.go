@@ -26,6 +26,7 @@ type applyCmd struct {
 	Parallelism int    `help:"CPU stages at once; 0: as many as cores." placeholder:"N"`
 	FailFast    bool   `help:"Start nothing more after the first failure."`
 	JSON        bool   `name:"json" help:"Print events as NDJSON."`
+	OnEnd       string `help:"Command for the shell when the run has ended, with AICPLAN_RUN, AICPLAN_EXIT_CODE, AICPLAN_MEASURED, AICPLAN_FAILED, AICPLAN_SECONDS and AICPLAN_STATE_DIR in its environment ($$AICPLAN_ON_END)." env:"AICPLAN_ON_END" placeholder:"COMMAND"`
 }
 
 // Validate is called by kong.
@@ -100,6 +101,7 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	a.code = res.ExitCode()
+	a.onEnd(c.OnEnd, store.Dir(), res)
 	return nil
 }
 

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"aicplan/engine/run"
+)
+
+// onEndDeadline bounds the user's command: a hanging mail server must not keep
+// a finished run on the screen.
+const onEndDeadline = time.Minute
+
+// onEnd runs the user's command when a run has ended, however it did. The
+// command is the user's own, from the command line or the environment; a plan
+// cannot name one. What comes of it changes no exit code.
+func (a *app) onEnd(command, stateDir string, r *run.Result) {
+	if command == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), onEndDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Stdout, cmd.Stderr = a.stderr, a.stderr
+	cmd.WaitDelay = time.Second
+	var measured, failed int
+	for _, s := range r.Stages {
+		if s.Outcome != nil {
+			measured += s.Outcome.Counts.Measured
+			failed += s.Outcome.Counts.Failed
+		}
+	}
+	cmd.Env = append(os.Environ(),
+		"AICPLAN_RUN="+r.RunID, "AICPLAN_EXIT_CODE="+strconv.Itoa(r.ExitCode()), "AICPLAN_SECONDS="+strconv.FormatFloat(r.Seconds, 'f', 0, 64),
+		"AICPLAN_MEASURED="+strconv.Itoa(measured), "AICPLAN_FAILED="+strconv.Itoa(failed), "AICPLAN_STATE_DIR="+stateDir)
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it was stopped after %s", onEndDeadline)
+		}
+		fmt.Fprintf(a.stderr, "Warning: -on-end: %v\n", err)
+	}
+}
