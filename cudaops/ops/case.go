@@ -33,6 +33,9 @@ type Case struct {
 	PerGraph int
 	// Enqueue queues one execution on operand set i.
 	Enqueue func(set int, s driver.Stream) error
+	// Settle is how many seconds the case runs alone at the sustained point, to
+	// be timed in the last half of them; 0 where a visit tells as much.
+	Settle float64
 	// Close frees what the case holds; it may be nil.
 	Close func()
 	// Verify runs operand set 0 once and compares sampled outputs with a

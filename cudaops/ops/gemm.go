@@ -178,8 +178,13 @@ func (d *Device) matmulError(label string, err error) error {
 
 // matmulSets lays out so many operand sets of a product.
 func (d *Device) matmulSets(p cublaslt.Problem, pool *Pool, copies int, label string) ([]cublaslt.Operands, error) {
+	return d.matmulSetsAt(p, pool.cursor(hashOf(label)), copies, label)
+}
+
+// matmulSetsAt takes the inputs from a cursor.
+func (d *Device) matmulSetsAt(p cublaslt.Problem, in *cursor, copies int, label string) ([]cublaslt.Operands, error) {
 	var err error
-	in, out := pool.cursor(hashOf(label)), d.Arena.Out.cursor(hashOf(label))
+	out := d.Arena.Out.cursor(hashOf(label))
 	extentA, extentB, extentD := p.Extents()
 	sizeA, sizeB, sizeD := extentA*p.A.Size(), extentB*p.B.Size(), extentD*p.D.Size()
 	var ones *Pool

@@ -87,7 +87,7 @@ const (
 
 // Names lists the ops of the cuda runtime. An op that the collect stage binds to
 // a kernel's source may have any name.
-var Names = []string{OpElementwise, OpGEMM, OpKernel, OpMemory, OpMLAPost, OpMLAPre}
+var Names = []string{OpElementwise, OpGEMM, OpKernel, OpLayer, OpMemory, OpMLAPost, OpMLAPre}
 
 // prepare makes the cases of an op: one, or several where alternatives of the
 // first are asked for.
@@ -133,6 +133,12 @@ func (d *Device) prepare(c worker.Case, o Options, bindings map[string]*KernelBi
 			return nil, p.err
 		}
 		return one(d.Elementwise(e))
+	case OpLayer:
+		l := p.layer()
+		if p.err != nil {
+			return nil, p.err
+		}
+		return one(d.Layer(l))
 	case OpKernel:
 		return nil, failure(worker.ClassCollectorBug, "op kernel needs a binding that names the kernel's source")
 	}

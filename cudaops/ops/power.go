@@ -12,12 +12,15 @@ import (
 
 // power is the mean power of a case.
 type power struct {
-	watts    float64 // mean, from the energy counter where it moves
-	sampled  float64 // mean of the sampled instant power; 0 if unknown
-	limit    float64
-	method   string // "energy" or "sampled"
-	seconds  float64
-	executed int
+	watts   float64 // mean, from the energy counter where it moves
+	sampled float64 // mean of the sampled instant power; 0 if unknown
+	limit   float64
+	method  string // "energy" or "sampled"
+	seconds float64
+	// energy is what an execution took, in joules, and latency how long, in
+	// seconds: both of the executions between the edges. 0 without edges.
+	energy, latency float64
+	executed        int
 }
 
 // executor keeps a device busy; load is one.
@@ -25,12 +28,14 @@ type executor interface {
 	// Fill queues so much work that the device stays busy until the next call,
 	// and returns how many executions it added. It does not wait for them.
 	Fill(ctx context.Context) (int, error)
+	// Done is how many executions have ended so far.
+	Done() (int, error)
 }
 
 const (
 	powerPoll   = time.Millisecond // between two readings
-	powerBatch  = 5e-3             // seconds of work that are queued at a time
-	powerDepth  = 6                // batches that are queued at once: a reading may take some milliseconds
+	powerBatch  = 2e-3             // seconds of work that are queued at a time
+	powerDepth  = 14               // batches that are queued at once: a reading may take some milliseconds
 	powerWait   = 2                // seconds for the energy counter to move at all
 	powerSettle = 0.2              // seconds before the first edge: the device warms up
 )
@@ -48,6 +53,7 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 	began := clock.Now()
 	var firstEdge, lastEdge time.Duration
 	var firstJoules, lastJoules, before float64
+	firstDone, lastDone := 0, 0
 	edges, samples := 0, 0
 	for {
 		n, err := x.Fill(ctx)
@@ -68,10 +74,14 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 				samples++
 			}
 			if moved {
-				if edges == 0 {
-					firstEdge, firstJoules = now, joules
+				done, err := x.Done()
+				if err != nil {
+					return p, err
 				}
-				lastEdge, lastJoules = now, joules
+				if edges == 0 {
+					firstEdge, firstJoules, firstDone = now, joules, done
+				}
+				lastEdge, lastJoules, lastDone = now, joules, done
 				edges++
 			}
 		}
@@ -93,6 +103,9 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 	if edges >= 2 {
 		p.method, p.seconds = "energy", (lastEdge - firstEdge).Seconds()
 		p.watts = (lastJoules - firstJoules) / p.seconds
+		if n := lastDone - firstDone; n > 0 {
+			p.energy, p.latency = (lastJoules-firstJoules)/float64(n), p.seconds/float64(n)
+		}
 		return p, nil
 	}
 	if samples == 0 {
@@ -103,11 +116,15 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 }
 
 // columns are power and power_limit in watts, energy in joules per execution,
-// and how they were found.
-func (p power) columns(latencyMS float64) map[string]any {
+// power_latency the milliseconds that such an execution took, and how they were
+// found. Where executions could not be counted between edges of the counter, the
+// energy is unknown: power of one state times the latency of another is none.
+func (p power) columns() map[string]any {
 	out := map[string]any{
-		"power": p.watts, "power_limit": p.limit, "energy": p.watts * latencyMS / 1e3,
-		"power_method": p.method, "power_seconds": p.seconds,
+		"power": p.watts, "power_limit": p.limit, "power_method": p.method, "power_seconds": p.seconds,
+	}
+	if p.energy > 0 {
+		out["energy"], out["power_latency"] = p.energy, p.latency*1e3
 	}
 	if p.sampled > 0 {
 		out["power_sampled"] = p.sampled
@@ -120,6 +137,9 @@ type load struct {
 	t      *Target
 	batch  int // executions of one batch
 	queued int // batches so far
+	sizes  [powerDepth]int
+	// ended executions of batches that left the ring.
+	ended int
 }
 
 // startLoad begins a load of executions that take so many seconds each.
@@ -145,6 +165,7 @@ func (l *load) Fill(ctx context.Context) (executed int, err error) {
 			if !ready {
 				return executed, nil
 			}
+			l.ended += l.sizes[l.queued%powerDepth]
 		}
 		n, err := l.t.queue(l.batch)
 		if err != nil {
@@ -153,10 +174,27 @@ func (l *load) Fill(ctx context.Context) (executed int, err error) {
 		if err := d.Lib.Driver.Record(done, d.stream); err != nil {
 			return executed, err
 		}
+		l.sizes[l.queued%powerDepth] = n
 		l.queued++
 		executed += n
 	}
 	return executed, nil
+}
+
+// Done implements executor.
+func (l *load) Done() (int, error) {
+	n := l.ended
+	for i := max(0, l.queued-powerDepth); i < l.queued; i++ {
+		ready, err := l.t.dev.Lib.Driver.Query(l.t.dev.events[i%powerDepth])
+		if err != nil {
+			return 0, err
+		}
+		if !ready {
+			break
+		}
+		n += l.sizes[i%powerDepth]
+	}
+	return n, nil
 }
 
 // Stop waits for what is queued and lets go of the device.

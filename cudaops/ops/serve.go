@@ -175,7 +175,12 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job 
 }
 
 func (h *Host) needsFinish(p *prepared) bool {
-	return h.options.Verify || len(p.others) > 0 || h.set.measure.Power && h.nvml != nil
+	return h.options.Verify || len(p.others) > 0 || h.settles(p) || h.set.measure.Power && h.nvml != nil
+}
+
+// settles says whether the case has to run alone.
+func (h *Host) settles(p *prepared) bool {
+	return p.target.c.Settle > 0 && h.set.measure.OperatingPoint == measure.PointSustained && h.set.measure.Protocol != measure.ProtocolReference
 }
 
 // finish does what follows a measurement with the device to itself: the numeric
@@ -192,6 +197,16 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 		}
 		p.extra["relative_error"] = d.Relative
 	}
+	if h.settles(p) {
+		alone, err := measure.Alone(ctx, p.target, p.target.c.Settle)
+		if err != nil {
+			return 0, err
+		}
+		alone.Executions += r.Executions
+		joules = p.target.c.Settle * p.watts
+		alone.Throttled = r.Throttled
+		*r = alone
+	}
 	if len(p.others) > 0 {
 		if joules, err = h.alternatives(ctx, p, r); err != nil {
 			return joules, err
@@ -202,7 +217,7 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joul
 		if err != nil {
 			return joules, err
 		}
-		maps.Copy(p.extra, pw.columns(r.Latency))
+		maps.Copy(p.extra, pw.columns())
 		r.Executions += pw.executed
 		joules += max(0, pw.watts-idleShare*pw.limit) * pw.seconds
 	}

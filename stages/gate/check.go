@@ -18,6 +18,9 @@ type check interface {
 // referrer is implemented by checks that compare with another dataset.
 type referrer interface{ refersTo() *stage.Ref }
 
+// gatherer is implemented by checks that take rows from several datasets.
+type gatherer interface{ gathers() []*stage.Ref }
+
 // titled is implemented by checks whose blocks may occur several times and
 // are told apart by what they look at.
 type titled interface{ title() string }
@@ -53,6 +56,7 @@ func specs() []spec {
 		{"spikes", "no row stands far above both its neighbours along an axis", func() check { return &trend{Ratio: physics.SpikeRatio, spikes: true} }},
 		{"throttled", "share of rows measured while the driver throttled", func() check { return &throttled{Max: 0.05} }},
 		{"deviation", "percentiles of the ratio to another dataset", func() check { return &deviation{Min: 1} }},
+		{"composition", "the rows of a layer's parts add up to the layer", func() check { return &composition{Column: "latency", Min: 0.97, Max: 1.03} }},
 		{"row_count", "the number of rows is like that of another dataset", func() check { return &rowCount{Min: 0.9} }},
 		{"failures", "cases that failed, in all or of some classes", func() check { return &failures{} }},
 		{"client_saturation", "the client of a load test was not the bottleneck", func() check { return &saturation{SendLag: 10, Wait: 10, CPU: 0.9} }},

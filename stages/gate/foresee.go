@@ -78,6 +78,13 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 				diags = append(diags, stage.NoRows(e.block))
 			}
 		}
+		if r, ok := e.check.(gatherer); ok {
+			for _, p := range r.gathers() {
+				if ref := in(p); ref != nil && ref.Cases {
+					diags = append(diags, stage.NoRows(e.block))
+				}
+			}
+		}
 	}
 	return diags
 }

@@ -91,11 +91,18 @@ func (c *Config) Inputs() []stage.Input {
 				in = append(in, stage.Input{Name: referenceName(i), Ref: ref})
 			}
 		}
+		if r, ok := e.check.(gatherer); ok {
+			for j, ref := range r.gathers() {
+				in = append(in, stage.Input{Name: partName(i, j), Ref: ref})
+			}
+		}
 	}
 	return in
 }
 
 func referenceName(i int) string { return fmt.Sprintf("reference%d", i) }
+
+func partName(i, j int) string { return fmt.Sprintf("reference%d_%d", i, j) }
 
 // Values implements stage.Valuer: every limit. Severities are among them because
 // they decide whether the data goes on.
@@ -137,6 +144,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			return nil, err
 		}
 		s := &subject{ds: ds, rec: ds.Table, reference: rc.Inputs[referenceName(i)]}
+		if r, ok := e.check.(gatherer); ok {
+			for j := range r.gathers() {
+				s.parts = append(s.parts, rc.Inputs[partName(i, j)])
+			}
+		}
 		res := e.judge(s)
 		res.Pos = position(e.block, rc.PlanDir)
 		out.Checks = append(out.Checks, res)

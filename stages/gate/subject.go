@@ -23,6 +23,7 @@ type subject struct {
 	ds        *stage.Dataset
 	rec       arrow.Record // nil when there is no table
 	reference *stage.Dataset
+	parts     []*stage.Dataset
 	keep      []bool // rows that "on" selects; nil means all
 	selected  int
 	on        []selection

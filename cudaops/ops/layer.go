@@ -1,0 +1,133 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/driver"
+)
+
+// OpLayer is a chain of products, replayed without end: what the rows of its
+// parts have to add up to.
+const OpLayer = "layer"
+
+// settleLayer is how long a layer runs at the sustained point, in seconds; the
+// last half counts.
+const settleLayer = 2
+
+// Layer is the products of one layer of a model, one after the other, with M
+// rows each.
+type Layer struct {
+	Type  string // as of a GEMM
+	M     int64
+	Sizes [][2]int64 // n and k of every product
+}
+
+// Part is a row that a layer's parts consist of: what the composition check adds
+// up. Columns are those that name the row in its table.
+type Part map[string]any
+
+// parseSizes reads products as "10240x5120 5120x8192": n and k of each.
+func parseSizes(text string) ([][2]int64, error) {
+	var out [][2]int64
+	for _, word := range strings.Fields(text) {
+		n, k, ok := strings.Cut(word, "x")
+		a, errN := strconv.ParseInt(n, 10, 64)
+		b, errK := strconv.ParseInt(k, 10, 64)
+		if !ok || errN != nil || errK != nil || a < 1 || b < 1 {
+			return nil, fmt.Errorf("%q is no product; write n and k as 10240x5120, with spaces between products", word)
+		}
+		out = append(out, [2]int64{a, b})
+	}
+	if len(out) == 0 {
+		return nil, errors.New(`shapes is empty; write n and k of every product, such as "10240x5120 5120x8192"`)
+	}
+	return out, nil
+}
+
+func (p *params) layer() (l Layer) {
+	l.Type, l.M = p.word("gemm_dtype"), p.whole("m", 1)
+	sizes, err := parseSizes(p.word("shapes"))
+	if err != nil {
+		p.fail("parameter \"shapes\": %v", err)
+	}
+	l.Sizes = sizes
+	return l
+}
+
+// Layer prepares the chain: every product with the first algorithm of the
+// heuristic and weights of its own, which rotate together.
+func (d *Device) Layer(l Layer) (*Case, error) {
+	lt, err := d.lt()
+	if err != nil {
+		return nil, err
+	}
+	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: settleLayer}
+	problems := make([]cublaslt.Problem, len(l.Sizes))
+	var parts []Part
+	weights := 0.0
+	for i, s := range l.Sizes {
+		g := GEMM{Type: l.Type, M: l.M, N: s[0], K: s[1]}
+		if err := g.check(); err != nil {
+			return nil, err
+		}
+		if problems[i], c.DType, err = g.problem(workspaceBytes); err != nil {
+			return nil, err
+		}
+		bytes, flops := g.Work()
+		c.Bytes, c.Flops = c.Bytes+bytes, c.Flops+flops
+		extent, _, _ := problems[i].Extents()
+		weights += float64(extent * problems[i].A.Size())
+		parts = append(parts, Part{"gemm_dtype": l.Type, "m": l.M, "n": s[0], "k": s[1]})
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return nil, err
+	}
+	d.rotate(c, weights)
+	pool, err := d.Arena.Operands(c.DType)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Label, err)
+	}
+	if float64(c.Sets)*weights > float64(pool.bytes) {
+		return nil, fmt.Errorf("%s: %w", c.Label, &TooLargeError{What: "its weights", Bytes: int64(float64(c.Sets) * weights), Pool: pool.bytes})
+	}
+	var products []cublaslt.Matmul
+	var sets [][]cublaslt.Operands
+	free := func() {
+		for _, m := range products {
+			m.Close()
+		}
+	}
+	in := pool.cursor(hashOf(c.Label))
+	for i, p := range problems {
+		mine, err := d.matmulSetsAt(p, in, c.Sets, fmt.Sprintf("%s, product %d", c.Label, i+1))
+		if err == nil {
+			var found []cublaslt.Matmul
+			if found, err = lt.Prepare(p, 1); err == nil {
+				products, sets = append(products, found...), append(sets, mine)
+				continue
+			}
+			err = d.matmulError(c.Label, err)
+		}
+		free()
+		return nil, err
+	}
+	c.Columns = map[string]any{
+		"kernel_source": "cublaslt", "cache": d.cacheState(c.Sets, weights, pool), "products": len(problems), "parts": string(text),
+	}
+	c.Enqueue = func(set int, s driver.Stream) error {
+		for i, m := range products {
+			if err := m.Enqueue(sets[i][set], s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c.Close = free
+	return c, nil
+}

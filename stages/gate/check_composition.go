@@ -1,0 +1,259 @@
+package gate
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+)
+
+// composition: the rows of a layer's parts, added up, are the layer. A planner
+// adds rows up, so this says whether a table predicts what a server does.
+//
+// Rows of op layer name their parts in the column parts: a JSON list of objects,
+// each with the columns that name one row, and count where it occurs more than
+// once.
+type composition struct {
+	Parts cty.Value `hcl:"parts" json:"-"`
+	// Column is what is added up: latency or energy.
+	Column string  `hcl:"column,optional" json:"column"`
+	Min    float64 `hcl:"min,optional" json:"min"`
+	Max    float64 `hcl:"max,optional" json:"max"`
+
+	refs []*stage.Ref
+}
+
+// partsColumn names the parts of a row, and countKey how often one occurs.
+const (
+	partsColumn = "parts"
+	countKey    = "count"
+)
+
+func (c *composition) gathers() []*stage.Ref { return c.refs }
+func (c *composition) limits() any           { return *c }
+func (c *composition) columns() []string     { return []string{partsColumn, c.Column} }
+func (c *composition) title() string {
+	if len(c.refs) == 0 {
+		return "composition"
+	}
+	names := make([]string, len(c.refs))
+	for i, r := range c.refs {
+		names[i] = r.Address
+	}
+	title := "composition of " + strings.Join(names, ", ")
+	if c.Column != "latency" {
+		title += " by " + c.Column
+	}
+	return title
+}
+
+func (c *composition) prepare(r hcl.Range) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	refs, err := stage.RefsOf(c.Parts)
+	if err != nil {
+		return hcl.Diagnostics{problem("Wrong parts", err.Error(), r)}
+	}
+	if len(refs) == 0 {
+		diags = append(diags, problem("Composition without parts", "parts names the stages whose rows are added up, such as [dedupe.gemm].", r))
+	}
+	c.refs = refs
+	if !(c.Min > 0) || !(c.Max >= c.Min) {
+		diags = append(diags, problem("Wrong limits", fmt.Sprintf("min is %s and max %s; the sum over the layer must lie between them, and both be above 0.", number(c.Min), number(c.Max)), r))
+	}
+	return diags
+}
+
+// part is one entry of the column parts.
+type part struct {
+	key   string // names of its columns, joined
+	row   string // their values, joined
+	text  string // for messages
+	count float64
+}
+
+// partSet finds rows by the columns that parts name.
+type partSet struct {
+	column string
+	tables []arrow.Record
+	index  map[string]map[string]found // by part.key, then part.row
+}
+
+// found is what the tables have for a part.
+type found struct {
+	value float64
+	rows  int
+}
+
+func (p *partSet) lookup(x part, names []string) found {
+	rows, ok := p.index[x.key]
+	if !ok {
+		rows = map[string]found{}
+		for _, rec := range p.tables {
+			p.read(rec, names, rows)
+		}
+		p.index[x.key] = rows
+	}
+	return rows[x.row]
+}
+
+// read adds a table's rows to those that columns of these names tell apart.
+func (p *partSet) read(rec arrow.Record, names []string, rows map[string]found) {
+	value, err := table.Float64s(rec, p.column)
+	if err != nil {
+		return
+	}
+	cols := make([]arrow.Array, len(names))
+	for i, n := range names {
+		if cols[i] = column(rec, n); cols[i] == nil {
+			return
+		}
+	}
+	for row := range int(rec.NumRows()) {
+		words := make([]string, len(cols))
+		for i, col := range cols {
+			words[i] = rowkey.Text(col, row)
+		}
+		key := strings.Join(words, "\x00")
+		f := rows[key]
+		f.rows++
+		if v, ok := value.At(row); ok && v > 0 && !math.IsInf(v, 0) {
+			f.value = v
+		} else {
+			f.value = math.NaN()
+		}
+		rows[key] = f
+	}
+}
+
+// partsOf reads the column parts of a row.
+func partsOf(text string) ([]part, [][]string, error) {
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.UseNumber()
+	var raw []map[string]any
+	if err := d.Decode(&raw); err != nil {
+		return nil, nil, fmt.Errorf("parts is no JSON list of objects: %w", err)
+	}
+	if len(raw) == 0 {
+		return nil, nil, fmt.Errorf("parts is an empty list")
+	}
+	var out []part
+	var names [][]string
+	for _, m := range raw {
+		p := part{count: 1}
+		if n, ok := m[countKey].(json.Number); ok {
+			v, err := n.Float64()
+			if err != nil || !(v > 0) {
+				return nil, nil, fmt.Errorf("count of a part is %s; it must be above 0", n)
+			}
+			p.count = v
+			delete(m, countKey)
+		}
+		mine := slices.Sorted(maps.Keys(m))
+		var words, said []string
+		for _, n := range mine {
+			w := fmt.Sprint(m[n])
+			words, said = append(words, w), append(said, n+"="+w)
+		}
+		p.key, p.row, p.text = strings.Join(mine, "\x00"), strings.Join(words, "\x00"), strings.Join(said, " ")
+		out, names = append(out, p), append(names, mine)
+	}
+	return out, names, nil
+}
+
+func (c *composition) run(s *subject) verdict {
+	if s.rec == nil {
+		return failed("there are no layers to judge")
+	}
+	texts := column(s.rec, partsColumn)
+	if texts == nil {
+		return s.cannot(fmt.Sprintf("the data has no column %q; rows of op layer have it", partsColumn))
+	}
+	whole, err := table.Float64s(s.rec, c.Column)
+	if err != nil {
+		return s.cannot(fmt.Sprintf("the data has no column %q of numbers", c.Column))
+	}
+	set := &partSet{column: c.Column, index: map[string]map[string]found{}}
+	for _, ds := range s.parts {
+		if ds != nil && ds.Table != nil {
+			set.tables = append(set.tables, ds.Table)
+		}
+	}
+	v := verdict{limit: number(c.Min) + " to " + number(c.Max), total: s.selected}
+	low, high, outside := math.Inf(1), math.Inf(-1), 0
+	type line struct {
+		off  float64
+		text string
+	}
+	var lines []line
+	for row := range int(s.rec.NumRows()) {
+		if !s.has(row) {
+			continue
+		}
+		layer, ok := whole.At(row)
+		if !ok || !(layer > 0) || math.IsInf(layer, 0) {
+			v.left.row(row, "it has no usable "+c.Column)
+			continue
+		}
+		sum, why := c.sum(set, rowkey.Text(texts, row))
+		if why != "" {
+			v.left.row(row, why)
+			continue
+		}
+		ratio := sum / layer
+		low, high = min(low, ratio), max(high, ratio)
+		note := ""
+		if ratio < c.Min || ratio > c.Max {
+			outside++
+			note = " outside"
+		}
+		lines = append(lines, line{math.Abs(ratio - 1), fmt.Sprintf("%s sum=%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), number(layer), ratio, note)})
+	}
+	if len(lines) == 0 {
+		return v
+	}
+	v.ok = outside == 0
+	v.value = fmt.Sprintf("%.3f to %.3f", low, high)
+	v.message = fmt.Sprintf("the sums of the parts are %s of the %s of their layers", v.value, c.Column)
+	if !v.ok {
+		v.message += fmt.Sprintf(": %d of %d outside", outside, len(lines))
+		v.fix = "collect layer and parts at operating_point = \"sustained\" in one run; what is between kernels (launches, a cache that the layer keeps warm) is no part of rows"
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.off, a.off) })
+	for _, l := range lines {
+		v.rows = append(v.rows, l.text)
+	}
+	return v
+}
+
+// sum adds the parts of a layer up, or says why it cannot.
+func (c *composition) sum(set *partSet, text string) (sum float64, why string) {
+	parts, names, err := partsOf(text)
+	if err != nil {
+		return 0, err.Error()
+	}
+	for i, p := range parts {
+		f := set.lookup(p, names[i])
+		switch {
+		case f.rows == 0:
+			return 0, "no row for the part " + p.text
+		case f.rows > 1:
+			return 0, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", f.rows, p.text)
+		case math.IsNaN(f.value):
+			return 0, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
+		}
+		sum += p.count * f.value
+	}
+	return sum, ""
+}

@@ -1,0 +1,56 @@
+package gate
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+)
+
+// layers is a table of op layer: one row for every text of parts.
+func layers(latency []float64, parts ...string) *stage.Dataset {
+	ms := make([]int64, len(parts))
+	for i := range ms {
+		ms[i] = 1 << i
+	}
+	return &stage.Dataset{
+		Table: table.NewRecord([]string{"m", "parts", "latency"}, []arrow.Array{table.Ints(ms, nil), table.Texts(parts, nil), table.Floats(latency, nil)}),
+		Info:  stage.Info{Op: "layer", Params: []string{"m"}},
+	}
+}
+
+func TestComposition(t *testing.T) {
+	t.Parallel()
+	gemm := measured(1, 2, 4)
+	attention := &stage.Dataset{
+		Table: table.NewRecord([]string{"isl", "latency"}, []arrow.Array{table.Ints([]int64{128, 256}, nil), table.Floats([]float64{10, 20}, nil)}),
+		Info:  stage.Info{Op: "attention_context", Params: []string{"isl"}},
+	}
+	part := func(m, n int) string { return fmt.Sprintf(`{"gemm_dtype":"bfloat16","m":%d,"n":4096,"k":4096,"count":%d}`, m, n) }
+	whole := `[` + part(1, 2) + `,` + part(4, 1) + `,{"isl":256}]` // 2*1 + 4 + 20
+	const check = `check "composition" { parts = [dedupe.gemm, import.old] }`
+	good := layers([]float64{26.5}, whole)
+	expect(t, only(t, run(t, good, check, gemm, attention)), "pass", "0.981 to 0.981", "m=1 sum=26 layer=26.5 sum/layer=0.981")
+	expect(t, only(t, run(t, layers([]float64{26.5, 30}, whole, whole), check, gemm, attention)), "fail", "1 of 2 outside", "sum/layer=0.867 outside", "0.981")
+	expect(t, only(t, run(t, good, `check "composition" {
+		parts = [dedupe.gemm, import.old]
+		min   = 0.99
+	}`, gemm, attention)), "fail", "1 of 1 outside")
+	// What cannot be added up has not passed.
+	for text, why := range map[string]string{
+		`[` + part(64, 1) + `]`: "no row for the part gemm_dtype=bfloat16 k=4096 m=64 n=4096",
+		`[{"n":4096}]`:           "3 rows for the part n=4096",
+		`[]`:                     "parts is an empty list",
+		`m=1`:                    "parts is no JSON list",
+	} {
+		expect(t, only(t, run(t, layers([]float64{1}, text), check, gemm, attention)), "fail", why)
+	}
+	expect(t, only(t, run(t, good, check, with(gemm, "latency", table.Floats([]float64{-1, 2, 4}, nil)), attention)), "fail", "no usable latency of the part")
+	expect(t, only(t, run(t, good, `check "composition" {
+		parts  = [dedupe.gemm]
+		column = "energy"
+	}`, gemm)), "fail", `no column "energy"`)
+}
