@@ -51,7 +51,30 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	// that clock and not one that is mixed with the warm-up's.
 	near("held", "latency", 0.020*1980/1400, 0.001)
 	near("held", "sm_clock_mhz", 1400, 0.001)
-	for _, run := range []string{"cool", "held", "reference", "power"} {
+	// At the sustained point a case that lowers the clock at once runs until it
+	// holds its own; one that draws little has the same row at both points.
+	near("sustained", "latency", 0.020*1980/1400, 0.001)
+	near("sustained", "sm_clock_mhz", 1400, 0.001)
+	near("light", "latency", 0.020, 0.001)
+	for run, point := range map[string]string{"cool": "recovered", "sustained": "sustained", "light": "sustained"} {
+		if got[run]["operating_point"] != point {
+			t.Errorf("%s says operating_point %v", run, got[run]["operating_point"])
+		}
+	}
+	if _, ok := got["reference"]["operating_point"]; ok {
+		t.Error("the collectors' protocol controls no operating point, and its row says one")
+	}
+	// Functions that are slow at first leave no short blocks behind.
+	if ms := number("warming", "block_ms"); ms < 2.5 {
+		t.Errorf("blocks of %v ms, 5 were asked for", ms)
+	}
+	// Calls without a graph are queued while the device is kept busy.
+	if number("eager", "sleeps") == 0 || got["eager"]["used_cuda_graph"] != false {
+		t.Errorf("eager blocks: %v", got["eager"])
+	}
+	near("power", "energy", 400*0.020e-3*1980/1400, 0.04)
+	near("power", "power_latency", 0.020*1980/1400, 0.04)
+	for _, run := range []string{"cool", "held", "reference", "power", "sustained", "light", "eager", "warming"} {
 		if number(run, "executions") != number(run, "calls") {
 			t.Errorf("%s: %v executions in the row, %v were made", run, got[run]["executions"], got[run]["calls"])
 		}

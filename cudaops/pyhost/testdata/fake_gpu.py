@@ -23,14 +23,17 @@ class Device:
     calls = 0
     counter = True  # of energy, in steps of 0.1 s
     library = True  # that reads it
+    droop = 1.0  # clock under load / clock with nothing running, before the power cap acts
+    slow_calls = 0  # calls that take ten times as long, after a capture
 
     def mhz(self):
         return HELD if self.busy > LOAD_SECONDS else FULL
 
     def run(self, seconds):
         """Work that takes so long at the full clock."""
-        took = seconds * FULL / self.mhz()
-        self.cycles += took * self.mhz() * 1e6
+        mhz = self.mhz() * (self.droop if self.busy <= LOAD_SECONDS else 1.0)
+        took = seconds * FULL / mhz
+        self.cycles += took * mhz * 1e6
         self.now += took
         self.busy += took
 
@@ -57,6 +60,10 @@ def kernel():
         capturing.calls += 1
         return
     device.calls += 1
+    if device.slow_calls > 0:
+        device.slow_calls -= 1
+        device.run(200e-6)
+        return
     device.run(20e-6)
 
 
@@ -129,6 +136,8 @@ def compile_kernel(source, name):
 
 def sleep_kernel(cycles):
     device.sleeps += 1
+    device.cycles += cycles
+    device.now += cycles / device.mhz() / 1e6
 
 
 torch = types.ModuleType("torch")
@@ -167,14 +176,21 @@ def measured(**settings):
 
 
 out = {
-    "cool": measured(),
+    "cool": measured(operating_point="recovered"),
     "held": measured(warmup_seconds=0.2),
+    "light": measured(),  # draws little
     "reference": measured(protocol="reference"),
-    "power": measured(power=True),
+    "power": measured(power=True, operating_point="recovered"),
+    "eager": measured(graph="off", operating_point="recovered"),
 }
+device.slow_calls = 9
+out["warming"] = measured(operating_point="recovered", min_block_seconds=0.005)
+device.droop = 0.8
+out["sustained"] = measured()
+device.droop = 1.0
 device.counter = False
-out["no_counter"] = measured(power=True)
+out["no_counter"] = measured(power=True, operating_point="recovered")
 device.library = False
 said.clear()
-out["no_library"] = dict(measured(power=True), said=said)
+out["no_library"] = dict(measured(power=True, operating_point="recovered"), said=said)
 print(json.dumps(out))

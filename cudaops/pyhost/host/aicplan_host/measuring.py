@@ -13,6 +13,7 @@ from .targets import CpuTarget, CudaTarget
 # The measure block's settings; cudaops/measure documents them and sends all.
 DEFAULTS = {
     "protocol": "adaptive",  # or "reference": one mean over a few replays
+    "operating_point": "sustained",  # or "recovered"
     "graph": "prefer",  # prefer, require or off
     "min_samples": 3,
     "max_samples": 15,
@@ -32,6 +33,18 @@ DEFAULTS = {
 # this long; passes beyond the planned ones find a colder device.
 CUDA_GAP_SECONDS = 0.004
 CUDA_LOOK_GAP_SECONDS = 0.010
+# The sustained operating point. A case that the power cap holds back runs so long
+# before it counts, and so long while it does; blocks are so long. A case is taken
+# for one that the cap leaves alone when a device that has recovered (this share
+# of the highest clock seen, with nothing running) keeps this share of its clock
+# under the case: power-hungry work lowers the clock within microseconds.
+SOAK_SECONDS = 0.15
+HOLD_SECONDS = 0.10
+HOLD_BLOCK_SECONDS = 0.010
+COOL_BLOCK_SECONDS = 0.0005
+READY_SHARE = 0.985
+DROOP_SHARE = 0.87
+MAX_SHORT_BLOCKS = 8  # of a pass, thrown away
 # Power: how long a case runs between two readings of the energy counter, before
 # the first edge counts, and for the counter to move at all.
 POWER_BLOCK_SECONDS = 0.010
@@ -77,6 +90,7 @@ class Bench:
         self._log = log
         self._cuda = self._nvml = None
         self._said_powerless = False
+        self._full_clock = 0.0  # the highest that was seen with nothing running, MHz
 
     def configure(self, settings):
         self.settings = dict(DEFAULTS)
@@ -126,7 +140,7 @@ class Bench:
         kept = tuple(carve(*spec) for spec in keep)
         return [kept + tuple(carve(*spec) for spec in specs) for _ in range(copies)]
 
-    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=3, runs=6, repeat=1, **columns):
+    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=3, runs=6, repeat=1, settle=0.0, **columns):
         settings = self.settings
         protocol = protocol or settings["protocol"]
         graph = graph or settings["graph"]
@@ -135,7 +149,14 @@ class Bench:
         on_cuda = self.device.type == "cuda"
         target = CudaTarget(self.cuda, call, len(sets) if sets else 1, graph) if on_cuda else CpuTarget(call)
         try:
-            got = self._reference(target, max(1, warmups), max(1, runs), repeat) if protocol == "reference" else self._adaptive(target)
+            if protocol == "reference":
+                got = self._reference(target, max(1, warmups), max(1, runs), repeat)
+            elif on_cuda and settings["operating_point"] == "sustained" and settings["warmup_seconds"] <= 0:
+                got = self._sustained(target, settle)
+            else:
+                got = self._adaptive(target)
+            if on_cuda and protocol != "reference":
+                got["operating_point"] = settings["operating_point"]
             if settings["power"] and on_cuda and self._can_read_power():
                 power, launches = self._power(target, got["latency"] / 1e3)
                 got.update(power, executions=got["executions"] + launches * target.per_launch)
@@ -160,14 +181,65 @@ class Bench:
         each = seconds * 1e3 / (runs * repeat)
         return self._columns([each], [each], [seconds * 1e3], [mhz], warmups + (warmups + runs) * repeat)
 
-    def _adaptive(self, target):
+    def _launches(self, target, least):
+        """How many launches make a block of at least so many seconds, and how many
+        executions it took to find out. The first launch of a graph brings it to
+        the device, and functions warm up: only a later one tells."""
+        target.prepare(max(target.warm(), 1e-9), self.settings)
+        target.block(1)
+        launch = _checked(target.block(1), 1)
+        return max(1, math.ceil(least / launch)), 3 + 2 * target.per_launch
+
+    def _sustained(self, target, settle):
+        """What the case does when its like runs without end. A case that the
+        power cap leaves alone is measured on a device that has recovered; any
+        other one runs until it holds its own clock, and is timed there. settle
+        is how long it runs where that is too short, half of it timed."""
+        n, executions = self._launches(target, max(COOL_BLOCK_SECONDS, self.settings["min_block_seconds"]))
+        if not settle:
+            executions += n * target.per_launch
+            if self._cool(target, n):
+                return self._adaptive(target, (n, executions))
+        soak, hold = (settle / 2, settle / 2) if settle else (SOAK_SECONDS, HOLD_SECONDS)
+        each = max(target.block(n) / n, 1e-9)
+        executions += n * target.per_launch
+        n = max(1, math.ceil(HOLD_BLOCK_SECONDS / each))
+        launches = 0
+        until = time.perf_counter() + soak
+        while time.perf_counter() < until:
+            target.block(n)
+            launches += n
+        blocks, samples = [], []
+
+        def timed():
+            end = time.perf_counter() + hold
+            while time.perf_counter() < end or len(samples) < self.settings["min_samples"]:
+                seconds = _checked(target.block(n), n)
+                blocks.append(seconds * 1e3)
+                samples.append(seconds * 1e3 / (n * target.per_launch))
+
+        _, mhz = target.clock(timed)
+        executions += (launches + n * len(samples)) * target.per_launch
+        return self._columns([statistics.fmean(samples)], samples, blocks, [mhz], executions)
+
+    def _cool(self, target, n):
+        """Whether the clock says that the power cap leaves the case alone; not
+        where no clock can be read."""
+        time.sleep(max(self.settings["idle_gap_seconds"], CUDA_GAP_SECONDS))
+        idle = target.idle_clock()
+        self._full_clock = max(self._full_clock, idle)
+        _, busy = target.clock(lambda: target.block(n))
+        return idle > 0 and idle >= READY_SHARE * self._full_clock and busy >= DROOP_SHARE * idle
+
+    def _adaptive(self, target, launches=None):
         """Blocks until they agree, in passes with pauses between; more passes
         while their medians differ."""
         s, on_cuda = self.settings, self.device.type == "cuda"
-        target.prepare(max(target.warm(), 1e-9), s)
-        launch = target.block(1)
-        n = max(1, math.ceil(s["min_block_seconds"] / max(launch, 1e-9)))
-        state = {"executions": 3 + target.per_launch}
+        least = s["min_block_seconds"]
+        if on_cuda and s["operating_point"] == "sustained":
+            least = max(least, COOL_BLOCK_SECONDS)  # what runs without end has no first launches in it
+        n, executions = self._launches(target, least) if launches is None else launches
+        state = {"executions": executions}
         medians, samples, blocks, clocks = [], [], [], []
 
         def warm_up():
@@ -180,10 +252,19 @@ class Bench:
             state["executions"] += warm * target.per_launch
 
         def burst():
-            each, spent = [], 0.0
+            nonlocal n
+            each, spent, short = [], 0.0, 0
             while len(each) < s["max_samples"]:
-                seconds = target.block(n)
+                seconds = _checked(target.block(n), n)
+                if seconds < 0.5 * least and short < MAX_SHORT_BLOCKS:
+                    # The estimate came from a slower state; a block this short would
+                    # count the timer's steps.
+                    short += 1
+                    state["executions"] += n * target.per_launch
+                    n = max(n + 1, math.ceil(least * n / seconds))
+                    continue
                 spent += seconds
+                state["executions"] += n * target.per_launch
                 blocks.append(seconds * 1e3)
                 each.append(seconds * 1e3 / (n * target.per_launch))
                 if len(each) >= s["min_samples"] and (
@@ -192,7 +273,6 @@ class Bench:
                     and statistics.stdev(each) <= s["target_rel_stdev"] * statistics.fmean(each)
                 ):
                     break
-            state["executions"] += n * len(each) * target.per_launch
             return each
 
         def visit(floor):
@@ -262,7 +342,7 @@ class Bench:
                 now, energy = time.perf_counter(), nvml.energy(self.bus_index)
                 spent = now - began - POWER_SETTLE_SECONDS
                 if energy != before and spent >= 0:
-                    last = (now, energy)
+                    last = (now, energy, launches)
                     first = first or last
                 before = energy
                 if first and last[0] - first[0] >= least or spent >= least + POWER_WAIT_SECONDS:
@@ -272,7 +352,21 @@ class Bench:
             raise HostError("power was asked for and cannot be read: %s" % err, UNSUPPORTED)
         if first is None or last[0] <= first[0]:
             raise HostError("power was asked for and the device's energy counter stands still", UNSUPPORTED)
-        return {"power": (last[1] - first[1]) / 1e3 / (last[0] - first[0]), "power_limit": limit}, launches
+        joules, seconds = (last[1] - first[1]) / 1e3, last[0] - first[0]
+        executions = (last[2] - first[2]) * target.per_launch
+        got = {"power": joules / seconds, "power_limit": limit, "power_method": "energy", "power_seconds": seconds}
+        if executions:
+            # Of the executions that drew the power: those of the latency may have run
+            # at another clock.
+            got.update(energy=joules / executions, power_latency=seconds * 1e3 / executions)
+        return got, launches
+
+
+def _checked(seconds, launches):
+    """A time that can be: events that were never recorded give none."""
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise HostError("the timer cannot be right: %r s for %d launches" % (seconds, launches))
+    return seconds
 
 
 class _Rotating:

@@ -33,6 +33,9 @@ class CpuTarget:
 
 
 _LEAD_CYCLES = 60_000  # some 30 us
+_CYCLES_PER_SECOND = 2e9
+_MOST_LEAD_SECONDS = 0.02
+_QUEUE = 400  # launches that a device's queue holds for certain
 
 
 def whole_rotations(calls, sets):
@@ -50,7 +53,7 @@ class CudaTarget:
     def __init__(self, cuda, call, rotation, graph):
         self.cuda, self.torch = cuda, cuda.torch
         self.call, self.rotation, self.mode = call, rotation, graph
-        self.used_graph, self.per_launch = False, 1
+        self.used_graph, self.per_launch, self.host_seconds = False, 1, 0.0
         self.lead = hasattr(self.torch.cuda, "_sleep")  # no part of torch's public interface
         self._graph = None
         self._outer = self.torch.cuda.current_stream()
@@ -62,7 +65,29 @@ class CudaTarget:
         self.cuda.stamps()  # compiled here: nothing may come between a warm-up and its blocks
         self.call()
         self.cuda.stream.synchronize()
-        return self.block(2) / 2
+        begin = time.perf_counter()
+        seconds = self.block(2) / 2
+        # The host's part of a call, and more: waiting is in it.
+        self.host_seconds = (time.perf_counter() - begin) / 2
+        return seconds
+
+    def idle_clock(self):
+        """The SM clock in MHz with nothing running but a waiting kernel; 0 when
+        unknown."""
+        if not self.lead:
+            return 0.0
+        return self.cuda.clocked(lambda: self.torch.cuda._sleep(_LEAD_CYCLES))[1]
+
+    def _wait(self, launches):
+        """Keeps the device busy until the host has queued what a block begins
+        with: the first replay of a graph, or all of a block's calls, as far as a
+        device's queue holds them. Otherwise small kernels would time the host."""
+        if not self.lead:
+            return
+        cycles = _LEAD_CYCLES
+        if self._graph is None and launches <= _QUEUE:
+            cycles += int(min(launches * self.host_seconds, _MOST_LEAD_SECONDS) * _CYCLES_PER_SECOND)
+        self.torch.cuda._sleep(cycles)
 
     def prepare(self, estimate, settings):
         if self.mode == "off":
@@ -82,10 +107,7 @@ class CudaTarget:
     def block(self, n):
         start, end = self.cuda.events
         launch = self._graph.replay if self._graph is not None else self.call
-        if self._graph is not None and self.lead:
-            # Keeps the device busy until the host has queued the first replay:
-            # its launch is no part of an execution.
-            self.torch.cuda._sleep(_LEAD_CYCLES)
+        self._wait(n)
         start.record()
         for _ in range(n):
             launch()
