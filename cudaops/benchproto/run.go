@@ -38,7 +38,7 @@ const (
 	// HeavyMS divides the shapes: of the lighter ones the settled protocol takes
 	// one in LightEvery.
 	HeavyMS    = 0.03
-	LightEvery = 6
+	LightEvery = 12
 )
 
 // Run is one pass over all shapes.

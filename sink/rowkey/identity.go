@@ -13,7 +13,7 @@ var measurements = []string{
 	"dispatch_avg_t_us", "dispatch_bandwidth_gbps", "dispatch_notify_us", "dispatch_transmit_us",
 	"combine_avg_t_us", "combine_bandwidth_gbps", "combine_notify_us", "combine_transmit_us",
 	"transmit_us", "notify_us",
-	"samples", "rel_stdev", "p10", "p90", "passes", "pass_spread", "executions", "block_ms", "protocol",
+	"samples", "rel_stdev", "p10", "p90", "passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point", "clock_seen_mhz", "clock_slope", "parts",
 	"used_cuda_graph", "sm_clock_mhz", "throttled", "bytes", "gbps", "flops", "tflops", "busbw_gbps", "algbw_gbps",
 	"attempts", "worker", "device_uuid", "started_at", "seconds", "case_id",
 }

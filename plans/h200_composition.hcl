@@ -1,0 +1,272 @@
+# Do rows add up? Layers of three models, replayed without end, and the sum of
+# the rows of their parts over each:
+#
+#   aicplan apply plans/h200_composition.hcl
+#   aicplan apply plans/h200_composition.hcl -var torch=false     the native runtime alone
+#   aicplan gates plans/h200_composition.hcl
+#
+# The native layers are chains of matrix products; those of torch are whole
+# decoder layers of one rank, with attention, norms and activations. The gates
+# named reference add up what the collectors' protocol gives for the same
+# products in the same run, for comparison: they warn.
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "system" {
+  type    = string
+  default = "h200_sxm"
+}
+
+variable "python" {
+  type        = string
+  default     = "python3"
+  description = "The interpreter that has torch."
+}
+
+variable "torch" {
+  type        = bool
+  default     = true
+  description = "Measure torch's decoder layers too: needs Python with torch 2.8 or later for CUDA."
+}
+
+variable "power" {
+  type        = bool
+  default     = false
+  description = "Measure power too, and add the energies of the native parts up."
+}
+
+variable "min" {
+  type        = number
+  default     = 0.97
+  description = "Least sum / layer."
+}
+
+variable "max" {
+  type        = number
+  default     = 1.03
+  description = "Largest sum / layer."
+}
+
+locals {
+  # One rank of each model.
+  models = {
+    "Qwen3-32B TP1" = { hidden_size = 5120, num_heads = 64, num_key_value_heads = 8, head_dim = 128, intermediate_size = 25600 }
+    "Qwen3-32B TP8" = { hidden_size = 5120, num_heads = 8, num_key_value_heads = 1, head_dim = 128, intermediate_size = 3200 }
+    "Llama-8B TP1"  = { hidden_size = 4096, num_heads = 32, num_key_value_heads = 8, head_dim = 128, intermediate_size = 14336 }
+  }
+  steps = [
+    { phase = "prefill", batch_size = 1, isl = 8192, cached = 8192 },
+    { phase = "prefill", batch_size = 4, isl = 1024, cached = 1024 },
+    { phase = "decode", batch_size = 8, isl = 1, cached = 4096 },
+    { phase = "decode", batch_size = 64, isl = 1, cached = 4096 },
+    { phase = "decode", batch_size = 256, isl = 1, cached = 1024 },
+  ]
+
+  products = { for name, c in local.models : name => [
+    { n = (c.num_heads + 2 * c.num_key_value_heads) * c.head_dim, k = c.hidden_size },
+    { n = c.hidden_size, k = c.num_heads * c.head_dim },
+    { n = 2 * c.intermediate_size, k = c.hidden_size },
+    { n = c.hidden_size, k = c.intermediate_size },
+  ] }
+  tokens = [for s in local.steps : s.batch_size * s.isl]
+
+  chains = flatten([for name, list in local.products : [for m in local.tokens : {
+    model = name, gemm_dtype = "bfloat16", m = m, shapes = join(" ", [for p in list : "${p.n}x${p.k}"])
+  }]])
+  gemms = distinct(flatten([for list in values(local.products) : [for p in list : [for m in local.tokens : {
+    gemm_dtype = "bfloat16", m = m, n = p.n, k = p.k
+  }]]]))
+  layers = flatten([for name, c in local.models : [for s in local.steps : merge({ model = name }, c, s)]])
+}
+
+system "this" {
+  name = var.system
+}
+
+runtime "cuda" {
+  kind      = "cuda"
+  framework = "CUDA"
+  system    = var.system
+}
+
+preflight "node" {
+  runtime = runtime.cuda
+  system  = system.this
+
+  check "libraries" {}
+  check "gpus" {}
+  check "exclusive" {}
+  check "throttle" { on_fail = "warn" }
+  check "temperature" { on_fail = "warn" }
+}
+
+grid "gemm" {
+  op         = "gemm"
+  perf_table = "gemm_perf"
+  columns    = ["gemm_dtype", "m", "n", "k"]
+  rows "parts" { values = local.gemms }
+}
+
+grid "chain" {
+  op      = "layer"
+  columns = ["model", "gemm_dtype", "m", "shapes"]
+  rows "layers" { values = local.chains }
+}
+
+collect "gemm" {
+  grid       = grid.gemm
+  runtime    = runtime.cuda
+  system     = system.this
+  depends_on = [preflight.node]
+  measure { power = var.power }
+}
+
+collect "chain" {
+  grid       = grid.chain
+  runtime    = runtime.cuda
+  system     = system.this
+  depends_on = [preflight.node]
+  measure { power = var.power }
+}
+
+collect "reference" {
+  grid       = grid.gemm
+  runtime    = runtime.cuda
+  system     = system.this
+  depends_on = [preflight.node]
+  measure { protocol = "reference" }
+}
+
+gate "native" {
+  input = collect.chain
+  check "composition" {
+    parts = [collect.gemm]
+    min   = var.min
+    max   = var.max
+  }
+}
+
+gate "native_reference" {
+  input = collect.chain
+  check "composition" {
+    parts    = [collect.reference]
+    min      = var.min
+    max      = var.max
+    severity = "warn"
+  }
+}
+
+gate "energy" {
+  enabled = var.power
+  input   = collect.chain
+  check "composition" {
+    parts  = [collect.gemm]
+    column = "energy"
+    min    = var.min
+    max    = var.max
+  }
+}
+
+runtime "torch" {
+  kind      = "python"
+  framework = "torch"
+  package   = "torch"
+  requires  = ">=2.8"
+  python    = var.python
+  path      = ["modules/torch"]
+}
+
+grid "layer" {
+  enabled = var.torch
+  op      = "layer"
+  columns = ["model", "phase", "batch_size", "isl", "cached", "hidden_size", "num_heads", "num_key_value_heads", "head_dim", "intermediate_size"]
+  rows "layers" { values = local.layers }
+}
+
+grid "torch_gemm" {
+  enabled    = var.torch
+  op         = "gemm"
+  perf_table = "gemm_perf"
+  columns    = ["gemm_dtype", "m", "n", "k"]
+  rows "parts" { values = local.gemms }
+}
+
+grid "context" {
+  enabled    = var.torch
+  op         = "attention_context"
+  perf_table = "context_attention_perf"
+  columns    = ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "attn_dtype", "kv_cache_dtype", "kernel_source"]
+  constants  = { beam_width = 1, step = 0 }
+  rows "parts" {
+    values = [for l in local.layers : {
+      batch_size = l.batch_size, isl = l.isl, num_heads = l.num_heads, num_key_value_heads = l.num_key_value_heads, head_dim = l.head_dim,
+      window_size = 0, attn_dtype = "bfloat16", kv_cache_dtype = "bfloat16", kernel_source = "torch_flash"
+    } if l.phase == "prefill"]
+  }
+}
+
+grid "generation" {
+  enabled    = var.torch
+  op         = "attention_generation"
+  perf_table = "generation_attention_perf"
+  columns    = ["batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype", "kernel_source"]
+  constants  = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
+  rows "parts" {
+    values = [for l in local.layers : {
+      batch_size = l.batch_size, step = l.cached - 1, num_heads = l.num_heads, num_key_value_heads = l.num_key_value_heads, head_dim = l.head_dim,
+      window_size = 0, kv_cache_dtype = "bfloat16", kernel_source = "torch_flash"
+    } if l.phase == "decode"]
+  }
+}
+
+grid "elementwise" {
+  enabled = var.torch
+  op      = "elementwise"
+  columns = ["kernel", "num_tokens", "hidden_size"]
+  rows "parts" {
+    values = distinct(flatten([for l in local.layers : [
+      { kernel = "rms_norm", num_tokens = l.batch_size * l.isl, hidden_size = l.hidden_size },
+      { kernel = "silu_and_mul", num_tokens = l.batch_size * l.isl, hidden_size = l.intermediate_size },
+    ]]))
+  }
+}
+
+collect "torch" {
+  for_each   = { for name, g in { gemm = grid.torch_gemm, context = grid.context, generation = grid.generation, elementwise = grid.elementwise, layer = grid.layer } : name => g if var.torch }
+  grid       = each.value
+  runtime    = runtime.torch
+  system     = system.this
+  depends_on = [preflight.node]
+}
+
+collect "torch_reference" {
+  for_each   = { for name, g in { gemm = grid.torch_gemm, context = grid.context, generation = grid.generation, elementwise = grid.elementwise } : name => g if var.torch }
+  grid       = each.value
+  runtime    = runtime.torch
+  system     = system.this
+  depends_on = [preflight.node]
+  measure { protocol = "reference" }
+}
+
+gate "torch" {
+  for_each = { for name, c in collect.torch : name => c if name == "layer" }
+  input    = each.value
+  check "composition" {
+    parts = [for name, c in collect.torch : c if name != "layer"]
+    min   = var.min
+    max   = var.max
+  }
+}
+
+gate "torch_reference" {
+  for_each = { for name, c in collect.torch : name => c if name == "layer" }
+  input    = each.value
+  check "composition" {
+    parts    = values(collect.torch_reference)
+    min      = var.min
+    max      = var.max
+    severity = "warn"
+  }
+}

@@ -1,0 +1,99 @@
+"""A decoder layer through torch, and the kernels between its products.
+
+layer replays norm, qkv, attention, output, norm, gate and up, activation and
+down of one rank without end: the layer that the rows of its parts have to add
+up to. Its column parts names those rows: gemm of gemm.py, attention of
+attention.py and elementwise of this file. There is no communication in it.
+"""
+
+import json
+import math
+
+_SETTLE_SECONDS = 2.0  # of which the last half is timed
+
+
+def elementwise(kernel, num_tokens, hidden_size, bench):
+    """rms_norm over hidden_size, or silu_and_mul from 2 * hidden_size to
+    hidden_size, of activations that were just written."""
+    torch = bench.torch
+    kernels = {"rms_norm": (_rms_norm, hidden_size), "silu_and_mul": (_silu_and_mul, 2 * hidden_size)}
+    if kernel not in kernels:
+        bench.unsupported("no elementwise kernel %s; there are %s" % (kernel, ", ".join(sorted(kernels))))
+    fn, width = kernels[kernel]
+    sets = bench.rotate(keep=[((num_tokens, width), torch.bfloat16), ((hidden_size,), torch.bfloat16)], limit=1)
+    if bench.verify:
+        _check(torch, kernel, fn(torch, *sets[0]), *sets[0])
+    return bench(lambda x, weight: fn(torch, x, weight), operands=sets, kernel_source="torch")
+
+
+def layer(phase, batch_size, isl, cached, hidden_size, num_heads, num_key_value_heads, head_dim, intermediate_size, bench):
+    """phase prefill: batch_size prompts of isl tokens; decode: one token of each
+    of batch_size requests with cached tokens, itself included."""
+    torch = bench.torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    if phase not in ("prefill", "decode"):
+        bench.unsupported("phase %s; there are prefill and decode" % phase)
+    length = isl if phase == "prefill" else 1
+    tokens = batch_size * length
+    kind = torch.bfloat16
+    q_width, kv_width = num_heads * head_dim, num_key_value_heads * head_dim
+    weights = [
+        ((hidden_size,), kind), ((q_width + 2 * kv_width, hidden_size), kind), ((hidden_size, q_width), kind),
+        ((hidden_size,), kind), ((2 * intermediate_size, hidden_size), kind), ((hidden_size, intermediate_size), kind),
+    ]
+    cache = [((batch_size, cached, num_key_value_heads, head_dim), kind)] * 2 if phase == "decode" else []
+    sets = bench.rotate(*weights, *cache, keep=[((tokens, hidden_size), kind)])
+    linear, grouped = torch.nn.functional.linear, num_heads != num_key_value_heads
+
+    def forward(x, norm1, qkv, out, norm2, gate_up, down, *kv):
+        h = linear(_rms_norm(torch, x, norm1), qkv).view(batch_size, length, -1, head_dim)
+        q, k, v = h.split([num_heads, num_key_value_heads, num_key_value_heads], dim=2)
+        if kv:
+            k, v = kv
+        h = torch.nn.functional.scaled_dot_product_attention(
+            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=phase == "prefill", enable_gqa=grouped
+        )
+        h = linear(h.transpose(1, 2).reshape(tokens, q_width), out)
+        h = linear(_rms_norm(torch, h, norm2), gate_up)
+        return linear(_silu_and_mul(torch, h, None), down)
+
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        return bench(
+            forward, operands=sets, settle=_SETTLE_SECONDS, kernel_source="torch",
+            parts=json.dumps(_parts(phase, batch_size, isl, cached, hidden_size, num_heads, num_key_value_heads, head_dim, intermediate_size)),
+        )
+
+
+def _parts(phase, batch_size, isl, cached, hidden_size, num_heads, num_key_value_heads, head_dim, intermediate_size):
+    tokens = batch_size * (isl if phase == "prefill" else 1)
+    q_width, kv_width = num_heads * head_dim, num_key_value_heads * head_dim
+    heads = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, "head_dim": head_dim, "kernel_source": "torch_flash"}
+    attention = {"batch_size": batch_size, "isl": isl, **heads} if phase == "prefill" else {"batch_size": batch_size, "step": cached - 1, **heads}
+    products = [(q_width + 2 * kv_width, hidden_size), (hidden_size, q_width), (2 * intermediate_size, hidden_size), (hidden_size, intermediate_size)]
+    return [
+        {"kernel": "rms_norm", "num_tokens": tokens, "hidden_size": hidden_size, "count": 2},
+        *({"gemm_dtype": "bfloat16", "m": tokens, "n": n, "k": k} for n, k in products),
+        attention,
+        {"kernel": "silu_and_mul", "num_tokens": tokens, "hidden_size": intermediate_size},
+    ]
+
+
+def _rms_norm(torch, x, weight):
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+
+
+def _silu_and_mul(torch, x, _):
+    half = x.shape[-1] // 2
+    return torch.nn.functional.silu(x[..., :half]) * x[..., half:]
+
+
+def _check(torch, kernel, got, x, weight):
+    """Holds the first rows against float64."""
+    x, got = x[:64].double(), got[:64].double()
+    if kernel == "rms_norm":
+        want = x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-6) * weight.double()
+    else:
+        half = x.shape[-1] // 2
+        want = x[:, :half] / (1 + torch.exp(-x[:, :half])) * x[:, half:]
+    torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-2 * math.sqrt(2))
