@@ -3,7 +3,6 @@
 #
 #   aicplan apply plans/h200_composition.hcl
 #   aicplan apply plans/h200_composition.hcl -var torch=false     the native runtime alone
-#   aicplan gates plans/h200_composition.hcl
 #
 # The native layers are chains of matrix products; those of torch are whole
 # decoder layers of one rank, with attention, norms and activations. The gates
@@ -49,13 +48,21 @@ variable "max" {
   description = "Largest sum / layer."
 }
 
+variable "models" {
+  type        = list(string)
+  default     = []
+  description = "Models to measure, by name; none means all."
+}
+
 locals {
   # One rank of each model.
-  models = {
+  all_models = {
     "Qwen3-32B TP1" = { hidden_size = 5120, num_heads = 64, num_key_value_heads = 8, head_dim = 128, intermediate_size = 25600 }
     "Qwen3-32B TP8" = { hidden_size = 5120, num_heads = 8, num_key_value_heads = 1, head_dim = 128, intermediate_size = 3200 }
     "Llama-8B TP1"  = { hidden_size = 4096, num_heads = 32, num_key_value_heads = 8, head_dim = 128, intermediate_size = 14336 }
   }
+  models = { for name, c in local.all_models : name => c if length(var.models) == 0 || contains(var.models, name) }
+
   steps = [
     { phase = "prefill", batch_size = 1, isl = 8192, cached = 8192 },
     { phase = "prefill", batch_size = 4, isl = 1024, cached = 1024 },

@@ -138,6 +138,8 @@ type Session struct {
 	refused int           // visits in a row
 	gaveUp  bool          // waiting for the clock was given up
 	top     float64       // highest clock seen, MHz
+	carried float64       // Level when the session began
+	read    []float64     // the last readings of the ready clock, MHz
 
 	hotEnded   time.Duration // when the last visit to a capped case ended
 	gathered   int           // open cases when the last one came
@@ -174,7 +176,7 @@ type open struct {
 // alone unless stop says otherwise of it: then Run returns it.
 func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool) error {
 	s.unsure = true
-	s.top = max(s.top, s.Level)
+	s.top, s.carried, s.read = max(s.top, s.Level), s.Level, nil
 	defer func() {
 		if s.gaveUp {
 			// The next session has to find out, and to say so, again.
@@ -353,12 +355,50 @@ func (s *Session) see(mhz float64) bool {
 	if mhz <= 0 {
 		return true
 	}
-	s.top = max(s.top, mhz)
-	s.Level = max(s.Level, mhz)
+	s.read = append(s.read, mhz)
+	if len(s.read) > readings {
+		s.read = s.read[1:]
+	}
+	steady, noise := s.settled()
+	if len(s.read) <= 3 {
+		// A first reading may be a glitch: nothing is kept of it alone.
+		s.top, s.Level = s.carried, s.carried
+	}
+	s.top = max(s.top, steady)
+	s.Level = max(s.Level, steady)
+	if noise > coarse {
+		// The highest of many noisy readings is no clock that the device ever had.
+		s.Level = Percentile(s.read, 0.75)
+		s.top = s.Level
+	}
 	if s.Level >= s.Tuning.ReadyShare*s.top {
 		s.gaveUp = false
 	}
-	return mhz >= s.Tuning.ReadyShare*s.Level
+	return mhz >= (s.Tuning.ReadyShare-2*noise)*s.Level
+}
+
+const (
+	readings = 32    // of the ready clock, that tell its noise
+	coarse   = 0.003 // noise from which on a single reading tells little
+)
+
+// settled returns the clock that the last readings agree on, so that a single
+// glitch does not count, and the noise of a reading: the median share by which
+// one differs from the next. A timer of 1 us steps has 3 %, one of 32 ns 0.1 %.
+func (s *Session) settled() (mhz, noise float64) {
+	last := s.read[max(0, len(s.read)-3):]
+	mhz = Percentile(last, 0.5)
+	if len(last) < 3 {
+		mhz = slices.Min(last)
+	}
+	if len(s.read) < readings/4 {
+		return mhz, 0
+	}
+	var steps []float64
+	for i := 1; i < len(s.read); i++ {
+		steps = append(steps, math.Abs(s.read[i]-s.read[i-1]))
+	}
+	return mhz, Median(steps) / Median(s.read)
 }
 
 // giveUp takes a clock for the device's that is lower than it once was.

@@ -27,9 +27,9 @@ import (
 const (
 	// capShare is the share of the power that the cap leaves above idle from which
 	// on a case is visited among the capped ones. H200s lower the clock from 0.6 on.
-	capShare = 0.5
+	capShare = 0.58
 	// shortShare: cases below it are hardly capped, and their visits are shorter.
-	shortShare = 0.65
+	shortShare = 0.7
 	// droopShare is the clock under load over the clock with nothing running that
 	// tells a capped case of which nothing is known: power-hungry work lowers the
 	// clock within microseconds.

@@ -50,9 +50,12 @@ const (
 	typicalFlops  = 400e12
 	wattsPerFlops = 0.95 // share of the dynamic power at full tensor throughput
 	wattsPerBytes = 0.45 // and at full memory bandwidth: see Draw
-	wattsAtLeast  = 0.1
-	idleShare     = 0.15 // of the power limit, drawn by an idle device
-	typicalWatts  = 500
+	// loadPerBytes is wattsPerBytes where it orders capped cases: what moves memory
+	// draws more than it lets the clock fall.
+	loadPerBytes = 0.6
+	wattsAtLeast = 0.1
+	idleShare    = 0.15 // of the power limit, drawn by an idle device
+	typicalWatts = 500
 )
 
 // Estimate guesses the time of one execution in seconds and the watts above
@@ -90,7 +93,7 @@ func (p Peaks) Load(c *Case, seconds, clock float64) float64 {
 	if flops <= 0 {
 		flops = typicalFlops
 	}
-	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops + wattsPerBytes*c.Bytes/seconds/bw
+	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops + loadPerBytes*c.Bytes/seconds/bw
 	return limit * (1 - idleShare) * share
 }
 

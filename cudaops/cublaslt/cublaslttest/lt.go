@@ -36,13 +36,17 @@ const (
 	Overhead       = 2e-6
 )
 
+// Bytes is what a product moves.
+func Bytes(p cublaslt.Problem) float64 {
+	return float64(max(p.Batch, 1)) * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) + float64(p.M*p.N*p.D.Size()))
+}
+
 // Seconds is what a product takes at full clock with an algorithm; the third is
 // the fastest.
 func Seconds(p cublaslt.Problem, algo int) float64 {
 	b := float64(max(p.Batch, 1))
 	flops := 2 * b * float64(p.M) * float64(p.N) * float64(p.K)
-	bytes := b * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) + float64(p.M*p.N*p.D.Size()))
-	t := Overhead + max(flops/FlopsPerSecond, bytes/BytesPerSecond)
+	t := Overhead + max(flops/FlopsPerSecond, Bytes(p)/BytesPerSecond)
 	switch algo {
 	case 0:
 		return t
@@ -83,7 +87,7 @@ func (m *matmul) Enqueue(_ cublaslt.Operands, s driver.Stream) error {
 	t := Seconds(m.p, m.algo)
 	flops := 2 * float64(max(m.p.Batch, 1)) * float64(m.p.M) * float64(m.p.N) * float64(m.p.K)
 	w := drivertest.Work{
-		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond), Share: min(1, flops/t/FlopsPerSecond),
+		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond) + 280*min(1, Bytes(m.p)/t/BytesPerSecond), Share: min(1, flops/t/FlopsPerSecond),
 		NoCapture: m.lt.Eager != nil && m.lt.Eager(m.p),
 	}
 	if m.lt.Fault != nil {

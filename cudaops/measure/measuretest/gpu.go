@@ -21,6 +21,11 @@ type GPU struct {
 	StepDown, StepUp float64 // MHz per period
 	Period           time.Duration
 	CapWatts         float64 // above idle
+	// TimerStep is the step of the timer that the ready clock is read with, over
+	// Gate; 0 for an exact one. Glitch is added to the reading of that number.
+	TimerStep, Gate time.Duration
+	Glitch          map[int]float64
+	reads           int
 	// Noise is the relative standard deviation between blocks.
 	Noise float64
 
@@ -52,7 +57,18 @@ func (g *GPU) Ready(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	g.Clock.Advance(25 * time.Microsecond)
-	return g.MHz(), nil
+	return g.reading(), nil
+}
+
+// reading is the clock as cycles over a time that is read in steps.
+func (g *GPU) reading() float64 {
+	mhz := g.MHz()
+	if g.TimerStep > 0 {
+		begin := time.Duration(g.Rand.Int64N(int64(g.TimerStep)))
+		mhz *= float64(g.Gate) / float64((begin+g.Gate)/g.TimerStep*g.TimerStep)
+	}
+	g.reads++
+	return mhz + g.Glitch[g.reads]
 }
 
 // settle lets the controller act for every period that has passed.
@@ -121,7 +137,7 @@ func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 		t.GPU.Execute(float64(whole(b.Soak))*t.Latency, t.Watts, t.Share)
 	}
 	t.GPU.Clock.Advance(40 * time.Microsecond) // queueing
-	ready := t.GPU.MHz()
+	ready := t.GPU.reading()
 	if b.Warm > 0 {
 		t.GPU.Execute(float64(whole(b.Warm))*t.Latency, t.Watts, t.Share)
 	}

@@ -26,8 +26,8 @@ def elementwise(kernel, num_tokens, hidden_size, bench):
     return bench(lambda x, weight: fn(torch, x, weight), operands=sets, kernel_source="torch")
 
 
-def layer(phase, batch_size, isl, cached, hidden_size, num_heads, num_key_value_heads, head_dim, intermediate_size, bench):
-    """phase prefill: batch_size prompts of isl tokens; decode: one token of each
+def layer(phase, batch_size, isl, cached, hidden_size, num_heads, num_key_value_heads, head_dim, intermediate_size, bench, model=""):
+    """model is a name for people. phase prefill: batch_size prompts of isl tokens; decode: one token of each
     of batch_size requests with cached tokens, itself included."""
     torch = bench.torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
