@@ -42,7 +42,6 @@ const (
 )
 
 func (c *composition) gathers() []*stage.Ref { return c.refs }
-func (c *composition) limits() any           { return *c }
 func (c *composition) columns() []string     { return []string{partsColumn, c.Column} }
 func (c *composition) title() string {
 	if len(c.refs) == 0 {

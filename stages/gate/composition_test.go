@@ -29,7 +29,9 @@ func TestComposition(t *testing.T) {
 		Table: table.NewRecord([]string{"isl", "latency"}, []arrow.Array{table.Ints([]int64{128, 256}, nil), table.Floats([]float64{10, 20}, nil)}),
 		Info:  stage.Info{Op: "attention_context", Params: []string{"isl"}},
 	}
-	part := func(m, n int) string { return fmt.Sprintf(`{"gemm_dtype":"bfloat16","m":%d,"n":4096,"k":4096,"count":%d}`, m, n) }
+	part := func(m, n int) string {
+		return fmt.Sprintf(`{"gemm_dtype":"bfloat16","m":%d,"n":4096,"k":4096,"count":%d}`, m, n)
+	}
 	whole := `[` + part(1, 2) + `,` + part(4, 1) + `,{"isl":256}]` // 2*1 + 4 + 20
 	const check = `check "composition" { parts = [dedupe.gemm, import.old] }`
 	good := layers([]float64{26.5}, whole)
@@ -42,9 +44,9 @@ func TestComposition(t *testing.T) {
 	// What cannot be added up has not passed.
 	for text, why := range map[string]string{
 		`[` + part(64, 1) + `]`: "no row for the part gemm_dtype=bfloat16 k=4096 m=64 n=4096",
-		`[{"n":4096}]`:           "3 rows for the part n=4096",
-		`[]`:                     "parts is an empty list",
-		`m=1`:                    "parts is no JSON list",
+		`[{"n":4096}]`:          "3 rows for the part n=4096",
+		`[]`:                    "parts is an empty list",
+		`m=1`:                   "parts is no JSON list",
 	} {
 		expect(t, only(t, run(t, layers([]float64{1}, text), check, gemm, attention)), "fail", why)
 	}
