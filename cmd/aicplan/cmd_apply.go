@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -68,7 +69,7 @@ func (c *applyCmd) Run(a *app) error {
 	}
 	if saved != nil {
 		if changed := saved.Changed(p); len(changed) > 0 {
-			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out", changed[0], more(len(changed)-1))
+			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out", strings.Join(changed[:min(len(changed), 3)], "; "), more(len(changed)-3))
 		}
 	}
 	guards, hopeless, err := guardsFirst(p, opts.OutDir)

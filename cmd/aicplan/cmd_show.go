@@ -34,7 +34,10 @@ func (c *showCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		return a.json(s)
+		if c.JSON || c.Format == "json" {
+			return a.json(s)
+		}
+		return a.viewSaved(s)
 	}
 	store, err := a.open(true)
 	if err != nil {

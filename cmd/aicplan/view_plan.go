@@ -17,7 +17,11 @@ var signs = map[stage.Action]string{
 // viewPlan prints a plan for people: a line a stage, grids with their counts,
 // with verbose the whole waterfall.
 func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
-	sum := plan.Summarize(p)
+	return a.viewSummary(plan.Summarize(p), verbose)
+}
+
+// viewSummary is viewPlan of a plan that was made before.
+func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	declared := fold(sum.Stages)
 	shorten(sum.Stages)
 	w := addressWidth(sum.Stages)

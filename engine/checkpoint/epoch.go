@@ -33,8 +33,12 @@ func (j *Journal) loadElders() error {
 	return nil
 }
 
-// NewEpoch returns a token for Withdraw that no other run makes.
-func NewEpoch() string { return randomHex(8) }
+// NewEpoch returns a token for Withdraw that no other run makes. What begins it
+// tells epochs apart that have other meanings; see InEpoch.
+func NewEpoch(what string) string { return what + "-" + randomHex(8) }
+
+// InEpoch says whether NewEpoch made a token for what.
+func InEpoch(token, what string) bool { return strings.HasPrefix(token, what+"-") }
 
 // Withdraw makes what the journal has of ids count no more, durably, before it
 // returns. The token names the epoch: cases that were withdrawn in it are told

@@ -35,6 +35,9 @@ type StageRecord struct {
 	Checks  json.RawMessage `json:"checks,omitempty"`
 	// Plan is the name of the plan's file or folder. Records of before have none.
 	Plan string `json:"plan,omitempty"`
+	// Replacing is the token of a replacement that began and has not ended: what
+	// the record says counts no more; see Journal.Withdraw.
+	Replacing string `json:"replacing,omitempty"`
 	// OutDir is where the artifacts were asked for; empty without any.
 	OutDir    string          `json:"out_dir,omitempty"`
 	Artifacts json.RawMessage `json:"artifacts,omitempty"`

@@ -10,8 +10,10 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"sort"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -329,6 +331,46 @@ func (c *Config) Text(in *Instance) string {
 		return ""
 	}
 	return string(r.SliceBytes(f.Bytes))
+}
+
+// Known is what is known before anything runs of the values that the body of an
+// instance uses, by the references that name them.
+func (c *Config) Known(in *Instance) map[string]any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	results := c.l.results
+	c.l.results = map[string]map[string]cty.Value{}
+	c.l.finished++
+	defer func() {
+		c.l.results = results
+		c.l.finished++
+	}()
+	out := map[string]any{}
+	for _, e := range bodyExpressions(in.decl.body) {
+		for _, t := range e.Variables() {
+			v, diags := in.scope.eval(&hclsyntax.ScopeTraversalExpr{Traversal: t, SrcRange: t.SourceRange()}, in.each)
+			if diags.HasErrors() {
+				continue // a name that the stage binds itself
+			}
+			out[traversalText(t)] = stage.Plain(v)
+		}
+	}
+	return out
+}
+
+func traversalText(t hcl.Traversal) string {
+	var b strings.Builder
+	for _, step := range t {
+		switch s := step.(type) {
+		case hcl.TraverseRoot:
+			b.WriteString(s.Name)
+		case hcl.TraverseAttr:
+			b.WriteString("." + s.Name)
+		case hcl.TraverseIndex:
+			fmt.Fprintf(&b, "[%s]", stage.Plain(s.Key))
+		}
+	}
+	return b.String()
 }
 
 // Body returns the stage's attributes and blocks without the ones that all

@@ -109,7 +109,7 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 // need look at single cases.
 func (p *Plan) answers(s *Stage) bool {
 	return s.Key != "" && s.Record != nil && s.Record.Key == s.Key && s.Record.Status == string(stage.StatusOK) &&
-		s.Instance.Kind.Name != "grid" && !p.replaced(s) && p.objectsThere(s.Record) == ""
+		s.Instance.Kind.Name != "grid" && !p.again(s) && p.objectsThere(s.Record) == ""
 }
 
 // Rekey works the key of a stage out again after it ran, when what it depends
@@ -160,7 +160,10 @@ func (p *Plan) upstream(r *stage.Ref) *stage.Plan {
 // StageOptions are the options of the run as one stage sees them.
 func (p *Plan) StageOptions(s *Stage) stage.Options {
 	o := p.Options.Stage
-	o.Again = p.replaced(s)
+	o.Again = p.again(s)
+	if s.Record != nil {
+		o.Epoch = s.Record.Replacing
+	}
 	return o
 }
 
@@ -211,6 +214,11 @@ func (p *Plan) judge(s *Stage) {
 		s.Action, s.Reason = stage.ActionCollect, "nothing is there yet"
 	case p.replaced(s):
 		s.Action, s.Reason = stage.ActionStale, "-replace asks for it"
+		if rec.Replacing != "" {
+			s.Reason = "-replace asks for it, and goes on with what began before"
+		}
+	case rec.Replacing != "":
+		s.Action, s.Reason = stage.ActionStale, "-replace began to run it again and did not end"
 	case rec.Key != s.Key:
 		s.Action, s.Reason = stage.ActionStale, staleReason(rec.Inputs, s.Inputs)
 		if cases != nil && s.Plan.Reason != "" {
@@ -291,6 +299,12 @@ func (p *Plan) record(address string) *checkpoint.StageRecord {
 		return nil // missing, or damaged and warned about
 	}
 	return rec
+}
+
+// again says whether a stage is to be run again: because it is asked for, or
+// was, by a run that did not end.
+func (p *Plan) again(s *Stage) bool {
+	return p.replaced(s) || s.Record != nil && s.Record.Replacing != ""
 }
 
 func (p *Plan) replaced(s *Stage) bool { return matchAny(p.Options.Replace, s.Address()) }

@@ -21,7 +21,7 @@ import (
 )
 
 // savedFormat is raised when a saved plan of before cannot be read any more.
-const savedFormat = "aicplan-plan/1"
+const savedFormat = "aicplan-plan/2"
 
 // Saved is what plan -out keeps: how to make the same plan again, and what it
 // must then be.
@@ -33,16 +33,21 @@ type Saved struct {
 	VarFiles []string `json:"var_files,omitempty"`
 	Environ  []string `json:"environ,omitempty"` // variables set by the environment
 	Options  Options  `json:"options"`
+	// Summary is the plan as it was shown.
+	Summary Summary `json:"summary"`
 	// Stages identify what every stage would do, by address.
 	Stages map[string]SavedStage `json:"stages"`
 }
 
 // SavedStage identifies one stage of a saved plan.
 type SavedStage struct {
-	Kind   string `json:"kind"`
-	Config string `json:"config"` // digest of the evaluated config; of its text while it waits
-	Cases  int    `json:"cases,omitempty"`
-	Op     string `json:"op,omitempty"`
+	Kind string `json:"kind"`
+	// Body is everything that the block was evaluated to, with what it names
+	// outside of the plan (runtimes, system specs, files); while it waits for other
+	// stages its text, with what is known of the values that it uses.
+	Body  json.RawMessage `json:"body"`
+	Cases int             `json:"cases,omitempty"`
+	Op    string          `json:"op,omitempty"`
 	// IDs are the first 8 bytes of every case id, sorted, zstd, base64.
 	IDs string `json:"ids,omitempty"`
 }
@@ -55,7 +60,7 @@ func Save(path string, p *Plan, s Saved) error {
 		return err
 	}
 	s.Path = abs
-	s.Stages = savedStages(p)
+	s.Stages, s.Summary = savedStages(p), Summarize(p)
 	data, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
 		return err
@@ -104,8 +109,10 @@ func (s *Saved) Changed(p *Plan) []string {
 			out = append(out, addr+" is gone")
 		case cur.Cases != old.Cases:
 			out = append(out, fmt.Sprintf("%s has %d cases instead of %d", addr, cur.Cases, old.Cases))
-		case cur.Config != old.Config:
-			out = append(out, addr+" changed")
+		default:
+			for _, line := range checkpoint.Explain(old.Body, cur.Body) {
+				out = append(out, addr+": "+strings.TrimPrefix(line, "block."))
+			}
 		}
 	}
 	for addr := range now {
@@ -121,17 +128,7 @@ func savedStages(p *Plan) map[string]SavedStage {
 	out := map[string]SavedStage{}
 	for _, s := range p.Stages {
 		ss := SavedStage{Kind: s.Instance.Kind.Name}
-		var fp any
-		if !s.Late {
-			fp = stage.Identity(s.Instance.Kind, s.Config)
-		} else {
-			fp = p.Config.Text(s.Instance)
-		}
-		key, _, err := checkpoint.Key(map[string]any{"kind": ss.Kind, "version": s.Instance.Kind.Version, "config": fp, "deps": s.Instance.Deps})
-		if err != nil {
-			panic(fmt.Sprintf("fingerprint of %s: %v", s.Address(), err))
-		}
-		ss.Config = key
+		ss.Body = p.body(s)
 		if s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Planned != nil {
 			ss.Op = s.Plan.Data.Info.Op
 			ss.Cases = int(s.Plan.Data.Planned.NumRows())
@@ -140,6 +137,32 @@ func savedStages(p *Plan) map[string]SavedStage {
 		out[s.Address()] = ss
 	}
 	return out
+}
+
+// body is everything that decides what a stage does when it runs, whether it
+// shapes data or not.
+func (p *Plan) body(s *Stage) json.RawMessage {
+	k := s.Instance.Kind
+	body := map[string]any{"kind": k.Name, "version": k.Version, "waits for": s.Instance.Deps}
+	if k.Code != nil {
+		body["code"] = k.Code()
+	}
+	switch f, computed := s.Config.(stage.Fingerprinter); {
+	case s.Late:
+		body["text"], body["known"] = p.Config.Text(s.Instance), p.Config.Known(s.Instance)
+	case computed:
+		body["block"] = f.Fingerprint()
+	default:
+		body["block"] = stage.Values(s.Config)
+	}
+	if s.Plan != nil && s.Plan.KeyExtra != nil {
+		body["files"] = s.Plan.KeyExtra
+	}
+	_, canonical, err := checkpoint.Key(body)
+	if err != nil {
+		panic(fmt.Sprintf("values of %s: %v", s.Address(), err))
+	}
+	return canonical
 }
 
 // CaseIDs lists the case ids of a planned table.

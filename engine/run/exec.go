@@ -59,15 +59,43 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 	if done := r.opts.Done[s.Address()]; done != nil {
 		return done, nil
 	}
+	options := r.plan.StageOptions(s)
+	var replace func() error
+	if options.Again && s.Action != stage.ActionReady {
+		if options.Epoch == "" {
+			options.Epoch = checkpoint.NewEpoch("replace")
+		}
+		replace = func() error { return r.replace(s, options.Epoch) }
+		if !s.Instance.Kind.Device {
+			if err := replace(); err != nil {
+				return nil, err
+			}
+		}
+	}
 	out, err = s.Config.Run(ctx, &stage.RunContext{
 		Address: s.Address(), Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
 		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
-		PlanDir: r.plan.Config.Dir, Options: r.plan.StageOptions(s), Upstream: r.finished, Stop: r.opts.Stop,
+		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace, Upstream: r.finished, Stop: r.opts.Stop,
 	})
 	if err == nil && out == nil {
 		panic("stage returned neither outcome nor error")
 	}
 	return out, err
+}
+
+// replace makes durable that what the record of s says counts no more.
+func (r *runner) replace(s *plan.Stage, epoch string) error {
+	rec := &checkpoint.StageRecord{Address: s.Address(), Kind: s.Instance.Kind.Name, Status: "replacing", RunID: r.opts.Run.ID, Plan: r.plan.Name()}
+	if s.Record != nil {
+		copied := *s.Record
+		rec = &copied
+	}
+	rec.Replacing = epoch
+	if err := r.plan.Store.WriteStage(rec); err != nil {
+		return fmt.Errorf("%s is to be replaced, and that cannot be kept: %w", s.Address(), err)
+	}
+	s.Record = rec
+	return nil
 }
 
 // finished lists the stages that ended so far, in run order.
@@ -201,6 +229,9 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 		Address: s.Address(), Kind: s.Instance.Kind.Name, Key: s.Key, Inputs: s.Inputs, Status: string(out.Status),
 		Message: out.Message, Reason: s.Reason, RunID: r.opts.Run.ID, Seconds: seconds,
 		Plan: r.plan.Name(),
+	}
+	if out.Status == stage.StatusInterrupted && s.Record != nil {
+		rec.Replacing = s.Record.Replacing // goes on with the next run
 	}
 	if d := out.Data; d != nil {
 		if rec.Outputs, err = r.putTables(d); err != nil {

@@ -272,6 +272,11 @@ type RunContext struct {
 	// no stage may write outside of it; PlanDir holds the plan's files.
 	RunDir, OutDir, PlanDir string
 	Options                 Options
+	// Replace is set where Options.Again is. It makes durable that what the
+	// stage's record says counts no more. Stages that own devices call it before
+	// they change anything, once they know that they can run; for the others the
+	// engine does.
+	Replace func() error
 	// Upstream describes the finished stages, for reports: by address.
 	Upstream func() []Finished
 	// Stop is closed at the first Ctrl-C: finish and keep what is in flight.
@@ -300,8 +305,10 @@ type Options struct {
 	Seed    int64  `json:"seed"`              // of Shuffle and of every random sample
 	Retry   string `json:"retry,omitempty"`   // "", "failed" or "tripped": which ledger rows to try again
 	// Again asks this stage to measure what is measured already: -replace names
-	// it.
-	Again bool `json:"-"`
+	// it, or named it in a run that did not end. Epoch is the token of that
+	// replacement, "" in plans of one that has not begun.
+	Epoch string `json:"-"`
+	Again bool   `json:"-"`
 }
 
 // Partial names the reason why a run with these options cannot be complete,

@@ -7,20 +7,28 @@ import (
 	"aicplan/engine/stage"
 )
 
-// reuse settles the units that the journal answers; none when opts asks to
-// measure them again. A failed one stays failed unless retry is "failed". What the breaker concluded stays so, too: a group
-// that has failed after times and was never measured is not tried further,
-// unless retry is "tripped", which tries all of such groups again.
+// epochs tell withdrawals apart in the journal.
+const (
+	epochReplace = "replace"
+	epochRetry   = "retry"
+)
+
+// reuse settles the units that the journal answers. When opts asks to measure
+// them again only those count that were measured in that epoch. A failed one
+// stays failed unless retry is "failed", and it has not failed in that epoch
+// already. What the breaker concluded stays so, too: a group that has failed
+// after times and was never measured is not tried further, unless retry is
+// "tripped", which tries all of such groups again.
 func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) error {
-	if opts.Again {
-		return nil // what the journal has is replaced by what is measured now
-	}
 	retry := opts.Retry
+	if retry != "" {
+		j.retrying = j.epochOf(journal)
+	}
 	for i := range j.units {
 		u := &j.units[i]
 		if u.barred != "" && u.class != "not_selected" {
 			// What somebody measured all the same is there.
-			if kind, ok := journal.Has(u.id); ok && kind == checkpoint.Measured {
+			if kind, ok := journal.Has(u.id); ok && kind == checkpoint.Measured && !opts.Again {
 				u.state, u.class, u.reason = measured, "", ""
 			}
 			continue
@@ -28,11 +36,16 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 		if u.state != open {
 			continue
 		}
+		if opts.Again {
+			if token, _ := journal.Epoch(u.id); opts.Epoch == "" || token != opts.Epoch {
+				continue
+			}
+		}
 		switch kind, ok := journal.Has(u.id); {
 		case !ok:
 		case kind == checkpoint.Measured:
 			u.state = measured
-		case retry != "failed":
+		case retry != "failed" || j.retried(journal, u.id):
 			u.state = failed
 		}
 	}
@@ -48,6 +61,56 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 		}
 	}
 	return nil
+}
+
+// epochOf is the token of a retry that has begun and not ended: one of its cases
+// is still open. It is "" without any.
+func (j *job) epochOf(journal *checkpoint.Journal) string {
+	for i := range j.units {
+		if token, open := journal.Epoch(j.units[i].id); open && checkpoint.InEpoch(token, epochRetry) {
+			return token
+		}
+	}
+	return ""
+}
+
+// retried says whether a case was tried in the retry that goes on.
+func (j *job) retried(journal *checkpoint.Journal, id string) bool {
+	token, _ := journal.Epoch(id)
+	return j.retrying != "" && token == j.retrying
+}
+
+// withdraw makes durable, before anything is measured, that what the journal has
+// of the open units counts no more, where they are measured or tried again: a run
+// that ends halfway leaves no old rows among the new ones, and the next one goes
+// on.
+func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
+	token := ""
+	switch {
+	case opts.Again:
+		token = opts.Epoch
+	case opts.Retry != "" && j.retrying != "":
+		token = j.retrying
+	case opts.Retry != "":
+		token = checkpoint.NewEpoch(epochRetry)
+	default:
+		return nil
+	}
+	var ids []string
+	for i := range j.units {
+		u := &j.units[i]
+		if u.state != open {
+			continue
+		}
+		_, has := journal.Has(u.id)
+		if known, _ := journal.Epoch(u.id); known != token && (opts.Again || has) {
+			ids = append(ids, u.id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return journal.Withdraw(ids, token)
 }
 
 // past is what earlier runs left of a group, in tasks.
@@ -110,7 +173,7 @@ func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool
 			continue
 		}
 		switch {
-		case again && u.state == failed:
+		case again && u.state == failed && !j.retried(journal, u.id):
 			u.state = open
 		case !again && u.state == open:
 			u.state, u.class, u.reason = skipped, "tripped", reason

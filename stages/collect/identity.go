@@ -24,7 +24,7 @@ var beside = map[string]string{
 // Beside implements stage.Excluder: what of the runtime's block and of the blocks
 // of its kind does not change what rows mean.
 func (c *Config) Beside() map[string]string {
-	out := map[string]string{}
+	out := map[string]string{"source": "the key has it as far as it is known; see KeyExtra"}
 	if c.runtime == nil {
 		return out
 	}
@@ -69,6 +69,9 @@ func (c *Config) Values() map[string]any {
 	}
 	if c.runtime != nil {
 		out["runtime"] = stage.RuntimeValues(c.runtime)
+	}
+	if source := c.source.Load(); source != nil {
+		out["source"] = source.String()
 	}
 	if len(c.blocks) > 0 {
 		blocks := map[string]any{}

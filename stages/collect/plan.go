@@ -56,8 +56,10 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 		}
 	}
 	cases := grids.CasesOf(pc.Upstream(c.grid))
-	if cases != nil && env != nil {
+	if cases != nil {
 		c.readSource(cases.Spec().Op, pc.PlanDir, env)
+	}
+	if cases != nil && env != nil {
 		k.Source, _ = c.sourceIn(cases.Spec().Op, env)
 	}
 	if cases != nil && truncated(cases.Len(), pc.Options) {

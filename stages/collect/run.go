@@ -152,6 +152,14 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if err := r.meet(hello); err != nil {
 		return nil, err
 	}
+	if r.rc.Replace != nil {
+		if err := r.rc.Replace(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.job.withdraw(r.journal, r.rc.Options); err != nil {
+		return nil, fmt.Errorf("what is to be measured again cannot be withdrawn: %w", err)
+	}
 	if err := r.dispatch(ctx, set); err != nil {
 		return r.refused(err)
 	}

@@ -53,6 +53,8 @@ type job struct {
 	sweeps map[string]*sweep // by the digest of their points
 	// demands are columns that every row must have, for a stage behind.
 	demands []string
+	// retrying is the epoch of a -retry that goes on; "" without any.
+	retrying string
 }
 
 // sweep is a decoded list of points; many cases share one.

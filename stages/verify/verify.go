@@ -157,6 +157,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if err != nil {
 		return nil, err
 	}
+	if rc.Replace != nil {
+		if err := rc.Replace(); err != nil {
+			return nil, err
+		}
+	}
 	src := &source{m: m, tasks: tasks, rc: rc, total: len(tasks)}
 	if out, err := c.measure(ctx, rc, m, ds, src); out != nil || err != nil {
 		return out, err

@@ -1,0 +1,90 @@
+package collect
+
+import (
+	"testing"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+)
+
+// A replacement that stops halfway is gone on with: what was measured in its
+// epoch counts, and nothing else does, whether it is asked for again or not. A
+// retry tries every failed case once.
+func TestEpochs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+op = "gemm"
+axis "m" { values = [1, 2, 3, 4] }
+`)
+	c, p := b.prepare("")
+	cases := p.Private.(*planned).cases
+	env, _ := c.pools.Expect(t.Context(), b.store, c.runtime)
+	if env == nil {
+		t.Fatal("the cpu runtime does not tell what it is")
+	}
+	journal, _, err := c.journal(b.store, cases.Spec(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(i int, k checkpoint.Kind) {
+		t.Helper()
+		payload := `{"rows": [{"latency": 1}], "attempts": 1}`
+		if k == checkpoint.Failed {
+			payload = `{"failure": {"class": "transient", "message": "x"}, "attempts": 1}`
+		}
+		if err := journal.Append(checkpoint.Entry{ID: cases.ID(i), Kind: k, Payload: []byte(payload)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// states is what a run with opts would settle, and then withdraw.
+	states := func(opts stage.Options, withdraw bool) string {
+		t.Helper()
+		j, err := newJob(cases, nil, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.reuse(journal, opts, 0); err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for i := range j.units {
+			text += string("omfs"[j.units[i].state])
+		}
+		if withdraw {
+			if err := j.withdraw(journal, opts); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return text
+	}
+	check := func(what string, opts stage.Options, want string, withdraw bool) {
+		t.Helper()
+		if got := states(opts, withdraw); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	put(0, checkpoint.Measured)
+	put(1, checkpoint.Measured)
+	put(2, checkpoint.Failed)
+	plain, again := stage.Options{}, stage.Options{Again: true, Epoch: "replace-1"}
+	check("before", plain, "mmfo", false)
+	check("a plan of a replacement", stage.Options{Again: true}, "oooo", false)
+	check("a replacement", again, "oooo", true)
+	check("killed before the first row", plain, "oooo", false)
+	put(0, checkpoint.Measured)
+	put(3, checkpoint.Failed)
+	check("killed halfway", plain, "moof", false)
+	check("the same command", again, "moof", true)
+	check("another one", stage.Options{Again: true, Epoch: "replace-2"}, "oooo", false)
+	put(1, checkpoint.Failed)
+	put(2, checkpoint.Measured)
+	check("ended", plain, "mfmf", false)
+
+	retry := stage.Options{Retry: "failed"}
+	check("a retry", retry, "momo", true)
+	put(3, checkpoint.Failed)
+	check("killed halfway", plain, "momf", false)
+	check("the same retry", retry, "momf", true)
+	put(1, checkpoint.Failed)
+	check("the next retry", retry, "momo", false)
+}
