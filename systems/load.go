@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
+	"aicplan/sink/phrase"
 )
 
 //go:embed *.yaml
@@ -53,7 +53,7 @@ func (e *UnknownError) Error() string {
 func Load(name string) (*Spec, error) {
 	src, err := builtin.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, &UnknownError{Name: name, Suggestions: suggest(name, List())}
+		return nil, &UnknownError{Name: name, Suggestions: phrase.Near(name, List(), 3)}
 	}
 	spec, problems := Parse(name+".yaml", src)
 	if len(problems) > 0 {
@@ -85,29 +85,4 @@ func Source(name string) ([]byte, bool) {
 func nameOf(path string) string {
 	base := filepath.Base(path)
 	return strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
-}
-
-// suggest returns the candidates within a small edit distance of name, best
-// first, at most three.
-func suggest(name string, candidates []string) []string {
-	type scored struct {
-		name string
-		dist int
-	}
-	var near []scored
-	for _, c := range candidates {
-		d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(c), nil)
-		if name != "" && (strings.HasPrefix(c, name) || strings.Contains(c, strings.ToLower(name))) {
-			d = min(d, 1)
-		}
-		if d <= max(2, len(name)/3) {
-			near = append(near, scored{c, d})
-		}
-	}
-	slices.SortStableFunc(near, func(a, b scored) int { return a.dist - b.dist })
-	var names []string
-	for _, s := range near[:min(3, len(near))] {
-		names = append(names, s.name)
-	}
-	return names
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"aicplan/sink/phrase"
 )
 
 // Problem is one fault of a system file, with its place and what to do.
@@ -160,7 +162,7 @@ func (r *reader) missing(top *yaml.Node) {
 // didYouMean looks for the field that a misspelt key means: in its own section
 // first, then under the same name elsewhere.
 func didYouMean(section, key string) string {
-	if near := suggest(key, keysOf(section)); len(near) > 0 {
+	if near := phrase.Near(key, keysOf(section), 1); len(near) > 0 {
 		f := &field{section: section, key: near[0]}
 		return "did you mean " + f.path() + "?"
 	}

@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/filelock"
+	"aicplan/sink/phrase"
 )
 
 type ckptCmd struct {
@@ -58,7 +59,7 @@ func (c *ckptListCmd) Run(a *app) error {
 		if err := json.Unmarshal(s.Record.Counts, &counts); err != nil {
 			counts.Rows = 0 // an old record; the rest of the line still helps
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, clipFront(s.Record.Address, w), s.Record.Status, counts.Rows,
+		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, phrase.ClipFront(s.Record.Address, w), s.Record.Status, counts.Rows,
 			bytesText(s.Bytes()), strings.TrimPrefix(s.Record.Key, "sha256:")[:8], dateText(s.Record.FinishedAt.Local(), time.Now()))
 	}
 	if len(l.Journals) > 0 {
@@ -85,7 +86,7 @@ func journalName(c checkpoint.ContextInfo, w int) string {
 	if err := json.Unmarshal(c.JSON, &ctx); err != nil {
 		return c.Op
 	}
-	return clip(strings.Join(strings.Fields(c.Op+" "+ctx.Framework+" "+ctx.Version+" "+ctx.Device), " "), w, false)
+	return phrase.Clip(strings.Join(strings.Fields(c.Op+" "+ctx.Framework+" "+ctx.Version+" "+ctx.Device), " "), w)
 }
 
 func bytesText(n int64) string {

@@ -9,6 +9,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/atomic"
+	"aicplan/sink/phrase"
 	"aicplan/stages/report"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/model"
@@ -114,7 +115,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 			code = fmt.Sprint(p.ExitCode)
 		}
 		fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", r.ID, p.Started.Local().Format("2006-01-02 15:04"),
-			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, clipFront(p.Plan, 19))
+			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, phrase.ClipFront(p.Plan, 19))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/sink/phrase"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/live"
 )
@@ -184,7 +185,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) 
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, st := range shown {
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", clipFront(st.Address, names), st.Status, clip(stageText(st), max(20, width-names-words-6), false))
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", phrase.ClipFront(st.Address, names), st.Status, phrase.Clip(stageText(st), max(20, width-names-words-6)))
 	}
 	t.Flush()
 	for i, f := range s.Failures {
@@ -192,7 +193,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) 
 			fmt.Fprintf(w, "  and %d more kinds of failures: aicplan failures\n", len(s.Failures)-i)
 			break
 		}
-		fmt.Fprintf(w, "  failed: %s\n", clip(fmt.Sprintf("%dx %s in %s: %s", f.Count, f.Class, f.Stage, f.Message), max(20, width-10), false))
+		fmt.Fprintf(w, "  failed: %s\n", phrase.Clip(fmt.Sprintf("%dx %s in %s: %s", f.Count, f.Class, f.Stage, f.Message), max(20, width-10)))
 	}
 }
 

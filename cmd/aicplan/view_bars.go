@@ -11,6 +11,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/sink/visible"
 )
 
@@ -67,7 +68,7 @@ func (v *barView) Progress(address string, p stage.Progress) {
 		}
 		b.bar = v.progress.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Name(clip(visible.Line(address), 24, false), decor.WC{W: 25, C: decor.DindentRight})),
+			mpb.PrependDecorators(decor.Name(phrase.Clip(visible.Line(address), 24), decor.WC{W: 25, C: decor.DindentRight})),
 			mpb.AppendDecorators(decor.Any(text)))
 		v.bars[address] = b
 	}

@@ -7,6 +7,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 var signs = map[stage.Action]string{
@@ -36,11 +37,14 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		} else if d := declared[i]; d > 0 && !verbose {
 			text += fmt.Sprintf(" of %s", plan.Count(d))
 		}
-		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, clip(text, 80-w-6, verbose))
+		if !verbose {
+			text = phrase.Clip(text, 80-w-6)
+		}
+		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, text)
 		switch {
 		case s.Cases == nil || verbose:
 		case s.Action == stage.ActionStale:
-			fmt.Fprintf(&b, "      %s\n", clip(s.Reason, 74, false))
+			fmt.Fprintf(&b, "      %s\n", phrase.Clip(s.Reason, 74))
 		case s.Action == stage.ActionNeeds:
 			fmt.Fprintf(&b, "      %s\n", s.Reason)
 		}
@@ -209,7 +213,7 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 	for _, x := range w.Axes {
 		axes = append(axes, fmt.Sprintf("%s %d", x.Name, x.Size))
 	}
-	fmt.Fprintf(b, "      %14s  declared: %s\n", plan.Count(w.Declared), clip(strings.Join(axes, " x "), 200, false))
+	fmt.Fprintf(b, "      %14s  declared: %s\n", plan.Count(w.Declared), phrase.Clip(strings.Join(axes, " x "), 200))
 	for _, f := range w.Filters {
 		note := f.Reason
 		if f.Note != "" {
@@ -224,25 +228,6 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+plan.Count(int64(w.Duplicates)))
 	}
 	fmt.Fprintf(b, "      %14s  cases\n", "="+plan.Count(int64(w.Cases)))
-}
-
-// clip shortens text to n columns unless all of it is wanted.
-func clip(text string, n int, all bool) string {
-	r := []rune(text)
-	if all || len(r) <= n || n < 4 {
-		return text
-	}
-	return string(r[:n-3]) + "..."
-}
-
-// clipFront shortens an address at its front: kind, name and key tell stages
-// apart.
-func clipFront(address string, n int) string {
-	r := []rune(address)
-	if len(r) <= n || n < 4 {
-		return address
-	}
-	return "..." + string(r[len(r)-n+3:])
 }
 
 var colors = map[stage.Action]string{

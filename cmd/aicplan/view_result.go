@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 // viewResult prints the table at the end of a run: stages, cases, failures,
@@ -54,7 +55,7 @@ func (a *app) resultTable(r *run.Result) {
 		if s.Outcome != nil {
 			rows, failed, skipped = number(s.Outcome.Counts.Rows), number(s.Outcome.Counts.Failed), number(s.Outcome.Counts.Skipped)
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, clipFront(s.Address, w), sw, status(s), rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
+		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, phrase.ClipFront(s.Address, w), sw, status(s), rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
 	}
 	a.skipped(r)
 }

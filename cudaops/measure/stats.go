@@ -1,8 +1,11 @@
 package measure
 
 import (
-	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"aicplan/sink/stats"
 )
 
 // Median returns the middle of xs (the mean of the two middle values when their
@@ -12,25 +15,11 @@ func Median(xs []float64) float64 { return Percentile(xs, 0.5) }
 // Percentile returns the value below which the share p of xs lies, with linear
 // interpolation between neighbours; NaN for no values. xs is not changed.
 func Percentile(xs []float64, p float64) float64 {
-	if len(xs) == 0 {
-		return math.NaN()
-	}
-	s := slices.Sorted(slices.Values(xs))
-	at := p * float64(len(s)-1)
-	lo := int(math.Floor(at))
-	lo = min(max(lo, 0), len(s)-1)
-	hi := min(lo+1, len(s)-1)
-	return s[lo] + (s[hi]-s[lo])*(at-float64(lo))
+	return stats.Interpolated(slices.Sorted(slices.Values(xs)), p)
 }
 
 // Mean returns the arithmetic mean; NaN for no values.
-func Mean(xs []float64) float64 {
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(len(xs))
-}
+func Mean(xs []float64) float64 { return stat.Mean(xs, nil) }
 
 // Scatter is RelStdev; nil for fewer than two values.
 func Scatter(xs []float64) *float64 {
@@ -47,12 +36,8 @@ func RelStdev(xs []float64) float64 {
 	if len(xs) < 2 {
 		return 0
 	}
-	m := Mean(xs)
-	sum := 0.0
-	for _, x := range xs {
-		sum += (x - m) * (x - m)
-	}
-	return math.Sqrt(sum/float64(len(xs)-1)) / m
+	mean, stdev := stat.MeanStdDev(xs, nil)
+	return stdev / mean
 }
 
 // Spread returns max/min - 1; 0 for fewer than two values.

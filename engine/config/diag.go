@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"aicplan/sink/phrase"
 )
 
 func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
@@ -24,33 +24,25 @@ func warnAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 // shortRange is file:line.
 func shortRange(r hcl.Range) string { return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line) }
 
-// didYouMean is " Did you mean ...?" when a candidate is close, else the
+// didYouMean is " Did you mean ...?" when a candidate is near, else the
 // candidates themselves when they are few, else "".
 func didYouMean(given string, candidates []string) string {
-	best, distance := "", 3
-	sorted := append([]string(nil), candidates...)
-	sort.Strings(sorted)
-	for _, c := range sorted {
-		if d := levenshtein.Distance(strings.ToLower(given), strings.ToLower(c), nil); d < distance && d < len(c) {
-			best, distance = c, d
-		}
+	if near := phrase.Nearest(given, candidates); near != "" {
+		return " Did you mean " + Quoted(near) + "?"
 	}
-	switch {
-	case best != "":
-		return " Did you mean " + Quoted(best) + "?"
-	case len(sorted) > 0 && len(sorted) <= 12:
-		return " Known: " + strings.Join(sorted, ", ") + "."
+	if len(candidates) == 0 || len(candidates) > 12 {
+		return ""
 	}
-	return ""
+	return " Known: " + strings.Join(slices.Sorted(slices.Values(candidates)), ", ") + "."
 }
 
 // Quoted puts text into quotes; an address with a key into those that a shell
 // takes as they are.
-func Quoted(text string) string {
-	if strings.Contains(text, `"`) && !strings.ContainsAny(text, "'\n") {
-		return "'" + text + "'"
+func Quoted(name string) string {
+	if strings.Contains(name, `"`) && !strings.ContainsAny(name, "'\n") {
+		return "'" + name + "'"
 	}
-	return strconv.Quote(text)
+	return strconv.Quote(name)
 }
 
 // DidYouMean is the suggestion that every message about an unknown name ends

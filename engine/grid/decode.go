@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/sink/phrase"
 )
 
 // productBlocks are the blocks of a grid, a case_set, a compound sweep and a
@@ -318,7 +320,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			}
 			spec.Distinct.Of = &Derive{Name: "of", Range: of.Expr.Range(), expr: d.lazy(of.Expr)}
 		default:
-			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p, didYouMean(p, []string{"first", "min"}))
+			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p, phrase.DidYouMean(p, []string{"first", "min"}))
 		}
 	}
 }

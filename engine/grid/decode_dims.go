@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/sink/phrase"
 )
 
 func (d *decoder) axis(b *hcl.Block) *Dim {
@@ -80,7 +82,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		for name := range m {
 			if !containsName(dim.Fields, name) {
 				d.errorf(elementRange(a.Expr, i), "Inconsistent rows", "Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not apply.%s",
-					i+1, dim.Name, name, didYouMean(name, dim.Fields))
+					i+1, dim.Name, name, phrase.DidYouMean(name, dim.Fields))
 				return nil
 			}
 		}

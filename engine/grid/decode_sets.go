@@ -2,6 +2,8 @@ package grid
 
 import (
 	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/sink/phrase"
 )
 
 // assemble makes the sets of a spec from its common part and its case sets.
@@ -104,7 +106,7 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 			}
 		}
 	}
-	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name, quoted(have), didYouMean(name, have))
+	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name, quoted(have), phrase.DidYouMean(name, have))
 }
 
 // orderFilters collects the filters of all sets in the order of the text and
@@ -179,7 +181,7 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 			rng = ranges[i]
 		}
 		if len(missing) == len(spec.Sets) {
-			d.errorf(rng, "Unknown name", "%s names %q, which no axis, rows field or derive block binds.%s", attr, name, didYouMean(name, spec.allNames()))
+			d.errorf(rng, "Unknown name", "%s names %q, which no axis, rows field or derive block binds.%s", attr, name, phrase.DidYouMean(name, spec.allNames()))
 			continue
 		}
 		d.errorf(rng, "Column without a value", "%q has no value in %s. Every set must bind all columns: add derive %q { value = null } there, or list the wanted columns in the grid's columns.",

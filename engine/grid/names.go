@@ -2,12 +2,13 @@ package grid
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/sink/phrase"
 )
 
 // reservedRoots are names that expressions of a plan use for other things; an
@@ -56,40 +57,6 @@ func checkName(name string) string {
 	return ""
 }
 
-// didYouMean is " Did you mean X?" for the candidate nearest to name, or "".
-func didYouMean(name string, candidates []string) string {
-	if best := nearest(name, candidates); best != "" {
-		return fmt.Sprintf(" Did you mean %q?", best)
-	}
-	return ""
-}
-
-// nearest returns the candidate that is most likely meant by name, or "".
-// Candidates that extend name or are extended by it count as near.
-func nearest(name string, candidates []string) string {
-	sorted := append([]string(nil), candidates...)
-	sort.Strings(sorted)
-	best, bestDist := "", 1<<30
-	for _, c := range sorted {
-		if c == name || c == "" {
-			continue
-		}
-		d := editDistance(strings.ToLower(name), strings.ToLower(c))
-		limit := 1 + len(name)/4
-		if len(name) < 3 {
-			limit = 0 // anything is near to one letter
-		}
-		if strings.HasPrefix(c, name) || strings.HasPrefix(name, c) || strings.HasSuffix(c, "_"+name) {
-			limit = max(limit, d)
-			d = min(d, 2)
-		}
-		if d <= limit && d < bestDist {
-			best, bestDist = c, d
-		}
-	}
-	return best
-}
-
 // nearestValue returns the canonical text among samples that v may be a
 // misspelling of, or "". Only text is misspelt.
 func nearestValue(v cty.Value, samples []string) string {
@@ -100,38 +67,10 @@ func nearestValue(v cty.Value, samples []string) string {
 	for _, s := range samples {
 		texts = append(texts, strings.Trim(s, `"`))
 	}
-	if near := nearest(v.AsString(), texts); near != "" {
+	if near := phrase.Nearest(v.AsString(), texts); near != "" {
 		return `"` + near + `"`
 	}
 	return ""
-}
-
-// editDistance counts insertions, deletions, substitutions and swaps of
-// neighbours.
-func editDistance(a, b string) int {
-	ra, rb := []rune(a), []rune(b)
-	rows := make([][]int, len(ra)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(rb)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(ra); i++ {
-		for j := 1; j <= len(rb); j++ {
-			cost := 1
-			if ra[i-1] == rb[j-1] {
-				cost = 0
-			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && ra[i-1] == rb[j-2] && ra[i-2] == rb[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
-			}
-			rows[i][j] = d
-		}
-	}
-	return rows[len(ra)][len(rb)]
 }
 
 func errorAt(rng hcl.Range, summary, detail string) *hcl.Diagnostic {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/sink/phrase"
 )
 
 // resolve binds the names in expressions, orders derived values, finds the
@@ -168,7 +170,7 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 		if len(t) == 1 {
 			unknown = true
 			names := namesOf(spec.names)
-			d.errorf(t.SourceRange(), "Unknown name", "Nothing in this grid is called %q; it binds %s.%s", root, shortList(names), didYouMean(root, names))
+			d.errorf(t.SourceRange(), "Unknown name", "Nothing in this grid is called %q; it binds %s.%s", root, shortList(names), phrase.DidYouMean(root, names))
 		}
 	}
 	if unknown {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"aicplan/sink/phrase"
 )
 
 // convertGiven brings the given values to the types of their names.
@@ -19,7 +21,7 @@ func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, [
 			if s.Sweep != nil {
 				names = append(names, s.Sweep.allNames()...)
 			}
-			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name, shortList(names), didYouMean(name, names)))
+			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name, shortList(names), phrase.DidYouMean(name, names)))
 			continue
 		}
 		v := given[name]

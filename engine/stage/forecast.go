@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/sink/phrase"
 )
 
 // Forecast is what is known of a stage's table before the stage has run, so
@@ -69,10 +70,7 @@ func (f *Forecast) Lacks(column string) (problem string, sure bool) {
 	if f == nil || slices.Contains(f.Columns, column) {
 		return "", false
 	}
-	near := ""
-	if best := nearest(column, f.Columns); best != "" {
-		near = fmt.Sprintf(" Did you mean %q?", best)
-	}
+	near := phrase.DidYouMean(column, f.Columns)
 	switch {
 	case !f.Open && near != "":
 		return fmt.Sprintf("The data is not going to have a column %q.%s", column, near), true
@@ -87,21 +85,6 @@ func (f *Forecast) Lacks(column string) (problem string, sure bool) {
 		return fmt.Sprintf("No column %q is known.%s", column, near), false
 	}
 	return "", false
-}
-
-// nearest is the candidate that is likely meant, or "".
-func nearest(word string, candidates []string) string {
-	best, bestAt := "", max(1, len(word)/3)+1
-	for _, c := range candidates {
-		d := levenshtein.Distance(word, c, nil)
-		if len(word) > 3 && strings.Contains(c, word) {
-			d = 1 // dtype is short for gemm_dtype
-		}
-		if d < bestAt && len(word) > 2 {
-			best, bestAt = c, d
-		}
-	}
-	return best
 }
 
 // Through is the forecast of a stage that hands on what it reads.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ var ErrOutside = errors.New("path leaves the output folder")
 
 // Within returns the path of name below dir. It refuses names that are empty,
 // absolute, climb out with "..", name the folder itself, or pass through a
-// symbolic link that leads out of dir. Folders of name that do not exist yet
+// symbolic link that leads out of dir or is absolute. Folders of name that do not exist yet
 // are fine; nothing is created.
 func Within(dir, name string) (string, error) {
 	refuse := func(why string) (string, error) {
@@ -39,35 +40,43 @@ func Within(dir, name string) (string, error) {
 	if clean == "." {
 		return refuse("names the folder itself")
 	}
-	root, err := filepath.EvalSymlinks(dir)
+	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return filepath.Join(dir, clean), nil // nothing there that could lead out
 	}
 	if err != nil {
 		return "", Explain("look at", dir, err)
 	}
-	at := root
-	for part := range strings.SplitSeq(clean, string(filepath.Separator)) {
-		at = filepath.Join(at, part)
-		info, err := os.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			break
+	defer root.Close()
+	// Folder by folder: a root opens nothing that a symbolic link leads out to.
+	for at := range prefixes(clean) {
+		_, err := root.Stat(at)
+		switch link, readErr := root.Readlink(at); {
+		case err == nil:
+		case errors.Is(err, fs.ErrNotExist) && readErr == nil:
+			// Writing would create the target, wherever that is.
+			return refuse("passes through the broken symbolic link " + filepath.Join(dir, at))
+		case errors.Is(err, fs.ErrNotExist):
+			return filepath.Join(dir, clean), nil
+		case readErr == nil:
+			if target, err := filepath.EvalSymlinks(filepath.Join(dir, at)); err == nil {
+				link = target
+			}
+			return refuse("passes through a symbolic link to " + link)
+		default:
+			return "", Explain("look at", filepath.Join(dir, at), err)
 		}
-		if err != nil {
-			return "", Explain("look at", at, err)
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			continue
-		}
-		target, err := filepath.EvalSymlinks(at)
-		if err != nil {
-			// Dangling: writing would create the target, wherever that is.
-			return refuse("passes through the broken symbolic link " + at)
-		}
-		if target != root && !strings.HasPrefix(target, root+string(filepath.Separator)) {
-			return refuse("passes through a symbolic link to " + target)
-		}
-		at = target
 	}
 	return filepath.Join(dir, clean), nil
+}
+
+// prefixes yields a, a/b and a/b/c of a/b/c.
+func prefixes(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i, c := range path + string(filepath.Separator) {
+			if c == filepath.Separator && !yield(path[:i]) {
+				return
+			}
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"aicplan/sink/phrase"
 )
 
 // Type is the physical type of a column. Perf files know these three.
@@ -123,7 +125,7 @@ func Suggest(name string) []string {
 	for i, t := range tables {
 		names[i] = t.Name
 	}
-	return near(Stem(name), names)
+	return phrase.Near(Stem(name), names, 3)
 }
 
 // Columns returns the columns in the order in which a backend's collector
@@ -290,7 +292,7 @@ func (t *Table) Check(columns []Column) []Issue {
 		switch {
 		case !ok:
 			msg := fmt.Sprintf("%s has no column %s", t.Name, c.Name)
-			if n := near(c.Name, t.names()); len(n) > 0 {
+			if n := phrase.Near(c.Name, t.names(), 3); len(n) > 0 {
 				msg += "; did you mean " + n[0] + "?"
 			}
 			issues = append(issues, Issue{Column: c.Name, Message: msg})

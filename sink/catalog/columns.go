@@ -3,8 +3,6 @@ package catalog
 import (
 	"slices"
 	"strings"
-
-	"github.com/agext/levenshtein"
 )
 
 var identityNames = []string{"framework", "version", "device", "op_name", "kernel_source"}
@@ -111,29 +109,4 @@ var docs = map[string]string{
 	"latency":             "time of one call",
 	"power":               "mean board power during the measurement",
 	"power_limit":         "board power limit",
-}
-
-// near returns up to three candidates within a small edit distance, best
-// first.
-func near(name string, candidates []string) []string {
-	type scored struct {
-		name string
-		dist int
-	}
-	var found []scored
-	for _, c := range candidates {
-		d := levenshtein.Distance(name, c, nil)
-		if len(name) > 2 && strings.Contains(c, name) {
-			d = min(d, 1)
-		}
-		if d <= max(1, len(name)/3) {
-			found = append(found, scored{c, d})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b scored) int { return a.dist - b.dist })
-	var names []string
-	for _, s := range found[:min(3, len(found))] {
-		names = append(names, s.name)
-	}
-	return names
 }

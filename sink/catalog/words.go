@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"aicplan/sink/phrase"
 )
 
 // Words returns the vocabulary of a column, or nil when any text is allowed.
@@ -56,7 +58,7 @@ func Word(column, word string) (string, error) {
 		return now, nil
 	}
 	msg := fmt.Sprintf("%s %q is unknown", column, word)
-	if n := near(word, words); len(n) > 0 {
+	if n := phrase.Near(word, words, 3); len(n) > 0 {
 		return "", fmt.Errorf("%s; did you mean %s?", msg, n[0])
 	}
 	return "", fmt.Errorf("%s; known are %s", msg, strings.Join(words, ", "))
@@ -88,9 +90,6 @@ func LookupBackend(name string) (Backend, bool) {
 	}
 	return Backend{}, false
 }
-
-// Backends returns all backends.
-func Backends() []Backend { return slices.Clone(backends) }
 
 // BackendOf finds the backend of a framework label. Files spell labels in more
 // than one way ("VLLM" and "vLLM"), so case does not count.

@@ -2,14 +2,15 @@ package diff
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"gonum.org/v1/gonum/stat"
 
 	"aicplan/sink/rowkey"
+	"aicplan/sink/stats"
 	"aicplan/sink/table"
 )
 
@@ -17,16 +18,10 @@ import (
 func quantiles(ratios []float64) Quantiles {
 	s := slices.Clone(ratios)
 	slices.Sort(s)
-	at := func(p float64) float64 {
-		return s[min(max(int(math.Ceil(p/100*float64(len(s)))), 1), len(s))-1]
-	}
-	logs := 0.0
-	for _, v := range s {
-		logs += math.Log(v)
-	}
+	at := func(p float64) float64 { return stats.Rank(s, p) }
 	return Quantiles{
-		Min: s[0], P5: at(5), P25: at(25), P50: at(50), P75: at(75), P95: at(95), Max: s[len(s)-1],
-		Geomean: math.Exp(logs / float64(len(s))),
+		Min: s[0], P5: at(0.05), P25: at(0.25), P50: at(0.5), P75: at(0.75), P95: at(0.95), Max: s[len(s)-1],
+		Geomean: stat.GeometricMean(s, nil),
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"aicplan/sink/phrase"
 )
 
 // WriteJSON writes the report as one JSON object.
@@ -153,7 +155,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		if t.Ratio != nil {
 			p5, p50, p95 = fmt.Sprintf("%.3f", t.Ratio.P5), fmt.Sprintf("%.3f", t.Ratio.P50), fmt.Sprintf("%.3f", t.Ratio.P95)
 		}
-		fmt.Fprintf(&sb, "| %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |\n", cell(t.title()), t.A.Rows, t.B.Rows, t.Common, t.Added, t.Removed, t.Changed, p5, p50, p95)
+		fmt.Fprintf(&sb, "| %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |\n", phrase.Cell(t.title()), t.A.Rows, t.B.Rows, t.Common, t.Added, t.Removed, t.Changed, p5, p50, p95)
 	}
 	fmt.Fprintf(&sb, "\nA: `%s`, B: `%s`; p5, p50 and p95 are of B / A.\n", r.A, r.B)
 	for _, t := range r.Tables {
@@ -168,7 +170,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 		fmt.Fprintf(&sb, "\n**%s**\n\n", l.title)
 		for _, it := range l.items {
-			fmt.Fprintf(&sb, "- %s\n", cell(it))
+			fmt.Fprintf(&sb, "- %s\n", phrase.Cell(it))
 		}
 	}
 	_, err := io.WriteString(w, sb.String())
@@ -182,7 +184,7 @@ func (r *Result) markdown(sb *strings.Builder) {
 	fmt.Fprintf(sb, "\n<details><summary>%s: by axis, largest differences</summary>\n\n", r.title())
 	fmt.Fprintf(sb, "| B / A | rows | p5 | p50 | p95 | max |\n|---|--:|--:|--:|--:|--:|\n")
 	line := func(name string, rows int, q Quantiles) {
-		fmt.Fprintf(sb, "| %s | %d | %.3f | %.3f | %.3f | %.3f |\n", cell(name), rows, q.P5, q.P50, q.P95, q.Max)
+		fmt.Fprintf(sb, "| %s | %d | %.3f | %.3f | %.3f | %.3f |\n", phrase.Cell(name), rows, q.P5, q.P50, q.P95, q.Max)
 	}
 	line("all", len(r.ratios), *r.Ratio)
 	for _, g := range r.Groups {
@@ -191,13 +193,8 @@ func (r *Result) markdown(sb *strings.Builder) {
 	if len(r.Worst) > 0 {
 		fmt.Fprintf(sb, "\n| row | A | B | B / A |\n|---|--:|--:|--:|\n")
 		for _, w := range r.Worst {
-			fmt.Fprintf(sb, "| %s | %.6g | %.6g | %.3f |\n", cell(w.Key), w.A, w.B, w.Ratio)
+			fmt.Fprintf(sb, "| %s | %.6g | %.6g | %.3f |\n", phrase.Cell(w.Key), w.A, w.B, w.Ratio)
 		}
 	}
 	sb.WriteString("\n</details>\n")
-}
-
-// cell keeps text inside its cell of a table.
-func cell(s string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
 }

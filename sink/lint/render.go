@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"aicplan/sink/phrase"
 )
 
 // WriteJSON writes the report as one JSON object.
@@ -66,22 +68,18 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "**%d files, %d rows: %s**\n\n| rule | severity | file | count | finding |\n|---|---|---|--:|---|\n", r.Files, r.Rows, r.Summary())
 	for _, f := range r.Findings {
-		fmt.Fprintf(&sb, "| %s | %s | %s | %d | %s |\n", f.Rule, f.Severity, cell(f.Path), f.Count, cell(f.Message))
+		fmt.Fprintf(&sb, "| %s | %s | %s | %d | %s |\n", f.Rule, f.Severity, phrase.Cell(f.Path), f.Count, phrase.Cell(f.Message))
 	}
 	for _, f := range r.Findings {
 		if len(f.Rows) == 0 || f.Severity == Info {
 			continue
 		}
-		fmt.Fprintf(&sb, "\n<details><summary>%s: %s</summary>\n\n", f.Rule, cell(f.Path))
+		fmt.Fprintf(&sb, "\n<details><summary>%s: %s</summary>\n\n", f.Rule, phrase.Cell(f.Path))
 		for _, row := range f.Rows {
-			fmt.Fprintf(&sb, "- %s\n", cell(row))
+			fmt.Fprintf(&sb, "- %s\n", phrase.Cell(row))
 		}
 		sb.WriteString("\n</details>\n")
 	}
 	_, err := io.WriteString(w, sb.String())
 	return err
-}
-
-func cell(s string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
 }

@@ -56,9 +56,6 @@ func (ix *Index) Len() int {
 	return len(ix.combos[len(ix.combos)-1])
 }
 
-// Columns are the key columns.
-func (ix *Index) Columns() []string { return ix.columns }
-
 // Number returns the key number of every row of rec. An error names a column
 // whose type cannot be part of a key.
 func (ix *Index) Number(rec arrow.Record) ([]uint32, error) {

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/stage"
@@ -32,16 +31,6 @@ type spec struct {
 	new     func() check
 }
 
-// Checks lists the names of the checks with one line each, in the order of
-// the documentation.
-func Checks() [][2]string {
-	var out [][2]string
-	for _, s := range specs() {
-		out = append(out, [2]string{s.name, s.summary})
-	}
-	return out
-}
-
 func specs() []spec {
 	return []spec{
 		{"coverage", "share of the planned cases, or of a reference's rows, that have a row", func() check { return &coverage{Min: 1} }},
@@ -66,22 +55,4 @@ func specs() []spec {
 		{"request_errors", "share of requests that failed", newRequestErrors},
 		{"noise", "a percentile of the relative standard deviation", func() check { return &noise{Column: "rel_stdev", Percentile: 95} }},
 	}
-}
-
-// suggest returns the candidate that is closest to word, or "".
-func suggest(word string, candidates []string) string {
-	best, bestAt := "", len(word)/2+1
-	for _, c := range candidates {
-		if d := levenshtein.Distance(word, c, nil); d < bestAt {
-			best, bestAt = c, d
-		}
-	}
-	return best
-}
-
-func didYouMean(word string, candidates []string) string {
-	if s := suggest(word, candidates); s != "" {
-		return " Did you mean \"" + s + "\"?"
-	}
-	return ""
 }

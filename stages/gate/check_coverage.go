@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 )
@@ -46,7 +47,7 @@ func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
 	c.ref = ref
 	for _, e := range c.Excuse {
 		if !slices.Contains(ledgerClasses, e) {
-			d = append(d, problem("Unknown failure class", fmt.Sprintf("excuse names %q.%s The classes are: %s.", e, didYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", ")), r))
+			d = append(d, problem("Unknown failure class", fmt.Sprintf("excuse names %q.%s The classes are: %s.", e, phrase.DidYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", ")), r))
 		}
 	}
 	return append(diags, d...)
@@ -79,7 +80,7 @@ func (c *coverage) run(s *subject) verdict {
 	}
 	for _, b := range c.By {
 		if column(want, b) == nil {
-			return failed(fmt.Sprintf("\"by\" names the column %q, which the %s lack.%s", b, whose, didYouMean(b, columnNames(want))))
+			return failed(fmt.Sprintf("\"by\" names the column %q, which the %s lack.%s", b, whose, phrase.DidYouMean(b, columnNames(want))))
 		}
 	}
 	// A repeated row of a reference is one thing to cover.

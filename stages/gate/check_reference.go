@@ -11,6 +11,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/diff"
+	"aicplan/sink/phrase"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -310,7 +311,7 @@ func (c *failures) prepare(r hcl.Range) hcl.Diagnostics {
 	}
 	for _, e := range c.Classes {
 		if !slices.Contains(ledgerClasses, e) {
-			diags = append(diags, problem("Unknown failure class", fmt.Sprintf("classes names %q.%s The classes are: %s.", e, didYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", ")), r))
+			diags = append(diags, problem("Unknown failure class", fmt.Sprintf("classes names %q.%s The classes are: %s.", e, phrase.DidYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", ")), r))
 		}
 	}
 	return diags

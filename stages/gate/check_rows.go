@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"aicplan/sink/phrase"
 	"aicplan/sink/rowkey"
 	"aicplan/stages/dedupe"
 )
@@ -36,7 +37,7 @@ func (c *duplicates) run(s *subject) verdict {
 	}
 	for _, k := range c.By {
 		if column(s.rec, k) == nil {
-			return failed(fmt.Sprintf("\"by\" names the column %q, which the data lacks.%s", k, didYouMean(k, columnNames(s.rec))))
+			return failed(fmt.Sprintf("\"by\" names the column %q, which the data lacks.%s", k, phrase.DidYouMean(k, columnNames(s.rec))))
 		}
 	}
 	ix := rowkey.New(key, rowkey.Options{})

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 var bodySchema = &hcl.BodySchema{
@@ -80,7 +81,7 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 			names = append(names, s.name)
 		}
 		return entry{}, hcl.Diagnostics{problem("Unknown check",
-			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, didYouMean(name, names), strings.Join(names, ", ")), b.LabelRanges[0])}
+			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, phrase.DidYouMean(name, names), strings.Join(names, ", ")), b.LabelRanges[0])}
 	}
 	e := newEntry(name, name, b)
 	e.check = all[at].new()

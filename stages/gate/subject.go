@@ -12,6 +12,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/sink/phrase"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -62,7 +63,7 @@ func matching(rec arrow.Record, on []selection) ([]bool, error) {
 	for _, sel := range on {
 		col := column(rec, sel.Column)
 		if col == nil {
-			return nil, fmt.Errorf("\"on\" selects by the column %q, which the data lacks.%s", sel.Column, didYouMean(sel.Column, columnNames(rec)))
+			return nil, fmt.Errorf("\"on\" selects by the column %q, which the data lacks.%s", sel.Column, phrase.DidYouMean(sel.Column, columnNames(rec)))
 		}
 		for i := range keep {
 			keep[i] = keep[i] && slices.Contains(sel.Values, rowkey.Text(col, i))
@@ -122,7 +123,7 @@ type series struct {
 func numbers(rec arrow.Record, name string) (series, error) {
 	arr := column(rec, name)
 	if arr == nil {
-		return series{}, fmt.Errorf("the data has no column %q.%s", name, didYouMean(name, columnNames(rec)))
+		return series{}, fmt.Errorf("the data has no column %q.%s", name, phrase.DidYouMean(name, columnNames(rec)))
 	}
 	out := series{val: make([]float64, arr.Len()), null: make([]bool, arr.Len())}
 	if flags, ok := arr.(*array.Boolean); ok {

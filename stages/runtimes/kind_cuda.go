@@ -1,11 +1,13 @@
 package runtimes
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -76,10 +78,15 @@ func readKernel(bind any, planDir string) (any, error) {
 	if !ok {
 		return bind, nil
 	}
-	if !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("bind.file is %q: kernels are read from the plan's folder; write a path relative to it", name)
+	root, err := os.OpenRoot(cmp.Or(planDir, "."))
+	if err != nil {
+		return nil, fmt.Errorf("bind.file: %w", err)
 	}
-	src, err := os.ReadFile(filepath.Join(planDir, name))
+	defer root.Close()
+	src, err := root.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("bind.file is %q: kernels are read from the plan's folder; write a path relative to it that stays below it: %w", name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("bind.file: %w", err)
 	}

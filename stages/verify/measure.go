@@ -11,6 +11,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/sink/rowkey"
+	"aicplan/sink/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
 )
@@ -282,14 +283,14 @@ func (r result) ratios() []float64 {
 	return out
 }
 
-func (r result) median() float64 { return quantile(sortedCopy(r.ratios()), 0.5) }
+func (r result) median() float64 { return stats.Rank(sortedCopy(r.ratios()), 0.5) }
 
 func (r result) p95() float64 {
 	var out []float64
 	for _, p := range r.pairs {
 		out = append(out, p.off())
 	}
-	return quantile(sortedCopy(out), 0.95)
+	return stats.Rank(sortedCopy(out), 0.95)
 }
 
 func (r result) worst() float64 {

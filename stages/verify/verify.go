@@ -279,14 +279,6 @@ func finite(v float64) cty.Value {
 	return cty.NumberFloatVal(v)
 }
 
-// quantile by nearest rank of sorted values.
-func quantile(sorted []float64, p float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	return sorted[min(max(int(math.Ceil(p*float64(len(sorted)))), 1), len(sorted))-1]
-}
-
 func sortedCopy(v []float64) []float64 {
 	s := slices.Clone(v)
 	slices.Sort(s)

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"aicplan/sink/phrase"
 )
 
 // Limits of what a response may have.
@@ -196,7 +198,7 @@ func (p *parser) control(line []byte) error {
 		size, _, _ := bytes.Cut(line, []byte(";"))
 		n, err := strconv.ParseUint(string(bytes.TrimSpace(size)), 16, 63)
 		if err != nil || n > maxChunk {
-			return fmt.Errorf("a chunk's size is %q", clip(line))
+			return fmt.Errorf("a chunk's size is %q", phrase.Clip(string(line), 80))
 		}
 		p.left, p.state = int64(n), inChunkData
 		if n == 0 {
@@ -204,7 +206,7 @@ func (p *parser) control(line []byte) error {
 		}
 	case inChunkEnd:
 		if len(line) > 0 {
-			return fmt.Errorf("a chunk is followed by %q instead of a line end", clip(line))
+			return fmt.Errorf("a chunk is followed by %q instead of a line end", phrase.Clip(string(line), 80))
 		}
 		p.state = inChunkSize
 	case inTrailer:
@@ -226,11 +228,11 @@ func (p *parser) parseHead() error {
 	first, rest, _ := bytes.Cut(text, crlf)
 	first = bytes.TrimRight(first, spaces)
 	if len(first) < 12 || !bytes.HasPrefix(first, []byte("HTTP/1.")) || first[8] != ' ' {
-		return fmt.Errorf("the server does not answer with HTTP/1.1: %q", clip(first))
+		return fmt.Errorf("the server does not answer with HTTP/1.1: %q", phrase.Clip(string(first), 80))
 	}
 	status, err := strconv.Atoi(string(first[9:12]))
 	if err != nil || status < 100 || status > 999 || (len(first) > 12 && first[12] != ' ') {
-		return fmt.Errorf("the status line is %q", clip(first))
+		return fmt.Errorf("the status line is %q", phrase.Clip(string(first), 80))
 	}
 	h := Head{Status: status}
 	if len(first) > 13 {
@@ -247,19 +249,19 @@ func (p *parser) parseHead() error {
 		}
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok || len(name) == 0 || name[len(name)-1] == ' ' {
-			return fmt.Errorf("a header line is %q", clip(line))
+			return fmt.Errorf("a header line is %q", phrase.Clip(string(line), 80))
 		}
 		value = bytes.Trim(value, spaces)
 		switch {
 		case is(name, "content-length"):
 			n, err := strconv.ParseInt(string(value), 10, 64)
 			if err != nil || n < 0 || value[0] == '+' || (length >= 0 && n != length) {
-				return fmt.Errorf("Content-Length is %q", clip(value))
+				return fmt.Errorf("Content-Length is %q", phrase.Clip(string(value), 80))
 			}
 			length = n
 		case is(name, "transfer-encoding"):
 			if !bytes.EqualFold(value, []byte("chunked")) {
-				return fmt.Errorf("Transfer-Encoding %q is not known here", clip(value))
+				return fmt.Errorf("Transfer-Encoding %q is not known here", phrase.Clip(string(value), 80))
 			}
 			chunked = true
 		case is(name, "connection"):
@@ -320,12 +322,4 @@ func is(name []byte, word string) bool {
 		}
 	}
 	return true
-}
-
-// clip shortens bytes for a message.
-func clip(b []byte) []byte {
-	if len(b) > 80 {
-		return b[:80]
-	}
-	return b
 }

@@ -3,6 +3,8 @@ package metrics
 import (
 	"math"
 	"slices"
+
+	"aicplan/sink/stats"
 )
 
 // Stats are what tables tell of a metric. Fields are NaN where they mean
@@ -50,20 +52,5 @@ func (s *Stats) percentiles() []percentile {
 // Percentile is the q-th percentile (0..100) of sorted values, interpolated
 // linearly between the closest ranks as numpy's default does, to the last bit.
 func Percentile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	at := q / 100 * float64(len(sorted)-1)
-	lo := int(math.Floor(at))
-	hi := min(lo+1, len(sorted)-1)
-	a, b, t := sorted[lo], sorted[hi], at-float64(lo)
-	switch {
-	case a == b: // also two infinities, whose difference is none
-		return a
-	case t == 0:
-		return a
-	case t >= 0.5:
-		return b - (b-a)*(1-t)
-	}
-	return a + (b-a)*t
+	return stats.Interpolated(sorted, q/100)
 }

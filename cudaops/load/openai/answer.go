@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/tidwall/gjson"
+
+	"aicplan/sink/phrase"
 )
 
 // Usage is what the server counted; a field is -1 where it does not say.
@@ -58,12 +60,12 @@ const Done = "[DONE]"
 func Parse(data []byte) (Chunk, error) {
 	var c Chunk
 	if !gjson.ValidBytes(data) {
-		return c, fmt.Errorf("%w: %q", ErrJSON, clip(data))
+		return c, fmt.Errorf("%w: %q", ErrJSON, phrase.Clip(string(data), 120))
 	}
 	// The bytes are not changed while c is in use.
 	root := gjson.Parse(unsafe.String(unsafe.SliceData(data), len(data)))
 	if !root.IsObject() {
-		return c, fmt.Errorf("%w: %q", ErrJSON, clip(data))
+		return c, fmt.Errorf("%w: %q", ErrJSON, phrase.Clip(string(data), 120))
 	}
 	var failure error
 	root.ForEach(func(key, value gjson.Result) bool {
@@ -163,19 +165,11 @@ func serverError(v gjson.Result) error {
 	}
 	e := &ServerError{Message: strings.Clone(v.Get("message").String()), Type: strings.Clone(v.Get("type").String())}
 	if e.Message == "" {
-		e.Message = string(clip([]byte(v.Raw)))
+		e.Message = phrase.Clip(v.Raw, 120)
 	}
 	code := v.Get("code")
 	if n, err := strconv.Atoi(code.String()); err == nil {
 		e.Code = n
 	}
 	return e
-}
-
-// clip shortens bytes for a message.
-func clip(b []byte) []byte {
-	if len(b) > 120 {
-		return b[:120]
-	}
-	return b
 }

@@ -10,8 +10,9 @@ import _ "embed"
 //go:embed core.cu
 var Core string
 
-// CorePTX is Core as PTX for compute capability 7.0 and newer, in a PTX version
-// that drivers of CUDA 12.1 and newer know.
+// CorePTX is Core, compiled: its first lines say by what and from which source.
+// It is PTX for compute capability 7.0 and
+// newer, in a PTX version that drivers of CUDA 12.1 and newer know.
 //
 //go:embed core.ptx
 var CorePTX []byte

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/sink/visible"
 )
 
@@ -63,14 +64,14 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 	sb.WriteString("| stage | check | result | found | asked | message |\n|---|---|---|---|---|---|\n")
 	for _, g := range groups {
 		if len(g.Checks) == 0 {
-			fmt.Fprintf(&sb, "| %s | | **%s** | | | %s |\n", cell(g.Address), g.Status, cell(g.Message))
+			fmt.Fprintf(&sb, "| %s | | **%s** | | | %s |\n", phrase.Cell(g.Address), g.Status, phrase.Cell(g.Message))
 		}
 		for _, r := range g.Checks {
 			result := r.Result
 			if result == "fail" {
 				result = "**fail**"
 			}
-			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", cell(g.Address), cell(r.Name), result, cell(r.Value), cell(r.Limit), cell(r.Message))
+			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", phrase.Cell(g.Address), phrase.Cell(r.Name), result, phrase.Cell(r.Value), phrase.Cell(r.Limit), phrase.Cell(r.Message))
 		}
 	}
 	for _, g := range groups {
@@ -78,22 +79,18 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 			if r.Result != "fail" && r.Result != "warn" || len(r.Rows) == 0 {
 				continue
 			}
-			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%d rows)</summary>\n\n", cell(g.Address), cell(r.Name), len(r.Rows))
+			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%d rows)</summary>\n\n", phrase.Cell(g.Address), phrase.Cell(r.Name), len(r.Rows))
 			for _, row := range r.Rows {
-				fmt.Fprintf(&sb, "- %s\n", cell(row))
+				fmt.Fprintf(&sb, "- %s\n", phrase.Cell(row))
 			}
 			if r.Fix != "" {
-				fmt.Fprintf(&sb, "\nWhat to do: %s\n", cell(r.Fix))
+				fmt.Fprintf(&sb, "\nWhat to do: %s\n", phrase.Cell(r.Fix))
 			}
 			sb.WriteString("\n</details>\n")
 		}
 	}
 	_, err := io.WriteString(w, sb.String())
 	return err
-}
-
-func cell(s string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", "`", "'").Replace(s)
 }
 
 // WriteAnnotations writes GitHub Actions workflow commands: one error or

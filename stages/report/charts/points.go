@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"aicplan/sink/stats"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/svg"
@@ -210,7 +211,7 @@ func (m *marks) medians(series int, tx, ty func(float64) vg.Length, c draw.Canva
 		for i, r := range list {
 			xs[i], ys[i] = m.pt.x[r], m.pt.y[r]
 		}
-		out = append(out, vg.Point{X: tx(facets.Quantile(facets.Sorted(xs), 0.5)), Y: ty(facets.Quantile(facets.Sorted(ys), 0.5))})
+		out = append(out, vg.Point{X: tx(stats.Rank(facets.Sorted(xs), 0.5)), Y: ty(stats.Rank(facets.Sorted(ys), 0.5))})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"aicplan/sink/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
@@ -108,8 +109,8 @@ func spansOf(tables []*model.Table) (lanes []string, out []span) {
 			gaps = append(gaps, list[i].at-list[i-1].at)
 		}
 		sorted := facets.Sorted(gaps)
-		usual := facets.Quantile(sorted, 0.5)
-		pause := max(2, 5*facets.Quantile(sorted, 0.95))
+		usual := stats.Rank(sorted, 0.5)
+		pause := max(2, 5*stats.Rank(sorted, 0.95))
 		for i, e := range list {
 			// Rows carry when they began: they last until the next one does.
 			end := e.at

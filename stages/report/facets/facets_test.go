@@ -77,7 +77,7 @@ func TestUnknownOp(t *testing.T) {
 	if f.Light != nil {
 		t.Error("the speed of light of an unknown op")
 	}
-	if s := Sorted(f.Latency); len(s) != 2 || Quantile(s, 0.5) != 1 || Quantile(s, 1) != 2 || !math.IsNaN(Quantile(nil, 0.5)) {
+	if s := Sorted(f.Latency); len(s) != 2 || s[0] != 1 || s[1] != 2 {
 		t.Errorf("latencies %v", s)
 	}
 }

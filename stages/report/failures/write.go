@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"aicplan/sink/phrase"
 )
 
 // WriteJSON writes the groups as one JSON array.
@@ -44,24 +46,19 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 	if len(groups) > 0 {
 		b.WriteString("| cases |")
 		for _, name := range groups[0].By {
-			b.WriteString(" " + Cell(name) + " |")
+			b.WriteString(" " + phrase.Cell(name) + " |")
 		}
 		b.WriteString(" example |\n|---:|" + strings.Repeat("---|", len(groups[0].By)+1) + "\n")
 	}
 	for _, g := range groups {
 		fmt.Fprintf(&b, "| %d |", g.Count)
 		for _, v := range g.Values {
-			b.WriteString(" " + Cell(v) + " |")
+			b.WriteString(" " + phrase.Cell(v) + " |")
 		}
-		fmt.Fprintf(&b, " `%s` |\n", strings.ReplaceAll(Cell(g.Example.Case()), "`", "'"))
+		fmt.Fprintf(&b, " `%s` |\n", strings.ReplaceAll(phrase.Cell(g.Example.Case()), "`", "'"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// Cell is text made safe for a cell of a Markdown table.
-func Cell(s string) string {
-	return strings.NewReplacer("|", "\\|", "\r", " ", "\n", " ", "<", "&lt;").Replace(s)
 }
 
 // WriteText writes the groups for a terminal of that many columns: a line with
@@ -69,11 +66,11 @@ func Cell(s string) string {
 func WriteText(w io.Writer, groups []Group, columns int) error {
 	var b strings.Builder
 	for _, g := range groups {
-		fmt.Fprintf(&b, "%6d  %s\n", g.Count, clip(strings.Join(nonEmpty(g.Values), "  "), columns-8))
+		fmt.Fprintf(&b, "%6d  %s\n", g.Count, phrase.Clip(strings.Join(nonEmpty(g.Values), "  "), columns-8))
 		e := g.Example
-		fmt.Fprintf(&b, "        e.g. %s\n", clip(e.Case(), columns-13))
+		fmt.Fprintf(&b, "        e.g. %s\n", phrase.Clip(e.Case(), columns-13))
 		if g.Value("message") != e.Message {
-			fmt.Fprintf(&b, "        %s\n", clip(oneLine(e.Message), columns-8))
+			fmt.Fprintf(&b, "        %s\n", phrase.Clip(phrase.OneLine(e.Message), columns-8))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -88,14 +85,4 @@ func nonEmpty(list []string) []string {
 		}
 	}
 	return out
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func clip(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n || n < 4 {
-		return s
-	}
-	return string(r[:n-3]) + "..."
 }

@@ -3,13 +3,12 @@
 package markdown
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
+	"aicplan/sink/phrase"
 	"aicplan/stages/gate/results"
-	"aicplan/stages/report/failures"
 	"aicplan/stages/report/model"
 )
 
@@ -103,7 +102,7 @@ func (b *builder) tables(r *model.Report) {
 			coverage = model.Percent(share)
 		}
 		if t.Partial != "" {
-			coverage += " (" + cell(t.Partial) + ")"
+			coverage += " (" + phrase.Cell(t.Partial) + ")"
 		}
 		gate := "none"
 		if t.Gate != nil {
@@ -121,12 +120,12 @@ func (b *builder) tables(r *model.Report) {
 		if t.Light != nil {
 			light = model.Percent(t.Light.P50)
 		}
-		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", cell(t.Name), cell(strings.TrimSpace(t.Framework+" "+t.Version)),
+		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", phrase.Cell(t.Name), phrase.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
 			model.Count(int64(t.Rows)), coverage, model.Count(int64(t.Failed)), model.Count(int64(t.Skipped)), gate, latency, light)
 	})
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil && ref.Ratio != nil {
-			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).", cell(t.Name), cell(ref.A.Name),
+			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).", phrase.Cell(t.Name), phrase.Cell(ref.A.Name),
 				model.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 		}
 	}
@@ -156,7 +155,7 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
 		b.list(len(r.Failures), func(i int) {
 			g := r.Failures[i]
-			b.linef("| %s | %s | %s | %s | %s |", model.Count(int64(g.Count)), cell(g.Value("op")), cell(g.Value("class")), cell(clip(g.Example.Message, 200)), code(g.Example.Case()))
+			b.linef("| %s | %s | %s | %s | %s |", model.Count(int64(g.Count)), phrase.Cell(g.Value("op")), phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)), code(g.Example.Case()))
 		})
 	}
 	if len(r.Skips) > 0 {
@@ -164,7 +163,7 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| count | where | rule | reason | whose limit |\n|---:|---|---|---|---|")
 		b.list(len(r.Skips), func(i int) {
 			s := r.Skips[i]
-			b.linef("| %s | %s | %s | %s | %s |", model.Count(s.Count), cell(s.Where), cell(strings.TrimSpace(s.Kind+" "+s.Name)), cell(clip(s.Reason, 200)), cell(s.Meaning))
+			b.linef("| %s | %s | %s | %s | %s |", model.Count(s.Count), phrase.Cell(s.Where), phrase.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), phrase.Cell(phrase.Clip(s.Reason, 200)), phrase.Cell(s.Meaning))
 		})
 	}
 }
@@ -178,11 +177,11 @@ func (b *builder) validation(r *model.Report) {
 	b.linef("| what | how | result |\n|---|---|---|")
 	b.list(len(r.Evidence), func(i int) {
 		e := r.Evidence[i]
-		name := cell(e.Name)
+		name := phrase.Cell(e.Name)
 		if e.Stated {
 			name += " (stated)"
 		}
-		result := cell(e.Result)
+		result := phrase.Cell(e.Result)
 		if e.Level == model.Bad {
 			result = "**" + result + "**"
 		}
@@ -193,15 +192,15 @@ func (b *builder) validation(r *model.Report) {
 		if c.Failed+c.Warned == 0 {
 			continue
 		}
-		b.linef("\n<details><summary>%s: %d failed, %d warnings</summary>\n", cell(g.Address), c.Failed, c.Warned)
+		b.linef("\n<details><summary>%s: %d failed, %d warnings</summary>\n", phrase.Cell(g.Address), c.Failed, c.Warned)
 		if len(g.Checks) == 0 {
-			b.linef("- %s", cell(g.Message))
+			b.linef("- %s", phrase.Cell(g.Message))
 		}
 		for _, x := range g.Checks {
 			if x.Result != "fail" && x.Result != "warn" {
 				continue
 			}
-			b.linef("- **%s** %s: %s", x.Result, cell(x.Name), cell(x.Message))
+			b.linef("- **%s** %s: %s", x.Result, phrase.Cell(x.Name), phrase.Cell(x.Message))
 			for i, row := range x.Rows {
 				if i == 3 {
 					b.linef("  - and %d more", len(x.Rows)-3)
@@ -210,7 +209,7 @@ func (b *builder) validation(r *model.Report) {
 				b.linef("  - %s", code(row))
 			}
 			if x.Fix != "" {
-				b.linef("  - to do: %s", cell(x.Fix))
+				b.linef("  - to do: %s", phrase.Cell(x.Fix))
 			}
 		}
 		b.linef("\n</details>")
@@ -224,21 +223,21 @@ func (b *builder) environment(r *model.Report) {
 	b.heading("Node and versions")
 	b.list(len(r.Nodes), func(i int) {
 		n := r.Nodes[i]
-		b.linef("- **%s**%s, %s", cell(n.Device), cell(prefixed(" on ", n.Host)), cell(strings.TrimSpace(n.Framework+" "+n.Version)))
+		b.linef("- **%s**%s, %s", phrase.Cell(n.Device), phrase.Cell(prefixed(" on ", n.Host)), phrase.Cell(strings.TrimSpace(n.Framework+" "+n.Version)))
 		var facts []string
 		for _, f := range n.Facts {
-			facts = append(facts, cell(f.Name+" "+f.Value))
+			facts = append(facts, phrase.Cell(f.Name+" "+f.Value))
 		}
 		if n.Image != "" {
 			facts = append(facts, "image "+code(n.Image+prefixed("@", n.Digest)))
 		}
 		if len(n.Devices) > 0 {
-			facts = append(facts, "devices "+cell(strings.Join(n.Devices, ", ")))
+			facts = append(facts, "devices "+phrase.Cell(strings.Join(n.Devices, ", ")))
 		}
 		if len(facts) > 0 {
 			b.linef("  %s", strings.Join(facts, " · "))
 		}
-		b.linef("  measured %s", cell(model.List(n.Tables, 20)))
+		b.linef("  measured %s", phrase.Cell(model.List(n.Tables, 20)))
 	})
 }
 
@@ -287,8 +286,6 @@ func shortDigest(d string) string {
 	return algo + ":" + hex[:16]
 }
 
-func cell(s string) string { return failures.Cell(s) }
-
 // escape keeps text from being read as markup at the start of a line or as
 // HTML.
 func escape(s string) string {
@@ -300,13 +297,5 @@ func code(s string) string {
 	if s == "" {
 		return ""
 	}
-	return "`" + strings.ReplaceAll(strings.ReplaceAll(clip(cell(s), 240), "`", "'"), "&lt;", "<") + "`"
-}
-
-func clip(s string, n int) string {
-	r := []rune(cmp.Or(s, ""))
-	if len(r) <= n {
-		return s
-	}
-	return string(r[:n-3]) + "..."
+	return "`" + strings.ReplaceAll(strings.ReplaceAll(phrase.Clip(phrase.Cell(s), 240), "`", "'"), "&lt;", "<") + "`"
 }

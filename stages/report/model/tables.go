@@ -11,6 +11,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/diff"
+	"aicplan/sink/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/report/facets"
 )
@@ -52,7 +53,7 @@ func spread(v []float64) *Spread {
 	if len(s) == 0 {
 		return nil
 	}
-	return &Spread{s[0], facets.Quantile(s, 0.05), facets.Quantile(s, 0.5), facets.Quantile(s, 0.95), s[len(s)-1]}
+	return &Spread{s[0], stats.Rank(s, 0.05), stats.Rank(s, 0.5), stats.Rank(s, 0.95), s[len(s)-1]}
 }
 
 // coverage holds rows against planned cases, as a whole and word by word.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"aicplan/sink/phrase"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/model"
 )
@@ -130,7 +131,7 @@ func (b *builder) columns(cols []column) {
 			sb.WriteByte(' ')
 		}
 		w := max(c.width, -c.width)
-		text := clip(c.text, w)
+		text := phrase.Clip(phrase.OneLine(c.text), w)
 		pad := strings.Repeat(" ", w-utf8.RuneCountInString(text))
 		if c.width > 0 {
 			sb.WriteString(pad + text)
@@ -139,15 +140,6 @@ func (b *builder) columns(cols []column) {
 		}
 	}
 	b.line(sb.String())
-}
-
-func clip(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	return string(r[:max(n-2, 0)]) + ".."
 }
 
 func (b *builder) tables(r *model.Report) {

@@ -1,0 +1,115 @@
+// Package phrase is what messages and reports share: suggestions for a misspelt
+// name, shortened lines, cells of Markdown tables. Every package may import it;
+// it imports nothing of the project.
+package phrase
+
+import (
+	"slices"
+	"strings"
+)
+
+// Clip shortens s to n columns, the last three of them "...". Whitespace stays
+// as it is.
+func Clip(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n || n < 4 {
+		return s
+	}
+	return string(r[:n-3]) + "..."
+}
+
+// ClipFront is Clip for texts whose end tells them apart, such as addresses.
+func ClipFront(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n || n < 4 {
+		return s
+	}
+	return "..." + string(r[len(r)-n+3:])
+}
+
+// OneLine joins the words of s by single spaces.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+var cell = strings.NewReplacer("|", "\\|", "\r", " ", "\n", " ", "<", "&lt;")
+
+// Cell keeps text inside its cell of a Markdown table.
+func Cell(s string) string { return cell.Replace(s) }
+
+// DidYouMean is " Did you mean "X"?" for the candidate that is likely meant, to
+// be put behind a sentence; "" when none is near.
+func DidYouMean(word string, candidates []string) string {
+	if near := Nearest(word, candidates); near != "" {
+		return ` Did you mean "` + near + `"?`
+	}
+	return ""
+}
+
+// Nearest returns the candidate that is likely meant by word, or "".
+func Nearest(word string, candidates []string) string {
+	if near := Near(word, candidates, 1); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
+
+// Near returns up to most candidates that word may be a misspelling or a part
+// of, best first; of equally near ones the first in the alphabet. Up to a third
+// of the letters may be wrong (one of three to five). A word that a candidate
+// begins or ends with, as dtype does gemm_dtype, counts as one wrong letter.
+func Near(word string, candidates []string, most int) []string {
+	type scored struct {
+		name     string
+		distance int
+	}
+	given := strings.ToLower(word)
+	limit := max(1, len(given)/3)
+	if len(given) < 3 {
+		limit = 0 // anything is near to one letter
+	}
+	var found []scored
+	for _, c := range slices.Sorted(slices.Values(candidates)) {
+		other := strings.ToLower(c)
+		if c == word || other == "" || given == "" {
+			continue
+		}
+		d := distance(given, other)
+		partOf := len(given) > 2 && strings.Contains(other, given)
+		switch {
+		case partOf || strings.HasPrefix(other, given) || len(given) <= 3*len(other) && strings.HasPrefix(given, other):
+			d = min(d, max(1, limit))
+		case d > limit || d >= len(other):
+			continue
+		}
+		found = append(found, scored{c, d})
+	}
+	slices.SortStableFunc(found, func(a, b scored) int { return a.distance - b.distance })
+	var out []string
+	for _, s := range found[:min(most, len(found))] {
+		out = append(out, s.name)
+	}
+	return slices.CompactFunc(out, func(a, b string) bool { return a == b })
+}
+
+// distance counts insertions, deletions, substitutions and swaps of neighbours.
+func distance(a, b string) int {
+	ra, rb := []rune(a), []rune(b)
+	before, above, row := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(ra); i++ {
+		row[0] = i
+		for j := 1; j <= len(rb); j++ {
+			wrong := 1
+			if ra[i-1] == rb[j-1] {
+				wrong = 0
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+wrong)
+			if i > 1 && j > 1 && ra[i-1] == rb[j-2] && ra[i-2] == rb[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(rb)]
+}

@@ -1,0 +1,85 @@
+package phrase
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agext/levenshtein"
+	"pgregory.net/rapid"
+)
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	columns := []string{"gemm_dtype", "latency", "num_heads", "m", "n"}
+	for word, want := range map[string]string{
+		"latncy":      "latency",
+		"latenyc":     "latency", // a swap is one mistake
+		"LATENCY":     "latency",
+		"dtype":       "gemm_dtype",
+		"num_head":    "num_heads",
+		"num_heads_":  "num_heads",
+		"mm":          "m",
+		"k":           "",
+		"bandwidth":   "",
+		"":            "",
+		"latency":     "", // it is there: no misspelling
+		"lat":         "latency",
+		"gem_dtyp":    "gemm_dtype",
+		"number_head": "",
+	} {
+		if got := Nearest(word, columns); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if got := Near("node", []string{"nodes", "mode", "code", "node_num", "x"}, 3); fmt.Sprint(got) != "[code mode node_num]" {
+		t.Errorf("Near = %v", got)
+	}
+	if got := DidYouMean("latncy", columns); got != ` Did you mean "latency"?` {
+		t.Errorf("DidYouMean = %q", got)
+	}
+	if got := DidYouMean("bandwidth", columns); got != "" {
+		t.Errorf("DidYouMean = %q", got)
+	}
+}
+
+// TestDistance: without swaps it is the Levenshtein distance, and a swap of two
+// neighbours costs one.
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		letters := rapid.SliceOfN(rapid.SampledFrom([]rune("abcé_")), 0, 8)
+		a, b := string(letters.Draw(t, "a")), string(letters.Draw(t, "b"))
+		d := distance(a, b)
+		if full := levenshtein.Distance(a, b, nil); d > full || d < (full+1)/2 || d != distance(b, a) {
+			t.Fatalf("distance(%q, %q) = %d, Levenshtein's is %d", a, b, d, full)
+		}
+	})
+	if d := distance("latenyc", "latency"); d != 1 {
+		t.Errorf("a swap costs %d", d)
+	}
+}
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		got, want string
+	}{
+		{Clip("abcdefgh", 8), "abcdefgh"},
+		{Clip("abcdefghi", 8), "abcde..."},
+		{Clip("äöüäöüäöü", 8), "äöüäö..."},
+		{Clip("abcdefghi", 3), "abcdefghi"},
+		{ClipFront("collect.gemm", 8), "....gemm"},
+		{ClipFront("gemm", 8), "gemm"},
+		{OneLine(" a\n\tb  c "), "a b c"},
+		{Cell("a|b\r\nc<d"), `a\|b  c&lt;d`},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+	if long := strings.Repeat("x", 100); slices.Max([]int{len(Clip(long, 10)), len(ClipFront(long, 10))}) != 10 {
+		t.Error("a clipped text is longer than asked")
+	}
+}
