@@ -273,6 +273,49 @@ func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
+// Reader looks many entries up, best in the order in which they were appended. It
+// reads ahead, so what is damaged or removed meanwhile may be seen as it was. It
+// is for one goroutine.
+type Reader struct {
+	j    *Journal
+	path string
+	off  int64
+	win  []byte
+}
+
+// Reader begins to look up.
+func (j *Journal) Reader() *Reader { return &Reader{j: j} }
+
+// Lookup is Journal.Lookup; the payload is valid until the next call.
+func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
+	j := r.j
+	j.mu.Lock()
+	at, ok := j.index[id]
+	ok = ok && at.kind != Withdrawn
+	var path string
+	if ok {
+		path = j.segments[at.segment]
+	}
+	j.mu.Unlock()
+	if !ok {
+		return Entry{}, false, nil
+	}
+	from := at.off - r.off
+	if path != r.path || from < 0 || from+int64(at.size) > int64(len(r.win)) {
+		const ahead = 256 << 10
+		if size := max(ahead, int(at.size)); cap(r.win) < size {
+			r.win = make([]byte, size)
+		}
+		n, err := j.readers.readSome(path, r.win[:cap(r.win)], at.off)
+		if err != nil {
+			return Entry{}, false, atomic.Explain("read", path, err)
+		}
+		r.path, r.off, r.win, from = path, at.off, r.win[:n], 0
+	}
+	e, err = checkFrame(path, r.win[from:min(from+int64(at.size), int64(len(r.win)))], at, id)
+	return e, err == nil, err
+}
+
 func checkFrame(path string, frame []byte, r ref, id string) (Entry, error) {
 	e, _, ok := parseFrame(frame)
 	if !ok || e.ID != id {

@@ -29,6 +29,9 @@ type Cases struct {
 	recOnce sync.Once
 	record  arrow.Record
 
+	fieldsOnce sync.Once
+	fields     [][][]byte // of ParamsJSON: by column, then dictionary entry
+
 	digestOnce sync.Once
 	digest     string
 }

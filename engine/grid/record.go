@@ -104,11 +104,27 @@ func spread[T any](b builder[T], k *column, valid []bool, conv func(cty.Value) T
 
 // ParamsJSON is case i as one JSON object, its keys in column order.
 func (c *Cases) ParamsJSON(i int) []byte {
-	out := []byte{'{'}
+	c.fieldsOnce.Do(c.makeFields)
+	out := append(make([]byte, 0, 24*len(c.columns)+2), '{')
 	for j := range c.columns {
-		out = c.columns[j].appendField(out, j, i)
+		out = append(out, c.fields[j][c.columns[j].ids[i]]...)
 	}
 	return append(out, '}')
+}
+
+// makeFields writes every distinct value of every column once.
+func (c *Cases) makeFields() {
+	c.fields = make([][][]byte, len(c.columns))
+	for j := range c.columns {
+		k := &c.columns[j]
+		c.fields[j] = make([][]byte, len(k.dict))
+		done := make([]bool, len(k.dict))
+		for row, id := range k.ids {
+			if !done[id] {
+				c.fields[j][id], done[id] = k.appendField(nil, j, row), true
+			}
+		}
+	}
 }
 
 // appendField writes one column of one row; numbers of float columns keep a

@@ -1,10 +1,7 @@
 package collect
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -15,23 +12,43 @@ import (
 	"aicplan/stages/runtimes"
 )
 
+// hold keeps what became of a unit: its rows by column, or its failure.
+func (j *job) hold(unit int, e *entry) {
+	u := &j.units[unit]
+	if e.Failure != nil {
+		u.entry = e
+		return
+	}
+	first, n := j.rows.add(e)
+	u.entry, u.row, u.rows = nil, int32(first), int32(n)
+}
+
 // load reads the entries of units that an earlier run settled.
 func (j *job) load(journal *checkpoint.Journal) error {
+	read := journal.Reader()
 	for i := range j.units {
 		u := &j.units[i]
-		if u.entry != nil || (u.state != measured && u.state != failed) {
+		if u.entry != nil || u.rows > 0 || (u.state != measured && u.state != failed) {
 			continue
 		}
-		e, ok, err := journal.Lookup(u.id)
+		e, ok, err := read.Lookup(u.id)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			return fmt.Errorf("internal error: case %s was in the journal and is not any more", u.id)
 		}
-		if u.entry, err = decodeEntry(e.Payload); err != nil {
+		if u.state == measured {
+			if first, n, ok := j.rows.read(e.Payload); ok {
+				u.row, u.rows = int32(first), int32(n)
+				continue
+			}
+		}
+		d, err := decodeEntry(e.Payload)
+		if err != nil {
 			return fmt.Errorf("case %s: %w", u.id, err)
 		}
+		j.hold(i, d)
 	}
 	return nil
 }
@@ -47,7 +64,7 @@ func (j *job) check() error {
 		seen[u.id] = true
 		switch u.state {
 		case measured:
-			ok = ok && u.entry != nil && len(u.entry.Rows) > 0
+			ok = ok && u.rows > 0
 		case failed:
 			ok = ok && u.entry != nil && u.entry.Failure != nil
 		case skipped:
@@ -116,122 +133,51 @@ func moveLast(rec arrow.Record, name string) arrow.Record {
 // case's columns, the environment's, the metrics, and what else workers sent.
 func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arrow.Record, error) {
 	var at []int
-	var rows []worker.Row
-	var entries []*entry
-	extra := map[string]bool{}
+	var rows []int32
 	for i := range j.units {
 		u := &j.units[i]
 		if u.state != measured {
 			continue
 		}
-		for _, r := range u.entry.Rows {
-			at, rows, entries = append(at, i), append(rows, r), append(entries, u.entry)
-			for name := range r {
-				extra[name] = true
-			}
+		for r := range u.rows {
+			at, rows = append(at, i), append(rows, u.row+r)
 		}
 	}
 	if len(rows) == 0 {
 		return nil, nil
 	}
 	rec := table.Drop(table.Take(planned, at), "status")
-	n := len(rows)
+	at = nil
 	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }
-	frameworks, versions, devices := make([]string, n), make([]string, n), make([]string, n)
-	for i, e := range entries {
-		frameworks[i], versions[i], devices[i] = env.Framework, env.Version, env.Device
-		if e.Label != nil {
-			frameworks[i], versions[i], devices[i] = e.Label.Framework, e.Label.Version, e.Label.Device
-		}
-	}
-	add("framework", table.Texts(frameworks, nil))
-	add("version", table.Texts(versions, nil))
-	add("device", table.Texts(devices, nil))
+	add("framework", table.Texts(j.rows.label(rows, 0, env.Framework), nil))
+	add("version", table.Texts(j.rows.label(rows, 1, env.Version), nil))
+	add("device", table.Texts(j.rows.label(rows, 2, env.Device), nil))
 	for _, m := range metrics {
-		delete(extra, m.name)
 		if table.Has(rec, m.name) {
 			continue // an axis of the grid, such as kernel_source
 		}
-		col, known := metricColumn(rows, m.name, m.kind)
+		col, known := j.rows.metric(rows, m.name, m.kind)
 		if known || (m.name != "power" && m.name != "power_limit" && m.name != "energy") {
 			add(m.name, col)
 		}
+		delete(j.rows.columns, m.name)
 	}
-	attempts, workers := make([]int64, n), make([]string, n)
-	uuids, started := make([]string, n), make([]string, n)
-	for i, e := range entries {
-		attempts[i], workers[i], uuids[i], started[i] = int64(e.Attempts), e.Worker, e.DeviceUUID, e.At
+	attempts, started := make([]int64, len(rows)), make([]string, len(rows))
+	for i, r := range rows {
+		attempts[i], started[i] = int64(j.rows.attempts[r]), j.rows.at.text(int(r))
 	}
 	add("attempts", table.Ints(attempts, nil))
-	add("worker", table.Texts(workers, nil))
-	add("device_uuid", table.Texts(uuids, nil))
+	add("worker", table.Texts(j.rows.texts(rows, j.rows.workers), nil))
+	add("device_uuid", table.Texts(j.rows.texts(rows, j.rows.uuids), nil))
 	add("started_at", table.Texts(started, nil))
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
+	for _, name := range j.rows.extras(rows) {
 		if table.Has(rec, name) {
 			continue // a constant of the grid has that name
 		}
-		add(name, extraColumn(rows, name))
+		add(name, j.rows.extra(rows, name))
 	}
+	j.rows = newRowStore() // they are in the table now
 	return rec, nil
-}
-
-// metricColumn builds one metric; known is false when no row has it.
-func metricColumn(rows []worker.Row, name string, k kind) (col arrow.Array, known bool) {
-	n := len(rows)
-	valid := make([]bool, n)
-	floats, ints := make([]float64, n), make([]int64, n)
-	texts, flags := make([]string, n), make([]bool, n)
-	for i, r := range rows {
-		switch v := r[name].(type) {
-		case json.Number:
-			f, err := v.Float64()
-			floats[i], ints[i], valid[i] = f, int64(f), err == nil
-		case string:
-			texts[i], valid[i] = v, true
-		case bool:
-			flags[i], valid[i] = v, true
-		}
-	}
-	known = slices.Contains(valid, true)
-	if !slices.Contains(valid, false) {
-		valid = nil
-	}
-	switch k {
-	case integer:
-		return table.Ints(ints, valid), known
-	case flag:
-		return table.Flags(flags, valid), known
-	case word:
-		return table.Texts(texts, valid), known
-	}
-	return table.Floats(floats, valid), known
-}
-
-// extraColumn builds a column that the worker brought. Values of mixed types
-// become text: a column of one row must not cost the others.
-func extraColumn(rows []worker.Row, name string) arrow.Array {
-	build := func(conv func(any) any) (arrow.Array, error) {
-		b := table.NewBuilder(arrow.Field{Name: name})
-		for _, r := range rows {
-			if err := b.Append(map[string]any{name: conv(r[name])}); err != nil {
-				return nil, err
-			}
-		}
-		return b.Record().Column(0), nil
-	}
-	col, err := build(func(v any) any { return v })
-	if err != nil {
-		col, err = build(func(v any) any {
-			if v == nil {
-				return nil
-			}
-			return fmt.Sprint(v)
-		})
-	}
-	if err != nil {
-		panic("collect: a column of texts: " + err.Error())
-	}
-	return col
 }
 
 // ledger lists the units without a measurement, in the order of the plan.

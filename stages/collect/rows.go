@@ -24,12 +24,14 @@ const (
 	word
 )
 
-// metrics are the columns that every measured row may have, in table order.
-// All but latency may be missing.
-var metrics = []struct {
+type metric struct {
 	name string
 	kind kind
-}{
+}
+
+// metrics are the columns that every measured row may have, in table order.
+// All but latency may be missing.
+var metrics = []metric{
 	{"kernel_source", word},
 	{"latency", number},
 	{"samples", integer},
@@ -62,10 +64,7 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 		return a, bug("the op returned no rows")
 	}
 	task := j.units[units[0]].task
-	params, err := decodeObject(j.cases.ParamsJSON(task))
-	if err != nil {
-		panic("collect: parameters of a grid are no JSON: " + err.Error())
-	}
+	params := j.namedParams(task, rows)
 	sweep := j.cases.SweepColumns()
 	points := j.points(units)
 	for i, row := range rows {
@@ -94,6 +93,26 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 		return a, bug("none of the %d rows belongs to a point of the sweep", len(rows))
 	}
 	return a, nil
+}
+
+// namedParams are the parameters of a task, and none where no row names one and no
+// stage behind asks for any: most workers send their measurements alone.
+func (j *job) namedParams(task int, rows []worker.Row) map[string]any {
+	named := len(j.demands) > 0
+	for _, row := range rows {
+		for _, name := range j.cases.Columns() {
+			_, ok := row[name]
+			named = named || ok
+		}
+	}
+	if !named {
+		return nil
+	}
+	params, err := decodeObject(j.cases.ParamsJSON(task))
+	if err != nil {
+		panic("collect: parameters of a grid are no JSON: " + err.Error())
+	}
+	return params
 }
 
 // points are the sweep points of units of one task; nil without a sweep.
@@ -129,23 +148,15 @@ func pick(units []int, points []map[string]any, sweep []string, row worker.Row, 
 
 // checkRow reports what is wrong with one row.
 func checkRow(row worker.Row, i int, params map[string]any, sweep []string) *worker.Failure {
-	for _, name := range slices.Sorted(maps.Keys(row)) {
-		switch v := row[name].(type) {
-		case nil, bool:
-		case json.Number:
-			if why := unfitNumber(v); why != "" {
-				return bug("row %d: column %s %s", i, name, why)
-			}
-		case string:
-			if why := unfitText(v); why != "" {
-				return bug("row %d: column %s %s", i, name, why)
-			}
-		default:
-			return bug("row %d: column %s is no single value", i, name)
+	for name, v := range row {
+		if misfit(name, v, i, params, sweep) == nil {
+			continue
 		}
-		want, ok := params[name]
-		if ok && !slices.Contains(sweep, name) && !same(row[name], want) {
-			return bug("row %d says %s = %v and the case has %v", i, name, row[name], want)
+		// Of several the first by name, so that the message is always the same.
+		for _, name := range slices.Sorted(maps.Keys(row)) {
+			if f := misfit(name, row[name], i, params, sweep); f != nil {
+				return f
+			}
 		}
 	}
 	latency, ok := row["latency"]
@@ -211,6 +222,28 @@ func unfitNumber(n json.Number) string {
 	return ""
 }
 
+// misfit reports what is wrong with one value of a row.
+func misfit(name string, v any, i int, params map[string]any, sweep []string) *worker.Failure {
+	switch v := v.(type) {
+	case nil, bool:
+	case json.Number:
+		if why := unfitNumber(v); why != "" {
+			return bug("row %d: column %s %s", i, name, why)
+		}
+	case string:
+		if why := unfitText(v); why != "" {
+			return bug("row %d: column %s %s", i, name, why)
+		}
+	default:
+		return bug("row %d: column %s is no single value", i, name)
+	}
+	want, ok := params[name]
+	if ok && !slices.Contains(sweep, name) && !same(v, want) {
+		return bug("row %d says %s = %v and the case has %v", i, name, v, want)
+	}
+	return nil
+}
+
 func (k kind) holds(v any) bool {
 	switch v := v.(type) {
 	case json.Number:
@@ -236,6 +269,13 @@ func bug(format string, args ...any) *worker.Failure {
 // plainRow is what is stored of a row: metrics and columns of the worker's own,
 // without what the case and the environment say already.
 func plainRow(row worker.Row, params map[string]any, sweep []string) worker.Row {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(row)), func(name string) bool {
+		s, text := row[name].(string)
+		_, param := params[name]
+		return row[name] == nil || param || text && nonFinite(s) || slices.Contains(sweep, name) || slices.Contains(ours, name)
+	}) {
+		return row
+	}
 	out := make(worker.Row, len(row))
 	for name, v := range row {
 		if s, ok := v.(string); ok && nonFinite(s) {

@@ -41,7 +41,7 @@ func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address
 func (k *keeper) settle(units []int, entries []*entry) {
 	for i, u := range units {
 		e := entries[i]
-		k.job.units[u].entry = e
+		k.job.hold(u, e)
 		kind := checkpoint.Measured
 		if e.Failure != nil {
 			kind = checkpoint.Failed

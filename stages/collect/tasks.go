@@ -25,7 +25,9 @@ type unit struct {
 	reason string // of a skip: why
 	class  string // of a skip: tripped, ramp, not_selected, interrupted, unsupported_config
 	barred string // why it has no kernel on the plan's device; "" when it has
-	entry  *entry // of measured and failed units
+	entry  *entry // of failed units
+	// Of measured units: their rows in job.rows.
+	row, rows int32
 }
 
 type state byte
@@ -51,6 +53,7 @@ type job struct {
 	tasks  []task
 	units  []unit
 	sweeps map[string]*sweep // by the digest of their points
+	rows   *rowStore
 	// demands are columns that every row must have, for a stage behind.
 	demands []string
 	// retrying is the epoch of a -retry that goes on; "" without any.
@@ -90,7 +93,7 @@ func (j *job) sweepOf(task int) *sweep {
 // newJob lists the cases, in grid order. Unknown columns in groupBy are an
 // error.
 func newJob(cases *grid.Cases, groupBy []string, opts stage.Options) (*job, error) {
-	j := &job{cases: cases, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}}
+	j := &job{cases: cases, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}, rows: newRowStore()}
 	group, err := columnsOf(cases, groupBy, "breaker.group_by")
 	if err != nil {
 		return nil, err

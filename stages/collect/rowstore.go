@@ -1,0 +1,290 @@
+package collect
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/table"
+)
+
+// rowStore keeps measured rows by column from the moment they arrive: a million
+// rows as maps take gigabytes. Rows are numbered as they come; units know theirs.
+type rowStore struct {
+	n        int
+	attempts []int32
+	workers  []int32 // in words, as are the next three
+	uuids    []int32
+	labels   []int32 // of three words each; -1 without a label
+	at       textColumn
+	words    []string
+	numbers  map[string]int32 // of words
+	columns  map[string]*rowColumn
+}
+
+// What a row has in a column.
+const (
+	nothing byte = iota
+	aNumber
+	aWord
+	aFlag // false
+	aTrue
+)
+
+// rowColumn is one column; its slices end where the last row with a value is.
+type rowColumn struct {
+	metric bool
+	tags   []byte
+	floats []float64
+	words  []int32
+	others []any // of columns that are no metrics, as they came
+}
+
+// textColumn is many texts in one piece of memory.
+type textColumn struct {
+	data []byte
+	ends []uint32
+}
+
+func (t *textColumn) add(s []byte) {
+	t.data = append(t.data, s...)
+	t.ends = append(t.ends, uint32(len(t.data)))
+}
+
+func (t *textColumn) text(i int) string {
+	from := uint32(0)
+	if i > 0 {
+		from = t.ends[i-1]
+	}
+	return string(t.data[from:t.ends[i]])
+}
+
+func newRowStore() *rowStore {
+	return &rowStore{numbers: map[string]int32{}, columns: map[string]*rowColumn{}}
+}
+
+// word numbers a text that many rows have.
+func (s *rowStore) word(text []byte) int32 {
+	if n, ok := s.numbers[string(text)]; ok {
+		return n
+	}
+	n := int32(len(s.words))
+	s.words = append(s.words, string(text))
+	s.numbers[s.words[n]] = n
+	return n
+}
+
+func (s *rowStore) column(name []byte) *rowColumn {
+	c := s.columns[string(name)]
+	if c == nil {
+		c = &rowColumn{metric: slices.ContainsFunc(metrics, func(m metric) bool { return m.name == string(name) })}
+		s.columns[string(name)] = c
+	}
+	return c
+}
+
+// grown is a slice that has an element i.
+func grown[T any](s []T, i int) []T {
+	if i < len(s) {
+		return s
+	}
+	return append(s, make([]T, i+1-len(s))...)
+}
+
+func (c *rowColumn) tag(i int, t byte) {
+	c.tags = grown(c.tags, i)
+	c.tags[i] = t
+}
+
+// set gives the row that is being added a value.
+func (s *rowStore) set(name string, v any) {
+	c := s.column([]byte(name))
+	if !c.metric {
+		c.tag(s.n, aWord)
+		c.others = grown(c.others, s.n)
+		c.others[s.n] = v
+		return
+	}
+	switch v := v.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			c.tag(s.n, aNumber)
+			c.floats = grown(c.floats, s.n)
+			c.floats[s.n] = f
+		}
+	case string:
+		s.setWord(c, []byte(v))
+	case bool:
+		s.setFlag(c, v)
+	}
+}
+
+func (s *rowStore) setWord(c *rowColumn, v []byte) {
+	c.tag(s.n, aWord)
+	c.words = grown(c.words, s.n)
+	c.words[s.n] = s.word(v)
+}
+
+func (s *rowStore) setFlag(c *rowColumn, v bool) {
+	if v {
+		c.tag(s.n, aTrue)
+	} else {
+		c.tag(s.n, aFlag)
+	}
+}
+
+// end completes the row that is being added.
+func (s *rowStore) end(attempts int, worker, uuid, at []byte, l *label) {
+	s.attempts = append(s.attempts, int32(attempts))
+	s.workers = append(s.workers, s.word(worker))
+	s.uuids = append(s.uuids, s.word(uuid))
+	s.at.add(at)
+	if l != nil {
+		s.labels = grown(s.labels, 3*s.n+2)
+		for i, text := range []string{l.Framework, l.Version, l.Device} {
+			s.labels[3*s.n+i] = s.word([]byte(text)) + 1 // 0 is none
+		}
+	}
+	s.n++
+}
+
+// add takes the rows of an entry and says which they are.
+func (s *rowStore) add(e *entry) (first, n int) {
+	first = s.n
+	for _, row := range e.Rows {
+		for name, v := range row {
+			s.set(name, v)
+		}
+		s.end(e.Attempts, []byte(e.Worker), []byte(e.DeviceUUID), []byte(e.At), e.Label)
+	}
+	return first, len(e.Rows)
+}
+
+// texts is a column of words of the rows at.
+func (s *rowStore) texts(at []int32, of []int32) []string {
+	out := make([]string, len(at))
+	for i, r := range at {
+		out[i] = s.words[of[r]]
+	}
+	return out
+}
+
+// label is one of framework, version and device of the rows at.
+func (s *rowStore) label(at []int32, which int, otherwise string) []string {
+	out := make([]string, len(at))
+	for i, r := range at {
+		out[i] = otherwise
+		if k := 3*int(r) + which; k < len(s.labels) && s.labels[k] > 0 {
+			out[i] = s.words[s.labels[k]-1]
+		}
+	}
+	return out
+}
+
+func (s *rowStore) tagOf(c *rowColumn, row int32) byte {
+	if int(row) >= len(c.tags) {
+		return nothing
+	}
+	return c.tags[row]
+}
+
+// metric builds one metric of the rows at; known is false when none has it.
+func (s *rowStore) metric(at []int32, name string, k kind) (col arrow.Array, known bool) {
+	c := s.columns[name]
+	if c == nil {
+		c = &rowColumn{}
+	}
+	n := len(at)
+	valid := make([]bool, n)
+	whole := true
+	for i, r := range at {
+		valid[i] = s.tagOf(c, r) != nothing
+		known = known || valid[i]
+		whole = whole && valid[i]
+	}
+	use := valid
+	if whole {
+		use = nil
+	}
+	float := func(r int32) float64 {
+		if s.tagOf(c, r) != aNumber {
+			return 0
+		}
+		return c.floats[r]
+	}
+	switch k {
+	case integer:
+		out := make([]int64, n)
+		for i, r := range at {
+			out[i] = int64(float(r))
+		}
+		return table.Ints(out, use), known
+	case flag:
+		out := make([]bool, n)
+		for i, r := range at {
+			out[i] = s.tagOf(c, r) == aTrue
+		}
+		return table.Flags(out, use), known
+	case word:
+		out := make([]string, n)
+		for i, r := range at {
+			if s.tagOf(c, r) == aWord {
+				out[i] = s.words[c.words[r]]
+			}
+		}
+		return table.Texts(out, use), known
+	}
+	out := make([]float64, n)
+	for i, r := range at {
+		out[i] = float(r)
+	}
+	return table.Floats(out, use), known
+}
+
+// extras are the names of columns that are no metrics and that one of the rows
+// at has.
+func (s *rowStore) extras(at []int32) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.columns)) {
+		c := s.columns[name]
+		if !c.metric && slices.ContainsFunc(at, func(r int32) bool { return s.tagOf(c, r) != nothing }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// extra builds a column that the worker brought. Values of mixed types become
+// text: a column of one row must not cost the others.
+func (s *rowStore) extra(at []int32, name string) arrow.Array {
+	c := s.columns[name]
+	build := func(conv func(any) any) (arrow.Array, error) {
+		b := table.NewBuilder(arrow.Field{Name: name})
+		for _, r := range at {
+			var v any
+			if s.tagOf(c, r) != nothing {
+				v = c.others[r]
+			}
+			if err := b.Append(map[string]any{name: conv(v)}); err != nil {
+				return nil, err
+			}
+		}
+		return b.Record().Column(0), nil
+	}
+	col, err := build(func(v any) any { return v })
+	if err != nil {
+		col, err = build(func(v any) any {
+			if v == nil {
+				return nil
+			}
+			return fmt.Sprint(v)
+		})
+	}
+	if err != nil {
+		panic("collect: a column of texts: " + err.Error())
+	}
+	return col
+}

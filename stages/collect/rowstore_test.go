@@ -1,0 +1,122 @@
+package collect
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"aicplan/cudaops/worker"
+)
+
+// sampleEntries are entries of all shapes: what encode writes must be read back
+// the same, by the quick way or the general one.
+func sampleEntries() []*entry {
+	return []*entry{
+		{Rows: []worker.Row{{"latency": json.Number("1.5"), "samples": json.Number("3"), "used_cuda_graph": true, "kernel_source": "k"}}, Attempts: 1, Worker: "w0", At: "2026-11-22T04:30:46.4Z", Seconds: 0.0000809, Points: 1},
+		{Rows: []worker.Row{{"latency": json.Number("2e-3")}, {"latency": json.Number("7"), "throttled": false}}, Attempts: 2, Worker: "w1", DeviceUUID: "GPU-1"},
+		{Rows: []worker.Row{{"latency": json.Number("3"), "note": `a "quoted" \ <text> ü`, "n": json.Number("9007199254740993")}}, Attempts: 1, Worker: "w0"},
+		{Rows: []worker.Row{{"latency": json.Number("4"), "n": json.Number("1"), "plain": "x", "flag": true}}, Attempts: 1, Label: &label{"F", "1", "D"}},
+		{Rows: []worker.Row{{"latency": json.Number("5")}}, Attempts: 1, Source: "ops.py", At: "x"},
+	}
+}
+
+func TestEncodeIsJSON(t *testing.T) {
+	for i, e := range sampleEntries() {
+		payload, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := decodeEntry(payload)
+		if err != nil {
+			t.Fatalf("%d: %v: %s", i, err, payload)
+		}
+		if d := cmp.Diff(e, back); d != "" {
+			t.Errorf("%d: %s\n%s", i, d, payload)
+		}
+	}
+}
+
+// TestRowStoreReadsWhatItIsGiven: rows that arrive and rows that are read back are
+// the same table.
+func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
+	arrived, back := newRowStore(), newRowStore()
+	quick := 0
+	for _, e := range sampleEntries() {
+		first, n := arrived.add(e)
+		if first != arrived.n-n || n != len(e.Rows) {
+			t.Errorf("rows %d, %d", first, n)
+		}
+		payload, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := back.read(payload); ok {
+			quick++
+			continue
+		}
+		d, err := decodeEntry(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back.add(d)
+	}
+	if quick != 3 { // escapes and labels are for the general way
+		t.Errorf("%d of 5 were read the quick way", quick)
+	}
+	text := func(s *rowStore) []string {
+		at := make([]int32, s.n)
+		for i := range at {
+			at[i] = int32(s.n - 1 - i) // any order
+		}
+		var out []string
+		for _, m := range metrics {
+			col, known := s.metric(at, m.name, m.kind)
+			out = append(out, fmt.Sprint(m.name, " ", known, " ", col))
+		}
+		for _, name := range s.extras(at) {
+			out = append(out, fmt.Sprint(name, " ", s.extra(at, name)))
+		}
+		for which := range 3 {
+			out = append(out, fmt.Sprint(s.label(at, which, "-")))
+		}
+		out = append(out, fmt.Sprint(s.texts(at, s.workers), s.texts(at, s.uuids), s.attempts))
+		for _, r := range at {
+			out = append(out, s.at.text(int(r)))
+		}
+		return out
+	}
+	if d := cmp.Diff(text(arrived), text(back)); d != "" {
+		t.Error(d)
+	}
+	if got := arrived.extras([]int32{0, 1}); len(got) != 0 {
+		t.Errorf("columns of rows that do not count: %q", got)
+	}
+	if col := arrived.extra([]int32{4, 5}, "n"); col.Len() != 2 || col.NullN() != 1 {
+		t.Errorf("%v", col)
+	}
+}
+
+// TestQuickReadTakesNothingElse: what is not as encode writes it is left alone.
+func TestQuickReadTakesNothingElse(t *testing.T) {
+	whole := `{"rows":[{"latency":1.5}],"attempts":1,"worker":"w0"}`
+	if s := newRowStore(); func() bool { _, _, ok := s.read([]byte(whole)); return !ok || s.n != 1 }() {
+		t.Fatal("the quick way does not read what encode writes")
+	}
+	var bad []string
+	for i := range whole {
+		bad = append(bad, whole[:i])
+	}
+	bad = append(bad, whole+" ", whole+"{}", `{"rows":[],"attempts":1}`, `{"rows":[{}]}`, `{"rows":[{"a":[1]}],"attempts":1}`, `{"rows":[{"a":1}],"attempts":"1"}`, `{"rows":[{"a":1}],"label":{}}`, `{"rows": [{"a":1}]}`, "\x00")
+	for _, text := range bad {
+		s := newRowStore()
+		if _, _, ok := s.read([]byte(text)); ok || s.n != 0 {
+			t.Errorf("read %q", text)
+		}
+	}
+	if slices.Contains(bad, whole) {
+		t.Error("the test is wrong")
+	}
+}
