@@ -54,6 +54,9 @@ bench-parts: ## the figures of the parts only, added to BENCH
 	$(GO) test ./engine/grid ./engine/plan ./engine/checkpoint ./sink/... ./cudaops/trace ./cudaops/worker -run '^$$' -bench . -benchtime 5x -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
 	@cat $(BENCH) && echo "Written to $(BENCH)."
 
+bench-serving: build ## serving load beside AIPerf (AIPERF=PROGRAM) and vLLM's client (VLLM=PROGRAM), TOKENIZER=FOLDER
+	AIPERF="$(AIPERF)" VLLM="$(VLLM)" TOKENIZER="$(TOKENIZER)" cudaops/load/bench-serving.py bin/aicplan
+
 bench-compare: ## compare the figures of OLD with those of NEW (bin/bench.txt)
 	@test -n "$(OLD)" || { echo "make bench-compare OLD=FILE [NEW=FILE]: say which file of make bench to compare with"; exit 2; }
 	$(BENCHSTAT) $(OLD) $(or $(NEW),$(BENCH))

@@ -1,0 +1,119 @@
+package metrics
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestNumpy holds statistics against numpy 2's, to the last bit where that is
+// what it says.
+func TestNumpy(t *testing.T) {
+	v := []float64{10, 1, 3.5, 2, 7}
+	s, ok := Describe(slices.Clone(v))
+	if !ok || s.Avg != 4.7 || s.Min != 1 || s.Max != 10 || s.Sum != 23.5 || s.Count != 5 {
+		t.Errorf("%+v", s)
+	}
+	for q, want := range map[float64]float64{1: 1.04, 5: 1.2, 10: 1.4, 25: 2, 50: 3.5, 75: 7, 90: 8.8, 95: 9.4, 99: 9.88} {
+		slices.Sort(v)
+		if got := Percentile(v, q); math.Abs(got-want) > 1e-12 {
+			t.Errorf("p%v is %v, want %v", q, got, want)
+		}
+	}
+	if math.Abs(s.Std-3.340658617698013) > 1e-12 { // ddof 0
+		t.Errorf("std %v", s.Std)
+	}
+	if _, ok := Describe(nil); ok {
+		t.Error("nothing has statistics")
+	}
+}
+
+func TestColumnsOfOneValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 0, 1, 2.5}), 1, 50).Draw(t, "values")
+		var c column
+		for _, v := range values {
+			c.add(v)
+		}
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		got, _ := c.stats()
+		want, _ := Describe(slices.Clone(values))
+		if math.Abs(got.Avg-want.Avg) > 1e-9 || got.P50 != want.P50 || got.P99 != want.P99 || got.Count != want.Count || math.Abs(c.sum()-sum) > 1e-9 || math.Abs(got.Std-want.Std) > 1e-9 {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestSweepsKeepTokens: whatever the requests are, the mean rate over the window
+// times the window is the number of tokens, and what is active is never below
+// what is effective.
+func TestSweepsKeepTokens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Collector{Streaming: true}
+		input, output := 0, 0
+		for range rapid.IntRange(1, 20).Draw(t, "requests") {
+			r := Record{}
+			r.Reset()
+			r.Start = 1e9 + rapid.Int64Range(0, 1e9).Draw(t, "start")
+			at := r.Start
+			n := rapid.IntRange(2, 10).Draw(t, "messages")
+			for range n {
+				at += rapid.Int64Range(1000, 1e8).Draw(t, "gap")
+				r.Times = append(r.Times, at)
+			}
+			r.Finish, r.Last, r.Ack, r.Sent, r.FirstOutput = at, at, r.Times[0], r.Start, 0
+			r.Input, r.Output = rapid.IntRange(1, 100).Draw(t, "in"), n
+			input += r.Input
+			output += n - 1
+			c.Add(&r)
+		}
+		s := c.Summary()
+		get := func(tag string) float64 {
+			m, ok := s.Get(tag)
+			if !ok {
+				t.Fatalf("there is no %s", tag)
+			}
+			return m.Stats.Avg
+		}
+		window := float64(s.To-s.From) / 1e9
+		if got := get("effective_prefill_throughput") * window; math.Abs(got-float64(input)) > 1e-6*float64(input) {
+			t.Errorf("%v prompt tokens, want %d", got, input)
+		}
+		if got := get("effective_decode_throughput") * window; math.Abs(got-float64(output)) > 1e-6*float64(output) {
+			t.Errorf("%v output tokens, want %d", got, output)
+		}
+		if get("active_decode_throughput") < get("effective_decode_throughput")*(1-1e-9) {
+			t.Error("active is below effective")
+		}
+	})
+}
+
+func TestSLO(t *testing.T) {
+	slo, err := ParseSLO(map[string]float64{"ttft": 10, "output_token_throughput_per_user": 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v Values
+	for i := range v {
+		v[i] = math.NaN()
+	}
+	for _, c := range []struct {
+		ttft, rate float64
+		good       bool
+	}{{10, 50, true}, {10.1, 50, false}, {1, 49, false}, {1, math.NaN(), false}} {
+		v[TTFT], v[OutputPerUser] = c.ttft, c.rate
+		if slo.Good(&v) != c.good {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, limits := range []map[string]float64{{"tfft": 1}, {"ttft": -1}, {"ttft": math.NaN()}, {"good_request_count": 1}} {
+		if _, err := ParseSLO(limits); err == nil {
+			t.Errorf("%v passes", limits)
+		}
+	}
+}
