@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/grid"
+	"aicplan/sink/catalog"
 )
 
 func format(tb testing.TB, file string) (src, formatted string) {
@@ -177,7 +179,8 @@ func TestWrongChoices(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ v, want string }{
 		{`ops=["gem"]`, "no op gem"},
-		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are on file of Qwen/Qwen-3-32B. Of the same maker there are Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B"},
+		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are on file of Qwen/Qwen-3-32B. Did you mean Qwen/Qwen3-32B? Of the same maker there are Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B"},
+		{`tp=4`, "write a list: 'tp=[4]'"},
 		{"tp=[3]", "powers of two"},
 		{"system=h200", "did you mean h200_sxm"},
 		{"opps=[]", `Did you mean "ops"`},
@@ -220,5 +223,26 @@ func TestNothingIsUnused(t *testing.T) {
 		if diags := load(t, p).Unused(); len(diags) > 0 {
 			t.Errorf("%s: %s", p, text(diags))
 		}
+	}
+}
+
+// TestExpertFormatsAreThoseOfTheTables: the words that the module of models takes
+// are those that readers of the moe tables know.
+func TestExpertFormatsAreThoseOfTheTables(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("modules/models/checks.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`expert_dtypes = \[(.*)\]`).FindSubmatch(text)
+	if line == nil {
+		t.Fatal("no expert_dtypes")
+	}
+	var got []string
+	for _, w := range strings.Split(string(line[1]), ",") {
+		got = append(got, strings.Trim(w, ` "`))
+	}
+	if want := catalog.Words("moe_dtype"); !slices.Equal(got, want) {
+		t.Errorf("checks.hcl has %v, the catalog %v", got, want)
 	}
 }

@@ -27,6 +27,7 @@ type cli struct {
 	New           newCmd           `cmd:"" help:"Write the start of something new: an op."`
 	Ckpt          ckptCmd          `cmd:"" help:"Look after the checkpoints."`
 	Unlock        unlockCmd        `cmd:"" help:"Remove the mark of a run that died."`
+	Models        modelsCmd        `cmd:"" help:"List the models whose shapes are on file, and what each needs."`
 	Doctor        doctorCmd        `cmd:"" help:"Say what this machine can measure."`
 	BenchProtocol benchProtocolCmd `cmd:"" name:"bench-protocol" help:"Compare the measurement protocols on this GPU."`
 	Systems       systemsCmd       `cmd:"" help:"List, show and validate system specs."`

@@ -12,6 +12,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -137,13 +138,28 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 		}
 	}
 	if diags.HasErrors() {
-		return c, append(diags, c.decodeErrors(sound)...)
+		more := c.decodeErrors(sound)
+		if wrongVariable(diags) {
+			// What uses the value is unknown everywhere, and no mistake of its own.
+			more = slices.DeleteFunc(more, func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
+		}
+		return c, append(diags, more...)
 	}
 	for _, in := range c.Instances {
 		more := in.trace()
 		diags = append(diags, WithAddress(more, in.Address)...)
 	}
 	return c, diags
+}
+
+// followUps are what grids say of values that are not known.
+var followUps = []string{"Value not known at plan time", "Unknown loop"}
+
+// wrongVariable says whether a variable has no value that fits it.
+func wrongVariable(diags hcl.Diagnostics) bool {
+	return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
+		return slices.Contains([]string{badValue, invalidValue, noValue}, d.Summary)
+	})
 }
 
 // decodeErrors finds what else is wrong in instances whose references lead

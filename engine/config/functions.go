@@ -3,7 +3,9 @@ package config
 import (
 	"fmt"
 	"math/big"
+	"strings"
 
+	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -41,6 +43,7 @@ func Functions() map[string]function.Function {
 		"compact":         stdlib.CompactFunc,
 		"concat":          stdlib.ConcatFunc,
 		"contains":        containsFunc,
+		"did_you_mean":    didYouMeanFunc,
 		"distinct":        stdlib.DistinctFunc,
 		"element":         stdlib.ElementFunc,
 		"flatten":         stdlib.FlattenFunc,
@@ -116,6 +119,26 @@ var sumFunc = function.New(&function.Spec{
 			total = total.Add(v)
 		}
 		return total, nil
+	},
+})
+
+var didYouMeanFunc = function.New(&function.Spec{
+	Description: "the word of a list that is most likely meant, or \"\"; upper case and what stands before the last / do not count",
+	Params:      []function.Parameter{{Name: "word", Type: cty.String}, {Name: "list", Type: cty.List(cty.String)}},
+	Type:        function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		plain := func(s string) string { return strings.ToLower(s[strings.LastIndex(s, "/")+1:]) }
+		word := plain(args[0].AsString())
+		best, bestAt := "", max(1, len(word)/4)+1
+		for _, v := range args[1].AsValueSlice() {
+			if v.IsNull() {
+				continue
+			}
+			if d := levenshtein.Distance(word, plain(v.AsString()), nil); d < bestAt {
+				best, bestAt = v.AsString(), d
+			}
+		}
+		return cty.StringVal(best), nil
 	},
 })
 

@@ -213,7 +213,7 @@ func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 			return cty.DynamicVal, hcl.Diagnostics{errorAt(s.call.rng(), "Missing module argument",
 				fmt.Sprintf("The module needs %q%s.", d.name, descriptionOf(d)))}
 		}
-		return d.def, nil
+		return d.def, s.validateVariable(d, d.def, d.rng)
 	}
 	v, diags := s.parent.eval(a.Expr, s.each)
 	if diags.HasErrors() {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -96,6 +97,13 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 	return out, diags
 }
 
+// What diagnostics of the values of variables are called.
+const (
+	badValue     = "Unsuitable value for variable"
+	invalidValue = "Invalid value for variable"
+	noValue      = "No value for variable"
+)
+
 // rootVariable is the value of a variable of the root module.
 func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	g, given := s.l.rootVars[d.name]
@@ -103,7 +111,7 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 		if d.hasDefault {
 			return d.def, s.validateVariable(d, d.def, d.rng)
 		}
-		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, "No value for variable",
+		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
 			fmt.Sprintf("The plan needs var.%s%s. Give it with -var '%s=...', in a file with -var-file, or as %s%s.", d.name, descriptionOf(d), d.name, envPrefix, d.name))}
 	}
 	v, diags := g.value(d, s.l)
@@ -112,8 +120,8 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	}
 	conv, err := d.convert(v)
 	if err != nil {
-		return cty.DynamicVal, append(diags, errorAt(g.rng, "Unsuitable value for variable",
-			fmt.Sprintf("var.%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
+		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
+			fmt.Sprintf("var.%s is %s: %s.%s", d.name, TypeText(d.typ), misfit(err), g.asList(d, v))))
 	}
 	return conv, append(diags, s.validateVariable(d, conv, g.rng)...)
 }
@@ -139,8 +147,33 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	if d.typ == cty.DynamicPseudoType {
 		return cty.StringVal(g.text), nil
 	}
-	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, "Unsuitable value for variable",
-		fmt.Sprintf("var.%s is %s; %q cannot be read as one: %s", d.name, TypeText(d.typ), g.text, diags[0].Detail))}
+	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
+		fmt.Sprintf("var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text, g.hint(d, diags[0].Detail)))}
+}
+
+// hint says how a text is written that cannot be read as a value.
+func (g givenValue) hint(d *variableDecl, why string) string {
+	if list := g.asList(d, cty.StringVal(g.text)); list != "" && !strings.ContainsAny(g.text, "[]{}\"") {
+		return list
+	}
+	return " " + why
+}
+
+// asList says how a single value is written as the list that the variable is, or
+// "" where that is not what is wrong.
+func (g givenValue) asList(d *variableDecl, v cty.Value) string {
+	if g.text == "" || !d.typ.IsListType() && !d.typ.IsSetType() || !v.IsKnown() || v.IsNull() || !v.Type().IsPrimitiveType() {
+		return ""
+	}
+	text := g.text
+	if d.typ.ElementType() == cty.String && !strings.HasPrefix(text, "\"") {
+		parts := strings.Split(text, ",")
+		for i, p := range parts {
+			parts[i] = strconv.Quote(strings.TrimSpace(p))
+		}
+		text = strings.Join(parts, ", ")
+	}
+	return fmt.Sprintf(" Write a list: '%s=[%s]'.", d.name, text)
 }
 
 // validateVariable runs the variable's validation blocks.
@@ -174,7 +207,7 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		if !more.HasErrors() && text.IsKnown() && !text.IsNull() && text.Type() == cty.String {
 			message = text.AsString()
 		}
-		bad := errorAt(at, "Invalid value for variable", fmt.Sprintf("var.%s: %s", d.name, message))
+		bad := errorAt(at, invalidValue, fmt.Sprintf("var.%s: %s", d.name, message))
 		bad.Expression, bad.EvalContext = val.Condition, ctx
 		diags = append(diags, bad)
 	}

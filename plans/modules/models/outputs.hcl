@@ -111,7 +111,7 @@ output "by_kind" {
   description = "Rows by kind of layer."
   value = merge(local.rows, {
     attention         = local.attention
-    moe               = local.moe
+    moe               = [for r in local.moe : r if var.sound != null] # reading the variable checks the rows: checks.hcl
     gate_widths       = local.gate_widths
     projection_widths = local.projection_widths
   })

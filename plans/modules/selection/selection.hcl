@@ -29,7 +29,7 @@ variable "models" {
 
   validation {
     condition     = alltrue([for m in var.models : contains(module.models.names, m)])
-    error_message = "No shapes are on file of ${join(", ", local.unknown_models)}.${length(local.same_maker) == 0 ? "" : " Of the same maker there are ${join(", ", local.same_maker)}."} The models are in plans/modules/models."
+    error_message = "No shapes are on file of ${join(", ", local.unknown_models)}.${length(local.meant) == 0 ? "" : " Did you mean ${join(" and ", local.meant)}?"}${length(local.same_maker) == 0 ? "" : " Of the same maker there are ${join(", ", local.same_maker)}."} aicplan models lists what there is."
   }
 }
 
@@ -60,6 +60,7 @@ locals {
   tp_sizes   = [for t in powers(2, 0, 7) : t if length(var.tp) == 0 || contains(var.tp, t)]
 
   unknown_models = [for m in var.models : m if !contains(module.models.names, m)]
+  meant          = compact([for m in local.unknown_models : did_you_mean(m, module.models.names)])
   same_maker     = [for n in module.models.names : n if contains([for m in local.unknown_models : split("/", m)[0]], split("/", n)[0])]
 
   reasons = {
