@@ -67,7 +67,7 @@ func (f planFlags) notSaved() error {
 // selectFlags narrow what is planned and collected.
 type selectFlags struct {
 	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
-	Exclude []string `help:"Not these stages, nor what stands behind them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	Exclude []string `help:"Leave out these stages and all that depend on them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Replace []string `help:"Run these although a checkpoint answers them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Limit   int      `help:"At most N cases of every grid." placeholder:"N"`
 	Smoke   bool     `help:"A handful of cases of every grid."`

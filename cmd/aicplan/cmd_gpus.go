@@ -38,7 +38,7 @@ func (gpusCmd) Help() string {
   aicplan gpus node1:9400 node2:9400  of other nodes too
   aicplan gpus -listen :9401          what a DCGM exporter would offer there
 
-Exit code 1 when no source tells of a GPU.`
+Exit code 1 when no source reports a GPU.`
 }
 
 // Run shows GPUs, or offers them.
@@ -107,7 +107,7 @@ func (c *gpusCmd) end(a *app, w *telemetry.Window, err error) error {
 	if err != nil || len(w.GPUs) > 0 {
 		return err
 	}
-	fmt.Fprintln(a.stderr, "No source tells of a GPU. Name a DCGM exporter as HOST:PORT, or run this where the NVIDIA driver is.")
+	fmt.Fprintln(a.stderr, "No source reports a GPU. Name a DCGM exporter as HOST:PORT, or run this where the NVIDIA driver is.")
 	return &exitError{code: run.ExitError, quiet: true}
 }
 
@@ -230,7 +230,7 @@ func (c *gpusCmd) serve(ctx context.Context, a *app, set *telemetry.Set) error {
 	}
 	api, err := nvml.Open()
 	if err != nil {
-		return fmt.Errorf("-listen offers this machine's GPUs, and there are none to be seen: %w", err)
+		return fmt.Errorf("-listen offers this machine's GPUs, and no GPU was found: %w", err)
 	}
 	defer api.Close()
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))

@@ -102,7 +102,7 @@ func (c *traceCmd) view(w io.Writer, r *trace.Result) {
 	row("busy", r.BusyNs, "some kernel runs")
 	row("compute", r.ComputeUnionNs, "a kernel that is no collective runs")
 	row("comm", r.CommUnionNs, fmt.Sprintf("a collective runs (their times add up to %s)", ms(*r.CommSumNs)))
-	row("overlap", r.OverlapNs, "of comm: compute runs beside it")
+	row("overlap", r.OverlapNs, "of comm: compute runs at the same time")
 	row("exposed", r.ExposedCommNs, "of comm: nothing else runs")
 	row("idle", r.IdleNs, "no kernel runs")
 	if r.WaitNs != nil {

@@ -115,7 +115,7 @@ func (a *app) verdict(v *grid.Verdict, indent string) {
 		say("    included at %s", strings.Join(d.IncludedAt, ", itself included at "))
 	}
 	for _, d := range v.Duplicates {
-		say("  case %s stands for it: same %s", d.CaseID, strings.Join(d.Key, ", "))
+		say("  it is a duplicate of case %s: same %s", d.CaseID, strings.Join(d.Key, ", "))
 		if len(d.Differ) > 0 {
 			say("    there %s", strings.Join(d.Differ, ", "))
 		}

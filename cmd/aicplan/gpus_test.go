@@ -33,7 +33,7 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 
 	if code, out, _ = do(srv.URL); code != 0 || !strings.Contains(out, "412 W") || !strings.Contains(out, "n1") || !strings.Contains(out, "79") {
 		t.Errorf("%d\n%s", code, out)
 	}
-	if code, _, errs := do(gone.URL); code != 1 || !strings.Contains(errs, "No source tells of a GPU") {
+	if code, _, errs := do(gone.URL); code != 1 || !strings.Contains(errs, "No source reports a GPU") {
 		t.Errorf("%d\n%s", code, errs)
 	}
 	bad := filepath.Join(t.TempDir(), "c.csv")

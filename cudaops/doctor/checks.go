@@ -126,7 +126,7 @@ func (n *Node) Exclusive() []Finding {
 		return Finding{
 			Result: Fail, Value: strconv.Itoa(len(foreign)), Limit: "0",
 			Message: "foreign compute processes: " + strings.Join(foreign, ", "),
-			Fix:     "end them or choose other devices: what runs beside a measurement changes it",
+			Fix:     "end them or choose other devices: other work on the device changes what is measured",
 		}, nil
 	})
 }

@@ -95,7 +95,7 @@ func (r *run) next() *Task {
 		if t == nil || !t.Fresh {
 			return t
 		}
-		// Restarts are dear: they wait until nothing else is left.
+		// Starting a process is expensive, so cases that need a fresh one run last.
 		r.fresh = append(r.fresh, t)
 	}
 }

@@ -191,7 +191,7 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 // read. Whoever removed it read it before or has lost it; entries that are there
 // twice harm nothing.
 func (j *Journal) again(old *segment) (*segment, error) {
-	j.store.warn(fmt.Sprintf("%s was removed while this run appends to it: it is written anew, with everything that this run has put there", old.path))
+	j.store.warn(fmt.Sprintf("%s was removed while this run appends to it: it is written again, with everything that this run has put there", old.path))
 	data := make([]byte, old.size)
 	if _, err := old.f.ReadAt(data, 0); err != nil {
 		return nil, errors.Join(j.store.explain("read", old.path, err), old.f.Close())

@@ -107,7 +107,7 @@ func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
 		// same by those who ask for these; people and gc read the description.
 		if info, err := readContext(dir); errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || err == nil && info.Digest != digest {
 			if _, err := os.Stat(dir); err == nil {
-				s.warn(filepath.Join(dir, "context.json") + " was missing or damaged: it is written anew")
+				s.warn(filepath.Join(dir, "context.json") + " was missing or damaged: it is written again")
 				if err := j.describe(); err != nil {
 					return nil, err
 				}

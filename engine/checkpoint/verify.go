@@ -130,7 +130,7 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "no case is lost; the next apply that looks cases up there writes it anew", Harmless: true})
+			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "no case is lost; the next apply that looks cases up there writes it again", Harmless: true})
 			info = &ContextInfo{Dir: dir}
 		default:
 			return err

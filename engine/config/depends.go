@@ -44,8 +44,8 @@ func (w waits) items() []hcl.Expression {
 	return []hcl.Expression{w.expr}
 }
 
-// check finds items that no stage can be waited for by. Without it a misspelt
-// preflight would guard nothing, and nobody would know.
+// check reports items of depends_on that name no stage. Otherwise a misspelt
+// preflight would protect nothing, unnoticed.
 func (w waits) check() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, item := range w.items() {
@@ -106,7 +106,7 @@ func (s *scope) moduleNamed(expr hcl.Expression) *blockDecl {
 }
 
 // waits collects the stages of a depends_on. A module that is named as a whole
-// means every stage in it, also those that no output tells of.
+// means every stage in it, also those that no output refers to.
 func (t *tracer) waits(w waits) {
 	for _, item := range w.items() {
 		t.expr(w.scope, item, w.each, nil)

@@ -197,7 +197,7 @@ func (c *Config) unread(reads outputReads) hcl.Diagnostics {
 		for _, name := range c.l.modules[path].outOrder {
 			if !reads[path][""] && !reads[path][name] {
 				diags = append(diags, warnAt(c.l.modules[path].outputs[name].rng, "Unused output",
-					fmt.Sprintf("Nothing reads the output %q of this module, neither in this plan nor in a plan beside it. Remove it, or use it.", name)))
+					fmt.Sprintf("Nothing reads the output %q of this module, neither this plan nor another plan in its folder. Remove it, or use it.", name)))
 			}
 		}
 	}

@@ -99,21 +99,21 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 		p.key(s, sp.KeyExtra)
 	}
 	if sp != nil && sp.Data != nil {
-		// Known without running: whatever made it stands for it.
+		// The data is known at plan time, so the key identifies it.
 		s.Output = s.Key
 	}
 	return diags
 }
 
-// answers says whether the record answers the stage outright, so that nobody
-// need look at single cases.
+// answers reports whether the stored record is current, so that the stage need
+// not be planned case by case.
 func (p *Plan) answers(s *Stage) bool {
 	return s.Key != "" && s.Record != nil && s.Record.Key == s.Key && s.Record.Status == string(stage.StatusOK) &&
 		s.Instance.Kind.Name != "grid" && !p.again(s) && p.objectsThere(s.Record) == ""
 }
 
-// Rekey works the key of a stage out again after it ran, when what it depends
-// on outside the plan is known for sure.
+// Rekey computes the key of a stage again after it ran: only then is it certain
+// what the stage depends on outside the plan.
 func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 	k, ok := s.Config.(stage.Keyer)
 	if !ok {

@@ -200,7 +200,7 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 		if up == nil || up.Instance.Kind.NoTable {
 			diags = append(diags, s.Instance.Locate(hcl.Diagnostics{{
 				Severity: hcl.DiagError, Summary: "Unsuitable input", Subject: s.Instance.Range.Ptr(),
-				Detail: fmt.Sprintf("%s of %s is %s, which hands on no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
+				Detail: fmt.Sprintf("%s of %s is %s, which produces no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
 			}})...)
 		}
 	}

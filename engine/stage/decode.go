@@ -21,8 +21,8 @@ func Decode(body hcl.Body, eval Evaluator, target any, bound map[string]bool) hc
 	return append(diags, DecodeBody(body, ctx, target)...)
 }
 
-// DecodeBody is gohcl.DecodeBody in which null stands for an optional attribute
-// that is not given, so that attr = var.x ? value : null leaves the default.
+// DecodeBody is gohcl.DecodeBody in which null means that an optional attribute
+// is not given, so that attr = var.x ? value : null leaves the default.
 func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, target any) hcl.Diagnostics {
 	if b, ok := body.(*hclsyntax.Body); ok {
 		body = withoutNulls(b, ctx, reflect.TypeOf(target))

@@ -121,5 +121,5 @@ func MissingColumns(f *Forecast, columns []string, at hcl.Range) hcl.Diagnostics
 // NoRows is the diagnostic of an input that has planned cases and no rows.
 func NoRows(at hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Input without rows", Subject: at.Ptr(),
-		Detail: "The input is a grid: it hands on cases that are still to be measured. Name the collect that measures them, or a stage behind it."}
+		Detail: "The input is a grid: its cases are not measured yet. Name the collect that measures them, or a stage after it."}
 }

@@ -138,7 +138,7 @@ func describe(v cty.Value) string {
 	return v.Type().FriendlyName()
 }
 
-// IsRef says whether v is an object that stands for a stage, runtime, system,
+// IsRef says whether v is an object that refers to a stage, runtime, system,
 // part or service.
 func IsRef(v cty.Value) bool {
 	if v == cty.NilVal || !v.Type().IsObjectType() || !v.Type().HasAttribute("ref") {

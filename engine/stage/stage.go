@@ -32,22 +32,23 @@ type Kind struct {
 	Beside map[string]string
 	// Summary is one line for describe, docs and error messages.
 	Summary string
-	// Device is true when the stage owns devices while it runs: such stages
-	// take turns, the others run beside them.
+	// Device is true when the stage owns devices while it runs. Only one such
+	// stage runs at a time; the others may run at the same time.
 	Device bool
 	// BareNames is true when expressions in the body may use names that the
 	// stage itself binds (axes of a grid, aggregates of a gate's assert); the
 	// kind then implements BodyDecoder and reports unknown names itself.
 	BareNames bool
-	// Guard is true for stages that protect others and produce nothing: they run
-	// whenever a stage behind them is going to run, and are never reused.
+	// Guard is true for stages that check whether others may run, and produce no
+	// data (preflights). They run whenever a stage that depends on them will run,
+	// and are never reused.
 	Guard bool
 	// NoTable is true when the stage produces nothing that others may read as
 	// a dataset (preflight, report, publish).
 	NoTable bool
-	// Follows is true for stages that tell of the stages before them and not
-	// only of the tables they read (reports): they run whenever any of those
-	// did, also when its table stayed the same.
+	// Follows marks stages that describe all stages before them, not only the
+	// tables they read (reports). They run again whenever any of those ran, even
+	// if its table stayed the same.
 	Follows bool
 	// Always is true for stages that run even when stages before them did not
 	// end well: their inputs may then be nil.
@@ -69,8 +70,8 @@ type Stage interface {
 	// Inputs lists the datasets that the stage reads, in a fixed order.
 	Inputs() []Input
 	// Run does the work. A non-nil error means that the stage as a whole
-	// failed; failed cases are rows of the ledger, failed gates an Outcome. Of an
-	// outcome beside an error only the counts are taken: what is kept all the same.
+	// failed; failed cases are rows of the ledger, failed gates an Outcome. If Run
+	// returns an error, only Outcome.Counts is used: rows that were stored before.
 	Run(context.Context, *RunContext) (*Outcome, error)
 }
 
@@ -95,9 +96,9 @@ type Keyer interface {
 
 // Judge is implemented by stages whose block says how an outcome is judged
 // (limits on failures and deviations) beside what makes the data. It is asked
-// about a record that answers the stage and judges it anew from the facts that
-// the record holds: a status that is not the record's makes the stage run, which
-// then has nothing to measure. The text says why.
+// about a record that is current, and judges it again from the facts in it. If
+// the status differs from the record's, the stage runs, and has nothing to
+// measure. The text says why.
 type Judge interface {
 	Judge(*checkpoint.StageRecord) (Status, string)
 }

@@ -35,7 +35,7 @@ func WriteNamed(path string, fill func(io.Writer) error) error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if errors.Is(err, syscall.ENXIO) {
-		return fmt.Errorf("cannot write %s: nobody reads it", path)
+		return fmt.Errorf("cannot write %s: no process reads from it", path)
 	}
 	if err != nil {
 		return Explain("write", path, err)

@@ -55,7 +55,7 @@ type policy struct {
 	again   []*worker.Task
 	out     int // handed out and not ended
 	longest time.Duration
-	history int // how many cases longest stands for
+	history int // number of cases seen when computing longest
 
 	told      map[string]int
 	groups    map[string]*group

@@ -68,7 +68,7 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		if system, err := systemName(c.System); err == nil && c.SystemSpec && !flat {
 			if system = cmp.Or(system, f.Info.System); system != "" {
 				if _, ok := systems.Source(system); !ok {
-					bad("No such system spec", fmt.Sprintf("system_spec = true, and there is no built-in spec of %q; put %s.yaml beside the data folder yourself.", system, system))
+					bad("No such system spec", fmt.Sprintf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself.", system, system))
 				}
 			}
 		}

@@ -341,7 +341,7 @@ func (c *Config) systemSpec(batch *atomic.Batch, rc *stage.RunContext, t target)
 	}
 	src, ok := systems.Source(t.place.System)
 	if !ok {
-		return nil, fmt.Errorf("system_spec = true, and there is no built-in spec of %q; put %s.yaml beside the data folder yourself", t.place.System, t.place.System)
+		return nil, fmt.Errorf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself", t.place.System, t.place.System)
 	}
 	name := t.place.System + ".yaml"
 	if c.Dir != "" {

@@ -55,14 +55,14 @@ func (c *saturation) run(s *subject) verdict {
 		case isBad:
 			list = append(list, offender{row: int(i), note: "(" + strings.TrimSpace(note) + ")"})
 		case unknown[int(i)]:
-			out.left.row(int(i), "nobody measured the client")
+			out.left.row(int(i), "the client was not measured")
 		}
 	}
 	out.ok, out.limit = len(list) == 0, strings.Join(texts, ", ")
 	out.message = fmt.Sprintf("%d of %d load points were held up by the client", len(list), s.selected-out.left.count())
 	if !out.ok {
 		out.rows = s.worst(list)
-		out.fix = "run the client on a machine with idle processors, or ask for less load; these rows tell of the client, not of the server"
+		out.fix = "run the client on a machine with idle processors, or ask for less load; these rows show the limits of the client, not of the server"
 	}
 	return out
 }
@@ -183,7 +183,7 @@ func (c *loadShare) run(s *subject) verdict {
 func newShortOutputs() check {
 	return &loadShare{Max: 0.01, column: "short_outputs", text: "outputs that are shorter than asked for",
 		fix:     "add extra_inputs = { ignore_eos = true } or min_tokens, where the server knows them",
-		unknown: "the load asked for no length, or nobody counted tokens"}
+		unknown: "the load asked for no length, or tokens were not counted"}
 }
 
 func newTokenMismatch() check {

@@ -226,7 +226,7 @@ func (c *throttled) run(s *subject) verdict {
 		switch {
 		case !s.has(i):
 		case flags.null[i]:
-			out.left.row(i, "nobody read whether it was throttled")
+			out.left.row(i, "whether it was throttled was not read")
 		case v != 0:
 			bad = append(bad, offender{row: i})
 		}

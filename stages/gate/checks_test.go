@@ -119,7 +119,7 @@ func TestThrottled(t *testing.T) {
 	ds := measured(1, 2, 3, 4)
 	expect(t, only(t, run(t, ds, `check "throttled" {}`)), "fail", "no column")
 	unread := with(ds, "throttled", table.Flags(make([]bool, 4), []bool{true, false, false, false}))
-	expect(t, only(t, run(t, unread, `check "throttled" {}`)), "fail", "3 of 4 could not be judged: nobody read whether it was throttled")
+	expect(t, only(t, run(t, unread, `check "throttled" {}`)), "fail", "3 of 4 could not be judged: whether it was throttled was not read")
 	hot := with(ds, "throttled", table.Flags([]bool{true, false, false, false}, nil))
 	expect(t, only(t, run(t, hot, `check "throttled" {}`)), "fail", "1 of 4 rows", "m=1 ")
 	expect(t, only(t, run(t, hot, `check "throttled" { max = 0.25 }`)), "pass", "")

@@ -86,7 +86,7 @@ func (s *Stage) Spec() *grid.Spec { return s.spec }
 func (s *Stage) Cases(ctx context.Context) (*grid.Cases, hcl.Diagnostics) {
 	s.once.Do(func() {
 		if s.spec == nil {
-			return // the diagnostics of DecodeBody stand for it
+			return // DecodeBody has reported why
 		}
 		s.cases, s.diags = grid.Expand(ctx, s.spec, grid.Options{})
 	})

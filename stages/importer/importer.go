@@ -31,7 +31,7 @@ func Kind() stage.Kind {
 		Code:    stage.CodeOf(source, catalog.Source, perf.Source),
 		Beside: map[string]string{
 			"description": "it is for readers",
-			"path":        "the digests of the files stand for it, so that they may move",
+			"path":        "the digests of the files identify the data, so the files may move",
 		},
 		Summary: "read existing perf files as a dataset",
 		Outputs: map[string]cty.Type{

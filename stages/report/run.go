@@ -23,7 +23,7 @@ import (
 	"aicplan/systems"
 )
 
-// Run writes the report. It tells of failed stages too; only what keeps it from
+// Run writes the report. It covers failed stages too; only what keeps it from
 // being written is an error.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	if err := c.resolve(); err != nil {

@@ -52,7 +52,7 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 			var busy *filelock.BusyError
 			switch {
 			case !errors.As(err, &busy):
-				at.say(fmt.Sprintf("%s is not locked, so another run may measure beside this one unnoticed: %v", uuid, err))
+				at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))
 			case others:
 				return fmt.Errorf("%w; this run holds other devices already and does not wait for more, since the other may wait for these", err)
 			case l.Timeout > 0 && time.Since(started) > l.Timeout:

@@ -20,7 +20,7 @@ import (
 func Kind() stage.ServiceKind {
 	return stage.ServiceKind{
 		Name:    "telemetry",
-		Summary: "GPUs watched beside a collect: DCGM exporters and NVML",
+		Summary: "watches GPUs during a collect: DCGM exporters and NVML",
 		Options: []stage.Option{
 			{Name: "endpoints", Type: cty.List(cty.String), Doc: "DCGM exporters, as HOST:PORT or URL"},
 			{Name: "defaults", Type: cty.Bool, Default: "true", Doc: "localhost:9400 and localhost:9401 are tried as well"},

@@ -117,7 +117,7 @@ func TestRequired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(context.Background(), c, none); err == nil || !strings.Contains(err.Error(), "telemetry.g is required and no source tells of a GPU") {
+	if _, err := Start(context.Background(), c, none); err == nil || !strings.Contains(err.Error(), "telemetry.g is required and no source reports a GPU") {
 		t.Error(err)
 	}
 	c.Required = false

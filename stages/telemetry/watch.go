@@ -58,7 +58,7 @@ func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*
 	if c.Required && !slices.ContainsFunc(w.rec.Sources(), func(s telemetry.Status) bool { return s.OK }) {
 		text := w.silence()
 		w.Stop()
-		return nil, fmt.Errorf("%s is required and no source tells of a GPU%s", c.Address, text)
+		return nil, fmt.Errorf("%s is required and no source reports a GPU%s", c.Address, text)
 	}
 	return w, nil
 }

@@ -91,7 +91,7 @@ func (c Config) Validate() error {
 	case !(c.Output.Mean >= 0) || !(c.Output.StdDev >= 0):
 		return fmt.Errorf("the output has %v +- %v tokens; neither may be negative", c.Output.Mean, c.Output.StdDev)
 	case c.Input.Mean > maxTokens || c.Output.Mean > maxTokens:
-		return fmt.Errorf("a length of more than %d tokens is none that a model has", maxTokens)
+		return fmt.Errorf("a length of more than %d tokens is more than any model accepts", maxTokens)
 	case !(c.Turns.Mean >= 0) || !(c.Turns.StdDev >= 0) || !(c.Delay.Mean >= 0) || !(c.Delay.StdDev >= 0):
 		return errors.New("turns and their delays must not be negative")
 	case c.Prefix < 0 || c.PrefixPool < 0:

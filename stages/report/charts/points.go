@@ -84,7 +84,7 @@ func (pt points) chart() *Chart {
 		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i, Note: model.Count(int64(m.total[i]))})
 	}
 	if m.drawn < len(rows) {
-		c.Caption += fmt.Sprintf(" %s rows as %s marks: a mark stands for all rows under it.", model.Count(int64(len(rows))), model.Count(int64(m.drawn)))
+		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.", model.Count(int64(len(rows))), model.Count(int64(m.drawn)))
 	}
 	if m.lines {
 		c.Caption += " Lines are medians."

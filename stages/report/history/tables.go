@@ -71,7 +71,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	return in, nil
 }
 
-// finished tells of a stage that had not ended as of one that was interrupted.
+// finished treats a stage that had not ended as one that was interrupted.
 func (b Begun) finished() stage.Finished {
 	message := "it had not ended; what was stored until then is kept"
 	if b.Total > 0 {

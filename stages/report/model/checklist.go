@@ -62,8 +62,8 @@ func (r *Report) evidence(in Input) {
 	}
 }
 
-// Stated are the names of evidence that tick points of the checklist which no
-// measurement can: what a reader of the database has to try out.
+// Stated lists the points of the checklist that only an evidence block can
+// fulfil: what a reader of the database has to try.
 var Stated = []struct{ Name, Text string }{
 	{"loader", "The loader's and the database's tests pass with the new data"},
 	{"database", "The database of this system, backend and version opens"},
