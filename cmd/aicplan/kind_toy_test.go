@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,12 +39,15 @@ func toyKind() runtimes.Kind {
 		Host: func(init worker.Init) (worker.Host, error) {
 			return &worker.Sequential{
 				About: func(context.Context) (worker.Hello, error) {
-					return worker.Hello{Framework: "TOY", Version: "1", Device: "table", Ops: []string{"play"}}, nil
+					return worker.Hello{Framework: "TOY", Version: "1", Device: "table", Ops: []string{"play", "serve"}}, nil
 				},
-				Run: func(_ context.Context, c worker.Case) ([]worker.Row, error) {
+				Run: func(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 					var p struct{ N float64 }
 					if err := json.Unmarshal(c.Params, &p); err != nil {
 						return nil, err
+					}
+					if c.Op == "serve" {
+						return serve(ctx, init, p.N)
 					}
 					speed, err := init.Options["speed"].(json.Number).Float64()
 					return []worker.Row{{"latency": speed * p.N}}, err
@@ -49,6 +55,29 @@ func toyKind() runtimes.Kind {
 			}, nil
 		},
 	}
+}
+
+// serve answers as a test of a server does: rates and times, no latency, a small
+// attachment and a file. Five of them fail, with a log of why.
+func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, error) {
+	worker.Attach(ctx, worker.Attachment{Name: "note", MediaType: "text/plain", Data: []byte(fmt.Sprintf("n is %v\n", n))})
+	f, err := worker.SpoolFile(init, "requests.jsonl")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "{\"request\": %v}\n", n); err != nil {
+		return nil, err
+	}
+	worker.Attach(ctx, worker.Attachment{Name: "requests", MediaType: "application/jsonl", File: filepath.Base(f.Name())})
+	if n == 5 {
+		return nil, errors.New("five is too many")
+	}
+	row := worker.Row{"request_throughput": 2 * n, "throughput": 100 * n, "ttft": 10 + n, "p99_ttft": 12 + n}
+	if n == 1 {
+		delete(row, "ttft") // nobody measured it
+	}
+	return []worker.Row{row}, nil
 }
 
 // TestToyKind: what a registration has is in describe, in runtimes, in the shell's

@@ -241,6 +241,8 @@ func (r *results) Result(seq int64, rows []worker.Row, _ float64) {
 	r.ended <- seq
 }
 
+func (r *results) Attach(int64, worker.Attachment) {}
+
 func (r *results) Error(seq int64, f worker.Failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

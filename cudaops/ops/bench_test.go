@@ -147,6 +147,8 @@ func (e *emitter) Result(seq int64, rows []worker.Row, seconds float64) {
 	e.rows[seq], e.seconds[seq] = rows[0], seconds
 }
 
+func (e *emitter) Attach(int64, worker.Attachment) {}
+
 func (e *emitter) Error(seq int64, f worker.Failure) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

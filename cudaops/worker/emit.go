@@ -33,7 +33,7 @@ func (s *server) Result(seq int64, rows []Row, seconds float64) {
 	for i, r := range rows {
 		finite[i] = finiteRow(r)
 	}
-	line, err := encodeLine(Result{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds})
+	line, err := encodeLine(Result{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
 	if err != nil {
 		// The case must end all the same; what it returned cannot be sent.
 		line, err = encodeLine(Error{Type: TypeError, Seq: seq, Failure: Failure{
@@ -43,12 +43,25 @@ func (s *server) Result(seq int64, rows []Row, seconds float64) {
 	s.writeOrStop(line, err)
 }
 
+// Attach implements Emitter.
+func (s *server) Attach(seq int64, a Attachment) {
+	s.mu.Lock()
+	h := s.held[seq]
+	if h != nil {
+		h.attached = append(h.attached, a)
+	}
+	s.mu.Unlock()
+	if h == nil {
+		panic(fmt.Sprintf("worker: Attach to case %d, which is not held", seq))
+	}
+}
+
 // Error implements Emitter.
 func (s *server) Error(seq int64, f Failure) {
-	s.end(seq)
+	h := s.end(seq)
 	f.Traceback = clip(f.Traceback, maxTraceback)
 	f.Message = clip(f.Message, maxTraceback)
-	s.sendOrStop(Error{Type: TypeError, Seq: seq, Failure: f})
+	s.sendOrStop(Error{Type: TypeError, Seq: seq, Failure: f, Attachments: h.attached})
 }
 
 // Log implements Emitter.

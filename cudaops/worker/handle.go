@@ -29,13 +29,13 @@ func (r *run) handle(e slotEvent) {
 		r.caseStarted(s, e.ev.Start.Seq, now)
 	case e.ev.Result != nil:
 		if f := r.caseEnded(s, e.ev.Result.Seq, "result"); f != nil {
-			r.done(s, f, Outcome{Rows: e.ev.Result.Rows, Seconds: e.ev.Result.Seconds}, now)
+			r.done(s, f, Outcome{Rows: e.ev.Result.Rows, Attachments: e.ev.Result.Attachments, Seconds: e.ev.Result.Seconds}, now)
 			r.checkGrowth(s)
 		}
 	case e.ev.Error != nil:
 		if f := r.caseEnded(s, e.ev.Error.Seq, "error"); f != nil {
 			failure := e.ev.Error.Failure
-			r.done(s, f, Outcome{Rows: e.ev.Error.Rows, Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
+			r.done(s, f, Outcome{Rows: e.ev.Error.Rows, Attachments: e.ev.Error.Attachments, Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
 			if failure.Fatal {
 				r.requeue(s, false)
 				r.kill(s, "its context is lost: "+failure.Message)
@@ -106,7 +106,7 @@ func (r *run) broken(s *slot, what string, blamed *flight) {
 // done hands the end of a task to the source and looks after the worker.
 func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
 	o.Task, o.Slot, o.Started, o.Ended = f.task, s.Name, f.started, now
-	o.Hello, o.Fresh = &s.proc.Hello, s.ran == 0
+	o.Hello, o.Fresh, o.Spool = &s.proc.Hello, s.ran == 0, s.Spec.Init.Spool
 	s.ran++
 	if o.Cause == CauseNone || o.Cause == CauseReported {
 		s.fails = 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 )
 
@@ -44,6 +45,8 @@ type Emitter interface {
 	Result(seq int64, rows []Row, seconds float64)
 	// Error ends a case without rows.
 	Error(seq int64, f Failure)
+	// Attach adds a file to a case that has not ended.
+	Attach(seq int64, a Attachment)
 	// Log shows one line to the user; level is debug, info, warn or error.
 	Log(level, format string, args ...any)
 }
@@ -103,7 +106,7 @@ func (s *Sequential) Serve(ctx context.Context, in <-chan Case, out Emitter) err
 				return nil
 			}
 			out.Start(c.Seq)
-			rows, err := s.guarded(ctx, c)
+			rows, err := s.guarded(context.WithValue(ctx, attachKey{}, func(a Attachment) { out.Attach(c.Seq, a) }), c)
 			if err == nil {
 				out.Result(c.Seq, rows, 0)
 				continue
@@ -115,6 +118,28 @@ func (s *Sequential) Serve(ctx context.Context, in <-chan Case, out Emitter) err
 			}
 		}
 	}
+}
+
+type attachKey struct{}
+
+// Attach adds a file to the case that Sequential.Run works on with ctx.
+func Attach(ctx context.Context, a Attachment) {
+	add, ok := ctx.Value(attachKey{}).(func(Attachment))
+	if !ok {
+		panic("worker: Attach outside of Sequential.Run")
+	}
+	add(a)
+}
+
+// SpoolFile creates a file for an attachment; its base name is Attachment.File.
+func SpoolFile(init Init, name string) (*os.File, error) {
+	if init.Spool == "" {
+		return nil, errors.New("this worker has no folder for attachments")
+	}
+	if err := os.MkdirAll(init.Spool, 0o755); err != nil {
+		return nil, fmt.Errorf("folder for attachments: %w", err)
+	}
+	return os.CreateTemp(init.Spool, "*-"+name)
 }
 
 func (s *Sequential) guarded(ctx context.Context, c Case) (rows []Row, err error) {

@@ -89,13 +89,16 @@ const (
 
 // Outcome is the end of a task.
 type Outcome struct {
-	Task    *Task
-	Rows    []Row
-	Seconds float64 // wall time of the case, as the worker saw it
-	Failure *Failure
-	Cause   Cause
-	Slot    string
-	Hello   *Hello // of the worker that had it
+	Task *Task
+	Rows []Row
+	// Attachments are as the worker sent them; their files lie in its spool.
+	Attachments []Attachment
+	Spool       string
+	Seconds     float64 // wall time of the case, as the worker saw it
+	Failure     *Failure
+	Cause       Cause
+	Slot        string
+	Hello       *Hello // of the worker that had it
 	// Fresh is true when the worker had run nothing before.
 	Fresh   bool
 	Started time.Time // of the last start; zero when it never started

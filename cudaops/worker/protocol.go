@@ -55,6 +55,9 @@ type Init struct {
 	Options  map[string]any  `json:"options,omitempty"` // of the runtime block
 	Ops      json.RawMessage `json:"ops,omitempty"`     // op bindings (python: module, getter, run)
 	Seed     int64           `json:"seed"`
+	// Spool is a folder of the worker's own for the files of attachments; it need
+	// not be there. Empty means that only small ones can be attached.
+	Spool string `json:"spool,omitempty"`
 	// Blocks are the blocks of the collect that the kind of the runtime has, by
 	// name: one JSON object.
 	Blocks json.RawMessage   `json:"blocks,omitempty"`
@@ -138,12 +141,28 @@ type Start struct {
 // case, never a row.
 type Row map[string]any
 
+// Attachment is a file that belongs to a case: a trace, a request log, a series
+// of telemetry. The engine keeps it as an object beside the case's rows.
+type Attachment struct {
+	Name      string `json:"name"`       // unique within the case, without slashes
+	MediaType string `json:"media_type"` // such as application/jsonl
+	// File is the name of a file in Init.Spool, which the engine takes away.
+	File string `json:"file,omitempty"`
+	// Data are the bytes of small ones, at most MaxAttachmentData; File wins.
+	Data []byte `json:"data,omitempty"`
+}
+
+// MaxAttachmentData bounds Attachment.Data, in bytes: larger ones are files.
+const MaxAttachmentData = 1 << 20
+
 // Result ends a case with its rows (more than one when it sweeps).
 type Result struct {
 	Type    string  `json:"type"`
 	Seq     int64   `json:"seq"`
 	Rows    []Row   `json:"rows"`
 	Seconds float64 `json:"seconds"` // wall time spent on the case
+	// Attachments are what the host attached before it ended the case.
+	Attachments []Attachment `json:"attachments,omitempty"`
 }
 
 // Error ends a case that failed. Rows are those that were finished before it:
@@ -152,6 +171,8 @@ type Error struct {
 	Type string `json:"type"`
 	Seq  int64  `json:"seq"`
 	Rows []Row  `json:"rows,omitempty"`
+	// Attachments are kept of failed cases too: the log of a server that died.
+	Attachments []Attachment `json:"attachments,omitempty"`
 	Failure
 }
 

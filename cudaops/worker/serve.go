@@ -85,8 +85,9 @@ var errEngineGone = errors.New("the engine closed the pipe")
 
 type heldCase struct {
 	Case
-	started time.Time // of the first start; zero before it
-	lastNo  int       // position among all starts; the highest is to blame
+	started  time.Time // of the first start; zero before it
+	attached []Attachment
+	lastNo   int // position among all starts; the highest is to blame
 }
 
 // item is one thing to do in the order the engine asked for it.

@@ -1,12 +1,14 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,9 +129,14 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 		case err != nil:
 			return nil, err // its objects are unknown: nothing may go
 		default:
-			for _, d := range rec.Outputs.Digests() {
+			for _, d := range append(rec.Outputs.Digests(), rec.Outputs.Attached...) {
 				used[d] = true
 			}
+		}
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Keys(objects)), func(d string) bool { return !used[d] }) {
+		if err := s.named(used); err != nil {
+			return nil, err
 		}
 	}
 	for digest, o := range objects {
@@ -151,6 +158,51 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 	}
 	slices.SortFunc(drop, func(a, b Removed) int { return strings.Compare(a.Path, b.Path) })
 	return drop, nil
+}
+
+// named adds the digests that entries of journals name: attachments of cases.
+func (s *Store) named(used map[string]bool) error {
+	dirs, err := filepath.Glob(filepath.Join(globEscape(s.path("journal")), "*", "*"))
+	if err != nil {
+		return fmt.Errorf("state folder %s: %w", s.dir, err)
+	}
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue // a file of somebody else
+		}
+		paths, err := segmentPaths(dir)
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			_, err := readSegment(path, func(e Entry, _ int64, _ int) {
+				for _, d := range digestsIn(e.Payload) {
+					used[d] = true
+				}
+			})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// digestsIn finds the digests in a payload, whatever it means otherwise.
+func digestsIn(payload []byte) []string {
+	var out []string
+	for {
+		at := bytes.Index(payload, []byte(digestPrefix))
+		if at < 0 {
+			return out
+		}
+		payload = payload[at:]
+		const size = len(digestPrefix) + 64
+		if len(payload) >= size && isDigestName(string(payload[len(digestPrefix):size])) {
+			out = append(out, string(payload[:size]))
+		}
+		payload = payload[len(digestPrefix):]
+	}
 }
 
 // hostPatience is how long the file of a worker host takes to be written.

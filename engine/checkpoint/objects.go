@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,6 +78,56 @@ func (s *Store) PutBytes(data []byte) (string, error) {
 		return digest, nil
 	}
 	return digest, s.writeFile(path, data)
+}
+
+// PutFile stores the bytes of a file as they are now, without reading them into
+// memory, and returns their digest and number.
+func (s *Store) PutFile(file string) (digest string, size int64, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", 0, atomic.Explain("read", file, err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if size, err = io.Copy(sum, f); err != nil {
+		return "", 0, atomic.Explain("read", file, err)
+	}
+	digest = digestPrefix + hex.EncodeToString(sum.Sum(nil))
+	if err := s.ensure(); err != nil {
+		return "", 0, err
+	}
+	path, err := s.ObjectPath(digest)
+	if err != nil {
+		return "", 0, err
+	}
+	if old, err := fileDigest(path); err == nil && old == digest {
+		_ = os.Chtimes(path, time.Time{}, time.Now()) // see PutBytes
+		return digest, size, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", 0, atomic.Explain("read", file, err)
+	}
+	check := sha256.New()
+	if err := s.writeFrom(path, io.TeeReader(f, check)); err != nil {
+		return "", 0, err
+	}
+	if got := digestPrefix + hex.EncodeToString(check.Sum(nil)); got != digest {
+		return "", 0, errors.Join(fmt.Errorf("%s changed while it was stored", file), s.files.Remove(path))
+	}
+	return digest, size, nil
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // GetBytes reads an object and checks it against its digest. The error is

@@ -54,9 +54,11 @@ type Outputs struct {
 	Table   string `json:"table,omitempty"`
 	Ledger  string `json:"ledger,omitempty"`
 	Planned string `json:"planned,omitempty"`
+	// Attached are the attachments of the table's rows.
+	Attached []string `json:"attached,omitempty"`
 }
 
-// Digests lists the objects that are there.
+// Digests lists the tables that are there, without attachments.
 func (o Outputs) Digests() []string {
 	return slices.DeleteFunc([]string{o.Table, o.Ledger, o.Planned}, func(d string) bool { return d == "" })
 }

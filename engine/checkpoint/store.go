@@ -15,8 +15,10 @@
 package checkpoint
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -192,6 +194,10 @@ func (s *Store) mkdir(dir string) error {
 
 // writeFile makes path hold data, wholly or not at all, and durable.
 func (s *Store) writeFile(path string, data []byte) error {
+	return s.writeFrom(path, bytes.NewReader(data))
+}
+
+func (s *Store) writeFrom(path string, data io.Reader) error {
 	dir := filepath.Dir(path)
 	if err := s.mkdir(dir); err != nil {
 		return err
@@ -201,7 +207,7 @@ func (s *Store) writeFile(path string, data []byte) error {
 	if err != nil {
 		return s.explain("write", path, err)
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, data)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -285,7 +285,9 @@ func (r *runner) putTables(d *stage.Dataset) (checkpoint.Outputs, error) {
 		}
 		*part.into = digest
 	}
-	return out, nil
+	var err error
+	out.Attached, err = stage.AttachmentDigests(d.Table)
+	return out, err
 }
 
 // reuse ends a stage with what its record says.

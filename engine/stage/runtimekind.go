@@ -32,6 +32,11 @@ type RuntimeKind struct {
 	// heed. Where it is empty the settings are no part of any key, and a measure
 	// block is an error.
 	Measure []string
+	// Table is the perf table of the rows where the grid names none.
+	Table string
+	// Closed is true where rows have no columns but those of the measuring code, so
+	// that a plan knows what they will have.
+	Closed bool
 	// Binds says what a collect's bind names ("a CUDA kernel"); empty where the
 	// kind takes none.
 	Binds string

@@ -60,6 +60,27 @@ type Column struct {
 	Role Role
 	Unit string // "ms", "us", "W", "GB/s"; empty without one
 	Doc  string
+	// Better says of a metric which values are good ones.
+	Better Direction
+	// Lacking is true of metrics that a row may lack: what was not measured is
+	// null there.
+	Lacking bool
+}
+
+// Direction says which values of a metric are better.
+type Direction int
+
+// The directions.
+const (
+	Lower  Direction = iota // times
+	Higher                  // rates
+)
+
+func (d Direction) String() string {
+	if d == Higher {
+		return "higher"
+	}
+	return "lower"
 }
 
 // Table is one perf table.
@@ -78,6 +99,9 @@ type Table struct {
 	ZeroLegal bool
 	// Legacy is true for tables that are read but no longer written.
 	Legacy bool
+	// Open is true for tables of ours whose rows may be named by further
+	// parameters of a grid: no published database has them.
+	Open bool
 	// Doc is one line on what the rows are.
 	Doc string
 
@@ -192,7 +216,7 @@ func (t *Table) Key() []string {
 }
 
 // Required returns the columns that readers fail without: the key without its
-// optional columns, and the metrics.
+// optional columns, and the metrics that every row has.
 func (t *Table) Required() []string {
 	var names []string
 	for _, k := range t.Key() {
@@ -200,11 +224,12 @@ func (t *Table) Required() []string {
 			names = append(names, k)
 		}
 	}
-	return append(names, t.Metrics()...)
+	return append(names, t.Schema().Required()...)
 }
 
 // Metrics returns the measured columns without the power columns. The first is
-// the one that readers use: latency in all but a few tables.
+// the one that readers use, and every row has it: latency in all but a few
+// tables.
 func (t *Table) Metrics() []string {
 	var names []string
 	for _, c := range t.parsed {

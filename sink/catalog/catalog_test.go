@@ -98,7 +98,7 @@ func TestPublishedSchemas(t *testing.T) {
 		}
 	}
 	for _, tab := range Tables() {
-		if !seen[tab.Name] && tab.Name != "moe_expert_compute_perf" && tab.Name != "moe_a2a_perf" {
+		if !seen[tab.Name] && !tab.Open && tab.Name != "moe_expert_compute_perf" && tab.Name != "moe_a2a_perf" {
 			t.Errorf("%s is in no published database", tab.Name)
 		}
 	}

@@ -20,6 +20,9 @@ func describe(name string, role Role) Column {
 		c.Type = Double
 		c.Unit = unitOf(name)
 	}
+	if slices.Contains(rates, name) || strings.HasSuffix(name, "_gbps") {
+		c.Better = Higher
+	}
 	return c
 }
 
@@ -33,6 +36,14 @@ func unitOf(name string) string {
 		return "GB/s"
 	case name == "power" || name == "power_limit":
 		return "W"
+	case slices.Contains(serverTimes, name):
+		return "ms"
+	case name == "request_throughput" || name == "goodput":
+		return "requests/s"
+	case name == "throughput_per_user":
+		return "tokens/s/user"
+	case name == "throughput" || strings.HasSuffix(name, "_throughput"):
+		return "tokens/s"
 	}
 	return ""
 }
@@ -45,68 +56,92 @@ var textColumns = []string{
 	"backend", "implementation", "comm_backend", "moe_kernel", "simulation_mode",
 }
 
-var doubleColumns = []string{"transmit_us", "notify_us"}
+var doubleColumns = []string{"transmit_us", "notify_us", "request_rate"}
+
+// serverTimes are the times of requests, in milliseconds.
+var serverTimes = []string{"ttft", "ttst", "itl", "icl", "tpot"}
+
+// rates are metrics of which more is better.
+var rates = []string{"request_throughput", "throughput", "input_throughput", "total_throughput", "throughput_per_user", "goodput"}
 
 var docs = map[string]string{
-	"framework":           "who ran the kernel",
-	"version":             "the framework's version as it reports it",
-	"device":              "the device's name as its driver reports it",
-	"op_name":             "the op",
-	"kernel_source":       "the kernel or backend that ran",
-	"gemm_dtype":          "format of the operands",
-	"m":                   "tokens",
-	"n":                   "output features",
-	"k":                   "input features",
-	"batch_size":          "sequences",
-	"isl":                 "new tokens per sequence",
-	"step":                "tokens already in the cache",
-	"num_heads":           "query heads on this rank",
-	"local_num_heads":     "query heads on this rank",
-	"num_key_value_heads": "key/value heads on this rank",
-	"head_dim":            "width of a head",
-	"window_size":         "sliding window in tokens, 0 without one",
-	"beam_width":          "beams, always 1",
-	"attn_dtype":          "format in which attention multiplies",
-	"kv_cache_dtype":      "format of the cache",
-	"mla_dtype":           "format in which latent attention multiplies",
-	"gemm_type":           "format of the projections",
-	"tp_size":             "tensor-parallel ranks",
-	"num_tokens":          "tokens",
-	"num_token":           "tokens",
-	"hidden_size":         "width of the model",
-	"inter_size":          "width of an expert",
-	"intermediate_size":   "width of the dense layer",
-	"topk":                "experts per token",
-	"num_topk":            "experts per token",
-	"num_experts":         "experts of the layer",
-	"num_slots":           "expert slots, replicas included",
-	"moe_tp_size":         "tensor-parallel ranks of the experts",
-	"moe_ep_size":         "expert-parallel ranks",
-	"distribution":        "how tokens spread over experts",
-	"inference_phase":     "context or generation",
-	"phase":               "context, generation or verify; dispatch, combine or prepare",
-	"seq_len":             "tokens per sequence",
-	"d_model":             "width of the model, not divided by ranks",
-	"d_conv":              "width of the convolution",
-	"d_state":             "width of the state",
-	"num_k_heads":         "key heads on this rank",
-	"head_k_dim":          "width of a key head",
-	"num_v_heads":         "value heads on this rank",
-	"head_v_dim":          "width of a value head",
-	"nheads":              "heads",
-	"n_groups":            "groups of heads",
-	"chunk_size":          "tokens of a scan chunk",
-	"num_sites":           "hyper-connection sites of a block",
-	"hc_mult":             "residual streams",
-	"sinkhorn_iters":      "Sinkhorn iterations",
-	"compress_ratio":      "tokens per compressed cache entry",
-	"score_mode":          "distribution of the scores that top-k sees",
-	"num_gpus":            "ranks",
-	"message_size":        "elements",
-	"node_num":            "nodes",
-	"ep_size":             "expert-parallel ranks",
-	"sms":                 "multiprocessors given to communication",
-	"latency":             "time of one call",
-	"power":               "mean board power during the measurement",
-	"power_limit":         "board power limit",
+	"framework":              "who ran the kernel",
+	"version":                "the framework's version as it reports it",
+	"device":                 "the device's name as its driver reports it",
+	"op_name":                "the op",
+	"kernel_source":          "the kernel or backend that ran",
+	"gemm_dtype":             "format of the operands",
+	"m":                      "tokens",
+	"n":                      "output features",
+	"k":                      "input features",
+	"batch_size":             "sequences",
+	"isl":                    "new tokens per sequence",
+	"step":                   "tokens already in the cache",
+	"num_heads":              "query heads on this rank",
+	"local_num_heads":        "query heads on this rank",
+	"num_key_value_heads":    "key/value heads on this rank",
+	"head_dim":               "width of a head",
+	"window_size":            "sliding window in tokens, 0 without one",
+	"beam_width":             "beams, always 1",
+	"attn_dtype":             "format in which attention multiplies",
+	"kv_cache_dtype":         "format of the cache",
+	"mla_dtype":              "format in which latent attention multiplies",
+	"gemm_type":              "format of the projections",
+	"tp_size":                "tensor-parallel ranks",
+	"num_tokens":             "tokens",
+	"num_token":              "tokens",
+	"hidden_size":            "width of the model",
+	"inter_size":             "width of an expert",
+	"intermediate_size":      "width of the dense layer",
+	"topk":                   "experts per token",
+	"num_topk":               "experts per token",
+	"num_experts":            "experts of the layer",
+	"num_slots":              "expert slots, replicas included",
+	"moe_tp_size":            "tensor-parallel ranks of the experts",
+	"moe_ep_size":            "expert-parallel ranks",
+	"distribution":           "how tokens spread over experts",
+	"inference_phase":        "context or generation",
+	"phase":                  "context, generation or verify; dispatch, combine or prepare",
+	"seq_len":                "tokens per sequence",
+	"d_model":                "width of the model, not divided by ranks",
+	"d_conv":                 "width of the convolution",
+	"d_state":                "width of the state",
+	"num_k_heads":            "key heads on this rank",
+	"head_k_dim":             "width of a key head",
+	"num_v_heads":            "value heads on this rank",
+	"head_v_dim":             "width of a value head",
+	"nheads":                 "heads",
+	"n_groups":               "groups of heads",
+	"chunk_size":             "tokens of a scan chunk",
+	"num_sites":              "hyper-connection sites of a block",
+	"hc_mult":                "residual streams",
+	"sinkhorn_iters":         "Sinkhorn iterations",
+	"compress_ratio":         "tokens per compressed cache entry",
+	"score_mode":             "distribution of the scores that top-k sees",
+	"num_gpus":               "ranks",
+	"message_size":           "elements",
+	"node_num":               "nodes",
+	"ep_size":                "expert-parallel ranks",
+	"sms":                    "multiprocessors given to communication",
+	"latency":                "time of one call, or of one request from its sending to its last token",
+	"power":                  "mean board power during the measurement",
+	"tensor_parallel_size":   "tensor-parallel ranks of the server",
+	"pipeline_parallel_size": "pipeline-parallel ranks of the server",
+	"data_parallel_size":     "replicas behind the endpoint",
+	"concurrency":            "requests in flight at most",
+	"request_rate":           "requests sent in a second",
+	"osl":                    "tokens asked for in an answer",
+	"turns":                  "messages of a conversation",
+	"request_throughput":     "requests that succeeded in a second",
+	"throughput":             "tokens generated in a second",
+	"input_throughput":       "tokens read in a second",
+	"total_throughput":       "tokens read and generated in a second",
+	"throughput_per_user":    "tokens that one request gets in a second after its first",
+	"goodput":                "requests in a second that kept their limits",
+	"ttft":                   "time to the first token",
+	"ttst":                   "time from the first to the second token",
+	"itl":                    "time between tokens after the first",
+	"icl":                    "time between messages",
+	"tpot":                   "time for each token after the first",
+	"power_limit":            "board power limit",
 }

@@ -8,7 +8,8 @@ import "strings"
 //	name*   key: readers fail without it
 //	name?   optional: part of the key where it exists
 //	name    info: written, not read
-//	name!   metric
+//	name!   metric that every row has; the first is the one that readers use
+//	name+   metric that a row may lack
 //
 // Types, units and explanations of columns are in columns.go: a name means the
 // same in every table.
@@ -196,6 +197,13 @@ var tables = prepare([]*Table{
 	kernelLevel("glm5_mqa_logits_module", "the logits kernel of GLM-5's indexer"),
 	kernelLevel("glm5_dsa_attn_module", "the sparse attention kernel of GLM-5"),
 	scored("glm5_topk_module", "what the scores' distribution adds to GLM-5's top-k; zero where nothing"),
+	{
+		Name: "serving_perf", Family: "serving", Open: true,
+		Doc: "one load on a model server; times are means over its requests",
+		columns: "model? tensor_parallel_size? pipeline_parallel_size? data_parallel_size? concurrency? request_rate? isl? osl? turns? " +
+			"request_throughput! throughput+ input_throughput+ total_throughput+ throughput_per_user+ goodput+ " +
+			"ttft+ ttst+ itl+ icl+ tpot+ latency+",
+	},
 })
 
 const (
@@ -233,7 +241,7 @@ func scored(op, doc string) *Table {
 }
 
 func plainOrder(columns string) string {
-	return strings.NewReplacer("*", "", "?", "", "!", "").Replace(columns)
+	return strings.NewReplacer("*", "", "?", "", "!", "", "+", "").Replace(columns)
 }
 
 // prepare parses the notation once.
@@ -249,10 +257,11 @@ func prepare(list []*Table) []*Table {
 				role = Key
 			case '?':
 				role = Optional
-			case '!':
+			case '!', '+':
 				role = Metric
 			}
-			c := describe(strings.TrimRight(f, "*?!"), role)
+			c := describe(strings.TrimRight(f, "*?!+"), role)
+			c.Lacking = strings.HasSuffix(f, "+")
 			if u, ok := t.units[c.Name]; ok {
 				c.Unit = u
 			}

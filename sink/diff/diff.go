@@ -315,12 +315,9 @@ func (r *Result) choose(a, b arrow.Record, o Options) error {
 	t, known := catalog.Lookup(o.Table)
 	r.Key, r.Metric = slices.Clone(o.Key), o.Metric
 	if r.Metric == "" {
-		r.Metric = "latency"
-		if known {
-			r.Metric = t.Metrics()[0]
-		}
+		r.Metric = catalog.SchemaOf(o.Table).Primary().Name
 	}
-	if len(r.Key) == 0 && known {
+	if len(r.Key) == 0 && known && !t.Open {
 		r.Key = t.Key()
 	}
 	if len(r.Key) == 0 {

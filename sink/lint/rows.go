@@ -283,7 +283,8 @@ func (l *linter) light(f *loaded) {
 	if !ok {
 		return
 	}
-	lat, err := table.Float64s(f.rec, "latency")
+	metric := f.table.Metrics()[0]
+	lat, err := table.Float64s(f.rec, metric)
 	if err != nil {
 		return
 	}
@@ -292,7 +293,7 @@ func (l *linter) light(f *loaded) {
 	for i, least := range least {
 		if v := lat.Values[i]; least > 0 && v > 0 && v < least {
 			if n++; len(rows) < maxRows {
-				rows = append(rows, fmt.Sprintf("%s, at least %.4g ms", f.describe(i, "latency"), least))
+				rows = append(rows, fmt.Sprintf("%s, at least %.4g ms", f.describe(i, metric), least))
 			}
 		}
 	}

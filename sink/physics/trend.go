@@ -40,7 +40,7 @@ type TrendOptions struct {
 
 func (o TrendOptions) filled(ratio float64) TrendOptions {
 	if o.Metric == "" {
-		o.Metric = "latency"
+		o.Metric = catalog.SchemaOf("").Primary().Name
 	}
 	if o.Ratio == 0 {
 		o.Ratio = ratio

@@ -4,15 +4,14 @@ import (
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
 )
 
-// measurements are the columns of perf files and measurement tables that say
-// what was found, not what was asked.
+// measurements are the columns of perf files and measurement tables, beside the
+// metrics of the catalog, that say what was found, not what was asked.
 var measurements = []string{
-	"latency", "power", "power_limit", "energy", "avg_ms",
-	"dispatch_avg_t_us", "dispatch_bandwidth_gbps", "dispatch_notify_us", "dispatch_transmit_us",
-	"combine_avg_t_us", "combine_bandwidth_gbps", "combine_notify_us", "combine_transmit_us",
-	"transmit_us", "notify_us",
+	"power", "power_limit", "energy", "transmit_us", "notify_us", "attachments",
 	"samples", "rel_stdev", "p10", "p90", "passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point", "clock_seen_mhz", "clock_slope", "parts",
 	"used_cuda_graph", "sm_clock_mhz", "throttled", "bytes", "gbps", "flops", "tflops", "busbw_gbps", "algbw_gbps",
 	"attempts", "worker", "device_uuid", "started_at", "seconds", "case_id",
@@ -24,7 +23,9 @@ var provenance = []string{"framework", "version", "device"}
 
 // IsMeasurement says whether a column holds results or the circumstances of
 // one measurement rather than a part of the row's identity.
-func IsMeasurement(column string) bool { return slices.Contains(measurements, column) }
+func IsMeasurement(column string) bool {
+	return slices.Contains(measurements, column) || catalog.IsMetric(column)
+}
 
 // Identity lists the columns of a schema that are not measurements: the whole
 // identity of a row as upstream's tools see it.

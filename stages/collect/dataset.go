@@ -152,12 +152,11 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 	add("framework", table.Texts(j.rows.label(rows, 0, env.Framework), nil))
 	add("version", table.Texts(j.rows.label(rows, 1, env.Version), nil))
 	add("device", table.Texts(j.rows.label(rows, 2, env.Device), nil))
-	for _, m := range metrics {
+	for _, m := range j.schema.fields {
 		if table.Has(rec, m.name) {
 			continue // an axis of the grid, such as kernel_source
 		}
-		col, known := j.rows.metric(rows, m.name, m.kind)
-		if known || (m.name != "power" && m.name != "power_limit" && m.name != "energy") {
+		if col, known := j.rows.metric(rows, m.name, m.kind); known || !m.rare {
 			add(m.name, col)
 		}
 		delete(j.rows.columns, m.name)
@@ -170,13 +169,16 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 	add("worker", table.Texts(j.rows.texts(rows, j.rows.workers), nil))
 	add("device_uuid", table.Texts(j.rows.texts(rows, j.rows.uuids), nil))
 	add("started_at", table.Texts(started, nil))
+	if texts, valid := j.rows.attachments(rows); texts != nil {
+		add(stage.AttachmentsColumn, table.Texts(texts, valid))
+	}
 	for _, name := range j.rows.extras(rows) {
 		if table.Has(rec, name) {
 			continue // a constant of the grid has that name
 		}
 		add(name, j.rows.extra(rows, name))
 	}
-	j.rows = newRowStore() // they are in the table now
+	j.rows = newRowStore(j.schema) // they are in the table now
 	return rec, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
 )
 
 // entry is what the journal keeps of a unit: how it was tried, and its rows or
@@ -31,6 +32,8 @@ type entry struct {
 	// Source is the file of the op's function as it was, for a plan to say that
 	// it has changed since; see runtimes.Source.
 	Source string `json:"source,omitempty"`
+	// Attachments are files of the case, kept as objects.
+	Attachments []stage.Attachment `json:"attachments,omitempty"`
 	// Label is set where the journal's context leaves one of its fields open.
 	Label *label `json:"label,omitempty"`
 }

@@ -39,7 +39,7 @@ axis "m" { values = [1, 2, 3, 4] }
 	// states is what a run with opts would settle, and then withdraw.
 	states := func(opts stage.Options, withdraw bool) string {
 		t.Helper()
-		j, err := newJob(cases, nil, opts)
+		j, err := newJob(cases, schemaOf("", true), nil, opts)
 		if err != nil {
 			t.Fatal(err)
 		}

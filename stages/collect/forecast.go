@@ -21,12 +21,7 @@ var measuredColumns = []string{
 	"imported_from",
 }
 
-// closedKinds are the kinds of runtimes whose rows have no other columns.
-var closedKinds = []string{"cpu", "cuda", "nccl"}
-
-var (
-	_ stage.Forecaster = (*Config)(nil)
-)
+var _ stage.Forecaster = (*Config)(nil)
 
 // Forecast implements stage.Forecaster.
 func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
@@ -37,7 +32,8 @@ func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
 	if g == nil {
 		return nil
 	}
-	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !slices.Contains(closedKinds, c.runtime.Kind)}
+	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.kind().Closed}
+	f.Info.Perf = c.perfTable(g.Info.Perf)
 	f.Info.Framework, f.Info.System, f.Info.Runtime = c.runtime.Framework, c.system, c.runtime.Name
 	add := func(names ...string) {
 		for _, n := range names {
@@ -48,10 +44,13 @@ func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
 	}
 	add(g.Columns...)
 	add(ours...)
-	for _, m := range metrics {
-		add(m.name)
+	add(stage.AttachmentsColumn)
+	for _, field := range c.schema(g.Info.Perf).fields {
+		add(field.name)
 	}
-	add(measuredColumns...)
+	if len(c.kind().Measure) > 0 {
+		add(measuredColumns...)
+	}
 	return f
 }
 

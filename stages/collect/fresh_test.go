@@ -24,7 +24,7 @@ func TestFreshCountsAsJobsDo(t *testing.T) {
 			if cases == nil {
 				t.Fatal("no cases")
 			}
-			j, err := newJob(cases, nil, o)
+			j, err := newJob(cases, schemaOf("", true), nil, o)
 			if err != nil {
 				t.Fatal(err)
 			}

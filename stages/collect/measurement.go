@@ -8,6 +8,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/stages/runtimes"
 )
 
@@ -35,6 +36,21 @@ func MeasurementOf(p *stage.Plan) *Measurement {
 	}
 	c := pl.config
 	return &Measurement{Cases: pl.cases, Runtime: c.runtime, Op: c.opName(pl.cases.Spec().Op), Pools: c.pools, config: c}
+}
+
+// Columns are the names of what measured rows may have beside the columns of
+// the worker's own; the metrics among them are those of Schema.
+func (m *Measurement) Columns() []string {
+	var out []string
+	for _, f := range m.config.schema(m.Cases.Spec().Perf).fields {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+// Schema is what the rows are measured for.
+func (m *Measurement) Schema() *catalog.Schema {
+	return catalog.SchemaOf(m.config.perfTable(m.Cases.Spec().Perf))
 }
 
 // Settings are what the pool tells workers about the stage's cases; Log and

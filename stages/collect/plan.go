@@ -102,7 +102,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	counts := fresh(cases, pc.Options)
 	if len(c.unsupported) > 0 {
-		j, err := newJob(cases, nil, pc.Options)
+		j, err := newJob(cases, c.schema(up.Data.Info.Perf), nil, pc.Options)
 		if err != nil {
 			return fail("Unknown column", err)
 		}
@@ -124,7 +124,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			return fail("The case journal cannot be read", err)
 		}
 		if journal.Len() > 0 {
-			j, err := newJob(cases, c.limits.groupBy, pc.Options)
+			j, err := newJob(cases, c.schema(up.Data.Info.Perf), c.limits.groupBy, pc.Options)
 			if err != nil {
 				return fail("Unknown column", err)
 			}

@@ -47,6 +47,10 @@ type policy struct {
 	label func(*worker.Hello) *label
 	// source goes into the entries of all cases.
 	source string
+	// attach stores the files of a case; nil drops them. attached are those of the
+	// case that ends.
+	attach   func(worker.Outcome) []stage.Attachment
+	attached []stage.Attachment
 
 	rungs   [][]int // what is left, the current one first
 	rung    int     // number of the current one
@@ -206,6 +210,9 @@ func (p *policy) Done(o worker.Outcome) {
 	p.out--
 	a := o.Task.Data.(*attempt)
 	failure := o.Failure
+	if p.attached = nil; p.attach != nil && len(o.Attachments) > 0 {
+		p.attached = p.attach(o)
+	}
 	var got answer
 	if failure == nil {
 		if got, failure = p.job.judge(a.units, o.Rows); failure == nil {
@@ -259,7 +266,7 @@ func (p *policy) retry(a *attempt, o worker.Outcome, class string, oom bool) str
 }
 
 func (p *policy) entry(o worker.Outcome) entry {
-	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano), Source: p.source}
+	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano), Source: p.source, Attachments: p.attached}
 	if !o.Started.IsZero() {
 		e.At = o.Started.UTC().Format(time.RFC3339Nano)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 )
 
@@ -22,8 +23,10 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, counts *s
 			shared = append(shared, name)
 		}
 	}
-	latency, err := table.Float64s(t, "latency")
-	if err != nil || len(shared) == 0 {
+	metric := catalog.SchemaOf(ref.Data.Info.Perf).Primary()
+	unit, isTime := map[string]float64{"ms": 1e-3, "us": 1e-6}[metric.Unit]
+	latency, err := table.Float64s(t, metric.Name)
+	if err != nil || len(shared) == 0 || !isTime || len(c.kind().Measure) == 0 {
 		return
 	}
 	have, err := table.Keys(t, shared...)
@@ -37,7 +40,7 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, counts *s
 	seconds := map[string]float64{}
 	for i, k := range have {
 		if _, dup := seconds[k]; !dup && !latency.Null(i) {
-			seconds[k] = executionSeconds(c.settings, latency.Values[i]/1000)
+			seconds[k] = executionSeconds(c.settings, latency.Values[i]*unit)
 		}
 	}
 	total, matched := 0.0, 0

@@ -11,43 +11,12 @@ import (
 	"strings"
 
 	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
 	"aicplan/sink/visible"
 )
 
-// kind is what a metric column holds.
-type kind int
-
-const (
-	number kind = iota
-	integer
-	flag
-	word
-)
-
-type metric struct {
-	name string
-	kind kind
-}
-
-// metrics are the columns that every measured row may have, in table order.
-// All but latency may be missing.
-var metrics = []metric{
-	{"kernel_source", word},
-	{"latency", number},
-	{"samples", integer},
-	{"rel_stdev", number},
-	{"p10", number},
-	{"p90", number},
-	{"used_cuda_graph", flag},
-	{"sm_clock_mhz", number},
-	{"throttled", flag},
-	{"power", number},
-	{"power_limit", number},
-	{"energy", number},
-}
-
 // ours are columns that the stage itself fills in, whatever a worker says.
-var ours = []string{"case_id", "status", "framework", "version", "device", "attempts", "worker", "device_uuid", "started_at"}
+var ours = []string{"case_id", "status", "framework", "version", "device", "attempts", "worker", "device_uuid", "started_at", stage.AttachmentsColumn}
 
 // answer is what the rows of a task come to.
 type answer struct {
@@ -68,7 +37,7 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 	sweep := j.cases.SweepColumns()
 	points := j.points(units)
 	for i, row := range rows {
-		if f := checkRow(row, i, params, sweep); f != nil {
+		if f := j.schema.checkRow(row, i, params, sweep); f != nil {
 			return a, f
 		}
 		if f := unmet(row, i, params, j.demands); f != nil {
@@ -147,7 +116,7 @@ func pick(units []int, points []map[string]any, sweep []string, row worker.Row, 
 }
 
 // checkRow reports what is wrong with one row.
-func checkRow(row worker.Row, i int, params map[string]any, sweep []string) *worker.Failure {
+func (s *schema) checkRow(row worker.Row, i int, params map[string]any, sweep []string) *worker.Failure {
 	for name, v := range row {
 		if misfit(name, v, i, params, sweep) == nil {
 			continue
@@ -159,27 +128,27 @@ func checkRow(row worker.Row, i int, params map[string]any, sweep []string) *wor
 			}
 		}
 	}
-	latency, ok := row["latency"]
-	if !ok || latency == nil {
-		return bug("row %d has no latency", i)
-	}
-	if s, ok := latency.(string); ok && nonFinite(s) {
-		return &worker.Failure{Class: worker.ClassFrameworkBug, Exception: "NonFiniteLatency", Message: fmt.Sprintf("row %d: non-finite latency (%s)", i, s)}
-	}
-	for _, m := range metrics {
-		v, ok := row[m.name]
-		if !ok || v == nil {
-			continue
+	for _, f := range s.fields {
+		v := row[f.name]
+		text, isText := v.(string)
+		switch {
+		case v == nil && f.needed:
+			return bug("row %d has no %s", i, f.name)
+		case v == nil:
+		case f.needed && isText && nonFinite(text):
+			exception := "NonFiniteMetric"
+			if f.name == "latency" {
+				exception = "NonFiniteLatency" // as rules of plans know it
+			}
+			return &worker.Failure{Class: worker.ClassFrameworkBug, Exception: exception, Message: fmt.Sprintf("row %d: non-finite %s (%s)", i, f.name, text)}
+		case isText && nonFinite(text) && f.kind == number: // unknown, and stored as such
+		case !f.kind.holds(v):
+			return bug("row %d: %s is %#v", i, f.name, v)
+		case f.needed:
+			if x, _ := v.(json.Number).Float64(); x < 0 {
+				return bug("row %d: the %s is negative (%v)", i, f.name, v)
+			}
 		}
-		if s, ok := v.(string); ok && nonFinite(s) && m.kind == number {
-			continue // unknown, and stored as such
-		}
-		if !m.kind.holds(v) {
-			return bug("row %d: %s is %#v", i, m.name, v)
-		}
-	}
-	if f, _ := latency.(json.Number).Float64(); f < 0 {
-		return bug("row %d: the latency is negative (%v)", i, latency)
 	}
 	return nil
 }
@@ -242,22 +211,6 @@ func misfit(name string, v any, i int, params map[string]any, sweep []string) *w
 		return bug("row %d says %s = %v and the case has %v", i, name, v, want)
 	}
 	return nil
-}
-
-func (k kind) holds(v any) bool {
-	switch v := v.(type) {
-	case json.Number:
-		f, err := v.Float64()
-		if err != nil || math.IsInf(f, 0) {
-			return false
-		}
-		return k == number || (k == integer && f == math.Trunc(f) && math.Abs(f) < 1<<53)
-	case bool:
-		return k == flag
-	case string:
-		return k == word
-	}
-	return false
 }
 
 func nonFinite(s string) bool { return s == "NaN" || s == "Infinity" || s == "-Infinity" }

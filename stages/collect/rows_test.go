@@ -30,13 +30,13 @@ func TestCellsThatNoTableHolds(t *testing.T) {
 		{map[string]any{}, "no single value"},
 	} {
 		row := worker.Row{"latency": json.Number("1"), "x": tt.value}
-		f := checkRow(row, 0, nil, nil)
+		f := schemaOf("", true).checkRow(row, 0, nil, nil)
 		if f == nil || f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, tt.want) {
 			t.Errorf("%.40v: %+v, want %q", tt.value, f, tt.want)
 		}
 	}
 	for _, v := range []any{json.Number("9223372036854775807"), json.Number("-0.5e-300"), "nvjet_tst_128x64 (µ)", "-1", "", true, nil} {
-		if f := checkRow(worker.Row{"latency": json.Number("1"), "x": v}, 0, nil, nil); f != nil {
+		if f := schemaOf("", true).checkRow(worker.Row{"latency": json.Number("1"), "x": v}, 0, nil, nil); f != nil {
 			t.Errorf("%v: %+v", v, f)
 		}
 	}

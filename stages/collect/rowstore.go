@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/engine/stage"
 	"aicplan/sink/table"
 )
 
@@ -23,6 +24,8 @@ type rowStore struct {
 	words    []string
 	numbers  map[string]int32 // of words
 	columns  map[string]*rowColumn
+	schema   *schema
+	attached map[int32][]stage.Attachment // few rows have any
 }
 
 // What a row has in a column.
@@ -62,8 +65,8 @@ func (t *textColumn) text(i int) string {
 	return string(t.data[from:t.ends[i]])
 }
 
-func newRowStore() *rowStore {
-	return &rowStore{numbers: map[string]int32{}, columns: map[string]*rowColumn{}}
+func newRowStore(s *schema) *rowStore {
+	return &rowStore{numbers: map[string]int32{}, columns: map[string]*rowColumn{}, schema: s, attached: map[int32][]stage.Attachment{}}
 }
 
 // word numbers a text that many rows have.
@@ -80,7 +83,7 @@ func (s *rowStore) word(text []byte) int32 {
 func (s *rowStore) column(name []byte) *rowColumn {
 	c := s.columns[string(name)]
 	if c == nil {
-		c = &rowColumn{metric: slices.ContainsFunc(metrics, func(m metric) bool { return m.name == string(name) })}
+		c = &rowColumn{metric: slices.ContainsFunc(s.schema.fields, func(f field) bool { return f.name == string(name) })}
 		s.columns[string(name)] = c
 	}
 	return c
@@ -157,6 +160,9 @@ func (s *rowStore) add(e *entry) (first, n int) {
 	for _, row := range e.Rows {
 		for name, v := range row {
 			s.set(name, v)
+		}
+		if len(e.Attachments) > 0 {
+			s.attached[int32(s.n)] = e.Attachments
 		}
 		s.end(e.Attempts, []byte(e.Worker), []byte(e.DeviceUUID), []byte(e.At), e.Label)
 	}

@@ -42,7 +42,7 @@ func TestEncodeIsJSON(t *testing.T) {
 // TestRowStoreReadsWhatItIsGiven: rows that arrive and rows that are read back are
 // the same table.
 func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
-	arrived, back := newRowStore(), newRowStore()
+	arrived, back := newRowStore(schemaOf("", true)), newRowStore(schemaOf("", true))
 	quick := 0
 	for _, e := range sampleEntries() {
 		first, n := arrived.add(e)
@@ -72,7 +72,7 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 			at[i] = int32(s.n - 1 - i) // any order
 		}
 		var out []string
-		for _, m := range metrics {
+		for _, m := range schemaOf("", true).fields {
 			col, known := s.metric(at, m.name, m.kind)
 			out = append(out, fmt.Sprint(m.name, " ", known, " ", col))
 		}
@@ -102,7 +102,7 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 // TestQuickReadTakesNothingElse: what is not as encode writes it is left alone.
 func TestQuickReadTakesNothingElse(t *testing.T) {
 	whole := `{"rows":[{"latency":1.5}],"attempts":1,"worker":"w0"}`
-	if s := newRowStore(); func() bool { _, _, ok := s.read([]byte(whole)); return !ok || s.n != 1 }() {
+	if s := newRowStore(schemaOf("", true)); func() bool { _, _, ok := s.read([]byte(whole)); return !ok || s.n != 1 }() {
 		t.Fatal("the quick way does not read what encode writes")
 	}
 	var bad []string
@@ -111,7 +111,7 @@ func TestQuickReadTakesNothingElse(t *testing.T) {
 	}
 	bad = append(bad, whole+" ", whole+"{}", `{"rows":[],"attempts":1}`, `{"rows":[{}]}`, `{"rows":[{"a":[1]}],"attempts":1}`, `{"rows":[{"a":1}],"attempts":"1"}`, `{"rows":[{"a":1}],"label":{}}`, `{"rows": [{"a":1}]}`, "\x00")
 	for _, text := range bad {
-		s := newRowStore()
+		s := newRowStore(schemaOf("", true))
 		if _, _, ok := s.read([]byte(text)); ok || s.n != 0 {
 			t.Errorf("read %q", text)
 		}

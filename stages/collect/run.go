@@ -15,6 +15,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
 )
@@ -49,7 +50,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, errors.New("the cases are not known; the plan must be made again")
 	}
 	var err error
-	if r.job, err = newJob(r.planned.cases, c.limits.groupBy, rc.Options); err != nil {
+	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.groupBy, rc.Options); err != nil {
 		return nil, err
 	}
 	r.job.demands = r.demands()
@@ -72,8 +73,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 }
 
 // demands are the columns that workers must give: what the grid says of every
-// row as a constant need not be said again.
+// row as a constant need not be said again, and rows of a server have no kernel.
 func (r *running) demands() []string {
+	if t, ok := catalog.Lookup(r.job.schema.table); ok && t.Open {
+		return nil
+	}
 	return slices.DeleteFunc(slices.Clone(r.rc.Plan.Demands), func(name string) bool {
 		return slices.ContainsFunc(r.planned.cases.Spec().Constants, func(k grid.Constant) bool { return k.Name == name })
 	})
@@ -326,6 +330,7 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier, r.rc.Options.Seed, k, r.rc.Stop)
 	r.policy.source, _ = r.sourceIn(op, r.env)
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
+	r.policy.attach = r.attach
 	if r.openLabel() {
 		r.policy.label = func(h *worker.Hello) *label {
 			e := runtimes.EnvironmentOf(r.runtime, h)

@@ -58,6 +58,7 @@ type job struct {
 	demands []string
 	// retrying is the epoch of a -retry that goes on; "" without any.
 	retrying string
+	schema   *schema // of the rows
 }
 
 // sweep is a decoded list of points; many cases share one.
@@ -92,8 +93,8 @@ func (j *job) sweepOf(task int) *sweep {
 
 // newJob lists the cases, in grid order. Unknown columns in groupBy are an
 // error.
-func newJob(cases *grid.Cases, groupBy []string, opts stage.Options) (*job, error) {
-	j := &job{cases: cases, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}, rows: newRowStore()}
+func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) (*job, error) {
+	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}, rows: newRowStore(s)}
 	group, err := columnsOf(cases, groupBy, "breaker.group_by")
 	if err != nil {
 		return nil, err

@@ -46,8 +46,8 @@ func Kind() stage.Kind {
 const (
 	KeepLatest = "latest" // the one measured last, by started_at, else the last row
 	KeepFirst  = "first"  // the first row, which is what aiconfigurator's loader reads
-	KeepBest   = "best"   // the lowest latency
-	KeepMedian = "median" // the row whose latency is the lower median
+	KeepBest   = "best"   // the lowest latency, the highest rate
+	KeepMedian = "median" // the row whose metric is the lower median
 )
 
 var keeps = []string{KeepLatest, KeepFirst, KeepBest, KeepMedian}
@@ -136,7 +136,15 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if len(key) == 0 {
 		key = KeyColumns(ds)
 	}
-	res, err := Rows(ds.Table, Options{Key: key, Keep: c.Keep, Metric: c.Metric, Tolerance: c.Tolerance, ZeroOK: zeroOK(ds)})
+	o := Options{Key: key, Keep: c.Keep, Metric: c.Metric, Tolerance: c.Tolerance, ZeroOK: zeroOK(ds)}
+	schema := SchemaOf(ds)
+	if o.Metric == "" {
+		o.Metric = schema.Primary().Name
+	}
+	if m, ok := schema.Metric(o.Metric); ok {
+		o.Better = m.Better
+	}
+	res, err := Rows(ds.Table, o)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +190,7 @@ type Options struct {
 	Key       []string
 	Keep      string
 	Metric    string // "" means latency
+	Better    catalog.Direction
 	Tolerance float64
 	ZeroOK    bool // zero is a value of the metric
 }
@@ -197,7 +206,7 @@ type Result struct {
 // Rows decides which rows of rec to keep.
 func Rows(rec arrow.Record, o Options) (Result, error) {
 	if o.Metric == "" {
-		o.Metric = "latency"
+		o.Metric = catalog.SchemaOf("").Primary().Name
 	}
 	for _, k := range o.Key {
 		if !table.Has(rec, k) {
@@ -226,7 +235,7 @@ func Rows(rec arrow.Record, o Options) (Result, error) {
 	drop := make([]bool, rec.NumRows())
 	var conflicts []conflict
 	for _, rows := range groups {
-		keep := choose(rows, o.Keep, metric, fit, when)
+		keep := choose(rows, o.Keep, o.Better, metric, fit, when)
 		for _, r := range rows {
 			drop[r] = r != keep
 		}
@@ -299,7 +308,7 @@ func startedAt(rec arrow.Record) []time.Time {
 // choose returns the row of rows that stays; ties go to the earlier row, for
 // latest to the later one. A row whose metric is no measurement stays only when
 // no row of the key has one.
-func choose(rows []int, keep string, metric *table.Col[float64], usable func(int) bool, when []time.Time) int {
+func choose(rows []int, keep string, better catalog.Direction, metric *table.Col[float64], usable func(int) bool, when []time.Time) int {
 	if fit := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return !usable(r) }); len(fit) > 0 {
 		rows = fit
 	}
@@ -317,7 +326,10 @@ func choose(rows []int, keep string, metric *table.Col[float64], usable func(int
 	}
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(order(metric, a), order(metric, b)) })
-	if keep == KeepBest {
+	switch {
+	case keep == KeepBest && better == catalog.Higher:
+		return sorted[len(sorted)-1]
+	case keep == KeepBest:
 		return sorted[0]
 	}
 	return sorted[(len(sorted)-1)/2]

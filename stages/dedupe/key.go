@@ -23,7 +23,7 @@ func KeyColumns(ds *stage.Dataset) []string {
 }
 
 func keyColumns(ds *stage.Dataset) []string {
-	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil {
+	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil && !(t.Open && len(ds.Info.Params) > 0) {
 		return slices.DeleteFunc(t.Key(), func(c string) bool { return !table.Has(ds.Table, c) })
 	}
 	if len(ds.Info.Params) > 0 {
@@ -55,4 +55,12 @@ func PerfTable(ds *stage.Dataset) (*catalog.Table, bool) {
 		}
 	}
 	return t, true
+}
+
+// SchemaOf is what the rows of the dataset were measured for.
+func SchemaOf(ds *stage.Dataset) *catalog.Schema {
+	if t, ok := PerfTable(ds); ok {
+		return t.Schema()
+	}
+	return catalog.SchemaOf("")
 }

@@ -84,6 +84,14 @@ func ownRows(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error
 	return out, nil
 }
 
+// identity are the columns that open a row. Rows of a server have no kernel.
+func (sh shape) identity() []string {
+	if sh.table != nil && sh.table.Open {
+		return identity[:4]
+	}
+	return identity
+}
+
 // withIdentity fills the five identity columns from the dataset's Info where
 // its table does not have them.
 func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.Record, error) {
@@ -94,7 +102,7 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 		op = sh.table.OpNames[0]
 	}
 	known := map[string]string{"framework": ds.Info.Framework, "version": ds.Info.Version, "device": ds.Info.Device, "op_name": op}
-	for _, name := range identity {
+	for _, name := range sh.identity() {
 		if table.Has(rec, name) {
 			col, err := table.Strings(rec, name)
 			if err != nil {
@@ -115,7 +123,7 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 
 // names lists the file's columns without power.
 func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, error) {
-	names := slices.Clone(identity)
+	names := slices.Clone(sh.identity())
 	add := func(list ...string) {
 		for _, c := range list {
 			if !slices.Contains(names, c) {
@@ -131,18 +139,20 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 			}
 		}
 		add(sh.columns...)
-		if sh.table == nil {
-			add("latency")
-		} else {
-			add(sh.table.Metrics()...)
-		}
+		add(sh.metrics(rec)...)
 		return names, nil, nil
 	case sh.table == nil:
 		if len(ds.Info.Params) == 0 {
 			return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; say which with \"table\" or \"columns\"")
 		}
 		add(ds.Info.Params...)
-		add("latency")
+		add(sh.metrics(rec)...)
+		return names, nil, nil
+	case sh.table.Open:
+		// Rows are named by whatever the grid has; the table's own columns are those
+		// that readers know.
+		add(ds.Info.Params...)
+		add(sh.metrics(rec)...)
 		return names, nil, nil
 	}
 	var missing, notes []string
@@ -161,6 +171,22 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 		return nil, nil, fmt.Errorf("%s needs the columns %s, and the data has %s; name the axes of the grid as the table does, or choose another table", sh.table.Name, strings.Join(missing, ", "), strings.Join(table.Names(rec), ", "))
 	}
 	return names, notes, nil
+}
+
+// metrics are the measured columns to write: those that every row has, and
+// others that are there.
+func (sh shape) metrics(rec arrow.Record) []string {
+	schema := catalog.SchemaOf("")
+	if sh.table != nil {
+		schema = sh.table.Schema()
+	}
+	var out []string
+	for _, m := range schema.Metrics {
+		if !m.Lacking || table.Has(rec, m.Name) {
+			out = append(out, m.Name)
+		}
+	}
+	return out
 }
 
 // powerColumns returns the power columns to write.

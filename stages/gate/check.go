@@ -34,7 +34,7 @@ type spec struct {
 func specs() []spec {
 	return []spec{
 		{"coverage", "share of the planned cases, or of a reference's rows, that have a row", func() check { return &coverage{Min: 1} }},
-		{"positive", "a column is finite and above zero", func() check { return &positive{Column: "latency"} }},
+		{"positive", "a column is finite and above zero", func() check { return &positive{} }},
 		{"range", "a column lies within limits", func() check { return &rangeCheck{} }},
 		{"duplicates", "rows with the same key", func() check { return &duplicates{} }},
 		{"schema", "columns, types and dtype words that readers of the perf table need", func() check { return &schema{Words: true} }},

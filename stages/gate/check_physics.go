@@ -99,7 +99,7 @@ func (c *power) run(s *subject) verdict {
 	}
 	out.ok, out.value = len(bad) <= c.Max, number(highest)+" W"
 	out.message = fmt.Sprintf("%d of %d values of power are outside (0, limit]; the highest is %s W", len(bad), judged, number(highest))
-	out.rows = s.worst(bad, "latency", "power", "power_limit")
+	out.rows = s.worst(bad, s.metric(), "power", "power_limit")
 	return out
 }
 
@@ -162,7 +162,8 @@ func (c *light) run(s *subject) verdict {
 		return verdict{}
 	}
 	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{Compute: c.Bound == "compute", Memory: c.Bound == "memory", Cache: c.CacheMB * 1e6})
-	lat, err := numbers(s.rec, "latency")
+	metric := s.metric()
+	lat, err := numbers(s.rec, metric)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
@@ -173,7 +174,7 @@ func (c *light) run(s *subject) verdict {
 		if !s.has(i) {
 			continue
 		}
-		if why := lat.unfit("latency", i, false); why != "" {
+		if why := lat.unfit(metric, i, false); why != "" {
 			out.left.row(i, why)
 			continue
 		}
@@ -193,7 +194,7 @@ func (c *light) run(s *subject) verdict {
 	}
 	out.ok, out.value = len(bad) <= c.Max, percent(best)
 	out.message = fmt.Sprintf("%d of %d rows are faster than %s allows; the fastest runs at %s of the speed of light", len(bad), judged, c.spec.Name, percent(best))
-	out.rows = s.worst(bad, "kernel_source", "latency")
+	out.rows = s.worst(bad, "kernel_source", metric)
 	if !out.ok {
 		out.fix = "look whether the kernel ran at all, whether its operands lay in the cache, and whether the clock is right"
 	}
@@ -239,7 +240,7 @@ func (c *throttled) run(s *subject) verdict {
 	out.ok, out.value = share <= c.Max, percent(share)
 	out.message = fmt.Sprintf("%d of %d rows were measured while the driver throttled", len(bad), judged)
 	if !out.ok {
-		out.rows = s.worst(bad, "latency", "sm_clock_mhz")
+		out.rows = s.worst(bad, s.metric(), "sm_clock_mhz")
 		out.fix = "longer idle gaps in the measure block keep the board under its power cap; lock the clocks where you may"
 	}
 	return out

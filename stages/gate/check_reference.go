@@ -128,7 +128,7 @@ func (c *deviation) run(s *subject) verdict {
 	if !out.ok {
 		out.message += ": " + strings.Join(broken, ", ")
 		for _, w := range r.Worst {
-			out.rows = append(out.rows, fmt.Sprintf("%s latency=%s reference=%s ratio=%.3f", w.Key, number(w.B), number(w.A), w.Ratio))
+			out.rows = append(out.rows, fmt.Sprintf("%s %s=%s reference=%s ratio=%.3f", w.Key, r.Metric, number(w.B), number(w.A), w.Ratio))
 		}
 	}
 	return out

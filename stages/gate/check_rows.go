@@ -47,7 +47,8 @@ func (c *duplicates) run(s *subject) verdict {
 	}
 	out := verdict{limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
 	nameless := s.nameless(key, &out.left)
-	lat, latErr := numbers(s.rec, "latency")
+	metric := s.metric()
+	lat, latErr := numbers(s.rec, metric)
 	type group struct {
 		rows  []int
 		ratio float64
@@ -86,7 +87,7 @@ func (c *duplicates) run(s *subject) verdict {
 			for _, r := range g.rows[:min(len(g.rows), 4)] {
 				vals = append(vals, number(lat.val[r]))
 			}
-			text += fmt.Sprintf(", latency %s, max/min %s", strings.Join(vals, " "), number(g.ratio))
+			text += fmt.Sprintf(", %s %s, max/min %s", metric, strings.Join(vals, " "), number(g.ratio))
 		}
 		out.rows = append(out.rows, text)
 	}

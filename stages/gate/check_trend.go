@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
 
+	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
 	"aicplan/sink/rowkey"
 	"aicplan/stages/dedupe"
@@ -43,6 +44,9 @@ func (c *trend) run(s *subject) verdict {
 		return verdict{}
 	}
 	metric := s.metric()
+	if m := dedupe.SchemaOf(s.ds).Primary(); m.Better == catalog.Higher && !c.spikes {
+		return s.cannot(fmt.Sprintf("%s is a rate, and only times grow with the work", metric))
+	}
 	values, err := numbers(s.rec, metric)
 	if err != nil {
 		return s.cannot(err.Error())

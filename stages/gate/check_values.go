@@ -11,13 +11,14 @@ import (
 
 // positive: every value is finite and above zero.
 type positive struct {
+	// Column is the table's metric where none is given.
 	Column    string `hcl:"column,optional" json:"column"`
 	AllowZero bool   `hcl:"allow_zero,optional" json:"allow_zero"`
 	Max       int    `hcl:"max,optional" json:"max"`
 }
 
 func (c *positive) title() string {
-	if c.Column == "latency" {
+	if c.Column == "" || c.Column == "latency" {
 		return "positive"
 	}
 	return "positive " + c.Column
@@ -25,11 +26,15 @@ func (c *positive) title() string {
 func (c *positive) prepare(r hcl.Range) hcl.Diagnostics { return notNegative("max", float64(c.Max), r) }
 
 func (c *positive) run(s *subject) verdict {
-	col, err := numbers(s.rec, c.Column)
+	name := c.Column
+	if name == "" {
+		name = s.metric()
+	}
+	col, err := numbers(s.rec, name)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	zeroOK := c.AllowZero || (c.Column == "latency" && zeroAllowed(s.ds))
+	zeroOK := c.AllowZero || (name == s.metric() && zeroAllowed(s.ds))
 	var bad []offender
 	nulls, zeros, negative, infinite := 0, 0, 0, 0
 	for i, v := range col.val {
@@ -56,12 +61,12 @@ func (c *positive) run(s *subject) verdict {
 		return v
 	}
 	if len(bad) == 0 {
-		v.message = fmt.Sprintf("%d values of %s are finite and positive", s.selected, c.Column)
+		v.message = fmt.Sprintf("%d values of %s are finite and positive", s.selected, name)
 		return v
 	}
 	v.message = fmt.Sprintf("%d of %d values of %s are not finite and positive (%d null, %d not finite, %d negative, %d zero)",
-		len(bad), s.selected, c.Column, nulls, infinite, negative, zeros)
-	v.rows = s.worst(bad, c.Column)
+		len(bad), s.selected, name, nulls, infinite, negative, zeros)
+	v.rows = s.worst(bad, name)
 	v.fix = "collect these cases again with -replace, or look at what the runtime logged for them"
 	return v
 }
@@ -192,7 +197,7 @@ func (c *noise) run(s *subject) verdict {
 	out.ok, out.value = got <= c.Max, number(got)
 	out.message = fmt.Sprintf("p%s of %s is %s over %d rows (median %s, worst %s)", number(c.Percentile), c.Column, number(got), len(vals), number(measure.Percentile(vals, 0.5)), number(worst))
 	if !out.ok {
-		out.rows = s.worst(bad, "latency", c.Column)
+		out.rows = s.worst(bad, s.metric(), c.Column)
 		out.fix = "more samples or longer idle gaps in the measure block, a quieter machine, locked clocks"
 	}
 	return out

@@ -153,10 +153,7 @@ func numbers(rec arrow.Record, name string) (series, error) {
 
 // metric is the column that the rows were measured for.
 func (s *subject) metric() string {
-	if t, ok := dedupe.PerfTable(s.ds); ok {
-		return t.Metrics()[0]
-	}
-	return "latency"
+	return dedupe.SchemaOf(s.ds).Primary().Name
 }
 
 // unfit says what keeps row i of a measured column from being a measurement;

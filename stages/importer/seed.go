@@ -57,9 +57,6 @@ func (r SeedReport) Text() string {
 		r.Seeded, r.Planned, r.Framework, r.Version, r.Device, r.Already, r.Missing, r.Unused)
 }
 
-// seededMetrics are the columns of a perf table that go into the journal.
-var seededMetrics = []string{"latency", "kernel_source", "power", "power_limit", "samples", "rel_stdev", "p10", "p90", "used_cuda_graph", "sm_clock_mhz", "throttled", "energy"}
-
 // Seed puts the rows of an imported table into the case cache of a collect
 // stage, so that it measures only what is missing. Rows are matched by the
 // grid's columns; what the table says of framework, version and device decides
@@ -84,7 +81,8 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 		return rep, err
 	}
 	rep.Planned, rep.Columns = len(want.ids), want.columns
-	found, err := want.match(set, &rep)
+	metric := m.Schema().Primary().Name
+	found, err := want.match(set, metric, &rep)
 	if err != nil {
 		return rep, err
 	}
@@ -108,7 +106,7 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 			rep.Already++
 			continue
 		}
-		payload, err := collect.MeasuredEntry(workerRows(set, rows, from), "")
+		payload, err := collect.MeasuredEntry(workerRows(set, rows, m.Columns(), from), "")
 		if err != nil {
 			return rep, err
 		}
@@ -186,7 +184,7 @@ func canonicalNumber(s string) string {
 
 // match finds the rows of every unit. Columns of the grid that the table lacks
 // must have one value in the whole grid: then they tell no rows apart.
-func (u *units) match(set *Set, rep *SeedReport) ([][]int, error) {
+func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error) {
 	rec := set.Data.Table
 	var key []string
 	for _, name := range u.columns {
@@ -202,7 +200,7 @@ func (u *units) match(set *Set, rep *SeedReport) ([][]int, error) {
 		return nil, errors.New("the grid and the table have no column in common")
 	}
 	rep.Columns = key
-	lat, err := table.Float64s(rec, "latency")
+	lat, err := table.Float64s(rec, metric)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +231,7 @@ func (u *units) match(set *Set, rep *SeedReport) ([][]int, error) {
 			continue
 		}
 		if v, ok := lat.At(row); !ok || !(v >= 0) || v > 1e12 {
-			rep.Bad = append(rep.Bad, rowkey.Describe(rec, row, append(slices.Clone(key), "latency")))
+			rep.Bad = append(rep.Bad, rowkey.Describe(rec, row, append(slices.Clone(key), metric)))
 			continue
 		}
 		// Of repeated rows the first counts, as it does for readers; rows of
@@ -270,11 +268,11 @@ func opNames(rec arrow.Record, op string) (*table.Col[string], string) {
 }
 
 // workerRows are rows as a worker would have sent them.
-func workerRows(set *Set, rows []int, from []string) []worker.Row {
+func workerRows(set *Set, rows []int, columns []string, from []string) []worker.Row {
 	var out []worker.Row
 	for _, row := range rows {
 		r := worker.Row{"imported_from": from[row]}
-		for _, name := range seededMetrics {
+		for _, name := range columns {
 			if i := table.Index(set.Data.Table, name); i >= 0 {
 				if v := table.Value(set.Data.Table, i, row); v != nil {
 					r[name] = v

@@ -24,13 +24,14 @@ func cpuKind() Kind {
 				{Name: "synthetic", Type: cty.Bool, Default: "false", Beside: true, Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
 				{Name: "window", Type: cty.Number, Default: "1", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
+			Closed:  true,
 			Measure: allMeasureBut("operating_point", "power"),
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 			if len(rt.Devices) > 0 {
 				return nil, fmt.Errorf("%s: a cpu runtime has no devices; remove the attribute", rt.Address)
 			}
-			return spread(spec, rt, at, []Device{{Index: -1}}), nil
+			return spread(spec, rt, []Device{{Index: -1}}), nil
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return cpu.Host(init), nil },
 		Probe:         probeCPU,

@@ -34,6 +34,7 @@ func cudaKind() Kind {
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "compares every case's result with a reference in higher precision"},
 				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
+			Closed:      true,
 			Measure:     allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
 			Binds:       "a CUDA kernel",
 			Instruments: []stage.Instrument{{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"}},
@@ -43,7 +44,7 @@ func cudaKind() Kind {
 			if err != nil {
 				return nil, err
 			}
-			return spread(spec, rt, at, devices), nil
+			return spread(spec, rt, devices), nil
 		},
 		Host:      func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
 		Env:       []string{cudaOrder},

@@ -24,11 +24,12 @@ func endpointKind() Kind {
 			Name:      "endpoint",
 			Summary:   "load on an OpenAI-compatible endpoint: a case is a load point",
 			Stability: stage.Experimental,
+			Table:     "serving_perf",
 			Options:   endpointOptions(),
 			Collect:   []stage.Block{{Name: "load", Doc: "what every load point asks; a column of the grid with the same name wins", Options: loadOptions()}},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
-			return spread(spec, rt, at, []Device{{Index: -1}}), nil
+			return spread(spec, rt, []Device{{Index: -1}}), nil
 		},
 		Host: func(init worker.Init) (worker.Host, error) { return host.New(init), nil },
 		WorkerOptions: func(rt *stage.Runtime, at Place, options map[string]any) map[string]any {

@@ -23,6 +23,7 @@ func ncclKind() Kind {
 				{Name: "pin", Type: cty.Bool, Default: "true", Doc: "gives every rank a core of its own"},
 				{Name: "rank_deadline", Type: cty.Number, Default: "15", Doc: "seconds after which a rank that does not answer ends the case"},
 			},
+			Closed:  true,
 			Measure: allMeasureBut("min_block_seconds", "warmup_seconds"),
 		},
 		Slots: ncclSlots,
@@ -49,5 +50,5 @@ func ncclSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Dev
 	}
 	alone := *rt
 	alone.Workers = 1
-	return spread(spec, &alone, at, []Device{{Index: -1}}), nil
+	return spread(spec, &alone, []Device{{Index: -1}}), nil
 }

@@ -63,7 +63,7 @@ func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 			}
 		}
 	}
-	return spread(spec, rt, at, devices), nil
+	return spread(spec, rt, devices), nil
 }
 
 // pythonProgram is the interpreter with the host, which is written into the

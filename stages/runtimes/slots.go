@@ -49,7 +49,20 @@ func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Kind(rt.Kind).Slots(spec, rt, at, p.Devices)
+	slots, err := p.Kind(rt.Kind).Slots(spec, rt, at, p.Devices)
+	if err != nil || at.RunDir == "" {
+		return slots, err
+	}
+	runDir, err := filepath.Abs(at.RunDir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", rt.Address, err)
+	}
+	for i := range slots {
+		name := logName(rt) + "-" + slots[i].Name
+		slots[i].Spec.LogPath = filepath.Join(runDir, "workers", name+".log")
+		slots[i].Spec.Init.Spool = filepath.Join(runDir, "spool", name)
+	}
+	return slots, nil
 }
 
 // Command describes the worker process of a runtime without its device.
@@ -121,16 +134,13 @@ func environ(rt *stage.Runtime) (out []string) {
 
 // spread makes the slots of the devices, w0, w1, ...: device by device, so that
 // a run with few cases still uses all of them.
-func spread(spec worker.Spec, rt *stage.Runtime, at Place, devices []Device) []worker.Slot {
+func spread(spec worker.Spec, rt *stage.Runtime, devices []Device) []worker.Slot {
 	var slots []worker.Slot
 	for range max(rt.Workers, 1) {
 		for _, d := range devices {
 			name := fmt.Sprintf("w%d", len(slots))
 			s := spec
 			s.Init.UUID = d.UUID
-			if at.RunDir != "" {
-				s.LogPath = filepath.Join(at.RunDir, "workers", logName(rt)+"-"+name+".log")
-			}
 			slots = append(slots, worker.Slot{Name: name, Device: d.Index, Spec: s})
 		}
 	}

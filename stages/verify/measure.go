@@ -14,6 +14,7 @@ import (
 	"aicplan/sink/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
+	"aicplan/stages/dedupe"
 )
 
 // deadline of one case: a sample is small, and a hang must still end.
@@ -184,7 +185,8 @@ type result struct {
 // compare puts the sampled rows beside what was measured now.
 func compare(ds *stage.Dataset, done []*job) (result, error) {
 	var res result
-	lat, err := table.Float64s(ds.Table, "latency")
+	metric := dedupe.SchemaOf(ds).Primary().Name
+	lat, err := table.Float64s(ds.Table, metric)
 	if err != nil {
 		return res, err
 	}
@@ -197,7 +199,7 @@ func compare(ds *stage.Dataset, done []*job) (result, error) {
 				continue
 			}
 			again := find(j.rows, p)
-			v, ok := number(again["latency"])
+			v, ok := number(again[metric])
 			if !ok || v <= 0 {
 				res.failed++
 				res.failures = append(res.failures, text+" gave no usable row this time")

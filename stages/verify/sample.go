@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
 )
 
 // sizeClasses is into how many classes of latency every stratum is split.
@@ -35,7 +36,7 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 	if len(by) == 0 {
 		by = words(rec, ds.Info.Params)
 	}
-	lat, err := table.Float64s(rec, "latency")
+	lat, err := table.Float64s(rec, dedupe.SchemaOf(ds).Primary().Name)
 	if err != nil {
 		return nil, err
 	}

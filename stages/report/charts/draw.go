@@ -3,7 +3,9 @@ package charts
 import (
 	"fmt"
 	"math"
+	"strings"
 
+	"aicplan/sink/catalog"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
@@ -48,7 +50,7 @@ func of(i int, t *model.Table, budget int) Group {
 	if f.Size != nil && f.Latency != nil {
 		columns := hover(t)
 		add(points{
-			id: id("latency"), title: "Latency against size", x: f.Size, y: f.Latency, xLabel: f.SizeLabel, yLabel: "latency (" + f.Unit + ")",
+			id: id("latency"), title: capital(f.Metric.Name) + " against size", x: f.Size, y: f.Latency, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " (" + f.Unit + ")",
 			xLog: true, yLog: true, series: f.Series, columns: columns, budget: budget,
 		}.chart())
 		if f.Light != nil {
@@ -61,10 +63,10 @@ func of(i int, t *model.Table, budget int) Group {
 		}
 		if t.Ratio != nil {
 			add(points{
-				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel, yLabel: "latency over reference",
+				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " over reference",
 				xLog: true, yLog: true, series: f.Series, columns: append(columns, column{name: "ratio", num: t.Ratio}), budget: budget,
 				levels:  []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
-				caption: fmt.Sprintf("Above 1 it is slower than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", model.Count(int64(t.Reference.Common))),
+				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", model.Count(int64(t.Reference.Common))),
 			}.chart())
 		}
 	}
@@ -94,7 +96,7 @@ func hover(t *model.Table) []column {
 		}
 		out = append(out, column{name: p.Name, num: p.Value, text: p.Text})
 	}
-	out = append(out, column{name: "latency", unit: f.Unit, num: f.Latency})
+	out = append(out, column{name: f.Metric.Name, unit: f.Unit, num: f.Latency})
 	if f.Light != nil {
 		share := make([]float64, len(f.Light))
 		for i, v := range f.Light {
@@ -174,4 +176,14 @@ func overTime(id, title, label string, c *clock, tables []*model.Table, budget i
 	}
 	pt.columns = []column{value, latency}
 	return pt.chart()
+}
+
+func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// above says what a ratio above 1 means.
+func above(m catalog.Column) string {
+	if m.Better == catalog.Higher {
+		return "better"
+	}
+	return "slower"
 }

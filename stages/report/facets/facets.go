@@ -30,9 +30,14 @@ type Series struct {
 // Facets are columns of equal length, one value a row of the table; NaN where
 // a row has none. A column that no row has is nil.
 type Facets struct {
-	Rows    int
-	Latency []float64 // in Unit
-	Unit    string    // ms or us
+	Rows int
+	// Metric is what rows are compared by, a latency in all tables of kernels;
+	// Latency has its values, in Unit.
+	Metric  catalog.Column
+	Latency []float64
+	Unit    string
+	// Metrics are all metrics with their values, of tables with several.
+	Metrics []Metric
 	// Size grows with the work of a row; SizeLabel says what it is.
 	Size      []float64
 	SizeLabel string
@@ -52,6 +57,12 @@ type Facets struct {
 	Params []Param
 }
 
+// Metric is one measured column.
+type Metric struct {
+	catalog.Column
+	Values []float64
+}
+
 // Param is one column that names rows.
 type Param struct {
 	Name string
@@ -65,21 +76,32 @@ type Param struct {
 func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	rec := ds.Table
 	if rec == nil {
-		return &Facets{Unit: "ms"}
+		m := catalog.SchemaOf("").Primary()
+		return &Facets{Metric: m, Unit: m.Unit}
 	}
 	if plain, err := table.Normal(rec); err == nil {
 		rec = plain
 	}
 	t := tableOf(ds)
-	f := &Facets{Rows: int(rec.NumRows()), Unit: "ms"}
-	metric := "latency"
+	f := &Facets{Rows: int(rec.NumRows())}
+	own := catalog.SchemaOf("").Primary()
+	schema := catalog.SchemaOf("")
 	if t != nil {
-		f.Unit = t.LatencyUnit()
-		if m := t.Metrics(); len(m) > 0 && !table.Has(rec, metric) {
-			metric = m[0]
+		schema = t.Schema()
+	}
+	f.Metric = schema.Primary()
+	f.Unit = f.Metric.Unit
+	if !table.Has(rec, f.Metric.Name) && table.Has(rec, own.Name) {
+		f.Metric = own // of a table with other columns, as workers measured it
+	}
+	f.Latency = numbers(rec, f.Metric.Name)
+	if len(schema.Metrics) > 1 {
+		for _, m := range schema.Metrics {
+			if v := numbers(rec, m.Name); v != nil {
+				f.Metrics = append(f.Metrics, Metric{m, v})
+			}
 		}
 	}
-	f.Latency = numbers(rec, metric)
 	f.Noise, f.Clock, f.Power = numbers(rec, "rel_stdev"), numbers(rec, "sm_clock_mhz"), numbers(rec, "power")
 	f.Started = times(rec, "started_at")
 	f.Worker = words(rec, "worker")

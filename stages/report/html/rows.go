@@ -52,8 +52,9 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, v, 'g', 6, 64), nil
 }
 
-// shown are the columns beside those that name a row.
-var shown = []string{"kernel_source", "latency", "rel_stdev", "samples", "used_cuda_graph", "sm_clock_mhz", "throttled", "power", "worker", "started_at"}
+// shown are the columns beside those that name a row and the metrics, which
+// stand behind the first.
+var shown = []string{"kernel_source", "rel_stdev", "samples", "used_cuda_graph", "sm_clock_mhz", "throttled", "power", "worker", "started_at"}
 
 // embedRows packs the rows of a table, or says that there are too many.
 func embedRows(t *model.Table, most int) (*rowsData, error) {
@@ -70,7 +71,11 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 	for _, param := range t.Facets.Params {
 		names = append(names, param.Name)
 	}
-	for _, n := range shown {
+	metrics := []string{t.Facets.Metric.Name}
+	for _, m := range t.Facets.Metrics {
+		metrics = append(metrics, m.Name)
+	}
+	for _, n := range slices.Concat(shown[:1], metrics, shown[1:]) {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
@@ -86,7 +91,7 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 		} else if c, ok := packColumn(rec, name); ok {
 			p.Cols = append(p.Cols, c)
 		}
-		if name == "latency" {
+		if name == t.Facets.Metric.Name {
 			if t.Facets.Light != nil {
 				p.Cols = append(p.Cols, derived("speed_of_light_%", t.Facets.Light, 100))
 			}

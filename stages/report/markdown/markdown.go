@@ -5,6 +5,7 @@ package markdown
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"aicplan/sink/phrase"
@@ -94,7 +95,11 @@ func (b *builder) tables(r *model.Report) {
 		return
 	}
 	b.heading("Tables")
-	b.linef("| table | framework | rows | coverage | failed | skipped | gate | latency, median | speed of light |\n|---|---|---:|---:|---:|---:|---|---:|---:|")
+	metric := "latency, median"
+	if slices.ContainsFunc(r.Tables, func(t *model.Table) bool { return t.Metric != "latency" }) {
+		metric = "metric, median"
+	}
+	b.linef("| table | framework | rows | coverage | failed | skipped | gate | " + metric + " | speed of light |\n|---|---|---:|---:|---:|---:|---|---:|---:|")
 	b.listOf(len(r.Tables), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
 		t := r.Tables[i]
 		coverage := "no plan"
@@ -115,7 +120,9 @@ func (b *builder) tables(r *model.Report) {
 		}
 		latency, light := "-", "-"
 		if t.Latency != nil {
-			latency = model.Number(t.Latency.P50) + " " + t.Unit
+			if latency = model.Number(t.Latency.P50) + " " + t.Unit; t.Metric != "latency" {
+				latency = t.Metric + " " + latency
+			}
 		}
 		if t.Light != nil {
 			light = model.Percent(t.Light.P50)
@@ -123,6 +130,15 @@ func (b *builder) tables(r *model.Report) {
 		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", phrase.Cell(t.Name), phrase.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
 			model.Count(int64(t.Rows)), coverage, model.Count(int64(t.Failed)), model.Count(int64(t.Skipped)), gate, latency, light)
 	})
+	for _, t := range r.Tables {
+		if len(t.Metrics) == 0 {
+			continue
+		}
+		b.linef("\n| %s | unit | better | least | median | most |\n|---|---|---|---:|---:|---:|", phrase.Cell(t.Name))
+		for _, m := range t.Metrics {
+			b.linef("| %s | %s | %s | %s | %s | %s |", phrase.Cell(m.Name), phrase.Cell(m.Unit), m.Better, model.Number(m.Min), model.Number(m.P50), model.Number(m.Max))
+		}
+	}
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil && ref.Ratio != nil {
 			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).", phrase.Cell(t.Name), phrase.Cell(ref.A.Name),

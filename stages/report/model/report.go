@@ -126,6 +126,8 @@ type Table struct {
 	Imported  bool   `json:"imported,omitempty"`
 	Partial   string `json:"partial,omitempty"`
 	Unit      string `json:"unit"`
+	Metric    string `json:"metric"` // what the rows are compared by
+	Better    string `json:"better"` // lower or higher
 
 	Rows    int `json:"rows"`
 	Planned int `json:"planned"`
@@ -133,11 +135,13 @@ type Table struct {
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
 
-	Latency   *Spread `json:"latency,omitempty"`
-	Noise     *Spread `json:"noise,omitempty"`
-	Clock     *Spread `json:"clock_mhz,omitempty"`
-	Light     *Spread `json:"speed_of_light,omitempty"`
-	Throttled float64 `json:"throttled,omitempty"` // share
+	Latency *Spread `json:"latency,omitempty"` // of Metric
+	// Metrics are those of tables with several.
+	Metrics   []Metric `json:"metrics,omitempty"`
+	Noise     *Spread  `json:"noise,omitempty"`
+	Clock     *Spread  `json:"clock_mhz,omitempty"`
+	Light     *Spread  `json:"speed_of_light,omitempty"`
+	Throttled float64  `json:"throttled,omitempty"` // share
 
 	// Split is coverage by the word that sets rows apart.
 	SplitBy string  `json:"split_by,omitempty"`
@@ -168,6 +172,14 @@ type Spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	Max float64 `json:"max"`
+}
+
+// Metric is one measured column of a table.
+type Metric struct {
+	Name   string `json:"name"`
+	Unit   string `json:"unit"`
+	Better string `json:"better"` // lower or higher
+	Spread
 }
 
 // Share is planned against covered cases of one word.

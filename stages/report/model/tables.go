@@ -35,6 +35,12 @@ func describe(in TableInput, all Input) (*Table, error) {
 	}
 	t.Facets = facets.Of(in.Data, spec)
 	t.Rows, t.Unit = t.Facets.Rows, t.Facets.Unit
+	t.Metric, t.Better = t.Facets.Metric.Name, t.Facets.Metric.Better.String()
+	for _, m := range t.Facets.Metrics {
+		if s := spread(m.Values); s != nil {
+			t.Metrics = append(t.Metrics, Metric{m.Name, m.Unit, m.Better.String(), *s})
+		}
+	}
 	t.Latency, t.Noise = spread(t.Facets.Latency), spread(t.Facets.Noise)
 	t.Clock, t.Light = spread(t.Facets.Clock), spread(t.Facets.Light)
 	if t.Facets.ThrottledOf > 0 {

@@ -203,8 +203,8 @@ func (r *Report) glance() []string {
 	}
 	for _, x := range r.Tables {
 		if ref := x.Reference; ref != nil && ref.Ratio != nil {
-			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's latency (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
-				x.Name, ref.Ratio.P50, ref.A.Name, Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
+			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
+				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
 		}
 	}
 	if len(r.Files) > 0 {

@@ -191,6 +191,9 @@ func (b *builder) detail(t *model.Table) {
 	if ref := t.Reference; ref != nil && ref.Ratio != nil {
 		parts = append(parts, fmt.Sprintf("ratio to %s %.3f (p5 %.3f, p95 %.3f)", ref.A.Name, ref.Ratio.P50, ref.Ratio.P5, ref.Ratio.P95))
 	}
+	for _, m := range t.Metrics {
+		parts = append(parts, fmt.Sprintf("%s %s %s", m.Name, model.Number(m.P50), m.Unit))
+	}
 	b.para(4, strings.Join(parts, "; "))
 	for _, s := range t.Split {
 		if s.Planned == 0 || len(t.Split) < 2 {

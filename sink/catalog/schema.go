@@ -1,0 +1,68 @@
+package catalog
+
+import "slices"
+
+// Schema is what the rows of an op are measured for.
+type Schema struct {
+	// Metrics are the measured columns. The first is the primary one: rows are
+	// compared by it, and every row has it.
+	Metrics []Column
+}
+
+// ofOwn is the schema of ops that no table is about.
+var ofOwn = Schema{Metrics: []Column{describe("latency", Metric)}}
+
+// SchemaOf is the schema of a table's rows; of ops without a table it is a
+// latency in milliseconds.
+func SchemaOf(table string) *Schema {
+	if t, ok := Lookup(table); ok {
+		return t.Schema()
+	}
+	return &ofOwn
+}
+
+// Schema is what the table's rows are measured for.
+func (t *Table) Schema() *Schema {
+	s := &Schema{}
+	for _, c := range t.parsed {
+		if c.Role == Metric {
+			s.Metrics = append(s.Metrics, c)
+		}
+	}
+	return s
+}
+
+// Primary is the metric that rows are compared by.
+func (s *Schema) Primary() Column { return s.Metrics[0] }
+
+// Required are the names of the metrics that every row has.
+func (s *Schema) Required() []string {
+	var out []string
+	for _, c := range s.Metrics {
+		if !c.Lacking {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// Metric returns the metric called name.
+func (s *Schema) Metric(name string) (Column, bool) {
+	if i := slices.IndexFunc(s.Metrics, func(c Column) bool { return c.Name == name }); i >= 0 {
+		return s.Metrics[i], true
+	}
+	return Column{}, false
+}
+
+// IsMetric says whether a column is measured in some table.
+func IsMetric(name string) bool { return metricNames[name] }
+
+var metricNames = func() map[string]bool {
+	out := map[string]bool{}
+	for _, t := range tables {
+		for _, name := range t.Metrics() {
+			out[name] = true
+		}
+	}
+	return out
+}()

@@ -1,0 +1,90 @@
+package collect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+)
+
+// attach stores the files that a worker attached to a case. What cannot be
+// stored is said and left out: the case's rows are worth more.
+func (r *running) attach(o worker.Outcome) []stage.Attachment {
+	var out []stage.Attachment
+	seen := map[string]bool{}
+	for _, a := range o.Attachments {
+		kept, err := r.store(a, o.Spool)
+		if err == nil && seen[a.Name] {
+			err = fmt.Errorf("the case has two of that name")
+		}
+		if err != nil {
+			r.rc.Events.Message(r.rc.Address, "warn", fmt.Sprintf("case %s: the attachment %q is not kept: %v", o.Task.Case.ID, a.Name, err))
+			continue
+		}
+		seen[a.Name] = true
+		out = append(out, kept)
+	}
+	return out
+}
+
+// store keeps one file as an object and takes it out of the worker's spool.
+func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, error) {
+	out := stage.Attachment{Name: a.Name, MediaType: a.MediaType, Bytes: int64(len(a.Data))}
+	if a.Name == "" || strings.ContainsAny(a.Name, `/\`) || a.Name == "." || a.Name == ".." {
+		return out, fmt.Errorf("its name is no file's name")
+	}
+	if why := cmp.Or(unfitText(a.Name), unfitText(a.MediaType)); why != "" {
+		return out, fmt.Errorf("its name or media type %s", why)
+	}
+	if a.File == "" {
+		if len(a.Data) > worker.MaxAttachmentData {
+			return out, fmt.Errorf("its %d bytes came in a message; more than %d must be a file", len(a.Data), worker.MaxAttachmentData)
+		}
+		var err error
+		out.Digest, err = r.rc.Store.PutBytes(a.Data)
+		return out, err
+	}
+	if spool == "" || a.File != filepath.Base(a.File) {
+		return out, fmt.Errorf("its file %q is not in the worker's folder for attachments", a.File)
+	}
+	path := filepath.Join(spool, a.File)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return out, fmt.Errorf("its file %s is not there, or is none", path)
+	}
+	var err error
+	if out.Digest, out.Bytes, err = r.rc.Store.PutFile(path); err != nil {
+		return out, err
+	}
+	_ = os.Remove(path) // one that stays goes with the run's folder
+	return out, nil
+}
+
+// attachments are the values of the column of attachments of the rows at; nil
+// when none has any.
+func (s *rowStore) attachments(at []int32) (texts []string, valid []bool) {
+	if len(s.attached) == 0 {
+		return nil, nil
+	}
+	texts, valid = make([]string, len(at)), make([]bool, len(at))
+	found := false
+	for i, r := range at {
+		list := s.attached[r]
+		if len(list) == 0 {
+			continue
+		}
+		raw, err := json.Marshal(list)
+		if err != nil {
+			panic("collect: attachments are no JSON: " + err.Error())
+		}
+		texts[i], valid[i], found = string(raw), true, true
+	}
+	if !found {
+		return nil, nil
+	}
+	return texts, valid
+}
