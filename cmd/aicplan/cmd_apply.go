@@ -85,7 +85,7 @@ func (c *applyCmd) Run(a *app) error {
 	if err := writable(p, opts.OutDir); err != nil {
 		return err
 	}
-	lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
+	lock, err := a.lock(store)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type ckptCmd struct {
 	Verify ckptVerifyCmd `cmd:"" help:"Read everything and check it against its digests."`
 	Import ckptImportCmd `cmd:"" help:"Put rows of perf files into the case cache."`
 	Rm     ckptRmCmd     `cmd:"" help:"Remove a stage's record."`
+	Prune  ckptPruneCmd  `cmd:"" help:"Remove the records of stages that a plan has no more."`
 	Gc     ckptGcCmd     `cmd:"" help:"Remove objects and runs that nothing refers to."`
 }
 
@@ -235,7 +236,7 @@ func (a *app) openLocked() (*checkpoint.Store, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
+	lock, err := a.lock(store)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}

@@ -54,7 +54,7 @@ func (c *ckptImportCmd) Run(a *app) error {
 		return err
 	}
 	if !c.DryRun {
-		lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
+		lock, err := a.lock(store)
 		if err != nil {
 			return err
 		}

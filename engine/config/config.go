@@ -145,6 +145,7 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 		}
 		return c, append(diags, more...)
 	}
+	diags = append(diags, c.checkMoved()...)
 	for _, in := range c.Instances {
 		more := in.trace()
 		diags = append(diags, WithAddress(more, in.Address)...)

@@ -16,6 +16,7 @@ import (
 // moduleDecl is a folder or file as written: names, ranges and unevaluated
 // bodies.
 type moduleDecl struct {
+	moved     []Move
 	dir       string
 	program   *hclsyntax.Block // the aicplan block; nil without one
 	variables map[string]*variableDecl
@@ -130,6 +131,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		return declareVariable(m, b)
 	case "output":
 		return declareOutput(m, b)
+	case "moved":
+		return m.declareMoved(b)
 	}
 	kind, isStage := l.kinds[b.Type]
 	isService := l.serviceKind(b.Type) != nil

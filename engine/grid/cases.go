@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -138,6 +139,16 @@ func columnKind(dict []cty.Value) (kind, string) {
 		}
 		if t == cty.Number && !isInt64(v) {
 			ints = false
+		}
+	}
+	if typ == cty.Number && !ints {
+		for _, v := range dict {
+			if v.IsNull() || !isInt64(v) {
+				continue
+			}
+			if i, _ := v.AsBigFloat().Int64(); int64(float64(i)) != i || i == math.MaxInt64 {
+				return 0, fmt.Sprintf("has %d beside numbers that are no integers, and a column of these cannot tell it from its neighbours", i)
+			}
 		}
 	}
 	switch {

@@ -1,9 +1,6 @@
 package grid
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
@@ -127,21 +124,13 @@ func (c *Cases) makeFields() {
 	}
 }
 
-// appendField writes one column of one row; numbers of float columns keep a
-// decimal point, so that readers with two kinds of numbers see one type.
+// appendField writes one column of one row. The form of a number follows from
+// the number alone, an integer without a point: a case must be the same whatever
+// other values its column has.
 func (k *column) appendField(out []byte, j, row int) []byte {
 	if j > 0 {
 		out = append(out, ',')
 	}
 	out = append(append(out, quoteJSON(k.name)...), ':')
-	v := k.dict[k.ids[row]]
-	if k.kind != kindFloat || v.IsNull() {
-		return append(out, canonical(v)...)
-	}
-	f, _ := v.AsBigFloat().Float64()
-	text := strconv.FormatFloat(f, 'g', -1, 64)
-	if !strings.ContainsAny(text, ".e") {
-		text += ".0"
-	}
-	return append(out, text...)
+	return append(out, canonical(k.dict[k.ids[row]])...)
 }

@@ -6,16 +6,20 @@ import (
 	"path/filepath"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
 	"aicplan/engine/stage"
 )
 
 // Name is how records name the plan: its file or folder without the path, which
 // differs from machine to machine.
-func (p *Plan) Name() string {
-	if abs, err := filepath.Abs(p.Config.Path); err == nil {
+func (p *Plan) Name() string { return NameOf(p.Config) }
+
+// NameOf is the Name of plans that cfg makes.
+func NameOf(cfg *config.Config) string {
+	if abs, err := filepath.Abs(cfg.Path); err == nil {
 		return filepath.Base(abs)
 	}
-	return filepath.Base(p.Config.Path)
+	return filepath.Base(cfg.Path)
 }
 
 // writtenFiles are the files that the state folder knows, with the record of

@@ -267,7 +267,10 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	if out.NoReuse || s.Instance.Kind.Guard || s.Key == "" {
 		return identity, digest, nil
 	}
-	return identity, digest, r.plan.Store.WriteStage(rec)
+	if err := r.plan.Store.WriteStage(rec); err != nil {
+		return identity, digest, err
+	}
+	return identity, digest, r.move(s)
 }
 
 func (r *runner) putTables(d *stage.Dataset) (checkpoint.Outputs, error) {
@@ -290,9 +293,28 @@ func (r *runner) putTables(d *stage.Dataset) (checkpoint.Outputs, error) {
 	return out, err
 }
 
+// move keeps the record of a stage under the address that it has by now.
+func (r *runner) move(s *plan.Stage) error {
+	if s.MovedFrom == "" {
+		return nil
+	}
+	if s.Action == stage.ActionReuse {
+		if err := r.plan.Store.WriteStage(s.Record); err != nil {
+			return err
+		}
+	}
+	err := r.plan.Store.RemoveStage(s.MovedFrom)
+	s.MovedFrom = ""
+	return err
+}
+
 // reuse ends a stage with what its record says.
 func (r *runner) reuse(s *plan.Stage, sr *StageResult) {
 	rec := s.Record
+	if err := r.move(s); err != nil {
+		sr.Status, sr.Message = stage.StatusFailed, err.Error()
+		return
+	}
 	sr.Reused, sr.Status, sr.Message = true, stage.Status(rec.Status), s.Reason
 	out := &stage.Outcome{Status: sr.Status, Message: rec.Message}
 	if err := unmarshalOutcome(rec, out); err != nil {
