@@ -5,12 +5,13 @@ import (
 	"math/big"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"aicplan/sink/phrase"
 )
 
 // setproductLimit bounds what a plan may build element by element in HCL;
@@ -128,15 +129,21 @@ var didYouMeanFunc = function.New(&function.Spec{
 	Type:        function.StaticReturnType(cty.String),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		plain := func(s string) string { return strings.ToLower(s[strings.LastIndex(s, "/")+1:]) }
-		word := plain(args[0].AsString())
-		best, bestAt := "", max(1, len(word)/4)+1
+		var names []string
+		whole := map[string]string{}
 		for _, v := range args[1].AsValueSlice() {
 			if v.IsNull() {
 				continue
 			}
-			if d := levenshtein.Distance(word, plain(v.AsString()), nil); d < bestAt {
-				best, bestAt = v.AsString(), d
+			name := plain(v.AsString())
+			if _, twice := whole[name]; !twice {
+				whole[name], names = v.AsString(), append(names, name)
 			}
+		}
+		word := plain(args[0].AsString())
+		best, there := whole[word]
+		if !there {
+			best = whole[phrase.Nearest(word, names)]
 		}
 		return cty.StringVal(best), nil
 	},

@@ -100,6 +100,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if _, err := columnsOf(cases, c.Weights, "weights"); err != nil {
 		return fail("Unknown column", err)
 	}
+	if err := c.unmeasurable(cases.Spec().Op, pc.PlanDir); err != nil {
+		return fail("Nothing can measure this", err)
+	}
 	counts := fresh(cases, pc.Options)
 	if len(c.unsupported) > 0 {
 		j, err := newJob(cases, c.schema(up.Data.Info.Perf), nil, pc.Options)
