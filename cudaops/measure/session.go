@@ -129,7 +129,7 @@ type Session struct {
 	// gave up waiting it is the clock that was waited for.
 	Level float64
 
-	open    []*open
+	open    []*pending
 	hot     bool    // the phase
 	heat    float64 // joules not yet forgotten
 	heatAt  time.Duration
@@ -153,8 +153,8 @@ type Session struct {
 	Visits, Looks, Discarded int
 }
 
-// open is a case that is not ended.
-type open struct {
+// pending is a case that has not ended.
+type pending struct {
 	job     *Job
 	seconds float64 // best estimate of one execution
 	visits  []visit
@@ -200,7 +200,7 @@ func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool
 			}
 			continue
 		}
-		if s.engine() && !slices.ContainsFunc(s.open, func(o *open) bool { return !s.isHot(o) }) {
+		if s.engine() && !slices.ContainsFunc(s.open, func(o *pending) bool { return !s.isHot(o) }) {
 			if s.gather(in != nil) {
 				err = s.Clock.Sleep(ctx, batchPoll)
 			} else {
@@ -254,16 +254,16 @@ func (s *Session) receive(ctx context.Context, in <-chan *Job) (more bool, err e
 		if !ok {
 			return false, nil
 		}
-		s.open = append(s.open, &open{job: j, seconds: j.Seconds, order: s.Rand.Float64()})
+		s.open = append(s.open, &pending{job: j, seconds: j.Seconds, order: s.Rand.Float64()})
 	}
 }
 
 // pick chooses the next visit, or says how long to wait for one.
-func (s *Session) pick() (*open, time.Duration) {
+func (s *Session) pick() (*pending, time.Duration) {
 	s.choosePhase()
 	now := s.Clock.Now()
 	earliest := max(s.ended+s.Tuning.Gap, now+s.cooling(now))
-	var best *open
+	var best *pending
 	soonest := time.Duration(math.MaxInt64)
 	for _, o := range s.open {
 		if s.isHot(o) != s.hot {
@@ -302,7 +302,7 @@ func (s *Session) choosePhase() {
 
 // before orders visits that could begin now: second looks first, because they
 // end a case; then pass by pass; then by lot.
-func (s *Session) before(a, b *open) bool {
+func (s *Session) before(a, b *pending) bool {
 	if la, lb := s.isLook(a), s.isLook(b); la != lb {
 		return la
 	}
@@ -312,12 +312,12 @@ func (s *Session) before(a, b *open) bool {
 	return a.order < b.order
 }
 
-func (s *Session) isLook(o *open) bool { return len(o.visits) >= s.Settings.Passes }
+func (s *Session) isLook(o *pending) bool { return len(o.visits) >= s.Settings.Passes }
 
 // isHot says whether a case is visited without waiting for the clock: it heats
 // the device by itself, or the plan wants every case at the clock that it leaves
 // itself.
-func (s *Session) isHot(o *open) bool {
+func (s *Session) isHot(o *pending) bool {
 	if s.engine() {
 		return s.capped(o)
 	}
@@ -329,7 +329,7 @@ func (s *Session) isHot(o *open) bool {
 func (s *Session) sustained() bool { return s.Settings.WarmupSeconds > 0 }
 
 // energy estimates the joules of a case's next visit, above idle.
-func (s *Session) energy(o *open) float64 {
+func (s *Session) energy(o *pending) float64 {
 	b := s.burst(o)
 	return float64(b.Warm+b.Blocks*b.Executions) * s.guess(o) * o.job.Watts
 }
@@ -464,7 +464,7 @@ func (s *Session) learn(ctx context.Context, began time.Duration) error {
 	}
 }
 
-func (s *Session) drop(o *open) {
+func (s *Session) drop(o *pending) {
 	for i, x := range s.open {
 		if x == o {
 			s.open = append(s.open[:i], s.open[i+1:]...)

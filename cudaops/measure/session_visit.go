@@ -34,7 +34,7 @@ const (
 )
 
 // guess is the best estimate of one execution.
-func (s *Session) guess(o *open) float64 {
+func (s *Session) guess(o *pending) float64 {
 	if o.seconds > 0 {
 		return o.seconds
 	}
@@ -42,7 +42,7 @@ func (s *Session) guess(o *open) float64 {
 }
 
 // burst is the shape of a case's next visit, without what runs ahead of it.
-func (s *Session) burst(o *open) Burst {
+func (s *Session) burst(o *pending) Burst {
 	b := s.shape(o)
 	b.Soak = 0
 	return b
@@ -50,7 +50,7 @@ func (s *Session) burst(o *open) Burst {
 
 // shape is how a case is visited. What its like does without end has no launches
 // of first graphs in it, so that blocks are longer at the sustained point.
-func (s *Session) shape(o *open) Burst {
+func (s *Session) shape(o *pending) Burst {
 	set := s.Settings
 	if s.engine() {
 		set.MinBlockSeconds = max(set.MinBlockSeconds, coolBlock)
@@ -58,7 +58,7 @@ func (s *Session) shape(o *open) Burst {
 	return set.Shape(s.guess(o), o.job.Target.Quantum())
 }
 
-func (s *Session) visit(ctx context.Context, o *open) error {
+func (s *Session) visit(ctx context.Context, o *pending) error {
 	if s.unsure && !s.hot {
 		if err := s.await(ctx); err != nil {
 			return s.fail(o, err)
@@ -154,7 +154,7 @@ func (s *Session) spend(busy, watts float64) {
 
 // fail ends a case with an error. Without a context to go on with, nobody is
 // told.
-func (s *Session) fail(o *open, err error) error {
+func (s *Session) fail(o *pending, err error) error {
 	if ctxErr(err) {
 		return err
 	}
@@ -167,10 +167,12 @@ func ctxErr(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func (s *Session) finish(ctx context.Context, o *open) error { return s.conclude(ctx, o, s.result(o)) }
+func (s *Session) finish(ctx context.Context, o *pending) error {
+	return s.conclude(ctx, o, s.result(o))
+}
 
 // conclude ends a case with a result.
-func (s *Session) conclude(ctx context.Context, o *open, r Result) error {
+func (s *Session) conclude(ctx context.Context, o *pending, r Result) error {
 	if o.job.Finish != nil {
 		joules, err := o.job.Finish(ctx, &r)
 		now := s.Clock.Now()
@@ -190,7 +192,7 @@ func (s *Session) conclude(ctx context.Context, o *open, r Result) error {
 // run makes the visit; a first visit whose estimate was far off is repeated at
 // once with the right number of executions. Only a time that was measured says
 // how many executions fill the time that a case runs ahead of its blocks.
-func (s *Session) run(ctx context.Context, o *open) ([]Block, Burst, error) {
+func (s *Session) run(ctx context.Context, o *pending) ([]Block, Burst, error) {
 	for try := 0; ; try++ {
 		b := s.burst(o)
 		known := o.seconds > 0
@@ -236,7 +238,7 @@ func checkBlocks(blocks []Block, b Burst) error {
 }
 
 // fits says whether the burst was near enough to what the case needs.
-func (s *Session) fits(o *open, was Burst) bool {
+func (s *Session) fits(o *pending, was Burst) bool {
 	is := s.burst(o)
 	r := float64(was.Executions) / float64(is.Executions)
 	return r > 0.6 && r < 1.7 && was.Blocks >= is.Blocks
@@ -273,7 +275,7 @@ func condense(blocks []Block, b Burst) visit {
 
 // agreed says whether a case has what it needs: its passes, and either passes
 // that agree or all the looks that the settings allow.
-func (s *Session) agreed(o *open) bool {
+func (s *Session) agreed(o *pending) bool {
 	if !s.isHot(o) {
 		// Visits from before the device's full clock was known do not count.
 		o.visits = slices.DeleteFunc(o.visits, func(v visit) bool {
@@ -294,7 +296,7 @@ func (s *Session) agreed(o *open) bool {
 // something disturbed is slower than the case is, never faster. Not so where a
 // case holds its own clock: a power controller swings to both sides, and all
 // visits count.
-func (s *Session) best(o *open) []visit {
+func (s *Session) best(o *pending) []visit {
 	if s.sustained() {
 		return o.visits
 	}
@@ -320,7 +322,7 @@ func medians(vs []visit) []float64 {
 }
 
 // result is the case's row: the mean over the best visits of their medians.
-func (s *Session) result(o *open) Result {
+func (s *Session) result(o *pending) Result {
 	best := s.best(o)
 	var samples, lengths, clocks, ready []float64
 	r := Result{

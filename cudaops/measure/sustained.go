@@ -66,7 +66,7 @@ func (s *Session) engine() bool {
 func (s *Session) fullClock() float64 { return max(s.top, s.Level) }
 
 // load is what the case would draw at full clock, in watts above idle.
-func (s *Session) load(o *open) float64 {
+func (s *Session) load(o *pending) float64 {
 	if o.job.Draw == nil {
 		return o.job.Watts
 	}
@@ -78,7 +78,7 @@ func (s *Session) load(o *open) float64 {
 }
 
 // capped says whether a case belongs to those that the power cap holds back.
-func (s *Session) capped(o *open) bool {
+func (s *Session) capped(o *pending) bool {
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
 
@@ -99,11 +99,11 @@ func (s *Session) gather(more bool) bool {
 func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	batch := slices.Clone(s.open)
 	s.hot, s.gathered = true, 0
-	failed := func(o *open, err error) error {
+	failed := func(o *pending, err error) error {
 		if err == nil {
 			return nil
 		}
-		batch = slices.DeleteFunc(batch, func(x *open) bool { return x == o })
+		batch = slices.DeleteFunc(batch, func(x *pending) bool { return x == o })
 		if e := s.fail(o, err); ctx.Err() != nil || stop != nil && stop(e) {
 			return e
 		}
@@ -115,7 +115,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	for _, o := range batch {
 		o.load = s.load(o)
 	}
-	slices.SortStableFunc(batch, func(a, b *open) int {
+	slices.SortStableFunc(batch, func(a, b *pending) int {
 		switch {
 		case a.load > b.load:
 			return -1
@@ -139,7 +139,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 			slices.Reverse(batch)
 		}
 	}
-	slices.SortStableFunc(batch, func(a, b *open) int {
+	slices.SortStableFunc(batch, func(a, b *pending) int {
 		switch {
 		case a.load > b.load:
 			return -1
@@ -164,9 +164,9 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 // preheat runs every case of the batch so long that its time is known, and goes
 // on until the device has forgotten what was before: a controller that keeps
 // the mean power of a second answers a burst of heavy work a second late.
-func (s *Session) preheat(ctx context.Context, batch []*open, failed func(*open, error) error) error {
+func (s *Session) preheat(ctx context.Context, batch []*pending, failed func(*pending, error) error) error {
 	order := slices.Clone(batch)
-	slices.SortStableFunc(order, func(a, b *open) int {
+	slices.SortStableFunc(order, func(a, b *pending) int {
 		switch la, lb := s.load(a), s.load(b); {
 		case la < lb:
 			return -1
@@ -200,7 +200,7 @@ func (s *Session) preheat(ctx context.Context, batch []*open, failed func(*open,
 }
 
 // hotBurst is a visit of so many seconds at full load.
-func (s *Session) hotBurst(o *open, length float64) Burst {
+func (s *Session) hotBurst(o *pending, length float64) Burst {
 	q := max(o.job.Target.Quantum(), 1)
 	t := max(s.guess(o), 1e-9)
 	block := max(hotBlock, s.Settings.MinBlockSeconds)
@@ -216,7 +216,7 @@ const maxHotBlocks = 64
 
 // hotVisit runs a case for so many seconds with the device kept busy. Visits of
 // the preheating show how the case follows the clock, and do not count.
-func (s *Session) hotVisit(ctx context.Context, o *open, length float64, heating bool) error {
+func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heating bool) error {
 	at := s.Clock.Now()
 	v := Visit{Job: o.job, Number: o.made, At: at, Idle: at - s.ended, Hot: true, Discarded: heating}
 	if o.job.Visit != nil {
@@ -260,7 +260,7 @@ func (s *Session) hotVisit(ctx context.Context, o *open, length float64, heating
 }
 
 // hotBlocks runs a burst and accounts for it.
-func (s *Session) hotBlocks(ctx context.Context, o *open, b Burst) ([]Block, error) {
+func (s *Session) hotBlocks(ctx context.Context, o *pending, b Burst) ([]Block, error) {
 	began := s.Clock.Now()
 	blocks, err := o.job.Target.Burst(ctx, b)
 	s.ended = s.Clock.Now()
@@ -288,7 +288,7 @@ func (s *Session) hotBlocks(ctx context.Context, o *open, b Burst) ([]Block, err
 // batch in the order of their load, in MHz; 0 where no clock could be read. It
 // is a local line through the logarithms of the clocks that the case and its
 // neighbours had in all passes.
-func (s *Session) sustainedClocks(batch []*open) []float64 {
+func (s *Session) sustainedClocks(batch []*pending) []float64 {
 	n := len(batch)
 	seen := make([]float64, n) // logarithms; 0 if unknown
 	for i, o := range batch {
@@ -349,7 +349,7 @@ func slope(points []block) float64 {
 
 // sustainedResult states a case's latency at a clock in MHz; as it was measured
 // where that is 0.
-func (s *Session) sustainedResult(o *open, mhz float64) Result {
+func (s *Session) sustainedResult(o *pending, mhz float64) Result {
 	r := Result{
 		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
 		OperatingPoint: PointSustained, PassSpread: Spread(medians(o.visits)), ClockMHz: mhz, Spent: o.spent,

@@ -45,7 +45,7 @@ type bench struct {
 	grid    string // body of the grid block
 	opts    stage.Options
 	stop    chan struct{}
-	events  *recorder
+	events  *fakeRecorder
 	onEvent func(typ string, fields map[string]any)
 }
 
@@ -91,8 +91,8 @@ func (b *bench) reopen() {
 	b.open(b.store.Dir())
 }
 
-// recorder is a stage.Events that keeps everything.
-type recorder struct {
+// fakeRecorder is a stage.Events that keeps everything.
+type fakeRecorder struct {
 	mu       sync.Mutex
 	messages []string
 	events   []string
@@ -100,7 +100,7 @@ type recorder struct {
 	hook     func(typ string, fields map[string]any)
 }
 
-func (r *recorder) Progress(_ string, p stage.Progress) {
+func (r *fakeRecorder) Progress(_ string, p stage.Progress) {
 	r.mu.Lock()
 	r.progress = p
 	r.mu.Unlock()
@@ -109,13 +109,13 @@ func (r *recorder) Progress(_ string, p stage.Progress) {
 	}
 }
 
-func (r *recorder) Message(_, level, text string) {
+func (r *fakeRecorder) Message(_, level, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.messages = append(r.messages, level+": "+text)
 }
 
-func (r *recorder) Emit(_, typ string, fields map[string]any) {
+func (r *fakeRecorder) Emit(_, typ string, fields map[string]any) {
 	r.mu.Lock()
 	r.events = append(r.events, fmt.Sprint(typ, " ", fields["text"]))
 	r.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *recorder) Emit(_, typ string, fields map[string]any) {
 	}
 }
 
-func (r *recorder) count(part string) (n int) {
+func (r *fakeRecorder) count(part string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range slices.Concat(r.events, r.messages) {
@@ -208,7 +208,7 @@ func (b *bench) run(src string) (*stage.Outcome, error) {
 func (b *bench) runIn(ctx context.Context, src string) (*stage.Outcome, error) {
 	b.t.Helper()
 	c, p := b.prepare(src)
-	b.events = &recorder{hook: b.onEvent}
+	b.events = &fakeRecorder{hook: b.onEvent}
 	return c.Run(ctx, &stage.RunContext{
 		Address: "collect.c", Plan: p, Store: b.store, Log: hclog.NewNullLogger(), Events: b.events,
 		RunDir: filepath.Join(b.t.TempDir(), "run"), Options: b.opts, Stop: b.stop,

@@ -19,9 +19,9 @@ type attempt struct {
 	kept  bool           // a try that failed has left rows
 }
 
-// sink takes what becomes of units. The policy calls it from the pool's
+// recorder takes what becomes of units. The policy calls it from the pool's
 // goroutine.
-type sink interface {
+type recorder interface {
 	// settle stores what became of the units of one task.
 	settle(units []int, e []*entry)
 	// failed reports a failed case; tell is false when enough of its kind were
@@ -34,14 +34,14 @@ type sink interface {
 // policy hands tasks to the pool rung by rung, decides about retries, trips
 // groups and stops the ramp. It is the pool's Source.
 type policy struct {
-	job    *job
-	limits limits
-	rules  []Rule
-	op     string
-	sink   sink
-	now    func() time.Time
-	stop   <-chan struct{}
-	halt   func() bool // no more tasks: rows cannot be stored
+	job      *job
+	limits   limits
+	rules    []Rule
+	op       string
+	recorder recorder
+	now      func() time.Time
+	stop     <-chan struct{}
+	halt     func() bool // no more tasks: rows cannot be stored
 	// label names framework, version and device of a row where the journal does
 	// not; nil where it does.
 	label func(*worker.Hello) *label
@@ -78,9 +78,9 @@ type group struct {
 }
 
 // newPolicy prepares the tasks of j that are open, in the given order.
-func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier []float64, seed int64, s sink, stop <-chan struct{}) *policy {
+func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier []float64, seed int64, r recorder, stop <-chan struct{}) *policy {
 	p := &policy{
-		job: j, limits: l, rules: rules, op: op, sink: s, now: time.Now, stop: stop, halt: func() bool { return false },
+		job: j, limits: l, rules: rules, op: op, recorder: r, now: time.Now, stop: stop, halt: func() bool { return false },
 		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, told: map[string]int{},
 	}
 	p.total = len(p.rungs)
@@ -125,7 +125,7 @@ func (p *policy) nextRung() {
 		p.rung++
 		p.rungFails, p.rungDone = 0, 0
 		if p.rung < p.total && len(p.queue) > 0 {
-			p.sink.note("info", fmt.Sprintf("rung %d of %d: a sample of %d cases", p.rung, p.total, len(p.queue)))
+			p.recorder.note("info", fmt.Sprintf("rung %d of %d: a sample of %d cases", p.rung, p.total, len(p.queue)))
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (p *policy) Done(o worker.Outcome) {
 		}
 		again.Fresh = oom
 		p.again = append(p.again, &again)
-		p.sink.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why, firstLine(failure.Message)))
+		p.recorder.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why, firstLine(failure.Message)))
 		return
 	}
 	p.failed(o, a, failure, class)
@@ -283,7 +283,7 @@ func (p *policy) entry(o worker.Outcome) entry {
 func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 	p.learn(o.Seconds)
 	if got.dropped > 0 {
-		p.sink.note("warn", fmt.Sprintf("case %s: %d rows of points that were not asked for were dropped", o.Task.Case.ID, got.dropped))
+		p.recorder.note("warn", fmt.Sprintf("case %s: %d rows of points that were not asked for were dropped", o.Task.Case.ID, got.dropped))
 	}
 	var entries []*entry
 	for _, u := range a.units {
@@ -301,7 +301,7 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 	g := p.groups[p.job.tasks[a.task].group]
 	g.measured++
 	p.rungDone++
-	p.sink.settle(a.units, entries)
+	p.recorder.settle(a.units, entries)
 }
 
 // keep stores the rows that a case had finished before it failed; what is left
@@ -309,7 +309,7 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 // end.
 func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
 	note := func(format string, args ...any) {
-		p.sink.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
+		p.recorder.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
 	}
 	got, bad := p.job.judge(a.units, o.Rows)
 	if bad != nil {
@@ -350,7 +350,7 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
 		p.rungDone++
 	}
 	a.units, a.kept = got.missing, true
-	p.sink.settle(units, entries)
+	p.recorder.settle(units, entries)
 }
 
 // failed stores the failure of a case and draws the consequences.
@@ -372,11 +372,11 @@ func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class s
 	if !a.kept {
 		p.rungFails++ // a sweep that has points without a row is no failed case
 	}
-	p.sink.settle(a.units, entries)
-	p.sink.failed(o.Task.Case, class, f, p.tellTimes(class, f))
+	p.recorder.settle(a.units, entries)
+	p.recorder.failed(o.Task.Case, class, f, p.tellTimes(class, f))
 	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" {
 		g.tripped = tripText(t.group, g.earlier+g.failures, g.last)
-		p.sink.note("error", "breaker: "+g.tripped)
+		p.recorder.note("error", "breaker: "+g.tripped)
 	}
 }
 
@@ -405,7 +405,7 @@ func groupText(name string) string {
 func (p *policy) endRung() {
 	if why := p.rungProblem(); why != "" {
 		p.stopped = fmt.Sprintf("rung %d of %d did not pass: %s", p.rung, p.total, why)
-		p.sink.note("error", "ramp: "+p.stopped)
+		p.recorder.note("error", "ramp: "+p.stopped)
 		for _, rung := range p.rungs {
 			for _, t := range rung {
 				p.skip(t, "ramp", p.stopped)

@@ -11,7 +11,7 @@ import (
 )
 
 // keeper stores what becomes of units and counts it once it is on disk. It is
-// the policy's sink.
+// the policy's recorder.
 type keeper struct {
 	job     *job
 	journal *checkpoint.Journal
@@ -36,7 +36,7 @@ func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address
 	return k
 }
 
-// settle implements sink: it returns at once, and counts when the entries are
+// settle implements recorder: it returns at once, and counts when the entries are
 // durable.
 func (k *keeper) settle(units []int, entries []*entry) {
 	for i, u := range units {
@@ -101,7 +101,7 @@ func (k *keeper) wait() (int, error) {
 	return k.now, k.first
 }
 
-// failed implements sink.
+// failed implements recorder.
 func (k *keeper) failed(c worker.Case, class string, f *worker.Failure, tell bool) {
 	k.events.Emit(k.address, "case_failed", map[string]any{
 		"case_id": c.ID, "op": c.Op, "params": c.Params, "class": class, "exception": f.Exception,
@@ -112,7 +112,7 @@ func (k *keeper) failed(c worker.Case, class string, f *worker.Failure, tell boo
 	}
 }
 
-// note implements sink.
+// note implements recorder.
 func (k *keeper) note(level, text string) { k.events.Message(k.address, level, text) }
 
 // firstLine shortens a message for a line of its own.

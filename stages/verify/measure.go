@@ -104,8 +104,8 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 	return order, nil
 }
 
-// source hands the cases to the pool, each a second time when its worker died.
-type source struct {
+// queue hands the cases to the pool, each a second time when its worker died.
+type queue struct {
 	m     *collect.Measurement
 	rc    *stage.RunContext
 	tasks []*job
@@ -113,7 +113,7 @@ type source struct {
 	total int
 }
 
-func (s *source) stopping() bool {
+func (s *queue) stopping() bool {
 	select {
 	case <-s.rc.Stop:
 		return true
@@ -123,7 +123,7 @@ func (s *source) stopping() bool {
 }
 
 // Pending implements worker.Source.
-func (s *source) Pending() int {
+func (s *queue) Pending() int {
 	if s.stopping() {
 		return 0
 	}
@@ -131,7 +131,7 @@ func (s *source) Pending() int {
 }
 
 // Next implements worker.Source.
-func (s *source) Next() *worker.Task {
+func (s *queue) Next() *worker.Task {
 	if s.Pending() == 0 {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (s *source) Next() *worker.Task {
 }
 
 // Done implements worker.Source.
-func (s *source) Done(o worker.Outcome) {
+func (s *queue) Done(o worker.Outcome) {
 	j := o.Task.Data.(*job)
 	if o.Failure != nil && (o.Cause == worker.CauseDied || o.Failure.Class == worker.ClassTransient) && !j.again {
 		j.again = true

@@ -162,7 +162,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			return nil, err
 		}
 	}
-	src := &source{m: m, tasks: tasks, rc: rc, total: len(tasks)}
+	src := &queue{m: m, tasks: tasks, rc: rc, total: len(tasks)}
 	if out, err := c.measure(ctx, rc, m, ds, src); out != nil || err != nil {
 		return out, err
 	}
@@ -175,7 +175,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 // measure runs the tasks on the collect stage's workers. An outcome means that
 // the stage ends here.
-func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.Measurement, ds *stage.Dataset, src *source) (*stage.Outcome, error) {
+func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.Measurement, ds *stage.Dataset, src *queue) (*stage.Outcome, error) {
 	needs := func(why string) *stage.Outcome {
 		return &stage.Outcome{Status: stage.StatusNeeds, Message: "needs " + m.Runtime.Address + ": " + why, NoReuse: true}
 	}
