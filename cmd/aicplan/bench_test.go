@@ -57,7 +57,9 @@ func BenchmarkPlan(b *testing.B) {
 	})
 }
 
-const hundredThousand = `
+const scalePlan = `
+variable "side" { type = number }
+variable "more" { default = 0 }
 runtime "cpu" {
   kind      = "cpu"
   framework = "CPU"
@@ -66,16 +68,26 @@ runtime "cpu" {
 }
 grid "s" {
   op = "synthetic"
-  axis "a" { values = range(100) }
-  axis "b" { values = range(1000) }
+  axis "a" { values = range(var.side + var.more) }
+  axis "b" { values = range(100) }
+  axis "c" { values = range(10) }
+  filter "pos" {
+    keep   = a >= 0 && b < 1000
+    reason = "negative"
+  }
 }
 collect "s" {
   grid    = grid.s
   runtime = runtime.cpu
 }
-gate "s" {
+dedupe "s" {
   input = collect.s
+  by    = ["a", "b", "c"]
+}
+gate "s" {
+  input = dedupe.s
   check "coverage" { min = 1.0 }
+  check "duplicates" { by = ["a", "b", "c"] }
 }
 export "s" {
   input = gate.s
@@ -83,27 +95,95 @@ export "s" {
 }
 `
 
-// BenchmarkApply100k measures 100,000 synthetic cases once, then applies the
-// same plan with nothing to do.
-func BenchmarkApply100k(b *testing.B) {
+// scaleCommand runs one command and reports what it took of the processor, its
+// worker's share too, and the peak memory of either process.
+func scaleCommand(b *testing.B, bin, dir string, args ...string) {
+	b.Helper()
+	var processor float64
+	peak := int64(0)
+	for b.Loop() {
+		cmd := exec.Command(bin, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "AICPLAN_LOCK_DIR="+filepath.Join(dir, "locks"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v: %v\n%s", args, err, out[max(0, len(out)-2000):])
+		}
+		processor += cmd.ProcessState.UserTime().Seconds() + cmd.ProcessState.SystemTime().Seconds()
+		if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			peak = max(peak, u.Maxrss)
+		}
+	}
+	b.ReportMetric(processor/float64(b.N), "cpu-s/op")
+	b.ReportMetric(float64(peak)/1024, "MB-peak")
+}
+
+// BenchmarkScale plans and applies 10^4, 10^5 and 10^6 synthetic cases through
+// collect, dedupe, gate and export; then the same again, and 1,000 cases more.
+// Each runs once whatever -benchtime says: state is what is measured.
+func BenchmarkScale(b *testing.B) {
+	bin := built(b)
+	for _, side := range []int{10, 100, 1000} {
+		dir := b.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(scalePlan), 0o644); err != nil {
+			b.Fatal(err)
+		}
+		fresh := 0
+		name := func(what string) string { return fmt.Sprintf("cases=%d/%s", 1000*side, what) }
+		args := func(verb string, more ...string) []string {
+			return append([]string{fmt.Sprintf("-state-dir=state%d", fresh), verb, "-var", fmt.Sprintf("side=%d", side), "plan.hcl"}, more...)
+		}
+		b.Run(name("plan"), func(b *testing.B) { scaleCommand(b, bin, dir, args("plan")...) })
+		b.Run(name("apply"), func(b *testing.B) {
+			fresh++
+			scaleCommand(b, bin, dir, args("apply")...)
+		})
+		b.Run(name("again"), func(b *testing.B) { scaleCommand(b, bin, dir, args("apply")...) })
+		b.Run(name("1000-more"), func(b *testing.B) { scaleCommand(b, bin, dir, args("apply", "-var", "more=1")...) })
+	}
+}
+
+const stagesPlan = `
+variable "n" { type = number }
+runtime "try" {
+  kind      = "cpu"
+  framework = "TRY"
+  synthetic = true
+}
+locals {
+  keys = { for i in range(var.n) : "k${i}" => i }
+}
+grid "g" {
+  for_each = local.keys
+  op       = "synthetic"
+  axis "m" { values = [each.value, each.value + 1] }
+}
+collect "g" {
+  for_each = grid.g
+  grid     = each.value
+  runtime  = runtime.try
+}
+gate "g" {
+  for_each = collect.g
+  input    = each.value
+  check "positive" {}
+}
+export "g" {
+  for_each = gate.g
+  input    = each.value
+  file     = "${each.key}.csv"
+}
+`
+
+// BenchmarkStages plans stages that are made from each other by for_each.
+func BenchmarkStages(b *testing.B) {
 	bin := built(b)
 	dir := b.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(hundredThousand), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(stagesPlan), 0o644); err != nil {
 		b.Fatal(err)
 	}
-	state := func(n int) string { return fmt.Sprintf("-state-dir=state%d", n) }
-	last := 0
-	b.Run("collect", func(b *testing.B) {
-		for b.Loop() {
-			last++
-			cmd := exec.Command(bin, state(last), "apply", "plan.hcl")
-			cmd.Dir = dir
-			if out, err := cmd.CombinedOutput(); err != nil {
-				b.Fatalf("%v\n%s", err, out)
-			}
-		}
-		b.ReportMetric(100000*float64(b.N)/b.Elapsed().Seconds(), "cases/s")
-	})
-	b.Run("nothing-to-do", func(b *testing.B) { benchCommand(b, bin, dir, state(last), "apply", "plan.hcl") })
-	b.Run("plan", func(b *testing.B) { benchCommand(b, bin, dir, state(last), "plan", "plan.hcl") })
+	for _, n := range []int{100, 300, 1000} {
+		b.Run(fmt.Sprintf("stages=%d", 4*n), func(b *testing.B) {
+			scaleCommand(b, bin, dir, "plan", "-var", fmt.Sprintf("n=%d", n), "plan.hcl")
+		})
+	}
 }

@@ -38,8 +38,9 @@ type Journal struct {
 	counts   map[Kind]int
 	epochs   []string // tokens; the first is "", of cases that were never withdrawn
 	damage   []Damage
-	next     *batch // not yet taken by the writer
-	started  bool   // the writer runs
+	offered  map[string]Entry // see Offer
+	next     *batch           // not yet taken by the writer
+	started  bool             // the writer runs
 	closed   bool
 	kick     chan struct{}
 	done     chan struct{}
@@ -222,7 +223,7 @@ func (j *Journal) Digest() string { return j.digest }
 func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.index) - j.counts[Withdrawn]
+	return len(j.index) - j.counts[Withdrawn] + len(j.offered)
 }
 
 // Count returns the number of cases of one kind.
@@ -248,6 +249,11 @@ func (j *Journal) Has(id string) (Kind, bool) {
 	if r.kind == Withdrawn {
 		return 0, false
 	}
+	if !ok {
+		if e, ok := j.offered[id]; ok {
+			return e.Kind, true
+		}
+	}
 	return r.kind, ok
 }
 
@@ -256,6 +262,12 @@ func (j *Journal) Has(id string) (Kind, bool) {
 func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	j.mu.Lock()
 	r, ok := j.index[id]
+	if !ok {
+		if e, ok := j.offered[id]; ok {
+			j.mu.Unlock()
+			return e, true, nil
+		}
+	}
 	ok = ok && r.kind != Withdrawn
 	var path string
 	if ok {
@@ -291,6 +303,12 @@ func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 	j := r.j
 	j.mu.Lock()
 	at, ok := j.index[id]
+	if !ok {
+		if e, ok := j.offered[id]; ok {
+			j.mu.Unlock()
+			return e, true, nil
+		}
+	}
 	ok = ok && at.kind != Withdrawn
 	var path string
 	if ok {

@@ -27,6 +27,12 @@ type StageRecord struct {
 	Inputs  json.RawMessage `json:"inputs"`
 	Outputs Outputs         `json:"outputs"`
 
+	// Journal is the digest of the journal that a collect took its rows from, and
+	// JournalCases how many cases of it have rows here. Records of before have
+	// neither.
+	Journal      string `json:"journal,omitempty"`
+	JournalCases int    `json:"journal_cases,omitempty"`
+
 	Status  string          `json:"status"`
 	Message string          `json:"message,omitempty"`
 	Info    json.RawMessage `json:"info,omitempty"`

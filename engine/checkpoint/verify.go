@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"aicplan/sink/table"
 )
 
 // VerifyReport is what Verify read and what it found.
@@ -73,7 +75,11 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	if err := s.verifyStages(r, good, add); err != nil {
 		return nil, err
 	}
-	if err := s.verifyJournals(ctx, r, add); err != nil {
+	kinds, err := s.verifyJournals(ctx, r, add)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.verifyCollects(ctx, good, kinds, add); err != nil {
 		return nil, err
 	}
 	stray, err := s.strays()
@@ -117,14 +123,59 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 	return nil
 }
 
-func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) error {
-	dirs, err := s.journalDirs("")
+// verifyCollects holds the tables of collects against the journals: a case that
+// has a row there was acknowledged, and must be in one of them.
+func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journaled map[string]bool, add func(Problem)) error {
+	paths, err := s.stagePaths()
 	if err != nil {
 		return err
 	}
-	for _, dir := range dirs {
+	for _, path := range paths {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		rec, err := readStageFile(path)
+		if err != nil || rec.Kind != "collect" || !good[rec.Outputs.Table] {
+			continue // reported already, or nothing to compare
+		}
+		tab, err := s.GetRecord(rec.Outputs.Table)
+		if err != nil {
+			continue // a table that is no table: what reads it says so
+		}
+		ids, err := table.Strings(tab, "case_id")
+		if err != nil {
+			continue
+		}
+		lost, cases := 0, map[string]bool{}
+		for _, id := range ids.Values {
+			if !cases[id] && !journaled[id] {
+				lost++
+			}
+			cases[id] = true
+		}
+		if lost == 0 {
+			continue
+		}
+		p := Problem{Path: path, Detail: fmt.Sprintf("%d of the %d measured cases of %s are in no journal", lost, len(cases), rec.Address),
+			Fix: "the stage's table has them, and the next run of the stage puts them back"}
+		if rec.Journal == "" {
+			p.Fix = "the stage's table has them; without it they are measured again"
+		}
+		add(p)
+	}
+	return nil
+}
+
+// verifyJournals also returns the ids of all cases that a journal knows.
+func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) (map[string]bool, error) {
+	all := map[string]bool{}
+	dirs, err := s.journalDirs("")
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		info, err := readContext(dir)
 		switch {
@@ -133,14 +184,17 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "no case is lost; the next apply that looks cases up there writes it again", Harmless: true})
 			info = &ContextInfo{Dir: dir}
 		default:
-			return err
+			return nil, err
 		}
 		sum, kinds, err := s.summarize(*info)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.Journals++
 		r.Entries += len(kinds)
+		for id := range kinds {
+			all[id] = true
+		}
 		for _, d := range sum.Damage {
 			p := Problem{Path: d.Path, Detail: d.String(), Fix: "cases that were there are measured again; aicplan ckpt gc cleans the journal"}
 			if d.Harmless() {
@@ -149,5 +203,5 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 			add(p)
 		}
 	}
-	return nil
+	return all, nil
 }

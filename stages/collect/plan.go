@@ -126,6 +126,11 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if err != nil {
 			return fail("The case journal cannot be read", err)
 		}
+		if n, err := refill(pc.Store, pc.Address, cases, journal); err != nil {
+			return fail("The case journal cannot be read", err)
+		} else if n > 0 {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("the journal has lost %d cases that the stage's own table has: they are taken from there", n))
+		}
 		if journal.Len() > 0 {
 			j, err := newJob(cases, c.schema(up.Data.Info.Perf), c.limits.groupBy, pc.Options)
 			if err != nil {

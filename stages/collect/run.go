@@ -109,6 +109,12 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 		return err
 	}
 	r.env, r.journal = env, journal
+	if _, err := refill(r.rc.Store, r.rc.Address, r.planned.cases, journal); err != nil {
+		return err
+	}
+	if err := journal.Keep(); err != nil {
+		return err
+	}
 	r.job.forget()
 	if err := r.job.reuse(journal, r.rc.Options, r.limits.tripAfter); err != nil {
 		return err
@@ -455,6 +461,7 @@ func (r *running) finish() (*stage.Outcome, error) {
 			"measured": cty.NumberIntVal(int64(n.Measured)), "reused": cty.NumberIntVal(int64(r.reused)),
 			"failed": cty.NumberIntVal(int64(n.Failed)), "skipped": cty.NumberIntVal(int64(n.Skipped)),
 		},
+		Journal: r.journal.Digest(), JournalCases: n.Measured,
 		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}
 	if rec != nil {
