@@ -63,7 +63,7 @@ func (e *entry) encode() ([]byte, error) {
 	}
 	rest := *e
 	rest.Rows = nil
-	if e.Label != nil || e.Source != "" {
+	if e.Label != nil || e.Source != "" || len(e.Attachments) > 0 {
 		tail, err := json.Marshal(&rest)
 		if err != nil {
 			return nil, err

@@ -2,7 +2,9 @@ package collect
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -35,6 +37,46 @@ func TestEncodeIsJSON(t *testing.T) {
 		}
 		if d := cmp.Diff(e, back); d != "" {
 			t.Errorf("%d: %s\n%s", i, d, payload)
+		}
+	}
+}
+
+// TestEncodeKeepsEveryField: an entry with one field of the type set comes back
+// with it, a field that is added later too.
+func TestEncodeKeepsEveryField(t *testing.T) {
+	for i := range reflect.TypeFor[entry]().NumField() {
+		e := &entry{Rows: []worker.Row{{"latency": json.Number("1")}}}
+		f := reflect.ValueOf(e).Elem().Field(i)
+		switch f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Int:
+			f.SetInt(3)
+		case reflect.Float64:
+			f.SetFloat(0.5)
+		case reflect.Pointer:
+			f.Set(reflect.New(f.Type().Elem()))
+		case reflect.Slice:
+			if f.IsNil() {
+				f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+			}
+		default:
+			t.Fatalf("a field of kind %v", f.Kind())
+		}
+		payload, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b any
+		if err := errors.Join(json.Unmarshal(payload, &a), json.Unmarshal(want, &b)); err != nil {
+			t.Fatalf("%v: %s", err, payload)
+		}
+		if d := cmp.Diff(b, a); d != "" {
+			t.Errorf("%s: %s", reflect.TypeFor[entry]().Field(i).Name, d)
 		}
 	}
 }
