@@ -105,6 +105,7 @@ type Table struct {
 	// Doc is one line on what the rows are.
 	Doc string
 
+	rows    string            // the order of the rows, "" for the key's; see FileOrder
 	columns string            // the default order, see the notation in tables.go
 	orders  map[string]string // other orders, by backend
 	labels  map[string]string // framework labels that differ from the backend's
@@ -194,6 +195,20 @@ func (t *Table) Column(name string) (Column, bool) {
 		}
 	}
 	return Column{}, false
+}
+
+// FileOrder returns the columns that a perf file's rows are sorted by; "-name"
+// means from the largest value on. Most tables are sorted by their key. Readers
+// interpolate between the shapes of gemm_perf and take the first of two that are
+// equally near, so its rows stand as in upstream's files: largest first.
+func (t *Table) FileOrder(key []string) []string {
+	out := strings.Fields(t.rows)
+	for _, k := range key {
+		if !slices.Contains(out, k) && !slices.Contains(out, "-"+k) {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // Key returns the columns that name a row for a reader, in table order:

@@ -17,6 +17,7 @@ var tables = prepare([]*Table{
 	{
 		Name: "gemm_perf", Family: "gemm", OpNames: []string{"gemm"},
 		Doc:     "one matrix product, m x k by k x n",
+		rows:    "-n -k -m",
 		columns: "gemm_dtype* m* n* k* latency!",
 	},
 	{

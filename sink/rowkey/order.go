@@ -12,7 +12,8 @@ import (
 )
 
 // Order returns the positions of the rows of rec sorted by columns: numbers by
-// size, text by bytes, nulls last. Rows that agree on all of them follow the
+// size, text by bytes, nulls last; a column written as "-name" is sorted from its
+// largest value on, nulls first. Rows that agree on all of them follow the
 // remaining columns of the record, so that the result does not depend on the
 // order of the rows. Columns that rec lacks are ignored.
 func Order(rec arrow.Record, columns []string) ([]int, error) {
@@ -26,11 +27,17 @@ func Order(rec arrow.Record, columns []string) ([]int, error) {
 		rows[i] = i
 	}
 	var sorted []rank
-	for _, name := range columns {
+	columns = slices.Clone(columns)
+	for i, name := range columns {
+		name, falling := strings.CutPrefix(name, "-")
+		columns[i] = name
 		if table.Has(rec, name) {
 			r, err := rankOf(rec, name)
 			if err != nil {
 				return nil, err
+			}
+			if falling {
+				r.reverse()
 			}
 			sorted = append(sorted, r)
 		}
@@ -65,6 +72,13 @@ func (r rank) sort(from, to []int) {
 		v := r.of[row]
 		to[start[v]] = row
 		start[v]++
+	}
+}
+
+// reverse numbers the values from the largest on.
+func (r rank) reverse() {
+	for i, v := range r.of {
+		r.of[i] = uint32(r.distinct) - 1 - v
 	}
 }
 

@@ -89,7 +89,15 @@ func Stage(b *atomic.Batch, path string, rec arrow.Record, key []string) (string
 	if rec, err = rowkey.Plain(rec); err != nil {
 		return "", err
 	}
-	rec = table.Take(rec, order)
+	return StageInOrder(b, path, table.Take(rec, order))
+}
+
+// StageInOrder is Stage for rows that stay in their order.
+func StageInOrder(b *atomic.Batch, path string, rec arrow.Record) (string, error) {
+	rec, err := rowkey.Plain(rec)
+	if err != nil {
+		return "", err
+	}
 	if strings.EqualFold(filepath.Ext(path), ".parquet") {
 		return perf.StageParquet(b, path, rec, perf.Layout{})
 	}

@@ -93,11 +93,13 @@ func read(t testing.TB, parts ...string) string {
 
 func TestFlat(t *testing.T) {
 	dir := t.TempDir()
-	out := mustRun(t, config(func(c *Config) { c.File = "sub/gemm_perf.txt" }), dir, gemm([]int{2, 0, 1}))
+	collected := gemm([]int{1, 0, 2})
+	collected.Planned = collected.Table
+	out := mustRun(t, config(func(c *Config) { c.File = "sub/gemm_perf.txt" }), dir, collected)
 	want := `framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency
-TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,1,64,32,0.001
-TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,2,64,32,0.002
 TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,3,64,32,0.003
+TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,2,64,32,0.002
+TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,1,64,32,0.001
 `
 	if got := read(t, dir, "sub", "gemm_perf.txt"); got != want {
 		t.Errorf("file:\n%swant:\n%s", got, want)

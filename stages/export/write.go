@@ -16,6 +16,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
+	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -127,6 +128,19 @@ func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Out
 	return written{}, fmt.Errorf("%s changed %d times while rows were merged into it: somebody else writes it whom locks do not reach; let one end first", t.path, mergeTries)
 }
 
+// stage puts the rows in their order. Rows that came from one file, and are all of
+// the new one, keep the order that they had there.
+func (d payload) stage(batch *atomic.Batch, t target, rec arrow.Record, w written) (string, error) {
+	if len(d.sets) == 1 && d.sets[0].Planned == nil && w.Kept == 0 {
+		return tree.StageInOrder(batch, t.path, rec)
+	}
+	order := d.key
+	if cat, ok := catalog.Lookup(t.place.Table); ok {
+		order = cat.FileOrder(d.key)
+	}
+	return tree.Stage(batch, t.path, rec, order)
+}
+
 // writeOnce is one try. Everything that can be found wrong is found before the
 // first file gets its name; errMoved says that somebody else changed the table
 // meanwhile. The table is the first of the files.
@@ -159,7 +173,7 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 	}
 	var batch atomic.Batch
 	defer batch.Discard()
-	digest, err := tree.Stage(&batch, t.path, rec, d.key)
+	digest, err := d.stage(&batch, t, rec, w)
 	if err != nil {
 		return w, nil, err
 	}
@@ -342,6 +356,9 @@ func (c *Config) systemSpec(batch *atomic.Batch, rc *stage.RunContext, t target)
 	src, ok := systems.Source(t.place.System)
 	if !ok {
 		return nil, fmt.Errorf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself", t.place.System, t.place.System)
+	}
+	if c.Reader == ReaderOld {
+		src = specForOld(src)
 	}
 	name := t.place.System + ".yaml"
 	if c.Dir != "" {
