@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -47,6 +48,16 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 	out := p.Graph.Closure(targets...)
 	for a := range p.Graph.Behind(excludes...) {
 		delete(out, a)
+	}
+	for _, g := range p.Options.Replace {
+		if diags.HasErrors() || p.Options.Shared || slices.ContainsFunc(all, func(a string) bool { return out[a] && matchAny([]string{g}, a) }) {
+			continue
+		}
+		at := p.Config.Flag("-replace", g)
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: "Nothing to replace", Subject: &at,
+			Detail: fmt.Sprintf("-target or -exclude leave out all stages that fit %s, so none would run again. Name one with -target as well, or leave -replace away.", config.Quoted(g)),
+		})
 	}
 	return out, diags
 }

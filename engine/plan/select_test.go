@@ -59,3 +59,16 @@ module "m" {
 		}
 	}
 }
+
+// What is to be replaced must be among what runs.
+func TestReplaceOutsideOfTheSelection(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const text = "thing \"a\" {}\nthing \"b\" {}\n"
+	for glob, wrong := range map[string]bool{"thing.a": false, "thing.b": true, "thing.*": false} {
+		_, diags := build(t, dir, text, plan.Options{Targets: []string{"thing.a"}, Replace: []string{glob}})
+		if diags.HasErrors() != wrong {
+			t.Errorf("-replace %s -target thing.a: %v", glob, diags)
+		}
+	}
+}
