@@ -56,7 +56,7 @@ type Config struct {
 	Description string `hcl:"description,optional"`
 	// Value is one dataset, or a list of those that fill one table together.
 	Value cty.Value `hcl:"input"`
-	// Layout is flat, systems or families.
+	// Layout is flat, systems, families or aiperf.
 	Layout string `hcl:"layout,optional"`
 	// Format is csv or parquet; the layout decides when it is empty.
 	Format string `hcl:"format,optional"`
@@ -111,8 +111,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Wrong input", err.Error())
 	}
 	layout := tree.Layout(c.Layout)
-	if !slices.Contains(tree.Layouts, layout) {
-		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\" or \"families\".", c.Layout))
+	if !slices.Contains(tree.Layouts, layout) && c.Layout != AIPerf {
+		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\", \"families\" or \"aiperf\".", c.Layout))
+	}
+	if c.Layout == AIPerf && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {
+		bad("Words without use", "The layout \"aiperf\" writes AIPerf's files under their own names; leave file, format, table and columns away.")
 	}
 	if c.Format != "" && c.Format != CSV && c.Format != Parquet {
 		bad("Unknown format", fmt.Sprintf("format is %q; it must be \"csv\" or \"parquet\".", c.Format))

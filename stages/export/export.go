@@ -34,6 +34,9 @@ type target struct {
 // Run writes the file and, in a database, its sidecars. Two runs on the same
 // data write the same bytes.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	if c.Layout == AIPerf {
+		return c.runAIPerf(ctx, rc)
+	}
 	sets, err := c.datasets(rc)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/tree"
@@ -46,6 +47,9 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		}
 		if f.Cases {
 			return hcl.Diagnostics{stage.NoRows(at)}
+		}
+		if c.Layout == AIPerf {
+			continue // attachments are known when they are there
 		}
 		diags = append(diags, stage.MissingColumns(f, c.Columns, at)...)
 		name := c.tableOf(f.Info)
@@ -95,6 +99,9 @@ func (c *Config) tableOf(info stage.Info) string {
 // What is not known of its place yet is named by who measures, so that two
 // exports have one target when they are sure to write one file.
 func (c *Config) Target(in stage.Forecasts) string {
+	if c.Layout == AIPerf {
+		return path.Join(c.Dir, aiperf.SummaryJSON)
+	}
 	f := c.Forecast(in)
 	layout := tree.Layout(c.Layout)
 	if layout == tree.Flat && c.File != "" {

@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -256,9 +255,4 @@ func failure(class string, err error) error {
 		return fe
 	}
 	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: err.Error()}}
-}
-
-// spool is a folder for the files of cases that are in progress.
-func (h *Host) spool() (string, error) {
-	return os.MkdirTemp("", "aicplan-load-")
 }

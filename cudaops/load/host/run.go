@@ -33,20 +33,15 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 	if err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
 	}
-	dir, err := h.spool()
-	if err != nil {
-		return nil, failure(worker.ClassResourceIssue, err)
-	}
-	defer os.RemoveAll(dir)
 	o := load.Options{Salt: salt(c.ID), Tokenizer: tok}
 	o.Progress = func(p load.Progress) { out.Log(levelStatus, "%s", status(p)) }
-	rec, err := newRecorder(dir, &s, &o)
+	rec, err := newRecorder(h.init, &s, &o)
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err)
 	}
 	res, err := load.Run(ctx, s, o)
 	if cerr := rec.close(); err == nil && cerr != nil {
-		return nil, failure(worker.ClassResourceIssue, fmt.Errorf("the request log: %w", cerr))
+		err = &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue, Message: "the request log: " + cerr.Error()}}
 	}
 	if err != nil {
 		return nil, failure(worker.ClassTransient, err)
@@ -60,7 +55,7 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 		return nil, failure(worker.ClassFrameworkBug, fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type, e.Message))
 	}
 	row := row(res, tok != nil)
-	if err := h.attach(c, out, dir, res, rec); err != nil {
+	if err := h.keep(c, out, res, rec); err != nil {
 		return nil, failure(worker.ClassResourceIssue, err)
 	}
 	out.Log(levelShow, "%s", aiperf.Table(sum, fmt.Sprintf("%s: %s", c.Op, point(&res.Settings))))
@@ -110,19 +105,17 @@ func status(p load.Progress) string {
 
 // A recorder writes the request log while the load runs.
 type recorder struct {
-	path string
-	f    *os.File
-	w    *bufio.Writer
-	err  error
+	f   *os.File // nil without a log
+	w   *bufio.Writer
+	err error
 }
 
-func newRecorder(dir string, s *load.Settings, o *load.Options) (*recorder, error) {
+func newRecorder(init worker.Init, s *load.Settings, o *load.Options) (*recorder, error) {
 	r := &recorder{}
 	if s.Log == load.LogNone {
 		return r, nil
 	}
-	r.path = filepath.Join(dir, aiperf.Records)
-	f, err := os.Create(r.path)
+	f, err := worker.SpoolFile(init, aiperf.Records)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +145,8 @@ func (r *recorder) close() error {
 	return r.err
 }
 
-// attach keeps the files of AIPerf with the row.
-func (h *Host) attach(c worker.Case, out worker.Emitter, dir string, res *load.Result, rec *recorder) error {
+// keep attaches the files of AIPerf to the case.
+func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Result, rec *recorder) error {
 	s := &res.Settings
 	report := &aiperf.Report{
 		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
@@ -182,14 +175,14 @@ func (h *Host) attach(c worker.Case, out worker.Emitter, dir string, res *load.R
 		{aiperf.Inputs, "application/json", inputs},
 	}
 	for _, f := range files {
-		if err := h.attachData(c, out, dir, f); err != nil {
+		if err := h.attach(c, out, f); err != nil {
 			return err
 		}
 	}
-	if rec.path == "" {
-		return nil
+	if rec.f != nil {
+		out.Attach(c.Seq, worker.Attachment{Name: aiperf.Records, MediaType: "application/x-ndjson", File: filepath.Base(rec.f.Name())})
 	}
-	return h.attachFile(c, out, rec.path, aiperf.Records, "application/x-ndjson")
+	return nil
 }
 
 // file is a small attachment.

@@ -1,0 +1,193 @@
+# Load on an OpenAI-compatible server, as AIPerf's tutorial on GPU telemetry has
+# it: one load point by default, more with lists.
+#
+#   aicplan apply plans/serving.hcl -var model=Qwen/Qwen3-0.6B -out-dir artifacts
+#   aicplan apply plans/serving.hcl -var model=m -var 'concurrency=[1, 4, 16]'
+#
+# Without a server: aicplan mock-server -listen 127.0.0.1:8000 -ttft 50ms -itl 5ms
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "url" {
+  type        = string
+  default     = "localhost:8000"
+  description = "the server, with or without http://"
+}
+
+variable "model" {
+  type        = string
+  default     = "Qwen/Qwen3-0.6B"
+  description = "the name that the server knows the model by"
+}
+
+variable "endpoint_type" {
+  type        = string
+  default     = "chat"
+  description = "what is asked for: chat or completions"
+
+  validation {
+    condition     = contains(["chat", "completions"], var.endpoint_type)
+    error_message = "endpoint_type is chat or completions"
+  }
+}
+
+variable "streaming" {
+  type        = bool
+  default     = true
+  description = "whether answers are streamed"
+}
+
+variable "concurrency" {
+  type        = any
+  default     = 4
+  description = "requests that are open at once; a list makes a case of each; 0 leaves it to request_rate"
+}
+
+variable "request_rate" {
+  type        = any
+  default     = 0
+  description = "requests per second, Poisson; 0 sends as soon as concurrency lets; a list makes a case of each"
+}
+
+variable "requests" {
+  type        = number
+  default     = 64
+  description = "requests of a case"
+}
+
+variable "warmup_requests" {
+  type        = number
+  default     = 1
+  description = "requests before them, in no result"
+}
+
+variable "isl" {
+  type        = any
+  default     = 100
+  description = "mean tokens of a prompt; a list makes a case of each"
+}
+
+variable "isl_stddev" {
+  type        = number
+  default     = 0
+  description = "standard deviation of isl"
+}
+
+variable "osl" {
+  type        = any
+  default     = 200
+  description = "mean tokens to ask for, 0 for the server's choice; a list makes a case of each"
+}
+
+variable "osl_stddev" {
+  type        = number
+  default     = 0
+  description = "standard deviation of osl"
+}
+
+variable "entries" {
+  type        = number
+  default     = 0
+  description = "different prompts; 0 makes one for every request, so that none is found in a cache"
+}
+
+variable "seed" {
+  type        = number
+  default     = 100
+  description = "decides prompts and arrivals"
+}
+
+variable "tokenizer" {
+  type        = string
+  default     = ""
+  description = "the folder of the model's tokenizer.json; without it the server's counts are taken"
+}
+
+variable "extra_inputs" {
+  type        = any
+  default     = {}
+  description = "an object that is merged into every body, such as { ignore_eos = true, min_tokens = 200 }"
+}
+
+variable "request_timeout" {
+  type        = number
+  default     = 600
+  description = "seconds that a request may take"
+}
+
+variable "gpu_telemetry" {
+  type        = list(string)
+  default     = []
+  description = "DCGM exporters, as HOST:PORT or URL; localhost:9400 and 9401 are tried as well"
+}
+
+variable "gpu_counters" {
+  type        = string
+  default     = ""
+  description = "a counter file of the exporter"
+}
+
+telemetry "gpus" {
+  endpoints = var.gpu_telemetry
+  counters  = var.gpu_counters == "" ? null : var.gpu_counters
+}
+
+runtime "server" {
+  kind            = "endpoint"
+  url             = var.url
+  model           = var.model
+  streaming       = var.streaming
+  tokenizer       = var.tokenizer
+  extra_inputs    = var.extra_inputs
+  request_timeout = var.request_timeout
+}
+
+grid "load" {
+  description = "a case is a load point"
+  op          = var.endpoint_type
+
+  axis "concurrency" { values = flatten([var.concurrency]) }
+  axis "request_rate" { values = flatten([var.request_rate]) }
+  axis "isl" { values = flatten([var.isl]) }
+  axis "osl" { values = flatten([var.osl]) }
+}
+
+collect "load" {
+  description = "send, stamp and count"
+  grid        = grid.load
+  runtime     = runtime.server
+  telemetry   = telemetry.gpus
+
+  load {
+    requests        = var.requests
+    warmup_requests = var.warmup_requests
+    isl_stddev      = var.isl_stddev
+    osl_stddev      = var.osl_stddev
+    entries         = var.entries
+    seed            = var.seed
+  }
+}
+
+export "aiperf" {
+  description = "the files that AIPerf writes, in a folder for each case"
+  input       = collect.load
+  layout      = "aiperf"
+}
+
+# The files stay where a check fails: they say why.
+gate "load" {
+  description = "nothing void passes"
+  input       = collect.load
+
+  check "request_errors" {}
+  check "client_saturation" { severity = "warn" }
+  check "prefix_cache" { severity = "warn" }
+  check "short_outputs" { severity = "warn" }
+
+  check "token_mismatch" {
+    severity   = "warn"
+    min_judged = 0
+  }
+}

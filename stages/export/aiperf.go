@@ -1,0 +1,137 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/load/aiperf"
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/sink/table"
+)
+
+// AIPerf is the layout of AIPerf's artifact folders: its files as they are,
+// in one folder for each case where there are several.
+const AIPerf = "aiperf"
+
+// aiperfFiles are the attachments that the layout writes.
+var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records, aiperf.Console, aiperf.Inputs, aiperf.Telemetry}
+
+// runAIPerf writes the attachments of all rows.
+func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	sets, err := c.datasets(rc)
+	if err != nil {
+		return nil, err
+	}
+	for _, ds := range sets {
+		if ds.Info.Partial != "" && !c.AllowPartial {
+			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s", ds.Info.Partial, rc.Address)
+		}
+	}
+	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
+	var batch atomic.Batch
+	defer batch.Discard()
+	cases := 0
+	dirs := map[string]bool{}
+	for _, ds := range sets {
+		for row, dir := range caseDirs(ds) {
+			if len(sets) == 1 && ds.Table.NumRows() == 1 {
+				dir = ""
+			}
+			list, err := stage.Attachments(ds.Table, row)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.ContainsFunc(list, func(a stage.Attachment) bool { return a.Name == aiperf.SummaryJSON }) {
+				return nil, fmt.Errorf("row %d of %s has no %s: only rows of runtimes that put load on a server have AIPerf's files", row+1, ds.Info.Op, aiperf.SummaryJSON)
+			}
+			if dirs[dir] {
+				return nil, fmt.Errorf("two cases would be written to the folder %q; export them separately, with dir", dir)
+			}
+			dirs[dir] = true
+			cases++
+			for _, a := range list {
+				if !slices.Contains(aiperfFiles, a.Name) {
+					continue
+				}
+				data, err := rc.Store.GetBytes(a.Digest)
+				if err != nil {
+					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
+				}
+				full, err := atomic.Within(rc.OutDir, path.Join(c.Dir, dir, a.Name))
+				if err != nil {
+					return nil, err
+				}
+				if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+					return nil, atomic.Explain("make the folder of", full, err)
+				}
+				if _, err := batch.StageBytes(full, data); err != nil {
+					return nil, err
+				}
+				out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: a.Digest, Rows: 1})
+			}
+		}
+	}
+	err = locked(ctx, rc, filepath.Join(rc.OutDir, c.Dir), func() error { return batch.Commit() })
+	if err != nil {
+		return nil, err
+	}
+	where := filepath.Join(rc.OutDir, c.Dir)
+	out.Message = fmt.Sprintf("AIPerf's files of %d cases in %s", cases, where)
+	if cases == 1 {
+		out.Message = "AIPerf's files in " + where
+	}
+	out.Counts.Rows = cases
+	out.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(cases))}
+	return out, nil
+}
+
+// caseDirs names a folder for each row by the columns of the cases that have
+// more than one value: "concurrency-4_isl-100".
+func caseDirs(ds *stage.Dataset) []string {
+	rec := ds.Table
+	var tell []string
+	for _, name := range ds.Info.Params {
+		if !table.Has(rec, name) {
+			continue
+		}
+		col := rec.Column(slices.Index(table.Names(rec), name))
+		for row := 1; row < int(rec.NumRows()); row++ {
+			if col.ValueStr(row) != col.ValueStr(0) {
+				tell = append(tell, name)
+				break
+			}
+		}
+	}
+	out := make([]string, rec.NumRows())
+	for row := range out {
+		out[row] = caseDir(rec, row, tell)
+	}
+	return out
+}
+
+func caseDir(rec arrow.Record, row int, tell []string) string {
+	var parts []string
+	for _, name := range tell {
+		value := rec.Column(slices.Index(table.Names(rec), name)).ValueStr(row)
+		parts = append(parts, name+"-"+strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+				return r
+			}
+			return '_'
+		}, value))
+	}
+	name := strings.Join(parts, "_")
+	if len(name) > 200 || strings.Trim(name, ".") == "" {
+		name = fmt.Sprintf("case-%d", row+1)
+	}
+	return name
+}
