@@ -142,8 +142,8 @@ type sweeps struct {
 // with their mean rates instead of message by message, and until there are
 // none.
 const (
-	maxFineSteps = 1 << 17
-	maxSteps     = 1 << 19
+	maxFineSteps = 1 << 16
+	maxSteps     = 1 << 17
 )
 
 // add takes one request; false when there is no room for it. The prompt's
