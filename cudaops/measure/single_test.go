@@ -242,3 +242,29 @@ func TestStats(t *testing.T) {
 		t.Error("the caller's values were reordered")
 	}
 }
+
+// TestFastest has a processor that somebody else uses half of the time: the
+// visits that were left alone count.
+func TestFastest(t *testing.T) {
+	t.Parallel()
+	clock := new(measuretest.Clock)
+	target := &measuretest.Target{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
+		if clock.Now()/(30*time.Millisecond)%2 == 1 {
+			return 1.6
+		}
+		return 1
+	}}
+	s := measure.Defaults()
+	s.Passes, s.MaxPasses, s.MinBlockSeconds, s.MinSamples = 3, 6, 0.001, 5
+	r, err := measure.Fastest(t.Context(), target, clock, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "latency", r.Latency, 0.1, 0.001)
+	if r.PassSpread < 0.5 {
+		t.Errorf("the visits differ by %v, and the row hides it", r.PassSpread)
+	}
+	if least := time.Duration(s.Passes) * measure.FastestGap; clock.Slept() < least {
+		t.Errorf("visits with %v between them, want %v", clock.Slept(), least)
+	}
+}

@@ -24,8 +24,9 @@ func cpuKind() Kind {
 				{Name: "synthetic", Type: cty.Bool, Default: "false", Beside: true, Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
 				{Name: "window", Type: cty.Number, Default: "1", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
-			Closed:  true,
-			Measure: allMeasureBut("operating_point", "power"),
+			Closed:      true,
+			Measure:     allMeasureBut("operating_point", "power"),
+			Instruments: []stage.Instrument{{Version: 2, Ops: []string{"gemm", "memory"}, Why: "the fastest of separate visits counts, since whatever disturbs a shared processor makes slower"}},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 			if len(rt.Devices) > 0 {
