@@ -29,10 +29,10 @@ variable "dtypes" {
   }
 }
 
-variable "warmup_seconds" {
-  type        = number
-  default     = 0
-  description = "How long a case runs before every pass: 0.1 shows what it holds for good, at the power cap where it gets there; 0 what it does at a clock that has recovered."
+variable "operating_point" {
+  type        = string
+  default     = "sustained"
+  description = "sustained: what kernels do when their like run without end, at the clock that the power cap leaves; recovered: on a device that comes from light work."
 }
 
 variable "power" {
@@ -122,9 +122,9 @@ collect "op" {
   ramp       = [20, 200]
 
   measure {
-    protocol       = var.protocol
-    power          = var.power
-    warmup_seconds = var.warmup_seconds
+    protocol        = var.protocol
+    operating_point = var.operating_point
+    power           = var.power
   }
 
   breaker {

@@ -157,6 +157,9 @@ func (m *measurement) row() worker.Row {
 			row["rel_stdev_in_place"] = *in.RelStdev
 		}
 	}
+	if m.settings.Protocol != measure.ProtocolReference {
+		row["operating_point"] = m.settings.OperatingPoint
+	}
 	maps.Copy(row, m.columns)
 	return row
 }

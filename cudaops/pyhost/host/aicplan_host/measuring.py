@@ -43,7 +43,8 @@ HOLD_SECONDS = 0.10
 HOLD_BLOCK_SECONDS = 0.010
 COOL_BLOCK_SECONDS = 0.0005
 READY_SHARE = 0.985
-DROOP_SHARE = 0.87
+DROOP_SHARE = 0.93
+DROOP_BLOCK_SECONDS = 0.005  # long against the launches around it, when the device idles
 MAX_SHORT_BLOCKS = 8  # of a pass, thrown away
 # Power: how long a case runs between two readings of the energy counter, before
 # the first edge counts, and for the counter to move at all.
@@ -197,8 +198,9 @@ class Bench:
         is how long it runs where that is too short, half of it timed."""
         n, executions = self._launches(target, max(COOL_BLOCK_SECONDS, self.settings["min_block_seconds"]))
         if not settle:
-            executions += n * target.per_launch
-            if self._cool(target, n):
+            most = max(n, math.ceil(n * DROOP_BLOCK_SECONDS / COOL_BLOCK_SECONDS))
+            executions += most * target.per_launch
+            if self._cool(target, most):
                 return self._adaptive(target, (n, executions))
         soak, hold = (settle / 2, settle / 2) if settle else (SOAK_SECONDS, HOLD_SECONDS)
         each = max(target.block(n) / n, 1e-9)
@@ -222,13 +224,13 @@ class Bench:
         executions += (launches + n * len(samples)) * target.per_launch
         return self._columns([statistics.fmean(samples)], samples, blocks, [mhz], executions)
 
-    def _cool(self, target, n):
+    def _cool(self, target, most):
         """Whether the clock says that the power cap leaves the case alone; not
         where no clock can be read."""
         time.sleep(max(self.settings["idle_gap_seconds"], CUDA_GAP_SECONDS))
         idle = target.idle_clock()
         self._full_clock = max(self._full_clock, idle)
-        _, busy = target.clock(lambda: target.block(n))
+        _, busy = target.clock(lambda: target.block(most))
         return idle > 0 and idle >= READY_SHARE * self._full_clock and busy >= DROOP_SHARE * idle
 
     def _adaptive(self, target, launches=None):
