@@ -26,6 +26,12 @@ func flawless(n int) *stage.Dataset {
 		constants("VLLM"), constants("0.24.0"), constants("NVIDIA H200"), constants("gemm"), constants("nvjet"),
 		constants("bfloat16"), table.Ints(m, nil), constants(int64(4096)), constants(int64(4096)), table.Floats(lat, nil),
 		table.Texts(ids, nil), constants(0.001), constants(400.0), constants(700.0), constants(false)})
+	// Each row is a layer of one part: the row of the reference with its m.
+	parts := make([]string, n)
+	for i := range n {
+		parts[i] = fmt.Sprintf(`[{"m": %d}]`, 1<<i)
+	}
+	rec = table.WithColumn(rec, "parts", table.Texts(parts, nil))
 	for name, v := range map[string]float64{
 		"send_lag_p99": 0.1, "client_sched_p99": 0.1, "client_cpu_share": 0.1, "unique_prompts": 64, "requests": 64,
 		"short_outputs": 0, "token_mismatch": 0, "error_rate": 0,
@@ -135,6 +141,8 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "short_outputs" {}`, "short_outputs", "                        P    u     u   u   u    u   u       u    P   P    P"},
 	{`check "token_mismatch" {}`, "token_mismatch", "                      P    u     u   u   u    u   u       u    P   P    P"},
 	{`check "request_errors" {}`, "error_rate", "                          P    u     u   u   u    u   u       u    P   P    P"},
+	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "latency", "P u u u u u u u P P P"},
+	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "parts", "P u - - u - u u P P P"},
 	{`check "noise" { max = 0.01 }`, "rel_stdev", "                        P    u     u   u   u    u   u       u    P   P    P"},
 	{`assert "a" { condition = max.latency < 1 }`, "latency", "            P    u     u   F   u    P   u       u    P   P    P"},
 	{`assert "a" { condition = count == 8 && failed == 0 }`, "latency", "  P    F     P   P   P    P   P       P    F   P    P"},
