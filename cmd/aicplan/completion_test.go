@@ -21,7 +21,7 @@ func TestCompletionInBash(t *testing.T) {
 		{`aicplan pl`, "plan"},
 		{`aicplan plan -targ`, "-target"},
 		{`aicplan plan --targ`, "--target"},
-		{`aicplan ckpt ""`, "list show verify import rm gc"},
+		{`aicplan ckpt ""`, "list show verify import rm prune gc"},
 		{`aicplan ckpt gc -dry`, "-dry-run"},
 		{`aicplan data lint --rul`, "--rule --rules"},
 	} {
