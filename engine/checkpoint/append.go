@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -162,7 +163,9 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 		err = seg.f.Sync()
 	}
 	if err == nil && seg.size == 0 {
-		err = j.store.files.SyncDir(j.dir)
+		if err = j.store.files.SyncDir(j.dir); errors.Is(err, fs.ErrNotExist) {
+			err = nil // removed a moment ago: Gone says so below
+		}
 	}
 	if err != nil {
 		err = j.store.explain("append to", seg.path, err)
@@ -196,7 +199,13 @@ func (j *Journal) again(old *segment) (*segment, error) {
 	if _, err := old.f.ReadAt(data, 0); err != nil {
 		return nil, errors.Join(j.store.explain("read", old.path, err), old.f.Close())
 	}
-	seg, err := j.newSegment()
+	var seg *segment
+	var err error
+	for range removalTries { // whoever removes the folder may still be at it
+		if seg, err = j.newSegment(); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(err, old.f.Close())
 	}
@@ -205,7 +214,9 @@ func (j *Journal) again(old *segment) (*segment, error) {
 		err = seg.f.Sync()
 	}
 	if err == nil {
-		err = j.store.files.SyncDir(j.dir)
+		if err = j.store.files.SyncDir(j.dir); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(j.store.explain("append to", seg.path, err), j.abandon(seg), old.f.Close())
@@ -219,8 +230,17 @@ func (j *Journal) again(old *segment) (*segment, error) {
 		}
 	}
 	j.mu.Unlock()
-	return seg, old.f.Close()
+	if err := old.f.Close(); err != nil {
+		return seg, err
+	}
+	if seg.f.Gone() {
+		return j.again(seg)
+	}
+	return seg, nil
 }
+
+// removalTries is how often a folder is made again that is being removed.
+const removalTries = 100
 
 // abandon leaves a segment behind with nothing in it but what was
 // acknowledged. That it fails, too, harms nothing: readers skip what has no
