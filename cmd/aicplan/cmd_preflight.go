@@ -86,7 +86,7 @@ func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outD
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Address, err)
 	}
-	return &run.StageResult{Address: in.Address, Kind: in.Kind.Name, Status: out.Status, Message: out.Message, Outcome: out}, nil
+	return &run.StageResult{Address: in.Address, Kind: in.Kind.Name, Is: in.Kind, Status: out.Status, Message: out.Message, Outcome: out}, nil
 }
 
 // guardsFirst runs the guards that wait for nothing, before anything is

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -209,4 +212,44 @@ func projectImports(t *testing.T) map[string][]string {
 		t.Fatalf("go list found %d packages in %s: too few, or not the program", len(out), cmd.Dir)
 	}
 	return out
+}
+
+// comparesKind finds comparisons of a kind with its name.
+var comparesKind = regexp.MustCompile(`Kind(\.Name)? *[!=]= *"`)
+
+// comparesRuntime finds comparisons of a runtime's kind with its name.
+var comparesRuntime = regexp.MustCompile(`\b(rt|[rR]untime)\.Kind *[!=]= *"`)
+
+// TestNoKindByName: the engine and the views know stages by flags of their kind,
+// and nobody knows a kind of runtime by its name but the file of the kind.
+func TestNoKindByName(t *testing.T) {
+	root := repoRoot(t)
+	if !comparesKind.MatchString(`s.Instance.Kind.Name != "grid"`) || !comparesRuntime.MatchString(`c.runtime.Kind == "cpu"`) {
+		t.Fatal("the patterns find nothing")
+	}
+	for _, dir := range []string{"engine", "stages", "cudaops", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for i, line := range strings.Split(string(src), "\n") {
+				view := dir == "engine" || strings.HasPrefix(filepath.Base(rel), "view_")
+				if view && comparesKind.MatchString(line) || comparesRuntime.MatchString(line) {
+					t.Errorf("%s:%d compares a kind with a name; give the kind a flag: %s", rel, i+1, strings.TrimSpace(line))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -114,7 +114,7 @@ func quiet(s plan.StageSummary) bool {
 	if len(s.Warnings) > 0 {
 		return false
 	}
-	return s.Action == stage.ActionUnknown || (s.Action == stage.ActionReuse && s.Cases == nil && s.Kind != "collect") || s.Action == stage.ActionRun
+	return s.Action == stage.ActionUnknown || (s.Action == stage.ActionReuse && s.Cases == nil && !s.Measures) || s.Action == stage.ActionRun
 }
 
 func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {

@@ -20,7 +20,7 @@ import (
 func (a *app) viewResult(p *plan.Plan, r *run.Result) {
 	nothing := true
 	for _, s := range r.Stages {
-		if !s.Reused && s.Kind != "grid" && s.Kind != "import" {
+		if !s.Reused && !s.Is.Quiet {
 			nothing = false
 		}
 	}
@@ -32,7 +32,7 @@ func (a *app) viewResult(p *plan.Plan, r *run.Result) {
 }
 
 func (a *app) resultTable(r *run.Result) {
-	hidden := func(s *run.StageResult) bool { return s.Kind == "grid" || s.Guarded || s.Status == stage.StatusSkipped }
+	hidden := func(s *run.StageResult) bool { return s.Is.Replans || s.Guarded || s.Status == stage.StatusSkipped }
 	status := func(s *run.StageResult) string {
 		if s.Reused {
 			return statusWord(s.Status) + " (reused)"

@@ -112,7 +112,7 @@ func progressText(p stage.Progress, elapsed time.Duration) string {
 
 // Message implements run.View.
 func (v *lineView) Message(address, level, text string) {
-	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Name == "gate" || s.Instance.Kind.Guard) {
+	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Judges || s.Instance.Kind.Guard) {
 		return // its checks are listed when it ends
 	}
 	switch level {
@@ -148,7 +148,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 	if r.Guarded || (r.Reused && r.Status == stage.StatusOK) {
 		return
 	}
-	if r.Kind == "grid" || r.Kind == "import" && r.Status == stage.StatusOK || r.Status == stage.StatusSkipped {
+	if r.Is.Replans || r.Is.Quiet && r.Status == stage.StatusOK || r.Status == stage.StatusSkipped {
 		return
 	}
 	v.printf("%s: %s\n", r.Address, outcomeText(r))

@@ -110,7 +110,7 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 // not be planned case by case.
 func (p *Plan) answers(s *Stage) bool {
 	return s.Key != "" && s.Record != nil && s.Record.Key == s.Key && s.Record.Status == string(stage.StatusOK) &&
-		s.Instance.Kind.Name != "grid" && !p.again(s) && p.objectsThere(s.Record) == ""
+		!s.Instance.Kind.Replans && !p.again(s) && p.objectsThere(s.Record) == ""
 }
 
 // Rekey computes the key of a stage again after it ran: only then is it certain

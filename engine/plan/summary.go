@@ -20,8 +20,10 @@ type Summary struct {
 
 // StageSummary is one stage of a Summary.
 type StageSummary struct {
-	Address     string            `json:"address"`
-	Kind        string            `json:"kind"`
+	Address string `json:"address"`
+	Kind    string `json:"kind"`
+	// Measures is true of stages that work through cases.
+	Measures    bool              `json:"measures,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Action      stage.Action      `json:"action"`
 	Reason      string            `json:"reason,omitempty"`
@@ -61,7 +63,7 @@ func Summarize(p *Plan) Summary {
 	idle := p.Idle()
 	for _, s := range p.Stages {
 		ss := StageSummary{
-			Address: s.Address(), Kind: s.Instance.Kind.Name, Description: s.Instance.Description,
+			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Measures, Description: s.Instance.Description,
 			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key, Warnings: s.Warnings,
 		}
 		if s.Plan != nil {

@@ -47,6 +47,7 @@ type Result struct {
 type StageResult struct {
 	Address string
 	Kind    string
+	Is      stage.Kind // of that name
 	Reused  bool
 	Guarded bool // a guard with nothing to guard
 	Status  stage.Status
@@ -178,7 +179,7 @@ func bad(s stage.Status) bool {
 // execute takes one stage from ready to ended.
 func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 	start := time.Now()
-	sr := &StageResult{Address: s.Address(), Kind: s.Instance.Kind.Name}
+	sr := &StageResult{Address: s.Address(), Kind: s.Instance.Kind.Name, Is: s.Instance.Kind}
 	defer func() {
 		sr.Seconds = time.Since(start).Seconds()
 		r.mu.Lock()

@@ -46,6 +46,16 @@ type Kind struct {
 	// NoTable is true when the stage produces nothing that others may read as
 	// a dataset (preflight, report, publish).
 	NoTable bool
+	// Replans marks stages that are planned even where a record is current: others
+	// ask their plan for cases (grids).
+	Replans bool
+	// Quiet marks stages whose end tells the user nothing while it is ok: their
+	// data was there when the plan was made (grids, imports).
+	Quiet bool
+	// Measures marks stages that work through cases (collect).
+	Measures bool
+	// Judges marks stages whose checks are listed when they end (gates).
+	Judges bool
 	// Follows marks stages that describe all stages before them, not only the
 	// tables they read (reports). They run again whenever any of those ran, even
 	// if its table stayed the same.

@@ -24,11 +24,12 @@ import (
 // caller closes at the end of the run.
 func Kind(pools *runtimes.Pools) stage.Kind {
 	return stage.Kind{
-		Name:    "collect",
-		Version: 2,
-		Beside:  beside,
-		Summary: "measure the cases of a grid on a runtime",
-		Device:  true,
+		Name:     "collect",
+		Measures: true,
+		Version:  2,
+		Beside:   beside,
+		Summary:  "measure the cases of a grid on a runtime",
+		Device:   true,
 		Outputs: map[string]cty.Type{
 			"measured": cty.Number,
 			"reused":   cty.Number,

@@ -19,6 +19,8 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:      "grid",
+		Replans:   true,
+		Quiet:     true,
 		Version:   1,
 		Summary:   "expands axes and rows to the cases of one op",
 		BareNames: true,

@@ -27,6 +27,7 @@ var source embed.FS
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "import",
+		Quiet:   true,
 		Version: 2,
 		Code:    stage.CodeOf(source, catalog.Source, perf.Source),
 		Beside: map[string]string{

@@ -49,6 +49,8 @@ type Kind struct {
 	// OnGPUs says whether the runtime's workers use this machine's GPUs; nil means
 	// never.
 	OnGPUs func(rt *stage.Runtime) bool
+	// OnProcessor is true where workers without a GPU measure on the processor.
+	OnProcessor bool
 	// Libraries are the CUDA libraries that the workers open, as doctor names them.
 	Libraries []string
 	// Bind completes a collect's binding by what lies in the plan's folder.

@@ -34,6 +34,7 @@ func cpuKind() Kind {
 			}
 			return spread(spec, rt, []Device{{Index: -1}}), nil
 		},
+		OnProcessor:   true,
 		Host:          func(init worker.Init) (worker.Host, error) { return cpu.Host(init), nil },
 		Probe:         probeCPU,
 		Look:          lookCPU,

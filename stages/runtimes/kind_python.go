@@ -46,6 +46,7 @@ func pythonKind() Kind {
 		Look:           lookPython,
 		PackageVersion: pythonPackage,
 		Interpreter:    pythonVersion,
+		OnProcessor:    true,
 		OnGPUs:         func(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal },
 		Source:         pythonSource,
 		MaxGrowth:      16 << 30, // frameworks leak

@@ -100,7 +100,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	}
 	kind := p.Kind(rt.Kind)
 	if kind.OnGPUs == nil || !kind.OnGPUs(rt) {
-		if rt.Kind == "cpu" || rt.Kind == "python" {
+		if kind.OnProcessor {
 			return []string{processor}
 		}
 		return nil // what it measures is not of this machine
@@ -111,7 +111,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 		for _, d := range devices {
 			out = append(out, d.UUID)
 		}
-	case rt.Kind == "python":
+	case kind.OnProcessor:
 		return []string{processor} // a machine without GPUs
 	}
 	return out // else the workers say what is wrong
