@@ -44,6 +44,7 @@ func specs() []spec {
 		{"monotonic", "latency does not fall while an axis grows", func() check { return &trend{Ratio: physics.FallRatio} }},
 		{"spikes", "no row stands far above both its neighbours along an axis", func() check { return &trend{Ratio: physics.SpikeRatio, spikes: true} }},
 		{"throttled", "share of rows measured while the driver throttled", func() check { return &throttled{Max: 0.05} }},
+		{"cuda_graph", "share of rows measured without a CUDA graph: short kernels show the host's time", func() check { return &cudaGraph{} }},
 		{"deviation", "percentiles of the ratio to another dataset", func() check { return &deviation{Min: 1} }},
 		{"composition", "the rows of a layer's parts add up to the layer", func() check { return &composition{Column: "latency", Min: 0.97, Max: 1.03} }},
 		{"row_count", "the number of rows is like that of another dataset", func() check { return &rowCount{Min: 0.9} }},

@@ -125,6 +125,17 @@ func TestThrottled(t *testing.T) {
 	expect(t, only(t, run(t, hot, `check "throttled" { max = 0.25 }`)), "pass", "")
 }
 
+func TestCudaGraph(t *testing.T) {
+	ds := measured(1, 2, 3, 4)
+	expect(t, only(t, run(t, ds, `check "cuda_graph" {}`)), "fail", "no column")
+	unread := with(ds, "used_cuda_graph", table.Flags([]bool{true, true, true, true}, []bool{true, false, true, true}))
+	expect(t, only(t, run(t, unread, `check "cuda_graph" {}`)), "fail", "1 of 4 could not be judged: whether a CUDA graph was used was not said")
+	eager := with(ds, "used_cuda_graph", table.Flags([]bool{false, true, true, true}, nil))
+	expect(t, only(t, run(t, eager, `check "cuda_graph" {}`)), "fail", "1 of 4 rows", "m=1 ")
+	expect(t, only(t, run(t, eager, `check "cuda_graph" { max = 0.25 }`)), "pass", "")
+	expect(t, only(t, run(t, eager, `check "cuda_graph" { above = 0.000001 }`)), "pass", "")
+}
+
 func TestDeviation(t *testing.T) {
 	ref, ds := measured(1, 2, 3, 4), measured(1.01, 2.02, 3.03, 6)
 	ok := `check "deviation" {
@@ -166,6 +177,7 @@ func TestBadChecks(t *testing.T) {
 		{`check "spikes" { ratio = 0.5 }`, "above 1"},
 		{`check "failures" { classes = ["oom"] }`, "Unknown failure class"},
 		{`check "throttled" { max = 5 }`, "between 0 and 1"},
+		{`check "cuda_graph" { max = 5 }`, "between 0 and 1"},
 		{`check "throttled" { min_judged = 5 }`, "between 0 and 1"},
 		{`check "throttled" { unjudged = "ignore" }`, "\"fail\" or \"warn\""},
 		{"check \"noise\" {\nmax = 1\npercentile = 0.95\n}", "Write 95"},

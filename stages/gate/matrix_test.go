@@ -21,11 +21,11 @@ func flawless(n int) *stage.Dataset {
 	}
 	constants := func(v any) arrow.Array { return table.Constant(v, n) }
 	names := []string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency",
-		"case_id", "rel_stdev", "power", "power_limit", "throttled"}
+		"case_id", "rel_stdev", "power", "power_limit", "throttled", "used_cuda_graph"}
 	rec := table.NewRecord(names, []arrow.Array{
 		constants("VLLM"), constants("0.24.0"), constants("NVIDIA H200"), constants("gemm"), constants("nvjet"),
 		constants("bfloat16"), table.Ints(m, nil), constants(int64(4096)), constants(int64(4096)), table.Floats(lat, nil),
-		table.Texts(ids, nil), constants(0.001), constants(400.0), constants(700.0), constants(false)})
+		table.Texts(ids, nil), constants(0.001), constants(400.0), constants(700.0), constants(false), constants(true)})
 	// Each row is a layer of one part: the row of the reference with its m.
 	parts := make([]string, n)
 	for i := range n {
@@ -132,6 +132,7 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "monotonic" {}`, "m", "                                        P    u     u   u   u    P   u       u    u   u    P"},
 	{`check "spikes" {}`, "latency", "                                     P    u     u   u   u    u   u       u    u   u    P"},
 	{`check "throttled" {}`, "throttled", "                                P    u     -   -   u    -   u       u    P   P    P"},
+	{`check "cuda_graph" {}`, "used_cuda_graph", "                         P    u     -   -   u    -   u       u    P   P    P"},
 	{`check "deviation" { @ reference = import.old @ median = 0.01 @ }`, "latency", " P F u  u   u    u   F       F    u   F    P"},
 	{`check "row_count" { @ reference = import.old @ min = 0.5 @ }`, "latency", "     P F u  u   u    u   F       F    u   F    P"},
 	{`check "row_count" { reference = import.old }`, "latency", "          P    F     F   F   F    F   F       F    u   F    P"},
