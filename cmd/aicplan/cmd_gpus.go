@@ -159,7 +159,7 @@ func (c *gpusCmd) table(w io.Writer, win *telemetry.Window) {
 	}
 	fmt.Fprintln(t, "\tenergy\tXID")
 	for _, g := range win.GPUs {
-		id := g.GPU.Index
+		id := string(g.GPU.Index)
 		if g.GPU.InstanceID != "" {
 			id += "/" + g.GPU.InstanceID + " " + g.GPU.InstanceProfile
 		}

@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"encoding/json"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -12,7 +14,7 @@ import (
 
 // GPU tells a device, or a MIG slice of one.
 type GPU struct {
-	Index     string `json:"gpu_index"`
+	Index     Index  `json:"gpu_index"`
 	UUID      string `json:"gpu_uuid"`
 	Name      string `json:"gpu_model_name,omitempty"`
 	PCI       string `json:"pci_bus_id,omitempty"`
@@ -25,11 +27,32 @@ type GPU struct {
 	InstanceProfile string `json:"gpu_instance_profile,omitempty"`
 }
 
+// Index is a device's number as its source writes it; JSON has a number where it
+// is one.
+type Index string
+
+// MarshalJSON implements json.Marshaler.
+func (i Index) MarshalJSON() ([]byte, error) {
+	if n, err := strconv.Atoi(string(i)); err == nil {
+		return strconv.AppendInt(nil, int64(n), 10), nil
+	}
+	return json.Marshal(string(i))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Index) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] != '"' {
+		*i = Index(b)
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(i))
+}
+
 // key tells devices apart. Devices without a UUID are told by where they are.
 func (g GPU) key(source string) string {
 	id := strings.ToLower(g.UUID)
 	if id == "" {
-		id = source + "#" + g.Hostname + "#" + g.Index
+		id = source + "#" + g.Hostname + "#" + string(g.Index)
 	}
 	return id + "/" + g.InstanceID
 }
@@ -106,7 +129,7 @@ func device(labels []*dto.LabelPair) (GPU, bool) {
 		v := l.GetValue()
 		switch l.GetName() {
 		case "gpu":
-			g.Index, found = v, v != ""
+			g.Index, found = Index(v), v != ""
 		case "UUID", "uuid":
 			g.UUID = v
 		case "modelName":

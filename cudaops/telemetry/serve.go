@@ -88,7 +88,7 @@ var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 func labels(g GPU) string {
 	var b strings.Builder
-	for _, l := range [][2]string{{"gpu", g.Index}, {"UUID", g.UUID}, {"pci_bus_id", g.PCI}, {"device", g.Device}, {"modelName", g.Name},
+	for _, l := range [][2]string{{"gpu", string(g.Index)}, {"UUID", g.UUID}, {"pci_bus_id", g.PCI}, {"device", g.Device}, {"modelName", g.Name},
 		{"GPU_I_PROFILE", g.InstanceProfile}, {"GPU_I_ID", g.InstanceID}, {"hostname", g.Hostname}} {
 		if l[1] == "" && l[0] != "gpu" {
 			continue

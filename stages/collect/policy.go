@@ -51,6 +51,7 @@ type policy struct {
 	// case that ends.
 	attach   func(worker.Outcome) []stage.Attachment
 	attached []stage.Attachment
+	beside   []stage.Attachment // of the case that is next in Done
 
 	rungs   [][]int // what is left, the current one first
 	rung    int     // number of the current one
@@ -213,6 +214,7 @@ func (p *policy) Done(o worker.Outcome) {
 	if p.attached = nil; p.attach != nil && len(o.Attachments) > 0 {
 		p.attached = p.attach(o)
 	}
+	p.attached, p.beside = append(p.attached, p.beside...), nil
 	var got answer
 	if failure == nil {
 		if got, failure = p.job.judge(a.units, o.Rows); failure == nil {

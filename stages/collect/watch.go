@@ -2,10 +2,15 @@ package collect
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"aicplan/cudaops/nvml"
+	cudatelemetry "aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
 	"aicplan/stages/telemetry"
 )
 
@@ -44,17 +49,42 @@ func (r *running) observe(o *worker.Outcome) {
 	if o.Hello != nil {
 		uuid = o.Hello.DeviceUUID
 	}
-	for _, row := range o.Rows {
-		for name, v := range telemetry.Columns(r.watching.Window(row, o.Started, o.Ended), uuid) {
+	for i, row := range o.Rows {
+		win := r.watching.Window(row, o.Started, o.Ended)
+		for name, v := range telemetry.Columns(win, uuid) {
 			if _, own := row[name]; !own {
 				row[name] = v
 			}
 		}
 		telemetry.PerWork(row)
+		if i == 0 {
+			r.policy.beside = r.series(o.Task.Case.ID, win)
+		}
 	}
 	r.troubles()
 	// Cases that are still out began after the oldest of those that may be out.
 	r.watching.Forget(o.Ended.Add(-keepTelemetry))
+}
+
+// series stores what was sampled in a window.
+func (r *running) series(id string, win *cudatelemetry.Window) []stage.Attachment {
+	files, err := r.watching.Files(win)
+	var out []stage.Attachment
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		kind := "application/json"
+		if name == telemetry.SeriesName {
+			kind = "application/x-ndjson"
+		}
+		a := stage.Attachment{Name: name, MediaType: kind, Bytes: int64(len(files[name]))}
+		if a.Digest, err = r.rc.Store.PutBytes(files[name]); err != nil {
+			break
+		}
+		out = append(out, a)
+	}
+	if err != nil {
+		r.rc.Events.Message(r.rc.Address, "warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", id, err))
+	}
+	return out
 }
 
 // keepTelemetry is how long samples are kept: longer than a load point takes.

@@ -63,6 +63,9 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 					continue
 				}
 				data, err := rc.Store.GetBytes(a.Digest)
+				if err == nil {
+					data, err = withTelemetry(rc.Store, list, a.Name, data)
+				}
 				if err != nil {
 					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
 				}

@@ -121,6 +121,29 @@ func (w *Watch) Window(row worker.Row, started, ended time.Time) *telemetry.Wind
 	return w.rec.Window(from, to)
 }
 
+// Names of the attachments of cases that were watched.
+const (
+	SeriesName  = "gpu_telemetry_export.jsonl" // every sample, as AIPerf has them
+	SummaryName = "gpu_telemetry.json"         // statistics by source and device
+)
+
+// Files are what is kept of a window beside the columns, by name; none where
+// nothing was sampled in it.
+func (w *Watch) Files(win *telemetry.Window) (map[string][]byte, error) {
+	if !slices.ContainsFunc(win.GPUs, func(g *telemetry.GPUWindow) bool { return g.Samples > 1 }) {
+		return nil, nil
+	}
+	series, err := w.rec.Records(win)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := json.Marshal(win.Summary())
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{SeriesName: series, SummaryName: summary}, nil
+}
+
 // Forget drops what lies before a moment.
 func (w *Watch) Forget(before time.Time) { w.rec.Forget(before) }
 

@@ -1,0 +1,196 @@
+package telemetry
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Record is one sample of one device, as AIPerf's gpu_telemetry_export.jsonl has
+// them, with the ids of MIG slices beside.
+type Record struct {
+	TimestampNs int64  `json:"timestamp_ns"`
+	Source      string `json:"telemetry_source_url"`
+	GPU
+	Platform string             `json:"platform"`
+	Data     map[string]float64 `json:"telemetry_data"`
+}
+
+// exportFactor takes a metric from its unit here to the unit of AIPerf's files,
+// which have energy in MJ.
+func exportFactor(m Metric) (unit string, factor float64) {
+	if m.Unit == "J" {
+		return "MJ", 1e-6
+	}
+	return m.Unit, 1
+}
+
+// Records are the samples inside a window, in order of time, one JSON object a
+// line. Only the devices and sources of the window count.
+func (r *Recorder) Records(w *Window) ([]byte, error) {
+	lo, hi := w.From.UnixNano(), w.To.UnixNano()
+	var all []Record
+	r.mu.Lock()
+	for _, by := range r.series {
+		i, s := best(by, lo, hi)
+		if s == nil || !slices.ContainsFunc(w.GPUs, func(g *GPUWindow) bool { return g.GPU == s.gpu }) {
+			continue
+		}
+		a, b := s.inside(lo, hi)
+		for at := a; at < b; at++ {
+			rec := Record{TimestampNs: s.times[at], Source: r.states[i].src.Name(), GPU: s.gpu, Platform: "nvidia", Data: map[string]float64{}}
+			for _, m := range r.set.Metrics() {
+				if col := s.columns[m.Name]; col != nil && !math.IsNaN(col[at]) {
+					_, factor := exportFactor(m)
+					rec.Data[m.Name] = col[at] * factor
+				}
+			}
+			all = append(all, rec)
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.TimestampNs, b.TimestampNs), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.InstanceID, b.InstanceID))
+	})
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	for _, rec := range all {
+		if err := enc.Encode(rec); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// Summary is a window as the key telemetry_data of AIPerf's
+// profile_export_aiperf.json has it.
+type Summary struct {
+	Summary struct {
+		Configured []string `json:"endpoints_configured"`
+		Successful []string `json:"endpoints_successful"`
+		Start      string   `json:"start_time"`
+		End        string   `json:"end_time"`
+	} `json:"summary"`
+	Endpoints map[string]*EndpointSummary `json:"endpoints"`
+	Errors    []ErrorCount                `json:"error_summary"`
+	Lost      int                         `json:"lost_scrapes"`
+	Blanks    int                         `json:"blank_values"`
+}
+
+// EndpointSummary is what one source told.
+type EndpointSummary struct {
+	GPUs map[string]*GPUSummary `json:"gpus"`
+}
+
+// GPUSummary is one device.
+type GPUSummary struct {
+	Index           Index                     `json:"gpu_index"`
+	Name            string                    `json:"gpu_name"`
+	UUID            string                    `json:"gpu_uuid"`
+	Platform        string                    `json:"platform"`
+	Hostname        string                    `json:"hostname"`
+	Namespace       string                    `json:"namespace,omitempty"`
+	Pod             string                    `json:"pod_name,omitempty"`
+	InstanceID      string                    `json:"gpu_instance_id,omitempty"`
+	InstanceProfile string                    `json:"gpu_instance_profile,omitempty"`
+	Stale           bool                      `json:"stale"`
+	RefreshMs       *float64                  `json:"refresh_ms"`
+	Metrics         map[string]map[string]any `json:"metrics"`
+}
+
+// ErrorCount is an error of a source and how often it occurred.
+type ErrorCount struct {
+	Error string `json:"error"`
+	Count int    `json:"count"`
+}
+
+// localTime is how AIPerf writes times: local, without a zone.
+const localTime = "2006-01-02T15:04:05.000000"
+
+// Summary sums the window up.
+func (w *Window) Summary() *Summary {
+	out := &Summary{Endpoints: map[string]*EndpointSummary{}, Errors: []ErrorCount{}, Lost: w.Lost, Blanks: w.Blanks}
+	s := &out.Summary
+	s.Configured, s.Successful = []string{}, []string{}
+	s.Start, s.End = w.From.Local().Format(localTime), w.To.Local().Format(localTime)
+	for _, src := range w.Sources {
+		s.Configured = append(s.Configured, src.Name)
+		if src.OK {
+			s.Successful = append(s.Successful, src.Name)
+		}
+		for reason, n := range src.Errors {
+			out.Errors = append(out.Errors, ErrorCount{src.Name + ": " + reason, n})
+		}
+	}
+	slices.SortFunc(out.Errors, func(a, b ErrorCount) int { return strings.Compare(a.Error, b.Error) })
+	for _, g := range w.GPUs {
+		ep := out.Endpoints[endpointKey(g.Source)]
+		if ep == nil {
+			ep = &EndpointSummary{GPUs: map[string]*GPUSummary{}}
+			out.Endpoints[endpointKey(g.Source)] = ep
+		}
+		key := "gpu_" + string(g.GPU.Index)
+		if g.GPU.InstanceID != "" {
+			key += "_mig_" + g.GPU.InstanceID
+		}
+		if ep.GPUs[key] != nil { // one endpoint for several hosts
+			key += "_" + g.GPU.Hostname
+		}
+		ep.GPUs[key] = g.summary()
+	}
+	return out
+}
+
+func (g *GPUWindow) summary() *GPUSummary {
+	out := &GPUSummary{Index: g.GPU.Index, Name: g.GPU.Name, UUID: g.GPU.UUID, Platform: "nvidia", Hostname: g.GPU.Hostname, Namespace: g.GPU.Namespace, Pod: g.GPU.Pod,
+		InstanceID: g.GPU.InstanceID, InstanceProfile: g.GPU.InstanceProfile, Stale: g.Stale, Metrics: map[string]map[string]any{}}
+	if g.Refresh > 0 {
+		ms := float64(g.Refresh) / float64(time.Millisecond)
+		out.RefreshMs = &ms
+	}
+	for i := range g.Metrics {
+		st := &g.Metrics[i]
+		unit, factor := exportFactor(st.Metric)
+		m := map[string]any{"unit": unit, "count": st.Count, "display_name": st.Metric.Label}
+		set := func(name string, v *float64) {
+			if v != nil {
+				m[name] = *v * factor
+			}
+		}
+		switch st.Metric.Kind {
+		case Counter:
+			set("avg", st.Delta)
+		case Code:
+			m["codes"] = append([]int64{}, st.Codes...)
+		default:
+			set("avg", st.Avg)
+			set("min", st.Min)
+			set("max", st.Max)
+			set("sum", st.Sum)
+			set("std", st.Std)
+			set("time_weighted_avg", st.TimeAvg)
+			for p, v := range st.Percentiles {
+				m["p"+strconv.Itoa(p)] = v * factor
+			}
+		}
+		out.Metrics[st.Metric.Name] = m
+	}
+	return out
+}
+
+// endpointKey is the host and port of a source's URL.
+func endpointKey(source string) string {
+	for _, scheme := range []string{"http://", "https://"} {
+		if rest, ok := strings.CutPrefix(source, scheme); ok {
+			host, _, _ := strings.Cut(rest, "/")
+			return host
+		}
+	}
+	return source
+}
