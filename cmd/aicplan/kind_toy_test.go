@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,11 +22,11 @@ import (
 
 // toyKind is a kind of runtimes in one file: all that there is to adding one is
 // its value and a line in a list. Its latency is the option speed times the
-// case's n.
-func toyKind() runtimes.Kind {
+// case's n. Changes are those of its instrument.
+func toyKind(changes ...stage.Instrument) runtimes.Kind {
 	return runtimes.Kind{
 		RuntimeKind: stage.RuntimeKind{
-			Name: "toy", Summary: "multiplies", Stability: stage.Experimental,
+			Name: "toy", Summary: "multiplies", Stability: stage.Experimental, Instruments: changes,
 			Options: []stage.Option{
 				{Name: "speed", Type: cty.Number, Required: true, Doc: "milliseconds for each n"},
 				{Name: "colour", Type: cty.String, OneOf: []string{"red", "blue"}, Beside: true, Doc: "what it looks like"},
@@ -55,6 +56,16 @@ func toyKind() runtimes.Kind {
 			}, nil
 		},
 	}
+}
+
+// toyChanges are the changes of the toy's instrument up to a version.
+func toyChanges(version string) []stage.Instrument {
+	all := []stage.Instrument{
+		{Version: 2, Ops: []string{"serve*"}, Why: "the clock starts with the first byte"},
+		{Version: 3, Ops: []string{"serve"}, Why: "the warm-up is left out"},
+	}
+	n, _ := strconv.Atoi(version)
+	return all[:min(max(n-1, 0), len(all))]
 }
 
 // serve answers as a test of a server does: rates and times, no latency, a small

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		"aicplan": func() {
 			kinds := runtimes.Kinds()
 			if os.Getenv("AICPLAN_TEST_TOY") != "" {
-				kinds = append(kinds, toyKind())
+				kinds = append(kinds, toyKind(toyChanges(os.Getenv("AICPLAN_TEST_TOY"))...))
 			}
 			os.Exit(mainWith(kinds, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},

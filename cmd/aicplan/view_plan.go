@@ -44,7 +44,11 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		switch {
 		case s.Cases == nil || verbose:
 		case s.Action == stage.ActionStale:
-			fmt.Fprintf(&b, "      %s\n", phrase.Clip(s.Reason, 74))
+			reason := s.Reason
+			if s.Instrument != "" { // told once, below
+				reason = strings.Replace(reason, ": "+s.Instrument, "", 1)
+			}
+			fmt.Fprintf(&b, "      %s\n", phrase.Clip(reason, 74))
 		case s.Action == stage.ActionNeeds:
 			fmt.Fprintf(&b, "      %s\n", s.Reason)
 		}
@@ -57,10 +61,34 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	}
 	if !verbose {
 		a.rest(&b, sum.Stages)
+		instruments(&b, sum.Stages)
 	}
 	fmt.Fprintf(&b, "\n%s\n", sum.Line())
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
+}
+
+// instruments tells each change of the measuring code once, with the stages whose
+// rows it made stale.
+func instruments(b *strings.Builder, all []plan.StageSummary) {
+	var order []string
+	who := map[string][]string{}
+	for _, s := range all {
+		if s.Instrument == "" || s.Action != stage.ActionStale {
+			continue
+		}
+		if who[s.Instrument] == nil {
+			order = append(order, s.Instrument)
+		}
+		who[s.Instrument] = append(who[s.Instrument], s.Address)
+	}
+	for _, why := range order {
+		stages := who[why]
+		if len(stages) > 4 {
+			stages = append(stages[:3:3], fmt.Sprintf("and %d more", len(stages)-3))
+		}
+		fmt.Fprintf(b, "\n  %s%s\n    (%s)\n", stage.OtherInstrument, why, strings.Join(stages, ", "))
+	}
 }
 
 // fold lets a grid that one collect reads be shown on that collect's line: it

@@ -23,16 +23,18 @@ type StageSummary struct {
 	Address string `json:"address"`
 	Kind    string `json:"kind"`
 	// Measures is true of stages that work through cases.
-	Measures    bool              `json:"measures,omitempty"`
-	Description string            `json:"description,omitempty"`
-	Action      stage.Action      `json:"action"`
-	Reason      string            `json:"reason,omitempty"`
-	Grid        *stage.Waterfall  `json:"grid,omitempty"`
-	Cases       *stage.CaseCounts `json:"cases,omitempty"`
-	Notes       []string          `json:"notes,omitempty"`
-	Warnings    []string          `json:"warnings,omitempty"`
-	DependsOn   []string          `json:"depends_on,omitempty"`
-	Key         string            `json:"key,omitempty"`
+	Measures    bool         `json:"measures,omitempty"`
+	Description string       `json:"description,omitempty"`
+	Action      stage.Action `json:"action"`
+	Reason      string       `json:"reason,omitempty"`
+	// Instrument is how the measuring code changed since the stage's rows.
+	Instrument string            `json:"instrument,omitempty"`
+	Grid       *stage.Waterfall  `json:"grid,omitempty"`
+	Cases      *stage.CaseCounts `json:"cases,omitempty"`
+	Notes      []string          `json:"notes,omitempty"`
+	Warnings   []string          `json:"warnings,omitempty"`
+	DependsOn  []string          `json:"depends_on,omitempty"`
+	Key        string            `json:"key,omitempty"`
 }
 
 // Totals add up a plan.
@@ -68,6 +70,7 @@ func Summarize(p *Plan) Summary {
 		}
 		if s.Plan != nil {
 			ss.Grid, ss.Cases, ss.Notes = s.Plan.Waterfall, s.Plan.Cases, s.Plan.Notes
+			ss.Instrument = s.Plan.Instrument
 		}
 		out.Work = out.Work || !idle[s.Address()]
 		out.Totals.add(ss, s)

@@ -190,6 +190,18 @@ func (k *RuntimeKind) Instrument(op string) Instrument {
 	return out
 }
 
+// InstrumentsSince are the changes of the measuring code after a version that
+// are about op, oldest first.
+func (k *RuntimeKind) InstrumentsSince(version int, op string) []Instrument {
+	var out []Instrument
+	for _, c := range k.Instruments {
+		if c.Version > version && c.about(op) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 func (c Instrument) about(op string) bool {
 	return len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, func(glob string) bool {
 		ok, err := path.Match(glob, op)

@@ -85,10 +85,13 @@ func (c *Config) elder(gridOp string, env *runtimes.Environment) checkpoint.Cont
 	// A number that came to mean something else is no longer the same
 	// measurement, whatever it was called.
 	if v := c.kind().Instrument(c.opName(gridOp)).Version; v > 1 {
-		ctx.Extra["instrument"] = v
+		ctx.Extra[instrumentWord] = v
 	}
 	return ctx
 }
+
+// instrumentWord is where a context has the version of the measuring code.
+const instrumentWord = "instrument"
 
 // journal opens the case journal of an environment, with what an earlier
 // aicplan kept of the same conditions under another name.

@@ -32,6 +32,8 @@ type keyExtra struct {
 	Source    string `json:"source,omitempty"`
 	Python    string `json:"python,omitempty"`
 	Selection any    `json:"selection,omitempty"`
+	// Instrument is the version of the measuring code; see Context.
+	Instrument int `json:"instrument,omitempty"`
 }
 
 // KeyExtra implements stage.Keyer: the environment as far as it is known
@@ -58,6 +60,9 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	cases := grids.CasesOf(pc.Upstream(c.grid))
 	if cases != nil {
 		c.readSource(cases.Spec().Op, pc.PlanDir, env)
+		if v := c.kind().Instrument(c.opName(cases.Spec().Op)).Version; v > 1 {
+			k.Instrument = v
+		}
 	}
 	if cases != nil && env != nil {
 		k.Source, _ = c.sourceIn(cases.Spec().Op, env)
@@ -144,7 +149,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			}
 			counts = j.counts()
 		}
-		if reason, err = c.reason(pc.Store, counts, jc, journal); err != nil {
+		if reason, p.Instrument, err = c.reason(pc.Store, counts, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 	}
@@ -187,30 +192,71 @@ func (c *Config) unsupportedText() string {
 	return strings.Join(all, "; ")
 }
 
-// reason says in one line where the plan stands.
-func (c *Config) reason(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
+// reason says in one line where the plan stands; the second text is what of it
+// is about another instrument.
+func (c *Config) reason(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, string, error) {
 	switch {
 	case counts.Collect == 0 && counts.Reuse > 0:
-		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), nil
+		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), "", nil
 	case counts.Reuse > 0:
-		return fmt.Sprintf("%d of %d cases are measured already", counts.Reuse, counts.Planned), nil
+		return fmt.Sprintf("%d of %d cases are measured already", counts.Reuse, counts.Planned), "", nil
 	case journal.Len() > 0:
-		return "none of these cases is measured yet", nil
+		return "none of these cases is measured yet", "", nil
 	}
 	near, why, err := store.Nearest(jc)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if near == nil {
-		return "nothing is there yet", nil
+		return "nothing is there yet", "", nil
 	}
-	for i, line := range why {
-		why[i] = inWords(line)
+	return c.conditions(near, why)
+}
+
+// conditions says what is other than it was when cases of the op were measured,
+// and apart what of it is about the instrument. Why is the difference of the
+// contexts.
+func (c *Config) conditions(near *checkpoint.ContextInfo, why []string) (reason, instrument string, err error) {
+	var other []string
+	for _, line := range why {
+		if !strings.HasPrefix(line, "extra."+instrumentWord+" ") {
+			other = append(other, inWords(line))
+		} else if instrument, err = c.otherInstrument(near); err != nil {
+			return "", "", err
+		}
 	}
-	if len(why) > 3 {
-		why = append(slices.Clone(why[:3]), fmt.Sprintf("and %d more", len(why)-3))
+	if len(other) > 3 {
+		other = append(slices.Clone(other[:3]), fmt.Sprintf("and %d more", len(other)-3))
 	}
-	return "measured before under other conditions: " + strings.Join(why, "; "), nil
+	conditions := "under other conditions: " + strings.Join(other, "; ")
+	switch {
+	case instrument == "":
+		return "measured before " + conditions, "", nil
+	case len(other) == 0:
+		return stage.OtherInstrument + instrument, instrument, nil
+	}
+	return stage.OtherInstrument + instrument + "; and " + conditions, instrument, nil
+}
+
+// otherInstrument says what changed since the rows of a context were measured.
+func (c *Config) otherInstrument(near *checkpoint.ContextInfo) (string, error) {
+	var jc struct {
+		Extra struct {
+			Instrument int `json:"instrument"`
+		} `json:"extra"`
+	}
+	if err := json.Unmarshal(near.JSON, &jc); err != nil {
+		return "", fmt.Errorf("journal of %s: %w", near.Op, err)
+	}
+	had := max(jc.Extra.Instrument, 1)
+	var whys []string
+	for _, change := range c.kind().InstrumentsSince(had, c.opName(near.Op)) {
+		whys = append(whys, change.Why)
+	}
+	if len(whys) == 0 { // the rows come from a later aicplan
+		return fmt.Sprintf("its version was %d, this aicplan has %d", had, c.kind().Instrument(c.opName(near.Op)).Version), nil
+	}
+	return strings.Join(whys, "; "), nil
 }
 
 // inWords is a difference of two contexts without the names that only journals
