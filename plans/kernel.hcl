@@ -1,4 +1,4 @@
-# A kernel of your own: its source beside the plan, its launch as columns of the
+# A kernel of your own: its source next to the plan, its launch as columns of the
 # grid, its bytes and operations for the roofline.
 #
 #   aicplan apply plans/kernel.hcl

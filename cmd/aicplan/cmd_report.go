@@ -80,7 +80,7 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	return model.Build(in)
 }
 
-// past is the run to tell of: the one that is named, else the newest that did
+// past is the run to report on: the one that is named, else the newest that did
 // something, with the ones since then that had nothing to do.
 func (c *reportCmd) past(store *checkpoint.Store) (*history.Past, []string, error) {
 	if c.Run_ == "" || c.Run_ == "latest" {

@@ -126,6 +126,6 @@ func TestExampleCI(t *testing.T) {
 		t.Errorf("%d lines were exported, want 11", n)
 	}
 	if html := read("report.html"); strings.Contains(html, "gate failed") {
-		t.Error("the report of the second job still tells of the first")
+		t.Error("the report of the second job still describes the first")
 	}
 }

@@ -134,7 +134,7 @@ func TestTopLevelFolders(t *testing.T) {
 		hidden := strings.HasPrefix(e.Name(), ".")
 		made := slices.Contains([]string{"bin", "out"}, e.Name()) // by make, and ignored
 		if e.IsDir() && !hidden && !made && !slices.Contains(want, e.Name()) {
-			t.Errorf("%s is none of the project's folders: %v", e.Name(), want)
+			t.Errorf("%s is not one of the project's folders: %v", e.Name(), want)
 		}
 	}
 }

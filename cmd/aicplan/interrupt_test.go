@@ -19,7 +19,7 @@ import (
 // slowPlan has cases enough that a run is under way while the test acts.
 var slowPlan = strings.ReplaceAll(killPlan, "axis \"delay_ms\" { values = [1] }", "axis \"delay_ms\" { values = [20] }")
 
-// TestSecondApplyAndInterrupt starts an apply, tries another beside it, and
+// TestSecondApplyAndInterrupt starts an apply, tries another at the same time, and
 // then presses Ctrl-C.
 func TestSecondApplyAndInterrupt(t *testing.T) {
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 		t.Errorf("the second apply does not name pid %d:\n%s", first.Process.Pid, text)
 	}
 	if plan, err := v.command("plan", "plan.hcl").CombinedOutput(); err != nil {
-		t.Errorf("planning beside an apply: %v\n%s", err, plan)
+		t.Errorf("planning during an apply: %v\n%s", err, plan)
 	}
 
 	if err := syscall.Kill(first.Process.Pid, syscall.SIGINT); err != nil {

@@ -17,7 +17,7 @@ const onEndDeadline = time.Minute
 
 // onEnd runs the user's command when a run has ended, however it did. The
 // command is the user's own, from the command line or the environment; a plan
-// cannot name one. What comes of it changes no exit code.
+// cannot name one. Its result changes no exit code.
 func (a *app) onEnd(command, stateDir string, r *run.Result) {
 	if command == "" {
 		return

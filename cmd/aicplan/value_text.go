@@ -25,7 +25,7 @@ func valueText(v cty.Value) string {
 	return b.String()
 }
 
-// valueWord is the word that stands for a value that JSON has no form for.
+// valueWord is the word for a value that JSON cannot write.
 func valueWord(v cty.Value) (string, bool) {
 	if v == cty.NilVal || !v.IsKnown() {
 		return afterApply, true

@@ -19,7 +19,7 @@ import (
 // plan names none.
 const Framework = "NCCL"
 
-// The ops beside the collectives, whose names are ops too.
+// The ops other than the collectives, whose names are ops too.
 const (
 	OpNCCL            = "nccl" // a collective named by the parameter op_name
 	OpCustomAllReduce = "custom_allreduce"
@@ -33,7 +33,7 @@ func Host(init worker.Init) worker.Host {
 	return &host{init: init, open: OpenNode, spawn: spawnSelf}
 }
 
-// quietMemory keeps the garbage collector from running beside the ranks: a
+// quietMemory keeps the garbage collector from running at the same time as the ranks: a
 // process of this kind lives for minutes, and what it throws away is small.
 func quietMemory() {
 	debug.SetGCPercent(-1)

@@ -34,7 +34,7 @@ type measurement struct {
 	settings measure.Settings
 	// prepare makes the crew ready for the case, whatever it did before.
 	prepare func(context.Context) error
-	columns worker.Row // beside those of the measurement
+	columns worker.Row // in addition to those of the measurement
 
 	forms   []*form
 	checked int64

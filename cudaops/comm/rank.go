@@ -228,7 +228,7 @@ func (r *rank) perform(t task) (report, error) {
 	return report{}, fmt.Errorf("no task %q", t.Kind)
 }
 
-// settle keeps the thread on its core for executions, and lets it go for all
+// settle pins the thread to its core for executions, and lets it go for all
 // else: threads that NCCL starts inherit where they may run, and must not share
 // the core with a rank that launches.
 func (r *rank) settle(t task) {

@@ -33,7 +33,7 @@ func TestRowMajorLinear(t *testing.T) {
 }
 
 // TestLinearAgainstRowMajor evaluates the column-major problem by hand and
-// compares it with the row-major product that it stands for.
+// compares it with the row-major product that it computes.
 func TestLinearAgainstRowMajor(t *testing.T) {
 	const m, n, k = 3, 4, 5
 	x, w := make([]float64, m*k), make([]float64, n*k)

@@ -22,7 +22,7 @@ import (
 	"aicplan/cudaops/load/prompts"
 )
 
-// Options are what a run gets beside its settings.
+// Options are what a run gets in addition to its settings.
 type Options struct {
 	// Salt makes the prompts of one load point differ from those of others, so
 	// that no case finds its prompts in a cache that an earlier one filled.

@@ -31,7 +31,7 @@ const (
 	// shortShare: cases below it are hardly capped, and their visits are shorter.
 	shortShare = 0.7
 	// droopShare is the clock under load over the clock with nothing running that
-	// tells a capped case of which nothing is known: power-hungry work lowers the
+	// recognises a capped case that was not measured yet: power-hungry work lowers the
 	// clock within microseconds.
 	droopShare = 0.86
 

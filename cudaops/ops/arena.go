@@ -87,7 +87,7 @@ type Pool struct {
 func (p *Pool) Bytes() int64 { return p.bytes }
 
 // ArenaBytes chooses how much memory a worker takes: less than half of what is
-// free, so that a second worker fits beside it, and no more than 40 GiB.
+// free, so that a second worker fits on the device, and no more than 40 GiB.
 func ArenaBytes(free int64) int64 {
 	return min(free/100*45, 40<<30) &^ (1<<20 - 1)
 }

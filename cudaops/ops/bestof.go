@@ -102,7 +102,7 @@ func (h *Host) alternatives(ctx context.Context, p *prepared, r *measure.Result)
 			if driver.Sticky(err) {
 				return 0, err
 			}
-			continue // an algorithm that cannot run is none
+			continue // an algorithm that cannot run does not count
 		}
 		ratio, err := c.against(ctx, t, &before)
 		if err != nil {

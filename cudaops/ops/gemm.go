@@ -15,7 +15,7 @@ type GEMM struct {
 	M, N, K int64
 	// Type is the perf table's word: bfloat16, float16, fp8, int8, fp8_block.
 	Type string
-	// BestOf asks for the fastest of so many heuristics beside the first; 0 for
+	// BestOf asks for the fastest of so many heuristics after the first; 0 for
 	// the first alone.
 	BestOf int
 }

@@ -209,7 +209,7 @@ func TestHostReference(t *testing.T) {
 		t.Errorf("%d products ran, want 48", n)
 	}
 	if r["executions"] != 48 {
-		t.Errorf("the row tells of %v executions", r["executions"])
+		t.Errorf("the row has %v executions", r["executions"])
 	}
 	if block, latency := r["block_ms"].(float64), r["latency"].(float64); math.Abs(block/latency/30-1) > 1e-9 {
 		t.Errorf("a block of 6 replays of 5 products takes %v ms, a product %v ms", block, latency)

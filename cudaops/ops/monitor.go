@@ -12,7 +12,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// monitor reads the management library beside the measurement, a few times a
+// monitor reads the management library during the measurement, a few times a
 // second: the library itself refreshes no faster than every 100 ms.
 type monitor struct {
 	dev  nvml.Device

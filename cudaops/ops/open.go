@@ -49,7 +49,7 @@ type OpenOptions struct {
 	Arena int64 // bytes; 0 chooses by free memory
 }
 
-// Open opens the driver, a device and the libraries beside it. The calling
+// Open opens the driver, a device and the libraries. The calling
 // thread must be locked; the device's context is current on it afterwards.
 // Missing cuBLASLt or NVRTC is no error here: ops that need them say so.
 func Open(o OpenOptions) (*Device, error) {

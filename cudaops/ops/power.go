@@ -118,7 +118,7 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 // columns are power and power_limit in watts, energy in joules per execution,
 // power_latency the milliseconds that such an execution took, and how they were
 // found. Where executions could not be counted between edges of the counter, the
-// energy is unknown: power of one state times the latency of another is none.
+// energy is unknown: power in one state times latency in another is not an energy.
 func (p power) columns() map[string]any {
 	out := map[string]any{
 		"power": p.watts, "power_limit": p.limit, "power_method": p.method, "power_seconds": p.seconds,

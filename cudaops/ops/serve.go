@@ -178,7 +178,7 @@ func (h *Host) needsFinish(p *prepared) bool {
 	return h.options.Verify || len(p.others) > 0 || h.settles(p) || h.set.measure.Power && h.nvml != nil
 }
 
-// settles says whether the case has to run alone.
+// settles reports whether the case has to run alone.
 func (h *Host) settles(p *prepared) bool {
 	return p.target.c.Settle > 0 && h.set.measure.OperatingPoint == measure.PointSustained && h.set.measure.Protocol != measure.ProtocolReference
 }

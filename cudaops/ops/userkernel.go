@@ -23,7 +23,7 @@ type KernelBinding struct {
 	Name   string `json:"name"`
 	// Entry is the extern "C" __global__ function.
 	Entry string `json:"entry"`
-	// Options go to the compiler; {name} in them stands for a parameter.
+	// Options go to the compiler; {name} in them is replaced by a parameter's value.
 	Options []string `json:"options"`
 	// Grid and Block have one to three numbers.
 	Grid  []Number `json:"grid"`

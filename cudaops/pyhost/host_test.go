@@ -260,7 +260,7 @@ func TestStartedByHand(t *testing.T) {
 }
 
 func TestLauncher(t *testing.T) {
-	// env stands for docker run: a program that passes on its standard streams.
+	// env takes the place of docker run: a program that passes on its standard streams.
 	python := python(t)
 	c := spawnCommand(t, func(dir string) (string, []string, error) {
 		host, err := pyhost.Write(dir)

@@ -112,7 +112,7 @@ func Command(python, hostDir string) (path string, args []string, err error) {
 	return path, []string{"-u", host}, nil
 }
 
-// Settings are what a runtime block tells the host beside the op bindings.
+// Settings are what a runtime block tells the host besides the op bindings.
 type Settings struct {
 	Package       string   // distribution whose version is reported
 	Requires      string   // PEP 440 condition on it

@@ -17,7 +17,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// fault is one thing that an op may do to its worker, and what must come of it.
+// fault is one thing that an op may do to its worker, and the result that must follow.
 type fault struct {
 	count     int
 	cause     worker.Cause

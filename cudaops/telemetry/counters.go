@@ -62,7 +62,7 @@ func (s *Set) AddCSV(r io.Reader, name string) error {
 		case "counter":
 			kind = Counter
 		case "label":
-			continue // a text beside the values
+			continue // text among the values
 		default:
 			return fmt.Errorf("%s:%d: the type of %s is %q; known are gauge, counter and label", name, n, field, typ)
 		}

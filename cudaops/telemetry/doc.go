@@ -1,4 +1,4 @@
-// Package telemetry watches GPUs beside a measurement.
+// Package telemetry watches GPUs during a measurement.
 //
 // # Sources
 //

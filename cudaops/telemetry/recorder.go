@@ -262,7 +262,7 @@ type Status struct {
 	Errors  map[string]int `json:"errors,omitempty"`
 }
 
-// Sources tells of all sources but defaults that nobody offers.
+// Sources returns the state of all sources, except for absent default ones.
 func (r *Recorder) Sources() []Status {
 	var out []Status
 	for _, st := range r.states {

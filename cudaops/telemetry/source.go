@@ -15,7 +15,7 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
-// Source is something that tells of GPUs.
+// Source is something that reports the state of GPUs.
 type Source interface {
 	// Name is the URL without credentials, or nvml://HOST.
 	Name() string
@@ -24,7 +24,7 @@ type Source interface {
 	Scrape(ctx context.Context) (Page, error)
 }
 
-// ErrUseless is wrapped by errors of sources that answer, but will never tell of
+// ErrUseless is wrapped by errors of sources that answer, but will never report
 // GPUs.
 var ErrUseless = errors.New("this source has no GPU metrics")
 

@@ -43,8 +43,8 @@ type Parts struct {
 	CommSumNs      *int64 `json:"comm_sum_ns"`
 	CommUnionNs    *int64 `json:"comm_union_ns"`
 	ComputeUnionNs *int64 `json:"compute_union_ns"`
-	OverlapNs      *int64 `json:"overlap_ns"`      // communication beside compute
-	ExposedCommNs  *int64 `json:"exposed_comm_ns"` // communication beside no compute
+	OverlapNs      *int64 `json:"overlap_ns"`      // communication that overlaps compute
+	ExposedCommNs  *int64 `json:"exposed_comm_ns"` // communication without compute at that time
 }
 
 // Step is one step of the program, with kernels cut at its ends.

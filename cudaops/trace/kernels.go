@@ -12,7 +12,7 @@ type kernel struct {
 	detail int32 // index into device.details, -1 for none
 }
 
-// detail is what PyTorch notes beside a collective of its own process groups.
+// detail is what PyTorch adds to a collective of its own process groups.
 type detail struct {
 	collective string // as PyTorch calls it
 	group      string

@@ -323,7 +323,7 @@ func dtypeBytes(name string) int64 {
 	return 0
 }
 
-// integer reads a number that may be written as a string; 0 when it is none.
+// integer reads a number that may be written as a string; 0 when it is not a number.
 func integer(v []byte) int64 {
 	n, err := strconv.ParseInt(string(unquote(v)), 10, 64)
 	if err != nil || n < 0 {

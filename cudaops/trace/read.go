@@ -82,7 +82,7 @@ func rankOfName(name string) *int {
 	return &n
 }
 
-// readAhead decompresses in a goroutine of its own, beside the scanner.
+// readAhead decompresses in a goroutine of its own, concurrently with the scanner.
 func readAhead(r io.Reader) *io.PipeReader {
 	pr, pw := io.Pipe()
 	go func() {

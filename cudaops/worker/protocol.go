@@ -142,7 +142,7 @@ type Start struct {
 type Row map[string]any
 
 // Attachment is a file that belongs to a case: a trace, a request log, a series
-// of telemetry. The engine keeps it as an object beside the case's rows.
+// of telemetry. The engine keeps it as an object with the case's rows.
 type Attachment struct {
 	Name      string `json:"name"`       // unique within the case, without slashes
 	MediaType string `json:"media_type"` // such as application/jsonl

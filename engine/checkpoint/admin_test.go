@@ -241,7 +241,7 @@ func TestGC(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.GC(ctx, GCOptions{}); !errors.Is(err, ErrLocked) {
-		t.Errorf("beside a run: %v", err)
+		t.Errorf("during a run: %v", err)
 	}
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)

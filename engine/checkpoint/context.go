@@ -13,7 +13,7 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Context is everything beside the case itself that a measurement depends on.
+// Context is everything that a measurement depends on other than the case.
 // Cases measured in one context are never taken for another's.
 type Context struct {
 	Op        string `json:"op"`
@@ -45,7 +45,7 @@ type ContextInfo struct {
 	Dir  string          `json:"dir"`
 }
 
-// contextFile lies beside the segments of a journal.
+// contextFile lies in the folder of a journal's segments.
 type contextFile struct {
 	Format  int             `json:"format"`
 	Digest  string          `json:"digest"`

@@ -16,7 +16,7 @@ import (
 
 // checkFormat says whether dir is a state folder already. A folder whose file
 // called format is missing or damaged is one all the same when it holds what
-// only a state folder holds: the file is two bytes, and what it stands for is
+// only a state folder holds: the file is two bytes, and what it means is
 // worth days. It is reported once, and the next write puts it back.
 func (s *Store) checkFormat() (bool, error) {
 	path := s.path("format")

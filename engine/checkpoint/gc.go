@@ -21,7 +21,7 @@ import (
 // GCOptions say what GC may remove.
 type GCOptions struct {
 	// DryRun reports what would go and removes nothing. It takes no lock, so that
-	// it can be asked beside a run; see GCReport.Active.
+	// it can be asked during a run; see GCReport.Active.
 	DryRun bool
 	// KeepRuns is how many of the newest run folders stay; 0 keeps all.
 	KeepRuns int
@@ -98,7 +98,8 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 }
 
 // garbage lists what can go, by path. Objects are listed before the records
-// are read: of a run beside a dry one, those are then named by their records.
+// are read: those of a run that goes on during a dry one are then named by its
+// records.
 func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 	drop, err := s.strays()
 	if err != nil {

@@ -39,7 +39,7 @@ func dryRun(t *testing.T, dir string) (rep *GCReport, what []string) {
 	return rep, what
 }
 
-// A dry run beside a run needs no lock, says who is at work, and lists nothing
+// A dry gc during a run needs no lock, says who is at work, and lists nothing
 // of what that has written.
 func TestDryRunBesideARun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")

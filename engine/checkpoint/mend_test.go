@@ -98,7 +98,7 @@ func TestStateRemovedDuringARun(t *testing.T) {
 	}
 }
 
-// TestGCLeavesWhatGrows: gc beside a writer that the run lock did not keep away
+// TestGCLeavesWhatGrows: gc next to a writer that the run lock did not keep away
 // loses nothing, whether the file system has locks or not.
 func TestGCLeavesWhatGrows(t *testing.T) {
 	t.Run("locks", func(t *testing.T) {

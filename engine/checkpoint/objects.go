@@ -72,7 +72,7 @@ func (s *Store) PutBytes(data []byte) (string, error) {
 		return "", err
 	}
 	if old, err := os.ReadFile(path); err == nil && Digest(old) == digest {
-		// Its age tells a dry gc beside this run that it is not garbage any more;
+		// Its age tells a dry gc during this run that it is not garbage any more;
 		// that it cannot be set harms nothing else.
 		_ = os.Chtimes(path, time.Time{}, time.Now())
 		return digest, nil

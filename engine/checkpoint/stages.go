@@ -216,7 +216,7 @@ func (s *Store) stagePath(address string) string {
 }
 
 // fileName turns an address into a file name: lower-case letters, digits,
-// "_", "-" and "." stand for themselves, every other byte is %XX. Upper-case
+// "_", "-" and "." stay as they are, every other byte is %XX. Upper-case
 // letters are escaped too, for file systems that do not tell them apart. Long
 // names keep their head and end in a hash.
 func fileName(address string) string {

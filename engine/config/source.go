@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// autoVarsSuffix marks files beside a plan whose values are used unasked.
+// autoVarsSuffix marks files next to a plan whose values are used unasked.
 const autoVarsSuffix = ".auto.aicvars.hcl"
 
 // sources parses files once and keeps their text for snippets.

@@ -15,7 +15,7 @@ import (
 // Unused warns of what a plan and its modules declare and nothing uses:
 // variables, locals and parts that their own module does not mention, and
 // outputs of modules that no module block reads. Modules are shared, so an
-// output counts as read when a plan beside this one reads it.
+// output counts as read when a plan in the same folder reads it.
 func (c *Config) Unused() hcl.Diagnostics {
 	c.mu.Lock()
 	defer c.mu.Unlock()

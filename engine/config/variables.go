@@ -35,7 +35,7 @@ func (d *variableDecl) convert(v cty.Value) (cty.Value, error) {
 }
 
 // readVariables collects values for the root's variables: environment, files
-// beside the plan, -var-file, -var; the last one wins.
+// next to the plan, -var-file, -var; the last one wins.
 func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Diagnostics) {
 	out := map[string]givenValue{}
 	var diags hcl.Diagnostics

@@ -11,7 +11,7 @@ var metaArguments = []string{"depends_on", "description", "enabled", "for_each"}
 
 // Words lists what may be written in the blocks that are no stages, by block,
 // and under "stage" what every stage may have: for documentation and
-// completion. Runtimes take options of their kind beside these.
+// completion. Runtimes also take the options of their kind.
 func Words() stage.Vocabulary {
 	out := stage.Vocabulary{
 		"aicplan": {"required_version"},

@@ -116,7 +116,7 @@ func (w *walker) mayGoOn() bool {
 
 // hopeless judges by the progress so far whether the work would exceed its
 // limits by far, so that nobody waits for a limit that is certain to be hit.
-// Grids thin out unevenly, hence the wide margin.
+// Filters remove points unevenly, so the margin is wide.
 func (w *walker) hopeless(evals int64) bool {
 	const margin = 1000
 	done := w.progress()

@@ -26,7 +26,7 @@ func (c *Cases) pointID(i int, p Points, j int) string {
 		lines = append(lines, name+"="+canonical(v)+"\n")
 	}
 	for col := range c.columns {
-		// A swept parameter stands for the case's own of that name.
+		// A swept parameter replaces the case's own of that name.
 		if !slices.Contains(p.columns, c.columns[col].name) {
 			add(c.columns[col].name, c.Value(i, col))
 		}

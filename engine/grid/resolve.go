@@ -144,7 +144,7 @@ func (d *decoder) name(spec *Spec, name string, rng hcl.Range) *nameInfo {
 	return info
 }
 
-// merge settles the type of a name over all sets.
+// merge finds one type for a name over all sets.
 func (d *decoder) merge(info *nameInfo, t cty.Type, rng hcl.Range) {
 	switch {
 	case t == cty.DynamicPseudoType || t.Equals(info.typ):

@@ -184,7 +184,7 @@ func (w *walker) resolve(s *step, lv *level) bool {
 	return true
 }
 
-// settle is the verdict on a filter whose names are all bound.
+// settle evaluates a filter whose names are all bound.
 func (w *walker) settle(f *filterProg) verdict {
 	failed := false
 	for _, c := range f.conjs {

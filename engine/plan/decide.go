@@ -186,7 +186,7 @@ func (p *Plan) key(s *Stage, extra any) {
 }
 
 // StageKey hashes what identifies a stage's data: all that its block was
-// evaluated to but what the kind names as beside it, the kind's version and
+// evaluated to except for what the kind names in Beside, the kind's version and
 // code, its inputs, and what the stage itself adds.
 func StageKey(k stage.Kind, st stage.Stage, inputs map[string]string, extra any) (string, json.RawMessage, error) {
 	all := map[string]any{

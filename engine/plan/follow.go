@@ -25,7 +25,7 @@ func (p *Plan) runsBefore(s *Stage) string {
 }
 
 // followed is the part of a following stage's key that covers the stages
-// before it: how they ended, by their records, beside what the stage itself
+// before it: how they ended, by their records, and what the stage itself
 // adds. When and how long they ran does not count.
 func (p *Plan) followed(s *Stage, own any) any {
 	type ended struct {

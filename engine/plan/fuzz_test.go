@@ -20,7 +20,7 @@ import (
 )
 
 // FuzzLoad loads and plans texts that were plans once. Seed 0 takes the text
-// as it is; every other seed stands for some changes to its tokens, which
+// as it is; every other seed makes some changes to its tokens, which
 // keeps most of it sensible and so reaches deeper than single bytes do.
 //
 // Whatever the text: no panic, and every diagnostic has a place and says

@@ -254,7 +254,7 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 	return diags
 }
 
-// Idle returns the stages that nothing is going to happen to: those that are
+// Idle returns the stages that the run will not touch: those that are
 // answered, those whose runtime is not here, and what stands behind these.
 func (p *Plan) Idle() map[string]bool {
 	out := map[string]bool{}

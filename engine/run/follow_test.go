@@ -28,7 +28,7 @@ func tellerBench(t *testing.T) *bench {
 	return b
 }
 
-// TestFollowerRunsAgain: a stage that tells of others runs when one of them
+// TestFollowerRunsAgain: a stage that reports on others runs when one of them
 // ended differently, although the tables that it reads are the same.
 func TestFollowerRunsAgain(t *testing.T) {
 	b := tellerBench(t)

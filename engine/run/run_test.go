@@ -258,7 +258,7 @@ func TestDeviceStagesTakeTurns(t *testing.T) {
 		busy++
 		most = max(most, busy)
 		mu.Unlock()
-		// The CPU stages beside must be able to run meanwhile: wait for both.
+		// The CPU stages must be able to run meanwhile: wait for both.
 		<-both
 		mu.Lock()
 		busy--

@@ -35,7 +35,7 @@ type Fingerprinter interface {
 // Excluder is implemented by stages whose block names something with settings of
 // its own that do not shape data.
 type Excluder interface {
-	// Beside is as Kind.Beside, and beside it.
+	// Beside is as Kind.Beside, and is used in addition to it.
 	Beside() map[string]string
 }
 
@@ -50,7 +50,7 @@ func Values(s Stage) map[string]any {
 	return Fields(s)
 }
 
-// Identity is what identifies the data of a stage beside its inputs: what its
+// Identity is what identifies the data of a stage in addition to its inputs: what its
 // block was evaluated to without what the kind lists as Beside.
 func Identity(k Kind, s Stage) any {
 	if f, ok := s.(Fingerprinter); ok {

@@ -124,7 +124,7 @@ func (o *Option) take(v cty.Value) (cty.Value, error) {
 		v = conv
 	}
 	if len(o.OneOf) > 0 && v.IsKnown() && v.Type() == cty.String && !slices.Contains(o.OneOf, v.AsString()) {
-		return v, fmt.Errorf("%q is none of %s", v.AsString(), strings.Join(o.OneOf, ", "))
+		return v, fmt.Errorf("%q is not one of %s", v.AsString(), strings.Join(o.OneOf, ", "))
 	}
 	return v, nil
 }

@@ -43,7 +43,7 @@ type Plan struct {
 	// Instrument is what of Reason, after OtherInstrument, says how the measuring
 	// code changed since the rows that are there were measured; "" where it did not.
 	Instrument string
-	// KeyExtra is mixed into the stage's checkpoint key beside Fingerprint and
+	// KeyExtra is mixed into the stage's checkpoint key besides Fingerprint and
 	// input digests; for stages that know it only after planning (a grid's
 	// sweeps, an imported file's digest). See Keyer for the others.
 	KeyExtra any

@@ -65,7 +65,7 @@ func RefOf(v cty.Value) (*Ref, error) {
 }
 
 // RefsOf returns the stages that v refers to: one, or a list or object of them
-// in its order. The error says which element is none.
+// in its order. The error names the element that is not a reference.
 func RefsOf(v cty.Value) ([]*Ref, error) {
 	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || IsRef(v) || !v.CanIterateElements() {
 		r, err := RefOf(v)

@@ -17,7 +17,7 @@ type RuntimeKind struct {
 	Summary string
 	// Stability says what users may rely on.
 	Stability Stability
-	// Attributes are the names in RuntimeAttributes that the kind heeds beside
+	// Attributes are the names in RuntimeAttributes that the kind uses besides
 	// those of every runtime; others are errors in its blocks.
 	Attributes []string
 	// Options are the attributes of this kind alone.
@@ -29,7 +29,7 @@ type RuntimeKind struct {
 	// runtime's. Workers get them as Init.Blocks.
 	Collect []Block
 	// Measure are the settings of a collect's measure block that the workers
-	// heed. Where it is empty the settings are no part of any key, and a measure
+	// use. Where it is empty the settings are no part of any key, and a measure
 	// block is an error.
 	Measure []string
 	// Table is the perf table of the rows where the grid names none.
@@ -77,7 +77,7 @@ type Option struct {
 	// Beside is true when the value does not change what rows mean: it is then in
 	// no key.
 	Beside bool
-	// Pool is true when the engine heeds the option and the worker is not told.
+	// Pool is true when the engine uses the option and the worker is not told.
 	Pool bool
 }
 
@@ -101,7 +101,7 @@ type Instrument struct {
 }
 
 // RuntimeAttributes are the attributes of a runtime block that several kinds
-// share. Those in RuntimeCommon are every kind's, the others are heeded by the
+// share. Those in RuntimeCommon are every kind's, the others are used by the
 // kinds that name them.
 var RuntimeAttributes = []Option{
 	{Name: "kind", Type: cty.String, Doc: "what runs the cases", Required: true},

@@ -105,7 +105,7 @@ type Keyer interface {
 }
 
 // Judge is implemented by stages whose block says how an outcome is judged
-// (limits on failures and deviations) beside what makes the data. It is asked
+// (limits on failures and deviations) and not only the data. It is asked
 // about a record that is current, and judges it again from the facts in it. If
 // the status differs from the record's, the stage runs, and has nothing to
 // measure. The text says why.
@@ -159,7 +159,7 @@ type Dataset struct {
 	Info    Info
 }
 
-// Info describes a dataset as a whole. It is stored beside its tables.
+// Info describes a dataset as a whole. It is stored with its tables.
 type Info struct {
 	Op        string   `json:"op,omitempty"`         // the grid's op
 	Perf      string   `json:"perf_table,omitempty"` // catalog table, e.g. gemm_perf; empty when none

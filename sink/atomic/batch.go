@@ -28,7 +28,7 @@ type staged struct {
 	placed  bool
 }
 
-// Stage writes the bytes of path beside it and returns their digest. The folder
+// Stage writes the bytes of path next to it and returns their digest. The folder
 // must exist.
 func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, err error) {
 	pending, err := renameio.NewPendingFile(path,

@@ -310,7 +310,7 @@ func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Reco
 	return table.Take(rec, rows), rows, nil
 }
 
-// choose settles key and metric and notes how the columns differ.
+// choose decides on key and metric and notes how the columns differ.
 func (r *Result) choose(a, b arrow.Record, o Options) error {
 	t, known := catalog.Lookup(o.Table)
 	r.Key, r.Metric = slices.Clone(o.Key), o.Metric

@@ -78,7 +78,7 @@ func dirOf(path string) string {
 	return "."
 }
 
-// meta checks one sidecar by itself and against the files beside it.
+// meta checks one sidecar by itself and against the files in its folder.
 func (l *linter) meta(path string, meta *tree.Meta) {
 	if meta.Provenance == "legacy" {
 		l.add(Finding{Rule: "legacy_sidecar", Path: path, Message: "nothing says how these tables were collected", Count: len(meta.Tables)})

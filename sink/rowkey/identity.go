@@ -8,7 +8,7 @@ import (
 	"aicplan/sink/catalog"
 )
 
-// measurements are the columns of perf files and measurement tables, beside the
+// measurements are the columns of perf files and measurement tables, besides the
 // metrics of the catalog, that say what was found, not what was asked.
 var measurements = []string{
 	"power", "power_limit", "energy", "transmit_us", "notify_us", "attachments",

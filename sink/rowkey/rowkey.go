@@ -21,7 +21,7 @@ type Options struct {
 	// Canon, when set, maps the words of a text column before they are
 	// compared, for example float16 to bfloat16.
 	Canon func(column, word string) string
-	// Missing is the value that stands for a column that a table lacks and for
+	// Missing is the value of a column that a table lacks and for
 	// nulls in it: an int64, float64, string or bool. Columns that are not
 	// listed compare as Absent.
 	Missing map[string]any

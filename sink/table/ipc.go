@@ -48,7 +48,7 @@ func WriteIPC(w io.Writer, rec arrow.Record, c Compression) error {
 	return nil
 }
 
-// tell answers the one question that the writer asks of a seeker: where it is.
+// tell is the only use that the writer makes of a seeker: its position.
 type tell struct {
 	w   io.Writer
 	pos int64

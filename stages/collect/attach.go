@@ -54,7 +54,7 @@ func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, er
 	}
 	path := filepath.Join(spool, a.File)
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return out, fmt.Errorf("its file %s is not there, or is none", path)
+		return out, fmt.Errorf("its file %s does not exist or is not a regular file", path)
 	}
 	var err error
 	if out.Digest, out.Bytes, err = r.rc.Store.PutFile(path); err != nil {

@@ -62,8 +62,8 @@ func (b *MeasureBlock) settings() measure.Settings {
 	return s
 }
 
-// unheeded names the settings that the block gives and that are none of heeded,
-// sorted. A flag that is off asks for nothing.
+// unheeded returns the settings that the block gives and the runtime kind does
+// not use (those not in heeded), sorted. A flag that is false does not count.
 func (b *MeasureBlock) unheeded(heeded []string) []string {
 	if b == nil {
 		return nil
@@ -145,7 +145,7 @@ const (
 // problem is one thing wrong with the config.
 type problem struct{ summary, detail string }
 
-// settle fills in the defaults and reports what is wrong with the blocks.
+// settle fills in the defaults and reports errors in the blocks.
 func (c *Config) settle() []problem {
 	var out []problem
 	bad := func(summary, format string, args ...any) {

@@ -56,7 +56,7 @@ type Config struct {
 	Runtime     cty.Value `hcl:"runtime"`
 	// System is the system that the rows are for, where the plan names one.
 	System cty.Value `hcl:"system,optional"`
-	// Telemetry is watched beside the cases; it changes no key.
+	// Telemetry is watched while the cases run; it changes no key.
 	Telemetry cty.Value `hcl:"telemetry,optional"`
 	// Reference is a table with latencies of the same cases, which the time is
 	// estimated from while there is no history.
@@ -72,7 +72,7 @@ type Config struct {
 	// Order is one of grid, shuffled and weights; weights names the columns.
 	Order   string   `hcl:"order,optional"`
 	Weights []string `hcl:"weights,optional"`
-	// Environment names what tells measurements apart beside the case: framework,
+	// Environment names what else tells measurements of a case apart: framework,
 	// version, device, or a field that the worker reports.
 	Environment []string `hcl:"environment,optional"`
 	// Unsupported are cases that have no kernel on the plan's device, by the
@@ -197,7 +197,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		if idle := c.Measure.unheeded(c.kind().RuntimeKind.Measure); len(idle) > 0 {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagWarning, Summary: "Settings without effect", Subject: cc.Range.Ptr(),
-				Detail: fmt.Sprintf("Runtimes of kind %s do not heed %s of the measure block; changing one would measure everything again for nothing. Leave them away.", c.runtime.Kind, strings.Join(idle, ", ")),
+				Detail: fmt.Sprintf("Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for nothing. Remove them.", c.runtime.Kind, strings.Join(idle, ", ")),
 			})
 		}
 	}

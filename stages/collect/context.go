@@ -11,7 +11,7 @@ import (
 )
 
 // Context is the journal that measurements of cases in an environment belong
-// to: everything beside a case's own values that its rows depend on.
+// to: everything that its rows depend on other than a case's own values.
 func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
 	ctx := c.elder(spec.Op, env)
 	if c.stated() {

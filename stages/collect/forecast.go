@@ -7,7 +7,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// measuredColumns are what the workers of this binary add to a row beside the
+// measuredColumns are what the workers of this binary add to a row besides the
 // metrics: docs/measuring.md tells what they are, and a test holds this list
 // against it.
 var measuredColumns = []string{

@@ -39,7 +39,7 @@ func TestMeasuredColumnsAreDocumented(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[a-z0-9_`, ]+`"+`) \|.*\|$`).FindAllStringSubmatch(string(section), -1) {
 		for _, word := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !slices.Contains(known, word[1]) {
-				t.Errorf("docs/measuring.md tells of the column %s, and no forecast knows it", word[1])
+				t.Errorf("docs/measuring.md has the column %s, and no forecast knows it", word[1])
 			}
 		}
 	}

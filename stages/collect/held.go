@@ -13,7 +13,7 @@ const (
 	epochRetry   = "retry"
 )
 
-// reuse settles the units that the journal answers. When opts asks to measure
+// reuse closes the units that the journal has results for. When opts asks to measure
 // them again only those count that were measured in that epoch. A failed one
 // stays failed unless retry is "failed", and it has not failed in that epoch
 // already. What the breaker concluded stays so, too: a group that has failed

@@ -7,8 +7,8 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// beside lists what of a collect block does not shape rows, with the reason; see
-// stage.Kind. The verdict on them is no part of rows: Judge makes it anew.
+// beside lists the attributes of a collect block that do not change rows, with
+// the reason; see stage.Kind. Verdicts are not part of rows: Judge renews them.
 var beside = map[string]string{
 	"description": "it is for readers",
 	"ramp":        "it decides in which order is tried, and when to stop",
@@ -83,7 +83,7 @@ func (c *Config) Values() map[string]any {
 	return out
 }
 
-// runtimeExtra is what of the runtime's block sets measurements apart beside its
+// runtimeExtra is what of the runtime's block sets measurements apart besides its
 // kind and what its workers report, as journals have it.
 func (c *Config) runtimeExtra() map[string]any {
 	values := stage.Without(stage.RuntimeValues(c.runtime), c.runtimeBeside())

@@ -38,7 +38,7 @@ func MeasurementOf(p *stage.Plan) *Measurement {
 	return &Measurement{Cases: pl.cases, Runtime: c.runtime, Op: c.opName(pl.cases.Spec().Op), Pools: c.pools, config: c}
 }
 
-// Columns are the names of what measured rows may have beside the columns of
+// Columns are the names of what measured rows may have in addition to the columns of
 // the worker's own; the metrics among them are those of Schema.
 func (m *Measurement) Columns() []string {
 	var out []string

@@ -44,7 +44,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		if b.Type == "measure" && len(kind.Measure) == 0 {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagError, Summary: "Wrong measure block", Subject: b.DefRange().Ptr(),
-				Detail: fmt.Sprintf("Runtimes of kind %s measure in a way of their own and heed no measure block; remove it.", rt.Kind),
+				Detail: fmt.Sprintf("Runtimes of kind %s measure in a way of their own and use no measure block; remove it.", rt.Kind),
 			})
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Config) workerBlocks() (json.RawMessage, error) {
 }
 
 // measured are the measure settings as keys have them; nil where the workers
-// heed none.
+// use none.
 func (c *Config) measured() any {
 	if c.runtime != nil && len(c.kind().Measure) == 0 {
 		return nil

@@ -25,7 +25,7 @@ func (c *Config) opName(gridOp string) string {
 	return gridOp
 }
 
-// keyExtra is the part of the stage's key beside config and inputs.
+// keyExtra is the part of the stage's key other than config and inputs.
 type keyExtra struct {
 	Environment map[string]string `json:"environment"`
 	// Source is the code of a python op, Python its interpreter; see Context.

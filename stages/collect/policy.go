@@ -22,7 +22,7 @@ type attempt struct {
 // recorder takes what becomes of units. The policy calls it from the pool's
 // goroutine.
 type recorder interface {
-	// settle stores what became of the units of one task.
+	// settle stores the final results of the units of one task.
 	settle(units []int, e []*entry)
 	// failed reports a failed case; tell is false when enough of its kind were
 	// shown.

@@ -18,7 +18,7 @@ type RuleBlock struct {
 	// must fit.
 	Match     string `hcl:"match,optional" json:"match,omitempty"`
 	Exception string `hcl:"exception,optional" json:"exception,omitempty"`
-	// Class is the failure class that it stands for.
+	// Class is the failure class that it gives.
 	Class string `hcl:"class" json:"class"`
 }
 

@@ -92,7 +92,7 @@ func (r *running) kept() *stage.Outcome {
 	return &stage.Outcome{Counts: stage.Counts{Cases: r.job.asked(), Planned: len(r.job.units), Measured: r.now, Reused: r.reused}}
 }
 
-// lookUp settles what the journal of the expected environment answers.
+// lookUp closes the units that the journal of the expected environment has.
 func (r *running) lookUp(ctx context.Context) error {
 	env, _ := r.pools.Expect(ctx, r.rc.Store, r.runtime)
 	if env == nil {
@@ -101,7 +101,7 @@ func (r *running) lookUp(ctx context.Context) error {
 	return r.settleIn(env)
 }
 
-// settleIn takes an environment and settles what its journal answers.
+// settleIn takes an environment and closes the units that its journal has.
 func (r *running) settleIn(env *runtimes.Environment) error {
 	r.readSource(r.planned.cases.Spec().Op, r.rc.PlanDir, env)
 	journal, _, err := r.Config.journal(r.rc.Store, r.planned.cases.Spec(), env)

@@ -43,7 +43,7 @@ type field struct {
 	rare bool
 }
 
-// schema is what measured rows may have beside what the workers bring, in table
+// schema is what measured rows may have in addition to what the workers send, in table
 // order.
 type schema struct {
 	fields []field

@@ -165,7 +165,7 @@ func (in *columnIn) holds(un *unit, factors []func(*unit) cty.Value) bool {
 	return product >= in.min && product <= in.max
 }
 
-// valueOf reads a column of a unit; a swept parameter stands for the case's own of
+// valueOf reads a column of a unit; a swept parameter replaces the case's own of
 // that name.
 func valueOf(cases *grid.Cases, name string) (func(*unit) cty.Value, error) {
 	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
@@ -178,7 +178,7 @@ func valueOf(cases *grid.Cases, name string) (func(*unit) cty.Value, error) {
 	return func(un *unit) cty.Value { return cases.Value(un.task, at) }, nil
 }
 
-// close settles a unit that has no kernel.
+// close ends a unit that has no kernel.
 func (u *unit) close() { u.state, u.class, u.reason = skipped, worker.ClassUnsupportedConfig, u.barred }
 
 // bind finds the columns in a grid.

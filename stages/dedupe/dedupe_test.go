@@ -145,7 +145,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestTimesCompareAsTimes: text puts "Z" behind "." and heeds no zones.
+// TestTimesCompareAsTimes: as text "Z" sorts after "." and time zones are ignored.
 func TestTimesCompareAsTimes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ earlier, later string }{

@@ -79,7 +79,7 @@ type Config struct {
 	Merge *bool `hcl:"merge,optional"`
 	// Partial data is refused without AllowPartial.
 	AllowPartial bool `hcl:"allow_partial,optional"`
-	// SystemSpec writes <system>.yaml beside the data of a database, where
+	// SystemSpec writes <system>.yaml next to the data of a database, where
 	// there is none.
 	SystemSpec bool `hcl:"system_spec,optional"`
 	// Reader is today, or 0.4 for the CSV databases up to aiconfigurator 0.5.

@@ -347,7 +347,7 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 	return atomic.Digest(data), nil
 }
 
-// systemSpec stages <system>.yaml beside the data folder, where readers look for
+// systemSpec stages <system>.yaml next to the data folder, where readers look for
 // it. A file that is there stays.
 func (c *Config) systemSpec(batch *atomic.Batch, rc *stage.RunContext, t target) ([]stage.Artifact, error) {
 	if !c.SystemSpec || t.layout == tree.Flat {

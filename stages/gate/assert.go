@@ -35,7 +35,7 @@ type assertion struct {
 	ctx       *hcl.EvalContext
 }
 
-// assertAttributes are what an assert block has beside commonAttributes.
+// assertAttributes are what an assert block has in addition to commonAttributes.
 var assertAttributes = []hcl.AttributeSchema{{Name: "condition", Required: true}, {Name: "message"}}
 
 func aggregateNames() map[string]bool {

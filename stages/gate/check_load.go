@@ -141,7 +141,7 @@ func (c *prefixCache) run(s *subject) verdict {
 	return out
 }
 
-// loadShare: a share that a load point tells of is small.
+// loadShare: a share that a load point reports is small.
 type loadShare struct {
 	Max float64 `hcl:"max,optional" json:"max"`
 

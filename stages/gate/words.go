@@ -17,7 +17,7 @@ func Defaults() map[string]any {
 }
 
 // Words implements stage.Worded: the blocks, and under "check NAME" what each
-// check takes beside the attributes that all have.
+// check takes in addition to the attributes that all have.
 func (c *Config) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	out.Add("", bodySchema)

@@ -33,7 +33,7 @@ type Check struct {
 	// Needs says what the preflight block must name for this check: "runtime",
 	// "system" or "".
 	Needs string
-	// Schema are the attributes that a check block may have beside on_fail.
+	// Schema are the attributes that a check block may have in addition to on_fail.
 	Schema []hcl.AttributeSchema
 	// Look judges the machine. Findings are in the order of importance; none
 	// means that all is well.

@@ -66,7 +66,7 @@ func (r repository) check(ctx context.Context) error {
 	return nil
 }
 
-// resolve returns the commit that a name stands for, "" when there is none.
+// resolve returns the commit that a name refers to, "" when there is none.
 func (r repository) resolve(ctx context.Context, name string) (string, error) {
 	out, err := r.git(ctx, "", "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	var exit *exec.ExitError

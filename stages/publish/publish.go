@@ -108,7 +108,7 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 			out = append(out, f)
 		}
 	}
-	// What the exports put beside their tables belongs to the database too.
+	// What the exports put next to their tables belongs to the database too.
 	for _, name := range sidecars(out) {
 		rel, err := filepath.Rel(outDir, name)
 		if err == nil && filepath.IsLocal(rel) && seen[c.place(rel)] == "" {
@@ -120,7 +120,7 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 	return out, nil
 }
 
-// sidecars lists what the layout "families" puts beside its tables.
+// sidecars lists what the layout "families" puts next to its tables.
 func sidecars(files []file) []string {
 	var out []string
 	for _, f := range files {

@@ -24,7 +24,7 @@ type bench struct {
 	finished  []stage.Finished
 }
 
-// git runs git beside the code under test, untouched by the user's settings.
+// git runs git outside the code under test, untouched by the user's settings.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {

@@ -70,7 +70,7 @@ type Config struct {
 	spec               *systems.Spec
 }
 
-// Evidence is what the author did beside the run, such as a test of a reader.
+// Evidence is what the author did outside the run, such as a test of a reader.
 type Evidence struct {
 	Name    string `hcl:"name,label" json:"name"`
 	Command string `hcl:"command,optional" json:"command,omitempty"`

@@ -53,7 +53,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	out.Values["path"] = cty.StringVal(out.Artifacts[0].Path)
 	out.Message = r.Verdict.Word + ": " + r.Verdict.Text
 	// The stages that did not end well have left no trace in the key: what is
-	// said of them must not stand for a later run.
+	// said of them must not be reused for a later run.
 	out.NoReuse = slices.ContainsFunc(in.Finished, func(f stage.Finished) bool {
 		return f.Outcome == nil || f.Outcome.Status != stage.StatusOK && f.Outcome.Status != stage.StatusPartial
 	})

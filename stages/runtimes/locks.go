@@ -12,7 +12,7 @@ import (
 	"aicplan/sink/filelock"
 )
 
-// Locks keeps two runs of one host from measuring beside each other, which
+// Locks keeps two runs of one host from measuring at the same time, which
 // neither would notice. A run holds the devices of a runtime from the first
 // stage that measures on it until its end, because workers stay warm.
 type Locks struct {

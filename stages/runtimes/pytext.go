@@ -6,7 +6,7 @@ import (
 )
 
 // meaning is Python code without what does not run: comments, blank lines,
-// spaces at the ends of lines, and strings that stand for themselves, such as
+// spaces at the ends of lines, and strings that are statements of their own, such as
 // docstrings. Code that differs in nothing else has the same meaning here, so
 // that a corrected comment measures nothing again.
 func meaning(text string) string {

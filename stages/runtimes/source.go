@@ -17,7 +17,7 @@ import (
 )
 
 // Source is the code that an op is measured with: the file with its function or
-// collector, and the files that it imports from beside it.
+// collector, and the files that it imports from its own folder.
 type Source struct {
 	Name string // of the first file, without its folder
 	// Digest is the beginning of the SHA-256 of what the files mean, as hex: see
@@ -109,7 +109,7 @@ func (h Hosted) route(bind map[string]any, version string) []string {
 	return h.Modules
 }
 
-// folders are where modules beside op functions are looked for.
+// folders are where modules that op functions import are looked for.
 func folders(paths []string) []string {
 	var out []string
 	for _, p := range paths {

@@ -102,7 +102,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// The modules that an op imports from beside it are part of its code, by their
+// The modules that an op imports from its folder are part of its code, by their
 // places and not by where they lie; those of others are not.
 func TestSourceFollowsImports(t *testing.T) {
 	files := map[string]string{

@@ -83,7 +83,7 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 		}
 	}
 	if n == 0 || c.sum && n < len(gpus) {
-		return // a sum that lacks a GPU is none
+		return // without one GPU's value the sum is unknown
 	}
 	if !c.sum {
 		total /= float64(n)

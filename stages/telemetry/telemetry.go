@@ -1,4 +1,4 @@
-// Package telemetry is the block "telemetry": GPUs are watched beside a collect
+// Package telemetry is the block "telemetry": GPUs are watched during a collect
 // that refers to it. What was seen in the window of a case becomes columns of
 // its rows. Telemetry changes no key: rows that were measured without it stay,
 // and their columns are null.
@@ -43,7 +43,7 @@ type Config struct {
 	options   telemetry.Options
 }
 
-// Parse reads the block that s stands for. It opens its counter file, if it
+// Parse reads the block of s. It opens its counter file, if it
 // names one; errors say what is wrong with which option.
 func Parse(s *stage.Service) (*Config, error) {
 	c := &Config{Address: s.Address, nvml: true, options: telemetry.Options{Set: telemetry.Builtin()}}

@@ -21,7 +21,7 @@ const (
 	WindowEnd   = "window_end_ns"
 )
 
-// Watch is telemetry that runs beside a collect.
+// Watch is telemetry that runs during a collect.
 type Watch struct {
 	rec  *telemetry.Recorder
 	api  nvml.API
@@ -29,7 +29,7 @@ type Watch struct {
 }
 
 // Start begins to watch. openNVML may be nil where no driver is to be asked. An
-// error means that nothing tells of a GPU and the block requires it.
+// error means that no source reports a GPU and the block requires one.
 func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*Watch, error) {
 	w := &Watch{told: map[string]bool{}}
 	var defaults, named []telemetry.Source

@@ -182,7 +182,7 @@ type result struct {
 	failures []string
 }
 
-// compare puts the sampled rows beside what was measured now.
+// compare joins the sampled rows with what was measured now.
 func compare(ds *stage.Dataset, done []*job) (result, error) {
 	var res result
 	metric := dedupe.SchemaOf(ds).Primary().Name

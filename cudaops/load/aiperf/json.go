@@ -31,7 +31,7 @@ const (
 	Telemetry   = "gpu_telemetry_export.jsonl"
 )
 
-// Report is what the files tell of a run.
+// Report is what the files say about a run.
 type Report struct {
 	// ID names the run.
 	ID      string

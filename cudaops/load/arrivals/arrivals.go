@@ -62,7 +62,7 @@ type Schedule struct {
 // New makes a schedule; the config must be valid. The first request of a
 // constant or Poisson process without a ramp is due at once.
 func New(c Config) *Schedule {
-	src := rand.NewPCG(c.Seed, 0x61727269766c73) // a stream of its own beside prompts
+	src := rand.NewPCG(c.Seed, 0x61727269766c73) // a stream apart from that of the prompts
 	s := &Schedule{c: c}
 	switch c.Pattern {
 	case Constant:

@@ -138,7 +138,7 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	}
 }
 
-// beside are options of a runtime that are no settings of load. planDir is
+// beside are options of a runtime that are not settings of load. planDir is
 // where relative paths start.
 var beside = []string{"labels", planDir}
 

@@ -48,7 +48,7 @@ type Options struct {
 	Unicode bool
 	// NoDone leaves data: [DONE] away from every stream.
 	NoDone bool
-	// PrefixCache notes prompts, and /metrics tells of hits; POST
+	// PrefixCache notes prompts, and /metrics reports hits; POST
 	// /reset_prefix_cache forgets them. Without it both are not found.
 	PrefixCache bool
 	// NoTokenize leaves /tokenize away.
@@ -152,7 +152,7 @@ func (o *Options) settle() error {
 			*v = d
 		}
 		if !slices.Contains(allowed, *v) {
-			return fmt.Errorf("%q is none of %s", *v, strings.Join(allowed, ", "))
+			return fmt.Errorf("%q is not one of %s", *v, strings.Join(allowed, ", "))
 		}
 		return nil
 	}

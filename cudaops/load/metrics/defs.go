@@ -137,7 +137,7 @@ type SLO map[int]float64
 // atLeast are metrics of which more is better.
 var atLeast = []int{OutputPerUser, PrefillPerUser, E2EThroughput}
 
-// sloNames are short names beside the tags.
+// sloNames are short names, accepted as well as the tags.
 var sloNames = map[string]int{"ttft": TTFT, "ttst": TTST, "ttfo": TTFO, "itl": ITL, "tpot": ITL, "latency": RequestLatency}
 
 // ParseSLO reads limits by metric tag (or ttft, itl, latency), in the metric's

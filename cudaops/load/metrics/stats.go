@@ -7,7 +7,7 @@ import (
 	"aicplan/sink/stats"
 )
 
-// Stats are what tables tell of a metric. Fields are NaN where they mean
+// Stats are a metric's figures in tables. Fields are NaN where they mean
 // nothing.
 type Stats struct {
 	Avg, Min, Max, Sum, Std                   float64

@@ -15,7 +15,7 @@ type step struct {
 }
 
 // A sweep follows a quantity over time. Sums of rates leave rounding errors
-// behind, so the number of contributions is counted beside: with none the
+// behind, so the number of contributions is counted too: with none the
 // quantity is exactly 0.
 type sweep struct{ steps []step }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// BlockTokens is how many tokens a hash id of a mooncake trace stands for.
+// BlockTokens is how many tokens a hash id of a mooncake trace covers.
 const BlockTokens = 512
 
 // traceLine is one line of a mooncake trace.
@@ -24,7 +24,7 @@ type traceLine struct {
 	Input     *int     `json:"input_length"`
 	Output    *int     `json:"output_length"`
 	HashIDs   []int64  `json:"hash_ids"`
-	// Text stands for a prompt as it is, under either name.
+	// Text is a prompt as it is sent, under either name.
 	Text      *string         `json:"text_input"`
 	Text2     *string         `json:"text"`
 	Session   json.RawMessage `json:"session_id"`

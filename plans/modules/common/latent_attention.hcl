@@ -62,7 +62,7 @@ grid "mla_context" {
   }
 
   # The kernel sees local heads only: of several ways to come to a number of
-  # them, the one with the fewest ranks stands for all.
+  # them, only the one with the fewest ranks is measured.
   distinct {
     by     = ["kv_cache_dtype", "num_heads", "batch_size", "isl"]
     prefer = "min"

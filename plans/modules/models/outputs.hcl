@@ -80,7 +80,7 @@ locals {
     })]])
   }
 
-  # Narrow products beside the delta rule: its two gates, one value per head,
+  # Narrow products next to the delta rule: its two gates, one value per head,
   # and the gate of a shared expert.
   gate_widths = flatten([for r in local.rows.gdn : concat(
     [for t in r.tp : { n = 2 * r.num_v_heads / t, k = r.d_model, tp_size = t, models = r.models }],

@@ -1,4 +1,4 @@
-# Grids for the op functions beside this file: what torch itself can measure, on
+# Grids for the op functions in this folder: what torch itself can measure, on
 # a selection of sizes that a single GPU is through in an afternoon.
 
 variable "system" {

@@ -1,7 +1,7 @@
 // Package charts draws a report's tables: latency against size, share of the
 // speed of light, heat maps, coverage, ratios, noise and clocks over time, and
 // what every worker did when. gonum/plot lays charts out; what is drawn is SVG
-// for a page, with the values beside it that a pointer asks for.
+// for a page, together with the values that a pointer asks for.
 package charts
 
 import (

@@ -81,8 +81,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestMarks: thinned out or not, the marks of a chart stand for all its rows,
-// and the values beside them are as many as there are marks in the path.
+// TestMarks: thinned out or not, the marks of a chart represent all its rows,
+// and there are as many values as marks in the path.
 func TestMarks(t *testing.T) {
 	for _, rows := range []int{300, 20000} {
 		r := report(t, rows)

@@ -14,7 +14,7 @@ import (
 )
 
 // clock maps moments to a time axis on which long pauses are cut short: data of
-// two nights stays readable beside each other.
+// two nights stays readable in one chart.
 type clock struct {
 	segments []segment
 	total    float64 // seconds on the axis
@@ -39,7 +39,7 @@ func newClock(moments []float64) *clock {
 			busy += gap
 		}
 	}
-	// A pause is cut when it is long by itself and beside the work.
+	// A pause is cut when it is long by itself and long compared with the work.
 	pause := max(60, busy/4)
 	c := &clock{}
 	cur := segment{from: moments[0], to: moments[0]}

@@ -42,7 +42,7 @@ type points struct {
 // maxSeries have colours and forms of their own; the rest is one series.
 const maxSeries = 7
 
-// mark stands for the rows that fall into one small square of the drawing.
+// mark represents the rows that fall into one small square of the drawing.
 type mark struct {
 	at   vg.Point
 	row  int

@@ -281,7 +281,7 @@ func operations(rec arrow.Record, t *catalog.Table) []float64 {
 	return out
 }
 
-// sizeColumns grow the work beside the axes that physics knows.
+// sizeColumns grow the work, as do the axes that physics knows.
 var sizeColumns = map[string]bool{"n": true, "k": true, "size_bytes": true}
 
 func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {

@@ -15,7 +15,7 @@ import (
 // Statement, in the field "statement".
 const EventType = "report"
 
-// Statement is what a report's author says beside the data.
+// Statement is what a report's author adds to the data.
 type Statement struct {
 	Title    string     `json:"title,omitempty"`
 	Summary  string     `json:"summary,omitempty"`
@@ -30,7 +30,7 @@ type Statement struct {
 	Inputs []string `json:"inputs,omitempty"`
 }
 
-// Evidence is what the author did beside the run.
+// Evidence is what the author did outside the run.
 type Evidence struct {
 	Name    string `json:"name"`
 	Command string `json:"command,omitempty"`

@@ -85,7 +85,7 @@ func tabular(kind string) bool {
 	return slices.Contains([]string{"collect", "import", "dedupe", "gate", "verify"}, kind)
 }
 
-// shown kinds stand for a table in a report; a verification is evidence.
+// shown kinds give a report its tables; a verification is evidence.
 func shown(kind string) bool { return tabular(kind) && kind != "verify" }
 
 func kept(s stage.Status) bool {
@@ -141,7 +141,7 @@ func (p *Past) reads(address string) []string {
 	return model.Reads(all, address)
 }
 
-// source is the stage whose table stands for a report's input: its own, or of
+// source is the stage whose table a report shows for an input: its own, or of
 // one that failed the one that it judged.
 func (p *Past) source(address string, data map[string]*stage.Dataset) string {
 	if d := data[address]; d != nil && (d.Table != nil || d.Planned != nil) {

@@ -52,7 +52,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, v, 'g', 6, 64), nil
 }
 
-// shown are the columns beside those that name a row and the metrics, which
+// shown are the columns other than those that name a row and the metrics, which
 // stand behind the first.
 var shown = []string{"kernel_source", "rel_stdev", "samples", "used_cuda_graph", "sm_clock_mhz", "throttled", "power", "worker", "started_at"}
 

@@ -11,7 +11,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Words for the state of a stage beside those of [stage.Status].
+// Words for the state of a stage that [stage.Status] does not have.
 const (
 	Waiting = "waiting"
 	Running = "running"
@@ -217,7 +217,7 @@ func thin[T any](in []T) []T {
 	return append(out, in[half:]...)
 }
 
-// settle puts failures with the most cases first.
+// settle sorts failures by their number of cases, the most first.
 func (s *State) settle() {
 	slices.SortStableFunc(s.Failures, func(a, b *Failure) int { return cmp.Compare(b.Count, a.Count) })
 }

@@ -61,7 +61,7 @@ func render(r *model.Report, lines int) string {
 	b.validation(r)
 	b.environment(r)
 	if len(r.Changes) > 0 {
-		b.heading("Changes beside the data")
+		b.heading("Changes other than data")
 		b.list(len(r.Changes), func(i int) { b.linef("- %s", escape(r.Changes[i])) })
 	}
 	b.checklist(r)

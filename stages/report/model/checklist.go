@@ -140,9 +140,9 @@ func (r *Report) checklist() {
 		plural(failures.Total(r.Failures), "failed case"), plural(len(r.Failures), "group"), unclassified)
 	r.verified(add)
 	if len(r.Changes) > 0 {
-		add("Changes beside the data", Good, "%s", List(r.Changes, 3))
+		add("Changes other than data", Good, "%s", List(r.Changes, 3))
 	} else {
-		add("Changes beside the data", Open, "specs or collectors that changed: say it with changes = [...]")
+		add("Changes other than data", Open, "specs or collectors that changed: say it with changes = [...]")
 	}
 	for _, s := range Stated {
 		i := slices.IndexFunc(r.Evidence, func(e Evidence) bool { return e.Stated && e.Name == s.Name })

@@ -98,7 +98,7 @@ class HelperShim(types.ModuleType):
 
 def plain_value(name, value):
     """A value of a row as it would come back from the perf file: collectors write
-    CSV, so metrics may be text and any other value stands for its text."""
+    CSV, so metrics may be text, and any other value is written as text."""
     if name in METRICS and isinstance(value, str):
         value = number(value.strip())
     try:

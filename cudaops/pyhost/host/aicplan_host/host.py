@@ -95,7 +95,7 @@ class Host:
     def _apart(self, op):
         """Whether an op must not run in this process, because of what it ran
         before: under another environment, of which modules keep what they read
-        at import, or a module that wants none beside it."""
+        at import, or a module that must not share a process."""
         if self.environment is not None and self.environment != environment_of(op):
             return True
         if not isinstance(op, CollectorOp) or not op.binding.get("isolate"):

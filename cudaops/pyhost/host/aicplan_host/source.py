@@ -14,7 +14,7 @@ from .errors import HostError
 
 def load_file(path, name=None):
     """Imports a Python file under a name of its own; its folder is searched for
-    the modules beside it."""
+    the modules in its folder."""
     path = os.path.abspath(path)
     name = name or "aicplan_op_%s_%s" % (
         re.sub(r"\W", "_", os.path.splitext(os.path.basename(path))[0]),
