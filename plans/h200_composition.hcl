@@ -208,7 +208,7 @@ grid "context" {
   constants  = { beam_width = 1, step = 0 }
   rows "parts" {
     values = [for l in local.layers : {
-      batch_size = l.batch_size, isl = l.isl, num_heads = l.num_heads, num_key_value_heads = l.num_key_value_heads, head_dim = l.head_dim,
+      batch_size  = l.batch_size, isl = l.isl, num_heads = l.num_heads, num_key_value_heads = l.num_key_value_heads, head_dim = l.head_dim,
       window_size = 0, attn_dtype = "bfloat16", kv_cache_dtype = "bfloat16", kernel_source = "torch_flash"
     } if l.phase == "prefill"]
   }
@@ -222,7 +222,7 @@ grid "generation" {
   constants  = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
   rows "parts" {
     values = [for l in local.layers : {
-      batch_size = l.batch_size, step = l.cached - 1, num_heads = l.num_heads, num_key_value_heads = l.num_key_value_heads, head_dim = l.head_dim,
+      batch_size  = l.batch_size, step = l.cached - 1, num_heads = l.num_heads, num_key_value_heads = l.num_key_value_heads, head_dim = l.head_dim,
       window_size = 0, kv_cache_dtype = "bfloat16", kernel_source = "torch_flash"
     } if l.phase == "decode"]
   }

@@ -38,6 +38,9 @@ func TestShippedPlans(t *testing.T) {
 			if out := aicplan([]int{run.ExitOK}, "plan"); !strings.Contains(out, "to collect") {
 				t.Errorf("nothing to collect:\n%s", out)
 			}
+			if text, err := os.ReadFile(plan); err != nil || !strings.Contains(string(text), "preflight") {
+				return // load on a server needs nothing of this machine
+			}
 			// What is missing here is a check's to say, with what to do about it.
 			aicplan([]int{run.ExitOK, run.ExitPreflight}, "preflight")
 		})

@@ -164,6 +164,7 @@ func (g *Graph) Behind(from ...string) map[string]bool { return reach(from, g.de
 
 func reach(from []string, next map[string][]string) map[string]bool {
 	seen := map[string]bool{}
+	from = slices.Clone(from) // the caller's list stays as it is
 	for len(from) > 0 {
 		v := from[len(from)-1]
 		from = from[:len(from)-1]

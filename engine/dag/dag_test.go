@@ -84,3 +84,18 @@ func TestOrderIsTopologicalAndStable(t *testing.T) {
 		}
 	})
 }
+
+// TestReachKeepsItsArguments: a list that is handed over stays as it is.
+func TestReachKeepsItsArguments(t *testing.T) {
+	t.Parallel()
+	g, err := Build([]string{"a", "b", "c"}, map[string][]string{"b": {"a"}, "c": {"a", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"a", "b", "c"}
+	g.Closure(all...)
+	g.Behind(all...)
+	if !slices.Equal(all, []string{"a", "b", "c"}) {
+		t.Errorf("%v", all)
+	}
+}
