@@ -4,6 +4,7 @@
 package phrase
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -53,13 +54,14 @@ func Nearest(word string, candidates []string) string {
 }
 
 // Near returns up to most candidates that word may be a misspelling or a part
-// of, best first; of equally near ones the first in the alphabet. Up to a third
+// of, best first; of equally near ones that with fewer
+// wrong letters, then the first in the alphabet. Up to a third
 // of the letters may be wrong (one of three to five). A word that a candidate
 // begins or ends with, as dtype does gemm_dtype, counts as one wrong letter.
 func Near(word string, candidates []string, most int) []string {
 	type scored struct {
-		name     string
-		distance int
+		name        string
+		score, real int
 	}
 	given := strings.ToLower(word)
 	limit := max(1, len(given)/3)
@@ -73,6 +75,7 @@ func Near(word string, candidates []string, most int) []string {
 			continue
 		}
 		d := distance(given, other)
+		wrong := d
 		partOf := len(given) > 2 && strings.Contains(other, given)
 		switch {
 		case partOf || strings.HasPrefix(other, given) || len(given) <= 3*len(other) && strings.HasPrefix(given, other):
@@ -80,9 +83,9 @@ func Near(word string, candidates []string, most int) []string {
 		case d > limit || d >= len(other):
 			continue
 		}
-		found = append(found, scored{c, d})
+		found = append(found, scored{c, d, wrong})
 	}
-	slices.SortStableFunc(found, func(a, b scored) int { return a.distance - b.distance })
+	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.real, b.real)) })
 	var out []string
 	for _, s := range found[:min(most, len(found))] {
 		out = append(out, s.name)
