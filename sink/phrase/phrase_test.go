@@ -33,7 +33,7 @@ func TestNearest(t *testing.T) {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
 		}
 	}
-	if got := Near("node", []string{"nodes", "mode", "code", "node_num", "x"}, 3); fmt.Sprint(got) != "[code mode node_num]" {
+	if got := Near("node", []string{"nodes", "mode", "code", "node_num", "x"}, 3); fmt.Sprint(got) != "[code mode nodes]" {
 		t.Errorf("Near = %v", got)
 	}
 	if got := DidYouMean("latncy", columns); got != ` Did you mean "latency"?` {
