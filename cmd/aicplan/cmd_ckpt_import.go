@@ -28,7 +28,7 @@ type ckptImportCmd struct {
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
 
-// seeded is what became of one file.
+// seeded is the result for one file.
 type seeded struct {
 	File  string   `json:"file"`
 	Drift []string `json:"drift,omitempty"`

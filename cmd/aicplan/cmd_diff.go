@@ -96,7 +96,7 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 	if (errA == nil) != (errB == nil) {
 		res.Drift = nil // what a stage measured has more columns than a perf file
 	}
-	return &diff.Report{A: c.A, B: c.B, Tables: []*diff.Result{res}}, nil
+	return &diff.Report{A: c.A, B: c.B, Tables: []*diff.Comparison{res}}, nil
 }
 
 // caseKey is the columns that name a case of two stages: the parameters of their

@@ -106,7 +106,7 @@ func (c *docsRunCmd) Run(a *app) error {
 	return nil
 }
 
-// say prints what became of a server.
+// say prints the result for a server.
 func (c *docsRunCmd) say(a *app, r *runbook.Result) {
 	line := func(format string, args ...any) { fmt.Fprintf(a.stdout, r.Server+": "+format+"\n", args...) }
 	switch {

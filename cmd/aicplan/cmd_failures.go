@@ -81,12 +81,12 @@ func several(n int, noun string) string {
 
 // ledgers reads the ledgers of the collect stages in the state folder; without
 // globs those alone that their plan still has.
-func ledgers(store *checkpoint.Store, globs []string) ([]failures.Source, error) {
+func ledgers(store *checkpoint.Store, globs []string) ([]failures.StageLedger, error) {
 	records, err := store.Stages()
 	if err != nil {
 		return nil, err
 	}
-	var out []failures.Source
+	var out []failures.StageLedger
 	known := false
 	gone, err := history.Gone(store, records)
 	if err != nil {
@@ -106,7 +106,7 @@ func ledgers(store *checkpoint.Store, globs []string) ([]failures.Source, error)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, failures.Source{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework, Version: d.Info.Version, Ledger: d.Ledger})
+		out = append(out, failures.StageLedger{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework, Version: d.Info.Version, Ledger: d.Ledger})
 	}
 	if len(globs) > 0 && !known {
 		return nil, fmt.Errorf("no collect stage of %s fits %s; aicplan ckpt list shows the stages", store.Dir(), strings.Join(globs, ", "))

@@ -90,7 +90,7 @@ func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outD
 }
 
 // guardsFirst runs the guards that wait for nothing, before anything is
-// created. hopeless is true when every stage that would run stands behind one
+// created. hopeless is true when every stage that would run depends on one
 // that failed.
 func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopeless bool, err error) {
 	blocked := map[string]bool{}

@@ -19,7 +19,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// version is the release; the build information tells the commit.
+// version is the release; the build information has the commit.
 const version = "0.1.0"
 
 func main() {

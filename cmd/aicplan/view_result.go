@@ -61,7 +61,7 @@ func (a *app) resultTable(r *run.Result) {
 }
 
 // skipped says what did not run and why: one line for each stage at the root
-// of it, however much stands behind.
+// of it, however many stages depend on it.
 func (a *app) skipped(r *run.Result) {
 	behind := map[string]int{}
 	var order []string

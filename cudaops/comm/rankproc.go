@@ -17,7 +17,7 @@ import (
 // RankVerb is the hidden verb of the program that runs RankMain.
 const RankVerb = "worker-rank"
 
-// order is what a crew tells a rank's process: a line of JSON.
+// order is a command of a crew to a rank's process: a line of JSON.
 type order struct {
 	Open   *opening `json:"open,omitempty"` // be this rank
 	Task   *task    `json:"task,omitempty"`

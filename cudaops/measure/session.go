@@ -283,7 +283,7 @@ func (s *Session) pick() (*pending, time.Duration) {
 	return nil, max(soonest-now, time.Microsecond)
 }
 
-// choosePhase stays with the kind of cases at hand until none is left: going
+// choosePhase stays with the current kind of cases until none is left: going
 // back to cool cases costs the time in which the clock recovers.
 func (s *Session) choosePhase() {
 	if s.engine() {

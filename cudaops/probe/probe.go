@@ -52,8 +52,8 @@ type Value struct {
 	Note   string `json:"note,omitempty"`
 }
 
-// Result is a probed spec.
-type Result struct {
+// Probed is a spec that was made from what a machine reports.
+type Probed struct {
 	Device string  `json:"device"`
 	Known  string  `json:"known_system,omitempty"` // the shipped spec of the device
 	Values []Value `json:"values"`
@@ -111,11 +111,11 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 }
 
 // Spec turns facts into the fields of a system spec, in the file's order.
-func Spec(f Facts) (*Result, error) {
+func Spec(f Facts) (*Probed, error) {
 	if f.Info.Name == "" {
 		return nil, errors.New("no device was probed")
 	}
-	r := &Result{Device: f.Info.Name}
+	r := &Probed{Device: f.Info.Name}
 	var known *systems.Spec
 	if name, ok := systems.ForDevice(f.Info.Name); ok {
 		s, err := systems.Load(name)
@@ -130,12 +130,12 @@ func Spec(f Facts) (*Result, error) {
 	return r, nil
 }
 
-func (r *Result) add(section, key string, value any, source, note string) {
+func (r *Probed) add(section, key string, value any, source, note string) {
 	r.Values = append(r.Values, Value{Section: section, Key: key, Value: value, Source: source, Note: note})
 }
 
 // lookUp takes a field from the shipped spec, or leaves it unknown.
-func (r *Result) lookUp(known *systems.Spec, section, key, unknown string) {
+func (r *Probed) lookUp(known *systems.Spec, section, key, unknown string) {
 	if known != nil && known.Has(section+"."+key) {
 		if m, ok := known.Object()[section].(map[string]any); ok {
 			r.add(section, key, m[key], LookedUp, "from "+known.Name)
@@ -145,7 +145,7 @@ func (r *Result) lookUp(known *systems.Spec, section, key, unknown string) {
 	r.add(section, key, nil, Unknown, unknown)
 }
 
-func (r *Result) gpu(f Facts, known *systems.Spec) {
+func (r *Probed) gpu(f Facts, known *systems.Spec) {
 	peak := 2 * float64(f.MemoryMHz) * 1e6 * float64(f.BusBits) / 8
 	if peak > 0 {
 		r.add("gpu", "mem_bw", round(peak, 3), Read, fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz))
@@ -189,7 +189,7 @@ func reached(f Facts) string {
 	return fmt.Sprintf("; a product reached %.0f TFLOP/s", f.GemmFlops/1e12)
 }
 
-func (r *Result) node(f Facts, known *systems.Spec) {
+func (r *Probed) node(f Facts, known *systems.Spec) {
 	r.add("node", "num_gpus_per_node", f.Devices, Read, "devices that this process sees")
 	r.lookUp(known, "node", "inter_node_bw", "bytes/s per GPU")
 	r.lookUp(known, "node", "intra_node_bw", "bytes/s per GPU")
@@ -201,13 +201,13 @@ func (r *Result) node(f Facts, known *systems.Spec) {
 	}
 }
 
-func (r *Result) misc(known *systems.Spec) {
+func (r *Probed) misc(known *systems.Spec) {
 	for _, key := range []string{"nccl_mem", "other_mem", "nccl_version"} {
 		r.lookUp(known, "misc", key, map[string]string{"nccl_mem": "bytes reserved by NCCL, by number of GPUs", "other_mem": "bytes"}[key])
 	}
 }
 
-func (r *Result) number(section, key string) (float64, bool) {
+func (r *Probed) number(section, key string) (float64, bool) {
 	for _, v := range r.Values {
 		if v.Section == section && v.Key == key {
 			switch x := v.Value.(type) {
@@ -222,7 +222,7 @@ func (r *Result) number(section, key string) (float64, bool) {
 }
 
 // note adds to what is said about a field.
-func (r *Result) note(section, key, text string) {
+func (r *Probed) note(section, key, text string) {
 	for i := range r.Values {
 		if v := &r.Values[i]; v.Section == section && v.Key == key && v.Source != Unknown {
 			v.Note += text
@@ -245,7 +245,7 @@ func round(v float64, digits int) float64 {
 
 // YAML writes the spec in the format of system files. Unknown fields are
 // commented out: the file loads only once they are filled in, and says which.
-func (r *Result) YAML(w io.Writer, dataDir string) error {
+func (r *Probed) YAML(w io.Writer, dataDir string) error {
 	fmt.Fprintf(w, "# %s, probed; every value says where it comes from\n", r.Device)
 	fmt.Fprintf(w, "data_dir: %s\n", dataDir)
 	section := ""

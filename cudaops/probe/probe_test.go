@@ -18,7 +18,7 @@ func h200() Facts {
 	}
 }
 
-func find(t *testing.T, r *Result, section, key string) Value {
+func find(t *testing.T, r *Probed, section, key string) Value {
 	t.Helper()
 	for _, v := range r.Values {
 		if v.Section == section && v.Key == key {

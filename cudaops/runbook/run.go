@@ -30,7 +30,7 @@ type Options struct {
 	Sleep func(context.Context, time.Duration)
 }
 
-// Result is what became of one server.
+// Result is the outcome of one server.
 type Result struct {
 	Server string `json:"server"`
 	// Setup and Health are "" when they went well, else what went wrong.
@@ -43,7 +43,7 @@ type Result struct {
 	CleanupError string   `json:"cleanup_error,omitempty"`
 }
 
-// RunResult is what became of one run.
+// RunResult is the outcome of one run.
 type RunResult struct {
 	Tag   string `json:"tag"`
 	Place string `json:"place"`

@@ -42,7 +42,7 @@ const (
 	TypeAnswer = "answer" // engine -> worker
 )
 
-// Init tells a worker what it is for.
+// Init is the first message to a worker: its device, settings and ops.
 type Init struct {
 	Type     string          `json:"type"`
 	Protocol int             `json:"protocol"`

@@ -96,7 +96,7 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 }
 
 // inputDisabled says whether an attribute that simply names another stage
-// names a disabled one: disabling a grid takes along what stands behind it.
+// names a disabled one: disabling a grid disables the stages that depend on it.
 func (s *scope) inputDisabled(d *blockDecl, each *eachValue) (bool, hcl.Diagnostics) {
 	for _, name := range sortedKeys(d.body.Attributes) {
 		expr := d.body.Attributes[name].Expr

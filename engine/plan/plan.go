@@ -255,7 +255,7 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 }
 
 // Idle returns the stages that the run will not touch: those that are
-// answered, those whose runtime is not here, and what stands behind these.
+// current, those whose runtime is not here, and the stages that depend on these.
 func (p *Plan) Idle() map[string]bool {
 	out := map[string]bool{}
 	for _, s := range p.Stages {

@@ -14,7 +14,7 @@ import (
 )
 
 // choose returns the addresses that are part of the plan: the targets with
-// all they need, less the excluded ones with all that stands behind them.
+// all they need, less the excluded ones with all stages that depend on them.
 func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 	all := p.Config.Addresses()
 	pick := func(flag string, globs []string) ([]string, hcl.Diagnostics) {

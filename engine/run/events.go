@@ -57,7 +57,7 @@ const pulse = 5 * time.Second
 // from another host has nothing else to tell a silent run from a dead one.
 const lifeEvery = 6
 
-// graphNode is a stage of the plan as the first event tells it.
+// graphNode is a stage of the plan as the first event has it.
 type graphNode struct {
 	Address string   `json:"address"`
 	Kind    string   `json:"kind"`

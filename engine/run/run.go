@@ -167,7 +167,7 @@ func answered(s *plan.Stage) bool {
 	return s.Action == stage.ActionReady || s.Action == stage.ActionReuse
 }
 
-// bad says whether what stands behind a stage must not run.
+// bad reports whether the stages that depend on a stage must not run.
 func bad(s stage.Status) bool {
 	switch s {
 	case stage.StatusOK, stage.StatusPartial:

@@ -12,7 +12,7 @@ import (
 )
 
 // Forecast is what is known of a stage's table before the stage has run, so
-// that what reads it can be held against it when the plan is made.
+// that the stages that read it can be checked against it when the plan is made.
 type Forecast struct {
 	// Info as far as it is known; Version and Device mostly are not.
 	Info Info

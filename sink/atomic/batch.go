@@ -52,7 +52,7 @@ func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, e
 	return "sha256:" + hex.EncodeToString(h.h.Sum(nil)), nil
 }
 
-// StageBytes is Stage for content that is at hand.
+// StageBytes is Stage for content in memory.
 func (b *Batch) StageBytes(path string, data []byte) (digest string, err error) {
 	return b.Stage(path, func(w io.Writer) error {
 		_, err := w.Write(data)

@@ -82,8 +82,8 @@ type Group struct {
 	Ratio  Quantiles `json:"ratio"`
 }
 
-// Result of a comparison.
-type Result struct {
+// Comparison is the outcome of comparing two tables.
+type Comparison struct {
 	A      Side     `json:"a"`
 	B      Side     `json:"b"`
 	Table  string   `json:"table,omitempty"`
@@ -116,14 +116,14 @@ type Result struct {
 type Pair struct{ A, B int }
 
 // Pairs returns the common rows whose ratio is usable, with the ratio.
-func (r *Result) Pairs() ([]Pair, []float64) { return r.pairs, r.ratios }
+func (r *Comparison) Pairs() ([]Pair, []float64) { return r.pairs, r.ratios }
 
 // ErrNoKey says that the tables have nothing in common to compare rows by.
 var ErrNoKey = errors.New("the tables have no columns in common that name a row")
 
 // Tables compares a with b. Of rows that repeat a key the first counts, as it
 // does for readers. Older words are compared as what they are called now.
-func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Result, error) {
+func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, error) {
 	a, rowsA, err := restrict(a, o.On, nameA)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{A: side(a, nameA), B: side(b, nameB), Table: o.Table, Tolerance: o.Tolerance}
+	r := &Comparison{A: side(a, nameA), B: side(b, nameB), Table: o.Table, Tolerance: o.Tolerance}
 	if o.Worst == 0 {
 		o.Worst = 20
 	}
@@ -209,7 +209,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Result, error) 
 }
 
 // unusable counts why a common row has no ratio, first by what B lacks.
-func (r *Result) unusable(nameA string, va float64, okA bool, nameB string, vb float64, okB bool) {
+func (r *Comparison) unusable(nameA string, va float64, okA bool, nameB string, vb float64, okB bool) {
 	why := unfit(vb, okB)
 	whose := nameB
 	if why == "" {
@@ -311,7 +311,7 @@ func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Reco
 }
 
 // choose decides on key and metric and notes how the columns differ.
-func (r *Result) choose(a, b arrow.Record, o Options) error {
+func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 	t, known := catalog.Lookup(o.Table)
 	r.Key, r.Metric = slices.Clone(o.Key), o.Metric
 	if r.Metric == "" {
@@ -354,7 +354,7 @@ func (r *Result) choose(a, b arrow.Record, o Options) error {
 
 // halfMissing is the error of a key column that readers need and one side has:
 // without it rows that differ would be taken for one.
-func (r *Result) halfMissing(a, b arrow.Record, t *catalog.Table) error {
+func (r *Comparison) halfMissing(a, b arrow.Record, t *catalog.Table) error {
 	for _, k := range r.Key {
 		if c, _ := t.Column(k); c.Role == catalog.Optional || table.Has(a, k) == table.Has(b, k) {
 			continue
@@ -405,7 +405,7 @@ func first(ids []uint32, n int) (rows []int, duplicates int) {
 }
 
 // summarise fills the ratio, the worst rows and the breakdown.
-func (r *Result) summarise(a, b arrow.Record, rows []Row, o Options) {
+func (r *Comparison) summarise(a, b arrow.Record, rows []Row, o Options) {
 	if len(r.ratios) == 0 {
 		return
 	}

@@ -32,12 +32,12 @@ func Paths(a, b string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Report{A: a, B: b, Tables: []*Result{r}}, nil
+	return &Report{A: a, B: b, Tables: []*Comparison{r}}, nil
 }
 
 // Files compares two perf files. The table is known by the files' names where
 // the options do not say it.
-func Files(a, b string, o Options) (*Result, error) {
+func Files(a, b string, o Options) (*Comparison, error) {
 	if o.Table == "" {
 		if t, ok := catalog.Lookup(a); ok {
 			o.Table = t.Name
@@ -56,9 +56,9 @@ func Files(a, b string, o Options) (*Result, error) {
 
 // Report is the comparison of two files or trees.
 type Report struct {
-	A      string    `json:"a"`
-	B      string    `json:"b"`
-	Tables []*Result `json:"tables"`
+	A      string        `json:"a"`
+	B      string        `json:"b"`
+	Tables []*Comparison `json:"tables"`
 	// OnlyA and OnlyB are files without a counterpart.
 	OnlyA []string `json:"only_a,omitempty"`
 	OnlyB []string `json:"only_b,omitempty"`
@@ -196,7 +196,7 @@ func (r *Report) Exceeded(l Limits) []string {
 	return append(out, r.Failed...)
 }
 
-func (r *Result) exceeded(l Limits) []string {
+func (r *Comparison) exceeded(l Limits) []string {
 	var out []string
 	if l.any() && r.Common == 0 {
 		return []string{r.nothing()}
@@ -230,11 +230,11 @@ func (r *Result) exceeded(l Limits) []string {
 }
 
 // nothing says that the two sides have no row in common.
-func (r *Result) nothing() string {
+func (r *Comparison) nothing() string {
 	return fmt.Sprintf("no row of the %d in A has a counterpart among the %d in B by the key %s, so nothing was compared", r.A.Rows, r.B.Rows, strings.Join(r.Key, ", "))
 }
 
-func (r *Result) unusableText() string {
+func (r *Comparison) unusableText() string {
 	var out []string
 	for _, why := range slices.Sorted(maps.Keys(r.UnusableWhy)) {
 		out = append(out, fmt.Sprintf("%s (%d)", why, r.UnusableWhy[why]))
@@ -244,12 +244,12 @@ func (r *Result) unusableText() string {
 
 // Same says whether there is no difference at all.
 func (r *Report) Same() bool {
-	return len(r.OnlyA)+len(r.OnlyB)+len(r.Failed) == 0 && !slices.ContainsFunc(r.Tables, func(t *Result) bool {
+	return len(r.OnlyA)+len(r.OnlyB)+len(r.Failed) == 0 && !slices.ContainsFunc(r.Tables, func(t *Comparison) bool {
 		return t.Added+t.Removed+t.Changed > 0 || t.A.Duplicates != t.B.Duplicates
 	})
 }
 
-func (r *Result) title() string {
+func (r *Comparison) title() string {
 	if r.Table != "" {
 		return r.Table
 	}

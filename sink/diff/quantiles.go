@@ -29,7 +29,7 @@ func quantiles(ratios []float64) Quantiles {
 const maxValues = 32
 
 // breakdown groups the common rows along each column.
-func (r *Result) breakdown(a, b arrow.Record, o Options) {
+func (r *Comparison) breakdown(a, b arrow.Record, o Options) {
 	columns := o.By
 	if columns == nil {
 		columns = append([]string{"kernel_source"}, r.Key...)
@@ -50,7 +50,7 @@ func (r *Result) breakdown(a, b arrow.Record, o Options) {
 	}
 }
 
-func (r *Result) groupsOf(name string, a, b arrow.Array, asked bool) []Group {
+func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group {
 	ix := rowkey.New([]string{"a", "b"}, rowkey.Options{})
 	cols := []arrow.Array{a, a}
 	if b != nil {

@@ -41,7 +41,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-func (r *Result) text(sb *strings.Builder) {
+func (r *Comparison) text(sb *strings.Builder) {
 	fmt.Fprintf(sb, "\n%s by %s, key %s\n", r.title(), r.Metric, strings.Join(r.Key, ", "))
 	for _, s := range []struct {
 		name string
@@ -134,7 +134,7 @@ func alignRight(sb *strings.Builder, lines [][]string) {
 	}
 }
 
-func (r *Result) worstLines() []string {
+func (r *Comparison) worstLines() []string {
 	var out []string
 	for _, w := range r.Worst {
 		s := fmt.Sprintf("%s: %.6g -> %.6g (x %.3f)", w.Key, w.A, w.B, w.Ratio)
@@ -177,7 +177,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-func (r *Result) markdown(sb *strings.Builder) {
+func (r *Comparison) markdown(sb *strings.Builder) {
 	if r.Ratio == nil {
 		return
 	}

@@ -69,7 +69,7 @@ func (l *linter) pair(a, b *loaded) {
 
 // outliers looks for rows and regions whose ratio is far from what is usual
 // around them: in their size class, else in their series, else in the op.
-func (l *linter) outliers(a, b *loaded, r *diff.Result, metric string) {
+func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 	pairs, ratios := r.Pairs()
 	values, err := table.Float64s(b.rec, metric)
 	if err != nil {

@@ -96,7 +96,7 @@ type Config struct {
 	watched  *telemetry.Config
 	system   string
 	bind     any
-	source   atomic.Pointer[runtimes.Source] // of a python op; see readSource
+	source   atomic.Pointer[runtimes.OpFile] // of a python op; see readSource
 	settings measure.Settings
 	blocks   map[string]cty.Value // of the runtime's kind, by name
 	rules    []Rule

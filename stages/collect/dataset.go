@@ -12,7 +12,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// hold keeps what became of a unit: its rows by column, or its failure.
+// hold keeps the result of a unit: its rows by column, or its failure.
 func (j *job) hold(unit int, e *entry) {
 	u := &j.units[unit]
 	if e.Failure != nil {

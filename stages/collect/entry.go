@@ -30,7 +30,7 @@ type entry struct {
 	Seconds float64 `json:"seconds,omitempty"`
 	Points  int     `json:"points,omitempty"`
 	// Source is the file of the op's function as it was, for a plan to say that
-	// it has changed since; see runtimes.Source.
+	// it has changed since; see runtimes.OpFile.
 	Source string `json:"source,omitempty"`
 	// Attachments are files of the case, kept as objects.
 	Attachments []stage.Attachment `json:"attachments,omitempty"`

@@ -176,7 +176,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	return nil, nil
 }
 
-// refused tells a worker that says that this is not the place for the stage
+// refused recognises a worker that says that this is not the place for the stage
 // from every other error.
 func (r *running) refused(err error) (*stage.Outcome, error) {
 	if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said && sf.Failure.Class == worker.ClassUnsupportedConfig {
@@ -223,7 +223,7 @@ func (r *running) stopped() bool {
 	}
 }
 
-// giveUp is about a stop before any worker was there.
+// giveUp ends open cases as interrupted when the run stops before a worker is up.
 func (r *running) giveUp() error {
 	if r.env == nil {
 		return context.Canceled
@@ -238,7 +238,7 @@ func (r *running) giveUp() error {
 
 const interruptedReason = "the run was interrupted before it was tried"
 
-// needs is the outcome of a stage whose runtime is not the one at hand.
+// needs is the outcome of a stage whose runtime is not available here.
 func (r *running) needs(why string) *stage.Outcome {
 	return &stage.Outcome{
 		Status: stage.StatusNeeds, Message: "needs " + r.runtime.Address + ": " + firstLine(why), NoReuse: true,

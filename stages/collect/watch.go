@@ -40,7 +40,7 @@ func (r *running) troubles() {
 }
 
 // observe adds to the rows of a case what was seen while it ran. A worker that
-// has a GPU of its own is held against that one, every other against all.
+// has a GPU of its own gets that one's values, every other those of all.
 func (r *running) observe(o *worker.Outcome) {
 	if o.Failure != nil && len(o.Rows) == 0 {
 		return

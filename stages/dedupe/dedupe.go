@@ -130,7 +130,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	}
 	out := *ds
 	if ds.Table == nil {
-		return outcome(&out, Result{}, c), nil
+		return outcome(&out, Choice{}, c), nil
 	}
 	key := c.By
 	if len(key) == 0 {
@@ -158,7 +158,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	return outcome(&out, res, c), nil
 }
 
-func outcome(ds *stage.Dataset, res Result, c *Config) *stage.Outcome {
+func outcome(ds *stage.Dataset, res Choice, c *Config) *stage.Outcome {
 	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
 	if ds.Table != nil {
 		out.Counts.Rows = int(ds.Table.NumRows())
@@ -195,8 +195,8 @@ type Options struct {
 	ZeroOK    bool // zero is a value of the metric
 }
 
-// Result says which rows stay.
-type Result struct {
+// Choice says which rows stay.
+type Choice struct {
 	Keep      []int // ascending
 	Removed   int
 	Conflicts int      // keys whose rows differ by more than the tolerance
@@ -204,22 +204,22 @@ type Result struct {
 }
 
 // Rows decides which rows of rec to keep.
-func Rows(rec arrow.Record, o Options) (Result, error) {
+func Rows(rec arrow.Record, o Options) (Choice, error) {
 	if o.Metric == "" {
 		o.Metric = catalog.SchemaOf("").Primary().Name
 	}
 	for _, k := range o.Key {
 		if !table.Has(rec, k) {
-			return Result{}, fmt.Errorf("the key names a column that the data lacks: %w", &table.MissingError{Name: k, Have: table.Names(rec)})
+			return Choice{}, fmt.Errorf("the key names a column that the data lacks: %w", &table.MissingError{Name: k, Have: table.Names(rec)})
 		}
 	}
 	ix := rowkey.New(o.Key, rowkey.Options{})
 	ids, err := ix.Number(rec)
 	if err != nil {
-		return Result{}, err
+		return Choice{}, err
 	}
 	groups := rowkey.Groups(ids, ix.Len())
-	var res Result
+	var res Choice
 	if len(groups) == 0 {
 		res.Keep = make([]int, rec.NumRows())
 		for i := range res.Keep {
@@ -229,7 +229,7 @@ func Rows(rec arrow.Record, o Options) (Result, error) {
 	}
 	metric, err := metricOf(rec, o)
 	if err != nil {
-		return Result{}, err
+		return Choice{}, err
 	}
 	when, fit := startedAt(rec), usable(metric, o.ZeroOK)
 	drop := make([]bool, rec.NumRows())

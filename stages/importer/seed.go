@@ -32,7 +32,7 @@ type SeedOptions struct {
 	DryRun bool
 }
 
-// SeedReport says what became of a seeding.
+// SeedReport is the result of a seeding.
 type SeedReport struct {
 	Planned int `json:"planned"` // units of the collect stage
 	Seeded  int `json:"seeded"`  // units that were put into the journal

@@ -34,7 +34,7 @@ type Kind struct {
 	Answer func(worker.Question) (worker.Answer, error)
 	// WorkerOptions adds what workers need of the runtime block to its options.
 	WorkerOptions func(rt *stage.Runtime, at Place, options map[string]any) map[string]any
-	// Probe tells the environment without a worker; nil where only a worker can.
+	// Probe returns the environment without a worker; nil where only a worker can.
 	Probe func(ctx context.Context, rt *stage.Runtime) *Environment
 	// Look says what of the runtime is on this machine, without starting a worker;
 	// a *Missing error says what is not. It is not asked where a launcher starts
@@ -57,7 +57,7 @@ type Kind struct {
 	Bind func(bind any, planDir string) (any, error)
 	// Source finds the code that workers will measure an op with. Version is the
 	// framework's where it is known, else "".
-	Source func(rt *stage.Runtime, planDir, op string, bind any, version string) (Source, bool)
+	Source func(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool)
 	// FirstDeadline is how long a case may take until some have been measured; 0
 	// means the default of all.
 	FirstDeadline time.Duration
@@ -129,12 +129,12 @@ func (p *Pools) Kind(name string) *Kind {
 
 // SourceOf finds the code that a worker will measure an op with, of runtimes
 // whose ops are files. It is false for others.
-func (p *Pools) SourceOf(rt *stage.Runtime, planDir, op string, bind any, version string) (Source, bool) {
+func (p *Pools) SourceOf(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool) {
 	if rt == nil {
-		return Source{}, false
+		return OpFile{}, false
 	}
 	if k := p.Kind(rt.Kind); k != nil && k.Source != nil {
 		return k.Source(rt, planDir, op, bind, version)
 	}
-	return Source{}, false
+	return OpFile{}, false
 }

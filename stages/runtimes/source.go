@@ -16,9 +16,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Source is the code that an op is measured with: the file with its function or
+// OpFile is the code that an op is measured with: the file with its function or
 // collector, and the files that it imports from its own folder.
-type Source struct {
+type OpFile struct {
 	Name string // of the first file, without its folder
 	// Digest is the beginning of the SHA-256 of what the files mean, as hex: see
 	// meaning. Modules of the interpreter and of installed packages are not among
@@ -32,17 +32,17 @@ type Source struct {
 }
 
 // String is how journals keep it.
-func (s Source) String() string { return s.Name + " " + s.Digest }
+func (s OpFile) String() string { return s.Name + " " + s.Digest }
 
 // Elder is how journals of before kept it.
-func (s Source) Elder() string { return s.Name + " " + s.Bytes }
+func (s OpFile) Elder() string { return s.Name + " " + s.Bytes }
 
 // pythonSource finds the code that a worker of a python runtime will measure an op
 // with: the file that the binding names, the module that it names in the
 // runtime's path or checkout, else the file in the path that defines the
 // function. Version is the framework's, for bindings with versions. It reads
 // files alone. It is false for functions of installed modules, and where there is no such file: then the worker says what is wrong.
-func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version string) (Source, bool) {
+func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool) {
 	b, _ := bind.(map[string]any)
 	dir := declaredIn(rt, Place{PlanDir: planDir})
 	var paths []string
@@ -52,7 +52,7 @@ func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version strin
 	if h, ok := HostedOp(op, bind); ok {
 		root := absolute(dir, rt.CollectorRoot)
 		if root == "" {
-			return Source{}, false
+			return OpFile{}, false
 		}
 		// The worker puts its own module in the place of helper.
 		c := closure{roots: []string{filepath.Join(root, "collector"), root}, without: []string{"helper", "collector.helper"}}
@@ -71,7 +71,7 @@ func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version strin
 	if name, ok := b["file"].(string); ok {
 		path, ok := fileNamed(name, paths)
 		if !ok {
-			return Source{}, false
+			return OpFile{}, false
 		}
 		c.file(path)
 		return c.source()
@@ -81,7 +81,7 @@ func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version strin
 	}
 	path, ok := fileDefining(op, paths)
 	if !ok {
-		return Source{}, false
+		return OpFile{}, false
 	}
 	c.file(path)
 	return c.source()
@@ -210,17 +210,17 @@ func (c *closure) file(path string) {
 }
 
 // source sums up what was found; false where that is nothing.
-func (c *closure) source() (Source, bool) {
+func (c *closure) source() (OpFile, bool) {
 	if len(c.files) == 0 {
-		return Source{}, false
+		return OpFile{}, false
 	}
 	first, _ := readCode(c.files[0])
-	s := Source{Name: filepath.Base(c.files[0]), Bytes: first.bytes}
+	s := OpFile{Name: filepath.Base(c.files[0]), Bytes: first.bytes}
 	byName := map[string]string{}
 	for _, f := range c.files {
 		code, ok := readCode(f)
 		if !ok {
-			return Source{}, false
+			return OpFile{}, false
 		}
 		byName[c.relative(f)] = code.digest
 	}

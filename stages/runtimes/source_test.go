@@ -138,10 +138,10 @@ func TestSourceFollowsImports(t *testing.T) {
 	}
 	type m = map[string]any
 	routes := m{"run": "run", "versions": []any{m{"min": "1.0", "module": "collector.gemm_old"}, m{"min": "1.10", "module": "collector.gemm"}}}
-	own := func(dir string) (Source, bool) {
+	own := func(dir string) (OpFile, bool) {
 		return NewPools(Kinds()).SourceOf(&stage.Runtime{Kind: "python", Path: []string{"ops"}}, dir, "gemm", nil, "")
 	}
-	hosted := func(dir string, bind any, version string) (Source, bool) {
+	hosted := func(dir string, bind any, version string) (OpFile, bool) {
 		return NewPools(Kinds()).SourceOf(&stage.Runtime{Kind: "python", CollectorRoot: "root"}, dir, "gemm", bind, version)
 	}
 	both := func(dir string) [3]string {

@@ -86,7 +86,7 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	return hello, nil
 }
 
-// version asks the server for its version as vLLM and SGLang tell it; "" where
+// version asks the server for its version as vLLM and SGLang report it; "" where
 // it does not say.
 func version(ctx context.Context, target *url.URL) string {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)

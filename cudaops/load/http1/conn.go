@@ -94,7 +94,7 @@ func (c *Conn) Close() error {
 // Reused reports whether a request was answered on it before.
 func (c *Conn) Reused() bool { return c.used }
 
-// Exchange is one request and what became of it. Times come from the now that
+// Exchange is one request and its outcome. Times come from the now that
 // Do was given.
 type Exchange struct {
 	Head

@@ -1,7 +1,7 @@
 // Package loadtest is a mock of an OpenAI-compatible server for tests and
 // benchmarks: exact delays, the habits of real servers, and their faults. It
 // notes when it received each request and when it sent each message, which is
-// the truth that a client's numbers are held against.
+// the truth that a client's numbers are compared with.
 package loadtest
 
 import (

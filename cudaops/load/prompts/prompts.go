@@ -239,7 +239,7 @@ func (m *maker) prompt(n int) Turn {
 }
 
 // exact makes a text that encodes to n tokens. Decoding and encoding again is
-// not always the identity, so the text is held against the tokenizer and
+// not always the identity, so the text is checked with the tokenizer and
 // mended; tokens is what it comes to.
 func (m *maker) exact(n int) (text string, tokens int) {
 	t := m.c.Tokenizer

@@ -15,8 +15,8 @@ import (
 	"aicplan/sink/table"
 )
 
-// Source is the ledger of one stage.
-type Source struct {
+// StageLedger is the ledger of one stage.
+type StageLedger struct {
 	Address   string
 	Op        string
 	Framework string
@@ -80,15 +80,15 @@ type Example struct {
 // Case is the example's parameters as people read them: "m=1 n=128".
 func (e Example) Case() string { return Params(e.Params) }
 
-// ledger is the columns of one Source.
+// ledger is the columns of one StageLedger.
 type ledger struct {
-	src      Source
+	src      StageLedger
 	cols     map[string]*table.Col[string]
 	attempts *table.Col[int64]
 	params   []map[string]any // decoded when a parameter is grouped by
 }
 
-func open(src Source) (*ledger, error) {
+func open(src StageLedger) (*ledger, error) {
 	l := &ledger{src: src, cols: map[string]*table.Col[string]{}}
 	for _, f := range stage.LedgerSchema.Fields() {
 		if f.Name == "attempts" {
@@ -142,7 +142,7 @@ func (l *ledger) value(name string, row int) (text string, known bool) {
 
 // Groups groups the rows of all ledgers, the largest group first. An unknown
 // column is an error that lists the known ones.
-func Groups(sources []Source, o Options) ([]Group, error) {
+func Groups(sources []StageLedger, o Options) ([]Group, error) {
 	by := o.By
 	if len(by) == 0 {
 		by = DefaultBy
@@ -206,7 +206,7 @@ func (l *ledger) example(row int) Example {
 
 // Columns lists what the ledgers can be grouped by: the common columns, then
 // parameters of cases by name.
-func Columns(sources []Source) []string {
+func Columns(sources []StageLedger) []string {
 	out := []string{"stage", "op", "class", "type", "message", "status", "group", "framework", "version", "worker", "device_uuid", "attempts"}
 	params := map[string]bool{}
 	for _, src := range sources {

@@ -31,8 +31,8 @@ func ledgerOf(t *testing.T, rows ...map[string]any) arrow.Record {
 	return b.Record()
 }
 
-func sources(t *testing.T) []Source {
-	return []Source{
+func sources(t *testing.T) []StageLedger {
+	return []StageLedger{
 		{Address: "collect.gemm", Op: "gemm", Ledger: ledgerOf(t,
 			map[string]any{"case_id": "a", "params": `{"m":1,"dtype":"fp8"}`, "message": "illegal address 0x7f00 in kernel"},
 			map[string]any{"case_id": "b", "params": `{"m":2,"dtype":"fp8"}`, "message": "illegal address 0x7e10 in kernel"},

@@ -20,7 +20,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Past is a run as its events tell it.
+// Past is a run as its events describe it.
 type Past struct {
 	Run      checkpoint.Run
 	Plan     string

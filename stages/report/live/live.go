@@ -29,7 +29,7 @@ const (
 	maxRates    = 90  // of each stage
 )
 
-// State is a run as its events tell it so far.
+// State is a run as its events describe it so far.
 type State struct {
 	Run      string    `json:"run"`
 	Plan     string    `json:"plan"`

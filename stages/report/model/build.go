@@ -129,14 +129,14 @@ func (r *Report) attachGates(finished []stage.Finished) {
 
 // losses fills in failures and skips.
 func (r *Report) losses(in Input) error {
-	var sources []failures.Source
+	var sources []failures.StageLedger
 	seen := map[any]bool{}
 	add := func(address string, ds *stage.Dataset) {
 		if ds == nil || ds.Ledger == nil || ds.Ledger.NumRows() == 0 || seen[ds.Ledger] {
 			return
 		}
 		seen[ds.Ledger] = true
-		sources = append(sources, failures.Source{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework, Version: ds.Info.Version, Ledger: ds.Ledger})
+		sources = append(sources, failures.StageLedger{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework, Version: ds.Info.Version, Ledger: ds.Ledger})
 	}
 	for _, f := range in.Finished {
 		// The ledgers travel on through dedupe and gate: counted where they arise.

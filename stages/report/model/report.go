@@ -147,8 +147,8 @@ type Table struct {
 	SplitBy string  `json:"split_by,omitempty"`
 	Split   []Share `json:"split,omitempty"`
 
-	Gate      *Gate        `json:"gate,omitempty"`
-	Reference *diff.Result `json:"reference,omitempty"`
+	Gate      *Gate            `json:"gate,omitempty"`
+	Reference *diff.Comparison `json:"reference,omitempty"`
 
 	Data   *stage.Dataset  `json:"-"`
 	Facets *facets.Facets  `json:"-"`
