@@ -168,11 +168,13 @@ func (c *ckptRmCmd) Run(a *app) error {
 		return err
 	}
 	defer release()
+	all := a.stages()
+	defer all.Close()
 	for _, addr := range c.Addresses {
 		what := ""
 		found, err := readStage(store, addr)
 		switch {
-		case err == nil && found.Kind == "collect":
+		case err == nil && all.Kinds()[found.Kind].Measures:
 			addr, what = found.Address, "; its measured cases stay in the journal"
 		case err == nil:
 			addr = found.Address

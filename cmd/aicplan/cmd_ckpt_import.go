@@ -111,7 +111,7 @@ func (c *ckptImportCmd) measurement(a *app, all *stages.Set, store *checkpoint.S
 	if err != nil {
 		return nil, err
 	}
-	if in.Kind.Name != "collect" {
+	if !in.Kind.Measures {
 		return nil, fmt.Errorf("%s is a %s; rows go into the case cache of a collect stage", in.Address, in.Kind.Name)
 	}
 	// Replacing has it look at single cases even where a checkpoint answers.

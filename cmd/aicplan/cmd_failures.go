@@ -9,6 +9,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/run"
+	"aicplan/engine/stage"
 	"aicplan/stages/report/failures"
 	"aicplan/stages/report/history"
 )
@@ -29,7 +30,9 @@ func (c *failuresCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
-	sources, err := ledgers(store, c.Stage)
+	all := a.stages()
+	defer all.Close()
+	sources, err := ledgers(store, all.Kinds(), c.Stage)
 	if err != nil {
 		return err
 	}
@@ -81,7 +84,7 @@ func several(n int, noun string) string {
 
 // ledgers reads the ledgers of the collect stages in the state folder; without
 // globs those alone that their plan still has.
-func ledgers(store *checkpoint.Store, globs []string) ([]failures.StageLedger, error) {
+func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []string) ([]failures.StageLedger, error) {
 	records, err := store.Stages()
 	if err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func ledgers(store *checkpoint.Store, globs []string) ([]failures.StageLedger, e
 		return nil, err
 	}
 	for _, rec := range records {
-		if rec.Kind != "collect" || rec.Outputs.Ledger == "" || len(globs) == 0 && gone[rec.Address] {
+		if !kinds[rec.Kind].Measures || rec.Outputs.Ledger == "" || len(globs) == 0 && gone[rec.Address] {
 			continue
 		}
 		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return addressFits(g, rec.Address) }) {

@@ -34,7 +34,7 @@ func (c *whyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if in.Kind.Name != "grid" {
+	if !in.Kind.Replans {
 		return fmt.Errorf("%s is a %s, not a grid: cases are declared by a grid, and aicplan describe lists them", c.Address, in.Kind.Name)
 	}
 	st, _, diags := cfg.Decode(in)

@@ -82,6 +82,9 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	if err := s.verifyCollects(ctx, good, kinds, add); err != nil {
 		return nil, err
 	}
+	if err := s.verifyAttachments(ctx, good, add); err != nil {
+		return nil, err
+	}
 	stray, err := s.strays()
 	if err != nil {
 		return nil, err
@@ -135,7 +138,7 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 			return err
 		}
 		rec, err := readStageFile(path)
-		if err != nil || rec.Kind != "collect" || !good[rec.Outputs.Table] {
+		if err != nil || !hasCases(rec) || !good[rec.Outputs.Table] {
 			continue // reported already, or nothing to compare
 		}
 		tab, err := s.GetRecord(rec.Outputs.Table)
@@ -165,6 +168,13 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 	}
 	return nil
 }
+
+// measuredBefore is the kind of the records with cases that name no journal: they
+// are of an aicplan that did not write one.
+const measuredBefore = "collect"
+
+// hasCases says whether the rows of a record were measured as cases.
+func hasCases(rec *StageRecord) bool { return rec.Journal != "" || rec.Kind == measuredBefore }
 
 // verifyJournals also returns the ids of all cases that a journal knows.
 func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) (map[string]bool, error) {

@@ -59,17 +59,19 @@ const lifeEvery = 6
 
 // graphNode is a stage of the plan as the first event has it.
 type graphNode struct {
-	Address string   `json:"address"`
-	Kind    string   `json:"kind"`
-	After   []string `json:"after"`
-	Action  string   `json:"action"`
-	Cases   int      `json:"cases,omitempty"`
+	Address string `json:"address"`
+	Kind    string `json:"kind"`
+	// Measures is true of stages that work through cases.
+	Measures bool     `json:"measures,omitempty"`
+	After    []string `json:"after"`
+	Action   string   `json:"action"`
+	Cases    int      `json:"cases,omitempty"`
 }
 
 func graphOf(p *plan.Plan) []graphNode {
 	var out []graphNode
 	for _, s := range p.Stages {
-		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
+		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Measures, After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
 		if s.Plan != nil && s.Plan.Cases != nil {
 			n.Cases = s.Plan.Cases.Planned
 		}

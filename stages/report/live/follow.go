@@ -124,11 +124,14 @@ type event struct {
 }
 
 type node struct {
-	Address string   `json:"address"`
-	Kind    string   `json:"kind"`
-	After   []string `json:"after"`
-	Action  string   `json:"action"`
-	Cases   int      `json:"cases"`
+	Address string `json:"address"`
+	Kind    string `json:"kind"`
+	// Measures is not in the events of runs before there was such a flag; their
+	// measuring stages are known by their cases.
+	Measures bool     `json:"measures"`
+	After    []string `json:"after"`
+	Action   string   `json:"action"`
+	Cases    int      `json:"cases"`
 }
 
 func (f *Follower) take(line []byte) {
@@ -149,7 +152,7 @@ func (f *Follower) take(line []byte) {
 		s.Plan, s.Host, s.PID, s.Started = e.Plan, e.Host, e.PID, e.At
 		for _, n := range e.Graph {
 			st := s.stage(n.Address, n.Kind)
-			st.Action, st.Total = n.Action, n.Cases
+			st.Action, st.Total, st.Measures = n.Action, n.Cases, n.Measures
 			if n.After != nil {
 				st.After = n.After
 			}

@@ -55,22 +55,24 @@ type State struct {
 
 // Stage is a stage of the plan.
 type Stage struct {
-	Address string       `json:"address"`
-	Kind    string       `json:"kind"`
-	After   []string     `json:"after"`
-	Action  string       `json:"action,omitempty"` // as planned
-	Status  string       `json:"status"`
-	Reused  bool         `json:"reused"`
-	Reason  string       `json:"reason,omitempty"`
-	Message string       `json:"message,omitempty"`
-	Started *time.Time   `json:"started"`
-	Seconds *float64     `json:"seconds"` // of an ended one
-	Done    int          `json:"done"`
-	Failed  int          `json:"failed"`
-	Skipped int          `json:"skipped"`
-	Total   int          `json:"total"` // 0: no cases, or not known yet
-	Before  int          `json:"before"`
-	Counts  stage.Counts `json:"counts"`
+	Address string `json:"address"`
+	Kind    string `json:"kind"`
+	// Measures is true of stages that work through cases.
+	Measures bool         `json:"measures,omitempty"`
+	After    []string     `json:"after"`
+	Action   string       `json:"action,omitempty"` // as planned
+	Status   string       `json:"status"`
+	Reused   bool         `json:"reused"`
+	Reason   string       `json:"reason,omitempty"`
+	Message  string       `json:"message,omitempty"`
+	Started  *time.Time   `json:"started"`
+	Seconds  *float64     `json:"seconds"` // of an ended one
+	Done     int          `json:"done"`
+	Failed   int          `json:"failed"`
+	Skipped  int          `json:"skipped"`
+	Total    int          `json:"total"` // 0: no cases, or not known yet
+	Before   int          `json:"before"`
+	Counts   stage.Counts `json:"counts"`
 	// Rate is in cases a second over the last minute; null before there is one.
 	Rate *float64 `json:"rate"`
 	// Left is the estimated time to its end in seconds, by the rate.
@@ -152,7 +154,7 @@ func (s *State) Word(now time.Time) string {
 // Totals adds up the cases of all stages that have some.
 func (s *State) Totals() (done, failed, skipped, total int) {
 	for _, st := range s.Stages {
-		if st.Kind == "collect" || st.Total > 0 {
+		if st.Measures || st.Total > 0 {
 			done, failed, skipped, total = done+st.Done, failed+st.Failed, skipped+st.Skipped, total+st.Total
 		}
 	}

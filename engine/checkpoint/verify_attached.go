@@ -1,0 +1,87 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// verifyAttachments holds the attachments that tables and entries of journals
+// name against the objects: each must be there, with its digest. An attachment
+// that several name is told once.
+func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add func(Problem)) error {
+	told := map[string]bool{}
+	tell := func(path, digest, what, fix string) {
+		if good[digest] || told[digest] {
+			return
+		}
+		told[digest] = true
+		state := "missing"
+		if s.HasObject(digest) {
+			state = "damaged"
+		}
+		add(Problem{Path: path, Detail: fmt.Sprintf("%s, object %s, is %s", what, short(digest), state), Fix: fix})
+	}
+	paths, err := s.stagePaths()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		rec, err := readStageFile(path)
+		if err != nil {
+			continue // reported already
+		}
+		for _, digest := range rec.Outputs.Attached {
+			tell(path, digest, "an attachment of "+rec.Address,
+				"the rows are whole; aicplan apply -replace with the address of the collect measures its cases again, with their attachments")
+		}
+	}
+	dirs, err := s.journalDirs("")
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		segments, err := segmentPaths(dir)
+		if err != nil {
+			return err
+		}
+		for _, path := range segments {
+			_, err := readSegment(path, func(e Entry, _ int64, _ int) {
+				for _, a := range attachedTo(e) {
+					tell(path, a.Digest, fmt.Sprintf("the attachment %q of case %s", a.Name, e.ID),
+						"the case's entry is whole; aicplan apply -retry failed tries failed cases again, and -replace with the address of the collect all")
+				}
+			})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// attached is what of an attachment is checked; see stage.Attachment.
+type attached struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+}
+
+// attachedTo are the attachments that an entry names.
+func attachedTo(e Entry) []attached {
+	if !bytes.Contains(e.Payload, []byte(`"attachments"`)) {
+		return nil
+	}
+	var p struct {
+		Attachments []attached `json:"attachments"`
+	}
+	if json.Unmarshal(e.Payload, &p) != nil {
+		return nil // what reads the entry says so
+	}
+	return p.Attachments
+}
