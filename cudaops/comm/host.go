@@ -26,6 +26,20 @@ const (
 	OpP2P             = "p2p"
 )
 
+// Needs are the parameters that every case must have, by op.
+func Needs() map[string][]string {
+	sizes := []string{"nccl_dtype", "num_gpus", "message_size"}
+	out := map[string][]string{
+		OpNCCL:            append([]string{"op_name"}, sizes...),
+		OpCustomAllReduce: {"allreduce_dtype", "num_gpus", "message_size"},
+		OpP2P:             {"src", "dst", "bytes"},
+	}
+	for _, c := range Collectives {
+		out[c] = sizes
+	}
+	return out
+}
+
 // Host returns the worker host of runtimes of kind nccl: one worker for all
 // GPUs of the node.
 func Host(init worker.Init) worker.Host {

@@ -32,6 +32,15 @@ func Host(init worker.Init) worker.Host {
 	return &worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
 }
 
+// Needs are the parameters that every case must have, by op.
+func Needs() map[string][]string {
+	return map[string][]string{
+		"gemm":      {"gemm_dtype", "m", "n", "k"},
+		"memory":    {"kernel", "size_bytes"},
+		"synthetic": nil,
+	}
+}
+
 // An opFunc measures one case.
 type opFunc func(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error)
 

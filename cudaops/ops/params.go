@@ -89,6 +89,20 @@ const (
 // a kernel's source may have any name.
 var Names = []string{OpElementwise, OpGEMM, OpKernel, OpLayer, OpMemory, OpMLAPost, OpMLAPre}
 
+// Needs are the parameters that every case must have, by op. Cases of a bound
+// kernel need those that its binding names.
+func Needs() map[string][]string {
+	return map[string][]string{
+		OpGEMM:        {"gemm_dtype", "m", "n", "k"},
+		OpMLAPre:      {"bmm_dtype", "num_tokens", "num_heads"},
+		OpMLAPost:     {"bmm_dtype", "num_tokens", "num_heads"},
+		OpMemory:      {"kernel", "size_bytes"},
+		OpElementwise: {"kernel", "dtype", "num_tokens", "hidden_size"},
+		OpLayer:       {"gemm_dtype", "m", "shapes"},
+		OpKernel:      nil,
+	}
+}
+
 // prepare makes the cases of an op: one, or several where alternatives of the
 // first are asked for.
 func (d *Device) prepare(c worker.Case, o Options, bindings map[string]*KernelBinding) ([]*Case, error) {

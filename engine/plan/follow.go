@@ -2,10 +2,61 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/dag"
 	"aicplan/engine/stage"
 )
+
+// orderFollowers lets stages that tell of tables wait for what is made of these
+// tables, such as the files of exports: they would else tell of as much as there
+// was by chance. Only the order changes, not what a selection is made of. deps
+// are the edges that the plan itself has; new ones are added.
+func (p *Plan) orderFollowers(deps map[string][]string) error {
+	var followers []string
+	for _, s := range p.Stages {
+		if s.Instance.Kind.Follows {
+			followers = append(followers, s.Address())
+		}
+	}
+	// What waits for a follower is left out, for all of them: no cycle can arise.
+	behindFollowers := p.Graph.Behind(followers...)
+	added := false
+	for _, addr := range followers {
+		d, ok := p.byAddr[addr].Config.(stage.Describer)
+		if !ok {
+			continue
+		}
+		var tables []string
+		for _, ref := range d.Describes() {
+			tables = append(tables, ref.Address)
+		}
+		made := p.Graph.Behind(tables...)
+		for _, s := range p.Stages {
+			if a := s.Address(); made[a] && !behindFollowers[a] && !slices.Contains(deps[addr], a) {
+				deps[addr] = append(slices.Clip(deps[addr]), a)
+				added = true
+			}
+		}
+	}
+	if !added {
+		return nil
+	}
+	g, err := dag.Build(p.Config.Addresses(), deps)
+	if err != nil {
+		return err
+	}
+	p.Graph = g
+	sorted := p.Stages[:0:0]
+	for _, addr := range g.Order() {
+		if s := p.byAddr[addr]; s != nil {
+			sorted = append(sorted, s)
+		}
+	}
+	p.Stages = sorted
+	return nil
+}
 
 // runsBefore names the first stage before s that is going to run, or "".
 // Guards run only when something behind them does, which then counts.

@@ -117,6 +117,9 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	if diags.HasErrors() {
 		return p, diags
 	}
+	if err := p.orderFollowers(deps); err != nil {
+		return p, cycleDiags(cfg, err)
+	}
 	diags = append(diags, p.checkInputs()...)
 	diags = append(diags, p.checkFiles()...)
 	if diags.HasErrors() {

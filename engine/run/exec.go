@@ -75,7 +75,7 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 	out, err = s.Config.Run(ctx, &stage.RunContext{
 		Address: s.Address(), Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
 		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
-		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace, Upstream: r.finished, Stop: r.opts.Stop,
+		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace, Upstream: func() []stage.Finished { return r.finished(s.Address()) }, Stop: r.opts.Stop,
 	})
 	if err == nil && out == nil {
 		panic("stage returned neither outcome nor error")
@@ -98,14 +98,15 @@ func (r *runner) replace(s *plan.Stage, epoch string) error {
 	return nil
 }
 
-// finished lists the stages that ended so far, in run order.
-func (r *runner) finished() []stage.Finished {
+// finished lists the stages before one that have ended, in run order.
+func (r *runner) finished(before string) []stage.Finished {
+	known := r.plan.Graph.Closure(before)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []stage.Finished
 	for _, s := range r.plan.Stages {
 		sr := r.results[s.Address()]
-		if sr == nil {
+		if sr == nil || !known[s.Address()] {
 			continue
 		}
 		o := sr.Outcome

@@ -37,6 +37,8 @@ type RuntimeKind struct {
 	// Closed is true where rows have no columns but those of the measuring code, so
 	// that a plan knows what they will have.
 	Closed bool
+	// Ops are the ops that the workers measure; nil where only a worker can say.
+	Ops []Op
 	// Binds says what a collect's bind names ("a CUDA kernel"); empty where the
 	// kind takes none.
 	Binds string
@@ -88,6 +90,17 @@ type Block struct {
 	Options []Option
 	// Beside is Option.Beside for everything in the block.
 	Beside bool
+}
+
+// Op is an op that the workers of a kind measure.
+type Op struct {
+	Name string
+	// Needs are the parameters that every case must have.
+	Needs []string
+	// Option is the option, a bool, that adds the op; empty where it is always there.
+	Option string
+	// Bound is true for an op that needs a collect's bind.
+	Bound bool
 }
 
 // Instrument is a change of the measuring code of a kind.

@@ -71,6 +71,12 @@ type Kind struct {
 	New func() Stage
 }
 
+// Describer is implemented by stages that tell of tables and of what became of
+// them: they wait for every stage that reads those tables.
+type Describer interface {
+	Describes() []*Ref
+}
+
 // Stage is the decoded config of one stage instance. It is decoded anew for
 // every instance and never shared between goroutines.
 type Stage interface {
@@ -292,7 +298,8 @@ type RunContext struct {
 	// they change anything, once they know that they can run; for the others the
 	// engine does.
 	Replace func() error
-	// Upstream describes the finished stages, for reports: by address.
+	// Upstream describes the stages before this one, for reports. Stages beside it
+	// are left out: whether they have finished is a matter of chance.
 	Upstream func() []Finished
 	// Stop is closed at the first Ctrl-C: finish and keep what is in flight.
 	// The context itself is cancelled at the second.

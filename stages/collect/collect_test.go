@@ -378,13 +378,13 @@ func TestHangs(t *testing.T) {
 }
 
 func TestRuntimeThatIsNotHere(t *testing.T) {
-	b := newBench(t, plain)
+	b := newBench(t, products)
 	b.runtime.Kind, b.runtime.Address = "cuda", "runtime.gpu"
 	out, err := b.run("")
 	if err != nil || out.Status != stage.StatusNeeds || !strings.Contains(out.Message, "needs runtime.gpu") || !out.NoReuse {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, p := b.prepare(""); p.Cases.Collect != 20 || !strings.Contains(p.Reason, "has not been seen yet") {
+	if _, p := b.prepare(""); p.Cases.Collect != 4 || !strings.Contains(p.Reason, "has not been seen yet") {
 		t.Errorf("%s %+v", p.Reason, p.Cases)
 	}
 }

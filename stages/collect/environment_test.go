@@ -26,7 +26,7 @@ func TestEnvironmentFieldsAreReported(t *testing.T) {
 // Cases of an op that another kind of runtime measured are no basis for an
 // estimate.
 func TestEstimateKnowsRuntimesApart(t *testing.T) {
-	b := newBench(t, plain)
+	b := newBench(t, products)
 	b.must("", stage.StatusOK)
 	_, p := b.prepare("measure {\n passes = 3\n}")
 	if p.Cases.Seconds == 0 || !strings.Contains(p.Cases.Basis, "under other conditions") {

@@ -12,10 +12,7 @@ import (
 // retry tries every failed case once.
 func TestEpochs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, `
-op = "gemm"
-axis "m" { values = [1, 2, 3, 4] }
-`)
+	b := newBench(t, products)
 	c, p := b.prepare("")
 	cases := p.Private.(*planned).cases
 	env, _ := c.pools.Expect(t.Context(), b.store, c.runtime)

@@ -49,6 +49,15 @@ type bench struct {
 	onEvent func(typ string, fields map[string]any)
 }
 
+// products is a grid of an op that cpu and cuda runtimes have.
+const products = `
+op = "gemm"
+axis "gemm_dtype" { values = ["float32"] }
+axis "m" { values = [1, 2, 3, 4] }
+axis "n" { values = [8] }
+axis "k" { values = [8] }
+`
+
 func newBench(t *testing.T, grid string) *bench {
 	t.Helper()
 	b := &bench{t: t, grid: grid, stop: make(chan struct{}), runtime: &stage.Runtime{

@@ -105,7 +105,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if _, err := columnsOf(cases, c.Weights, "weights"); err != nil {
 		return fail("Unknown column", err)
 	}
-	if err := c.unmeasurable(cases.Spec().Op, pc.PlanDir); err != nil {
+	if err := c.unmeasurable(cases, pc.PlanDir); err != nil {
 		return fail("Nothing can measure this", err)
 	}
 	counts := fresh(cases, pc.Options)

@@ -133,6 +133,15 @@ func (c *Config) resolve() error {
 	return nil
 }
 
+// Describes implements stage.Describer: the tables, without those that they are
+// compared with.
+func (c *Config) Describes() []*stage.Ref {
+	if c.resolve() != nil {
+		return nil // Check says why
+	}
+	return c.inputs
+}
+
 // Inputs are the tables, then the references.
 func (c *Config) Inputs() []stage.Input {
 	if c.resolve() != nil {

@@ -3,6 +3,7 @@ package runtimes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,6 +108,15 @@ func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
 			Message: fmt.Sprintf("this aicplan has no worker for runtimes of kind %q; it has %s", init.Kind, strings.Join(have, ", ")),
 		}}
 	}
+}
+
+// opsOf lists ops by name, from the parameters that each needs.
+func opsOf(needs map[string][]string) []stage.Op {
+	var out []stage.Op
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		out = append(out, stage.Op{Name: name, Needs: needs[name]})
+	}
+	return out
 }
 
 // allMeasureBut are the names of the measure settings without some.

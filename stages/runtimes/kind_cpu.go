@@ -25,6 +25,7 @@ func cpuKind() Kind {
 				{Name: "window", Type: cty.Number, Default: "1", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
 			Closed:      true,
+			Ops:         cpuOps(),
 			Measure:     allMeasureBut("operating_point", "power"),
 			Instruments: []stage.Instrument{{Version: 2, Ops: []string{"gemm", "memory"}, Why: "the fastest of separate visits counts, since whatever disturbs a shared processor makes slower"}},
 		},
@@ -40,6 +41,16 @@ func cpuKind() Kind {
 		Look:          lookCPU,
 		FirstDeadline: 5 * time.Minute, // nothing is loaded, compiled or tuned
 	}
+}
+
+func cpuOps() []stage.Op {
+	ops := opsOf(cpu.Needs())
+	for i := range ops {
+		if ops[i].Name == "synthetic" {
+			ops[i].Option = "synthetic"
+		}
+	}
+	return ops
 }
 
 // probeCPU asks the cpu host in this process: the worker would say the same.

@@ -35,6 +35,7 @@ func cudaKind() Kind {
 				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
 			Closed:      true,
+			Ops:         cudaOps(),
 			Measure:     allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
 			Binds:       "a CUDA kernel",
 			Instruments: []stage.Instrument{{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"}},
@@ -53,6 +54,14 @@ func cudaKind() Kind {
 		Libraries: []string{"driver", "cublaslt", "nvrtc"},
 		Bind:      readKernel,
 	}
+}
+
+func cudaOps() []stage.Op {
+	out := opsOf(ops.Needs())
+	for i := range out {
+		out[i].Bound = out[i].Name == ops.OpKernel
+	}
+	return out
 }
 
 // lookGPUs is the Look of kinds that need nothing but GPUs and their driver.

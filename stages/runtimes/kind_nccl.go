@@ -24,6 +24,7 @@ func ncclKind() Kind {
 				{Name: "rank_deadline", Type: cty.Number, Default: "15", Doc: "seconds after which a rank that does not answer ends the case"},
 			},
 			Closed:  true,
+			Ops:     opsOf(comm.Needs()),
 			Measure: allMeasureBut("min_block_seconds", "warmup_seconds"),
 		},
 		Slots: ncclSlots,
