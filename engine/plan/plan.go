@@ -132,7 +132,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 		diags = append(diags, p.foresee()...)
 	}
 	p.decideGuards()
-	return p, diags
+	return p, append(diags, p.takesOver()...)
 }
 
 func cycleDiags(cfg *config.Config, err error) hcl.Diagnostics {

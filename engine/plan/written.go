@@ -3,7 +3,13 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
@@ -44,8 +50,39 @@ func (p *Plan) writtenFiles() map[string]*checkpoint.StageRecord {
 	return out
 }
 
-// replaces warns of files that another plan wrote and the stage is going to
-// replace.
+// takesOver warns, once, of records that another plan made of stages with the
+// addresses of this one's, where they are going to be replaced.
+func (p *Plan) takesOver() hcl.Diagnostics {
+	by := map[string][]string{}
+	for _, s := range p.Stages {
+		r := s.Record
+		if r == nil || r.Plan == "" || r.Plan == p.Name() || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
+			continue
+		}
+		switch s.Action {
+		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
+		default:
+			by[r.Plan] = append(by[r.Plan], s.Address())
+		}
+	}
+	var diags hcl.Diagnostics
+	for _, other := range slices.Sorted(maps.Keys(by)) {
+		named := by[other]
+		some := strings.Join(named[:min(3, len(named))], ", ")
+		if len(named) > 3 {
+			some += fmt.Sprintf(" and %d more", len(named)-3)
+		}
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagWarning, Summary: "Records of another plan",
+			Detail: fmt.Sprintf("The plan %s has stages of the same addresses in this state folder, and an apply replaces their records: %s. Measured cases of both are kept. Give each plan a folder of its own with -state-dir to keep the records too; if %s was renamed to %s, there is nothing to do.",
+				other, some, other, p.Name()),
+		})
+	}
+	return diags
+}
+
+// replaces warns of files that another plan wrote, or somebody with another state
+// folder, and that the stage is going to replace.
 func (p *Plan) replaces(s *Stage) []string {
 	w, ok := s.Config.(stage.FileWriter)
 	if !ok || p.Options.OutDir == "" {
@@ -55,11 +92,15 @@ func (p *Plan) replaces(s *Stage) []string {
 	for _, f := range w.Files() {
 		path := filepath.Join(p.Options.OutDir, f)
 		by := p.written()[path]
-		if by == nil || by.Plan == "" || by.Plan == p.Name() {
+		if by != nil && (by.Plan == "" || by.Plan == p.Name()) {
 			continue
 		}
-		if _, err := fileDigest(path); err != nil {
+		if _, err := os.Stat(path); err != nil {
 			continue // it is gone already
+		}
+		if by == nil {
+			out = append(out, fmt.Sprintf("%s replaces %s, which this state folder did not write: another state folder may share the output folder; choose another folder with -out-dir, or another file, to keep both", s.Address(), path))
+			continue
 		}
 		out = append(out, fmt.Sprintf("%s replaces %s, which the plan %s wrote; choose another folder with -out-dir, or another file, to keep both", s.Address(), path, by.Plan))
 	}

@@ -6,7 +6,7 @@ locals {
   local_heads = [128, 64, 32, 16, 8, 4, 2, 1]
 
   # One model per architecture: the table has no place for a second.
-  mla_modules = [for r in slice(local.models.mla, 0, 1) : {
+  mla_modules = [for r in slice(local.models.mla, 0, min(1, length(local.models.mla))) : {
     model            = r.model
     native_num_heads = r.num_heads
     selected         = anytrue([for q in local.models.mla : q.selected])

@@ -1,5 +1,49 @@
 # Mistakes in the rows of this folder, found when a plan is read. A format that no
-# table knows would plan no case at all.
+# table knows would plan no case at all, and a misspelt field would be an error
+# where outputs.hcl reads it, far from its row.
+
+locals {
+  # Beside rows, a family may say these for all of them.
+  family_fields = ["architecture", "wide_ep"]
+
+  row_fields = {
+    attention   = { needs = ["profile", "models", "num_heads", "num_kv_heads", "head_dim", "window", "tp"], may = ["v_head_dim", "chunk", "sink", "scaling", "only"] }
+    moe         = { needs = ["model_name", "hidden_size", "inter_size", "topk", "num_experts", "dtypes"], may = ["models", "max_tp", "wide_ep", "router"] }
+    mla         = { needs = ["model", "num_heads"], may = ["models", "architecture"] }
+    dsa         = { needs = ["model", "num_heads", "gemm_type", "max_position", "shares_index"], may = ["models", "architecture"] }
+    dsv4        = { needs = ["model", "num_heads", "hidden_size", "max_position"], may = ["models", "architecture"] }
+    msa         = { needs = ["model", "num_heads", "max_position"], may = ["models", "architecture"] }
+    mhc         = { needs = ["model", "hidden_size", "hc_mult"], may = ["models", "architecture"] }
+    gdn         = { needs = ["model_name", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "tp"], may = ["models", "architecture", "shared_expert"] }
+    kda         = { needs = ["model_name", "d_model", "d_conv", "num_heads", "head_dim", "tp"], may = ["models", "architecture"] }
+    mamba2      = { needs = ["model_name", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size"], may = ["models", "architecture"] }
+    encoder     = { needs = ["profile", "models", "num_heads", "head_dim", "tp"], may = ["architecture"] }
+    projections = { needs = ["model", "hidden_size", "inter_size", "num_heads", "num_kv_heads", "head_dim"], may = ["models", "architecture"] }
+  }
+
+  known_fields = { for kind, f in local.row_fields : kind => concat(f.needs, f.may) }
+
+  checked_rows = flatten([for f in local.families : [for kind, rows in f : [for r in rows : {
+    where   = "The ${kind} row of ${try(r.profile, r.model_name, r.model, "no name")}"
+    knows   = local.known_fields[kind]
+    unknown = setsubtract(keys(r), local.known_fields[kind])
+    missing = setsubtract(local.row_fields[kind].needs, keys(r))
+    texts   = [for k, v in r : k if can(tonumber(v)) && try(substr(jsonencode(v), 0, 1) == "\"", false)]
+  }] if contains(keys(local.row_fields), kind)]])
+
+  # A misspelt field is told once, as the misspelling.
+  wrong_rows = concat(
+    flatten([for f in local.families : [for k in keys(f) :
+      "A family has ${k}, which is no kind of rows. The kinds are ${join(", ", keys(local.row_fields))}."
+      if !contains(concat(keys(local.row_fields), local.family_fields), k)
+    ]]),
+    flatten([for c in local.checked_rows : [for k in c.unknown :
+      "${c.where} has the field ${k}, which its kind does not have.${did_you_mean(k, c.knows) == "" ? "" : " Did you mean ${did_you_mean(k, c.knows)}?"}"
+    ]]),
+    flatten([for c in local.checked_rows : [for k in c.missing : "${c.where} has no ${k}."] if length(c.unknown) == 0]),
+    flatten([for c in local.checked_rows : [for k in c.texts : "${c.where} has ${k} as a text; write the number without quotes."]]),
+  )
+}
 
 locals {
   # As readers of the moe tables know them.
@@ -15,12 +59,12 @@ locals {
 variable "sound" {
   type        = bool
   default     = true
-  description = "False plans rows although they have mistakes."
+  description = "False plans rows although they have formats that no table knows."
 
   validation {
-    condition = !var.sound || length(local.wrong_dtypes) == 0
-    error_message = join(" ", [for w in local.wrong_dtypes :
+    condition = length(local.wrong_rows) == 0 && (!var.sound || length(local.wrong_dtypes) == 0)
+    error_message = join(" ", concat(local.wrong_rows, [for w in local.wrong_dtypes :
       "The moe row of ${w.model} has the format ${w.dtype}, which no table knows.${w.meant == "" ? "" : " Did you mean ${w.meant}?"}"
-    ])
+    ]))
   }
 }

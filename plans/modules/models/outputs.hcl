@@ -1,5 +1,5 @@
 # The one place for model shapes. Every family of models has a file here with
-# one local; a new family is a file and a name in local.families. Rows hold
+# one local; a new family is a file and a name in local.sound_families. Rows hold
 # native sizes: what a rank sees after tensor parallelism is derived by the
 # grids.
 #
@@ -34,6 +34,9 @@ locals {
     local.nemotron,
   ]
 
+  # None where a row has a mistake: checks.hcl then says which.
+  sound_families = [for f in local.families : f if length(local.wrong_rows) == 0]
+
   backends = ["trtllm", "vllm", "sglang"]
 
   # Formats that the experts of an unquantised checkpoint can be run in.
@@ -43,7 +46,7 @@ locals {
     sglang = ["bfloat16", "fp8_block"]
   }
 
-  attention = flatten([for f in local.families : [for r in try(f.attention, []) : {
+  attention = flatten([for f in local.sound_families : [for r in try(f.attention, []) : {
     profile      = r.profile
     architecture = f.architecture
     models       = r.models
@@ -59,7 +62,7 @@ locals {
     only         = try(r.only, local.backends)
   }]])
 
-  moe = flatten([for f in local.families : [for r in try(f.moe, []) : {
+  moe = flatten([for f in local.sound_families : [for r in try(f.moe, []) : {
     model_name  = r.model_name
     models      = try(r.models, [r.model_name])
     hidden_size = r.hidden_size
@@ -74,7 +77,7 @@ locals {
 
   rows = {
     for kind in ["mla", "dsa", "dsv4", "msa", "mhc", "gdn", "kda", "mamba2", "encoder", "projections"] :
-    kind => flatten([for f in local.families : [for r in try(f[kind], []) : merge(r, {
+    kind => flatten([for f in local.sound_families : [for r in try(f[kind], []) : merge(r, {
       models       = try(r.models, [r.model], [r.model_name])
       architecture = try(r.architecture, f.architecture, "")
     })]])
@@ -120,7 +123,7 @@ output "by_kind" {
 output "names" {
   description = "Every checkpoint that a row names."
   value = sort(distinct(flatten(concat(
-    [for r in local.attention : r.models],
+    [for r in local.attention : r.models if var.sound != null], # the same
     [for r in local.moe : r.models],
     [for kind, rows in local.rows : [for r in rows : r.models]],
   ))))
