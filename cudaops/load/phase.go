@@ -20,7 +20,6 @@ type session struct {
 	turn    int
 	history []openai.Message
 	id      string // X-Correlation-ID of all its turns
-	cancel  *rand.Rand
 }
 
 // phase is the state of one phase.

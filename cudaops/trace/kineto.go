@@ -173,7 +173,7 @@ func (e *eventReader) event(obj []byte) error {
 			ph = unquote(v)
 		case "cat":
 			cat = unquote(v)
-			return ignorable(cat) == false
+			return !ignorable(cat)
 		case "name":
 			name = v
 		case "pid":

@@ -85,11 +85,11 @@ func nsysRow(row []string, cols map[string]int, rec *recording) error {
 	}
 	start, err := strconv.ParseInt(field("Start (ns)"), 10, 64)
 	if err != nil {
-		return fmt.Errorf("Start (ns) is %q, not a whole number", field("Start (ns)"))
+		return fmt.Errorf("the column Start (ns) is %q, not a whole number", field("Start (ns)"))
 	}
 	dur, err := strconv.ParseInt(field("Duration (ns)"), 10, 64)
 	if err != nil || dur < 0 || start+dur < start {
-		return fmt.Errorf("Duration (ns) is %q, not a length of time", field("Duration (ns)"))
+		return fmt.Errorf("the column Duration (ns) is %q, not a length of time", field("Duration (ns)"))
 	}
 	rec.add(rec.device(field("Device")), []byte(name), interval{start, start + dur}, nil)
 	return nil

@@ -268,7 +268,7 @@ func TestNsys(t *testing.T) {
 	if len(res) != 2 || res[0].Format != "nsys" || res[0].Kernels != 2 || *res[0].SpanNs != 120 || *res[0].ExposedCommNs != 20 || res[1].Device != "NVIDIA H200 (1)" {
 		t.Error(dump(res))
 	}
-	for bad, want := range map[string]string{"x,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: Start (ns)", "1,-5,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: Duration"} {
+	for bad, want := range map[string]string{"x,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Start (ns)", "1,-5,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Duration"} {
 		if _, err := ReadFrom(strings.NewReader(nsysHead+bad), "x.csv", Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -26,13 +26,6 @@ type power struct {
 	spec *systems.Spec
 }
 
-func specName(s *systems.Spec) string {
-	if s == nil {
-		return ""
-	}
-	return s.Name
-}
-
 func (c *power) prepare(r hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	c.spec, diags = optionalSystem(c.System, r)
