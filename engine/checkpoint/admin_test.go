@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -204,6 +205,35 @@ func snapshot(t *testing.T, dir string) map[string]int64 {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestGCRemovesUnfinishedHosts: the file of a worker host that was being written when
+// its aicplan was killed goes; one that is being written now, and whole ones, stay.
+func TestGCRemovesUnfinishedHosts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	filled(t, dir)
+	hosts := filepath.Join(dir, "hosts")
+	if err := os.MkdirAll(hosts, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"host-old.tmp", "host-new.tmp", "host.zip"} {
+		path := filepath.Join(hosts, name)
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if name != "host-new.tmp" {
+			if err := os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := open(t, dir, Options{}).GC(context.Background(), GCOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(hosts)
+	if err != nil || len(left) != 2 || left[0].Name() != "host-new.tmp" || left[1].Name() != "host.zip" {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }
 
 func TestGC(t *testing.T) {

@@ -223,10 +223,9 @@ func (j *Journal) again(old *segment) (*segment, error) {
 	}
 	seg.size = old.size
 	j.mu.Lock()
-	for id, r := range j.index {
+	for _, r := range j.index.all() {
 		if r.segment == old.n {
 			r.segment = seg.n
-			j.index[id] = r
 		}
 	}
 	j.mu.Unlock()
@@ -269,7 +268,7 @@ func (j *Journal) newSegment() (*segment, error) {
 	if err := j.describe(); err != nil {
 		return nil, err
 	}
-	path, err := nextSegment(j.dir)
+	path, err := nextSegment(j.dir, j.store.label)
 	if err != nil {
 		return nil, err
 	}
@@ -280,10 +279,11 @@ func (j *Journal) newSegment() (*segment, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.segments = append(j.segments, path)
+	j.own[path] = true
 	return &segment{f: f, path: path, n: int32(len(j.segments) - 1)}, nil
 }
 
-func nextSegment(dir string) (string, error) {
+func nextSegment(dir, label string) (string, error) {
 	paths, err := segmentPaths(dir)
 	if err != nil {
 		return "", err
@@ -295,7 +295,10 @@ func nextSegment(dir string) (string, error) {
 			last = n
 		}
 	}
-	return filepath.Join(dir, fmt.Sprintf("%08d-%s%s", last+1, randomHex(8), segmentSuffix)), nil
+	if label != "" {
+		label = "-" + label
+	}
+	return filepath.Join(dir, fmt.Sprintf("%08d-%s%s%s", last+1, randomHex(8), label, segmentSuffix)), nil
 }
 
 // describe writes context.json unless it is there.

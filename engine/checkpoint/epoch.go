@@ -57,7 +57,7 @@ func (j *Journal) Withdraw(ids []string, token string) error {
 func (j *Journal) Epoch(id string) (token string, open bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r := j.index[id]
+	r, _ := j.index.get(id)
 	if len(j.epochs) == 0 {
 		return "", false
 	}
@@ -85,9 +85,9 @@ func (j *Journal) withdrawals() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var out []Entry
-	for id, r := range j.index {
+	for no, r := range j.index.all() {
 		if r.epoch > 0 {
-			out = append(out, j.withdrawal(id, r))
+			out = append(out, j.withdrawal(j.index.id(no), r.ref))
 		}
 	}
 	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.ID, b.ID) })

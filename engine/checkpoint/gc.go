@@ -311,7 +311,7 @@ func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
 // removed files again, and the writer looks after every write whether its file
 // still has its name.
 func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
-	j := &Journal{store: s, dir: dir, index: map[string]ref{}, counts: map[Kind]int{}}
+	j := &Journal{store: s, dir: dir, counts: map[Kind]int{}}
 	old, busy, err := openSegments(dir, dry)
 	defer old.close()
 	if busy || err != nil {
@@ -332,12 +332,12 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 		}
 		c.Before += info.Size()
 	}
-	for id, r := range j.index {
+	for no, r := range j.index.all() {
 		if r.kind != Withdrawn {
 			c.After += int64(r.size)
 		}
 		if r.epoch > 0 {
-			c.After += int64(len(appendFrame(nil, j.withdrawal(id, r))))
+			c.After += int64(len(appendFrame(nil, j.withdrawal(j.index.id(no), r.ref))))
 		}
 	}
 	if len(j.segments) == 0 || (len(j.segments) == 1 && c.After == c.Before && len(j.damage) == 0) {
@@ -459,7 +459,7 @@ func (s *Store) writeSegment(j *Journal) error {
 // putSegment writes entries as the newest segment of a folder, whole or not at
 // all.
 func (s *Store) putSegment(dir string, entries iter.Seq2[Entry, error]) error {
-	path, err := nextSegment(dir)
+	path, err := nextSegment(dir, "")
 	if err != nil {
 		return err
 	}

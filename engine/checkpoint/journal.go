@@ -33,8 +33,10 @@ type Journal struct {
 	elders  []Elder
 
 	mu       sync.Mutex
-	segments []string // paths
-	index    map[string]ref
+	segments []string        // paths
+	read     []int64         // how far each was read, by place in segments
+	own      map[string]bool // that this process writes
+	index    index
 	counts   map[Kind]int
 	epochs   []string // tokens; the first is "", of cases that were never withdrawn
 	damage   []Damage
@@ -97,7 +99,7 @@ func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
 	}
 	j := &Journal{
 		store: s, context: c, digest: digest, json: canonical, dir: dir,
-		index: map[string]ref{}, counts: map[Kind]int{}, next: &batch{},
+		counts: map[Kind]int{}, next: &batch{}, own: map[string]bool{},
 		kick: make(chan struct{}, 1), done: make(chan struct{}), elders: elders,
 	}
 	if err := j.load(); err != nil {
@@ -123,8 +125,8 @@ func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
 // the middle is reported. It starts over when gc merges segments meanwhile.
 func (j *Journal) load() error {
 	for {
-		j.segments, j.damage, j.epochs = nil, nil, []string{""}
-		clear(j.index)
+		j.segments, j.read, j.damage, j.epochs = nil, nil, nil, []string{""}
+		j.index.clear()
 		clear(j.counts)
 		err := j.loadElders()
 		if err == nil {
@@ -153,9 +155,13 @@ func (j *Journal) loadSegments(dir string, takes func(Entry) bool) error {
 		return err
 	}
 	for _, path := range paths {
+		if !j.store.reads(path) {
+			continue
+		}
 		n := int32(len(j.segments))
 		j.segments = append(j.segments, path)
 		damage, err := j.store.readValid(path, func(e Entry, off int64, size int) {
+			j.readTo(n, off+int64(size))
 			if takes == nil || takes(e) {
 				j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
 			}
@@ -197,7 +203,7 @@ func (s *Store) readValid(path string, visit func(e Entry, off int64, size int))
 
 // publish makes an entry visible; j.mu is held, or j is not shared yet.
 func (j *Journal) publish(e Entry, r ref) {
-	old, known := j.index[e.ID]
+	old, known := j.index.get(e.ID)
 	switch {
 	case e.Kind == Withdrawn:
 		r.epoch = j.epoch(string(e.Payload))
@@ -210,7 +216,7 @@ func (j *Journal) publish(e Entry, r ref) {
 		j.counts[old.kind]--
 	}
 	j.counts[r.kind]++
-	j.index[e.ID] = r
+	j.index.put(e.ID, r)
 }
 
 // Context returns what the journal was opened with.
@@ -223,7 +229,7 @@ func (j *Journal) Digest() string { return j.digest }
 func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.index) - j.counts[Withdrawn] + len(j.offered)
+	return j.index.n - j.counts[Withdrawn] + len(j.offered)
 }
 
 // Count returns the number of cases of one kind.
@@ -245,7 +251,7 @@ func (j *Journal) Damage() []Damage {
 func (j *Journal) Has(id string) (Kind, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r, ok := j.index[id]
+	r, ok := j.index.get(id)
 	if r.kind == Withdrawn {
 		return 0, false
 	}
@@ -261,7 +267,7 @@ func (j *Journal) Has(id string) (Kind, bool) {
 // error is an ErrCorrupt when the file changed since it was opened.
 func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	j.mu.Lock()
-	r, ok := j.index[id]
+	r, ok := j.index.get(id)
 	if !ok {
 		if e, ok := j.offered[id]; ok {
 			j.mu.Unlock()
@@ -302,7 +308,7 @@ func (j *Journal) Reader() *Reader { return &Reader{j: j} }
 func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 	j := r.j
 	j.mu.Lock()
-	at, ok := j.index[id]
+	at, ok := j.index.get(id)
 	if !ok {
 		if e, ok := j.offered[id]; ok {
 			j.mu.Unlock()
@@ -344,16 +350,26 @@ func checkFrame(path string, frame []byte, r ref, id string) (Entry, error) {
 
 // All yields the entries that count, in the order in which they were
 // appended, as of the call. It stops after the first error.
-func (j *Journal) All() iter.Seq2[Entry, error] {
+func (j *Journal) All() iter.Seq2[Entry, error] { return j.Some(-1) }
+
+// Some is All for at most n cases, those that came first; all for n < 0.
+func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 	type item struct {
-		id string
+		no int
 		ref
 	}
 	j.mu.Lock()
-	items := make([]item, 0, len(j.index))
-	for id, r := range j.index {
+	var items []item
+	if n < 0 {
+		n = j.index.n
+		items = make([]item, 0, n)
+	}
+	for no, r := range j.index.all() {
+		if len(items) == n {
+			break
+		}
 		if r.kind != Withdrawn {
-			items = append(items, item{id, r})
+			items = append(items, item{no, r.ref})
 		}
 	}
 	segments := slices.Clone(j.segments)
@@ -377,7 +393,10 @@ func (j *Journal) All() iter.Seq2[Entry, error] {
 				}
 				win, winSegment, winOff, at = win[:n], it.segment, it.off, 0
 			}
-			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, it.id)
+			j.mu.Lock()
+			id := j.index.id(it.no)
+			j.mu.Unlock()
+			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, id)
 			if !yield(e, err) || err != nil {
 				return
 			}

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,23 +30,54 @@ func Digest(data []byte) string {
 
 // RecordDigest returns the digest that PutRecord would return.
 func RecordDigest(rec arrow.Record) (string, error) {
-	data, err := table.EncodeIPC(rec, table.Zstd)
-	if err != nil {
+	sum := sha256.New()
+	if err := table.WriteIPC(sum, rec, table.Zstd); err != nil {
 		return "", err
 	}
-	return Digest(data), nil
+	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // PutRecord stores a table as an Arrow IPC file and returns its digest. Equal
 // tables have equal digests: the digest is over the data in normal form
 // (table.Normal), not over how it was built.
 func (s *Store) PutRecord(rec arrow.Record) (string, error) {
-	data, err := table.EncodeIPC(rec, table.Zstd)
-	if err != nil {
+	if rec.NumRows() <= smallTable {
+		data, err := table.EncodeIPC(rec, table.Zstd)
+		if err != nil {
+			return "", err
+		}
+		return s.PutBytes(data)
+	}
+	// Its digest, and so its name, is known at the end only.
+	if err := s.ensure(); err != nil {
 		return "", err
 	}
-	return s.PutBytes(data)
+	dir := filepath.Join(s.dir, "objects", "00")
+	sum := sha256.New()
+	tmp, err := s.writeTemp(dir, func(w io.Writer) error {
+		buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<20)
+		if err := table.WriteIPC(buf, rec, table.Zstd); err != nil {
+			return err
+		}
+		return buf.Flush()
+	})
+	if err != nil {
+		return "", s.explain("write a table in", dir, err)
+	}
+	digest := digestPrefix + hex.EncodeToString(sum.Sum(nil))
+	path, err := s.ObjectPath(digest)
+	if err != nil {
+		return "", errors.Join(err, s.files.Remove(tmp))
+	}
+	if old, err := fileDigest(path); err == nil && old == digest {
+		_ = os.Chtimes(path, time.Time{}, time.Now()) // see PutBytes
+		return digest, s.files.Remove(tmp)
+	}
+	return digest, s.place(tmp, path)
 }
+
+// smallTable is how many rows are put together in memory.
+const smallTable = 1 << 16
 
 // GetRecord reads a table that PutRecord stored. Errors are those of GetBytes.
 func (s *Store) GetRecord(digest string) (arrow.Record, error) {

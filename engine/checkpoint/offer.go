@@ -12,7 +12,7 @@ func (j *Journal) Offer(entries []Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, e := range entries {
-		if _, known := j.index[e.ID]; known {
+		if j.index.find(e.ID) >= 0 {
 			continue
 		}
 		if j.offered == nil {
@@ -52,7 +52,7 @@ func (j *Journal) Misses(ids []string) []int {
 	defer j.mu.Unlock()
 	var out []int
 	for i, id := range ids {
-		if _, known := j.index[id]; !known {
+		if j.index.find(id) < 0 {
 			out = append(out, i)
 		}
 	}

@@ -41,6 +41,9 @@ type StageRecord struct {
 	Checks  json.RawMessage `json:"checks,omitempty"`
 	// Plan is the name of the plan's file or folder. Records of before have none.
 	Plan string `json:"plan,omitempty"`
+	// Sample is true where -limit or -smoke left cases out: the record of a run over
+	// all cases replaces it, and not the other way round.
+	Sample bool `json:"sample,omitempty"`
 	// Replacing is the token of a replacement that began and has not ended: what
 	// the record says counts no more; see Journal.Withdraw.
 	Replacing string `json:"replacing,omitempty"`

@@ -45,6 +45,11 @@ type Options struct {
 	// Valid says whether an entry of a journal holds a case. One that does not
 	// counts as damage: its case is measured again. Nil takes all.
 	Valid func(Entry) bool
+	// Label goes into the names of the segments that are written, and those of
+	// other labels are not read: for one of many processes that share the work on
+	// a journal and needs its own part only. "" reads all. It has no dash and no
+	// separator of paths.
+	Label string
 
 	files files // nil means the real file system
 }
@@ -57,6 +62,7 @@ type Store struct {
 	warn     func(string)
 	valid    func(Entry) bool
 	files    files
+	label    string
 
 	ensureMu sync.Mutex
 	ensured  bool
@@ -77,7 +83,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("state folder %q: %w", dir, err)
 	}
 	s := &Store{
-		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, valid: opts.Valid, files: opts.files,
+		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, valid: opts.Valid, files: opts.files, label: opts.Label,
 		journals: map[string]*Journal{},
 	}
 	if s.now == nil {
@@ -198,22 +204,43 @@ func (s *Store) writeFile(path string, data []byte) error {
 }
 
 func (s *Store) writeFrom(path string, data io.Reader) error {
-	dir := filepath.Dir(path)
-	if err := s.mkdir(dir); err != nil {
+	tmp, err := s.writeTemp(filepath.Dir(path), func(w io.Writer) error {
+		_, err := io.Copy(w, data)
 		return err
-	}
-	tmp := filepath.Join(dir, tempPrefix+randomHex(8))
-	f, err := s.files.Create(tmp)
+	})
 	if err != nil {
 		return s.explain("write", path, err)
 	}
-	_, err = io.Copy(f, data)
-	if err == nil {
+	return s.place(tmp, path)
+}
+
+// writeTemp writes a durable file in dir under a name that says that it is not
+// whole yet. After an error there is none.
+func (s *Store) writeTemp(dir string, fill func(io.Writer) error) (tmp string, err error) {
+	if err := s.mkdir(dir); err != nil {
+		return "", err
+	}
+	tmp = filepath.Join(dir, tempPrefix+randomHex(8))
+	f, err := s.files.Create(tmp)
+	if err != nil {
+		return "", err
+	}
+	if err = fill(f); err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	if err != nil {
+		return "", errors.Join(err, s.files.Remove(tmp))
+	}
+	return tmp, nil
+}
+
+// place gives a file that writeTemp wrote its name, durably, or removes it.
+func (s *Store) place(tmp, path string) error {
+	dir := filepath.Dir(path)
+	err := s.mkdir(dir)
 	if err == nil {
 		if info, serr := os.Lstat(path); serr == nil && info.IsDir() {
 			// Nothing of ours: it would be in the way for ever.

@@ -29,8 +29,13 @@ type staged struct {
 }
 
 // Stage writes the bytes of path next to it and returns their digest. The folder
-// must exist.
+// must exist. What is there and is neither a plain file nor a link is refused.
 func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, err error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		if err := regular(info.Mode()); err != nil {
+			return "", fmt.Errorf("cannot write %s: %w", path, err)
+		}
+	}
 	pending, err := renameio.NewPendingFile(path,
 		renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o644), renameio.IgnoreUmask())
 	if err != nil {

@@ -73,14 +73,15 @@ func TestBatchIsAllOrNone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "old"), []byte("before"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "blocked", "by"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	var b Batch
 	for _, name := range []string{"new", "old", "blocked"} {
 		if _, err := b.StageBytes(filepath.Join(dir, name), []byte("after")); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// The folder comes while the bytes are written.
+	if err := os.MkdirAll(filepath.Join(dir, "blocked", "by"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if err := b.Commit(); err == nil {
 		t.Error("a folder was replaced by a file")

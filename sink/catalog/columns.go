@@ -42,6 +42,12 @@ func unitOf(name string) string {
 		return "requests/s"
 	case name == "throughput_per_user":
 		return "tokens/s/user"
+	case name == "iteration_wall_clock":
+		return "s"
+	case name == "throughput_tokens_sec":
+		return "tokens/s"
+	case name == "comm_overhead" || strings.HasSuffix(name, "_pct"):
+		return "%"
 	case name == "throughput" || strings.HasSuffix(name, "_throughput"):
 		return "tokens/s"
 	}
@@ -62,7 +68,7 @@ var doubleColumns = []string{"transmit_us", "notify_us", "request_rate"}
 var serverTimes = []string{"ttft", "ttst", "itl", "icl", "tpot"}
 
 // rates are metrics of which more is better.
-var rates = []string{"request_throughput", "throughput", "input_throughput", "total_throughput", "throughput_per_user", "goodput"}
+var rates = []string{"request_throughput", "throughput", "input_throughput", "total_throughput", "throughput_per_user", "goodput", "throughput_tokens_sec"}
 
 var docs = map[string]string{
 	"framework":              "who ran the kernel",
@@ -143,5 +149,10 @@ var docs = map[string]string{
 	"itl":                    "time between tokens after the first",
 	"icl":                    "time between messages",
 	"tpot":                   "time for each token after the first",
+	"throughput_tokens_sec":  "tokens generated in a second of the iterations",
+	"iteration_wall_clock":   "time of a closed batch, from its first request to the end of its last",
+	"comm_overhead":          "share of a step in which a collective runs, from the traces",
+	"comm_exposed_pct":       "share of a step in which nothing but collectives runs, from the traces",
+	"coll_call_num":          "collectives in the traces of all ranks",
 	"power_limit":            "board power limit",
 }

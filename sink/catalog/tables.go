@@ -203,7 +203,7 @@ var tables = prepare([]*Table{
 		Doc: "one load on a model server; times are means over its requests",
 		columns: "model? tensor_parallel_size? pipeline_parallel_size? data_parallel_size? concurrency? request_rate? isl? osl? turns? " +
 			"request_throughput! throughput+ input_throughput+ total_throughput+ throughput_per_user+ goodput+ " +
-			"ttft+ ttst+ itl+ icl+ tpot+ latency+",
+			"ttft+ ttst+ itl+ icl+ tpot+ latency+ throughput_tokens_sec+ iteration_wall_clock+ comm_overhead+ comm_exposed_pct+ coll_call_num+",
 	},
 })
 

@@ -99,6 +99,10 @@ type Comparison struct {
 	Unusable    int            `json:"unusable,omitempty"`
 	UnusableWhy map[string]int `json:"unusable_why,omitempty"`
 
+	// Uncompared are rows that repeat a key where the two sides do not have the
+	// same values for it: only the first of each side was compared.
+	Uncompared int `json:"uncompared,omitempty"`
+
 	Tolerance float64    `json:"tolerance"`
 	Ratio     *Quantiles `json:"ratio,omitempty"` // nil without usable common rows
 	Worst     []Row      `json:"worst,omitempty"`
@@ -164,6 +168,9 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	metricB, err := table.Float64s(b, r.Metric)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", nameB, err)
+	}
+	if dupA+dupB > 0 {
+		r.Uncompared = uncompared(idA, idB, ix.Len(), nA, metricA, metricB)
 	}
 	var worst []Row
 	for id, rowA := range firstA[:nA] {
@@ -345,6 +352,9 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 		_, optional := tree.Defaults[k]
 		return !optional && (!table.Has(a, k) || !table.Has(b, k)) || !table.Has(a, k) && !table.Has(b, k)
 	})
+	if slices.Contains(r.Key, r.Metric) {
+		return fmt.Errorf("the key has the column %s, which is what is compared: rows of one value are always alike", r.Metric)
+	}
 	if len(r.Key) == 0 {
 		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name, strings.Join(table.Names(b), ", "))
 	}
@@ -402,6 +412,37 @@ func first(ids []uint32, n int) (rows []int, duplicates int) {
 		rows[id] = i
 	}
 	return rows, duplicates
+}
+
+// uncompared counts the rows that repeat a key of both sides, unless both have the
+// same values for it, in any order.
+func uncompared(idA, idB []uint32, n, nA int, a, b *table.Col[float64]) int {
+	type cell struct {
+		bits uint64
+		null bool
+	}
+	groups := func(ids []uint32, col *table.Col[float64]) [][]cell {
+		out := make([][]cell, n)
+		for i, id := range ids {
+			out[id] = append(out[id], cell{math.Float64bits(col.Values[i]), col.Null(i)})
+		}
+		return out
+	}
+	order := func(x, y cell) int { return cmp.Compare(x.bits, y.bits) }
+	of, to := groups(idA, a), groups(idB, b)
+	count := 0
+	for id := range nA {
+		x, y := of[id], to[id]
+		if len(y) == 0 || len(x) == 1 && len(y) == 1 {
+			continue
+		}
+		slices.SortFunc(x, order)
+		slices.SortFunc(y, order)
+		if !slices.Equal(x, y) {
+			count += len(x) + len(y) - 2
+		}
+	}
+	return count
 }
 
 // summarise fills the ratio, the worst rows and the breakdown.

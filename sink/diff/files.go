@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,6 +175,21 @@ type Limits struct {
 
 func (l Limits) any() bool { return l != Limits{} }
 
+// Check refuses limits that no comparison can exceed or keep.
+func (l Limits) Check() error {
+	for name, v := range map[string]*float64{"max-median": l.Median, "min-p5": l.P5, "max-p95": l.P95} {
+		if v != nil && (!(*v >= 0) || math.IsInf(*v, 0)) {
+			return fmt.Errorf("-%s is %v; give a number that is 0 or more", name, *v)
+		}
+	}
+	for name, v := range map[string]*int{"max-changed": l.Changed, "max-removed": l.Removed, "max-added": l.Added} {
+		if v != nil && *v < 0 {
+			return fmt.Errorf("-%s is %d; give a number of rows that is 0 or more", name, *v)
+		}
+	}
+	return nil
+}
+
 // Exceeded lists what is beyond the limits; empty when nothing is. Pairs that
 // could not be compared always count, and where nothing could be compared no
 // limit holds.
@@ -209,6 +225,9 @@ func (r *Comparison) exceeded(l Limits) []string {
 	count(l.Changed, r.Changed, "changed")
 	count(l.Removed, r.Removed, "removed")
 	count(l.Added, r.Added, "added")
+	if l.any() && r.Uncompared > 0 {
+		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only the first of each was compared; name what tells them apart with -key, or dedupe them", r.Uncompared))
+	}
 	ratio := l.Median != nil || l.P5 != nil || l.P95 != nil
 	if ratio && r.Unusable > 0 {
 		out = append(out, fmt.Sprintf("%d of %d common rows have no ratio: %s", r.Unusable, r.Common, r.unusableText()))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -111,10 +112,31 @@ func (s *splitter) foreign() error {
 	case bytes.HasPrefix(s.data, []byte("PAR1")):
 		return &CSVError{Line: 1, Column: 1, Msg: "this is a Parquet file, not CSV"}
 	}
-	if i := bytes.IndexByte(s.data[:min(len(s.data), 4096)], 0); i >= 0 {
+	if bytes.HasPrefix(s.data, []byte("\xff\xfe")) || bytes.HasPrefix(s.data, []byte("\xfe\xff")) {
+		return &CSVError{Line: 1, Column: 1, Msg: "this is UTF-16; save the file as UTF-8"}
+	}
+	if i := bytes.IndexByte(s.data, 0); i >= 0 {
 		return s.errorAt(i, "a NUL byte: this is not CSV text in UTF-8")
 	}
+	if i := notUTF8(s.data); i >= 0 {
+		return s.errorAt(i, fmt.Sprintf("the byte 0x%02x is no UTF-8; save the file as UTF-8", s.data[i]))
+	}
 	return nil
+}
+
+// notUTF8 is the place of the first byte that belongs to no character, or -1.
+func notUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n <= 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
 }
 
 func (s *splitter) split() error {
@@ -200,12 +222,22 @@ func (s *splitter) line(row []field, pos int) ([]field, int, error) {
 }
 
 func (s *splitter) setHeader(row []field) error {
+	if len(row) == 1 {
+		for sep, word := range map[string]string{";": "semicolons", "\t": "tabs"} {
+			if strings.Contains(s.text(row[0]), sep) {
+				return s.errorAt(int(row[0].start), fmt.Sprintf("the fields are separated by %s, and commas are needed", word))
+			}
+		}
+	}
 	seen := map[string]bool{}
 	for _, f := range row {
-		name := strings.TrimSpace(s.text(f))
-		switch {
-		case name == "":
+		name := s.text(f)
+		switch trimmed := strings.TrimSpace(name); {
+		case trimmed == "":
 			return s.errorAt(int(f.start), "a column without a name")
+		case trimmed != name:
+			// Other readers would look for the name without them, and find none.
+			return s.errorAt(int(f.start), fmt.Sprintf("the column %q has spaces around its name; remove them", name))
 		case seen[name]:
 			return s.errorAt(int(f.start), fmt.Sprintf("two columns are called %q", name))
 		}

@@ -6,6 +6,7 @@ package rowkey
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -31,63 +32,120 @@ type Options struct {
 type Index struct {
 	columns []string
 	opt     Options
-	dicts   []map[any]uint32
-	combos  []map[uint64]uint32
+	dicts   []dict
+	combos  []pairs // of all columns but the first, whose codes are the keys
+}
+
+// dict numbers the values of one column.
+type dict struct {
+	n      uint32
+	texts  map[string]uint32
+	ints   map[int64]uint32
+	others map[any]uint32
+	last   arrow.Array // a column that was numbered
+	codes  []uint32    // of last
 }
 
 // New returns an empty index over columns. Without columns every row has the
 // same key.
 func New(columns []string, opt Options) *Index {
 	ix := &Index{columns: columns, opt: opt}
-	ix.dicts = make([]map[any]uint32, len(columns))
-	ix.combos = make([]map[uint64]uint32, len(columns))
-	for i := range columns {
-		ix.dicts[i] = map[any]uint32{}
-		ix.combos[i] = map[uint64]uint32{}
+	ix.dicts = make([]dict, len(columns))
+	for i := range ix.dicts {
+		ix.dicts[i] = dict{texts: map[string]uint32{}, ints: map[int64]uint32{}, others: map[any]uint32{}}
 	}
+	ix.combos = make([]pairs, len(columns))
 	return ix
 }
 
 // Len is the number of distinct keys seen.
 func (ix *Index) Len() int {
-	if len(ix.combos) == 0 {
+	switch n := len(ix.columns); n {
+	case 0:
 		return 1
+	case 1:
+		return int(ix.dicts[0].n)
+	default:
+		return ix.combos[n-1].n
 	}
-	return len(ix.combos[len(ix.combos)-1])
 }
 
 // Number returns the key number of every row of rec. An error names a column
 // whose type cannot be part of a key.
 func (ix *Index) Number(rec arrow.Record) ([]uint32, error) {
 	n := int(rec.NumRows())
-	ids := make([]uint32, n)
+	if len(ix.columns) == 0 {
+		return make([]uint32, n), nil
+	}
+	var ids []uint32
 	for c, name := range ix.columns {
 		codes, err := ix.codes(c, name, rec, n)
 		if err != nil {
 			return nil, err
 		}
-		combos := ix.combos[c]
+		if c == 0 {
+			ids = slices.Clone(codes)
+			continue
+		}
+		combos := &ix.combos[c]
 		var lastPair uint64
 		var lastID uint32
-		have := false
 		for i := range n {
 			pair := uint64(ids[i])<<32 | uint64(codes[i])
-			if have && pair == lastPair {
-				ids[i] = lastID
-				continue
+			if i == 0 || pair != lastPair {
+				lastPair, lastID = pair, combos.number(pair)
 			}
-			id, ok := combos[pair]
-			if !ok {
-				id = uint32(len(combos))
-				combos[pair] = id
-			}
-			lastPair, lastID, have = pair, id, true
-			ids[i] = id
+			ids[i] = lastID
 		}
 	}
 	return ids, nil
 }
 
+// pairs numbers pairs of numbers: a hash table without pointers, since every row
+// of a large table may have a pair of its own.
+type pairs struct {
+	n     int
+	slots []pairSlot // a power of two of them
+}
+
+type pairSlot struct {
+	pair uint64
+	id   uint32 // one more than the number; 0 is free
+}
+
+func (p *pairs) number(pair uint64) uint32 {
+	if 4*(p.n+1) > 3*len(p.slots) {
+		p.grow()
+	}
+	s := p.find(pair)
+	if s.id == 0 {
+		p.n++
+		s.pair, s.id = pair, uint32(p.n)
+	}
+	return s.id - 1
+}
+
+func (p *pairs) find(pair uint64) *pairSlot {
+	mask := uint64(len(p.slots) - 1)
+	h := pair * 0x9e3779b97f4a7c15
+	for at := (h ^ h>>32) & mask; ; at = (at + 1) & mask {
+		if s := &p.slots[at]; s.id == 0 || s.pair == pair {
+			return s
+		}
+	}
+}
+
+func (p *pairs) grow() {
+	old := p.slots
+	p.slots = make([]pairSlot, max(64, 2*len(old)))
+	for _, s := range old {
+		if s.id != 0 {
+			*p.find(s.pair) = s
+		}
+	}
+}
+
+// codes numbers the values of a column. The result is the index's own.
 func (ix *Index) codes(c int, name string, rec arrow.Record, n int) ([]uint32, error) {
 	codes := make([]uint32, n)
 	missing, hasMissing := ix.opt.Missing[name]
@@ -108,6 +166,10 @@ func (ix *Index) codes(c int, name string, rec arrow.Record, n int) ([]uint32, e
 	}
 	null := canonical(missing)
 	col := rec.Column(at[0])
+	d := &ix.dicts[c]
+	if d.last == col {
+		return d.codes, nil // tables of one stage share columns
+	}
 	switch a := col.(type) {
 	case *array.String:
 		ix.textCodes(c, name, n, codes, null, a.IsNull, a.Value)
@@ -119,6 +181,20 @@ func (ix *Index) codes(c int, name string, rec arrow.Record, n int) ([]uint32, e
 			return nil, fmt.Errorf("column %q: a dictionary of %s cannot be part of a key", name, a.Dictionary().DataType())
 		}
 		ix.textCodes(c, name, n, codes, null, a.IsNull, func(i int) string { return words.Value(a.GetValueIndex(i)) })
+	case *array.Int64:
+		var last int64
+		var code uint32
+		have := false
+		for i, v := range a.Int64Values() {
+			if a.IsNull(i) {
+				codes[i] = ix.code(c, null)
+				continue
+			}
+			if !have || v != last {
+				code, last, have = d.int(v), v, true
+			}
+			codes[i] = code
+		}
 	default:
 		get, err := scalar(col)
 		if err != nil {
@@ -137,12 +213,16 @@ func (ix *Index) codes(c int, name string, rec arrow.Record, n int) ([]uint32, e
 			codes[i] = code
 		}
 	}
+	d.last, d.codes = col, codes
 	return codes, nil
 }
 
 func (ix *Index) textCodes(c int, name string, n int, codes []uint32, null any, isNull func(int) bool, value func(int) string) {
-	// A second map by the raw word saves boxing and Canon for every row.
-	seen := map[string]uint32{}
+	d := &ix.dicts[c]
+	seen := d.texts
+	if ix.opt.Canon != nil {
+		seen = map[string]uint32{} // by the raw word
+	}
 	var last string
 	var code uint32
 	have := false
@@ -152,30 +232,55 @@ func (ix *Index) textCodes(c int, name string, n int, codes []uint32, null any, 
 			continue
 		}
 		w := value(i)
-		if have && w == last {
-			codes[i] = code
-			continue
-		}
-		id, ok := seen[w]
-		if !ok {
-			word := w
-			if ix.opt.Canon != nil {
-				word = ix.opt.Canon(name, w)
+		if !have || w != last {
+			id, ok := seen[w]
+			if !ok {
+				word := w
+				if ix.opt.Canon != nil {
+					word = ix.opt.Canon(name, w)
+				}
+				id = d.text(word)
+				seen[w] = id
 			}
-			id = ix.code(c, word)
-			seen[w] = id
+			last, code, have = w, id, true
 		}
-		last, code, have = w, id, true
-		codes[i] = id
+		codes[i] = code
 	}
 }
 
-func (ix *Index) code(c int, v any) uint32 {
-	d := ix.dicts[c]
-	id, ok := d[v]
+func (d *dict) text(v string) uint32 {
+	id, ok := d.texts[v]
 	if !ok {
-		id = uint32(len(d))
-		d[v] = id
+		id = d.n
+		d.n++
+		d.texts[v] = id
+	}
+	return id
+}
+
+func (d *dict) int(v int64) uint32 {
+	id, ok := d.ints[v]
+	if !ok {
+		id = d.n
+		d.n++
+		d.ints[v] = id
+	}
+	return id
+}
+
+func (ix *Index) code(c int, v any) uint32 {
+	d := &ix.dicts[c]
+	switch v := v.(type) {
+	case string:
+		return d.text(v)
+	case int64:
+		return d.int(v)
+	}
+	id, ok := d.others[v]
+	if !ok {
+		id = d.n
+		d.n++
+		d.others[v] = id
 	}
 	return id
 }

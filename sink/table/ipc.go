@@ -39,14 +39,25 @@ func WriteIPC(w io.Writer, rec arrow.Record, c Compression) error {
 	if err != nil {
 		return fmt.Errorf("writing Arrow: %w", err)
 	}
-	if err := fw.Write(rec); err != nil {
-		return errors.Join(fmt.Errorf("writing Arrow: %w", err), fw.Close())
+	// The writer holds a whole batch in memory, compressed.
+	rows := rec.NumRows()
+	for first := int64(0); first < max(rows, 1); first += batchRows {
+		batch := rec
+		if rows > batchRows {
+			batch = rec.NewSlice(first, min(first+batchRows, rows))
+		}
+		if err := fw.Write(batch); err != nil {
+			return errors.Join(fmt.Errorf("writing Arrow: %w", err), fw.Close())
+		}
 	}
 	if err := fw.Close(); err != nil {
 		return fmt.Errorf("writing Arrow: %w", err)
 	}
 	return nil
 }
+
+// batchRows is how many rows a batch of a file has at most.
+const batchRows = 1 << 18
 
 // tell is the only use that the writer makes of a seeker: its position.
 type tell struct {
@@ -93,7 +104,8 @@ func DecodeIPC(data []byte) (rec arrow.Record, err error) {
 		return nil, fmt.Errorf("reading Arrow: %w", err)
 	}
 	defer fr.Close()
-	var batches []arrow.Record
+	parts := make([][]arrow.Array, fr.Schema().NumFields())
+	rows := int64(0)
 	for i := range fr.NumRecords() {
 		r, err := fr.RecordAt(i)
 		if err != nil {
@@ -102,9 +114,12 @@ func DecodeIPC(data []byte) (rec arrow.Record, err error) {
 		if err := covered(r); err != nil {
 			return nil, fmt.Errorf("reading Arrow: batch %d: damaged file: %w", i, err)
 		}
-		batches = append(batches, r)
+		rows += r.NumRows()
+		for c := range parts {
+			parts[c] = append(parts[c], r.Column(c))
+		}
 	}
-	return join(fr.Schema(), batches)
+	return join(fr.Schema(), parts, rows)
 }
 
 // frugal refuses buffers that the file cannot fill: a damaged size would end
@@ -165,30 +180,24 @@ func covered(rec arrow.Record) error {
 	return nil
 }
 
-// join makes one record in normal form of batches that share a schema.
-func join(schema *arrow.Schema, batches []arrow.Record) (arrow.Record, error) {
-	if len(batches) == 1 {
-		return Normal(batches[0])
-	}
-	cols := make([]arrow.Array, schema.NumFields())
-	rows := int64(0)
-	for _, b := range batches {
-		rows += b.NumRows()
-	}
+// join makes one record in normal form of columns in parts. It forgets the parts
+// of a column when that is one.
+func join(schema *arrow.Schema, parts [][]arrow.Array, rows int64) (arrow.Record, error) {
+	cols := make([]arrow.Array, len(parts))
 	for i, f := range schema.Fields() {
-		parts := make([]arrow.Array, len(batches))
-		for j, b := range batches {
-			parts[j] = b.Column(i)
-		}
-		if len(parts) == 0 {
+		switch len(parts[i]) {
+		case 0:
 			cols[i] = array.MakeArrayOfNull(mem, f.Type, 0)
-			continue
+		case 1:
+			cols[i] = parts[i][0]
+		default:
+			arr, err := array.Concatenate(parts[i], mem)
+			if err != nil {
+				return nil, fmt.Errorf("reading Arrow: column %q: %w", f.Name, err)
+			}
+			cols[i] = arr
 		}
-		arr, err := array.Concatenate(parts, mem)
-		if err != nil {
-			return nil, fmt.Errorf("reading Arrow: column %q: %w", f.Name, err)
-		}
-		cols[i] = arr
+		parts[i] = nil
 	}
 	return Normal(array.NewRecord(schema, cols, rows))
 }

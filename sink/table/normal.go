@@ -63,6 +63,29 @@ func Texts(values []string, valid []bool) arrow.Array {
 	return b.NewArray()
 }
 
+// TextsOf makes a column of n texts without nulls, each as write appends it: for
+// texts that need not exist one by one.
+func TextsOf(n int, write func(i int, b []byte) []byte) arrow.Array {
+	// Twice, so that no memory is taken that is not needed: the first time for the
+	// size.
+	var buf []byte
+	size := 0
+	for i := range n {
+		buf = write(i, buf[:0])
+		size += len(buf)
+	}
+	if size > math.MaxInt32 {
+		panic(fmt.Sprintf("table: a column of %d bytes of text", size))
+	}
+	data, offsets := make([]byte, 0, size), make([]int32, 1, n+1)
+	for i := range n {
+		data = write(i, data)
+		offsets = append(offsets, int32(len(data)))
+	}
+	d := array.NewData(String, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)), memory.NewBufferBytes(data)}, nil, 0, 0)
+	return array.NewStringData(d)
+}
+
 // Flags makes a column of booleans; valid may be nil.
 func Flags(values []bool, valid []bool) arrow.Array {
 	b := array.NewBooleanBuilder(mem)
@@ -154,8 +177,33 @@ func normalType(t arrow.DataType) (arrow.DataType, bool) {
 	return nil, false
 }
 
+// isNormal says whether arr is in its normal form already, without nulls, so that
+// it need not be built again.
+func isNormal(arr arrow.Array) bool {
+	if arr.NullN() > 0 || arr.Data().Offset() != 0 {
+		return false
+	}
+	bufs := arr.Data().Buffers()
+	if len(bufs) < 2 || bufs[0] != nil && bufs[0].Len() > 0 || bufs[1] == nil {
+		return false
+	}
+	n := arr.Len()
+	switch a := arr.(type) {
+	case *array.Int64:
+		return bufs[1].Len() == 8*n
+	case *array.Float64:
+		return bufs[1].Len() == 8*n && !slices.ContainsFunc(a.Float64Values(), math.IsNaN)
+	case *array.String:
+		return n > 0 && len(bufs) > 2 && bufs[2] != nil && bufs[1].Len() == 4*(n+1) && a.ValueOffset(0) == 0 && a.ValueOffset(n) == bufs[2].Len()
+	}
+	return false
+}
+
 // convert rebuilds arr as one of the four types.
 func convert(name string, arr arrow.Array, t arrow.DataType) (arrow.Array, error) {
+	if arr.DataType().ID() == t.ID() && isNormal(arr) {
+		return arr, nil
+	}
 	switch t.ID() {
 	case arrow.INT64:
 		c, err := int64Col(name, arr)

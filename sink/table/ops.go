@@ -267,7 +267,7 @@ func Constant(v any, n int) arrow.Array {
 	case float64:
 		return Floats(slices.Repeat([]float64{v}, n), nil)
 	case string:
-		return Texts(slices.Repeat([]string{v}, n), nil)
+		return TextsOf(n, func(_ int, b []byte) []byte { return append(b, v...) })
 	case bool:
 		return Flags(slices.Repeat([]bool{v}, n), nil)
 	}

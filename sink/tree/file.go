@@ -89,7 +89,10 @@ func Stage(b *atomic.Batch, path string, rec arrow.Record, key []string) (string
 	if rec, err = rowkey.Plain(rec); err != nil {
 		return "", err
 	}
-	return StageInOrder(b, path, table.Take(rec, order))
+	if !slices.IsSorted(order) {
+		rec = table.Take(rec, order)
+	}
+	return StageInOrder(b, path, rec)
 }
 
 // StageInOrder is Stage for rows that stay in their order.
@@ -136,7 +139,7 @@ func CheckCSV(rec arrow.Record) error {
 
 // Digest is the digest of a file's bytes, "sha256:<hex>".
 func Digest(path string) (string, error) {
-	data, err := os.ReadFile(path)
+	data, err := atomic.ReadFile(path)
 	if err != nil {
 		return "", err
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -65,7 +65,7 @@ func CasePlanHash(sorted []string) string {
 
 // ReadMeta reads a collection_meta.yaml. A missing file is fs.ErrNotExist.
 func ReadMeta(path string) (*Meta, error) {
-	data, err := os.ReadFile(path)
+	data, err := atomic.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
 
 // readIfThere reads a file; one that is missing is nil.
 func readIfThere(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
+	data, err := atomic.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return data, err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"aicplan/sink/redact"
 )
 
 // Text shows control characters other than newline and tab, and those that
@@ -73,6 +75,19 @@ func Control(s string) (r rune, found bool) {
 	return 0, false
 }
 
+// Unfit says why text is no value of a perf table, or "". Perf files are read by
+// programs that take a NUL for the end and by spreadsheets that run what begins
+// like a formula.
+func Unfit(s string) string {
+	if r, found := Control(s); found {
+		return fmt.Sprintf("holds the control character %U", r)
+	}
+	if Formula(s) {
+		return fmt.Sprintf("begins like a formula of a spreadsheet: %.40q", s)
+	}
+	return ""
+}
+
 func clean(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
@@ -128,6 +143,8 @@ type Writer struct {
 	// Colors lets escape sequences through that only set colours and weight, for
 	// terminals.
 	Colors bool
+	// Secrets are taken out of what is written.
+	Secrets *redact.Values
 
 	mu   sync.Mutex
 	rest []byte // of a character that the last Write did not end
@@ -142,7 +159,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 		w.rest = []byte(s[len(s)-n:])
 		s = s[:len(s)-n]
 	}
-	if s = w.show(s); s == "" {
+	if s = w.show(w.Secrets.String(s)); s == "" {
 		return len(p), nil
 	}
 	if _, err := io.WriteString(w.W, s); err != nil {
