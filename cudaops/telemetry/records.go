@@ -30,11 +30,20 @@ func exportFactor(m Metric) (unit string, factor float64) {
 	return m.Unit, 1
 }
 
-// Records are the samples inside a window, in order of time, one JSON object a
-// line. Only the devices and sources of the window count.
-func (r *Recorder) Records(w *Window) ([]byte, error) {
+// Sample is one scrape of one device. Values are in the units of the metrics;
+// what the scrape lacked is not in it.
+type Sample struct {
+	At     int64 // nanoseconds since the Unix epoch
+	Source string
+	GPU    GPU
+	Values map[string]float64 // by the metric's name
+}
+
+// Samples are those inside a window, in order of time. Only the devices and
+// sources of the window count.
+func (r *Recorder) Samples(w *Window) []Sample {
 	lo, hi := w.From.UnixNano(), w.To.UnixNano()
-	var all []Record
+	var all []Sample
 	r.mu.Lock()
 	for _, by := range r.series {
 		i, s := best(by, lo, hi)
@@ -43,24 +52,39 @@ func (r *Recorder) Records(w *Window) ([]byte, error) {
 		}
 		a, b := s.inside(lo, hi)
 		for at := a; at < b; at++ {
-			rec := Record{TimestampNs: s.times[at], Source: r.states[i].src.Name(), GPU: s.gpu, Platform: "nvidia", Data: map[string]float64{}}
+			one := Sample{At: s.times[at], Source: r.states[i].src.Name(), GPU: s.gpu, Values: map[string]float64{}}
 			for _, m := range r.set.Metrics() {
 				if col := s.columns[m.Name]; col != nil && !math.IsNaN(col[at]) {
-					_, factor := exportFactor(m)
-					rec.Data[m.Name] = col[at] * factor
+					one.Values[m.Name] = col[at]
 				}
 			}
-			all = append(all, rec)
+			all = append(all, one)
 		}
 	}
 	r.mu.Unlock()
-	slices.SortFunc(all, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.TimestampNs, b.TimestampNs), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.InstanceID, b.InstanceID))
+	slices.SortFunc(all, func(a, b Sample) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.GPU.UUID, b.GPU.UUID), cmp.Compare(a.GPU.InstanceID, b.GPU.InstanceID))
 	})
+	return all
+}
+
+// Metrics are those that the recorder reads, in the order of files.
+func (r *Recorder) Metrics() []Metric { return r.set.Metrics() }
+
+// Records writes samples as AIPerf has them, one JSON object a line.
+func (r *Recorder) Records(samples []Sample) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	for _, rec := range all {
+	factors := map[string]float64{}
+	for _, m := range r.set.Metrics() {
+		_, factors[m.Name] = exportFactor(m)
+	}
+	for _, s := range samples {
+		rec := Record{TimestampNs: s.At, Source: s.Source, GPU: s.GPU, Platform: "nvidia", Data: make(map[string]float64, len(s.Values))}
+		for name, v := range s.Values {
+			rec.Data[name] = v * factors[name]
+		}
 		if err := enc.Encode(rec); err != nil {
 			return nil, err
 		}

@@ -1,9 +1,11 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +17,11 @@ import (
 
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/nvml/nvmltest"
+	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/series"
+	"aicplan/sink/table"
 )
 
 func block(options map[string]cty.Value) *stage.Service {
@@ -102,12 +107,68 @@ func TestColumns(t *testing.T) {
 		if one["telemetry_gpus"] != json.Number("1") || one["gpu_power_w"] != json.Number("500") {
 			t.Errorf("%v", one)
 		}
+		checkFiles(t, w, w.Window(row, from, to))
 		// A window between two scrapes says nothing of power.
 		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)), "")
 		if _, ok := short["gpu_power_w"]; ok || short["telemetry_samples"] != json.Number("0") {
 			t.Errorf("%v", short)
 		}
 	})
+}
+
+// checkFiles: the lines and the series of a window hold the same samples, each
+// in its own units.
+func checkFiles(t *testing.T, w *Watch, win *telemetry.Window) {
+	t.Helper()
+	files, err := w.Files(win)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]File{}
+	for _, f := range files {
+		byName[f.Name] = f
+	}
+	if len(files) != 3 || byName[SeriesName].MediaType != series.MediaType || !json.Valid(byName[SummaryName].Data) {
+		t.Fatalf("%d files", len(files))
+	}
+	rec, err := series.Read(byName[SeriesName].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(byName[LinesName].Data), []byte("\n"))
+	if len(lines) != int(rec.NumRows()) || len(lines) < 40 {
+		t.Fatalf("%d lines, %d rows", len(lines), rec.NumRows())
+	}
+	for i, line := range lines {
+		var one telemetry.Record
+		if err := json.Unmarshal(line, &one); err != nil {
+			t.Fatal(err)
+		}
+		row := table.Row(rec, i)
+		if row[series.Time] != one.TimestampNs || row[SeriesUUID] != one.UUID || row[SeriesSource] != one.Source || row[SeriesInstance] != nil {
+			t.Fatalf("%v, and the line says %s", row, line)
+		}
+		joules, ok := row["nvidia_energy_consumption_j"].(float64)
+		if !ok || row["nvidia_power_usage_w"] != one.Data[telemetry.Power] || math.Abs(joules/1e6-one.Data[telemetry.Energy]) > 1e-12 {
+			t.Fatalf("%v, and the line says %s", row, line)
+		}
+	}
+	// A window without samples leaves nothing.
+	if files, err := w.Files(w.Window(worker.Row{}, win.To.Add(time.Hour), win.To.Add(2*time.Hour))); err != nil || files != nil {
+		t.Errorf("%v %v", files, err)
+	}
+}
+
+func TestSeriesColumn(t *testing.T) {
+	t.Parallel()
+	for want, m := range map[string]telemetry.Metric{
+		"nvidia_power_usage_w": {Name: telemetry.Power, Unit: "W"}, "nvidia_xid_errors": {Name: telemetry.XID, Unit: "code"},
+		"x_gb_per_s": {Name: "x", Unit: "GB/s"}, "x_pct": {Name: "x", Unit: "%"}, "x_mhz": {Name: "x", Unit: "MHz"}, "x": {Name: "x", Unit: "count"},
+	} {
+		if got := SeriesColumn(m); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }
 
 func TestRequired(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/series"
 )
 
 // Columns of a worker's rows that state the window of the case, in Unix
@@ -121,19 +122,24 @@ func (w *Watch) Window(row worker.Row, started, ended time.Time) *telemetry.Wind
 	return w.rec.Window(from, to)
 }
 
-// Names of the attachments of cases that were watched.
-const (
-	SeriesName  = "gpu_telemetry_export.jsonl" // every sample, as AIPerf has them
-	SummaryName = "gpu_telemetry.json"         // statistics by source and device
-)
+// File is an attachment of a case.
+type File struct {
+	Name, MediaType string
+	Data            []byte
+}
 
-// Files are what is kept of a window beside the columns, by name; none where
-// nothing was sampled in it.
-func (w *Watch) Files(win *telemetry.Window) (map[string][]byte, error) {
+// Files are what is kept of a window, besides the columns; none where nothing was
+// sampled in it.
+func (w *Watch) Files(win *telemetry.Window) ([]File, error) {
 	if !slices.ContainsFunc(win.GPUs, func(g *telemetry.GPUWindow) bool { return g.Samples > 1 }) {
 		return nil, nil
 	}
-	series, err := w.rec.Records(win)
+	samples := w.rec.Samples(win)
+	lines, err := w.rec.Records(samples)
+	if err != nil {
+		return nil, err
+	}
+	over, err := series.Encode(SeriesRecord(samples, w.rec.Metrics()))
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +147,11 @@ func (w *Watch) Files(win *telemetry.Window) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{SeriesName: series, SummaryName: summary}, nil
+	return []File{
+		{SummaryName, "application/json", summary},
+		{LinesName, "application/x-ndjson", lines},
+		{SeriesName, series.MediaType, over},
+	}, nil
 }
 
 // Forget drops what lies before a moment.

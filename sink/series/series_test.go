@@ -1,0 +1,131 @@
+package series
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/perf"
+	"aicplan/sink/table"
+)
+
+func record(t *testing.T, rows ...map[string]any) arrow.Record {
+	t.Helper()
+	b := table.NewBuilder()
+	for _, row := range rows {
+		if err := b.Append(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Record()
+}
+
+// TestRoundTrip writes random series with gaps and reads them back.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		var rows []map[string]any
+		at := rnd.Int64N(1 << 60)
+		for range rnd.IntN(20) + 1 {
+			at += rnd.Int64N(3) // several rows of one moment
+			row := map[string]any{Time: at}
+			if rnd.IntN(4) > 0 {
+				row["power_w"] = rnd.NormFloat64() * 300
+			}
+			if rnd.IntN(4) > 0 {
+				row["gpu"] = string(rune('a' + rnd.IntN(3)))
+			}
+			rows = append(rows, row)
+		}
+		want := record(t, rows...)
+		data, err := Encode(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := table.Diff(want, got); d != "" {
+			t.Fatal(d)
+		}
+		again, err := Encode(got)
+		if err != nil || !bytes.Equal(data, again) {
+			t.Fatalf("the same data gives other bytes (%v)", err)
+		}
+	}
+}
+
+func TestReadBringsRowsInOrder(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	rec := record(t, map[string]any{Time: 3, "v": 30}, map[string]any{Time: 1, "v": 10}, map[string]any{Time: 3, "v": 31}, map[string]any{Time: 2, "v": 20})
+	if err := perf.WriteParquet(&out, rec, perf.Layout{}); err != nil { // as another program might
+		t.Fatal(err)
+	}
+	got, err := Read(out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := table.Int64s(got, "v")
+	if err != nil || len(v.Values) != 4 || v.Values[0] != 10 || v.Values[1] != 20 || v.Values[2] != 30 || v.Values[3] != 31 {
+		t.Errorf("%v %v", v, err)
+	}
+}
+
+func TestNoSeries(t *testing.T) {
+	t.Parallel()
+	for want, rec := range map[string]arrow.Record{
+		"no column":                 record(t, map[string]any{"v": 1}),
+		"1 rows have no timestamp":  record(t, map[string]any{Time: 1}, map[string]any{"v": 1}),
+		"timestamp_ns":              record(t, map[string]any{Time: "noon"}),
+		"has no column \"case_id\"": record(t, map[string]any{Time: 1, Case: "x"}),
+	} {
+		if _, err := Encode(rec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	data, err := Encode(record(t, map[string]any{Time: 1, "v": 1.5}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(data[:len(data)/2]); err == nil {
+		t.Error("half a file is read")
+	}
+	if _, err := Read([]byte("timestamp_ns\n1\n")); err == nil {
+		t.Error("a CSV is read")
+	}
+}
+
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	a := record(t, map[string]any{Time: 5, "power_w": 1.5}, map[string]any{Time: 6, "power_w": 2.5})
+	b := record(t, map[string]any{Time: 1, "clock_mhz": int64(7)})
+	got, err := Join(Of{"case-b", b}, Of{"case-a", a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := record(t,
+		map[string]any{Case: "case-b", Time: 1, "clock_mhz": 7},
+		map[string]any{Case: "case-a", Time: 5, "power_w": 1.5},
+		map[string]any{Case: "case-a", Time: 6, "power_w": 2.5})
+	if want, err = table.Select(want, Case, Time, "clock_mhz", "power_w"); err != nil {
+		t.Fatal(err)
+	}
+	if d := table.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if none, err := Join(); err != nil || none.NumRows() != 0 || !table.Has(none, Case) || !table.Has(none, Time) {
+		t.Errorf("%v %v", none, err)
+	}
+	if _, err := Join(Of{"case-c", record(t, map[string]any{"v": 1})}); err == nil || !strings.Contains(err.Error(), "case case-c") {
+		t.Error(err)
+	}
+	if _, err := Join(Of{"a", a}, Of{"b", record(t, map[string]any{Time: 1, "power_w": "much"})}); err == nil || !strings.Contains(err.Error(), `"power_w"`) {
+		t.Error(err)
+	}
+}

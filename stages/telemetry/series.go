@@ -1,0 +1,84 @@
+package telemetry
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/cudaops/telemetry"
+	"aicplan/sink/series"
+	"aicplan/sink/table"
+)
+
+// Names of the attachments of cases that were watched.
+const (
+	SeriesName  = "gpu_telemetry_export.parquet" // every sample, as a series (SeriesRecord)
+	LinesName   = "gpu_telemetry_export.jsonl"   // every sample, as AIPerf has them
+	SummaryName = "gpu_telemetry.json"           // statistics by source and device
+)
+
+// Columns of the series, besides those of the metrics. A row is one scrape of
+// one device.
+const (
+	SeriesSource   = "source"          // the URL, or nvml://HOST
+	SeriesHostname = "hostname"        // null where the source tells none
+	SeriesIndex    = "gpu_index"       // text, as the source writes it
+	SeriesUUID     = "gpu_uuid"        // of the device, for a MIG slice of its parent
+	SeriesGPU      = "gpu_name"        // model
+	SeriesInstance = "gpu_instance_id" // of a MIG slice; null for whole devices
+)
+
+// SeriesColumn is the column of a metric: its name, then its unit, such as
+// nvidia_power_usage_w. Counts and codes have no unit.
+func SeriesColumn(m telemetry.Metric) string {
+	switch m.Unit {
+	case "", "count", "code":
+		return m.Name
+	case "%":
+		return m.Name + "_pct"
+	}
+	return m.Name + "_" + strings.Trim(notWord.ReplaceAllString(strings.ToLower(strings.ReplaceAll(m.Unit, "/", "_per_")), "_"), "_")
+}
+
+var notWord = regexp.MustCompile(`[^a-z0-9_]+`)
+
+// SeriesRecord makes the series of samples: a row a sample, a column a metric
+// that at least one of them has. What a scrape lacked is null.
+func SeriesRecord(samples []telemetry.Sample, metrics []telemetry.Metric) arrow.Record {
+	names := []string{series.Time}
+	times := make([]int64, len(samples))
+	for i, s := range samples {
+		times[i] = s.At
+	}
+	cols := []arrow.Array{table.Ints(times, nil)}
+	for _, c := range []struct {
+		name string
+		of   func(telemetry.Sample) string
+	}{
+		{SeriesSource, func(s telemetry.Sample) string { return s.Source }},
+		{SeriesHostname, func(s telemetry.Sample) string { return s.GPU.Hostname }},
+		{SeriesIndex, func(s telemetry.Sample) string { return string(s.GPU.Index) }},
+		{SeriesUUID, func(s telemetry.Sample) string { return s.GPU.UUID }},
+		{SeriesGPU, func(s telemetry.Sample) string { return s.GPU.Name }},
+		{SeriesInstance, func(s telemetry.Sample) string { return s.GPU.InstanceID }},
+	} {
+		values, valid := make([]string, len(samples)), make([]bool, len(samples))
+		for i, s := range samples {
+			values[i] = c.of(s)
+			valid[i] = values[i] != ""
+		}
+		names, cols = append(names, c.name), append(cols, table.Texts(values, valid))
+	}
+	for _, m := range metrics {
+		values, valid, some := make([]float64, len(samples)), make([]bool, len(samples)), false
+		for i, s := range samples {
+			values[i], valid[i] = s.Values[m.Name]
+			some = some || valid[i]
+		}
+		if some {
+			names, cols = append(names, SeriesColumn(m)), append(cols, table.Floats(values, valid))
+		}
+	}
+	return table.NewRecord(names, cols)
+}
