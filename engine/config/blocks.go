@@ -2,14 +2,18 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/redact"
 )
 
 type runtimeBody struct {
@@ -40,11 +44,21 @@ func (s *scope) runtime(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics)
 
 func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
-	if diags.HasErrors() {
+	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
 		return cty.DynamicVal, diags
 	}
 	var b runtimeBody
-	diags = append(diags, stage.DecodeBody(d.body, ctx, &b)...)
+	body, secretEnv, more := s.secretEnv(d.body, ctx)
+	diags = append(diags, more...)
+	for _, name := range sortedKeys(body.Attributes) {
+		if a := body.Attributes[name]; slices.Contains(runtimeWords, name) {
+			diags = append(diags, s.l.sensitiveIn([]hcl.Expression{a.Expr}, ctx, nil)...)
+		}
+	}
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	diags = append(diags, stage.DecodeBody(body, ctx, &b)...)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
@@ -55,7 +69,7 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	}
 	for _, name := range sortedKeys(d.body.Attributes) {
 		a := d.body.Attributes[name]
-		if slices.Contains(runtimeWords, name) && !kind.Heeds(name) && !isNull(a.Expr, ctx) {
+		if slices.Contains(runtimeWords, name) && !kind.Has(name) && !isNull(a.Expr, ctx) {
 			diags = append(diags, errorAt(a.NameRange, "Attribute without effect",
 				fmt.Sprintf("Runtimes of kind %s do not use %s; what it says would be recorded and not be true. Remove it.", b.Kind, name)))
 		}
@@ -69,15 +83,61 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		Image: b.Image, ImageDigest: b.ImageDigest, Launcher: b.Launcher,
 		Range: d.rng(), Address: s.qualify("runtime." + d.name),
 	}
-	own := &stage.Own{What: "a runtime of kind " + b.Kind, Options: kind.Options, Blocks: kind.Blocks, Shared: runtimeWords, At: d.rng(), Suggest: didYouMean}
+	own := &stage.Own{What: "a runtime of kind " + b.Kind, Options: kind.Options, Blocks: kind.Blocks, Shared: runtimeWords, At: d.rng(), Suggest: didYouMean, Secrets: map[string]cty.Value{}}
 	options, more := own.Decode(d.body, ctx)
 	diags = append(diags, more...)
 	rt.Options = options
+	rt.KeepSecrets(own.Secrets, secretEnv, slices.Clone(s.l.secrets))
+	for _, name := range sortedKeys(secretEnv) {
+		if rt.Env == nil {
+			rt.Env = map[string]string{}
+		}
+		rt.Env[name] = redact.Text
+	}
 	return cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(rt.Name), "kind": cty.StringVal(rt.Kind), "framework": cty.StringVal(rt.Framework),
 		"package": cty.StringVal(rt.Package), "requires": cty.StringVal(rt.Requires),
 		"ref": cty.CapsuleVal(stage.RuntimeType, rt),
 	}), diags
+}
+
+// secretEnv takes the sensitive values out of a runtime's env: body is then what
+// else it has.
+func (s *scope) secretEnv(body *hclsyntax.Body, ctx *hcl.EvalContext) (*hclsyntax.Body, map[string]string, hcl.Diagnostics) {
+	a, ok := body.Attributes["env"]
+	if !ok {
+		return body, nil, nil
+	}
+	v, diags := a.Expr.Value(ctx)
+	if diags.HasErrors() || !v.ContainsMarked() {
+		return body, nil, nil // what is wrong with it is told where it is decoded
+	}
+	bad := func(detail string) (*hclsyntax.Body, map[string]string, hcl.Diagnostics) {
+		return body, nil, hcl.Diagnostics{errorAt(a.Expr.Range(), "Unsuitable value", detail)}
+	}
+	if v.IsMarked() || !v.CanIterateElements() || !v.Type().IsObjectType() && !v.Type().IsMapType() {
+		return bad("env is sensitive as a whole, so its names cannot be told from its values. Write env = { NAME = var.secret }.")
+	}
+	secret, rest := map[string]string{}, map[string]cty.Value{}
+	for it := v.ElementIterator(); it.Next(); {
+		name, e := it.Element()
+		if !e.ContainsMarked() {
+			rest[name.AsString()] = e
+			continue
+		}
+		e, _ = e.UnmarkDeep()
+		text, err := convert.Convert(e, cty.String)
+		if err != nil || !text.IsKnown() || text.IsNull() {
+			return bad(fmt.Sprintf("env has text: the sensitive value of %s is none.", name.AsString()))
+		}
+		secret[name.AsString()] = text.AsString()
+	}
+	copied := *body
+	copied.Attributes = maps.Clone(body.Attributes)
+	left := *a
+	left.Expr = &hclsyntax.LiteralValueExpr{Val: cty.ObjectVal(rest), SrcRange: a.Expr.Range()}
+	copied.Attributes["env"] = &left
+	return &copied, secret, nil
 }
 
 // runtimeWords are the attributes that runtimes of several kinds share.
@@ -125,7 +185,7 @@ func (s *scope) system(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) 
 
 func (s *scope) decodeSystem(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
-	if diags.HasErrors() {
+	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
 		return cty.DynamicVal, diags
 	}
 	b := systemBody{}

@@ -11,6 +11,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -40,6 +41,16 @@ type Options struct {
 	// values for variables that this one does not have are ignored.
 	Shared  bool
 	Systems func(name, file string) (*systems.Spec, error)
+	// Given are values of variables as a file has them; they override all others.
+	Given map[string]*hclsyntax.Attribute
+	// Optional are such values for the variables that the plan has; Given overrides
+	// them.
+	Optional map[string]*hclsyntax.Attribute
+	// Inline is the text of the plan where it is a block of the file at Path; nil
+	// where the file is the plan.
+	Inline *hclsyntax.Body
+	// Sources are further files by name whose lines diagnostics may show.
+	Sources map[string]*hcl.File
 }
 
 // Config is a loaded plan: every stage instance with its dependencies.
@@ -87,7 +98,9 @@ type loader struct {
 	results   map[string]map[string]cty.Value
 	finished  int // stages whose results are known
 	busy      []frame
-	failures  int // values that could not be evaluated; what is unknown may be so because of them
+	marks     bool     // there are sensitive values
+	secrets   []string // words and numbers in them; defaults are in the plan's text anyway
+	failures  int      // values that could not be evaluated; what is unknown may be so because of them
 	// unreadable is set when a file has syntax errors.
 	unreadable bool
 }
@@ -110,8 +123,9 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 		opts: opts, kinds: opts.Kinds, src: newSources(filepath.Dir(abs)), functions: Functions(),
 		modules: map[string]*moduleDecl{}, exprs: map[hclsyntax.Node]exprParts{}, results: map[string]map[string]cty.Value{},
 	}
+	maps.Copy(l.src.flags, opts.Sources)
 	c := &Config{Path: opts.Path, l: l, byAddr: map[string]*Instance{}}
-	decl, diags := l.loadModule(abs)
+	decl, diags := l.loadRoot(abs)
 	if decl == nil {
 		return c, diags
 	}
@@ -183,6 +197,30 @@ func (c *Config) Files() map[string]*hcl.File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.l.src.all()
+}
+
+// Secrets are the words and numbers in the values of sensitive variables, for
+// taking them out of text.
+func (c *Config) Secrets() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.l.secrets)
+}
+
+// Sensitive lists the sensitive variables of the plan itself.
+func (c *Config) Sensitive() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	if c.root == nil {
+		return nil
+	}
+	for _, name := range c.root.decl.varOrder {
+		if c.root.decl.variables[name].sensitive {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Flag gives a command-line flag's value a place that diagnostics can show.
@@ -275,12 +313,32 @@ func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	return c.root.eval(expr, nil)
 }
 
+// EvalWith evaluates an expression that stands in no plan as one of the root
+// module, with further names and functions.
+func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value, functions map[string]function.Function) (cty.Value, *hcl.EvalContext, hcl.Diagnostics) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bound := map[string]bool{}
+	for name := range names {
+		bound[name] = true
+	}
+	ctx, diags := c.root.context([]hcl.Expression{expr}, nil, bound)
+	if diags.HasErrors() {
+		return cty.DynamicVal, ctx, diags
+	}
+	ctx = ctx.NewChild()
+	ctx.Variables, ctx.Functions = names, functions
+	v, more := expr.Value(ctx)
+	return v, ctx, append(diags, more...)
+}
+
 // Variable describes one input of the plan.
 type Variable struct {
 	Name        string
 	Type        cty.Type
 	Description string
 	Default     cty.Value // NilVal when it must be given
+	Sensitive   bool
 	Value       cty.Value
 	Range       hcl.Range
 }
@@ -295,6 +353,9 @@ func (c *Config) Variables() []Variable {
 		v := Variable{Name: name, Type: d.typ, Description: d.description, Range: d.rng}
 		if d.hasDefault {
 			v.Default = d.def
+		}
+		if v.Sensitive = d.sensitive; v.Sensitive && d.hasDefault {
+			v.Default = d.def.Mark(stage.Sensitive)
 		}
 		v.Value, _ = c.root.variable(name, d.rng)
 		out = append(out, v)

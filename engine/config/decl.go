@@ -56,6 +56,7 @@ type variableDecl struct {
 	hasDefault  bool
 	def         cty.Value
 	description string
+	sensitive   bool
 	validations []validationDecl
 }
 
@@ -71,6 +72,14 @@ type outputDecl struct {
 	description string
 }
 
+// loadRoot reads the declarations of the plan.
+func (l *loader) loadRoot(path string) (*moduleDecl, hcl.Diagnostics) {
+	if l.opts.Inline == nil {
+		return l.loadModule(path)
+	}
+	return l.declareAll(filepath.Dir(path), []*hclsyntax.Body{l.opts.Inline}, nil)
+}
+
 // loadModule reads the declarations of one module.
 func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	dir := path
@@ -81,11 +90,6 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	if len(files) == 1 && files[0] == path {
 		dir = filepath.Dir(path)
 	}
-	m := &moduleDecl{
-		dir: dir, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
-		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
-		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, services: map[string]map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
-	}
 	var bodies []*hclsyntax.Body
 	var diags hcl.Diagnostics
 	for _, f := range files {
@@ -95,6 +99,16 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 		if parsed != nil && parsed.Body != nil {
 			bodies = append(bodies, syntaxBody(parsed))
 		}
+	}
+	return l.declareAll(dir, bodies, diags)
+}
+
+// declareAll reads the declarations of a module from its bodies.
+func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body, diags hcl.Diagnostics) (*moduleDecl, hcl.Diagnostics) {
+	m := &moduleDecl{
+		dir: dir, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
+		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
+		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, services: map[string]map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
 	}
 	// An old binary must say that it is too old before it trips over a block
 	// that it does not know.
@@ -234,7 +248,7 @@ func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 }
 
 var variableSchema = &hcl.BodySchema{
-	Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "default"}, {Name: "description"}},
+	Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"}},
 	Blocks:     []hcl.BlockHeaderSchema{{Type: "validation"}},
 }
 
@@ -259,6 +273,9 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	}
 	if a, ok := content.Attributes["description"]; ok {
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.description)...)
+	}
+	if a, ok := content.Attributes["sensitive"]; ok {
+		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.sensitive)...)
 	}
 	if a, ok := content.Attributes["default"]; ok {
 		v.def, v.hasDefault = cty.UnknownVal(v.typ), true // a bad default is one mistake, not two

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"github.com/hashicorp/hcl/v2"
@@ -222,7 +223,11 @@ type evaluator struct {
 
 // Context implements stage.Evaluator.
 func (e *evaluator) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
-	return e.scope.context(exprs, e.each, bound)
+	ctx, diags := e.scope.context(exprs, e.each, bound)
+	if diags.HasErrors() {
+		return ctx, diags
+	}
+	return ctx, append(diags, e.scope.l.sensitiveIn(exprs, ctx, bound)...)
 }
 
 // hasUnknown says whether an attribute of body waits for a stage to run.
@@ -230,12 +235,26 @@ func (e *evaluator) hasUnknown(body *hclsyntax.Body) (bool, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	for _, expr := range bodyExpressions(body) {
 		v, more := e.scope.eval(expr, e.each)
+		v, _ = v.UnmarkDeep()
 		diags = append(diags, more...)
 		if !more.HasErrors() && hasUnknownPart(v) {
 			return true, diags
 		}
 	}
 	return false, diags
+}
+
+// consequence says whether a value is unknown because another mistake was
+// reported: to complain of it, too, would lead astray.
+func (s *scope) consequence(exprs []hcl.Expression, ctx *hcl.EvalContext) bool {
+	if s.l.failures == 0 {
+		return false
+	}
+	return slices.ContainsFunc(exprs, func(e hcl.Expression) bool {
+		v, diags := e.Value(ctx)
+		v, _ = v.UnmarkDeep()
+		return !diags.HasErrors() && hasUnknownPart(v)
+	})
 }
 
 // hasUnknownPart looks for unknown values, but not inside references to
@@ -260,7 +279,7 @@ func hasUnknownPart(v cty.Value) bool {
 
 // refAddresses lists the stage instances inside a value.
 func refAddresses(v cty.Value) []string {
-	if v == cty.NilVal || !v.IsKnown() || v.IsNull() {
+	if v == cty.NilVal || v.IsMarked() || !v.IsKnown() || v.IsNull() {
 		return nil
 	}
 	if r, err := stage.RefOf(v); err == nil {

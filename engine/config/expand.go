@@ -23,7 +23,7 @@ func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 		return []expansion{{}}, nil
 	}
 	v, diags := s.eval(d.forEach, nil)
-	if diags.HasErrors() {
+	if diags = append(diags, shown(v, "for_each", d.forEach)...); diags.HasErrors() {
 		return nil, diags
 	}
 	keys, more := s.forEachKeys(d, v)
@@ -41,7 +41,7 @@ func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 
 func (s *scope) enabled(d *blockDecl) (bool, hcl.Diagnostics) {
 	v, diags := s.eval(d.enabled, nil)
-	if diags.HasErrors() {
+	if diags = append(diags, shown(v, "enabled", d.enabled)...); diags.HasErrors() {
 		return false, diags
 	}
 	if !v.IsKnown() && s.l.failures > 0 {
@@ -80,6 +80,7 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 		}
 		if d.describe != nil {
 			v, more := s.eval(d.describe, k.each)
+			more = append(more, shown(v, "description", d.describe)...)
 			diags = append(diags, more...)
 			if !more.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
 				in.Description = v.AsString()
@@ -165,7 +166,7 @@ func (s *scope) keyDeclared(d *blockDecl, key string) bool {
 		return false
 	}
 	v, diags := s.eval(d.forEach, nil)
-	if diags.HasErrors() || !v.IsKnown() || v.IsNull() {
+	if diags.HasErrors() || v.ContainsMarked() || !v.IsKnown() || v.IsNull() {
 		return false
 	}
 	keys, diags := s.forEachKeys(d, v)

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
 )
 
 // scope is one instance of a module: its declarations and what they are worth
@@ -198,10 +200,19 @@ func (s *scope) variable(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics
 		return cty.DynamicVal, s.undeclared("var", name, rng, namesOf(s.decl.variables))
 	}
 	return s.once("var."+name, d.rng, func() (cty.Value, hcl.Diagnostics) {
+		get := s.argument
 		if s.parent == nil {
-			return s.rootVariable(d)
+			get = s.rootVariable
 		}
-		return s.argument(d)
+		v, diags := get(d)
+		if d.sensitive {
+			s.l.marks = true
+			if _, given := s.l.rootVars[d.name]; given || s.parent != nil {
+				s.l.secrets = append(s.l.secrets, stage.SensitiveTexts(v)...)
+			}
+			v = v.Mark(stage.Sensitive)
+		}
+		return v, diags
 	})
 }
 
@@ -295,7 +306,7 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 			`A module block names the folder or file of its module: source = "./modules/gemm".`)}
 	}
 	v, diags := s.eval(a.Expr, nil)
-	if diags.HasErrors() {
+	if diags = append(diags, shown(v, "source", a.Expr)...); diags.HasErrors() {
 		return nil, "", diags
 	}
 	var source string

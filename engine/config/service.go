@@ -34,7 +34,7 @@ func (s *scope) service(kind *stage.ServiceKind, name string, rng hcl.Range) (ct
 	}
 	return s.once(kind.Name+"."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) {
 		ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
-		if diags.HasErrors() {
+		if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
 			return cty.DynamicVal, diags
 		}
 		own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(), Suggest: didYouMean}

@@ -19,6 +19,9 @@ import (
 // autoVarsSuffix marks files next to a plan whose values are used unasked.
 const autoVarsSuffix = ".auto.aicvars.hcl"
 
+// TestSuffix marks files that test plans, and are no part of one.
+const TestSuffix = ".aictest.hcl"
+
 // sources parses files once and keeps their text for snippets.
 type sources struct {
 	parser *hclparse.Parser
@@ -73,6 +76,12 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	return s.parser.ParseHCL(src, name)
 }
 
+// ParseFile reads a file in the language of plans that is no plan, by the name
+// that diagnostics show.
+func ParseFile(path string) (*hcl.File, hcl.Diagnostics) {
+	return newSources(filepath.Dir(path)).file(path)
+}
+
 // reason is what is wrong with a file, without its name, which the diagnostic's
 // place tells.
 func reason(err error) string {
@@ -107,7 +116,7 @@ func planFiles(path string) ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		n := e.Name()
-		if !e.IsDir() && strings.HasSuffix(n, ".hcl") && !strings.HasSuffix(n, ".aicvars.hcl") && !strings.HasPrefix(n, ".") {
+		if !e.IsDir() && strings.HasSuffix(n, ".hcl") && !strings.HasSuffix(n, ".aicvars.hcl") && !strings.HasSuffix(n, TestSuffix) && !strings.HasPrefix(n, ".") {
 			out = append(out, filepath.Join(path, n))
 		}
 	}

@@ -8,6 +8,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/redact"
 )
 
 // envPrefix marks environment variables that set plan variables.
@@ -16,6 +19,13 @@ const envPrefix = "AICPLAN_VAR_"
 // SetsVariable says whether an entry of the environment sets a variable of
 // plans.
 func SetsVariable(entry string) bool { return strings.HasPrefix(entry, envPrefix) }
+
+// VariableEnv is the environment variable that sets a variable of plans.
+func VariableEnv(name string) string { return envPrefix + name }
+
+// Assignment is such an entry of the environment as NAME=VALUE of the plan's
+// variable.
+func Assignment(entry string) string { return strings.TrimPrefix(entry, envPrefix) }
 
 // givenValue is a value from outside the plan, converted on use because its
 // meaning depends on the declared type.
@@ -28,10 +38,25 @@ type givenValue struct {
 
 // convert brings a value to the declared type, filling optional attributes.
 func (d *variableDecl) convert(v cty.Value) (cty.Value, error) {
+	// Defaults may be anywhere in an object; a value that is sensitive in parts
+	// becomes so as a whole.
+	v, paths := v.UnmarkDeepWithPaths()
 	if d.defaults != nil && v.IsKnown() && !v.IsNull() {
 		v = d.defaults.Apply(v)
 	}
-	return convert.Convert(v, d.typ)
+	out, err := convert.Convert(v, d.typ)
+	if err != nil {
+		return v, err
+	}
+	if d.defaults == nil {
+		if same, err := convert.Convert(v.MarkWithPaths(paths), d.typ); err == nil {
+			return same, nil
+		}
+	}
+	if len(paths) > 0 {
+		out = out.Mark(stage.Sensitive)
+	}
+	return out, nil
 }
 
 // readVariables collects values for the root's variables: environment, files
@@ -55,7 +80,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				fmt.Sprintf("The environment sets %s, but the plan has no variable %q.%s", name, short, didYouMean(short, known))))
 			continue
 		}
-		out[short] = givenValue{text: value, rng: at, origin: "the environment"}
+		out[short] = givenValue{text: value, rng: l.hide(root, short, at, name, ""), origin: "the environment"}
 	}
 	files := append(autoVarFiles(root.dir), l.opts.VarFiles...)
 	for _, path := range files {
@@ -73,7 +98,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 					fmt.Sprintf("The plan has no variable %q; the value is ignored.%s", name, didYouMean(name, known))))
 				continue
 			}
-			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: f.Body.MissingItemRange().Filename}
+			out[name] = givenValue{expr: a.Expr, rng: l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = "), origin: f.Body.MissingItemRange().Filename}
 		}
 	}
 	for _, kv := range l.opts.Vars {
@@ -92,9 +117,37 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
 			continue
 		}
+		rng = l.hide(root, name, rng, strings.TrimSpace("-var "+name), name+"=")
+		if root.variables[name].sensitive {
+			diags = append(diags, warnAt(rng, "Sensitive value on the command line",
+				fmt.Sprintf("Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with -var-file.", envPrefix, name)))
+		}
 		out[name] = givenValue{text: value, rng: rng, origin: "-var"}
 	}
+	for name, a := range l.opts.Optional {
+		if _, declared := root.variables[name]; declared {
+			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: a.SrcRange.Filename}
+		}
+	}
+	for _, name := range sortedKeys(l.opts.Given) {
+		a := l.opts.Given[name]
+		if _, declared := root.variables[name]; !declared {
+			diags = append(diags, errorAt(a.NameRange, "Value for an undeclared variable",
+				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
+			continue
+		}
+		out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: a.SrcRange.Filename}
+	}
 	return out, diags
+}
+
+// hide is the place of a variable's value as diagnostics may show it: not the
+// text of a sensitive one.
+func (l *loader) hide(root *moduleDecl, name string, at hcl.Range, place, before string) hcl.Range {
+	if !root.variables[name].sensitive {
+		return at
+	}
+	return l.src.text(place, before+redact.Text)
 }
 
 // What diagnostics of the values of variables are called.
@@ -111,14 +164,24 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 		if d.hasDefault {
 			return d.def, s.validateVariable(d, d.def, d.rng)
 		}
+		if d.sensitive {
+			return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
+				fmt.Sprintf("The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file with -var-file.", d.name, descriptionOf(d), envPrefix, d.name))}
+		}
 		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
 			fmt.Sprintf("The plan needs var.%s%s. Give it with -var '%s=...', in a file with -var-file, or as %s%s.", d.name, descriptionOf(d), d.name, envPrefix, d.name))}
 	}
 	v, diags := g.value(d, s.l)
+	if d.sensitive && diags.HasErrors() {
+		return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue, fmt.Sprintf("var.%s is %s, and its value cannot be read as one. It is sensitive, so it is not shown.", d.name, TypeText(d.typ)))}
+	}
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
 	conv, err := d.convert(v)
+	if err != nil && d.sensitive {
+		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue, fmt.Sprintf("var.%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
+	}
 	if err != nil {
 		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
 			fmt.Sprintf("var.%s is %s: %s.%s", d.name, TypeText(d.typ), misfit(err), g.asList(d, v))))
@@ -190,6 +253,7 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 			continue
 		}
 		ok, more := val.Condition.Value(ctx)
+		ok, _ = ok.Unmark()
 		diags = append(diags, more...)
 		if more.HasErrors() {
 			continue
@@ -204,7 +268,10 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		text, more := val.ErrorMessage.Value(ctx)
 		diags = append(diags, more...)
 		message := "The value does not pass the validation at " + shortRange(val.Condition.Range()) + "."
-		if !more.HasErrors() && text.IsKnown() && !text.IsNull() && text.Type() == cty.String {
+		switch {
+		case text.IsMarked():
+			message += " Its message holds the sensitive value, so it is not shown."
+		case !more.HasErrors() && text.IsKnown() && !text.IsNull() && text.Type() == cty.String:
 			message = text.AsString()
 		}
 		bad := errorAt(at, invalidValue, fmt.Sprintf("var.%s: %s", d.name, message))
@@ -215,6 +282,9 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 }
 
 func (s *scope) contextWithVar(val validationDecl, name string, v cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
+	if s.decl.variables[name].sensitive {
+		v = v.Mark(stage.Sensitive)
+	}
 	old, had := s.memo["var."+name]
 	s.memo["var."+name] = memoized{value: v}
 	ctx, diags := s.context([]hcl.Expression{val.Condition, val.ErrorMessage}, nil, nil)

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// sensitiveIn finds references to sensitive values in expressions whose values
+// are stored and shown.
+func (l *loader) sensitiveIn(exprs []hcl.Expression, ctx *hcl.EvalContext, bound map[string]bool) hcl.Diagnostics {
+	if !l.marks {
+		return nil
+	}
+	var diags hcl.Diagnostics
+	for _, e := range exprs {
+		for _, t := range l.parts(e).variables {
+			if bound[t.RootName()] {
+				continue
+			}
+			if v, more := t.TraverseAbs(ctx); !more.HasErrors() && v.ContainsMarked() {
+				diags = append(diags, stage.SensitiveHere(t.SourceRange(), traversalText(t)))
+			}
+		}
+	}
+	return diags
+}
+
+// shown refuses a value that decides what a plan consists of and is sensitive.
+func shown(v cty.Value, what string, expr hcl.Expression) hcl.Diagnostics {
+	if !v.ContainsMarked() {
+		return nil
+	}
+	return hcl.Diagnostics{stage.SensitiveHere(expr.Range(), what)}
+}
+
+// withoutSensitive is a diagnostic whose values may be shown: those of its
+// expression are left out where one is sensitive.
+func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
+	if d.Expression == nil || d.EvalContext == nil {
+		return d
+	}
+	for _, t := range d.Expression.Variables() {
+		v, diags := t.TraverseAbs(d.EvalContext)
+		if diags.HasErrors() || !v.ContainsMarked() {
+			continue
+		}
+		plain := *d
+		plain.Expression, plain.EvalContext = nil, nil
+		return &plain
+	}
+	return d
+}
