@@ -8,7 +8,7 @@ import (
 // Alone runs a target back to back for so many seconds, in blocks of some 2 ms,
 // and returns the mean of the last half: what it takes in its own state, however
 // the device was before.
-func Alone(ctx context.Context, t Burster, length float64) (Result, error) {
+func Alone(ctx context.Context, t Burster, length float64) (Measured, error) {
 	q := max(t.Quantum(), 1)
 	b := Burst{Warm: q, Executions: q, Blocks: 1}
 	var each, clocks, at []float64
@@ -16,10 +16,10 @@ func Alone(ctx context.Context, t Burster, length float64) (Result, error) {
 	for spent < length {
 		blocks, err := t.Burst(ctx, b)
 		if err != nil {
-			return Result{}, err
+			return Measured{}, err
 		}
 		if err := checkBlocks(blocks, b); err != nil {
-			return Result{}, err
+			return Measured{}, err
 		}
 		for _, x := range blocks {
 			n := executions(x, b)
@@ -38,7 +38,7 @@ func Alone(ctx context.Context, t Burster, length float64) (Result, error) {
 	for first < len(at)-1 && at[first] < length/2 {
 		first++
 	}
-	r := Result{
+	r := Measured{
 		Passes: 1, Executions: executed, UsedGraph: graph, Protocol: ProtocolAdaptive, OperatingPoint: PointSustained,
 		ClockMHz: Mean(clocks[first:]),
 	}

@@ -4,7 +4,7 @@ package measure
 // for the worker protocol: latency, p10 and p90 in milliseconds, block_ms the
 // median length of a timed block. What is not known is left out: the clocks
 // where none was read, rel_stdev of one sample, throttled where nobody asked.
-func (r Result) Columns() map[string]any {
+func (r Measured) Columns() map[string]any {
 	row := map[string]any{
 		"latency":         r.Latency,
 		"samples":         r.Samples,

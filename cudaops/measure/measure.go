@@ -39,8 +39,8 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// Result is one measured case. Times are milliseconds per execution.
-type Result struct {
+// Measured is one measured case. Times are milliseconds per execution.
+type Measured struct {
 	Latency     float64  // the value that the perf file gets
 	Samples     int      // blocks that count
 	RelStdev    *float64 // standard deviation / mean over the samples; nil for fewer than two
@@ -69,7 +69,7 @@ type Result struct {
 }
 
 // throttle adds what a visit or block knows.
-func (r *Result) throttle(seen *bool) {
+func (r *Measured) throttle(seen *bool) {
 	if seen != nil {
 		is := *seen || r.Throttled != nil && *r.Throttled
 		r.Throttled = &is
@@ -78,7 +78,7 @@ func (r *Result) throttle(seen *bool) {
 
 // statistics fills in what follows from the samples (seconds an execution), the
 // medians of the visits and the lengths of the blocks (seconds).
-func (r *Result) statistics(medians, samples, lengths []float64) {
+func (r *Measured) statistics(medians, samples, lengths []float64) {
 	r.Latency = Mean(medians) * 1e3
 	r.Samples = len(samples)
 	r.RelStdev = Scatter(samples)

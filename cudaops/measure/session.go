@@ -27,10 +27,10 @@ type Job struct {
 	// Finish runs on the device once the case is measured and before Done, for
 	// what needs the device to itself (power); it returns the energy that it
 	// spent above idle, in joules. It may be nil.
-	Finish func(context.Context, *Result) (joules float64, err error)
+	Finish func(context.Context, *Measured) (joules float64, err error)
 	// Done is told once: with a result, or with the error that ended the case.
 	// The session does not use the target after that.
-	Done func(Result, error)
+	Done func(Measured, error)
 }
 
 // Tuning are the constants of a session that belong to a device rather than to

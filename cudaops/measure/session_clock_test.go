@@ -146,7 +146,7 @@ func TestSessionFinish(t *testing.T) {
 	calls := 0
 	o := session(t, cases, 1, func(o *outcome, ts []*measuretest.GPUTarget, jobs []*measure.Job) {
 		for _, j := range jobs {
-			j.Finish = func(_ context.Context, r *measure.Result) (float64, error) {
+			j.Finish = func(_ context.Context, r *measure.Measured) (float64, error) {
 				calls++
 				r.Protocol = "finished"
 				o.gpu.Heat(400)

@@ -39,7 +39,7 @@ func recovered() measure.Settings {
 }
 
 type outcome struct {
-	results []measure.Result
+	results []measure.Measured
 	errs    []error
 	session *measure.Session
 	gpu     *measuretest.GPU
@@ -53,7 +53,7 @@ func session(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome, [
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 9)))
 	gpu.Noise = 0.002
-	o := outcome{results: make([]measure.Result, len(cases)), errs: make([]error, len(cases)), gpu: gpu}
+	o := outcome{results: make([]measure.Measured, len(cases)), errs: make([]error, len(cases)), gpu: gpu}
 	o.session = &measure.Session{
 		Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock,
 		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: gpu.Ready,
@@ -67,7 +67,7 @@ func session(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome, [
 		}
 		jobs[i] = &measure.Job{
 			Target: targets[i], Tag: i, Watts: c.watts, Seconds: c.latency * (0.7 + 0.1*float64(i%7)),
-			Done: func(r measure.Result, err error) { o.results[i], o.errs[i] = r, err },
+			Done: func(r measure.Measured, err error) { o.results[i], o.errs[i] = r, err },
 		}
 	}
 	if change != nil {
@@ -99,7 +99,7 @@ func spreads(runs [][]float64) []float64 {
 	return out
 }
 
-func latencies(rs []measure.Result) []float64 {
+func latencies(rs []measure.Measured) []float64 {
 	var out []float64
 	for _, r := range rs {
 		out = append(out, r.Latency)
@@ -371,7 +371,7 @@ func TestSessionStops(t *testing.T) {
 		if i == 1 {
 			tg.Fail = func(int) error { return fatal }
 		}
-		in <- &measure.Job{Target: tg, Seconds: 1e-5, Watts: 100, Done: func(_ measure.Result, err error) {
+		in <- &measure.Job{Target: tg, Seconds: 1e-5, Watts: 100, Done: func(_ measure.Measured, err error) {
 			told++
 			if !errors.Is(err, fatal) {
 				t.Errorf("told %v", err)
@@ -398,7 +398,7 @@ func TestSessionCancelled(t *testing.T) {
 			cancel()
 			return ctx.Err()
 		}},
-		Seconds: 1e-5, Done: func(measure.Result, error) { t.Error("a cancelled case was told") },
+		Seconds: 1e-5, Done: func(measure.Measured, error) { t.Error("a cancelled case was told") },
 	}
 	if err := s.Run(ctx, in, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run returned %v", err)
@@ -427,7 +427,7 @@ func TestSessionStreams(t *testing.T) {
 		most = max(most, open)
 		in <- &measure.Job{
 			Target: &measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share}, Seconds: c.latency, Watts: c.watts,
-			Done: func(r measure.Result, err error) {
+			Done: func(r measure.Measured, err error) {
 				if err != nil || r.Latency <= 0 {
 					t.Errorf("%+v, %v", r, err)
 				}

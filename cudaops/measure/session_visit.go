@@ -159,7 +159,7 @@ func (s *Session) fail(o *pending, err error) error {
 		return err
 	}
 	s.drop(o)
-	o.job.Done(Result{}, err)
+	o.job.Done(Measured{}, err)
 	return err
 }
 
@@ -172,7 +172,7 @@ func (s *Session) finish(ctx context.Context, o *pending) error {
 }
 
 // conclude ends a case with a result.
-func (s *Session) conclude(ctx context.Context, o *pending, r Result) error {
+func (s *Session) conclude(ctx context.Context, o *pending, r Measured) error {
 	if o.job.Finish != nil {
 		joules, err := o.job.Finish(ctx, &r)
 		now := s.Clock.Now()
@@ -322,10 +322,10 @@ func medians(vs []visit) []float64 {
 }
 
 // result is the case's row: the mean over the best visits of their medians.
-func (s *Session) result(o *pending) Result {
+func (s *Session) result(o *pending) Measured {
 	best := s.best(o)
 	var samples, lengths, clocks, ready []float64
-	r := Result{
+	r := Measured{
 		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
 		PassSpread: Spread(medians(o.visits)), OperatingPoint: s.point(),
 	}

@@ -30,9 +30,9 @@ const (
 // Once measures one prepared case from beginning to end, with nothing in
 // between: for devices where neighbours do not disturb each other. The error is
 // the context's, the target's, or wraps ErrTimer.
-func Once(ctx context.Context, t Target, c Clock, s Settings) (Result, error) {
+func Once(ctx context.Context, t Target, c Clock, s Settings) (Measured, error) {
 	if err := s.Validate(); err != nil {
-		return Result{}, err
+		return Measured{}, err
 	}
 	if s.Protocol == ProtocolReference {
 		return reference(ctx, t)
@@ -48,23 +48,23 @@ const FastestGap = 20 * time.Millisecond
 // count: for processors that others share. What disturbs an execution there makes
 // it slower, never faster. A visit is as fast as its faster blocks, the two
 // fastest visits have to agree, and PassSpread keeps how far all were apart.
-func Fastest(ctx context.Context, t Target, c Clock, s Settings) (Result, error) {
+func Fastest(ctx context.Context, t Target, c Clock, s Settings) (Measured, error) {
 	if s.Protocol == ProtocolReference {
 		return Once(ctx, t, c, s)
 	}
 	if err := s.Validate(); err != nil {
-		return Result{}, err
+		return Measured{}, err
 	}
 	s.IdleGapSeconds = max(s.IdleGapSeconds, FastestGap.Seconds())
 	return (&once{ctx: ctx, target: t, clock: c, s: s, fastest: true}).measure()
 }
 
 // measure makes passes until they agree.
-func (o *once) measure() (Result, error) {
+func (o *once) measure() (Measured, error) {
 	s := o.s
 	for {
 		if err := o.pass(); err != nil {
-			return Result{}, err
+			return Measured{}, err
 		}
 		n := len(o.medians)
 		counted := o.medians
@@ -212,12 +212,12 @@ func (o *once) count(b Block) {
 	o.eager = o.eager || !b.UsedGraph
 }
 
-func (o *once) result() Result {
+func (o *once) result() Measured {
 	latency := Median(o.medians)
 	if o.fastest {
 		latency = slices.Min(o.medians)
 	}
-	r := Result{
+	r := Measured{
 		Latency:     latency * 1e3,
 		Samples:     len(o.samples),
 		RelStdev:    Scatter(o.samples),
@@ -244,30 +244,30 @@ const (
 )
 
 // reference is the collectors' protocol: one mean, no idea of its scatter.
-func reference(ctx context.Context, t Target) (Result, error) {
+func reference(ctx context.Context, t Target) (Measured, error) {
 	made := referenceWarmups
 	if e, ok := t.(Eager); ok {
 		if err := e.Eager(ctx, referenceWarmups); err != nil {
-			return Result{}, err
+			return Measured{}, err
 		}
 	} else {
 		first, err := timed(ctx, t, referenceWarmups)
 		if err != nil {
-			return Result{}, err
+			return Measured{}, err
 		}
 		made = first.Executions
 	}
 	w, err := timed(ctx, t, referenceWarmups)
 	if err != nil {
-		return Result{}, err
+		return Measured{}, err
 	}
 	b, err := timed(ctx, t, referenceRuns)
 	if err != nil {
-		return Result{}, err
+		return Measured{}, err
 	}
 	made += w.Executions + b.Executions
 	ms := b.Seconds * 1e3 / float64(b.Executions)
-	return Result{
+	return Measured{
 		Latency: ms, Samples: 1, P10: ms, P90: ms, Passes: 1,
 		Executions: made,
 		ClockMHz:   b.ClockMHz, Throttled: b.Throttled, UsedGraph: b.UsedGraph,

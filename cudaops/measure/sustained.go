@@ -349,8 +349,8 @@ func slope(points []block) float64 {
 
 // sustainedResult states a case's latency at a clock in MHz; as it was measured
 // where that is 0.
-func (s *Session) sustainedResult(o *pending, mhz float64) Result {
-	r := Result{
+func (s *Session) sustainedResult(o *pending, mhz float64) Measured {
+	r := Measured{
 		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
 		OperatingPoint: PointSustained, PassSpread: Spread(medians(o.visits)), ClockMHz: mhz, Spent: o.spent,
 	}

@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -20,20 +22,43 @@ func (s *server) Start(seq int64) {
 	if h == nil {
 		panic(fmt.Sprintf("worker: Start of case %d, which is not held", seq))
 	}
-	s.sendOrStop(Start{Type: TypeStart, Seq: seq})
+	s.outMu.Lock()
+	s.line = append(strconv.AppendInt(append(s.line[:0], `{"type":"start","seq":`...), seq, 10), "}\n"...)
+	_, err := s.out.Write(s.line)
+	err = errors.Join(err, s.out.Flush()) // whom to blame must be known before the work begins
+	s.outMu.Unlock()
+	s.stopAt(err)
 }
 
 // Result implements Emitter.
 func (s *server) Result(seq int64, rows []Row, seconds float64) {
+	s.result(seq, rows, seconds)
+	s.flush()
+}
+
+// result is Result without the flush.
+func (s *server) result(seq int64, rows []Row, seconds float64) {
 	h := s.end(seq)
 	if seconds == 0 && !h.started.IsZero() {
 		seconds = time.Since(h.started).Seconds()
+	}
+	if len(h.attached) == 0 {
+		s.outMu.Lock()
+		line, ok := appendResult(s.line[:0], seq, rows, seconds)
+		if ok {
+			s.line = line
+			_, err := s.out.Write(line)
+			s.outMu.Unlock()
+			s.stopAt(err)
+			return
+		}
+		s.outMu.Unlock()
 	}
 	finite := make([]Row, len(rows))
 	for i, r := range rows {
 		finite[i] = finiteRow(r)
 	}
-	line, err := encodeLine(Result{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
+	line, err := encodeLine(CaseResult{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
 	if err != nil {
 		// The case must end all the same; what it returned cannot be sent.
 		line, err = encodeLine(Error{Type: TypeError, Seq: seq, Failure: Failure{
@@ -106,9 +131,21 @@ func (s *server) writeOrStop(line []byte, err error) {
 	if err == nil {
 		err = s.write(line)
 	}
+	s.stopAt(err)
+}
+
+func (s *server) stopAt(err error) {
 	if err != nil {
 		s.cancel(fmt.Errorf("cannot write to the engine: %w", err))
 	}
+}
+
+// flush sends what was written.
+func (s *server) flush() {
+	s.outMu.Lock()
+	err := s.out.Flush()
+	s.outMu.Unlock()
+	s.stopAt(err)
 }
 
 func (s *server) send(msg any) error {

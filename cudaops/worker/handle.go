@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// handle takes one event of a slot.
+// handle takes what happened on a slot.
 func (r *run) handle(e slotEvent) {
 	s := r.slots[e.slot]
 	now := time.Now()
@@ -21,32 +21,43 @@ func (r *run) handle(e slotEvent) {
 		// A process that was given up on; its slot has another by now.
 	case e.ended:
 		r.processEnded(s)
+	}
+	for _, ev := range e.evs {
+		if e.proc == s.proc {
+			r.said(s, ev, now)
+		}
+	}
+}
+
+// said takes one message of a worker.
+func (r *run) said(s *slot, ev Event, now time.Time) {
+	switch {
 	case s.state == slotKilling:
 		// What a killed worker still says does not count.
-	case e.ev.Garbage != "":
-		r.broken(s, e.ev.Garbage, s.suspect())
-	case e.ev.Start != nil:
-		r.caseStarted(s, e.ev.Start.Seq, now)
-	case e.ev.Result != nil:
-		if f := r.caseEnded(s, e.ev.Result.Seq, "result"); f != nil {
-			r.done(s, f, Outcome{Rows: e.ev.Result.Rows, Attachments: e.ev.Result.Attachments, Seconds: e.ev.Result.Seconds}, now)
+	case ev.Garbage != "":
+		r.broken(s, ev.Garbage, s.suspect())
+	case ev.Start != nil:
+		r.caseStarted(s, ev.Start.Seq, now)
+	case ev.Result != nil:
+		if f := r.caseEnded(s, ev.Result.Seq, "result"); f != nil {
+			r.done(s, f, Outcome{Rows: ev.Result.Rows, Attachments: ev.Result.Attachments, Seconds: ev.Result.Seconds}, now)
 			r.checkGrowth(s)
 		}
-	case e.ev.Error != nil:
-		if f := r.caseEnded(s, e.ev.Error.Seq, "error"); f != nil {
-			failure := e.ev.Error.Failure
-			r.done(s, f, Outcome{Rows: e.ev.Error.Rows, Attachments: e.ev.Error.Attachments, Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
+	case ev.Error != nil:
+		if f := r.caseEnded(s, ev.Error.Seq, "error"); f != nil {
+			failure := ev.Error.Failure
+			r.done(s, f, Outcome{Rows: ev.Error.Rows, Attachments: ev.Error.Attachments, Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
 			if failure.Fatal {
 				r.requeue(s, false)
 				r.kill(s, "its context is lost: "+failure.Message)
 			}
 		}
-	case e.ev.Log != nil:
-		r.set.Log(s.Name, e.ev.Log.Level, e.ev.Log.Text)
-	case e.ev.Bye != nil:
+	case ev.Log != nil:
+		r.set.Log(s.Name, ev.Log.Level, ev.Log.Text)
+	case ev.Bye != nil:
 		s.state, s.stall = slotDraining, time.Time{}
 		s.deadline = now.Add(r.spec.ShutdownGrace)
-		s.bye = e.ev.Bye.Restart
+		s.bye = ev.Bye.Restart
 		if s.bye != "" {
 			r.set.Log(s.Name, "info", "the worker asks to be replaced: "+s.bye)
 		}
@@ -70,10 +81,10 @@ func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 	f := s.find(seq)
 	if f != nil {
 		s.drop(f)
-		s.ended[seq] = true
+		s.ended.add(seq)
 		return f
 	}
-	if s.ended[seq] {
+	if s.ended.has(seq) {
 		r.broken(s, fmt.Sprintf("a second end (%s) of case %d", what, seq), nil)
 	} else {
 		r.broken(s, fmt.Sprintf("a %s of case %d, which it does not hold", what, seq), s.suspect())
@@ -84,7 +95,7 @@ func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 // offender is whom to blame for a message that names seq: nobody that is still
 // held when seq has ended already.
 func (r *run) offender(s *slot, seq int64) *flight {
-	if s.ended[seq] {
+	if s.ended.has(seq) {
 		return nil
 	}
 	return s.suspect()
@@ -213,8 +224,10 @@ func (r *run) expire(now time.Time) {
 			r.requeue(s, false)
 			r.kill(s, "it did not end after its shutdown")
 		case slotKilling:
-			pid := s.proc.Pid()
-			s.lastErr = fmt.Errorf("worker %s (process %d) cannot be killed: it is stuck in the kernel, often in a driver", s.Name, pid)
+			s.lastErr = fmt.Errorf("worker %s (process %d) cannot be killed: it is stuck in the kernel, often in a driver", s.Name, s.proc.Pid())
+			if s.Spec.Inside != nil {
+				s.lastErr = fmt.Errorf("worker %s does not end although it was told to; this is a mistake in aicplan", s.Name)
+			}
 			r.set.Log(s.Name, "error", s.lastErr.Error())
 			s.proc, s.state, s.fresh = nil, slotDead, false
 			s.deadline, s.stall = time.Time{}, time.Time{}

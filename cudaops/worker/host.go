@@ -97,25 +97,42 @@ func (s *Sequential) Configure(init Init) error {
 
 // Serve implements Host.
 func (s *Sequential) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
-	for {
+	// Where a case waits, the result of the one before goes out with its start: one
+	// write for each case.
+	end, flush := out.Result, func() {}
+	if server, ok := out.(*server); ok {
+		end, flush = server.result, server.flush
+	}
+	next := func() (c Case, ok bool, err error) {
+		select {
+		case c, ok = <-in:
+			return c, ok, nil
+		default:
+			flush()
+		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case c, ok := <-in:
-			if !ok {
-				return nil
-			}
-			out.Start(c.Seq)
-			rows, err := s.guarded(context.WithValue(ctx, attachKey{}, func(a Attachment) { out.Attach(c.Seq, a) }), c)
-			if err == nil {
-				out.Result(c.Seq, rows, 0)
-				continue
-			}
-			f := FailureOf(err)
-			out.Error(c.Seq, f)
-			if f.Fatal {
-				return &RestartError{Reason: f.Message}
-			}
+			return c, false, ctx.Err()
+		case c, ok = <-in:
+			return c, ok, nil
+		}
+	}
+	for {
+		c, ok, err := next()
+		if !ok {
+			flush()
+			return err
+		}
+		out.Start(c.Seq)
+		rows, err := s.guarded(context.WithValue(ctx, attachKey{}, func(a Attachment) { out.Attach(c.Seq, a) }), c)
+		if err == nil {
+			end(c.Seq, rows, 0)
+			continue
+		}
+		f := FailureOf(err)
+		out.Error(c.Seq, f)
+		if f.Fatal {
+			return &RestartError{Reason: f.Message}
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"aicplan/sink/redact"
 )
 
 // DefaultLogLimit bounds the log of one slot over all processes that ran on
@@ -26,6 +28,8 @@ type logFile struct {
 	dropped int64
 	tail    []byte // at least the last tailBytes of output
 	done    chan struct{}
+	secrets *redact.Values
+	held    []byte // the end of what came: a secret may go on in what comes next
 }
 
 // openLog opens the log of a slot for one more process.
@@ -79,11 +83,27 @@ func (l *logFile) drain(r io.Reader) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
-		l.write(buf[:n])
+		if l.secrets == nil {
+			l.write(buf[:n])
+		} else {
+			l.withoutSecrets(buf[:n], err != nil)
+		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// withoutSecrets writes what came without its secrets, and keeps back the bytes
+// in which one may have begun, until the last call.
+func (l *logFile) withoutSecrets(b []byte, last bool) {
+	l.held = l.secrets.Bytes(append(l.held, b...))
+	n := len(l.held)
+	if !last {
+		n = max(0, n-l.secrets.Longest()+1)
+	}
+	l.write(l.held[:n])
+	l.held = append([]byte(nil), l.held[n:]...)
 }
 
 func (l *logFile) write(b []byte) {

@@ -2,15 +2,14 @@ package worker
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // greet sends init and reads hello.
@@ -88,20 +87,31 @@ func (p *Process) goneBecause(err error) error {
 	}
 }
 
-// read turns the pipe into events until it ends.
+// read turns the pipe into events until it ends. What has arrived together goes
+// on together.
 func (p *Process) read() {
 	defer func() {
 		<-p.ended
 		p.from.Close()
 		close(p.events)
 	}()
+	known := words{}
+	var batch []Event
 	for {
 		line, err := p.lines.next()
 		var ev Event
 		switch {
 		case err == nil:
+			var ok bool
+			if ev, ok = parseResult(line, known); ok {
+				break
+			}
 			if env, bad := openEnvelope(line); bad == nil && env.Type == TypeAsk {
 				if err = p.answer(line); err == nil {
+					if len(batch) > 0 && !p.lines.more() {
+						p.events <- batch
+						batch = nil
+					}
 					continue
 				}
 				break
@@ -109,6 +119,9 @@ func (p *Process) read() {
 			ev, err = parseEvent(line)
 		case isGarbage(err):
 		default:
+			if len(batch) > 0 {
+				p.events <- batch
+			}
 			// The end of the pipe. A process that ends takes a moment to tear down its
 			// device; one that only closed the pipe is of no use any more.
 			timer := time.AfterFunc(closedGrace, func() { p.Kill("it closed its pipe") })
@@ -120,12 +133,20 @@ func (p *Process) read() {
 			ev = Event{Garbage: err.Error()}
 			p.Kill("it broke the protocol: " + err.Error())
 		}
-		p.events <- ev
+		batch = append(batch, ev)
+		if ev.Garbage == "" && len(batch) < maxBatch && p.lines.more() {
+			continue
+		}
+		p.events <- batch
+		batch = nil
 		if ev.Garbage != "" {
 			return
 		}
 	}
 }
+
+// maxBatch is how many events go on together at most.
+const maxBatch = 64
 
 func isGarbage(err error) bool {
 	_, ok := errors.AsType[*garbage](err)
@@ -134,9 +155,6 @@ func isGarbage(err error) bool {
 
 // parseEvent reads one message of a worker behind its hello.
 func parseEvent(line []byte) (ev Event, err error) {
-	if ev, ok := parseResult(line); ok {
-		return ev, nil
-	}
 	env, err := openEnvelope(line)
 	if err != nil {
 		return ev, err
@@ -151,7 +169,7 @@ func parseEvent(line []byte) (ev Event, err error) {
 	case TypeStart:
 		ev.Start = &Start{Type: TypeStart, Seq: *env.Seq}
 	case TypeResult:
-		ev.Result = new(Result)
+		ev.Result = new(CaseResult)
 		err = decodeMessage(line, ev.Result)
 	case TypeError:
 		ev.Error = new(Error)
@@ -172,7 +190,7 @@ func parseEvent(line []byte) (ev Event, err error) {
 
 // parseResult reads a start or a result in one pass, since nearly all messages are;
 // false leaves it to the general way, with its errors.
-func parseResult(line []byte) (ev Event, ok bool) {
+func parseResult(line []byte, known words) (ev Event, ok bool) {
 	if rest, is := bytes.CutPrefix(line, []byte(`{"type":"start","seq":`)); is {
 		number, _ := bytes.CutSuffix(rest, []byte(`}`))
 		// The general way decides about what ParseInt takes and JSON does not: 007.
@@ -182,28 +200,25 @@ func parseResult(line []byte) (ev Event, ok bool) {
 		}
 		return Event{Start: &Start{Type: TypeStart, Seq: seq}}, true
 	}
-	if !bytes.HasPrefix(line, []byte(`{"type":"result",`)) || !utf8.Valid(line) {
-		return ev, false
+	if r, ok := parseRows(line, known); ok {
+		return Event{Result: r}, true
 	}
-	var m struct {
-		Result
-		Seq *int64 `json:"seq"`
-	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber()
-	if err := d.Decode(&m); err != nil || m.Seq == nil {
-		return ev, false
-	}
-	if _, err := d.Token(); err != io.EOF { // more than one object
-		return ev, false
-	}
-	m.Result.Seq = *m.Seq
-	return Event{Result: &m.Result}, true
+	return ev, false
 }
 
-// Events delivers the worker's messages. It is closed once the process is gone
-// and everything it sent was delivered; Exit is known then.
-func (p *Process) Events() <-chan Event { return p.events }
+// Events delivers the worker's messages. It ends once the process is gone and
+// everything it sent was delivered; Exit is known then.
+func (p *Process) Events() iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		for batch := range p.events {
+			for _, ev := range batch {
+				if !yield(ev) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Exit says how the process ended; it waits until it has.
 func (p *Process) Exit() Exit { <-p.ended; return p.exit }
@@ -211,11 +226,23 @@ func (p *Process) Exit() Exit { <-p.ended; return p.exit }
 // Pid is the process's number.
 func (p *Process) Pid() int { return p.pid }
 
-// RSS is the memory that the process uses now, in bytes; 0 when unknown.
-func (p *Process) RSS() int64 { return rssBytes(p.pid) }
+// RSS is the memory that the process uses now, in bytes; 0 when unknown, and of
+// workers inside this process, whose memory is not theirs alone.
+func (p *Process) RSS() int64 {
+	if p.cancel != nil {
+		return 0
+	}
+	return rssBytes(p.pid)
+}
 
 // Send gives the worker a case.
-func (p *Process) Send(c Case) error { c.Type = TypeCase; return p.send(c) }
+func (p *Process) Send(c Case) error {
+	c.Type = TypeCase
+	if line, ok := appendCase(make([]byte, 0, 128+len(c.Params)+len(c.Sweep)), &c); ok {
+		return p.queue(line)
+	}
+	return p.send(c)
+}
 
 // Configure gives the worker other settings; it must hold no case.
 func (p *Process) Configure(c Configure) error { c.Type = TypeConfigure; return p.send(c) }
@@ -235,6 +262,10 @@ func (p *Process) send(msg any) error {
 	if err != nil {
 		return err
 	}
+	return p.queue(line)
+}
+
+func (p *Process) queue(line []byte) error {
 	select {
 	case p.outbox <- line:
 		return nil
@@ -246,17 +277,34 @@ func (p *Process) send(msg any) error {
 // write empties the outbox into the pipe. A broken pipe needs no report: the
 // reader sees the end of the process.
 func (p *Process) write() {
+	var buf []byte
 	for {
 		select {
 		case line := <-p.outbox:
-			if _, err := p.to.Write(line); err != nil {
+			buf = append(buf[:0], line...)
+			for more := true; more && len(buf) < maxWrite; {
+				select {
+				case line := <-p.outbox:
+					buf = append(buf, line...)
+				default:
+					more = false
+				}
+			}
+			if _, err := p.to.Write(buf); err != nil {
 				return
+			}
+			if cap(buf) > 2*maxWrite {
+				buf = nil
 			}
 		case <-p.exited:
 			return
 		}
 	}
 }
+
+// maxWrite is how many bytes of waiting messages go out in one write: what a pipe
+// holds.
+const maxWrite = 64 << 10
 
 // untilExit reads a pipe to its end, or to the moment when its process is gone
 // and nothing is left in it: a descendant that got away may hold the other end

@@ -61,9 +61,9 @@ type Task struct {
 	unblamed int // deaths of its worker before anything was started
 }
 
-// Source hands out tasks and takes their ends. Its methods are called from the
+// CaseSource hands out tasks and takes their ends. Its methods are called from the
 // goroutine of Run only, so that it needs no locks.
-type Source interface {
+type CaseSource interface {
 	// Next returns the next task, or nil when there is none now; Done may make
 	// new ones.
 	Next() *Task
@@ -139,11 +139,11 @@ func NewPool(ctx context.Context, spec PoolSpec) *Pool {
 // Run works through a source until it has nothing left. Runs of one pool take
 // turns. The error wraps ErrNoWorkers when every slot gave up, or is the
 // context's: workers are killed then and what they held has no end.
-func (p *Pool) Run(ctx context.Context, set Settings, src Source) error {
+func (p *Pool) Run(ctx context.Context, set Settings, src CaseSource) error {
 	return p.run(ctx, set, src, (*run).idle)
 }
 
-func (p *Pool) run(ctx context.Context, set Settings, src Source, finished func(*run) bool) error {
+func (p *Pool) run(ctx context.Context, set Settings, src CaseSource, finished func(*run) bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if set.Log == nil {
@@ -248,7 +248,7 @@ type slotEvent struct {
 	err   error    // of a failed start
 	up    bool     // proc has said hello
 	ended bool     // proc is gone; nothing more comes from it
-	ev    Event
+	evs   []Event
 }
 
 // start brings up a process in the background.
@@ -269,8 +269,8 @@ func (p *Pool) start(no int, set Settings, clean bool) {
 			return
 		}
 		p.events <- slotEvent{slot: no, proc: proc, up: true}
-		for ev := range proc.Events() {
-			p.events <- slotEvent{slot: no, proc: proc, ev: ev}
+		for batch := range proc.events {
+			p.events <- slotEvent{slot: no, proc: proc, evs: batch}
 		}
 		p.events <- slotEvent{slot: no, proc: proc, ended: true}
 	})

@@ -8,18 +8,24 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"aicplan/sink/redact"
 )
 
 // Spec says how to start one worker process.
 type Spec struct {
-	Path string   // the executable
-	Args []string // with argv[0]; nil means Path alone
-	Env  []string // "NAME=value", on top of the engine's own environment
-	Dir  string   // "" is the engine's
+	// Inside makes the host of a worker that runs in this process; what says how a
+	// process starts is of no use then. Nil starts a process.
+	Inside func(Init) (Host, error)
+	Path   string   // the executable
+	Args   []string // with argv[0]; nil means Path alone
+	Env    []string // "NAME=value", on top of the engine's own environment
+	Dir    string   // "" is the engine's
 	// Init is the first message; its Type and Protocol are filled in.
 	Init Init
 	// LogPath takes stdout and stderr, appended; "" drops them. LogLimit bounds
@@ -28,6 +34,8 @@ type Spec struct {
 	LogLimit int64
 	// Answer decides the questions of the worker; nil answers each with an error.
 	Answer func(Question) (Answer, error)
+	// Secrets are taken out of all that the worker says and prints.
+	Secrets *redact.Values
 	// HelloTimeout is how long a start may take; 0 means DefaultHelloTimeout.
 	HelloTimeout time.Duration
 }
@@ -38,7 +46,7 @@ const DefaultHelloTimeout = 5 * time.Minute
 // Event is one message of a worker. Exactly one field is set.
 type Event struct {
 	Start  *Start
-	Result *Result
+	Result *CaseResult
 	Error  *Error
 	Log    *Log
 	Bye    *Bye
@@ -87,10 +95,12 @@ type Process struct {
 	from   *os.File
 	lines  *lineReader
 	outbox chan []byte
-	events chan Event
+	events chan []Event
 	exited chan struct{} // closed when the process is gone
 	ended  chan struct{} // closed when exit is known
 	exit   Exit
+
+	cancel context.CancelFunc // of a worker inside this process, else nil
 
 	mu     sync.Mutex
 	reaped bool   // its number may belong to somebody else by now
@@ -101,7 +111,11 @@ type Process struct {
 // when the worker is to blame and something else when it could not be run at
 // all. When ctx ends the process is killed, before and after hello.
 func Launch(ctx context.Context, spec Spec) (*Process, error) {
-	p, err := spawn(spec)
+	start := spawn
+	if spec.Inside != nil {
+		start = spawnInside
+	}
+	p, err := start(spec)
 	if err != nil {
 		return nil, fmt.Errorf("worker %s: %w", spec.Init.Slot, err)
 	}
@@ -174,15 +188,16 @@ func spawn(spec Spec) (*Process, error) {
 	p := &Process{
 		spec: spec, marker: ownMarker(spec.Init.Slot, rand.Text()),
 		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
-		events: make(chan Event, 16), exited: make(chan struct{}), ended: make(chan struct{}),
+		events: make(chan []Event, 4), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.lines = newLineReader(&untilExit{f: from, exited: p.exited}, MaxLine)
+	p.lines.secrets, lf.secrets = spec.Secrets, spec.Secrets
 	cmd := exec.Command(spec.Path)
 	if spec.Args != nil {
 		cmd.Args = spec.Args
 	}
 	cmd.Dir = spec.Dir
-	cmd.Env = append(append(os.Environ(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4", EnvMarker+"="+p.marker)
+	cmd.Env = append(append(ownEnvironment(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4", EnvMarker+"="+p.marker)
 	cmd.ExtraFiles = []*os.File{childIn, childOut}
 	cmd.Stdout, cmd.Stderr = logW, logW
 	cmd.SysProcAttr = procAttr()
@@ -198,6 +213,12 @@ func spawn(spec Spec) (*Process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// ownEnvironment is this process's environment without the values of plans'
+// variables: they are the engine's, and some are secret.
+func ownEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AICPLAN_VAR_") })
 }
 
 // keep starts the process and stays until it is gone. The kernel ties the
@@ -279,6 +300,10 @@ func (p *Process) Kill(why string) {
 		return
 	}
 	p.killed = "killed: " + why
+	if p.cancel != nil {
+		p.cancel()
+		return
+	}
 	for _, pid := range descendants(p.pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -291,6 +316,10 @@ const quitGrace = time.Second
 // Quit is Kill for a process that hangs: SIGQUIT first, upon which Go and many
 // frameworks' runtimes print where they are into the log. It does not wait.
 func (p *Process) Quit(why string) {
+	if p.cancel != nil {
+		p.Kill(why)
+		return
+	}
 	p.mu.Lock()
 	if !p.reaped && p.killed == "" {
 		_ = syscall.Kill(p.pid, syscall.SIGQUIT)

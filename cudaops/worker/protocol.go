@@ -155,8 +155,8 @@ type Attachment struct {
 // MaxAttachmentData bounds Attachment.Data, in bytes: larger ones are files.
 const MaxAttachmentData = 1 << 20
 
-// Result ends a case with its rows (more than one when it sweeps).
-type Result struct {
+// CaseResult ends a case with its rows (more than one when it sweeps).
+type CaseResult struct {
 	Type    string  `json:"type"`
 	Seq     int64   `json:"seq"`
 	Rows    []Row   `json:"rows"`

@@ -26,7 +26,7 @@ type run struct {
 	*Pool
 	ctx   context.Context
 	set   Settings
-	src   Source
+	src   CaseSource
 	queue []*Task // given back by workers that were lost
 	fresh []*Task // waiting for a fresh process
 	timer *time.Timer
@@ -277,7 +277,7 @@ func (r *run) launch(no int) {
 	s := r.slots[no]
 	clean := s.dirty || s.fresh
 	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty = slotStarting, "", "", 0, 0, 0, false
-	s.ended = map[int64]bool{}
+	s.ended = seqSet{}
 	s.set = r.set
 	r.start(no, r.set, clean)
 }

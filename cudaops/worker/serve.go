@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -37,6 +38,8 @@ func inherited(name string) (*os.File, error) {
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s does not name a descriptor: workers are started by aicplan, not by hand", name)
 	}
+	// What a host starts must not hold the engine's pipe open.
+	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), name), nil
 }
 
@@ -66,7 +69,7 @@ func ServeOn(ctx context.Context, in io.Reader, out io.Writer, host func(Init) (
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &server{
-		out:    bufio.NewWriter(out),
+		out:    bufio.NewWriterSize(out, 16<<10),
 		cancel: cancel,
 		make:   host,
 		lines:  newLineReader(in, MaxLine),
@@ -106,6 +109,7 @@ type server struct {
 
 	outMu sync.Mutex
 	out   *bufio.Writer
+	line  []byte // the message that is being written
 
 	mu      sync.Mutex
 	queue   []item // not yet given to the host
@@ -164,6 +168,10 @@ func (s *server) read() {
 		if err != nil {
 			s.cancel(errEngineGone)
 			return
+		}
+		if c, ok := parseCase(line); ok {
+			s.push(item{c: c}, false)
+			continue
 		}
 		env, err := openEnvelope(line)
 		if err != nil {

@@ -329,7 +329,7 @@ func FuzzOpenEnvelope(f *testing.F) {
 		if err == nil && env.Type == "" {
 			t.Fatal("accepted a message without a type")
 		}
-		var r Result
+		var r CaseResult
 		if decodeMessage(line, &r) == nil {
 			for _, row := range r.Rows {
 				for _, v := range row {

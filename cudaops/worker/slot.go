@@ -32,8 +32,8 @@ type slot struct {
 	proc    *Process
 	set     Settings // that proc was given last
 	held    []*flight
-	ended   map[int64]bool // seqs that this process has ended, to name offenders
-	ran     int            // cases that this process has ended
+	ended   seqSet // what this process has ended, to name offenders
+	ran     int    // cases that this process has ended
 	starts  int
 	baseRSS int64
 	fresh   bool   // reserved for a task that wants a fresh process
@@ -46,6 +46,32 @@ type slot struct {
 	lastErr  error
 	deadline time.Time // what runs out next; zero for nothing
 	stall    time.Time // when the worker must have ended some case
+}
+
+// seqSet is a set of growing numbers.
+type seqSet struct {
+	from int64 // of the first word, a multiple of 64
+	bits []uint64
+}
+
+func (s *seqSet) add(seq int64) {
+	if s.bits == nil {
+		s.from = seq &^ 63
+	}
+	if seq < s.from { // given before what ended first
+		more := make([]uint64, (s.from-seq&^63)/64)
+		s.from, s.bits = seq&^63, append(more, s.bits...)
+	}
+	at := int(seq-s.from) / 64
+	for len(s.bits) <= at {
+		s.bits = append(s.bits, 0)
+	}
+	s.bits[at] |= 1 << (seq & 63)
+}
+
+func (s *seqSet) has(seq int64) bool {
+	at := (seq - s.from) / 64
+	return seq >= s.from && at < int64(len(s.bits)) && s.bits[at]&(1<<(seq&63)) != 0
 }
 
 // find returns the flight of a seq, or nil.

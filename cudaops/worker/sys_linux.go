@@ -102,13 +102,58 @@ func allPids() []int {
 
 // markerOf returns the marker in a process's environment, "" without one or
 // where it may not be read (another user's process is none of ours).
-func markerOf(pid int) string {
+func markerOf(pid int) string { return variableOf(pid, EnvMarker) }
+
+// WithVariable lists the processes, other than this one, whose environment has a
+// variable with a value. Those whose environment may not be read are left out,
+// and so are those that have ended and wait for their parent.
+func WithVariable(name, value string) []int {
+	var out []int
+	for _, pid := range allPids() {
+		if pid == os.Getpid() || variableOf(pid, name) != value {
+			continue
+		}
+		if _, fields, ok := procStat(pid); ok && fields[0] != "Z" {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// InGroup lists the processes of a process group that have not ended.
+func InGroup(pgid int) []int {
+	var out []int
+	for _, pid := range allPids() {
+		if _, fields, ok := procStat(pid); ok && len(fields) > 2 && fields[2] == strconv.Itoa(pgid) && fields[0] != "Z" {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// CommandOf is the command line of a process as far as it is short, "" when it is
+// gone.
+func CommandOf(pid int) string {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(string(raw), "\x00", " "))
+	const most = 80
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+// variableOf is the value of a variable in a process's environment, "" without one.
+func variableOf(pid int, name string) string {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return ""
 	}
 	for kv := range bytes.SplitSeq(raw, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(EnvMarker+"=")); ok {
+		if v, ok := bytes.CutPrefix(kv, []byte(name+"=")); ok {
 			return string(v)
 		}
 	}

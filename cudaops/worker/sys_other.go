@@ -32,6 +32,15 @@ func Started(int) bool { return false }
 // ReapOrphans finds nothing on this system.
 func ReapOrphans() int { return 0 }
 
+// WithVariable finds nothing on this system.
+func WithVariable(string, string) []int { return nil }
+
+// InGroup finds nothing on this system.
+func InGroup(int) []int { return nil }
+
+// CommandOf knows nothing on this system.
+func CommandOf(int) string { return "" }
+
 func rssBytes(int) int64 { return 0 }
 
 func takeStandard() (in, out *os.File, err error) { return os.Stdin, os.Stdout, nil }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"math"
 	"unicode/utf8"
+
+	"aicplan/sink/redact"
 )
 
 // MaxLine is the longest message either side accepts, in bytes. It bounds what
@@ -32,6 +34,8 @@ type lineReader struct {
 	r   *bufio.Reader
 	buf []byte
 	max int
+	// secrets are taken out of every line.
+	secrets *redact.Values
 }
 
 func newLineReader(r io.Reader, limit int) *lineReader {
@@ -51,7 +55,7 @@ func (l *lineReader) next() ([]byte, error) {
 		l.buf = append(l.buf, part...)
 		switch {
 		case err == nil:
-			return l.buf[:len(l.buf)-1], nil
+			return l.secrets.Bytes(l.buf[:len(l.buf)-1]), nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(l.buf) > 0:
 			return l.buf, io.ErrUnexpectedEOF
@@ -59,6 +63,12 @@ func (l *lineReader) next() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// more says whether a whole line is there already.
+func (l *lineReader) more() bool {
+	waiting, err := l.r.Peek(l.r.Buffered())
+	return err == nil && bytes.IndexByte(waiting, '\n') >= 0
 }
 
 // envelope is what every message has.
