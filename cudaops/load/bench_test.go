@@ -35,7 +35,7 @@ func BenchmarkRun(b *testing.B) {
 			s.Concurrency, s.Requests = c, max(b.N, 2)
 			var line []byte
 			o := Options{Record: func(r *metrics.Record, v *metrics.Values) {
-				if line = aiperf.AppendRecord(line, r, v, true, "worker"); len(line) > 64<<10 {
+				if line = aiperf.AppendRecord(line, r, v, true, false, "worker"); len(line) > 64<<10 {
 					if _, err := f.Write(line); err != nil {
 						b.Error(err)
 					}

@@ -68,11 +68,19 @@ func newCacheProbe(r *runner) *cacheProbe {
 }
 
 func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) {
+	return p.send(ctx, method, path, nil)
+}
+
+// send asks the server something; the status is 0 where it does not answer.
+func (p *cacheProbe) send(ctx context.Context, method, path string, content io.Reader) (int, []byte) {
 	u := p.base
 	u.Path = path
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), content)
 	if err != nil {
 		return 0, nil
+	}
+	if content != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if p.key != "" {
 		req.Header.Set("Authorization", "Bearer "+p.key)

@@ -34,17 +34,21 @@ type slot struct {
 	idle int64 // when the connection was used last
 
 	request []byte
+	content []byte // the body of the request
 	events  sse.Reader
 	parser  openai.Parser
 	body    []byte // of an answer that is no stream
 	text    strings.Builder
 	reason  strings.Builder
 
+	prefilling bool // it holds a place of runner.prefill
+
 	// Of the exchange in progress.
 	rec    *metrics.Record
 	isSSE  bool
 	typed  bool
 	done   bool
+	tokens int // ids that the answer has told
 	failed error
 	at     int64
 }
@@ -105,7 +109,7 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 	s.request = append(s.request, body...)
 	rec.BytesOut = int64(len(body))
 
-	s.rec, s.isSSE, s.typed, s.done, s.failed = rec, false, false, false, nil
+	s.rec, s.isSSE, s.typed, s.done, s.tokens, s.failed = rec, false, false, false, 0, nil
 	s.events.Reset()
 	s.body = s.body[:0]
 	s.text.Reset()
@@ -208,18 +212,38 @@ func (s *slot) chunk(c *openai.Chunk, at int64) {
 	if !c.Tokens() {
 		return
 	}
-	if rec.FirstOutput < 0 && (c.Content != "" || c.Tools) {
+	s.tokens += c.IDs
+	if rec.FirstOutput < 0 && (c.Content != "" || c.Tools || c.IDs > 0 && c.Reasoning == "") {
 		rec.FirstOutput = len(rec.Times)
 	}
 	rec.Times = append(rec.Times, at)
+	s.filled()
 	if s.r.keepText {
 		s.text.WriteString(c.Content)
 		s.reason.WriteString(c.Reasoning)
 	}
 }
 
+// filled lets the next request be sent whose turn to be filled in it is.
+func (s *slot) filled() {
+	if s.prefilling {
+		s.prefilling = false
+		<-s.r.prefill
+	}
+}
+
 // judge decides whether the request succeeded; nil when it did.
+// Servers repeat a wrong key in their answer.
 func (s *slot) judge(x *http1.Exchange, limit float64, cancelled bool) *metrics.Failure {
+	f := s.failure(x, limit, cancelled)
+	if f != nil {
+		f.Message, f.Type = s.r.secrets.String(f.Message), s.r.secrets.String(f.Type)
+	}
+	return f
+}
+
+// failure is judge with what the server said.
+func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metrics.Failure {
 	rec := s.rec
 	fail := func(code int, kind, format string, args ...any) *metrics.Failure {
 		return &metrics.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
@@ -297,9 +321,13 @@ func (s *slot) whole(x *http1.Exchange) *metrics.Failure {
 	return nil
 }
 
-// keep leaves the output's text to who counts its tokens.
+// keep leaves the output's text to who counts its tokens; ids need no counting.
 func (s *slot) keep() {
-	if s.r.tokenizer != nil && s.rec.Err == nil {
+	if s.r.tokenizer == nil && s.r.counter == nil && s.rec.Err == nil && s.tokens > 0 {
+		s.rec.Output = s.tokens
+		s.r.counted.Store(true)
+	}
+	if (s.r.tokenizer != nil || s.r.counter != nil) && s.rec.Err == nil {
 		s.rec.Text, s.rec.ReasoningText = s.text.String(), s.reason.String()
 	}
 }
@@ -333,14 +361,19 @@ func plainNet(err error) string {
 	return err.Error()
 }
 
-// body is the JSON body of a turn with the conversation before it.
-func (r *runner) body(history []openai.Message, t *prompts.Turn) ([]byte, error) {
+// body is the JSON body of a turn with the conversation before it; it may use
+// the memory of b.
+func (r *runner) body(b []byte, history []openai.Message, t *prompts.Turn) ([]byte, error) {
 	if b, ok := r.bodies[t]; ok {
 		return b, nil
 	}
 	p := openai.Prompt{Text: t.Text, IDs: t.IDs}
 	if r.request.Endpoint == openai.Chat {
-		p.Messages = append(history[:len(history):len(history)], openai.Message{Role: "user", Content: t.Text})
+		one := [1]openai.Message{{Role: "user", Content: t.Text}}
+		p.Messages = one[:]
+		if len(history) > 0 {
+			p.Messages = append(history[:len(history):len(history)], one[0])
+		}
 	} else if len(history) > 0 && t.IDs == nil {
 		var all strings.Builder
 		for _, m := range history {
@@ -348,5 +381,5 @@ func (r *runner) body(history []openai.Message, t *prompts.Turn) ([]byte, error)
 		}
 		p.Text = all.String() + t.Text
 	}
-	return r.request.Body(p, t.Output)
+	return r.request.Append(b, p, t.Output)
 }

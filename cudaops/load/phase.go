@@ -20,6 +20,7 @@ type session struct {
 	turn    int
 	history []openai.Message
 	id      string // X-Correlation-ID of all its turns
+	turns   int    // how many of its turns are sent
 }
 
 // phase is the state of one phase.
@@ -35,6 +36,7 @@ type phase struct {
 	mu        sync.Mutex // of next and cancel
 	cancel    *rand.Rand
 	collector metrics.Collector
+	batches   []Batch
 }
 
 // phase runs warm-up or profiling. client is filled in where it is not nil.
@@ -63,11 +65,15 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	defer unhook()
 	progress := p.progress(from)
 	switch {
+	case !warmup && s.Users > 0:
+		p.users(ctx, slots)
 	case !warmup && s.RequestRate > 0:
 		c := arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness, Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
 		p.paced(ctx, slots, arrivals.New(c).Next)
 	case !warmup && s.Trace != "" && r.conversations.At(0).At >= 0:
 		p.replay(ctx, slots)
+	case s.Batch > 0:
+		p.batched(ctx, *slots)
 	default:
 		p.closed(ctx, *slots)
 	}
@@ -77,7 +83,10 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		meter.stop(client)
 	}
 	recorder()
-	out := &Phase{Summary: p.collector.Summary(), From: from, To: to}
+	if v := r.panicked.Load(); v != nil {
+		panic(*v)
+	}
+	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches}
 	if r.stopped.Load() && ctx.Err() == nil {
 		// The grace ran out: what follows may go on.
 		r.stopped.Store(false)
@@ -128,7 +137,7 @@ func (p *phase) begin() *session {
 }
 
 func (p *phase) session(number int, c *prompts.Conversation) *session {
-	return &session{number: number, conv: c}
+	return &session{number: number, conv: c, turns: len(c.Turns)}
 }
 
 // giveUp draws when the next request is cancelled, in time from its start;
@@ -151,6 +160,15 @@ func (p *phase) giveUp() time.Duration {
 // session cannot go on.
 func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free int64) bool {
 	r := p.r
+	if r.prefill != nil {
+		select {
+		case r.prefill <- struct{}{}:
+			s.prefilling = true
+		case <-p.ending:
+			return false
+		}
+		free = max(free, r.now()) // waiting for the cap is not the client's fault
+	}
 	t := &ses.conv.Turns[ses.turn]
 	rec := r.record()
 	rec.Reset()
@@ -158,10 +176,19 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	rec.Correlation = ses.id
 	rec.Credit, rec.Free = credit, free
 	rec.Asked = t.Output
-	body, err := r.body(ses.history, t)
+	body, err := r.body(s.content[:0], ses.history, t)
 	if err != nil {
-		// The first turn's body was made before the run; text is always JSON.
+		// The extra inputs were checked before the run; text is always JSON.
 		panic("load: a request's body: " + err.Error())
+	}
+	if _, kept := r.bodies[t]; !kept {
+		s.content = body
+	}
+	if r.counter != nil && t.Tokens < 0 {
+		for _, m := range ses.history {
+			rec.Prompt = append(rec.Prompt, m.Content)
+		}
+		rec.Prompt = append(rec.Prompt, t.Text)
 	}
 	if len(ses.history) == 0 {
 		rec.Input = t.Tokens
@@ -174,6 +201,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	r.sent.Add(1)
 	r.inFlight.Add(1)
 	s.send(ctx, rec, body, p.giveUp())
+	s.filled()
 	r.inFlight.Add(-1)
 	ses.id = rec.Correlation
 	ok := rec.Err == nil
@@ -186,7 +214,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 		r.failed.Add(1)
 	}
 	ses.turn++
-	more := ok && ses.turn < len(ses.conv.Turns)
+	more := ok && ses.turn < ses.turns
 	if more {
 		ses.history = append(ses.history, openai.Message{Role: "user", Content: t.Text}, openai.Message{Role: "assistant", Content: s.text.String()})
 	}
@@ -202,7 +230,7 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 	}
 	var wg sync.WaitGroup
 	for i, s := range slots {
-		wg.Go(func() {
+		p.r.spawn(&wg, func() {
 			if i > 0 && ramp > 0 && !p.sleep(ramp*time.Duration(i)/time.Duration(len(slots))) {
 				return
 			}
@@ -224,6 +252,33 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 		})
 	}
 	wg.Wait()
+}
+
+// batched sends closed batches: every slot one request, and the next batch when
+// all have ended.
+func (p *phase) batched(ctx context.Context, slots []*slot) {
+	for !p.over() {
+		var wg sync.WaitGroup
+		b := Batch{From: p.r.now()}
+		for _, s := range slots {
+			if !p.take() {
+				break
+			}
+			ses := p.begin()
+			if ses == nil {
+				p.stop()
+				break
+			}
+			now := b.From
+			wg.Go(func() { p.turn(ctx, s, ses, now, now) })
+			b.To = now
+		}
+		wg.Wait()
+		if b.To > 0 {
+			b.To = p.r.now()
+			p.batches = append(p.batches, b)
+		}
+	}
 }
 
 // think waits the delay of a session's next turn.
@@ -330,7 +385,7 @@ func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Dura
 		if l.cap == nil {
 			free = due
 		}
-		wg.Go(func() {
+		p.r.spawn(&wg, func() {
 			more := p.turn(ctx, s, ses, due, free)
 			l.put(s)
 			if more && p.think(ses) {
@@ -392,7 +447,7 @@ func (p *phase) replay(ctx context.Context, slots *[]*slot) {
 			free = due
 		}
 		ses := p.session(i, c)
-		wg.Go(func() {
+		p.r.spawn(&wg, func() {
 			due, free := due, free
 			for p.turn(ctx, s, ses, due, free) {
 				if !p.think(ses) || !p.take() {
@@ -429,8 +484,12 @@ func (p *phase) record() (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for rec := range r.records {
-			r.count(rec)
+		defer func() {
+			for range r.records { // after a panic nobody must wait for room
+			}
+		}()
+		defer r.caught()
+		take := func(rec *metrics.Record) {
 			v := p.collector.Add(rec)
 			if r.options.Record != nil {
 				if p.warmup {
@@ -442,6 +501,21 @@ func (p *phase) record() (wait func()) {
 			case r.free <- rec:
 			default: // there are enough
 			}
+		}
+		var kept []*metrics.Record
+		for rec := range r.records {
+			if r.counter != nil {
+				kept = append(kept, rec) // counting now would be load on the server
+				continue
+			}
+			r.count(rec)
+			take(rec)
+		}
+		if r.counter != nil {
+			r.counter.count(r, kept)
+		}
+		for _, rec := range kept {
+			take(rec)
 		}
 	}()
 	return func() {
@@ -459,6 +533,7 @@ func (p *phase) progress(from int64) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
+		defer p.r.caught()
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
 		for {

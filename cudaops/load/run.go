@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/prompts"
+	"aicplan/sink/redact"
 )
 
 // Options are what a run gets in addition to its settings.
@@ -57,8 +59,8 @@ type Progress struct {
 	Tokens int64
 }
 
-// Result is what a run comes to.
-type Result struct {
+// Traffic is what a run of load comes to.
+type Traffic struct {
 	Settings Settings
 	// Profiling and Warmup are the phases; Warmup is nil without one.
 	Profiling, Warmup *Phase
@@ -68,7 +70,10 @@ type Result struct {
 	Interrupted bool
 	// Prompts says who made the prompts' lengths: tokenizer, token_ids, words or
 	// trace. Conversations are those that there were to choose from.
-	Prompts       string
+	Prompts string
+	// TokenIDs is true where the outputs' lengths are counts of token ids that the
+	// server told.
+	TokenIDs      bool
 	Conversations *prompts.Set
 }
 
@@ -78,10 +83,16 @@ type Phase struct {
 	// From and To are the phase's window, ns since the Unix epoch: telemetry
 	// counts exactly what lies within.
 	From, To int64
+	// Batches are the closed batches of a load that has them, in order.
+	Batches []Batch
 }
 
+// Batch is one closed batch: from before its first request was sent to after the
+// end of its last, ns since the Unix epoch.
+type Batch struct{ From, To int64 }
+
 // Run puts load on the endpoint until the settings' end.
-func Run(ctx context.Context, s Settings, o Options) (*Result, error) {
+func Run(ctx context.Context, s Settings, o Options) (*Traffic, error) {
 	r, err := newRunner(s, o)
 	if err != nil {
 		return nil, err
@@ -96,9 +107,12 @@ type runner struct {
 	options   Options
 	dialer    *http1.Dialer
 	head      []byte // of every request, up to its own headers
+	secrets   *redact.Values
 	request   openai.Request
 	slo       metrics.SLO
 	tokenizer prompts.Tokenizer
+	counter   *serverCounter // nil unless the server counts
+	prefill   chan struct{}  // nil without a limit
 	keepText  bool
 
 	conversations *prompts.Set
@@ -109,9 +123,12 @@ type runner struct {
 	base     time.Time
 	baseUnix int64
 
+	panicked atomic.Pointer[string] // the first panic of a goroutine of the run
+
 	mu      sync.Mutex
 	conns   map[*http1.Conn]bool
 	stopped atomic.Bool // no answer counts any more
+	counted atomic.Bool // the server told token ids, which were counted
 
 	free    chan *metrics.Record
 	records chan *metrics.Record
@@ -155,11 +172,15 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		return nil, err
 	}
 	r.request = openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}
-	r.keepText = o.Tokenizer != nil
+	if n := s.PrefillConcurrency; n > 0 {
+		r.prefill = make(chan struct{}, n)
+	}
+	r.keepText = o.Tokenizer != nil || s.TokenCounts == CountsServer
 	if err := r.makePrompts(); err != nil {
 		return nil, err
 	}
 	r.head = head(u.EscapedPath(), u.Host, s, key)
+	r.secrets = redact.New(key)
 	r.base = time.Now()
 	r.baseUnix = r.base.UnixNano()
 	return r, nil
@@ -224,7 +245,7 @@ func (r *runner) makePrompts() error {
 	size := 0
 	for i := 0; i < r.conversations.Len() && r.conversations.Kept(); i++ {
 		t := &r.conversations.At(i).Turns[0]
-		b, err := r.body(nil, t)
+		b, err := r.body(nil, nil, t)
 		if err != nil {
 			return fmt.Errorf("a request's body: %w", err)
 		}
@@ -249,11 +270,17 @@ func (r *runner) promptSource() string {
 	return "words"
 }
 
-func (r *runner) run(ctx context.Context) (*Result, error) {
-	out := &Result{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
+func (r *runner) run(ctx context.Context) (*Traffic, error) {
+	out := &Traffic{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
 	cache := newCacheProbe(r)
 	if err := cache.reset(ctx, &out.Cache); err != nil {
 		return nil, err
+	}
+	if r.settings.TokenCounts == CountsServer {
+		var err error
+		if r.counter, err = newServerCounter(ctx, cache); err != nil {
+			return nil, err
+		}
 	}
 	stop := context.AfterFunc(ctx, r.abort)
 	defer stop()
@@ -290,7 +317,7 @@ func (r *runner) run(ctx context.Context) (*Result, error) {
 	}
 	cache.end(ctx, &out.Cache)
 	out.Profiling = p
-	out.Interrupted = ctx.Err() != nil
+	out.Interrupted, out.TokenIDs = ctx.Err() != nil, r.counted.Load()
 	return out, nil
 }
 
@@ -320,6 +347,24 @@ func (r *runner) newSlot() *slot {
 	return &slot{r: r, ids: rand.NewChaCha8(seed)}
 }
 
+// spawn is wg.Go. A panic ends the run, not the process: other work may be going
+// on in it.
+func (r *runner) spawn(wg *sync.WaitGroup, f func()) {
+	wg.Go(func() {
+		defer r.caught()
+		f()
+	})
+}
+
+// caught is deferred by goroutines of the run.
+func (r *runner) caught() {
+	if v := recover(); v != nil {
+		text := fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+		r.panicked.CompareAndSwap(nil, &text)
+		r.abort()
+	}
+}
+
 // connect dials for the slots, some at a time.
 func (r *runner) connect(ctx context.Context, slots []*slot) error {
 	ctx, cancel := context.WithTimeout(ctx, min(seconds(r.settings.Timeout), time.Minute))
@@ -333,7 +378,7 @@ func (r *runner) connect(ctx context.Context, slots []*slot) error {
 	var once sync.Once
 	for _, s := range slots[1:] {
 		gate <- struct{}{}
-		wg.Go(func() {
+		r.spawn(&wg, func() {
 			if err := s.dial(ctx); err != nil {
 				once.Do(func() { first = err })
 			}

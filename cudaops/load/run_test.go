@@ -2,7 +2,9 @@ package load
 
 import (
 	"context"
+	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +33,7 @@ func quick() Settings {
 }
 
 // start runs load inside a bubble, where time is virtual and exact.
-func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Result, []metrics.Record) {
+func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic, []metrics.Record) {
 	t.Helper()
 	var recs []metrics.Record
 	o.Dial = srv.Dial
@@ -323,7 +325,7 @@ func TestMultiTurn(t *testing.T) {
 func TestEachLoadPointHasPromptsOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server(t, loadtest.Options{PrefixCache: true})
-		first, _ := func() (*Result, error) {
+		first, _ := func() (*Traffic, error) {
 			o := Options{Salt: 1, Dial: srv.Dial}
 			s := quick()
 			s.CacheReset = ResetNever
@@ -379,4 +381,61 @@ func TestInterrupt(t *testing.T) {
 		srv.Close()
 		srv.Wait()
 	})
+}
+
+// TestBatches: a batch begins when the one before has ended, and its wall time is
+// that of its slowest request.
+func TestBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, TokenSpread: 2})
+		s := quick()
+		s.Concurrency, s.Batch, s.Requests, s.WarmupRequests = 0, 4, 12, 8
+		res, recs := start(t, srv, s, Options{})
+		if n := srv.MostOpen(); n != 4 {
+			t.Errorf("%d requests were open at once, want 4", n)
+		}
+		if len(res.Warmup.Batches) != 2 || len(res.Profiling.Batches) != 3 {
+			t.Fatalf("%d and %d batches, want 2 and 3", len(res.Warmup.Batches), len(res.Profiling.Batches))
+		}
+		for i, b := range res.Profiling.Batches {
+			var last int64
+			n := 0
+			for _, r := range recs {
+				if !r.Warmup && r.Start >= b.From && r.Finish <= b.To {
+					n++
+					last = max(last, r.Finish)
+				}
+			}
+			if n != 4 || last != b.To {
+				t.Errorf("batch %d has %d requests and ends at %d, want 4 and %d", i, n, b.To, last)
+			}
+		}
+	})
+	s := quick()
+	s.Concurrency, s.Batch, s.Requests = 0, 4, 10
+	if err := s.Settle(); err == nil || !strings.Contains(err.Error(), "multiples") {
+		t.Errorf("half a batch: %v", err)
+	}
+}
+
+// TestTokenIDs: a server without a tokenizer sends ids and no text.
+func TestTokenIDs(t *testing.T) {
+	for _, streaming := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, SkipTokenizer: true, Usage: "never"})
+			s := quick()
+			s.EndpointType, s.Prompt, s.Streaming = "completions", PromptIDs, streaming
+			s.ExtraInputs = map[string]json.RawMessage{"return_token_ids": json.RawMessage("true")}
+			res, _ := start(t, srv, s, Options{})
+			sum := res.Profiling.Summary
+			if sum.Failed != 0 || !res.TokenIDs {
+				t.Fatalf("%d failed (%v), ids counted: %v", sum.Failed, sum.Errors, res.TokenIDs)
+			}
+			near(t, "output length", avg(t, sum, "output_sequence_length"), 8)
+			if streaming {
+				near(t, "TTFT", avg(t, sum, "time_to_first_token"), 100)
+				near(t, "ITL", avg(t, sum, "inter_token_latency"), 10)
+			}
+		})
+	}
 }

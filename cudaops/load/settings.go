@@ -40,6 +40,8 @@ type Settings struct {
 	// plan and no result.
 	APIKeyEnv  string `json:"api_key_env"`
 	APIKeyFile string `json:"api_key_file"`
+	// APIKey is the key itself; it is never written.
+	APIKey string `json:"-"`
 	// ExtraInputs are merged into every body.
 	ExtraInputs map[string]json.RawMessage `json:"extra_inputs"`
 	// Timeout bounds one request, in seconds.
@@ -50,10 +52,17 @@ type Settings struct {
 	// Concurrency is how many requests are open at once; with a rate it is the
 	// cap, 0 for none.
 	Concurrency int `json:"concurrency"`
+	// PrefillConcurrency is how many requests may wait for their first token at
+	// once, 0 for no limit.
+	PrefillConcurrency int `json:"prefill_concurrency"`
 	// RequestRate is in requests per second; 0 sends as soon as Concurrency lets.
 	RequestRate float64 `json:"request_rate"`
 	Arrival     string  `json:"arrival"`
 	Smoothness  float64 `json:"arrival_smoothness"`
+	// Users share RequestRate: each sends the turns of its conversations
+	// Users/RequestRate seconds apart, however long answers take; 0 is for
+	// arrivals without users.
+	Users int `json:"users"`
 	// Ramps are seconds in which concurrency or rate grow to their value.
 	ConcurrencyRamp float64 `json:"concurrency_ramp"`
 	RateRamp        float64 `json:"request_rate_ramp"`
@@ -65,6 +74,9 @@ type Settings struct {
 	Duration float64 `json:"duration"`
 	Grace    float64 `json:"grace"`
 	Sessions int     `json:"sessions"`
+	// Batch sends requests in closed batches of so many: all of one at once, and the
+	// next when the last of them has ended. 0 sends the next when one ended.
+	Batch int `json:"batch"`
 	// WarmupRequests come first and are in no result.
 	WarmupRequests int `json:"warmup_requests"`
 
@@ -87,6 +99,9 @@ type Settings struct {
 	Vocabulary int    `json:"vocabulary"`
 	// Tokenizer is a folder with a tokenizer.json, or the file.
 	Tokenizer string `json:"tokenizer"`
+	// TokenCounts says who counts tokens: auto (the tokenizer, else the server's
+	// usage) or server (its /tokenize, when the load is over).
+	TokenCounts string `json:"token_counts"`
 	// Trace is a file in mooncake form; it replaces synthetic prompts and, where
 	// its lines have timestamps, the arrivals. TraceSpeed is how many times
 	// faster than recorded.
@@ -120,6 +135,9 @@ const (
 	ResetRequire = "require"
 	ResetNever   = "never"
 
+	CountsAuto   = "auto"
+	CountsServer = "server"
+
 	LogRecords = "records"
 	LogNone    = "none"
 )
@@ -130,7 +148,7 @@ func DefaultSettings() Settings {
 		URL: "localhost:8000", EndpointType: string(openai.Chat), Streaming: true, Timeout: 6 * 3600, RequireDone: true,
 		Arrival: arrivals.Poisson, Smoothness: 1, Grace: 30,
 		ISL: 550, Sampling: SamplingSequential, Prompt: PromptText, Vocabulary: 30_000, TraceSpeed: 1,
-		CacheReset: ResetAuto, Log: LogRecords,
+		CacheReset: ResetAuto, Log: LogRecords, TokenCounts: CountsAuto,
 	}
 }
 
@@ -184,6 +202,14 @@ func (s *Settings) Settle() error {
 		}
 		return nil
 	}
+	if s.Batch > 0 {
+		if s.Concurrency == 0 {
+			s.Concurrency = s.Batch
+		}
+		if s.Requests == 0 && s.Duration == 0 {
+			s.Requests = s.Batch
+		}
+	}
 	if s.Concurrency == 0 && s.RequestRate == 0 && s.Trace == "" {
 		s.Concurrency = 1
 	}
@@ -209,6 +235,7 @@ func (s *Settings) Settle() error {
 		oneOf("prompt", s.Prompt, PromptText, PromptIDs),
 		oneOf("cache_reset", s.CacheReset, ResetAuto, ResetRequire, ResetNever),
 		oneOf("request_log", s.Log, LogRecords, LogNone),
+		oneOf("token_counts", s.TokenCounts, CountsAuto, CountsServer),
 		openai.CheckExtra(s.ExtraInputs),
 	} {
 		if err != nil {
@@ -216,8 +243,8 @@ func (s *Settings) Settle() error {
 		}
 	}
 	for name, v := range map[string]float64{
-		"concurrency": float64(s.Concurrency), "request_rate": s.RequestRate, "concurrency_ramp": s.ConcurrencyRamp, "request_rate_ramp": s.RateRamp,
-		"requests": float64(s.Requests), "duration": s.Duration, "grace": s.Grace, "sessions": float64(s.Sessions), "warmup_requests": float64(s.WarmupRequests),
+		"concurrency": float64(s.Concurrency), "prefill_concurrency": float64(s.PrefillConcurrency), "users": float64(s.Users), "request_rate": s.RequestRate, "concurrency_ramp": s.ConcurrencyRamp, "request_rate_ramp": s.RateRamp,
+		"batch": float64(s.Batch), "requests": float64(s.Requests), "duration": s.Duration, "grace": s.Grace, "sessions": float64(s.Sessions), "warmup_requests": float64(s.WarmupRequests),
 		"cancel_delay": s.CancelDelay, "request_timeout": s.Timeout, "entries": float64(s.Entries),
 	} {
 		if !(v >= 0) || math.IsInf(v, 0) {
@@ -229,6 +256,12 @@ func (s *Settings) Settle() error {
 		return errors.New("model is not set; give the name that the server knows the model by")
 	case s.Prompt == PromptIDs && s.EndpointType != string(openai.Completions):
 		return errors.New(`prompt = "token_ids" needs endpoint_type = "completions": the chat endpoint takes text only`)
+	case s.Batch > 0 && (s.RequestRate > 0 || s.Trace != "" || s.Turns > 1 || s.ConcurrencyRamp > 0):
+		return errors.New("batch is set: batches follow each other, so leave request_rate, trace, turns and concurrency_ramp away")
+	case s.Batch > 0 && s.Concurrency != s.Batch:
+		return fmt.Errorf("batch is %d and concurrency is %d; all requests of a batch are open at once, so leave concurrency away", s.Batch, s.Concurrency)
+	case s.Batch > 0 && (s.Requests%s.Batch != 0 || s.WarmupRequests%s.Batch != 0):
+		return fmt.Errorf("batch is %d; requests (%d) and warmup_requests (%d) must be multiples of it", s.Batch, s.Requests, s.WarmupRequests)
 	case s.Concurrency > 100_000:
 		return fmt.Errorf("concurrency is %d; a machine has fewer ports than that", s.Concurrency)
 	case !(s.CancelShare >= 0 && s.CancelShare <= 1):
@@ -237,8 +270,20 @@ func (s *Settings) Settle() error {
 		return fmt.Errorf("trace_speed is %v; it must be above 0", s.TraceSpeed)
 	case s.Timeout == 0:
 		return errors.New("request_timeout is 0; give the seconds that a request may take")
-	case s.APIKeyEnv != "" && s.APIKeyFile != "":
-		return errors.New("api_key_env and api_key_file are both set; keep one")
+	case s.PrefillConcurrency > 0 && !s.Streaming:
+		return errors.New("prefill_concurrency needs streaming = true: without a stream nobody sees when the prefill is over")
+	case s.PrefillConcurrency > s.Concurrency && s.Concurrency > 0:
+		return fmt.Errorf("prefill_concurrency is %d and concurrency %d; it must not be above it", s.PrefillConcurrency, s.Concurrency)
+	case s.Users > 0 && s.RequestRate == 0:
+		return errors.New("users is set and request_rate is not; give the rate that all users have together")
+	case s.Users > 0 && (s.TurnDelay > 0 || s.Trace != ""):
+		return errors.New("users decide the time between turns; leave turn_delay and trace away")
+	case s.Users > 0 && s.Requests > 0 && s.Requests < s.Users:
+		return fmt.Errorf("there are %d requests for %d users; each needs at least one", s.Requests, s.Users)
+	case s.TokenCounts == CountsServer && s.Tokenizer != "":
+		return errors.New(`tokenizer and token_counts = "server" are both set; keep one`)
+	case s.APIKeyEnv != "" && s.APIKeyFile != "", s.APIKey != "" && s.APIKeyEnv+s.APIKeyFile != "":
+		return errors.New("of api_key, api_key_env and api_key_file more than one is set; keep one")
 	}
 	if s.RequestRate > 0 {
 		if err := (arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness}).Validate(); err != nil {
@@ -247,7 +292,7 @@ func (s *Settings) Settle() error {
 	}
 	for name := range s.Headers {
 		if secret(name) {
-			return fmt.Errorf("the header %s carries a secret, and a plan is read by others; use api_key_env or api_key_file", name)
+			return fmt.Errorf("the header %s carries a secret, and a plan is read by others; use api_key, api_key_env or api_key_file", name)
 		}
 		if strings.ContainsAny(name+s.Headers[name], "\r\n") || name == "" {
 			return fmt.Errorf("the header %q has a line end or no name", name)
@@ -296,7 +341,7 @@ func (s *Settings) Target() (*url.URL, error) {
 	}
 	switch {
 	case u.User != nil:
-		return nil, errors.New("url holds a user name or password; use api_key_env or api_key_file")
+		return nil, errors.New("url holds a user name or password; use api_key, api_key_env or api_key_file")
 	case u.Host == "":
 		return nil, fmt.Errorf("url %q names no host", s.URL)
 	case u.RawQuery != "" || u.Fragment != "":
@@ -325,6 +370,8 @@ func commonPrefix(base string) string {
 func (s *Settings) key(getenv func(string) string) (string, error) {
 	var key string
 	switch {
+	case s.APIKey != "":
+		key = s.APIKey
 	case s.APIKeyEnv != "":
 		if key = getenv(s.APIKeyEnv); key == "" {
 			return "", fmt.Errorf("the environment variable %s that api_key_env names is not set", s.APIKeyEnv)

@@ -30,8 +30,8 @@ type Options struct {
 	Sleep func(context.Context, time.Duration)
 }
 
-// Result is the outcome of one server.
-type Result struct {
+// ServerRun is the outcome of one server.
+type ServerRun struct {
 	Server string `json:"server"`
 	// Setup and Health are "" when they went well, else what went wrong.
 	Setup  string      `json:"setup_error,omitempty"`
@@ -52,7 +52,7 @@ type RunResult struct {
 }
 
 // OK says that everything went well.
-func (r *Result) OK() bool {
+func (r *ServerRun) OK() bool {
 	return r.Setup == "" && r.Health == "" && r.CleanupError == "" && len(r.Runs) > 0 &&
 		!slices.ContainsFunc(r.Runs, func(x RunResult) bool { return x.Error != "" || x.Code != 0 })
 }
@@ -62,8 +62,8 @@ const marker = "AICPLAN_DOCS_RUN"
 
 // Execute sets a server up in the background, waits for its health check, does
 // its runs and stops what it started, whatever happened.
-func Execute(ctx context.Context, s Server, o Options) *Result {
-	res := &Result{Server: s.Name, Runs: []RunResult{}, Cleanup: []string{}}
+func Execute(ctx context.Context, s Server, o Options) *ServerRun {
+	res := &ServerRun{Server: s.Name, Runs: []RunResult{}, Cleanup: []string{}}
 	if o.Sleep == nil {
 		o.Sleep = sleep
 	}
@@ -152,8 +152,8 @@ func (e *execution) files() error {
 	return nil
 }
 
-// A job is a block at work.
-type job struct {
+// A process is a block at work.
+type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // once done is closed
@@ -163,7 +163,7 @@ type job struct {
 // start begins a block in a shell and a process group of its own. What the
 // set-up exports is kept in a file after every command: the set-up may never
 // end, and what follows needs its variables.
-func (e *execution) start(b *Block, keep bool) (*job, error) {
+func (e *execution) start(b *Block, keep bool) (*process, error) {
 	text := b.Text
 	if keep {
 		text = "trap 'export -p > \"$AICPLAN_DOCS_ENV.new\" && mv \"$AICPLAN_DOCS_ENV.new\" \"$AICPLAN_DOCS_ENV\"' DEBUG EXIT\n" + text + "\n:\n"
@@ -182,7 +182,7 @@ func (e *execution) start(b *Block, keep bool) (*job, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Place, err)
 	}
-	j := &job{cmd: cmd, done: make(chan struct{}), out: out}
+	j := &process{cmd: cmd, done: make(chan struct{}), out: out}
 	go func() {
 		j.err = cmd.Wait()
 		if errors.Is(j.err, exec.ErrWaitDelay) {
@@ -225,7 +225,7 @@ func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (co
 }
 
 // healthy repeats the health check until it passes.
-func (e *execution) healthy(ctx context.Context, setup *job) (tries int, err error) {
+func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err error) {
 	begin := time.Now()
 	b := e.server.Health
 	for {
@@ -266,7 +266,7 @@ func (e *execution) healthy(ctx context.Context, setup *job) (tries int, err err
 }
 
 // cleanup stops the processes and containers that the blocks started.
-func (e *execution) cleanup(res *Result, before []string) {
+func (e *execution) cleanup(res *ServerRun, before []string) {
 	for _, pid := range marked(e.id) {
 		res.Cleanup = append(res.Cleanup, fmt.Sprintf("process %d", pid))
 	}

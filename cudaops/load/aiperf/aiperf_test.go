@@ -76,7 +76,7 @@ func report(t *testing.T) (*Report, []byte) {
 	c := metrics.Collector{Streaming: true, SLO: slo}
 	var log []byte
 	for _, r := range records() {
-		log = AppendRecord(log, &r, c.Add(&r), true, "worker_1")
+		log = AppendRecord(log, &r, c.Add(&r), true, false, "worker_1")
 	}
 	s := c.Summary()
 	return &Report{ID: "abc", Summary: s, From: s.From, To: s.To, Seed: 7, Input: map[string]any{"models": 1}}, log

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"aicplan/cudaops/load/metrics"
 )
@@ -45,8 +46,16 @@ func (r *Report) CSV() ([]byte, error) {
 		}
 	}
 	w.Flush()
+	if !r.Part {
+		b.WriteString("\r\n\r\n" + strings.Join(TelemetryHeader, ",") + "\r\n")
+	}
 	return b.Bytes(), w.Error()
 }
+
+// TelemetryHeader heads the section of what GPUs did, behind two empty lines; it
+// is there without telemetry too. Rows of devices have their host in one column
+// more, Hostname.
+var TelemetryHeader = append([]string{"Endpoint", "GPU_Index", "GPU_Name", "GPU_UUID", "Platform"}, csvHeader...)
 
 func statsRow(m metrics.Metric) []string {
 	s := m.Stats

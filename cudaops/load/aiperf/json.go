@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"aicplan/cudaops/load/metrics"
@@ -29,7 +30,28 @@ const (
 	Console     = "profile_export_console.txt"
 	Inputs      = "inputs.json"
 	Telemetry   = "gpu_telemetry_export.jsonl"
+	Manifest    = "phase_manifest.json"
 )
+
+// Phases, in AIPerf's words.
+const (
+	Warmup    = "warmup"
+	Profiling = "profiling"
+)
+
+// PhaseFile names the attachment that is phases/PHASE/NAME in AIPerf's folder:
+// names of attachments have no slashes.
+func PhaseFile(phase, name string) string { return "phases." + phase + "." + name }
+
+// Path is where the attachment of that name lies in AIPerf's folder, with slashes.
+func Path(attachment string) string {
+	for _, phase := range []string{Warmup, Profiling} {
+		if name, ok := strings.CutPrefix(attachment, PhaseFile(phase, "")); ok {
+			return "phases/" + phase + "/" + name
+		}
+	}
+	return attachment
+}
 
 // Report is what the files say about a run.
 type Report struct {
@@ -38,8 +60,12 @@ type Report struct {
 	Summary *metrics.Summary
 	// Warmup is nil without a warm-up phase.
 	Warmup *metrics.Summary
-	// From and To are the profiling phase, ns since the Unix epoch.
-	From, To  int64
+	// From and To are the profiling phase, ns since the Unix epoch; WarmupFrom and
+	// WarmupTo the warm-up phase.
+	From, To             int64
+	WarmupFrom, WarmupTo int64
+	// Part marks the files of one phase, which have no telemetry.
+	Part      bool
 	Cancelled bool
 	Seed      uint64
 	// Input is the tree of input_config.
@@ -47,6 +73,9 @@ type Report struct {
 	// Command is how the run was started.
 	Command string
 }
+
+// TelemetryKey is the key of what GPUs did, in SummaryJSON.
+const TelemetryKey = "telemetry_data"
 
 // localTime is how AIPerf writes times: local, without a zone, in microseconds.
 const localTime = "2006-01-02T15:04:05.000000"
@@ -86,7 +115,17 @@ func (r *Report) JSON() ([]byte, error) {
 	field("error_summary", errorSummary(r.Summary))
 	field("start_time", time.Unix(0, r.From).Format(localTime))
 	field("end_time", time.Unix(0, r.To).Format(localTime))
-	if r.Warmup != nil {
+	if !r.Part {
+		// Where GPUs were watched, the export puts what they did in its place.
+		field(TelemetryKey, map[string]any{
+			"summary": map[string]any{
+				"endpoints_configured": []string{}, "endpoints_successful": []string{},
+				"start_time": time.Unix(0, r.From).Format(localTime), "end_time": time.Unix(0, r.To).Format(localTime),
+			},
+			"endpoints": map[string]any{}, "error_summary": []any{},
+		})
+	}
+	if r.Warmup != nil && !r.Part {
 		m := map[string]any{}
 		for _, w := range r.Warmup.Metrics {
 			m[w.Tag] = entry(w)

@@ -9,9 +9,9 @@ import (
 )
 
 // AppendRecord appends one line of profile_export.jsonl. worker names who sent
-// the request. It allocates nothing where b is large enough: a line is written
+// the request; warmedUp says that a warm-up phase came first. It allocates nothing where b is large enough: a line is written
 // for every request while the load runs.
-func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming bool, worker string) []byte {
+func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, warmedUp bool, worker string) []byte {
 	str := func(name, value string) {
 		b = append(b, ',', '"')
 		b = append(b, name...)
@@ -24,9 +24,12 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming bool
 		b = append(b, `":`...)
 		b = strconv.AppendInt(b, value, 10)
 	}
-	phase := "profiling"
+	phase, index := Profiling, int64(0)
+	if warmedUp {
+		index = 1
+	}
 	if r.Warmup {
-		phase = "warmup"
+		phase, index = Warmup, 0
 	}
 	b = append(b, `{"metadata":{"session_num":`...)
 	b = strconv.AppendInt(b, int64(r.Number), 10)
@@ -43,7 +46,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming bool
 	str("worker_id", worker)
 	str("record_processor_id", worker)
 	str("benchmark_phase", phase)
-	num("phase_index", 0)
+	num("phase_index", index)
 	if !r.Warmup {
 		num("profiling_index", 0)
 	}
@@ -75,7 +78,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming bool
 	}
 	defs := metrics.PerRequest()
 	for i := range defs {
-		if v == nil || math.IsNaN(v[i]) {
+		if v == nil || math.IsNaN(v[i]) || summaryOnly(i) {
 			continue
 		}
 		d := &defs[i]
@@ -115,6 +118,10 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming bool
 	}
 	return append(b, '}', '\n')
 }
+
+// summaryOnly are metrics that AIPerf has in its summaries alone: a reader can
+// make them of the metadata's times.
+func summaryOnly(i int) bool { return i == metrics.CreditToStart || i == metrics.EffectiveLatency }
 
 func appendFloat(b []byte, v float64) []byte {
 	n := len(b)

@@ -14,8 +14,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +86,16 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	return hello, nil
 }
 
+// Version asks the server at a base URL for its version, as vLLM and SGLang report
+// it; "" where it does not say.
+func Version(ctx context.Context, base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return ""
+	}
+	return version(ctx, u)
+}
+
 // version asks the server for its version as vLLM and SGLang report it; "" where
 // it does not say.
 func version(ctx context.Context, target *url.URL) string {
@@ -112,13 +122,8 @@ func version(ctx context.Context, target *url.URL) string {
 	return v.Version
 }
 
-const gcPercent = 40
-
 // Serve implements worker.Host: one load point after the other.
 func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
-	// The heap of a load is small and its garbage is many short-lived records:
-	// collecting it more often costs little and keeps the client small.
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	for {
 		select {
 		case <-ctx.Done():
@@ -128,7 +133,7 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 				return nil
 			}
 			out.Start(c.Seq)
-			row, err := h.run(ctx, c, out)
+			row, _, err := h.Load(ctx, c, out)
 			if err != nil {
 				out.Error(c.Seq, worker.FailureOf(err))
 				continue
@@ -140,9 +145,12 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 
 // beside are options of a runtime that are not settings of load. planDir is
 // where relative paths start.
-var beside = []string{"labels", planDir}
+var beside = []string{"labels", planDir, apiKey}
 
-const planDir = "plan_dir"
+const (
+	planDir = "plan_dir"
+	apiKey  = "api_key"
+)
 
 // settings of a case: the runtime's options, the collect's load block and the
 // case's own columns, the later ones winning. open leaves out what only a case
@@ -153,6 +161,7 @@ func (h *Host) settings(c worker.Case, open bool) (load.Settings, error) {
 		s.EndpointType = c.Op
 	}
 	options := maps.Clone(h.init.Options)
+	s.APIKey, _ = options[apiKey].(string)
 	for _, name := range beside {
 		delete(options, name)
 	}
@@ -247,6 +256,15 @@ func (h *Host) tokenizer(path string) (prompts.Tokenizer, error) {
 	}
 	h.tokenizers[path] = t
 	return t, nil
+}
+
+// getenv looks up a variable: the runtime's own first, since a host inside the
+// engine has the engine's environment.
+func (h *Host) getenv(name string) string {
+	if v, ok := h.init.Env[name]; ok {
+		return v
+	}
+	return os.Getenv(name)
 }
 
 // salt makes the prompts of a case its own: its id names it.

@@ -7,12 +7,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/resident"
 	"aicplan/cudaops/worker"
 )
 
@@ -23,43 +25,56 @@ const (
 	levelShow   = "show"
 )
 
-// run puts the load of a case on the endpoint.
-func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, error) {
+// Settings are what a case asks of its endpoint, and what its load needs besides.
+// Errors carry a class.
+func (h *Host) Settings(c worker.Case) (load.Settings, load.Options, error) {
 	s, err := h.settings(c, false)
 	if err != nil {
-		return nil, failure(worker.ClassUnsupportedConfig, err)
+		return s, load.Options{}, failure(worker.ClassUnsupportedConfig, err)
 	}
 	tok, err := h.tokenizer(s.Tokenizer)
 	if err != nil {
-		return nil, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
+		return s, load.Options{}, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
 	}
-	o := load.Options{Salt: salt(c.ID), Tokenizer: tok}
+	return s, load.Options{Salt: salt(c.ID), Tokenizer: tok, Getenv: h.getenv}, nil
+}
+
+// Load puts the load of a case on the endpoint and attaches the files of AIPerf.
+// Errors carry a class. The result is nil where the load did not run.
+func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, *load.Traffic, error) {
+	s, o, err := h.Settings(c)
+	if err != nil {
+		return nil, nil, err
+	}
 	o.Progress = func(p load.Progress) { out.Log(levelStatus, "%s", status(p)) }
 	rec, err := newRecorder(h.init, &s, &o)
 	if err != nil {
-		return nil, failure(worker.ClassResourceIssue, err)
+		return nil, nil, failure(worker.ClassResourceIssue, err)
 	}
+	// What it took to get here is of no use any more.
+	debug.SetGCPercent(100)
+	resident.Release()
 	res, err := load.Run(ctx, s, o)
 	if cerr := rec.close(); err == nil && cerr != nil {
 		err = &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue, Message: "the request log: " + cerr.Error()}}
 	}
 	if err != nil {
-		return nil, failure(worker.ClassTransient, err)
+		return nil, nil, failure(worker.ClassTransient, err)
 	}
 	if res.Interrupted {
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 	sum := res.Profiling.Summary
 	if sum.Succeeded == 0 {
 		e := sum.Errors[0]
-		return nil, failure(worker.ClassFrameworkBug, fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type, e.Message))
+		return nil, nil, failure(worker.ClassFrameworkBug, fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type, e.Message))
 	}
-	row := row(res, tok != nil)
+	row := row(res, o.Tokenizer != nil)
 	if err := h.keep(c, out, res, rec); err != nil {
-		return nil, failure(worker.ClassResourceIssue, err)
+		return nil, nil, failure(worker.ClassResourceIssue, err)
 	}
 	out.Log(levelShow, "%s", aiperf.Table(sum, fmt.Sprintf("%s: %s", c.Op, point(&res.Settings))))
-	return row, nil
+	return row, res, nil
 }
 
 // point names a load point in a title.
@@ -122,9 +137,9 @@ func newRecorder(init worker.Init, s *load.Settings, o *load.Options) (*recorder
 	r.f, r.w = f, bufio.NewWriterSize(f, 256<<10)
 	name := fmt.Sprintf("worker_%d", os.Getpid())
 	var line []byte
-	streaming := s.Streaming
+	streaming, warmedUp := s.Streaming, s.WarmupRequests > 0
 	o.Record = func(rec *metrics.Record, v *metrics.Values) {
-		line = aiperf.AppendRecord(line[:0], rec, v, streaming, name)
+		line = aiperf.AppendRecord(line[:0], rec, v, streaming, warmedUp, name)
 		if _, err := r.w.Write(line); err != nil && r.err == nil {
 			r.err = err
 		}
@@ -146,14 +161,15 @@ func (r *recorder) close() error {
 }
 
 // keep attaches the files of AIPerf to the case.
-func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Result, rec *recorder) error {
+func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Traffic, rec *recorder) error {
 	s := &res.Settings
 	report := &aiperf.Report{
 		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
 		Seed: s.Seed, Input: inputConfig(res),
 	}
+	report.Command = command(s)
 	if res.Warmup != nil {
-		report.Warmup = res.Warmup.Summary
+		report.Warmup, report.WarmupFrom, report.WarmupTo = res.Warmup.Summary, res.Warmup.From, res.Warmup.To
 	}
 	js, err := report.JSON()
 	if err != nil {
@@ -168,12 +184,16 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Result, rec *re
 	if err != nil {
 		return err
 	}
-	files := []file{
-		{aiperf.SummaryJSON, "application/json", js},
-		{aiperf.SummaryCSV, "text/csv", table},
-		{aiperf.Console, "text/plain", []byte(report.Console())},
-		{aiperf.Inputs, "application/json", inputs},
+	files, err := report.Phases()
+	if err != nil {
+		return err
 	}
+	files = append(files, []aiperf.File{
+		{Name: aiperf.SummaryJSON, MediaType: "application/json", Data: js},
+		{Name: aiperf.SummaryCSV, MediaType: "text/csv", Data: table},
+		{Name: aiperf.Console, MediaType: "text/plain", Data: []byte(report.Console())},
+		{Name: aiperf.Inputs, MediaType: "application/json", Data: inputs},
+	}...)
 	for _, f := range files {
 		if err := h.attach(c, out, f); err != nil {
 			return err
@@ -185,15 +205,9 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Result, rec *re
 	return nil
 }
 
-// file is a small attachment.
-type file struct {
-	name, media string
-	data        []byte
-}
-
 // inputConfig is the tree that AIPerf has under that name. It holds no secret:
 // settings have none.
-func inputConfig(res *load.Result) any {
+func inputConfig(res *load.Traffic) any {
 	s := &res.Settings
 	type m = map[string]any
 	endpoint := m{"urls": []string{s.URL}, "type": s.EndpointType, "streaming": s.Streaming}
@@ -207,12 +221,15 @@ func inputConfig(res *load.Result) any {
 	if s.OSL > 0 {
 		prompt["osl"] = length(s.OSL, s.OSLStdDev)
 	}
-	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed, "prompts": prompt, "sampling": s.Sampling}
+	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed, "prompts": prompt}
+	if s.Sampling != load.SamplingSequential {
+		set["sampling"] = s.Sampling
+	}
 	if s.Trace != "" {
 		set = m{"name": "main", "type": "file", "format": "mooncake_trace", "path": filepath.Base(s.Trace), "entries": res.Conversations.Len()}
 	}
 	profiling := m{"name": "profiling", "kind": "profiling", "type": kindOf(s)}
-	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions}) {
+	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions, "prefill_concurrency": s.PrefillConcurrency, "users": s.Users}) {
 		if v != 0 {
 			profiling[name] = v
 		}
@@ -231,7 +248,10 @@ func inputConfig(res *load.Result) any {
 	}
 	tree := m{
 		"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set}, "phases": append(phases, profiling),
-		"artifacts": m{}, "tokenizer": m{"name": filepath.Base(s.Tokenizer)}, "runtime": m{"ui": "none"},
+		"artifacts": m{"dir": ".", "auto_plot": false, "plot_required": false}, "tokenizer": m{"name": filepath.Base(s.Tokenizer)}, "runtime": m{"ui": "none"},
+		// AIPerf's other parts; telemetry is the plan's.
+		"gpu_telemetry": m{"enabled": true}, "server_metrics": m{"enabled": false, "urls": []string{}, "formats": []string{"json", "csv"}},
+		"network_latency": m{"enabled": false}, "otel": m{}, "mlflow": m{}, "wandb": m{},
 	}
 	if s.Tokenizer == "" {
 		tree["tokenizer"] = m{}
@@ -252,6 +272,8 @@ func length(mean, stddev float64) map[string]any {
 
 func kindOf(s *load.Settings) string {
 	switch {
+	case s.Users > 0:
+		return "user_centric"
 	case s.RequestRate > 0:
 		return s.Arrival
 	case s.Trace != "":
@@ -261,7 +283,7 @@ func kindOf(s *load.Settings) string {
 }
 
 // row is what a load point came to. What is not known is left out.
-func row(res *load.Result, counted bool) worker.Row {
+func row(res *load.Traffic, counted bool) worker.Row {
 	sum := res.Profiling.Summary
 	r := worker.Row{
 		"kernel_source":   "aicplan",
@@ -317,8 +339,13 @@ func row(res *load.Result, counted bool) worker.Row {
 	r["token_source"] = "none"
 	if _, ok := sum.Get("output_sequence_length"); ok {
 		r["token_source"] = "usage"
-		if counted {
+		switch {
+		case counted:
 			r["token_source"] = "tokenizer"
+		case res.Settings.TokenCounts == load.CountsServer:
+			r["token_source"] = "server"
+		case res.TokenIDs:
+			r["token_source"] = "token_ids"
 		}
 	}
 	return r

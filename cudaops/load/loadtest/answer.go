@@ -70,7 +70,7 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 func (s *Server) fast(a *ask) bool {
 	o := &s.opts
 	return o.TTFT == 0 && o.ITL == 0 && o.TTFTSpread == 0 && a.fault.Kind == "" && o.Pieces == 0 && o.Framing != "close" &&
-		!o.Comments && !o.DataLines && !o.Unicode && !o.NoDone && o.LineEnd == "lf" && !o.Role && o.Reasoning == 0 && a.truth < 0
+		!o.Comments && !o.DataLines && !o.Unicode && !o.NoDone && o.LineEnd == "lf" && !o.Role && o.Reasoning == 0 && !o.SkipTokenizer && a.truth < 0
 }
 
 // cached is the whole answer of a stream without delays.
@@ -114,6 +114,9 @@ func (s *Server) content(a *ask, i, j int) string {
 	for k := i; k < j; k++ {
 		text.WriteString(s.token(k))
 	}
+	if s.opts.SkipTokenizer {
+		return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":null%s}]}`, a.model, s.ids(a, i, j))
+	}
 	q := strconv.Quote(text.String())
 	if s.opts.Unicode {
 		q = `"` + text.String() + `"`
@@ -126,6 +129,18 @@ func (s *Server) content(a *ask, i, j int) string {
 		key = s.opts.ReasoningKey
 	}
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`, 1, a.model, key, q)
+}
+
+// ids is the field with the ids of the tokens from i to j, where they are asked for.
+func (s *Server) ids(a *ask, i, j int) string {
+	if !a.ids {
+		return ""
+	}
+	var list []string
+	for k := i; k < j; k++ {
+		list = append(list, strconv.Itoa(1000+k))
+	}
+	return `,"token_ids":[` + strings.Join(list, ",") + `]`
 }
 
 func (s *Server) finish(a *ask, reason string) string {
@@ -175,6 +190,9 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 		usage = `,"usage":` + s.usageObject(a)
 	}
 	body := fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`, a.model, text.String(), reason, usage)
+	if s.opts.SkipTokenizer {
+		body = fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q%s}]%s}`, a.model, reason, s.ids(a, 0, a.tokens), usage)
+	}
 	if a.chat {
 		body = fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
 			a.model, text.String(), s.opts.ReasoningKey, reasoning.String(), reason, usage)

@@ -53,6 +53,14 @@ type Options struct {
 	PrefixCache bool
 	// NoTokenize leaves /tokenize away.
 	NoTokenize bool
+	// SkipTokenizer is a server without a tokenizer: prompts are token ids, answers
+	// carry no text, and ids only where return_token_ids asks for them.
+	SkipTokenizer bool
+	// ProfileDir has POST /start_profile and /stop_profile, as vLLM and SGLang have
+	// them: a stop writes the files of ProfileTraces there, one a rank, under names
+	// as vLLM gives them.
+	ProfileDir    string
+	ProfileTraces []string
 	// Key is the bearer token that requests need, none if empty.
 	Key string
 	// Faults strike every so many requests.

@@ -10,11 +10,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 )
@@ -36,6 +38,8 @@ type Server struct {
 	hits, asked  atomic.Int64 // tokens of the prefix cache
 	connections  atomic.Int64
 	cacheCleared atomic.Int64
+	profiling    atomic.Bool
+	profiles     atomic.Int64
 }
 
 // Truth is what the server knows of one request. Times are nanoseconds since
@@ -128,7 +132,18 @@ func (s *Server) Handle(c net.Conn) {
 	}()
 	r := bufio.NewReaderSize(c, 8<<10)
 	var body []byte
+	// Only what is not kept can be left unread.
+	plainly := !s.opts.Truth && !s.opts.PrefixCache && s.opts.Key == ""
 	for {
+		if plainly {
+			if id, chat, n, ok := quick(r); ok {
+				body = slices.Grow(body[:0], n)[:n]
+				if _, err := io.ReadFull(r, body); err != nil || !s.generate(c, id, nil, body, chat) {
+					return
+				}
+				continue
+			}
+		}
 		req, err := http.ReadRequest(r)
 		if err != nil {
 			return
@@ -167,7 +182,7 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 		if req.Method != http.MethodPost {
 			return plain(c, 405, "application/json", `{"error":{"message":"POST only"}}`)
 		}
-		return s.generate(c, req, body, strings.HasSuffix(path, "/chat/completions"))
+		return s.generate(c, req.Header.Get("X-Request-ID"), req.Header, body, strings.HasSuffix(path, "/chat/completions"))
 	case path == "/health", path == "/ping":
 		return plain(c, 200, "text/plain", "")
 	case path == "/v1/models":
@@ -189,6 +204,8 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 		s.mu.Unlock()
 		s.cacheCleared.Add(1)
 		return plain(c, 200, "application/json", "{}")
+	case s.opts.ProfileDir != "" && (path == "/start_profile" || path == "/stop_profile"):
+		return s.profile(c, path == "/start_profile")
 	case path == "/truth":
 		s.mu.Lock()
 		text, err := json.Marshal(s.truth)
@@ -222,10 +239,11 @@ type ask struct {
 	received time.Time
 	truth    int // index, -1 without
 	model    string
+	ids      bool // token ids are asked for
 }
 
-func (s *Server) generate(c net.Conn, req *http.Request, body []byte, chat bool) bool {
-	a := &ask{id: req.Header.Get("X-Request-ID"), chat: chat, received: s.opts.Now(), number: int(s.number.Add(1)), truth: -1}
+func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte, chat bool) bool {
+	a := &ask{id: id, chat: chat, received: s.opts.Now(), number: int(s.number.Add(1)), truth: -1}
 	open := s.open.Add(1)
 	defer s.open.Add(-1)
 	for {
@@ -237,12 +255,36 @@ func (s *Server) generate(c net.Conn, req *http.Request, body []byte, chat bool)
 	if !gjson.ValidBytes(body) {
 		return plain(c, 400, "application/json", `{"error":{"message":"the body is no JSON","type":"BadRequestError","code":400}}`)
 	}
-	f := gjson.GetManyBytes(body, "stream", "stream_options.include_usage", "max_completion_tokens", "max_tokens", "model")
-	a.stream, a.usage, a.model = f[0].Bool(), f[1].Bool(), f[4].String()
-	a.wanted = int(f[2].Int())
-	if a.wanted == 0 {
-		a.wanted = int(f[3].Int())
+	var messages, prompt gjson.Result
+	var limit int64
+	gjson.ParseBytes(body).ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "stream":
+			a.stream = v.Bool()
+		case "stream_options":
+			a.usage = v.Get("include_usage").Bool()
+		case "max_completion_tokens":
+			a.wanted = int(v.Int())
+		case "max_tokens":
+			limit = v.Int()
+		case "model":
+			a.model = v.String()
+		case "messages":
+			messages = v
+		case "prompt":
+			prompt = v
+		case "return_token_ids":
+			a.ids = v.Bool()
+		}
+		return true
+	})
+	if s.opts.SkipTokenizer && (chat || !prompt.IsArray()) {
+		return plain(c, 400, "application/json", `{"error":{"message":"Unable to get tokenizer because skip_tokenizer_init=True","type":"BadRequestError","code":400}}`)
 	}
+	if a.wanted == 0 {
+		a.wanted = int(limit)
+	}
+	a.prompt = promptTokens(messages, prompt, chat)
 	a.tokens = a.wanted
 	if a.tokens == 0 {
 		a.tokens = s.opts.Tokens
@@ -257,16 +299,14 @@ func (s *Server) generate(c net.Conn, req *http.Request, body []byte, chat bool)
 		}
 	}
 	if s.opts.Truth || s.opts.PrefixCache {
-		s.note(a, req, body)
-	} else {
-		a.prompt = s.promptTokens(body, chat)
+		s.note(a, header, body)
 	}
 	ok := s.answer(c, a)
 	return ok
 }
 
 // promptTokens counts words of text, and ids.
-func (s *Server) promptTokens(body []byte, chat bool) int {
+func promptTokens(messages, prompt gjson.Result, chat bool) int {
 	n := 0
 	count := func(v gjson.Result) {
 		switch {
@@ -275,28 +315,40 @@ func (s *Server) promptTokens(body []byte, chat bool) int {
 				if e.Type == gjson.Number {
 					n++
 				} else if e.IsObject() {
-					n += len(strings.Fields(e.Get("text").String()))
+					n += wordsOf(e.Get("text").String())
 				}
 				return true
 			})
 		default:
-			n += len(strings.Fields(v.String()))
+			n += wordsOf(v.String())
 		}
 	}
 	if !chat {
-		count(gjson.GetBytes(body, "prompt"))
+		count(prompt)
 		return n
 	}
-	gjson.GetBytes(body, "messages").ForEach(func(_, m gjson.Result) bool {
+	messages.ForEach(func(_, m gjson.Result) bool {
 		count(m.Get("content"))
 		return true
 	})
 	return n
 }
 
+// wordsOf counts the words of a text.
+func wordsOf(text string) (n int) {
+	inside := false
+	for _, c := range text {
+		blank := unicode.IsSpace(c)
+		if !blank && !inside {
+			n++
+		}
+		inside = !blank
+	}
+	return n
+}
+
 // note keeps a request, and looks its prompt up in the prefix cache.
-func (s *Server) note(a *ask, req *http.Request, body []byte) {
-	a.prompt = s.promptTokens(body, a.chat)
+func (s *Server) note(a *ask, from http.Header, body []byte) {
 	key := gjson.GetBytes(body, "messages").Raw + gjson.GetBytes(body, "prompt").Raw
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, key) // a hash does not fail
@@ -311,9 +363,9 @@ func (s *Server) note(a *ask, req *http.Request, body []byte) {
 		return
 	}
 	header := map[string]string{}
-	for name := range req.Header {
+	for name := range from {
 		if name != "Authorization" {
-			header[name] = req.Header.Get(name)
+			header[name] = from.Get(name)
 		}
 	}
 	a.truth = len(s.truth)

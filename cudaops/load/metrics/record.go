@@ -53,14 +53,16 @@ type Record struct {
 	// Text and ReasoningText are what the client counts Output and Reasoning of;
 	// empty where it does not.
 	Text, ReasoningText string
-	Usage               *openai.Usage
-	FinishReason        string
-	Err                 *Failure
-	Cancelled           bool
-	Connect             int64 // ns spent on a connection for this request
-	Reused              bool
-	BytesIn, BytesOut   int64
-	Reads               int
+	// Prompt are the texts that the request asks, where Input is to be counted.
+	Prompt            []string
+	Usage             *openai.Usage
+	FinishReason      string
+	Err               *Failure
+	Cancelled         bool
+	Connect           int64 // ns spent on a connection for this request
+	Reused            bool
+	BytesIn, BytesOut int64
+	Reads             int
 }
 
 // Reset empties a record and keeps its memory.

@@ -24,6 +24,9 @@ type Usage struct {
 // and Reasoning are valid only as long as the bytes that were parsed.
 type Chunk struct {
 	Content, Reasoning string
+	// IDs counts the token ids of the message: servers without a tokenizer send
+	// them (return_token_ids of vLLM) and no text.
+	IDs int
 	// Tools is true when the message carries part of a tool call.
 	Tools bool
 	// Finish is the finish_reason, empty where there is none.
@@ -32,7 +35,7 @@ type Chunk struct {
 }
 
 // Tokens reports whether the chunk carries output of the model.
-func (c *Chunk) Tokens() bool { return c.Content != "" || c.Reasoning != "" || c.Tools }
+func (c *Chunk) Tokens() bool { return c.Content != "" || c.Reasoning != "" || c.Tools || c.IDs > 0 }
 
 // ErrJSON is a message that is no JSON object.
 var ErrJSON = errors.New("a message of the answer is no JSON object")
@@ -115,6 +118,10 @@ func (c *Chunk) choice(choice gjson.Result) {
 			})
 		case "text":
 			join(&c.Content, value)
+		case "token_ids":
+			if value.IsArray() {
+				c.IDs += int(value.Get("#").Int())
+			}
 		case "finish_reason":
 			if value.Type == gjson.String {
 				c.Finish = reason(value.Str)

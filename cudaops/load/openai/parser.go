@@ -26,7 +26,7 @@ func (p *Parser) Parse(data []byte) (Chunk, error) {
 		}
 	}
 	c, err := Parse(data)
-	if err == nil && c.Finish == "" && c.Usage == nil && !c.Tools && (c.Content == "") != (c.Reasoning == "") {
+	if err == nil && c.Finish == "" && c.Usage == nil && !c.Tools && c.IDs == 0 && (c.Content == "") != (c.Reasoning == "") {
 		p.remember(data, &c)
 	}
 	return c, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -64,77 +65,104 @@ func CheckExtra(extra map[string]json.RawMessage) error {
 		if slices.Contains(reserved, name) {
 			return fmt.Errorf("extra inputs set %q, which the plan sets itself; use its own option for that", name)
 		}
+		if !json.Valid(extra[name]) {
+			return fmt.Errorf("extra input %q is no JSON: %.100q", name, extra[name])
+		}
 	}
 	return nil
 }
 
 // Body is the JSON body for a prompt and a number of output tokens, 0 for the
 // server's choice.
-func (r Request) Body(p Prompt, tokens int) ([]byte, error) {
-	var b bytes.Buffer
-	field := func(name string, v any) error {
+func (r Request) Body(p Prompt, tokens int) ([]byte, error) { return r.Append(nil, p, tokens) }
+
+// Append appends Body to b. Where b has room, plain text costs no allocation: a
+// body is made for every request while the load runs.
+func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
+	begun := len(b)
+	name := func(name string) bool {
 		if _, ok := r.Extra[name]; ok {
-			return nil
-		}
-		text, err := marshal(v)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return false
 		}
 		sep := byte(',')
-		if b.Len() == 0 {
+		if len(b) == begun {
 			sep = '{'
 		}
-		b.WriteByte(sep)
-		b.WriteString(`"` + name + `":`)
-		b.Write(text)
-		return nil
+		b = append(b, sep, '"')
+		b = append(b, name...)
+		b = append(b, '"', ':')
+		return true
 	}
-	var err error
-	limit := "max_completion_tokens"
+	limit := "max_tokens"
 	switch {
 	case r.Endpoint == Chat:
-		err = field("messages", p.Messages)
+		limit = "max_completion_tokens"
+		name("messages")
+		b = append(b, '[')
+		for i, m := range p.Messages {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(append(b, `{"role":`...), m.Role)
+			b = appendString(append(b, `,"content":`...), m.Content)
+			b = append(b, '}')
+		}
+		b = append(b, ']')
 	case p.IDs != nil:
-		limit, err = "max_tokens", field("prompt", p.IDs)
+		name("prompt")
+		b = append(b, '[')
+		for i, id := range p.IDs {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, int64(id), 10)
+		}
+		b = append(b, ']')
 	default:
-		limit, err = "max_tokens", field("prompt", p.Text)
+		name("prompt")
+		b = appendString(b, p.Text)
 	}
-	if err == nil {
-		err = field("model", r.Model)
-	}
-	if err == nil {
-		err = field("stream", r.Stream)
-	}
+	name("model")
+	b = appendString(b, r.Model)
+	name("stream")
+	b = strconv.AppendBool(b, r.Stream)
 	// An own limit of the same meaning under the other name wins too.
 	_, other := r.Extra["max_tokens"]
 	_, same := r.Extra["max_completion_tokens"]
-	if err == nil && tokens > 0 && !other && !same {
-		err = field(limit, tokens)
+	if tokens > 0 && !other && !same {
+		name(limit)
+		b = strconv.AppendInt(b, int64(tokens), 10)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Extra)) {
-		if err == nil {
-			err = (Request{}).appendRaw(&b, name, r.Extra[name])
+	if len(r.Extra) > 0 {
+		for _, key := range slices.Sorted(maps.Keys(r.Extra)) {
+			b = append(appendString(append(b, ','), key), ':')
+			raw := bytes.NewBuffer(b)
+			if err := json.Compact(raw, r.Extra[key]); err != nil {
+				return nil, fmt.Errorf("extra input %s: %w", key, err)
+			}
+			b = raw.Bytes()
 		}
 	}
-	if err == nil && r.Stream {
-		err = field("stream_options", json.RawMessage(`{"include_usage":true}`))
+	if r.Stream && name("stream_options") {
+		b = append(b, `{"include_usage":true}`...)
 	}
-	if err != nil {
-		return nil, err
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return append(b, '}'), nil
 }
 
-func (Request) appendRaw(b *bytes.Buffer, name string, raw json.RawMessage) error {
-	key, err := marshal(name)
-	if err != nil {
-		return err
+// appendString appends a JSON string.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			text, err := marshal(s)
+			if err != nil {
+				panic("openai: a string is no JSON: " + err.Error())
+			}
+			return append(b, text...)
+		}
 	}
-	b.WriteByte(',')
-	b.Write(key)
-	b.WriteByte(':')
-	return json.Compact(b, raw)
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
 }
 
 // marshal is json.Marshal without HTML escapes: servers count bytes.

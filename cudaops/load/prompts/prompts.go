@@ -229,6 +229,7 @@ func (m *maker) prompt(n int) Turn {
 		return Turn{Text: text, Tokens: tokens}
 	}
 	var b strings.Builder
+	b.Grow(6 * n) // the words' mean length and a blank
 	for i := range n {
 		if i > 0 {
 			b.WriteByte(' ')

@@ -1,0 +1,73 @@
+package aiperf
+
+import (
+	"encoding/json"
+
+	"aicplan/cudaops/load/metrics"
+)
+
+// File is one of the files of a run.
+type File struct {
+	Name, MediaType string
+	Data            []byte
+}
+
+// Phases are the files of the single phases and their manifest, which AIPerf
+// writes where there is a warm-up phase; none without one.
+func (r *Report) Phases() ([]File, error) {
+	if r.Warmup == nil {
+		return nil, nil
+	}
+	type entry struct {
+		EndNS          int64        `json:"end_ns"`
+		Errors         int          `json:"error_request_count"`
+		ErrorSummary   []errorEntry `json:"error_summary"`
+		CSV            string       `json:"metrics_csv"`
+		JSON           string       `json:"metrics_json"`
+		Index          int          `json:"phase_index"`
+		Kind           string       `json:"phase_kind"`
+		Name           string       `json:"phase_name"`
+		ProfilingIndex *int         `json:"profiling_index"`
+		StartNS        int64        `json:"start_ns"`
+		Successful     int          `json:"successful_request_count"`
+		Total          int          `json:"total_request_count"`
+		Cancelled      bool         `json:"was_cancelled"`
+	}
+	manifest := struct {
+		Phases  []entry `json:"phases"`
+		Version int     `json:"schema_version"`
+	}{Version: 1}
+	var out []File
+	for i, p := range []struct {
+		name      string
+		sum       *metrics.Summary
+		from, to  int64
+		cancelled bool
+	}{{Warmup, r.Warmup, r.WarmupFrom, r.WarmupTo, false}, {Profiling, r.Summary, r.From, r.To, r.Cancelled}} {
+		part := *r
+		part.Summary, part.From, part.To, part.Cancelled, part.Part = p.sum, p.from, p.to, p.cancelled, true
+		js, err := part.JSON()
+		if err != nil {
+			return nil, err
+		}
+		table, err := part.CSV()
+		if err != nil {
+			return nil, err
+		}
+		names := [2]string{PhaseFile(p.name, SummaryJSON), PhaseFile(p.name, SummaryCSV)}
+		out = append(out, File{names[0], "application/json", js}, File{names[1], "text/csv", table})
+		e := entry{
+			EndNS: p.to, Errors: p.sum.Failed, ErrorSummary: errorSummary(p.sum), CSV: Path(names[1]), JSON: Path(names[0]),
+			Index: i, Kind: p.name, Name: p.name, StartNS: p.from, Successful: p.sum.Succeeded, Total: p.sum.Requests, Cancelled: p.cancelled,
+		}
+		if p.name == Profiling {
+			e.ProfilingIndex = new(int)
+		}
+		manifest.Phases = append(manifest.Phases, e)
+	}
+	raw, err := json.MarshalIndent(manifest, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return append(out, File{Manifest, "application/json", append(raw, '\n')}), nil
+}

@@ -1,0 +1,49 @@
+package load
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// users sends the conversations of users who share the request rate. A user's
+// turns are due users/rate seconds apart; after its last turn it is followed by
+// another one. At the start users are as far through their conversations as they
+// would be after a long time: the first one has nearly all turns behind it.
+func (p *phase) users(ctx context.Context, slots *[]*slot) {
+	s := &p.r.settings
+	l := newPool(p.r, slots)
+	gap := int64(float64(time.Second) * float64(s.Users) / s.RequestRate)
+	start := p.r.now()
+	var wg sync.WaitGroup
+	for i := range s.Users {
+		ses := p.begin()
+		if ses == nil {
+			break
+		}
+		ses.turns = (ses.turns*(i+1) + s.Users - 1) / s.Users // at least one
+		due := start + int64(float64(time.Second)*float64(i)/s.RequestRate)
+		p.r.spawn(&wg, func() {
+			for p.sleep(time.Duration(due-p.r.now())) && p.take() {
+				sl, ok := l.get(p.ending)
+				if !ok {
+					return
+				}
+				free := due // without a cap it could have gone when it was due
+				if l.cap != nil {
+					free = p.r.now()
+				}
+				more := p.turn(ctx, sl, ses, due, free)
+				l.put(sl)
+				if !more {
+					if ses = p.begin(); ses == nil {
+						return
+					}
+				}
+				// An answer that took longer than the gap has made this turn late.
+				due = max(due+gap, p.r.now())
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,95 @@
+package load
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/load/metrics"
+)
+
+// TestPrefillConcurrency lets one request at a time wait for its first token.
+func TestPrefillConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quick()
+		s.Concurrency, s.PrefillConcurrency, s.Requests = 4, 1, 8
+		res, recs := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 50 * time.Millisecond}), s, Options{})
+		if res.Profiling.Summary.Succeeded != 8 {
+			t.Fatalf("%+v", res.Profiling.Summary.Errors)
+		}
+		slices.SortFunc(recs, func(a, b metrics.Record) int { return int(a.Start - b.Start) })
+		for i := 1; i < len(recs); i++ {
+			if first := recs[i-1].Times[0]; recs[i].Start < first {
+				t.Errorf("request %d was sent %v before the first token of the one before it", i, time.Duration(first-recs[i].Start))
+			}
+		}
+		near(t, "lag", avg(t, res.Profiling.Summary, "send_lag"), 0)
+		if got := avg(t, res.Profiling.Summary, "effective_prefill_concurrency"); got > 1 {
+			t.Errorf("%v requests were filled in at once", got)
+		}
+	})
+}
+
+// TestUsers has users send their turns at even times, however long answers take.
+func TestUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quick()
+		s.Concurrency, s.Requests, s.Users, s.RequestRate, s.Turns = 0, 40, 4, 2, 4
+		res, recs := start(t, server(t, loadtest.Options{TTFT: 300 * time.Millisecond, ITL: 10 * time.Millisecond}), s, Options{})
+		if res.Profiling.Summary.Succeeded != 40 {
+			t.Fatalf("%+v", res.Profiling.Summary.Errors)
+		}
+		slices.SortFunc(recs, func(a, b metrics.Record) int { return int(a.Start - b.Start) })
+		for i, r := range recs {
+			if at := time.Duration(r.Start - recs[0].Start); at != time.Duration(i)*500*time.Millisecond {
+				t.Errorf("request %d was sent after %v", i, at)
+			}
+		}
+		turns := map[string]int{}
+		for _, r := range recs {
+			turns[r.Correlation]++
+		}
+		// The first users have one, two, three and four turns before them.
+		if first := turns[recs[0].Correlation]; first != 1 || turns[recs[1].Correlation] != 2 || turns[recs[3].Correlation] != 4 {
+			t.Errorf("turns of the first users: %v", turns)
+		}
+	})
+	s := quick()
+	s.Users = 2
+	if err := s.Settle(); err == nil || !strings.Contains(err.Error(), "request_rate") {
+		t.Errorf("users without a rate: %v", err)
+	}
+}
+
+// TestServerCounts counts by /tokenize, and so sees usage that is wrong.
+func TestServerCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quick()
+		s.TokenCounts, s.Turns, s.Sessions, s.Requests = CountsServer, 2, 4, 0
+		res, recs := start(t, server(t, loadtest.Options{ITL: time.Millisecond, Usage: "wrong"}), s, Options{})
+		sum := res.Profiling.Summary
+		near(t, "OSL", avg(t, sum, "output_sequence_length"), 8)
+		if sum.Succeeded != 8 || sum.Compared != 8 || sum.Mismatched != 8 {
+			t.Errorf("%+v", sum)
+		}
+		for _, r := range recs {
+			if want := []int{10, 28}[r.Turn]; r.Input != want {
+				t.Errorf("turn %d has %d tokens of input, want %d", r.Turn, r.Input, want)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := quick()
+		s.TokenCounts = CountsServer
+		srv := server(t, loadtest.Options{NoTokenize: true})
+		_, err := Run(t.Context(), s, Options{Dial: srv.Dial})
+		srv.Close()
+		srv.Wait()
+		if err == nil || !strings.Contains(err.Error(), "status 404") || srv.Requests() != 0 {
+			t.Errorf("a server without /tokenize: %v after %d requests", err, srv.Requests())
+		}
+	})
+}
