@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Result is what one file says of one device. A figure that the file cannot
+// Analysis is what one file says of one device. A figure that the file cannot
 // give is null.
-type Result struct {
+type Analysis struct {
 	File   string `json:"file"`
 	Format string `json:"format"` // kineto, nsys
 	Device string `json:"device"` // index of the device as the file writes it, "" when there are no kernels
@@ -99,16 +99,16 @@ type call struct {
 }
 
 // results evaluates a recording, one result a device.
-func (r *recording) results(file, format string, top int) []*Result {
+func (r *recording) results(file, format string, top int) []*Analysis {
 	if len(r.order) == 0 {
-		return []*Result{{File: file, Format: format, Meta: r.meta, Events: r.events, Warning: r.warning(),
+		return []*Analysis{{File: file, Format: format, Meta: r.meta, Events: r.events, Warning: r.warning(),
 			Error:   "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?",
 			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{}}}
 	}
 	steps := r.steps()
-	var out []*Result
+	var out []*Analysis
 	for _, id := range r.order {
-		res := &Result{File: file, Format: format, Device: id, Meta: r.meta, Events: r.events, Warning: r.warning()}
+		res := &Analysis{File: file, Format: format, Device: id, Meta: r.meta, Events: r.events, Warning: r.warning()}
 		r.evaluate(res, r.devices[id], steps, top)
 		out = append(out, res)
 	}
@@ -125,7 +125,7 @@ func (r *recording) warning() string {
 	return ""
 }
 
-func (r *recording) evaluate(res *Result, d *device, steps []span, top int) {
+func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	slices.SortFunc(d.kernels, func(a, b kernel) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
 	})
@@ -198,7 +198,7 @@ func (r *recording) parts(p *Parts, d *device, kernels []kernel, window interval
 	return pu + exposed
 }
 
-func (r *recording) collectives(res *Result, d *device) {
+func (r *recording) collectives(res *Analysis, d *device) {
 	byKind := map[string]*Collective{}
 	busbw := map[string][]float64{}
 	res.Collectives = []Collective{}
@@ -258,7 +258,7 @@ func busFactor(kind string, n float64) float64 {
 	return 1
 }
 
-func (r *recording) names(res *Result, d *device, top int) {
+func (r *recording) names(res *Analysis, d *device, top int) {
 	sums := make([]KernelTime, len(d.names))
 	var total int64
 	for _, k := range d.kernels {

@@ -12,8 +12,8 @@ import (
 // its own time for the rank that comes last, so what a call takes beyond its
 // quickest rank is waiting. Clocks of different hosts are not compared. It sets
 // WaitNs of each result, or says why the ranks cannot be compared.
-func Align(results []*Result) (note string) {
-	var with []*Result
+func Align(results []*Analysis) (note string) {
+	var with []*Analysis
 	for _, r := range results {
 		if r.Kernels > 0 {
 			with = append(with, r)
@@ -23,7 +23,7 @@ func Align(results []*Result) (note string) {
 		return ""
 	}
 	type key struct{ kind, group string }
-	split := func(r *Result) map[key][]int64 {
+	split := func(r *Analysis) map[key][]int64 {
 		m := map[key][]int64{}
 		for _, c := range r.sequence {
 			k := key{c.kind, c.group}

@@ -22,7 +22,7 @@ type Options struct {
 // Read evaluates one file, one result a device that has kernels in it. A trace
 // without kernels is a result with Error set. An error means that the file
 // cannot be read or is no trace; it names the file and the place.
-func Read(path string, o Options) ([]*Result, error) {
+func Read(path string, o Options) ([]*Analysis, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func Read(path string, o Options) ([]*Result, error) {
 
 // ReadFrom is [Read] for a stream; name is what results are told by. Gzip is
 // recognised by its first bytes, not by the name.
-func ReadFrom(r io.Reader, name string, o Options) ([]*Result, error) {
+func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 	if o.Rules == nil {
 		o.Rules = DefaultRules()
 	}
@@ -62,16 +62,17 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Result, error) {
 		return nil, err
 	}
 	if rec.meta.Rank == nil {
-		rec.meta.Rank = rankOfName(filepath.Base(name))
+		rec.meta.Rank = RankOfName(name)
 	}
 	return rec.results(name, format, o.Top), nil
 }
 
 var rankPattern = regexp.MustCompile(`(?i)(?:rank[-_]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
 
-// rankOfName reads a rank from a file's name: rank-3, rank3, kineto_trace_3.
-func rankOfName(name string) *int {
-	all := rankPattern.FindAllStringSubmatch(name, -1)
+// RankOfName reads a rank from a file's name: rank-3, rank3, kineto_trace_3. It is
+// nil without one.
+func RankOfName(name string) *int {
+	all := rankPattern.FindAllStringSubmatch(filepath.Base(name), -1)
 	if len(all) == 0 {
 		return nil
 	}

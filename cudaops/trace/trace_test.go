@@ -45,7 +45,7 @@ func TestNanosecondsAgainstRational(t *testing.T) {
 	}
 }
 
-func read(t testing.TB, text string) []*Result {
+func read(t testing.TB, text string) []*Analysis {
 	t.Helper()
 	res, err := ReadFrom(strings.NewReader(text), "t.json", Options{Top: 10})
 	if err != nil {
@@ -280,7 +280,7 @@ func TestNsys(t *testing.T) {
 
 func TestAlign(t *testing.T) {
 	t.Parallel()
-	rank := func(n int, durs ...float64) *Result {
+	rank := func(n int, durs ...float64) *Analysis {
 		var ev []string
 		for i, d := range durs {
 			ev = append(ev, event("ncclDevKernel_AllReduce_x", float64(100*i), d, 0))
@@ -292,11 +292,11 @@ func TestAlign(t *testing.T) {
 		return res[0]
 	}
 	a, b := rank(0, 10, 30, 10), rank(1, 50, 10, 10)
-	if note := Align([]*Result{a, b}); note != "" || *a.WaitNs != 20000 || *b.WaitNs != 40000 || *b.Rank != 1 {
+	if note := Align([]*Analysis{a, b}); note != "" || *a.WaitNs != 20000 || *b.WaitNs != 40000 || *b.Rank != 1 {
 		t.Errorf("%q %s %s", note, dump(a), dump(b))
 	}
 	a, b = rank(0, 10), rank(1, 10, 10)
-	if note := Align([]*Result{a, b}); !strings.Contains(note, "one run") || a.WaitNs != nil {
+	if note := Align([]*Analysis{a, b}); !strings.Contains(note, "one run") || a.WaitNs != nil {
 		t.Errorf("%q", note)
 	}
 }
@@ -305,7 +305,7 @@ func TestRankOfName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"rank-34.Jul_15.pt.trace.json.gz": 34, "dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "nsys_2.csv": 2, "trace.json": -1} {
 		got := -1
-		if p := rankOfName(name); p != nil {
+		if p := RankOfName(name); p != nil {
 			got = *p
 		}
 		if got != want {

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"aicplan/sink/phrase"
+)
+
+// placeholder is {name}: JSON, whose braces are followed by quotes, has none.
+var placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)\}`)
+
+// Names lists the placeholders of texts, each once.
+func Names(texts ...string) []string {
+	var out []string
+	for _, text := range texts {
+		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(out, m[1]) {
+				out = append(out, m[1])
+			}
+		}
+	}
+	return out
+}
+
+// Expand replaces {name} by its value. The error names a placeholder without one.
+func Expand(text string, values map[string]string) (string, error) {
+	var missing string
+	out := placeholder.ReplaceAllStringFunc(text, func(m string) string {
+		v, ok := values[m[1:len(m)-1]]
+		if !ok && missing == "" {
+			missing = m[1 : len(m)-1]
+		}
+		return v
+	})
+	if missing != "" {
+		have := slices.Sorted(maps.Keys(values))
+		return "", fmt.Errorf("%q has the placeholder {%s}, and neither the case nor aicplan has a value of that name; there are %s.%s",
+			text, missing, strings.Join(have, ", "), phrase.DidYouMean(missing, have))
+	}
+	return out, nil
+}

@@ -1,0 +1,294 @@
+package host
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"aicplan/cudaops/load"
+	"aicplan/cudaops/server"
+	"aicplan/cudaops/worker"
+	"aicplan/sink/phrase"
+)
+
+// builtin are the placeholders that the host has values for.
+var builtin = []string{"host", "port", "model", "plan_dir", "trace_dir", "work_dir", "gpus"}
+
+// iterationWords are the columns and settings of an iteration.
+var iterationWords = []string{"batch_size", "seq_len", "max_tokens", "warmup_iterations", "profile_iterations"}
+
+// ask is a case, split into what its server and what its load is told.
+type ask struct {
+	worker.Case
+	// server has the parameters of the server, as texts.
+	server map[string]string
+	// gpus is how many GPUs the server takes; 0 where no column says.
+	gpus int
+	// iteration is nil where the load is none of closed batches.
+	iteration *iteration
+	trace     *traceBlock
+	// key names the server that the case needs.
+	key string
+}
+
+// iteration is a load of closed batches.
+type iteration struct {
+	BatchSize int `json:"batch_size"`
+	// SeqLen is the length of a sequence: prompt and answer.
+	SeqLen    int `json:"seq_len"`
+	MaxTokens int `json:"max_tokens"`
+	Warmup    int `json:"warmup_iterations"`
+	Profile   int `json:"profile_iterations"`
+}
+
+// traceBlock says what the second pass of a case records.
+type traceBlock struct {
+	Torch *bool `json:"torch"`
+	Nsys  bool  `json:"nsys"`
+	// Requests and OSL are those of the pass.
+	Requests int    `json:"requests"`
+	OSL      int    `json:"osl"`
+	Within   string `json:"within"`
+	Required bool   `json:"required"`
+	Rules    string `json:"rules"`
+}
+
+func (t *traceBlock) torch() bool { return t != nil && (t.Torch == nil || *t.Torch) }
+
+// blocks are those of the collect.
+type blocks struct {
+	Load      map[string]any  `json:"load"`
+	Iteration json.RawMessage `json:"iteration"`
+	Trace     *traceBlock     `json:"trace"`
+}
+
+func decode(raw []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return d.Decode(to)
+}
+
+// split reads a case. Columns that the command or starts_by name are the server's;
+// those that are settings of a load are the load's, whether or not the server has
+// them too; the words of an iteration make the load one of closed batches.
+func (h *Host) split(c worker.Case) (*ask, error) {
+	params := map[string]any{}
+	if err := decode(c.Params, &params); err != nil {
+		return nil, fmt.Errorf("the case's parameters: %w", err)
+	}
+	var b blocks
+	if len(h.init.Blocks) > 0 {
+		if err := decode(h.init.Blocks, &b); err != nil {
+			return nil, fmt.Errorf("the collect's blocks: %w", err)
+		}
+	}
+	a := &ask{Case: c, server: map[string]string{}, trace: b.Trace}
+	o := h.options
+	serverNames := append(server.Names(o.texts()...), o.StartsBy...)
+	for _, name := range o.StartsBy {
+		if _, ok := params[name]; !ok {
+			return nil, fmt.Errorf("starts_by names %q, and the case has no such column.%s", name, phrase.DidYouMean(name, slices.Sorted(maps.Keys(params))))
+		}
+	}
+	counts := 1
+	counted := false
+	for _, name := range o.GPUsBy {
+		n, ok := params[name]
+		if !ok || n == nil {
+			continue
+		}
+		k, err := strconv.Atoi(text(n))
+		if err != nil || k < 1 {
+			return nil, fmt.Errorf("%s is %s; a number of ranks is needed", name, text(n))
+		}
+		counts, counted = counts*k, true
+	}
+	if counted {
+		a.gpus = counts
+	}
+	iterates := len(b.Iteration) > 0
+	toLoad := map[string]any{}
+	words := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		v := params[name]
+		known := slices.Contains(o.Labels, name) || slices.Contains(o.GPUsBy, name)
+		if slices.Contains(serverNames, name) {
+			a.server[name] = text(v)
+			known = true
+		}
+		if slices.Contains(iterationWords, name) {
+			iterates = iterates || name == "batch_size"
+			if v != nil {
+				words[name] = v
+			}
+			known = true
+		}
+		if slices.Contains(load.Names(), name) {
+			toLoad[name] = v
+			known = true
+		}
+		if !known {
+			all := slices.Concat(serverNames, iterationWords, load.Names())
+			return nil, fmt.Errorf("the case has the column %q, which no placeholder of the command names and which is no setting of load; use {%s} in command, or put it into labels of the runtime.%s",
+				name, name, phrase.DidYouMean(name, all))
+		}
+	}
+	if iterates {
+		it, err := readIteration(b.Iteration, words, b.Load, toLoad)
+		if err != nil {
+			return nil, err
+		}
+		a.iteration = it
+	}
+	raw, err := json.Marshal(toLoad)
+	if err != nil {
+		return nil, err
+	}
+	a.Params = raw
+	return a, h.identify(a)
+}
+
+// readIteration settles an iteration and puts its load into toLoad.
+func readIteration(block json.RawMessage, words map[string]any, loadBlock, toLoad map[string]any) (*iteration, error) {
+	it := &iteration{Warmup: 2, Profile: 5}
+	if len(block) > 0 {
+		if err := json.Unmarshal(block, it); err != nil {
+			return nil, fmt.Errorf("iteration: %w", err)
+		}
+	}
+	raw, err := json.Marshal(words)
+	if err == nil {
+		err = json.Unmarshal(raw, it)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the case's iteration: %w", err)
+	}
+	number := func(name string) (int, bool) {
+		v, ok := toLoad[name]
+		if !ok || v == nil {
+			if v, ok = loadBlock[name]; !ok {
+				return 0, false
+			}
+		}
+		n, err := strconv.ParseFloat(text(v), 64)
+		return int(n), err == nil
+	}
+	if it.MaxTokens == 0 {
+		it.MaxTokens, _ = number("osl")
+	}
+	isl, own := number("isl")
+	if !own {
+		isl = it.SeqLen - it.MaxTokens
+	} else if it.SeqLen == 0 {
+		it.SeqLen = isl + it.MaxTokens
+	}
+	switch {
+	case it.BatchSize < 1:
+		return nil, fmt.Errorf("batch_size of the iteration is %d; it is the number of requests that are sent at once", it.BatchSize)
+	case it.MaxTokens < 1:
+		return nil, fmt.Errorf("max_tokens of the iteration is %d; it is the length of each answer in tokens", it.MaxTokens)
+	case isl < 1 || isl+it.MaxTokens > it.SeqLen:
+		return nil, fmt.Errorf("seq_len of the iteration is %d and max_tokens is %d: seq_len is the length of prompt and answer together, so that %d tokens are left for a prompt",
+			it.SeqLen, it.MaxTokens, it.SeqLen-it.MaxTokens)
+	case it.Profile < 1 || it.Warmup < 0:
+		return nil, fmt.Errorf("the iteration has %d profile_iterations and %d warmup_iterations; at least one is profiled", it.Profile, it.Warmup)
+	}
+	maps.Copy(toLoad, map[string]any{
+		"batch": it.BatchSize, "concurrency": it.BatchSize, "requests": it.BatchSize * it.Profile, "warmup_requests": it.BatchSize * it.Warmup,
+		"isl": isl, "osl": it.MaxTokens,
+	})
+	return it, nil
+}
+
+// identify names the server that a case needs: all that its command depends on.
+func (h *Host) identify(a *ask) error {
+	values := map[string]string{}
+	for _, name := range builtin {
+		values[name] = "{" + name + "}"
+	}
+	values["gpus"] = strconv.Itoa(a.gpus)
+	maps.Copy(values, a.server)
+	command, err := expandAll(h.command(a.trace), values)
+	if err != nil {
+		return err
+	}
+	dir, err := server.Expand(h.options.Dir, values)
+	if err != nil {
+		return err
+	}
+	env, err := h.environment(values, a.trace.torch())
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal([]any{command, dir, env, a.server, a.gpus})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(raw)
+	a.key = hex.EncodeToString(sum[:8])
+	return nil
+}
+
+// command is the server's, with its profiler where traces are taken through it.
+func (h *Host) command(t *traceBlock) []string {
+	out := slices.Clone(h.options.Command)
+	if p := h.options.Profiler; p != nil && t.torch() {
+		out = append(out, p.Args...)
+	}
+	return out
+}
+
+// environment is the runtime's env with that of the profiler, expanded and sorted.
+func (h *Host) environment(values map[string]string, profiled bool) ([]string, error) {
+	all := maps.Clone(h.options.env)
+	if p := h.options.Profiler; p != nil && profiled {
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, p.Env)
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		v, err := server.Expand(all[name], values)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, name+"="+v)
+	}
+	return out, nil
+}
+
+func expandAll(list []string, values map[string]string) ([]string, error) {
+	var out []string
+	for _, text := range list {
+		v, err := server.Expand(text, values)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// text is a parameter as a command line has it.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSpace(string(raw))
+}

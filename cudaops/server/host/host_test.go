@@ -1,0 +1,417 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/nvml/nvmltest"
+	"aicplan/cudaops/server"
+	"aicplan/cudaops/worker"
+)
+
+// TestMain runs this binary as a model server, with the faults that its flags name.
+func TestMain(m *testing.M) {
+	if os.Getenv("HOST_TEST_SERVER") == "" {
+		os.Exit(m.Run())
+	}
+	if err := standIn(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+}
+
+func standIn(args []string) error {
+	f := flag.NewFlagSet("server", flag.ExitOnError)
+	port := f.String("port", "", "")
+	tp := f.Int("tp", 1, "")
+	traces := f.String("traces", "", "")
+	trace := f.String("trace", "", "")
+	starts := f.String("starts", "", "a file that gets a line a start")
+	fault := f.String("fault", "", "")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *starts != "" {
+		s, err := os.OpenFile(*starts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s, "tp %d, GPUs %q\n", *tp, os.Getenv("CUDA_VISIBLE_DEVICES"))
+		s.Close()
+	}
+	o := loadtest.Options{SkipTokenizer: true, ProfileDir: *traces, Truth: true}
+	if *trace != "" {
+		for range *tp {
+			o.ProfileTraces = append(o.ProfileTraces, *trace)
+		}
+	}
+	switch *fault {
+	case "dies at once":
+		fmt.Println("loading weights")
+		return fmt.Errorf("RuntimeError: the weights are broken")
+	case "never ready":
+		fmt.Println("compiling for ever")
+		select {}
+	case "no completion":
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 500}}
+	case "noise":
+		line := bytes.Repeat([]byte("x"), 1<<20)
+		line[len(line)-1] = '\n'
+		for range 100 {
+			if _, err := os.Stdout.Write(line); err != nil {
+				return err
+			}
+		}
+	case "children":
+		// One in its group, and one in a session of its own.
+		for _, own := range []bool{false, true} {
+			c := exec.Command("sleep", "600")
+			c.SysProcAttr = &syscall.SysProcAttr{Setsid: own}
+			if err := c.Start(); err != nil {
+				return err
+			}
+		}
+	}
+	s, err := loadtest.New(o)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+*port)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if *fault == "ignores SIGTERM" {
+		ctx = context.Background()
+	}
+	if *fault == "dies in the middle" {
+		go func() {
+			for s.Requests() < 6 {
+				time.Sleep(time.Millisecond)
+			}
+			fmt.Println("CUDA error: an illegal memory access was encountered")
+			os.Exit(7)
+		}()
+	}
+	return s.Serve(ctx, l)
+}
+
+// said keeps what a host says.
+type said struct {
+	mu       sync.Mutex
+	rows     map[int64]worker.Row
+	failures map[int64]worker.Failure
+	attached map[int64][]worker.Attachment
+	logs     []string
+}
+
+func newSaid() *said {
+	return &said{rows: map[int64]worker.Row{}, failures: map[int64]worker.Failure{}, attached: map[int64][]worker.Attachment{}}
+}
+
+func (e *said) Start(int64)                                    {}
+func (e *said) Result(seq int64, rows []worker.Row, _ float64) { e.rows[seq] = rows[0] }
+func (e *said) Error(seq int64, f worker.Failure)              { e.failures[seq] = f }
+func (e *said) Attach(seq int64, a worker.Attachment)          { e.attached[seq] = append(e.attached[seq], a) }
+func (e *said) Log(level, format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.logs = append(e.logs, level+": "+fmt.Sprintf(format, args...))
+}
+
+func (e *said) log() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(e.logs, "\n")
+}
+
+func (e *said) names(seq int64) []string {
+	var out []string
+	for _, a := range e.attached[seq] {
+		out = append(out, a.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// bench is a host with a stand-in for its server.
+type bench struct {
+	options map[string]any
+	blocks  string
+	open    func() (nvml.API, error)
+	starts  string
+	spool   string
+}
+
+func newBench(t *testing.T, fault string, more ...string) *bench {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{starts: filepath.Join(t.TempDir(), "starts"), spool: t.TempDir(), open: func() (nvml.API, error) { return nil, nvml.ErrNotBuilt }}
+	command := []any{self, "-port", "{port}", "-tp", "{tensor_parallel_size}", "-starts", b.starts, "-fault", fault}
+	for _, a := range more {
+		command = append(command, a)
+	}
+	b.options = map[string]any{
+		"command": command, "model": "m", "labels": []any{"experiment_id"}, "extra_inputs": map[string]any{"return_token_ids": true},
+		"ready": map[string]any{"within": "60s"}, "stop": map[string]any{"within": "10s"},
+	}
+	b.blocks = `{"load": {"prompt": "token_ids"}, "iteration": {"batch_size": 2, "seq_len": 24, "max_tokens": 4, "warmup_iterations": 1, "profile_iterations": 3}}`
+	return b
+}
+
+// run works through cases, given as their parameters.
+func (b *bench) run(t *testing.T, cases ...string) *said {
+	t.Helper()
+	h := New(worker.Init{Kind: "server", Options: b.options, Blocks: json.RawMessage(b.blocks), Spool: b.spool, Env: map[string]string{"HOST_TEST_SERVER": "1"}}, b.open)
+	h.log = server.NewLog(nil)
+	if _, err := h.Hello(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out := newSaid()
+	in := make(chan worker.Case, len(cases))
+	for i, params := range cases {
+		in <- worker.Case{Seq: int64(i + 1), ID: fmt.Sprintf("%032d", i), Op: "completions", Params: json.RawMessage(params), Attempt: 1}
+	}
+	close(in)
+	if err := h.Serve(t.Context(), in, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (b *bench) started(t *testing.T) []string {
+	t.Helper()
+	data, err := os.ReadFile(b.starts)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
+func TestCellsOfTwoServers(t *testing.T) {
+	t.Parallel()
+	trace, err := filepath.Abs("../../trace/testdata/b200__eager_trace.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, "", "-traces", "{trace_dir}", "-trace", trace)
+	b.options["profiler"] = map[string]any{}
+	b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"requests": 2, "osl": 2}}`
+	e := b.run(t, `{"experiment_id": "E1.1", "tensor_parallel_size": 1, "batch_size": 2}`, `{"experiment_id": "E1.1b", "tensor_parallel_size": 1, "batch_size": 4}`,
+		`{"experiment_id": "E1.2", "tensor_parallel_size": 2, "batch_size": 2}`)
+	if len(e.failures) > 0 {
+		t.Fatalf("%+v\n%s", e.failures, e.log())
+	}
+	if got := b.started(t); len(got) != 2 {
+		t.Errorf("%d starts (%q), want one a server", len(got), got)
+	}
+	row := e.rows[2]
+	for name, want := range map[string]any{"iterations": 3, "requests": 12, "gpus": 1, "coll_call_num": int64(74), "traced_ranks": 1, "token_source": "token_ids", "output_length": 4.0, "input_length": 20.0} {
+		if fmt.Sprint(row[name]) != fmt.Sprint(want) {
+			t.Errorf("%s is %v, want %v", name, row[name], want)
+		}
+	}
+	if e.rows[3]["coll_call_num"] != int64(148) || e.rows[3]["traced_ranks"] != 2 {
+		t.Errorf("two ranks: %v collectives of %v ranks", e.rows[3]["coll_call_num"], e.rows[3]["traced_ranks"])
+	}
+	if pct, ok := row["comm_overhead"].(float64); !ok || pct <= 0 || pct > 100 {
+		t.Errorf("comm_overhead is %v", row["comm_overhead"])
+	}
+	iteration, tokens := row["iteration_wall_clock"].(float64), row["throughput_tokens_sec"].(float64)
+	if got := tokens * iteration; got < 15.99 || got > 16.01 {
+		t.Errorf("tokens/s x iteration is %v tokens, want 4 answers of 4", got)
+	}
+	want := []string{"experiment_facts.json", "kineto_trace_0.json.gz", "kineto_trace_1.json.gz", "server.log", "timing_stats_0.json", "timing_stats_1.json"}
+	for _, name := range want {
+		if !slices.Contains(e.names(3), name) {
+			t.Errorf("there is no %s: %v", name, e.names(3))
+		}
+	}
+	for _, a := range e.attached[3] {
+		if a.Name != "timing_stats_1.json" {
+			continue
+		}
+		var s map[string]any
+		if err := json.Unmarshal(a.Data, &s); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s["iteration_times"].([]any)); n != 3 || s["ttft_avg"] == nil || s["traced"] == nil {
+			t.Errorf("%s", a.Data)
+		}
+	}
+}
+
+func TestATraceThatIsMissingIsNull(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	b.options["profiler"] = map[string]any{}
+	b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {}}`
+	e := b.run(t, `{"tensor_parallel_size": 1}`)
+	row := e.rows[1]
+	if row == nil || row["ttft"] == nil {
+		t.Fatalf("the measured row is lost: %+v", e.failures)
+	}
+	for _, name := range []string{"comm_overhead", "coll_call_num", "traced_ranks"} {
+		if v, ok := row[name]; ok {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+	if why := fmt.Sprint(row["trace_error"]); !strings.Contains(why, "was it started with its profiler") {
+		t.Errorf("trace_error is %s", why)
+	}
+}
+
+func TestFaultsOfServers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault, within string
+		class, want   string
+		log           string
+	}{
+		{"dies at once", "60s", worker.ClassFrameworkBug, "the server ended with exit status 3 before it was ready; its last lines:", "RuntimeError: the weights are broken"},
+		{"never ready", "300ms", worker.ClassTimeout, "the server was not ready after 300ms: ", "compiling for ever"},
+		{"no completion", "500ms", worker.ClassTimeout, "a completion: 500 Internal Server Error", ""},
+		{"dies in the middle", "60s", worker.ClassFrameworkBug, "the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, c.fault)
+			b.options["ready"] = map[string]any{"within": c.within}
+			e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1, "batch_size": 4}`)
+			f := e.failures[1]
+			if f.Class != c.class || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, c.log) {
+				t.Errorf("%+v\nwant %s with %q and %q", f, c.class, c.want, c.log)
+			}
+			if c.fault == "dies in the middle" {
+				if len(b.started(t)) != 2 {
+					t.Errorf("the next case did not start it again: %q", b.started(t))
+				}
+			} else if len(b.started(t)) != 1 || !strings.Contains(e.failures[2].Message, "did not start for the case before") {
+				t.Errorf("a server that does not start was started %d times: %+v", len(b.started(t)), e.failures[2])
+			}
+		})
+	}
+}
+
+func TestAServerThatIgnoresTheSignalIsKilled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "ignores SIGTERM")
+	b.options["stop"] = map[string]any{"within": "200ms"}
+	e := b.run(t, `{"tensor_parallel_size": 1}`)
+	if e.rows[1] == nil {
+		t.Fatalf("%+v", e.failures)
+	}
+	if !strings.Contains(e.log(), "did not end within 200ms of SIGTERM and was killed") {
+		t.Errorf("it is not told:\n%s", e.log())
+	}
+}
+
+func TestWhatAServerLeavesBehindIsEnded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "children")
+	b.options["stop"] = map[string]any{"within": "1s"}
+	e := b.run(t, `{"tensor_parallel_size": 1}`)
+	if e.rows[1] == nil {
+		t.Fatalf("%+v", e.failures)
+	}
+	// The signal ends the child in its group; the other one left it.
+	if !strings.Contains(e.log(), "sleep 600") {
+		t.Errorf("it is not told:\n%s", e.log())
+	}
+}
+
+func TestNoiseIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "noise")
+	e := b.run(t, `{"tensor_parallel_size": 1}`)
+	if e.rows[1] == nil {
+		t.Fatalf("%+v", e.failures)
+	}
+	for _, a := range e.attached[1] {
+		if a.Name == "server.log" && (len(a.Data) > worker.MaxAttachmentData || !bytes.Contains(a.Data, []byte("bytes left out"))) {
+			t.Errorf("the log has %d bytes", len(a.Data))
+		}
+	}
+}
+
+func TestAPortInUse(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := newBench(t, "")
+	b.options["port"] = l.Addr().(*net.TCPAddr).Port
+	e := b.run(t, `{"tensor_parallel_size": 1}`)
+	if f := e.failures[1]; f.Class != worker.ClassResourceIssue || !strings.Contains(f.Message, "port "+strconv.Itoa(l.Addr().(*net.TCPAddr).Port)+" of 127.0.0.1 is in use") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestGPUsOfAServer(t *testing.T) {
+	t.Parallel()
+	d := nvmltest.H200(0)
+	busy := nvmltest.H200(1)
+	busy.Mem.Used, busy.Procs = 70<<30, []nvml.Process{{PID: 4711, Memory: 70 << 30}}
+	b := newBench(t, "")
+	b.open = func() (nvml.API, error) { return &nvmltest.API{Driver: "580", GPUs: []*nvmltest.Device{d, busy}}, nil }
+	b.options["gpus_within"] = "1ms"
+	b.options["gpus"] = []any{map[string]any{"index": 0, "uuid": d.ID.UUID, "name": "NVIDIA H200"}, map[string]any{"index": 1, "uuid": busy.ID.UUID, "name": "NVIDIA H200"}}
+	e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 2}`, `{"tensor_parallel_size": 4}`)
+	if e.rows[1] == nil || e.rows[1]["gpu_uuids"] != d.ID.UUID {
+		t.Fatalf("%+v %v", e.failures, e.rows[1])
+	}
+	if got := b.started(t); !slices.Equal(got, []string{`tp 1, GPUs "0"`}) {
+		t.Errorf("it saw %q", got)
+	}
+	if f := e.failures[2]; f.Class != worker.ClassResourceIssue || !strings.Contains(f.Message, "GPU 1 is not free: 70.0 of 140.4 GiB are still in use after 1ms, by process 4711") {
+		t.Errorf("%+v", f)
+	}
+	if f := e.failures[3]; f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "needs 4 GPUs, and this machine offers it 2") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		change       func(b *bench)
+		params, want string
+	}{
+		{func(b *bench) {}, `{"tensor_parallel_size": 1, "batchsize": 4}`, `the column "batchsize", which no placeholder`},
+		{func(b *bench) { b.options["starts_by"] = []any{"dtype"} }, `{"tensor_parallel_size": 1}`, `starts_by names "dtype", and the case has no such column`},
+		{func(b *bench) {}, `{"seq_len": 64}`, "has the placeholder {tensor_parallel_size}"},
+		{func(b *bench) {}, `{"tensor_parallel_size": 1, "seq_len": 4}`, "seq_len is the length of prompt and answer together"},
+		{func(b *bench) {}, `{"tensor_parallel_size": "two"}`, "tensor_parallel_size is two; a number of ranks is needed"},
+		{func(b *bench) { b.options["command"] = []any{"/no/such/server"} }, `{"tensor_parallel_size": 1}`, "the server's command: "},
+	} {
+		b := newBench(t, "")
+		c.change(b)
+		f := b.run(t, c.params).failures[1]
+		if !strings.Contains(f.Message, c.want) || f.Class != worker.ClassUnsupportedConfig {
+			t.Errorf("%s: %+v, want %q", c.params, f, c.want)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"aicplan/cudaops/load"
+	"aicplan/cudaops/worker"
+)
+
+// Options are what a runtime block says of its server, as workers get them.
+type Options struct {
+	Command  []string `json:"command"`
+	StartsBy []string `json:"starts_by"`
+	Dir      string   `json:"dir"`
+	Host     string   `json:"host"`
+	Port     int      `json:"port"`
+	GPUsBy   []string `json:"gpus_by"`
+	// GPUsWithin is how long the GPUs may take to come free before a start.
+	GPUsWithin string    `json:"gpus_within"`
+	Ready      Ready     `json:"ready"`
+	Stop       Stop      `json:"stop"`
+	Profiler   *Profiler `json:"profiler"`
+
+	// Of the shared attributes, and of where the worker stands.
+	Package  string `json:"package"`
+	Requires string `json:"requires"`
+	Python   string `json:"python"`
+	PlanDir  string `json:"plan_dir"`
+	// Labels are columns that only name a case.
+	Labels []string `json:"labels"`
+	// GPUs are those that the server may use; none where the machine shows none.
+	GPUs []GPU `json:"gpus"`
+
+	env     map[string]string
+	patient times
+}
+
+// GPU is a device of this machine.
+type GPU struct {
+	Index int    `json:"index"` // in PCI order
+	UUID  string `json:"uuid"`
+	Name  string `json:"name"`
+}
+
+// Ready says when the server may be asked.
+type Ready struct {
+	Path       *string `json:"path"`
+	Completion *bool   `json:"completion"`
+	Within     string  `json:"within"`
+}
+
+// Stop says how the server ends.
+type Stop struct {
+	Signal string `json:"signal"`
+	Within string `json:"within"`
+}
+
+// Profiler says how the server records traces of itself.
+type Profiler struct {
+	Args      []string          `json:"args"` // added to the command where traces are taken
+	Env       map[string]string `json:"env"`
+	Start     string            `json:"start"` // paths that are posted to
+	Stop      string            `json:"stop"`
+	StartBody json.RawMessage   `json:"start_body"`
+	StopBody  json.RawMessage   `json:"stop_body"`
+	// Nsys comes before the command of a server that nsys watches; NsysArgs behind
+	// it.
+	Nsys     []string `json:"nsys"`
+	NsysArgs []string `json:"nsys_args"`
+}
+
+// times are the options that are durations.
+type times struct {
+	ready, stop, gpus time.Duration
+	signal            syscall.Signal
+}
+
+// Defaults of the options.
+const (
+	DefaultHost       = "127.0.0.1"
+	DefaultHealth     = "/health"
+	DefaultReady      = "15m"
+	DefaultSignal     = "SIGTERM"
+	DefaultStop       = "20s"
+	DefaultGPUsWithin = "60s"
+	DefaultStart      = "/start_profile"
+	DefaultEnd        = "/stop_profile"
+)
+
+// DefaultGPUsBy are the columns whose product is the number of GPUs.
+var DefaultGPUsBy = []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
+
+// DefaultNsys is the prefix of a command that nsys watches.
+var DefaultNsys = []string{
+	"nsys", "profile", "-o", "{trace_dir}/nsys", "--force-overwrite=true", "--trace=cuda,nvtx", "--cuda-graph-trace=node",
+	"--trace-fork-before-exec=true", "--capture-range=cudaProfilerApi", "--capture-range-end=stop",
+}
+
+// optionNames are the words of Options.
+var optionNames = []string{
+	"command", "starts_by", "dir", "host", "port", "gpus_by", "gpus_within", "ready", "stop", "profiler",
+	"package", "requires", "python", "plan_dir", "labels", "gpus", "api_key",
+}
+
+// parse reads the options of a runtime; what the load has is left to it.
+func parse(init worker.Init) (*Options, error) {
+	own := map[string]any{}
+	for name, v := range init.Options {
+		if !slices.Contains(load.Names(), name) || name == "url" {
+			own[name] = v
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if !slices.Contains(optionNames, name) {
+			return nil, fmt.Errorf("a runtime of kind server has no option %q", name)
+		}
+	}
+	raw, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	o := &Options{
+		Host: DefaultHost, GPUsBy: DefaultGPUsBy, GPUsWithin: DefaultGPUsWithin,
+		Ready: Ready{Within: DefaultReady}, Stop: Stop{Signal: DefaultSignal, Within: DefaultStop}, env: init.Env,
+	}
+	if err := json.Unmarshal(raw, o); err != nil {
+		return nil, fmt.Errorf("the runtime: %w", err)
+	}
+	if len(o.Command) == 0 || o.Command[0] == "" {
+		return nil, fmt.Errorf("command is empty; it is the program and its arguments that start the server")
+	}
+	for _, d := range []struct {
+		name, text string
+		to         *time.Duration
+	}{{"within of ready", o.Ready.Within, &o.patient.ready}, {"within of stop", o.Stop.Within, &o.patient.stop}, {"gpus_within", o.GPUsWithin, &o.patient.gpus}} {
+		if *d.to, err = time.ParseDuration(d.text); err != nil || *d.to <= 0 {
+			return nil, fmt.Errorf("%s is %q; it must be a time such as \"90s\" or \"15m\"", d.name, d.text)
+		}
+	}
+	if o.patient.signal = unix.SignalNum(o.Stop.Signal); o.patient.signal == 0 {
+		return nil, fmt.Errorf("signal of stop is %q; it must be the name of a signal, such as SIGTERM or SIGINT", o.Stop.Signal)
+	}
+	if o.Dir != "" && !filepath.IsAbs(o.Dir) {
+		o.Dir = filepath.Join(o.PlanDir, o.Dir)
+	}
+	if p := o.Profiler; p != nil {
+		if p.Start == "" {
+			p.Start = DefaultStart
+		}
+		if p.Stop == "" {
+			p.Stop = DefaultEnd
+		}
+		if p.Nsys == nil {
+			p.Nsys = DefaultNsys
+		}
+	}
+	return o, nil
+}
+
+// texts are all that placeholders may stand in.
+func (o *Options) texts() []string {
+	out := slices.Concat(o.Command, []string{o.Dir})
+	for _, v := range o.env {
+		out = append(out, v)
+	}
+	if p := o.Profiler; p != nil {
+		out = slices.Concat(out, p.Args, p.Nsys, p.NsysArgs, []string{string(p.StartBody), string(p.StopBody)})
+		for _, v := range p.Env {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// health is the path of the health page; "" for none.
+func (o *Options) health() string {
+	if o.Ready.Path == nil {
+		return DefaultHealth
+	}
+	return strings.TrimSpace(*o.Ready.Path)
+}
+
+// completion says whether a server is ready only after a real completion.
+func (o *Options) completion() bool { return o.Ready.Completion == nil || *o.Ready.Completion }

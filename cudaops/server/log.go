@@ -1,0 +1,84 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+const (
+	// headBytes and tailBytes are what is kept of a section's output.
+	headBytes = 256 << 10
+	tailBytes = 512 << 10
+)
+
+// Log takes what a server prints: everything goes on to another writer, and of
+// the section in progress the beginning and the end are kept. It never blocks for
+// want of room: a server that prints 100 MB costs no more memory than one that
+// prints one.
+type Log struct {
+	to io.Writer // nil drops
+
+	mu    sync.Mutex
+	head  []byte
+	tail  []byte // at least the last tailBytes behind head
+	total int64  // of the section
+}
+
+// NewLog makes a log that passes everything on to a writer, which may be nil. Its
+// errors are dropped: a full disk must not end the server.
+func NewLog(to io.Writer) *Log { return &Log{to: to} }
+
+// Write implements io.Writer.
+func (l *Log) Write(b []byte) (int, error) {
+	n := len(b)
+	if l.to != nil {
+		_, _ = l.to.Write(b) // see NewLog
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total += int64(n)
+	if room := headBytes - len(l.head); room > 0 {
+		k := min(room, len(b))
+		l.head, b = append(l.head, b[:k]...), b[k:]
+	}
+	if l.tail = append(l.tail, b...); len(l.tail) > 2*tailBytes {
+		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailBytes:]...)
+	}
+	return n, nil
+}
+
+// Section begins a new section.
+func (l *Log) Section() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.head, l.tail, l.total = l.head[:0], l.tail[:0], 0
+}
+
+// Text is the section: its beginning and its end, with the number of bytes that
+// are left out between them.
+func (l *Log) Text() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := append([]byte(nil), l.head...)
+	tail := l.tail[max(0, len(l.tail)-tailBytes):]
+	if gone := l.total - int64(len(l.head)) - int64(len(tail)); gone > 0 {
+		out = fmt.Appendf(out, "\n... %d bytes left out ...\n", gone)
+	}
+	return append(out, tail...)
+}
+
+// Last is the last n lines of the section, each cut to a readable length.
+func (l *Log) Last(n int) string {
+	const most = 400
+	text := strings.TrimRight(string(l.Text()), "\n")
+	lines := strings.Split(text, "\n")
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		if len(line) > most {
+			lines[i] = strings.ToValidUTF8(line[:most], "") + "..."
+		}
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}

@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"aicplan/sink/phrase"
+)
+
+// Ready says when a server may be asked.
+type Ready struct {
+	// URL is asked until it answers 200; empty waits for the port alone.
+	URL string
+	// Address is host:port.
+	Address string
+	// Complete asks for a real completion; nil asks for none.
+	Complete func(ctx context.Context) error
+	// Within bounds the wait.
+	Within time.Duration
+	// Waiting is called about every five seconds with what is missing; nil drops it.
+	Waiting func(elapsed time.Duration, missing string)
+}
+
+const (
+	readyPoll   = 250 * time.Millisecond
+	askPatience = 5 * time.Second
+	tellEvery   = 5 * time.Second
+)
+
+// NotReadyError is a server that ended, or was not ready in time.
+type NotReadyError struct {
+	// Exited says how it ended; "" when it still runs.
+	Exited string
+	// Missing is what it did not do, as of the last try.
+	Missing string
+	After   time.Duration
+}
+
+func (e *NotReadyError) Error() string {
+	if e.Exited != "" {
+		return fmt.Sprintf("the server ended with %s before it was ready", e.Exited)
+	}
+	return fmt.Sprintf("the server was not ready after %v: %s", e.After, e.Missing)
+}
+
+// Wait waits until the server is ready and returns how long that took. The error
+// is a *NotReadyError, or the context's.
+func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
+	began := time.Now()
+	deadline := time.NewTimer(r.Within)
+	defer deadline.Stop()
+	told := began
+	missing := "it was not asked"
+	for {
+		asked, cancel := context.WithDeadline(ctx, began.Add(r.Within))
+		unhook := make(chan struct{})
+		go func() {
+			select {
+			case <-p.Exited():
+				cancel() // a completion of a server that is gone need not be awaited
+			case <-unhook:
+			}
+		}()
+		err := r.look(asked)
+		close(unhook)
+		cancel()
+		if how := p.Ended(); how != "" {
+			return time.Since(began), &NotReadyError{Exited: how}
+		}
+		if err == nil {
+			return time.Since(began), nil
+		}
+		missing = err.Error()
+		if r.Waiting != nil && time.Since(told) >= tellEvery {
+			told = time.Now()
+			r.Waiting(time.Since(began), missing)
+		}
+		select {
+		case <-time.After(readyPoll):
+		case <-p.Exited():
+			return time.Since(began), &NotReadyError{Exited: p.Ended()}
+		case <-deadline.C:
+			return time.Since(began), &NotReadyError{Missing: missing, After: r.Within}
+		case <-ctx.Done():
+			return time.Since(began), ctx.Err()
+		}
+	}
+}
+
+// look tries once.
+func (r *Ready) look(ctx context.Context) error {
+	if r.URL == "" {
+		c, err := (&net.Dialer{Timeout: askPatience}).DialContext(ctx, "tcp", r.Address)
+		if err != nil {
+			return fmt.Errorf("nothing listens at %s", r.Address)
+		}
+		_ = c.Close() // it was only tried
+	} else if err := r.health(ctx); err != nil {
+		return err
+	}
+	if r.Complete == nil {
+		return nil
+	}
+	if err := r.Complete(ctx); err != nil {
+		return fmt.Errorf("a completion: %w", err)
+	}
+	return nil
+}
+
+// health asks the health page.
+func (r *Ready) health(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	status, body, err := ask(ctx, http.MethodGet, r.URL, nil)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", r.URL, err)
+	case status != http.StatusOK:
+		return fmt.Errorf("%s answers %d %s", r.URL, status, phrase.Clip(strings.TrimSpace(string(body)), 200))
+	}
+	return nil
+}
+
+// maxReply bounds what is read of an answer, in bytes.
+const maxReply = 64 << 10
+
+// ask sends one request on a connection of its own.
+func ask(ctx context.Context, method, url string, body []byte) (int, []byte, error) {
+	var in io.Reader
+	if body != nil {
+		in = strings.NewReader(string(body))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, in)
+	if err != nil {
+		return 0, nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			return 0, nil, fmt.Errorf("nothing listens at %s", op.Addr)
+		}
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	out, err := io.ReadAll(io.LimitReader(res.Body, maxReply))
+	return res.StatusCode, out, err
+}
+
+// Port returns the port that a server is to listen on: want, or a free one for 0.
+// The error says that want is in use.
+func Port(host string, want int) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(want)))
+	if err != nil {
+		if want == 0 {
+			return 0, fmt.Errorf("no port is free on %s: %w", host, err)
+		}
+		return 0, fmt.Errorf("port %d of %s is in use by another program; end it, give another port, or leave port away to take a free one", want, host)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}
