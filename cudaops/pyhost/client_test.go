@@ -15,22 +15,14 @@ import (
 	"time"
 
 	"aicplan/cudaops/pyhost"
+	"aicplan/cudaops/pyhost/pyhosttest"
 	"aicplan/cudaops/worker"
 )
 
 // python returns the interpreter for tests, or skips.
 func python(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{os.Getenv("AICPLAN_TEST_PYTHON"), "python3"} {
-		if name == "" {
-			continue
-		}
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("no python3 on this machine")
-	return ""
+	return pyhosttest.Python(t, t.TempDir())
 }
 
 // patience is how long one worker of a test may live.
@@ -191,7 +183,7 @@ func (c *client) next(want string, dst any) string {
 
 // answer is how a case ended.
 type answer struct {
-	worker.Result
+	worker.CaseResult
 	Failure *worker.Failure
 }
 
@@ -216,14 +208,14 @@ func (c *client) await(seq int64) answer {
 		c.t.Fatalf("start of case %d, want %d", s.Seq, seq)
 	}
 	var end struct {
-		worker.Result
+		worker.CaseResult
 		worker.Failure
 	}
 	typ := c.next(worker.TypeResult+"|"+worker.TypeError, &end)
 	if end.Seq != seq {
 		c.t.Fatalf("end of case %d, want %d", end.Seq, seq)
 	}
-	a := answer{Result: end.Result}
+	a := answer{CaseResult: end.CaseResult}
 	if typ == worker.TypeError {
 		a.Failure = &end.Failure
 	}

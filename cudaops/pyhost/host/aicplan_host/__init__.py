@@ -10,6 +10,7 @@ needs it. Python 3.9 and later.
 A module imports from those above it in this list:
 
     errors       failure classes
+    attaching    files that an op leaves with its case
     channel      messages
     environment  device, processor, packages
     rows         values of rows

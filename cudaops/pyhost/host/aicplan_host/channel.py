@@ -4,6 +4,7 @@ import collections
 import fcntl
 import json
 import os
+import resource
 import threading
 
 from .errors import HostError, clip
@@ -36,7 +37,10 @@ class Channel:
 
     @staticmethod
     def _take(fd):
-        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 200)
+        # Above what ops open by number, and below the limit of the process.
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        floor = 200 if soft == resource.RLIM_INFINITY or soft > 400 else max(3, soft // 2)
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, floor)
         if fd > 2:
             os.close(fd)
         return moved

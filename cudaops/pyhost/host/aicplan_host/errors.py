@@ -27,8 +27,16 @@ class Restart(Exception):
     """Ends the process after the current case; the engine starts a fresh one."""
 
 
+def words(value):
+    """The text of a value, also of one that fails to give it."""
+    try:
+        return str(value)
+    except Exception as err:
+        return "(its text cannot be made: %s)" % type(err).__name__[:200]
+
+
 def clip(text):
-    text = str(text)
+    text = words(text)
     if len(text) <= MAX_TEXT:
         return text
     half = MAX_TEXT // 2

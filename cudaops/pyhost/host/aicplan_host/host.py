@@ -16,6 +16,7 @@ import tempfile
 import time
 import traceback
 
+from .attaching import Attachments
 from .bindings import environment_of
 from .collectors import CollectorOp
 from .environment import Nvml, PlainDevice, cpu_name, package_version
@@ -72,6 +73,7 @@ class Host:
             self.version = hello["version"] = env["python"]
         self._torch(env, hello)
         self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, max(self.index, 0))
+        self.bench.attachments = Attachments(self.init.get("spool"))
         self.bench.verify = bool(self.options.get("verify"))
         self.bench.package = self.package
         self.bind(self.init.get("ops"))
@@ -303,12 +305,12 @@ class Host:
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
             rows = getattr(err, "rows", None) or []
             del err
-            self.channel.send(type="error", seq=seq, rows=rows, **failure)
+            self.channel.send(type="error", seq=seq, rows=rows, **self.bench.attachments.take(), **failure)
             self._after_failure(failure)
             if failure.get("fatal"):
                 raise Restart(failure["message"].splitlines()[0][:200] if failure["message"] else "fatal error")
         else:
-            self.channel.send(type="result", seq=seq, rows=rows, seconds=round(time.perf_counter() - started, 6))
+            self.channel.send(type="result", seq=seq, rows=rows, seconds=round(time.perf_counter() - started, 6), **self.bench.attachments.take())
         if restart:
             raise Restart(restart)
         self._between()
@@ -327,8 +329,8 @@ class Host:
 
     def failure(self, err, op):
         out = {
-            "exception": type(err).__name__,
-            "message": clip(err) or type(err).__name__,
+            "exception": type(err).__name__[:200],
+            "message": clip(err) or type(err).__name__[:200],
             "traceback": clip("".join(traceback.format_exception(type(err), err, err.__traceback__))),
         }
         if isinstance(err, HostError):

@@ -81,12 +81,12 @@ def statistics_of(got, calls):
     when it is not known how many those are."""
     out = {k: v for k, v in got.items() if k != "latency"}
     for name in ("p10", "p90"):
-        if name in out:
+        if out.get(name) is not None:
             if calls:
                 out[name] /= calls
             else:
                 del out[name]
-    if "executions" in out and isinstance(calls, int) and calls > 1:
+    if out.get("executions") is not None and isinstance(calls, int) and calls > 1:
         out["executions"] *= calls
     return out
 
@@ -102,11 +102,11 @@ def common(measured, latency):
     if len(protocols) == 1 and None not in protocols:
         out["protocol"] = protocols.pop()
     for name, of in (("samples", min), ("executions", sum)):
-        if all(name in got for got in measured):
+        if all(got.get(name) is not None for got in measured):
             out[name] = of(got[name] for got in measured)
-    clocks = [got["sm_clock_mhz"] for got in measured if "sm_clock_mhz" in got]
+    clocks = [got["sm_clock_mhz"] for got in measured if got.get("sm_clock_mhz") is not None]
     if len(clocks) == len(measured):
         out["sm_clock_mhz"] = min(clocks)
-    if latency > 0 and all("rel_stdev" in got for got in measured):
+    if latency > 0 and all(got.get("rel_stdev") is not None for got in measured):
         out["rel_stdev"] = math.hypot(*(got["rel_stdev"] * got["latency"] for got in measured)) / latency
     return out

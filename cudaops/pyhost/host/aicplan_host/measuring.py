@@ -5,6 +5,7 @@ import math
 import statistics
 import time
 
+from .attaching import Attachments
 from .cuda import Cuda
 from .environment import Nvml
 from .errors import UNSUPPORTED, HostError, Unsupported
@@ -86,6 +87,7 @@ class Bench:
         self.configure(settings)
         self.seed = 0
         self.case_id = ""
+        self.attachments = Attachments("")
         self.verify = False  # op functions check their result against a reference
         self.package = ""  # what the runtime names as its package; "" for plain Python
         self._log = log
@@ -114,6 +116,11 @@ class Bench:
 
     def unsupported(self, reason):
         raise Unsupported(reason)
+
+    def attach(self, name, content, media_type="application/octet-stream"):
+        """Leaves a file with the case: bytes, a text, or the pathlib.Path of a
+        file. It is kept with the case's rows, or with its failure."""
+        self.attachments.add(name, content, media_type)
 
     def rotate(self, *specs, keep=(), limit=16):
         """Operand sets of (shape, dtype) tensors with random values, carved

@@ -37,6 +37,15 @@ class JoiningTest(unittest.TestCase):
         self.join.start()
         self.assertEqual(self.of("0.5000"), (0.5, {}))
 
+    def test_a_difference_of_measurements_that_say_no_deviation(self):
+        # The collectors' own protocol is one mean: it has no samples to deviate.
+        for latency in (0.5, 0.3):
+            self.join.measured(measured(latency, rel_stdev=None, p10=None, p90=None, samples=None))
+        latency, stats = self.of("0.2000")
+        self.assertEqual((latency, stats["used_cuda_graph"], stats["executions"]), (0.2, True, 20))
+        self.assertNotIn("rel_stdev", stats)
+        self.assertNotIn("samples", stats)
+
     def test_two_of_a_kind_in_their_order(self):
         for samples in (3, 4):
             self.join.measured(measured(0.25, samples=samples))

@@ -23,6 +23,7 @@ def run_dsa(seq_len, batch_size, tp_size, is_context, perf_filename, device="cud
 
     with benchmark_with_power(device, kernel_func, num_warmups=5, num_runs=6, repeat_n=1, allow_graph_fail=True) as res:
         pass
+    print("measured", repr(float(res["latency_ms"])), flush=True)
     log_perf(
         item_list=[{"num_heads": heads, "batch_size": batch_size, "isl": seq_len if is_context else 1, "step": 0 if is_context else seq_len, "tp_size": tp_size, "latency": f"{res['latency_ms']:.4f}"}],
         framework="TRTLLM", version="1.3.0rc20", device_name="x", op_name="dsa_context" if is_context else "dsa_generation",
