@@ -2,12 +2,12 @@ package systems
 
 import "strconv"
 
-// kind is what a field holds.
-type kind int
+// fieldKind is what a field holds.
+type fieldKind int
 
 const (
-	integer  kind = iota
-	quantity      // any number
+	integer  fieldKind = iota
+	quantity           // any number
 	text
 	version   // text that YAML would read as a number without quotes
 	byGPUs    // a map from number of GPUs to bytes
@@ -20,7 +20,7 @@ const (
 // one.
 type field struct {
 	section, key string
-	kind         kind
+	kind         fieldKind
 	required     bool
 	unit         string
 	lo, hi       float64
@@ -79,11 +79,11 @@ var fields = []*field{
 	{section: "misc", key: "oneccl_version", kind: version},
 }
 
-func gpu(key string, k kind, required bool, unit string, lo, hi float64, scales []scale) *field {
+func gpu(key string, k fieldKind, required bool, unit string, lo, hi float64, scales []scale) *field {
 	return &field{"gpu", key, k, required, unit, lo, hi, scales}
 }
 
-func node(key string, k kind, required bool, unit string, lo, hi float64, scales []scale) *field {
+func node(key string, k fieldKind, required bool, unit string, lo, hi float64, scales []scale) *field {
 	return &field{"node", key, k, required, unit, lo, hi, scales}
 }
 

@@ -123,12 +123,12 @@ func TestBench(t *testing.T) {
 func TestMisses(t *testing.T) {
 	shapes := []Shape{{M: 1, N: 1, K: 1, PublishedMS: 1}, {M: 2, N: 1, K: 1, PublishedMS: 1}}
 	run := func(a, b float64) Run {
-		return Run{Protocol: Recovered, Rows: []measure.Result{{Latency: a}, {Latency: b}}, Seconds: 0.01}
+		return Run{Protocol: Recovered, Rows: []measure.Measured{{Latency: a}, {Latency: b}}, Seconds: 0.01}
 	}
 	if m := NewReport("x", shapes, []Run{run(1, 1), run(1, 1)}).Misses(DefaultGoals()); len(m) != 0 {
 		t.Errorf("a perfect run misses %q", m)
 	}
-	m := strings.Join(NewReport("x", shapes, []Run{run(1, 1.3), run(1.1, 1.2), {Protocol: Reference, Rows: []measure.Result{{}, {}}}}).Misses(DefaultGoals()), "; ")
+	m := strings.Join(NewReport("x", shapes, []Run{run(1, 1.3), run(1.1, 1.2), {Protocol: Reference, Rows: []measure.Measured{{}, {}}}}).Misses(DefaultGoals()), "; ")
 	for _, part := range []string{"spread p50", "spread p95", "median against", "p95 against"} {
 		if !strings.Contains(m, part) {
 			t.Errorf("misses %q lack %q", m, part)

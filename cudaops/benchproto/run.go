@@ -43,12 +43,12 @@ const (
 
 // Run is one pass over all shapes.
 type Run struct {
-	Protocol string           `json:"protocol"`
-	Seed     uint64           `json:"seed"`
-	Rows     []measure.Result `json:"rows"` // by shape
-	Errors   []string         `json:"errors,omitempty"`
-	Seconds  float64          `json:"seconds"`      // wall time, preparation included
-	Busy     float64          `json:"busy_seconds"` // device time of all executions
+	Protocol string             `json:"protocol"`
+	Seed     uint64             `json:"seed"`
+	Rows     []measure.Measured `json:"rows"` // by shape
+	Errors   []string           `json:"errors,omitempty"`
+	Seconds  float64            `json:"seconds"`      // wall time, preparation included
+	Busy     float64            `json:"busy_seconds"` // device time of all executions
 	// Waited is the time spent waiting for the device's clock.
 	Waited    float64 `json:"waited_seconds"`
 	Visits    int     `json:"visits"`
@@ -190,7 +190,7 @@ func (b *Bench) Run(ctx context.Context, protocol string, warmup float64, seed u
 
 // session measures the shapes side by side.
 func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) (*Run, error) {
-	out := &Run{Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
+	out := &Run{Seed: seed, Rows: make([]measure.Measured, len(b.Shapes))}
 	order := rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes))
 	jobs := make(chan *measure.Job, b.Window)
 	slots := make(chan struct{}, b.Window)
@@ -221,7 +221,7 @@ func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) 
 			j := &measure.Job{Target: t, Tag: i}
 			j.Seconds, j.Watts = b.Device.Peaks.Estimate(c)
 			j.Draw = func(seconds, clock float64) float64 { return b.Device.Peaks.Load(c, seconds, clock) }
-			j.Done = func(r measure.Result, err error) {
+			j.Done = func(r measure.Measured, err error) {
 				if err != nil {
 					out.Errors = append(out.Errors, fmt.Sprintf("%s: %v", c.Label, err))
 				}
@@ -254,7 +254,7 @@ func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) 
 // settled runs every shape alone for SettleSeconds and takes the last half. Of
 // the light shapes it takes one in LightEvery.
 func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
-	out := &Run{Protocol: Settled, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
+	out := &Run{Protocol: Settled, Seed: seed, Rows: make([]measure.Measured, len(b.Shapes))}
 	clock := b.clock()
 	begin := clock.Now()
 	light := map[int]bool{}
@@ -290,7 +290,7 @@ func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
 
 // reference runs the reference protocol once: case after case, without pause.
 func (b *Bench) reference(ctx context.Context, seed uint64) (*Run, error) {
-	out := &Run{Protocol: Reference, Seed: seed, Rows: make([]measure.Result, len(b.Shapes))}
+	out := &Run{Protocol: Reference, Seed: seed, Rows: make([]measure.Measured, len(b.Shapes))}
 	set := b.Settings
 	set.Protocol = measure.ProtocolReference
 	clock := b.clock()

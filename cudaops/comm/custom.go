@@ -52,7 +52,7 @@ func peerGrid(via string, ranks int, bytes int64) int {
 // (auto) and method (graph). The ranks are threads of this process either way:
 // each kernel belongs to one device, and nothing of NCCL is involved.
 func (h *host) customAllReduce(p *params) (visitor, error) {
-	dt := p.dataType("allreduce_dtype", "bfloat16", "half", "float16")
+	dt := p.dataType("allreduce_dtype", reduceWords...)
 	gpus := int(p.whole("num_gpus", 1))
 	elements := p.whole("message_size", 1)
 	via := p.wordOr("algorithm", AlgorithmAuto, AlgorithmAuto, AlgorithmOneShot, AlgorithmTwoShot)

@@ -40,6 +40,19 @@ func Needs() map[string][]string {
 	return out
 }
 
+// Words are the values of parameters that are words, by op and parameter.
+func Words() map[string]map[string][]string {
+	types := map[string][]string{"nccl_dtype": typeWords()}
+	out := map[string]map[string][]string{
+		OpNCCL:            {"nccl_dtype": typeWords(), "op_name": Collectives},
+		OpCustomAllReduce: {"allreduce_dtype": reduceWords},
+	}
+	for _, c := range Collectives {
+		out[c] = types
+	}
+	return out
+}
+
 // Host returns the worker host of runtimes of kind nccl: one worker for all
 // GPUs of the node.
 func Host(init worker.Init) worker.Host {

@@ -128,6 +128,24 @@ func TestGraphMethodTakesTheSlowestRank(t *testing.T) {
 	}
 }
 
+// Captures of one collective differ by some percent, and so do moments: every
+// visit has a graph of its own, and enough replays that one disturbance of the
+// host is not the result.
+func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":3,"max_passes":3}`)
+	b.fake.Latency = latencyOf
+	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
+	if row["passes"] != 3 || row["samples"].(int) < 3*graphReplays*graphBlocks {
+		t.Errorf("%v passes, %v samples", row["passes"], row["samples"])
+	}
+	if got := b.fake.Happened("graph"); got != 2*3 {
+		t.Errorf("%d graphs of 2 ranks in 3 visits", got)
+	}
+	if want := latencyOf(nccltest.Op{Bytes: 8192, Ranks: 2}).Seconds() * 1e3; !near(row["latency"].(float64), want) {
+		t.Errorf("latency %v, want %v", row["latency"], want)
+	}
+}
+
 func TestMethodOfACaseComesFirst(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph"}, "")
 	row := b.must(OpNCCL, `{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":64,"method":"eager"}`)

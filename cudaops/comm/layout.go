@@ -26,6 +26,9 @@ var dataTypes = map[string]nccl.DataType{
 	"half": nccl.Half, "float16": nccl.Half, "bfloat16": nccl.BFloat16, "int8": nccl.Int8,
 }
 
+// reduceWords are those that the all-reduce over peer memory takes.
+var reduceWords = []string{"bfloat16", "half", "float16"}
+
 // expectation is what a receive buffer must hold: see pattern.cu.
 type expectation int32
 

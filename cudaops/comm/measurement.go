@@ -57,8 +57,7 @@ func (h *host) measurement(c *crew, t task, l layout, method string) *measuremen
 	return m
 }
 
-// visit makes one pass over each form that needs one. A case with a graph is
-// finished in one visit: its graph is the only one that the ranks hold.
+// visit makes one pass over each form that needs one.
 func (m *measurement) visit(ctx context.Context) (worker.Row, bool, error) {
 	row, done, err := m.work(ctx)
 	if err != nil {
@@ -85,24 +84,18 @@ func (m *measurement) work(ctx context.Context) (worker.Row, bool, error) {
 		}
 		m.begun = true
 	}
-	open := true
-	for open {
-		open = false
-		for _, f := range m.forms {
-			if f.settled() {
-				continue
-			}
-			if err := f.pass(ctx); err != nil {
-				return nil, false, err
-			}
-			open = open || !f.settled()
+	open := false
+	for _, f := range m.forms {
+		if f.settled() {
+			continue
 		}
-		if m.method != MethodGraph {
-			break
+		if err := f.pass(ctx); err != nil {
+			return nil, false, err
 		}
+		open = open || !f.settled()
 	}
 	if open {
-		return nil, false, nil
+		return nil, false, m.release(ctx)
 	}
 	if err := m.finish(ctx); err != nil {
 		return nil, false, err
@@ -122,6 +115,9 @@ func (m *measurement) finish(ctx context.Context) error {
 	if m.method != MethodGraph {
 		return nil
 	}
+	if err := f.haveGraph(ctx); err != nil {
+		return err
+	}
 	t := f.task
 	t.Kind = taskReplay
 	if _, err := m.crew.do(ctx, t); err != nil {
@@ -131,9 +127,26 @@ func (m *measurement) finish(ctx context.Context) error {
 		return err
 	}
 	m.checked += n
+	return m.release(ctx)
+}
+
+// release drops the graphs of the case: the ranks hold those of one case, and
+// others are visited before this one comes again. A graph that is captured anew
+// shows what differs between captures, too: a serving process lives with one of
+// them, and does not choose which.
+func (m *measurement) release(ctx context.Context) error {
+	if m.method != MethodGraph {
+		return nil
+	}
+	t := m.forms[0].task
 	t.Kind = taskDrop
-	_, err = m.crew.do(ctx, t)
-	return err
+	if _, err := m.crew.do(ctx, t); err != nil {
+		return err
+	}
+	for _, f := range m.forms {
+		f.captured = false
+	}
+	return nil
 }
 
 // row has the columns of the out-of-place form without a suffix.

@@ -30,6 +30,9 @@ const (
 	graphBlock  = 150 * time.Microsecond
 	graphMost   = 20 // executions per block of a graph
 	graphBlocks = 4
+	// graphReplays of a visit count at least: a replay lasts for less than a
+	// millisecond, and one alone catches whatever the host does in it.
+	graphReplays = 5
 )
 
 // series collects the times of one form of a case.
@@ -69,8 +72,8 @@ func (s *series) agree(tolerance float64) bool {
 	return len(m) == 1 || m[1] <= m[0]*(1+tolerance)
 }
 
-func (s *series) result(graph bool, protocol string) measure.Result {
-	return measure.Result{
+func (s *series) result(graph bool, protocol string) measure.Measured {
+	return measure.Measured{
 		Latency:     s.latency() * 1e3,
 		Samples:     len(s.samples),
 		RelStdev:    measure.Scatter(s.samples),
@@ -120,13 +123,17 @@ func (f *form) pass(ctx context.Context) error {
 		return nil
 	}
 	s, first, began := f.settings, len(f.series.samples), f.clock.Now()
+	least := s.MinSamples
+	if f.graph {
+		least = max(least, graphReplays*graphBlocks)
+	}
 	for {
 		if err := draw(ctx); err != nil {
 			return err
 		}
 		mine := f.series.samples[first:]
 		long := f.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
-		if len(mine) < s.MinSamples {
+		if len(mine) < s.MinSamples || len(mine) < least && !long {
 			continue
 		}
 		if len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev {
@@ -169,20 +176,10 @@ func (f *form) warm(ctx context.Context) error {
 		}
 		f.series.executions += left
 	}
-	if f.graph && !f.captured {
-		t := f.task
-		t.Kind, t.Blocks = taskCapture, graphBlocks
-		t.N = min(max(1, int(math.Ceil(graphBlock.Seconds()/max(f.perExec, 1e-6)))), graphMost)
-		if f.settings.Protocol == measure.ProtocolReference {
-			t.N = 5
-		}
-		if _, err := f.crew.do(ctx, t); err != nil {
+	if f.graph {
+		if err := f.haveGraph(ctx); err != nil {
 			return err
 		}
-		f.captured = true
-		f.task.N = t.N
-	}
-	if f.graph {
 		// A graph's first launch brings it to the device.
 		t := f.task
 		t.Kind = taskReplay
@@ -190,6 +187,25 @@ func (f *form) warm(ctx context.Context) error {
 		f.series.executions += f.task.N * graphBlocks
 		return err
 	}
+	return nil
+}
+
+// haveGraph captures the form's graph where there is none.
+func (f *form) haveGraph(ctx context.Context) error {
+	if f.captured {
+		return nil
+	}
+	t := f.task
+	t.Kind, t.Blocks = taskCapture, graphBlocks
+	t.N = min(max(1, int(math.Ceil(graphBlock.Seconds()/max(f.perExec, 1e-6)))), graphMost)
+	if f.settings.Protocol == measure.ProtocolReference {
+		t.N = 5
+	}
+	if _, err := f.crew.do(ctx, t); err != nil {
+		return err
+	}
+	f.captured = true
+	f.task.N = t.N
 	return nil
 }
 

@@ -41,6 +41,17 @@ func Needs() map[string][]string {
 	}
 }
 
+// The words of parameters that take nothing else.
+var (
+	gemmTypes     = []string{"float32", "float64"}
+	memoryKernels = []string{"copy", "scale", "add", "triad"}
+)
+
+// Words are the values of parameters that are words, by op and parameter.
+func Words() map[string]map[string][]string {
+	return map[string]map[string][]string{"gemm": {"gemm_dtype": gemmTypes}, "memory": {"kernel": memoryKernels}}
+}
+
 // An opFunc measures one case.
 type opFunc func(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error)
 

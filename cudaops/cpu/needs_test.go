@@ -48,4 +48,16 @@ func TestNeeds(t *testing.T) {
 			}
 		}
 	}
+	for op, words := range Words() {
+		for name, list := range words {
+			before := sample[name]
+			for _, w := range append(slices.Clone(list), "fp9") {
+				sample[name] = w
+				if err := run(op, Needs()[op], ""); (err == nil) != (w != "fp9") {
+					t.Errorf("%s with %s = %q: %v", op, name, w, err)
+				}
+			}
+			sample[name] = before
+		}
+	}
 }

@@ -55,7 +55,7 @@ func (e *env) measured(ctx context.Context, k *kernel) (worker.Row, error) {
 // computes it. Parameters: gemm_dtype (float32, float64), m, n, k.
 func runGemm(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
 	p := parseParams(c.Params)
-	dtype := p.word("gemm_dtype", "float32", "float64")
+	dtype := p.word("gemm_dtype", gemmTypes...)
 	m, n, k := p.size("m"), p.size("n"), p.size("k")
 	if p.err != nil {
 		return nil, p.err
@@ -110,7 +110,7 @@ const streamScalar = 0.5
 // and optionally threads (1).
 func runMemory(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
 	p := parseParams(c.Params)
-	name := p.word("kernel", "copy", "scale", "add", "triad")
+	name := p.word("kernel", memoryKernels...)
 	size := p.size("size_bytes")
 	threads := p.sizeOr("threads", 1)
 	if p.err == nil && size%8 != 0 {

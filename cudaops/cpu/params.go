@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -20,9 +19,8 @@ type params struct {
 
 func parseParams(raw json.RawMessage) *params {
 	p := &params{}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&p.values); err != nil {
+	var err error
+	if p.values, err = worker.DecodeParams(raw); err != nil {
 		p.err = failure(worker.ClassCollectorBug, "the case's parameters are no JSON object: %v", err)
 	}
 	return p

@@ -6,23 +6,46 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sort"
+	"sync"
 
 	lib "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
 // Open starts the management library. Without a driver the error says so.
-func Open() (API, error) {
-	l := lib.New()
-	if r := l.Init(); r != lib.SUCCESS {
-		if r == lib.ERROR_LIBRARY_NOT_FOUND {
-			return nil, fmt.Errorf("libnvidia-ml.so.1 not found: it comes with the NVIDIA driver")
+//
+// A process starts it once and keeps it: the library must not end while a call
+// is under way, and calls take seconds where a driver is busy. Telemetry gives
+// such a call up and goes on, so nobody can wait for all of them.
+func Open() (API, error) { return process.open(lib.New) }
+
+var process shared
+
+// shared is the library that all of a process use.
+type shared struct {
+	mu sync.Mutex
+	l  lib.Interface
+}
+
+func (s *shared) open(start func(...lib.LibraryOption) lib.Interface) (API, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.l == nil {
+		l := start()
+		if r := l.Init(); r != lib.SUCCESS {
+			if r == lib.ERROR_LIBRARY_NOT_FOUND {
+				return nil, fmt.Errorf("libnvidia-ml.so.1 not found: it comes with the NVIDIA driver")
+			}
+			return nil, failed(l, "nvmlInit", r)
 		}
-		return nil, failed(l, "nvmlInit", r)
+		s.l = l
 	}
-	return &library{l}, nil
+	return &library{s.l}, nil
 }
 
 type library struct{ lib.Interface }
+
+// Close leaves the library to the process, which ends it.
+func (l *library) Close() error { return nil }
 
 func failed(l lib.Interface, call string, r lib.Return) error {
 	if r == lib.SUCCESS {
@@ -47,8 +70,6 @@ func (l *library) CUDAVersion() (int, error) {
 	v, r := l.SystemGetCudaDriverVersion()
 	return v, failed(l, "nvmlSystemGetCudaDriverVersion", r)
 }
-
-func (l *library) Close() error { return failed(l, "nvmlShutdown", l.Shutdown()) }
 
 func (l *library) Devices() ([]Device, error) {
 	n, r := l.DeviceGetCount()

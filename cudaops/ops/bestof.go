@@ -75,7 +75,7 @@ func (c *contest) confirm(ctx context.Context, winner *Target) (ratio float64, e
 // algo_best, latency_best in milliseconds, which is the latency times the ratio
 // of the two back to back, and algos, how many ran. It returns the joules above
 // idle that this took.
-func (h *Host) alternatives(ctx context.Context, p *prepared, r *measure.Result) (joules float64, err error) {
+func (h *Host) alternatives(ctx context.Context, p *prepared, r *measure.Measured) (joules float64, err error) {
 	c := &contest{
 		set: h.set.measure, first: p.target, seconds: r.Latency / 1e3,
 		// Every visit makes its own conditions, or none heats the device.

@@ -103,6 +103,21 @@ func Needs() map[string][]string {
 	}
 }
 
+// Words are the values of parameters that are words, by op and parameter; tests hold
+// them against what the ops take.
+func Words() map[string]map[string][]string {
+	gemm := []string{"bfloat16", "float16", "fp8", "fp8_block", "int8"}
+	bmm := map[string][]string{"bmm_dtype": {"bfloat16", "float16", "fp8"}}
+	return map[string]map[string][]string{
+		OpGEMM:        {"gemm_dtype": gemm},
+		OpLayer:       {"gemm_dtype": gemm},
+		OpMLAPre:      bmm,
+		OpMLAPost:     bmm,
+		OpMemory:      {"kernel": {"copy", "triad", "reduce"}},
+		OpElementwise: {"kernel": ElementwiseKernels, "dtype": {"bfloat16", "float16"}},
+	}
+}
+
 // prepare makes the cases of an op: one, or several where alternatives of the
 // first are asked for.
 func (d *Device) prepare(c worker.Case, o Options, bindings map[string]*KernelBinding) ([]*Case, error) {

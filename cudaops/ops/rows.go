@@ -11,7 +11,7 @@ import (
 // case says of itself, bytes and flops of one execution, rates, and against the
 // system's peaks the speed-of-light time sol_ms and the share of it that was
 // reached (1 is the peak).
-func rowOf(r measure.Result, c *Case, p Peaks) worker.Row {
+func rowOf(r measure.Measured, c *Case, p Peaks) worker.Row {
 	row := worker.Row(r.Columns())
 	maps.Copy(row, c.Columns)
 	bytes := c.Bytes + c.LinkBytes

@@ -160,9 +160,9 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job 
 		out.Start(p.c.Seq)
 	}
 	if h.needsFinish(p) {
-		j.Finish = func(ctx context.Context, r *measure.Result) (float64, error) { return h.finish(ctx, p, r) }
+		j.Finish = func(ctx context.Context, r *measure.Measured) (float64, error) { return h.finish(ctx, p, r) }
 	}
-	j.Done = func(r measure.Result, err error) {
+	j.Done = func(r measure.Measured, err error) {
 		open.remove(p)
 		if err != nil {
 			out.Error(p.c.Seq, failureOf(err, h.ownKernel(p.c)))
@@ -185,7 +185,7 @@ func (h *Host) settles(p *prepared) bool {
 
 // finish does what follows a measurement with the device to itself: the numeric
 // check, the other algorithms, the power. It returns the joules above idle.
-func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Result) (joules float64, err error) {
+func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (joules float64, err error) {
 	c := p.target.c
 	if h.options.Verify && c.Verify != nil {
 		d, err := c.Verify(verifySamples, uint64(h.set.measure.Seed))
@@ -239,7 +239,7 @@ func (h *Host) power(ctx context.Context, t *Target, seconds float64) (pw power,
 }
 
 // row completes a measured case.
-func (h *Host) row(p *prepared, r measure.Result, begin time.Duration) worker.Row {
+func (h *Host) row(p *prepared, r measure.Measured, begin time.Duration) worker.Row {
 	row := rowOf(r, p.target.c, h.dev.Peaks)
 	maps.Copy(row, p.extra)
 	if h.monitor != nil {

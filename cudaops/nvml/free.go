@@ -1,0 +1,56 @@
+package nvml
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// freePoll is how often a device's memory is looked at; the driver answers in
+	// about a millisecond.
+	freePoll = 200 * time.Millisecond
+	// What an idle device has in use: the driver's own.
+	idleShare = 0.03
+	idleLeast = 3 << 29 // 1.5 GiB
+)
+
+// WaitFree waits until the memory of a device is free but for the driver's own.
+// The error says how much is in use after patience, and by whom.
+func WaitFree(ctx context.Context, d Device, patience time.Duration) error {
+	for waited := time.Duration(0); ; waited += freePoll {
+		m, err := d.Memory()
+		if err != nil {
+			return fmt.Errorf("its memory cannot be read: %w", err)
+		}
+		if m.Used <= max(idleLeast, int64(idleShare*float64(m.Total))) {
+			return nil
+		}
+		if waited >= patience {
+			return fmt.Errorf("%.1f of %.1f GiB are still in use after %v%s", gib(m.Used), gib(m.Total), patience, users(d))
+		}
+		timer := time.NewTimer(freePoll)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
+
+// users names the processes on a device, as far as the driver shows them.
+func users(d Device) string {
+	procs, err := d.Processes()
+	if err != nil || len(procs) == 0 {
+		return ", by processes that cannot be seen from here"
+	}
+	var parts []string
+	for _, p := range procs {
+		parts = append(parts, fmt.Sprintf("%d (%.1f GiB)", p.PID, gib(p.Memory)))
+	}
+	return ", by process " + strings.Join(parts, ", ")
+}
