@@ -1,0 +1,314 @@
+// Package plantest runs files that test plans: they give values to variables and
+// state what the plan must then be, its cases, its reasons and its errors.
+// Nothing is measured, and no state folder is read.
+package plantest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"aicplan/engine/config"
+	"aicplan/engine/stage"
+)
+
+// File is one file of tests.
+type File struct {
+	Path string // as given
+	Runs []*Run
+
+	name string // by which diagnostics show it
+	hcl  *hcl.File
+}
+
+// Run is one test: a plan with values for its variables, and what is expected.
+type Run struct {
+	Name  string
+	Range hcl.Range
+
+	given    map[string]*hclsyntax.Attribute
+	shared   map[string]*hclsyntax.Attribute // values that the file gives to all runs
+	path     string                          // of the plan
+	inline   *hclsyntax.Body                 // the plan itself, where the run holds it
+	body     runBody
+	errors   []expectedDiag
+	warnings []expectedDiag
+	asserts  []assertion
+	expects  []expectation
+}
+
+type runBody struct {
+	Description string         `hcl:"description,optional"`
+	Plan        hcl.Expression `hcl:"plan,optional"`
+	Target      []string       `hcl:"target,optional"`
+	Exclude     []string       `hcl:"exclude,optional"`
+	Limit       int            `hcl:"limit,optional"`
+	Smoke       bool           `hcl:"smoke,optional"`
+	ExitCode    *int           `hcl:"exit_code,optional"`
+	Rest        hcl.Body       `hcl:",remain"`
+}
+
+type assertBody struct {
+	Condition    hcl.Expression `hcl:"condition"`
+	ErrorMessage hcl.Expression `hcl:"error_message"`
+}
+
+type assertion struct {
+	assertBody
+	rng hcl.Range
+}
+
+type expectBody struct {
+	Exists      *bool          `hcl:"exists,optional"`
+	Action      *string        `hcl:"action,optional"`
+	Declared    *int64         `hcl:"declared,optional"`
+	Cases       *int64         `hcl:"cases,optional"`
+	Rows        *int64         `hcl:"rows,optional"`
+	Duplicates  *int64         `hcl:"duplicates,optional"`
+	Dropped     *int64         `hcl:"dropped,optional"`
+	Drops       map[string]int `hcl:"drops,optional"`
+	Collect     *int64         `hcl:"collect,optional"`
+	Unsupported *int64         `hcl:"unsupported,optional"`
+}
+
+type expectation struct {
+	expectBody
+	address string
+	block   *hclsyntax.Block
+}
+
+type diagBody struct {
+	Text string `hcl:"text"`
+	At   string `hcl:"at,optional"`
+}
+
+type expectedDiag struct {
+	diagBody
+	rng hcl.Range
+}
+
+// Words lists what may be written in the blocks of a test file, by block.
+func Words() stage.Vocabulary {
+	out := stage.Vocabulary{}
+	for block, body := range map[string]any{"run": runBody{}, "assert": assertBody{}, "expect": expectBody{}, "expect_error": diagBody{}} {
+		for _, name := range stage.TagWords(body)[""] {
+			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
+		}
+	}
+	out["run"] = append(out["run"], runBlocks...)
+	return out
+}
+
+var runBlocks = []string{"variables", "plan", "assert", "expect", "expect_error", "expect_warning"}
+
+// Find lists the test files at paths: files as they are, and of folders all
+// files below them that end in .aictest.hcl.
+func Find(paths []string) ([]string, error) {
+	var out []string
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			if !strings.HasSuffix(p, config.TestSuffix) {
+				return nil, fmt.Errorf("%s is no file of tests: their names end in %s", p, config.TestSuffix)
+			}
+			out = append(out, p)
+			continue
+		}
+		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && path != p && strings.HasPrefix(d.Name(), "."):
+				return filepath.SkipDir
+			case !d.IsDir() && strings.HasSuffix(d.Name(), config.TestSuffix):
+				out = append(out, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// Open reads a file of tests.
+func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
+	parsed, diags := config.ParseFile(path)
+	if parsed == nil || diags.HasErrors() {
+		return nil, nil, diags
+	}
+	body := parsed.Body.(*hclsyntax.Body)
+	f := &File{Path: path, hcl: parsed, name: body.SrcRange.Filename}
+	files := map[string]*hcl.File{f.name: parsed}
+	for _, a := range body.Attributes {
+		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute", "A file of tests consists of blocks: variables and run."))
+	}
+	shared := map[string]*hclsyntax.Attribute{}
+	seen := map[string]hcl.Range{}
+	for _, b := range body.Blocks {
+		switch b.Type {
+		case "variables":
+			diags = append(diags, values(b, shared)...)
+		case "run":
+			r, more := f.run(b)
+			diags = append(diags, more...)
+			if r == nil {
+				continue
+			}
+			if old, dup := seen[r.Name]; dup {
+				diags = append(diags, errorAt(b.DefRange(), "Duplicate run", fmt.Sprintf("There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)))
+			}
+			seen[r.Name] = b.DefRange()
+			r.shared = shared
+			f.Runs = append(f.Runs, r)
+		default:
+			diags = append(diags, errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("A file of tests has the blocks variables and run, not %q.", b.Type)))
+		}
+	}
+	if len(f.Runs) == 0 && !diags.HasErrors() {
+		diags = append(diags, errorAt(body.SrcRange, "No tests", `The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`))
+	}
+	return f, files, diags
+}
+
+// values takes the attributes of a variables block.
+func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	if len(b.Labels) > 0 {
+		diags = append(diags, errorAt(b.LabelRanges[0], "Unexpected label", "A variables block has no label."))
+	}
+	for _, nested := range b.Body.Blocks {
+		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A variables block holds values only: NAME = VALUE."))
+	}
+	for name, a := range b.Body.Attributes {
+		if _, dup := into[name]; dup {
+			diags = append(diags, errorAt(a.NameRange, "Duplicate value", fmt.Sprintf("%s has a value already.", name)))
+		}
+		into[name] = a
+	}
+	return diags
+}
+
+func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
+	if len(b.Labels) != 1 || strings.TrimSpace(b.Labels[0]) == "" {
+		return nil, hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels", `A run block has one label, what it tests: run "one model" { ... }`)}
+	}
+	r := &Run{Name: b.Labels[0], Range: b.DefRange(), given: map[string]*hclsyntax.Attribute{}}
+	// The nested blocks are read by hand: a plan among them is any text of a plan.
+	flat := *b.Body
+	flat.Blocks = nil
+	diags := gohcl.DecodeBody(&flat, nil, &r.body)
+	for name, a := range b.Body.Attributes {
+		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
+			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
+				fmt.Sprintf("A run has no attribute %q.%s", name, config.DidYouMean(name, append(known, runBlocks...)))))
+		}
+	}
+	for _, n := range b.Body.Blocks {
+		diags = append(diags, r.block(n)...)
+	}
+	if r.body.Limit < 0 {
+		diags = append(diags, errorAt(b.DefRange(), "Invalid limit", "limit is a number from 1."))
+	}
+	return r, append(diags, r.planOf(f, b)...)
+}
+
+// block reads one nested block of a run.
+func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
+	if !slices.Contains(runBlocks, b.Type) {
+		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("A run has no block %q.%s", b.Type, config.DidYouMean(b.Type, runBlocks)))}
+	}
+	if len(b.Labels) > 0 && b.Type != "expect" {
+		return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label", "A block "+b.Type+" of a run has no label.")}
+	}
+	switch b.Type {
+	case "variables":
+		return values(b, r.given)
+	case "plan":
+		if r.inline != nil {
+			return hcl.Diagnostics{errorAt(b.DefRange(), "Duplicate plan", "A run is about one plan.")}
+		}
+		r.inline = b.Body
+		return nil
+	case "assert":
+		a := assertion{rng: b.DefRange()}
+		diags := missing(b, "condition", "error_message")
+		diags = append(diags, gohcl.DecodeBody(b.Body, nil, &a.assertBody)...)
+		r.asserts = append(r.asserts, a)
+		return diags
+	case "expect":
+		if len(b.Labels) != 1 {
+			return hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels", `An expect block has one label, the address of a stage: expect "grid.gemm" { cases = 4 }`)}
+		}
+		e := expectation{address: b.Labels[0], block: b}
+		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &e.expectBody)
+		if len(b.Body.Attributes) == 0 {
+			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "An expect block without attributes tests nothing. Write cases = 4, or exists = true."))
+		}
+		r.expects = append(r.expects, e)
+		return diags
+	default: // expect_error, expect_warning
+		d := expectedDiag{rng: b.DefRange()}
+		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &d.diagBody)
+		if strings.TrimSpace(d.Text) == "" && !diags.HasErrors() {
+			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "text is a part of the message."))
+		}
+		if b.Type == "expect_error" {
+			r.errors = append(r.errors, d)
+		} else {
+			r.warnings = append(r.warnings, d)
+		}
+		return diags
+	}
+}
+
+// planOf finds the plan of a run: the one that it holds, the file or folder that
+// it names, or the folder of the test file.
+func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
+	a, named := b.Body.Attributes["plan"]
+	switch {
+	case named && r.inline != nil:
+		return hcl.Diagnostics{errorAt(a.SrcRange, "Two plans", "A run names a plan or holds one.")}
+	case r.inline != nil:
+		r.path = f.Path
+		return nil
+	case !named:
+		r.path = filepath.Dir(f.Path)
+		return nil
+	}
+	var path string
+	if diags := gohcl.DecodeExpression(a.Expr, &hcl.EvalContext{Functions: config.Functions()}, &path); diags.HasErrors() {
+		return diags
+	}
+	r.path = filepath.Join(filepath.Dir(f.Path), path)
+	if _, err := os.Stat(r.path); err != nil {
+		return hcl.Diagnostics{errorAt(a.Expr.Range(), "No such plan", fmt.Sprintf("There is no %s. A plan is a file or a folder, relative to the file of tests.", r.path))}
+	}
+	return nil
+}
+
+func missing(b *hclsyntax.Block, names ...string) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, name := range names {
+		if _, ok := b.Body.Attributes[name]; !ok {
+			diags = append(diags, errorAt(b.DefRange(), "Missing required argument", fmt.Sprintf("The argument %q is required, but no definition was found.", name)))
+		}
+	}
+	return diags
+}
+
+func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: r.Ptr()}
+}

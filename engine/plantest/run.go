@@ -1,0 +1,312 @@
+package plantest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
+)
+
+// Result says how one run ended.
+type Result struct {
+	File string
+	Run  *Run
+	// Failures is empty when everything was as expected.
+	Failures hcl.Diagnostics
+	// Sources are the files that Failures are about.
+	Sources map[string]*hcl.File
+	Seconds float64
+	// Summary is the plan that was judged; nil where there was none.
+	Summary *plan.Summary
+}
+
+// Passed says whether everything was as expected.
+func (r *Result) Passed() bool { return len(r.Failures) == 0 }
+
+// Exit codes of plan -detailed-exitcode, which exit_code is compared with.
+const (
+	exitDone  = 0
+	exitError = 1
+	exitWork  = 2
+)
+
+// Run makes the plan of one run and judges it. Load holds what plans are loaded
+// with besides path and values; the store must be empty.
+func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *checkpoint.Store) *Result {
+	start := time.Now()
+	out := &Result{File: f.Path, Run: r}
+	load.Path, load.Inline = r.path, r.inline
+	load.Sources = map[string]*hcl.File{f.name: f.hcl}
+	load.Given = maps.Clone(r.given)
+	load.Shared = false
+	load.Optional = map[string]*hclsyntax.Attribute{}
+	maps.Copy(load.Optional, r.shared)
+	cfg, diags := config.Load(load)
+	var p *plan.Plan
+	if !diags.HasErrors() {
+		var more hcl.Diagnostics
+		p, more = plan.Build(ctx, cfg, store, plan.Options{
+			Targets: r.body.Target, Excludes: r.body.Exclude, Stage: stage.Options{Limit: r.body.Limit, Smoke: r.body.Smoke},
+		})
+		diags = append(diags, more...)
+	}
+	diags = config.Merged(diags)
+	out.Failures = r.judgeDiags(diags)
+	code := exitError
+	if !diags.HasErrors() {
+		sum := plan.Summarize(p)
+		out.Summary = &sum
+		code = exitDone
+		if sum.Work {
+			code = exitWork
+		}
+		out.Failures = append(out.Failures, r.judge(cfg, p, sum)...)
+	} else if n := len(r.asserts) + len(r.expects); n > 0 && out.Passed() {
+		out.Failures = append(out.Failures, errorAt(r.Range, "Not judged", fmt.Sprintf("The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
+			plan.Some(n, "assert and expect block"))))
+	}
+	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
+		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code", fmt.Sprintf("plan -detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
+	}
+	out.Sources = cfg.Files()
+	out.Seconds = time.Since(start).Seconds()
+	return out
+}
+
+// judgeDiags compares the diagnostics of a plan with those that are expected.
+// Errors that nobody expects are failures themselves.
+func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	met := map[*expectedDiag]bool{}
+	for _, d := range diags {
+		list := r.errors
+		if d.Severity == hcl.DiagWarning {
+			list = r.warnings
+		}
+		expected := false
+		for i := range list {
+			if list[i].fits(d) {
+				expected, met[&list[i]] = true, true
+			}
+		}
+		if !expected && d.Severity == hcl.DiagError {
+			out = append(out, d)
+		}
+	}
+	for _, kind := range []struct {
+		word     string
+		severity hcl.DiagnosticSeverity
+		list     []expectedDiag
+	}{{"error", hcl.DiagError, r.errors}, {"warning", hcl.DiagWarning, r.warnings}} {
+		for i := range kind.list {
+			if e := &kind.list[i]; !met[e] {
+				out = append(out, errorAt(e.rng, "Expected "+kind.word+" is missing", e.missed(kind.word, kind.severity, diags)))
+			}
+		}
+	}
+	return out
+}
+
+// fits says whether a diagnostic is the expected one: its text has the words,
+// and it is at the place.
+func (e *expectedDiag) fits(d *hcl.Diagnostic) bool {
+	text := strings.Join(strings.Fields(d.Summary+": "+d.Detail), " ")
+	if !strings.Contains(text, strings.Join(strings.Fields(e.Text), " ")) {
+		return false
+	}
+	return e.At == "" || at(d) == e.At || strings.HasPrefix(at(d), e.At+":") || strings.HasSuffix(at(d), "/"+e.At) || strings.Contains(at(d), "/"+e.At+":")
+}
+
+// at is FILE:LINE.
+func at(d *hcl.Diagnostic) string {
+	if d.Subject == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", d.Subject.Filename, d.Subject.Start.Line)
+}
+
+func (e *expectedDiag) missed(word string, severity hcl.DiagnosticSeverity, diags hcl.Diagnostics) string {
+	text := fmt.Sprintf("No %s of the plan has the text %q", word, e.Text)
+	if e.At != "" {
+		text += " at " + e.At
+	}
+	var are []string
+	for _, d := range diags {
+		if d.Severity == severity {
+			are = append(are, fmt.Sprintf("%s: %s (%s)", d.Summary, phrase.Clip(phrase.OneLine(d.Detail), 160), at(d)))
+		}
+	}
+	if len(are) == 0 {
+		return text + ": it has none."
+	}
+	return text + ". It has: " + strings.Join(are, "; ") + "."
+}
+
+// judge evaluates the expect and assert blocks of a run.
+func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	for i := range r.expects {
+		out = append(out, r.expects[i].judge(sum)...)
+	}
+	if len(r.asserts) == 0 {
+		return out
+	}
+	names := map[string]cty.Value{"plan": planValue(sum), "output": cty.EmptyObjectVal}
+	outputs, diags := cfg.Outputs()
+	if diags.HasErrors() {
+		return append(out, diags...)
+	}
+	values := map[string]cty.Value{}
+	for _, o := range outputs {
+		values[o.Name] = o.Value
+	}
+	if len(values) > 0 {
+		names["output"] = cty.ObjectVal(values)
+	}
+	functions := caseFunctions(p)
+	for _, a := range r.asserts {
+		v, ctx, diags := cfg.EvalWith(a.Condition, names, functions)
+		if diags.HasErrors() {
+			out = append(out, diags...)
+			continue
+		}
+		v, _ = v.Unmark()
+		if !v.IsKnown() {
+			out = append(out, errorAt(a.Condition.Range(), "Not judged", "The condition depends on a stage that has not run; a test knows what the plan knows."))
+			continue
+		}
+		if v.IsNull() || v.Type() != cty.Bool {
+			out = append(out, errorAt(a.Condition.Range(), "Invalid condition", "A condition is true or false."))
+			continue
+		}
+		if v.True() {
+			continue
+		}
+		message := "The condition is false."
+		if text, _, diags := cfg.EvalWith(a.ErrorMessage, names, functions); diags.HasErrors() {
+			out = append(out, diags...)
+		} else if text, _ = text.Unmark(); text.IsKnown() && !text.IsNull() && text.Type() == cty.String {
+			message = text.AsString()
+		}
+		bad := errorAt(a.Condition.Range(), "Assertion failed", message)
+		bad.Expression, bad.EvalContext = a.Condition, ctx
+		out = append(out, bad)
+	}
+	return out
+}
+
+// judge compares one stage with what is expected of it.
+func (e *expectation) judge(sum plan.Summary) hcl.Diagnostics {
+	var known []string
+	var s *plan.StageSummary
+	for i := range sum.Stages {
+		if a := sum.Stages[i].Address; a == e.address {
+			s = &sum.Stages[i]
+		}
+		known = append(known, sum.Stages[i].Address)
+	}
+	if s == nil { // the part without modules, where it is unique
+		var fits []*plan.StageSummary
+		for i := range sum.Stages {
+			if config.LocalAddress(sum.Stages[i].Address) == e.address {
+				fits = append(fits, &sum.Stages[i])
+			}
+		}
+		if len(fits) == 1 {
+			s = fits[0]
+		}
+	}
+	if want := e.Exists; want != nil && *want == (s != nil) && s == nil {
+		return nil
+	}
+	if s == nil {
+		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "No such stage", fmt.Sprintf("The plan has no stage %s.%s", e.address, config.DidYouMean(e.address, known)))}
+	}
+	if e.Exists != nil && !*e.Exists {
+		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "Unexpected stage", fmt.Sprintf("The plan has %s, which is to be left out.", s.Address))}
+	}
+	return e.counts(s)
+}
+
+func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	fail := func(attribute, format string, args ...any) {
+		out = append(out, errorAt(e.block.Body.Attributes[attribute].SrcRange, "Other than expected", s.Address+" "+fmt.Sprintf(format, args...)))
+	}
+	have := countsOf(s)
+	for _, w := range []struct {
+		attribute, what string
+		want            *int64
+	}{
+		{"declared", "declares %s combinations", e.Declared}, {"cases", "has %s cases", e.Cases}, {"rows", "has %s rows", e.Rows},
+		{"duplicates", "has %s duplicates", e.Duplicates}, {"dropped", "drops %s combinations", e.Dropped},
+		{"collect", "has %s cases to collect", e.Collect}, {"unsupported", "has %s unsupported cases", e.Unsupported},
+	} {
+		if w.want == nil {
+			continue
+		}
+		n, ok := have[w.attribute]
+		switch {
+		case !ok:
+			fail(w.attribute, "is a %s, which has no count %s.", s.Kind, w.attribute)
+		case n != *w.want:
+			fail(w.attribute, w.what+", not %s.", plan.Count(n), plan.Count(*w.want))
+		}
+	}
+	if e.Action != nil && *e.Action != string(s.Action) {
+		fail("action", "has the action %q, not %q.", s.Action, *e.Action)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Drops)) {
+		n, ok := dropsBy(s)[name]
+		switch {
+		case !ok:
+			fail("drops", "has no filter with the name or reason %q.%s", name, config.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
+		case n != int64(e.Drops[name]):
+			fail("drops", "drops %s by %q, not %s.", plan.Count(n), name, plan.Count(int64(e.Drops[name])))
+		}
+	}
+	return out
+}
+
+// countsOf are the numbers of a stage by the attributes that expect them.
+func countsOf(s *plan.StageSummary) map[string]int64 {
+	out := map[string]int64{}
+	if g := s.Grid; g != nil {
+		out["declared"], out["cases"], out["rows"], out["duplicates"] = g.Declared, int64(g.Cases), int64(g.Rows), int64(g.Duplicates)
+		out["dropped"] = 0
+		for _, f := range g.Filters {
+			out["dropped"] += f.Dropped
+		}
+	}
+	if c := s.Cases; c != nil {
+		out["cases"], out["rows"], out["collect"], out["unsupported"] = int64(c.Planned), int64(c.Rows), int64(c.Collect), int64(c.Unsupported)
+	}
+	return out
+}
+
+// dropsBy counts what filters drop by their names and by their reasons.
+func dropsBy(s *plan.StageSummary) map[string]int64 {
+	out := map[string]int64{}
+	if s.Grid == nil {
+		return out
+	}
+	for _, f := range s.Grid.Filters {
+		out[f.Name] += f.Dropped
+		if f.Reason != "" && f.Reason != f.Name {
+			out[f.Reason] += f.Dropped
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package plantest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+)
+
+// maxCases bounds what cases() returns: an expression looks at every element.
+const maxCases = 20000
+
+// planValue is what the name plan means in conditions.
+func planValue(sum plan.Summary) cty.Value {
+	stages := map[string]cty.Value{}
+	warnings := []cty.Value{}
+	for i := range sum.Stages {
+		s := &sum.Stages[i]
+		attrs := map[string]cty.Value{
+			"kind": cty.StringVal(s.Kind), "action": cty.StringVal(string(s.Action)), "reason": cty.StringVal(s.Reason), "drops": counts(dropsBy(s)),
+		}
+		for name, n := range countsOf(s) {
+			attrs[name] = cty.NumberIntVal(n)
+		}
+		stages[s.Address] = cty.ObjectVal(attrs)
+		for _, w := range s.Warnings {
+			warnings = append(warnings, cty.StringVal(w))
+		}
+	}
+	t := sum.Totals
+	return cty.ObjectVal(map[string]cty.Value{
+		"stages": cty.ObjectVal(stages), "warnings": cty.TupleVal(warnings), "work": cty.BoolVal(sum.Work),
+		"declared": cty.NumberIntVal(t.Declared), "dropped": cty.NumberIntVal(t.Dropped), "duplicates": cty.NumberIntVal(t.Duplicates),
+		"cases": cty.NumberIntVal(int64(t.Cases)), "collect": cty.NumberIntVal(int64(t.Collect)), "elsewhere": cty.NumberIntVal(int64(t.Elsewhere)),
+		"rows": cty.NumberIntVal(int64(t.Rows)), "unsupported": cty.NumberIntVal(int64(t.Unsupported)), "left_out": cty.NumberIntVal(int64(t.LeftOut)),
+	})
+}
+
+func counts(m map[string]int64) cty.Value {
+	out := map[string]cty.Value{}
+	for name, n := range m {
+		out[name] = cty.NumberIntVal(n)
+	}
+	return cty.ObjectVal(out)
+}
+
+// caseFunctions are the functions that only conditions of tests have:
+// cases(ADDRESS), the cases of a grid as objects.
+func caseFunctions(p *plan.Plan) map[string]function.Function {
+	return map[string]function.Function{"cases": function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "address", Type: cty.String}},
+		Type:   function.StaticReturnType(cty.DynamicPseudoType),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return casesOf(p, args[0].AsString())
+		},
+	})}
+}
+
+func casesOf(p *plan.Plan, address string) (cty.Value, error) {
+	s := p.Stage(address)
+	var grids []string
+	for _, other := range p.Stages {
+		if other.Plan == nil || other.Plan.Waterfall == nil {
+			continue
+		}
+		grids = append(grids, other.Address())
+	}
+	if s == nil {
+		var fits []string
+		for _, a := range grids {
+			if config.LocalAddress(a) == address {
+				fits = append(fits, a)
+			}
+		}
+		if len(fits) == 1 {
+			s = p.Stage(fits[0])
+		}
+	}
+	if s == nil || !slices.Contains(grids, s.Address()) {
+		return cty.DynamicVal, function.NewArgErrorf(0, "the plan has no grid %s.%s", address, config.DidYouMean(address, grids))
+	}
+	if s.Plan.Data == nil || s.Plan.Data.Planned == nil {
+		return cty.DynamicVal, function.NewArgErrorf(0, "the cases of %s are not known before a run", address)
+	}
+	rec := s.Plan.Data.Planned
+	if rec.NumRows() > maxCases {
+		return cty.DynamicVal, fmt.Errorf("%s has %s cases, and a condition may look at %s: choose fewer with variables", address, plan.Count(rec.NumRows()), plan.Count(maxCases))
+	}
+	out := make([]cty.Value, rec.NumRows())
+	for i := range out {
+		attrs := map[string]cty.Value{}
+		for c, f := range rec.Schema().Fields() {
+			attrs[f.Name] = cell(rec.Column(c), i)
+		}
+		out[i] = cty.ObjectVal(attrs)
+	}
+	return cty.TupleVal(out), nil
+}
+
+func cell(col arrow.Array, row int) cty.Value {
+	if col.IsNull(row) {
+		return cty.NullVal(cty.DynamicPseudoType)
+	}
+	switch a := col.(type) {
+	case *array.Int64:
+		return cty.NumberIntVal(a.Value(row))
+	case *array.Float64:
+		return cty.NumberFloatVal(a.Value(row))
+	case *array.Boolean:
+		return cty.BoolVal(a.Value(row))
+	}
+	return cty.StringVal(col.ValueStr(row))
+}

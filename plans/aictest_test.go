@@ -1,0 +1,50 @@
+package plans_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plantest"
+)
+
+// TestModules runs the test files of the modules, and wants one for each of
+// them.
+func TestModules(t *testing.T) {
+	files, err := plantest.Find([]string{"modules"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "none"), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	tested := map[string]bool{}
+	for _, path := range files {
+		tested[filepath.Dir(path)] = true
+		f, _, diags := plantest.Open(path)
+		if diags.HasErrors() {
+			t.Error(text(diags))
+			continue
+		}
+		for _, r := range f.Runs {
+			t.Run(filepath.Base(path)+"/"+r.Name, func(t *testing.T) {
+				if res := f.Run(context.Background(), r, options("", nil), store); !res.Passed() {
+					t.Error(text(res.Failures))
+				}
+			})
+		}
+	}
+	modules, err := filepath.Glob("modules/*/*.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modules {
+		if dir := filepath.Dir(m); !tested[dir] {
+			t.Errorf("%s has no file of tests", dir)
+			tested[dir] = true
+		}
+	}
+}

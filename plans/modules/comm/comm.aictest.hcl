@@ -1,0 +1,53 @@
+# Tests of this module: aicplan test plans/modules/comm
+
+run "two GPUs" {
+  plan {
+    system "h200_sxm" {}
+    runtime "nccl" {
+      kind      = "nccl"
+      framework = "NCCL"
+    }
+    module "comm" {
+      source  = "./"
+      runtime = runtime.nccl
+      system  = system.h200_sxm
+      gpus    = [2]
+    }
+  }
+
+  expect "grid.nccl[\"graph\"]" {
+    cases = 168
+    drops = { one_node = 0 }
+  }
+  expect "grid.p2p[\"all\"]" {
+    declared = 40
+    cases    = 20
+    drops    = { two_gpus = 20 }
+  }
+  assert {
+    condition     = alltrue([for c in cases("grid.custom_allreduce[\"all\"]") : c.algorithm == "two_shot" || c.message_size <= 8388608])
+    error_message = "one-shot all-reduce ends at 8 Mi elements of two bytes"
+  }
+}
+
+run "more GPUs than a node has" {
+  plan {
+    system "h200_sxm" {}
+    runtime "nccl" {
+      kind      = "nccl"
+      framework = "NCCL"
+    }
+    module "comm" {
+      source  = "./"
+      runtime = runtime.nccl
+      system  = system.h200_sxm
+      gpus    = [16]
+      tables  = ["nccl"]
+    }
+  }
+
+  expect "grid.nccl[\"graph\"]" {
+    cases = 0
+    drops = { "a node of this system has fewer GPUs" = 168 }
+  }
+}

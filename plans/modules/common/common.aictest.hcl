@@ -1,0 +1,46 @@
+# Tests of this module: aicplan test plans/modules/common
+
+run "only what a model has" {
+  plan {
+    system "h200_sxm" {}
+    module "selection" {
+      source  = "../selection"
+      system  = system.h200_sxm
+      all_ops = ["compute_scale", "mla_bmm_gen_pre", "gdn"]
+      models  = ["Qwen/Qwen3-32B"]
+    }
+    module "common" {
+      source    = "./"
+      selection = module.selection
+      grids     = ["compute_scale", "mla_bmm_gen_pre", "gdn"]
+    }
+  }
+
+  expect "grid.compute_scale" { exists = true }
+  expect "grid.mla_bmm_gen_pre" { exists = false }
+  expect "grid.gdn" { exists = false }
+}
+
+run "a model with latent attention" {
+  plan {
+    system "h200_sxm" {}
+    module "selection" {
+      source  = "../selection"
+      system  = system.h200_sxm
+      all_ops = ["mla_bmm_gen_pre"]
+      models  = ["deepseek-ai/DeepSeek-V3"]
+      tp      = [8]
+    }
+    module "common" {
+      source         = "./"
+      selection      = module.selection
+      grids          = ["mla_bmm_gen_pre"]
+      bmm_precisions = [{ bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 }]
+    }
+  }
+
+  assert {
+    condition     = length(cases("grid.mla_bmm_gen_pre")) > 0 && alltrue([for c in cases("grid.mla_bmm_gen_pre") : c.num_heads == 16])
+    error_message = "DeepSeek-V3 has 128 heads: 16 on each of eight ranks"
+  }
+}

@@ -1,0 +1,42 @@
+# Tests of this module: aicplan test plans/modules/selection
+
+variables {
+  system  = { sm_version = 90, usable_memory = 1e11 }
+  all_ops = ["gemm", "moe"]
+}
+
+run "everything" {
+  assert {
+    condition     = output.everything && output.sm == 90 && length(output.tp_sizes) == 8
+    error_message = "without a choice all is planned"
+  }
+  assert {
+    condition     = output.memory == 1e11
+    error_message = "the system's memory counts where none is given"
+  }
+}
+
+run "one model" {
+  variables {
+    models        = ["Qwen/Qwen3-32B"]
+    device_memory = 5
+  }
+
+  assert {
+    condition     = !output.everything && !output.wants.moe && output.wants.attention && output.memory == 5
+    error_message = "a dense model wants attention and no experts"
+  }
+}
+
+run "a misspelt model" {
+  variables { models = ["qwen3-32b"] }
+  expect_error {
+    text = "No shapes are on file of qwen3-32b. Did you mean Qwen/Qwen3-32B?"
+    at   = "selection.aictest.hcl"
+  }
+}
+
+run "a size that is no power of two" {
+  variables { tp = [3] }
+  expect_error { text = "Tensor-parallel sizes are powers of two from 1 to 128." }
+}
