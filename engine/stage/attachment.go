@@ -45,7 +45,7 @@ func Attachments(rec arrow.Record, row int) ([]Attachment, error) {
 
 // AttachmentDigests are those of all rows, each once, sorted.
 func AttachmentDigests(rec arrow.Record) ([]string, error) {
-	if rec == nil {
+	if rec == nil || rec.Schema().FieldIndices(AttachmentsColumn) == nil {
 		return nil, nil
 	}
 	var out []string

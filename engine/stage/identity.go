@@ -14,6 +14,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/sink/redact"
 	"aicplan/systems"
 )
 
@@ -190,8 +191,8 @@ func Plain(v cty.Value) any {
 	if v == cty.NilVal {
 		return nil
 	}
-	if v.IsMarked() {
-		v, _ = v.Unmark()
+	if v.HasMark(Sensitive) {
+		return redact.Text
 	}
 	switch {
 	case !v.IsKnown():

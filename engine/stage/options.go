@@ -28,6 +28,8 @@ type Own struct {
 	At hcl.Range
 	// Suggest ends messages about unknown names.
 	Suggest Suggest
+	// Secrets takes the values of secret options; nil where there are none.
+	Secrets map[string]cty.Value
 }
 
 // Decode evaluates what is in body and not shared: options by their types,
@@ -86,9 +88,19 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 		if more.HasErrors() || v.IsNull() {
 			continue
 		}
+		secret := o.Options[i].Secret
+		if v.ContainsMarked() && !secret {
+			diags = append(diags, SensitiveHere(a.Expr.Range(), name))
+			continue
+		}
+		v, _ = v.UnmarkDeep()
 		v, err := o.Options[i].take(v)
 		if err != nil {
 			diags = append(diags, errorAt(a.Expr.Range(), "Wrong option", fmt.Sprintf("%s: %s.", name, err)))
+			continue
+		}
+		if secret {
+			o.Secrets[name] = v
 			continue
 		}
 		out[name] = v

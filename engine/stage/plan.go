@@ -56,6 +56,9 @@ type Plan struct {
 	Cases *CaseCounts
 	// Notes are further lines for -v.
 	Notes []string
+	// Request is what the stage asks of a cluster, where it does; its text is a
+	// line of the plan.
+	Request *Request
 	// Warnings are lines that the user should read before applying.
 	Warnings []string
 	// Demands are columns that a stage behind needs of every row; the engine sets

@@ -2,7 +2,9 @@ package stage
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -38,6 +40,36 @@ type Runtime struct {
 	Options map[string]cty.Value
 	Range   hcl.Range
 	Address string // runtime.NAME with its module path
+
+	// Not exported, so that nothing that lists a runtime's values has them.
+	secrets   map[string]cty.Value
+	secretEnv map[string]string
+	madeOf    []string
+}
+
+// KeepSecrets stores the values of secret options by name, those of env that are
+// sensitive (Env has redact.Text for them), and the texts that both were made
+// of.
+func (rt *Runtime) KeepSecrets(options map[string]cty.Value, env map[string]string, madeOf []string) {
+	rt.secrets, rt.secretEnv, rt.madeOf = options, env, madeOf
+}
+
+// Secrets are the values of secret options, for the worker alone.
+func (rt *Runtime) Secrets() map[string]cty.Value { return rt.secrets }
+
+// SecretEnv are the sensitive values of env, for the worker alone.
+func (rt *Runtime) SecretEnv() map[string]string { return rt.secretEnv }
+
+// SecretTexts are the secrets as they could be found in text.
+func (rt *Runtime) SecretTexts() []string {
+	if len(rt.secrets)+len(rt.secretEnv) == 0 {
+		return nil
+	}
+	out := append(slices.Collect(maps.Values(rt.secretEnv)), rt.madeOf...)
+	for _, v := range rt.secrets {
+		out = append(out, SensitiveTexts(v)...)
+	}
+	return out
 }
 
 // Part is a part block: blocks that other blocks include. What may stand in it

@@ -79,6 +79,9 @@ type Option struct {
 	// Beside is true when the value does not change what rows mean: it is then in
 	// no key.
 	Beside bool
+	// Secret options are in no key and in nothing that is stored or shown, and may
+	// be given by sensitive variables.
+	Secret bool
 	// Pool is true when the engine uses the option and the worker is not told.
 	Pool bool
 }
@@ -97,6 +100,8 @@ type Op struct {
 	Name string
 	// Needs are the parameters that every case must have.
 	Needs []string
+	// Words are the only values of parameters that are words, by parameter.
+	Words map[string][]string
 	// Option is the option, a bool, that adds the op; empty where it is always there.
 	Option string
 	// Bound is true for an op that needs a collect's bind.
@@ -135,8 +140,8 @@ var RuntimeAttributes = []Option{
 // RuntimeCommon are the attributes that runtimes of every kind have.
 var RuntimeCommon = []string{"env", "framework", "image", "image_digest", "kind", "launcher"}
 
-// Heeds says whether runtimes of the kind have the shared attribute.
-func (k *RuntimeKind) Heeds(attribute string) bool {
+// Has says whether runtimes of the kind have the shared attribute.
+func (k *RuntimeKind) Has(attribute string) bool {
 	return slices.Contains(RuntimeCommon, attribute) || slices.Contains(k.Attributes, attribute)
 }
 

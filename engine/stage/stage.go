@@ -56,6 +56,12 @@ type Kind struct {
 	Measures bool
 	// Judges marks stages whose checks are listed when they end (gates).
 	Judges bool
+	// Tabular marks stages whose data is a table of measurements that a report may
+	// show (collect, import, dedupe, gate, verify).
+	Tabular bool
+	// Verifies marks stages that hand their input on and say how well it was
+	// measured again (verify).
+	Verifies bool
 	// Follows marks stages that describe all stages before them, not only the
 	// tables they read (reports). They run again whenever any of those ran, even
 	// if its table stayed the same.
@@ -117,6 +123,12 @@ type Keyer interface {
 // measure. The text says why.
 type Judge interface {
 	Judge(*checkpoint.StageRecord) (Status, string)
+}
+
+// Placer is implemented by stages of kinds that own devices where some of them do
+// their work elsewhere: those wait for no device here.
+type Placer interface {
+	Elsewhere() bool
 }
 
 // FileWriter is implemented by stages that know from their config alone which
@@ -301,6 +313,8 @@ type RunContext struct {
 	// Upstream describes the stages before this one, for reports. Stages beside it
 	// are left out: whether they have finished is a matter of chance.
 	Upstream func() []Finished
+	// OnNode is true in a task of an executor, on the node that measures.
+	OnNode bool
 	// Stop is closed at the first Ctrl-C: finish and keep what is in flight.
 	// The context itself is cancelled at the second.
 	Stop <-chan struct{}
@@ -309,7 +323,8 @@ type RunContext struct {
 // Finished is a stage of this run that ended before the caller started.
 type Finished struct {
 	Address string
-	Kind    string
+	Kind    string // its name, for people
+	Is      Role
 	Reused  bool
 	Outcome *Outcome
 	Seconds float64

@@ -1,0 +1,43 @@
+package stage
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Sensitive marks values that are never shown or stored. Marks pass through
+// expressions: what is made of a sensitive value is sensitive.
+const Sensitive = sensitive("sensitive")
+
+type sensitive string
+
+// SensitiveTexts are the words and numbers in a value, as they could be found in
+// text.
+func SensitiveTexts(v cty.Value) []string {
+	var out []string
+	if v == cty.NilVal {
+		return nil
+	}
+	v, _ = v.UnmarkDeep()
+	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
+		switch {
+		case !v.IsKnown() || v.IsNull():
+			return false, nil
+		case v.Type() == cty.String:
+			out = append(out, v.AsString())
+		case v.Type() == cty.Number:
+			out = append(out, v.AsBigFloat().Text('f', -1))
+		}
+		return true, nil
+	})
+	return out
+}
+
+// SensitiveHere is the error about a sensitive value where it would be stored or
+// shown.
+func SensitiveHere(at hcl.Range, what string) *hcl.Diagnostic {
+	return errorAt(at, "Sensitive value", fmt.Sprintf("%s is sensitive, and what stands here is stored in files and shown. "+
+		"Sensitive values may be used in env and api_key of a runtime, in locals, in outputs and in arguments of modules.", what))
+}

@@ -1,0 +1,128 @@
+package executors
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestParseTime(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"30": 30 * time.Minute, "2:30": 150 * time.Second, "00:30:00": 30 * time.Minute, "1-00": 24 * time.Hour, "1-02:30": 26*time.Hour + 30*time.Minute,
+		"2-00:00:01": 48*time.Hour + time.Second, "UNLIMITED": 0,
+	} {
+		if got, err := ParseTime(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "0", "1:2:3:4", "-1", "1h"} {
+		if got, err := ParseTime(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}
+
+// TestSplit: every case is in one shard, the same input gives the same shards,
+// groups stay together as long as they are no larger than a share, and no shard is
+// much larger than another.
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	groups := make([]int, 1000)
+	for i := range groups {
+		groups[i] = i / 10 % 37
+	}
+	for _, tt := range []struct {
+		n, shards int
+		groups    []int
+	}{{0, 4, nil}, {3, 4, nil}, {1000, 7, nil}, {1000, 8, groups}, {1000, 1, groups}, {1000, 1000, groups}} {
+		got := Split(tt.n, tt.groups, tt.shards)
+		seen := make([]bool, tt.n)
+		least, most := tt.n, 0
+		in := map[int]map[int]bool{}
+		for s, places := range got {
+			least, most = min(least, len(places)), max(most, len(places))
+			if !slices.IsSorted(places) {
+				t.Errorf("%+v: shard %d is not sorted", tt, s)
+			}
+			for _, p := range places {
+				if seen[p] {
+					t.Errorf("case %d is in two shards", p)
+				}
+				seen[p] = true
+				if tt.groups != nil {
+					if in[tt.groups[p]] == nil {
+						in[tt.groups[p]] = map[int]bool{}
+					}
+					in[tt.groups[p]][s] = true
+				}
+			}
+		}
+		if slices.Contains(seen, false) {
+			t.Errorf("%d cases in %d shards: some are in none", tt.n, tt.shards)
+		}
+		if len(got) > tt.shards || tt.n >= tt.shards && tt.groups == nil && most-least > 1 {
+			t.Errorf("%d cases in %d shards: %d to %d", tt.n, len(got), least, most)
+		}
+		if tt.shards == 8 {
+			for g, shards := range in {
+				if len(shards) > 1 {
+					t.Errorf("group %d is spread over %d shards", g, len(shards))
+				}
+			}
+			if most > 2*least {
+				t.Errorf("shards of %d to %d cases", least, most)
+			}
+		}
+		if again := Split(tt.n, tt.groups, tt.shards); !slices.EqualFunc(got, again, slices.Equal[[]int]) {
+			t.Error("the same cases give other shards")
+		}
+	}
+}
+
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		n    []int
+		want string
+	}{{[]int{0}, "0"}, {[]int{0, 1, 2, 3}, "0-3"}, {[]int{0, 2, 3, 9}, "0,2-3,9"}} {
+		if got := ranges(tt.n); got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.n, got, tt.want)
+		}
+	}
+}
+
+// TestOrderKeepsItsShards reads back what was written, one shard and all.
+func TestOrderKeepsItsShards(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	shards := [][]int{{0, 5, 6, 1000}, {1}, {2, 3, 4}}
+	if err := Create(home, &Order{ID: NewID(time.Now()), Stage: "collect.s", Key: "k"}, shards); err != nil {
+		t.Fatal(err)
+	}
+	o, err := Latest(home)
+	if err != nil || o == nil {
+		t.Fatalf("%v, %v", o, err)
+	}
+	all, err := o.AllPlaces()
+	if err != nil || !slices.EqualFunc(all, shards, slices.Equal[[]int]) {
+		t.Errorf("%v, %v", all, err)
+	}
+	for s, want := range shards {
+		if got, err := o.Places(s); err != nil || !slices.Equal(got, want) {
+			t.Errorf("shard %d: %v, %v; want %v", s, got, err, want)
+		}
+	}
+	if _, err := o.Places(3); err == nil {
+		t.Error("there is no shard 3")
+	}
+	// A later try speaks for its shard.
+	for _, s := range []Status{{Shard: 1, Attempt: 1}, {Shard: 1, Attempt: 1000}} {
+		if err := o.Report(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.Report(Status{Shard: 1, Attempt: 1}); err == nil {
+		t.Error("an earlier try speaks after a later one")
+	}
+}

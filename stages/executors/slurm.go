@@ -1,0 +1,232 @@
+package executors
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"os/user"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scheduler are the commands of Slurm that are used: sbatch, squeue, scontrol
+// and scancel. Accounting (sacct) is not asked: many sites have none, and it
+// lists cancelled jobs only on request.
+type Scheduler struct {
+	// Timeout bounds each command; 0 means a minute.
+	Timeout time.Duration
+	user    string
+	most    int // MaxArraySize, once it is known
+}
+
+// Job is one task of an array that Slurm has not forgotten.
+type Job struct {
+	Array   string // id of the array
+	Index   int
+	State   string // PENDING, RUNNING, ...
+	Reason  string // why it waits
+	Comment string
+}
+
+// ID is the task as scancel and scontrol take it.
+func (j Job) ID() string { return fmt.Sprintf("%s_%d", j.Array, j.Index) }
+
+// run starts a command and returns its output; an error has what it said.
+func (s *Scheduler) run(ctx context.Context, name string, args ...string) (string, error) {
+	limit := s.Timeout
+	if limit == 0 {
+		limit = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = time.Second
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("there is no %s here: run aicplan on a login node of the cluster, or load the module that has Slurm's commands", name)
+	case ctx.Err() == context.DeadlineExceeded:
+		return "", fmt.Errorf("%s did not answer within %s", name, limit)
+	case err != nil:
+		text := strings.TrimSpace(said.String())
+		if text == "" {
+			text = err.Error()
+		}
+		return "", fmt.Errorf("%s: %s", name, strings.ReplaceAll(text, "\n", "; "))
+	}
+	return out.String(), nil
+}
+
+// submission is one call of sbatch.
+type submission struct {
+	script  string
+	indices []int  // of the array
+	most    int    // that may run at the same time; 0: all
+	after   string // a job that must succeed first
+	comment string
+	args    []string // of the script
+}
+
+var jobID = regexp.MustCompile(`^\d+$`)
+
+// submit hands an array to Slurm and returns its id.
+func (s *Scheduler) submit(ctx context.Context, sub submission) (string, error) {
+	array := ranges(sub.indices)
+	if sub.most > 0 && sub.most < len(sub.indices) {
+		array += "%" + strconv.Itoa(sub.most)
+	}
+	args := []string{"--parsable", "--array=" + array, "--comment=" + sub.comment}
+	if sub.after != "" {
+		// A task whose condition can never come true would wait for ever.
+		args = append(args, "--dependency=afterok:"+sub.after, "--kill-on-invalid-dep=yes")
+	}
+	out, err := s.run(ctx, "sbatch", append(append(args, sub.script), sub.args...)...)
+	if err != nil {
+		return "", err
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	id, _, _ := strings.Cut(lines[len(lines)-1], ";") // ID;CLUSTER
+	if !jobID.MatchString(id) {
+		return "", fmt.Errorf("sbatch answered %q instead of the number of a job", strings.TrimSpace(out))
+	}
+	return id, nil
+}
+
+// queue lists the user's jobs that wait or run.
+func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
+	if s.user == "" {
+		u, err := user.Current()
+		if err != nil {
+			return nil, err
+		}
+		s.user = u.Username
+	}
+	// The format is the same in all versions, other than that of --json. The
+	// comment is last: it may hold anything.
+	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+s.user, "--format=%F|%K|%T|%r|%k")
+	if err != nil {
+		return nil, err
+	}
+	var jobs []Job
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 5)
+		if len(f) < 5 {
+			continue
+		}
+		index, err := strconv.Atoi(strings.TrimSpace(f[1]))
+		if err != nil {
+			continue // no array
+		}
+		jobs = append(jobs, Job{Array: strings.TrimSpace(f[0]), Index: index, State: strings.TrimSpace(f[2]), Reason: strings.TrimSpace(f[3]), Comment: f[4]})
+	}
+	return jobs, nil
+}
+
+// describe is what Slurm knows of a task that has ended, as long as it does;
+// nothing where it has forgotten it.
+func (s *Scheduler) describe(ctx context.Context, id string) map[string]string {
+	out, err := s.run(ctx, "scontrol", "--oneliner", "show", "job", id)
+	if err != nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(out, "\n")
+	known := map[string]string{}
+	for _, word := range strings.Fields(line) {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			known[name] = value
+		}
+	}
+	return known
+}
+
+// cancel ends jobs, running or not.
+func (s *Scheduler) cancel(ctx context.Context, ids ...string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := s.run(ctx, "scancel", ids...)
+	return err
+}
+
+// hurry lets a requeued task start now: Slurm holds it back for two minutes.
+func (s *Scheduler) hurry(ctx context.Context, id string) error {
+	_, err := s.run(ctx, "scontrol", "update", "JobId="+id, "StartTime=now")
+	return err
+}
+
+var maxArraySize = regexp.MustCompile(`(?m)^MaxArraySize\s*=\s*(\d+)`)
+
+// defaultArraySize is Slurm's.
+const defaultArraySize = 1001
+
+// arraySize is the number of indices that an array may have, from 0.
+func (s *Scheduler) arraySize(ctx context.Context) int {
+	if s.most > 0 {
+		return s.most
+	}
+	s.most = defaultArraySize
+	if out, err := s.run(ctx, "scontrol", "show", "config"); err == nil {
+		if m := maxArraySize.FindStringSubmatch(out); m != nil {
+			if n, err := strconv.Atoi(m[1]); err == nil && n > 1 {
+				s.most = n
+			}
+		}
+	}
+	return s.most
+}
+
+// ranges writes ascending numbers as Slurm takes them: 0-3,7.
+func ranges(n []int) string {
+	var parts []string
+	for i := 0; i < len(n); {
+		j := i
+		for j+1 < len(n) && n[j+1] == n[j]+1 {
+			j++
+		}
+		if j > i {
+			parts = append(parts, fmt.Sprintf("%d-%d", n[i], n[j]))
+		} else {
+			parts = append(parts, strconv.Itoa(n[i]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// hopeless are the reasons for waiting that only another request or an
+// administrator changes.
+var hopeless = map[string]string{
+	"PartitionNodeLimit":              "the partition does not have so many nodes, or lends them to nobody: ask for fewer, or name another partition",
+	"PartitionTimeLimit":              "the partition's time limit is shorter than time",
+	"BadConstraints":                  "no node has what constraint and the other options ask for",
+	"DependencyNeverSatisfied":        "the task that it waits for has failed",
+	"InvalidAccount":                  "the account is not known or not allowed there",
+	"InvalidQOS":                      "the quality of service is not known or not allowed there",
+	"QOSMaxWallDurationPerJobLimit":   "the quality of service allows less time",
+	"QOSMaxNodePerJobLimit":           "the quality of service allows fewer nodes",
+	"QOSMaxGRESPerJob":                "the quality of service allows fewer GPUs",
+	"QOSMaxCpuPerJobLimit":            "the quality of service allows fewer processors",
+	"AssocMaxWallDurationPerJobLimit": "the account allows less time",
+	"AssocMaxNodePerJobLimit":         "the account allows fewer nodes",
+	"AssocMaxGRESPerJob":              "the account allows fewer GPUs",
+	"JobHeldAdmin":                    "an administrator holds it",
+	"JobLaunchFailure":                "it could not be started",
+	"launch_failed_requeued_held":     "it could not be started and is held; scontrol release lets it try again",
+}
+
+// hopelessReason says why a task will never start, "" where it may.
+func hopelessReason(reason string) string {
+	if text, ok := hopeless[reason]; ok {
+		return reason + ": " + text
+	}
+	if text, ok := hopeless[strings.ReplaceAll(strings.Trim(reason, "()"), " ", "_")]; ok {
+		return reason + ": " + text
+	}
+	return ""
+}
