@@ -9,6 +9,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/stages/collect"
 	"aicplan/stages/dedupe"
+	"aicplan/stages/executors"
 	"aicplan/stages/export"
 	"aicplan/stages/gate"
 	"aicplan/stages/grids"
@@ -23,8 +24,9 @@ import (
 
 // Set is every stage kind, with what they share during a run.
 type Set struct {
-	kinds map[string]stage.Kind
-	pools *runtimes.Pools
+	kinds      map[string]stage.Kind
+	pools      *runtimes.Pools
+	invocation executors.Invocation
 }
 
 // All makes the set of all kinds, for runtimes of the kinds that this program
@@ -38,7 +40,7 @@ func With(kinds []runtimes.Kind) *Set {
 		preflight.Kind(slices.Concat(preflight.RuntimeChecks(s.pools), preflight.LibraryChecks(s.pools), preflight.GPUChecks(nvml.Open), preflight.HostChecks())),
 		grids.Kind(),
 		importer.Kind(),
-		collect.Kind(s.pools),
+		collect.KindFor(s.pools, &s.invocation),
 		dedupe.Kind(),
 		gate.Kind(),
 		verify.Kind(),
@@ -61,7 +63,12 @@ func (s *Set) Kinds() map[string]stage.Kind { return s.kinds }
 func (s *Set) Runtimes() []stage.RuntimeKind { return runtimes.Registered(s.pools.Kinds) }
 
 // Services are the kinds of blocks that stages refer to and that produce nothing.
-func (s *Set) Services() []stage.ServiceKind { return []stage.ServiceKind{telemetry.Kind()} }
+func (s *Set) Services() []stage.ServiceKind {
+	return []stage.ServiceKind{executors.Kind(), telemetry.Kind()}
+}
+
+// Invoked says how the plan was made, for tasks of executors, which make it again.
+func (s *Set) Invoked(inv executors.Invocation) { s.invocation = inv }
 
 // LockDevices keeps other runs off the devices that stages of this one measure
 // on, until Close.

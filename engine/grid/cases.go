@@ -26,9 +26,13 @@ type Cases struct {
 	points      *pointText // of PointIDs
 
 	idOnce  sync.Once
-	ids     []string
+	ids     string // of all cases, IDLength each
+	idBytes []byte // the same
 	recOnce sync.Once
 	record  arrow.Record
+
+	plainOnce sync.Once
+	plain     [][]any // of Plain: by column, then dictionary entry
 
 	fieldsOnce sync.Once
 	fields     [][][]byte // of ParamsJSON: by column, then dictionary entry
@@ -40,16 +44,16 @@ type Cases struct {
 // column is one parameter of the cases.
 type column struct {
 	name string
-	kind kind
+	kind valueKind
 	dict []cty.Value
 	ids  []int32
 }
 
-// kind is the type of a column.
-type kind int
+// valueKind is the type of a column.
+type valueKind int
 
 const (
-	kindString kind = iota
+	kindString valueKind = iota
 	kindInt
 	kindFloat
 	kindBool
@@ -121,7 +125,7 @@ func pick(all, at []int32) []int32 {
 }
 
 // columnKind finds the type of a column; the text says what is wrong with it.
-func columnKind(dict []cty.Value) (kind, string) {
+func columnKind(dict []cty.Value) (valueKind, string) {
 	typ := cty.NilType
 	ints := true
 	for _, v := range dict {
@@ -173,7 +177,7 @@ func onlyNulls(dict []cty.Value) bool {
 
 // declaredKind is the type of a column of which no case has a value, from what
 // the grid declares.
-func (s *Spec) declaredKind(info *nameInfo) kind {
+func (s *Spec) declaredKind(info *nameInfo) valueKind {
 	var vals []cty.Value
 	for _, set := range s.Sets {
 		for _, dim := range set.Dims {

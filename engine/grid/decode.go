@@ -3,6 +3,7 @@ package grid
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -137,6 +138,9 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 		spec.Range = a.NameRange
 		if spec.Op == "" && !d.diags.HasErrors() {
 			d.errorf(a.Expr.Range(), "Empty op", "A grid's op names the operation to measure, for example \"gemm\".")
+		}
+		if strings.ContainsFunc(spec.Op, unicode.IsControl) { // case ids would not tell it from parameters
+			d.errorf(a.Expr.Range(), "Unsuitable op", "The name of an op is one line without control characters, not %q.", spec.Op)
 		}
 	}
 	d.constants(spec, content.Attributes["constants"])

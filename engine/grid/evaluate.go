@@ -35,7 +35,7 @@ func (w *walker) compute(v *variable) {
 }
 
 // judge evaluates a condition for the current values.
-func (w *walker) judge(p *prog) verdict {
+func (w *walker) judge(p *prog) answer {
 	if v, ok := p.fastAnswer(); ok {
 		out := isOpen
 		switch {
@@ -118,7 +118,7 @@ func (p *prog) eval() (cty.Value, hcl.Diagnostics) {
 }
 
 // judge turns the result of a condition into a verdict.
-func judge(v cty.Value, diags hcl.Diagnostics) verdict {
+func judge(v cty.Value, diags hcl.Diagnostics) answer {
 	switch {
 	case diags.HasErrors():
 		return isError

@@ -118,7 +118,7 @@ func waterfall(w *walker, c *Cases) Waterfall {
 }
 
 // constant is the verdict on a filter with none of the grid's names bound.
-func (f *filterProg) constant() verdict {
+func (f *filterProg) constant() answer {
 	for _, v := range f.whole.vars {
 		v.cur = idUnbound
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 // IDLength is the length of a case id: 128 bits in hexadecimal.
@@ -23,7 +24,7 @@ const IDLength = 32
 // names that are no columns.
 func (c *Cases) ID(i int) string {
 	c.idOnce.Do(c.makeIDs)
-	return c.ids[i]
+	return c.ids[i*IDLength : (i+1)*IDLength]
 }
 
 func (c *Cases) makeIDs() {
@@ -56,11 +57,9 @@ func (c *Cases) makeIDs() {
 		})
 	}
 	wg.Wait()
-	text := string(all) // one allocation for all ids
-	c.ids = make([]string, c.n)
-	for i := range c.ids {
-		c.ids[i] = text[i*IDLength : (i+1)*IDLength]
-	}
+	c.idBytes = all
+	// The ids and their column of the record share these bytes, which never change.
+	c.ids = unsafe.String(unsafe.SliceData(all), len(all))
 }
 
 // Digest is the SHA-256, in hexadecimal, of the case ids in order with the
@@ -71,11 +70,11 @@ func (c *Cases) Digest() string {
 	c.digestOnce.Do(func() {
 		h := sha256.New()
 		buf := make([]byte, 0, 1<<16)
-		for i, id := range c.ids {
-			buf = append(buf, id...)
+		for i := range c.n {
+			buf = append(buf, c.ID(i)...)
 			buf = append(buf, c.Sweep(i).Digest()...)
 			buf = append(buf, '\n')
-			if len(buf) > 1<<15 || i == len(c.ids)-1 {
+			if len(buf) > 1<<15 || i == c.n-1 {
 				h.Write(buf)
 				buf = buf[:0]
 			}

@@ -16,9 +16,11 @@ func (c *Cases) PointRecord() arrow.Record {
 		for range c.Sweep(i).Len() {
 			rows = append(rows, int32(i))
 		}
-		flat.ids = append(flat.ids, c.PointIDs(i)...)
+		for _, id := range c.PointIDs(i) {
+			flat.idBytes = append(flat.idBytes, id...)
+		}
 	}
-	flat.idOnce.Do(func() {})
+	flat.idOnce.Do(func() {}) // makeRecord reads the bytes alone
 	swept := map[string]bool{}
 	for at, name := range c.SweepColumns() {
 		swept[name] = true

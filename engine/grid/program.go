@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// verdict is what a condition says about a combination, or part of one.
-type verdict uint8
+// answer is what a condition says about a combination, or part of one.
+type answer uint8
 
 const (
-	unasked verdict = iota
+	unasked answer = iota
 	isTrue
 	isFalse
 	isOpen  // needs names that are not bound yet
@@ -22,7 +22,7 @@ type conj struct {
 	prog   *prog
 	memos  map[string]*memo[uint8]
 	// decided and level say what this path through the loops found out.
-	decided verdict
+	decided answer
 	level   int
 }
 

@@ -1,6 +1,9 @@
 package grid
 
 import (
+	"bytes"
+	"encoding/json"
+
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
@@ -23,13 +26,7 @@ func (c *Cases) makeRecord() arrow.Record {
 		fields = append(fields, arrow.Field{Name: name, Type: a.DataType(), Nullable: null})
 		arrays = append(arrays, a)
 	}
-	ids := array.NewStringBuilder(memory.DefaultAllocator)
-	ids.Reserve(c.n)
-	ids.ReserveData(c.n * IDLength)
-	for _, id := range c.ids {
-		ids.Append(id)
-	}
-	add("case_id", ids.NewArray(), false)
+	add("case_id", fixedTexts(c.idBytes, IDLength), false)
 	for i := range c.columns {
 		a := c.columns[i].array()
 		add(c.columns[i].name, a, a.NullN() > 0)
@@ -40,14 +37,20 @@ func (c *Cases) makeRecord() arrow.Record {
 		a := col.array()
 		add(k.Name, a, a.NullN() > 0)
 	}
-	status := array.NewStringBuilder(memory.DefaultAllocator)
-	status.Reserve(c.n)
-	status.ReserveData(c.n * len("planned"))
-	for range c.n {
-		status.Append("planned")
-	}
-	add("status", status.NewArray(), false)
+	add("status", fixedTexts(bytes.Repeat([]byte("planned"), c.n), len("planned")), false)
 	return array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(c.n))
+}
+
+// fixedTexts makes a column of texts of width bytes each, one behind the other in
+// data, which it keeps.
+func fixedTexts(data []byte, width int) arrow.Array {
+	n := len(data) / width
+	offsets := make([]int32, n+1)
+	for i := range offsets {
+		offsets[i] = int32(i * width)
+	}
+	d := array.NewData(arrow.BinaryTypes.String, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)), memory.NewBufferBytes(data)}, nil, 0, 0)
+	return array.NewStringData(d)
 }
 
 // array writes the column's values out.
@@ -107,6 +110,32 @@ func (c *Cases) ParamsJSON(i int) []byte {
 		out = append(out, c.fields[j][c.columns[j].ids[i]]...)
 	}
 	return append(out, '}')
+}
+
+// Plain is the value of column col of case i as it comes out of JSON: text, a
+// json.Number, a bool, or nil.
+func (c *Cases) Plain(i, col int) any {
+	c.plainOnce.Do(func() {
+		c.plain = make([][]any, len(c.columns))
+		for j := range c.columns {
+			for _, v := range c.columns[j].dict {
+				c.plain[j] = append(c.plain[j], asJSON(v))
+			}
+		}
+	})
+	return c.plain[col][c.columns[col].ids[i]]
+}
+
+func asJSON(v cty.Value) any {
+	switch {
+	case v.IsNull():
+		return nil
+	case v.Type() == cty.String:
+		return v.AsString()
+	case v.Type() == cty.Bool:
+		return v.True()
+	}
+	return json.Number(canonical(v))
 }
 
 // makeFields writes every distinct value of every column once.

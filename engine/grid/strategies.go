@@ -110,7 +110,7 @@ func (w *walker) filters() []*filterProg {
 
 // wholeOrPart evaluates a filter as a whole; where that fails, a false
 // conjunct still decides.
-func (w *walker) wholeOrPart(f *filterProg) verdict {
+func (w *walker) wholeOrPart(f *filterProg) answer {
 	w.evals++
 	v := judge(f.whole.plain())
 	if v == isTrue || v == isFalse {
@@ -128,7 +128,7 @@ func (w *walker) wholeOrPart(f *filterProg) verdict {
 // conjunct, each with the loops bound one after another, so that one that is
 // known before the failing name matters counts. It is the definition that the
 // memoised strategy follows throughout.
-func (w *walker) staged(f *filterProg) verdict {
+func (w *walker) staged(f *filterProg) answer {
 	out := isTrue
 	for _, c := range f.conjs {
 		v := isError

@@ -133,7 +133,7 @@ func (w *walker) ask(l int, lv *level) bool {
 }
 
 // verdict answers a question from its memo or by evaluating it.
-func (w *walker) verdict(s *step) verdict {
+func (w *walker) verdict(s *step) answer {
 	w.derive(s.vars)
 	if s.askedOnce(w.set) {
 		// Every key would be asked once: remembering them is memory for nothing.
@@ -147,7 +147,7 @@ func (w *walker) verdict(s *step) verdict {
 		s.memo = s.conj.memoFor(w.p.sp, s.vars)
 	}
 	key := s.memo.key(w.p.sp)
-	v := verdict(s.memo.get(key))
+	v := answer(s.memo.get(key))
 	if v == unasked {
 		v = w.judge(s.conj.prog)
 		if v == isError && !s.final {
@@ -185,7 +185,7 @@ func (w *walker) resolve(s *step, lv *level) bool {
 }
 
 // settle evaluates a filter whose names are all bound.
-func (w *walker) settle(f *filterProg) verdict {
+func (w *walker) settle(f *filterProg) answer {
 	failed := false
 	for _, c := range f.conjs {
 		failed = failed || c.decided == isError
@@ -198,7 +198,7 @@ func (w *walker) settle(f *filterProg) verdict {
 		f.memo = newMemo[uint8](w.p.sp, f.whole.vars)
 	}
 	key := f.memo.key(w.p.sp)
-	v := verdict(f.memo.get(key))
+	v := answer(f.memo.get(key))
 	if v == unasked {
 		v = w.judge(f.whole)
 		f.memo.put(key, uint8(v))

@@ -8,8 +8,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Verdict says what becomes of the combinations that match some values.
-type Verdict struct {
+// Reasons say what becomes of the combinations that match some values.
+type Reasons struct {
 	// Kept is true when at least one matching combination is a case (for the
 	// verdict on a point: a point of that case).
 	Kept bool `json:"kept"`
@@ -31,7 +31,7 @@ type Verdict struct {
 	Problems []string `json:"problems,omitempty"`
 	// Point is the verdict on the names of the sweep, for the first matching
 	// case; nil when none were given.
-	Point *Verdict `json:"point,omitempty"`
+	Point *Reasons `json:"point,omitempty"`
 }
 
 // MaxIDs bounds Verdict.IDs.
@@ -73,7 +73,7 @@ const whyLimit = 5_000_000
 // points inside a case, names of the sweep; any of them may be left out.
 // Values are converted to the type of their name. The verdict is nil exactly
 // when the diagnostics have errors, which are those of Expand.
-func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *Verdict, diags hcl.Diagnostics) {
+func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *Reasons, diags hcl.Diagnostics) {
 	defer recoverTo(&diags, spec.Range, func() { verdict = nil })
 	inCase, inPoint := map[string]cty.Value{}, map[string]cty.Value{}
 	for name, val := range given {
@@ -104,7 +104,7 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 
 // why expands the program and then walks the matching combinations. id names
 // what the program expands to.
-func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Cases, *Verdict, hcl.Diagnostics) {
+func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Cases, *Reasons, hcl.Diagnostics) {
 	w.run()
 	if w.diags.HasErrors() {
 		return nil, nil, w.p.spec.located(w.diags)
@@ -113,7 +113,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	if diags := cases.fill(w); diags.HasErrors() {
 		return nil, nil, w.p.spec.located(diags)
 	}
-	out := &Verdict{}
+	out := &Reasons{}
 	given, out.Problems = w.p.spec.convertGiven(given)
 	if len(out.Problems) > 0 {
 		return cases, out, nil
@@ -140,7 +140,7 @@ type explainer struct {
 	*walker
 	id    func(at int) string
 	given map[*variable]cty.Value
-	out   *Verdict
+	out   *Reasons
 	drops map[*filterProg]int // index in out.Drops
 	first int                 // index of the first passing combination in cols
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Lines renders a verdict for people, one statement per line.
-func (v *Verdict) Lines() []string {
+func (v *Reasons) Lines() []string {
 	out := append([]string(nil), v.Problems...)
 	switch {
 	case v.Matching == 0:

@@ -117,14 +117,17 @@ func (p *Plan) answers(s *Stage) bool {
 // what the stage depends on outside the plan.
 func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 	k, ok := s.Config.(stage.Keyer)
-	if !ok {
+	if !ok && !s.Instance.Kind.Follows {
 		return nil
 	}
-	extra, diags := k.KeyExtra(ctx, p.context(s))
-	if diags.HasErrors() {
-		return diags
+	var extra any
+	if ok {
+		var diags hcl.Diagnostics
+		if extra, diags = k.KeyExtra(ctx, p.context(s)); diags.HasErrors() {
+			return diags
+		}
 	}
-	if s.Instance.Kind.Follows {
+	if s.Instance.Kind.Follows { // by now the stages before it have records
 		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -32,7 +33,10 @@ type Saved struct {
 	Vars     []string `json:"vars,omitempty"`
 	VarFiles []string `json:"var_files,omitempty"`
 	Environ  []string `json:"environ,omitempty"` // variables set by the environment
-	Options  Options  `json:"options"`
+	// Sensitive are the plan's variables whose values are not saved: whoever applies
+	// the plan gives them again.
+	Sensitive []string `json:"sensitive,omitempty"`
+	Options   Options  `json:"options"`
 	// Summary is the plan as it was shown.
 	Summary Summary `json:"summary"`
 	// Stages identify what every stage would do, by address.
@@ -50,6 +54,12 @@ type SavedStage struct {
 	Op    string          `json:"op,omitempty"`
 	// IDs are the first 8 bytes of every case id, sorted, zstd, base64.
 	IDs string `json:"ids,omitempty"`
+}
+
+// Withholds says whether NAME=VALUE is about a variable that is not saved.
+func (s *Saved) Withholds(assignment string) bool {
+	name, _, _ := strings.Cut(assignment, "=")
+	return slices.Contains(s.Sensitive, strings.TrimSpace(name))
 }
 
 // Save writes a plan to path.

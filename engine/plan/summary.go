@@ -31,10 +31,12 @@ type StageSummary struct {
 	Instrument string            `json:"instrument,omitempty"`
 	Grid       *stage.Waterfall  `json:"grid,omitempty"`
 	Cases      *stage.CaseCounts `json:"cases,omitempty"`
-	Notes      []string          `json:"notes,omitempty"`
-	Warnings   []string          `json:"warnings,omitempty"`
-	DependsOn  []string          `json:"depends_on,omitempty"`
-	Key        string            `json:"key,omitempty"`
+	// Request is what the stage asks of a cluster.
+	Request   *stage.Request `json:"request,omitempty"`
+	Notes     []string       `json:"notes,omitempty"`
+	Warnings  []string       `json:"warnings,omitempty"`
+	DependsOn []string       `json:"depends_on,omitempty"`
+	Key       string         `json:"key,omitempty"`
 }
 
 // Totals add up a plan.
@@ -70,7 +72,7 @@ func Summarize(p *Plan) Summary {
 		}
 		if s.Plan != nil {
 			ss.Grid, ss.Cases, ss.Notes = s.Plan.Waterfall, s.Plan.Cases, s.Plan.Notes
-			ss.Instrument = s.Plan.Instrument
+			ss.Instrument, ss.Request = s.Plan.Instrument, s.Plan.Request
 		}
 		out.Work = out.Work || !idle[s.Address()]
 		out.Totals.add(ss, s)

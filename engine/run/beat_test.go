@@ -27,7 +27,7 @@ func (b *beats) StageStart(string, string, string) {}
 func (b *beats) Message(string, string, string)    {}
 func (b *beats) StageEnd(*StageResult)             {}
 func (b *beats) Diagnostics(hcl.Diagnostics)       {}
-func (b *beats) RunEnd(*Result)                    {}
+func (b *beats) RunEnd(*Applied)                   {}
 func (b *beats) Event([]byte)                      {}
 
 // TestProgressRepeatsWhileNothingHappens shows a stage that says nothing for a

@@ -28,7 +28,7 @@ type View interface {
 	Message(address, level, text string)
 	StageEnd(r *StageResult)
 	Diagnostics(diags hcl.Diagnostics)
-	RunEnd(r *Result)
+	RunEnd(r *Applied)
 	// Event is every event as it goes to the run's file, one JSON object.
 	Event(line []byte)
 }
@@ -167,7 +167,7 @@ func (e *events) beat() {
 func (e *events) stageStart(s *plan.Stage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(), map[string]any{"kind": s.Instance.Kind.Name, "reason": s.Reason})
+	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(), map[string]any{"kind": s.Instance.Kind.Name, "role": s.Instance.Kind.Role(), "reason": s.Reason})
 	e.running[s.Address()] = stage.Progress{}
 	for _, v := range e.views {
 		v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason)
@@ -182,7 +182,7 @@ func (e *events) stageEnd(r *StageResult) {
 	if bad(r.Status) {
 		level = "error"
 	}
-	fields := map[string]any{"kind": r.Kind, "status": r.Status, "reused": r.Reused, "seconds": r.Seconds, "message": r.Message}
+	fields := map[string]any{"kind": r.Kind, "role": r.Is.Role(), "status": r.Status, "reused": r.Reused, "seconds": r.Seconds, "message": r.Message}
 	if e.plan != nil {
 		fields["after"] = e.plan.Graph.Deps(r.Address)
 		if s := e.plan.Stage(r.Address); s != nil && s.Plan != nil && s.Plan.Waterfall != nil {
@@ -216,7 +216,7 @@ func endText(r *StageResult) string {
 	return r.Address + ": " + status + ": " + r.Message
 }
 
-func (e *events) runEnd(r *Result) {
+func (e *events) runEnd(r *Applied) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.ended)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
+	"aicplan/sink/filelock"
 )
 
 // runStage runs a stage and stores what it produced.
@@ -26,7 +28,7 @@ func (r *runner) runStage(ctx context.Context, s *plan.Stage, sr *StageResult) {
 		sr.Outcome = out
 	}
 	if err != nil {
-		sr.Status, sr.Message = stage.StatusFailed, err.Error()
+		sr.Status, sr.Message, sr.Busy = stage.StatusFailed, err.Error(), errors.Is(err, filelock.ErrBusy)
 		if errors.Is(err, context.Canceled) {
 			sr.Status, sr.Message = stage.StatusInterrupted, "stopped at once; what was acknowledged is kept"
 		}
@@ -118,7 +120,7 @@ func (r *runner) finished(before string) []stage.Finished {
 			with.Data = r.data[s.Address()]
 			o = &with
 		}
-		f := stage.Finished{Address: sr.Address, Kind: sr.Kind, Reused: sr.Reused, Outcome: o, Seconds: sr.Seconds, After: r.plan.Graph.Deps(sr.Address)}
+		f := stage.Finished{Address: sr.Address, Kind: sr.Kind, Is: sr.Is.Role(), Reused: sr.Reused, Outcome: o, Seconds: sr.Seconds, After: r.plan.Graph.Deps(sr.Address)}
 		if s.Plan != nil {
 			f.Waterfall = s.Plan.Waterfall
 		}
@@ -269,6 +271,13 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	if out.NoReuse || s.Instance.Kind.Guard || s.Key == "" {
 		return identity, digest, nil
 	}
+	if o := r.plan.Options.Stage; o.Limit > 0 || o.Smoke {
+		// What a sample came to is in the journal; a record of all cases stays.
+		if s.Record != nil && !s.Record.Sample {
+			return identity, digest, nil
+		}
+		rec.Sample = true
+	}
 	if err := r.plan.Store.WriteStage(rec); err != nil {
 		return identity, digest, err
 	}
@@ -284,7 +293,7 @@ func (r *runner) putTables(d *stage.Dataset) (checkpoint.Outputs, error) {
 		if part.rec == nil {
 			continue
 		}
-		digest, err := r.plan.Store.PutRecord(part.rec)
+		digest, err := r.put(part.rec)
 		if err != nil {
 			return out, err
 		}
@@ -293,6 +302,29 @@ func (r *runner) putTables(d *stage.Dataset) (checkpoint.Outputs, error) {
 	var err error
 	out.Attached, err = stage.AttachmentDigests(d.Table)
 	return out, err
+}
+
+// put stores a table. Stages that hand on what they were given cost no second
+// encoding of it.
+func (r *runner) put(rec arrow.Record) (string, error) {
+	r.mu.Lock()
+	digest := r.stored[rec]
+	r.mu.Unlock()
+	if digest != "" {
+		if path, err := r.plan.Store.ObjectPath(digest); err == nil {
+			if _, err := os.Stat(path); err == nil {
+				return digest, nil
+			}
+		}
+	}
+	digest, err := r.plan.Store.PutRecord(rec)
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	r.stored[rec] = digest
+	r.mu.Unlock()
+	return digest, nil
 }
 
 // move keeps the record of a stage under the address that it has by now.

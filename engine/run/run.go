@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/hcl/v2"
 
@@ -34,8 +35,8 @@ type Options struct {
 	Done map[string]*stage.Outcome
 }
 
-// Result is how a run ended.
-type Result struct {
+// Applied is how a run ended.
+type Applied struct {
 	RunID   string
 	Stages  []*StageResult // in run order
 	Outputs []config.Output
@@ -55,6 +56,9 @@ type StageResult struct {
 	// Blocker is the stage that kept this one from running, where Status is
 	// skipped.
 	Blocker string
+	// Busy is true of a stage that failed because others hold what it needs, and
+	// did not give it back in time.
+	Busy    bool
 	Outcome *stage.Outcome // nil when it never ran
 	Seconds float64
 }
@@ -68,14 +72,15 @@ type runner struct {
 	mu      sync.Mutex
 	results map[string]*StageResult
 	data    map[string]*stage.Dataset
-	waiting map[string]int // dependencies that have not ended
+	stored  map[arrow.Record]string // digests of tables in data that are objects already
+	waiting map[string]int          // dependencies that have not ended
 	halted  bool
 }
 
 // Apply runs the plan and returns how it went. An error means that the run
 // itself could not go on (the state folder cannot be written); failed stages
 // are part of the Result.
-func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Result, error) {
+func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 	if opts.Parallelism <= 0 {
 		opts.Parallelism = max(2, runtime.GOMAXPROCS(0))
 	}
@@ -84,10 +89,10 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{}, waiting: map[string]int{}}
+	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{}, stored: map[arrow.Record]string{}, waiting: map[string]int{}}
 	ev.runStart(p)
 	r.loop(ctx)
-	res := &Result{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds()}
+	res := &Applied{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds()}
 	for _, s := range p.Stages {
 		if sr := r.results[s.Address()]; sr != nil {
 			res.Stages = append(res.Stages, sr)
@@ -116,7 +121,7 @@ func (r *runner) loop(ctx context.Context) {
 		r.mu.Unlock()
 	}
 	finished := make(chan string)
-	started := map[string]bool{}
+	started, free := map[string]bool{}, map[string]func(){}
 	running, deviceBusy, cpuRunning := 0, false, 0
 	for {
 		for _, s := range r.plan.Stages {
@@ -132,17 +137,20 @@ func (r *runner) loop(ctx context.Context) {
 				end(addr)
 				continue
 			}
-			device := s.Instance.Kind.Device
-			if (device && deviceBusy) || (!device && cpuRunning >= r.opts.Parallelism) {
+			switch device := s.Instance.Kind.Device; {
+			case elsewhere(s):
+				// It waits for others and needs nothing of this machine.
+				free[addr] = func() {}
+			case device && deviceBusy, !device && cpuRunning >= r.opts.Parallelism:
 				continue
+			case device:
+				deviceBusy, free[addr] = true, func() { deviceBusy = false }
+			default:
+				cpuRunning++
+				free[addr] = func() { cpuRunning-- }
 			}
 			started[addr] = true
 			running++
-			if device {
-				deviceBusy = true
-			} else {
-				cpuRunning++
-			}
 			go func() {
 				r.execute(ctx, s)
 				finished <- addr
@@ -153,13 +161,15 @@ func (r *runner) loop(ctx context.Context) {
 		}
 		addr := <-finished
 		running--
-		if r.plan.Stage(addr).Instance.Kind.Device {
-			deviceBusy = false
-		} else {
-			cpuRunning--
-		}
+		free[addr]()
 		end(addr)
 	}
+}
+
+// elsewhere says whether a stage does its work on other machines.
+func elsewhere(s *plan.Stage) bool {
+	p, ok := s.Config.(stage.Placer)
+	return ok && p.Elsewhere()
 }
 
 // answered says whether the plan has what the stage hands on.

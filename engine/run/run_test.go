@@ -89,7 +89,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) apply(hclText string, change ...func(*Options, *plan.Options)) *Result {
+func (b *bench) apply(hclText string, change ...func(*Options, *plan.Options)) *Applied {
 	b.t.Helper()
 	path := filepath.Join(b.dir, "plan.hcl")
 	if err := os.WriteFile(path, []byte(hclText), 0o644); err != nil {
@@ -125,7 +125,7 @@ func (b *bench) apply(hclText string, change ...func(*Options, *plan.Options)) *
 	return res
 }
 
-func status(r *Result) string {
+func status(r *Applied) string {
 	var out []string
 	for _, s := range r.Stages {
 		word := string(s.Status)

@@ -27,16 +27,25 @@ var severity = []struct {
 	{stage.StatusPartial, ExitPartial},
 }
 
-// ExitCode is the code of the worst stage.
-func (r *Result) ExitCode() int {
+// ExitCode is the code of the worst stage. A run in which stages failed only for
+// want of what others hold ends as one that finds its state folder in use.
+func (r *Applied) ExitCode() int {
 	if r.Diags.HasErrors() {
 		return ExitError
 	}
 	for _, s := range severity {
+		code, found := s.code, false
 		for _, st := range r.Stages {
-			if st.Status == s.status {
+			if st.Status != s.status {
+				continue
+			}
+			if !st.Busy {
 				return s.code
 			}
+			code, found = ExitLocked, true
+		}
+		if found {
+			return code
 		}
 	}
 	return ExitOK

@@ -62,9 +62,9 @@ func (b *MeasureBlock) settings() measure.Settings {
 	return s
 }
 
-// unheeded returns the settings that the block gives and the runtime kind does
+// unused returns the settings that the block gives and the runtime kind does
 // not use (those not in heeded), sorted. A flag that is false does not count.
-func (b *MeasureBlock) unheeded(heeded []string) []string {
+func (b *MeasureBlock) unused(heeded []string) []string {
 	if b == nil {
 		return nil
 	}

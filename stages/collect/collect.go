@@ -16,16 +16,22 @@ import (
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
+	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
 )
 
 // Kind registers the collect stage. Its workers come from pools, which the
 // caller closes at the end of the run.
-func Kind(pools *runtimes.Pools) stage.Kind {
+func Kind(pools *runtimes.Pools) stage.Kind { return KindFor(pools, &executors.Invocation{}) }
+
+// KindFor is Kind for runs whose collects may be measured by other processes,
+// which make the plan again as inv says. It may be filled in until a stage runs.
+func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 	return stage.Kind{
 		Name:     "collect",
 		Measures: true,
+		Tabular:  true,
 		Version:  2,
 		Beside:   beside,
 		Summary:  "measure the cases of a grid on a runtime",
@@ -36,7 +42,11 @@ func Kind(pools *runtimes.Pools) stage.Kind {
 			"failed":   cty.Number,
 			"skipped":  cty.Number,
 		},
-		New: func() stage.Stage { return newConfig(pools) },
+		New: func() stage.Stage {
+			c := newConfig(pools)
+			c.invocation = inv
+			return c
+		},
 	}
 }
 
@@ -58,6 +68,8 @@ type Config struct {
 	System cty.Value `hcl:"system,optional"`
 	// Telemetry is watched while the cases run; it changes no key.
 	Telemetry cty.Value `hcl:"telemetry,optional"`
+	// Executor is where the cases are measured; it changes no key.
+	Executor cty.Value `hcl:"executor,optional"`
 	// Reference is a table with latencies of the same cases, which the time is
 	// estimated from while there is no history.
 	Reference cty.Value `hcl:"reference,optional"`
@@ -88,12 +100,14 @@ type Config struct {
 	Deadline *DeadlineBlock `hcl:"deadline,block"`
 	Rules    []RuleBlock    `hcl:"rule,block"`
 
-	pools *runtimes.Pools
+	pools      *runtimes.Pools
+	invocation *executors.Invocation
 	// What Check makes of the values above.
 	grid     *stage.Ref
 	runtime  *stage.Runtime
 	estimate *stage.Ref // of Reference
 	watched  *telemetry.Config
+	place    *executors.Config // nil means this process
 	system   string
 	bind     any
 	source   atomic.Pointer[runtimes.OpFile] // of a python op; see readSource
@@ -160,6 +174,15 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Wrong telemetry", "telemetry: %s.", err)
 		}
 	}
+	if isSet(c.Executor) {
+		block, err := stage.ServiceOf(c.Executor, "executor")
+		if err == nil {
+			c.place, err = executors.Parse(block)
+		}
+		if err != nil {
+			bad("Wrong executor", "executor: %s.", err)
+		}
+	}
 	if isSet(c.System) {
 		if spec, err := stage.SystemOf(c.System); err != nil {
 			bad("Wrong system", "system: %s.", err)
@@ -194,7 +217,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.runtime != nil {
 		c.pools.Use(c.runtime, c.hosted())
-		if idle := c.Measure.unheeded(c.kind().RuntimeKind.Measure); len(idle) > 0 {
+		if idle := c.Measure.unused(c.kind().RuntimeKind.Measure); len(idle) > 0 {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagWarning, Summary: "Settings without effect", Subject: cc.Range.Ptr(),
 				Detail: fmt.Sprintf("Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for nothing. Remove them.", c.runtime.Kind, strings.Join(idle, ", ")),

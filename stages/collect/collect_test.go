@@ -378,7 +378,7 @@ func TestHangs(t *testing.T) {
 }
 
 func TestRuntimeThatIsNotHere(t *testing.T) {
-	b := newBench(t, products)
+	b := newBench(t, strings.ReplaceAll(products, "float32", "float16"))
 	b.runtime.Kind, b.runtime.Address = "cuda", "runtime.gpu"
 	out, err := b.run("")
 	if err != nil || out.Status != stage.StatusNeeds || !strings.Contains(out.Message, "needs runtime.gpu") || !out.NoReuse {

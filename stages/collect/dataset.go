@@ -1,7 +1,9 @@
 package collect
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -25,18 +27,24 @@ func (j *job) hold(unit int, e *entry) {
 
 // load reads the entries of units that an earlier run settled.
 func (j *job) load(journal *checkpoint.Journal) error {
-	read := journal.Reader()
+	var want []int
+	var ids []string
 	for i := range j.units {
 		u := &j.units[i]
-		if u.entry != nil || u.rows > 0 || (u.state != measured && u.state != failed) {
-			continue
+		if u.entry == nil && u.rows == 0 && (u.state == measured || u.state == failed) {
+			want, ids = append(want, i), append(ids, j.id(i))
 		}
-		e, ok, err := read.Lookup(u.id)
+	}
+	read := journal.Reader()
+	for _, at := range journal.InOrder(ids) {
+		i := want[at]
+		u := &j.units[i]
+		e, ok, err := read.Lookup(j.id(i))
 		if err != nil {
 			return err
 		}
 		if !ok {
-			return fmt.Errorf("internal error: case %s was in the journal and is not any more", u.id)
+			return fmt.Errorf("internal error: case %s was in the journal and is not any more", j.id(i))
 		}
 		if u.state == measured {
 			if first, n, ok := j.rows.read(e.Payload); ok {
@@ -46,7 +54,7 @@ func (j *job) load(journal *checkpoint.Journal) error {
 		}
 		d, err := decodeEntry(e.Payload)
 		if err != nil {
-			return fmt.Errorf("case %s: %w", u.id, err)
+			return fmt.Errorf("case %s: %w", j.id(i), err)
 		}
 		j.hold(i, d)
 	}
@@ -57,23 +65,24 @@ func (j *job) load(journal *checkpoint.Journal) error {
 // measurement or with a reason.
 func (j *job) check() error {
 	var wrong []string
-	seen := make(map[string]bool, len(j.units))
+	seen := map[string]bool{} // of swept points; a grid has each case once
 	for i := range j.units {
 		u := &j.units[i]
-		ok := !seen[u.id]
-		seen[u.id] = true
+		ok := false
 		switch u.state {
 		case measured:
-			ok = ok && u.rows > 0
+			ok = u.rows > 0
 		case failed:
-			ok = ok && u.entry != nil && u.entry.Failure != nil
+			ok = u.entry != nil && u.entry.Failure != nil
 		case skipped:
-			ok = ok && u.class != "" && u.reason != ""
-		default:
-			ok = false
+			ok = u.class() != "" && u.reason() != ""
+		}
+		if j.ids != nil {
+			ok = ok && !seen[j.ids[i]]
+			seen[j.ids[i]] = true
 		}
 		if !ok {
-			wrong = append(wrong, u.id)
+			wrong = append(wrong, j.id(i))
 		}
 	}
 	if len(wrong) == 0 {
@@ -98,13 +107,13 @@ func (j *job) planned() (arrow.Record, error) {
 	rows := make([]int, len(j.units))
 	ids := make([]string, len(j.units))
 	for i := range j.units {
-		rows[i], ids[i] = j.units[i].task, j.units[i].id
+		rows[i], ids[i] = int(j.units[i].task), j.id(i)
 	}
 	out := table.WithColumn(table.Take(rec, rows), "case_id", table.Texts(ids, nil))
 	b := table.NewBuilder()
 	for i := range j.units {
 		u := &j.units[i]
-		if err := b.Append(j.sweepOf(u.task).values[u.point]); err != nil {
+		if err := b.Append(j.sweepOf(int(u.task)).values[u.point]); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
 		}
 	}
@@ -133,25 +142,40 @@ func moveLast(rec arrow.Record, name string) arrow.Record {
 // case's columns, the environment's, the metrics, and what else workers sent.
 func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arrow.Record, error) {
 	var at []int
-	var rows []int32
+	n := 0
+	whole := true // each planned row has one measured row
+	for i := range j.units {
+		u := &j.units[i]
+		if u.state == measured {
+			n += int(u.rows)
+		}
+		whole = whole && u.state == measured && u.rows == 1
+	}
+	rows := make([]int32, 0, n)
 	for i := range j.units {
 		u := &j.units[i]
 		if u.state != measured {
 			continue
 		}
 		for r := range u.rows {
-			at, rows = append(at, i), append(rows, u.row+r)
+			rows = append(rows, u.row+r)
+			if !whole {
+				at = append(at, i)
+			}
 		}
 	}
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	rec := table.Drop(table.Take(planned, at), "status")
+	rec := table.Drop(planned, "status")
+	if !whole {
+		rec = table.Take(rec, at)
+	}
 	at = nil
 	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }
-	add("framework", table.Texts(j.rows.label(rows, 0, env.Framework), nil))
-	add("version", table.Texts(j.rows.label(rows, 1, env.Version), nil))
-	add("device", table.Texts(j.rows.label(rows, 2, env.Device), nil))
+	add("framework", j.rows.label(rows, 0, env.Framework))
+	add("version", j.rows.label(rows, 1, env.Version))
+	add("device", j.rows.label(rows, 2, env.Device))
 	for _, m := range j.schema.fields {
 		if table.Has(rec, m.name) {
 			continue // an axis of the grid, such as kernel_source
@@ -161,14 +185,15 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		}
 		delete(j.rows.columns, m.name)
 	}
-	attempts, started := make([]int64, len(rows)), make([]string, len(rows))
+	attempts := make([]int64, len(rows))
 	for i, r := range rows {
-		attempts[i], started[i] = int64(j.rows.attempts[r]), j.rows.at.text(int(r))
+		attempts[i] = int64(j.rows.attempts[r])
 	}
 	add("attempts", table.Ints(attempts, nil))
-	add("worker", table.Texts(j.rows.texts(rows, j.rows.workers), nil))
-	add("device_uuid", table.Texts(j.rows.texts(rows, j.rows.uuids), nil))
-	add("started_at", table.Texts(started, nil))
+	add("worker", j.rows.texts(rows, j.rows.workers))
+	add("device_uuid", j.rows.texts(rows, j.rows.uuids))
+	add("started_at", table.TextsOf(len(rows), func(i int, b []byte) []byte { return j.rows.at.append(b, int(rows[i])) }))
+	j.rows.attempts, j.rows.workers, j.rows.uuids, j.rows.at = nil, nil, nil, timeColumn{}
 	if texts, valid := j.rows.attachments(rows); texts != nil {
 		add(stage.AttachmentsColumn, table.Texts(texts, valid))
 	}
@@ -182,17 +207,20 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 	return rec, nil
 }
 
-// ledger lists the units without a measurement, in the order of the plan.
+// ledger lists the units without a measurement, in the order of the plan. It has
+// the column of attachments where one of them has any.
 func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 	b := table.NewFixedBuilder(stage.LedgerSchema)
+	var attached []string
+	var valid []bool
 	for i := range j.units {
 		u := &j.units[i]
 		if u.state != failed && u.state != skipped {
 			continue
 		}
 		row := map[string]any{
-			"case_id": u.id, "params": string(j.params(u)), "status": "skipped", "class": u.class, "group": j.tasks[u.task].group,
-			"type": "", "message": u.reason, "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
+			"case_id": j.id(i), "params": string(j.params(u)), "status": "skipped", "class": u.class(), "group": j.group(int(u.task)),
+			"type": "", "message": u.reason(), "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
 		}
 		if u.state == failed {
 			f := u.entry.Failure
@@ -201,11 +229,23 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 			row["type"], row["message"], row["traceback"] = f.Exception, firstLine(f.Message), fullText(f)
 			row["attempts"], row["worker"], row["device_uuid"], row["at"] = u.entry.Attempts, u.entry.Worker, u.entry.DeviceUUID, u.entry.At
 		}
+		text := ""
+		if u.state == failed && len(u.entry.Attachments) > 0 {
+			raw, err := json.Marshal(u.entry.Attachments)
+			if err != nil {
+				return nil, fmt.Errorf("ledger: %w", err)
+			}
+			text = string(raw)
+		}
+		attached, valid = append(attached, text), append(valid, text != "")
 		if err := b.Append(row); err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
 	}
-	return b.Record(), nil
+	if !slices.Contains(valid, true) {
+		return b.Record(), nil
+	}
+	return table.WithColumn(b.Record(), stage.AttachmentsColumn, table.Texts(attached, valid)), nil
 }
 
 // fullText is everything that is known of a failure.

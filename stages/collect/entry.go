@@ -178,8 +178,8 @@ func text(v cty.Value) string {
 
 // params returns the parameters of a unit as one JSON object.
 func (j *job) params(u *unit) []byte {
-	raw := j.cases.ParamsJSON(u.task)
-	if s := j.sweepOf(u.task); s != nil {
+	raw := j.cases.ParamsJSON(int(u.task))
+	if s := j.sweepOf(int(u.task)); s != nil {
 		return mergeObjects(raw, s.raw[u.point])
 	}
 	return raw

@@ -26,7 +26,7 @@ func TestEnvironmentFieldsAreReported(t *testing.T) {
 // Cases of an op that another kind of runtime measured are no basis for an
 // estimate.
 func TestEstimateKnowsRuntimesApart(t *testing.T) {
-	b := newBench(t, products)
+	b := newBench(t, "op = \"memory\"\naxis \"kernel\" { values = [\"copy\", \"triad\"] }\naxis \"size_bytes\" { values = [4096] }\n")
 	b.must("", stage.StatusOK)
 	_, p := b.prepare("measure {\n passes = 3\n}")
 	if p.Cases.Seconds == 0 || !strings.Contains(p.Cases.Basis, "under other conditions") {

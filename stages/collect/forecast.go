@@ -55,9 +55,12 @@ func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
 }
 
 // unmet says which column that a stage behind needs of every row a row lacks.
-func unmet(row worker.Row, i int, params map[string]any, demands []string) *worker.Failure {
+func unmet(row worker.Row, i int, params params, demands []string) *worker.Failure {
 	for _, name := range demands {
-		if v := row[name]; v == nil && params[name] == nil {
+		if row[name] != nil {
+			continue
+		}
+		if v, _ := params.of(name); v == nil {
 			return bug("row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for example %s = \"torch\"", i, name, name)
 		}
 	}

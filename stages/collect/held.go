@@ -26,10 +26,10 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 	}
 	for i := range j.units {
 		u := &j.units[i]
-		if u.barred != "" && u.class != "not_selected" {
+		if u.barred() != "" && u.class() != "not_selected" {
 			// What somebody measured all the same is there.
-			if kind, ok := journal.Has(u.id); ok && kind == checkpoint.Measured && !opts.Again {
-				u.state, u.class, u.reason = measured, "", ""
+			if kind, ok := journal.Has(j.id(i)); ok && kind == checkpoint.Measured && !opts.Again {
+				j.settle(u, measured)
 			}
 			continue
 		}
@@ -37,15 +37,15 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 			continue
 		}
 		if opts.Again {
-			if token, _ := journal.Epoch(u.id); opts.Epoch == "" || token != opts.Epoch {
+			if token, _ := journal.Epoch(j.id(i)); opts.Epoch == "" || token != opts.Epoch {
 				continue
 			}
 		}
-		switch kind, ok := journal.Has(u.id); {
+		switch kind, ok := journal.Has(j.id(i)); {
 		case !ok:
 		case kind == checkpoint.Measured:
 			u.state = measured
-		case retry != "failed" || j.retried(journal, u.id):
+		case retry != "failed" || j.retried(journal, j.id(i)):
 			u.state = failed
 		}
 	}
@@ -67,7 +67,7 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 // is still open. It is "" without any.
 func (j *job) epochOf(journal *checkpoint.Journal) string {
 	for i := range j.units {
-		if token, open := journal.Epoch(j.units[i].id); open && checkpoint.InEpoch(token, epochRetry) {
+		if token, open := journal.Epoch(j.id(i)); open && checkpoint.InEpoch(token, epochRetry) {
 			return token
 		}
 	}
@@ -102,9 +102,9 @@ func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 		if u.state != open {
 			continue
 		}
-		_, has := journal.Has(u.id)
-		if known, _ := journal.Epoch(u.id); known != token && (opts.Again || has) {
-			ids = append(ids, u.id)
+		_, has := journal.Has(j.id(i))
+		if known, _ := journal.Epoch(j.id(i)); known != token && (opts.Again || has) {
+			ids = append(ids, j.id(i))
 		}
 	}
 	if len(ids) == 0 {
@@ -125,13 +125,14 @@ func (j *job) record() map[string]*past {
 	out := map[string]*past{}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		g := out[t.group]
+		name := j.groups[t.group]
+		g := out[name]
 		if g == nil {
 			g = &past{}
-			out[t.group] = g
+			out[name] = g
 		}
-		any := map[state]bool{}
-		for k := t.first; k < t.first+t.n; k++ {
+		var any [skipped + 1]bool
+		for k := int(t.first); k < int(t.first+t.n); k++ {
 			any[j.units[k].state] = true
 			if j.units[k].state == failed {
 				g.lastFailed = k
@@ -152,7 +153,7 @@ func (j *job) record() map[string]*past {
 func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool) error {
 	reason := ""
 	if !again && g.open {
-		e, ok, err := journal.Lookup(j.units[g.lastFailed].id)
+		e, ok, err := journal.Lookup(j.id(g.lastFailed))
 		if err != nil {
 			return err
 		}
@@ -169,14 +170,18 @@ func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool
 	}
 	for i := range j.units {
 		u := &j.units[i]
-		if j.tasks[u.task].group != name {
+		if j.group(int(u.task)) != name {
 			continue
 		}
 		switch {
-		case again && u.state == failed && !j.retried(journal, u.id):
+		case again && u.state == failed && !j.retried(journal, j.id(i)):
 			u.state = open
+			if j.tried == nil {
+				j.tried = map[int]bool{}
+			}
+			j.tried[int(u.task)] = true
 		case !again && u.state == open:
-			u.state, u.class, u.reason = skipped, "tripped", reason
+			j.skip(u, "tripped", reason)
 		}
 	}
 	return nil
@@ -190,10 +195,10 @@ func tripText(group string, failures int, last string) string {
 // forget opens again what reuse settled, for another journal.
 func (j *job) forget() {
 	for i := range j.units {
-		if u := &j.units[i]; u.state != skipped || u.class == "tripped" {
-			u.state, u.class, u.reason = open, "", ""
-			if u.barred != "" {
-				u.close()
+		if u := &j.units[i]; u.state != skipped || u.class() == "tripped" {
+			j.settle(u, open)
+			if u.barred() != "" {
+				j.close(u)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ var beside = map[string]string{
 	"deadline":    "it decides how long a case may take",
 	"order":       "cases do not depend on each other",
 	"weights":     "cases do not depend on each other",
+	"executor":    "a row means the same wherever its case was scheduled",
 	"fail_over":   "it judges what is there; see Judge",
 	"reference":   "the time is estimated from it",
 }

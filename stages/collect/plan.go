@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,6 +109,10 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if err := c.unmeasurable(cases, pc.PlanDir); err != nil {
 		return fail("Nothing can measure this", err)
 	}
+	strange, why := c.strange(cases)
+	if strange > 0 && strange == cases.Len() {
+		return fail("Nothing can measure this", errors.New(why))
+	}
 	counts := fresh(cases, pc.Options)
 	if len(c.unsupported) > 0 {
 		j, err := newJob(cases, c.schema(up.Data.Info.Perf), nil, pc.Options)
@@ -120,6 +125,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		counts = j.counts()
 	}
 	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
+	if strange > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d of %d cases are going to fail: %s; leave them out with a filter", strange, cases.Len(), why))
+	}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
 	reason := c.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
 	if why := runtimes.Refused(pc.Store, c.runtime); env == nil && why != "" {
@@ -153,7 +161,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			return fail("The case journal cannot be read", err)
 		}
 	}
-	if counts.Collect > 0 {
+	if counts.Collect > 0 && c.Elsewhere() {
+		p.Request = c.place.Request(c.shardsOf(counts.Collect))
+	} else if counts.Collect > 0 {
 		if why := c.pools.Absent(ctx, c.runtime); why != nil {
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
 			p.Notes = append(p.Notes, why.Fix)
@@ -167,6 +177,11 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if counts.Collect > 0 {
 		if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases); err != nil {
 			return fail("The case journal cannot be read", err)
+		}
+		if c.Elsewhere() && p.Cases.Seconds > 0 {
+			n := p.Request.AtOnce
+			p.Cases.Seconds /= float64(n)
+			p.Cases.Basis += fmt.Sprintf(", %d jobs at once", n)
 		}
 		if p.Cases.Seconds == 0 && c.estimate != nil {
 			c.estimateFrom(pc.Upstream(c.estimate), up.Data, p.Cases)
@@ -278,13 +293,9 @@ const historySample = 2000
 // history are the wall seconds of earlier cases in a journal.
 func history(journal *checkpoint.Journal) ([]float64, error) {
 	var out []float64
-	read := 0
-	for e, err := range journal.All() {
+	for e, err := range journal.Some(historySample) {
 		if err != nil {
 			return nil, err
-		}
-		if read++; read > historySample {
-			break
 		}
 		if e.Kind != checkpoint.Measured {
 			continue

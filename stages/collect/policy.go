@@ -3,6 +3,7 @@ package collect
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"time"
@@ -51,14 +52,18 @@ type policy struct {
 	// case that ends.
 	attach   func(worker.Outcome) []stage.Attachment
 	attached []stage.Attachment
-	beside   []stage.Attachment // of the case that is next in Done
+	// shared is what other processes know of the groups; nil where this one has all
+	// cases.
+	shared *sharedGroups
+	beside []stage.Attachment // of the case that is next in Done
 
 	rungs   [][]int // what is left, the current one first
 	rung    int     // number of the current one
 	total   int     // of rungs
 	queue   []int   // tasks of the current rung
 	again   []*worker.Task
-	out     int // handed out and not ended
+	held    map[string][]int // of the current rung, by group: see room
+	out     int              // handed out and not ended
 	longest time.Duration
 	history int // number of cases seen when computing longest
 
@@ -74,6 +79,7 @@ type group struct {
 	measured int // cases, those of earlier runs included
 	earlier  int // failures of earlier runs
 	failures int // in this run, before the first measured one
+	out      int // handed out and not settled
 	tripped  string
 	last     string // the last failure's message
 }
@@ -82,7 +88,7 @@ type group struct {
 func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier []float64, seed int64, r recorder, stop <-chan struct{}) *policy {
 	p := &policy{
 		job: j, limits: l, rules: rules, op: op, recorder: r, now: time.Now, stop: stop, halt: func() bool { return false },
-		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, told: map[string]int{},
+		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, told: map[string]int{}, held: map[string][]int{},
 	}
 	p.total = len(p.rungs)
 	for name, g := range j.record() {
@@ -131,26 +137,63 @@ func (p *policy) nextRung() {
 	}
 }
 
-// trim takes the tasks of tripped groups off the head of the queue.
+// trim takes tasks off the head of the queue that are not to be handed out now:
+// those of tripped groups, and those of groups without room.
 func (p *policy) trim() {
+	p.shared.apply(p)
 	for len(p.queue) > 0 {
-		g := p.groups[p.job.tasks[p.queue[0]].group]
-		if g.tripped == "" {
+		task := p.queue[0]
+		name := p.job.group(task)
+		g := p.groups[name]
+		switch {
+		case g.tripped != "":
+			p.skip(task, "tripped", g.tripped)
+		case p.room(g) == 0:
+			p.held[name] = append(p.held[name], task)
+		default:
 			return
 		}
-		p.skip(p.queue[0], "tripped", g.tripped)
 		p.queue = p.queue[1:]
+	}
+}
+
+// room is how many more cases of a group may be handed out. Workers hold many at
+// once; of a group that was never measured they get no more than the breaker lets
+// fail.
+func (p *policy) room(g *group) int {
+	if p.limits.tripAfter == 0 || g.measured > 0 {
+		return math.MaxInt
+	}
+	return max(0, max(1, p.limits.tripAfter-g.earlier-g.failures)-g.out)
+}
+
+// settled notes that a case of a group has ended, and puts back what waited for
+// that.
+func (p *policy) settled(task int) {
+	name := p.job.group(task)
+	g := p.groups[name]
+	g.out--
+	held := p.held[name]
+	n := len(held)
+	if g.tripped == "" {
+		n = min(n, p.room(g))
+	}
+	if n == 0 {
+		return
+	}
+	p.queue = append(slices.Clone(held[:n]), p.queue...)
+	if p.held[name] = held[n:]; n == len(held) {
+		delete(p.held, name)
 	}
 }
 
 func (p *policy) skip(task int, class, reason string) {
 	for _, u := range p.job.openUnits(task) {
-		un := &p.job.units[u]
-		un.state, un.class, un.reason = skipped, class, reason
+		p.job.skip(&p.job.units[u], class, reason)
 	}
 }
 
-// Pending implements worker.Source.
+// Pending implements worker.CaseSource.
 func (p *policy) Pending() int {
 	if p.stopping() {
 		return 0
@@ -162,7 +205,7 @@ func (p *policy) Pending() int {
 	return len(p.again) + len(p.queue)
 }
 
-// Next implements worker.Source.
+// Next implements worker.CaseSource.
 func (p *policy) Next() *worker.Task {
 	if p.Pending() == 0 {
 		return nil
@@ -176,25 +219,25 @@ func (p *policy) Next() *worker.Task {
 	}
 	task := p.queue[0]
 	p.queue = p.queue[1:]
+	p.groups[p.job.group(task)].out++
 	return p.makeTask(task)
 }
 
 func (p *policy) makeTask(no int) *worker.Task {
 	a := &attempt{task: no, units: p.job.openUnits(no), tries: map[string]int{}}
-	t := &p.job.tasks[no]
-	c := worker.Case{ID: p.job.cases.ID(t.no), Op: p.op, Params: p.job.cases.ParamsJSON(t.no), Attempt: 1}
+	c := worker.Case{ID: p.job.cases.ID(no), Op: p.op, Params: p.job.cases.ParamsJSON(no), Attempt: 1}
 	if p.job.cases.SweepColumns() != nil {
-		c.Sweep = p.sweep(t, a.units)
+		c.Sweep = p.sweep(no, a.units)
 	}
 	return &worker.Task{Case: c, Deadline: p.deadline(), Data: a}
 }
 
 // sweep is the part of a case's sweep that is still open.
-func (p *policy) sweep(t *task, units []int) json.RawMessage {
-	if len(units) == t.n {
-		return p.job.cases.Sweep(t.no).JSON()
+func (p *policy) sweep(task int, units []int) json.RawMessage {
+	if len(units) == int(p.job.tasks[task].n) {
+		return p.job.cases.Sweep(task).JSON()
 	}
-	raw := p.job.sweepOf(t.no).raw
+	raw := p.job.sweepOf(task).raw
 	var want []json.RawMessage
 	for _, u := range units {
 		want = append(want, raw[p.job.units[u].point])
@@ -206,7 +249,7 @@ func (p *policy) sweep(t *task, units []int) json.RawMessage {
 	return out
 }
 
-// Done implements worker.Source.
+// Done implements worker.CaseSource.
 func (p *policy) Done(o worker.Outcome) {
 	p.out--
 	a := o.Task.Data.(*attempt)
@@ -219,11 +262,13 @@ func (p *policy) Done(o worker.Outcome) {
 	if failure == nil {
 		if got, failure = p.job.judge(a.units, o.Rows); failure == nil {
 			p.measured(o, a, got)
+			p.settled(a.task)
 			return
 		}
 	}
 	if len(o.Rows) > 0 && o.Failure != nil {
 		if p.keep(o, a, failure); len(a.units) == 0 {
+			p.settled(a.task)
 			return
 		}
 	}
@@ -236,7 +281,7 @@ func (p *policy) Done(o worker.Outcome) {
 		again := *o.Task
 		again.Case.Attempt++
 		if again.Case.Sweep != nil {
-			again.Case.Sweep = p.sweep(&p.job.tasks[a.task], a.units)
+			again.Case.Sweep = p.sweep(a.task, a.units)
 		}
 		again.Fresh = oom
 		p.again = append(p.again, &again)
@@ -244,6 +289,7 @@ func (p *policy) Done(o worker.Outcome) {
 		return
 	}
 	p.failed(o, a, failure, class)
+	p.settled(a.task)
 }
 
 // retry names the reason to try a case again, or "".
@@ -300,7 +346,7 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 		}
 		entries = append(entries, &e)
 	}
-	g := p.groups[p.job.tasks[a.task].group]
+	g := p.groups[p.job.group(a.task)]
 	g.measured++
 	p.rungDone++
 	p.recorder.settle(a.units, entries)
@@ -347,7 +393,7 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
 		note("the op raised after %d of %d points, which are kept; %d of them have fewer rows than the others: %s", len(units), len(a.units), fewer, firstLine(f.Message))
 	}
 	p.learn(o.Seconds)
-	p.groups[p.job.tasks[a.task].group].measured++
+	p.groups[p.job.group(a.task)].measured++
 	if !a.kept && len(got.missing) == 0 {
 		p.rungDone++
 	}
@@ -364,8 +410,8 @@ func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class s
 		p.job.units[u].state = failed
 		entries = append(entries, &e)
 	}
-	t := &p.job.tasks[a.task]
-	g := p.groups[t.group]
+	name := p.job.group(a.task)
+	g := p.groups[name]
 	g.last = firstLine(f.Message)
 	if g.measured == 0 {
 		g.failures++
@@ -376,8 +422,8 @@ func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class s
 	}
 	p.recorder.settle(a.units, entries)
 	p.recorder.failed(o.Task.Case, class, f, p.tellTimes(class, f))
-	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" {
-		g.tripped = tripText(t.group, g.earlier+g.failures, g.last)
+	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" && !p.shared.worked(name) {
+		g.tripped = tripText(name, g.earlier+g.failures, g.last)
 		p.recorder.note("error", "breaker: "+g.tripped)
 	}
 }
@@ -449,14 +495,14 @@ func (p *policy) rungProblem() string {
 func (p *policy) interrupt(reason string) (n int) {
 	for i := range p.job.units {
 		if u := &p.job.units[i]; u.state == open {
-			u.state, u.class, u.reason = skipped, "interrupted", reason
+			p.job.skip(u, "interrupted", reason)
 			n++
 		}
 	}
 	return n
 }
 
-var _ worker.Source = (*policy)(nil)
+var _ worker.CaseSource = (*policy)(nil)
 
 // tally counts the units by state.
 func (j *job) tally() (n stage.Counts) {

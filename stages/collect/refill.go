@@ -10,6 +10,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
+	"aicplan/engine/stage"
 	"aicplan/sink/table"
 )
 
@@ -59,6 +60,10 @@ func refill(store *checkpoint.Store, address string, cases *grid.Cases, journal 
 				Label: &label{textOf(all["framework"]), textOf(all["version"]), textOf(all["device"])}}
 			if n, ok := all["attempts"].(int64); ok {
 				at[id].Attempts = int(n)
+			}
+			// Their files are objects of their own, which the record names too.
+			if at[id].Attachments, err = stage.Attachments(tab, i); err != nil {
+				return 0, fmt.Errorf("the table of %s: %w", address, err)
 			}
 			order = append(order, id)
 		}

@@ -32,11 +32,17 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 	if len(rows) == 0 {
 		return a, bug("the op returned no rows")
 	}
-	task := j.units[units[0]].task
-	params := j.namedParams(task, rows)
+	task := int(j.units[units[0]].task)
+	params := j.paramsOf(task)
 	sweep := j.cases.SweepColumns()
 	points := j.points(units)
+	if most := mostRows + 100*len(units); len(rows) > most {
+		return a, bug("the op returned %d rows for %d cases; %d are the most", len(rows), len(units), most)
+	}
 	for i, row := range rows {
+		if f := j.newColumns(row, i); f != nil {
+			return a, f
+		}
 		if f := j.schema.checkRow(row, i, params, sweep); f != nil {
 			return a, f
 		}
@@ -64,29 +70,63 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 	return a, nil
 }
 
-// namedParams are the parameters of a task, and none where no row names one and no
-// stage behind asks for any: most workers send their measurements alone.
-func (j *job) namedParams(task int, rows []worker.Row) map[string]any {
-	named := len(j.demands) > 0
-	for _, row := range rows {
-		for _, name := range j.cases.Columns() {
-			_, ok := row[name]
-			named = named || ok
+// params are what a case says of itself, by name, as JSON gives it; nil says
+// nothing.
+type params func(name string) (any, bool)
+
+func (p params) of(name string) (any, bool) {
+	if p == nil {
+		return nil, false
+	}
+	return p(name)
+}
+
+// What a table may come to: a table is as wide as all of its rows together, so that a
+// few wide rows of a worker that makes names up would fill the memory.
+const (
+	mostRows    = 10_000
+	mostColumns = 500
+)
+
+// newColumns counts the columns that the rows of a job have together.
+func (j *job) newColumns(row worker.Row, i int) *worker.Failure {
+	more := 0
+	for name := range row {
+		if !j.columns[name] {
+			more++
 		}
 	}
-	if !named {
+	if more == 0 {
 		return nil
 	}
-	params, err := decodeObject(j.cases.ParamsJSON(task))
-	if err != nil {
-		panic("collect: parameters of a grid are no JSON: " + err.Error())
+	if len(j.columns)+more > mostColumns {
+		return bug("row %d has %d columns that no row before it has, and the table would have %d; %d are the most", i, more, len(j.columns)+more, mostColumns)
 	}
-	return params
+	if j.columns == nil {
+		j.columns = map[string]bool{}
+	}
+	for name := range row {
+		j.columns[name] = true
+	}
+	return nil
+}
+
+// paramsOf are the parameters of a task.
+func (j *job) paramsOf(task int) params {
+	columns := j.cases.Columns()
+	return func(name string) (any, bool) {
+		for col, c := range columns {
+			if c == name {
+				return j.cases.Plain(task, col), true
+			}
+		}
+		return nil, false
+	}
 }
 
 // points are the sweep points of units of one task; nil without a sweep.
 func (j *job) points(units []int) []map[string]any {
-	s := j.sweepOf(j.units[units[0]].task)
+	s := j.sweepOf(int(j.units[units[0]].task))
 	if s == nil {
 		return nil
 	}
@@ -116,7 +156,7 @@ func pick(units []int, points []map[string]any, sweep []string, row worker.Row, 
 }
 
 // checkRow reports what is wrong with one row.
-func (s *schema) checkRow(row worker.Row, i int, params map[string]any, sweep []string) *worker.Failure {
+func (s *schema) checkRow(row worker.Row, i int, params params, sweep []string) *worker.Failure {
 	for name, v := range row {
 		if misfit(name, v, i, params, sweep) == nil {
 			continue
@@ -156,20 +196,12 @@ func (s *schema) checkRow(row worker.Row, i int, params map[string]any, sweep []
 // maxText is how many bytes a cell may have: it is a name or a word, and no log.
 const maxText = 4096
 
-// unfitText says why text from a worker is no value of a table, or "". Perf files
-// are read by programs that take a NUL for the end and by spreadsheets that run
-// what begins like a formula.
+// unfitText says why text from a worker is no value of a table, or "".
 func unfitText(s string) string {
-	if r, found := visible.Control(s); found {
-		return fmt.Sprintf("holds the control character %U", r)
-	}
-	switch {
-	case len(s) > maxText:
+	if len(s) > maxText {
 		return fmt.Sprintf("holds a text of %d bytes; %d are the most", len(s), maxText)
-	case visible.Formula(s):
-		return fmt.Sprintf("begins like a formula of a spreadsheet: %.40q", s)
 	}
-	return ""
+	return visible.Unfit(s)
 }
 
 // unfitNumber says why a number from a worker cannot be stored as it is, or "".
@@ -178,21 +210,24 @@ func unfitNumber(n json.Number) string {
 	if len(n) > most {
 		return fmt.Sprintf("holds a number of %d digits", len(n))
 	}
-	if _, err := n.Int64(); err == nil {
-		return ""
+	whole := !strings.ContainsAny(string(n), ".eE")
+	if whole { // else ParseInt would make an error of every float
+		if _, err := n.Int64(); err == nil {
+			return ""
+		}
 	}
 	f, err := n.Float64()
 	if err != nil || math.IsInf(f, 0) {
 		return fmt.Sprintf("holds %s, which no float has", n)
 	}
-	if !strings.ContainsAny(string(n), ".eE") {
+	if whole {
 		return fmt.Sprintf("holds the integer %s, which is too large for 64 bits; return it as a float or as text", n)
 	}
 	return ""
 }
 
 // misfit reports what is wrong with one value of a row.
-func misfit(name string, v any, i int, params map[string]any, sweep []string) *worker.Failure {
+func misfit(name string, v any, i int, params params, sweep []string) *worker.Failure {
 	switch v := v.(type) {
 	case nil, bool:
 	case json.Number:
@@ -206,7 +241,7 @@ func misfit(name string, v any, i int, params map[string]any, sweep []string) *w
 	default:
 		return bug("row %d: column %s is no single value", i, name)
 	}
-	want, ok := params[name]
+	want, ok := params.of(name)
 	if ok && !slices.Contains(sweep, name) && !same(v, want) {
 		return bug("row %d says %s = %v and the case has %v", i, name, v, want)
 	}
@@ -221,12 +256,17 @@ func bug(format string, args ...any) *worker.Failure {
 
 // plainRow is what is stored of a row: metrics and columns of the worker's own,
 // without what the case and the environment say already.
-func plainRow(row worker.Row, params map[string]any, sweep []string) worker.Row {
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(row)), func(name string) bool {
-		s, text := row[name].(string)
-		_, param := params[name]
-		return row[name] == nil || param || text && nonFinite(s) || slices.Contains(sweep, name) || slices.Contains(ours, name)
-	}) {
+func plainRow(row worker.Row, params params, sweep []string) worker.Row {
+	plain := true
+	for name, v := range row {
+		s, text := v.(string)
+		_, param := params.of(name)
+		if v == nil || param || text && nonFinite(s) || slices.Contains(sweep, name) || slices.Contains(ours, name) {
+			plain = false
+			break
+		}
+	}
+	if plain {
 		return row
 	}
 	out := make(worker.Row, len(row))
@@ -234,7 +274,7 @@ func plainRow(row worker.Row, params map[string]any, sweep []string) worker.Row 
 		if s, ok := v.(string); ok && nonFinite(s) {
 			v = nil
 		}
-		if _, param := params[name]; v == nil || param || slices.Contains(sweep, name) || slices.Contains(ours, name) {
+		if _, param := params.of(name); v == nil || param || slices.Contains(sweep, name) || slices.Contains(ours, name) {
 			continue
 		}
 		out[name] = v

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,5 +40,22 @@ func TestCellsThatNoTableHolds(t *testing.T) {
 		if f := schemaOf("", true).checkRow(worker.Row{"latency": json.Number("1"), "x": v}, 0, nil, nil); f != nil {
 			t.Errorf("%v: %+v", v, f)
 		}
+	}
+}
+
+// Rows of names made up by the thousand would make one table of all of them.
+func TestTablesStayNarrow(t *testing.T) {
+	t.Parallel()
+	j := &job{}
+	for i := range mostColumns {
+		if f := j.newColumns(worker.Row{"latency": 1, fmt.Sprint("c", i%(mostColumns-1)): 1}, i); f != nil {
+			t.Fatal(f.Message)
+		}
+	}
+	if f := j.newColumns(worker.Row{"latency": 1, "c0": 1}, 0); f != nil {
+		t.Error(f.Message)
+	}
+	if f := j.newColumns(worker.Row{"latency": 1, "more": 1}, 3); f == nil || !strings.Contains(f.Message, "row 3 has 1 columns that no row before it has, and the table would have 501; 500 are the most") {
+		t.Errorf("%+v", f)
 	}
 }

@@ -1,10 +1,12 @@
 package collect
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -20,7 +22,7 @@ type rowStore struct {
 	workers  []int32 // in words, as are the next three
 	uuids    []int32
 	labels   []int32 // of three words each; -1 without a label
-	at       textColumn
+	at       timeColumn
 	words    []string
 	numbers  map[string]int32 // of words
 	columns  map[string]*rowColumn
@@ -46,23 +48,31 @@ type rowColumn struct {
 	others []any // of columns that are no metrics, as they came
 }
 
-// textColumn is many texts in one piece of memory.
-type textColumn struct {
-	data []byte
-	ends []uint32
+// timeColumn is when rows were measured: nanoseconds, and the text where that is
+// not how this package writes a time.
+type timeColumn struct {
+	nanos  []int64
+	others map[int32]string
 }
 
-func (t *textColumn) add(s []byte) {
-	t.data = append(t.data, s...)
-	t.ends = append(t.ends, uint32(len(t.data)))
-}
-
-func (t *textColumn) text(i int) string {
-	from := uint32(0)
-	if i > 0 {
-		from = t.ends[i-1]
+func (t *timeColumn) add(s []byte) {
+	at, err := time.Parse(time.RFC3339Nano, string(s))
+	var text [40]byte
+	if year := at.Year(); err != nil || year < 1700 || year > 2200 || !bytes.Equal(at.UTC().AppendFormat(text[:0], time.RFC3339Nano), s) {
+		if t.others == nil {
+			t.others = map[int32]string{}
+		}
+		t.others[int32(len(t.nanos))] = string(s)
 	}
-	return string(t.data[from:t.ends[i]])
+	t.nanos = append(t.nanos, at.UnixNano())
+}
+
+// append writes the time of row i.
+func (t *timeColumn) append(b []byte, i int) []byte {
+	if s, ok := t.others[int32(i)]; ok {
+		return append(b, s...)
+	}
+	return time.Unix(0, t.nanos[i]).UTC().AppendFormat(b, time.RFC3339Nano)
 }
 
 func newRowStore(s *schema) *rowStore {
@@ -170,24 +180,18 @@ func (s *rowStore) add(e *entry) (first, n int) {
 }
 
 // texts is a column of words of the rows at.
-func (s *rowStore) texts(at []int32, of []int32) []string {
-	out := make([]string, len(at))
-	for i, r := range at {
-		out[i] = s.words[of[r]]
-	}
-	return out
+func (s *rowStore) texts(at []int32, of []int32) arrow.Array {
+	return table.TextsOf(len(at), func(i int, b []byte) []byte { return append(b, s.words[of[at[i]]]...) })
 }
 
 // label is one of framework, version and device of the rows at.
-func (s *rowStore) label(at []int32, which int, otherwise string) []string {
-	out := make([]string, len(at))
-	for i, r := range at {
-		out[i] = otherwise
-		if k := 3*int(r) + which; k < len(s.labels) && s.labels[k] > 0 {
-			out[i] = s.words[s.labels[k]-1]
+func (s *rowStore) label(at []int32, which int, otherwise string) arrow.Array {
+	return table.TextsOf(len(at), func(i int, b []byte) []byte {
+		if k := 3*int(at[i]) + which; k < len(s.labels) && s.labels[k] > 0 {
+			return append(b, s.words[s.labels[k]-1]...)
 		}
-	}
-	return out
+		return append(b, otherwise...)
+	})
 }
 
 func (s *rowStore) tagOf(c *rowColumn, row int32) byte {
@@ -198,7 +202,7 @@ func (s *rowStore) tagOf(c *rowColumn, row int32) byte {
 }
 
 // metric builds one metric of the rows at; known is false when none has it.
-func (s *rowStore) metric(at []int32, name string, k kind) (col arrow.Array, known bool) {
+func (s *rowStore) metric(at []int32, name string, k columnKind) (col arrow.Array, known bool) {
 	c := s.columns[name]
 	if c == nil {
 		c = &rowColumn{}
@@ -235,6 +239,14 @@ func (s *rowStore) metric(at []int32, name string, k kind) (col arrow.Array, kno
 		}
 		return table.Flags(out, use), known
 	case word:
+		if whole {
+			return table.TextsOf(n, func(i int, b []byte) []byte {
+				if s.tagOf(c, at[i]) == aWord {
+					b = append(b, s.words[c.words[at[i]]]...)
+				}
+				return b
+			}), known
+		}
 		out := make([]string, n)
 		for i, r := range at {
 			if s.tagOf(c, r) == aWord {

@@ -126,7 +126,7 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 		}
 		out = append(out, fmt.Sprint(s.texts(at, s.workers), s.texts(at, s.uuids), s.attempts))
 		for _, r := range at {
-			out = append(out, s.at.text(int(r)))
+			out = append(out, string(s.at.append(nil, int(r))))
 		}
 		return out
 	}

@@ -31,6 +31,7 @@ type running struct {
 	pool     *worker.Pool
 	policy   *policy
 	watching *telemetry.Watch
+	part     *Part                // of a task; nil where this process has all cases
 	samples  map[string]time.Time // when a worker's row last went into the events
 	foreign  error                // a worker whose environment is another one
 	reused   int                  // units
@@ -61,7 +62,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 	if r.env == nil || len(r.job.todo()) > 0 {
-		out, err := r.collect(ctx)
+		work := r.collect
+		if c.Elsewhere() {
+			work = r.distribute
+		}
+		out, err := work(ctx)
 		if err != nil {
 			return r.kept(), err
 		}
@@ -109,11 +114,13 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 		return err
 	}
 	r.env, r.journal = env, journal
-	if _, err := refill(r.rc.Store, r.rc.Address, r.planned.cases, journal); err != nil {
-		return err
-	}
-	if err := journal.Keep(); err != nil {
-		return err
+	if r.part == nil {
+		if _, err := refill(r.rc.Store, r.rc.Address, r.planned.cases, journal); err != nil {
+			return err
+		}
+		if err := journal.Keep(); err != nil {
+			return err
+		}
 	}
 	r.job.forget()
 	if err := r.job.reuse(journal, r.rc.Options, r.limits.tripAfter); err != nil {
@@ -161,6 +168,15 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	}
 	if err := r.meet(hello); err != nil {
 		return nil, err
+	}
+	if r.part != nil {
+		r.part.arrived(r.env)
+		if len(r.job.todo()) == 0 {
+			return nil, nil
+		}
+		if err := r.sentinels(ctx, set); err != nil {
+			return nil, err
+		}
 	}
 	if r.rc.Replace != nil {
 		if err := r.rc.Replace(); err != nil {
@@ -230,7 +246,7 @@ func (r *running) giveUp() error {
 	}
 	for i := range r.job.units {
 		if u := &r.job.units[i]; u.state == open {
-			u.state, u.class, u.reason = skipped, "interrupted", interruptedReason
+			r.job.skip(u, "interrupted", interruptedReason)
 		}
 	}
 	return nil
@@ -328,6 +344,12 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	if err != nil {
 		return err
 	}
+	if len(r.job.tried) > 0 { // a case that was never tried may be the one that works
+		slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
+	}
+	if k := r.kind(); k.Together != nil {
+		order = r.job.together(order, k.Together(r.runtime, r.planned.cases.Columns()))
+	}
 	earlier, err := history(r.journal)
 	if err != nil {
 		return err
@@ -337,6 +359,9 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	r.policy.source, _ = r.sourceIn(op, r.env)
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
 	r.policy.attach = r.attach
+	if r.part != nil {
+		r.part.shape(r.policy)
+	}
 	if r.openLabel() {
 		r.policy.label = func(h *worker.Hello) *label {
 			e := runtimes.EnvironmentOf(r.runtime, h)
@@ -349,9 +374,10 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	}
 	runErr := r.pool.Run(ctx, set, &checked{policy: r.policy, run: r, keeper: k})
 	stopWatching()
+	r.pools.Release(r.runtime)
 	var storeErr error
 	r.now, storeErr = k.wait()
-	if r.journal.Len() > 0 {
+	if r.journal.Len() > 0 && r.part == nil {
 		r.remember()
 	}
 	switch {
@@ -402,7 +428,7 @@ type checked struct {
 	keeper *keeper
 }
 
-// Done implements worker.Source.
+// Done implements worker.CaseSource.
 func (c *checked) Done(o worker.Outcome) {
 	r := c.run
 	if o.Hello != nil && r.foreign == nil {
@@ -411,7 +437,7 @@ func (c *checked) Done(o worker.Outcome) {
 			r.foreign = fmt.Errorf("worker %s does not measure where the first one did: %s; give the runtime devices of one kind, or take the field out of environment", o.Slot, diff)
 		}
 	}
-	if r.foreign != nil {
+	if r.foreign != nil || r.part.told(&o) {
 		c.policy.out--
 		return // its case stays open
 	}
@@ -419,8 +445,11 @@ func (c *checked) Done(o worker.Outcome) {
 		r.observe(&o)
 	}
 	r.sampled(o)
+	if r.part != nil {
+		r.part.mark(&o)
+	}
 	c.policy.Done(o)
-	if c.keeper.any() {
+	if c.keeper.any() && r.part == nil {
 		// Not at the end: a run that is killed must leave it behind.
 		r.remember()
 	}
@@ -447,6 +476,9 @@ func (r *running) finish() (*stage.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rec, err = r.compareNodes(rec); err != nil {
+		return nil, err
+	}
 	ledger, err := r.job.ledger(r.rules)
 	if err != nil {
 		return nil, err
@@ -469,4 +501,12 @@ func (r *running) finish() (*stage.Outcome, error) {
 	}
 	out.Status, out.Message = r.verdict(n)
 	return out, nil
+}
+
+// rank puts what is not so before what is.
+func rank(so bool) int {
+	if so {
+		return 1
+	}
+	return 0
 }

@@ -7,17 +7,17 @@ import (
 	"aicplan/sink/catalog"
 )
 
-// kind is what a column holds.
-type kind int
+// columnKind is what a column holds.
+type columnKind int
 
 const (
-	number kind = iota
+	number columnKind = iota
 	integer
 	flag
 	word
 )
 
-func (k kind) holds(v any) bool {
+func (k columnKind) holds(v any) bool {
 	switch v := v.(type) {
 	case json.Number:
 		f, err := v.Float64()
@@ -36,7 +36,7 @@ func (k kind) holds(v any) bool {
 // field is a column that measured rows may have.
 type field struct {
 	name string
-	kind kind
+	kind columnKind
 	// needed is true of metrics that every row has.
 	needed bool
 	// rare columns are left out of a table in which no row has a value.

@@ -51,7 +51,7 @@ func (k *keeper) settle(units []int, entries []*entry) {
 			panic("collect: an entry cannot be encoded: " + err.Error()) // rows came from JSON
 		}
 		k.pending.Add(1)
-		err = k.journal.AppendFunc(checkpoint.Entry{ID: k.job.units[u].id, Kind: kind, Payload: payload}, func(err error) {
+		err = k.journal.AppendFunc(checkpoint.Entry{ID: k.job.id(u), Kind: kind, Payload: payload}, func(err error) {
 			k.stored(kind, err)
 			k.pending.Done()
 		})

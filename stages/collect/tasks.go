@@ -17,18 +17,78 @@ const smokeCases = 4
 // A unit is what one row of the planned table is: a case, or one point of a
 // case that sweeps.
 type unit struct {
-	id    string
-	task  int // in job.tasks
-	point int // of the sweep; 0 without one
-
-	state  state
-	reason string // of a skip: why
-	class  string // of a skip: tripped, ramp, not_selected, interrupted, unsupported_config
-	barred string // why it has no kernel on the plan's device; "" when it has
-	entry  *entry // of failed units
+	why   *why   // shared by units; nil where there is nothing to say
+	entry *entry // of failed units
+	task  int32  // in job.tasks
+	point int32  // of the sweep; 0 without one
 	// Of measured units: their rows in job.rows.
 	row, rows int32
+	state     state
 }
+
+// why says why a unit was skipped, and why it has no kernel.
+type why struct {
+	class  string // of a skip: tripped, ramp, not_selected, interrupted, unsupported_config
+	reason string // of a skip: why
+	barred string // why it has no kernel on the plan's device; "" when it has
+}
+
+func (u *unit) class() string {
+	if u.why == nil {
+		return ""
+	}
+	return u.why.class
+}
+
+func (u *unit) reason() string {
+	if u.why == nil {
+		return ""
+	}
+	return u.why.reason
+}
+
+func (u *unit) barred() string {
+	if u.why == nil {
+		return ""
+	}
+	return u.why.barred
+}
+
+// shared is the one copy of w; nil when it is empty.
+func (j *job) shared(w why) *why {
+	if w == (why{}) {
+		return nil
+	}
+	if p := j.whys[w]; p != nil {
+		return p
+	}
+	j.whys[w] = &w
+	return &w
+}
+
+// skip ends a unit that is not tried.
+func (j *job) skip(u *unit, class, reason string) {
+	u.state = skipped
+	if u.why == nil || u.why.class != class || u.why.reason != reason {
+		u.why = j.shared(why{class, reason, u.barred()})
+	}
+}
+
+// settle takes back a skip.
+func (j *job) settle(u *unit, s state) {
+	u.state, u.why = s, j.shared(why{barred: u.barred()})
+}
+
+// id names a unit in the journal and in tables.
+func (j *job) id(unit int) string {
+	if j.ids != nil {
+		return j.ids[unit]
+	}
+	return j.cases.ID(int(j.units[unit].task))
+}
+
+// group is what the breaker counts a task's failures with.
+func (j *job) group(task int) string { return j.groups[j.tasks[task].group] }
 
 type state byte
 
@@ -39,11 +99,10 @@ const (
 	skipped        // was not tried
 )
 
-// A task is one case of the grid with the units that it answers.
+// A task is one case of the grid, in its order, with the units that it answers.
 type task struct {
-	no       int // of the case in the grid
-	first, n int // units
-	group    string
+	first, n int32 // units
+	group    int32 // in job.groups
 	selected bool
 }
 
@@ -52,13 +111,19 @@ type job struct {
 	cases  *grid.Cases
 	tasks  []task
 	units  []unit
+	ids    []string // of units, where cases sweep
+	groups []string
+	whys   map[why]*why
 	sweeps map[string]*sweep // by the digest of their points
 	rows   *rowStore
 	// demands are columns that every row must have, for a stage behind.
 	demands []string
+	// tried are the tasks that failed before and are tried again, with their group.
+	tried map[int]bool
 	// retrying is the epoch of a -retry that goes on; "" without any.
 	retrying string
-	schema   *schema // of the rows
+	schema   *schema         // of the rows
+	columns  map[string]bool // of the rows that were judged
 }
 
 // sweep is a decoded list of points; many cases share one.
@@ -94,32 +159,41 @@ func (j *job) sweepOf(task int) *sweep {
 // newJob lists the cases, in grid order. Unknown columns in groupBy are an
 // error.
 func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) (*job, error) {
-	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}, rows: newRowStore(s)}
+	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}, whys: map[why]*why{}}
 	group, err := columnsOf(cases, groupBy, "breaker.group_by")
 	if err != nil {
 		return nil, err
 	}
+	numbers := map[string]int32{}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		t.no, t.first, t.n = i, len(j.units), 1
+		t.first, t.n = int32(len(j.units)), 1
 		if cases.SweepColumns() != nil {
-			t.n = cases.Sweep(i).Len()
+			t.n = int32(cases.Sweep(i).Len())
 		}
-		t.group = groupName(cases, i, groupBy, group)
+		name := groupName(cases, i, groupBy, group)
+		n, known := numbers[name]
+		if !known {
+			n = int32(len(j.groups))
+			numbers[name] = n
+			j.groups = append(j.groups, name)
+		}
+		t.group = n
 		if cases.SweepColumns() == nil {
-			j.units = append(j.units, unit{id: cases.ID(i), task: i})
+			j.units = append(j.units, unit{task: int32(i)})
 			continue
 		}
 		for p, id := range cases.PointIDs(i) {
-			j.units = append(j.units, unit{id: id, task: i, point: p})
+			j.units, j.ids = append(j.units, unit{task: int32(i), point: int32(p)}), append(j.ids, id)
 		}
 	}
+	j.rows = newRowStore(s)
 	for _, i := range selection(len(j.tasks), opts) {
 		j.tasks[i].selected = true
 	}
 	for i := range j.units {
 		if u := &j.units[i]; !j.tasks[u.task].selected {
-			u.state, u.class, u.reason = skipped, "not_selected", notSelected(opts)
+			j.skip(u, "not_selected", notSelected(opts))
 		}
 	}
 	return j, nil
@@ -210,8 +284,8 @@ func (j *job) todo() []int {
 
 func (j *job) isOpen(task int) bool {
 	t := &j.tasks[task]
-	for _, u := range j.units[t.first : t.first+t.n] {
-		if u.state == open {
+	for i := t.first; i < t.first+t.n; i++ {
+		if j.units[i].state == open {
 			return true
 		}
 	}
@@ -222,7 +296,7 @@ func (j *job) isOpen(task int) bool {
 func (j *job) openUnits(task int) []int {
 	var out []int
 	t := &j.tasks[task]
-	for i := t.first; i < t.first+t.n; i++ {
+	for i := int(t.first); i < int(t.first+t.n); i++ {
 		if j.units[i].state == open {
 			out = append(out, i)
 		}
@@ -236,14 +310,15 @@ func (j *job) counts() stage.CaseCounts {
 	for i := range j.tasks {
 		t := &j.tasks[i]
 		openRows, held, barred := 0, false, 0
-		for _, u := range j.units[t.first : t.first+t.n] {
+		for k := t.first; k < t.first+t.n; k++ {
+			u := &j.units[k]
 			if u.state == open {
 				openRows++
 			}
-			if u.state == skipped && u.barred != "" {
+			if u.state == skipped && u.barred() != "" {
 				barred++
 			}
-			held = held || u.state == failed || u.state == skipped && u.class == "tripped"
+			held = held || u.state == failed || u.state == skipped && u.class() == "tripped"
 		}
 		switch {
 		case !t.selected:
@@ -254,7 +329,7 @@ func (j *job) counts() stage.CaseCounts {
 			c.Rows += openRows
 		case held:
 			c.Hold++
-		case barred == t.n && t.n > 0:
+		case barred == int(t.n) && t.n > 0:
 			c.Unsupported++
 		default:
 			c.Reuse++
@@ -309,21 +384,34 @@ func (j *job) order(tasks []int, order string, weights []string, o stage.Options
 		r := rng(o.Seed, "order")
 		r.Shuffle(len(out), func(a, b int) { out[a], out[b] = out[b], out[a] })
 	case OrderWeights:
-		cols, err := columnsOf(j.cases, weights, "weights")
-		if err != nil {
+		if _, err := columnsOf(j.cases, weights, "weights"); err != nil {
 			return nil, err
 		}
-		name := make(map[int]string, len(out))
-		rank := map[string]int{}
-		for _, t := range out {
-			name[t] = groupName(j.cases, t, weights, cols)
-			if _, ok := rank[name[t]]; !ok {
-				rank[name[t]] = len(rank)
-			}
-		}
-		slices.SortStableFunc(out, func(a, b int) int { return rank[name[a]] - rank[name[b]] })
+		out = j.together(out, weights)
 	}
 	return out, nil
+}
+
+// together moves tasks with the same values of the columns behind the first of
+// them; the order is kept otherwise.
+func (j *job) together(order []int, columns []string) []int {
+	if len(columns) == 0 {
+		return order
+	}
+	cols, err := columnsOf(j.cases, columns, "the runtime")
+	if err != nil {
+		panic("collect: " + err.Error()) // they are the grid's
+	}
+	rank, name := map[string]int{}, make(map[int]string, len(order))
+	for _, t := range order {
+		name[t] = groupName(j.cases, t, columns, cols)
+		if _, ok := rank[name[t]]; !ok {
+			rank[name[t]] = len(rank)
+		}
+	}
+	out := slices.Clone(order)
+	slices.SortStableFunc(out, func(a, b int) int { return rank[name[a]] - rank[name[b]] })
+	return out
 }
 
 // rungs splits tasks into the samples of the ramp and the rest. The samples

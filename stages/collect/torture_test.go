@@ -18,14 +18,14 @@ var tortures = []struct {
 	fault, class string
 	n            int
 }{
-	{"error", "framework_bug", 20},
+	{"error", "framework_bug", 24},
 	{"unsupported", "unsupported_config", 15},
 	{"transient", "transient", 10},
 	{"oom", "resource_issue", 6},
 	{"fatal", "framework_bug", 12},
 	{"panic", "framework_bug", 12},
-	{"hang", "timeout", 8},
-	{"segfault", "framework_bug", 15},
+	{"hang", "timeout", 3},
+	{"segfault", "framework_bug", 16},
 	{"killed", "resource_issue", 6},
 	{"exit0", "framework_bug", 12},
 	{"exit10", "framework_bug", 12},
@@ -84,8 +84,8 @@ ramp {
   whole_group = 0
 }
 deadline {
-  floor = "2s"
-  first = "2s"
+  floor = "10s"
+  first = "10s"
   factor = 1
 }`
 	out := b.must(config, stage.StatusPartial)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/sink/phrase"
+	"aicplan/stages/runtimes"
 )
 
 // unmeasurable says why no worker of the runtime can measure the cases, as far
@@ -25,15 +25,75 @@ func (c *Config) unmeasurable(cases *grid.Cases, planDir string) error {
 	if len(c.runtime.Launcher) > 0 {
 		return nil // behind it are other files
 	}
-	for _, p := range c.runtime.Path {
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(planDir, p)
-		}
+	for _, p := range runtimes.Paths(c.runtime, planDir) {
 		if _, err := os.Stat(p); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("path of %s names %s, which is not there", c.runtime.Address, p)
 		}
 	}
-	return nil
+	return c.functionUnknown(cases, planDir)
+}
+
+// functionUnknown says that no file of the runtime's path has the function that
+// workers would call. The files are read and not run.
+func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
+	if !c.kind().NamesOps || c.bind != nil {
+		return nil
+	}
+	name := c.opName(cases.Spec().Op)
+	have, found := runtimes.OpFunctions(c.runtime, planDir, name)
+	if found {
+		return nil
+	}
+	files := strings.Join(c.runtime.Path, ", ")
+	if files == "" {
+		return fmt.Errorf("op %q needs a Python function, and %s names no file with \"path\"; name it, or bind the op to a collector", name, c.runtime.Address)
+	}
+	known := "there is none"
+	if len(have) > 0 {
+		known = "there is " + strings.Join(have, ", ")
+	}
+	return fmt.Errorf("%s of %s has no function %s that takes bench.%s In these files %s", files, c.runtime.Address, name, phrase.DidYouMean(name, have), known)
+}
+
+// strange counts the cases that have a word which the op does not take, by the
+// first such word of each.
+func (c *Config) strange(cases *grid.Cases) (n int, example string) {
+	if c.bind != nil {
+		return 0, ""
+	}
+	name := c.opName(cases.Spec().Op)
+	at := slices.IndexFunc(c.kind().Ops, func(o stage.Op) bool { return o.Name == name })
+	if at < 0 {
+		return 0, ""
+	}
+	words := c.kind().Ops[at].Words
+	type column struct {
+		name string
+		at   int
+	}
+	var judged []column
+	for i, col := range cases.Columns() {
+		if words[col] != nil {
+			judged = append(judged, column{col, i})
+		}
+	}
+	for i := range cases.Len() {
+		for _, col := range judged {
+			v := cases.Value(i, col.at)
+			if v.Type() == cty.String && !v.IsNull() && slices.Contains(words[col.name], v.AsString()) {
+				continue
+			}
+			if n++; n == 1 {
+				text := "null"
+				if v.Type() == cty.String && !v.IsNull() {
+					text = fmt.Sprintf("%q", v.AsString())
+				}
+				example = fmt.Sprintf("op %q of a %s runtime takes %s %s, and %s has %s", name, c.runtime.Kind, col.name, strings.Join(words[col.name], ", "), c.grid.Address, text)
+			}
+			break
+		}
+	}
+	return n, example
 }
 
 // opUnknown holds the op and its parameters against what the kind of runtime

@@ -138,10 +138,10 @@ func (j *job) bar(all []unsupported) error {
 			return err
 		}
 		for i := range j.units {
-			if un := &j.units[i]; un.barred == "" && test(un) {
-				un.barred = u.reason
+			if un := &j.units[i]; un.barred() == "" && test(un) {
+				un.why = j.shared(why{un.class(), un.reason(), u.reason})
 				if un.state == open {
-					un.close()
+					j.close(un)
 				}
 			}
 		}
@@ -169,17 +169,17 @@ func (in *columnIn) holds(un *unit, factors []func(*unit) cty.Value) bool {
 // that name.
 func valueOf(cases *grid.Cases, name string) (func(*unit) cty.Value, error) {
 	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
-		return func(un *unit) cty.Value { return cases.Sweep(un.task).Value(un.point, at) }, nil
+		return func(un *unit) cty.Value { return cases.Sweep(int(un.task)).Value(int(un.point), at) }, nil
 	}
 	at := slices.Index(cases.Columns(), name)
 	if at < 0 {
 		return nil, fmt.Errorf("unsupported names %q; the grid's columns are %s", name, strings.Join(slices.Concat(cases.Columns(), cases.SweepColumns()), ", "))
 	}
-	return func(un *unit) cty.Value { return cases.Value(un.task, at) }, nil
+	return func(un *unit) cty.Value { return cases.Value(int(un.task), at) }, nil
 }
 
 // close ends a unit that has no kernel.
-func (u *unit) close() { u.state, u.class, u.reason = skipped, worker.ClassUnsupportedConfig, u.barred }
+func (j *job) close(u *unit) { j.skip(u, worker.ClassUnsupportedConfig, u.barred()) }
 
 // bind finds the columns in a grid.
 func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {

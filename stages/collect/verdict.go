@@ -26,13 +26,15 @@ func (r *running) info() stage.Info {
 		info.Partial = "interrupted"
 	case r.countSkips("ramp") > 0:
 		info.Partial = "ramp"
+	case r.countSkips(lostClass) > 0:
+		info.Partial = "tasks lost"
 	}
 	return info
 }
 
 func (r *running) countSkips(class string) (n int) {
 	for i := range r.job.units {
-		if u := &r.job.units[i]; u.state == skipped && u.class == class {
+		if u := &r.job.units[i]; u.state == skipped && u.class() == class {
 			n++
 		}
 	}
@@ -48,13 +50,13 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 			class, _ := classify(r.rules, u.entry.Failure)
 			byClass[class]++
 		case skipped:
-			byClass[u.class]++
+			byClass[u.class()]++
 		}
 	}
 	// What was not asked for and what has no kernel is not missing.
 	left := byClass["not_selected"]
 	for i := range r.job.units {
-		if u := &r.job.units[i]; u.state == skipped && u.class != "not_selected" && u.barred != "" {
+		if u := &r.job.units[i]; u.state == skipped && u.class() != "not_selected" && u.barred() != "" {
 			left++
 		}
 	}

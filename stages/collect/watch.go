@@ -3,8 +3,6 @@ package collect
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"aicplan/cudaops/nvml"
@@ -70,13 +68,9 @@ func (r *running) observe(o *worker.Outcome) {
 func (r *running) series(id string, win *cudatelemetry.Window) []stage.Attachment {
 	files, err := r.watching.Files(win)
 	var out []stage.Attachment
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		kind := "application/json"
-		if name == telemetry.SeriesName {
-			kind = "application/x-ndjson"
-		}
-		a := stage.Attachment{Name: name, MediaType: kind, Bytes: int64(len(files[name]))}
-		if a.Digest, err = r.rc.Store.PutBytes(files[name]); err != nil {
+	for _, f := range files {
+		a := stage.Attachment{Name: f.Name, MediaType: f.MediaType, Bytes: int64(len(f.Data))}
+		if a.Digest, err = r.rc.Store.PutBytes(f.Data); err != nil {
 			break
 		}
 		out = append(out, a)

@@ -30,6 +30,7 @@ var source embed.FS
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "dedupe",
+		Tabular: true,
 		Version: 3, // 2: times compare as times, and a valid row stays over an invalid one
 		Code:    stage.CodeOf(source, rowkey.Source, catalog.Source),
 		Beside:  map[string]string{"description": "it is for readers"},

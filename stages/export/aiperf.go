@@ -1,8 +1,10 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,17 +15,20 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/load/aiperf"
+	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
 	"aicplan/sink/table"
+	"aicplan/stages/telemetry"
 )
 
 // AIPerf is the layout of AIPerf's artifact folders: its files as they are,
 // in one folder for each case where there are several.
 const AIPerf = "aiperf"
 
-// aiperfFiles are the attachments that the layout writes.
-var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records, aiperf.Console, aiperf.Inputs, aiperf.Telemetry}
+// aiperfFiles are the attachments that the layout writes; the series of telemetry
+// is more than AIPerf has.
+var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records, aiperf.Console, aiperf.Inputs, aiperf.Manifest, aiperf.Telemetry, telemetry.SeriesName}
 
 // runAIPerf writes the attachments of all rows.
 func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
@@ -59,25 +64,18 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 			dirs[dir] = true
 			cases++
 			for _, a := range list {
-				if !slices.Contains(aiperfFiles, a.Name) {
+				if !slices.Contains(aiperfFiles, a.Name) && aiperf.Path(a.Name) == a.Name {
 					continue
 				}
-				data, err := rc.Store.GetBytes(a.Digest)
-				if err == nil {
-					data, err = withTelemetry(rc.Store, list, a.Name, data)
-				}
-				if err != nil {
-					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
-				}
-				full, err := atomic.Within(rc.OutDir, path.Join(c.Dir, dir, a.Name))
+				full, err := atomic.Within(rc.OutDir, path.Join(c.Dir, dir, aiperf.Path(a.Name)))
 				if err != nil {
 					return nil, err
 				}
 				if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 					return nil, atomic.Explain("make the folder of", full, err)
 				}
-				if _, err := batch.StageBytes(full, data); err != nil {
-					return nil, err
+				if err := stageAttachment(&batch, rc.Store, full, list, a); err != nil {
+					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
 				}
 				out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: a.Digest, Rows: 1})
 			}
@@ -95,6 +93,43 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 	out.Counts.Rows = cases
 	out.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(cases))}
 	return out, nil
+}
+
+// streamed are the files that may be large: a line for each request or scrape.
+var streamed = []string{aiperf.Records, aiperf.Telemetry}
+
+// stageAttachment writes one attachment of a row. Large ones are copied, not
+// held in memory.
+func stageAttachment(batch *atomic.Batch, store *checkpoint.Store, path string, list []stage.Attachment, a stage.Attachment) error {
+	if !slices.Contains(streamed, a.Name) {
+		data, err := store.GetBytes(a.Digest)
+		if err == nil {
+			data, err = withTelemetry(store, list, a.Name, data)
+		}
+		if err == nil {
+			_, err = batch.StageBytes(path, data)
+		}
+		return err
+	}
+	object, err := store.ObjectPath(a.Digest)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(object)
+	if err != nil {
+		_, err := store.GetBytes(a.Digest) // which says what is wrong
+		return cmp.Or(err, fmt.Errorf("object %s cannot be opened", a.Digest))
+	}
+	defer f.Close()
+	digest, err := batch.Stage(path, func(w io.Writer) error {
+		_, err := io.Copy(w, f)
+		return err
+	})
+	if err == nil && digest != a.Digest {
+		_, err = store.GetBytes(a.Digest)
+		err = cmp.Or(err, fmt.Errorf("object %s changed while it was read", a.Digest))
+	}
+	return err
 }
 
 // caseDirs names a folder for each row by the columns of the cases that have

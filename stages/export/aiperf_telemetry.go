@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"aicplan/cudaops/load/aiperf"
 	cudatelemetry "aicplan/cudaops/telemetry"
@@ -37,22 +38,32 @@ func withTelemetry(store *checkpoint.Store, list []stage.Attachment, name string
 	return telemetryCSV(data, &s)
 }
 
-// telemetryJSON puts the summary in as the last member.
+// telemetryJSON puts the summary in the place of that of a run without telemetry.
 func telemetryJSON(data, summary []byte) ([]byte, error) {
-	head := bytes.TrimRight(data, " \n\t\r")
-	if !bytes.HasSuffix(head, []byte("}")) {
-		return nil, fmt.Errorf("%s is no JSON object", aiperf.SummaryJSON)
+	var none struct {
+		Data json.RawMessage `json:"telemetry_data"`
 	}
-	head = bytes.TrimRight(head[:len(head)-1], " \n\t\r")
+	if err := json.Unmarshal(data, &none); err != nil {
+		return nil, fmt.Errorf("%s: %w", aiperf.SummaryJSON, err)
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, summary, "  ", "  "); err != nil {
+		return nil, err
+	}
+	key := strconv.Quote(aiperf.TelemetryKey) + ": "
+	if len(none.Data) > 0 {
+		return bytes.Replace(data, append([]byte(key), none.Data...), append([]byte(key), text.Bytes()...), 1), nil
+	}
+	// Files that were measured before this key was always there.
+	head := bytes.TrimRight(data, " \n\t\r")
+	head = bytes.TrimRight(bytes.TrimSuffix(head, []byte("}")), " \n\t\r")
 	var out bytes.Buffer
 	out.Write(head)
 	if !bytes.HasSuffix(head, []byte("{")) {
 		out.WriteByte(',')
 	}
-	out.WriteString("\n  \"telemetry_data\": ")
-	if err := json.Indent(&out, summary, "  ", "  "); err != nil {
-		return nil, err
-	}
+	out.WriteString("\n  " + key)
+	out.Write(text.Bytes())
 	out.WriteString("\n}\n")
 	return out.Bytes(), nil
 }
@@ -63,13 +74,12 @@ var telemetryStats = []string{"avg", "min", "max", "sum", "p1", "p5", "p10", "p2
 // telemetryCSV appends the section, behind two empty lines.
 func telemetryCSV(data []byte, s *cudatelemetry.Summary) ([]byte, error) {
 	var out bytes.Buffer
-	out.Write(data)
-	if len(data) > 0 && data[len(data)-1] != '\n' {
-		out.WriteByte('\n')
-	}
-	out.WriteString("\n\n")
+	// The header of a run without telemetry makes room for one with hosts.
+	out.Write(bytes.TrimRight(bytes.TrimSuffix(bytes.TrimRight(data, "\r\n"), []byte(strings.Join(aiperf.TelemetryHeader, ","))), "\r\n"))
+	out.WriteString("\r\n\r\n\r\n")
 	w := csv.NewWriter(&out)
-	head := slices.Concat([]string{"Endpoint", "GPU_Index", "GPU_Name", "GPU_UUID", "Platform", "Metric"}, telemetryStats, []string{"Hostname"})
+	w.UseCRLF = true
+	head := append(slices.Clone(aiperf.TelemetryHeader), "Hostname")
 	rows := [][]string{head}
 	for _, endpoint := range slices.Sorted(maps.Keys(s.Endpoints)) {
 		gpus := s.Endpoints[endpoint].GPUs

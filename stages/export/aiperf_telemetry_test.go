@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/nvml/nvmltest"
 	cudatelemetry "aicplan/cudaops/telemetry"
 )
@@ -30,7 +32,14 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, data := range []string{"{\n  \"schema_version\": \"1.4\"\n}\n", "{}"} {
+		none, err := (&aiperf.Report{Summary: &metrics.Summary{}}).JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(none), aiperf.TelemetryKey); n != 1 {
+			t.Errorf("without telemetry the key is there %d times:\n%s", n, none)
+		}
+		for _, data := range []string{"{\n  \"schema_version\": \"1.4\"\n}\n", "{}", string(none)} {
 			text, err := telemetryJSON([]byte(data), raw)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +54,7 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 					} `json:"endpoints"`
 				} `json:"telemetry_data"`
 			}
-			if err := json.Unmarshal(text, &got); err != nil {
+			if err := json.Unmarshal(text, &got); err != nil || strings.Count(string(text), aiperf.TelemetryKey) != 1 {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			g := got.Data.Endpoints["nvml://n1"].GPUs["gpu_3"]
@@ -57,11 +66,15 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 		if err := json.Unmarshal(raw, &s); err != nil {
 			t.Fatal(err)
 		}
-		text, err := telemetryCSV([]byte("Metric,avg\nx,1"), &s)
+		table, err := (&aiperf.Report{Summary: &metrics.Summary{Metrics: []metrics.Metric{{Def: metrics.Def{Name: "x"}, Value: 1}}}}).CSV()
+		if err != nil || !strings.HasSuffix(string(table), "\r\n\r\n\r\n"+strings.Join(aiperf.TelemetryHeader, ",")+"\r\n") {
+			t.Fatalf("%v\n%q", err, table)
+		}
+		text, err := telemetryCSV(table, &s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, section, ok := strings.Cut(string(text), "\n\n\n")
+		_, section, ok := strings.Cut(string(text), "x,1.00\r\n\r\n\r\n")
 		rows, err := csv.NewReader(strings.NewReader(section)).ReadAll()
 		if !ok || err != nil || strings.Join(rows[0], ",") != "Endpoint,GPU_Index,GPU_Name,GPU_UUID,Platform,Metric,avg,min,max,sum,p1,p5,p10,p25,p50,p75,p90,p95,p99,std,Hostname" {
 			t.Fatalf("%v\n%s", err, text)
@@ -71,7 +84,7 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 				t.Errorf("%v", row)
 			}
 		}
-		lines, err := rec.Records(w)
+		lines, err := rec.Records(rec.Samples(w))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ package export
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/sink/experiment"
 	"aicplan/sink/perf"
+	"aicplan/sink/phrase"
 	"aicplan/sink/tree"
 	"aicplan/systems"
 )
@@ -27,7 +30,7 @@ func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "export",
 		Version: 3,
-		Code:    stage.CodeOf(source, tree.Source, perf.Source, catalog.Source, systems.Code),
+		Code:    stage.CodeOf(source, tree.Source, perf.Source, catalog.Source, experiment.Source, systems.Code),
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "write a dataset as perf files",
 		Outputs: map[string]cty.Type{
@@ -56,7 +59,7 @@ type Config struct {
 	Description string `hcl:"description,optional"`
 	// Value is one dataset, or a list of those that fill one table together.
 	Value cty.Value `hcl:"input"`
-	// Layout is flat, systems, families or aiperf.
+	// Layout is flat, systems, families, aiperf or experiment.
 	Layout string `hcl:"layout,optional"`
 	// Format is csv or parquet; the layout decides when it is empty.
 	Format string `hcl:"format,optional"`
@@ -86,6 +89,9 @@ type Config struct {
 	Reader string `hcl:"reader,optional"`
 	// CollectorRef is the git commit of the collector, for the sidecar.
 	CollectorRef string `hcl:"collector_ref,optional"`
+	// Card states fields of the workload cards of the layout experiment, by their
+	// path in the card or its last part.
+	Card map[string]string `hcl:"card,optional"`
 	// Reuse declares tables that stand in from another version of the backend.
 	Reuse []ReuseBlock `hcl:"reuse,block"`
 
@@ -111,11 +117,19 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Wrong input", err.Error())
 	}
 	layout := tree.Layout(c.Layout)
-	if !slices.Contains(tree.Layouts, layout) && c.Layout != AIPerf {
-		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\", \"families\" or \"aiperf\".", c.Layout))
+	if !slices.Contains(tree.Layouts, layout) && !c.attached() {
+		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".", c.Layout))
 	}
-	if c.Layout == AIPerf && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {
-		bad("Words without use", "The layout \"aiperf\" writes AIPerf's files under their own names; leave file, format, table and columns away.")
+	if len(c.Card) > 0 && c.Layout != Experiment {
+		bad("Card without use", "Only the layout \"experiment\" writes workload cards.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Card)) {
+		if cardPath(name) == "" {
+			bad("Unknown field", fmt.Sprintf("card has %q, which is no field of a workload card.%s", name, phrase.DidYouMean(name, experiment.Paths())))
+		}
+	}
+	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {
+		bad("Words without use", fmt.Sprintf("The layout %q writes files under their own names; leave file, format, table and columns away.", c.Layout))
 	}
 	if c.Format != "" && c.Format != CSV && c.Format != Parquet {
 		bad("Unknown format", fmt.Sprintf("format is %q; it must be \"csv\" or \"parquet\".", c.Format))
@@ -187,6 +201,9 @@ func refs(v cty.Value) ([]*stage.Ref, error) {
 	}
 	return out, nil
 }
+
+// attached says whether the layout writes what is attached to rows, and no table.
+func (c *Config) attached() bool { return c.Layout == AIPerf || c.Layout == Experiment }
 
 // Inputs are the datasets that fill the table, in their order.
 func (c *Config) Inputs() []stage.Input {

@@ -34,8 +34,23 @@ type target struct {
 // Run writes the file and, in a database, its sidecars. Two runs on the same
 // data write the same bytes.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	if c.Layout == AIPerf {
+	out, err := c.run(ctx, rc)
+	if err != nil && rc.Range.Filename != "" {
+		name := rc.Range.Filename
+		if rel, relErr := filepath.Rel(rc.PlanDir, name); relErr == nil && rc.PlanDir != "" && filepath.IsLocal(rel) {
+			name = rel
+		}
+		err = fmt.Errorf("%w (%s:%d)", err, filepath.ToSlash(name), rc.Range.Start.Line)
+	}
+	return out, err
+}
+
+func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	switch c.Layout {
+	case AIPerf:
 		return c.runAIPerf(ctx, rc)
+	case Experiment:
+		return c.runExperiment(ctx, rc)
 	}
 	sets, err := c.datasets(rc)
 	if err != nil {
@@ -62,7 +77,14 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			return nil, err
 		}
 	}
+	if err := oneOrigin(rec, tree.Layout(c.Layout)); err != nil {
+		return nil, fmt.Errorf("nothing was written: %w", err)
+	}
 	t, err := c.target(rc.OutDir, place, partial != "")
+	if err != nil {
+		return nil, err
+	}
+	doubtful, err := doubts(rec, keyOf(sets[0], sh), t)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +97,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if err != nil {
 		return nil, err
 	}
+	out.Checks = doubtful
 	if len(leftOut) > 0 {
 		out.Checks = append(out.Checks, stage.CheckResult{Name: "left_out", Severity: "warn", Result: "warn", Rows: leftOut[:min(len(leftOut), 20)],
 			Message: fmt.Sprintf("%d kinds of rows are not in the file, because the readers of %s cannot take them", len(leftOut), ReaderOld)})
@@ -207,6 +230,9 @@ func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, []string, 
 		rec, o, n, err := perfRows(ds, sh)
 		if err != nil {
 			return nil, from, nil, err
+		}
+		if err := sh.fit(rec, keyOf(ds, sh)); err != nil {
+			return nil, from, nil, fmt.Errorf("nothing was written: %w", err)
 		}
 		recs, notes = append(recs, rec), append(notes, n...)
 		from = from.and(o)

@@ -48,7 +48,7 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		if f.Cases {
 			return hcl.Diagnostics{stage.NoRows(at)}
 		}
-		if c.Layout == AIPerf {
+		if c.attached() {
 			continue // attachments are known when they are there
 		}
 		diags = append(diags, stage.MissingColumns(f, c.Columns, at)...)
@@ -99,7 +99,10 @@ func (c *Config) tableOf(info stage.Info) string {
 // What is not known of its place yet is named by who measures, so that two
 // exports have one target when they are sure to write one file.
 func (c *Config) Target(in stage.Forecasts) string {
-	if c.Layout == AIPerf {
+	if c.attached() {
+		if c.Layout == Experiment {
+			return path.Join(c.Dir, summaryFile)
+		}
 		return path.Join(c.Dir, aiperf.SummaryJSON)
 	}
 	f := c.Forecast(in)

@@ -3,6 +3,7 @@ package export
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -205,8 +206,14 @@ func (sh shape) powerColumns(rec arrow.Record) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		have = min(have, rows-col.Nulls())
-		whole = whole && col.Nulls() == 0
+		n := 0
+		for i, v := range col.Values {
+			if !col.Null(i) && !math.IsNaN(v) && !math.IsInf(v, 0) {
+				n++
+			}
+		}
+		have = min(have, n)
+		whole = whole && n == rows
 	}
 	switch {
 	case whole && rows > 0:

@@ -148,11 +148,11 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 	w = written{MergeReport: tree.MergeReport{Added: int(d.rec.NumRows())}}
 	rec, before := d.rec, ""
 	if c.merges() {
-		data, err := os.ReadFile(t.path)
+		data, err := atomic.ReadFile(t.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", atomic.Explain("read", t.path, err))
+			return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 		default:
 			before = atomic.Digest(data)
 			old, err := tree.Decode(t.path, data)
@@ -253,11 +253,9 @@ func (c *Config) sidecars(batch *atomic.Batch, t target, d payload, file stage.A
 
 // restage stages a file's next text, unless it is the one that is there.
 func restage(batch *atomic.Batch, path string, next func(data []byte) ([]byte, error)) error {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		data = nil
-	} else if err != nil {
-		return atomic.Explain("read", path, err)
+	data, err := atomic.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	text, err := next(data)
 	if err != nil || bytes.Equal(text, data) {

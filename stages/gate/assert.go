@@ -126,13 +126,13 @@ func (a *assertion) Values() map[string]any {
 	return map[string]any{"condition": expressionText(a.condition), "message": a.message, "values": values}
 }
 
-func (a *assertion) run(s *subject) verdict {
+func (a *assertion) run(s *subject) finding {
 	ctx := a.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
 	columns := map[string]map[string]cty.Value{}
 	// Conditions over counts judge the data as a whole; of a column's values
 	// those that are no numbers are left.
-	out := verdict{total: s.selected, definite: true, limit: expressionText(a.condition)}
+	out := finding{total: s.selected, definite: true, limit: expressionText(a.condition)}
 	read := map[string]*leftover{}
 	var used []string
 	for _, t := range a.condition.Variables() {

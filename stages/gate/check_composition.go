@@ -41,6 +41,12 @@ const (
 	countKey    = "count"
 )
 
+// What rows of the sustained operating point say about their clock.
+const (
+	clockColumn = "sm_clock_mhz"
+	slopeColumn = "clock_slope"
+)
+
 func (c *composition) gathers() []*stage.Ref { return c.refs }
 func (c *composition) columns() []string     { return []string{partsColumn, c.Column} }
 func (c *composition) title() string {
@@ -89,11 +95,15 @@ type partSet struct {
 	index  map[string]map[string]found // by part.key, then part.row
 }
 
-// found is what the tables have for a part.
+// found is what the tables have for a part: its value, the clock at which that
+// was taken in MHz and how it follows the clock, NaN where the row does not say.
 type found struct {
-	value float64
-	rows  int
+	value, clock, slope float64
+	rows                int
 }
+
+// at is the value at another clock.
+func (f found) at(mhz float64) float64 { return f.value * math.Pow(f.clock/mhz, f.slope) }
 
 func (p *partSet) lookup(x part, names []string) found {
 	rows, ok := p.index[x.key]
@@ -113,6 +123,18 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string]found) 
 	if err != nil {
 		return
 	}
+	other := func(name string) func(int) float64 {
+		c, err := table.Float64s(rec, name)
+		return func(row int) float64 {
+			if err == nil {
+				if v, ok := c.At(row); ok {
+					return v
+				}
+			}
+			return math.NaN()
+		}
+	}
+	clock, slope := other(clockColumn), other(slopeColumn)
 	cols := make([]arrow.Array, len(names))
 	for i, n := range names {
 		if cols[i] = column(rec, n); cols[i] == nil {
@@ -132,6 +154,7 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string]found) 
 		} else {
 			f.value = math.NaN()
 		}
+		f.clock, f.slope = clock(row), slope(row)
 		rows[key] = f
 	}
 }
@@ -171,7 +194,7 @@ func partsOf(text string) ([]part, [][]string, error) {
 	return out, names, nil
 }
 
-func (c *composition) run(s *subject) verdict {
+func (c *composition) run(s *subject) finding {
 	if s.rec == nil {
 		return failed("there are no layers to judge")
 	}
@@ -183,13 +206,17 @@ func (c *composition) run(s *subject) verdict {
 	if err != nil {
 		return s.cannot(fmt.Sprintf("the data has no column %q of numbers", c.Column))
 	}
+	clocks := func(int) (float64, bool) { return 0, false }
+	if mhz, err := table.Float64s(s.rec, clockColumn); err == nil {
+		clocks = mhz.At
+	}
 	set := &partSet{column: c.Column, index: map[string]map[string]found{}}
 	for _, ds := range s.parts {
 		if ds != nil && ds.Table != nil {
 			set.tables = append(set.tables, ds.Table)
 		}
 	}
-	v := verdict{limit: number(c.Min) + " to " + number(c.Max), total: s.selected}
+	v := finding{limit: number(c.Min) + " to " + number(c.Max), total: s.selected}
 	low, high, outside := math.Inf(1), math.Inf(-1), 0
 	type line struct {
 		off  float64
@@ -205,7 +232,11 @@ func (c *composition) run(s *subject) verdict {
 			v.left.row(row, "it has no usable "+c.Column)
 			continue
 		}
-		sum, why := c.sum(set, rowkey.Text(texts, row))
+		clock := math.NaN()
+		if v, ok := clocks(row); ok && c.Column == "latency" {
+			clock = v
+		}
+		sum, there, why := c.sum(set, rowkey.Text(texts, row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue
@@ -216,6 +247,9 @@ func (c *composition) run(s *subject) verdict {
 		if ratio < c.Min || ratio > c.Max {
 			outside++
 			note = " outside"
+			if !math.IsNaN(there) {
+				note += fmt.Sprintf(" (%.3f at the layer's clock of %.0f MHz)", there/layer, clock)
+			}
 		}
 		lines = append(lines, line{math.Abs(ratio - 1), fmt.Sprintf("%s sum=%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), number(layer), ratio, note)})
 	}
@@ -236,23 +270,25 @@ func (c *composition) run(s *subject) verdict {
 	return v
 }
 
-// sum adds the parts of a layer up, or says why it cannot.
-func (c *composition) sum(set *partSet, text string) (sum float64, why string) {
+// sum adds the parts of a layer up, as they are and as they would be at the
+// layer's clock (NaN where that cannot be known), or says why it cannot.
+func (c *composition) sum(set *partSet, text string, mhz float64) (sum, there float64, why string) {
 	parts, names, err := partsOf(text)
 	if err != nil {
-		return 0, err.Error()
+		return 0, 0, err.Error()
 	}
 	for i, p := range parts {
 		f := set.lookup(p, names[i])
 		switch {
 		case f.rows == 0:
-			return 0, "no row for the part " + p.text
+			return 0, 0, "no row for the part " + p.text
 		case f.rows > 1:
-			return 0, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", f.rows, p.text)
+			return 0, 0, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", f.rows, p.text)
 		case math.IsNaN(f.value):
-			return 0, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
+			return 0, 0, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
 		}
 		sum += p.count * f.value
+		there += p.count * f.at(mhz)
 	}
-	return sum, ""
+	return sum, there, ""
 }

@@ -70,7 +70,7 @@ var ledgerClasses = []string{
 	"tripped", "ramp", "not_selected", "interrupted",
 }
 
-func (c *coverage) run(s *subject) verdict {
+func (c *coverage) run(s *subject) finding {
 	want, key, whose, err := c.wanted(s)
 	if err != nil {
 		return failed(err.Error())
@@ -143,7 +143,7 @@ func (c *coverage) wanted(s *subject) (want arrow.Record, key []string, whose st
 	return want, s.ds.Info.Params, "planned cases", nil
 }
 
-func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered []bool, unfit map[int]bool, only []bool, key []string, whose string) verdict {
+func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered []bool, unfit map[int]bool, only []bool, key []string, whose string) finding {
 	groups := rowkey.New(c.By, rowkey.Options{})
 	groupIDs, err := groups.Number(want)
 	if err != nil {
@@ -199,7 +199,7 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 		}
 	}
 	got := ratioOf(worst.have, worst.total)
-	out := verdict{ok: got >= c.Min, value: percent(share), limit: "at least " + percent(c.Min), total: all.total, definite: true}
+	out := finding{ok: got >= c.Min, value: percent(share), limit: "at least " + percent(c.Min), total: all.total, definite: true}
 	out.message = fmt.Sprintf("%d of %d %s have a row (%s)", all.have, all.total, whose, percent(share))
 	if barred > 0 {
 		out.message += fmt.Sprintf("; %d more have no kernel on this device (unsupported)", barred)

@@ -26,7 +26,7 @@ func (c *cudaGraph) prepare(r hcl.Range) hcl.Diagnostics {
 	return nil
 }
 
-func (c *cudaGraph) run(s *subject) verdict {
+func (c *cudaGraph) run(s *subject) finding {
 	if column(s.rec, "used_cuda_graph") == nil {
 		return s.cannot("the data has no column \"used_cuda_graph\": only measured rows carry it")
 	}
@@ -45,7 +45,7 @@ func (c *cudaGraph) run(s *subject) verdict {
 		}
 		long = func(i int) bool { return !times.null[i] && times.val[i] >= c.Above }
 	}
-	out := verdict{limit: "at most " + percent(c.Max), total: s.selected}
+	out := finding{limit: "at most " + percent(c.Max), total: s.selected}
 	var bad []offender
 	for i, v := range flags.val {
 		switch {

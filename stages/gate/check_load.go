@@ -24,13 +24,13 @@ func (c *saturation) prepare(r hcl.Range) hcl.Diagnostics {
 	return diags
 }
 
-func (c *saturation) run(s *subject) verdict {
+func (c *saturation) run(s *subject) finding {
 	limits := []struct {
 		column string
 		max    float64
 		unit   string
 	}{{"send_lag_p99", c.SendLag, " ms"}, {"client_sched_p99", c.Wait, " ms"}, {"client_cpu_share", c.CPU, ""}}
-	out := verdict{total: s.selected, ok: true}
+	out := finding{total: s.selected, ok: true}
 	var texts []string
 	bad, unknown := map[int]string{}, map[int]bool{}
 	for _, l := range limits {
@@ -83,8 +83,8 @@ func shareBetween(name string, v float64, r hcl.Range) hcl.Diagnostics {
 	return hcl.Diagnostics{problem("Wrong share", fmt.Sprintf("%s is %s; a share lies between 0 and 1.", name, number(v)), r)}
 }
 
-func (c *prefixCache) run(s *subject) verdict {
-	out := verdict{total: s.selected, limit: "at most " + percent(c.Max)}
+func (c *prefixCache) run(s *subject) finding {
+	out := finding{total: s.selected, limit: "at most " + percent(c.Max)}
 	unique, err := numbers(s.rec, "unique_prompts")
 	if err != nil {
 		return s.cannot("the data has no column \"unique_prompts\": only rows of a load carry it")
@@ -116,6 +116,8 @@ func (c *prefixCache) run(s *subject) verdict {
 			rate = rates[1][i]
 		}
 		switch {
+		case rate < 0 || rate > 1:
+			out.left.row(i, "its hit rate is no share")
 		case !math.IsNaN(rate):
 			if !(worst >= rate) {
 				worst = rate
@@ -123,8 +125,10 @@ func (c *prefixCache) run(s *subject) verdict {
 			if rate > c.Max {
 				bad = append(bad, offender{row: i, worse: rate, note: "(" + percent(rate) + " of the prompts' tokens were found in the cache)"})
 			}
-		case unique.null[i] || requests.null[i] || !(unique.val[i] >= 0) || math.IsInf(unique.val[i], 0):
+		case unique.null[i] || requests.null[i] || !(unique.val[i] >= 0) || !(requests.val[i] > 0) || math.IsInf(requests.val[i], 0):
 			out.left.row(i, "the row does not say how many prompts there were")
+		case unique.val[i] > requests.val[i]:
+			out.left.row(i, "it says more prompts than requests")
 		case unique.val[i] < requests.val[i]:
 			out.left.row(i, "prompts were used again, and the server does not tell its hit rate")
 		}
@@ -150,12 +154,12 @@ type loadShare struct {
 
 func (c *loadShare) prepare(r hcl.Range) hcl.Diagnostics { return shareBetween("max", c.Max, r) }
 
-func (c *loadShare) run(s *subject) verdict {
+func (c *loadShare) run(s *subject) finding {
 	col, err := numbers(s.rec, c.column)
 	if err != nil {
 		return s.cannot(c.unknown)
 	}
-	out := verdict{total: s.selected, limit: "at most " + percent(c.Max)}
+	out := finding{total: s.selected, limit: "at most " + percent(c.Max)}
 	var bad []offender
 	worst := 0.0
 	for i, v := range col.val {

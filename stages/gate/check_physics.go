@@ -46,7 +46,7 @@ func optionalSystem(v cty.Value, r hcl.Range) (*systems.Spec, hcl.Diagnostics) {
 	return spec, nil
 }
 
-func (c *power) run(s *subject) verdict {
+func (c *power) run(s *subject) finding {
 	if column(s.rec, "power") == nil {
 		if c.Required {
 			return failed("the data has no column \"power\"; measure with power = true")
@@ -61,7 +61,7 @@ func (c *power) run(s *subject) verdict {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	out := verdict{limit: fmt.Sprintf("above 0, at most %s over the limit", percent(c.Tolerance)), total: s.selected}
+	out := finding{limit: fmt.Sprintf("above 0, at most %s over the limit", percent(c.Tolerance)), total: s.selected}
 	var bad []offender
 	highest := 0.0
 	for i, v := range watts.val {
@@ -96,6 +96,10 @@ func (c *power) run(s *subject) verdict {
 	return out
 }
 
+// mostWatts is far above the limit of any board: more is no limit, and would let
+// everything through.
+const mostWatts = 1e4
+
 // limitOf is the limit in watts of every row, 0 where none is known.
 func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 	out := make([]float64, n)
@@ -110,7 +114,7 @@ func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 		switch {
 		case c.Limit != nil:
 			out[i] = *c.Limit
-		case own.val != nil && own.val[i] > 0 && !math.IsInf(own.val[i], 0):
+		case own.val != nil && own.val[i] > 0 && own.val[i] <= mostWatts:
 			out[i] = own.val[i]
 		case c.spec != nil:
 			out[i] = c.spec.GPU.Power
@@ -146,13 +150,13 @@ func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
 	return slices.Concat(diags, notNegative("tolerance", c.Tolerance, r), notNegative("cache_mb", c.CacheMB, r), notNegative("max", float64(c.Max), r))
 }
 
-func (c *light) run(s *subject) verdict {
+func (c *light) run(s *subject) finding {
 	t, ok := dedupe.PerfTable(s.ds)
 	if !ok || !physics.HasLight(t) {
 		return s.cannot(fmt.Sprintf("there is no formula for the work of %q", cmp.Or(s.ds.Info.Perf, s.ds.Info.Op)))
 	}
 	if s.rec == nil {
-		return verdict{}
+		return finding{}
 	}
 	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{Compute: c.Bound == "compute", Memory: c.Bound == "memory", Cache: c.CacheMB * 1e6})
 	metric := s.metric()
@@ -160,7 +164,7 @@ func (c *light) run(s *subject) verdict {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	out := verdict{limit: "at most " + percent(1+c.Tolerance), total: s.selected}
+	out := finding{limit: "at most " + percent(1+c.Tolerance), total: s.selected}
 	var bad []offender
 	best := 0.0
 	for i, l := range least {
@@ -206,7 +210,7 @@ func (c *throttled) prepare(r hcl.Range) hcl.Diagnostics {
 	return nil
 }
 
-func (c *throttled) run(s *subject) verdict {
+func (c *throttled) run(s *subject) finding {
 	if column(s.rec, "throttled") == nil {
 		return s.cannot("the data has no column \"throttled\": only measured rows carry it")
 	}
@@ -214,7 +218,7 @@ func (c *throttled) run(s *subject) verdict {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	out := verdict{limit: "at most " + percent(c.Max), total: s.selected}
+	out := finding{limit: "at most " + percent(c.Max), total: s.selected}
 	var bad []offender
 	for i, v := range flags.val {
 		switch {

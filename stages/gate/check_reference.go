@@ -65,7 +65,7 @@ func neededRef(v cty.Value, r hcl.Range) (*stage.Ref, hcl.Diagnostics) {
 	return ref, nil
 }
 
-func (c *deviation) run(s *subject) verdict {
+func (c *deviation) run(s *subject) finding {
 	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
 		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
 	}
@@ -92,7 +92,7 @@ func (c *deviation) run(s *subject) verdict {
 	if err != nil {
 		return failed(err.Error())
 	}
-	out := verdict{limit: c.limitText(), total: r.Common + r.B.Duplicates}
+	out := finding{limit: c.limitText(), total: r.Common + r.B.Duplicates}
 	out.left.add(r.B.Duplicates, "it repeats a key, and only the first row of one is compared")
 	for why, n := range r.UnusableWhy {
 		out.left.add(n, why)
@@ -176,7 +176,7 @@ func (c *rowCount) prepare(r hcl.Range) hcl.Diagnostics {
 	return diags
 }
 
-func (c *rowCount) run(s *subject) verdict {
+func (c *rowCount) run(s *subject) finding {
 	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
 		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
 	}
@@ -205,7 +205,7 @@ func (c *rowCount) run(s *subject) verdict {
 		names = append(names, g)
 	}
 	slices.Sort(names)
-	out := verdict{ok: true, limit: "at least " + number(c.Min) + " times", total: s.selected, left: left}
+	out := finding{ok: true, limit: "at least " + number(c.Min) + " times", total: s.selected, left: left}
 	if c.Max != nil {
 		out.limit += ", at most " + number(*c.Max) + " times"
 	}
@@ -317,7 +317,7 @@ func (c *failures) prepare(r hcl.Range) hcl.Diagnostics {
 	return diags
 }
 
-func (c *failures) run(s *subject) verdict {
+func (c *failures) run(s *subject) finding {
 	if s.ds.Planned == nil {
 		return s.cannot("this data came from files, so there is no ledger of failures")
 	}
@@ -352,7 +352,7 @@ func (c *failures) run(s *subject) verdict {
 		return failed("there are no planned cases to judge")
 	}
 	share := float64(total) / float64(planned)
-	out := verdict{total: planned, definite: true, ok: (c.Max == nil || total <= *c.Max) && (c.Share == nil || share <= *c.Share), value: fmt.Sprintf("%d (%s)", total, percent(share)), rows: rows}
+	out := finding{total: planned, definite: true, ok: (c.Max == nil || total <= *c.Max) && (c.Share == nil || share <= *c.Share), value: fmt.Sprintf("%d (%s)", total, percent(share)), rows: rows}
 	var limit []string
 	if c.Max != nil {
 		limit = append(limit, fmt.Sprintf("at most %d", *c.Max))

@@ -24,9 +24,9 @@ func (c *duplicates) prepare(r hcl.Range) hcl.Diagnostics {
 	return notNegative("max", float64(c.Max), r)
 }
 
-func (c *duplicates) run(s *subject) verdict {
+func (c *duplicates) run(s *subject) finding {
 	if s.rec == nil {
-		return verdict{}
+		return finding{}
 	}
 	key := c.By
 	if len(key) == 0 {
@@ -45,7 +45,7 @@ func (c *duplicates) run(s *subject) verdict {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	out := verdict{limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
+	out := finding{limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
 	nameless := s.nameless(key, &out.left)
 	metric := s.metric()
 	lat, latErr := numbers(s.rec, metric)

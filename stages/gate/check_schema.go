@@ -41,7 +41,7 @@ func (c *schema) prepare(r hcl.Range) hcl.Diagnostics {
 	return nil
 }
 
-func (c *schema) run(s *subject) verdict {
+func (c *schema) run(s *subject) finding {
 	t, ok := catalog.Lookup(c.Table)
 	if c.Table == "" {
 		t, ok = dedupe.PerfTable(s.ds)
@@ -50,10 +50,10 @@ func (c *schema) run(s *subject) verdict {
 		return s.cannot("the data belongs to no perf table; say which with \"table\"")
 	}
 	if s.rec == nil {
-		return verdict{}
+		return finding{}
 	}
 	rows := tree.SchemaProblems(s.rec, t, tree.SchemaOptions{Words: c.Words, OldWords: c.Words, Kernel: true})
-	out := verdict{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows, total: s.selected}
+	out := finding{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows, total: s.selected}
 	out.definite = !out.ok // a missing column is one with no rows too
 	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.selected == 0 && out.ok {
 		out.message = ""
@@ -81,9 +81,9 @@ func (c *provenance) prepare(r hcl.Range) hcl.Diagnostics {
 	return diags
 }
 
-func (c *provenance) run(s *subject) verdict {
+func (c *provenance) run(s *subject) finding {
 	if s.selected == 0 {
-		return verdict{}
+		return finding{}
 	}
 	expected := map[string]string{
 		"framework": orElse(c.Framework, s.ds.Info.Framework),
@@ -123,7 +123,7 @@ func (c *provenance) run(s *subject) verdict {
 		}
 	}
 	slices.Sort(bad)
-	out := verdict{ok: len(bad) == 0, rows: bad, value: fmt.Sprintf("%d problems", len(bad)), total: s.selected}
+	out := finding{ok: len(bad) == 0, rows: bad, value: fmt.Sprintf("%d problems", len(bad)), total: s.selected}
 	out.limit = strings.TrimSpace(fmt.Sprintf("%s %s %s", expected["framework"], expected["version"], expected["device"]))
 	if out.ok {
 		out.message = "every row comes from " + out.limit

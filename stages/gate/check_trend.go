@@ -39,9 +39,9 @@ func (c *trend) prepare(r hcl.Range) hcl.Diagnostics {
 	return diags
 }
 
-func (c *trend) run(s *subject) verdict {
+func (c *trend) run(s *subject) finding {
 	if s.rec == nil {
-		return verdict{}
+		return finding{}
 	}
 	metric := s.metric()
 	if m := dedupe.SchemaOf(s.ds).Primary(); m.Better == catalog.Higher && !c.spikes {
@@ -65,7 +65,7 @@ func (c *trend) run(s *subject) verdict {
 			return s.cannot("no column is known as an axis along which work grows; name one with \"along\"")
 		}
 	}
-	out := verdict{limit: fmt.Sprintf("at most %d", c.Max)}
+	out := finding{limit: fmt.Sprintf("at most %d", c.Max)}
 	seen := make([]bool, rec.NumRows())
 	bad, steps, err := c.compare(s, rec, rows, axes, key, metric, seen)
 	if err != nil {

@@ -25,7 +25,7 @@ func (c *positive) title() string {
 }
 func (c *positive) prepare(r hcl.Range) hcl.Diagnostics { return notNegative("max", float64(c.Max), r) }
 
-func (c *positive) run(s *subject) verdict {
+func (c *positive) run(s *subject) finding {
 	name := c.Column
 	if name == "" {
 		name = s.metric()
@@ -56,7 +56,7 @@ func (c *positive) run(s *subject) verdict {
 			bad = append(bad, offender{row: i, worse: 0})
 		}
 	}
-	v := verdict{ok: len(bad) <= c.Max, value: number(float64(len(bad))), limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
+	v := finding{ok: len(bad) <= c.Max, value: number(float64(len(bad))), limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
 	if s.selected == 0 {
 		return v
 	}
@@ -101,7 +101,7 @@ func (c *rangeCheck) limitText() string {
 	return "at most " + number(*c.Max)
 }
 
-func (c *rangeCheck) run(s *subject) verdict {
+func (c *rangeCheck) run(s *subject) finding {
 	col, err := numbers(s.rec, c.Column)
 	if err != nil {
 		return s.cannot(err.Error())
@@ -125,7 +125,7 @@ func (c *rangeCheck) run(s *subject) verdict {
 		lo, hi = min(lo, v), max(hi, v)
 	}
 	limit := c.limitText()
-	out := verdict{ok: len(bad) <= c.Allow, limit: limit, total: s.selected}
+	out := finding{ok: len(bad) <= c.Allow, limit: limit, total: s.selected}
 	if s.selected == 0 {
 		return out
 	}
@@ -165,7 +165,7 @@ func (c *noise) prepare(r hcl.Range) hcl.Diagnostics {
 	return notNegative("max", c.Max, r)
 }
 
-func (c *noise) run(s *subject) verdict {
+func (c *noise) run(s *subject) finding {
 	if column(s.rec, c.Column) == nil {
 		return s.cannot(fmt.Sprintf("the data has no column %q: only measured rows carry their spread", c.Column))
 	}
@@ -173,7 +173,7 @@ func (c *noise) run(s *subject) verdict {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	out := verdict{limit: "at most " + number(c.Max), total: s.selected}
+	out := finding{limit: "at most " + number(c.Max), total: s.selected}
 	var vals []float64
 	var bad []offender
 	worst := 0.0

@@ -258,3 +258,21 @@ func systemValue(t testing.TB) cty.Value {
 	}
 	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.SystemType, spec)})
 }
+
+// Limits and shares that nothing can have judge nothing.
+func TestImpossibleLimits(t *testing.T) {
+	t.Parallel()
+	for src, c := range map[string]struct {
+		column, why string
+		cells       []float64
+	}{
+		`check "power" {}`:        {"power_limit", "no limit is known", []float64{700, 1e308, 700, 700, 700, 700, 700, 700}},
+		`check "prefix_cache" {}`: {"cache_hit_rate", "its hit rate is no share", []float64{0, -3, 0, 0, 0, 0, 0, 0}},
+	} {
+		ds := flawless(8)
+		ds.Table = table.WithColumn(ds.Table, c.column, table.Floats(c.cells, nil))
+		if got := only(t, run(t, ds, src)); got.Result != ResultFail || got.Judged != 7 || !strings.Contains(got.Message, c.why) {
+			t.Errorf("%s: %s, %d judged: %s", src, got.Result, got.Judged, got.Message)
+		}
+	}
+}

@@ -56,3 +56,21 @@ func TestComposition(t *testing.T) {
 		column = "energy"
 	}`, gemm)), "fail", `no column "energy"`)
 }
+
+// A layer outside of the limits says what its parts would sum to at its own
+// clock, where the rows know theirs: that tells the clock from all other causes.
+func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
+	t.Parallel()
+	gemm := measured(1, 2)
+	gemm.Table = table.NewRecord([]string{"m", "latency", "sm_clock_mhz", "clock_slope"}, []arrow.Array{
+		table.Ints([]int64{1, 2}, nil), table.Floats([]float64{4, 6}, nil), table.Floats([]float64{1500, 1500}, nil), table.Floats([]float64{1, 0}, nil),
+	})
+	layer := layers([]float64{11}, `[{"m":1},{"m":2}]`)
+	layer.Table = table.NewRecord([]string{"m", "parts", "latency", "sm_clock_mhz"}, []arrow.Array{
+		layer.Table.Column(0), layer.Table.Column(1), layer.Table.Column(2), table.Floats([]float64{1200}, nil),
+	})
+	const check = `check "composition" { parts = [dedupe.gemm] }`
+	expect(t, only(t, run(t, layer, check, gemm)), "fail", "1 of 1 outside", "m=1 sum=10 layer=11 sum/layer=0.909 outside (1.000 at the layer's clock of 1200 MHz)")
+	unknown := with(gemm, "clock_slope", table.Floats([]float64{1, 0}, []bool{true, false}))
+	expect(t, only(t, run(t, layer, check, unknown)), "fail", "1 of 1 outside", "m=1 sum=10 layer=11 sum/layer=0.909 outside")
+}

@@ -28,6 +28,7 @@ func Kind() stage.Kind {
 	return stage.Kind{
 		Name:      "gate",
 		Judges:    true,
+		Tabular:   true,
 		Version:   3, // 2: what could not be judged does not pass; 3: systems by all of their fields
 		Code:      stage.CodeOf(source, physics.Source, catalog.Source, rowkey.Source),
 		Beside:    map[string]string{"description": "it is for readers"},

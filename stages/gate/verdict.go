@@ -10,9 +10,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// verdict is what a check found: whether its limit holds for what it judged,
+// finding is what a check found: whether its limit holds for what it judged,
 // and how much of the data that was.
-type verdict struct {
+type finding struct {
 	ok                bool
 	message           string
 	value, limit, fix string
@@ -68,11 +68,11 @@ func (l *leftover) text() string {
 }
 
 // failed is the verdict that the data as a whole is not what the check needs.
-func failed(message string) verdict { return verdict{message: message, definite: true} }
+func failed(message string) finding { return finding{message: message, definite: true} }
 
 // cannot is the verdict of a check that can judge no row at all.
-func (s *subject) cannot(why string) verdict {
-	v := verdict{message: why, total: s.selected}
+func (s *subject) cannot(why string) finding {
+	v := finding{message: why, total: s.selected}
 	v.left.add(s.selected, why)
 	return v
 }
@@ -86,7 +86,7 @@ const (
 // settle turns a verdict into a result. A limit that holds for the rows that
 // could be judged says nothing of the others, so the check holds only when
 // enough were.
-func (e entry) settle(s *subject, v verdict) stage.CheckResult {
+func (e entry) settle(s *subject, v finding) stage.CheckResult {
 	judged := v.total - v.left.count()
 	res := stage.CheckResult{Name: e.name, Severity: e.severity, Message: v.message, Value: v.value, Limit: v.limit, Fix: v.fix, Rows: v.rows,
 		Extent: &stage.Extent{Judged: judged, Total: v.total, Unjudged: v.left.why}}

@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +13,16 @@ import (
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
+	"aicplan/sink/visible"
 )
 
 // conform brings a file's rows to its table's description where the catalog
 // says how, and reports everything that differed.
 func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Record, []Drift, error) {
 	c := &conformer{path: path, rec: rec, rows: int(rec.NumRows())}
+	if err := c.texts(); err != nil {
+		return nil, nil, err
+	}
 	c.provenance(e, o)
 	t, ok := catalog.Lookup(e.Table)
 	if !ok {
@@ -29,13 +34,13 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 	}
 	for _, name := range t.Required() {
 		if !table.Has(c.rec, name) {
-			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs; it has %s", path, name, t.Name, strings.Join(table.Names(c.rec), ", "))
+			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs%s; it has %s", path, name, t.Name, c.spelt(name), strings.Join(table.Names(c.rec), ", "))
 		}
 	}
 	for _, name := range table.Names(c.rec) {
 		col, known := t.Column(name)
 		if !known {
-			c.note(0, "the column %s is not one of %s; it is kept", name, t.Name)
+			c.note(0, "the column %s is not one of %s%s; it is kept", name, t.Name, meant(t, name))
 			continue
 		}
 		if err := c.convert(col); err != nil {
@@ -81,6 +86,51 @@ func (c *conformer) headsOfRanks(t *catalog.Table) error {
 	return nil
 }
 
+// texts refuses what no perf file may hold in a name or a value: what a terminal or
+// a spreadsheet would act on, wherever the rows go later.
+func (c *conformer) texts() error {
+	for _, name := range table.Names(c.rec) {
+		if why := visible.Unfit(name); why != "" {
+			return fmt.Errorf("%s: the name of the column %q %s", c.path, name, why)
+		}
+		col, err := table.Strings(c.rec, name)
+		if err != nil {
+			continue // no text
+		}
+		seen := "" // most neighbours are alike
+		for i, v := range col.Values {
+			if v == seen || col.Null(i) {
+				continue
+			}
+			if why := visible.Unfit(v); why != "" {
+				return fmt.Errorf("%s: row %d: the column %s %s", c.path, i+1, name, why)
+			}
+			seen = v
+		}
+	}
+	return nil
+}
+
+// spelt names the column that differs from a missing one by its case alone.
+func (c *conformer) spelt(name string) string {
+	for _, have := range table.Names(c.rec) {
+		if strings.EqualFold(have, name) {
+			return fmt.Sprintf(": its column is called %s, and names have one case only", have)
+		}
+	}
+	return ""
+}
+
+// meant is the column of the table that a name differs from by its case alone.
+func meant(t *catalog.Table, name string) string {
+	for _, col := range t.Columns("", true) {
+		if strings.EqualFold(col.Name, name) {
+			return fmt.Sprintf(", whose column is called %s", col.Name)
+		}
+	}
+	return ""
+}
+
 type conformer struct {
 	path  string
 	rec   arrow.Record
@@ -122,7 +172,12 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(other)) {
-		c.note(other[v], "the folder says version %s, the rows say %s", e.Version, v)
+		text := fmt.Sprintf("the folder says version %s, the rows say %s", e.Version, v)
+		if other[v] == c.rows {
+			// Readers look where the system's spec says, which may be the folder's.
+			text += fmt.Sprintf("; an export follows the rows to the folder %s, and version = %q in it keeps the folder", v, e.Version)
+		}
+		c.note(other[v], "%s", text)
 	}
 }
 
@@ -155,8 +210,13 @@ func (c *conformer) convert(want catalog.Column) error {
 		}
 		ints := make([]int64, col.Len())
 		for i, v := range col.Values {
-			if ints[i] = int64(v); float64(ints[i]) != v && !col.Null(i) {
-				return c.refuse(want, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v))
+			// 2^63 and more would wrap round.
+			if ints[i] = int64(v); !col.Null(i) && (float64(ints[i]) != v || v >= 1<<63) {
+				why := "which is not a whole number"
+				if math.Trunc(v) == v {
+					why = "which is too large"
+				}
+				return c.refuse(want, fmt.Errorf("row %d has %g, %s", i+1, v, why))
 			}
 		}
 		c.rec = table.WithColumn(c.rec, want.Name, table.Ints(ints, validOf(col)))
@@ -169,12 +229,18 @@ func (c *conformer) convert(want catalog.Column) error {
 
 func (c *conformer) refuse(want catalog.Column, err error) error {
 	if col, wordErr := table.Strings(c.rec, want.Name); wordErr == nil && want.Type != catalog.UTF8 {
-		for i, v := range col.Values {
-			if _, numErr := strconv.ParseFloat(v, 64); numErr != nil && !col.Null(i) {
-				err = fmt.Errorf("row %d has %q", i+1, v)
-				break
-			}
+		// The first that is no number, else the first that is not written as one.
+		at := slices.IndexFunc(col.Values, func(v string) bool {
+			_, err := strconv.ParseFloat(v, 64)
+			return v != "" && err != nil
+		})
+		if at < 0 {
+			at = slices.IndexFunc(col.Values, func(v string) bool { return v != "" && (v[0] == '+' || len(v) > 1 && v[0] == '0' && v[1] != '.') })
 		}
+		if at < 0 {
+			at = max(0, slices.IndexFunc(col.Values, func(v string) bool { return v != "" }))
+		}
+		err = fmt.Errorf("row %d has %q", at+1, col.Values[at])
 	}
 	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
 }

@@ -28,6 +28,7 @@ func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "import",
 		Quiet:   true,
+		Tabular: true,
 		Version: 2,
 		Code:    stage.CodeOf(source, catalog.Source, perf.Source),
 		Beside: map[string]string{

@@ -130,7 +130,7 @@ func TestPowerColumnsOrNone(t *testing.T) {
 	if set.Data.Table.NumRows() != 3 || power.Nulls() != 2 || power.Values[2] != 300.5 {
 		t.Errorf("%d rows, power %v with %d nulls", set.Data.Table.NumRows(), power.Values, power.Nulls())
 	}
-	if !strings.Contains(drift(set), "the folder says version 1.1, the rows say 1.0 (2 rows)") {
+	if !strings.Contains(drift(set), "the folder says version 1.1, the rows say 1.0; an export follows the rows to the folder 1.0, and version = \"1.1\" in it keeps the folder (2 rows)") {
 		t.Errorf("drift:\n%s", drift(set))
 	}
 }
@@ -165,7 +165,7 @@ func TestPublishedTree(t *testing.T) {
 	if set.Data.Table.NumRows() != 1008 || set.Data.Info.Version != "2.29.2" || set.Files[0].System != "h200_sxm" {
 		t.Errorf("%d rows, %+v", set.Data.Table.NumRows(), set.Data.Info)
 	}
-	if want := "nccl_perf.parquet: the folder says version 2.26.2, the rows say 2.29.2 (1008 rows)"; drift(set) != want {
+	if want := "nccl_perf.parquet: the folder says version 2.26.2, the rows say 2.29.2; an export follows the rows to the folder 2.29.2, and version = \"2.26.2\" in it keeps the folder (1008 rows)"; drift(set) != want {
 		t.Errorf("drift %q, want %q", drift(set), want)
 	}
 	for _, tt := range []struct {

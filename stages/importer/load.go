@@ -69,9 +69,9 @@ func Load(path string, o Options) (*Set, error) {
 		if e.Path != "." {
 			full = filepath.Join(path, filepath.FromSlash(e.Path))
 		}
-		data, err := os.ReadFile(full)
+		data, err := atomic.ReadFile(full)
 		if err != nil {
-			return nil, atomic.Explain("read", full, err)
+			return nil, err
 		}
 		rec, err := tree.Decode(full, data)
 		if err != nil {

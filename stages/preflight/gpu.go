@@ -26,6 +26,9 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 			if t.Runtime != nil {
 				devices = t.Runtime.Devices
 			}
+			if devices == nil && err == nil {
+				devices = visible(api)
+			}
 			return findings(look(doctor.LocalNode(api, err, devices), t))
 		}
 	}
@@ -55,6 +58,27 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 		})},
 		{Name: "driver", Summary: "version of the kernel driver", Schema: attribute("min"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Driver(t.Text("min", "")) })},
 	}
+}
+
+// visible are the devices that CUDA_VISIBLE_DEVICES leaves to workers; nil where
+// it hides none, or all: then whoever opens a device says what is wrong.
+func visible(api nvml.API) []int {
+	found, err := api.Devices()
+	if err != nil {
+		return nil
+	}
+	all := make([]runtimes.Device, len(found))
+	for i, d := range found {
+		id := d.Identity()
+		all[i] = runtimes.Device{Index: id.Index, Name: id.Name, UUID: id.UUID}
+	}
+	var out []int
+	if left := runtimes.Visible(all); len(left) < len(all) {
+		for _, d := range left {
+			out = append(out, d.Index)
+		}
+	}
+	return out
 }
 
 // lookGPUs takes the device's name from the system where the check has none.

@@ -65,6 +65,20 @@ func TestChecksReachTheDoctor(t *testing.T) {
 	}
 }
 
+// Work on a GPU that CUDA_VISIBLE_DEVICES hides from the run disturbs nothing.
+func TestHiddenGPUsAreNotJudged(t *testing.T) {
+	busy := nvmltest.H200(1)
+	busy.Procs = []nvml.Process{{PID: 1 << 30}}
+	api := &nvmltest.API{Driver: "580.159.04", GPUs: []*nvmltest.Device{nvmltest.H200(0), busy}}
+	for env, ok := range map[string]bool{"0": true, "1": false, "0,1": false, "GPU-00000000-0000-0000-0000-000000000000": true} {
+		t.Setenv("CUDA_VISIBLE_DEVICES", env)
+		found := look(t, "exclusive", api, Target{Runtime: &stage.Runtime{}})
+		if got := !slices.ContainsFunc(found, func(f Finding) bool { return !f.OK }); got != ok || len(found) == 0 {
+			t.Errorf("CUDA_VISIBLE_DEVICES=%s: %+v", env, found)
+		}
+	}
+}
+
 func TestNoLibraryIsASkipNotAPass(t *testing.T) {
 	for _, c := range GPUChecks(func() (nvml.API, error) { return nil, nvml.ErrNotBuilt }) {
 		f := c.Look(t.Context(), Target{})

@@ -12,8 +12,9 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/config"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
+	"aicplan/stages/executors"
 	"aicplan/systems"
 )
 
@@ -88,6 +89,7 @@ type Config struct {
 	all     []Check
 	runtime *stage.Runtime
 	system  *systems.Spec
+	place   *executors.Config
 	checks  []use
 }
 
@@ -100,7 +102,7 @@ type use struct {
 }
 
 var schema = &hcl.BodySchema{
-	Attributes: []hcl.AttributeSchema{{Name: "runtime"}, {Name: "system"}},
+	Attributes: []hcl.AttributeSchema{{Name: "runtime"}, {Name: "system"}, {Name: "executor"}},
 	Blocks:     []hcl.BlockHeaderSchema{{Type: "check", LabelNames: []string{"name"}}},
 }
 
@@ -130,6 +132,15 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		c.system = spec
 		diags = append(diags, refError(a, err, more)...)
 	}
+	if a, ok := content.Attributes["executor"]; ok {
+		v, more := a.Expr.Value(ctx)
+		diags = append(diags, more...)
+		block, err := stage.ServiceOf(v, "executor")
+		if err == nil {
+			c.place, err = executors.Parse(block)
+		}
+		diags = append(diags, refError(a, err, more)...)
+	}
 	for _, b := range content.Blocks {
 		diags = append(diags, c.decodeCheck(b, ctx)...)
 	}
@@ -152,7 +163,7 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 		}
 		return hcl.Diagnostics{{
 			Severity: hcl.DiagError, Summary: "Unknown preflight check", Subject: b.LabelRanges[0].Ptr(),
-			Detail: fmt.Sprintf("There is no check %q.%s", b.Labels[0], config.DidYouMean(b.Labels[0], names)),
+			Detail: fmt.Sprintf("There is no check %q.%s The checks are: %s.", b.Labels[0], phrase.DidYouMean(b.Labels[0], names), strings.Join(names, ", ")),
 		}}
 	}
 	u := use{check: c.all[i], severity: "fail", args: map[string]cty.Value{}, pos: b.DefRange}
@@ -234,6 +245,10 @@ func (c *Config) Values() map[string]any {
 // Run looks at everything, so that the user sees all that is wrong at once.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	out := &stage.Outcome{Status: stage.StatusOK, NoReuse: true}
+	if c.place.Elsewhere() && !rc.OnNode {
+		out.Message = "every task of " + c.place.Address + " does it on its node"
+		return out, nil
+	}
 	var failed []string
 	for _, u := range c.checks {
 		res := u.look(ctx, Target{Runtime: c.runtime, System: c.system, Args: u.args, StateDir: rc.Store.Dir(), OutDir: rc.OutDir})

@@ -12,10 +12,10 @@ func RuntimeChecks(pools *runtimes.Pools) []Check {
 	return []Check{{
 		Name: "framework", Needs: "runtime", Summary: "whether what the runtime runs on is installed in the version it requires",
 		Look: func(ctx context.Context, t Target) []Finding {
-			if m := pools.Absent(ctx, t.Runtime); m != nil {
+			if m := pools.Absent(runtimes.Running(ctx), t.Runtime); m != nil {
 				return []Finding{{Skip: true, Message: "what needs it waits for another place: " + m.What, Fix: m.Fix}}
 			}
-			text, err := pools.Framework(ctx, t.Runtime)
+			text, err := pools.Framework(runtimes.Running(ctx), t.Runtime)
 			var m *runtimes.Missing
 			switch {
 			case errors.As(err, &m):

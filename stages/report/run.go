@@ -33,6 +33,12 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		rc.Events.Emit(rc.Address, history.EventType, map[string]any{"statement": c.statement()})
 	}
 	in := c.input(rc)
+	if rc.Store != nil {
+		var err error
+		if in.Watched, err = watched(rc.Store, in.Tables); err != nil && rc.Events != nil {
+			rc.Events.Message(rc.Address, "warn", err.Error())
+		}
+	}
 	r, err := model.Build(in)
 	if err != nil {
 		return nil, err
@@ -84,10 +90,10 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 	return in
 }
 
-// before keeps the report itself and other reports out.
+// before keeps the report itself and others that describe the run out.
 func (c *Config) before(all []stage.Finished, address string) []stage.Finished {
 	return slices.DeleteFunc(slices.Clone(all), func(f stage.Finished) bool {
-		return f.Address == address || f.Kind == "report" || f.Kind == "publish"
+		return f.Address == address || f.Is.Follows
 	})
 }
 

@@ -3,23 +3,14 @@ package runtimes
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
 )
 
-const (
-	// cleanPatience is how long memory of a dead worker may take to come free.
-	cleanPatience = 30 * time.Second
-	// cleanPoll is how often the device is looked at; the driver answers in about
-	// a millisecond.
-	cleanPoll = 200 * time.Millisecond
-	// What an idle device has in use: the driver's own.
-	idleShare = 0.03
-	idleLeast = 3 << 29 // 1.5 GiB
-)
+// cleanPatience is how long memory of a dead worker may take to come free.
+const cleanPatience = 30 * time.Second
 
 // CleanGPU returns a PoolSpec.CleanDevice that waits until a GPU's memory is
 // free: an out-of-memory error on a device that others fill says nothing about
@@ -38,31 +29,9 @@ func CleanGPU(open func() (nvml.API, error)) func(ctx context.Context, s worker.
 		if err != nil {
 			return err
 		}
-		waited := time.Duration(0)
-		for {
-			m, err := d.Memory()
-			if err != nil {
-				return fmt.Errorf("its memory cannot be read: %w", err)
-			}
-			if m.Used <= max(idleLeast, int64(idleShare*float64(m.Total))) {
-				return nil
-			}
-			if waited >= cleanPatience {
-				return fmt.Errorf("%.1f of %.1f GiB are still in use after %v%s", gib(m.Used), gib(m.Total), cleanPatience, users(d))
-			}
-			timer := time.NewTimer(cleanPoll)
-			select {
-			case <-timer.C:
-				waited += cleanPoll
-			case <-ctx.Done():
-				timer.Stop()
-				return ctx.Err()
-			}
-		}
+		return nvml.WaitFree(ctx, d, cleanPatience)
 	}
 }
-
-func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
 
 // deviceOf finds the slot's device, by its UUID where that is known.
 func deviceOf(api nvml.API, s worker.Slot) (nvml.Device, error) {
@@ -77,17 +46,4 @@ func deviceOf(api nvml.API, s worker.Slot) (nvml.Device, error) {
 		return nil, fmt.Errorf("there is no device %d; the driver lists %d", s.Device, len(all))
 	}
 	return all[s.Device], nil
-}
-
-// users names the processes on a device, as far as the driver shows them.
-func users(d nvml.Device) string {
-	procs, err := d.Processes()
-	if err != nil || len(procs) == 0 {
-		return ", by processes that cannot be seen from here"
-	}
-	var parts []string
-	for _, p := range procs {
-		parts = append(parts, fmt.Sprintf("%d (%.1f GiB)", p.PID, gib(p.Memory)))
-	}
-	return ", by process " + strings.Join(parts, ", ")
 }

@@ -45,7 +45,7 @@ func TestCleanGPU(t *testing.T) {
 		return took, err
 	}
 	d := &draining{Device: nvmltest.H200(0), freeAfter: 10}
-	if took, err := look(d, worker.Slot{Device: 0}); err != nil || took != 10*cleanPoll {
+	if took, err := look(d, worker.Slot{Device: 0}); err != nil || took != 10*200*time.Millisecond {
 		t.Errorf("took %v, %v", took, err)
 	}
 	d = &draining{Device: nvmltest.H200(0), freeAfter: 1 << 30}

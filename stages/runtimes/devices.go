@@ -25,11 +25,17 @@ func Devices() ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Visible(all), nil
+}
+
+// Visible are those of all devices that CUDA_VISIBLE_DEVICES leaves; all where it
+// is not set.
+func Visible(all []Device) []Device {
 	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	if !set {
-		return all, nil
+		return all
 	}
-	return restrict(all, visible), nil
+	return restrict(all, visible)
 }
 
 // procDriver is where the NVIDIA kernel driver says its version.

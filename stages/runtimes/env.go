@@ -95,6 +95,9 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 	day, _, _ := strings.Cut(known.SeenAt, "T")
 	assumed = fmt.Sprintf("%s %s on %s, as seen on %s", known.Framework, known.Version, known.Device, day)
 	if k := p.Kind(rt.Kind); k != nil && k.Interpreter != nil {
+		if known.Interpreter == rt.Python {
+			ctx = Running(ctx) // the user has run it here before
+		}
 		pkg, python := p.packageVersion(ctx, rt), ""
 		if len(rt.Launcher) == 0 {
 			python = k.Interpreter(ctx, p, rt)

@@ -172,7 +172,7 @@ func TestEnvironmentReachesTheProbe(t *testing.T) {
 	python := interpreter(t, `printf "$ACME_VERSION"`)
 	for _, v := range []string{"1.0", "2.0", "1.0"} {
 		rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Python: python, Env: map[string]string{"ACME_VERSION": v}}
-		if text, err := p.Framework(t.Context(), rt); err != nil || text != "acme "+v {
+		if text, err := p.Framework(Running(t.Context()), rt); err != nil || text != "acme "+v {
 			t.Errorf("%q, %v; want acme %s", text, err, v)
 		}
 	}

@@ -25,6 +25,10 @@ type Kind struct {
 	// Host makes the worker's side of kinds that this program itself runs; nil
 	// for kinds with a Program of their own.
 	Host func(worker.Init) (worker.Host, error)
+	// Inside has the host run in the engine's own process: for hosts without a
+	// device and without native code. Behind a launcher it has a process all the
+	// same.
+	Inside bool
 	// Program is the command that starts a worker, to be found on this machine or,
 	// where the runtime has a launcher, behind that. It takes the flags --fd-in and
 	// --fd-out. Nil means this program.
@@ -62,6 +66,15 @@ type Kind struct {
 	// FirstDeadline is how long a case may take until some have been measured; 0
 	// means the default of all.
 	FirstDeadline time.Duration
+	// Together names the columns of which cases with the same values are measured one
+	// after the other, whatever the order of the rest: changing them costs a start.
+	// Nil keeps the order.
+	Together func(rt *stage.Runtime, columns []string) []string
+	// Released is true where the workers end with the collect, because they hold what
+	// the next stage may need.
+	Released bool
+	// Grace is how long a worker may take to end; 0 means the default of all.
+	Grace func(rt *stage.Runtime) time.Duration
 	// MaxGrowth is by how many bytes a worker may grow before it is replaced; 0
 	// means that it does not matter.
 	MaxGrowth int64
@@ -76,6 +89,7 @@ func Kinds() []Kind {
 		endpointKind(),
 		ncclKind(),
 		pythonKind(),
+		serverKind(),
 	}
 }
 
@@ -111,10 +125,10 @@ func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
 }
 
 // opsOf lists ops by name, from the parameters that each needs.
-func opsOf(needs map[string][]string) []stage.Op {
+func opsOf(needs map[string][]string, words map[string]map[string][]string) []stage.Op {
 	var out []stage.Op
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
-		out = append(out, stage.Op{Name: name, Needs: needs[name]})
+		out = append(out, stage.Op{Name: name, Needs: needs[name], Words: words[name]})
 	}
 	return out
 }

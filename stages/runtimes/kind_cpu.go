@@ -44,7 +44,7 @@ func cpuKind() Kind {
 }
 
 func cpuOps() []stage.Op {
-	ops := opsOf(cpu.Needs())
+	ops := opsOf(cpu.Needs(), cpu.Words())
 	for i := range ops {
 		if ops[i].Name == "synthetic" {
 			ops[i].Option = "synthetic"

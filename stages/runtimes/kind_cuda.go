@@ -57,7 +57,7 @@ func cudaKind() Kind {
 }
 
 func cudaOps() []stage.Op {
-	out := opsOf(ops.Needs())
+	out := opsOf(ops.Needs(), ops.Words())
 	for i := range out {
 		out[i].Bound = out[i].Name == ops.OpKernel
 	}

@@ -25,13 +25,15 @@ func endpointKind() Kind {
 			Summary:   "load on an OpenAI-compatible endpoint: a case is a load point",
 			Stability: stage.Experimental,
 			Table:     "serving_perf",
+			Ops:       endpointOps(),
 			Options:   endpointOptions(),
 			Collect:   []stage.Block{{Name: "load", Doc: "what every load point asks; a column of the grid with the same name wins", Options: loadOptions()}},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 			return spread(spec, rt, []Device{{Index: -1}}), nil
 		},
-		Host: func(init worker.Init) (worker.Host, error) { return host.New(init), nil },
+		Host:   func(init worker.Init) (worker.Host, error) { return host.New(init), nil },
+		Inside: true, // a second process would double the memory and the time to the first request
 		WorkerOptions: func(rt *stage.Runtime, at Place, options map[string]any) map[string]any {
 			options["plan_dir"] = declaredIn(rt, at)
 			return options
@@ -39,6 +41,15 @@ func endpointKind() Kind {
 		Look:          lookEndpoint,
 		FirstDeadline: 24 * time.Hour, // a load point takes as long as it says
 	}
+}
+
+// endpointOps are the endpoints, and load on the one that the runtime names.
+func endpointOps() []stage.Op {
+	var out []stage.Op
+	for _, name := range host.Ops() {
+		out = append(out, stage.Op{Name: name})
+	}
+	return out
 }
 
 // endpointOptions say where the server is and how it is spoken to.
@@ -50,6 +61,7 @@ func endpointOptions() []stage.Option {
 		{Name: "endpoint", Type: cty.String, Doc: "the path of the endpoint where it is not the usual one"},
 		{Name: "streaming", Type: cty.Bool, Default: "true", Doc: "whether answers are streamed"},
 		{Name: "headers", Type: cty.Map(cty.String), Doc: "further headers; none with a secret"},
+		{Name: "api_key", Type: cty.String, Secret: true, Doc: "the key, from a sensitive variable"},
 		{Name: "api_key_env", Type: cty.String, Beside: true, Doc: "the environment variable that has the key"},
 		{Name: "api_key_file", Type: cty.String, Beside: true, Doc: "the file that has the key"},
 		{Name: "extra_inputs", Type: cty.DynamicPseudoType, Doc: "an object that is merged into every body"},
@@ -64,15 +76,18 @@ func endpointOptions() []stage.Option {
 func loadOptions() []stage.Option {
 	return []stage.Option{
 		{Name: "concurrency", Type: cty.Number, Default: "1 without a rate", Doc: "requests that are open at once; with a rate the most of them"},
+		{Name: "prefill_concurrency", Type: cty.Number, Default: "0", Doc: "requests that may wait for their first token at once; 0 is no limit"},
 		{Name: "concurrency_ramp", Type: cty.Number, Default: "0", Doc: "seconds in which concurrency grows to its value"},
 		{Name: "request_rate", Type: cty.Number, Default: "0", Doc: "requests per second; 0 sends as soon as concurrency lets"},
 		{Name: "request_rate_ramp", Type: cty.Number, Default: "0", Doc: "seconds in which the rate grows to its value"},
 		{Name: "arrival", Type: cty.String, OneOf: arrivals.Patterns(), Default: `"poisson"`, Doc: "how requests arrive at a rate"},
 		{Name: "arrival_smoothness", Type: cty.Number, Default: "1", Doc: "the shape of gamma arrivals: more is smoother"},
+		{Name: "users", Type: cty.Number, Default: "0", Doc: "users who share request_rate, each with evenly spaced turns; 0 is for arrivals without users"},
 		{Name: "requests", Type: cty.Number, Default: "the larger of 10 and twice the concurrency", Doc: "requests to send"},
 		{Name: "duration", Type: cty.Number, Default: "0", Doc: "seconds after which no further request is sent"},
 		{Name: "grace", Type: cty.Number, Default: "30", Doc: "seconds that open requests may take after duration"},
 		{Name: "sessions", Type: cty.Number, Default: "0", Doc: "conversations to begin"},
+		{Name: "batch", Type: cty.Number, Default: "0", Doc: "requests that are sent at once; the next as many follow when the last of them has ended"},
 		{Name: "warmup_requests", Type: cty.Number, Default: "0", Doc: "requests before the others, in no result"},
 		{Name: "isl", Type: cty.Number, Default: "550", Doc: "mean tokens of a prompt"},
 		{Name: "isl_stddev", Type: cty.Number, Default: "0", Doc: "their standard deviation"},
@@ -94,6 +109,7 @@ func loadOptions() []stage.Option {
 		{Name: "cancel_delay", Type: cty.Number, Default: "0", Doc: "seconds after which it does"},
 		{Name: "slo", Type: cty.Map(cty.Number), Doc: "limits by metric that good requests keep, such as { ttft = 200 }"},
 		{Name: "cache_reset", Type: cty.String, OneOf: []string{load.ResetAuto, load.ResetRequire, load.ResetNever}, Default: `"auto"`, Doc: "whether the server is asked to forget its prefix cache first"},
+		{Name: "token_counts", Type: cty.String, OneOf: []string{load.CountsAuto, load.CountsServer}, Default: `"auto"`, Doc: "who counts tokens: the tokenizer or the server's usage, or the server's /tokenize after the load"},
 		{Name: "request_log", Type: cty.String, OneOf: []string{load.LogRecords, load.LogNone}, Default: `"records"`, Beside: true, Doc: "whether each request's line is kept with the row"},
 		{Name: "seed", Type: cty.Number, Default: "0", Doc: "decides prompts, order, arrivals and cancellations, together with the case"},
 	}

@@ -121,7 +121,13 @@ func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 // askPython prints the version of an installed distribution, or that there is
 // a package of that name without one, which a worker imports to learn it, and on
 // a second line the version of the interpreter.
-const askPython = `import platform, sys
+//
+// Python puts the current folder in front of what -c may import: that may be the
+// folder of a plan that nobody has decided to run yet.
+const askPython = `import sys
+if sys.path[:1] == [""]:
+    del sys.path[0]
+import platform
 from importlib import metadata, util
 try:
     if sys.argv[1]:
@@ -146,9 +152,15 @@ func pythonVersion(ctx context.Context, p *Pools, rt *stage.Runtime) string {
 }
 
 // interpreter asks a runtime's interpreter what it has, without importing the
-// package. It asks once.
+// package. It asks once. What a plan may not ask, only a worker can tell.
 func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime) installed {
 	env := environ(rt)
+	if !mayRun(ctx) {
+		if !plainPython(rt) {
+			return installed{pkg: unknownVersion}
+		}
+		env = nil // a wrapper in front of the interpreter could obey what is left of it
+	}
 	key := strings.Join(append([]string{pythonOf(rt), rt.Package}, env...), "\x00")
 	p.mu.Lock()
 	ask := p.versions[key]

@@ -18,6 +18,9 @@ import (
 type Locks struct {
 	// Me is what others are told about this run.
 	Me filelock.Holder
+	// Allotted is true where a scheduler has given processors to this run: they are
+	// not locked, since others on the host were given others.
+	Allotted bool
 	// Timeout ends the wait for a device with a *filelock.BusyError; 0 means that
 	// only the user does.
 	Timeout time.Duration
@@ -37,7 +40,7 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 	slices.Sort(uuids)
 	started, told, others := time.Now(), false, len(l.held) > 0
 	for _, uuid := range slices.Compact(uuids) {
-		if l.held[uuid] != nil {
+		if l.held[uuid] != nil || l.Allotted && uuid == processor {
 			continue
 		}
 		for {

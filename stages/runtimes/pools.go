@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -66,7 +67,9 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 	}
 	if !p.reaped {
 		// Workers of an engine that was killed would disturb every measurement.
-		worker.ReapOrphans()
+		if n := worker.ReapOrphans(); n > 0 {
+			at.say(fmt.Sprintf("%d processes that a killed run had left behind were ended", n))
+		}
 		p.reaped = true
 	}
 	spec := worker.PoolSpec{Slots: slots, ShutdownGrace: p.Grace}
@@ -74,10 +77,27 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 		// Where several workers share a device, one never has it for itself.
 		spec.CleanDevice = p.Clean
 	}
+	if k := p.Kind(rt.Kind); k != nil && k.Grace != nil {
+		spec.ShutdownGrace = k.Grace(rt)
+	}
 	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
 	pool := worker.NewPool(p.ctx, spec)
 	p.pools[rt.Address] = pool
 	return pool, nil
+}
+
+// Release ends the workers of a runtime whose kind says so; others stay warm.
+func (p *Pools) Release(rt *stage.Runtime) {
+	if k := p.Kind(rt.Kind); k == nil || !k.Released {
+		return
+	}
+	p.mu.Lock()
+	pool := p.pools[rt.Address]
+	delete(p.pools, rt.Address)
+	p.mu.Unlock()
+	if pool != nil {
+		pool.Close()
+	}
 }
 
 // recycling reads the options recycle_after (cases) and max_growth_gb of a

@@ -16,6 +16,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/redact"
 )
 
 // Place is where workers are started from.
@@ -78,8 +79,16 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	if kind.WorkerOptions != nil {
 		options = kind.WorkerOptions(rt, at, options)
 	}
-	spec := worker.Spec{Env: environ(rt), Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: rt.Env}}
+	env := environment(rt)
+	spec := worker.Spec{
+		Env: environ(rt), Secrets: redact.New(rt.SecretTexts()...),
+		Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: env},
+	}
 	spec.Env, spec.Answer = append(spec.Env, kind.Env...), kind.Answer
+	if kind.Inside && len(rt.Launcher) == 0 {
+		spec.Inside = kind.Host
+		return spec, nil
+	}
 	program, args, err := workerProgram(kind, rt, at)
 	if err != nil {
 		return spec, fmt.Errorf("%s: %w", rt.Address, err)
@@ -90,7 +99,7 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	}
 	// What is behind a launcher may see neither this process's environment nor
 	// its descriptors but the standard ones.
-	spec.Init.Env = maps.Clone(rt.Env)
+	spec.Init.Env = maps.Clone(env)
 	for _, v := range kind.Env {
 		name, value, _ := strings.Cut(v, "=")
 		if _, given := spec.Init.Env[name]; !given {
@@ -124,10 +133,21 @@ func workerProgram(kind *Kind, rt *stage.Runtime, at Place) (path string, args [
 	return path, []string{"aicplan", "worker"}, nil
 }
 
-// environ is a runtime's env as a process takes it.
+// environment is a runtime's env with the values that are sensitive.
+func environment(rt *stage.Runtime) map[string]string {
+	if len(rt.SecretEnv()) == 0 {
+		return rt.Env
+	}
+	out := maps.Clone(rt.Env)
+	maps.Copy(out, rt.SecretEnv())
+	return out
+}
+
+// environ is environment as a process takes it.
 func environ(rt *stage.Runtime) (out []string) {
-	for _, name := range slices.Sorted(maps.Keys(rt.Env)) {
-		out = append(out, name+"="+rt.Env[name])
+	env := environment(rt)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
 	}
 	return out
 }
@@ -215,6 +235,13 @@ func plainOptions(rt *stage.Runtime, kind *Kind) (map[string]any, error) {
 		plain, err := Plain(v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", rt.Address, name, err)
+		}
+		out[name] = plain
+	}
+	for name, v := range rt.Secrets() {
+		plain, err := Plain(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s has no value yet", rt.Address, name)
 		}
 		out[name] = plain
 	}

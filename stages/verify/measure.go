@@ -20,8 +20,8 @@ import (
 // deadline of one case: a sample is small, and a hang must still end.
 const deadline = 10 * time.Minute
 
-// job is one case with the sampled rows that it answers.
-type job struct {
+// repeat is one case with the sampled rows that it answers.
+type repeat struct {
 	caseID string
 	params json.RawMessage
 	sweep  json.RawMessage
@@ -39,7 +39,7 @@ type point struct {
 }
 
 // tasksOf finds the cases of the sampled rows.
-func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) ([]*job, error) {
+func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) ([]*repeat, error) {
 	ids, err := table.Strings(ds.Table, "case_id")
 	if err != nil {
 		return nil, err
@@ -52,9 +52,9 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 			where[id] = place{i, p}
 		}
 	}
-	byTask := map[int]*job{}
+	byTask := map[int]*repeat{}
 	used := map[int]map[int]json.RawMessage{} // points by task
-	var order []*job
+	var order []*repeat
 	lost := 0
 	for _, row := range rows {
 		at, ok := where[ids.Values[row]]
@@ -64,7 +64,7 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 		}
 		j := byTask[at.task]
 		if j == nil {
-			j = &job{caseID: m.Cases.ID(at.task), params: m.Cases.ParamsJSON(at.task)}
+			j = &repeat{caseID: m.Cases.ID(at.task), params: m.Cases.ParamsJSON(at.task)}
 			byTask[at.task], used[at.task] = j, map[int]json.RawMessage{}
 			order = append(order, j)
 		}
@@ -108,8 +108,8 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 type queue struct {
 	m     *collect.Measurement
 	rc    *stage.RunContext
-	tasks []*job
-	done  []*job
+	tasks []*repeat
+	done  []*repeat
 	total int
 }
 
@@ -122,7 +122,7 @@ func (s *queue) stopping() bool {
 	}
 }
 
-// Pending implements worker.Source.
+// Pending implements worker.CaseSource.
 func (s *queue) Pending() int {
 	if s.stopping() {
 		return 0
@@ -130,7 +130,7 @@ func (s *queue) Pending() int {
 	return len(s.tasks)
 }
 
-// Next implements worker.Source.
+// Next implements worker.CaseSource.
 func (s *queue) Next() *worker.Task {
 	if s.Pending() == 0 {
 		return nil
@@ -147,9 +147,9 @@ func (s *queue) Next() *worker.Task {
 	}
 }
 
-// Done implements worker.Source.
+// Done implements worker.CaseSource.
 func (s *queue) Done(o worker.Outcome) {
-	j := o.Task.Data.(*job)
+	j := o.Task.Data.(*repeat)
 	if o.Failure != nil && (o.Cause == worker.CauseDied || o.Failure.Class == worker.ClassTransient) && !j.again {
 		j.again = true
 		s.tasks = append(s.tasks, j)
@@ -183,7 +183,7 @@ type result struct {
 }
 
 // compare joins the sampled rows with what was measured now.
-func compare(ds *stage.Dataset, done []*job) (result, error) {
+func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 	var res result
 	metric := dedupe.SchemaOf(ds).Primary().Name
 	lat, err := table.Float64s(ds.Table, metric)

@@ -21,11 +21,13 @@ import (
 // Kind registers the verify stage.
 func Kind() stage.Kind {
 	return stage.Kind{
-		Name:    "verify",
-		Version: 2,
-		Beside:  map[string]string{"description": "it is for readers"},
-		Summary: "measure a sample again and gate on the deviation",
-		Device:  true,
+		Name:     "verify",
+		Tabular:  true,
+		Verifies: true,
+		Version:  2,
+		Beside:   map[string]string{"description": "it is for readers"},
+		Summary:  "measure a sample again and gate on the deviation",
+		Device:   true,
 		Outputs: map[string]cty.Type{
 			"passed":  cty.Bool,
 			"sampled": cty.Number,

@@ -267,7 +267,7 @@ func TestCompareReportsFailuresAndClocks(t *testing.T) {
 		table.Ints([]int64{1, 2, 3, 3}, nil), table.Texts([]string{"a", "a", "a", "b"}, nil), table.Floats([]float64{1, 1, 1, 1}, nil),
 		table.Floats([]float64{1980, 1980, 1400, 1400}, nil), table.Flags([]bool{false, false, true, true}, nil)})}
 	num := func(s string) json.Number { return json.Number(s) }
-	done := []*job{
+	done := []*repeat{
 		{points: []point{{row: 0}}, rows: []worker.Row{{"latency": num("1.5"), "sm_clock_mhz": num("1200"), "throttled": true}}},
 		{points: []point{{row: 1}}, fail: &worker.Failure{Message: "no kernel"}},
 		{points: []point{{row: 2, kernel: "a"}, {row: 3, kernel: "b"}}, rows: []worker.Row{{"latency": num("1.1"), "kernel_source": "b"}, {"latency": num("1.2"), "kernel_source": "a"}}},

@@ -3,6 +3,7 @@ package charts
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"aicplan/sink/catalog"
@@ -130,7 +131,11 @@ func overall(r *model.Report, budget int) Group {
 			tables = append(tables, t)
 		}
 	}
-	c := newClock(moments(tables))
+	all := moments(tables)
+	for _, w := range r.Watched {
+		all = append(all, w.At...)
+	}
+	c := newClock(all)
 	if c == nil {
 		return g
 	}
@@ -139,11 +144,41 @@ func overall(r *model.Report, budget int) Group {
 			g.Charts = append(g.Charts, c)
 		}
 	}
+	list := r.Watched
 	add(timeline("run-timeline", tables))
 	add(overTime("run-noise", "Noise over time", "standard deviation / mean", c, tables, budget, func(f *facets.Facets) []float64 { return f.Noise }, percentLabel))
 	add(overTime("run-clock", "SM clock over time", "MHz", c, tables, budget, func(f *facets.Facets) []float64 { return f.Clock }, Whole))
 	add(overTime("run-power", "Power over time", "W", c, tables, budget, func(f *facets.Facets) []float64 { return f.Power }, Whole))
+	for len(list) > 0 {
+		n := slices.IndexFunc(list, func(w model.Watched) bool { return w.Metric != list[0].Metric })
+		if n < 0 {
+			n = len(list)
+		}
+		add(telemetryChart(list[:n], c, budget))
+		list = list[n:]
+	}
 	return g
+}
+
+// telemetryChart draws one metric of all devices along the clock.
+func telemetryChart(list []model.Watched, c *clock, budget int) *Chart {
+	pt := points{
+		id: "telemetry-" + strings.ReplaceAll(strings.ToLower(list[0].Metric), " ", "-"), title: list[0].Metric + " over time",
+		xLabel: c.label(), yLabel: list[0].Unit, xTicks: c, yTicks: linearTicks{n: 5, unit: Whole}, budget: budget,
+		series: facets.Series{Column: "device"}, h: 260, noMedians: true,
+		caption: "What telemetry read in the windows of the cases.",
+	}
+	value, at := column{name: list[0].Metric, unit: list[0].Unit}, column{name: "time (UTC)"}
+	for i, w := range list {
+		pt.series.Names = append(pt.series.Names, w.Device)
+		for k, t := range w.At {
+			pt.x, pt.y = append(pt.x, c.on(t)), append(pt.y, w.Value[k])
+			pt.series.Code = append(pt.series.Code, i)
+			value.num, at.text = append(value.num, w.Value[k]), append(at.text, stamp(t).Format("15:04:05.0"))
+		}
+	}
+	pt.columns = []column{value, at}
+	return pt.chart()
 }
 
 // overTime draws one column of all tables along the clock, a series a table.

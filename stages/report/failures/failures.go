@@ -75,6 +75,8 @@ type Example struct {
 	Worker    string `json:"worker,omitempty"`
 	Device    string `json:"device_uuid,omitempty"`
 	At        string `json:"at,omitempty"`
+	// Attachments are the files of the case, objects of the state folder.
+	Attachments []stage.Attachment `json:"attachments,omitempty"`
 }
 
 // Case is the example's parameters as people read them: "m=1 n=128".
@@ -197,8 +199,13 @@ func Groups(sources []StageLedger, o Options) ([]Group, error) {
 
 func (l *ledger) example(row int) Example {
 	at := func(name string) string { return l.cols[name].Values[row] }
+	attached, err := stage.Attachments(l.src.Ledger, row)
+	if err != nil {
+		attached = nil // damaged: the failure itself is worth more
+	}
 	return Example{
-		Stage: l.src.Address, Op: l.src.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"), Class: at("class"),
+		Attachments: attached,
+		Stage:       l.src.Address, Op: l.src.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"), Class: at("class"),
 		Type: at("type"), Message: at("message"), Traceback: at("traceback"), Attempts: l.attempts.Values[row],
 		Worker: at("worker"), Device: at("device_uuid"), At: at("at"),
 	}

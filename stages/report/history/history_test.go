@@ -302,3 +302,26 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestRoles: an event says what its stage is; where it says nothing, it is of a
+// version whose kinds are known.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]stage.Role{
+		`{"type":"stage_end","stage":"survey.a","kind":"survey","role":{"tabular":true,"judges":true}}`: {Tabular: true, Judges: true},
+		`{"type":"stage_end","stage":"gate.a","kind":"gate","role":{}}`:                                 {},
+		`{"type":"stage_end","stage":"gate.a","kind":"gate"}`:                                           {Tabular: true, Judges: true},
+		`{"type":"stage_end","stage":"verify.a","kind":"verify"}`:                                       {Tabular: true, Verifies: true},
+		`{"type":"stage_end","stage":"survey.a","kind":"survey"}`:                                       {},
+	} {
+		var e event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		var p Past
+		p.take(e)
+		if len(p.Stages) != 1 || p.Stages[0].Is != want {
+			t.Errorf("%s: %+v", line, p.Stages)
+		}
+	}
+}

@@ -58,7 +58,8 @@ func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
 		return *p.Statement, nil
 	}
 	for _, s := range p.Stages {
-		if s.Kind != "report" || !s.Reused {
+		// Of those that describe the whole run, the one that also tells of bad ends.
+		if !s.Is.Follows || !s.Is.Always || !s.Reused {
 			continue
 		}
 		rec, err := store.ReadStage(s.Address)

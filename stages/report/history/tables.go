@@ -31,7 +31,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	stale := map[string]string{}
 	for i := range p.Stages {
 		s := &p.Stages[i]
-		if !tabular(s.Kind) || !kept(s.Outcome.Status) {
+		if !s.Is.Tabular || !kept(s.Outcome.Status) {
 			continue
 		}
 		rec, err := store.ReadStage(s.Address)
@@ -77,16 +77,11 @@ func (b Begun) finished() stage.Finished {
 	if b.Total > 0 {
 		message = fmt.Sprintf("it had not ended; %d of %d cases were through when it was last heard of, and what was stored is kept", b.Done, b.Total)
 	}
-	return stage.Finished{Address: b.Address, Kind: b.Kind, Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
+	return stage.Finished{Address: b.Address, Kind: b.Kind, Is: b.Is, Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
 }
 
-// tabular kinds have a table of measurements of their own.
-func tabular(kind string) bool {
-	return slices.Contains([]string{"collect", "import", "dedupe", "gate", "verify"}, kind)
-}
-
-// shown kinds give a report its tables; a verification is evidence.
-func shown(kind string) bool { return tabular(kind) && kind != "verify" }
+// shown stages give a report its tables; a verification is evidence.
+func shown(r stage.Role) bool { return r.Tabular && !r.Verifies }
 
 func kept(s stage.Status) bool {
 	return s == stage.StatusOK || s == stage.StatusPartial || s == stage.StatusInterrupted
@@ -113,7 +108,7 @@ func (p *Past) tables(said Statement, data map[string]*stage.Dataset) []string {
 func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 	read := map[string]bool{}
 	for _, s := range p.Stages {
-		if !shown(s.Kind) || data[s.Address] == nil {
+		if !shown(s.Is) || data[s.Address] == nil {
 			continue
 		}
 		for _, before := range p.reads(s.Address) {
@@ -124,7 +119,7 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 	}
 	var out []string
 	for _, s := range p.Stages {
-		if d := data[s.Address]; d != nil && shown(s.Kind) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
+		if d := data[s.Address]; d != nil && shown(s.Is) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
 			out = append(out, s.Address)
 		}
 	}

@@ -16,13 +16,13 @@ import (
 // read as one.
 func Build(in Input) (*Report, error) {
 	in.Run.Plan = shortPath(in.Run.Plan)
-	r := &Report{Title: cmp.Or(in.Title, "Performance data"), Summary: in.Summary, Impact: in.Impact, Run: in.Run, Changes: in.Changes}
+	r := &Report{Title: cmp.Or(in.Title, "Performance data"), Summary: in.Summary, Impact: in.Impact, Run: in.Run, Changes: in.Changes, Watched: in.Watched}
 	for _, f := range in.Finished {
 		if f.Outcome == nil {
 			f.Outcome = &stage.Outcome{}
 		}
 		r.Stages = append(r.Stages, Stage{
-			Address: f.Address, Kind: f.Kind, Status: f.Outcome.Status, Reused: f.Reused, Seconds: f.Seconds,
+			Address: f.Address, Kind: f.Kind, is: f.Is, Status: f.Outcome.Status, Reused: f.Reused, Seconds: f.Seconds,
 			Message: f.Outcome.Message, Counts: f.Outcome.Counts,
 		})
 		if f.Waterfall != nil {
@@ -90,12 +90,13 @@ func relative(files []File) {
 // dedupe that found nothing to say stays out.
 func judged(finished []stage.Finished) []results.Group {
 	out := results.Of(finished)
-	kinds := map[string]string{}
+	is := map[string]stage.Role{}
 	for _, f := range finished {
-		kinds[f.Address] = f.Kind
+		is[f.Address] = f.Is
 	}
 	return slices.DeleteFunc(out, func(g results.Group) bool {
-		return (kinds[g.Address] == "dedupe" || kinds[g.Address] == "import") && !slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
+		r := is[g.Address]
+		return r.CanStop() && !r.Judges && !r.Verifies && !slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
 	})
 }
 
@@ -108,10 +109,10 @@ func (r *Report) attachGates(finished []stage.Finished) {
 	}
 	for _, t := range r.Tables {
 		gate, ok := byAddr[t.Address]
-		if !ok || gate.Kind != "gate" {
+		if !ok || !gate.Is.Judges {
 			ok = false
 			for _, f := range finished {
-				if f.Kind == "gate" && slices.Contains(Reads(finished, f.Address), t.Address) {
+				if f.Is.Judges && slices.Contains(Reads(finished, f.Address), t.Address) {
 					gate, ok = f, true
 				}
 			}
@@ -140,7 +141,7 @@ func (r *Report) losses(in Input) error {
 	}
 	for _, f := range in.Finished {
 		// The ledgers travel on through dedupe and gate: counted where they arise.
-		if f.Kind == "collect" && f.Outcome != nil {
+		if f.Is.Measures && f.Outcome != nil {
 			add(f.Address, f.Outcome.Data)
 		}
 	}

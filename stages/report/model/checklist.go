@@ -217,7 +217,7 @@ func (r *Report) nodeItems(add func(text, level, format string, args ...any)) {
 func (r *Report) verified(add func(text, level, format string, args ...any)) {
 	level, note := Open, "no verify stage in the run"
 	for _, s := range r.Stages {
-		if s.Kind != "verify" {
+		if !s.is.Verifies {
 			continue
 		}
 		if l := LevelOf(s.Status); level == Open || l != Good {

@@ -16,6 +16,8 @@ type Input struct {
 	// Tables are the datasets to describe, in the order in which they are
 	// shown.
 	Tables []TableInput
+	// Watched is what telemetry saw during the cases of the tables.
+	Watched []Watched
 	// What the plan's author states.
 	Evidence []Evidence
 	Risks    []string

@@ -10,6 +10,7 @@ import (
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
+	"aicplan/stages/report/roles"
 )
 
 func input(t *testing.T) model.Input {
@@ -111,9 +112,9 @@ func TestVerdicts(t *testing.T) {
 	ok := &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "fail", Result: "pass"}}}
 	// Checks that only warn can stop nothing, and a preflight judges no data.
 	warns := func(result string) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: roles.Of("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
 	}
-	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Outcome: ok}}
+	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Is: roles.Of("preflight"), Outcome: ok}}
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func TestVerdicts(t *testing.T) {
 	partial := *gemm
 	partial.Info.Partial = "limit"
 	with := func(s stage.Status) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Outcome: ok}, {Address: "x.y", Kind: "collect", Outcome: &stage.Outcome{Status: s}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: roles.Of("gate"), Outcome: ok}, {Address: "x.y", Kind: "collect", Is: roles.Of("collect"), Outcome: &stage.Outcome{Status: s}}}
 	}
 	for name, c := range map[string]struct {
 		in          model.Input
@@ -141,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 		"node only":   {model.Input{Tables: tables, Finished: node}, model.Warn, "not judged"},
 		"only warns":  {model.Input{Tables: tables, Finished: warns("pass")}, model.Warn, "passed"},
 		"warned":      {model.Input{Tables: tables, Finished: warns("warn")}, model.Warn, "passed, with warnings"},
-		"both":        {model.Input{Tables: tables, Finished: append(with(stage.StatusOK), stage.Finished{Address: "gate.h", Kind: "gate", Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
+		"both":        {model.Input{Tables: tables, Finished: append(with(stage.StatusOK), stage.Finished{Address: "gate.h", Kind: "gate", Is: roles.Of("gate"), Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
 	} {
 		r := build(t, c.in)
 		if r.Verdict.Level != c.level || r.Verdict.Word != c.word {
@@ -171,7 +172,7 @@ func TestChecklist(t *testing.T) {
 	in.Tables[1].Data.Ledger = table.Empty(stage.LedgerSchema)
 	in.Finished[5].Outcome.Data = in.Tables[1].Data
 	in.Impact, in.Evidence = "", []model.Evidence{{Name: "loader", Result: "3 failed", Level: model.Bad}}
-	in.Finished = append(in.Finished, stage.Finished{Address: "verify.gemm", Kind: "verify", Outcome: &stage.Outcome{Status: stage.StatusOK, Message: "100 cases within 1.2 %"}})
+	in.Finished = append(in.Finished, stage.Finished{Address: "verify.gemm", Kind: "verify", Is: roles.Of("verify"), Outcome: &stage.Outcome{Status: stage.StatusOK, Message: "100 cases within 1.2 %"}})
 	in.Tables[0].Data.Info.ImageDigest = ""
 	r = build(t, in)
 	for text, level := range map[string]string{
@@ -187,7 +188,7 @@ func TestChecklist(t *testing.T) {
 // TestWithoutData: a stage that broke has left nothing, and the report says so.
 func TestWithoutData(t *testing.T) {
 	r := build(t, model.Input{
-		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
+		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Is: roles.Of("collect"), Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
 		Tables:   []model.TableInput{{Address: "gate.g"}},
 	})
 	if r.Tables[0].Partial == "" || r.Verdict.Level != model.Bad {
@@ -207,8 +208,8 @@ func TestFiles(t *testing.T) {
 		return out
 	}
 	r := build(t, model.Input{Finished: []stage.Finished{
-		{Address: "export.a", Kind: "export", Outcome: o("/home/somebody/run/out/a/gemm.txt")},
-		{Address: "export.b", Kind: "export", Outcome: o("/home/somebody/run/out/b.txt")},
+		{Address: "export.a", Kind: "export", Is: roles.Of("export"), Outcome: o("/home/somebody/run/out/a/gemm.txt")},
+		{Address: "export.b", Kind: "export", Is: roles.Of("export"), Outcome: o("/home/somebody/run/out/b.txt")},
 	}})
 	if r.Files[0].Path != "out/a/gemm.txt" || r.Files[1].Path != "out/b.txt" {
 		t.Errorf("files: %+v", r.Files)

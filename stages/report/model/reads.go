@@ -19,7 +19,7 @@ func Reads(all []stage.Finished, address string) []string {
 			}
 			seen[before] = true
 			out = append(out, before)
-			if by[before].Kind == "verify" {
+			if by[before].Is.Verifies {
 				visit(before)
 			}
 		}

@@ -33,6 +33,8 @@ type Report struct {
 	Changes    []string         `json:"changes,omitempty"`
 	Files      []File           `json:"files"`
 	Stages     []Stage          `json:"stages"`
+	// Watched is drawn only: the series are attachments of the cases.
+	Watched []Watched `json:"-"`
 }
 
 // Run is what is known of the run as a whole.
@@ -105,6 +107,14 @@ type Node struct {
 	System    string   `json:"system,omitempty"`
 	Facts     []Fact   `json:"facts,omitempty"` // driver, libraries, by name
 	Tables    []string `json:"tables"`
+	// Of rows that say which node measured them: how many, the median of their SM
+	// clocks, and the share by which the node's sentinels differ from the median of
+	// all nodes, the farthest of all tables.
+	Rows      int      `json:"rows,omitempty"`
+	Clock     *float64 `json:"sm_clock_mhz,omitempty"`
+	Deviation *float64 `json:"deviation,omitempty"`
+
+	clocks []float64
 }
 
 // Fact is a named value.
@@ -237,8 +247,9 @@ type File struct {
 
 // Stage is how one stage ended.
 type Stage struct {
-	Address string       `json:"address"`
-	Kind    string       `json:"kind"`
+	Address string `json:"address"`
+	Kind    string `json:"kind"`
+	is      stage.Role
 	Status  stage.Status `json:"status"`
 	Reused  bool         `json:"reused,omitempty"`
 	Seconds float64      `json:"seconds"`

@@ -192,38 +192,32 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 			continue
 		}
 		info := in.Data.Info
-		n := Node{
-			Host: info.Env["hostname"], Device: info.Device, Framework: info.Framework, Version: info.Version, Runtime: info.Runtime,
-			Image: info.Image, Digest: info.ImageDigest, System: info.System,
-		}
-		for _, name := range slices.Sorted(maps.Keys(info.Env)) {
-			if name != "hostname" && info.Env[name] != "" {
-				n.Facts = append(n.Facts, Fact{name, info.Env[name]})
+		for _, p := range places(in.Data) {
+			n := Node{
+				Host: cmp.Or(p.name, info.Env["hostname"]), Device: info.Device, Framework: info.Framework, Version: info.Version, Runtime: info.Runtime,
+				Image: info.Image, Digest: info.ImageDigest, System: info.System,
 			}
+			for _, name := range slices.Sorted(maps.Keys(info.Env)) {
+				if name != "hostname" && info.Env[name] != "" && (p.name == "" || name != "driver") {
+					n.Facts = append(n.Facts, Fact{name, info.Env[name]})
+				}
+			}
+			n.Facts = append(n.Facts, p.facts...)
+			at := slices.IndexFunc(out, func(o Node) bool {
+				return o.Host == n.Host && o.Device == n.Device && o.Framework == n.Framework && o.Version == n.Version &&
+					o.Runtime == n.Runtime && o.Image == n.Image && o.Digest == n.Digest && o.System == n.System && slices.Equal(o.Facts, n.Facts)
+			})
+			if at < 0 {
+				at = len(out)
+				out = append(out, n)
+			}
+			out[at].Devices = slices.Compact(slices.Sorted(slices.Values(append(out[at].Devices, p.uuids...))))
+			out[at].Tables = append(out[at].Tables, tables[i].Name)
+			out[at].add(p)
 		}
-		uuids := devices(in.Data)
-		at := slices.IndexFunc(out, func(o Node) bool {
-			return o.Host == n.Host && o.Device == n.Device && o.Framework == n.Framework && o.Version == n.Version &&
-				o.Runtime == n.Runtime && o.Image == n.Image && o.Digest == n.Digest && o.System == n.System && slices.Equal(o.Facts, n.Facts)
-		})
-		if at < 0 {
-			at = len(out)
-			out = append(out, n)
-		}
-		out[at].Devices = slices.Compact(slices.Sorted(slices.Values(append(out[at].Devices, uuids...))))
-		out[at].Tables = append(out[at].Tables, tables[i].Name)
+	}
+	for i := range out {
+		out[i].sum()
 	}
 	return out
-}
-
-// devices lists the UUIDs of the devices that measured.
-func devices(ds *stage.Dataset) []string {
-	if ds.Table == nil {
-		return nil
-	}
-	_, values, err := table.Codes(ds.Table, "device_uuid")
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(values, func(s string) bool { return s == "" })
 }

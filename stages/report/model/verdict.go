@@ -63,23 +63,20 @@ func (r *Report) verdict() Verdict {
 	return Verdict{Good, "passed", fmt.Sprintf("All %d checks hold.", c.Passed)}
 }
 
-// judging kinds of stages can stop data by what they find in it.
-var judging = []string{"gate", "verify", "dedupe", "import"}
-
-func (r *Report) kindOf(address string) string {
+func (r *Report) roleOf(address string) stage.Role {
 	for _, s := range r.Stages {
 		if s.Address == address {
-			return s.Kind
+			return s.is
 		}
 	}
-	return ""
+	return stage.Role{}
 }
 
 // judgedAtAll says whether a check of the data came to a result.
 func (r *Report) judgedAtAll() bool {
 	return slices.ContainsFunc(r.Gates, func(g results.Group) bool {
-		kind := r.kindOf(g.Address)
-		return (kind == "gate" || kind == "verify") && slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "skip" })
+		is := r.roleOf(g.Address)
+		return (is.Judges || is.Verifies) && slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "skip" })
 	})
 }
 
@@ -88,7 +85,7 @@ func (r *Report) judgedAtAll() bool {
 func (r *Report) stoppers() int {
 	n := 0
 	for _, g := range r.Gates {
-		if !slices.Contains(judging, r.kindOf(g.Address)) {
+		if !r.roleOf(g.Address).CanStop() {
 			continue
 		}
 		for _, c := range g.Checks {

@@ -11,6 +11,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
+	"aicplan/stages/report/roles"
 	"aicplan/systems"
 )
 
@@ -59,7 +60,7 @@ func Input(rows int) (model.Input, error) {
 
 func finished(gemm, attention *stage.Dataset, rows int) []stage.Finished {
 	ok := func(address, kind string, seconds float64, o *stage.Outcome, after ...string) stage.Finished {
-		return stage.Finished{Address: address, Kind: kind, Seconds: seconds, Outcome: o, After: after}
+		return stage.Finished{Address: address, Kind: kind, Is: roles.Of(kind), Seconds: seconds, Outcome: o, After: after}
 	}
 	checks := []stage.CheckResult{
 		{Name: "coverage", Severity: "fail", Result: "pass", Message: "all planned cases have a row", Value: "100.00 %", Limit: "at least 99.00 %", Pos: "plans/h200_trtllm.hcl:80"},

@@ -1,0 +1,251 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+	"aicplan/stages/executors"
+	"aicplan/stages/grids"
+	"aicplan/stages/runtimes"
+)
+
+// Columns that rows of tasks have besides those of every row.
+const (
+	NodeColumn   = "node"   // the node that measured, as the scheduler names it
+	DriverColumn = "driver" // its driver, where the workers report one
+)
+
+// Part is the share of a collect that one task of an executor has.
+type Part struct {
+	Task *executors.Task
+	// Places are the cases, by their places in the grid.
+	Places []int
+	// Scout is true where the cases are the samples of the ramp.
+	Scout bool
+	// Sentinels are cases that are measured first, to compare the nodes.
+	Sentinels []int
+
+	driver string
+	scout  string // why the ramp did not pass
+}
+
+// OrderKey identifies what a task measures: everything that the collect's block
+// was evaluated to but where it is measured, and the cases. Cases are nil while
+// they are not known.
+func (c *Config) OrderKey(cases *grid.Cases) (string, error) {
+	values := stage.Without(c.Values(), map[string]string{"executor": "", "description": "", "fail_over": "", "reference": ""})
+	digest, _, err := checkpoint.Key(map[string]any{"block": values, "cases": cases.Digest()})
+	return digest, err
+}
+
+// CasesOf returns the cases that a plan of the stage has, nil where it has none.
+func CasesOf(p *stage.Plan) *grid.Cases {
+	if p == nil {
+		return nil
+	}
+	if own, ok := p.Private.(*planned); ok {
+		return own.cases
+	}
+	return grids.CasesOf(p)
+}
+
+// RunPart measures the cases of a part and returns how the task ended. What it
+// stored is in the journal; putting the table together is the coordinator's.
+func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) (executors.State, string) {
+	fail := func(err error) (executors.State, string) { return executors.Failed, err.Error() }
+	r := &running{Config: c, rc: rc, heard: map[string]bool{}, part: part}
+	if r.planned, _ = rc.Plan.Private.(*planned); r.planned == nil {
+		return fail(errors.New("the cases are not known to the task's plan"))
+	}
+	// The coordinator has withdrawn what is to be measured again.
+	rc.Options.Again, rc.Options.Retry = false, ""
+	var err error
+	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.groupBy, rc.Options); err != nil {
+		return fail(err)
+	}
+	r.job.demands = r.demands()
+	if err := r.job.bar(c.unsupported); err != nil {
+		return fail(err)
+	}
+	mine := r.job.restrict(part.Places)
+	if err := r.lookUp(ctx); err != nil {
+		return fail(err)
+	}
+	if r.env == nil || len(r.job.todo()) > 0 {
+		out, err := r.collect(ctx)
+		switch {
+		case err != nil && r.stopped() && errors.Is(err, context.Canceled):
+		case err != nil:
+			part.count(r, mine)
+			return fail(err)
+		case out != nil:
+			return executors.Needs, out.Message
+		}
+	}
+	part.count(r, mine)
+	switch {
+	case part.scout != "":
+		return executors.Stopped, part.scout
+	case r.stopped() && r.now == 0 && part.left(r, mine) > 0:
+		return executors.Drained, "its time was over before the first case had ended; time and drain say how long it has"
+	case r.stopped() && part.left(r, mine) > 0:
+		return executors.Drained, ""
+	}
+	return executors.Done, ""
+}
+
+// restrict leaves the tasks at places; it returns their units.
+func (j *job) restrict(places []int) []int {
+	mine := make([]bool, len(j.tasks))
+	for _, p := range places {
+		if p >= 0 && p < len(mine) {
+			mine[p] = true
+		}
+	}
+	var out []int
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		for k := t.first; k < t.first+t.n; k++ {
+			if mine[i] {
+				out = append(out, int(k))
+			} else {
+				j.skip(&j.units[k], "not_selected", "another task has it")
+			}
+		}
+		t.selected = t.selected && mine[i]
+	}
+	return out
+}
+
+// left counts units without a result.
+func (p *Part) left(r *running, mine []int) (n int) {
+	for _, k := range mine {
+		if u := &r.job.units[k]; u.state != measured && u.state != failed && u.class() != "not_selected" && u.barred() == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// count tells the coordinator how much was done.
+func (p *Part) count(r *running, mine []int) {
+	failures, skips := 0, 0
+	for _, k := range mine {
+		switch r.job.units[k].state {
+		case failed:
+			failures++
+		case skipped:
+			skips++
+		}
+	}
+	if r.policy != nil && p.Scout {
+		p.scout = r.policy.stopped
+	}
+	left := p.left(r, mine)
+	p.Task.Update(false, func(s *executors.Status) { s.Measured, s.Failed, s.Skipped, s.Left = r.now, failures, skips, left })
+}
+
+// arrived tells the coordinator where the task measures.
+func (p *Part) arrived(env *runtimes.Environment) {
+	p.driver = env.Env["driver"]
+	raw, err := json.Marshal(env)
+	if err != nil {
+		return // an environment is plain text
+	}
+	p.Task.Update(true, func(s *executors.Status) { s.State, s.Environment = executors.Running, raw })
+}
+
+// mark says in the rows of a case where it was measured.
+func (p *Part) mark(o *worker.Outcome) {
+	for _, row := range o.Rows {
+		if _, own := row[NodeColumn]; !own {
+			row[NodeColumn] = executors.NodeName()
+		}
+		if _, own := row[DriverColumn]; !own && p.driver != "" {
+			row[DriverColumn] = p.driver
+		}
+	}
+}
+
+// told says whether a worker died because the scheduler ends the job: it signals
+// every process, and which of them hears it first is a matter of chance.
+func (p *Part) told(o *worker.Outcome) bool {
+	return p != nil && o.Failure != nil && o.Cause == worker.CauseDied && o.Failure.Exception == "SIGTERM"
+}
+
+// shape makes a policy that of a task: the ramp is the scout's, and groups are
+// judged together with the other tasks.
+func (p *Part) shape(to *policy) {
+	to.shared = &sharedGroups{path: p.Task.Order.GroupsFile(), now: to.now}
+	if p.Scout {
+		// Behind its last sample comes what the others do.
+		to.rungs, to.total = append(to.rungs, nil), to.total+1
+		return
+	}
+	all := slices.Concat(to.queue, slices.Concat(to.rungs...))
+	slices.Sort(all)
+	to.queue, to.rungs, to.rung, to.total = all, nil, 1, 1
+}
+
+// sharedGroups are the groups of cases as the coordinator sees them in the rows of
+// all tasks.
+type sharedGroups struct {
+	path string
+	now  func() time.Time
+
+	asked  time.Time
+	groups executors.Groups
+	works  map[string]bool
+}
+
+// askEvery is how often a task looks whether the coordinator has said something.
+const askEvery = 2 * time.Second
+
+func (s *sharedGroups) read() {
+	if s.now().Sub(s.asked) < askEvery {
+		return
+	}
+	s.asked = s.now()
+	raw, err := os.ReadFile(s.path)
+	if err != nil {
+		return // nothing was said yet, or it is being replaced
+	}
+	var g executors.Groups
+	if json.Unmarshal(raw, &g) != nil {
+		return
+	}
+	s.groups, s.works = g, map[string]bool{}
+	for _, name := range g.Worked {
+		s.works[name] = true
+	}
+}
+
+// apply trips what the coordinator has tripped.
+func (s *sharedGroups) apply(p *policy) {
+	if s == nil {
+		return
+	}
+	s.read()
+	for name, why := range s.groups.Tripped {
+		if g := p.groups[name]; g != nil && g.tripped == "" && g.measured == 0 {
+			g.tripped = why
+		}
+	}
+}
+
+// worked says whether a case of the group was measured by some task.
+func (s *sharedGroups) worked(group string) bool {
+	if s == nil {
+		return false
+	}
+	s.read()
+	return s.works[group]
+}

@@ -1,0 +1,434 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/sink/experiment"
+	"aicplan/sink/table"
+)
+
+// Experiment is the layout of experiments with model servers: a folder for each
+// cell with its traces, times and workload card, and over all of them a table and
+// plots of how they scale.
+const Experiment = "experiment"
+
+// Files over all cells.
+const (
+	summaryFile = "results_summary.csv"
+	plotName    = "scaling_analysis" // .svg and .png
+	cardFile    = "workload_card.yaml"
+)
+
+// experimentID is the column that names a cell's folder.
+const experimentID = "experiment_id"
+
+// experimentFiles are the attachments that a cell's folder gets.
+var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.nsys-rep|timing_stats_\d+\.json)$`)
+
+// factsFile is the attachment with what is known of a cell's machine and server.
+const factsFile = "experiment_facts.json"
+
+// runExperiment writes the files of all cells.
+func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	sets, err := c.datasets(rc)
+	if err != nil {
+		return nil, err
+	}
+	for _, ds := range sets {
+		if ds.Info.Partial != "" && !c.AllowPartial {
+			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s", ds.Info.Partial, rc.Address)
+		}
+	}
+	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
+	var batch atomic.Batch
+	defer batch.Discard()
+	write := func(name string, data []byte) error {
+		full, err := atomic.Within(rc.OutDir, path.Join(c.Dir, name))
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return atomic.Explain("make the folder of", full, err)
+		}
+		digest, err := batch.StageBytes(full, data)
+		out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
+		return err
+	}
+	var cells []experiment.Cell
+	dirs := map[string]bool{}
+	measured := 0
+	for _, ds := range sets {
+		names := caseDirs(ds)
+		for i, dir := range names {
+			row := table.Row(ds.Table, i)
+			if id := text(row[experimentID]); id != "" {
+				dir = folder(id)
+			}
+			if dirs[dir] {
+				return nil, fmt.Errorf("two cells would be written to the folder %q; give them different values of %s, or export them separately, with dir", dir, experimentID)
+			}
+			dirs[dir] = true
+			list, err := stage.Attachments(ds.Table, i)
+			if err != nil {
+				return nil, err
+			}
+			var facts cellFacts
+			found := false
+			for _, a := range list {
+				known := experimentFiles.MatchString(a.Name)
+				if !known && a.Name != factsFile {
+					continue
+				}
+				data, err := rc.Store.GetBytes(a.Digest)
+				if err != nil {
+					return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
+				}
+				if !known {
+					found = true
+					if err := json.Unmarshal(data, &facts); err != nil {
+						return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
+					}
+					continue
+				}
+				if err := write(path.Join(dir, a.Name), data); err != nil {
+					return nil, err
+				}
+			}
+			if !found {
+				return nil, fmt.Errorf("row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment", i+1, ds.Info.Op, factsFile)
+			}
+			card, err := c.card(row, &facts, ds).YAML()
+			if err == nil {
+				err = write(path.Join(dir, cardFile), card)
+			}
+			if err != nil {
+				return nil, err
+			}
+			cells = append(cells, cellOf(row, &facts, text(row[experimentID])))
+			measured++
+		}
+		more, err := lostCells(ds, cells)
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, more...)
+	}
+	summary, err := experiment.Summary(cells)
+	if err == nil {
+		err = write(summaryFile, summary)
+	}
+	if err != nil {
+		return nil, err
+	}
+	svg, png, err := experiment.Scaling(cells)
+	if err != nil {
+		return nil, err
+	}
+	for ext, data := range map[string][]byte{".svg": svg, ".png": png} {
+		if err := write(plotName+ext, data); err != nil {
+			return nil, err
+		}
+	}
+	if err := locked(ctx, rc, filepath.Join(rc.OutDir, c.Dir), func() error { return batch.Commit() }); err != nil {
+		return nil, err
+	}
+	where := filepath.Join(rc.OutDir, c.Dir)
+	out.Message = fmt.Sprintf("%d cells in %s, %d of them measured", len(cells), where, measured)
+	out.Counts.Rows = measured
+	out.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(measured))}
+	return out, nil
+}
+
+// cellFacts are what a worker attached of a cell's machine and server.
+type cellFacts struct {
+	Driver    string            `json:"driver_version"`
+	NCCL      string            `json:"nccl_version"`
+	GPUs      []cellGPU         `json:"gpus"`
+	NVLinks   *int              `json:"nvlinks"`
+	NVSwitch  *bool             `json:"nvswitch"`
+	Framework string            `json:"framework"`
+	Version   string            `json:"framework_version"`
+	Env       map[string]string `json:"env"`
+	Model     string            `json:"model"`
+	Used      int               `json:"gpus_used"`
+	Traces    []string          `json:"traces"`
+	Config    *modelConfig      `json:"model_config"`
+}
+
+type cellGPU struct {
+	Name   string `json:"name"`
+	Memory *int64 `json:"memory_bytes"`
+}
+
+// modelConfig is what the model's config.json says.
+type modelConfig struct {
+	Type     string `json:"model_type"`
+	Layers   *int   `json:"num_hidden_layers"`
+	Heads    *int   `json:"num_attention_heads"`
+	KVHeads  *int   `json:"num_key_value_heads"`
+	HeadDim  *int   `json:"head_dim"`
+	Hidden   *int   `json:"hidden_size"`
+	Inner    *int   `json:"intermediate_size"`
+	Vocab    *int   `json:"vocab_size"`
+	DType    string `json:"torch_dtype"`
+	Tied     bool   `json:"tie_word_embeddings"`
+	Experts  *int   `json:"num_experts"`
+	Experts2 *int   `json:"num_local_experts"`
+}
+
+// card fills the workload card of a cell.
+func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) experiment.Card {
+	out := experiment.Card{}
+	set := func(source experiment.Origin, at string, v any) {
+		if v != nil && v != "" {
+			out[at] = experiment.Field{Value: v, Source: source}
+		}
+	}
+	column := func(source experiment.Origin, at, name string) {
+		if v, ok := row[name]; ok {
+			set(source, at, v)
+		}
+	}
+	const model, arch, data, hw, exe = "workload.model.", "workload.model.model_arch.", "workload.data.", "workload.hardware.", "Model-executor."
+	set(experiment.Configured, model+"model_family", f.Model)
+	if m := f.Config; m != nil {
+		set(experiment.Configured, model+"precision", m.DType)
+		set(experiment.Configured, model+"moe", m.Experts != nil || m.Experts2 != nil)
+		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads, "head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(), "num_params_embedding": m.embedding()} {
+			if v != nil {
+				set(experiment.Configured, arch+at, *v)
+			}
+		}
+	}
+	column(experiment.Measured, model+"iteration", "iterations")
+	column(experiment.Configured, data+"batch_size", "batch_size")
+	column(experiment.Configured, data+"seq_len", "seq_len")
+	column(experiment.Measured, data+"input_len", "input_length")
+	column(experiment.Measured, data+"output_len", "output_length")
+	if len(f.GPUs) > 0 {
+		set(experiment.Measured, hw+"xpu_spec.model", f.GPUs[0].Name)
+		if m := f.GPUs[0].Memory; m != nil {
+			set(experiment.Measured, hw+"xpu_spec.memory_gb", float64(*m/1e7)/100)
+		}
+		set(experiment.Measured, hw+"xpu_spec.count_per_node", len(f.GPUs))
+		set(experiment.Measured, hw+"driver_version", f.Driver)
+		switch {
+		case f.NVLinks != nil && *f.NVLinks > 0 && f.NVSwitch != nil && *f.NVSwitch:
+			set(experiment.Measured, hw+"network_topo.topology", fmt.Sprintf("NVSwitch, %d NVLinks a GPU", *f.NVLinks))
+		case f.NVLinks != nil && *f.NVLinks > 0:
+			set(experiment.Measured, hw+"network_topo.topology", fmt.Sprintf("%d NVLinks a GPU", *f.NVLinks))
+		}
+	}
+	// The GPUs of a cell are its ranks: expert parallelism lies within them.
+	switch n, traced := int(asNumber(row["gpus"])), int(asNumber(row["traced_ranks"])); {
+	case n > 0 && traced == n:
+		set(experiment.Measured, hw+"xpu_spec.total_count", n)
+	case n > 0:
+		set(experiment.Configured, hw+"xpu_spec.total_count", n)
+	}
+	set(experiment.Configured, exe+"framework.name", strings.ToLower(ds.Info.Framework))
+	set(experiment.Measured, exe+"framework.version", f.Version)
+	if f.Version == "" && ds.Info.Version != "unknown" {
+		set(experiment.Measured, exe+"framework.version", ds.Info.Version)
+	}
+	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp_replicate": "data_parallel_size", "ep": "expert_parallel_size"} {
+		column(experiment.Configured, exe+"model_plan_parallelization."+at, name)
+	}
+	set(experiment.Measured, exe+"communication_library.version", f.NCCL)
+	env := map[string]string{}
+	for name, v := range f.Env {
+		if strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "NVSHMEM_") {
+			env[name] = v
+		}
+	}
+	if len(env) > 0 {
+		out[exe+"communication_library.env"] = experiment.Field{Value: env, Source: experiment.Configured}
+	}
+	if len(f.Traces) > 0 {
+		out["metric_source.traces"] = experiment.Field{Value: f.Traces, Source: experiment.Measured}
+	}
+	for name, v := range c.Card {
+		set(experiment.Configured, cardPath(name), v)
+	}
+	return out
+}
+
+// cardPath is the path of a field that the plan names: its last part is enough.
+func cardPath(name string) string {
+	for _, p := range experiment.Paths() {
+		if p == name || strings.HasSuffix(p, "."+name) {
+			return p
+		}
+	}
+	return ""
+}
+
+func (m *modelConfig) headDim() *int {
+	if m.HeadDim == nil && m.Hidden != nil && m.Heads != nil && *m.Heads > 0 {
+		v := *m.Hidden / *m.Heads
+		return &v
+	}
+	return m.HeadDim
+}
+
+func (m *modelConfig) embedding() *int {
+	if m.Vocab == nil || m.Hidden == nil {
+		return nil
+	}
+	v := *m.Vocab * *m.Hidden
+	return &v
+}
+
+// params counts the weights of dense decoders; nil for others.
+func (m *modelConfig) params() *int {
+	if !slices.Contains([]string{"llama", "mistral", "qwen2", "qwen3"}, m.Type) || m.Layers == nil || m.Heads == nil || m.Inner == nil || m.embedding() == nil || m.headDim() == nil {
+		return nil
+	}
+	kv := *m.Heads
+	if m.KVHeads != nil {
+		kv = *m.KVHeads
+	}
+	h, d := *m.Hidden, *m.headDim()
+	layer := 2*h**m.Heads*d + 2*h*kv*d + 3*h**m.Inner + 2*h
+	if m.Type == "qwen3" {
+		layer += 2 * d // norms of queries and keys
+	}
+	if m.Type == "qwen2" {
+		layer += *m.Heads*d + 2*kv*d // biases
+	}
+	v := *m.Layers*layer + *m.embedding() + h
+	if !m.Tied {
+		v += *m.embedding()
+	}
+	return &v
+}
+
+// cellOf takes the figures of a cell from its row.
+func cellOf(row map[string]any, f *cellFacts, id string) experiment.Cell {
+	c := planned(row, id)
+	if c.Model == "" {
+		c.Model = f.Model
+	}
+	c.Throughput, c.Iteration, c.TTFT, c.TPOT = figure(row, "throughput_tokens_sec"), figure(row, "iteration_wall_clock"), figure(row, "ttft"), figure(row, "tpot")
+	c.Comm, c.Exposed, c.Bubble, c.Calls = figure(row, "comm_overhead"), figure(row, "comm_exposed_pct"), figure(row, "bubble_ratio_pct"), count(row, "coll_call_num")
+	c.GPUs = count(row, "gpus")
+	c.Error = text(row["trace_error"])
+	return c
+}
+
+// planned is what the columns of a case say of its cell.
+func planned(row map[string]any, id string) experiment.Cell {
+	c := experiment.Cell{
+		Experiment: id, Model: text(row["model"]), TP: count(row, "tensor_parallel_size"), PP: count(row, "pipeline_parallel_size"), EP: count(row, "expert_parallel_size"),
+		Batch: count(row, "batch_size"), Seq: count(row, "seq_len"), Max: count(row, "max_tokens"),
+	}
+	if c.Experiment == "" {
+		c.Experiment = text(row["case_id"])
+	}
+	n, any := 1, false
+	for _, p := range []*int{c.TP, c.PP, count(row, "data_parallel_size")} {
+		if p != nil {
+			n, any = n**p, true
+		}
+	}
+	if any {
+		c.GPUs = &n
+	}
+	return c
+}
+
+// lostCells are the planned cells without a row: they stand in the table with the
+// reason.
+func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell, error) {
+	if ds.Planned == nil || ds.Ledger == nil {
+		return nil, nil
+	}
+	reasons := map[string]string{}
+	for i := range int(ds.Ledger.NumRows()) {
+		row := table.Row(ds.Ledger, i)
+		reason := text(row["class"])
+		if m := text(row["message"]); m != "" {
+			line, _, _ := strings.Cut(m, "\n")
+			reason += ": " + line
+		}
+		reasons[text(row["case_id"])] = reason
+	}
+	model := ""
+	if len(measured) > 0 {
+		model = measured[0].Model
+	}
+	var out []experiment.Cell
+	for i := range int(ds.Planned.NumRows()) {
+		row := table.Row(ds.Planned, i)
+		reason, lost := reasons[text(row["case_id"])]
+		if !lost {
+			continue
+		}
+		c := planned(row, text(row[experimentID]))
+		c.Error = reason
+		if c.Model == "" {
+			c.Model = model
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func figure(row map[string]any, name string) *float64 {
+	if row[name] == nil {
+		return nil
+	}
+	v := asNumber(row[name])
+	return &v
+}
+
+func count(row map[string]any, name string) *int {
+	if row[name] == nil {
+		return nil
+	}
+	v := int(asNumber(row[name]))
+	return &v
+}
+
+func asNumber(v any) float64 {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}
+
+func text(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// folder makes an id fit for a folder's name.
+func folder(id string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, id)
+	if strings.Trim(name, ".") == "" {
+		return "cell"
+	}
+	return name
+}

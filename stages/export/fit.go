@@ -1,0 +1,175 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+	"aicplan/sink/visible"
+	"aicplan/systems"
+)
+
+// fit refuses rows that no reader can use: without a value that names or measures
+// them, with one that is no measurement, or with text that programs act on. A
+// reader that takes such a row is wrong in silence.
+func (sh shape) fit(rec arrow.Record, key []string) error {
+	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool { return !table.Has(rec, k) })
+	if err := sh.fitTexts(rec, key); err != nil {
+		return err
+	}
+	if sh.table != nil && len(sh.columns) == 0 {
+		if bad := tree.SchemaProblems(rec, sh.table, tree.SchemaOptions{}); len(bad) > 0 {
+			return fmt.Errorf("readers of %s cannot use these rows: %s; check \"schema\" of a gate finds them before", sh.table.Name, strings.Join(bad, "; "))
+		}
+	}
+	schema, zero := catalog.SchemaOf(""), false
+	if sh.table != nil {
+		schema, zero = sh.table.Schema(), sh.table.ZeroLegal
+	}
+	for i, m := range schema.Metrics {
+		if !table.Has(rec, m.Name) {
+			continue
+		}
+		if err := fitMetric(rec, m.Name, key, i == 0, zero || m.Lacking); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (sh shape) fitTexts(rec arrow.Record, key []string) error {
+	for _, name := range table.Names(rec) {
+		if why := visible.Unfit(name); why != "" {
+			return fmt.Errorf("the name of the column %q %s", name, why)
+		}
+		col, err := table.Strings(rec, name)
+		if err != nil {
+			continue // no text
+		}
+		seen := ""
+		for i, v := range col.Values {
+			if v == seen || col.Null(i) {
+				continue
+			}
+			if why := visible.Unfit(v); why != "" {
+				return fmt.Errorf("the column %s %s (%s)", name, why, rowkey.Describe(rec, i, key))
+			}
+			seen = v
+		}
+	}
+	return nil
+}
+
+// fitMetric refuses values that are no measurement; needed says that every row
+// must have one, zero that nothing is a value too.
+func fitMetric(rec arrow.Record, name string, key []string, needed, zero bool) error {
+	col, err := table.Float64s(rec, name)
+	if err != nil {
+		return err
+	}
+	why := map[string]int{}
+	first := -1
+	for i, v := range col.Values {
+		what := ""
+		switch {
+		case col.Null(i) && needed:
+			what = "null"
+		case col.Null(i):
+		case math.IsNaN(v):
+			what = "NaN"
+		case math.IsInf(v, 0):
+			what = "infinite"
+		case v < 0:
+			what = "negative"
+		case v == 0 && !zero:
+			what = "zero"
+		}
+		if what == "" {
+			continue
+		}
+		if why[what]++; first < 0 {
+			first = i
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	var parts []string
+	for _, w := range slices.Sorted(maps.Keys(why)) {
+		parts = append(parts, fmt.Sprintf("%d %s", why[w], w))
+	}
+	return fmt.Errorf("%s is no measurement in some of %d rows (%s), for example in %s; check \"positive\" of a gate finds them before",
+		name, col.Len(), strings.Join(parts, ", "), rowkey.Describe(rec, first, append(key, name)))
+}
+
+// oneOrigin refuses rows of several frameworks, versions or devices below one
+// folder of a database, which stands for one of each.
+func oneOrigin(rec arrow.Record, layout tree.Layout) error {
+	if layout == tree.Flat {
+		return nil
+	}
+	for _, name := range []string{"framework", "version", "device"} {
+		col, err := table.Strings(rec, name)
+		if err != nil {
+			continue
+		}
+		counts := map[string]int{}
+		for _, v := range col.Values {
+			counts[strings.ToLower(v)]++
+		}
+		if len(counts) > 1 {
+			seen := slices.Sorted(slices.Values(col.Values))
+			return fmt.Errorf("the rows are of several %ss (%s), and a folder of a database is of one; export them separately", name, strings.Join(slices.Compact(seen), ", "))
+		}
+	}
+	return nil
+}
+
+// doubts are what a reader of the file should know and the export does not
+// refuse.
+func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, error) {
+	var out []stage.CheckResult
+	warn := func(name, format string, args ...any) {
+		out = append(out, stage.CheckResult{Name: name, Severity: "warn", Result: "warn", Message: fmt.Sprintf(format, args...)})
+	}
+	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool {
+		_, optional := tree.Defaults[k]
+		return !table.Has(rec, k) && !optional
+	})
+	ids, err := rowkey.New(key, rowkey.Options{Missing: tree.Defaults}).Number(rec)
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[uint32]bool, len(ids))
+	twice, example := 0, 0
+	for i, id := range ids {
+		if seen[id] {
+			if twice++; twice == 1 {
+				example = i
+			}
+		}
+		seen[id] = true
+	}
+	if twice > 0 && len(key) > 0 { // a table of no key tells its rows apart by the grid
+		warn("duplicates", "%d of %d rows repeat the key of a row before them, for example %s; readers see the first of each. A dedupe before the export keeps one",
+			twice, len(ids), rowkey.Describe(rec, example, slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
+	}
+	if spec, err := systems.Load(t.place.System); err == nil && t.layout != tree.Flat {
+		if col, err := table.Strings(rec, "device"); err == nil && col.Len() > 0 {
+			if match, known := spec.MatchesDevice(col.Values[0]); known && !match {
+				warn("device", "the rows were measured on %q, and the folder is of %s (%s)", cmp.Or(col.Values[0], "an unknown device"), spec.Name, spec.DeviceName())
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,98 @@
+package export
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+	"aicplan/sink/tree"
+)
+
+// TestUnfitRowsAreRefused: what no reader can use was written without a word, also
+// by exports without a gate.
+func TestUnfitRowsAreRefused(t *testing.T) {
+	t.Parallel()
+	floats := func(second float64) arrow.Array { return table.Floats([]float64{0.1, second, 0.3}, nil) }
+	texts := func(second string) arrow.Array { return table.Texts([]string{"a", second, "c"}, nil) }
+	families := func(c *Config) { c.Layout = string(tree.Families) }
+	for name, tt := range map[string]struct {
+		column string
+		cells  arrow.Array
+		config func(*Config)
+		want   string
+	}{
+		"NaN":               {"latency", floats(math.NaN()), nil, "latency is no measurement in some of 3 rows (1 NaN), for example in gemm_dtype=bfloat16 m=2"},
+		"infinite":          {"latency", floats(math.Inf(1)), nil, "(1 infinite)"},
+		"negative":          {"latency", floats(-5), nil, "(1 negative)"},
+		"zero":              {"latency", floats(0), nil, "(1 zero)"},
+		"minus zero":        {"latency", floats(math.Copysign(0, -1)), nil, "(1 zero)"},
+		"null":              {"latency", table.Floats([]float64{0.1, 0, 0.3}, []bool{true, false, true}), nil, "latency has no value in 1 rows"},
+		"null, own columns": {"latency", table.Floats([]float64{0.1, 0, 0.3}, []bool{true, false, true}), func(c *Config) { c.Columns = []string{"m"} }, "(1 null)"},
+		"null key":          {"m", table.Ints([]int64{1, 2, 3}, []bool{true, false, true}), nil, "m has no value in 1 rows"},
+		"size of nothing":   {"m", table.Ints([]int64{1, 0, -5}, nil), nil, "m is below 1 in 2 rows, for example 0"},
+		"formula":           {"kernel_source", texts("=1+1"), nil, "the column kernel_source begins like a formula of a spreadsheet"},
+		"escape":            {"kernel_source", texts("\x1b[2J"), nil, "the column kernel_source holds the control character U+001B (gemm_dtype=bfloat16 m=2 n=64 k=32)"},
+		"NUL in Parquet":    {"kernel_source", texts("a\x00b"), func(c *Config) { c.Format = Parquet }, "the control character U+0000"},
+		"two versions":      {"version", texts("c"), families, "the rows are of several versions (a, c)"},
+		"two devices":       {"device", texts("c"), func(c *Config) { families(c); c.Version = "1" }, "the rows are of several devices (a, c)"},
+		"power without end": {"power", floats(math.Inf(1)), func(c *Config) { c.Power = PowerNeed }, "2 of 3 rows have it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			ds := gemm(order(3))
+			ds.Table = table.WithColumn(ds.Table, "power_limit", table.Constant(700.0, 3))
+			ds.Table = table.WithColumn(ds.Table, tt.column, tt.cells)
+			_, err := run(t, config(tt.config), dir, ds)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+			if got := everything(t, dir); len(got) != 0 {
+				t.Errorf("files %v", got)
+			}
+		})
+	}
+}
+
+// TestPowerThatIsNoNumber: the columns are left out, as where a row has none.
+func TestPowerThatIsNoNumber(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ds := gemm(order(2))
+	ds.Table = table.WithColumn(table.WithColumn(ds.Table, "power_limit", table.Constant(700.0, 2)), "power", table.Floats([]float64{1, math.NaN()}, nil))
+	mustRun(t, config(nil), dir, ds)
+	if got := read(t, dir, "gemm_perf.txt"); strings.Contains(got, "power") {
+		t.Errorf("the file:\n%s", got)
+	}
+}
+
+// TestDoubtfulRowsAreTold: what a reader should know, and readers can read.
+func TestDoubtfulRowsAreTold(t *testing.T) {
+	t.Parallel()
+	messages := func(out *stage.Outcome) string {
+		var s []string
+		for _, c := range out.Checks {
+			s = append(s, c.Result+" "+c.Name+": "+c.Message)
+		}
+		return strings.Join(s, "\n")
+	}
+	ds := gemm(order(3))
+	ds.Table = table.Take(ds.Table, []int{0, 1, 1, 2})
+	out := mustRun(t, config(nil), t.TempDir(), ds)
+	if got := messages(out); !strings.HasPrefix(got, "warn duplicates: 1 of 4 rows repeat the key of a row before them, for example gemm_dtype=bfloat16 m=2") {
+		t.Error(got)
+	}
+	ds = gemm(order(2))
+	ds.Table = table.WithColumn(ds.Table, "device", table.Constant("NVIDIA B200", 2))
+	out = mustRun(t, config(func(c *Config) { c.Layout = string(tree.Families) }), t.TempDir(), ds)
+	if got := messages(out); !strings.HasPrefix(got, `warn device: the rows were measured on "NVIDIA B200", and the folder is of h200_sxm`) {
+		t.Error(got)
+	}
+	if out := mustRun(t, config(nil), t.TempDir(), gemm(order(2))); len(out.Checks) != 0 {
+		t.Error(messages(out))
+	}
+}

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+	"aicplan/sink/series"
+	"aicplan/sink/table"
+	"aicplan/stages/report/model"
+	"aicplan/stages/telemetry"
+)
+
+// shown are the columns of a series that a report draws, by name, in the order of
+// the page.
+var shown = []struct{ column, name, unit string }{
+	{"nvidia_power_usage_w", "GPU power", "W"},
+	{"nvidia_gpu_utilization_pct", "GPU utilisation", "%"},
+	{"nvidia_memory_used_gb", "GPU memory", "GB"},
+	{"nvidia_sm_clock_mhz", "GPU SM clock", "MHz"},
+	{"nvidia_temperature_c", "GPU temperature", "C"},
+}
+
+// mostSamples bounds what is kept of one metric of one device; of more, evenly
+// spread ones are.
+const mostSamples = 4000
+
+// watched reads what telemetry saw during the cases of the tables. Series that
+// are gone or cannot be read are left out, and named by the error.
+func watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watched, error) {
+	type key struct {
+		metric int
+		device string
+	}
+	by := map[key]*model.Watched{}
+	var lost []error
+	seen := map[string]bool{}
+	for _, t := range tables {
+		if t.Data == nil || t.Data.Table == nil || !table.Has(t.Data.Table, stage.AttachmentsColumn) {
+			continue
+		}
+		for row := range int(t.Data.Table.NumRows()) {
+			list, err := stage.Attachments(t.Data.Table, row)
+			if err != nil {
+				return nil, err
+			}
+			for _, a := range list {
+				if a.Name != telemetry.SeriesName || seen[a.Digest] {
+					continue
+				}
+				seen[a.Digest] = true
+				raw, err := store.GetBytes(a.Digest)
+				if err == nil {
+					var rec arrow.Record
+					if rec, err = series.Read(raw); err == nil {
+						err = samples(rec, func(metric int, device string, at, value float64) {
+							k := key{metric, device}
+							if by[k] == nil {
+								by[k] = &model.Watched{Device: device, Metric: shown[metric].name, Unit: shown[metric].unit}
+							}
+							by[k].At, by[k].Value = append(by[k].At, at), append(by[k].Value, value)
+						})
+					}
+				}
+				if err != nil {
+					lost = append(lost, fmt.Errorf("telemetry of a case of %s: %w", t.Address, err))
+				}
+			}
+		}
+	}
+	keys := make([]key, 0, len(by))
+	for k := range by {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.metric, b.metric), strings.Compare(a.device, b.device))
+	})
+	out := make([]model.Watched, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, spread(*by[k]))
+	}
+	return out, errors.Join(lost...)
+}
+
+// samples calls each for every value that is drawn.
+func samples(rec arrow.Record, each func(metric int, device string, at, value float64)) error {
+	at := table.Index(rec, series.Time)
+	if at < 0 {
+		return fmt.Errorf("the series has no column %s", series.Time)
+	}
+	times, ok := rec.Column(at).(*array.Int64)
+	if !ok {
+		return fmt.Errorf("the column %s of the series holds no times", series.Time)
+	}
+	devices, err := devicesOf(rec)
+	if err != nil {
+		return err
+	}
+	for m, s := range shown {
+		i := table.Index(rec, s.column)
+		if i < 0 {
+			continue
+		}
+		values, ok := rec.Column(i).(*array.Float64)
+		if !ok {
+			return fmt.Errorf("the column %s of the series holds no numbers", s.column)
+		}
+		for row := range int(rec.NumRows()) {
+			if values.IsValid(row) {
+				each(m, devices[row], float64(times.Value(row))/1e9, values.Value(row))
+			}
+		}
+	}
+	return nil
+}
+
+// devicesOf names the device of every row: host, index, MIG instance.
+func devicesOf(rec arrow.Record) ([]string, error) {
+	out := make([]string, rec.NumRows())
+	for _, c := range []struct{ column, before string }{
+		{telemetry.SeriesHostname, ""}, {telemetry.SeriesIndex, "GPU "}, {telemetry.SeriesInstance, "MIG "},
+	} {
+		if !table.Has(rec, c.column) {
+			continue
+		}
+		col, err := table.Strings(rec, c.column)
+		if err != nil {
+			return nil, err
+		}
+		for row, text := range col.Values {
+			if text != "" {
+				out[row] = strings.TrimSpace(out[row] + " " + c.before + text)
+			}
+		}
+	}
+	return out, nil
+}
+
+// spread keeps at most mostSamples, in order of time.
+func spread(w model.Watched) model.Watched {
+	order := make([]int, len(w.At))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(w.At[a], w.At[b]) })
+	n := min(len(order), mostSamples)
+	at, value := make([]float64, n), make([]float64, n)
+	for i := range n {
+		from := order[i*len(order)/n]
+		at[i], value[i] = w.At[from], w.Value[from]
+	}
+	w.At, w.Value = at, value
+	return w
+}
