@@ -35,8 +35,8 @@ func TestCommunicationCases(t *testing.T) {
 	four := casesOf(t, plan, "gpus=[2,4]")
 	got := lines(four["nccl"], []string{"op_name", "nccl_dtype", "num_gpus", "message_size"}, nil)
 	for i, method := range lines(four["nccl"], []string{"method"}, nil) {
-		if method != "eager" {
-			t.Errorf("case %d is timed by the method %s; the table is what nccl-tests reports", i, method)
+		if method != "graph" {
+			t.Errorf("case %d is timed by the method %s; the table is what serving replays", i, method)
 		}
 	}
 	slices.Sort(got)

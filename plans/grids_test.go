@@ -40,7 +40,7 @@ func TestWhy(t *testing.T) {
 		{"trtllm", "gemm", []string{`models=["Qwen/Qwen3-32B"]`}, given{"gemm_dtype": "bfloat16", "m": 1, "n": 1024, "k": 1024}, "base.base_grid", "chosen models"},
 		{"trtllm", "dsv4_csa_generation_module", nil, given{"model": "sgl-project/DeepSeek-V4-Pro-FP8", "tp_size": 1, "batch_size": 128, "step": 8192}, "batch_ladder", "64 sequences from 8192 tokens"},
 	} {
-		g := gridsOf(t, load(t, planOf(tc.backend), tc.vars...))[tc.op]
+		g := gridOf(t, shared(t, planOf(tc.backend), tc.vars...), tc.op)
 		if g == nil {
 			t.Fatalf("%s has no grid %s", tc.backend, tc.op)
 		}
@@ -113,7 +113,7 @@ var fromBenchmark = []string{"op_name", "kernel_source", "architecture", "infere
 func TestGridsFitTheirTables(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
-		for op, g := range gridsOf(t, load(t, planOf(backend))) {
+		for op, g := range gridsOf(t, shared(t, planOf(backend))) {
 			id := backend + " " + op
 			spec := g.Spec()
 			want, ok := catalog.LookupOp(op)
@@ -182,7 +182,7 @@ func checkWords(t *testing.T, id string, spec *grid.Spec, cases func() *grid.Cas
 func TestPlansAreWhole(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
-		cfg := load(t, planOf(backend))
+		cfg := shared(t, planOf(backend))
 		behind := map[string][]string{}
 		kind := map[string]string{}
 		for _, in := range cfg.Instances {

@@ -25,8 +25,8 @@ variable "gpus" {
 
 variable "methods" {
   type        = list(string)
-  default     = ["eager"]
-  description = "How collectives are timed: eager as nccl-tests does, graph as serving sees it."
+  default     = ["graph"]
+  description = "How collectives are timed: graph as serving replays them, eager as nccl-tests does."
 
   validation {
     condition     = length(setsubtract(toset(var.methods), toset(["eager", "graph"]))) == 0

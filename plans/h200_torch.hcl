@@ -90,8 +90,20 @@ collect "float16" {
   depends_on = [module.pipeline.preflight]
 }
 
-export "float16" {
+# A sample, as of -smoke, ends here like those of the other ops.
+gate "float16" {
   for_each = collect.float16
+  input    = each.value
+
+  check "coverage" { min = var.coverage }
+  check "positive" { column = "latency" }
+  check "duplicates" { max = 0 }
+  check "schema" {}
+  check "provenance" { system = system.this }
+}
+
+export "float16" {
+  for_each = gate.float16
   input    = each.value
   file     = "${each.key}_float16.csv"
 }

@@ -2,6 +2,7 @@ package plans_test
 
 import (
 	"context"
+	"math"
 	"math/big"
 	"path/filepath"
 	"strconv"
@@ -9,11 +10,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
 	"aicplan/engine/grid"
+	"aicplan/sink/table"
 	"aicplan/stages"
 	"aicplan/stages/grids"
 	"aicplan/systems"
@@ -50,6 +54,23 @@ func load(tb testing.TB, plan string, vars ...string) *config.Config {
 	return cfg
 }
 
+// loaded are plans that several tests read; a config is safe to use from all of
+// them.
+var loaded sync.Map // name and variables -> func() *config.Config
+
+// shared is load for tests that look at the same plan: it is read once.
+func shared(tb testing.TB, plan string, vars ...string) *config.Config {
+	tb.Helper()
+	read, _ := loaded.LoadOrStore(strings.Join(append(vars, plan), "\x00"), sync.OnceValues(func() (*config.Config, hcl.Diagnostics) {
+		return config.Load(options(plan, vars))
+	}))
+	cfg, diags := read.(func() (*config.Config, hcl.Diagnostics))()
+	if diags.HasErrors() {
+		tb.Fatal(text(diags))
+	}
+	return cfg
+}
+
 func text(diags hcl.Diagnostics) string {
 	var b strings.Builder
 	for _, d := range diags {
@@ -66,14 +87,7 @@ func gridsOf(tb testing.TB, cfg *config.Config) map[string]*grids.Stage {
 		if in.Kind.Name != "grid" {
 			continue
 		}
-		st, deferred, diags := cfg.Decode(in)
-		if diags.HasErrors() || deferred {
-			tb.Fatalf("%s: %s", in.Address, text(diags))
-		}
-		if len(diags) > 0 {
-			tb.Errorf("%s warns: %s", in.Address, text(diags))
-		}
-		g := st.(*grids.Stage)
+		g := decodeGrid(tb, cfg, in)
 		op := g.Spec().Op
 		if in.Name != op {
 			tb.Errorf("%s is of op %s: a grid is named as its op, so that people find it", in.Address, op)
@@ -84,6 +98,29 @@ func gridsOf(tb testing.TB, cfg *config.Config) map[string]*grids.Stage {
 		out[op] = g
 	}
 	return out
+}
+
+// gridOf is the grid of one op; nil where the plan has none.
+func gridOf(tb testing.TB, cfg *config.Config, op string) *grids.Stage {
+	tb.Helper()
+	for _, in := range cfg.Instances {
+		if in.Kind.Name == "grid" && in.Name == op {
+			return decodeGrid(tb, cfg, in)
+		}
+	}
+	return nil
+}
+
+func decodeGrid(tb testing.TB, cfg *config.Config, in *config.Instance) *grids.Stage {
+	tb.Helper()
+	st, deferred, diags := cfg.Decode(in)
+	if diags.HasErrors() || deferred {
+		tb.Fatalf("%s: %s", in.Address, text(diags))
+	}
+	if len(diags) > 0 {
+		tb.Errorf("%s warns: %s", in.Address, text(diags))
+	}
+	return st.(*grids.Stage)
 }
 
 // casesOf expands the grids of a plan, two at a time.
@@ -116,19 +153,51 @@ func casesOf(tb testing.TB, plan string, vars ...string) map[string]*grid.Cases 
 // nothing for null. Columns in without are left out.
 func lines(c *grid.Cases, columns []string, without []string) []string {
 	at := positions(c, columns, without)
+	rec := c.Record()
+	write := make([]func(b []byte, row int) []byte, len(at))
+	for n, col := range at {
+		write[n] = cellWriter(rec.Column(table.Index(rec, c.Columns()[col])))
+	}
 	out := make([]string, c.Len())
-	var b strings.Builder
+	var b []byte
 	for i := range out {
-		b.Reset()
-		for n, col := range at {
+		b = b[:0]
+		for n := range write {
 			if n > 0 {
-				b.WriteByte(',')
+				b = append(b, ',')
 			}
-			b.WriteString(cell(c.Value(i, col)))
+			b = write[n](b, i)
 		}
-		out[i] = b.String()
+		out[i] = string(b)
 	}
 	return out
+}
+
+// cellWriter appends cells as cell renders them, from a column of the record:
+// hundreds of thousands of cases are compared.
+func cellWriter(col arrow.Array) func(b []byte, row int) []byte {
+	value := func(b []byte, row int) []byte { panic("no text of " + col.DataType().String()) }
+	switch a := col.(type) {
+	case *array.Int64:
+		value = func(b []byte, row int) []byte { return strconv.AppendInt(b, a.Value(row), 10) }
+	case *array.Float64:
+		value = func(b []byte, row int) []byte {
+			if f := a.Value(row); f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+				return strconv.AppendInt(b, int64(f), 10)
+			}
+			return strconv.AppendFloat(b, a.Value(row), 'g', -1, 64)
+		}
+	case *array.String:
+		value = func(b []byte, row int) []byte { return append(b, a.Value(row)...) }
+	case *array.Boolean:
+		value = func(b []byte, row int) []byte { return strconv.AppendBool(b, a.Value(row)) }
+	}
+	return func(b []byte, row int) []byte {
+		if col.IsNull(row) {
+			return b
+		}
+		return value(b, row)
+	}
 }
 
 func positions(c *grid.Cases, columns, without []string) []int {

@@ -61,7 +61,7 @@ func TestIdentity(t *testing.T) {
 // identities has a line for every stage: its address and its key; and for
 // collects two more, with what the key and the journal's context are made of.
 func identities(t *testing.T, name string) string {
-	cfg := load(t, name)
+	cfg := shared(t, name)
 	store, err := checkpoint.Open(t.TempDir(), checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)

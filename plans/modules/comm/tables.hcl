@@ -4,9 +4,13 @@ locals {
     { for _, g in grid.custom_allreduce : "custom_allreduce" => g },
     { for _, g in grid.p2p : "p2p" => g },
   )
+  # The table nccl_perf has the collectives as serving replays them, unless only
+  # the other method was asked for.
+  graph = contains(var.methods, "graph")
+  main  = [local.graph ? "nccl_graph" : "nccl_eager", "custom_allreduce"]
   files = {
-    nccl_eager       = "nccl_perf"
-    nccl_graph       = "nccl_graph_perf"
+    nccl_eager       = local.graph ? "nccl_eager_perf" : "nccl_perf"
+    nccl_graph       = "nccl_perf"
     custom_allreduce = "custom_allreduce_perf"
     p2p              = "p2p"
   }
@@ -40,14 +44,14 @@ collect "table" {
   # NCCL's own variables change what is measured.
   environment = ["framework", "version", "device", "nccl_env"]
 
-  # Launches of small messages scatter by some percent, so that two passes more
-  # are better than many samples in one.
+  # Small messages scatter by some percent from visit to visit, so that two
+  # passes more are better than many samples in one.
   measure {
     min_samples      = 3
     max_samples      = 5
     target_rel_stdev = 0.01
-    passes           = 2
-    max_passes       = 4
+    passes           = each.key == "nccl_graph" ? 4 : 2
+    max_passes       = each.key == "nccl_graph" ? 8 : 4
     pass_tolerance   = 0.02
     max_pass_seconds = 0.1
   }
@@ -80,8 +84,8 @@ gate "table" {
 export "table" {
   for_each = gate.table
   input    = each.value
-  file     = var.layout == "flat" || !contains(["nccl_eager", "custom_allreduce"], each.key) ? "${local.files[each.key]}.txt" : null
-  layout   = contains(["nccl_eager", "custom_allreduce"], each.key) ? var.layout : "flat"
+  file     = var.layout == "flat" || !contains(local.main, each.key) ? "${local.files[each.key]}.txt" : null
+  layout   = contains(local.main, each.key) ? var.layout : "flat"
   system   = var.system
 }
 

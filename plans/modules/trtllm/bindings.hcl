@@ -135,7 +135,9 @@ locals {
       perf_filename = "moe_expert_compute_perf.txt"
       args = [
         "moe_dtype", { value = "cutlass" }, { sweep = "num_tokens" }, "hidden_size", "inter_size", "topk", "num_experts",
-        "moe_tp_size", "moe_ep_size", false, "model_name", local.spread, local.alpha, "use_eplb", "num_slots", true,
+        "moe_tp_size", "moe_ep_size", false, "model_name", { value = "power_law" },
+        { column = "distribution", map = { "power_law_1.01" = 1.01, "power_law_1.01_eplb" = 1.01, "power_law_1.2" = 1.2, "power_law_1.2_eplb" = 1.2 } },
+        "use_eplb", "num_slots", true,
       ]
     }
 

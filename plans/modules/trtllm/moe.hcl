@@ -97,8 +97,13 @@ grid "moe_ep" {
     ]
   }
 
-  axis "distribution" {
+  axis "spread" {
     values = ["power_law_1.01", "power_law_1.2"]
+  }
+
+  derive "distribution" {
+    value       = use_eplb ? "${spread}_eplb" : spread
+    description = "as the collector labels its rows"
   }
 
   axis "moe_tp_size" {

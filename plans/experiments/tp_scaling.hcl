@@ -1,0 +1,213 @@
+# How a model scales with tensor parallelism: E1.1 to E1.3. A cell is measured with
+# closed batches, then traced with a few requests; no time comes from the traces.
+#
+#   aicplan plan  plans/experiments/tp_scaling.hcl
+#   aicplan apply plans/experiments/tp_scaling.hcl -out-dir results
+#   aicplan apply plans/experiments/tp_scaling.hcl -var 'only=["E1.1", "E1.2"]'
+#
+# Without a checkpoint, with random weights of the shape of Llama-3.1-8B:
+#   aicplan apply plans/experiments/tp_scaling.hcl -var dummy=true \
+#     -var "model=$PWD/plans/experiments/llama-3.1-8b"
+#
+# A new experiment is a row of the list below.
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "experiments" {
+  type        = any
+  description = "the cells: an id, what it is, and the columns of its server and its iterations"
+
+  default = [
+    { experiment_id = "E1.1", description = "baseline, one GPU", tensor_parallel_size = 1 },
+    { experiment_id = "E1.2", description = "tensor parallelism on two GPUs", tensor_parallel_size = 2 },
+    { experiment_id = "E1.3", description = "tensor parallelism on four GPUs", tensor_parallel_size = 4 },
+  ]
+}
+
+variable "only" {
+  type        = list(string)
+  default     = []
+  description = "ids of the experiments to run; empty runs all"
+}
+
+variable "model" {
+  type        = string
+  default     = "meta-llama/Llama-3.1-8B"
+  description = "a checkpoint's folder or name"
+}
+
+variable "model_family" {
+  type        = string
+  default     = "llama-3.1-8b"
+  description = "what the model is called in results and cards"
+}
+
+variable "dummy" {
+  type        = bool
+  default     = false
+  description = "random weights and no tokenizer: a folder with a config.json is enough"
+}
+
+variable "precision" {
+  type    = string
+  default = "bfloat16"
+}
+
+variable "batch_size" {
+  type    = number
+  default = 4
+}
+
+variable "seq_len" {
+  type        = number
+  default     = 2048
+  description = "tokens of prompt and answer together"
+}
+
+variable "max_tokens" {
+  type        = number
+  default     = 512
+  description = "tokens of each answer"
+}
+
+variable "warmup_iterations" {
+  type    = number
+  default = 2
+}
+
+variable "profile_iterations" {
+  type    = number
+  default = 5
+}
+
+variable "trace_requests" {
+  type        = number
+  default     = 4
+  description = "requests of the pass that records traces"
+}
+
+variable "nsys" {
+  type        = bool
+  default     = false
+  description = "record a report by nsys as well, of a server that is started for it"
+}
+
+variable "program" {
+  type        = list(string)
+  default     = ["vllm", "serve"]
+  description = "what starts the server"
+}
+
+variable "python" {
+  type        = string
+  default     = "python3"
+  description = "the interpreter that has vLLM"
+}
+
+variable "tokenizer" {
+  type        = string
+  default     = ""
+  description = "the folder of the model's tokenizer.json; without it prompts are token ids"
+}
+
+variable "server_args" {
+  type        = list(string)
+  default     = []
+  description = "further arguments of the server"
+}
+
+variable "server_env" {
+  type    = map(string)
+  default = {}
+}
+
+variable "ready_within" {
+  type    = string
+  default = "15m"
+}
+
+module "vllm" {
+  source = "../modules/serving/vllm"
+
+  model        = var.model
+  served_name  = var.model_family
+  program      = var.program
+  python       = var.python
+  dtype        = var.precision
+  dummy        = var.dummy
+  args         = var.server_args
+  env          = var.server_env
+  tokenizer    = var.tokenizer
+  ready_within = var.ready_within
+}
+
+telemetry "gpus" {
+  interval = "100ms"
+}
+
+grid "tp_scaling" {
+  description = "a case is a cell"
+  op          = "completions"
+
+  rows "cell" {
+    values = [for e in var.experiments : {
+      experiment_id          = e.experiment_id
+      tensor_parallel_size   = e.tensor_parallel_size
+      pipeline_parallel_size = try(e.pipeline_parallel_size, 1)
+      batch_size             = try(e.batch_size, var.batch_size)
+      seq_len                = try(e.seq_len, var.seq_len)
+      max_tokens             = try(e.max_tokens, var.max_tokens)
+    } if length(var.only) == 0 || contains(var.only, e.experiment_id)]
+  }
+}
+
+collect "tp_scaling" {
+  description = "measure each cell, then trace it"
+  grid        = grid.tp_scaling
+  runtime     = module.vllm.runtime
+  telemetry   = telemetry.gpus
+
+  load {
+    prompt     = var.tokenizer == "" ? "token_ids" : "text"
+    vocabulary = 100000
+    seed       = 100
+  }
+
+  iteration {
+    warmup_iterations  = var.warmup_iterations
+    profile_iterations = var.profile_iterations
+  }
+
+  trace {
+    requests = var.trace_requests
+    nsys     = var.nsys
+  }
+}
+
+gate "cells" {
+  description = "figures that contradict each other are nobody's results"
+  input       = collect.tp_scaling
+
+  check "request_errors" {}
+  check "consistency" {}
+  check "client_saturation" { severity = "warn" }
+  check "short_outputs" { severity = "warn" }
+
+  check "range" {
+    column   = "comm_overhead"
+    min      = 0
+    max      = 100
+    severity = "warn"
+  }
+}
+
+# The files are written in any case: they say why a check failed.
+export "results" {
+  description = "traces, times and workload card of each cell; the table and the plots of all"
+  input       = collect.tp_scaling
+  layout      = "experiment"
+
+  card = { description = "tensor-parallel scaling", hf_url = startswith(var.model, "/") ? "" : var.model }
+}

@@ -1,0 +1,97 @@
+# Predictions of aiconfigurator for workloads, on its own tables or on a tree that a
+# plan has exported. Each is a row with the package's version, the arguments that it
+# was asked with and the digest of the tree.
+
+variable "python" {
+  type        = string
+  default     = "python3"
+  description = "the interpreter that has aiconfigurator"
+}
+
+variable "requires" {
+  type    = string
+  default = ">=0.12"
+}
+
+variable "model_path" {
+  type        = string
+  description = "the model as aiconfigurator knows it, or a folder with its config.json"
+}
+
+variable "system" {
+  type    = string
+  default = "h200_sxm"
+}
+
+variable "backend" {
+  type    = string
+  default = "vllm"
+}
+
+variable "backend_version" {
+  type        = string
+  default     = ""
+  description = "version of the tables; empty takes the newest"
+}
+
+variable "estimate_mode" {
+  type        = string
+  default     = "agg"
+  description = "agg for a server under load; static, static_ctx and static_gen for single steps"
+}
+
+variable "systems_paths" {
+  type        = string
+  default     = ""
+  description = "folders of tables, as --systems-paths takes them; empty for the package's own"
+}
+
+variable "tree" {
+  type        = string
+  default     = ""
+  description = "the digest of the tree; another one is predicted anew"
+}
+
+variable "workloads" {
+  type        = any
+  description = "objects with isl, osl, concurrency and tensor_parallel_size"
+}
+
+runtime "aiconfigurator" {
+  kind      = "python"
+  framework = "AICONFIGURATOR"
+  python    = var.python
+  package   = "aiconfigurator"
+  requires  = var.requires
+  device    = "cpu"
+  path      = ["predict.py"]
+}
+
+grid "workloads" {
+  op = "predict"
+
+  axis "model_path" { values = [var.model_path] }
+  axis "system_name" { values = [var.system] }
+  axis "backend" { values = [var.backend] }
+  axis "backend_version" { values = [var.backend_version] }
+  axis "estimate_mode" { values = [var.estimate_mode] }
+  axis "systems_paths" { values = [var.systems_paths] }
+  axis "tree" { values = [var.tree] }
+
+  rows "workload" {
+    values = [for w in var.workloads : {
+      isl                  = w.isl
+      osl                  = w.osl
+      concurrency          = w.concurrency
+      tensor_parallel_size = w.tensor_parallel_size
+    }]
+  }
+}
+
+collect "predicted" {
+  description = "ask aiconfigurator"
+  grid        = grid.workloads
+  runtime     = runtime.aiconfigurator
+}
+
+output "predicted" { value = collect.predicted }

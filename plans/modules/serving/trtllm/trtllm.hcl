@@ -1,0 +1,85 @@
+# TensorRT-LLM's server as a runtime: trtllm-serve. It has no API for its profiler:
+# traces are taken by nsys (trace { torch = false, nsys = true }), or by iteration
+# numbers in env (TLLM_PROFILE_START_STOP, TLLM_TORCH_PROFILE_TRACE).
+
+variable "model" {
+  type        = string
+  description = "a checkpoint's folder or name; requests ask for it by the last part of its path"
+}
+
+variable "served_name" {
+  type        = string
+  default     = ""
+  description = "the name that requests ask for; empty for the last part of model"
+}
+
+variable "program" {
+  type    = list(string)
+  default = ["trtllm-serve"]
+}
+
+variable "python" {
+  type        = string
+  default     = "python3"
+  description = "the interpreter that has TensorRT-LLM"
+}
+
+variable "requires" {
+  type    = string
+  default = ""
+}
+
+variable "args" {
+  type        = list(string)
+  default     = []
+  description = "further arguments"
+}
+
+variable "env" {
+  type    = map(string)
+  default = {}
+}
+
+variable "tokenizer" {
+  type        = string
+  default     = ""
+  description = "the folder of the model's tokenizer.json, for exact prompts"
+}
+
+variable "ready_within" {
+  type    = string
+  default = "20m"
+}
+
+runtime "trtllm" {
+  kind      = "server"
+  package   = "tensorrt_llm"
+  python    = var.python
+  requires  = var.requires
+  framework = "TRTLLM"
+  model     = var.served_name != "" ? var.served_name : element(split("/", var.model), length(split("/", var.model)) - 1)
+  labels    = ["experiment_id"]
+
+  command = concat(var.program, [
+    var.model,
+    "--backend", "pytorch",
+    "--host", "{host}",
+    "--port", "{port}",
+    "--tp_size", "{tensor_parallel_size}",
+    "--pp_size", "{pipeline_parallel_size}",
+    "--max_seq_len", "{seq_len}",
+  ], var.args)
+
+  env          = var.env
+  tokenizer    = var.tokenizer
+  extra_inputs = { ignore_eos = true }
+
+  ready { within = var.ready_within }
+  stop { within = "30s" }
+
+  profiler {
+    env = {}
+  }
+}
+
+output "runtime" { value = runtime.trtllm }
