@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/redact"
 	"aicplan/sink/visible"
 	"aicplan/stages"
 	"aicplan/stages/collect"
@@ -34,6 +34,8 @@ type app struct {
 	global         globalFlags
 	out            *checkedOutput // stdout, but for a terminal
 	endPlanning    func()         // from here on Ctrl-C is the run's
+	secrets        *redact.Values // values of sensitive variables
+	sensitive      []string       // names of those of the plan itself
 	code           int            // exit code of a command that ended without error
 	kinds          []runtimes.Kind
 }
@@ -44,7 +46,7 @@ func (a *app) stages() *stages.Set { return stages.With(a.kinds) }
 // globalFlags are accepted by every command.
 type globalFlags struct {
 	StateDir    string        `help:"State folder." default:".aicplan" env:"AICPLAN_STATE_DIR" placeholder:"DIR"`
-	LockTimeout time.Duration `help:"How long to wait for another aicplan that works on the state folder, such as 10m." default:"0s" placeholder:"TIME"`
+	LockTimeout time.Duration `help:"How long to wait for another aicplan that works on the state folder or measures on the device, such as 10m; without it apply waits for devices as long as it takes." default:"0s" placeholder:"TIME"`
 	NoColor     bool          `help:"No colours." env:"NO_COLOR"`
 	LogLevel    string        `help:"Log to standard error: trace, debug, info, warn, error, off." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off" placeholder:"LEVEL"`
 	LogJSON     bool          `name:"log-json" help:"Log lines as JSON."`
@@ -70,7 +72,7 @@ type selectFlags struct {
 	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Exclude []string `help:"Leave out these stages and all that depend on them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Replace []string `help:"Run these although a checkpoint answers them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
-	Limit   int      `help:"At most N cases of every grid." placeholder:"N"`
+	Limit   *int     `help:"At most N cases of every grid." placeholder:"N"`
 	Smoke   bool     `help:"A handful of cases of every grid."`
 	Shuffle bool     `help:"Collect in random order."`
 	Seed    int64    `help:"Seed of -shuffle and of random samples." default:"42" placeholder:"N"`
@@ -86,7 +88,7 @@ func (s selectFlags) given() string {
 		name string
 		set  bool
 	}{
-		{"-target", len(s.Target) > 0}, {"-exclude", len(s.Exclude) > 0}, {"-replace", len(s.Replace) > 0}, {"-limit", s.Limit != 0},
+		{"-target", len(s.Target) > 0}, {"-exclude", len(s.Exclude) > 0}, {"-replace", len(s.Replace) > 0}, {"-limit", s.Limit != nil},
 		{"-smoke", s.Smoke}, {"-shuffle", s.Shuffle}, {"-seed", s.Seed != defaultSeed}, {"-retry", s.Retry != ""},
 	} {
 		if f.set {
@@ -97,7 +99,12 @@ func (s selectFlags) given() string {
 }
 
 // Validate is called by kong.
-func (s selectFlags) Validate() error { return notNegative("-limit", s.Limit) }
+func (s selectFlags) Validate() error {
+	if s.Limit != nil && *s.Limit < 1 {
+		return fmt.Errorf("-limit is %d; it is a number from 1, and without it there is no limit", *s.Limit)
+	}
+	return nil
+}
 
 func notNegative(flag string, n int) error {
 	if n < 0 {
@@ -107,9 +114,13 @@ func notNegative(flag string, n int) error {
 }
 
 func (s selectFlags) options() plan.Options {
+	limit := 0
+	if s.Limit != nil {
+		limit = *s.Limit
+	}
 	return plan.Options{
 		Targets: s.Target, Excludes: s.Exclude, Replace: s.Replace,
-		Stage: stage.Options{Limit: s.Limit, Smoke: s.Smoke, Shuffle: s.Shuffle, Seed: s.Seed, Retry: s.Retry},
+		Stage: stage.Options{Limit: limit, Smoke: s.Smoke, Shuffle: s.Shuffle, Seed: s.Seed, Retry: s.Retry},
 	}
 }
 
@@ -119,6 +130,7 @@ func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
 		return nil, err
 	}
 	cfg, diags := config.Load(a.loadOptions(f, all))
+	a.hide(cfg)
 	return cfg, a.report(cfg, diags)
 }
 
@@ -256,6 +268,3 @@ func fileOnTheWay(dir string) string {
 		}
 	}
 }
-
-// commandLine is what the lock's holder is called.
-func commandLine() string { return "aicplan " + strings.Join(os.Args[1:], " ") }

@@ -6,6 +6,7 @@ type cli struct {
 
 	Validate      validateCmd      `cmd:"" help:"Check a plan; needs no GPU."`
 	Fmt           fmtCmd           `cmd:"" help:"Rewrite plans in the canonical format."`
+	Test          testCmd          `cmd:"" help:"Run the tests of plans (*.aictest.hcl); measures nothing."`
 	Plan          planCmd          `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply         applyCmd         `cmd:"" help:"Collect, check and export."`
 	Status        statusCmd        `cmd:"" help:"Say how far a run is."`
@@ -36,6 +37,7 @@ type cli struct {
 	MockServer    mockServerCmd    `cmd:"" name:"mock-server" help:"Be an OpenAI-compatible server, for trying load."`
 	Version       versionCmd       `cmd:"" help:"Print the version."`
 	Completion    completionCmd    `cmd:"" help:"Print a shell completion script."`
+	Task          taskCmd          `cmd:"" hidden:"" help:"Measure one shard of a collect; started by jobs of an executor."`
 	Worker        workerCmd        `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`
 	WorkerRank    workerRankCmd    `cmd:"" hidden:"" help:"Be one GPU's rank for a worker; started by it."`
 }

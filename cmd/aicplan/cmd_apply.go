@@ -23,16 +23,28 @@ type applyCmd struct {
 	planFlags   `embed:""`
 	selectFlags `embed:""`
 	gateFiles   `embed:""`
-	OutDir      string `help:"Where exports go." default:"out" placeholder:"DIR"`
-	Parallelism int    `help:"CPU stages at once; 0: as many as cores." placeholder:"N"`
-	FailFast    bool   `help:"Start nothing more after the first failure."`
-	JSON        bool   `name:"json" help:"Print events as NDJSON."`
-	OnEnd       string `help:"Command for the shell when the run has ended, with AICPLAN_RUN, AICPLAN_EXIT_CODE, AICPLAN_MEASURED, AICPLAN_FAILED, AICPLAN_SECONDS and AICPLAN_STATE_DIR in its environment ($$AICPLAN_ON_END)." env:"AICPLAN_ON_END" placeholder:"COMMAND"`
+	OutDir      string        `help:"Where exports go." default:"out" placeholder:"DIR"`
+	Parallelism int           `help:"CPU stages at once; 0: as many as cores." placeholder:"N"`
+	AutoApprove bool          `help:"Do not ask on a terminal before measuring for long."`
+	AskAfter    time.Duration `help:"Show the plan and ask, on a terminal, when measuring is estimated to take longer." default:"10m" placeholder:"TIME"`
+	FailFast    bool          `help:"Start nothing more after the first failure."`
+	Grace       time.Duration `help:"After Ctrl-C, how long the cases in flight may take to end; 0: as long as they need." default:"10s" placeholder:"TIME"`
+	DryRun      bool          `help:"Print the scripts of the jobs that would be submitted, and submit and measure nothing."`
+	CancelJobs  bool          `help:"At Ctrl-C cancel the jobs of executors, which go on without it."`
+	JSON        bool          `name:"json" help:"Print events as NDJSON."`
+	OnEnd       string        `help:"Command for the shell when the run has ended, with AICPLAN_RUN, AICPLAN_EXIT_CODE, AICPLAN_MEASURED, AICPLAN_FAILED, AICPLAN_SECONDS and AICPLAN_STATE_DIR in its environment." env:"AICPLAN_ON_END" placeholder:"COMMAND"`
 }
 
 // Validate is called by kong.
 func (c *applyCmd) Validate() error {
-	return errors.Join(c.selectFlags.Validate(), notNegative("-parallelism", c.Parallelism))
+	return errors.Join(c.selectFlags.Validate(), notNegative("-parallelism", c.Parallelism), c.checkGrace())
+}
+
+func (c *applyCmd) checkGrace() error {
+	if c.Grace < 0 {
+		return fmt.Errorf("-grace is %v; it is a time from 0, such as 30s", c.Grace)
+	}
+	return nil
 }
 
 // Run plans, then runs what the plan says.
@@ -67,6 +79,15 @@ func (c *applyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.DryRun {
+		return a.dryRun(p, store.Dir())
+	}
+	inv, err := a.invocation(c.planFlags, opts)
+	if err != nil {
+		return err
+	}
+	inv.CancelOnStop = c.CancelJobs
+	all.Invoked(inv)
 	if saved != nil {
 		if changed := saved.Changed(p); len(changed) > 0 {
 			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out", strings.Join(changed[:min(len(changed), 3)], "; "), more(len(changed)-3))
@@ -80,10 +101,15 @@ func (c *applyCmd) Run(a *app) error {
 		a.preflights(guards)
 		fmt.Fprintf(a.stdout, "Apply: no stage can run behind a failed preflight; nothing was created; exit code %d.\n", run.ExitPreflight)
 		a.code = run.ExitPreflight
-		return c.gateFiles.write(a, &run.Result{Stages: guards}, false)
+		return c.gateFiles.write(a, &run.Applied{Stages: guards}, false)
 	}
 	if err := writable(p, opts.OutDir); err != nil {
 		return err
+	}
+	if saved == nil && !c.AutoApprove && !c.JSON && a.isTerminal(a.stdout) && a.isTerminalInput() {
+		if err := a.approve(plan.Summarize(p), c.AskAfter); err != nil {
+			return err
+		}
 	}
 	lock, err := a.lock(store)
 	if err != nil {
@@ -94,9 +120,9 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	a.endPlanning()
-	ctx, stop, cancel := interruptible()
+	ctx, stop, cancel := interruptible(c.Grace)
 	defer cancel()
-	all.LockDevices(&runtimes.Locks{Me: filelock.Self(commandLine(), "", time.Now())})
+	all.LockDevices(&runtimes.Locks{Me: filelock.Self(a.commandLine(), "", time.Now()), Timeout: a.global.LockTimeout})
 	res, err := c.apply(ctx, a, p, store, stop, guards)
 	if err != nil {
 		return err
@@ -155,14 +181,17 @@ func (c *applyCmd) openSaved(a *app) (*plan.Saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Var)+len(c.VarFile) > 0 {
+	others := slices.DeleteFunc(slices.Clone(c.Var), saved.Withholds)
+	if len(others)+len(c.VarFile) > 0 {
 		return nil, fmt.Errorf("%s is a saved plan and has its variables: give -var when planning", c.Path)
 	}
 	if flag := c.given(); flag != "" {
 		return nil, fmt.Errorf("%s is a saved plan and has its selection: give %s when planning", c.Path, flag)
 	}
-	c.Path, c.Var, c.VarFile = saved.Path, saved.Vars, saved.VarFiles
-	a.environ = append(slices.DeleteFunc(slices.Clone(a.environ), config.SetsVariable), saved.Environ...)
+	c.Path, c.Var, c.VarFile = saved.Path, append(saved.Vars, c.Var...), saved.VarFiles
+	a.environ = append(slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool {
+		return config.SetsVariable(kv) && !saved.Withholds(config.Assignment(kv))
+	}), saved.Environ...)
 	return saved, nil
 }
 
@@ -173,7 +202,7 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{}, guards []*run.StageResult) (*run.Result, error) {
+func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{}, guards []*run.StageResult) (*run.Applied, error) {
 	done := map[string]*stage.Outcome{}
 	for _, g := range guards {
 		done[g.Address] = g.Outcome

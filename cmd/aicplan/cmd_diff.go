@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -37,6 +39,20 @@ type diffCmd struct {
 
 // Run compares two files, folders or stages.
 func (c *diffCmd) Run(a *app) error {
+	limits := diff.Limits{Median: c.MaxMedian, P5: c.MinP5, P95: c.MaxP95, Changed: c.MaxChanged, Removed: c.MaxRemoved, Added: c.MaxAdded}
+	if err := limits.Check(); err != nil {
+		return err
+	}
+	if !(c.Tolerance >= 0) || math.IsInf(c.Tolerance, 0) {
+		return fmt.Errorf("-tolerance is %v; give a share that is 0 or more, such as 0.01", c.Tolerance)
+	}
+	if _, known := catalog.Lookup(c.Table); c.Table != "" && !known {
+		hint := ""
+		if near := catalog.Suggest(c.Table); len(near) > 0 {
+			hint = "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return fmt.Errorf("there is no perf table %q%s; without -table the columns say how rows are told apart, or name them with -key", c.Table, hint)
+	}
 	on, err := selections(c.On)
 	if err != nil {
 		return err
@@ -60,7 +76,7 @@ func (c *diffCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	beyond := rep.Exceeded(diff.Limits{Median: c.MaxMedian, P5: c.MinP5, P95: c.MaxP95, Changed: c.MaxChanged, Removed: c.MaxRemoved, Added: c.MaxAdded})
+	beyond := rep.Exceeded(limits)
 	for _, line := range beyond {
 		fmt.Fprintf(a.stderr, "Beyond the limits: %s\n", line)
 	}

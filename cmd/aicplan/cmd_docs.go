@@ -82,7 +82,7 @@ func (c *docsRunCmd) Run(a *app) error {
 	if c.JSON {
 		o.Out = a.stderr
 	}
-	var results []*runbook.Result
+	var results []*runbook.ServerRun
 	for _, s := range servers {
 		if !c.JSON {
 			fmt.Fprintf(a.stdout, "%s: set-up from %s\n", s.Name, s.Setup.Place)
@@ -107,7 +107,7 @@ func (c *docsRunCmd) Run(a *app) error {
 }
 
 // say prints the result for a server.
-func (c *docsRunCmd) say(a *app, r *runbook.Result) {
+func (c *docsRunCmd) say(a *app, r *runbook.ServerRun) {
 	line := func(format string, args ...any) { fmt.Fprintf(a.stdout, r.Server+": "+format+"\n", args...) }
 	switch {
 	case r.Setup != "":

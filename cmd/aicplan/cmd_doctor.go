@@ -11,6 +11,7 @@ import (
 	"aicplan/cudaops/doctor"
 	"aicplan/cudaops/ops"
 	"aicplan/engine/run"
+	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
 
@@ -31,6 +32,13 @@ func (c *doctorCmd) Run(a *app) error {
 			return err
 		}
 		o.Peaks = ops.PeaksOf(spec)
+	}
+	if c.GPU {
+		release, err := a.holdDevices(runtimes.Devices, c.Devices...)
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
 	r := doctor.Examine(context.Background(), o)
 	if c.JSON {
@@ -76,6 +84,11 @@ func (c *benchProtocolCmd) Run(a *app) error {
 	if slices.Contains(c.Only, benchproto.Soaked) && c.Warmup <= 0 {
 		return errors.New("-only soaked needs -warmup: how long every case is to run before it is timed, such as -warmup 0.1")
 	}
+	release, err := a.holdDevices(runtimes.Devices, c.Device)
+	if err != nil {
+		return err
+	}
+	defer release()
 	shapes = benchproto.Thin(shapes, c.Limit)
 	rep, err := benchproto.Measure(context.Background(), benchproto.Options{
 		Device: c.Device, System: c.System, Shapes: shapes, Runs: c.Runs, Seed: c.Seed, Only: c.Only, Warmup: c.Warmup,

@@ -77,7 +77,7 @@ func (a *app) runLog(dir string) (hclog.Logger, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot write the run's log: %w", err)
 	}
-	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "aicplan", Level: hclog.Debug, Output: f})
+	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "aicplan", Level: hclog.Debug, Output: hiding{f, a.secrets}})
 	log.RegisterSink(hclog.NewSinkAdapter(&hclog.LoggerOptions{
 		Level: hclog.LevelFromString(a.global.LogLevel), Output: a.stderr, JSONFormat: a.global.LogJSON,
 	}))

@@ -34,6 +34,9 @@ type mockServerCmd struct {
 	Unicode     bool          `name:"unicode" help:"Send text of several bytes a character."`
 	NoDone      bool          `name:"no-done" help:"Leave [DONE] away."`
 	PrefixCache bool          `name:"prefix-cache" help:"Have a prefix cache with metrics and a reset."`
+	SkipTok     bool          `name:"skip-tokenizer" help:"Have no tokenizer: prompts are token ids, answers carry ids where they are asked for."`
+	ProfileDir  string        `name:"profile-dir" placeholder:"DIR" help:"Have /start_profile and /stop_profile, which leaves traces there."`
+	Traces      []string      `name:"profile-trace" sep:"none" placeholder:"FILE" help:"The trace of a rank that /stop_profile leaves; may be repeated."`
 	Key         string        `name:"key" placeholder:"KEY" help:"Need this key."`
 	Truth       bool          `name:"truth" help:"Keep what was received and sent, for GET /truth."`
 	Faults      []string      `name:"fault" sep:"none" placeholder:"FAULT" help:"KIND[:every=N,first=N,after=N,status=N,delay=TIME]; may be repeated."`
@@ -42,7 +45,8 @@ type mockServerCmd struct {
 // Help implements kong.HelpProvider.
 func (c *mockServerCmd) Help() string {
 	return `An OpenAI-compatible server for trying load: exact delays, and the habits and faults of real servers. It answers
-/v1/chat/completions, /v1/completions, /v1/models, /health, /tokenize and, with -truth, /truth.
+/v1/chat/completions, /v1/completions, /v1/models, /health, /tokenize and, with -truth, /truth; with -profile-dir,
+/start_profile and /stop_profile.
 
 Faults: status, error_event, cut, eof, reset, no_done, bad_json, empty, no_tokens, html, hang, slow_head, short,
 wrong_usage, bad_chunk.
@@ -58,7 +62,7 @@ func (c *mockServerCmd) Run(a *app) error {
 		TTFT: c.TTFT, ITL: c.ITL, TTFTSpread: c.TTFTSpread, Tokens: c.Tokens, TokenSpread: c.TokenSpread, ChunkTokens: c.ChunkTokens,
 		Reasoning: c.Reasoning, Role: c.Role, Usage: c.Usage, LineEnd: c.LineEnd, Comments: c.Comments, DataLines: c.DataLines,
 		Pieces: c.Pieces, PieceDelay: c.PieceDelay, Framing: c.Framing, Unicode: c.Unicode, NoDone: c.NoDone, PrefixCache: c.PrefixCache,
-		Key: c.Key, Truth: c.Truth,
+		Key: c.Key, Truth: c.Truth, SkipTokenizer: c.SkipTok, ProfileDir: c.ProfileDir, ProfileTraces: c.Traces,
 	}
 	for _, text := range c.Faults {
 		f, err := loadtest.ParseFault(text)

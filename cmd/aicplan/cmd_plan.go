@@ -66,6 +66,9 @@ func (c *planCmd) Run(a *app) error {
 	}
 	if c.Out != "" && !c.JSON {
 		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this: aicplan apply %s\n", c.Out, c.Out)
+		for _, name := range a.sensitive {
+			fmt.Fprintf(a.stdout, "It does not hold var.%s, which is sensitive: apply reads it again, from %s, a file, or -var.\n", name, config.VariableEnv(name))
+		}
 	}
 	if c.DetailedExit && plan.Summarize(p).Work {
 		a.code = run.ExitWork
@@ -74,9 +77,14 @@ func (c *planCmd) Run(a *app) error {
 }
 
 func (c *planCmd) saved(a *app) plan.Saved {
-	s := plan.Saved{Version: version, Path: c.Path, Vars: c.Var, VarFiles: c.VarFile, Options: c.options()}
+	s := plan.Saved{Version: version, Path: c.Path, VarFiles: c.VarFile, Options: c.options(), Sensitive: a.sensitive}
+	for _, kv := range c.Var {
+		if !s.Withholds(kv) {
+			s.Vars = append(s.Vars, kv)
+		}
+	}
 	for _, kv := range a.environ {
-		if config.SetsVariable(kv) {
+		if config.SetsVariable(kv) && !s.Withholds(config.Assignment(kv)) {
 			s.Environ = append(s.Environ, kv)
 		}
 	}

@@ -60,7 +60,7 @@ func (c *preflightCmd) Run(a *app) error {
 		guards = append(guards, guard{in, st})
 	}
 	for _, g := range guards {
-		r, err := runGuard(g.in, g.st, store, outDir, cfg.Dir)
+		r, err := runGuard(g.in, g.st, store, outDir, cfg.Dir, true)
 		if err != nil {
 			return err
 		}
@@ -70,18 +70,19 @@ func (c *preflightCmd) Run(a *app) error {
 		return fmt.Errorf("%s has no preflight stage", c.Path)
 	}
 	if c.JSON {
-		err = a.json(gateGroups(&run.Result{Stages: results}))
+		err = a.json(gateGroups(&run.Applied{Stages: results}))
 	} else {
 		a.preflights(results)
 	}
-	a.code = (&run.Result{Stages: results}).ExitCode()
+	a.code = (&run.Applied{Stages: results}).ExitCode()
 	return err
 }
 
-// runGuard runs one guard outside of a run.
-func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outDir, planDir string) (*run.StageResult, error) {
+// runGuard runs one guard outside of a run; here is true when it is about this
+// machine, whatever its executor.
+func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outDir, planDir string, here bool) (*run.StageResult, error) {
 	out, err := st.Run(context.Background(), &stage.RunContext{
-		Address: in.Address, Range: in.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{}, OutDir: outDir, PlanDir: planDir,
+		Address: in.Address, Range: in.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{}, OutDir: outDir, PlanDir: planDir, OnNode: here,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Address, err)
@@ -98,7 +99,7 @@ func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopel
 		if !s.Instance.Kind.Guard || s.Action != stage.ActionRun || s.Config == nil || len(p.Graph.Deps(s.Address())) > 0 {
 			continue
 		}
-		r, err := runGuard(s.Instance, s.Config, p.Store, outDir, p.Config.Dir)
+		r, err := runGuard(s.Instance, s.Config, p.Store, outDir, p.Config.Dir, false)
 		if err != nil {
 			return nil, false, err
 		}

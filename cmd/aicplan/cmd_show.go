@@ -190,7 +190,7 @@ func (c *casesCmd) Run(a *app) error {
 		fmt.Fprintln(a.stdout, t.NumRows())
 		return nil
 	}
-	t = limited(t, c.Limit)
+	t = limited(t, c.options().Stage.Limit)
 	if c.JSON {
 		c.Format = "json"
 	}

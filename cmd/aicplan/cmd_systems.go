@@ -9,6 +9,7 @@ import (
 	"aicplan/cudaops/probe"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
 
@@ -145,6 +146,11 @@ type systemsProbeCmd struct {
 // Run measures a GPU and prints a spec in which every value says where it
 // comes from.
 func (c *systemsProbeCmd) Run(a *app) error {
+	release, err := a.holdDevices(runtimes.Devices, c.Device)
+	if err != nil {
+		return err
+	}
+	defer release()
 	facts, err := probe.Measure(context.Background(), c.Device)
 	if err != nil {
 		return err

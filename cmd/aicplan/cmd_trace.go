@@ -46,7 +46,7 @@ func (c *traceCmd) Run(a *app) error {
 		}
 		rules = append(own, rules...)
 	}
-	results, failed := []*trace.Result{}, false
+	results, failed := []*trace.Analysis{}, false
 	for _, path := range c.Files {
 		res, err := trace.Read(path, trace.Options{Rules: rules, Top: c.Top})
 		if err != nil {
@@ -80,7 +80,7 @@ func (c *traceCmd) Run(a *app) error {
 	return nil
 }
 
-func (c *traceCmd) view(w io.Writer, r *trace.Result) {
+func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
 	fmt.Fprintf(w, "%s\n", r.File)
 	if r.Warning != "" {
 		fmt.Fprintf(w, "  Warning: %s.\n", r.Warning)
@@ -115,7 +115,7 @@ func (c *traceCmd) view(w io.Writer, r *trace.Result) {
 	fmt.Fprintln(w)
 }
 
-func traceOrigin(r *trace.Result) string {
+func traceOrigin(r *trace.Analysis) string {
 	text := "rank not told"
 	switch {
 	case r.Rank != nil && r.WorldSize != nil:
@@ -130,14 +130,14 @@ func traceOrigin(r *trace.Result) string {
 	return text
 }
 
-func traceCalls(r *trace.Result) (n int64) {
+func traceCalls(r *trace.Analysis) (n int64) {
 	for _, c := range r.Collectives {
 		n += c.Count
 	}
 	return n
 }
 
-func traceCollectives(w io.Writer, r *trace.Result) {
+func traceCollectives(w io.Writer, r *trace.Analysis) {
 	if len(r.Collectives) == 0 {
 		return
 	}
@@ -160,7 +160,7 @@ func traceCollectives(w io.Writer, r *trace.Result) {
 	t.Flush()
 }
 
-func (c *traceCmd) steps(w io.Writer, r *trace.Result) {
+func (c *traceCmd) steps(w io.Writer, r *trace.Analysis) {
 	if r.Steps == 0 {
 		return
 	}
@@ -178,7 +178,7 @@ func (c *traceCmd) steps(w io.Writer, r *trace.Result) {
 	t.Flush()
 }
 
-func traceTop(w io.Writer, r *trace.Result) {
+func traceTop(w io.Writer, r *trace.Analysis) {
 	if len(r.Top) == 0 {
 		return
 	}

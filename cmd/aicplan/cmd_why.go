@@ -88,7 +88,7 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 }
 
 // verdict prints what Why found.
-func (a *app) verdict(v *grid.Verdict, indent string) {
+func (a *app) verdict(v *grid.Reasons, indent string) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.stdout, indent+format+"\n", args...) }
 	for _, p := range v.Problems {
 		say("No such case: %s", p)

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 // TestCompletionInBash asks bash itself what the script offers.
@@ -31,4 +33,24 @@ func TestCompletionInBash(t *testing.T) {
 			t.Errorf("%s: %q (%v), want %q", c.words, got, err, c.want)
 		}
 	}
+}
+
+// leaves are the verbs that do something themselves.
+func leaves(t *testing.T) []string {
+	t.Helper()
+	parser, err := kong.New(&cli{}, kong.Name("aicplan"), kong.Bind(&app{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := completionsOf(parser)
+	var out []string
+	for _, verb := range words.verbs {
+		if len(words.under[verb]) == 0 {
+			out = append(out, verb)
+		}
+	}
+	if len(out) < 20 {
+		t.Fatalf("only %d verbs", len(out))
+	}
+	return out
 }

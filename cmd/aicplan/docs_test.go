@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"aicplan/stages/executors/slurmtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in docs and golden files")
@@ -133,7 +135,8 @@ func runDocumented(t *testing.T, dir, line, at string) string {
 	return strings.ReplaceAll(both.String(), dir+"/", "")
 }
 
-// binDir holds a link called aicplan to this test binary; see TestMain.
+// binDir holds links to this test binary, called aicplan and as the commands of
+// the cluster that stands in for Slurm; see TestMain.
 func binDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -141,8 +144,10 @@ func binDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(dir, "aicplan")); err != nil {
-		t.Fatal(err)
+	for _, name := range append([]string{"aicplan"}, slurmtest.Commands...) {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }

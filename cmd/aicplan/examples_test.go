@@ -15,6 +15,7 @@ import (
 // TestShippedPlans loads, plans and preflights every plan of the folder plans:
 // all that a machine without GPU and framework can do with them.
 func TestShippedPlans(t *testing.T) {
+	t.Parallel()
 	root := repoRoot(t)
 	plans, err := filepath.Glob(filepath.Join(root, "plans", "*.hcl"))
 	if err != nil || len(plans) < 8 {
@@ -35,6 +36,9 @@ func TestShippedPlans(t *testing.T) {
 				return string(out)
 			}
 			aicplan([]int{run.ExitOK}, "fmt", "-check")
+			if slices.Contains([]string{"h200_trtllm.hcl", "h200_vllm.hcl", "h200_sglang.hcl"}, filepath.Base(plan)) {
+				return // the script backends plans and checks them
+			}
 			if out := aicplan([]int{run.ExitOK}, "plan"); !strings.Contains(out, "to collect") {
 				t.Errorf("nothing to collect:\n%s", out)
 			}

@@ -14,14 +14,14 @@ import (
 )
 
 // gateGroups are the checks of a run, stage by stage.
-func gateGroups(r *run.Result) []results.Group {
+func gateGroups(r *run.Applied) []results.Group {
 	var finished []stage.Finished
 	for _, s := range r.Stages {
 		out := s.Outcome
 		if out == nil {
 			out = &stage.Outcome{Status: s.Status, Message: s.Message}
 		}
-		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Reused: s.Reused, Outcome: out, Seconds: s.Seconds})
+		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Is: s.Is.Role(), Reused: s.Reused, Outcome: out, Seconds: s.Seconds})
 	}
 	return results.Of(finished)
 }
@@ -52,7 +52,7 @@ func (g gateFiles) check() error {
 
 // write leaves the files, and in a GitHub Actions job annotations and a step
 // summary. Annotations go to out unless out is taken by events.
-func (g gateFiles) write(a *app, r *run.Result, events bool) error {
+func (g gateFiles) write(a *app, r *run.Applied, events bool) error {
 	groups := gateGroups(r)
 	for _, f := range []struct {
 		path  string
@@ -61,10 +61,7 @@ func (g gateFiles) write(a *app, r *run.Result, events bool) error {
 		if f.path == "" {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
-			return atomic.Explain("make the folder of", f.path, err)
-		}
-		if err := atomic.WriteNamed(f.path, func(w io.Writer) error { return f.write(&visible.Writer{W: w}, groups) }); err != nil {
+		if err := writeGroups(f.path, groups, f.write); err != nil {
 			return fmt.Errorf("results of gates: %w", err)
 		}
 	}
@@ -79,4 +76,12 @@ func (g gateFiles) write(a *app, r *run.Result, events bool) error {
 		return results.AppendSummary(summary, groups)
 	}
 	return nil
+}
+
+// writeGroups writes the results of checks to a file that the user names.
+func writeGroups(path string, groups []results.Group, write func(io.Writer, []results.Group) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return atomic.Explain("make the folder of", path, err)
+	}
+	return atomic.WriteNamed(path, func(w io.Writer) error { return write(&visible.Writer{W: w}, groups) })
 }

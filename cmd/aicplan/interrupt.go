@@ -48,10 +48,12 @@ func endOnInterrupt() (end func()) {
 // some are in the middle of a table.
 const secondPatience = 3 * time.Second
 
-// interruptible turns the first Ctrl-C into closing stop and the second into
-// cancelling the context. Whatever does not end then is left: what was
-// acknowledged is on disk, and workers end with this process.
-func interruptible() (context.Context, <-chan struct{}, func()) {
+// interruptible turns the first Ctrl-C into closing stop and the second, or the
+// end of grace, into cancelling the context, which kills the workers: a case can
+// be in the middle of a compilation of many minutes. Without a grace it waits for
+// the second. Whatever does not end then is left: what was acknowledged is on
+// disk, and workers end with this process.
+func interruptible(grace time.Duration) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := make(chan struct{})
 	signals := interrupts()
@@ -62,13 +64,17 @@ func interruptible() (context.Context, <-chan struct{}, func()) {
 			select {
 			case <-signals:
 			case <-patience:
-				n = 2
 			case <-ended:
 				return
 			}
 			switch n {
 			case 0:
-				fmt.Fprintln(os.Stderr, "\nStopping: what is in flight is finished and kept. Ctrl-C again stops at once.")
+				within := ""
+				if grace > 0 {
+					within = fmt.Sprintf(" if it ends within %v", grace)
+					patience = time.After(grace)
+				}
+				fmt.Fprintf(os.Stderr, "\nStopping: what is in flight is finished and kept%s. Ctrl-C again stops at once.\n", within)
 				close(stop)
 			case 1:
 				cancel()

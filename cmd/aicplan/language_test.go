@@ -16,6 +16,7 @@ import (
 	"aicplan/cudaops/ops"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
+	"aicplan/engine/plantest"
 	"aicplan/engine/stage"
 	"aicplan/stages"
 	"aicplan/stages/gate"
@@ -83,6 +84,13 @@ func TestLanguageIsDocumented(t *testing.T) {
 		for _, w := range words {
 			if !names(text, w) {
 				t.Errorf("%s: the section %q does not name %s", p.name, heading, w)
+			}
+		}
+	}
+	for block, words := range plantest.Words() {
+		for _, w := range words {
+			if !names(p.section(t, "Tests"), w) {
+				t.Errorf("%s: the section \"Tests\" does not name %s of %s", p.name, w, block)
 			}
 		}
 	}
@@ -271,7 +279,7 @@ func TestMeasuringIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	columns := readPage(t, "measuring.md").section(t, "Columns")
-	for name := range (measure.Result{ClockMHz: 1, ReadyMHz: 1}).Columns() {
+	for name := range (measure.Measured{ClockMHz: 1, ReadyMHz: 1}).Columns() {
 		if !names(columns, name) {
 			t.Errorf("docs/measuring.md does not have the column %s", name)
 		}

@@ -18,7 +18,7 @@ func (a *app) lock(store *checkpoint.Store) (*checkpoint.RunLock, error) {
 	until := time.Now().Add(a.global.LockTimeout)
 	told := false
 	for {
-		lock, err := store.Lock(checkpoint.LockInfo{Command: commandLine()})
+		lock, err := store.Lock(checkpoint.LockInfo{Command: a.commandLine()})
 		held, locked := errors.AsType[*checkpoint.LockedError](err)
 		if !locked || held.Elsewhere || !time.Now().Before(until) {
 			return lock, err

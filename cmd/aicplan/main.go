@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	_ "aicplan/cudaops/resident" // keeps the program small in memory
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/filelock"
@@ -23,6 +24,7 @@ import (
 const version = "0.1.0"
 
 func main() {
+	tuneCollector()
 	os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -53,7 +55,7 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
-		kong.Help(helpWithExitCodes), kong.Bind(app), kong.Exit(func(code int) { panic(exitPanic(code)) }))
+		kong.Help(helpWithExitCodes), kong.ValueFormatter(withDefault), kong.Bind(app), kong.Exit(func(code int) { panic(exitPanic(code)) }))
 	if err != nil {
 		panic(err) // the command structs are wrong: a bug that every test finds
 	}
@@ -76,8 +78,9 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 		code = app.outputLost(code)
 	}()
 	if len(args) == 0 {
-		args = []string{"--help"}
+		return app.greet()
 	}
+	args = usual(args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintf(app.stderr, "aicplan: %v\n", err)
@@ -179,7 +182,13 @@ func helpWithExitCodes(options kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}
-	lines := []string{"", "Exit codes:"}
+	var lines []string
+	if node := ctx.Selected(); node != nil {
+		if e := examples[strings.TrimPrefix(node.Path(), "aicplan ")]; e != "" {
+			lines = append(lines, "", "Example:", "  "+e)
+		}
+	}
+	lines = append(lines, "", "Exit codes:")
 	for _, e := range exitCodes {
 		lines = append(lines, fmt.Sprintf("  %-4d %s", e.code, e.meaning))
 	}

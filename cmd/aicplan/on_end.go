@@ -18,7 +18,7 @@ const onEndDeadline = time.Minute
 // onEnd runs the user's command when a run has ended, however it did. The
 // command is the user's own, from the command line or the environment; a plan
 // cannot name one. Its result changes no exit code.
-func (a *app) onEnd(command, stateDir string, r *run.Result) {
+func (a *app) onEnd(command, stateDir string, r *run.Applied) {
 	if command == "" {
 		return
 	}

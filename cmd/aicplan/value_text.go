@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/redact"
 )
 
 const afterApply = "(known after apply)"
@@ -27,6 +28,9 @@ func valueText(v cty.Value) string {
 
 // valueWord is the word for a value that JSON cannot write.
 func valueWord(v cty.Value) (string, bool) {
+	if v != cty.NilVal && v.IsMarked() {
+		return redact.Text, true
+	}
 	if v == cty.NilVal || !v.IsKnown() {
 		return afterApply, true
 	}

@@ -108,7 +108,7 @@ func (v *barView) Diagnostics(diags hcl.Diagnostics) { v.lines.Diagnostics(diags
 func (v *barView) Event([]byte) {}
 
 // RunEnd implements run.View.
-func (v *barView) RunEnd(r *run.Result) {
+func (v *barView) RunEnd(r *run.Applied) {
 	v.progress.Wait()
 	v.app.viewResult(v.lines.p, r)
 }

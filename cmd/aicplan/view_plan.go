@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
@@ -26,6 +27,8 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	declared := fold(sum.Stages)
 	shorten(sum.Stages)
 	w := addressWidth(sum.Stages)
+	wide := a.columns()
+	w = min(w, max(12, wide-30))
 	var b strings.Builder
 	for i, s := range sum.Stages {
 		if !verbose && (quiet(s) || declared[i] < 0) {
@@ -37,10 +40,17 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		} else if d := declared[i]; d > 0 && !verbose {
 			text += fmt.Sprintf(" of %s", plan.Count(d))
 		}
-		if !verbose {
-			text = phrase.Clip(text, 80-w-6)
+		if c := s.Cases; c != nil && c.Seconds > 0 && c.Collect > 0 {
+			text += ", about " + plan.Duration(c.Seconds)
 		}
-		fmt.Fprintf(&b, "  %s %-*s %s\n", a.paint(signs[s.Action], s.Action), w, s.Address, text)
+		address, indent := s.Address, w+5
+		if utf8.RuneCountInString(address) > w && wide-utf8.RuneCountInString(address)-5 < 24 { // no room beside it
+			fmt.Fprintf(&b, "  %s %s\n", a.paint(signs[s.Action], s.Action), address)
+			wrapped(&b, wide, min(indent, 10), strings.Repeat(" ", min(indent, 10)), text)
+		} else {
+			head := fmt.Sprintf("  %s %-*s ", signs[s.Action], w, address)
+			wrapped(&b, wide, min(indent, wide/2), head, text, signs[s.Action], a.paint(signs[s.Action], s.Action))
+		}
 		switch {
 		case s.Cases == nil || verbose:
 		case s.Action == stage.ActionStale:
@@ -48,12 +58,15 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 			if s.Instrument != "" { // told once, below
 				reason = strings.Replace(reason, ": "+s.Instrument, "", 1)
 			}
-			fmt.Fprintf(&b, "      %s\n", phrase.Clip(reason, 74))
+			wrapped(&b, wide, 6, "      ", reason)
 		case s.Action == stage.ActionNeeds:
-			fmt.Fprintf(&b, "      %s\n", s.Reason)
+			wrapped(&b, wide, 6, "      ", s.Reason)
+		}
+		if s.Request != nil {
+			fmt.Fprintf(&b, "      %s\n", s.Request.Text())
 		}
 		for _, w := range s.Warnings {
-			fmt.Fprintf(&b, "      %s\n", w)
+			wrapped(&b, wide, 6, "      ", w)
 		}
 		if verbose {
 			a.waterfall(&b, s)
@@ -63,7 +76,12 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		a.rest(&b, sum.Stages)
 		instruments(&b, sum.Stages)
 	}
-	fmt.Fprintf(&b, "\n%s\n", sum.Line())
+	b.WriteByte('\n')
+	if a.screen() == 0 { // one line, for grep
+		b.WriteString(sum.Line() + "\n")
+	} else {
+		wrapped(&b, wide, 2, "", sum.Line())
+	}
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
 }
@@ -216,9 +234,6 @@ func collectLine(s plan.StageSummary) string {
 	if c.Unsupported > 0 {
 		parts = append(parts, plan.Count(int64(c.Unsupported))+" unsupported")
 	}
-	if c.Seconds > 0 && c.Collect > 0 {
-		parts = append(parts, "~"+plan.Duration(c.Seconds))
-	}
 	return strings.Join(parts, ", ")
 }
 
@@ -262,9 +277,12 @@ var colors = map[stage.Action]string{
 	stage.ActionCollect: "32", stage.ActionStale: "33", stage.ActionNeeds: "31", stage.ActionUnknown: "36", stage.ActionRun: "32",
 }
 
-func (a *app) paint(text string, action stage.Action) string {
-	if c := colors[action]; c != "" && a.colorOut() {
-		return "\x1b[" + c + "m" + text + "\x1b[0m"
+func (a *app) paint(text string, action stage.Action) string { return a.tint(text, colors[action]) }
+
+// tint colours text for a terminal; "" is no colour.
+func (a *app) tint(text, color string) string {
+	if color == "" || !a.colorOut() {
+		return text
 	}
-	return text
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }

@@ -17,7 +17,7 @@ import (
 
 // viewResult prints the table at the end of a run: stages, cases, failures,
 // times, then the outputs and one line that says how it went.
-func (a *app) viewResult(p *plan.Plan, r *run.Result) {
+func (a *app) viewResult(p *plan.Plan, r *run.Applied) {
 	nothing := true
 	for _, s := range r.Stages {
 		if !s.Reused && !s.Is.Quiet {
@@ -31,7 +31,7 @@ func (a *app) viewResult(p *plan.Plan, r *run.Result) {
 	fmt.Fprintln(a.stdout, resultLine(p, r, nothing))
 }
 
-func (a *app) resultTable(r *run.Result) {
+func (a *app) resultTable(r *run.Applied) {
 	hidden := func(s *run.StageResult) bool { return s.Is.Replans || s.Guarded || s.Status == stage.StatusSkipped }
 	status := func(s *run.StageResult) string {
 		if s.Reused {
@@ -62,7 +62,7 @@ func (a *app) resultTable(r *run.Result) {
 
 // skipped says what did not run and why: one line for each stage at the root
 // of it, however many stages depend on it.
-func (a *app) skipped(r *run.Result) {
+func (a *app) skipped(r *run.Applied) {
 	behind := map[string]int{}
 	var order []string
 	for _, s := range r.Stages {
@@ -116,7 +116,7 @@ func outputJSON(v cty.Value) json.RawMessage {
 }
 
 // resultLine sums a run up in one greppable line.
-func resultLine(p *plan.Plan, r *run.Result, nothing bool) string {
+func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 	if nothing && r.ExitCode() == run.ExitOK {
 		n := 0
 		for _, s := range r.Stages {

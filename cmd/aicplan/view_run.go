@@ -27,7 +27,7 @@ func (v *jsonView) Progress(string, stage.Progress)   {}
 func (v *jsonView) Message(string, string, string)    {}
 func (v *jsonView) StageEnd(*run.StageResult)         {}
 func (v *jsonView) Diagnostics(hcl.Diagnostics)       {}
-func (v *jsonView) RunEnd(*run.Result)                {}
+func (v *jsonView) RunEnd(*run.Applied)               {}
 
 // lineView writes lines that read well in a log file.
 type lineView struct {
@@ -241,4 +241,4 @@ func (v *lineView) Diagnostics(diags hcl.Diagnostics) {
 func (v *lineView) Event([]byte) {}
 
 // RunEnd implements run.View.
-func (v *lineView) RunEnd(r *run.Result) { v.app.viewResult(v.p, r) }
+func (v *lineView) RunEnd(r *run.Applied) { v.app.viewResult(v.p, r) }

@@ -22,6 +22,7 @@ func (a *app) viewSaved(s *plan.Saved) error {
 	}
 	line("-var-file", s.VarFiles)
 	line("environment", s.Environ)
+	line("to be given again, being sensitive:", s.Sensitive)
 	line("-target", s.Options.Targets)
 	line("-exclude", s.Options.Excludes)
 	line("-replace", s.Options.Replace)

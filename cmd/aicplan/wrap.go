@@ -2,12 +2,74 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"aicplan/sink/visible"
 )
 
-// columns is how wide text for people is.
+// columns is how wide text for people is where nobody says.
 const columns = 80
+
+// narrowest is the least width that text is wrapped to.
+const narrowest = 40
+
+// columns is how wide text for people is: what COLUMNS says, the terminal's
+// width, or 80.
+func (a *app) columns() int {
+	if n := a.screen(); n > 0 {
+		return max(n, narrowest)
+	}
+	return columns
+}
+
+// screen is the width that is known; 0 in a pipe.
+func (a *app) screen() int {
+	for _, kv := range a.environ {
+		if v, ok := strings.CutPrefix(kv, "COLUMNS="); ok {
+			if n, err := strconv.Atoi(v); err == nil && n > 0 {
+				return n
+			}
+		}
+	}
+	if f, ok := visible.Raw(a.stdout).(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return w
+		}
+	}
+	return 0
+}
+
+// wrapped writes head and text, at most wide columns a line where words allow;
+// further lines begin in column indent. Nothing is left out. Swap replaces a
+// word of head by one in colour, which takes no more room.
+func wrapped(b *strings.Builder, wide, indent int, head, text string, swap ...string) {
+	line, start := head, true
+	first := true
+	flush := func() {
+		line = strings.TrimRight(line, " ")
+		if first && len(swap) == 2 {
+			line = strings.Replace(line, swap[0], swap[1], 1)
+		}
+		first = false
+		b.WriteString(line + "\n")
+	}
+	for word := range strings.FieldsSeq(text) {
+		if !start && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > wide {
+			flush()
+			line, start = strings.Repeat(" ", indent), true
+		}
+		if !start {
+			line += " "
+		}
+		line, start = line+word, false
+	}
+	flush()
+}
 
 // hanging prints text behind head, which takes indent columns, and wraps it
 // under itself. A word that is longer than a line stays whole.
@@ -18,7 +80,7 @@ func (a *app) hanging(indent int, head, text string) {
 	}
 	start := true
 	for _, word := range strings.Fields(text) {
-		if !start && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+		if !start && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > a.columns() {
 			fmt.Fprintln(a.stdout, strings.TrimRight(line, " "))
 			line, start = strings.Repeat(" ", indent), true
 		}
@@ -34,12 +96,12 @@ func (a *app) hanging(indent int, head, text string) {
 // on stands under the last column, which two spaces or more set apart.
 func (a *app) wrapLines(text string) {
 	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		if utf8.RuneCountInString(line) <= columns {
+		if utf8.RuneCountInString(line) <= a.columns() {
 			fmt.Fprintln(a.stdout, strings.TrimRight(line, " "))
 			continue
 		}
 		at := max(0, strings.LastIndex(line, "  ")+2)
-		if at == 1 || at > columns/2 {
+		if at == 1 || at > a.columns()/2 {
 			at = len(line) - len(strings.TrimLeft(line, " "))
 		}
 		a.hanging(utf8.RuneCountInString(line[:at]), strings.TrimRight(line[:at], " "), line[at:])

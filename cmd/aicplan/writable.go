@@ -32,22 +32,26 @@ func writable(p *plan.Plan, dir string) error {
 	return nil
 }
 
-func tryToWrite(dir string) (err error) {
-	var made []string
-	for at := dir; ; at = filepath.Dir(at) {
+// tryToWrite makes a file in dir, or a folder in the nearest folder above that
+// exists, and removes it. It never makes dir itself: to remove it again would pull
+// it from under another aicplan that is about to write there.
+func tryToWrite(dir string) error {
+	at := dir
+	for ; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
 			break
 		}
-		made = append(made, at)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	defer func() {
-		for _, d := range made {
-			_ = os.Remove(d) // only while it is empty
+		if _, err := os.Lstat(at); err == nil {
+			return &fs.PathError{Op: "open", Path: at, Err: errors.New("it is a symbolic link to something that does not exist")}
 		}
-	}()
+	}
+	if at != dir {
+		tmp, err := os.MkdirTemp(at, ".aicplan-try-*")
+		if err != nil {
+			return err
+		}
+		return os.Remove(tmp)
+	}
 	f, err := os.CreateTemp(dir, ".aicplan-try-*")
 	if err != nil {
 		return err

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"aicplan/engine/plan"
+)
+
+// isTerminalInput says whether somebody can answer a question.
+func (a *app) isTerminalInput() bool {
+	f, ok := a.stdin.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// errDeclined ends an apply that the user did not want.
+var errDeclined = errors.New("nothing was measured, because the answer was not yes; -auto-approve asks nothing")
+
+// approve shows a plan that would measure longer than after, and asks whether to
+// go on.
+func (a *app) approve(sum plan.Summary, after time.Duration) error {
+	if sum.Totals.Seconds <= after.Seconds() {
+		return nil
+	}
+	if err := a.viewSummary(sum, false); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "\nMeasuring is estimated to take %s. Go on? Only yes is taken: ", plan.Duration(sum.Totals.Seconds))
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(a.stdout)
+	}
+	if strings.TrimSpace(answer) != "yes" {
+		return errDeclined
+	}
+	return nil
+}

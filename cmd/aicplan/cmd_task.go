@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+	"aicplan/sink/filelock"
+	"aicplan/stages/collect"
+	"aicplan/stages/executors"
+	"aicplan/stages/runtimes"
+)
+
+type taskCmd struct {
+	Order      string `arg:"" help:"Folder of the order." type:"path"`
+	Offset     int    `help:"Shard of the array's index 0." placeholder:"N"`
+	Submission int    `help:"Number of the submission." placeholder:"N"`
+	Shard      int    `help:"Be the task of this shard, without a scheduler." default:"-1" placeholder:"N"`
+}
+
+// Run measures one shard of an order: it is what jobs of an executor run.
+func (c *taskCmd) Run(a *app) error {
+	a.endPlanning()
+	order, err := executors.OpenOrder(c.Order)
+	if err != nil {
+		return err
+	}
+	task, err := executors.OpenTask(order, c.Offset, c.Submission, c.Shard)
+	if err != nil {
+		return err
+	}
+	drain, requeue, done := drainSignals()
+	defer done()
+	ended := make(chan struct{})
+	fenced := make(chan error, 1)
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		if err := task.Beat(ended); err != nil {
+			fenced <- err
+			drain()
+		}
+	})
+	state, message := c.measure(a, order, task, requeue.stop)
+	close(ended)
+	beating.Wait()
+	select {
+	case err := <-fenced:
+		return err // the other try speaks for the shard
+	default:
+	}
+	fmt.Fprintf(a.stdout, "%s task %d on %s: %s %s\n", time.Now().Format(time.RFC3339), task.Shard, executors.NodeName(), state, message)
+	if err := task.End(state, message); err != nil {
+		return err
+	}
+	switch state {
+	case executors.Done:
+		return nil
+	case executors.Drained:
+		// Where nothing was measured, another try would end as this one did.
+		if requeue.asked() && message == "" && task.Requeue(context.Background()) {
+			requeue.awaitEnd()
+		}
+		return nil
+	}
+	return &exitError{code: run.ExitError, err: errors.New(message)}
+}
+
+// measure makes the plan again and measures the shard's cases.
+func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, stop <-chan struct{}) (executors.State, string) {
+	fail := func(format string, args ...any) (executors.State, string) {
+		return executors.Failed, fmt.Sprintf(format, args...)
+	}
+	if order.Version != version {
+		return fail("the coordinator was aicplan %s and this is %s: let both be the same", order.Version, version)
+	}
+	if err := os.Chdir(order.WorkDir); err != nil {
+		return fail("the folder in which the plan was applied is not on this node: %v", err)
+	}
+	a.environ = append(a.environ, order.Environ...)
+	store, err := a.openLabelled(order.Label(task.Shard))
+	if err != nil {
+		return fail("%v", err)
+	}
+	defer store.Close()
+	all := a.stages()
+	defer all.Close()
+	p, err := a.plan(context.Background(), planFlags{Path: order.Path, Var: order.Vars, VarFile: order.VarFiles},
+		plan.Options{Stage: order.Options, Targets: []string{order.Stage}, OutDir: order.OutDir}, all, store)
+	if err != nil {
+		return fail("the plan cannot be made on this node: %v", err)
+	}
+	s := p.Stage(order.Stage)
+	if s == nil || s.Config == nil {
+		return fail("the plan has no stage %s any more: it was changed after the jobs were submitted", order.Stage)
+	}
+	cfg, ok := s.Config.(*collect.Config)
+	cases := collect.CasesOf(s.Plan)
+	if !ok || cases == nil {
+		return fail("the cases of %s are not known: what it depends on has not run", order.Stage)
+	}
+	if key, err := cfg.OrderKey(cases); err != nil || key != order.Key {
+		return fail("the plan comes to something else than when the jobs were submitted: was it changed since? Apply it again")
+	}
+	places, err := order.Places(task.Shard)
+	if err != nil {
+		return fail("%v", err)
+	}
+	all.LockDevices(&runtimes.Locks{Me: filelock.Self(a.commandLine(), "", time.Now()), Allotted: true})
+	log, closeLog, err := a.runLog(a.taskDir(order, task))
+	if err != nil {
+		return fail("%v", err)
+	}
+	defer closeLog()
+	events := &taskEvents{w: a, task: task}
+	on := func(st *plan.Stage) *stage.RunContext {
+		return &stage.RunContext{
+			Address: st.Address(), Range: st.Instance.Range, Inputs: map[string]*stage.Dataset{}, Plan: st.Plan, Store: store,
+			Log: log.Named(st.Address()), Events: events, RunDir: a.taskDir(order, task), OutDir: order.OutDir,
+			PlanDir: p.Config.Dir, Options: order.Options, OnNode: true, Stop: stop,
+		}
+	}
+	ctx := context.Background()
+	for _, g := range p.Stages {
+		if !g.Instance.Kind.Guard || g.Config == nil {
+			continue
+		}
+		out, err := g.Config.Run(ctx, on(g))
+		switch {
+		case err != nil:
+			return fail("%s: %v", g.Address(), err)
+		case out.Status != stage.StatusOK:
+			return fail("%s did not pass on %s: %s", g.Address(), executors.NodeName(), out.Message)
+		}
+	}
+	state, message := cfg.RunPart(ctx, on(s), &collect.Part{
+		Task: task, Places: places, Scout: order.Scout && task.Shard == 0, Sentinels: order.Sentinels,
+	})
+	if state == executors.Done && events.quiet() {
+		// Nothing went wrong: nobody will ask for the logs of its workers.
+		if err := all.Close(); err == nil {
+			_ = os.RemoveAll(a.taskDir(order, task))
+		}
+	}
+	return state, message
+}
+
+// taskDir is where a task keeps logs.
+func (a *app) taskDir(o *executors.Order, t *executors.Task) string {
+	dir := o.TaskDir(t.Shard)
+	_ = os.MkdirAll(dir, 0o755) // whoever writes there says why it cannot
+	return dir
+}
+
+// openLabelled opens the state folder for one of many processes that write to it.
+func (a *app) openLabelled(label string) (*checkpoint.Store, error) {
+	return checkpoint.Open(a.global.StateDir, checkpoint.Options{Label: label, Valid: collect.ValidEntry, Warn: func(line string) {
+		fmt.Fprintln(a.stderr, "Warning:", line)
+	}})
+}
+
+// invocation says how tasks of executors make the plan again.
+func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, error) {
+	// Values of sensitive variables go to no file: sbatch hands the environment on.
+	inv := executors.Invocation{Version: version, OutDir: opts.OutDir}
+	secret := plan.Saved{Sensitive: a.sensitive}
+	for _, kv := range c.Var {
+		if secret.Withholds(kv) {
+			name, _, _ := strings.Cut(kv, "=")
+			inv.Lacks = append(inv.Lacks, strings.TrimSpace(name))
+			continue
+		}
+		inv.Vars = append(inv.Vars, kv)
+	}
+	var err error
+	if inv.WorkDir, err = os.Getwd(); err != nil {
+		return inv, err
+	}
+	if inv.Path, err = filepath.Abs(c.Path); err != nil {
+		return inv, err
+	}
+	for _, f := range c.VarFile {
+		abs, err := filepath.Abs(f)
+		if err != nil {
+			return inv, err
+		}
+		inv.VarFiles = append(inv.VarFiles, abs)
+	}
+	for _, kv := range a.environ {
+		if config.SetsVariable(kv) && !secret.Withholds(config.Assignment(kv)) {
+			inv.Environ = append(inv.Environ, kv)
+		}
+	}
+	return inv, nil
+}
+
+// signals of a task: USR1 comes before its time limit, TERM from scancel.
+type taskSignals struct {
+	stop chan struct{}
+	once sync.Once
+	usr1 chan struct{}
+	term chan struct{}
+}
+
+func drainSignals() (drain func(), s *taskSignals, done func()) {
+	s = &taskSignals{stop: make(chan struct{}), usr1: make(chan struct{}), term: make(chan struct{})}
+	drain = func() { s.once.Do(func() { close(s.stop) }) }
+	got := make(chan os.Signal, 4)
+	signal.Notify(got, syscall.SIGUSR1, syscall.SIGTERM, os.Interrupt)
+	ended := make(chan struct{})
+	go func() {
+		var limit, end sync.Once
+		for {
+			select {
+			case sig := <-got:
+				if sig == syscall.SIGUSR1 {
+					limit.Do(func() { close(s.usr1) })
+				} else {
+					end.Do(func() { close(s.term) })
+				}
+				drain()
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return drain, s, func() { signal.Stop(got); close(ended) }
+}
+
+// asked says whether the time limit is near, so that the job is to start again.
+func (s *taskSignals) asked() bool {
+	select {
+	case <-s.term:
+		return false
+	case <-s.usr1:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitEnd waits for Slurm, which ends a job that it starts again.
+func (s *taskSignals) awaitEnd() {
+	select {
+	case <-s.term:
+	case <-time.After(30 * time.Second):
+	}
+}
+
+// taskEvents prints what happens, for the log of the job. It implements
+// stage.Events.
+type taskEvents struct {
+	w    *app
+	task *executors.Task
+
+	mu     sync.Mutex
+	said   time.Time
+	errors int
+}
+
+// Progress implements stage.Events.
+func (e *taskEvents) Progress(address string, p stage.Progress) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.task.Update(false, func(s *executors.Status) { s.Measured, s.Failed = p.Done, p.Failed })
+	if now := time.Now(); now.Sub(e.said) >= heartbeat {
+		e.said = now
+		e.line("%s: %d measured, %d failed", address, p.Done, p.Failed)
+	}
+}
+
+// Message implements stage.Events.
+func (e *taskEvents) Message(address, level, text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if level == "debug" || level == stage.MessageStatus {
+		return
+	}
+	if level == "warn" || level == "error" {
+		e.errors++
+		e.task.Update(false, func(s *executors.Status) { s.Note = text })
+	}
+	e.line("%s: %s: %s", address, level, text)
+}
+
+// Emit implements stage.Events; events are the coordinator's.
+func (e *taskEvents) Emit(string, string, map[string]any) {}
+
+func (e *taskEvents) line(format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	fmt.Fprintf(e.w.stdout, "%s %s\n", time.Now().Format(time.RFC3339), text)
+}
+
+// quiet says whether nothing went wrong.
+func (e *taskEvents) quiet() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.errors == 0
+}
+
+// dryRun prints what the collects of a plan would hand to sbatch.
+func (a *app) dryRun(p *plan.Plan, stateDir string) error {
+	n := 0
+	for _, s := range p.Stages {
+		c, ok := s.Config.(*collect.Config)
+		if !ok || !c.Elsewhere() || s.Plan == nil || s.Plan.Request == nil {
+			continue
+		}
+		if n++; n > 1 {
+			fmt.Fprintln(a.stdout)
+		}
+		fmt.Fprintf(a.stdout, "# %s\n# %s\n%s", s.Address(), s.Plan.Request.Text(), c.Script(s.Address(), stateDir, p.Config.Dir))
+	}
+	if n == 0 {
+		fmt.Fprintln(a.stdout, "No stage would submit a job.")
+	}
+	return nil
+}

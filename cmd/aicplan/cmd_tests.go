@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
+	"aicplan/engine/plan"
+	"aicplan/engine/plantest"
+	"aicplan/engine/run"
+	"aicplan/engine/stage"
+	"aicplan/stages/gate/results"
+)
+
+type testCmd struct {
+	Paths   []string `arg:"" optional:"" help:"Test files (*.aictest.hcl), or folders of them. Default: this folder and those below it."`
+	Filter  []string `help:"Only runs whose name, or whose file, fits this glob (repeatable)." placeholder:"GLOB" sep:"none"`
+	JSON    bool     `name:"json" help:"Print the results as JSON."`
+	JUnit   string   `name:"junit" help:"Write the results as JUnit XML." placeholder:"FILE" type:"path"`
+	Verbose bool     `short:"v" help:"Say of every run what it planned."`
+}
+
+// testedRun is a run as -json prints it.
+type testedRun struct {
+	File     string            `json:"file"`
+	Run      string            `json:"run"`
+	Line     int               `json:"line"`
+	Status   string            `json:"status"` // "pass" or "fail"
+	Cases    int               `json:"cases"`
+	Seconds  float64           `json:"seconds"`
+	Failures []config.DiagJSON `json:"failures"`
+}
+
+type testedAll struct {
+	Passed   int         `json:"passed"`
+	Failed   int         `json:"failed"`
+	Filtered int         `json:"filtered"` // left out by -filter
+	Runs     []testedRun `json:"runs"`
+}
+
+// Run plans what the test files ask for and compares. It measures nothing and
+// reads no state folder.
+func (c *testCmd) Run(a *app) error {
+	files, err := c.files()
+	if err != nil {
+		return err
+	}
+	for _, glob := range c.Filter {
+		if _, err := path.Match(glob, ""); err != nil {
+			return fmt.Errorf("-filter %s: %w", glob, err)
+		}
+	}
+	parsed, err := a.testFiles(files)
+	if err != nil {
+		return err
+	}
+	if c.JUnit != "" {
+		if err := (gateFiles{JUnit: c.JUnit}).check(); err != nil {
+			return err
+		}
+	}
+	all := a.stages()
+	defer all.Close()
+	// A folder that is not there: tests know no checkpoints.
+	store, err := checkpoint.Open(filepath.Join(os.TempDir(), "aicplan-test-without-state"), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	load := a.loadOptions(planFlags{}, all)
+	load.Environ = nil
+	sum := testedAll{Runs: []testedRun{}}
+	var groups []results.Group
+	for _, f := range parsed {
+		group := results.Group{Address: f.Path, Status: stage.StatusOK}
+		for _, r := range f.Runs {
+			if !c.wanted(f, r) {
+				sum.Filtered++
+				continue
+			}
+			res := f.Run(context.Background(), r, load, store)
+			if len(group.Checks) == 0 && !c.JSON {
+				fmt.Fprintln(a.stdout, f.Path)
+			}
+			if err := c.told(a, res); err != nil {
+				return err
+			}
+			sum.add(res)
+			group.Seconds += res.Seconds
+			group.Checks = append(group.Checks, checkOf(res))
+		}
+		if len(group.Checks) > 0 {
+			groups = append(groups, group)
+		}
+	}
+	if sum.Passed+sum.Failed == 0 {
+		return fmt.Errorf("-filter %s leaves no run of %d", strings.Join(c.Filter, " "), sum.Filtered)
+	}
+	if c.JUnit != "" {
+		if err := writeGroups(c.JUnit, groups, results.WriteJUnit); err != nil {
+			return fmt.Errorf("-junit: %w", err)
+		}
+	}
+	if sum.Failed > 0 {
+		a.code = run.ExitError
+	}
+	if c.JSON {
+		return a.json(sum)
+	}
+	text := fmt.Sprintf("\nTest: %d passed, %d failed", sum.Passed, sum.Failed)
+	if sum.Filtered > 0 {
+		text += fmt.Sprintf(", %d left out by -filter", sum.Filtered)
+	}
+	_, err = fmt.Fprintln(a.stdout, text+".")
+	return err
+}
+
+func (c *testCmd) files() ([]string, error) {
+	paths := c.Paths
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	files, err := plantest.Find(paths)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no test files in %s: their names end in %s", strings.Join(paths, ", "), config.TestSuffix)
+	}
+	return files, nil
+}
+
+// testFiles reads all files before any of them runs.
+func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
+	var out []*plantest.File
+	var bad error
+	for _, p := range paths {
+		f, sources, diags := plantest.Open(p)
+		if err := config.WriteDiagnostics(a.stderr, sources, diags, a.width(), a.colorErr()); err != nil {
+			return nil, err
+		}
+		if diags.HasErrors() {
+			bad = &exitError{code: run.ExitError, quiet: true}
+			continue
+		}
+		out = append(out, f)
+	}
+	return out, bad
+}
+
+// wanted says whether -filter leaves a run in.
+func (c *testCmd) wanted(f *plantest.File, r *plantest.Run) bool {
+	if len(c.Filter) == 0 {
+		return true
+	}
+	for _, glob := range c.Filter {
+		for _, name := range []string{r.Name, f.Path, filepath.Base(f.Path)} {
+			if ok, err := path.Match(glob, name); ok && err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// told prints how one run ended.
+func (c *testCmd) told(a *app, res *plantest.Result) error {
+	if c.JSON {
+		return nil
+	}
+	word := a.tint("pass", "32")
+	if !res.Passed() {
+		word = a.tint("FAIL", "31")
+	}
+	fmt.Fprintf(a.stdout, "  %s  %s\n", word, res.Run.Name)
+	if c.Verbose && res.Summary != nil {
+		fmt.Fprintf(a.stdout, "        %s\n", res.Summary.Line())
+	}
+	if res.Passed() {
+		return nil
+	}
+	var b strings.Builder
+	if err := config.WriteDiagnostics(&b, res.Sources, res.Failures, a.width(), a.colorOut()); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if strings.TrimSpace(line) == "" {
+			fmt.Fprintln(a.stdout)
+			continue
+		}
+		fmt.Fprint(a.stdout, "    ", line)
+	}
+	return nil
+}
+
+func (s *testedAll) add(res *plantest.Result) {
+	t := testedRun{File: res.File, Run: res.Run.Name, Line: res.Run.Range.Start.Line, Status: "pass", Seconds: res.Seconds, Failures: []config.DiagJSON{}}
+	if res.Summary != nil {
+		t.Cases = res.Summary.Totals.Cases
+	}
+	if res.Passed() {
+		s.Passed++
+	} else {
+		s.Failed++
+		t.Status = "fail"
+	}
+	for _, d := range res.Failures {
+		t.Failures = append(t.Failures, config.ToJSON(d, res.Sources))
+	}
+	s.Runs = append(s.Runs, t)
+}
+
+// checkOf is a run in the form in which checks of gates are written as JUnit.
+func checkOf(res *plantest.Result) stage.CheckResult {
+	out := stage.CheckResult{Name: res.Run.Name, Severity: "fail", Result: "pass", Pos: fmt.Sprintf("%s:%d", res.Run.Range.Filename, res.Run.Range.Start.Line)}
+	if res.Summary != nil {
+		out.Message = fmt.Sprintf("%s cases planned", plan.Count(int64(res.Summary.Totals.Cases)))
+	}
+	if !res.Passed() {
+		out.Result = "fail"
+		out.Message = oneFailure(res.Failures)
+		for _, d := range res.Failures {
+			out.Rows = append(out.Rows, d.Error())
+		}
+	}
+	return out
+}
+
+func oneFailure(diags hcl.Diagnostics) string {
+	text := diags[0].Summary + ": " + diags[0].Detail
+	if len(diags) > 1 {
+		text += more(len(diags) - 1)
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"aicplan/sink/filelock"
+	"aicplan/stages/runtimes"
+)
+
+// holdDevices locks GPUs, all for no indices, while a verb measures on them, as
+// apply does for its stages. It waits as long as -lock-timeout says; a device that
+// is still in use is a *filelock.BusyError.
+func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int) (release func() error, err error) {
+	devices, err := list()
+	if err != nil {
+		return nil, fmt.Errorf("the GPUs to lock: %w", err)
+	}
+	var held []*filelock.Device
+	release = func() error {
+		var errs []error
+		for _, d := range held {
+			errs = append(errs, d.Release())
+		}
+		return errors.Join(errs...)
+	}
+	until := time.Now().Add(a.global.LockTimeout)
+	for _, d := range devices { // in bus order, as every run takes them
+		if len(indices) > 0 && !slices.Contains(indices, d.Index) {
+			continue
+		}
+		lock, err := a.holdDevice(d.UUID, until)
+		if errors.Is(err, filelock.ErrBusy) {
+			return nil, errors.Join(err, release())
+		}
+		if err != nil {
+			fmt.Fprintf(a.stderr, "%s is not locked, so another run may measure at the same time unnoticed: %v\n", d.UUID, err)
+			continue
+		}
+		held = append(held, lock)
+	}
+	return release, nil
+}
+
+func (a *app) holdDevice(uuid string, until time.Time) (*filelock.Device, error) {
+	told := false
+	for {
+		lock, err := filelock.LockDevice(uuid, filelock.Self(a.commandLine(), "", time.Now()))
+		if !errors.Is(err, filelock.ErrBusy) || !time.Now().Before(until) {
+			return lock, err
+		}
+		if !told {
+			fmt.Fprintf(a.stderr, "Waiting up to %s: %v\n", a.global.LockTimeout, err)
+			told = true
+		}
+		time.Sleep(lockPause)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/sink/filelock"
+	"aicplan/stages/runtimes"
+)
+
+func twoGPUs() ([]runtimes.Device, error) {
+	return []runtimes.Device{{Index: 0, UUID: "GPU-0"}, {Index: 1, UUID: "GPU-1"}}, nil
+}
+
+// TestVerbsThatMeasureLockDevices: what another run holds is refused at once, by its
+// name, and what is free is held until it is given back.
+func TestVerbsThatMeasureLockDevices(t *testing.T) {
+	t.Setenv(filelock.DeviceDirVariable, t.TempDir())
+	other, err := filelock.LockDevice("GPU-1", filelock.Self("aicplan apply night.hcl", "", time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	a := &app{stderr: &said}
+	if _, err := a.holdDevices(twoGPUs); !errors.Is(err, filelock.ErrBusy) || !strings.Contains(err.Error(), "night.hcl") {
+		t.Errorf("a device in use: %v", err)
+	}
+	release, err := a.holdDevices(twoGPUs, 0) // free again, and the other is not wanted
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := filelock.LockDevice("GPU-0", filelock.Holder{}); !errors.Is(err, filelock.ErrBusy) {
+		t.Errorf("the device is not held: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	a.global.LockTimeout = time.Millisecond
+	if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, filelock.ErrBusy) || !strings.Contains(said.String(), "Waiting up to 1ms") {
+		t.Errorf("%v, said %q", err, said.String())
+	}
+	if err := other.Release(); err != nil {
+		t.Error(err)
+	}
+	if release, err = a.holdDevices(twoGPUs); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	none := func() ([]runtimes.Device, error) { return nil, nil }
+	if release, err = a.holdDevices(none); err != nil || release() != nil {
+		t.Errorf("a machine without GPUs: %v", err)
+	}
+}

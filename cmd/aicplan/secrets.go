@@ -1,0 +1,56 @@
+package main
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"aicplan/engine/config"
+	"aicplan/sink/redact"
+	"aicplan/sink/visible"
+)
+
+// hide takes the values of a plan's sensitive variables out of all that this
+// program prints from now on.
+func (a *app) hide(cfg *config.Config) {
+	if cfg == nil {
+		return
+	}
+	a.sensitive = append(a.sensitive, cfg.Sensitive()...)
+	a.secrets = redact.New(cfg.Secrets()...)
+	for _, w := range []io.Writer{a.stdout, a.stderr} {
+		if v, ok := w.(*visible.Writer); ok {
+			v.Secrets = a.secrets
+		}
+	}
+}
+
+// commandLine is what the lock's holder is called: the arguments without the
+// values of sensitive variables.
+func (a *app) commandLine() string {
+	args := slices.Clone(os.Args[1:])
+	for i, arg := range args {
+		flag, value := "", arg
+		if at := strings.Index(arg, "="); strings.HasPrefix(arg, "-") && at > 0 {
+			flag, value = arg[:at+1], arg[at+1:]
+		}
+		if name, _, ok := strings.Cut(value, "="); ok && slices.Contains(a.sensitive, strings.TrimSpace(name)) {
+			args[i] = flag + name + "=" + redact.Text
+		}
+	}
+	return a.secrets.String("aicplan " + strings.Join(args, " "))
+}
+
+// hiding writes whole lines without secrets.
+type hiding struct {
+	w       io.Writer
+	secrets *redact.Values
+}
+
+func (h hiding) Write(p []byte) (int, error) {
+	if _, err := h.w.Write(h.secrets.Bytes(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"aicplan/stages/executors"
+	"aicplan/stages/executors/slurmtest"
+)
+
+// clusterPlan measures a synthetic op, here or on a cluster: the exports must be
+// the same bytes.
+const clusterPlan = `
+variable "executor" {
+  type    = string
+  default = "local"
+}
+executor "local" { kind = "local" }
+executor "cluster" {
+  kind          = "slurm"
+  time          = "00:30:00"
+  tasks         = 4
+  poll          = "200ms"
+  settle        = "5s"
+}
+runtime "cpu" {
+  kind      = "cpu"
+  framework = "CPU"
+  synthetic = true
+}
+grid "s" {
+  op = "synthetic"
+  axis "a" { values = range(40) }
+  axis "b" { values = range(50) }
+  axis "delay_ms" { values = [1] }
+}
+collect "s" {
+  grid     = grid.s
+  runtime  = runtime.cpu
+  executor = var.executor == "slurm" ? executor.cluster : executor.local
+}
+gate "s" {
+  input = collect.s
+  check "coverage" { min = 1.0 }
+  check "duplicates" { max = 0 }
+}
+export "s" {
+  input = gate.s
+  file  = "s_perf.txt"
+}
+`
+
+const clusterCases = 2000
+
+// TestClusterOfProcesses runs a collect on a scheduler that stands in for Slurm:
+// two tasks and the coordinator are killed, one task is requeued.
+func TestClusterOfProcesses(t *testing.T) {
+	t.Parallel()
+	disturbCluster(t, []string{"SLURMTEST_DIR=" + t.TempDir()})
+}
+
+// TestRealSlurm is the same on a Slurm that it starts on this host.
+func TestRealSlurm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starting a Slurm takes seconds")
+	}
+	disturbCluster(t, startSlurm(t))
+}
+
+// startSlurm starts a cluster of four nodes on this host, and returns what the
+// environment of its users has.
+func startSlurm(t *testing.T) []string {
+	t.Helper()
+	skip := t.Skipf
+	if os.Getenv("AICPLAN_NEED_SLURM") != "" {
+		skip = t.Fatalf // where CI has installed it
+	}
+	for _, name := range []string{"munged", "slurmctld", "slurmd"} {
+		if _, err := exec.LookPath(name); err != nil {
+			if _, err := os.Stat("/usr/sbin/" + name); err != nil {
+				skip("there is no %s here: apt-get install slurm-wlm munge", name)
+			}
+		}
+	}
+	if os.Getuid() != 0 {
+		skip("only root can start slurmd, which starts jobs as their owners")
+	}
+	// munged wants a path that everybody may walk along, and a short one.
+	base, err := os.MkdirTemp("", "slurm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	if err := os.Chmod(base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(base, "c")
+	script := filepath.Join(repoRoot(t), ".ci", "slurm.sh")
+	out, err := exec.Command("bash", script, "start", dir).CombinedOutput()
+	if err != nil {
+		skip("no Slurm could be started here: %s", strings.TrimSpace(string(out)))
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("bash", script, "stop", dir).CombinedOutput(); err != nil {
+			t.Errorf("stopping Slurm: %v\n%s", err, out)
+		}
+	})
+	return []string{"SLURM_CONF=" + filepath.Join(dir, "etc", "slurm.conf")}
+}
+
+// clusterUser applies clusterPlan.
+type clusterUser struct {
+	t                    *testing.T
+	bin, dir, state, out string
+	env                  []string
+}
+
+// newClusterUser makes a folder with the plan; without a SLURM_CONF the commands
+// of Slurm are the stand-in's.
+func newClusterUser(t *testing.T, env []string) *clusterUser {
+	t.Helper()
+	u := &clusterUser{t: t, bin: binDir(t), dir: t.TempDir(), env: env}
+	u.state, u.out = filepath.Join(u.dir, "state"), filepath.Join(u.dir, "out")
+	if err := os.WriteFile(filepath.Join(u.dir, "plan.hcl"), []byte(clusterPlan), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "SLURM_CONF=") }) {
+		return u
+	}
+	for _, name := range slurmtest.Commands {
+		if err := os.Remove(filepath.Join(u.bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return u
+}
+
+func (u *clusterUser) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(u.bin, "aicplan"), args...)
+	cmd.Dir = u.dir
+	cmd.Env = append(os.Environ(), "AICPLAN_STATE_DIR="+u.state, "AICPLAN_LOCK_DIR="+filepath.Join(u.dir, "locks"), "PATH="+u.bin+":/usr/bin:/bin:/usr/sbin:/sbin")
+	cmd.Env = append(cmd.Env, u.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+func (u *clusterUser) apply(args ...string) *exec.Cmd {
+	return u.command(append([]string{"apply", "-out-dir", u.out, "-var", "executor=slurm", "plan.hcl"}, args...)...)
+}
+
+// until waits for something that another process brings about.
+func (u *clusterUser) until(what string, is func() bool) {
+	u.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(2 * time.Minute)
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-end:
+			u.t.Fatalf("waited in vain for %s; %s", what, u.logs())
+		}
+	}
+}
+
+// logs is what the tasks printed.
+func (u *clusterUser) logs() string {
+	files, err := filepath.Glob(filepath.Join(u.state, "executors", "*", "*", "logs", "*"))
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, f := range files {
+		if raw, err := os.ReadFile(f); err == nil && len(raw) > 0 {
+			fmt.Fprintf(&b, "%s:\n%s\n", filepath.Base(f), raw)
+		}
+	}
+	return b.String()
+}
+
+// said is what the task of a shard last said; nil before its first word.
+func (u *clusterUser) said(shard int) *executors.Status {
+	files, err := filepath.Glob(filepath.Join(u.state, "executors", "*", "*", "tasks", fmt.Sprintf("%05d.json", shard)))
+	if err != nil || len(files) == 0 {
+		return nil
+	}
+	raw, err := os.ReadFile(files[len(files)-1])
+	if err != nil {
+		return nil
+	}
+	s := new(executors.Status)
+	if json.Unmarshal(raw, s) != nil {
+		return nil
+	}
+	return s
+}
+
+// stored is how many bytes the task of a shard has put into the journal.
+func (u *clusterUser) stored(shard int) (n int64) {
+	files, err := filepath.Glob(filepath.Join(u.state, "journal", "*", "*", fmt.Sprintf("*.%05d.seg", shard)))
+	if err != nil {
+		return 0
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
+func (u *clusterUser) export(name string) string {
+	u.t.Helper()
+	data, err := os.ReadFile(filepath.Join(u.out, name))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if n := bytes.Count(data, []byte("\n")); n != clusterCases+1 {
+		u.t.Errorf("%d lines in the export, want %d", n, clusterCases+1)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+var submitted = regexp.MustCompile(`(\d+) tasks? submitted as (\d+)`)
+
+// disturbCluster collects on a cluster while two tasks are killed, one is
+// requeued, and the coordinator is killed and started again.
+func disturbCluster(t *testing.T, env []string) {
+	u := newClusterUser(t, env)
+	local := u.command("apply", "-out-dir", filepath.Join(u.dir, "local"), "plan.hcl")
+	local.Env = append(local.Env, "AICPLAN_STATE_DIR="+u.state+".local")
+	if out, err := local.CombinedOutput(); err != nil {
+		t.Fatalf("local run: %v\n%s", err, out)
+	}
+	var said bytes.Buffer
+	first := u.apply()
+	first.Stdout, first.Stderr = &said, &said
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const some = 20_000 // bytes of rows
+	for _, shard := range []int{0, 1} {
+		u.until(fmt.Sprintf("rows of task %d", shard), func() bool { return u.stored(shard) > some && u.said(shard) != nil })
+		if err := syscall.Kill(u.said(shard).PID, syscall.SIGKILL); err != nil {
+			t.Fatalf("task %d: %v", shard, err)
+		}
+	}
+	u.until("rows of task 2", func() bool { return u.stored(2) > some && u.said(2) != nil })
+	if err := syscall.Kill(first.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait() // it was killed
+	requeue := u.command()
+	requeue.Path, requeue.Args = "/bin/sh", []string{"sh", "-c", "scontrol requeue " + u.said(2).Job}
+	if out, err := requeue.CombinedOutput(); err != nil {
+		t.Fatalf("requeue: %v\n%s", err, out)
+	}
+	second, err := u.apply().CombinedOutput()
+	if err != nil {
+		t.Fatalf("the second call: %v\n%s\nthe first said:\n%s\n%s", err, second, said.String(), u.logs())
+	}
+	t.Logf("the first call, before it was killed:\n%s\nthe second call:\n%s", said.String(), second)
+	if want := "Apply: 2,000 measured, 0 reused, 0 failed, 0 skipped"; !bytes.Contains(second, []byte(want)) {
+		t.Errorf("the second call does not end with %q", want)
+	}
+	if u.export("s_perf.txt") != u.export("../local/s_perf.txt") {
+		t.Error("the export differs from that of a local run")
+	}
+	third, err := u.apply().CombinedOutput()
+	if err != nil || submitted.Match(third) || !bytes.Contains(third, []byte("nothing to do")) {
+		t.Errorf("a run of finished work: %v\n%s", err, third)
+	}
+	u.t.Logf("attempts: %d %d %d", u.said(0).Attempt, u.said(1).Attempt, u.said(2).Attempt)
+	// By Slurm's requeue, or by a job of its own where the coordinator found it gone.
+	if u.said(2).Attempt == 0 {
+		t.Errorf("task 2 was not started again: %+v", u.said(2))
+	}
+}
