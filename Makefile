@@ -9,6 +9,9 @@ GO ?= go
 # make fuzz: how long each target runs, and which (a regular expression).
 FUZZTIME ?= 30s
 FUZZ ?= .
+# make soak: of its random choices.
+SEED ?= 1
+SOAKFLAGS ?= -write docs/reliability.md
 # make golden: the packages whose expectations are recorded anew.
 PKG ?= $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | grep -v ops/kernels | sort -u)
 # make bench: where the figures go, and how often each is taken. benchstat needs
@@ -17,10 +20,16 @@ BENCH ?= bin/bench.txt
 COUNT ?= 1
 BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run test lint build cross bench bench-parts bench-compare fuzz golden gpu-check clean help
+# make cross: for which platforms.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
+
+.PHONY: run test lint build cross bench bench-parts bench-compare fuzz golden soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
+	@echo
+	@echo "The results on one page: out/report.html"
+	@./bin/aicplan
 
 build: ## build bin/aicplan
 	@mkdir -p bin
@@ -34,12 +43,10 @@ lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	@if command -v ruff >/dev/null; then ruff check --no-cache --config cudaops/pyhost/ruff.toml cudaops/pyhost/host plans; else echo "ruff is not installed: the Python was not linted (pip install ruff)"; fi
+	@if command -v ruff >/dev/null; then ruff check --no-cache --config cudaops/pyhost/ruff.toml cudaops/pyhost/host cudaops/pyhost/upstream plans; else echo "ruff is not installed: the Python was not linted (pip install ruff)"; fi
 
-cross: ## build for the platforms on which plans are read
-	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO) build -o /dev/null ./cmd/aicplan
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aicplan
+cross: ## build for the platforms on which plans are read; PLATFORMS="os/arch ..." chooses
+	@for p in $(PLATFORMS); do echo "CGO_ENABLED=0 $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/aicplan || exit 1; done
 
 # Wall times of whole commands, then the parts. What is compared are two files:
 # make bench-compare OLD=before.txt NEW=bin/bench.txt
@@ -54,8 +61,8 @@ bench-parts: ## the figures of the parts only, added to BENCH
 	$(GO) test ./engine/grid ./engine/plan ./engine/checkpoint ./sink/... ./cudaops/trace ./cudaops/worker -run '^$$' -bench . -benchtime 5x -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
 	@cat $(BENCH) && echo "Written to $(BENCH)."
 
-bench-serving: build ## serving load beside AIPerf (AIPERF=PROGRAM) and vLLM's client (VLLM=PROGRAM), TOKENIZER=FOLDER
-	AIPERF="$(AIPERF)" VLLM="$(VLLM)" TOKENIZER="$(TOKENIZER)" cudaops/load/bench-serving.py bin/aicplan
+bench-serving: build ## serving load beside AIPerf (AIPERF=PROGRAM) and vLLM's client (VLLM=PROGRAM or its python)
+	AIPERF="$(AIPERF)" VLLM="$(VLLM)" TOKENIZER="$(TOKENIZER)" cudaops/load/bench-serving.py bin/aicplan -o bin/bench-serving.md
 
 bench-compare: ## compare the figures of OLD with those of NEW (bin/bench.txt)
 	@test -n "$(OLD)" || { echo "make bench-compare OLD=FILE [NEW=FILE]: say which file of make bench to compare with"; exit 2; }
@@ -65,6 +72,15 @@ fuzz: ## fuzz every target for FUZZTIME (30s) each; FUZZ=REGEXP chooses
 	@set -e; for f in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$f); do \
 		echo "$$(dirname $$f) $$t" | grep -Eq '$(FUZZ)' || continue; \
 		echo "== $$(dirname $$f) $$t"; $(GO) test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME); done; done
+
+# The faults and what is held are on docs/reliability.md, which both write.
+soak: build ## hurt aicplan for an hour and write what it lost to docs/reliability.md; SEED=N
+	AICPLAN_TEST_LONG=1 $(GO) test -vet=off ./cudaops/pyhost -run TestTorture -count 1
+	$(MAKE) --no-print-directory fuzz FUZZTIME=5m
+	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1h -write docs/reliability.md
+
+soak-short: build ## the same for three minutes, without fuzzing; SEED=N
+	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 3m $(SOAKFLAGS)
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses
@@ -84,6 +100,13 @@ gpu-check: ## build what a GPU machine needs and print the command to run there
 	find bin/gpu-check/src -name '*.go' -delete
 	cp cudaops/gpu-check.sh bin/gpu-check/run.sh
 	@echo "On a machine with GPUs: sh bin/gpu-check/run.sh"
+
+# Python 3.10 or later with PyYAML and packaging; no framework and no GPU. FLAGS
+# are those of the program: -json, -op NAME, -cases N, -keep DIR.
+PYTHON ?= python3
+upstream-check: build ## run the collectors of CHECKOUT (aiconfigurator) on stand-ins of their frameworks
+	@test -n "$(CHECKOUT)" || { echo "make upstream-check CHECKOUT=DIR [FLAGS=-json]: say which checkout of aiconfigurator to run"; exit 2; }
+	$(PYTHON) cudaops/pyhost/upstream/check.py $(FLAGS) bin/aicplan $(CHECKOUT)
 
 clean: ## remove bin
 	rm -rf bin
