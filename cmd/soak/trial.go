@@ -220,7 +220,14 @@ func (r *running) after() {
 
 // afterJournal waits until the journal has a random share of its bytes.
 func (r *running) afterJournal() {
-	at := int64(r.random.Float64() * 1.02 * float64(r.journal))
+	r.journalled(int64(r.random.Float64() * 1.02 * float64(r.journal)))
+}
+
+// writing waits until the run measures.
+func (r *running) writing() { r.journalled(1) }
+
+// journalled waits until the journal has so many bytes, or the run is over.
+func (r *running) journalled(at int64) {
 	tick := time.NewTicker(300 * time.Microsecond)
 	defer tick.Stop()
 	for r.journalSize() < at {
