@@ -1,22 +1,48 @@
-# Does the database keep its promise? Workloads are predicted by aiconfigurator, on a
-# tree that was collected here and on its own tables, and served by vLLM on the same
-# GPUs; a gate compares.
+# Does the database keep its promise? Tables are collected and exported, workloads are
+# predicted by aiconfigurator on these tables and on its own, and served by vLLM on
+# the same GPUs; gates compare. Everything is kept, so that a run that was stopped
+# goes on.
 #
 #   aicplan plan  plans/h200_promise.hcl
-#   aicplan apply plans/h200_promise.hcl -var tree=DIR -var predict_python=VENV/bin/python
+#   aicplan apply plans/h200_promise.hcl -var collector_root=DIR -var shapes=$PWD/plans/experiments \
+#       -var predict_python=VENV/bin/python
 #
-# tree is a folder of tables in the layout families: what
-#   aicplan apply plans/h200_vllm.hcl -var layout=families -var collector_root=... -out-dir DIR
-# wrote. Without it only the package's own tables are asked.
+# collector_root is a checkout of aiconfigurator, whose collectors measure the ops.
+# Without it, tree may name a folder of tables in the layout families; without both
+# only the package's own tables are asked.
 
 aicplan {
   required_version = ">= 0.1"
 }
 
+variable "collector_root" {
+  type        = string
+  default     = ""
+  description = "a checkout of aiconfigurator: the tables are collected by this plan"
+}
+
+variable "ops" {
+  type        = list(string)
+  default     = ["gemm", "attention_context", "attention_generation"]
+  description = "the ops to collect: what the models need and the package does not estimate without a table"
+}
+
+variable "published" {
+  type        = map(string)
+  default     = {}
+  description = "published tables that complete the tree, by name: -var 'published={custom_allreduce_perf=\"FILE.parquet\"}'; tensor parallelism needs that one"
+}
+
+variable "tables_version" {
+  type        = string
+  default     = "0.24.0"
+  description = "the version folder of published tables"
+}
+
 variable "tree" {
   type        = string
   default     = ""
-  description = "a folder of tables that was exported from collects on these GPUs"
+  description = "a folder of tables that was exported from collects on these GPUs before"
 }
 
 variable "tree_digest" {
@@ -60,6 +86,12 @@ variable "concurrency" {
   default = [1, 8, 32, 128]
 }
 
+variable "batches" {
+  type        = list(number)
+  default     = [1, 8, 32]
+  description = "the batches of static steps"
+}
+
 variable "rounds" {
   type        = number
   default     = 4
@@ -99,7 +131,20 @@ variable "server_env" {
   default = {}
 }
 
+system "this" {
+  name = var.system
+}
+
 locals {
+  ours   = var.collector_root != "" || var.tree != ""
+  models = { for name, m in var.models : name => m if local.ours }
+  # Static steps: the package asks for batches as it does for concurrencies.
+  steps = flatten([for tp in var.tp : [for n in var.isl : [for b in var.batches : {
+    tensor_parallel_size = tp
+    isl                  = n
+    osl                  = var.osl
+    concurrency          = b
+  }]]])
   workloads = flatten([for tp in var.tp : [for n in var.isl : [for c in var.concurrency : {
     tensor_parallel_size = tp
     isl                  = n
@@ -107,6 +152,57 @@ locals {
     concurrency          = c
   }]]])
 }
+
+# What is predicted from: tables of these GPUs.
+
+runtime "collectors" {
+  kind           = "python"
+  framework      = "VLLM"
+  package        = "vllm"
+  python         = var.serve_python
+  env            = module.ops.runtime_env
+  collector_root = var.collector_root
+}
+
+module "ops" {
+  source = "./modules/vllm"
+  system = system.this
+  ops    = var.ops
+  models = [for m in var.models : m.predict]
+  tp     = var.tp
+}
+
+module "tables" {
+  source   = "./modules/pipeline"
+  for_each = var.collector_root == "" ? {} : { vllm = runtime.collectors }
+
+  runtime     = each.value
+  system      = system.this
+  grids       = { for op, g in module.ops.grids : op => g if g != null }
+  bindings    = module.ops.bindings
+  unsupported = module.ops.unsupported
+  layout      = "families"
+  backend     = "vllm"
+}
+
+import "published" {
+  for_each = var.collector_root == "" ? {} : var.published
+  path     = each.value
+}
+
+export "published" {
+  description = "tables of others that complete the tree"
+  for_each    = import.published
+  input       = each.value
+  table       = each.key
+  layout      = "families"
+  system      = system.this
+  system_spec = true
+  backend     = "vllm"
+  version     = var.tables_version
+}
+
+# The predictions: of workloads under load, and of static steps.
 
 module "published" {
   source   = "./modules/predict"
@@ -118,17 +214,45 @@ module "published" {
   workloads  = local.workloads
 }
 
-module "ours" {
+module "published_steps" {
   source   = "./modules/predict"
-  for_each = var.tree == "" ? {} : var.models
+  for_each = var.models
 
   python        = var.predict_python
   system        = var.system
   model_path    = each.value.predict
+  estimate_mode = "static"
+  workloads     = local.steps
+}
+
+module "ours" {
+  source   = "./modules/predict"
+  for_each = local.models
+
+  python        = var.predict_python
+  system        = var.system
+  model_path    = each.value.predict
+  reads         = concat(flatten([for t in module.tables : t.exports]), values(export.published))
   systems_paths = var.tree
   tree          = var.tree_digest
   workloads     = local.workloads
 }
+
+module "ours_steps" {
+  source   = "./modules/predict"
+  for_each = local.models
+
+  python        = var.predict_python
+  system        = var.system
+  model_path    = each.value.predict
+  estimate_mode = "static"
+  reads         = concat(flatten([for t in module.tables : t.exports]), values(export.published))
+  systems_paths = var.tree
+  tree          = var.tree_digest
+  workloads     = local.steps
+}
+
+# What is measured.
 
 module "vllm" {
   source   = "./modules/serving/vllm"
@@ -141,6 +265,8 @@ module "vllm" {
   dummy       = true
   args        = var.server_args
   env         = var.server_env
+
+  step_workloads = local.steps
 }
 
 grid "served" {
@@ -178,14 +304,43 @@ gate "published" {
   }
 }
 
+gate "published_steps" {
+  description = "the package's own tables, of static steps"
+  for_each    = var.models
+  input       = module.vllm[each.key].steps[0]
+
+  check "prediction" {
+    predicted = module.published_steps[each.key].predicted
+    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
+    p50       = 0.03
+    p95       = 0.08
+    severity  = "warn"
+  }
+}
+
 gate "ours" {
   description = "tables that were collected on these GPUs"
-  for_each    = var.tree == "" ? {} : var.models
+  for_each    = local.models
   input       = collect.measured[each.key]
 
   check "request_errors" {}
   check "prediction" {
     predicted = module.ours[each.key].predicted
     key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
+    p50       = 0.05
+    p95       = 0.15
+  }
+}
+
+gate "ours_steps" {
+  description = "the same of static steps"
+  for_each    = local.models
+  input       = module.vllm[each.key].steps[0]
+
+  check "prediction" {
+    predicted = module.ours_steps[each.key].predicted
+    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
+    p50       = 0.03
+    p95       = 0.08
   }
 }

@@ -38,6 +38,7 @@ type Settings struct {
 	Measure json.RawMessage
 	Ops     json.RawMessage
 	Blocks  json.RawMessage
+	Reads   []Read
 	Seed    int64
 	// Log receives lines of workers and of the pool; nil drops them. It is
 	// called from the goroutine of Run.
@@ -255,7 +256,7 @@ type slotEvent struct {
 func (p *Pool) start(no int, set Settings, clean bool) {
 	s := p.slots[no]
 	spec := s.Spec
-	spec.Init.Measure, spec.Init.Ops, spec.Init.Blocks, spec.Init.Seed = set.Measure, set.Ops, set.Blocks, set.Seed
+	spec.Init.Measure, spec.Init.Ops, spec.Init.Blocks, spec.Init.Reads, spec.Init.Seed = set.Measure, set.Ops, set.Blocks, set.Reads, set.Seed
 	p.wg.Go(func() {
 		if clean && p.spec.CleanDevice != nil {
 			if err := p.spec.CleanDevice(p.ctx, s.Slot); err != nil {

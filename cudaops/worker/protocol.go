@@ -60,8 +60,10 @@ type Init struct {
 	Spool string `json:"spool,omitempty"`
 	// Blocks are the blocks of the collect that the kind of the runtime has, by
 	// name: one JSON object.
-	Blocks json.RawMessage   `json:"blocks,omitempty"`
-	Env    map[string]string `json:"env,omitempty"`
+	Blocks json.RawMessage `json:"blocks,omitempty"`
+	// Reads are the files that the op reads.
+	Reads []Read            `json:"reads,omitempty"`
+	Env   map[string]string `json:"env,omitempty"`
 }
 
 // Hello is a worker's first message.
@@ -91,7 +93,15 @@ type Configure struct {
 	Measure json.RawMessage `json:"measure,omitempty"`
 	Ops     json.RawMessage `json:"ops,omitempty"`
 	Blocks  json.RawMessage `json:"blocks,omitempty"`
+	Reads   []Read          `json:"reads,omitempty"`
 	Seed    int64           `json:"seed"`
+}
+
+// Read is a stage whose files an op reads.
+type Read struct {
+	Stage string   `json:"stage"` // its address
+	Dir   string   `json:"dir"`   // the output folder, absolute
+	Files []string `json:"files"` // what the stage wrote, absolute
 }
 
 // Question is what a worker asks: what a version of its framework means.

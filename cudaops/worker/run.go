@@ -168,7 +168,7 @@ func (r *run) settle(no int) bool {
 		if !s.proc.Hello.Configure {
 			s.recycle = "other settings"
 		} else if r.waiting() {
-			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Blocks: r.set.Blocks, Seed: r.set.Seed}); err != nil {
+			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Blocks: r.set.Blocks, Reads: r.set.Reads, Seed: r.set.Seed}); err != nil {
 				s.recycle = err.Error()
 			}
 			s.set = r.set
@@ -184,7 +184,11 @@ func (r *run) settle(no int) bool {
 }
 
 func sameSettings(a, b Settings) bool {
-	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && bytes.Equal(a.Blocks, b.Blocks) && a.Seed == b.Seed
+	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && bytes.Equal(a.Blocks, b.Blocks) && slices.EqualFunc(a.Reads, b.Reads, sameRead) && a.Seed == b.Seed
+}
+
+func sameRead(a, b Read) bool {
+	return a.Stage == b.Stage && a.Dir == b.Dir && slices.Equal(a.Files, b.Files)
 }
 
 // drain asks a worker to end.

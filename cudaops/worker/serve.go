@@ -380,7 +380,7 @@ func (s *server) configure(c *Configure) (err error) {
 			err = fmt.Errorf("new settings: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	s.init.Measure, s.init.Ops, s.init.Blocks, s.init.Seed = c.Measure, c.Ops, c.Blocks, c.Seed
+	s.init.Measure, s.init.Ops, s.init.Blocks, s.init.Reads, s.init.Seed = c.Measure, c.Ops, c.Blocks, c.Reads, c.Seed
 	if h, ok := s.host.(Configurer); ok {
 		if err := h.Configure(s.init); err != nil {
 			return fmt.Errorf("new settings: %w", err)

@@ -138,8 +138,32 @@ func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 func (p *Plan) context(s *Stage) *stage.PlanContext {
 	return &stage.PlanContext{
 		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.StageOptions(s),
-		Upstream: p.upstream,
+		Upstream: p.upstream, Identity: p.identity,
 	}
+}
+
+// identity identifies what a stage hands on with the files that it wrote; "" while
+// that is not known.
+func (p *Plan) identity(r *stage.Ref) string {
+	up := p.byAddr[r.Address]
+	if up == nil || up.Output == "" {
+		return ""
+	}
+	var arts []stage.Artifact
+	if rec := p.record(r.Address); rec != nil && len(rec.Artifacts) > 0 {
+		if err := json.Unmarshal(rec.Artifacts, &arts); err != nil {
+			return ""
+		}
+	}
+	digests := make([]string, len(arts))
+	for i, a := range arts {
+		digests[i] = a.Digest
+	}
+	id, _, err := checkpoint.Key(map[string]any{"output": up.Output, "files": digests})
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // upstream is the plan of a stage that another reads. One that a checkpoint

@@ -34,6 +34,9 @@ type PlanContext struct {
 	Options Options
 	// Upstream returns the plan of a stage that this one refers to.
 	Upstream func(*Ref) *Plan
+	// Identity identifies the data of a stage before this one and the files that
+	// it wrote; "" while it is not known.
+	Identity func(*Ref) string
 }
 
 // Plan is what is known about a stage before it runs.

@@ -45,6 +45,9 @@ type RuntimeKind struct {
 	// NamesOps is true when workers are told the op that comes although the
 	// collect has no bind.
 	NamesOps bool
+	// Reads is true when ops may read the files of other stages; see the attribute
+	// reads of a collect.
+	Reads bool
 	// Instruments are the changes of the measuring code by which a number came to
 	// mean something else, oldest first.
 	Instruments []Instrument

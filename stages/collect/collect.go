@@ -90,6 +90,9 @@ type Config struct {
 	// Unsupported are cases that have no kernel on the plan's device, by the
 	// values of their columns, with the reason.
 	Unsupported cty.Value `hcl:"unsupported,optional"`
+	// Reads are stages whose files the op reads, such as exports. Rows belong to
+	// what these have written.
+	Reads cty.Value `hcl:"reads,optional"`
 	// FailOver is the share of failed cases above which the stage fails.
 	FailOver float64 `hcl:"fail_over,optional"`
 
@@ -107,6 +110,8 @@ type Config struct {
 	runtime  *stage.Runtime
 	estimate *stage.Ref // of Reference
 	watched  *telemetry.Config
+	reads    []*stage.Ref
+	readIDs  []string          // of reads, in their order; nil while one is unknown
 	place    *executors.Config // nil means this process
 	system   string
 	bind     any
@@ -200,6 +205,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Wrong binding", "%s is of kind %s, which takes no binding; remove bind.", c.runtime.Address, c.runtime.Kind)
 		}
 	}
+	if err := c.checkReads(); err != nil {
+		bad("Wrong reads", "reads: %s.", err)
+	}
+	for _, d := range c.readsElsewhere() {
+		bad(d.Summary, "%s", d.Detail)
+	}
 	if c.unsupported, err = readUnsupported(c.Unsupported); err != nil {
 		bad("Wrong unsupported", "unsupported: %s.", err)
 	}
@@ -251,7 +262,11 @@ func (c *Config) Inputs() []stage.Input {
 	if ref == nil {
 		ref, _ = stage.RefOf(c.Grid)
 	}
-	return []stage.Input{{Name: "grid", Ref: ref}}
+	in := []stage.Input{{Name: "grid", Ref: ref}}
+	for i, r := range c.reads {
+		in = append(in, stage.Input{Name: fmt.Sprintf("%s[%d]", readsWord, i), Ref: r})
+	}
+	return in
 }
 
 // kind is the kind of the runtime; one without anything where this program does

@@ -59,6 +59,9 @@ func (c *Config) elder(gridOp string, env *runtimes.Environment) checkpoint.Cont
 			ctx.Env[name] = env.Env[name]
 		}
 	}
+	if len(c.readIDs) > 0 {
+		ctx.Extra[readsWord] = c.readIDs
+	}
 	if c.Op != "" && c.Op != gridOp {
 		ctx.Extra["op"] = c.Op
 	}

@@ -35,6 +35,8 @@ type keyExtra struct {
 	Selection any    `json:"selection,omitempty"`
 	// Instrument is the version of the measuring code; see Context.
 	Instrument int `json:"instrument,omitempty"`
+	// Reads identify what the op reads of other stages.
+	Reads []string `json:"reads,omitempty"`
 }
 
 // KeyExtra implements stage.Keyer: the environment as far as it is known
@@ -47,6 +49,9 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 			return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the kernel", Detail: err.Error(), Subject: pc.Range.Ptr()}}
 		}
 		c.bind = with
+	}
+	if c.resolve(pc) {
+		k.Reads = c.readIDs
 	}
 	env, _ := c.pools.Expect(ctx, pc.Store, c.runtime)
 	if env != nil {
@@ -133,7 +138,11 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if why := runtimes.Refused(pc.Store, c.runtime); env == nil && why != "" {
 		reason = why
 	}
-	if env != nil {
+	readsKnown := c.resolve(pc)
+	if !readsKnown {
+		reason = "what it reads is written first"
+	}
+	if env != nil && readsKnown {
 		c.readSource(cases.Spec().Op, pc.PlanDir, env)
 		journal, jc, err := c.journal(pc.Store, cases.Spec(), env)
 		if err != nil {
@@ -283,6 +292,9 @@ func inWords(line string) string {
 		}
 		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(now, "added "), `("`), " ")
 		return "the code of " + file + ", or what it imports, changed"
+	}
+	if strings.HasPrefix(line, "extra."+readsWord+" ") {
+		return "what it reads changed"
 	}
 	return strings.TrimPrefix(line, "extra.")
 }

@@ -156,6 +156,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	set.Reads = r.readFiles()
 	set.Wake, set.Log = r.rc.Stop, r.workerLog
 	hello, err := r.up(ctx, set)
 	switch {

@@ -37,6 +37,7 @@ func pythonKind() Kind {
 			Binds:       "Python code",
 			Instruments: []stage.Instrument{{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"}},
 			NamesOps:    true,
+			Reads:       true,
 		},
 		Slots:          pythonSlots,
 		Program:        pythonProgram,

@@ -31,6 +31,7 @@ locals {
     local.qwen35_moe,
     local.step3p7,
     local.gpt_oss,
+    local.llama3,
     local.nemotron,
   ]
 

@@ -200,13 +200,21 @@ export "table" {
   file     = var.layout == "flat" ? "${each.key}.txt" : null
   layout   = var.layout
   system   = var.system
-  backend  = var.backend
-  power    = var.power ? "require" : "auto"
+  # Readers want the spec beside the tables.
+  system_spec = var.layout != "flat"
+
+  backend = var.backend
+  power   = var.power ? "require" : "auto"
 }
 
 output "preflight" {
   description = "For stages of a plan's own to wait for."
   value       = preflight.node
+}
+
+output "exports" {
+  description = "The exports, for stages that read their files."
+  value       = values(export.table)
 }
 
 output "files" {

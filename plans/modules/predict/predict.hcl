@@ -1,6 +1,7 @@
-# Predictions of aiconfigurator for workloads, on its own tables or on a tree that a
-# plan has exported. Each is a row with the package's version, the arguments that it
-# was asked with and the digest of the tree.
+# Predictions of aiconfigurator for workloads: on its own tables, on those that this
+# plan exports (reads), or on a folder of tables (systems_paths). Each is a row with
+# the package's version, the arguments that it was asked with and the digest of the
+# tables. Exports that it reads have the layout families and a system_spec.
 
 variable "python" {
   type        = string
@@ -46,15 +47,25 @@ variable "systems_paths" {
   description = "folders of tables, as --systems-paths takes them; empty for the package's own"
 }
 
+variable "reads" {
+  type        = any
+  default     = []
+  description = "the exports of the tables; then systems_paths is the output folder, and a table that changes is predicted from anew"
+}
+
 variable "tree" {
   type        = string
   default     = ""
-  description = "the digest of the tree; another one is predicted anew"
+  description = "what the folder in systems_paths is; another text is predicted anew"
 }
 
 variable "workloads" {
   type        = any
   description = "objects with isl, osl, concurrency and tensor_parallel_size"
+}
+
+locals {
+  exported = length(var.reads) > 0
 }
 
 runtime "aiconfigurator" {
@@ -76,7 +87,7 @@ grid "workloads" {
   axis "backend_version" { values = [var.backend_version] }
   axis "estimate_mode" { values = [var.estimate_mode] }
   axis "systems_paths" { values = [var.systems_paths] }
-  axis "tree" { values = [var.tree] }
+  axis "tree" { values = [local.exported ? "exports" : var.tree] }
 
   rows "workload" {
     values = [for w in var.workloads : {
@@ -92,6 +103,7 @@ collect "predicted" {
   description = "ask aiconfigurator"
   grid        = grid.workloads
   runtime     = runtime.aiconfigurator
+  reads       = local.exported ? var.reads : null
 }
 
 output "predicted" { value = collect.predicted }

@@ -1,6 +1,9 @@
 """What aiconfigurator predicts for a workload, by its own API."""
 
+import functools
+import hashlib
 import json
+import os
 
 
 def predict(
@@ -19,10 +22,15 @@ def predict(
 ):
     """One workload: times in ms, tokens/s per GPU, and the parts by op as JSON.
 
-    A workload that the package cannot estimate raises, with its own words.
+    Where the collect reads exports, their output folder is the database that is
+    asked. A workload that the package cannot estimate raises, with its own words.
     """
     from aiconfigurator.cli.api import cli_estimate
 
+    if bench.reads:
+        systems_paths = bench.reads[0].dir
+    elif tree == "exports":
+        raise RuntimeError("the tree is that of exports, and this collect reads none")
     arguments = {
         "model_path": model_path,
         "system_name": system_name,
@@ -40,6 +48,7 @@ def predict(
         "latency": result.ttft + result.tpot * max(osl - 1, 0),
         "kernel_source": "aiconfigurator",
         "tables_version": str(result.backend_version),
+        "tables_digest": digest(systems_paths, system_name),
         "arguments": json.dumps(arguments, sort_keys=True),
     }
     for name, value in (("ttft", result.ttft), ("tpot", result.tpot)):
@@ -53,3 +62,24 @@ def predict(
     if result.per_ops_source:
         row["per_ops_source"] = json.dumps(result.per_ops_source, sort_keys=True, default=str)
     return row
+
+
+@functools.cache
+def digest(systems_paths, system_name):
+    """SHA-256 over the spec and the tables of a system in a folder of ours; None for
+    the package's own, which its version names."""
+    if not systems_paths:
+        return None
+    total = hashlib.sha256()
+    for root in systems_paths.split(","):
+        if root == "default":
+            total.update(b"default\0")
+            continue
+        files = [os.path.join(root, system_name + ".yaml")]
+        for folder, _, names in os.walk(os.path.join(root, "data", system_name)):
+            files += [os.path.join(folder, n) for n in names]
+        for path in sorted(f for f in files if os.path.isfile(f)):
+            with open(path, "rb") as f:
+                content = hashlib.sha256(f.read()).digest()
+            total.update(os.path.relpath(path, root).encode() + b"\0" + content)
+    return "sha256:" + total.hexdigest()

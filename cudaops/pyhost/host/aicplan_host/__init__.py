@@ -20,6 +20,7 @@ A module imports from those above it in this list:
     source       Python files
     bindings     what a plan binds an op to
     functions    ops that are functions
+    reads        files of other stages that an op reads
     spool        rows between processes
     joining      rows and the measurements that they come from
     helper       the stand-in for a checkout's helper module

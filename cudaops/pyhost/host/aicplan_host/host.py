@@ -24,6 +24,7 @@ from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, HostErr
 from .functions import FunctionOp
 from .helper import hook_helper
 from .measuring import Bench
+from .reads import reads_of
 from .source import find_ops
 from .spool import Sink
 from .workdir import SITE, archive, remove_workdir, sweep_workdirs
@@ -76,6 +77,7 @@ class Host:
         self.bench.attachments = Attachments(self.init.get("spool"))
         self.bench.verify = bool(self.options.get("verify"))
         self.bench.package = self.package
+        self.bench.reads = reads_of(self.init)
         self.bind(self.init.get("ops"))
         hello["ops"] = sorted(self.ops)
         if any(isinstance(op, CollectorOp) for op in self.ops.values()):
@@ -269,6 +271,7 @@ class Host:
     def configure(self, message):
         self.init["measure"], self.init["seed"] = message.get("measure"), message.get("seed", 0)
         self.bench.configure(message.get("measure"))
+        self.bench.reads = reads_of(message)
         if self.workdir:
             self._tell_children()
         try:

@@ -89,6 +89,7 @@ class Bench:
         self.case_id = ""
         self.attachments = Attachments("")
         self.verify = False  # op functions check their result against a reference
+        self.reads = []  # a Read for each stage that the collect reads
         self.package = ""  # what the runtime names as its package; "" for plain Python
         self._log = log
         self._cuda = self._nvml = None

@@ -1,0 +1,79 @@
+# Static steps of vLLM, by its offline engine: one prefill of a batch, and the decode
+# steps of that batch. No server, no scheduler that has a choice: what is left
+# between this and a prediction is kernels, launches and the engine's own Python.
+
+variable "step_workloads" {
+  type        = any
+  default     = []
+  description = "objects with isl, osl, concurrency (the batch) and tensor_parallel_size"
+}
+
+variable "prefill_tokens" {
+  type        = number
+  default     = 65536
+  description = "tokens that one step may prefill; batches with more are left out, for their prefill would be several steps"
+}
+
+variable "step_iterations" {
+  type    = number
+  default = 5
+}
+
+runtime "steps" {
+  kind      = "python"
+  framework = "VLLM"
+  package   = "vllm"
+  python    = var.python
+  requires  = var.requires
+  env       = merge({ HF_HUB_OFFLINE = var.dummy ? "1" : "0" }, var.env)
+  path      = ["steps.py"]
+}
+
+grid "steps" {
+  for_each = length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
+  op       = "static_step"
+
+  axis "model" { values = [var.model] }
+  axis "dtype" { values = [var.dtype] }
+  axis "dummy" { values = [var.dummy] }
+  axis "iterations" { values = [var.step_iterations] }
+  axis "prefill_tokens" { values = [var.prefill_tokens] }
+  axis "seq_len" { values = [try(max([for w in var.step_workloads : w.isl + w.osl]...), 1)] }
+  axis "max_num_seqs" { values = [try(max([for w in var.step_workloads : w.concurrency]...), 1)] }
+
+  rows "workload" {
+    values = [for w in var.step_workloads : {
+      tensor_parallel_size = w.tensor_parallel_size
+      isl                  = w.isl
+      osl                  = w.osl
+      concurrency          = w.concurrency
+    }]
+  }
+
+  filter "one_step" {
+    keep   = isl * concurrency <= prefill_tokens
+    reason = "its prefill is more than one step (prefill_tokens)"
+  }
+  filter "decodes" {
+    keep   = osl >= 2
+    reason = "a decode step is what tokens after the first take"
+  }
+}
+
+collect "steps" {
+  description = "static steps, by the framework's offline engine"
+  for_each    = grid.steps
+  grid        = each.value
+  runtime     = runtime.steps
+  order       = "weights"
+  weights     = ["tensor_parallel_size"]
+
+  deadline {
+    first = "20m" # the engine loads the model and captures its graphs
+  }
+}
+
+output "steps" {
+  description = "the collect, in a list; empty without step_workloads"
+  value       = values(collect.steps)
+}
