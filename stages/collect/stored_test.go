@@ -63,15 +63,17 @@ func TestStoredRowsAreTheRows(t *testing.T) {
 		entries func(r *rand.Rand, e *entry)
 		exact   bool // the table tells all
 	}{
-		"metrics":     {func(*rand.Rand, *entry) {}, true},
-		"labels":      {func(r *rand.Rand, e *entry) { e.Label = &label{"F", fmt.Sprint(r.IntN(2)), "D"} }, true},
-		"attachments": {func(r *rand.Rand, e *entry) { e.Attachments = []stage.Attachment{{Name: "a<b>", Digest: "sha256:1", Bytes: 3}} }, true},
-		"odd times":   {func(r *rand.Rand, e *entry) { e.At = "noon" }, true},
-		"words":       {more("extra", func(r *rand.Rand) any { return []any{"a", "", nil}[r.IntN(3)] }), true},
-		"flags":       {more("extra", func(r *rand.Rand) any { return r.IntN(2) == 0 }), true},
-		"integers":    {more("extra", number("1", "-7", "9007199254740993")), true},
-		"floats":      {more("extra", number("1.50", "2", "1e3")), false},
-		"a mix":       {more("extra", func(r *rand.Rand) any { return []any{"a", json.Number("1.0"), true}[r.IntN(3)] }), true},
+		"metrics": {func(*rand.Rand, *entry) {}, true},
+		"labels":  {func(r *rand.Rand, e *entry) { e.Label = &label{"F", fmt.Sprint(r.IntN(2)), "D"} }, true},
+		"attachments": {func(r *rand.Rand, e *entry) {
+			e.Attachments = []stage.Attachment{{Name: "a<b>", Digest: "sha256:1", Bytes: 3}}
+		}, true},
+		"odd times": {func(r *rand.Rand, e *entry) { e.At = "noon" }, true},
+		"words":     {more("extra", func(r *rand.Rand) any { return []any{"a", "", nil}[r.IntN(3)] }), true},
+		"flags":     {more("extra", func(r *rand.Rand) any { return r.IntN(2) == 0 }), true},
+		"integers":  {more("extra", number("1", "-7", "9007199254740993")), true},
+		"floats":    {more("extra", number("1.50", "2", "1e3")), false},
+		"a mix":     {more("extra", func(r *rand.Rand) any { return []any{"a", json.Number("1.0"), true}[r.IntN(3)] }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := "op = \"synthetic\"\naxis \"m\" { values = [%s] }\naxis \"n\" { values = [%s] }\n"
