@@ -44,6 +44,8 @@ func collectorPercent(live uint64) int {
 		return 100
 	case live < 192<<20:
 		return 50
+	case live < 256<<20:
+		return 25
 	}
-	return 25
+	return 12
 }

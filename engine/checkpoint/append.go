@@ -130,7 +130,7 @@ func (j *Journal) write() {
 			}
 			clear(b.entries)
 			spare = &batch{buf: b.buf[:0], entries: b.entries[:0]}
-			if cap(b.buf) > 8<<20 {
+			if cap(b.buf) > 1<<20 {
 				spare = &batch{}
 			}
 		}
@@ -185,6 +185,7 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 	for _, p := range b.entries {
 		j.publish(p.entry, ref{segment: seg.n, off: base + int64(p.off), size: int32(p.size), kind: p.entry.Kind})
 	}
+	j.readTo(seg.n, seg.size)
 	j.mu.Unlock()
 	return seg, nil
 }
@@ -228,6 +229,7 @@ func (j *Journal) again(old *segment) (*segment, error) {
 			r.segment = seg.n
 		}
 	}
+	j.readTo(seg.n, seg.size)
 	j.mu.Unlock()
 	if err := old.f.Close(); err != nil {
 		return seg, err

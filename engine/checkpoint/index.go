@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"iter"
+	"strings"
 )
 
 // index finds the entries of a journal by the ids of their cases. Ids of cases are
@@ -13,6 +14,7 @@ type index struct {
 	n     int
 	slots []uint32   // a hash table of record numbers, from 1; 0 is free
 	recs  [][]record // in pieces, which never move
+	last  int        // the record found last; see near
 	// Ids of another form, by name and by record number.
 	other map[string]int
 	names map[int]string
@@ -36,8 +38,8 @@ func digestOf(id string) (d [idBytes]byte, ok bool) {
 		return d, false
 	}
 	for i := range d {
-		hi, lo := unhex(id[2*i]), unhex(id[2*i+1])
-		if hi > 15 || lo > 15 {
+		hi, lo := unhex[id[2*i]], unhex[id[2*i+1]]
+		if hi|lo > 15 {
 			return d, false
 		}
 		d[i] = hi<<4 | lo
@@ -46,15 +48,15 @@ func digestOf(id string) (d [idBytes]byte, ok bool) {
 }
 
 // unhex reads the digits that hex.EncodeToString writes; others are above 15.
-func unhex(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
+var unhex = func() (t [256]byte) {
+	for c := range t {
+		t[c] = 255
+		if at := strings.IndexByte("0123456789abcdef", byte(c)); at >= 0 {
+			t[c] = byte(at)
+		}
 	}
-	return 255
-}
+	return t
+}()
 
 func (ix *index) record(no int) *record { return &ix.recs[no/recordPiece][no%recordPiece] }
 
@@ -87,7 +89,29 @@ func (ix *index) find(id string) int {
 	if len(ix.slots) == 0 {
 		return -1
 	}
-	return int(*ix.slot(d)) - 1
+	if no := ix.near(d); no >= 0 {
+		return no
+	}
+	no := int(*ix.slot(d)) - 1
+	if no >= 0 {
+		ix.last = no
+	}
+	return no
+}
+
+// near looks at the records behind the one that was found last: most cases are
+// asked for in the order in which they were measured, and a look into the table
+// waits for memory.
+func (ix *index) near(d [idBytes]byte) int {
+	for no := ix.last + 1; no < min(ix.last+3, ix.n); no++ {
+		if ix.record(no).id == d {
+			if _, named := ix.names[no]; !named {
+				ix.last = no
+				return no
+			}
+		}
+	}
+	return -1
 }
 
 func (ix *index) get(id string) (ref, bool) {
@@ -98,35 +122,48 @@ func (ix *index) get(id string) (ref, bool) {
 	return ix.record(no).ref, true
 }
 
-func (ix *index) put(id string, r ref) {
-	if no := ix.find(id); no >= 0 {
-		ix.record(no).ref = r
-		return
-	}
-	if ix.n%recordPiece == 0 {
-		ix.recs = append(ix.recs, make([]record, recordPiece))
-	}
-	no := ix.n
-	ix.n++
+// place is where the entry of an id is kept; one that is new has the kind 0.
+func (ix *index) place(id string) *ref {
 	d, ok := digestOf(id)
-	*ix.record(no) = record{id: d, ref: r}
 	if !ok {
-		if ix.other == nil {
-			ix.other, ix.names = map[string]int{}, map[int]string{}
+		no, known := ix.other[id]
+		if !known {
+			if ix.other == nil {
+				ix.other, ix.names = map[string]int{}, map[int]string{}
+			}
+			no = ix.add(d)
+			ix.other[id], ix.names[no] = no, id
 		}
-		ix.other[id], ix.names[no] = no, id
-		return
+		return &ix.record(no).ref
 	}
-	if 3*len(ix.slots) < 4*ix.n {
+	if no := ix.near(d); no >= 0 {
+		return &ix.record(no).ref
+	}
+	if 3*len(ix.slots) < 4*(ix.n+1) {
 		ix.slots = make([]uint32, max(1024, 2*len(ix.slots)))
 		for i := range ix.n {
 			if _, named := ix.names[i]; !named {
 				*ix.slot(ix.record(i).id) = uint32(i + 1)
 			}
 		}
-		return
 	}
-	*ix.slot(d) = uint32(no + 1)
+	at := ix.slot(d)
+	if *at == 0 {
+		*at = uint32(ix.add(d) + 1)
+	}
+	ix.last = int(*at) - 1
+	return &ix.record(ix.last).ref
+}
+
+// add appends a record.
+func (ix *index) add(d [idBytes]byte) int {
+	if ix.n%recordPiece == 0 {
+		ix.recs = append(ix.recs, make([]record, recordPiece))
+	}
+	no := ix.n
+	ix.n++
+	ix.record(no).id = d
+	return no
 }
 
 // all yields the records by their numbers: in the order in which their cases were

@@ -33,7 +33,7 @@ func TestIndexIsAMap(t *testing.T) {
 	for i := range 30_000 {
 		id := names(r.IntN(12_000))
 		at := ref{off: int64(i), size: int32(r.IntN(99)), kind: Measured}
-		ix.put(id, at)
+		*ix.place(id) = at
 		want[id] = at
 	}
 	for n := range 12_000 {

@@ -203,7 +203,8 @@ func (s *Store) readValid(path string, visit func(e Entry, off int64, size int))
 
 // publish makes an entry visible; j.mu is held, or j is not shared yet.
 func (j *Journal) publish(e Entry, r ref) {
-	old, known := j.index.get(e.ID)
+	at := j.index.place(e.ID)
+	old, known := *at, at.kind != 0
 	switch {
 	case e.Kind == Withdrawn:
 		r.epoch = j.epoch(string(e.Payload))
@@ -216,7 +217,7 @@ func (j *Journal) publish(e Entry, r ref) {
 		j.counts[old.kind]--
 	}
 	j.counts[r.kind]++
-	j.index.put(e.ID, r)
+	*at = r
 }
 
 // Context returns what the journal was opened with.

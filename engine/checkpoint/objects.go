@@ -92,6 +92,18 @@ func (s *Store) GetRecord(digest string) (arrow.Record, error) {
 	return rec, nil
 }
 
+// RecordParts is GetRecord for tables of which not all rows are needed at once.
+func (s *Store) RecordParts(digest string, take func(arrow.Record) error) error {
+	data, err := s.GetBytes(digest)
+	if err != nil {
+		return err
+	}
+	if err := table.DecodeIPCParts(data, take); err != nil {
+		return fmt.Errorf("object %s: %w", digest, err)
+	}
+	return nil
+}
+
 // PutBytes stores data and returns its digest. It returns once the bytes are
 // durable under their final name. Storing what is there already costs a read.
 func (s *Store) PutBytes(data []byte) (string, error) {

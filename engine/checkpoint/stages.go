@@ -29,9 +29,12 @@ type StageRecord struct {
 
 	// Journal is the digest of the journal that a collect took its rows from, and
 	// JournalCases how many cases of it have rows here. Records of before have
-	// neither.
+	// neither, nor the next.
 	Journal      string `json:"journal,omitempty"`
 	JournalCases int    `json:"journal_cases,omitempty"`
+	// JournalRead are the journal's Marks: what the table was made of. A later run
+	// takes rows from the table where the journal has nothing newer.
+	JournalRead map[string]int64 `json:"journal_read,omitempty"`
 
 	Status  string          `json:"status"`
 	Message string          `json:"message,omitempty"`

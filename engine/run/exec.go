@@ -230,7 +230,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	}
 	rec := &checkpoint.StageRecord{
 		Address: s.Address(), Kind: s.Instance.Kind.Name, Key: s.Key, Inputs: s.Inputs, Status: string(out.Status),
-		Journal: out.Journal, JournalCases: out.JournalCases,
+		Journal: out.Journal, JournalCases: out.JournalCases, JournalRead: out.JournalRead,
 		Message: out.Message, Reason: s.Reason, RunID: r.opts.Run.ID, Seconds: seconds,
 		Plan: r.plan.Name(),
 	}

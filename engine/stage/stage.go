@@ -229,6 +229,7 @@ type Outcome struct {
 	// checkpoint.StageRecord.
 	Journal      string
 	JournalCases int
+	JournalRead  map[string]int64
 	// NoReuse keeps the outcome out of the checkpoints: the next apply runs the
 	// stage again.
 	NoReuse bool

@@ -39,7 +39,7 @@ type Index struct {
 // dict numbers the values of one column.
 type dict struct {
 	n      uint32
-	texts  map[string]uint32
+	texts  texts
 	ints   map[int64]uint32
 	others map[any]uint32
 	last   arrow.Array // a column that was numbered
@@ -52,7 +52,7 @@ func New(columns []string, opt Options) *Index {
 	ix := &Index{columns: columns, opt: opt}
 	ix.dicts = make([]dict, len(columns))
 	for i := range ix.dicts {
-		ix.dicts[i] = dict{texts: map[string]uint32{}, ints: map[int64]uint32{}, others: map[any]uint32{}}
+		ix.dicts[i] = dict{ints: map[int64]uint32{}, others: map[any]uint32{}}
 	}
 	ix.combos = make([]pairs, len(columns))
 	return ix
@@ -219,9 +219,9 @@ func (ix *Index) codes(c int, name string, rec arrow.Record, n int) ([]uint32, e
 
 func (ix *Index) textCodes(c int, name string, n int, codes []uint32, null any, isNull func(int) bool, value func(int) string) {
 	d := &ix.dicts[c]
-	seen := d.texts
+	var seen map[string]uint32 // by the raw word, where words are mapped
 	if ix.opt.Canon != nil {
-		seen = map[string]uint32{} // by the raw word
+		seen = map[string]uint32{}
 	}
 	var last string
 	var code uint32
@@ -232,30 +232,30 @@ func (ix *Index) textCodes(c int, name string, n int, codes []uint32, null any, 
 			continue
 		}
 		w := value(i)
-		if !have || w != last {
-			id, ok := seen[w]
-			if !ok {
-				word := w
-				if ix.opt.Canon != nil {
-					word = ix.opt.Canon(name, w)
-				}
-				id = d.text(word)
-				seen[w] = id
-			}
-			last, code, have = w, id, true
+		if have && w == last {
+			codes[i] = code
+			continue
+		}
+		last, have = w, true
+		if seen == nil {
+			code = d.text(w)
+		} else if id, ok := seen[w]; ok {
+			code = id
+		} else {
+			code = d.text(ix.opt.Canon(name, w))
+			seen[w] = code
 		}
 		codes[i] = code
 	}
 }
 
 func (d *dict) text(v string) uint32 {
-	id, ok := d.texts[v]
-	if !ok {
-		id = d.n
+	id, known := d.texts.id(v)
+	if !known {
+		*id = d.n
 		d.n++
-		d.texts[v] = id
 	}
-	return id
+	return *id
 }
 
 func (d *dict) int(v int64) uint32 {

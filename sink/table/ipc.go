@@ -92,34 +92,75 @@ func EncodeIPC(rec arrow.Record, c Compression) ([]byte, error) {
 // damage shows; the format has no sums, and the sizes in its footer are
 // believed, so that what came over an unsafe way is to be checked by its
 // digest first.
-func DecodeIPC(data []byte) (rec arrow.Record, err error) {
-	defer func() {
-		// The reader trusts offsets in the file and panics on damaged ones.
-		if r := recover(); r != nil {
-			rec, err = nil, fmt.Errorf("reading Arrow: damaged file: %v", r)
-		}
-	}()
-	fr, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(frugal{limit: sizeLimit(len(data))}))
-	if err != nil {
-		return nil, fmt.Errorf("reading Arrow: %w", err)
-	}
-	defer fr.Close()
-	parts := make([][]arrow.Array, fr.Schema().NumFields())
+func DecodeIPC(data []byte) (arrow.Record, error) {
+	var schema *arrow.Schema
+	var parts [][]arrow.Array
 	rows := int64(0)
-	for i := range fr.NumRecords() {
-		r, err := fr.RecordAt(i)
-		if err != nil {
-			return nil, fmt.Errorf("reading Arrow: batch %d: %w", i, err)
-		}
-		if err := covered(r); err != nil {
-			return nil, fmt.Errorf("reading Arrow: batch %d: damaged file: %w", i, err)
-		}
+	err := eachBatch(data, func(s *arrow.Schema) { schema, parts = s, make([][]arrow.Array, s.NumFields()) }, func(r arrow.Record) error {
 		rows += r.NumRows()
 		for c := range parts {
 			parts[c] = append(parts[c], r.Column(c))
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return join(fr.Schema(), parts, rows)
+	return guarded(func() (arrow.Record, error) { return join(schema, parts, rows) })
+}
+
+// DecodeIPCParts is DecodeIPC for those who need not have all rows at once: take
+// gets them in parts, in order, each in normal form.
+func DecodeIPCParts(data []byte, take func(arrow.Record) error) error {
+	return eachBatch(data, func(*arrow.Schema) {}, func(r arrow.Record) error {
+		part, err := guarded(func() (arrow.Record, error) { return Normal(r) })
+		if err != nil {
+			return err
+		}
+		return take(part)
+	})
+}
+
+// eachBatch reads the batches of a file.
+func eachBatch(data []byte, begin func(*arrow.Schema), take func(arrow.Record) error) error {
+	fr, err := guarded(func() (*ipc.FileReader, error) {
+		return ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(frugal{limit: sizeLimit(len(data))}))
+	})
+	if err != nil {
+		return fmt.Errorf("reading Arrow: %w", err)
+	}
+	defer fr.Close()
+	begin(fr.Schema())
+	for i := range fr.NumRecords() {
+		r, err := guarded(func() (arrow.Record, error) {
+			r, err := fr.RecordAt(i)
+			if err != nil {
+				return nil, fmt.Errorf("reading Arrow: batch %d: %w", i, err)
+			}
+			if err := covered(r); err != nil {
+				return nil, fmt.Errorf("reading Arrow: batch %d: damaged file: %w", i, err)
+			}
+			return r, nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := take(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guarded turns the panics of the reader into errors: it trusts the offsets in a
+// file.
+func guarded[T any](f func() (T, error)) (v T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("reading Arrow: damaged file: %v", r)
+		}
+	}()
+	return f()
 }
 
 // frugal refuses buffers that the file cannot fill: a damaged size would end

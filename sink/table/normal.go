@@ -177,26 +177,34 @@ func normalType(t arrow.DataType) (arrow.DataType, bool) {
 	return nil, false
 }
 
-// isNormal says whether arr is in its normal form already, without nulls, so that
-// it need not be built again.
+// isNormal says whether arr has the bytes of its normal form already, so that it
+// need not be built again. Which cells are null is not among the bytes where none
+// is, or all are: the writer makes that itself.
 func isNormal(arr arrow.Array) bool {
-	if arr.NullN() > 0 || arr.Data().Offset() != 0 {
+	n, nulls := arr.Len(), arr.NullN()
+	if nulls > 0 && nulls < n || arr.Data().Offset() != 0 {
 		return false
 	}
 	bufs := arr.Data().Buffers()
-	if len(bufs) < 2 || bufs[0] != nil && bufs[0].Len() > 0 || bufs[1] == nil {
+	if len(bufs) < 2 || bufs[1] == nil {
 		return false
 	}
-	n := arr.Len()
 	switch a := arr.(type) {
 	case *array.Int64:
-		return bufs[1].Len() == 8*n
+		return bufs[1].Len() == 8*n && (nulls == 0 || zeros(a.Int64Values()))
 	case *array.Float64:
+		if nulls > 0 {
+			return bufs[1].Len() == 8*n && zeros(arrow.Int64Traits.CastFromBytes(bufs[1].Bytes()))
+		}
 		return bufs[1].Len() == 8*n && !slices.ContainsFunc(a.Float64Values(), math.IsNaN)
 	case *array.String:
-		return n > 0 && len(bufs) > 2 && bufs[2] != nil && bufs[1].Len() == 4*(n+1) && a.ValueOffset(0) == 0 && a.ValueOffset(n) == bufs[2].Len()
+		return n > 0 && nulls == 0 && len(bufs) > 2 && bufs[2] != nil && bufs[1].Len() == 4*(n+1) && a.ValueOffset(0) == 0 && a.ValueOffset(n) == bufs[2].Len()
 	}
 	return false
+}
+
+func zeros(bits []int64) bool {
+	return !slices.ContainsFunc(bits, func(v int64) bool { return v != 0 })
 }
 
 // convert rebuilds arr as one of the four types.

@@ -50,6 +50,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if r.planned == nil {
 		return nil, errors.New("the cases are not known; the plan must be made again")
 	}
+	// Pools keep what was told to their workers, and with it this run.
+	defer func() { r.job, r.policy = nil, nil }()
 	var err error
 	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.groupBy, rc.Options); err != nil {
 		return nil, err
@@ -463,6 +465,10 @@ func (r *running) finish() (*stage.Outcome, error) {
 			r.rc.Events.Message(r.rc.Address, "warn", err.Error())
 		}
 	}
+	marks := r.journal.Marks()
+	if err := r.takeStored(); err != nil {
+		return nil, err
+	}
 	if err := r.job.load(r.journal); err != nil {
 		return nil, err
 	}
@@ -494,7 +500,7 @@ func (r *running) finish() (*stage.Outcome, error) {
 			"measured": cty.NumberIntVal(int64(n.Measured)), "reused": cty.NumberIntVal(int64(r.reused)),
 			"failed": cty.NumberIntVal(int64(n.Failed)), "skipped": cty.NumberIntVal(int64(n.Skipped)),
 		},
-		Journal: r.journal.Digest(), JournalCases: n.Measured,
+		Journal: r.journal.Digest(), JournalCases: n.Measured, JournalRead: marks,
 		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}
 	if rec != nil {

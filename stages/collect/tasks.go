@@ -24,6 +24,7 @@ type unit struct {
 	// Of measured units: their rows in job.rows.
 	row, rows int32
 	state     state
+	taken     bool // of measured units: the rows are of the stage's stored table
 }
 
 // why says why a unit was skipped, and why it has no kernel.

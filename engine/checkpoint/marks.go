@@ -1,0 +1,38 @@
+package checkpoint
+
+import "path/filepath"
+
+// Marks says how far each segment of the journal has been read, by the name of
+// its file. Whoever keeps what he made of the entries keeps the marks with it, and
+// asks Before later which of them are still the same.
+func (j *Journal) Marks() map[string]int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out := make(map[string]int64, len(j.read))
+	for n, end := range j.read {
+		if end > 0 {
+			out[filepath.Base(j.segments[n])] = end
+		}
+	}
+	return out
+}
+
+// Before says of n ids whether the entry that counts was there when the marks were
+// made. Of segments that were merged meanwhile it says no.
+func (j *Journal) Before(marks map[string]int64, n int, id func(i int) string) []bool {
+	out := make([]bool, n)
+	if len(marks) == 0 {
+		return out
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	ends := make([]int64, len(j.segments))
+	for i, path := range j.segments {
+		ends[i] = marks[filepath.Base(path)]
+	}
+	for i := range out {
+		r, ok := j.index.get(id(i))
+		out[i] = ok && r.kind != Withdrawn && r.off+int64(r.size) <= ends[r.segment]
+	}
+	return out
+}
