@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/visible"
 )
 
 // heartbeat is how often a running stage says that it lives, off a terminal.
@@ -117,7 +118,7 @@ func (v *lineView) Message(address, level, text string) {
 	}
 	switch level {
 	case "warn", "error":
-		v.printf("%s: %s: %s\n", address, level, text)
+		v.printf("%s: %s: %s\n", address, level, quoted(text))
 	case stage.MessageShow:
 		v.printf("%s\n", text)
 	case stage.MessageStatus:
@@ -184,10 +185,14 @@ func outcomeText(r *run.StageResult) string {
 		}
 	}
 	if r.Message != "" && (r.Status != stage.StatusOK) {
-		text += ": " + r.Message
+		text += ": " + quoted(r.Message)
 	}
 	return text
 }
+
+// quoted marks the further lines of a text as parts of it. CI systems take lines
+// that begin with :: for commands, and what workers say is in the text.
+func quoted(text string) string { return strings.ReplaceAll(text, "\n", "\n    | ") }
 
 func statusWord(s stage.Status) string {
 	switch s {
@@ -211,20 +216,20 @@ func failedChecks(r *run.StageResult) string {
 		if c.Result == "pass" {
 			continue
 		}
-		fmt.Fprintf(&b, "    %-5s %s: %s", c.Result, c.Name, c.Message)
+		fmt.Fprintf(&b, "    %-5s %s: %s", c.Result, visible.Line(c.Name), visible.Line(c.Message))
 		if c.Pos != "" {
 			fmt.Fprintf(&b, " (%s)", c.Pos)
 		}
 		b.WriteString("\n")
 		if c.Fix != "" && c.Result != "skip" {
-			fmt.Fprintf(&b, "          to do: %s\n", c.Fix)
+			fmt.Fprintf(&b, "          to do: %s\n", visible.Line(c.Fix))
 		}
 		for i, row := range c.Rows {
 			if i == 5 {
 				fmt.Fprintf(&b, "          ... and %d more rows\n", len(c.Rows)-5)
 				break
 			}
-			fmt.Fprintf(&b, "          %s\n", row)
+			fmt.Fprintf(&b, "          %s\n", visible.Line(row))
 		}
 	}
 	return b.String()

@@ -193,7 +193,7 @@ func parseRows(line []byte, known words) (*CaseResult, bool) {
 	}
 	r.Rows = make([]Row, 0, 1)
 	for !s.word(`]`) {
-		if len(r.Rows) > 0 && !s.comma() {
+		if len(r.Rows) == maxRows || len(r.Rows) > 0 && !s.comma() {
 			return nil, false
 		}
 		row, ok := s.row(known)
@@ -211,7 +211,7 @@ func parseRows(line []byte, known words) (*CaseResult, bool) {
 			return nil, false
 		}
 		var err error
-		if r.Seconds, err = strconv.ParseFloat(text, 64); err != nil {
+		if r.Seconds, err = strconv.ParseFloat(text, 64); err != nil || !plausible(r.Seconds) {
 			return nil, false
 		}
 	}
@@ -346,8 +346,9 @@ func (s *scanner) row(known words) (Row, bool) {
 		}
 		s.space()
 		name = known.of(name)
+		_, twice := row[name]
 		switch {
-		case s.i >= len(s.b):
+		case twice || len(row) == maxNames || s.i >= len(s.b):
 			return nil, false
 		case s.b[s.i] == '"':
 			t, ok := s.text()

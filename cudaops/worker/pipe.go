@@ -164,13 +164,18 @@ func parseEvent(line []byte) (ev Event, err error) {
 		if env.Seq == nil {
 			return ev, &garbage{"a " + env.Type + " without a seq: " + excerpt(line)}
 		}
+		if err := audit(line); err != nil {
+			return ev, err
+		}
 	}
 	switch env.Type {
 	case TypeStart:
 		ev.Start = &Start{Type: TypeStart, Seq: *env.Seq}
 	case TypeResult:
 		ev.Result = new(CaseResult)
-		err = decodeMessage(line, ev.Result)
+		if err = decodeMessage(line, ev.Result); err == nil && !plausible(ev.Result.Seconds) {
+			err = &garbage{fmt.Sprintf("a result that took %g seconds", ev.Result.Seconds)}
+		}
 	case TypeError:
 		ev.Error = new(Error)
 		err = decodeMessage(line, ev.Error)
@@ -187,6 +192,9 @@ func parseEvent(line []byte) (ev Event, err error) {
 	}
 	return ev, err
 }
+
+// plausible says whether a case can take so long.
+func plausible(seconds float64) bool { return seconds >= 0 && seconds < 1e9 }
 
 // parseResult reads a start or a result in one pass, since nearly all messages are;
 // false leaves it to the general way, with its errors.

@@ -250,6 +250,22 @@ tostring(3) = "3"
 startswith("gemm_perf", "gemm") = true
 [for x in range(3) : x * x] = [0,1,4]
 `))
+	rows := filepath.Join(dir, "rows.hcl")
+	text := "locals {\n  a = [\n    { name = \"x\", m = 1 },\n    { name = \"y\", kind = \"x\",\n      \"n\" = 2 },\n  ]\n}\n"
+	if err := os.WriteFile(rows, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags = Load(Options{Path: rows, Version: "0.1.0", Systems: testSystem})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	checkEval(t, cfg, strings.ReplaceAll(strings.TrimSpace(`
+line_of("x", "m") = "FILE:3"
+line_of("y", "n") = "FILE:5"
+line_of("x", "n") = "FILE:5"
+line_of("y", "absent") = "FILE:4"
+line_of("z", "m") = ""
+`), "FILE", rows))
 	for _, expr := range []string{"ceil_div(1, 0)", "setproduct(range(200), range(200))", `sort([1, null])`, "tonumber(\"x\")"} {
 		if _, diags := cfg.Eval(expr); !diags.HasErrors() {
 			t.Errorf("%s must fail", expr)

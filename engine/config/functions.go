@@ -51,6 +51,7 @@ func Functions() map[string]function.Function {
 		"index":           indexFunc,
 		"keys":            stdlib.KeysFunc,
 		"length":          stdlib.LengthFunc,
+		"line_of":         lineOfFunc(nil),
 		"lookup":          stdlib.LookupFunc,
 		"merge":           stdlib.MergeFunc,
 		"one":             oneFunc,

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 
 	"aicplan/engine/stage"
 )
@@ -30,6 +31,7 @@ type scope struct {
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
 	byKey     map[*blockDecl]map[string]*Instance // of stages with for_each
+	functions map[string]function.Function        // of functionsHere
 }
 
 // memoized is a value that was evaluated. One that waits for a stage is good

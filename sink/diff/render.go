@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"aicplan/sink/phrase"
+	"aicplan/sink/visible"
 )
 
 // WriteJSON writes the report as one JSON object.
@@ -79,7 +80,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 	sb.WriteByte('\n')
 	lines := [][]string{{"B / A", "rows", "min", "p5", "p25", "p50", "p75", "p95", "max"}}
 	line := func(name string, rows int, q Quantiles) {
-		cells := []string{name, strconv.Itoa(rows)}
+		cells := []string{visible.Line(name), strconv.Itoa(rows)}
 		for _, v := range []float64{q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max} {
 			cells = append(cells, fmt.Sprintf("%.3f", v))
 		}
@@ -100,7 +101,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 		}
 		sb.WriteByte('\n')
 		for _, s := range rows {
-			fmt.Fprintf(sb, "    %s\n", s)
+			fmt.Fprintf(sb, "    %s\n", visible.Line(s))
 		}
 	}
 	section("largest differences", len(r.ratios), r.worstLines())
@@ -157,7 +158,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 		fmt.Fprintf(&sb, "| %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |\n", phrase.Cell(t.title()), t.A.Rows, t.B.Rows, t.Common, t.Added, t.Removed, t.Changed, p5, p50, p95)
 	}
-	fmt.Fprintf(&sb, "\nA: `%s`, B: `%s`; p5, p50 and p95 are of B / A.\n", r.A, r.B)
+	fmt.Fprintf(&sb, "\nA: %s, B: %s; p5, p50 and p95 are of B / A.\n", phrase.Code(r.A), phrase.Code(r.B))
 	for _, t := range r.Tables {
 		t.markdown(&sb)
 	}
@@ -181,7 +182,7 @@ func (r *Comparison) markdown(sb *strings.Builder) {
 	if r.Ratio == nil {
 		return
 	}
-	fmt.Fprintf(sb, "\n<details><summary>%s: by axis, largest differences</summary>\n\n", r.title())
+	fmt.Fprintf(sb, "\n<details><summary>%s: by axis, largest differences</summary>\n\n", phrase.Cell(r.title()))
 	fmt.Fprintf(sb, "| B / A | rows | p5 | p50 | p95 | max |\n|---|--:|--:|--:|--:|--:|\n")
 	line := func(name string, rows int, q Quantiles) {
 		fmt.Fprintf(sb, "| %s | %d | %.3f | %.3f | %.3f | %.3f |\n", phrase.Cell(name), rows, q.P5, q.P50, q.P95, q.Max)

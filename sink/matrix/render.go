@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"aicplan/sink/phrase"
 )
 
 // WriteCSV writes one line per cell.
@@ -50,12 +52,12 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 	var sb strings.Builder
 	sb.WriteString("| model |")
 	for _, c := range columns {
-		fmt.Fprintf(&sb, " %s |", strings.TrimSpace(c.system+" "+c.backend+" "+c.version))
+		fmt.Fprintf(&sb, " %s |", phrase.Cell(strings.TrimSpace(c.system+" "+c.backend+" "+c.version)))
 	}
 	sb.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
 	var below []string
 	for _, model := range m.Models {
-		fmt.Fprintf(&sb, "| %s |", model)
+		fmt.Fprintf(&sb, "| %s |", phrase.Cell(model))
 		for _, col := range columns {
 			var parts []string
 			missing := map[string][]string{}
@@ -81,7 +83,7 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 			}
 			fmt.Fprintf(&sb, " %s |", text)
 			for _, miss := range order {
-				below = append(below, fmt.Sprintf("- %s on %s: %s at tp %s", model, strings.TrimSpace(col.system+" "+col.backend+" "+col.version), miss, strings.Join(missing[miss], ", ")))
+				below = append(below, phrase.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, strings.TrimSpace(col.system+" "+col.backend+" "+col.version), miss, strings.Join(missing[miss], ", "))))
 			}
 		}
 		sb.WriteString("\n")

@@ -31,11 +31,6 @@ func ClipFront(s string, n int) string {
 // OneLine joins the words of s by single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-var cell = strings.NewReplacer("|", "\\|", "\r", " ", "\n", " ", "<", "&lt;")
-
-// Cell keeps text inside its cell of a Markdown table.
-func Cell(s string) string { return cell.Replace(s) }
-
 // DidYouMean is " Did you mean "X"?" for the candidate that is likely meant, to
 // be put behind a sentence; "" when none is near.
 func DidYouMean(word string, candidates []string) string {

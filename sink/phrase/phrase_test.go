@@ -74,6 +74,11 @@ func TestClip(t *testing.T) {
 		{ClipFront("gemm", 8), "gemm"},
 		{OneLine(" a\n\tb  c "), "a b c"},
 		{Cell("a|b\r\nc<d"), `a\|b  c&lt;d`},
+		{Cell(`a\|b\\|c\d`), `a\\\|b\\\\\|c\d`},
+		{Cell(`collect.op["gemm"]`), `collect.op["gemm"]`},
+		{Inline("[x](https://evil) ![y][z] [z]: //evil <b>"), `[x]\(https://evil) ![y]\[z] [z]\: //evil &lt;b>`},
+		{Code("a`|<b>\n[x](y)"), "`a'\\|<b> [x](y)`"},
+		{Code(""), ""},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

@@ -54,7 +54,7 @@ func (r *reader) num(name string) float64 {
 		c, _ = table.Int64s(r.rec, name)
 		r.ints[name] = c
 	}
-	if c == nil || c.Null(r.row) {
+	if c == nil || c.Null(r.row) || c.Values[r.row] < 0 {
 		r.bad = true
 		return 0
 	}
@@ -85,6 +85,21 @@ func (r *reader) word(name string) string {
 	return c.Values[r.row]
 }
 
+// bytes is bytesOf; a format without a size leaves the row without a bound.
+func (r *reader) bytes(dtype string) (activation, weight float64) {
+	activation, weight = bytesOf(dtype)
+	r.bad = r.bad || weight == 0
+	return activation, weight
+}
+
+// work is a row's work; known is false where it does not follow from the columns.
+// No op works on nothing.
+func (r *reader) work(formula func(r *reader) Work, row int) (w Work, known bool) {
+	r.row, r.bad = row, false
+	w = formula(r)
+	return w, !r.bad && w.Flops > 0
+}
+
 // formulas by table. Only ops whose least work follows from their columns are
 // here.
 var formulas = map[string]func(r *reader) Work{
@@ -99,7 +114,7 @@ var formulas = map[string]func(r *reader) Work{
 
 func gemmWork(r *reader) Work {
 	m, n, k, dtype := r.num("m"), r.num("n"), r.num("k"), r.word("gemm_dtype")
-	act, weight := bytesOf(dtype)
+	act, weight := r.bytes(dtype)
 	result := min(2, max(act, 2)) // quantised products come out in 16 bits
 	if act > 2 {
 		result = act
@@ -117,7 +132,7 @@ const (
 
 func mlaBMMWork(r *reader) Work {
 	t, h, dtype := r.num("num_tokens"), r.num("num_heads"), r.word("bmm_dtype")
-	act, weight := bytesOf(dtype)
+	act, weight := r.bytes(dtype)
 	return Work{Flops: 2 * t * h * mlaHead * mlaLatent, Bytes: weight*h*mlaHead*mlaLatent + act*t*h*mlaHead, Dtype: dtype}
 }
 
@@ -139,7 +154,7 @@ func contextWork(r *reader) Work {
 	if kv == 0 {
 		kv = h
 	}
-	_, cache := bytesOf(r.word("kv_cache_dtype"))
+	_, cache := r.bytes(r.word("kv_cache_dtype"))
 	p := pairs(isl, r.opt("step"), r.opt("window_size"))
 	return Work{Flops: 4 * b * h * d * p, Bytes: b * isl * d * (2*2*h + 2*cache*kv), Dtype: r.word("attn_dtype")}
 }
@@ -154,7 +169,7 @@ func generationWork(r *reader) Work {
 		seq = min(seq, w)
 	}
 	dtype := r.word("kv_cache_dtype") // some kernels multiply in the cache's format
-	_, cache := bytesOf(dtype)
+	_, cache := r.bytes(dtype)
 	return Work{Flops: 4 * b * h * d * seq, Bytes: 2 * cache * b * kv * d * seq, Dtype: dtype}
 }
 
@@ -165,7 +180,7 @@ func encoderWork(r *reader) Work {
 
 func generationMLAWork(r *reader) Work {
 	b, seq := r.num("batch_size"), r.num("isl")+r.num("step")
-	_, cache := bytesOf(r.word("kv_cache_dtype"))
+	_, cache := r.bytes(r.word("kv_cache_dtype"))
 	return Work{Flops: 2 * b * r.num("num_heads") * seq * (2*mlaLatent + mlaRotary), Bytes: cache * b * seq * (mlaLatent + mlaRotary), Dtype: "fp8"}
 }
 
@@ -190,8 +205,7 @@ func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 	r := &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
 	works = make([]Work, rec.NumRows())
 	for i := range works {
-		r.row, r.bad = i, false
-		if w := formula(r); !r.bad {
+		if w, known := r.work(formula, i); known {
 			works[i] = w
 		}
 	}
@@ -226,9 +240,8 @@ func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o Ligh
 	r := &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
 	least = make([]float64, rec.NumRows())
 	for i := range least {
-		r.row, r.bad = i, false
-		w := formula(r)
-		if r.bad {
+		w, known := r.work(formula, i)
+		if !known {
 			continue
 		}
 		if o.Memory {

@@ -88,6 +88,14 @@ func TestSpeedOfLight(t *testing.T) {
 	if want := (8192*8192 + 8192 + 8192) * 2 / spec.GPU.MemBW * 1000; math.Abs(least[2]/want-1) > 1e-12 {
 		t.Errorf("one token: %g ms, want %g: its weights must be read", least[2], want)
 	}
+	if least[3] != 0 {
+		t.Errorf("a format of unknown size has the bound %g", least[3])
+	}
+	for _, m := range []int64{0, -5} {
+		if none, _ := SpeedOfLight(table.WithColumn(rec, "m", table.Constant(m, 4)), gemm, spec, LightOptions{}); slices.Max(none) != 0 {
+			t.Errorf("%d tokens have a bound: %v", m, none)
+		}
+	}
 	compute, _ := SpeedOfLight(rec, gemm, spec, LightOptions{Compute: true})
 	if compute[2] >= least[2] {
 		t.Error("the memory bound is applied where it was not asked for")

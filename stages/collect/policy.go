@@ -56,6 +56,8 @@ type policy struct {
 	// cases.
 	shared *sharedGroups
 	beside []stage.Attachment // of the case that is next in Done
+	// toldRepeated says that a case with repeated rows was noted already.
+	toldRepeated bool
 
 	rungs   [][]int // what is left, the current one first
 	rung    int     // number of the current one
@@ -332,6 +334,10 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 	p.learn(o.Seconds)
 	if got.dropped > 0 {
 		p.recorder.note("warn", fmt.Sprintf("case %s: %d rows of points that were not asked for were dropped", o.Task.Case.ID, got.dropped))
+	}
+	if got.repeated > 0 && !p.toldRepeated {
+		p.toldRepeated = true // a grid of such cases would say it of each
+		p.recorder.note("warn", fmt.Sprintf("case %s: %d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a gate counts them", o.Task.Case.ID, got.repeated))
 	}
 	var entries []*entry
 	for _, u := range a.units {

@@ -23,6 +23,8 @@ type answer struct {
 	rows    map[int][]worker.Row // by unit
 	missing []int                // units that got no row
 	dropped int                  // rows of points that nobody asked for
+	// repeated are rows that another row of their unit says already.
+	repeated int
 }
 
 // judge checks the rows that a worker returned for the units of one task. A
@@ -63,11 +65,26 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 		if len(a.rows[u]) == 0 {
 			a.missing = append(a.missing, u)
 		}
+		a.repeated += repeats(a.rows[u])
 	}
 	if len(a.missing) == len(units) && len(sweep) > 0 {
 		return a, bug("none of the %d rows belongs to a point of the sweep", len(rows))
 	}
 	return a, nil
+}
+
+// repeats counts the rows that say what one before them says, metrics included.
+func repeats(rows []worker.Row) int {
+	if len(rows) < 2 {
+		return 0
+	}
+	seen := map[string]bool{}
+	for _, row := range rows {
+		if text, err := json.Marshal(row); err == nil { // its names are sorted
+			seen[string(text)] = true
+		}
+	}
+	return len(rows) - len(seen)
 }
 
 // params are what a case says of itself, by name, as JSON gives it; nil says

@@ -59,3 +59,19 @@ func TestTablesStayNarrow(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// Rules look at the ends of a long text: a worker that sends hundreds of KiB with
+// every failure must not keep the engine busy with all of it.
+func TestRulesOfLongTexts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<20)
+	for text, want := range map[string]string{
+		"CUDA out of memory " + long:        worker.ClassResourceIssue,
+		long + " CUDA out of memory":        worker.ClassResourceIssue,
+		long + " CUDA out of memory" + long: worker.ClassFrameworkBug,
+	} {
+		if class, _ := classify(nil, &worker.Failure{Traceback: text}); class != want {
+			t.Errorf("%.20q and %d more bytes: %s, want %s", text, len(text), class, want)
+		}
+	}
+}

@@ -101,6 +101,17 @@ var builtin = func() []Rule {
 	}
 }()
 
+// maxJudged is how many bytes of a text rules look at, half of them at its end: a
+// worker may send hundreds of KiB for every case, and the rules are many.
+const maxJudged = 32 << 10
+
+func judgedText(s string) string {
+	if len(s) <= maxJudged {
+		return s
+	}
+	return s[:maxJudged/2] + "\n" + s[len(s)-maxJudged/2:]
+}
+
 func (r *Rule) fits(f *worker.Failure) bool {
 	if r.exception != nil && !r.exception.MatchString(f.Exception) {
 		return false
@@ -112,6 +123,7 @@ func (r *Rule) fits(f *worker.Failure) bool {
 // which a fresh worker may not have. What nobody knows is the framework's: the
 // case is one that the plan wants.
 func classify(rules []Rule, f *worker.Failure) (class string, oom bool) {
+	f = &worker.Failure{Class: f.Class, Exception: f.Exception, Message: judgedText(f.Message), Traceback: judgedText(f.Traceback)}
 	for i := range builtin {
 		if builtin[i].oom && builtin[i].fits(f) {
 			oom = true

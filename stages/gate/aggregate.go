@@ -139,6 +139,10 @@ func (s *subject) plannedAnswered(keep []bool) (have, total int, err error) {
 // errNoValue says that no row has a value to compute an aggregate of.
 var errNoValue = errors.New("no row has a value there")
 
+// errNoRows says that there is nothing to count: a table that lost all of its rows
+// has no nulls either.
+var errNoRows = errors.New("there are no rows")
+
 // columnAggregate computes one aggregate of one column over the values that are
 // numbers; left says what was not one. distinct and nulls work on columns of
 // any type and judge every row.
@@ -199,6 +203,9 @@ func (s *subject) countValues(name, col string) (float64, error) {
 	if arr == nil {
 		_, err := numbers(s.rec, col)
 		return 0, err
+	}
+	if s.selected == 0 {
+		return 0, errNoRows
 	}
 	seen := map[string]bool{}
 	nulls := 0

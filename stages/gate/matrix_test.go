@@ -150,6 +150,7 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "power" {}`, "power_limit", "P u u u u u u u P P P  u u u u P P u"},
 	{`check "speed_of_light" { system = system.h200_sxm }`, "latency", "P u u u u u u u P u P  u u P u P P u"},
 	{`check "speed_of_light" { system = system.h200_sxm }`, "m", "P u u u u u u u P u P  u u u u P P u"},
+	{`check "speed_of_light" { system = system.h200_sxm }`, "gemm_dtype", "P u - - u - u u P u P  - - - u P P u"},
 	{`check "monotonic" {}`, "latency", "P u u u u u u u u u P  u u F u u P u"},
 	{`check "monotonic" {}`, "m", "P u u u u P u u u u P  P P P u u P u"},
 	{`check "spikes" {}`, "latency", "P u u u u u u u u u P  u u F u u P u"},
@@ -171,6 +172,8 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "parts", "P u - - u - u u P P P  - - - u P P u"},
 	{`check "noise" { max = 0.01 }`, "rel_stdev", "P u u u u u u u P P P  P P F u P P u"},
 	{`assert "a" { condition = max.latency < 1 }`, "latency", "P u u F u P u u P P P  P P F u P P u"},
+	{`assert "a" { condition = nulls.latency == 0 }`, "latency", "P u P P F P u P P P P  P P P F P P u"},
+	{`assert "a" { condition = distinct.m == 8 }`, "m", "P u - - F P u F P P P  - - - F F P u"},
 	{`assert "a" { condition = count == 8 && failed == 0 }`, "latency", "P F P P P P P P F P P  P P P P F P P"},
 }
 

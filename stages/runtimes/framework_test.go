@@ -52,6 +52,14 @@ func TestInterpreterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+func notExecutable(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "python3")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestPythonFramework(t *testing.T) {
 	for _, c := range []struct {
 		name, python, want, fix string
@@ -59,6 +67,7 @@ func TestPythonFramework(t *testing.T) {
 		{"installed", interpreter(t, "printf 1.3.0rc20"), "", ""},
 		{"too old", interpreter(t, "printf 1.2.0"), "1.2.0 is installed, but runtime.trtllm requires >=1.3.0rc20", "nvcr/tensorrt-llm:1"},
 		{"not installed", interpreter(t, "exit 0"), "tensorrt_llm is not installed", "nvcr/tensorrt-llm:1"},
+		{"not executable", notExecutable(t), "cannot be run", "chmod +x"},
 		{"no interpreter", "/nowhere/python3", "/nowhere/python3 is not on this machine", "nvcr/tensorrt-llm:1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,7 +2,9 @@ package runtimes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,7 +102,9 @@ func pythonOptions(rt *stage.Runtime, at Place, options map[string]any) map[stri
 
 func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
 	python := pythonOf(rt)
-	if _, err := exec.LookPath(python); err != nil {
+	if _, err := exec.LookPath(python); errors.Is(err, fs.ErrPermission) {
+		return "", &Missing{What: fmt.Sprintf("the interpreter %s cannot be run: %v", python, err), Fix: "make it executable, for example with chmod +x"}
+	} else if err != nil {
 		return "", &Missing{What: fmt.Sprintf("the interpreter %s is not on this machine", python), Fix: getIt(rt)}
 	}
 	if rt.Package == "" {

@@ -24,7 +24,8 @@ locals {
   known_fields = { for kind, f in local.row_fields : kind => concat(f.needs, f.may) }
 
   checked_rows = flatten([for f in local.families : [for kind, rows in f : [for r in rows : {
-    where   = "The ${kind} row of ${try(r.profile, r.model_name, r.model, "no name")}"
+    name    = try(r.profile, r.model_name, r.model, "no name")
+    kind    = kind
     knows   = local.known_fields[kind]
     unknown = setsubtract(keys(r), local.known_fields[kind])
     missing = setsubtract(local.row_fields[kind].needs, keys(r))
@@ -38,10 +39,10 @@ locals {
       if !contains(concat(keys(local.row_fields), local.family_fields), k)
     ]]),
     flatten([for c in local.checked_rows : [for k in c.unknown :
-      "${c.where} has the field ${k}, which its kind does not have.${did_you_mean(k, c.knows) == "" ? "" : " Did you mean ${did_you_mean(k, c.knows)}?"}"
+      "${line_of(c.name, k)}: The ${c.kind} row of ${c.name} has the field ${k}, which its kind does not have.${did_you_mean(k, c.knows) == "" ? "" : " Did you mean ${did_you_mean(k, c.knows)}?"}"
     ]]),
-    flatten([for c in local.checked_rows : [for k in c.missing : "${c.where} has no ${k}."] if length(c.unknown) == 0]),
-    flatten([for c in local.checked_rows : [for k in c.texts : "${c.where} has ${k} as a text; write the number without quotes."]]),
+    flatten([for c in local.checked_rows : [for k in c.missing : "${line_of(c.name, k)}: The ${c.kind} row of ${c.name} has no ${k}."] if length(c.unknown) == 0]),
+    flatten([for c in local.checked_rows : [for k in c.texts : "${line_of(c.name, k)}: The ${c.kind} row of ${c.name} has ${k} as a text; write the number without quotes."]]),
   )
 }
 
@@ -64,7 +65,7 @@ variable "sound" {
   validation {
     condition = length(local.wrong_rows) == 0 && (!var.sound || length(local.wrong_dtypes) == 0)
     error_message = join(" ", concat(local.wrong_rows, [for w in local.wrong_dtypes :
-      "The moe row of ${w.model} has the format ${w.dtype}, which no table knows.${w.meant == "" ? "" : " Did you mean ${w.meant}?"}"
+      "${line_of(w.model, "dtypes")}: The moe row of ${w.model} has the format ${w.dtype}, which no table knows.${w.meant == "" ? "" : " Did you mean ${w.meant}?"}"
     ]))
   }
 }

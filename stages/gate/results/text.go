@@ -19,18 +19,18 @@ func WriteText(w io.Writer, groups []Group, rows int) error {
 	for _, g := range groups {
 		fmt.Fprintf(&sb, "%s: %s\n", g.Address, g.Status)
 		if len(g.Checks) == 0 {
-			fmt.Fprintf(&sb, "  %s\n", g.Message)
+			fmt.Fprintf(&sb, "  %s\n", oneLine(g.Message))
 		}
 		tw := tabwriter.NewWriter(&sb, 0, 4, 2, ' ', 0)
 		for _, r := range g.Checks {
-			fmt.Fprintf(tw, "  %s\t%s\t%s\n", r.Result, r.Name, oneLine(r.Message))
+			fmt.Fprintf(tw, "  %s\t%s\t%s\n", r.Result, oneLine(r.Name), oneLine(r.Message))
 		}
 		_ = tw.Flush() // a strings.Builder does not fail
 		for _, r := range g.Checks {
 			if r.Result != "fail" && r.Result != "warn" {
 				continue
 			}
-			fmt.Fprintf(&sb, "  %s%s\n", r.Name, at(r.Pos))
+			fmt.Fprintf(&sb, "  %s%s\n", oneLine(r.Name), at(r.Pos))
 			for _, row := range r.Rows[:min(len(r.Rows), rows)] {
 				fmt.Fprintf(&sb, "    %s\n", oneLine(row))
 			}
@@ -38,7 +38,7 @@ func WriteText(w io.Writer, groups []Group, rows int) error {
 				fmt.Fprintf(&sb, "    and %d more\n", more)
 			}
 			if r.Fix != "" {
-				fmt.Fprintf(&sb, "    what to do: %s\n", r.Fix)
+				fmt.Fprintf(&sb, "    what to do: %s\n", oneLine(r.Fix))
 			}
 		}
 	}

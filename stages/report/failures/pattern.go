@@ -11,9 +11,13 @@ import (
 // sizes (1x4353x2048), process ids. Other digits inside a word (fp8, sm90, H200) belong to it.
 var number = regexp.MustCompile(`\b(0x[0-9a-fA-F]+|[0-9a-f]{16,}|[0-9]+(x[0-9]+)+|[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)\b`)
 
+// maxPattern is how many bytes of a message tell faults apart.
+const maxPattern = 4096
+
 // Pattern is a message with its numbers replaced by #, so that messages of one
 // fault are equal.
 func Pattern(message string) string {
+	message = strings.ToValidUTF8(message[:min(len(message), maxPattern)], "")
 	return strings.Join(strings.Fields(number.ReplaceAllString(message, "#")), " ")
 }
 

@@ -55,7 +55,7 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 		for _, v := range g.Values {
 			b.WriteString(" " + phrase.Cell(v) + " |")
 		}
-		fmt.Fprintf(&b, " `%s` |\n", strings.ReplaceAll(phrase.Cell(g.Example.Case()), "`", "'"))
+		fmt.Fprintf(&b, " %s |\n", phrase.Code(g.Example.Case()))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

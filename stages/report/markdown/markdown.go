@@ -42,18 +42,18 @@ func Write(w io.Writer, r *model.Report) error {
 
 func render(r *model.Report, lines int) string {
 	b := &builder{lines: lines}
-	b.linef("# %s", escape(r.Title))
-	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], escape(r.Verdict.Text))
+	b.linef("# %s", phrase.Inline(r.Title))
+	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], phrase.Inline(r.Verdict.Text))
 	b.heading("Release at a glance")
 	if r.Summary != "" {
-		b.linef("%s\n", escape(r.Summary))
+		b.linef("%s\n", phrase.Inline(r.Summary))
 	}
 	for _, s := range r.Glance {
-		b.linef("- %s", escape(s))
+		b.linef("- %s", phrase.Inline(s))
 	}
 	if r.Impact != "" {
 		b.heading("What users can do with it")
-		b.linef("%s", escape(r.Impact))
+		b.linef("%s", phrase.Inline(r.Impact))
 	}
 	b.tables(r)
 	b.risks(r)
@@ -62,7 +62,7 @@ func render(r *model.Report, lines int) string {
 	b.environment(r)
 	if len(r.Changes) > 0 {
 		b.heading("Changes other than data")
-		b.list(len(r.Changes), func(i int) { b.linef("- %s", escape(r.Changes[i])) })
+		b.list(len(r.Changes), func(i int) { b.linef("- %s", phrase.Inline(r.Changes[i])) })
 	}
 	b.checklist(r)
 	b.run(r)
@@ -154,7 +154,7 @@ func (b *builder) risks(r *model.Report) {
 	}
 	b.list(len(r.Risks), func(i int) {
 		x := r.Risks[i]
-		text := escape(x.Text)
+		text := phrase.Inline(x.Text)
 		if x.Level == model.Bad {
 			text = "**" + text + "**"
 		}
@@ -171,7 +171,7 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
 		b.list(len(r.Failures), func(i int) {
 			g := r.Failures[i]
-			b.linef("| %s | %s | %s | %s | %s |", model.Count(int64(g.Count)), phrase.Cell(g.Value("op")), phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)), code(g.Example.Case()))
+			b.linef("| %s | %s | %s | %s | %s |", model.Count(int64(g.Count)), phrase.Cell(g.Value("op")), phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)), phrase.Code(phrase.Clip(g.Example.Case(), 240)))
 		})
 	}
 	if len(r.Skips) > 0 {
@@ -201,7 +201,7 @@ func (b *builder) validation(r *model.Report) {
 		if e.Level == model.Bad {
 			result = "**" + result + "**"
 		}
-		b.linef("| %s | %s | %s |", name, code(e.Command), result)
+		b.linef("| %s | %s | %s |", name, phrase.Code(e.Command), result)
 	})
 	for _, g := range r.Gates {
 		c := results.Count([]results.Group{g})
@@ -222,7 +222,7 @@ func (b *builder) validation(r *model.Report) {
 					b.linef("  - and %d more", len(x.Rows)-3)
 					break
 				}
-				b.linef("  - %s", code(row))
+				b.linef("  - %s", phrase.Code(row))
 			}
 			if x.Fix != "" {
 				b.linef("  - to do: %s", phrase.Cell(x.Fix))
@@ -245,7 +245,7 @@ func (b *builder) environment(r *model.Report) {
 			facts = append(facts, phrase.Cell(f.Name+" "+f.Value))
 		}
 		if n.Image != "" {
-			facts = append(facts, "image "+code(n.Image+prefixed("@", n.Digest)))
+			facts = append(facts, "image "+phrase.Code(n.Image+prefixed("@", n.Digest)))
 		}
 		if len(n.Devices) > 0 {
 			facts = append(facts, "devices "+phrase.Cell(strings.Join(n.Devices, ", ")))
@@ -268,7 +268,7 @@ func (b *builder) checklist(r *model.Report) {
 	b.heading("Checklist")
 	signs := map[string]string{model.Good: "[x]", model.Warn: "[x] :warning:", model.Bad: "[ ] :x:", model.Open: "[ ]"}
 	for _, c := range r.Checklist {
-		b.linef("- %s %s: %s", signs[c.Level], escape(c.Text), escape(c.Note))
+		b.linef("- %s %s: %s", signs[c.Level], phrase.Inline(c.Text), phrase.Inline(c.Note))
 	}
 }
 
@@ -282,7 +282,7 @@ func (b *builder) run(r *model.Report) {
 			if f.Rows > 0 {
 				rows = model.Count(int64(f.Rows))
 			}
-			b.linef("| %s | %s | %s |", code(f.Path), rows, code(shortDigest(f.Digest)))
+			b.linef("| %s | %s | %s |", phrase.Code(f.Path), rows, phrase.Code(shortDigest(f.Digest)))
 		})
 	}
 	if r.Run.ID != "" {
@@ -290,7 +290,7 @@ func (b *builder) run(r *model.Report) {
 		if r.Run.ExitCode != nil {
 			ended = fmt.Sprintf(", exit code %d", *r.Run.ExitCode)
 		}
-		b.linef("\nRun `%s`%s%s.", r.Run.ID, prefixed(" of ", code(r.Run.Plan)), ended)
+		b.linef("\nRun `%s`%s%s.", r.Run.ID, prefixed(" of ", phrase.Code(r.Run.Plan)), ended)
 	}
 }
 
@@ -300,18 +300,4 @@ func shortDigest(d string) string {
 		return d
 	}
 	return algo + ":" + hex[:16]
-}
-
-// escape keeps text from being read as markup at the start of a line or as
-// HTML.
-func escape(s string) string {
-	return strings.NewReplacer("<", "&lt;", "\r", " ", "\n", " ").Replace(s)
-}
-
-// code writes text in backquotes, for a cell of a table.
-func code(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "`" + strings.ReplaceAll(strings.ReplaceAll(phrase.Clip(phrase.Cell(s), 240), "`", "'"), "&lt;", "<") + "`"
 }

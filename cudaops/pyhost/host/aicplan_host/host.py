@@ -31,7 +31,7 @@ from .workdir import SITE, archive, remove_workdir, sweep_workdirs
 
 _FATAL = re.compile(
     r"illegal memory access|unspecified launch failure|device-side assert|misaligned address|illegal instruction"
-    r"|uncorrectable ECC|launch timed out|CUDA\w*[ _](?s:.*)context is destroyed|CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)",
+    r"|uncorrectable ECC|launch timed out|CUDA\w{0,40}[ _](?s:.{0,200})context is destroyed|CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)",
     re.IGNORECASE,
 )
 _MEMORY = re.compile(r"out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)

@@ -1,7 +1,9 @@
 """Rows: what their values may be."""
 
+import contextlib
 import enum
 import math
+import re
 
 from .errors import HostError
 
@@ -62,10 +64,43 @@ def clean_rows(rows, op):
     return out
 
 
+# Numbers as the engine's reader of perf files takes them. Python's int() and
+# float() take more: 007 is 7 to them, and 1_0 is 10.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_REAL = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SPECIAL = re.compile(r"nan|[+-]?inf(?:inity)?", re.IGNORECASE)
+_FLAGS = {"true": True, "True": True, "false": False, "False": False}
+
+
+def _whole(text):
+    if not _WHOLE.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(text)
+    return int(text)
+
+
+def _real(text):
+    if _SPECIAL.fullmatch(text):
+        return float(text)
+    value = float(text) if _REAL.fullmatch(text) else math.inf
+    if math.isinf(value):
+        raise ValueError(text)
+    return value
+
+
 def number(text):
-    for kind in (int, float):
+    """The number that text is in a perf file, else the text."""
+    for kind in (_whole, _real):
         try:
             return kind(text)
         except ValueError:
             pass
     return text
+
+
+def column(texts):
+    """The values of a column of a perf file: of the first type that takes all of
+    them, whole numbers, numbers, booleans, text. An empty field is null."""
+    for kind in (_whole, _real, _FLAGS.__getitem__):
+        with contextlib.suppress(ValueError, KeyError):
+            return [kind(t) if t else None for t in texts]
+    return [t or None for t in texts]

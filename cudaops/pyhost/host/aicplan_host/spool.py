@@ -6,7 +6,8 @@ import json
 import os
 import threading
 
-from .rows import number
+from .errors import HostError
+from .rows import column
 
 
 class Sink:
@@ -46,15 +47,24 @@ def read_spool(folder):
     return rows
 
 
+# Columns that hold text whatever it looks like.
+TEXTS = ("op_name", "kernel_source")
+LABELS = ("framework", "version", "device")
+
+
 def read_perf_files(folder):
     """Rows of perf files that a process without our helper wrote in folder."""
     rows = []
     for path in sorted(glob.glob(os.path.join(folder, "*_perf.txt"))):
         with open(path, newline="", encoding="utf-8") as f:
-            for raw in csv.DictReader(f):
-                row = {k: number(v) for k, v in raw.items() if k and v is not None}
-                row["logged_version"] = raw.get("version", "")
-                for label in ("framework", "version", "device"):
-                    row.pop(label, None)
-                rows.append((os.path.basename(path), row))
+            raw = list(csv.DictReader(f))
+        for at, row in enumerate(raw, 1):
+            if None in row or None in row.values():
+                raise HostError("%s: row %d has not as many fields as the header" % (os.path.basename(path), at))
+        names = [k for k in (raw[0] if raw else {}) if k and k not in LABELS]
+        columns = {k: [row[k] or None for row in raw] if k in TEXTS else column([row[k] for row in raw]) for k in names}
+        for i, row in enumerate(raw):
+            values = {k: columns[k][i] for k in names}
+            values["logged_version"] = row.get("version", "")
+            rows.append((os.path.basename(path), values))
     return rows

@@ -44,6 +44,14 @@ class FilesTest(unittest.TestCase):
         self.assertEqual(spool.read_spool(self.folder), [("x_perf.txt", {"latency": 1}), ("gemm_perf.txt", {"latency": 0.5})])
         self.write("own_perf.txt", "framework,version,device,m,latency\nVLLM,0.24.0,H200,8,0.25\n")
         self.assertEqual(spool.read_perf_files(self.folder), [("own_perf.txt", {"m": 8, "latency": 0.25, "logged_version": "0.24.0"})])
+        self.write("own_perf.txt", "version,kernel_source,tag,m,latency\n1.10,nan,007,8,0.25\n1.10,007,1_0,,1\n")
+        first, second = [row for _, row in spool.read_perf_files(self.folder)]
+        self.assertEqual(first, {"kernel_source": "nan", "tag": "007", "m": 8, "latency": 0.25, "logged_version": "1.10"})
+        self.assertEqual(second, {"kernel_source": "007", "tag": "1_0", "m": None, "latency": 1.0, "logged_version": "1.10"})
+        for text in ("m,latency\n1\n", "m,latency\n1,2,3\n"):
+            self.write("own_perf.txt", text)
+            with self.assertRaisesRegex(HostError, "own_perf.txt: row 1 has not as many fields as the header"):
+                spool.read_perf_files(self.folder)
 
     def test_late_rows_are_counted(self):
         sink = spool.Sink()

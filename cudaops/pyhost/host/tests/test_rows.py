@@ -4,7 +4,7 @@ import types
 import unittest
 
 from aicplan_host.errors import HostError
-from aicplan_host.rows import clean_rows, number, scalar
+from aicplan_host.rows import clean_rows, column, number, scalar
 
 
 class Kind(enum.Enum):
@@ -38,7 +38,21 @@ class RowsTest(unittest.TestCase):
         self.assertEqual(clean_rows({"latency": math.nan}, "op"), [{"latency": "NaN"}])
 
     def test_numbers_of_text(self):
-        self.assertEqual([number(t) for t in ("12", "1.50", "1e-3", "fp8", "")], [12, 1.5, 0.001, "fp8", ""])
+        for text, want in [
+            ("12", 12), ("-4", -4), ("0", 0), ("1.50", 1.5), ("1e-3", 0.001), (".5", 0.5), ("2.", 2.0), ("inf", math.inf),
+            ("9223372036854775807", 2**63 - 1), ("9223372036854775808", 2.0**63),
+        ]:
+            got = number(text)
+            self.assertEqual((got, type(got)), (want, type(want)))
+        # What Python would read as another number than the engine does.
+        for text in ("007", "-007", "1_0", " 5 ", "5 ", "+5", "-0", "0x10", "\u0665", "1e400", "9" * 5000, "1.0_0", "00.5", "fp8", ""):
+            got = number(text)
+            self.assertIsInstance(got, float if text == "-0" else str)
+        self.assertEqual(column(["1", "", "3"]), [1, None, 3])
+        self.assertEqual(column(["1", "0.5"]), [1.0, 0.5])
+        self.assertEqual(column(["True", "False"]), [True, False])
+        self.assertEqual(column(["1", "nan", "fp8"]), ["1", "nan", "fp8"])
+        self.assertEqual(column(["1", "007"]), ["1", "007"])
 
 
 if __name__ == "__main__":
