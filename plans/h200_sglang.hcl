@@ -1,4 +1,4 @@
-# The op database of SGLang: 27 ops, 348,180 tasks on an H200.
+# The op database of SGLang: 28 ops, 348,202 tasks on an H200.
 #
 #   aicplan plan  plans/h200_sglang.hcl                          what would be collected; no GPU needed
 #   aicplan plan  plans/h200_sglang.hcl -var system=b200_sxm     the same for another GPU

@@ -1,4 +1,4 @@
-# The op database of vLLM: 20 ops, 308,989 tasks on an H200.
+# The op database of vLLM: 23 ops, 316,965 tasks on an H200.
 #
 #   aicplan plan  plans/h200_vllm.hcl                          what would be collected; no GPU needed
 #   aicplan plan  plans/h200_vllm.hcl -var system=b200_sxm     the same for another GPU

@@ -45,6 +45,8 @@ var ops = []Op{
 	{Name: "dsv4_csa_generation_module", Table: "dsv4_csa_generation_module_perf", OpName: "dsv4_csa_generation_module"},
 	{Name: "dsv4_hca_context_module", Table: "dsv4_hca_context_module_perf", OpName: "dsv4_hca_context_module"},
 	{Name: "dsv4_hca_generation_module", Table: "dsv4_hca_generation_module_perf", OpName: "dsv4_hca_generation_module"},
+	{Name: "dsv4_paged_mqa_logits_module", Table: "dsv4_paged_mqa_logits_module_perf", OpName: "dsv4_paged_mqa_logits_module"},
+	{Name: "dsv4_hca_attn_module", Table: "dsv4_hca_attn_module_perf", OpName: "dsv4_hca_attn_module"},
 	{Name: "dsv4_csa_topk_calib", Table: "dsv4_csa_topk_calib_perf", OpName: "dsv4_csa_topk_calib"},
 	{Name: "glm5_mqa_logits_module", Table: "glm5_mqa_logits_module_perf", OpName: "glm5_mqa_logits_module"},
 	{Name: "glm5_topk_module", Table: "glm5_topk_module_perf", OpName: "glm5_topk_module"},

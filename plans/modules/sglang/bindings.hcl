@@ -239,6 +239,14 @@ locals {
       match         = local.sparse_kernel
     })
 
+    dsv4_paged_mqa_logits_module = {
+      module        = "collector.sglang.deepseekv4_sparse_modules"
+      getter        = "get_dsv4_paged_mqa_logits_test_cases"
+      run           = "run_dsv4_sparse_kernel_worker"
+      perf_filename = "dsv4_paged_mqa_logits_module_perf.txt"
+      match         = local.sparse_kernel
+    }
+
     dsv4_csa_topk_calib = {
       module        = "collector.sglang.deepseekv4_sparse_modules"
       getter        = "get_dsv4_topk_calib_test_cases"

@@ -134,6 +134,39 @@ grid "glm5_dsa_attn_module" {
   }
 }
 
+# Prefill within one chunk, and decode.
+part "dsv4_kernel_lengths" {
+  case_set "prefill" {
+    include = [part.model_context]
+
+    axis "step" {
+      values = local.prefixes
+    }
+
+    axis "isl" {
+      values = local.dsv4_lengths
+    }
+
+    filter "chunk" {
+      keep   = batch_size * isl <= local.prefill_chunk
+      reason = "more than ${local.prefill_chunk} tokens are several chunks of prefill"
+    }
+
+    filter "cache" {
+      keep   = batch_size * (isl + step) <= 1048576
+      reason = local.dsv4_pool
+    }
+  }
+
+  case_set "decode" {
+    include = [part.dsv4_generation_lengths]
+
+    axis "isl" {
+      values = [1]
+    }
+  }
+}
+
 grid "dsv4_csa_topk_calib" {
   enabled     = contains(module.selection.ops, "dsv4_csa_topk_calib") && local.wants.dsv4
   description = "what the distribution of scores adds to DeepSeek-V4's top-k"
@@ -153,36 +186,33 @@ grid "dsv4_csa_topk_calib" {
 
   sweep "lengths" {
     columns = ["isl", "step"]
+    include = [part.dsv4_kernel_lengths]
 
-    case_set "prefill" {
-      include = [part.model_context]
+    distinct {}
+  }
+}
 
-      axis "step" {
-        values = local.prefixes
-      }
+grid "dsv4_paged_mqa_logits_module" {
+  enabled     = contains(module.selection.ops, "dsv4_paged_mqa_logits_module") && local.wants.dsv4
+  description = "the paged logits kernel of DeepSeek-V4's indexer"
+  op          = "dsv4_paged_mqa_logits_module"
+  perf_table  = "dsv4_paged_mqa_logits_module_perf"
+  columns     = ["batch_size", "num_heads", "model"]
+  constants   = { tp_size = 1, mla_dtype = "fp8_e4m3", kv_cache_dtype = "fp8_e4m3", gemm_type = "fp8_block", compress_ratio = 4 }
+  include     = [local.parts.decode_batches, local.parts.sm_90, local.parts.chosen]
 
-      axis "isl" {
-        values = local.dsv4_lengths
-      }
+  rows "model" {
+    values = [for r in local.models.dsv4 : {
+      model        = r.model
+      num_heads    = r.num_heads
+      max_position = r.max_position
+      selected     = r.selected
+    }]
+  }
 
-      filter "chunk" {
-        keep   = batch_size * isl <= local.prefill_chunk
-        reason = "more than ${local.prefill_chunk} tokens are several chunks of prefill"
-      }
-
-      filter "cache" {
-        keep   = batch_size * (isl + step) <= 1048576
-        reason = local.dsv4_pool
-      }
-    }
-
-    case_set "decode" {
-      include = [part.dsv4_generation_lengths]
-
-      axis "isl" {
-        values = [1]
-      }
-    }
+  sweep "lengths" {
+    columns = ["isl", "step"]
+    include = [part.dsv4_kernel_lengths]
 
     distinct {}
   }

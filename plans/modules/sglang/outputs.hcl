@@ -27,6 +27,7 @@ locals {
     glm5_mqa_logits_module             = "base"
     glm5_topk_module                   = "base"
     glm5_dsa_attn_module               = "base"
+    dsv4_paged_mqa_logits_module       = "base"
     dsv4_csa_topk_calib                = "base"
   }
 
@@ -62,6 +63,7 @@ output "grids" {
     glm5_mqa_logits_module             = grid.glm5_mqa_logits_module
     glm5_topk_module                   = grid.glm5_topk_module
     glm5_dsa_attn_module               = grid.glm5_dsa_attn_module
+    dsv4_paged_mqa_logits_module       = grid.dsv4_paged_mqa_logits_module
     dsv4_csa_topk_calib                = grid.dsv4_csa_topk_calib
   }
 }

@@ -136,6 +136,28 @@ locals {
       match         = local.dsv4_generation
     })
 
+    # Single kernels of the same module, which the modules' times are extended with.
+    dsv4_paged_mqa_logits_module = {
+      module        = "collector.vllm.collect_dsv4_attn"
+      run           = "run_dsv4_sparse_kernel_worker"
+      perf_filename = "dsv4_paged_mqa_logits_module_perf.txt"
+      args          = ["batch_size", "isl", "step", 1, { value = "paged_mqa_logits" }, "model"]
+    }
+
+    dsv4_hca_attn_module = {
+      module        = "collector.vllm.collect_dsv4_attn"
+      run           = "run_dsv4_sparse_kernel_worker"
+      perf_filename = "dsv4_hca_attn_module_perf.txt"
+      args          = ["batch_size", "isl", "step", 1, { value = "hca_attn" }, "model"]
+    }
+
+    mhc_module = {
+      module        = "collector.vllm.collect_mhc_module"
+      run           = "run_mhc_module_worker"
+      perf_filename = "mhc_module_perf.txt"
+      args          = ["op", "num_tokens", "hidden_size", "hc_mult"]
+    }
+
     gdn = {
       module        = "collector.vllm.collect_gdn"
       getter        = "get_gdn_test_cases"

@@ -23,6 +23,7 @@ A module imports from those above it in this list:
     reads        files of other stages that an op reads
     spool        rows between processes
     joining      rows and the measurements that they come from
+    ports        the ports of process groups of one
     helper       the stand-in for a checkout's helper module
     defaults     torch's defaults
     matching     cases in a collector's list

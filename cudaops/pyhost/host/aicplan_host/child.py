@@ -7,6 +7,7 @@ import sys
 from .environment import PlainDevice
 from .helper import hook_helper
 from .measuring import Bench
+from .ports import own_ports
 from .spool import Sink
 
 
@@ -16,4 +17,5 @@ def install_child():
     index = settings["device"]
     kind = PlainDevice("cuda" if index >= 0 else "cpu")
     bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr), max(index, 0))
+    own_ports()
     hook_helper(settings["root"], bench, Sink(spool=os.environ["AICPLAN_SPOOL"]))

@@ -24,6 +24,7 @@ from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, HostErr
 from .functions import FunctionOp
 from .helper import hook_helper
 from .measuring import Bench
+from .ports import own_ports
 from .reads import reads_of
 from .source import find_ops
 from .spool import Sink
@@ -260,6 +261,7 @@ class Host:
         self._tell_children()
         old = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = site + (os.pathsep + old if old else "")
+        own_ports()
         if self.root:
             self.shim = hook_helper(self.root, self.bench, self.sink)
 

@@ -35,6 +35,18 @@ def _ends_in_raise(blocks):
     return False
 
 
+def _ways_out(body):
+    """The ifs of a loop that leave it."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            if any(isinstance(s, (ast.Break, ast.Return)) for s in statement.body):
+                yield statement
+            else:
+                yield from _ways_out(statement.body + statement.orelse)
+        elif isinstance(statement, (ast.Try, ast.With)):
+            yield from _ways_out(statement.body)
+
+
 def _call(name, *args):
     return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=list(args), keywords=[])
 
@@ -50,6 +62,7 @@ KEEPS = {"int", "float", "len", "str", "bool", "tuple", "list", "set", "frozense
 class Steer(ast.NodeTransformer):
     def __init__(self):
         self._after = []  # what follows the statements that enclose the one at hand
+        self._loops = 0
 
     def _block(self, body):
         out = []
@@ -86,6 +99,13 @@ class Steer(ast.NodeTransformer):
 
     def visit_While(self, node):
         self.generic_visit(node)
+        if isinstance(node.test, ast.Constant):
+            # What would end it may be unknown: after many rounds it is as if.
+            self._loops += 1
+            rounds = "_aicplan_rounds_%d" % self._loops
+            for test in _ways_out(node.body):
+                test.test = _call("_aicplan_tired", ast.Name(id=rounds, ctx=ast.Load()), test.test)
+            return [ast.Assign(targets=[ast.Name(id=rounds, ctx=ast.Store())], value=_call("_aicplan_rounds")), node]
         node.test = _call("_aicplan_loop", _mark(), node.test)
         return node
 
@@ -197,6 +217,20 @@ def loop(before, value):
     return value if not is_unknown(value) and Count.asked == before else False
 
 
+class Rounds:
+    """How often an endless loop has asked whether it ends."""
+
+    most = 1000
+
+    def __init__(self):
+        self.count = 0
+
+
+def tired(rounds, value):
+    rounds.count += 1
+    return rounds.count > Rounds.most or value
+
+
 def keep(builtin, *args, **kwargs):
     if builtin in (min, max) and len(args) > 1:
         known = [a for a in args if not is_unknown(a)]
@@ -287,8 +321,8 @@ def set_(container, key, value):
 
 
 NAMES = {
-    "_aicplan_mark": mark, "_aicplan_steer": steer, "_aicplan_loop": loop, "_aicplan_keep": keep, "_aicplan_isinstance": isinstance_,
-    "_aicplan_getattr": getattr_, "_aicplan_issubclass": issubclass_, "_aicplan_type": type_, "_aicplan_join": join, "_aicplan_new": new,
+    "_aicplan_mark": mark, "_aicplan_steer": steer, "_aicplan_loop": loop, "_aicplan_rounds": Rounds, "_aicplan_tired": tired,
+    "_aicplan_keep": keep, "_aicplan_isinstance": isinstance_, "_aicplan_getattr": getattr_, "_aicplan_issubclass": issubclass_, "_aicplan_type": type_, "_aicplan_join": join, "_aicplan_new": new,
     "_aicplan_set": set_, "_aicplan_is": is_, "_aicplan_in": in_, "_aicplan_item": item, "_aicplan_unpack": unpack, "_aicplan_unpack_each": unpack_each,
 }
 

@@ -1,0 +1,122 @@
+"""A port of its own for every process group of one.
+
+Collectors measure one rank and still start torch.distributed, at a port that they
+compute from the device's number or draw by lot. Two workers on one machine come to
+the same one, and so do two containers that share a network. Nobody else has to find
+a group of one, so it takes whichever port is free.
+"""
+
+import functools
+import importlib.machinery
+import inspect
+import os
+import re
+import socket
+import sys
+import urllib.parse
+
+MODULE = "torch.distributed.distributed_c10d"
+ATTEMPTS = 5
+TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
+
+
+def own_ports():
+    """Gives process groups of one that this process starts a free port, whether
+    torch is imported already or not."""
+    if MODULE in sys.modules:
+        _wrap(sys.modules[MODULE])
+    elif not any(isinstance(finder, _Watch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Watch())
+
+
+def free_port():
+    if socket.has_dualstack_ipv6():
+        try:
+            with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as s:
+                return s.getsockname()[1]
+        except OSError:
+            pass  # compiled in, and switched off on this machine
+    with socket.create_server(("", 0)) as s:
+        return s.getsockname()[1]
+
+
+class _Watch:
+    """Waits for torch's own import of the module."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            _wrap(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _wrap(module):
+    real = getattr(module, "init_process_group", None)
+    if not callable(real) or hasattr(real, "aicplan_ports"):
+        return
+    signature = inspect.signature(real)
+
+    @functools.wraps(real)
+    def init_process_group(*args, **kwargs):
+        try:
+            asked = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return real(*args, **kwargs)  # it says what is wrong with them
+        method = asked.get("init_method") or "env://"
+        if asked.get("store") is not None or _ranks(asked, method) != 1:
+            return real(*args, **kwargs)
+        left = ATTEMPTS
+        while True:
+            changed = _with_port(method, free_port())
+            if changed is None:
+                return real(*args, **kwargs)
+            call = signature.bind(*args, **kwargs)
+            if changed != method:
+                call.arguments["init_method"] = changed
+            try:
+                return real(*call.args, **call.kwargs)
+            except Exception as err:
+                # Somebody may take the port before torch does.
+                left -= 1
+                if not left or not TAKEN.search(str(err)):
+                    raise
+
+    init_process_group.aicplan_ports = True
+    module.init_process_group = init_process_group
+    package = sys.modules.get("torch.distributed")
+    if getattr(package, "init_process_group", None) is real:
+        package.init_process_group = init_process_group
+
+
+def _ranks(asked, method):
+    """How many ranks the group will have, 0 where nothing says it."""
+    query = urllib.parse.parse_qs(urllib.parse.urlsplit(method).query)
+    for found in (asked.get("world_size"), query.get("world_size", [None])[0], os.environ.get("WORLD_SIZE")):
+        try:
+            number = int(found)
+        except (TypeError, ValueError):
+            continue
+        if number > 0:
+            return number
+    return 0
+
+
+def _with_port(method, port):
+    """The method at another port, None for one that has no port of its own."""
+    parts = urllib.parse.urlsplit(method)
+    if parts.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        os.environ["MASTER_PORT"] = str(port)
+        return method
+    if parts.scheme == "tcp" and parts.port:
+        return parts._replace(netloc=parts.netloc.rpartition(":")[0] + ":%d" % port).geturl()
+    return None
