@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -77,6 +78,19 @@ type selectFlags struct {
 	Shuffle bool     `help:"Collect in random order."`
 	Seed    int64    `help:"Seed of -shuffle and of random samples." default:"42" placeholder:"N"`
 	Retry   string   `help:"Try cases of the ledger again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
+}
+
+// priceFlag is of the verbs that say what a plan costs.
+type priceFlag struct {
+	Price float64 `help:"What an hour of a GPU costs: the plan then says what measuring costs, in the same currency." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
+}
+
+// Validate is called by kong.
+func (f priceFlag) Validate() error {
+	if f.Price < 0 || math.IsNaN(f.Price) || math.IsInf(f.Price, 0) {
+		return fmt.Errorf("-price is %v; it is an amount from 0, such as 2.50", f.Price)
+	}
+	return nil
 }
 
 // defaultSeed is what the tag of Seed says.

@@ -23,6 +23,7 @@ type applyCmd struct {
 	planFlags   `embed:""`
 	selectFlags `embed:""`
 	gateFiles   `embed:""`
+	priceFlag   `embed:""`
 	OutDir      string        `help:"Where exports go." default:"out" placeholder:"DIR"`
 	Parallelism int           `help:"CPU stages at once; 0: as many as cores." placeholder:"N"`
 	AutoApprove bool          `help:"Do not ask on a terminal before measuring for long."`
@@ -37,7 +38,7 @@ type applyCmd struct {
 
 // Validate is called by kong.
 func (c *applyCmd) Validate() error {
-	return errors.Join(c.selectFlags.Validate(), notNegative("-parallelism", c.Parallelism), c.checkGrace())
+	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate(), notNegative("-parallelism", c.Parallelism), c.checkGrace())
 }
 
 func (c *applyCmd) checkGrace() error {
@@ -59,6 +60,7 @@ func (c *applyCmd) Run(a *app) error {
 	if saved != nil {
 		opts = saved.Options
 	}
+	opts.Price = c.Price
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -14,12 +15,18 @@ import (
 type planCmd struct {
 	planFlags    `embed:""`
 	selectFlags  `embed:""`
+	priceFlag    `embed:""`
 	OutDir       string `help:"Where exports would go." default:"out" placeholder:"DIR"`
 	Out          string `help:"Save the plan for apply." placeholder:"FILE" type:"path"`
 	Diff         string `help:"Compare with another plan, or a saved one: cases added and removed." placeholder:"PLAN" type:"path"`
 	JSON         bool   `name:"json" help:"Print the plan as JSON."`
 	DetailedExit bool   `name:"detailed-exitcode" help:"Exit 2 when there is work to do."`
 	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
+}
+
+// Validate is called by kong.
+func (c *planCmd) Validate() error {
+	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate())
 }
 
 // planMemory is where the collector begins to work harder: plans are made on
@@ -41,6 +48,7 @@ func (c *planCmd) Run(a *app) error {
 	defer store.Close()
 	ctx := context.Background()
 	opts := c.options()
+	opts.Price = c.Price
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}

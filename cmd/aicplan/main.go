@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -105,10 +106,18 @@ func singleDash(args []string) []string {
 		if len(a) > 2 && a[0] == '-' && a[1] != '-' && isLetter(a[1]) {
 			a = "-" + a
 		}
+		// A number below zero is the value of the flag before it, which says itself
+		// what it takes.
+		if last := len(out) - 1; last >= 0 && negative.MatchString(a) && strings.HasPrefix(out[last], "--") && !strings.Contains(out[last], "=") {
+			out[last] += "=" + a
+			continue
+		}
 		out = append(out, a)
 	}
 	return out
 }
+
+var negative = regexp.MustCompile(`^-[0-9.]+$`)
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 

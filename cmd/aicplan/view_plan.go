@@ -41,7 +41,7 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 			text += fmt.Sprintf(" of %s", plan.Count(d))
 		}
 		if c := s.Cases; c != nil && c.Seconds > 0 && c.Collect > 0 {
-			text += ", about " + plan.Duration(c.Seconds)
+			text += ", about" + keep + plan.Duration(c.Seconds)
 		}
 		address, indent := s.Address, w+5
 		if utf8.RuneCountInString(address) > w && wide-utf8.RuneCountInString(address)-5 < 24 { // no room beside it

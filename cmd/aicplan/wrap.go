@@ -44,6 +44,9 @@ func (a *app) screen() int {
 	return 0
 }
 
+// keep is a space between words that stay on one line in wrapped text.
+const keep = "\u00a0"
+
 // wrapped writes head and text, at most wide columns a line where words allow;
 // further lines begin in column indent. Nothing is left out. Swap replaces a
 // word of head by one in colour, which takes no more room.
@@ -58,7 +61,8 @@ func wrapped(b *strings.Builder, wide, indent int, head, text string, swap ...st
 		first = false
 		b.WriteString(line + "\n")
 	}
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
+		word = strings.ReplaceAll(word, keep, " ")
 		if !start && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > wide {
 			flush()
 			line, start = strings.Repeat(" ", indent), true

@@ -32,6 +32,9 @@ type Options struct {
 	// Shared says that the globs were meant for another plan as well: one that
 	// fits nothing here selects nothing.
 	Shared bool `json:"-"`
+	// Price is what an hour of a GPU costs, in any currency; 0 where nobody says. It
+	// is no part of a saved plan.
+	Price float64 `json:"-"`
 	// OutDir is where exports are to go, absolute; empty where that does not
 	// matter. It is no part of a saved plan.
 	OutDir string `json:"-"`

@@ -59,6 +59,12 @@ type Totals struct {
 	Seconds     float64 `json:"seconds,omitempty"`
 	// Estimated counts the cases to collect that Seconds covers.
 	Estimated int `json:"estimated,omitempty"`
+	// GPUHours are the hours of Seconds times the GPUs that are held; Cost is what
+	// they come to where a price is given.
+	GPUHours float64 `json:"gpu_hours,omitempty"`
+	Cost     float64 `json:"cost,omitempty"`
+	// ElsewhereSeconds estimates the cases whose runtime is not here.
+	ElsewhereSeconds float64 `json:"elsewhere_seconds,omitempty"`
 }
 
 // Summarize adds up p.
@@ -79,6 +85,7 @@ func Summarize(p *Plan) Summary {
 		out.Stages = append(out.Stages, ss)
 	}
 	out.Totals.Stages = len(out.Stages)
+	out.Totals.Cost = out.Totals.GPUHours * p.Options.Price
 	return out
 }
 
@@ -95,6 +102,8 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 	switch c := ss.Cases; {
 	case c != nil && s.Action == stage.ActionNeeds:
 		t.Elsewhere += c.Collect
+		t.ElsewhereSeconds += c.Seconds
+		t.GPUHours += c.GPUHours()
 		t.Reuse += c.Reuse
 		t.Hold += c.Hold
 		t.LeftOut += c.LeftOut
@@ -109,6 +118,7 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 		if c.Seconds > 0 {
 			t.Seconds += c.Seconds
 			t.Estimated += c.Collect
+			t.GPUHours += c.GPUHours()
 		}
 	case s.Action == stage.ActionReuse && s.Record != nil && s.Instance.Kind.Device:
 		var c stage.Counts
@@ -157,11 +167,44 @@ func (s Summary) Line() string {
 	case t.Estimated == 0:
 		text += "; no earlier run to estimate the time from"
 	case t.Estimated < t.Collect:
-		text += fmt.Sprintf("; about %s for %s of them (estimate)", Duration(t.Seconds), Count(int64(t.Estimated)))
+		text += fmt.Sprintf("; about %s%s for %s of them (estimate)", Duration(t.Seconds), t.cost(), Count(int64(t.Estimated)))
 	default:
-		text += fmt.Sprintf("; about %s (estimate)", Duration(t.Seconds))
+		text += fmt.Sprintf("; about %s%s (estimate)", Duration(t.Seconds), t.cost())
+	}
+	if t.ElsewhereSeconds > 0 {
+		also := t.cost()
+		if t.Seconds > 0 {
+			also = "" // said above, for all
+		}
+		text += fmt.Sprintf("; about %s%s elsewhere (estimate)", Duration(t.ElsewhereSeconds), also)
 	}
 	return text + "."
+}
+
+// cost is what the estimated time comes to in hours of GPUs, and in money where a
+// price is known.
+func (t Totals) cost() string {
+	if t.GPUHours <= 0 {
+		return ""
+	}
+	text := fmt.Sprintf(", %s GPU-hours", figure(t.GPUHours))
+	if t.Cost > 0 {
+		text += fmt.Sprintf(" at a cost of %.2f", t.Cost)
+	}
+	return text
+}
+
+// figure writes a number with two digits that count.
+func figure(x float64) string {
+	switch {
+	case x >= 100:
+		return Count(int64(math.Round(x)))
+	case x >= 10:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 0.95:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
 }
 
 // Some writes how many there are of something: "1 stage", "2 stages".

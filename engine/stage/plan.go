@@ -92,7 +92,12 @@ type CaseCounts struct {
 	Seconds float64 `json:"seconds,omitempty"`
 	// Basis says what the estimate rests on.
 	Basis string `json:"basis,omitempty"`
+	// GPUs is how many of them are held for Seconds; 0 where none is.
+	GPUs int `json:"gpus,omitempty"`
 }
+
+// GPUHours are the hours of Seconds times the GPUs.
+func (c *CaseCounts) GPUHours() float64 { return c.Seconds / 3600 * float64(c.GPUs) }
 
 // Waterfall shows how a grid's declared combinations became cases.
 type Waterfall struct {

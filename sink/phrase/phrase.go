@@ -4,6 +4,7 @@
 package phrase
 
 import (
+	"fmt"
 	"cmp"
 	"slices"
 	"strings"
@@ -26,6 +27,14 @@ func ClipFront(s string, n int) string {
 		return s
 	}
 	return "..." + string(r[len(r)-n+3:])
+}
+
+// Some writes how many there are of something: "1 row", "2 rows".
+func Some(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // OneLine joins the words of s by single spaces.

@@ -48,6 +48,10 @@ type reader struct {
 	bad   bool
 }
 
+func newReader(rec arrow.Record) *reader {
+	return &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
+}
+
 func (r *reader) num(name string) float64 {
 	c, ok := r.ints[name]
 	if !ok {
@@ -202,7 +206,7 @@ func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	r := &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
+	r := newReader(rec)
 	works = make([]Work, rec.NumRows())
 	for i := range works {
 		if w, known := r.work(formula, i); known {
@@ -237,7 +241,7 @@ func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o Ligh
 	if !o.Compute && !o.Memory {
 		o.Compute, o.Memory = true, true
 	}
-	r := &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
+	r := newReader(rec)
 	least = make([]float64, rec.NumRows())
 	for i := range least {
 		w, known := r.work(formula, i)

@@ -19,6 +19,7 @@ import (
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
+	"aicplan/systems"
 )
 
 // Kind registers the collect stage. Its workers come from pools, which the
@@ -114,6 +115,7 @@ type Config struct {
 	readIDs  []string          // of reads, in their order; nil while one is unknown
 	place    *executors.Config // nil means this process
 	system   string
+	spec     *systems.Spec // of System; nil without one
 	bind     any
 	source   atomic.Pointer[runtimes.OpFile] // of a python op; see readSource
 	settings measure.Settings
@@ -192,7 +194,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		if spec, err := stage.SystemOf(c.System); err != nil {
 			bad("Wrong system", "system: %s.", err)
 		} else {
-			c.system = spec.Name
+			c.system, c.spec = spec.Name, spec
 		}
 	}
 	if isSet(c.Bind) {

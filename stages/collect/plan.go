@@ -176,6 +176,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if why := c.pools.Absent(ctx, c.runtime); why != nil {
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
 			p.Notes = append(p.Notes, why.Fix)
+			if err := c.estimated(pc, cases, env, p); err != nil {
+				return fail("The case journal cannot be read", err)
+			}
 			return p, nil
 		}
 	}
@@ -184,16 +187,8 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	p.Reason, p.Cases = reason, &counts
 	if counts.Collect > 0 {
-		if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases); err != nil {
+		if err := c.estimated(pc, cases, env, p); err != nil {
 			return fail("The case journal cannot be read", err)
-		}
-		if c.Elsewhere() && p.Cases.Seconds > 0 {
-			n := p.Request.AtOnce
-			p.Cases.Seconds /= float64(n)
-			p.Cases.Basis += fmt.Sprintf(", %d jobs at once", n)
-		}
-		if p.Cases.Seconds == 0 && c.estimate != nil {
-			c.estimateFrom(pc.Upstream(c.estimate), up.Data, p.Cases)
 		}
 	}
 	if counts.Unsupported > 0 {

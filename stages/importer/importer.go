@@ -18,6 +18,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
+	"aicplan/sink/phrase"
 )
 
 //go:embed *.go
@@ -140,7 +141,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 	}
 	p := &stage.Plan{
 		Action:   stage.ActionReuse,
-		Reason:   fmt.Sprintf("%d rows of %d files", set.Data.Table.NumRows(), len(set.Files)),
+		Reason:   fmt.Sprintf("%s of %s", phrase.Some(int(set.Data.Table.NumRows()), "row"), phrase.Some(len(set.Files), "file")),
 		KeyExtra: set.digests(),
 		Data:     set.Data,
 		Private:  set,

@@ -75,6 +75,9 @@ type Kind struct {
 	Released bool
 	// Grace is how long a worker may take to end; 0 means the default of all.
 	Grace func(rt *stage.Runtime) time.Duration
+	// CaseSeconds says how long a case takes whose kernels take so many seconds,
+	// with what surrounds them; nil where that cannot be told.
+	CaseSeconds func(rt *stage.Runtime, s measure.Settings, kernel float64) float64
 	// MaxGrowth is by how many bytes a worker may grow before it is replaced; 0
 	// means that it does not matter.
 	MaxGrowth int64

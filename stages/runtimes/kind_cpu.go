@@ -39,6 +39,7 @@ func cpuKind() Kind {
 		Host:          func(init worker.Init) (worker.Host, error) { return cpu.Host(init), nil },
 		Probe:         probeCPU,
 		Look:          lookCPU,
+		CaseSeconds:   cpuSeconds,
 		FirstDeadline: 5 * time.Minute, // nothing is loaded, compiled or tuned
 	}
 }

@@ -47,12 +47,13 @@ func cudaKind() Kind {
 			}
 			return spread(spec, rt, devices), nil
 		},
-		Host:      func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
-		Env:       []string{cudaOrder},
-		Look:      lookGPUs,
-		OnGPUs:    always,
-		Libraries: []string{"driver", "cublaslt", "nvrtc"},
-		Bind:      readKernel,
+		Host:        func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
+		Env:         []string{cudaOrder},
+		Look:        lookGPUs,
+		CaseSeconds: cudaSeconds,
+		OnGPUs:      always,
+		Libraries:   []string{"driver", "cublaslt", "nvrtc"},
+		Bind:        readKernel,
 	}
 }
 

@@ -32,7 +32,8 @@ func ncclKind() Kind {
 		Host:  func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
 		Env:   []string{cudaOrder},
 		Look:  lookGPUs, OnGPUs: always,
-		Libraries: []string{"driver", "nvrtc", "nccl"}, // patterns are checked by kernels of our own
+		CaseSeconds: ncclSeconds,
+		Libraries:   []string{"driver", "nvrtc", "nccl"}, // patterns are checked by kernels of our own
 	}
 }
 

@@ -50,11 +50,14 @@ func pythonKind() Kind {
 		PackageVersion: pythonPackage,
 		Interpreter:    pythonVersion,
 		OnProcessor:    true,
-		OnGPUs:         func(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal },
+		OnGPUs:         pythonOnGPUs,
 		Source:         pythonSource,
+		CaseSeconds:    pythonSeconds,
 		MaxGrowth:      16 << 30, // frameworks leak
 	}
 }
+
+func pythonOnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
 
 func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
 	devices := []Device{{Index: -1}}

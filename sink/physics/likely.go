@@ -1,0 +1,153 @@
+package physics
+
+import (
+	"math"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/table"
+	"aicplan/systems"
+)
+
+// What kernels reach of a system's peaks, for estimates of how long measuring
+// will take. Large products come to about two thirds of the dense peak under the
+// power cap.
+const (
+	likelyCompute   = 0.65
+	likelyAttention = 0.4 // of the multiplications in attention
+	likelyMemory    = 0.8 // where the system does not say
+	likelyLaunch    = 5e-6
+	likelyLink      = 0.8
+	linkLatency     = 10e-6
+)
+
+// slower are tables whose products come to less of the peak.
+var slower = map[string]float64{
+	"context_attention_perf": likelyAttention, "generation_attention_perf": likelyAttention, "encoder_attention_perf": likelyAttention,
+}
+
+// likely are formulas that are good enough to estimate a time and too rough to
+// judge a row by: what an op of that name, or of that table, moves and computes.
+var likely = map[string]func(r *reader) Work{
+	"moe_perf":                   moeWork,
+	"moe_expert_compute_perf":    moeWork,
+	"wideep_moe_perf":            moeWork,
+	"wideep_context_moe_perf":    moeWork,
+	"wideep_generation_moe_perf": moeWork,
+	"mla_bmm_perf":               likelyBMM,
+	"computescale_perf":          quantiseWork,
+	"scale_matrix_perf":          quantiseWork,
+	"gemm":                       gemmWork,
+	"memory":                     func(r *reader) Work { return Work{Bytes: 2 * r.num("size_bytes"), Dtype: "bfloat16"} },
+	"elementwise": func(r *reader) Work {
+		return Work{Bytes: 2 * 2 * r.num("num_tokens") * r.num("hidden_size"), Dtype: "bfloat16"}
+	},
+}
+
+// links are tables of ops that move messages between GPUs instead.
+var links = map[string]bool{
+	"nccl_perf": true, "nccl_eager_perf": true, "custom_allreduce_perf": true, // tables
+	"nccl": true, "custom_allreduce": true, "p2p": true, // ops
+}
+
+// moeWork is two products of an expert's up and gate projections and one of its
+// down projection, of the tokens that are routed to the experts of this rank.
+func moeWork(r *reader) Work {
+	tokens, topk, experts := r.num("num_tokens"), r.num("topk"), r.num("num_experts")
+	ep, tp := max(1, r.opt("moe_ep_size")), max(1, r.opt("moe_tp_size"))
+	dtype := r.word("moe_dtype")
+	act, weight := bytesOf(dtype)
+	routed := tokens * topk / ep
+	size := 3 * r.num("hidden_size") * r.num("inter_size") / tp
+	return Work{Flops: 2 * routed * size, Bytes: weight*min(experts/ep, max(1, routed))*size + act*2*routed*r.num("hidden_size"), Dtype: dtype}
+}
+
+// likelyBMM counts what the product reads and writes of the tokens too.
+func likelyBMM(r *reader) Work {
+	w := mlaBMMWork(r)
+	w.Bytes += 2 * r.num("num_tokens") * r.num("num_heads") * (mlaHead + mlaLatent)
+	return w
+}
+
+func quantiseWork(r *reader) Work {
+	return Work{Bytes: 3 * r.num("m") * r.num("k"), Dtype: "bfloat16"}
+}
+
+// Likely estimates how many seconds the kernels of each row take on a system,
+// from its peaks and what kernels mostly reach of them; 0 where the row does not
+// say enough. ok is false for ops that nothing is known of. Perf is the name of
+// the table, "" for ops without one.
+func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (seconds []float64, ok bool) {
+	formula, ok := likely[perf]
+	if !ok {
+		formula, ok = formulas[perf]
+	}
+	if !ok {
+		formula, ok = likely[op]
+	}
+	if links[perf] || !ok && links[op] {
+		return likelyLinks(rec, spec)
+	}
+	if !ok {
+		return nil, false
+	}
+	memory := spec.GPU.MemBWEmpiricalScalingFactor
+	if memory <= 0 {
+		memory = likelyMemory
+	}
+	share := slower[perf]
+	if share == 0 {
+		share = likelyCompute
+	}
+	r := newReader(rec)
+	seconds = make([]float64, rec.NumRows())
+	for i := range seconds {
+		r.row, r.bad = i, false
+		w := formula(r)
+		if r.bad {
+			continue
+		}
+		compute, known := spec.ComputeSeconds(w.Flops, w.Dtype)
+		if !known {
+			compute, _ = spec.ComputeSeconds(w.Flops, "bfloat16")
+		}
+		seconds[i] = max(compute/share, spec.MemorySeconds(w.Bytes)/memory) + likelyLaunch
+	}
+	return seconds, true
+}
+
+// likelyLinks is Likely of collectives: every GPU sends about the message over
+// its links.
+func likelyLinks(rec arrow.Record, spec *systems.Spec) ([]float64, bool) {
+	if spec.Node.IntraNodeBW <= 0 {
+		return nil, false
+	}
+	const width = 2 // bytes of an element, mostly
+	r := newReader(rec)
+	out := make([]float64, rec.NumRows())
+	for i := range out {
+		r.row, r.bad = i, false
+		elements := r.opt("message_size") + r.opt("bytes")/width
+		if elements <= 0 {
+			continue
+		}
+		out[i] = linkLatency + width*elements/(likelyLink*spec.Node.IntraNodeBW)
+	}
+	return out, true
+}
+
+// MostGPUs is the largest number of GPUs that a row needs; 1 where no column says.
+func MostGPUs(rec arrow.Record) int {
+	most := 1.0
+	if !table.Has(rec, "num_gpus") {
+		return 1
+	}
+	r := newReader(rec)
+	for i := range int(rec.NumRows()) {
+		r.row, r.bad = i, false
+		if n := r.num("num_gpus"); !r.bad {
+			most = math.Max(most, n)
+		}
+	}
+	return int(most)
+}

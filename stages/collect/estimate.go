@@ -1,0 +1,205 @@
+package collect
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/physics"
+	"aicplan/sink/table"
+	"aicplan/stages/grids"
+	"aicplan/stages/runtimes"
+	"aicplan/systems"
+)
+
+// estimated fills in how long the cases to collect are going to take: by what
+// cases of the op took before, else by the latencies of the reference, else by
+// the peaks of the system.
+func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtimes.Environment, p *stage.Plan) error {
+	up := pc.Upstream(c.grid)
+	if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases); err != nil {
+		return err
+	}
+	workers := c.workers(env)
+	if p.Cases.Seconds == 0 && c.estimate != nil {
+		c.estimateFrom(pc.Upstream(c.estimate), up.Data, p.Cases, workers)
+	}
+	if p.Cases.Seconds == 0 {
+		c.fromPeaks(up, env, p.Cases, workers)
+	}
+	if p.Cases.Seconds > 0 && c.onGPUs() {
+		p.Cases.GPUs = workers
+		if c.kind().Name == "nccl" {
+			p.Cases.GPUs = max(physics.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
+		}
+	}
+	if c.Elsewhere() && p.Cases.Seconds > 0 && p.Request != nil {
+		n := p.Request.AtOnce
+		p.Cases.Seconds /= float64(n)
+		p.Cases.Basis += fmt.Sprintf(", %d jobs at once", n)
+		p.Cases.GPUs *= n
+	}
+	return nil
+}
+
+func (c *Config) onGPUs() bool {
+	f := c.kind().OnGPUs
+	return f != nil && f(c.runtime)
+}
+
+// workers is how many cases are measured side by side: what is known of the
+// machine, else what the runtime block says.
+func (c *Config) workers(env *runtimes.Environment) int {
+	if env != nil && env.Workers > 0 {
+		return env.Workers
+	}
+	if c.kind().Name == "nccl" {
+		return 1
+	}
+	return max(1, len(c.runtime.Devices)) * max(1, c.runtime.Workers)
+}
+
+// fewest is how many cases a sample for an estimate has at least, so that planning
+// a million of them stays quick.
+const fewest = 20_000
+
+// fromPeaks works the time for the cases out from the peaks of the system, what
+// kernels mostly reach of them, and what measuring a case costs beside its
+// executions.
+func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
+	cost := c.kind().CaseSeconds
+	spec, name := c.peaks(env)
+	if cost == nil || spec == nil || up == nil || up.Data == nil || up.Data.Planned == nil || counts.Collect == 0 {
+		return
+	}
+	t := sampled(up)
+	kernels, ok := physics.Likely(t, up.Data.Info.Perf, c.opName(up.Data.Info.Op), spec)
+	if !ok {
+		return
+	}
+	total, known := 0.0, 0
+	for _, s := range kernels {
+		if s > 0 {
+			total += cost(c.runtime, c.settings, s)
+			known++
+		}
+	}
+	if known == 0 {
+		return
+	}
+	// A case with a sweep measures all its points.
+	points := max(float64(counts.Rows), float64(counts.Collect))
+	counts.Seconds = total / float64(known) * points / float64(workers)
+	counts.Basis = fmt.Sprintf("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
+	if workers > 1 {
+		counts.Basis += fmt.Sprintf(", %d workers", workers)
+	}
+}
+
+// sampled are the cases of a grid, or some of them evenly spread, with the points
+// that they sweep.
+func sampled(up *stage.Plan) arrow.Record {
+	t := up.Data.Planned
+	if cases := grids.CasesOf(up); cases != nil && cases.SweepColumns() != nil {
+		t = cases.PointRecord()
+	}
+	step := int(t.NumRows()) / fewest
+	if step < 2 {
+		return t
+	}
+	var rows []int
+	for i := 0; i < int(t.NumRows()); i += step {
+		rows = append(rows, i)
+	}
+	return table.Take(t, rows)
+}
+
+// What a core of a processor of today reaches in products of this program's own,
+// and its memory; there is no file with the peaks of processors.
+const (
+	coreFlops    = 5e9
+	processorMem = 10e9
+)
+
+// peaks are those of the device that measures: the system that the plan names,
+// or the one that the device belongs to.
+func (c *Config) peaks(env *runtimes.Environment) (*systems.Spec, string) {
+	if !c.onGPUs() {
+		if c.runtime.Kind != "cpu" {
+			return nil, ""
+		}
+		flops := coreFlops * float64(runtime.NumCPU())
+		return &systems.Spec{GPU: systems.GPU{MemBW: processorMem, BFloat16Flops: flops, Float32Flops: flops}}, "a common processor"
+	}
+	if c.spec != nil {
+		return c.spec, c.spec.Name
+	}
+	name := ""
+	if v := c.runtime.Options["system"]; v != cty.NilVal && !v.IsNull() && v.IsKnown() && v.Type() == cty.String {
+		name = v.AsString()
+	} else if env != nil {
+		name, _ = systems.ForDevice(env.Device)
+	}
+	if name == "" {
+		return nil, ""
+	}
+	spec, err := systems.Load(name)
+	if err != nil {
+		return nil, "" // said where it is used
+	}
+	return spec, name
+}
+
+// estimateFrom works the time for the cases out from the latencies of another
+// table with the same columns, for plans that have no history of their own.
+func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, counts *stage.CaseCounts, workers int) {
+	cost := c.kind().CaseSeconds
+	if cost == nil || ref == nil || ref.Data == nil || ref.Data.Table == nil || planned == nil || planned.Planned == nil || counts.Collect == 0 {
+		return
+	}
+	t, cases := ref.Data.Table, planned.Planned
+	var shared []string
+	for _, name := range planned.Info.Params {
+		if table.Has(t, name) {
+			shared = append(shared, name)
+		}
+	}
+	metric := catalog.SchemaOf(ref.Data.Info.Perf).Primary()
+	unit, isTime := map[string]float64{"ms": 1e-3, "us": 1e-6}[metric.Unit]
+	latency, err := table.Float64s(t, metric.Name)
+	if err != nil || len(shared) == 0 || !isTime {
+		return
+	}
+	have, err := table.Keys(t, shared...)
+	if err != nil {
+		return
+	}
+	want, err := table.Keys(cases, shared...)
+	if err != nil {
+		return
+	}
+	seconds := map[string]float64{}
+	for i, k := range have {
+		if _, dup := seconds[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
+			seconds[k] = cost(c.runtime, c.settings, latency.Values[i]*unit)
+		}
+	}
+	total, matched := 0.0, 0
+	for _, k := range want {
+		if s, ok := seconds[k]; ok {
+			total += s
+			matched++
+		}
+	}
+	if matched == 0 {
+		return
+	}
+	counts.Seconds = total / float64(matched) * float64(counts.Collect) / float64(workers)
+	counts.Basis = fmt.Sprintf("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted", matched, len(want))
+}

@@ -1,0 +1,117 @@
+package runtimes
+
+import (
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/measure"
+	"aicplan/engine/stage"
+)
+
+// The functions below say how many seconds a case takes whose kernels run for so
+// many: what the measure block executes, and what was measured beside it on H200s
+// (docs/h200.md, docs/frameworks.md). A kernel time of 0 is one that is not known.
+
+// referenceExecutions of the collectors' protocol: eager, replays, timed replays,
+// capture.
+const referenceExecutions = 3 + 3 + 6 + 1
+
+// passSeconds is the device time of one pass without its pauses.
+func passSeconds(s measure.Settings, blocks int, least, kernel float64) float64 {
+	return s.WarmupSeconds + kernel + float64(blocks)*max(least, kernel)
+}
+
+const (
+	cudaHostSeconds  = 2.4e-3 // choosing algorithms, capturing and queueing, a case
+	cudaBusyShare    = 0.7    // of the time above it: pauses keep the mean power below the cap
+	cudaCappedSecond = 15e-6  // shorter kernels are rarely held back by the power cap
+	cudaCappedVisit  = 14e-3
+	cudaHeatSeconds  = 1.3 / 192 // a window of capped cases is heated once
+	cudaCoolBlock    = 0.5e-3    // of the other cases at the sustained point
+	cudaBestOf       = 3.5e-3    // for each further algorithm
+	powerCases       = 3         // `power = true` takes so often power_min_seconds
+)
+
+// cudaSeconds is the CaseSeconds of cuda runtimes.
+func cudaSeconds(rt *stage.Runtime, s measure.Settings, kernel float64) float64 {
+	if s.Protocol == measure.ProtocolReference {
+		return cudaHostSeconds + referenceExecutions*kernel
+	}
+	passes, blocks := float64(s.Passes), s.MinSamples
+	switch {
+	case kernel > 1e-3:
+		blocks = min(blocks, 1)
+	case kernel > 0.3e-3:
+		blocks = min(blocks, 2)
+	}
+	extra := bestOf(rt) * (cudaBestOf + 2*kernel)
+	if s.Power {
+		extra += powerCases * s.PowerMinSeconds
+	}
+	sustained := s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0
+	if sustained && kernel > cudaCappedSecond {
+		return cudaHostSeconds + cudaHeatSeconds + passes*max(cudaCappedVisit, kernel) + extra
+	}
+	least := s.MinBlockSeconds
+	if sustained {
+		least = max(least, cudaCoolBlock)
+	}
+	return cudaHostSeconds + passes*(s.IdleGapSeconds+passSeconds(s, blocks, least, kernel))/cudaBusyShare + extra
+}
+
+// bestOf is the option of that name.
+func bestOf(rt *stage.Runtime) float64 {
+	v := rt.Options["best_of"]
+	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
+		return 0
+	}
+	n, _ := v.AsBigFloat().Float64()
+	return n
+}
+
+const (
+	pythonHostSeconds = 25e-3 // operands, capture, the function's own work
+	pythonGapSeconds  = 4e-3
+	pythonCapped      = 0.1e-3 // shorter kernels of functions are rarely held back
+	pythonSoakAndHold = 0.25
+	pythonEager       = 10 // executions that find the length of a block
+)
+
+// pythonSeconds is the CaseSeconds of python runtimes.
+func pythonSeconds(rt *stage.Runtime, s measure.Settings, kernel float64) float64 {
+	onGPU := pythonOnGPUs(rt)
+	if s.Protocol == measure.ProtocolReference {
+		return 5e-3 + referenceExecutions*kernel
+	}
+	gap := s.IdleGapSeconds
+	host := 1e-3
+	if onGPU {
+		gap, host = max(gap, pythonGapSeconds), pythonHostSeconds
+	}
+	extra := pythonEager * kernel
+	if s.Power {
+		extra += powerCases * s.PowerMinSeconds
+	}
+	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
+		return host + gap + max(pythonSoakAndHold, float64(s.MinSamples)*kernel) + extra
+	}
+	return host + float64(s.Passes)*(gap+passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel)) + extra
+}
+
+// ncclSeconds is the CaseSeconds of nccl runtimes: a graph is captured for every
+// visit and replayed, and every buffer is checked.
+func ncclSeconds(_ *stage.Runtime, s measure.Settings, kernel float64) float64 {
+	if s.Protocol == measure.ProtocolReference {
+		return 20e-3 + 140*kernel
+	}
+	return 30e-3 + float64(s.Passes)*(s.IdleGapSeconds+5e-3+18*kernel)
+}
+
+const cpuGapSeconds = 20e-3
+
+// cpuSeconds is the CaseSeconds of cpu runtimes, whose peaks are not known.
+func cpuSeconds(_ *stage.Runtime, s measure.Settings, kernel float64) float64 {
+	if s.Protocol == measure.ProtocolReference {
+		return referenceExecutions * kernel
+	}
+	return float64(s.Passes) * (max(s.IdleGapSeconds, cpuGapSeconds) + passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel))
+}
