@@ -66,15 +66,12 @@ func serverDies(t *trial) {
 	}
 	t.serveModel(address)
 	t.acked = t.acknowledged()
-	out, code := t.status(t.words("-retry", "failed")...)
-	if code != 0 {
+	before := t.rows()
+	if out, code := t.status(t.words("-retry", "failed")...); code != 0 {
 		t.wrong("with its server back apply ends with %d: %s", code, clip(out))
 	}
-	if m := summary.FindStringSubmatch(out); m != nil {
-		measured, _ := strconv.Atoi(m[1])
-		if t.lost = max(0, t.acked-(t.scene.cases-measured)); t.lost > 0 {
-			t.wrong("%d acknowledged rows were measured again", t.lost)
-		}
+	if t.lost = t.again(before); t.lost > 0 {
+		t.wrong("%d acknowledged rows were measured again", t.lost)
 	}
 	t.settle()
 	t.whole()

@@ -134,6 +134,16 @@ func controls() []*fault {
 			}
 			t.mustFail(func(c *trial) { c.acked = cases; c.check() })
 		}},
+		{name: "control: acknowledged rows are measured again (must be caught)", do: func(t *trial) {
+			applied(t)
+			t.mustFail(func(c *trial) {
+				before := c.rows()
+				c.status(c.words("-replace", "collect.g")...)
+				if n := c.again(before); n == len(before) {
+					c.wrong("%d rows were measured again", n)
+				}
+			})
+		}},
 		{name: "control: a power cut loses what was not synced (must be caught)", do: cutsLose},
 		{name: "control: an export with one other byte (must be caught)", do: func(t *trial) {
 			applied(t)

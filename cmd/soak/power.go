@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -165,13 +166,18 @@ func (t *trial) onDisk(format []string, size string) (image, clone, why string) 
 
 // restart mounts the clone where the image was.
 func (t *trial) restart(clone string) bool {
-	for _, args := range [][]string{{"umount", t.dir}, {"mount", "-o", "loop", clone, t.dir}} {
-		if out, err := t.tool(args...); err != nil {
-			t.wrong("%v: %s", args, out)
-			return false
-		}
+	// Workers that were killed with the engine still hold the folder for a moment.
+	out, err := t.tool("umount", t.dir)
+	for begin := time.Now(); err != nil && time.Since(begin) < t.patience(); out, err = t.tool("umount", t.dir) {
+		time.Sleep(20 * time.Millisecond)
 	}
-	return true
+	if err == nil {
+		out, err = t.tool("mount", "-o", "loop", clone, t.dir)
+	}
+	if err != nil {
+		t.wrong("%v: %s", err, clip(out))
+	}
+	return err == nil
 }
 
 // cutsLose shows that a cut loses what was not synced, and keeps what was.

@@ -23,7 +23,7 @@ func (t *trial) command(args ...string) *exec.Cmd {
 func (t *trial) process(args ...string) *exec.Cmd {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = t.dir
-	cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_LOCK_DIR="+filepath.Join(t.dir, ".locks"))
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_LOCK_DIR="+filepath.Join(t.dir, ".locks"), "TMPDIR="+filepath.Join(t.home, "tmp"))
 	cmd.Env = append(cmd.Env, t.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = 5 * time.Second

@@ -71,6 +71,7 @@ type scene struct {
 	plan    string
 	args    []string              // of apply, before the plan
 	ends    []int                 // the exit codes of a whole run; 0 where none is given
+	follows bool                  // apply counts as measured what jobs measured before it
 	prepare func(t *trial) string // makes what the run needs; says why it cannot
 	digest  func(t *trial) string // of what came out; "" where it is not all there
 
@@ -147,6 +148,9 @@ type bench struct {
 
 func newBench(binary, home string) (*bench, error) {
 	b := &bench{binary: binary, home: home, plain: plain()}
+	if err := os.MkdirAll(filepath.Join(home, "tmp"), 0o755); err != nil {
+		return nil, err
+	}
 	if err := b.plain.rehearse(b); err != nil {
 		return nil, err
 	}

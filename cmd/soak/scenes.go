@@ -243,7 +243,7 @@ func (t *trial) serveModel(at string) (kill func(), address string) {
 // jobs has its cases measured by jobs of a cluster, which this program stands in
 // for.
 func jobs() *scene {
-	return &scene{name: "executor", digest: files("s.csv"), prepare: func(t *trial) string {
+	return &scene{name: "executor", follows: true, digest: files("s.csv"), prepare: func(t *trial) string {
 		self, err := os.Executable()
 		if err != nil {
 			return err.Error()

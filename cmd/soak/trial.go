@@ -136,6 +136,7 @@ func (t *trial) recover(damaged bool) {
 	if t.acked = t.acknowledged(); t.acked < 0 && !damaged {
 		t.wrong("ckpt list cannot read the state")
 	}
+	before := t.rows()
 	begin := time.Now()
 	told := 0
 	if damaged {
@@ -145,7 +146,7 @@ func (t *trial) recover(damaged bool) {
 	for try := range 3 {
 		out, code := t.apply()
 		codes = append(codes, code)
-		if m := summary.FindStringSubmatch(out); m != nil && try == 0 && t.acked >= 0 {
+		if m := summary.FindStringSubmatch(out); m != nil && try == 0 && t.acked >= 0 && !t.scene.follows {
 			measured, _ := strconv.Atoi(m[1])
 			t.lost = max(0, t.acked-(t.scene.cases-measured))
 		}
@@ -154,6 +155,9 @@ func (t *trial) recover(damaged bool) {
 		}
 	}
 	t.recovery = time.Since(begin)
+	if !damaged {
+		t.lost = max(t.lost, t.again(before))
+	}
 	if !t.scene.ended(codes[len(codes)-1]) {
 		t.wrong("apply ends with %v", codes)
 	}
