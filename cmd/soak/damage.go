@@ -134,6 +134,17 @@ func controls() []*fault {
 			}
 			t.mustFail(func(c *trial) { c.acked = cases; c.check() })
 		}},
+		{name: "control: acknowledged rows are measured again (must be caught)", do: func(t *trial) {
+			applied(t)
+			t.mustFail(func(c *trial) {
+				before := c.rows()
+				c.status(c.words("-replace", "collect.g")...)
+				if n := c.again(before); n == len(before) {
+					c.wrong("%d rows were measured again", n)
+				}
+			})
+		}},
+		{name: "control: a power cut loses what was not synced (must be caught)", do: cutsLose},
 		{name: "control: an export with one other byte (must be caught)", do: func(t *trial) {
 			applied(t)
 			f, err := os.OpenFile(filepath.Join(t.dir, "out", "g_perf.txt"), os.O_RDWR, 0)
@@ -148,7 +159,7 @@ func controls() []*fault {
 			b[0] ^= 1
 			_, _ = f.WriteAt(b[:], 100)
 			f.Close()
-			if t.exports() == t.want {
+			if t.exports() == t.scene.want {
 				t.wrong("the change was not seen")
 			}
 			t.sameBytes = true
@@ -169,7 +180,7 @@ func (t *trial) mustFail(do func(*trial)) {
 
 // check applies once and counts what was acknowledged and is measured again.
 func (t *trial) check() {
-	out, _ := t.status("apply", "plan.hcl")
+	out, _ := t.apply()
 	if m := summary.FindStringSubmatch(out); m != nil && m[1] != "0" {
 		t.wrong("%s rows were measured again", m[1])
 	}

@@ -20,16 +20,17 @@ type fault struct {
 	ackedLow, ackedHigh int
 	recoveries          []time.Duration
 	notes               map[string]int
+	long                bool // it takes long
 	none                bool // no run is disturbed: rows and exports say nothing
 }
 
-func (f *fault) slug() string {
+func slug(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
-	}, f.name)
+	}, name)
 }
 
 func (f *fault) count(t *trial, took time.Duration) {
@@ -91,6 +92,9 @@ func all() []*fault {
 		{name: "folder of the state removed during an apply", do: removedFolder, none: true},
 		{name: "export changed, removed or replaced by a folder", do: exportHurt},
 	}
+	out = append(out, scenes()...)
+	out = append(out, hosts()...)
+	out = append(out, cuts()...)
 	out = append(out, damages()...)
 	out = append(out, lies()...)
 	out = append(out, mutants()...)
@@ -100,7 +104,7 @@ func all() []*fault {
 // signalled sends signals at a random moment of an apply.
 func signalled(sig syscall.Signal, group bool, more ...syscall.Signal) func(*trial) {
 	return func(t *trial) {
-		r := t.start("apply", "plan.hcl")
+		r := t.start(t.words()...)
 		r.after()
 		r.signal(sig, group)
 		for _, s := range more {
@@ -117,7 +121,7 @@ func signalled(sig syscall.Signal, group bool, more ...syscall.Signal) func(*tri
 
 // quit is one whose output is that of a crash: it is not looked at.
 func quit(t *trial) {
-	r := t.start("apply", "plan.hcl")
+	r := t.start(t.words()...)
 	r.after()
 	r.signal(syscall.SIGQUIT, false)
 	r.wait()
@@ -125,7 +129,7 @@ func quit(t *trial) {
 }
 
 func killedAtJournal(t *trial) {
-	r := t.start("apply", "plan.hcl")
+	r := t.start(t.words()...)
 	r.afterJournal()
 	r.signal(syscall.SIGKILL, true)
 	r.wait()
@@ -134,7 +138,7 @@ func killedAtJournal(t *trial) {
 
 func fiveKills(t *trial) {
 	for range 5 {
-		r := t.start("apply", "plan.hcl")
+		r := t.start(t.words()...)
 		r.afterJournal()
 		r.signal(syscall.SIGKILL, true)
 		r.wait()
@@ -143,7 +147,7 @@ func fiveKills(t *trial) {
 }
 
 func killWorkers(t *trial, most int) {
-	r := t.start("apply", "plan.hcl")
+	r := t.start(t.words()...)
 	r.afterJournal()
 	killed := 0
 	for _, pid := range r.workers() {
@@ -161,7 +165,7 @@ func killWorkers(t *trial, most int) {
 }
 
 func stopWorker(t *trial) {
-	r := t.start("apply", "plan.hcl")
+	r := t.start(t.words()...)
 	r.afterJournal()
 	stopped := r.workers()
 	if len(stopped) > 1 {
@@ -184,16 +188,11 @@ func stopWorker(t *trial) {
 const busy = 11
 
 func stopEngine(t *trial) {
-	r := t.start("apply", "plan.hcl")
+	r := t.start(t.words()...)
 	r.afterJournal()
 	r.signal(syscall.SIGSTOP, false)
-	over := false
-	select {
-	case <-r.done:
-		over = true
-	default:
-	}
-	_, code := t.status("apply", "plan.hcl")
+	over := r.over()
+	_, code := t.apply()
 	if !over && code != busy && code != 0 {
 		t.wrong("an apply beside a stopped one ends with %d", code)
 	}
@@ -205,11 +204,11 @@ func stopEngine(t *trial) {
 }
 
 func twoApplies(t *trial) {
-	a := t.start("apply", "plan.hcl")
+	a := t.start(t.words()...)
 	if t.random.IntN(2) == 0 {
 		a.after()
 	}
-	b := t.start("apply", "plan.hcl")
+	b := t.start(t.words()...)
 	x, y := a.wait(), b.wait()
 	if (x != 0 || y != 0 && y != busy) && (y != 0 || x != busy) {
 		t.wrong("the applies end with %d and %d: %s; %s", x, y, clip(a.out.String()), clip(b.out.String()))
@@ -218,7 +217,7 @@ func twoApplies(t *trial) {
 }
 
 func readers(t *trial) {
-	r := t.start("apply", "plan.hcl")
+	r := t.start(t.words()...)
 	// Before the apply holds the state folder, gc may hold it: then apply ends
 	// with busy, and is right.
 	r.writing()
@@ -228,11 +227,7 @@ func readers(t *trial) {
 		if _, code := t.status(args...); code < 0 || code == 2 {
 			t.wrong("aicplan %s during an apply ends with %d", strings.Join(args, " "), code)
 		}
-		select {
-		case <-r.done:
-			over = true
-		default:
-		}
+		over = r.over()
 	}
 	if code := r.wait(); code != 0 {
 		t.wrong("the apply ends with %d: %s", code, clip(r.out.String()))
@@ -242,14 +237,14 @@ func readers(t *trial) {
 
 // applied is a whole run, before the fault.
 func applied(t *trial) {
-	if out, code := t.status("apply", "plan.hcl"); code != 0 {
+	if out, code := t.apply(); code != 0 {
 		t.wrong("apply ends with %d: %s", code, clip(out))
 	}
 }
 
 func replaceKilled(t *trial) {
 	applied(t)
-	r := t.start("apply", "-replace", "collect.g", "plan.hcl")
+	r := t.start(t.words("-replace", "collect.g")...)
 	r.after()
 	r.signal(syscall.SIGKILL, true)
 	r.wait()
@@ -261,11 +256,11 @@ func replaceKilled(t *trial) {
 // settle is recover where rows are measured again on purpose.
 func (t *trial) settle() {
 	for range 3 {
-		if _, code := t.status("apply", "plan.hcl"); code == 0 {
+		if _, code := t.apply(); code == 0 {
 			break
 		}
 	}
-	if t.sameBytes = t.exports() == t.want; !t.sameBytes {
+	if t.sameBytes = t.exports() == t.scene.want; !t.sameBytes {
 		t.wrong("the exports differ from those of an undisturbed run")
 	}
 }
@@ -323,7 +318,7 @@ func fullDisk(name string, low, high int) func(*trial) {
 			return
 		}
 		defer t.tool("umount", "-l", dir)
-		r := t.start("apply", "plan.hcl")
+		r := t.start(t.words()...)
 		code := r.wait()
 		t.note = fmt.Sprintf("exit code %d", code)
 		if code < 0 || code == 2 {
@@ -357,7 +352,7 @@ func stdoutFull(t *trial) {
 func removedFolder(t *trial) {
 	name := []string{"journal", "objects", "stages", "runs", ""}[t.random.IntN(5)]
 	t.note = strings.Trim(".aicplan/"+name, "/")
-	r := t.start("apply", "plan.hcl")
+	r := t.start(t.words()...)
 	r.afterJournal()
 	if err := os.RemoveAll(filepath.Join(t.state(), name)); err != nil {
 		t.note += ", written to meanwhile"

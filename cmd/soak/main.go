@@ -15,8 +15,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"aicplan/stages/executors/slurmtest"
 )
 
 // options are the flags.
@@ -27,12 +31,17 @@ type options struct {
 	jobs   int
 	only   *regexp.Regexp
 	write  string
+	long   bool
 	keep   bool
+	shared []string
 }
 
 func main() {
+	if name := filepath.Base(os.Args[0]); slices.Contains(slurmtest.Commands, name) {
+		os.Exit(slurmtest.Main(name, os.Args[1:], os.Stdout, os.Stderr)) // see jobs
+	}
 	var o options
-	var only string
+	var only, shared string
 	flag.StringVar(&o.binary, "aicplan", "bin/aicplan", "the program under test")
 	flag.DurationVar(&o.budget, "budget", 3*time.Minute, "how long to go on; every fault is tried once at least")
 	flag.Uint64Var(&o.seed, "seed", 1, "of every random choice")
@@ -40,6 +49,8 @@ func main() {
 	flag.StringVar(&only, "only", ".", "try the faults whose name matches this regular expression")
 	flag.StringVar(&o.write, "write", "", "write the table into this page, between its two marks")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folders of trials that did not survive, and say where they are")
+	flag.BoolVar(&o.long, "long", false, "try the faults that take long, too")
+	flag.StringVar(&shared, "shared", "", "two mounts of one folder, such as an NFS export: DIR,DIR")
 	list := flag.Bool("list", false, "list the faults and end")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), `Usage: go run ./cmd/soak [flags]
@@ -57,6 +68,12 @@ Example: go run ./cmd/soak -only 'SIGKILL' -seed 7 -budget 1m
 	if o.only, err = regexp.Compile(only); err != nil || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
+	}
+	if shared != "" {
+		if o.shared = strings.Split(shared, ","); len(o.shared) != 2 {
+			flag.Usage()
+			os.Exit(2)
+		}
 	}
 	if *list {
 		for _, f := range all() {
@@ -95,8 +112,13 @@ func soak(o options) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	b.shared = o.shared
+	defer b.disks.close()
 	var faults []*fault
 	for _, f := range all() {
+		if f.long && !o.long {
+			f.skipped = "with -long only"
+		}
 		if o.only.MatchString(f.name) {
 			faults = append(faults, f)
 		}
@@ -118,9 +140,11 @@ func soak(o options) (ok bool, err error) {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				t := b.trial(fmt.Sprintf("%s.%d", f.slug(), round), chance(o.seed, f.name, round))
+				t := b.trial(fmt.Sprintf("%s.%d", slug(f.name), round), chance(o.seed, f.name, round))
 				took := time.Now()
 				f.do(t)
+				t.clean()
+				t.leftovers()
 				mu.Lock()
 				defer mu.Unlock()
 				f.count(t, time.Since(took))

@@ -229,13 +229,14 @@ func attributes(text string) map[string]string {
 // assemble groups blocks by server, in order of appearance.
 func assemble(blocks []Block) ([]Server, error) {
 	var out []Server
+	var first []string // the place of each server's first block
 	var wrong []error
 	for _, b := range blocks {
 		name := strings.TrimSuffix(strings.TrimPrefix(b.Tag, string(b.Kind)+"-"), suffix)
 		name = strings.TrimSuffix(name, "-")
 		i := slices.IndexFunc(out, func(s Server) bool { return s.Name == name })
 		if i < 0 {
-			out = append(out, Server{Name: name})
+			out, first = append(out, Server{Name: name}), append(first, b.Place)
 			i = len(out) - 1
 		}
 		s := &out[i]
@@ -262,7 +263,7 @@ func assemble(blocks []Block) ([]Server, error) {
 		s := &out[i]
 		for what, missing := range map[Kind]bool{Setup: s.Setup == nil, Health: s.Health == nil, Run: len(s.Runs) == 0} {
 			if missing {
-				wrong = append(wrong, fmt.Errorf("server %s has no block %s-%s-%s", s.Name, what, s.Name, suffix))
+				wrong = append(wrong, fmt.Errorf("%s: server %s has no block %s-%s-%s", first[i], s.Name, what, s.Name, suffix))
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func Functions() map[string]function.Function {
 		"upper":      stdlib.UpperFunc,
 		// conversion
 		"can":        tryfunc.CanFunc,
-		"jsondecode": stdlib.JSONDecodeFunc,
+		"jsondecode": jsonDecodeFunc,
 		"jsonencode": stdlib.JSONEncodeFunc,
 		"tobool":     toFunc("tobool", cty.Bool),
 		"tolist":     toListFunc,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sort"
@@ -9,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
@@ -91,6 +93,9 @@ func toFunc(name string, want cty.Type) function.Function {
 		Type:        function.StaticReturnType(want),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			v, err := convert.Convert(args[0], want)
+			if err == nil && !bounded(v) {
+				err = errors.New("it is out of bounds")
+			}
 			if err != nil {
 				return cty.NilVal, function.NewArgErrorf(0, "%s cannot convert %s: %s", name, args[0].Type().FriendlyName(), err)
 			}
@@ -118,3 +123,17 @@ func toCollection(description string, want cty.Type) function.Function {
 		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) { return convert.Convert(args[0], t) },
 	})
 }
+
+// jsonDecodeFunc is that of the library, with numbers within bounds.
+var jsonDecodeFunc = function.New(&function.Spec{
+	Description: stdlib.JSONDecodeFunc.Description(),
+	Params:      stdlib.JSONDecodeFunc.Params(),
+	Type:        stdlib.JSONDecodeFunc.ReturnTypeForValues,
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		v, err := stdlib.JSONDecodeFunc.Call(args)
+		if err == nil && !bounded(v) {
+			err = function.NewArgErrorf(0, "a number is out of bounds")
+		}
+		return v, err
+	},
+})

@@ -42,6 +42,9 @@ func (l *loader) roots() []string {
 // references finds what an expression refers to. Roots in bound are skipped.
 func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[string]bool) ([]ref, hcl.Diagnostics) {
 	parsed := s.l.parts(expr)
+	if parsed.diags.HasErrors() {
+		return nil, parsed.diags
+	}
 	dynamic := s.dynamicKeys(parsed, each)
 	var out []ref
 	var diags hcl.Diagnostics
@@ -93,6 +96,7 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 type exprParts struct {
 	variables []hcl.Traversal
 	indexes   []indexPart
+	diags     hcl.Diagnostics
 }
 
 // indexPart is an index expression such as collect.gemm[each.key] with the
@@ -110,7 +114,7 @@ func (l *loader) parts(expr hcl.Expression) exprParts {
 	if p, ok := l.exprs[node]; ok {
 		return p
 	}
-	p := exprParts{variables: expr.Variables()}
+	p := exprParts{variables: expr.Variables(), diags: boundedLiterals(node)}
 	hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n := n.(type) {
 		case *hclsyntax.RelativeTraversalExpr:

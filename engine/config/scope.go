@@ -161,6 +161,10 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 	}
 	v, diags := get()
 	s.leave()
+	// Products of products grow faster than they are spelt.
+	if !diags.HasErrors() && !bounded(v) {
+		diags = append(diags, unbounded(rng))
+	}
 	if diags.HasErrors() {
 		s.memo[label] = memoized{value: cty.DynamicVal}
 		if s.failed == nil {

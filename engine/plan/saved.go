@@ -191,6 +191,9 @@ func CaseIDs(rec arrow.Record) []string {
 
 const packedID = 16 // hex digits kept of an id
 
+// maxIDs bounds the unpacked ids of a saved stage, in bytes: 64 million cases.
+const maxIDs = 512 << 20
+
 func packIDs(ids []string) string {
 	short := make([]string, len(ids))
 	for i, id := range ids {
@@ -219,14 +222,18 @@ func (s SavedStage) ids() (map[string]bool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
 	}
-	dec, err := zstd.NewReader(nil)
+	// A few bytes may unpack to all of the memory.
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxIDs), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		panic(err) // options are constant
 	}
 	defer dec.Close()
 	raw, err := dec.DecodeAll(packed, nil)
-	if err != nil || len(raw)%(packedID/2) != 0 {
+	if err != nil {
 		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
+	}
+	if len(raw)%(packedID/2) != 0 {
+		return nil, fmt.Errorf("the saved case ids are damaged: they have %d bytes, which is no multiple of %d", len(raw), packedID/2)
 	}
 	out := map[string]bool{}
 	for i := 0; i < len(raw); i += packedID / 2 {

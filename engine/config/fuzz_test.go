@@ -1,0 +1,125 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/config"
+)
+
+// placed holds that diagnostics have a place and say something.
+func placed(t *testing.T, text string, diags hcl.Diagnostics) {
+	t.Helper()
+	for _, d := range diags {
+		if d.Subject == nil || d.Subject.Filename == "" || d.Summary == "" || d.Detail == "" {
+			t.Errorf("a diagnostic that says too little: %v, of %q", d, text)
+		}
+		if strings.Contains(d.Detail, "panic") || strings.Contains(d.Detail, "goroutine ") {
+			t.Errorf("a panic as a diagnostic: %s, of %q", d.Detail, text)
+		}
+	}
+}
+
+// FuzzExpression evaluates what may be any expression: it has a value, or an
+// error with a place.
+func FuzzExpression(f *testing.F) {
+	for _, text := range []string{
+		"1 + 2 * 3", `"a${var.n}b"`, "[for x in var.l : x * 2 if x > 1]", "{ for k, v in var.o : k => v... }", "var.l[*]", "var.o.a", `try(var.nope, 1)`,
+		"powers(2, 0, 4)", `jsondecode("{\"a\":[1]}")`, `regex("(a)(b)?", "ab")`, `format("%05.2f", 1.5)`, "range(1, 10, 3)", "setproduct([1], [2, 3])",
+		"<<EOT\n%{ for x in var.l }${x}%{ endfor }\nEOT", "null", "1 / 0", "log(-1, 2)", "pow(2, 1e3)", `parseint("zz", 36)`, `formatdate("YYYY", "2020-01-01T00:00:00Z")`,
+		`toset([1, "a", true])`, `substr("äöü", 1, -1)`, `element([], 0)`, `1e400`, `- - 1`, `((((1))))`, `var.l...`, `cidrhost("10.0.0.0/8", 1)`, `templatefile("x", {})`,
+	} {
+		f.Add(text)
+	}
+	path := filepath.Join(f.TempDir(), "plan.hcl")
+	plan := `
+variable "n" { default = 3 }
+variable "l" { default = [1, 2, 3] }
+variable "o" { default = { a = 1, b = "x" } }
+`
+	if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
+		f.Fatal(err)
+	}
+	cfg, diags := config.Load(config.Options{Path: path, Version: "0.1.0"})
+	if diags.HasErrors() {
+		f.Fatal(diags)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, diags := cfg.Eval(text)
+		placed(t, text, diags)
+		if !diags.HasErrors() {
+			_ = v.GoString()
+		}
+	})
+}
+
+// FuzzVarFile reads files of values.
+func FuzzVarFile(f *testing.F) {
+	for _, text := range []string{
+		"n = 4\n", "l = [1, 2]\no = { a = 2, b = \"y\" }\n", "n = \"x\"\n", "n = 1\nn = 2\n", "other = 1\n", "n {\n}\n", "l = var.n\n", "n = null\n",
+		"o = {\n  a = 1e400\n}\n", "l = [for x in [1] : x]\n", "n = <<EOT\n3\nEOT\n", "\ufeffn = 1\n", "n = 1 # c", "/* ", "n", "= 1", "o = { a = { a = 1 } }",
+	} {
+		f.Add(text)
+	}
+	plan := `
+variable "n" { type = number }
+variable "l" {
+  type    = list(number)
+  default = [1]
+}
+variable "o" {
+  type    = object({ a = number, b = optional(string) })
+  default = { a = 1 }
+  validation {
+    condition     = var.o.a > 0
+    error_message = "a is positive"
+  }
+}
+`
+	f.Fuzz(func(t *testing.T, text string) {
+		dir := t.TempDir()
+		path, values := filepath.Join(dir, "plan.hcl"), filepath.Join(dir, "values.hcl")
+		for name, s := range map[string]string{path: plan, values: text} {
+			if err := os.WriteFile(name, []byte(s), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, diags := config.Load(config.Options{Path: path, VarFiles: []string{values}, Version: "0.1.0"})
+		placed(t, text, diags)
+	})
+}
+
+// TestNumbersOutOfBounds: to write such a number out takes all the time there
+// is, so that a plan with one never came to an end.
+func TestNumbersOutOfBounds(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "plan.hcl")
+	square := "locals {\n  x0 = 1e300\n"
+	for i := range 24 {
+		square += fmt.Sprintf("  x%d = local.x%d * local.x%d\n", i+1, i, i)
+	}
+	if err := os.WriteFile(path, []byte(square+"}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := config.Load(config.Options{Path: path, Version: "0.1.0"})
+	if !strings.Contains(diags.Error(), "Number out of bounds") {
+		t.Errorf("a chain of products gave %v", diags)
+	}
+	for _, text := range []string{
+		`"a${1e99999999}"`, "toset([1e-99999999])", `format("%d", 1e999999999)`, `tostring(tonumber("1e99999999"))`, `jsonencode(jsondecode("[1e99999999]"))`,
+	} {
+		if _, diags := cfg.Eval(text); !diags.HasErrors() || !strings.Contains(strings.ToLower(diags.Error()), "out of bounds") {
+			t.Errorf("%s: %v, want an error about bounds", text, diags)
+		}
+	}
+	for _, text := range []string{"1e400", "-1e-400", "local.x1"} {
+		if _, diags := cfg.Eval(text); diags.HasErrors() {
+			t.Errorf("%s: %v", text, diags)
+		}
+	}
+}
