@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # A Slurm of four nodes on this one host, for tests: munged, slurmctld and four
 # slurmd, on the loopback interface, without systemd.
-#   slurm.sh start DIR     DIR must not exist; returns when all nodes are idle
+#   slurm.sh start DIR [N] DIR must not exist; returns when all nodes are idle; N
+#                          nodes instead of four
 #   slurm.sh stop DIR
-#   slurm.sh lose DIR N    node N (0-3) dies: its slurmd and all that it runs
+#   slurm.sh lose DIR N    node N (from 0) dies: its slurmd and all that it runs
 # Afterwards SLURM_CONF=DIR/etc/slurm.conf is all that its commands need.
 # Needs root, and: apt-get install --no-install-recommends slurm-wlm munge
 set -euo pipefail
 what=${1:?start, stop or lose} dir=${2:?a folder}
 PATH=$PATH:/usr/sbin:/sbin
 nodes=4
+[ "$what" != start ] || nodes=${3:-4}
 export SLURM_CONF=$dir/etc/slurm.conf
 
 # Pids are reused: is this one still the daemon of that name?
@@ -41,7 +43,7 @@ while True:
     first = socket.socket(); first.bind(("127.0.0.1", 0)); base = first.getsockname()[1]
     if base > 60000: continue
     try:
-        for i in range(1, 6):
+        for i in range(1, '$((nodes + 2))'):
             s = socket.socket(); s.bind(("127.0.0.1", base + i)); s.close()
         print(base); break
     except OSError: pass'; }

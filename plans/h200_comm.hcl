@@ -1,8 +1,15 @@
-# Communication between the GPUs of one node: NCCL's collectives, two all-reduce
-# kernels over peer memory, and copies between peers.
+# Communication between GPUs: NCCL's collectives on one node or several, two
+# all-reduce kernels over peer memory, and copies between peers.
 #
 #   aicplan plan  plans/h200_comm.hcl                     what would be collected; no GPU needed
 #   aicplan apply plans/h200_comm.hcl -var 'gpus=[2,4]'   collect on a node of 4 GPUs
+#
+# Across nodes, as a job of Slurm that srun starts the ranks in:
+#
+#   aicplan apply plans/h200_comm.hcl -var executor=slurm -var nodes=16 -var gpus_per_node=4 -var 'gpus=[2,4,8,16,32,48,64]'
+#
+# Every number of GPUs fills as few nodes as it can. Kernels over peer memory and
+# copies between peers work inside a node only, and are left out then.
 #
 # Needs libnccl.so.2 and NVRTC, which every framework's environment has; no MPI,
 # no nccl-tests, no Python.
@@ -21,6 +28,52 @@ variable "gpus" {
   type        = list(number)
   default     = [2, 4, 8]
   description = "Numbers of GPUs that communicate; the largest must be present."
+}
+
+variable "nodes" {
+  type        = number
+  default     = 1
+  description = "Nodes whose GPUs communicate."
+
+  validation {
+    condition     = var.nodes >= 1 && floor(var.nodes) == var.nodes
+    error_message = "nodes is a whole number from 1"
+  }
+}
+
+variable "gpus_per_node" {
+  type        = number
+  default     = null
+  description = "GPUs that communicate on each node, where there are several; those of the system where it is left out."
+}
+
+variable "executor" {
+  type        = string
+  default     = "local"
+  description = "Where the collectives run: local (here, or in the allocation that this is called in), or slurm."
+
+  validation {
+    condition     = contains(["local", "slurm"], var.executor)
+    error_message = "executor is \"local\" or \"slurm\""
+  }
+}
+
+variable "account" {
+  type        = string
+  default     = null
+  description = "The account that jobs of Slurm are charged to."
+}
+
+variable "partition" {
+  type        = string
+  default     = null
+  description = "The partition that jobs of Slurm go to."
+}
+
+variable "time" {
+  type        = string
+  default     = "02:00:00"
+  description = "Time limit of a job, as Slurm writes it."
 }
 
 variable "methods" {
@@ -74,20 +127,42 @@ system "this" {
   name = var.system
 }
 
+locals {
+  per_node = coalesce(var.gpus_per_node, system.this.node.num_gpus_per_node)
+}
+
 runtime "nccl" {
   kind          = "nccl"
   framework     = "NCCL"
   env           = var.env
   fault         = var.fault
   rank_deadline = var.rank_deadline
+  nodes         = var.nodes > 1 ? var.nodes : null
+  gpus_per_node = var.nodes > 1 ? local.per_node : null
+}
+
+executor "local" { kind = "local" }
+
+# One job that has all nodes: a communicator cannot be split into shards.
+executor "slurm" {
+  kind           = "slurm"
+  account        = var.account
+  partition      = var.partition
+  time           = var.time
+  nodes          = var.nodes
+  tasks_per_node = local.per_node
+  gpus_per_node  = local.per_node
 }
 
 module "comm" {
   source = "./modules/comm"
 
   runtime  = runtime.nccl
+  executor = var.executor == "slurm" ? executor.slurm : executor.local
   system   = system.this
   gpus     = var.gpus
+  nodes    = var.nodes
+  per_node = local.per_node
   methods  = var.methods
   tables   = var.tables
   coverage = var.coverage

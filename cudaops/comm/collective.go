@@ -27,7 +27,7 @@ func (h *host) collective(p *params, op string) (visitor, error) {
 		return nil, err
 	}
 	c, own := h.threads, true
-	if method == MethodGraph {
+	if method == MethodGraph || h.gang != nil {
 		c, own = h.procs, false
 	}
 	t := task{Op: op, Type: dt, Ranks: gpus, Elements: elements, Fault: h.options.faultFor(p)}
@@ -43,6 +43,9 @@ func (h *host) collective(p *params, op string) (visitor, error) {
 	m.own = own
 	m.columns = worker.Row{
 		"op_name": op, "kernel_source": "NCCL", "nccl_version": h.version, "nccl_env": h.env,
+	}
+	if h.gang != nil {
+		m.columns["nodes"], m.columns["gpus_per_node"] = h.gang.nodesOf(gpus), h.options.perNode
 	}
 	return m, nil
 }

@@ -31,6 +31,9 @@ type outcome struct {
 type crew struct {
 	// hire makes the member of a rank, ready for tasks.
 	hire func(ctx context.Context, rank int) (member, error)
+	// muster makes all members at once, where they can be started only together;
+	// nil where hire makes each.
+	muster func(ctx context.Context) ([]member, error)
 	// begin is called before the ranks get a task; nil when nobody cares.
 	begin func(task)
 	// patience is how long a cancelled rank may take to return before its
@@ -58,6 +61,9 @@ func newCrew(hire func(context.Context, int) (member, error), limit float64) *cr
 
 // staff makes sure that there are so many members.
 func (c *crew) staff(ctx context.Context, ranks int) error {
+	if c.muster != nil {
+		return c.staffTogether(ctx, ranks)
+	}
 	for len(c.members) < ranks {
 		c.members = append(c.members, nil)
 	}
@@ -84,6 +90,21 @@ func (c *crew) staff(ctx context.Context, ranks int) error {
 		<-done
 	}
 	return errors.Join(errs...)
+}
+
+// staffTogether starts all members anew where one of those that are needed is
+// missing.
+func (c *crew) staffTogether(ctx context.Context, ranks int) error {
+	if len(c.members) >= ranks && !slices.Contains(c.members[:ranks], nil) {
+		return nil
+	}
+	c.dismiss()
+	members, err := c.muster(ctx)
+	if err != nil {
+		return err
+	}
+	c.members = members
+	return nil
 }
 
 // do gives the task to all ranks of it and returns their reports in the order

@@ -40,6 +40,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == fakeRankVerb {
 		os.Exit(fakeRankMain())
 	}
+	if len(os.Args) > 1 && os.Args[1] == relayVerb {
+		os.Exit(relayMain())
+	}
+	if len(os.Args) > 1 && os.Args[1] == launchVerb {
+		os.Exit(launchMain(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 

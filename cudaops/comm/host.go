@@ -57,7 +57,7 @@ func Words() map[string]map[string][]string {
 // GPUs of the node.
 func Host(init worker.Init) worker.Host {
 	quietMemory()
-	return &host{init: init, open: OpenNode, spawn: spawnSelf}
+	return &host{init: init, open: OpenNode, spawn: spawnSelf, muster: newGang}
 }
 
 // quietMemory keeps the garbage collector from running at the same time as the ranks: a
@@ -71,6 +71,7 @@ type host struct {
 	init     worker.Init
 	open     func() (*Node, error)
 	spawn    func(int) (*rankPipes, error)
+	muster   func(options) *gang
 	options  options
 	settings measure.Settings
 
@@ -80,6 +81,7 @@ type host struct {
 	env     string          // of NCCL
 	threads *crew           // ranks of this process
 	procs   *crew           // ranks with processes of their own
+	gang    *gang           // they are on several nodes; else nil
 }
 
 // Hello implements worker.Host.
@@ -115,6 +117,10 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 	h.version, h.env = nccl.VersionText(v), ncclEnv(os.Environ())
 	h.threads = threadCrew(node, h.devices, h.options.limit, h.options.pin)
 	h.procs = processCrew(h.spawn, h.devices, h.options.limit)
+	if h.options.nodes > 1 {
+		h.gang = h.muster(h.options)
+		h.procs = h.gang.crew()
+	}
 	hello := worker.Hello{
 		Framework: Framework, Version: h.version, Device: info.Name, DeviceUUID: info.UUID,
 		Window: window,
@@ -123,6 +129,9 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(len(h.devices)),
 			"cuda_driver": fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
 		},
+	}
+	if h.gang != nil {
+		hello.Env["gpus"], hello.Env["nodes"] = fmt.Sprint(h.gang.ranks()), fmt.Sprint(h.options.nodes)
 	}
 	if lib, ok := node.NCCL.(*nccl.Library); ok {
 		hello.Env["nccl_path"] = lib.Path()
@@ -164,6 +173,8 @@ func (h *host) visitor(c worker.Case) (visitor, error) {
 		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the nccl runtime has no sweep; make it an axis", c.Op)
 	}
 	switch {
+	case h.gang != nil && (c.Op == OpCustomAllReduce || c.Op == OpP2P):
+		return nil, failure(worker.ClassUnsupportedConfig, "%s works on memory that GPUs of one node share, and the runtime has %d nodes: measure it with a runtime of one node", c.Op, h.options.nodes)
 	case c.Op == OpCustomAllReduce:
 		return h.customAllReduce(p)
 	case c.Op == OpP2P:
@@ -203,6 +214,12 @@ func pickDevices(want []int, count int) ([]driver.Device, error) {
 
 // enough says whether the runtime has so many GPUs.
 func (h *host) enough(gpus int) error {
+	if h.gang != nil {
+		if gpus > h.gang.ranks() {
+			return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed, and the runtime has %d nodes with %d each", gpus, h.options.nodes, h.options.perNode)
+		}
+		return nil
+	}
 	if gpus > len(h.devices) {
 		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, len(h.devices))
 	}

@@ -28,6 +28,10 @@ type options struct {
 	inPlace bool
 	// pin gives every rank a processor core of its own.
 	pin bool
+	// nodes is how many nodes the ranks are on, with perNode on each; above one,
+	// rankLauncher starts them.
+	nodes, perNode int
+	rankLauncher   []string
 }
 
 // defaultLimit is generous: a first collective of a communicator connects its
@@ -35,7 +39,7 @@ type options struct {
 const defaultLimit = 15
 
 func readOptions(init worker.Init) (options, error) {
-	o := options{limit: defaultLimit, inPlace: true, pin: true}
+	o := options{limit: defaultLimit, inPlace: true, pin: true, nodes: 1}
 	for name, v := range init.Options {
 		var ok bool
 		switch name {
@@ -63,6 +67,29 @@ func readOptions(init worker.Init) (options, error) {
 			if !isList && v != nil {
 				return o, fmt.Errorf("option devices is %v; it must be a list of device indices", v)
 			}
+		case "nodes":
+			n, isNumber := number(v)
+			if o.nodes = int(n); !isNumber || n != float64(o.nodes) || n < 1 || n > maxNodes {
+				return o, fmt.Errorf("option nodes is %v; it must be a whole number from 1 to %d", v, maxNodes)
+			}
+		case "gpus_per_node":
+			n, isNumber := number(v)
+			if o.perNode = int(n); !isNumber || n != float64(o.perNode) || n < 1 || n > maxPerNode {
+				return o, fmt.Errorf("option gpus_per_node is %v; it must be a whole number from 1 to %d", v, maxPerNode)
+			}
+		case "rank_launcher":
+			list, isList := v.([]any)
+			for _, w := range list {
+				text, isText := w.(string)
+				isList = isList && isText
+				o.rankLauncher = append(o.rankLauncher, text)
+			}
+			if words, ok := v.([]string); ok {
+				o.rankLauncher, isList = words, true
+			}
+			if !isList || len(o.rankLauncher) == 0 {
+				return o, fmt.Errorf("option rank_launcher is %v; it must be a list of words such as %q", v, Srun[:3])
+			}
 		case "in_place":
 			if o.inPlace, ok = v.(bool); !ok {
 				return o, fmt.Errorf("option in_place is %v; it must be true or false", v)
@@ -84,8 +111,22 @@ func readOptions(init worker.Init) (options, error) {
 			return o, fmt.Errorf("a runtime of kind nccl has no option %q", name)
 		}
 	}
+	switch {
+	case o.nodes > 1 && o.perNode == 0:
+		return o, fmt.Errorf("option nodes is %d; gpus_per_node must say how many ranks are on each", o.nodes)
+	case o.nodes > 1 && len(o.devices) > 0:
+		return o, fmt.Errorf("option devices is for one node; across nodes a rank takes the GPU of its number on the node")
+	case o.nodes == 1 && (o.perNode > 0 || len(o.rankLauncher) > 0):
+		return o, fmt.Errorf("options gpus_per_node and rank_launcher are for several nodes; nodes says how many")
+	}
 	return o, nil
 }
+
+// The most that is believed of a plan.
+const (
+	maxNodes   = 4096
+	maxPerNode = 64
+)
 
 func number(v any) (float64, bool) {
 	switch n := v.(type) {

@@ -87,7 +87,8 @@ type process struct {
 	mu      sync.Mutex
 	orders  *json.Encoder
 	pending chan<- outcome
-	ready   chan error // the answer to the first order; nil afterwards
+	ready   chan readiness // the answer to the first order; nil afterwards
+	opened  <-chan readiness
 	dead    error
 	ended   chan struct{} // closed when nothing more comes from the process
 	once    sync.Once
@@ -98,25 +99,42 @@ func (h *processes) hire(ctx context.Context, no int) (member, error) {
 	if err != nil {
 		return nil, err
 	}
-	ready := make(chan error, 1)
-	m := &process{no: no, pipes: pipes, orders: json.NewEncoder(pipes.orders), ready: ready, ended: make(chan struct{})}
-	go m.read()
-	// A pipe that is broken shows as the end of the process, which read tells.
-	_ = m.send(order{Open: &opening{Rank: no, Device: h.devices[no]}})
-	timer := time.NewTimer(h.startup)
-	defer timer.Stop()
-	select {
-	case err = <-ready:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-timer.C:
-		err = fmt.Errorf("the rank's process was not ready within %v", h.startup)
-	}
-	if err != nil {
+	m := newProcess(no, pipes)
+	if _, err := m.open(ctx, opening{Rank: no, Device: h.devices[no]}, h.startup); err != nil {
 		m.end()
 		return nil, err
 	}
 	return m, nil
+}
+
+// newProcess takes over the pipes of a rank's process.
+func newProcess(no int, pipes *rankPipes) *process {
+	m := &process{no: no, pipes: pipes, orders: json.NewEncoder(pipes.orders), ready: make(chan readiness, 1), ended: make(chan struct{})}
+	m.opened = m.ready
+	go m.read()
+	return m
+}
+
+// open tells the process who it is and waits until its device is ready.
+func (m *process) open(ctx context.Context, be opening, within time.Duration) (*about, error) {
+	// A pipe that is broken shows as the end of the process, which read tells.
+	_ = m.send(order{Open: &be})
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case r := <-m.opened:
+		return r.about, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-timer.C:
+		return nil, fmt.Errorf("the rank's process was not ready within %v", within)
+	}
+}
+
+// readiness is the answer to the order to open.
+type readiness struct {
+	about *about
+	err   error
 }
 
 func (m *process) send(o order) error {
@@ -158,9 +176,9 @@ func (m *process) deliver(rep report, err *rankError) {
 	m.mu.Unlock()
 	switch {
 	case ready != nil && err != nil:
-		ready <- err.Err
+		ready <- readiness{err: err.Err}
 	case ready != nil:
-		ready <- nil
+		ready <- readiness{about: rep.About}
 	case pending != nil:
 		pending <- outcome{m.no, rep, err}
 	}

@@ -20,6 +20,9 @@ type rank struct {
 	device driver.Device
 	// meet waits for the other ranks on the host; nil where they are processes.
 	meet func(*rank) error
+	// apart is true where the ranks are on several nodes: they have no barrier of
+	// the host, and meet in a small collective instead.
+	apart bool
 	// pin keeps the rank's thread on a processor core of its own while it
 	// executes: core are its processors then, free those that it may have
 	// otherwise. Nil where it stays where it is.
@@ -306,12 +309,28 @@ func (r *rank) wait(t task, c nccl.Comm) error {
 
 func limitOf(t task) time.Duration { return time.Duration(t.Limit * float64(time.Second)) }
 
-// together waits for the other ranks on the host, where that is possible.
-func (r *rank) together() error {
-	if r.meet == nil {
+// together waits for the other ranks: on the host where they are threads, in a
+// small collective where they are on other nodes. Processes of one node do not
+// wait here: their graphs begin with a meeting of their devices.
+func (r *rank) together(t task) error {
+	switch {
+	case r.meet != nil:
+		return r.meet(r)
+	case !r.apart || t.Via != viaNCCL || t.Kind == taskReplay:
 		return nil
 	}
-	return r.meet(r)
+	c := r.comm(t.Ranks)
+	if err := r.startLine(c); err != nil {
+		return err
+	}
+	return r.wait(t, c)
+}
+
+// startLine queues a collective so small that all it does is to let the devices
+// of the ranks wait for each other.
+func (r *rank) startLine(c nccl.Comm) error {
+	at := r.tally + tallyBytes
+	return r.node.NCCL.AllReduce(at, at, 4, nccl.Int32, nccl.Sum, c, r.stream)
 }
 
 // reserve makes the buffers large enough and clears the signals of the

@@ -46,8 +46,7 @@ func (r *rank) capture(t task) error {
 
 func (r *rank) queueBlocks(t task, events []driver.Event, run func() error) error {
 	if t.Via == viaNCCL {
-		at := r.tally + tallyBytes
-		if err := r.node.NCCL.AllReduce(at, at, 4, nccl.Int32, nccl.Sum, r.comm(t.Ranks), r.stream); err != nil {
+		if err := r.startLine(r.comm(t.Ranks)); err != nil {
 			return err
 		}
 	}
@@ -73,7 +72,7 @@ func (r *rank) replay(t task) (report, error) {
 	if g.exec == 0 {
 		return report{}, errors.New("there is no graph to replay")
 	}
-	if err := r.together(); err != nil {
+	if err := r.together(t); err != nil {
 		return report{}, err
 	}
 	d := r.node.Driver
@@ -138,7 +137,7 @@ func (r *rank) copies(t task) (report, error) {
 		return report{}, fmt.Errorf("rank %d of %d as the target of a copy", target, len(t.Peers))
 	}
 	d, to := r.node.Driver, t.Peers[target]
-	if err := r.together(); err != nil {
+	if err := r.together(t); err != nil {
 		return report{}, err
 	}
 	if err := d.Record(r.marks[0], r.stream); err != nil {

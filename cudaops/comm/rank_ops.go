@@ -226,7 +226,7 @@ func (r *rank) block(t task) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	if err := r.together(); err != nil {
+	if err := r.together(t); err != nil {
 		return report{}, err
 	}
 	clock := r.node.Clock

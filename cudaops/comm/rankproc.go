@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"aicplan/cudaops/driver"
+	"aicplan/cudaops/nccl"
 )
 
 // RankVerb is the hidden verb of the program that runs RankMain.
@@ -28,6 +29,9 @@ type order struct {
 type opening struct {
 	Rank   int           `json:"rank"`
 	Device driver.Device `json:"device"`
+	// Apart is true where the ranks are on several nodes; Device is then the number
+	// of the process on its node.
+	Apart bool `json:"apart,omitempty"`
 }
 
 // reply answers an order to open and every task, once each.
@@ -42,9 +46,19 @@ const maxReply = 1 << 20
 
 // RankMain is one rank in a process of its own: it does what the crew that
 // started it says on descriptor 3 and answers on descriptor 4, until 3 is
-// closed. It returns the process's exit status.
+// closed. On another node than the crew it calls the crew by TCP instead. It
+// returns the process's exit status.
 func RankMain() int {
-	in, out := os.NewFile(3, "orders"), os.NewFile(4, "replies")
+	var in io.Reader = os.NewFile(3, "orders")
+	var out io.Writer = os.NewFile(4, "replies")
+	conn, err := callWorker()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rank:", err)
+		return 1
+	}
+	if conn != nil {
+		in, out = conn, conn
+	}
 	prepareEnv()
 	quietMemory()
 	die := func() {
@@ -114,19 +128,14 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 	if !ok {
 		return errors.New("no order to be a rank: ranks are started by a worker, not by hand")
 	}
-	node, err := open()
-	if err == nil {
-		fresh := &rank{node: node, no: be.Rank, device: be.Device, die: die, pin: true}
-		if err = fresh.open(); err == nil {
-			mu.Lock()
-			r = fresh
-			mu.Unlock()
-		}
-	}
+	fresh, what, err := openRank(open, be, die)
 	if err != nil {
 		return errors.Join(err, replies.Encode(reply{How: failError, Error: err.Error()}))
 	}
-	if err := replies.Encode(reply{}); err != nil {
+	mu.Lock()
+	r = fresh
+	mu.Unlock()
+	if err := replies.Encode(reply{Report: report{About: what}}); err != nil {
 		return err
 	}
 	for t := range tasks {
@@ -140,6 +149,32 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 		}
 	}
 	return nil
+}
+
+// openRank makes the device of a rank ready.
+func openRank(open func() (*Node, error), be opening, die func()) (*rank, *about, error) {
+	node, err := open()
+	if err != nil {
+		return nil, nil, err
+	}
+	if be.Apart {
+		if be.Device, err = localDevice(node.Driver, int(be.Device)); err != nil {
+			return nil, nil, err
+		}
+	}
+	r := &rank{node: node, no: be.Rank, device: be.Device, die: die, pin: true, apart: be.Apart}
+	if err := r.open(); err != nil {
+		return nil, nil, err
+	}
+	info, err := node.Driver.Info(be.Device)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := node.NCCL.Version()
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, &about{Device: info.Name, UUID: info.UUID, NCCL: nccl.VersionText(v)}, nil
 }
 
 func newLines(r io.Reader) *bufio.Scanner {

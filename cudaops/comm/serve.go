@@ -29,6 +29,9 @@ func (h *host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	defer close(stop)
 	arrived := make(chan worker.Case, window)
 	go pump(in, arrived, stop)
+	if h.gang != nil {
+		defer h.disband(ctx)
+	}
 	var cases []held
 	for open := true; open || len(cases) > 0; {
 		if open {
@@ -60,6 +63,13 @@ func (h *host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 		cases = left
 	}
 	return nil
+}
+
+// disband ends the ranks on other nodes in order, so that the command that started
+// them does not complain.
+func (h *host) disband(ctx context.Context) {
+	h.procs.close(context.WithoutCancel(ctx))
+	h.gang.retire()
 }
 
 // pump passes cases on as they come, so that they are there when looked for.

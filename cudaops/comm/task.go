@@ -95,6 +95,14 @@ type report struct {
 	First   int64     `json:"first,omitempty"`   // the lowest index of a wrong one
 	Place   place     `json:"place"`
 	ID      []byte    `json:"id,omitempty"`
+	About   *about    `json:"about,omitempty"` // when it has opened its device
+}
+
+// about is what a rank's process has.
+type about struct {
+	Device string `json:"device"`
+	UUID   string `json:"uuid"`
+	NCCL   string `json:"nccl"`
 }
 
 // How a rank fails.

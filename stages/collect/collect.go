@@ -190,6 +190,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Wrong executor", "executor: %s.", err)
 		}
 	}
+	if text := c.tooFew(); text != "" {
+		bad("Too few nodes", "%s.", text)
+	}
 	if isSet(c.System) {
 		if spec, err := stage.SystemOf(c.System); err != nil {
 			bad("Wrong system", "system: %s.", err)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -24,6 +26,32 @@ const lostClass = "lost"
 
 // Elsewhere implements stage.Placer.
 func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
+
+// tooFew says what a runtime over several nodes needs and the executor does not
+// give; "" where it fits.
+func (c *Config) tooFew() string {
+	if c.runtime == nil || !c.place.Elsewhere() {
+		return ""
+	}
+	want := func(name string) int {
+		v, ok := c.runtime.Options[name]
+		if !ok || v.IsNull() || !v.IsWhollyKnown() || v.Type() != cty.Number {
+			return 0
+		}
+		n, _ := v.AsBigFloat().Int64()
+		return int(n)
+	}
+	nodes, perNode := want("nodes"), want("gpus_per_node")
+	switch {
+	case nodes > c.place.Nodes:
+		return fmt.Sprintf("%s has %d nodes and a task of %s has %d; set nodes of the executor", c.runtime.Address, nodes, c.place.Address, c.place.Nodes)
+	case nodes > 1 && c.place.GPUsPerNode > 0 && perNode > c.place.GPUsPerNode:
+		return fmt.Sprintf("%s uses %d GPUs of each node and a task of %s has %d; set gpus_per_node of the executor", c.runtime.Address, perNode, c.place.Address, c.place.GPUsPerNode)
+	case nodes > 1 && perNode > c.place.TasksPerNode && c.place.CPUsPerTask <= 1:
+		return fmt.Sprintf("%s starts %d processes on each node and a task of %s has room for %d; set tasks_per_node of the executor", c.runtime.Address, perNode, c.place.Address, c.place.TasksPerNode)
+	}
+	return ""
+}
 
 // shardsOf is the number of jobs that n cases are split into.
 func (c *Config) shardsOf(n int) int {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -20,6 +21,7 @@ type Config struct {
 	Kind    string
 	Name    string
 	Address string
+	Range   hcl.Range
 
 	Account, Partition, QOS, Constraint, Memory string
 	// Time is the limit of a task as the plan writes it, Limit what it comes to; 0
@@ -76,7 +78,7 @@ func Parse(s *stage.Service) (*Config, error) {
 	}
 	r := reader{values: s.Options}
 	c := &Config{
-		Name: s.Name, Address: s.Address, Kind: r.text("kind", ""),
+		Name: s.Name, Address: s.Address, Range: s.Range, Kind: r.text("kind", ""),
 		Account: r.text("account", ""), Partition: r.text("partition", ""), QOS: r.text("qos", ""), Constraint: r.text("constraint", ""),
 		Memory: r.text("memory", ""), Time: r.text("time", ""), JobName: r.text("job_name", ""), Logs: r.text("logs", ""), Program: r.text("program", ""),
 		Nodes: r.count("nodes", 1), TasksPerNode: r.count("tasks_per_node", 1), GPUsPerNode: r.count("gpus_per_node", 0), CPUsPerTask: r.count("cpus_per_task", 0),

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,15 +53,75 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("there is no %s here: run aicplan on a login node of the cluster, or load the module that has Slurm's commands", name)
 	case ctx.Err() == context.DeadlineExceeded:
-		return "", fmt.Errorf("%s did not answer within %s", name, limit)
+		return "", &busyError{fmt.Sprintf("%s did not answer within %s", name, limit)}
 	case err != nil:
-		text := strings.TrimSpace(said.String())
+		text := complaint(name, said.String())
 		if text == "" {
 			text = err.Error()
 		}
-		return "", fmt.Errorf("%s: %s", name, strings.ReplaceAll(text, "\n", "; "))
+		if slices.ContainsFunc(passing, func(p string) bool { return strings.Contains(text, p) }) {
+			return "", &busyError{name + ": " + text}
+		}
+		return "", fmt.Errorf("%s: %s", name, text)
 	}
 	return out.String(), nil
+}
+
+// complaint is what a command of Slurm said, without its own name in front of
+// every line.
+func complaint(name, said string) string {
+	var lines []string
+	for line := range strings.Lines(said) {
+		line = strings.TrimSpace(line)
+		line = strings.TrimSpace(strings.TrimPrefix(line, name+":"))
+		line = strings.TrimSpace(strings.TrimPrefix(line, "error:"))
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// busyError is that of a scheduler that does not answer now, and may later.
+type busyError struct{ text string }
+
+func (e *busyError) Error() string { return e.text }
+
+// passing are what commands say then.
+var passing = []string{
+	"Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted", "Transport endpoint",
+	"Slurm temporarily unable to accept job", "Slurm backup controller in standby mode", "Resource temporarily unavailable",
+	submitLimit,
+}
+
+// submitLimit is said of more jobs than a user may have at a time. With jobs in
+// the queue it passes.
+const submitLimit = "Job violates accounting/QOS policy (job submit limit"
+
+// advice says which attribute a refusal of sbatch is about.
+var advice = []struct{ said, attribute string }{
+	{"Invalid feature specification", "constraint names a feature that no node has"},
+	{"Invalid partition name", "partition names none of the cluster; sinfo lists them"},
+	{"Invalid account", "account is not known, or not allowed in the partition"},
+	{"Invalid qos", "qos is not known, or not allowed for the account"},
+	{"Invalid generic resource", "gpus_per_node: the nodes have no GPUs that Slurm knows of"},
+	{"Requested node configuration is not available", "no node has what gpus_per_node, cpus_per_task, tasks_per_node and memory ask for"},
+	{"Requested time limit is invalid", "time is longer than the partition allows"},
+	{"Memory required by task is not available", "memory is more than a node has"},
+	{"Invalid job array specification", "tasks is more than an array may have"},
+	{"Job violates accounting/QOS policy", "account, qos, tasks and time: one of them is beyond what you may have"},
+	{"Access/permission denied", "you may not submit jobs there"},
+	{"Node count specification invalid", "nodes is more than the partition has"},
+}
+
+// refusal adds to what sbatch said which attribute it is about.
+func refusal(err error) error {
+	for _, a := range advice {
+		if strings.Contains(err.Error(), a.said) {
+			return fmt.Errorf("%w: %s", err, a.attribute)
+		}
+	}
+	return err
 }
 
 // submission is one call of sbatch.

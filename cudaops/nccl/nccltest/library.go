@@ -216,8 +216,9 @@ func (l Library) spread(name string, h nccl.Comm, s driver.Stream, send, recv dr
 func (l Library) AllReduce(send, recv driver.Ptr, count int64, t nccl.DataType, _ nccl.RedOp, c nccl.Comm, s driver.Stream) error {
 	n := count * t.Size()
 	return l.spread("all_reduce", c, s, send, recv, n, n, func(in, out [][]byte) {
+		Sum(out[0], in, 0, t)
 		for r := range out {
-			Sum(out[r], in, 0, t)
+			copy(out[r], out[0])
 		}
 	})
 }

@@ -51,3 +51,31 @@ run "more GPUs than a node has" {
     drops = { "a node of this system has fewer GPUs" = 168 }
   }
 }
+
+run "sixteen nodes of four" {
+  plan {
+    system "h200_sxm" {}
+    runtime "nccl" {
+      kind          = "nccl"
+      framework     = "NCCL"
+      nodes         = 16
+      gpus_per_node = 4
+    }
+    module "comm" {
+      source   = "./"
+      runtime  = runtime.nccl
+      system   = system.h200_sxm
+      nodes    = 16
+      per_node = 4
+      gpus     = [2, 64, 72]
+    }
+  }
+
+  expect "grid.nccl[\"graph\"]" {
+    cases = 336
+    drops = { "the nodes have fewer GPUs together" = 168 }
+  }
+  expect "grid.custom_allreduce[\"all\"]" {
+    cases = 0
+  }
+}

@@ -5,7 +5,8 @@ locals {
   # A one-shot all-reduce sends the whole message to every peer.
   one_shot_bytes = 16777216
 
-  node_gpus = var.system.node.num_gpus_per_node
+  node_gpus = coalesce(var.per_node, var.system.node.num_gpus_per_node)
+  all_gpus  = var.nodes * local.node_gpus
 }
 
 # One collective on one number of GPUs. The table counts elements.
@@ -30,8 +31,8 @@ grid "nccl" {
   derive "message_size" { value = bytes / element_bytes }
 
   filter "one_node" {
-    keep   = num_gpus <= local.node_gpus
-    reason = "a node of this system has fewer GPUs"
+    keep   = num_gpus <= local.all_gpus
+    reason = var.nodes == 1 ? "a node of this system has fewer GPUs" : "the nodes have fewer GPUs together"
   }
 }
 
@@ -51,6 +52,10 @@ grid "custom_allreduce" {
   filter "one_node" {
     keep   = num_gpus <= local.node_gpus
     reason = "a node of this system has fewer GPUs"
+  }
+  filter "across_nodes" {
+    keep   = var.nodes == 1
+    reason = "custom_allreduce is unsupported across nodes: its kernels work on memory that the GPUs of one node share"
   }
   filter "one_shot_staging" {
     keep   = algorithm == "two_shot" || 2 * message_size <= local.one_shot_bytes
@@ -77,5 +82,9 @@ grid "p2p" {
   filter "one_node" {
     keep   = src < local.node_gpus && dst < local.node_gpus
     reason = "a node of this system has fewer GPUs"
+  }
+  filter "across_nodes" {
+    keep   = var.nodes == 1
+    reason = "copies between peers are unsupported across nodes"
   }
 }

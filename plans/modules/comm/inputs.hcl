@@ -1,4 +1,4 @@
-# The communication tables of one node, from grids to perf files.
+# The communication tables of one node or of several, from grids to perf files.
 
 variable "runtime" {
   description = "A runtime of kind nccl."
@@ -6,6 +6,23 @@ variable "runtime" {
 
 variable "system" {
   description = "The system that the rows are for."
+}
+
+variable "executor" {
+  default     = null
+  description = "Where the cases are measured; here where it is left out."
+}
+
+variable "nodes" {
+  type        = number
+  default     = 1
+  description = "Nodes whose GPUs communicate: those of the runtime."
+}
+
+variable "per_node" {
+  type        = number
+  default     = null
+  description = "GPUs that communicate on each node; those of the system where it is left out."
 }
 
 variable "gpus" {

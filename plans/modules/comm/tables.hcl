@@ -1,8 +1,9 @@
 locals {
   grids = merge(
     { for method, g in grid.nccl : "nccl_${method}" => g },
-    { for _, g in grid.custom_allreduce : "custom_allreduce" => g },
-    { for _, g in grid.p2p : "p2p" => g },
+    # These work inside a node; across nodes their grids say so, and have no cases.
+    { for _, g in grid.custom_allreduce : "custom_allreduce" => g if var.nodes == 1 },
+    { for _, g in grid.p2p : "p2p" => g if var.nodes == 1 },
   )
   # The table nccl_perf has the collectives as serving replays them, unless only
   # the other method was asked for.
@@ -27,7 +28,7 @@ preflight "node" {
   system  = var.system
 
   check "libraries" {}
-  check "gpus" { min = max(var.gpus...) }
+  check "gpus" { min = min(local.node_gpus, max(var.gpus...)) }
   check "exclusive" {}
   check "mig" {}
   check "shm" { min_gb = 1 }
@@ -39,6 +40,7 @@ collect "table" {
   grid       = each.value
   runtime    = var.runtime
   system     = var.system
+  executor   = var.executor
   depends_on = [preflight.node]
 
   # NCCL's own variables change what is measured.

@@ -7,7 +7,8 @@
 // The folder SLURMTEST_DIR holds the state. SLURMTEST_NODES is the number of
 // nodes, of one task each (4). SLURMTEST_REASON lets every task wait for ever
 // for that reason. SLURMTEST_DOWN, a file, makes all commands fail while it is
-// there.
+// there. SLURMTEST_LATE, a file, lets the next sbatch take its jobs and say that
+// it got no answer. SLURMTEST_REFUSE is what sbatch says instead of taking any.
 package slurmtest
 
 import (
@@ -170,6 +171,9 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	if len(rest) == 0 {
 		return errors.New("no script")
 	}
+	if why := os.Getenv("SLURMTEST_REFUSE"); why != "" {
+		return errors.New("Batch job submission failed: " + why)
+	}
 	text, err := os.ReadFile(rest[0])
 	if err != nil {
 		return err
@@ -229,6 +233,10 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 		if err := cmd.Start(); err != nil {
 			return err
 		}
+	}
+	if late := os.Getenv("SLURMTEST_LATE"); late != "" && os.Remove(late) == nil {
+		//lint:ignore ST1005 Slurm words it so
+		return errors.New("Batch job submission failed: Socket timed out on send/recv operation")
 	}
 	fmt.Fprintln(stdout, id)
 	return nil

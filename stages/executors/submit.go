@@ -1,0 +1,122 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// absent is the id of an array that sbatch was asked for and that is in no queue.
+const absent = "none"
+
+// adopt finds the id of an array that was submitted by a coordinator that died
+// before it could write the id down, or by an sbatch that did not answer.
+func (f *Follower) adopt(jobs []Job) error {
+	changed := false
+	for i := range f.batches {
+		b := &f.batches[i]
+		if b.Job != "" && b.Job != absent {
+			continue
+		}
+		was := b.Job
+		b.Job = absent // a scheduler that is slow may still have it
+		for _, j := range jobs {
+			if j.Comment == f.Order.comment(b.Number) {
+				b.Job = j.Array
+			}
+		}
+		changed = changed || b.Job != was
+	}
+	if !changed {
+		return nil
+	}
+	return f.Order.writeBatches(f.batches)
+}
+
+// submit hands shards to Slurm, in as few arrays as its limit on indices allows.
+func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
+	if len(shards) == 0 {
+		return 0, nil
+	}
+	after := ""
+	if f.Order.Scout && !f.shards[0].done {
+		if slices.Contains(shards, 0) {
+			if err := f.batch(ctx, []int{0}, 0, ""); err != nil {
+				return 0, err
+			}
+			shards = slices.DeleteFunc(slices.Clone(shards), func(s int) bool { return s == 0 })
+		}
+		if n := f.shards[0].batch; n >= 0 {
+			after = f.batches[n].Job
+		}
+	}
+	n := len(shards)
+	most := f.Scheduler.arraySize(ctx)
+	for len(shards) > 0 {
+		offset := 0
+		if shards[0] >= most {
+			offset = shards[0]
+		}
+		end := 0
+		for end < len(shards) && shards[end]-offset < most {
+			end++
+		}
+		if err := f.batch(ctx, shards[:end], offset, after); err != nil {
+			return 0, err
+		}
+		shards = shards[end:]
+	}
+	return n, nil
+}
+
+// batch submits one array. It is written down first that it is about to be, so
+// that a coordinator that dies meanwhile finds it by its comment.
+func (f *Follower) batch(ctx context.Context, shards []int, offset int, after string) error {
+	b := Batch{Number: len(f.batches), Offset: offset, Shards: slices.Clone(shards), After: after, At: time.Now().UTC()}
+	if err := os.MkdirAll(f.Order.LogDir(f.Config), 0o755); err != nil {
+		return fmt.Errorf("the folder for the jobs' output cannot be made, and without it they die without a word: %w", err)
+	}
+	script := filepath.Join(f.Order.Dir(), "script.sh")
+	if err := os.WriteFile(script, []byte(f.Config.Text(f.Script)), 0o755); err != nil {
+		return err
+	}
+	if err := f.Order.writeBatches(append(slices.Clone(f.batches), b)); err != nil {
+		return err
+	}
+	indices := make([]int, len(shards))
+	for i, s := range shards {
+		indices[i] = s - offset
+	}
+	var err error
+	b.Job, err = f.Scheduler.submit(ctx, submission{
+		script: script, indices: indices, most: f.Config.Parallel, after: after, comment: f.Order.comment(b.Number),
+		args: []string{fmt.Sprint(offset), fmt.Sprint(b.Number)},
+	})
+	var busy *busyError
+	if err != nil && (!errors.As(err, &busy) || f.queued == 0 && strings.Contains(err.Error(), submitLimit)) {
+		if werr := f.Order.writeBatches(f.batches); werr != nil {
+			return werr
+		}
+		return fmt.Errorf("%s (%s:%d): the jobs cannot be submitted: %w", f.Config.Address, f.Config.Range.Filename, f.Config.Range.Start.Line, refusal(err))
+	}
+	f.batches = append(f.batches, b)
+	for _, s := range shards {
+		f.shards[s].batch, f.shards[s].gone, f.shards[s].left = len(f.batches)-1, time.Time{}, f.Work.Left(s)
+	}
+	if err != nil {
+		// It may have been taken all the same: adopt finds it by its comment.
+		if f.refused.IsZero() {
+			f.refused = time.Now()
+			f.Work.Say("warn", fmt.Sprintf("%s cannot be submitted now, and will be: %v", some(len(shards), "task"), err))
+		}
+		return nil
+	}
+	f.refused = time.Time{}
+	f.Work.Say("info", fmt.Sprintf("%s submitted as %s; logs in %s", some(len(shards), "task"), b.Job, f.Order.LogDir(f.Config)))
+	return f.Order.writeBatches(f.batches)
+}
