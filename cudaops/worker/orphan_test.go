@@ -105,7 +105,8 @@ func TestReapOrphansEndsThoseOfDeadEngines(t *testing.T) {
 	start := func(marker string) *exec.Cmd {
 		// cat reads a pipe that stays open: it lives until it is killed.
 		cmd := exec.Command("cat")
-		cmd.Env = append(os.Environ(), worker.EnvMarker+"="+marker)
+		// The marker lies beyond what one read brings.
+		cmd.Env = append(os.Environ(), "LONG="+strings.Repeat("x", 20000), worker.EnvMarker+"="+marker)
 		if _, err := cmd.StdinPipe(); err != nil {
 			t.Fatal(err)
 		}
