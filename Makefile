@@ -35,9 +35,10 @@ build: ## build bin/aicplan
 	@mkdir -p bin
 	$(GO) build -o bin/aicplan ./cmd/aicplan
 
-# Vetting is lint's, and of everything.
+# Vetting is lint's, and of everything. Many tests wait for processes and files:
+# more of them than there are cores run at the same time.
 test: ## run the tests
-	$(GO) test -vet=off ./...
+	$(GO) test -vet=off -parallel 8 ./...
 
 lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi

@@ -11,6 +11,7 @@ import (
 
 // TestCompletionInBash asks bash itself what the script offers.
 func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash here")

@@ -54,6 +54,7 @@ func TestShippedPlans(t *testing.T) {
 // TestExampleCI runs the CI story of examples/ci: a gate that fails, then the
 // same with the mistake taken out.
 func TestExampleCI(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(repoRoot(t), "examples", "ci"))); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 // TestNothingGeneratedIsTracked keeps what builds, runs and tests leave in the
 // work tree out of the repository.
 func TestNothingGeneratedIsTracked(t *testing.T) {
+	t.Parallel()
 	root := repoRoot(t)
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", append([]string{"-C", root}, args...)...).Output()

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -71,6 +72,7 @@ var homes = map[string][]string{
 // TestImports holds every package against the layers: imports run one way, and
 // what a library is hidden behind stays the only place that knows it.
 func TestImports(t *testing.T) {
+	t.Parallel()
 	for pkg, imports := range projectImports(t) {
 		if err := checkImports(pkg, imports); err != nil {
 			t.Error(err)
@@ -80,6 +82,7 @@ func TestImports(t *testing.T) {
 
 // TestImportRulesCatch makes sure that the rules catch what they are for.
 func TestImportRulesCatch(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		pkg, imports string
 		ok           bool
@@ -110,6 +113,7 @@ func TestImportRulesCatch(t *testing.T) {
 // itself or as part of a folder named with dots behind. Packages of fakes are
 // named by their last part.
 func TestPackagesAreDocumented(t *testing.T) {
+	t.Parallel()
 	page := readPage(t, "architecture.md")
 	text := page.section(t, "Packages")
 	for pkg := range projectImports(t) {
@@ -126,6 +130,7 @@ func TestPackagesAreDocumented(t *testing.T) {
 
 // TestTopLevelFolders keeps the project's folders few.
 func TestTopLevelFolders(t *testing.T) {
+	t.Parallel()
 	want := []string{"cmd", "cudaops", "docs", "engine", "examples", "plans", "sink", "stages", "systems"}
 	entries, err := os.ReadDir(repoRoot(t))
 	if err != nil {
@@ -183,18 +188,33 @@ func below(path, prefix string) bool { return path == prefix || strings.HasPrefi
 // projectImports lists the imports of every package, without those of tests.
 func projectImports(t *testing.T) map[string][]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", "./cmd/aicplan/...", "./cudaops/...", "./engine/...",
-		"./plans/...", "./sink/...", "./stages/...", "./systems/...")
-	cmd.Dir = repoRoot(t)
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	data, err := cmd.Output()
+	out, err := listImports()
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip("the go command is not on the PATH")
 	}
 	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, stderr.String())
+		t.Fatal(err)
+	}
+	if _, ok := out["cmd/aicplan"]; !ok || len(out) < 20 {
+		t.Fatalf("go list found %d packages: too few, or not the program", len(out))
+	}
+	return out
+}
+
+var listImports = sync.OnceValues(func() (map[string][]string, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", "./cmd/aicplan/...", "./cudaops/...", "./engine/...",
+		"./plans/...", "./sink/...", "./stages/...", "./systems/...")
+	cmd.Dir = filepath.Dir(filepath.Dir(wd))
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	data, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list in %s: %w\n%s", cmd.Dir, err, stderr.String())
 	}
 	out := map[string][]string{}
 	for dec := json.NewDecoder(bytes.NewReader(data)); ; {
@@ -203,17 +223,13 @@ func projectImports(t *testing.T) map[string][]string {
 			Imports    []string
 		}
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
+			return out, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		out[strings.TrimPrefix(p.ImportPath, "aicplan/")] = p.Imports
 	}
-	if _, ok := out["cmd/aicplan"]; !ok || len(out) < 20 {
-		t.Fatalf("go list found %d packages in %s: too few, or not the program", len(out), cmd.Dir)
-	}
-	return out
-}
+})
 
 // comparesKind finds comparisons of a kind with its name.
 var comparesKind = regexp.MustCompile(`Kind(\.Name)? *[!=]= *"[^"]`)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"aicplan/engine/run"
 )
@@ -22,6 +23,7 @@ var slowPlan = strings.ReplaceAll(killPlan, "axis \"delay_ms\" { values = [1] }"
 // TestSecondApplyAndInterrupt starts an apply, tries another at the same time, and
 // then presses Ctrl-C.
 func TestSecondApplyAndInterrupt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slowPlan), 0o644); err != nil {
 		t.Fatal(err)
@@ -76,6 +78,7 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 // TestEndOfTheSession: an apply whose terminal is gone ends as one that was
 // interrupted; one under nohup goes on.
 func TestEndOfTheSession(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slowPlan), 0o644); err != nil {
 		t.Fatal(err)
@@ -115,6 +118,7 @@ func TestEndOfTheSession(t *testing.T) {
 // TestInterruptWhilePlanning: Ctrl-C ends every verb that plans at once, though the
 // evaluation of an expression cannot be asked to stop.
 func TestInterruptWhilePlanning(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	long := `locals { x = length([for a in range(1000): length([for b in range(1000): length([for c in range(1000): a*b*c])])]) }
 output "x" { value = local.x }
@@ -130,14 +134,16 @@ output "x" { value = local.x }
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
+		tick := time.NewTicker(5 * time.Millisecond)
 		for busy := false; !busy; {
 			select {
 			case err := <-ended:
 				t.Fatalf("%s ended by itself: %v", verb, err)
-			default:
+			case <-tick.C:
 				busy = processorTicks(t, cmd.Process.Pid) > 20 // it has begun, by then
 			}
 		}
+		tick.Stop()
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}

@@ -94,6 +94,7 @@ func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, erro
 // TestToyKind: what a registration has is in describe, in runtimes, in the shell's
 // completion and asked for by the test of the language page.
 func TestToyKind(t *testing.T) {
+	t.Parallel()
 	kinds := append(runtimes.Kinds(), toyKind())
 	say := func(args ...string) string {
 		var out bytes.Buffer

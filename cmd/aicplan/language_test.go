@@ -68,6 +68,7 @@ func names(text, word string) bool {
 // is: functions, blocks, the attributes of every stage kind and check, options
 // of runtimes, fields of systems.
 func TestLanguageIsDocumented(t *testing.T) {
+	t.Parallel()
 	p := readPage(t, "language.md")
 	functions := p.section(t, "Functions")
 	for name := range config.Functions() {
@@ -195,6 +196,7 @@ func documentedKind(t *testing.T, name, text string, k stage.Kind) {
 // TestDefaultsAreDocumented wants the default of every attribute that has one
 // in the attribute's row: of kinds, and of checks of gates.
 func TestDefaultsAreDocumented(t *testing.T) {
+	t.Parallel()
 	p := readPage(t, "language.md")
 	all := stages.All()
 	defer all.Close()
@@ -269,6 +271,7 @@ func tableRows(text string) map[string]string {
 // TestMeasuringIsDocumented holds the table of measurement settings against
 // their defaults, and that of columns against what a measurement has.
 func TestMeasuringIsDocumented(t *testing.T) {
+	t.Parallel()
 	text := readPage(t, "measuring.md").section(t, "Settings")
 	raw, err := json.Marshal(measure.Defaults())
 	if err != nil {

@@ -61,6 +61,7 @@ func (m tidyM) Run() int {
 
 // TestScripts runs whole command lines; see testdata/script.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	root := repoRoot(t)
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",

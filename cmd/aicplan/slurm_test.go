@@ -43,7 +43,7 @@ grid "s" {
   op = "synthetic"
   axis "a" { values = range(40) }
   axis "b" { values = range(50) }
-  axis "delay_ms" { values = [1] }
+  axis "delay_ms" { values = [3] }
 }
 collect "s" {
   grid     = grid.s
@@ -75,6 +75,7 @@ func TestRealSlurm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starting a Slurm takes seconds")
 	}
+	t.Parallel()
 	disturbCluster(t, startSlurm(t))
 }
 
@@ -239,11 +240,13 @@ var submitted = regexp.MustCompile(`(\d+) tasks? submitted as (\d+)`)
 func disturbCluster(t *testing.T, env []string) {
 	u := newClusterUser(t, env)
 	local := u.command("apply", "-out-dir", filepath.Join(u.dir, "local"), "plan.hcl")
-	local.Env = append(local.Env, "AICPLAN_STATE_DIR="+u.state+".local")
-	if out, err := local.CombinedOutput(); err != nil {
-		t.Fatalf("local run: %v\n%s", err, out)
+	local.Env = append(local.Env, "AICPLAN_STATE_DIR="+u.state+".local", "AICPLAN_LOCK_DIR="+filepath.Join(u.dir, "locks.local"))
+	var saidLocally, said bytes.Buffer
+	local.Stdout, local.Stderr = &saidLocally, &saidLocally
+	if err := local.Start(); err != nil {
+		t.Fatal(err)
 	}
-	var said bytes.Buffer
+	defer func() { _ = local.Process.Kill() }() // where the test ends before it
 	first := u.apply()
 	first.Stdout, first.Stderr = &said, &said
 	if err := first.Start(); err != nil {
@@ -273,6 +276,9 @@ func disturbCluster(t *testing.T, env []string) {
 	t.Logf("the first call, before it was killed:\n%s\nthe second call:\n%s", said.String(), second)
 	if want := "Apply: 2,000 measured, 0 reused, 0 failed, 0 skipped"; !bytes.Contains(second, []byte(want)) {
 		t.Errorf("the second call does not end with %q", want)
+	}
+	if err := local.Wait(); err != nil {
+		t.Fatalf("local run: %v\n%s", err, saidLocally.String())
 	}
 	if u.export("s_perf.txt") != u.export("../local/s_perf.txt") {
 		t.Error("the export differs from that of a local run")

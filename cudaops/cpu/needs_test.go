@@ -1,15 +1,12 @@
 package cpu
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"aicplan/cudaops/worker"
+	"aicplan/cudaops/worker/workertest"
 )
 
 // TestNeeds holds what plans are checked against by what the ops say themselves.
@@ -21,43 +18,34 @@ func TestNeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ops := slices.Sorted(maps.Keys(Needs())); !slices.Equal(ops, hello.Ops) {
-		t.Fatalf("the ops are %v, Needs has %v", hello.Ops, ops)
-	}
-	run := func(op string, needs []string, without string) error {
-		params := map[string]any{}
-		for _, n := range needs {
-			if n != without {
-				params[n] = sample[n]
-			}
-		}
+	run := func(op string, params map[string]any) string {
 		raw, err := json.Marshal(params)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = h.Run(context.Background(), worker.Case{Op: op, Params: raw})
-		return err
-	}
-	for op, needs := range Needs() {
-		if err := run(op, needs, ""); err != nil {
-			t.Errorf("%s with all of %v: %v", op, needs, err)
+		if _, err = h.Run(t.Context(), worker.Case{Op: op, Params: raw}); err != nil {
+			return err.Error()
 		}
-		for _, name := range needs {
-			if err := run(op, needs, name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("parameter %q is missing", name)) {
-				t.Errorf("%s without %s: %v", op, name, err)
-			}
-		}
+		return ""
 	}
-	for op, words := range Words() {
-		for name, list := range words {
-			before := sample[name]
+	for _, c := range workertest.Trials(t, hello.Ops, Needs(), sample) {
+		said := run(c.Op, c.Params)
+		c.Check(t, said)
+		if c.Without != "" {
+			continue
+		}
+		if said != "" {
+			t.Errorf("%s with all of %v: %s", c.Op, c.Params, said)
+		}
+		for name, list := range Words()[c.Op] {
+			before := c.Params[name]
 			for _, w := range append(slices.Clone(list), "fp9") {
-				sample[name] = w
-				if err := run(op, Needs()[op], ""); (err == nil) != (w != "fp9") {
-					t.Errorf("%s with %s = %q: %v", op, name, w, err)
+				c.Params[name] = w
+				if said := run(c.Op, c.Params); (said == "") != (w != "fp9") {
+					t.Errorf("%s with %s = %q: %s", c.Op, name, w, said)
 				}
 			}
-			sample[name] = before
+			c.Params[name] = before
 		}
 	}
 }

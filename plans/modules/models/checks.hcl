@@ -29,7 +29,7 @@ locals {
     knows   = local.known_fields[kind]
     unknown = setsubtract(keys(r), local.known_fields[kind])
     missing = setsubtract(local.row_fields[kind].needs, keys(r))
-    texts   = [for k, v in r : k if can(tonumber(v)) && try(substr(jsonencode(v), 0, 1) == "\"", false)]
+    texts   = [for k, v in r : k if try(v != tonumber(v), false)]
   }] if contains(keys(local.row_fields), kind)]])
 
   # A misspelt field is told once, as the misspelling.
