@@ -360,10 +360,14 @@ func TestContextsAndNearest(t *testing.T) {
 	if err != nil || len(all) != 3 || all[2].Op != "nccl/all_reduce" {
 		t.Fatalf("%v, %v", all, err)
 	}
+	// The first of the fields that only some contexts have is told as itself.
+	instrument := context("1", "H200", 6)
+	instrument.Extra, instrument.Env = map[string]any{"instrument": 2}, nil
 	for _, tc := range []struct {
 		c    Context
 		want []string
 	}{
+		{instrument, []string{`env.driver removed (was "580.1")`, "extra.instrument added (2)"}},
 		{context("1", "H200", 12), []string{"measure.samples 6 -> 12"}},
 		{context("2", "H100", 6), []string{"measure.samples 12 -> 6"}},
 		{context("1", "H200", 6), []string{`device "H100" -> "H200"`, "measure.samples 12 -> 6", `version "2" -> "1"`}}, // never itself

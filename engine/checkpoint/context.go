@@ -128,15 +128,30 @@ func (s *Store) Nearest(c Context) (*ContextInfo, []string, error) {
 	}
 	var best *ContextInfo
 	var why []string
+	canonical = withFields(canonical)
 	for i := range all {
 		if all[i].Digest == digest {
 			continue
 		}
-		if lines := Explain(all[i].JSON, canonical); best == nil || len(lines) < len(why) {
+		if lines := Explain(withFields(all[i].JSON), canonical); best == nil || len(lines) < len(why) {
 			best, why = &all[i], lines
 		}
 	}
 	return best, why, nil
+}
+
+// withFields gives a context that has nothing in env or extra an empty one, so
+// that the first of their fields is explained as itself.
+func withFields(context json.RawMessage) json.RawMessage {
+	fields := map[string]json.RawMessage{"env": json.RawMessage("{}"), "extra": json.RawMessage("{}")}
+	if json.Unmarshal(context, &fields) != nil {
+		return context
+	}
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return context
+	}
+	return out
 }
 
 func globEscape(path string) string {

@@ -118,9 +118,9 @@ type Keyer interface {
 
 // Judge is implemented by stages whose block says how an outcome is judged
 // (limits on failures and deviations) and not only the data. It is asked
-// about a record that is current, and judges it again from the facts in it. If
-// the status differs from the record's, the stage runs, and has nothing to
-// measure. The text says why.
+// about a record that is current, and judges it again from the facts in it. Where
+// that comes to something else than the record says, the text says what, and the
+// stage runs, and has nothing to measure.
 type Judge interface {
 	Judge(*checkpoint.StageRecord) (Status, string)
 }
@@ -291,6 +291,8 @@ type CheckContext struct {
 // RunContext is given to Run.
 type RunContext struct {
 	Address string
+	// Key is that of the record that the stage will have; "" where it has none.
+	Key string
 	Range   hcl.Range
 	// Inputs are the datasets by Input.Name.
 	Inputs map[string]*Dataset

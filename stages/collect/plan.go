@@ -286,6 +286,9 @@ func inWords(line string) string {
 			now = after
 		}
 		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(now, "added "), `("`), " ")
+		if strings.HasPrefix(now, "added ") { // an earlier aicplan kept it otherwise
+			return "the journal does not say with which code of " + file + " they were measured"
+		}
 		return "the code of " + file + ", or what it imports, changed"
 	}
 	if strings.HasPrefix(line, "extra."+readsWord+" ") {

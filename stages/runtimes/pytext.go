@@ -79,6 +79,7 @@ func stringEnd(text string) int {
 
 var (
 	importLine = regexp.MustCompile(`(?m)(?:^|[;:])[ \t]*import[ \t]+([^\n;]+)`)
+	nameCall   = regexp.MustCompile(`\b(?:import_module|__import__)\([ \t\n]*(?:name[ \t]*=[ \t]*)?['"]([.\w]+)['"]`)
 	fromLine   = regexp.MustCompile(`(?m)(?:^|[;:])[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n;(]+)`)
 )
 
@@ -89,9 +90,13 @@ type imported struct {
 }
 
 // importsOf lists what Python code, as meaning has it, imports by name. Modules
-// that it names only while it runs are not among them.
+// whose names it puts together while it runs are not among them.
 func importsOf(code string) []imported {
 	var out []imported
+	code = strings.ReplaceAll(code, "\\\n", " ")
+	for _, m := range nameCall.FindAllStringSubmatch(code, -1) {
+		out = append(out, imported{module: m[1]})
+	}
 	for _, m := range importLine.FindAllStringSubmatch(code, -1) {
 		for _, part := range strings.Split(m[1], ",") {
 			if name := firstWord(part); name != "" {

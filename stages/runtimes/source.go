@@ -163,6 +163,9 @@ func (c *closure) module(name, from string) bool {
 				files, found = append(files, init), found || last
 			case last && isFile(at+".py"):
 				files, found = append(files, at+".py"), true
+			case last:
+				built := extensions(at)
+				files, found = append(files, built...), len(built) > 0
 			}
 		}
 		if !found {
@@ -174,6 +177,22 @@ func (c *closure) module(name, from string) bool {
 		return true
 	}
 	return false
+}
+
+// extensions are the files of a module that is no Python: at.so, at.cpython-311-x86_64-linux-gnu.so,
+// one for each interpreter that it was built for.
+func extensions(at string) []string {
+	entries, err := os.ReadDir(filepath.Dir(at)) // sorted by name
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.Name(), filepath.Base(at)+"."); ok && (rest == "so" || strings.HasSuffix(rest, ".so")) {
+			out = append(out, filepath.Join(filepath.Dir(at), e.Name()))
+		}
+	}
+	return out
 }
 
 func isFile(path string) bool {
@@ -278,8 +297,11 @@ func readCode(path string) (code, bool) {
 	if err != nil {
 		return code{}, false
 	}
-	text := meaning(string(data))
-	c := code{digest: shortSum([]byte(text)), bytes: shortSum(data), imports: importsOf(text)}
+	c := code{bytes: shortSum(data)}
+	if c.digest = c.bytes; !strings.HasSuffix(path, ".so") {
+		text := meaning(string(data))
+		c.digest, c.imports = shortSum([]byte(text)), importsOf(text)
+	}
 	read.Store(path, readFile{info.Size(), info.ModTime(), c})
 	return c, true
 }
