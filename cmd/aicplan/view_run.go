@@ -149,11 +149,12 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 	if r.Guarded || (r.Reused && r.Status == stage.StatusOK) {
 		return
 	}
-	if r.Is.Replans || r.Is.Quiet && r.Status == stage.StatusOK || r.Status == stage.StatusSkipped {
+	checks := failedChecks(r)
+	if r.Is.Replans || r.Is.Quiet && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}
 	v.printf("%s: %s\n", r.Address, outcomeText(r))
-	v.printf("%s", failedChecks(r))
+	v.printf("%s", checks)
 }
 
 // outcomeText is what the end of a stage comes to.

@@ -179,7 +179,11 @@ func (p *Plan) checkInputs() hcl.Diagnostics {
 // checkFiles finds stages that would overwrite each other's files.
 func (p *Plan) checkFiles() hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	by := map[string]*Stage{}
+	type writer struct {
+		*Stage
+		file, real string
+	}
+	by := map[string]writer{} // by place, in lower case
 	for _, s := range p.Stages {
 		w, ok := s.Config.(stage.FileWriter)
 		if !ok {
@@ -187,19 +191,43 @@ func (p *Plan) checkFiles() hcl.Diagnostics {
 		}
 		for _, f := range w.Files() {
 			f = filepath.Clean(f)
-			other := by[f]
-			if other == nil {
-				by[f] = s
+			real := realPath(filepath.Join(p.Options.OutDir, f))
+			other, taken := by[strings.ToLower(real)]
+			if !taken {
+				by[strings.ToLower(real)] = writer{s, f, real}
 				continue
 			}
-			diags = append(diags, config.WithAddress(hcl.Diagnostics{{
-				Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr(),
-				Detail: fmt.Sprintf("%s writes %s, and so does %s (%s:%d): only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.",
-					s.Address(), f, other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line),
-			}}, s.Address())...)
+			d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr()}
+			also := fmt.Sprintf("and so does %s (%s:%d)", other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line)
+			switch {
+			case other.real != real:
+				d.Severity = hcl.DiagWarning
+				d.Detail = fmt.Sprintf("%s writes %s, %s with %s: where names have one case only that is one file, and only one of them is left.", s.Address(), f, also, other.file)
+			case other.file != f:
+				d.Detail = fmt.Sprintf("%s writes %s, %s as %s: a symbolic link in the output folder makes it one file, and only one of them would be left.", s.Address(), f, also, other.file)
+			default:
+				d.Detail = fmt.Sprintf("%s writes %s, %s: only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.", s.Address(), f, also)
+			}
+			diags = append(diags, config.WithAddress(hcl.Diagnostics{d}, s.Address())...)
+			break // the other files of the two are the same mistake
 		}
 	}
 	return diags
+}
+
+// realPath is a path with the symbolic links resolved of as much of it as is
+// there.
+func realPath(path string) string {
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if filepath.Dir(at) == at {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
 }
 
 func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {

@@ -244,6 +244,9 @@ func (s *splitter) setHeader(row []field) error {
 		seen[name] = true
 		s.header = append(s.header, name)
 	}
+	if n := len(s.header); n > maxColumns {
+		return s.errorAt(int(row[0].start), tooWide(n).Error())
+	}
 	return nil
 }
 

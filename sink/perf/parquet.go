@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/parquet/file"
@@ -85,7 +86,10 @@ func ReadParquet(data []byte) (rec arrow.Record, err error) {
 	}
 	defer pf.Close()
 	rec, err = readColumns(pf)
-	if err != nil {
+	switch {
+	case err != nil && (strings.Contains(err.Error(), "unimplemented") || strings.Contains(err.Error(), "unsupported data encoding")):
+		return nil, fmt.Errorf("reading Parquet: %w; write it with zstd, snappy or gzip and with plain or dictionary encoding", err)
+	case err != nil:
 		return nil, fmt.Errorf("reading Parquet: %w", err)
 	}
 	return rec, nil

@@ -1,12 +1,15 @@
 package perf
 
 import (
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/ipc"
 	"github.com/apache/arrow/go/v17/parquet"
 	"github.com/apache/arrow/go/v17/parquet/file"
 	"github.com/apache/arrow/go/v17/parquet/schema"
@@ -18,6 +21,13 @@ import (
 func readColumns(pf *file.Reader) (arrow.Record, error) {
 	sc := pf.MetaData().Schema
 	rows := pf.NumRows()
+	if n := sc.NumColumns(); n > maxColumns {
+		return nil, tooWide(n)
+	}
+	if err := unitsOf(pf); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
 	names := make([]string, sc.NumColumns())
 	cols := make([]arrow.Array, sc.NumColumns())
 	for i := range cols {
@@ -26,6 +36,10 @@ func readColumns(pf *file.Reader) (arrow.Record, error) {
 		if c.MaxRepetitionLevel() > 0 || len(c.ColumnPath()) > 1 {
 			return nil, fmt.Errorf("column %q holds lists or groups; a perf table has one value a cell", c.Path())
 		}
+		if seen[names[i]] {
+			return nil, fmt.Errorf("two columns are called %q", names[i])
+		}
+		seen[names[i]] = true
 		arr, err := readColumn(pf, i, rows)
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", c.Path(), err)
@@ -37,6 +51,38 @@ func readColumns(pf *file.Reader) (arrow.Record, error) {
 		rec = array.NewRecord(rec.Schema(), nil, rows)
 	}
 	return rec, nil
+}
+
+// maxColumns is how many columns a perf file may have. A table has a few dozen;
+// looking at each costs the more the more there are.
+const maxColumns = 4096
+
+func tooWide(n int) error {
+	return fmt.Errorf("it has %d columns, and %d are the most of a perf file", n, maxColumns)
+}
+
+// unitsOf refuses durations. They are stored as bare integers, and only the Arrow
+// schema that Arrow's writers put beside says so, and of which unit.
+func unitsOf(pf *file.Reader) error {
+	text := pf.MetaData().KeyValueMetadata().FindValue("ARROW:schema")
+	if text == nil {
+		return nil
+	}
+	data, err := base64.StdEncoding.DecodeString(*text)
+	if err != nil {
+		return nil // the file is read by its own types
+	}
+	r, err := ipc.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil
+	}
+	defer r.Release()
+	for _, f := range r.Schema().Fields() {
+		if d, ok := f.Type.(*arrow.DurationType); ok {
+			return fmt.Errorf("column %q: the type is a duration in %s; write it as a float in the unit of the table, milliseconds for a latency", f.Name, d.Unit)
+		}
+	}
+	return nil
 }
 
 func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
@@ -152,6 +198,9 @@ func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16)
 		for left > 0 {
 			n, err := read(cr, levels)
 			if err != nil {
+				return err
+			}
+			if err := reader.Err(); err != nil {
 				return err
 			}
 			if n <= 0 || n > left {

@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
 	"aicplan/sink/catalog"
 	"aicplan/sink/experiment"
 	"aicplan/sink/perf"
@@ -137,7 +138,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	for _, name := range []string{c.File, c.Dir} {
 		if name != "" && !filepath.IsLocal(name) {
 			bad("Path outside the output folder", fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with -out-dir.", name))
+		} else if why := atomic.BadName(name); why != "" {
+			bad("Unusable name", fmt.Sprintf("%q %s.", name, why))
 		}
+	}
+	if strings.HasSuffix(c.File, "/") {
+		bad("Unusable name", fmt.Sprintf("file is %q, which names a folder; say the folder with \"dir\".", c.File))
 	}
 	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {
 		bad("File and format disagree", fmt.Sprintf("The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format))

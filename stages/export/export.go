@@ -67,7 +67,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if partial != "" && !c.AllowPartial {
 		return nil, fmt.Errorf("the data is partial (%s), so it would pass for the whole table; collect the rest, or set allow_partial = true in %s, which puts \"partial\" into the file's name", partial, rc.Address)
 	}
-	rec, from, notes, err := assemble(sets, sh)
+	rec, from, noted, err := assemble(sets, sh)
 	if err != nil {
 		return nil, err
 	}
@@ -97,13 +97,16 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if err != nil {
 		return nil, err
 	}
+	for _, text := range noted.words {
+		doubtful = append(doubtful, stage.CheckResult{Name: "words", Severity: "warn", Result: "warn", Message: text})
+	}
 	out.Checks = doubtful
 	if len(leftOut) > 0 {
 		out.Checks = append(out.Checks, stage.CheckResult{Name: "left_out", Severity: "warn", Result: "warn", Rows: leftOut[:min(len(leftOut), 20)],
 			Message: fmt.Sprintf("%d kinds of rows are not in the file, because the readers of %s cannot take them", len(leftOut), ReaderOld)})
 	}
 	if rc.Events != nil {
-		for _, n := range notes {
+		for _, n := range noted.lacks {
 			rc.Events.Message(rc.Address, "info", n)
 		}
 	}
@@ -222,24 +225,25 @@ func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() err
 }
 
 // assemble brings every dataset to the perf file's form and joins them.
-func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, []string, error) {
+func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, notes, error) {
 	var recs []arrow.Record
 	var from origin
-	var notes []string
+	var all notes
 	for _, ds := range sets {
 		rec, o, n, err := perfRows(ds, sh)
 		if err != nil {
-			return nil, from, nil, err
+			return nil, from, all, err
 		}
 		if err := sh.fit(rec, keyOf(ds, sh)); err != nil {
-			return nil, from, nil, fmt.Errorf("nothing was written: %w", err)
+			return nil, from, all, fmt.Errorf("nothing was written: %w", err)
 		}
-		recs, notes = append(recs, rec), append(notes, n...)
+		recs = append(recs, rec)
+		all.lacks, all.words = append(all.lacks, n.lacks...), append(all.words, n.words...)
 		from = from.and(o)
 	}
 	if err := apart(recs, keyOf(sets[0], sh)); err != nil {
-		return nil, from, nil, err
+		return nil, from, all, err
 	}
 	rec, err := join(recs)
-	return rec, from, notes, err
+	return rec, from, all, err
 }

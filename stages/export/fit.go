@@ -2,10 +2,12 @@ package export
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -135,6 +137,38 @@ func oneOrigin(rec arrow.Record, layout tree.Layout) error {
 	return nil
 }
 
+// wordsOf are the distinct texts of a column in order; none where it holds no text.
+func wordsOf(rec arrow.Record, name string) []string {
+	col, err := table.Strings(rec, name)
+	if err != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	last := ""
+	for i, v := range col.Values {
+		if !col.Null(i) && (v != last || len(seen) == 0) {
+			seen[v], last = true, v
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// list names the first of many.
+func list(words []string) string {
+	const most = 5
+	if len(words) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), len(words)-most)
+	}
+	return strings.Join(words, ", ")
+}
+
+// readsAsNumber says whether readers that guess types take a text for a number:
+// pandas reads 007 as 7, and Python's int() reads 1_0 as 10.
+func readsAsNumber(text string) bool {
+	_, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
+}
+
 // doubts are what a reader of the file should know and the export does not
 // refuse.
 func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, error) {
@@ -163,6 +197,22 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 	if twice > 0 && len(key) > 0 { // a table of no key tells its rows apart by the grid
 		warn("duplicates", "%d of %d rows repeat the key of a row before them, for example %s; readers see the first of each. A dedupe before the export keeps one",
 			twice, len(ids), rowkey.Describe(rec, example, slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
+	}
+	if t.layout == tree.Flat {
+		for _, name := range []string{"framework", "version", "device"} {
+			if seen := wordsOf(rec, name); len(seen) > 1 {
+				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name, list(seen))
+			}
+		}
+	}
+	for _, name := range table.Names(rec) {
+		seen := wordsOf(rec, name)
+		if at := slices.IndexFunc(seen, func(v string) bool { return strings.TrimSpace(v) != v }); at >= 0 {
+			warn("spaces", "the column %s has spaces around %q: readers take that for another word than %q", name, seen[at], strings.TrimSpace(seen[at]))
+		}
+		if at := slices.IndexFunc(seen, readsAsNumber); at >= 0 && t.format == CSV && !slices.Contains(identity, name) {
+			warn("numbers", "the column %s is text and has %q, which readers of CSV take for a number; Parquet keeps it text", name, seen[at])
+		}
 	}
 	if spec, err := systems.Load(t.place.System); err == nil && t.layout != tree.Flat {
 		if col, err := table.Strings(rec, "device"); err == nil && col.Len() > 0 {

@@ -92,6 +92,35 @@ func TestDoubtfulRowsAreTold(t *testing.T) {
 	if got := messages(out); !strings.HasPrefix(got, `warn device: the rows were measured on "NVIDIA B200", and the folder is of h200_sxm`) {
 		t.Error(got)
 	}
+	for name, tt := range map[string]struct {
+		column string
+		cells  arrow.Array
+		want   string
+	}{
+		"versions": {"version", table.Texts([]string{"1.2.0", "1.3.0"}, nil), "warn version: the rows are of several versions (1.2.0, 1.3.0)"},
+		"devices":  {"device", table.Texts([]string{"NVIDIA H100", "NVIDIA H200"}, nil), "warn device: the rows are of several devices (NVIDIA H100, NVIDIA H200)"},
+		"spaces":   {"kernel_source", table.Texts([]string{"a", "a "}, nil), `warn spaces: the column kernel_source has spaces around "a "`},
+		"words":    {"gemm_dtype", table.Texts([]string{"fp8", "fp99"}, nil), `warn words: aiconfigurator does not know the gemm_dtype "fp99"`},
+	} {
+		ds := gemm(order(2))
+		ds.Table = table.WithColumn(ds.Table, tt.column, tt.cells)
+		if got := messages(mustRun(t, config(nil), t.TempDir(), ds)); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	for _, text := range []string{"007", "1_0", "1.10", " 5", "nan", "1e400"} {
+		ds := gemm(order(2))
+		ds.Table = table.WithColumn(ds.Table, "tag", table.Texts([]string{"a", text}, nil))
+		tagged := func(format string) string {
+			return messages(mustRun(t, config(func(c *Config) { c.Columns, c.Format = []string{"m", "tag"}, format }), t.TempDir(), ds))
+		}
+		if got := tagged(CSV); !strings.Contains(got, "warn numbers: the column tag is text and has") {
+			t.Errorf("%q: %q", text, got)
+		}
+		if got := tagged(Parquet); strings.Contains(got, "numbers") {
+			t.Errorf("%q in Parquet: %q", text, got)
+		}
+	}
 	if out := mustRun(t, config(nil), t.TempDir(), gemm(order(2))); len(out.Checks) != 0 {
 		t.Error(messages(out))
 	}

@@ -26,43 +26,49 @@ type shape struct {
 	strict  bool // words that readers do not know are errors, not notes
 }
 
+// notes are what a reader of the file may want to know of it.
+type notes struct {
+	lacks []string // columns that the file is written without
+	words []string // that readers do not know
+}
+
 // perfRows brings a dataset to the form of its perf file: identity columns
 // first, the op's columns, the metrics, then power; rows sorted by key. The
-// origin counts these rows, the notes say what the file lacks that a reader may miss.
-func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, _ []string, _ error) {
+// origin counts these rows.
+func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes, _ error) {
 	rec, err := rowkey.Plain(ds.Table)
 	if err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
 	if rec, err = ownRows(rec, ds, sh); err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
 	if from, err = originOf(ds, rec); err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
-	n := int(rec.NumRows())
-	rec, err = withIdentity(rec, ds, sh, n)
+	rows := int(rec.NumRows())
+	rec, err = withIdentity(rec, ds, sh, rows)
 	if err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
-	names, notes, err := sh.names(rec, ds)
+	names, lacks, err := sh.names(rec, ds)
 	if err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
 	power, err := sh.powerColumns(rec)
 	if err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
 	names = append(names, power...)
 	out, err := table.Select(rec, names...)
 	if err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
 	out, words, err := sh.conform(out)
 	if err != nil {
-		return nil, from, nil, err
+		return nil, from, n, err
 	}
-	return out, from, append(notes, words...), nil
+	return out, from, notes{lacks: lacks, words: words}, nil
 }
 
 // ownRows keeps the rows that belong to the table: cases of some ops fill two.

@@ -85,8 +85,40 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 		diags = append(diags, problem("Condition says nothing about the data", fmt.Sprintf("The condition names no aggregate. There are %s, and for a column %s.",
 			strings.Join(tableAggregates, ", "), strings.Join(columnAggregates, ", ")), a.condition.Range()))
 	}
+	if !diags.HasErrors() {
+		diags = append(diags, a.tried()...)
+	}
 	e.check = a
 	return e, diags
+}
+
+// tried evaluates the condition with aggregates that are any numbers: what is no
+// condition whatever they are is found when the plan is made.
+func (a *assertion) tried() hcl.Diagnostics {
+	any := cty.UnknownVal(cty.Number)
+	ctx := a.ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{}
+	columns := map[string]map[string]cty.Value{}
+	for _, t := range a.condition.Variables() {
+		root := t.RootName()
+		if slices.Contains(tableAggregates, root) {
+			ctx.Variables[root] = any
+		} else if name, ok := columnOf(t); ok && slices.Contains(columnAggregates, root) {
+			if columns[root] == nil {
+				columns[root] = map[string]cty.Value{}
+			}
+			columns[root][name] = any
+			ctx.Variables[root] = cty.ObjectVal(columns[root])
+		}
+	}
+	v, diags := a.condition.Value(ctx)
+	if diags.HasErrors() {
+		return diags
+	}
+	if v.Type() != cty.Bool && v.Type() != cty.DynamicPseudoType {
+		return hcl.Diagnostics{problem("Not a condition", fmt.Sprintf("The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName()), a.condition.Range())}
+	}
+	return nil
 }
 
 func columnOf(t hcl.Traversal) (string, bool) {

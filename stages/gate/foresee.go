@@ -32,6 +32,8 @@ func (c *deviation) columns() []string {
 	return append(append([]string{}, c.Key...), c.Metric)
 }
 
+func (c *prediction) columns() []string { return c.Columns }
+
 func (c *noise) columns() []string {
 	if c.Column == "rel_stdev" {
 		return nil // data from files has no spread, and the check says so

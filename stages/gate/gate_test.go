@@ -288,7 +288,6 @@ func TestAssert(t *testing.T) {
 		// As the rows' own statistics: linear between ranks, n - 1.
 		{`median.m == 2 && stdev.m == 1 && abs(p25.m - 1.5) < 0.001`, "pass", "stdev.m = 1"},
 		{`max.latencies > 0`, "fail", `no column "latencies". Did you mean "latency"?`},
-		{`max.latency`, "fail", "not true or false"},
 	}
 	for _, tt := range tests {
 		got := only(t, run(t, ds, fmt.Sprintf("assert \"speed\" {\ncondition = %s\nmessage = \"too slow\"\n}", tt.expr)))
@@ -325,6 +324,9 @@ func TestBadGates(t *testing.T) {
 		{"input = dedupe.gemm\ncheck \"noise\" {}", 2, "max"},
 		{"input = dedupe.gemm\ncheck \"noise\" {\nmaxx = 1\n}", 3, `Did you mean "max"?`},
 		{"input = dedupe.gemm\ncheck \"positive\" {\nseverity = \"error\"\n}", 3, `"fail" or "warn"`},
+		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency }", 2, "The condition is a number, not true or false"},
+		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency < \"x\" }", 2, "a number is required"},
+		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency < 1 && count }", 2, "bool required"},
 		{"input = dedupe.gemm\ncheck \"coverage\" {\nmin = 99\n}", 2, "between 0 and 1"},
 		{"input = dedupe.gemm\ncheck \"coverage\" {\nexcuse = [\"unsuported_config\"]\n}", 2, `Did you mean "unsupported_config"?`},
 		{"input = dedupe.gemm\ncheck \"range\" {\ncolumn = \"latency\"\n}", 2, "min, max or both"},

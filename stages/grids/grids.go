@@ -5,6 +5,7 @@ package grids
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -13,6 +14,7 @@ import (
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/sink/visible"
 )
 
 // Kind describes the stage kind.
@@ -62,20 +64,50 @@ func partOf(v cty.Value) (*grid.Part, error) {
 // own; one that is spelt almost like a known one is a mistake in all
 // likelihood, and would leave the rows without columns, key and words.
 func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
-	if s.spec == nil || s.spec.Perf == "" {
+	if s.spec == nil {
 		return nil
 	}
-	if _, known := catalog.Lookup(s.spec.Perf); known {
-		return nil
+	diags := s.unfit()
+	if _, known := catalog.Lookup(s.spec.Perf); known || s.spec.Perf == "" {
+		return diags
 	}
 	near := catalog.Suggest(s.spec.Perf)
 	if len(near) == 0 {
-		return nil
+		return diags
 	}
-	return hcl.Diagnostics{{
+	return append(diags, &hcl.Diagnostic{
 		Severity: hcl.DiagWarning, Summary: "Unknown perf table", Subject: cc.Range.Ptr(),
 		Detail: fmt.Sprintf("perf_table %q is not known. Did you mean %q? As it is, the rows are written with the grid's own columns.", s.spec.Perf, near[0]),
-	}}
+	})
+}
+
+// unfit warns of values that no export writes: what is measured for them could
+// be looked at here and nowhere else.
+func (s *Stage) unfit() hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, set := range s.spec.Sets {
+		for _, d := range set.Dims {
+			if why := unfitValue(d); why != "" && !slices.ContainsFunc(diags, func(o *hcl.Diagnostic) bool { return *o.Subject == d.Range }) {
+				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Value that no file holds", Subject: d.Range.Ptr(),
+					Detail: why + ". Such cases can be measured and looked at, and an export refuses their rows; write the value in another way."})
+			}
+		}
+	}
+	return diags
+}
+
+func unfitValue(d *grid.Dim) string {
+	for i, values := range d.Values {
+		for _, v := range values {
+			if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+				continue
+			}
+			if why := visible.Unfit(v.AsString()); why != "" {
+				return fmt.Sprintf("The value %.40q of %s %s", v.AsString(), d.Fields[i], why)
+			}
+		}
+	}
+	return ""
 }
 
 // Inputs implements stage.Stage: a grid reads no data.

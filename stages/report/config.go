@@ -6,12 +6,14 @@ import (
 	"embed"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
 	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
 	"aicplan/stages/report/history"
@@ -79,6 +81,17 @@ type Evidence struct {
 	Passed *bool `hcl:"passed,optional" json:"passed,omitempty"`
 }
 
+// Files implements stage.FileWriter.
+func (c *Config) Files() []string {
+	var out []string
+	for _, f := range c.Format {
+		if ext := extensions[f]; ext != "" && !slices.Contains(out, c.File+ext) {
+			out = append(out, c.File+ext)
+		}
+	}
+	return out
+}
+
 // Check validates the config.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
@@ -90,6 +103,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if !filepath.IsLocal(c.File) {
 		bad("Path outside the output folder", "%q leads out of the output folder; reports stay inside of it. Choose the folder with -out-dir.", c.File)
+	} else if why := atomic.BadName(c.File); why != "" {
+		bad("Unusable name", "%q %s.", c.File, why)
 	}
 	if len(c.Format) == 0 {
 		bad("No format", "format is empty, so the report would write nothing; give html, markdown, text or json.")
