@@ -73,7 +73,10 @@ type Traffic struct {
 	Prompts string
 	// TokenIDs is true where the outputs' lengths are counts of token ids that the
 	// server told.
-	TokenIDs      bool
+	TokenIDs bool
+	// Resent is how many requests went out again on another connection because the
+	// server had closed the first before they came.
+	Resent        int64
 	Conversations *prompts.Set
 }
 
@@ -134,6 +137,7 @@ type runner struct {
 	records chan *metrics.Record
 
 	sent, succeeded, failed, inFlight, tokens atomic.Int64
+	resent                                    atomic.Int64 // over both phases
 	ttftSum, ttftCount                        atomic.Int64
 }
 
@@ -317,7 +321,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 	cache.end(ctx, &out.Cache)
 	out.Profiling = p
-	out.Interrupted, out.TokenIDs = ctx.Err() != nil, r.counted.Load()
+	out.Interrupted, out.TokenIDs, out.Resent = ctx.Err() != nil, r.counted.Load(), r.resent.Load()
 	return out, nil
 }
 
