@@ -4,10 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -239,6 +245,68 @@ func TestCompressedMessagesKeepTheirTimes(t *testing.T) {
 		}
 		if err := d.end(emit); err != nil || out.String() != streamBody {
 			t.Fatalf("in parts of %d: %v, %d bytes", size, err, out.Len())
+		}
+	}
+}
+
+// TestPrivateAuthority speaks TLS with a server whose certificate only ca_file
+// vouches for, and names what is wrong without it.
+func TestPrivateAuthority(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, streamBody) // the client sees what is missing
+	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := quick()
+	s.URL, s.Concurrency, s.Requests, s.CacheReset, s.CAFile = srv.URL, 2, 6, ResetNever, file
+	res, err := Run(t.Context(), s, Options{})
+	if err != nil || res.Profiling.Summary.Succeeded != 6 {
+		t.Fatalf("%v: %+v", err, res)
+	}
+	key := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(key, []byte("no certificate"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	only2, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: []string{"other"}}) // Go's server takes HTTP/1.1 where it offers "h2"
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = only2.Close() })
+	go func() {
+		for {
+			c, err := only2.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // the handshake, which fails
+			_ = c.Close()
+		}
+	}()
+	bare := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(bare.Close)
+	for _, c := range []struct{ url, file, want string }{
+		{srv.URL, "", "ca_file names the file"},
+		{srv.URL, key, "no certificate in PEM form"},
+		{srv.URL, filepath.Join(t.TempDir(), "none"), "no such file"},
+		{"http://127.0.0.1:1", file, "no https URL"},
+		{"https://" + only2.Addr().String(), file, "HTTP/2 alone"},
+		{strings.Replace(bare.URL, "http:", "https:", 1), file, "an http:// URL"},
+		{"https://" + rawServer(t, "tcp", "127.0.0.1:0", nil), file, "during the TLS handshake"},
+	} {
+		s.URL, s.CAFile = c.url, c.file
+		if _, err := Run(t.Context(), s, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %q gave %v, want %q", c.url, filepath.Base(c.file), err, c.want)
 		}
 	}
 }

@@ -165,6 +165,15 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		return nil, err
 	}
 	r.dialer.Dial = o.Dial
+	own, err := s.TLS()
+	switch {
+	case err != nil:
+		return nil, err
+	case own != nil && r.dialer.TLS == nil:
+		return nil, fmt.Errorf("ca_file is set, and %s is no https URL", s.URL)
+	case own != nil:
+		r.dialer.TLS.RootCAs = own.RootCAs
+	}
 	if o.TLS != nil && r.dialer.TLS != nil {
 		o.TLS.ServerName, r.dialer.TLS = r.dialer.TLS.ServerName, o.TLS
 	}

@@ -91,7 +91,10 @@ func explain(err error) error {
 		return fmt.Errorf("%w; ca_file names the file of a private authority's certificates", err)
 	}
 	if strings.Contains(err.Error(), "no application protocol") {
-		return fmt.Errorf("the server offers no HTTP/1.1 over TLS, perhaps HTTP/2 alone (%w); put a proxy that speaks HTTP/1.1 before it", err)
+		return fmt.Errorf("the server offers no HTTP/1.1 over TLS, perhaps HTTP/2 alone (%v); put a proxy that speaks HTTP/1.1 before it", err)
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the server closed the connection during the TLS handshake (%w)", err)
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("the server does not speak TLS (%w); an http:// URL is for servers without it", err)
