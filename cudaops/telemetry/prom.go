@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // GPU tells a device, or a MIG slice of one.
@@ -83,10 +81,9 @@ func (s *Set) parse(r io.Reader) Page {
 		text = text[:bytes.LastIndexByte(text, '\n')+1]
 	}
 	text = tidy(text)
-	var families map[string]*dto.MetricFamily
+	var found map[string]*dto.MetricFamily
 	for bad := 0; ; bad++ {
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		if families, err = parser.TextToMetricFamilies(bytes.NewReader(text)); err == nil {
+		if found, err = families(text); err == nil {
 			break
 		}
 		if p.Malformed == "" {
@@ -100,9 +97,9 @@ func (s *Set) parse(r io.Reader) Page {
 	}
 	index := map[GPU]int{}
 	for _, field := range s.order {
-		f := families[field]
+		f := found[field]
 		if f == nil {
-			if f = families[field+"_total"]; f == nil {
+			if f = found[field+"_total"]; f == nil {
 				continue
 			}
 		}

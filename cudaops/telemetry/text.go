@@ -3,8 +3,11 @@ package telemetry
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // tidy takes away what the parser of Prometheus text refuses and nothing here
@@ -30,6 +33,8 @@ func tidy(page []byte) []byte {
 				}
 				seen[name] = true
 			}
+		case bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("{")):
+			// A sample whose name is inside the braces is of no exporter of GPUs.
 		default:
 			line = sample(line)
 			// OpenMetrics heads a counter without the ending that its samples have.
@@ -80,6 +85,18 @@ func sample(line []byte) []byte {
 		return line
 	}
 	return append(append(bytes.Clone(line[:end]), ' '), fields[0]...)
+}
+
+// families reads a page. The parser panics on some pages that no exporter means
+// (a sample without a name); here that is one more mistake of the page.
+func families(text []byte) (out map[string]*dto.MetricFamily, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			out, err = nil, fmt.Errorf("the parser of Prometheus text gave up: %v", v)
+		}
+	}()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(text))
 }
 
 // maxBadLines is how many lines of a page may be wrong.

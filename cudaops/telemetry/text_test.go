@@ -48,6 +48,7 @@ func TestPagesThatAreNotByTheBook(t *testing.T) {
 // FuzzPage holds that no page makes the reader panic or take long.
 func FuzzPage(f *testing.F) {
 	f.Add("# TYPE a counter\na_total{x=\"\\\"}\"} 1 2 # {} 3\n# EOF\n")
+	f.Add("{}0") // the parser panicked
 	f.Add("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} 1\nDCGM_FI_DEV_POWER_USAGE{gpu=\"0\" 1\n")
 	f.Fuzz(func(t *testing.T, page string) {
 		p := Builtin().parse(strings.NewReader(page))
