@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -38,8 +39,10 @@ type slot struct {
 	events  sse.Reader
 	parser  openai.Parser
 	body    []byte // of an answer that is no stream
+	inflate *inflater
 	text    strings.Builder
 	reason  strings.Builder
+	calls   strings.Builder // of tools
 
 	prefilling bool // it holds a place of runner.prefill
 
@@ -47,6 +50,7 @@ type slot struct {
 	rec    *metrics.Record
 	isSSE  bool
 	typed  bool
+	sniff  bool // the body's first bytes say whether it is one
 	done   bool
 	tokens int // ids that the answer has told
 	failed error
@@ -109,11 +113,12 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 	s.request = append(s.request, body...)
 	rec.BytesOut = int64(len(body))
 
-	s.rec, s.isSSE, s.typed, s.done, s.tokens, s.failed = rec, false, false, false, 0, nil
+	s.rec, s.isSSE, s.typed, s.sniff, s.done, s.tokens, s.failed = rec, false, false, false, false, 0, nil
 	s.events.Reset()
 	s.body = s.body[:0]
 	s.text.Reset()
 	s.reason.Reset()
+	s.calls.Reset()
 
 	if s.conn != nil && r.now()-s.idle > int64(time.Second) && s.conn.Stale() {
 		s.drop()
@@ -135,8 +140,19 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 	}
 	var x http1.Exchange
 	if err == nil {
-		if err = s.conn.SetDeadline(deadline); err == nil {
-			x, err = s.conn.Do(s.request, r.now, s.part)
+		x, err = s.exchange(deadline)
+	}
+	if errors.Is(err, http1.ErrUnread) && rec.Connect == 0 {
+		// The connection was made earlier, and the server has given it up since.
+		r.resent.Add(1)
+		s.drop()
+		begun := r.now()
+		dctx, stop := context.WithDeadline(ctx, deadline)
+		err = s.dial(dctx)
+		stop()
+		rec.Connect, rec.Reused = r.now()-begun, false
+		if err == nil {
+			x, err = s.exchange(deadline)
 		}
 	}
 	s.idle = r.now()
@@ -144,6 +160,12 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 	rec.Finish = max(x.Last, rec.Start)
 	if err != nil || !x.Keep {
 		s.drop()
+	}
+	if s.inflate != nil {
+		if ierr := s.inflate.end(s.take); err == nil {
+			err = ierr
+		}
+		s.inflate = nil
 	}
 	if err == nil && s.isSSE {
 		err = s.events.End(s.event)
@@ -158,11 +180,37 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 	s.keep()
 }
 
-// part takes a part of the body.
-func (s *slot) part(x *http1.Exchange, part []byte, at int64) error {
+// exchange sends the request that was made on the connection.
+func (s *slot) exchange(deadline time.Time) (http1.Exchange, error) {
+	if err := s.conn.SetDeadline(deadline); err != nil {
+		return http1.Exchange{}, err
+	}
+	return s.conn.Do(s.request, s.r.now, s.part)
+}
+
+// part takes a part of the body as it was sent.
+func (s *slot) part(x *http1.Exchange, part []byte, at int64) (err error) {
+	s.at = at
 	if !s.typed {
 		s.typed = true
-		s.isSSE = x.Status == http.StatusOK && s.r.settings.Streaming && streams(x.ContentType)
+		if s.inflate, err = newInflater(x.Encoding); err != nil {
+			return err
+		}
+		asked := x.Status == http.StatusOK && s.r.settings.Streaming
+		s.isSSE = asked && streams(x.ContentType)
+		s.sniff = asked && vague(x.ContentType)
+	}
+	if s.inflate != nil {
+		return s.inflate.feed(part, s.take)
+	}
+	return s.take(part)
+}
+
+// take takes a part of the body.
+func (s *slot) take(part []byte) error {
+	if s.sniff && len(part) > 0 {
+		s.sniff = false
+		s.isSSE = beginsStream(part)
 	}
 	if !s.isSSE {
 		if len(s.body)+len(part) > maxAnswer {
@@ -171,7 +219,6 @@ func (s *slot) part(x *http1.Exchange, part []byte, at int64) error {
 		s.body = append(s.body, part...)
 		return nil
 	}
-	s.at = at
 	return s.events.Feed(part, s.event)
 }
 
@@ -183,13 +230,32 @@ func streams(contentType string) bool {
 	return kind == "" || kind == "text/event-stream"
 }
 
+// vague says that a media type leaves open what a body is: servers and proxies
+// that do not know event streams name these.
+func vague(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == "text/plain" || kind == "application/octet-stream"
+}
+
+// beginsStream says that bytes begin an event stream.
+func beginsStream(b []byte) bool {
+	b = bytes.TrimLeft(b, "\r\n")
+	return bytes.HasPrefix(b, []byte("data:")) || bytes.HasPrefix(b, []byte("event:")) || bytes.HasPrefix(b, []byte(":"))
+}
+
 // event takes one message of the stream.
 func (s *slot) event(e sse.Event) error {
-	if string(e.Data) == openai.Done {
+	if len(e.Data) < 2*len(openai.Done) && string(bytes.TrimSpace(e.Data)) == openai.Done {
 		s.done = true
 		return nil
 	}
 	c, err := s.parser.Parse(e.Data)
+	if e.Type == "error" {
+		if _, told := errors.AsType[*openai.ServerError](err); !told {
+			err = openai.ErrorEvent(e.Data)
+		}
+	}
 	if err != nil {
 		// The rest of the stream is read all the same: the connection can stay.
 		if s.failed == nil {
@@ -221,6 +287,7 @@ func (s *slot) chunk(c *openai.Chunk, at int64) {
 	if s.r.keepText {
 		s.text.WriteString(c.Content)
 		s.reason.WriteString(c.Reasoning)
+		s.calls.WriteString(c.Call)
 	}
 }
 
@@ -260,6 +327,9 @@ func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metric
 		if x.Location != "" {
 			text = "redirected to " + x.Location + "; give the final URL"
 		}
+		if _, err := strconv.Atoi(x.RetryAfter); err == nil {
+			text += " (the server asks to wait " + x.RetryAfter + " s)"
+		}
 		kind := x.Reason
 		if kind == "" {
 			kind = http.StatusText(x.Status)
@@ -294,6 +364,9 @@ func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metric
 		return fail(0, metrics.TypeStream, "the stream ended without [DONE] after %d messages with output", len(rec.Times))
 	}
 	if len(rec.Times) == 0 {
+		if !s.isSSE {
+			return fail(0, metrics.TypeEmpty, "the answer has no output of the model: %.120q", s.body)
+		}
 		return fail(0, metrics.TypeEmpty, "the answer has no output of the model")
 	}
 	return nil
@@ -306,9 +379,6 @@ func (s *slot) whole(x *http1.Exchange) *metrics.Failure {
 	}
 	if len(s.body) == 0 {
 		return fail("the answer has no body")
-	}
-	if x.Encoding != "" && x.Encoding != "identity" {
-		return fail("the answer is encoded as %s, which was not asked for", x.Encoding)
 	}
 	c, err := openai.Parse(s.body)
 	if se, ok := errors.AsType[*openai.ServerError](err); ok {
@@ -328,7 +398,7 @@ func (s *slot) keep() {
 		s.r.counted.Store(true)
 	}
 	if (s.r.tokenizer != nil || s.r.counter != nil) && s.rec.Err == nil {
-		s.rec.Text, s.rec.ReasoningText = s.text.String(), s.reason.String()
+		s.rec.Text, s.rec.ReasoningText = s.text.String()+s.calls.String(), s.reason.String()
 	}
 }
 
@@ -346,7 +416,7 @@ func (r *runner) count(rec *metrics.Record) {
 func isNet(err error) bool {
 	_, op := errors.AsType[*net.OpError](err)
 	_, dns := errors.AsType[*net.DNSError](err)
-	return op || dns || errors.Is(err, http1.ErrNoResponse) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)
+	return op || dns || errors.Is(err, http1.ErrNoResponse) || errors.Is(err, http1.ErrUnread) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)
 }
 
 // plainNet leaves local ports away: with them every failure would be a kind of

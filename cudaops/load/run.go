@@ -73,7 +73,10 @@ type Traffic struct {
 	Prompts string
 	// TokenIDs is true where the outputs' lengths are counts of token ids that the
 	// server told.
-	TokenIDs      bool
+	TokenIDs bool
+	// Resent is how many requests went out again on another connection because the
+	// server had closed the first before they came.
+	Resent        int64
 	Conversations *prompts.Set
 }
 
@@ -134,6 +137,7 @@ type runner struct {
 	records chan *metrics.Record
 
 	sent, succeeded, failed, inFlight, tokens atomic.Int64
+	resent                                    atomic.Int64 // over both phases
 	ttftSum, ttftCount                        atomic.Int64
 }
 
@@ -161,6 +165,15 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		return nil, err
 	}
 	r.dialer.Dial = o.Dial
+	own, err := s.TLS()
+	switch {
+	case err != nil:
+		return nil, err
+	case own != nil && r.dialer.TLS == nil:
+		return nil, fmt.Errorf("ca_file is set, and %s is no https URL", s.URL)
+	case own != nil:
+		r.dialer.TLS.RootCAs = own.RootCAs
+	}
 	if o.TLS != nil && r.dialer.TLS != nil {
 		o.TLS.ServerName, r.dialer.TLS = r.dialer.TLS.ServerName, o.TLS
 	}
@@ -317,7 +330,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 	cache.end(ctx, &out.Cache)
 	out.Profiling = p
-	out.Interrupted, out.TokenIDs = ctx.Err() != nil, r.counted.Load()
+	out.Interrupted, out.TokenIDs, out.Resent = ctx.Err() != nil, r.counted.Load(), r.resent.Load()
 	return out, nil
 }
 

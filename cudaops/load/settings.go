@@ -6,6 +6,8 @@ package load
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +42,9 @@ type Settings struct {
 	// plan and no result.
 	APIKeyEnv  string `json:"api_key_env"`
 	APIKeyFile string `json:"api_key_file"`
+	// CAFile has the certificates of a private authority, in PEM, which are trusted
+	// beside the system's.
+	CAFile string `json:"ca_file"`
 	// APIKey is the key itself; it is never written.
 	APIKey string `json:"-"`
 	// ExtraInputs are merged into every body.
@@ -395,4 +400,24 @@ func (s *Settings) key(getenv func(string) string) (string, error) {
 
 func seconds(s float64) time.Duration {
 	return time.Duration(min(s, 1e9) * float64(time.Second))
+}
+
+// TLS is how a connection to an https server is made; nil where nothing is
+// special about it.
+func (s *Settings) TLS() (*tls.Config, error) {
+	if s.CAFile == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(s.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a machine without any
+	}
+	if !pool.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("ca_file %s has no certificate in PEM form (-----BEGIN CERTIFICATE-----)", filepath.Base(s.CAFile))
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }

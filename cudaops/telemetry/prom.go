@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"math"
@@ -8,8 +9,6 @@ import (
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // GPU tells a device, or a MIG slice of one.
@@ -73,19 +72,34 @@ type Page struct {
 }
 
 // parse reads Prometheus text. Lines without a gpu label (CPUs, switches) and
-// fields that the set lacks are passed over.
+// fields that the set lacks are passed over, and so are lines with mistakes.
 func (s *Set) parse(r io.Reader) Page {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(r)
 	var p Page
+	text, err := io.ReadAll(r)
 	if err != nil {
-		p.Malformed = err.Error() // what came before the mistake counts
+		// A line that was cut is no value; who reads says why it was.
+		text = text[:bytes.LastIndexByte(text, '\n')+1]
+	}
+	text = tidy(text)
+	var found map[string]*dto.MetricFamily
+	for bad := 0; ; bad++ {
+		if found, err = families(text); err == nil {
+			break
+		}
+		if p.Malformed == "" {
+			p.Malformed = err.Error()
+		}
+		next, ok := without(text, err)
+		if !ok || bad == maxBadLines {
+			break // what came before the mistake counts
+		}
+		text = next
 	}
 	index := map[GPU]int{}
 	for _, field := range s.order {
-		f := families[field]
+		f := found[field]
 		if f == nil {
-			if f = families[field+"_total"]; f == nil {
+			if f = found[field+"_total"]; f == nil {
 				continue
 			}
 		}

@@ -64,6 +64,7 @@ func endpointOptions() []stage.Option {
 		{Name: "api_key", Type: cty.String, Secret: true, Doc: "the key, from a sensitive variable"},
 		{Name: "api_key_env", Type: cty.String, Beside: true, Doc: "the environment variable that has the key"},
 		{Name: "api_key_file", Type: cty.String, Beside: true, Doc: "the file that has the key"},
+		{Name: "ca_file", Type: cty.String, Beside: true, Doc: "certificates of a private authority (PEM), trusted beside the system's"},
 		{Name: "extra_inputs", Type: cty.DynamicPseudoType, Doc: "an object that is merged into every body"},
 		{Name: "request_timeout", Type: cty.Number, Default: "21600", Doc: "seconds that a request may take"},
 		{Name: "require_done", Type: cty.Bool, Default: "true", Doc: "whether a stream without [DONE] is an error"},

@@ -7,11 +7,14 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// attach keeps a small file with the case; one that is too large for a message
-// goes through the spool.
+// inMessage is the most bytes of a file that go to the engine in a message, where
+// they are encoded, read and decoded; others go through the spool.
+const inMessage = 16 << 10
+
+// attach keeps a file with the case.
 func (h *Host) attach(c worker.Case, out worker.Emitter, f aiperf.File) error {
 	a := worker.Attachment{Name: f.Name, MediaType: f.MediaType}
-	if len(f.Data) <= worker.MaxAttachmentData {
+	if len(f.Data) <= inMessage {
 		a.Data = f.Data
 		out.Attach(c.Seq, a)
 		return nil

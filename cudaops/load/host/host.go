@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -80,7 +81,9 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
 	}
 	hello.Device = u.Host
-	if v := version(ctx, u); v != "" {
+	// What is wrong with the certificates is said when the load begins.
+	t, _ := s.TLS()
+	if v := version(ctx, u, t); v != "" {
 		hello.Version = v
 	}
 	return hello, nil
@@ -93,12 +96,12 @@ func Version(ctx context.Context, base string) string {
 	if err != nil {
 		return ""
 	}
-	return version(ctx, u)
+	return version(ctx, u, nil)
 }
 
 // version asks the server for its version as vLLM and SGLang report it; "" where
 // it does not say.
-func version(ctx context.Context, target *url.URL) string {
+func version(ctx context.Context, target *url.URL, t *tls.Config) string {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	u := url.URL{Scheme: target.Scheme, Host: target.Host, Path: "/version"}
@@ -106,7 +109,7 @@ func version(ctx context.Context, target *url.URL) string {
 	if err != nil {
 		return ""
 	}
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: t}}).Do(req)
 	if err != nil {
 		return ""
 	}
@@ -196,7 +199,7 @@ func (h *Host) settings(c worker.Case, open bool) (load.Settings, error) {
 	if err := set(&s, params, "the case"); err != nil {
 		return s, err
 	}
-	for _, path := range []*string{&s.Tokenizer, &s.Trace, &s.APIKeyFile} {
+	for _, path := range []*string{&s.Tokenizer, &s.Trace, &s.APIKeyFile, &s.CAFile} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			if dir, _ := h.init.Options[planDir].(string); dir != "" {
 				*path = filepath.Join(dir, *path)

@@ -52,9 +52,12 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 		return nil, nil, failure(worker.ClassResourceIssue, err)
 	}
 	// What it took to get here is of no use any more.
-	debug.SetGCPercent(100)
+	debug.SetGCPercent(50)
 	resident.Release()
 	res, err := load.Run(ctx, s, o)
+	// Nor is what the load took, for what follows.
+	debug.FreeOSMemory()
+	resident.Release()
 	if cerr := rec.close(); err == nil && cerr != nil {
 		err = &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue, Message: "the request log: " + cerr.Error()}}
 	}
@@ -68,6 +71,9 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 	if sum.Succeeded == 0 {
 		e := sum.Errors[0]
 		return nil, nil, failure(worker.ClassFrameworkBug, fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type, e.Message))
+	}
+	if res.Resent > 0 {
+		out.Log("warn", "%s: the server closes connections between requests without saying so; %d requests went out again on new ones, whose making is in their times", point(&res.Settings), res.Resent)
 	}
 	row := row(res, o.Tokenizer != nil)
 	if err := h.keep(c, out, res, rec); err != nil {

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -76,11 +78,28 @@ func (d *Dialer) Open(ctx context.Context) (*Conn, error) {
 		t := tls.Client(c, d.TLS)
 		if err := t.HandshakeContext(ctx); err != nil {
 			_ = c.Close() // the handshake's error says more
-			return nil, err
+			return nil, explain(err)
 		}
 		c = t
 	}
 	return &Conn{net: c, buf: make([]byte, bufferSize)}, nil
+}
+
+// explain adds what to do to errors of the handshake that have a usual cause.
+func explain(err error) error {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%w; ca_file names the file of a private authority's certificates", err)
+	}
+	if strings.Contains(err.Error(), "no application protocol") {
+		return fmt.Errorf("the server offers no HTTP/1.1 over TLS, perhaps HTTP/2 alone (%v); put a proxy that speaks HTTP/1.1 before it", err)
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the server closed the connection during the TLS handshake (%w)", err)
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return fmt.Errorf("the server does not speak TLS (%w); an http:// URL is for servers without it", err)
+	}
+	return err
 }
 
 // Close closes the connection; a Do in progress returns net.ErrClosed.
@@ -121,11 +140,14 @@ func (c *Conn) Do(request []byte, now func() int64, body func(x *Exchange, part 
 		}
 	}()
 	c.parser.reset()
-	var writeErr error
-	if _, writeErr = c.net.Write(request); writeErr != nil {
+	written, writeErr := c.net.Write(request)
+	if writeErr != nil {
 		// A server that refuses early may have answered all the same.
 		if errors.Is(writeErr, net.ErrClosed) {
 			return x, writeErr
+		}
+		if written == 0 && hungUp(writeErr) {
+			return x, ErrUnread
 		}
 	}
 	x.Sent = now()
@@ -161,6 +183,9 @@ func (c *Conn) Do(request []byte, now func() int64, body func(x *Exchange, part 
 					if writeErr != nil && !c.parser.begun {
 						return x, writeErr
 					}
+					if errors.Is(perr, ErrNoResponse) && unread(c.net) {
+						return x, ErrUnread
+					}
 					return x, perr
 				}
 				x.Head = c.parser.head
@@ -172,6 +197,11 @@ func (c *Conn) Do(request []byte, now func() int64, body func(x *Exchange, part 
 			return x, err
 		}
 	}
+}
+
+// hungUp says that the other end is gone.
+func hungUp(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // SetDeadline bounds the exchange that follows; the zero time means none.

@@ -28,6 +28,12 @@ var (
 	ErrTruncated = errors.New("the connection ended inside the response")
 	// ErrNoResponse is a connection that ended before the first byte of it.
 	ErrNoResponse = errors.New("the server closed the connection without a response")
+	// ErrUnread is a connection that the server had closed before the request
+	// came: nobody read it, and it may be sent again on another one. Servers close
+	// idle connections, and some do so after every answer, without a word.
+	ErrUnread = errors.New("the server had closed the connection before the request came")
+	// ErrHTTP2 is a server without HTTP/1.1.
+	ErrHTTP2 = errors.New("the server answers in HTTP/2, which is not spoken here; put a proxy that speaks HTTP/1.1 before it")
 )
 
 type state uint8
@@ -146,6 +152,10 @@ func (p *parser) end() error {
 func (p *parser) takeHead(b []byte) (used int, complete bool, err error) {
 	had := len(p.line)
 	p.line = append(p.line, b...)
+	// What cannot become a head is not waited for: its sender may wait too.
+	if err := p.strange(); err != nil {
+		return 0, false, err
+	}
 	from := max(0, had-3)
 	for i := from; i < len(p.line); {
 		j := bytes.IndexByte(p.line[i:], '\n')
@@ -168,6 +178,33 @@ func (p *parser) takeHead(b []byte) (used int, complete bool, err error) {
 		return 0, false, fmt.Errorf("the response's head is longer than %d KiB", maxHead>>10)
 	}
 	return len(b), false, nil
+}
+
+// Of HTTP/2: a frame has nine bytes before its content, the fourth is its type,
+// and a server's first frame holds its settings.
+const (
+	frameHead     = 9
+	frameType     = 3
+	frameSettings = 4
+)
+
+// strange says that what came so far begins no response of HTTP/1.
+func (p *parser) strange() error {
+	begin := bytes.TrimLeft(p.line, "\r\n")
+	if len(begin) == 0 || begin[0] == 'H' {
+		return nil
+	}
+	if begin[0] == 0 && len(begin) < frameHead {
+		return nil
+	}
+	if begin[0] == 0 && begin[frameType] == frameSettings {
+		return ErrHTTP2
+	}
+	return notHTTP1(begin)
+}
+
+func notHTTP1(begin []byte) error {
+	return fmt.Errorf("the server does not answer with HTTP/1.1: %q", phrase.Clip(string(begin), 80))
 }
 
 // takeLine collects bytes up to LF and returns the line without its end.
@@ -224,11 +261,11 @@ var (
 
 // parseHead reads the status line and the fields that matter.
 func (p *parser) parseHead() error {
-	text := p.line
+	text := bytes.TrimLeft(p.line, "\r\n") // some servers send an empty line first
 	first, rest, _ := bytes.Cut(text, crlf)
 	first = bytes.TrimRight(first, spaces)
 	if len(first) < 12 || !bytes.HasPrefix(first, []byte("HTTP/1.")) || first[8] != ' ' {
-		return fmt.Errorf("the server does not answer with HTTP/1.1: %q", phrase.Clip(string(first), 80))
+		return notHTTP1(first)
 	}
 	status, err := strconv.Atoi(string(first[9:12]))
 	if err != nil || status < 100 || status > 999 || (len(first) > 12 && first[12] != ' ') {

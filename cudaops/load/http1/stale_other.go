@@ -5,3 +5,5 @@ package http1
 import "net"
 
 func stale(net.Conn) bool { return false }
+
+func unread(net.Conn) bool { return false }

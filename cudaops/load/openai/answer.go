@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -27,8 +28,10 @@ type Chunk struct {
 	// IDs counts the token ids of the message: servers without a tokenizer send
 	// them (return_token_ids of vLLM) and no text.
 	IDs int
-	// Tools is true when the message carries part of a tool call.
+	// Tools is true when the message carries part of a tool call; Call is what the
+	// model wrote of it: names and arguments.
 	Tools bool
+	Call  string
 	// Finish is the finish_reason, empty where there is none.
 	Finish string
 	Usage  *Usage
@@ -93,7 +96,20 @@ func Parse(data []byte) (Chunk, error) {
 		}
 		return failure == nil
 	})
+	if failure == nil && slices.Contains(gaveUp, c.Finish) {
+		failure = &ServerError{Message: fmt.Sprintf("finish_reason is %q", c.Finish)}
+	}
 	return c, failure
+}
+
+// ErrorEvent is the error of a message that the stream itself calls one
+// ("event: error").
+func ErrorEvent(data []byte) error {
+	text := string(data)
+	if root := gjson.Parse(text); gjson.Valid(text) && root.IsObject() {
+		return serverError(root)
+	}
+	return &ServerError{Message: phrase.Clip(text, 120)}
 }
 
 func (c *Chunk) choice(choice gjson.Result) {
@@ -102,7 +118,7 @@ func (c *Chunk) choice(choice gjson.Result) {
 		case "delta", "message":
 			value.ForEach(func(key, value gjson.Result) bool {
 				switch key.Str {
-				case "content":
+				case "content", "refusal":
 					join(&c.Content, value)
 				case "reasoning_content", "reasoning":
 					// vLLM sends the same text under both names.
@@ -110,9 +126,14 @@ func (c *Chunk) choice(choice gjson.Result) {
 						join(&c.Reasoning, value)
 					}
 				case "tool_calls":
-					c.Tools = c.Tools || value.IsArray() && value.Get("#").Int() > 0
+					value.ForEach(func(_, call gjson.Result) bool {
+						c.call(call.Get("function"))
+						return true
+					})
 				case "function_call":
-					c.Tools = c.Tools || value.IsObject()
+					if value.IsObject() {
+						c.call(value)
+					}
 				}
 				return true
 			})
@@ -130,6 +151,16 @@ func (c *Chunk) choice(choice gjson.Result) {
 		return true
 	})
 }
+
+// call takes part of a tool call.
+func (c *Chunk) call(f gjson.Result) {
+	c.Tools = true
+	join(&c.Call, f.Get("name"))
+	join(&c.Call, f.Get("arguments"))
+}
+
+// gaveUp are the finish_reasons of servers that broke an answer off.
+var gaveUp = []string{"error", "abort"}
 
 // reason is a finish_reason that outlives the message.
 func reason(text string) string {

@@ -1,0 +1,312 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/tls"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/load/metrics"
+)
+
+// rawServer answers the requests of each connection by hand: n counts the
+// requests of the server from 0. An answer that returns false ends the
+// connection.
+func rawServer(t *testing.T, network, address string, answer func(c net.Conn, n int) bool) string {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Skip(err) // a machine without IPv6
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	requests := make(chan int, 1)
+	requests <- 0
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				r := bufio.NewReader(c)
+				for {
+					req, err := http.ReadRequest(r)
+					if err != nil {
+						return
+					}
+					if _, err := io.Copy(io.Discard, req.Body); err != nil {
+						return
+					}
+					if req.Method != http.MethodPost || !strings.Contains(req.URL.Path, "completions") {
+						fmt.Fprint(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+						continue
+					}
+					n := <-requests
+					requests <- n + 1
+					if !answer(c, n) {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+const streamBody = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n" +
+	"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\u00e9\"}}]}\n\n" +
+	"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" \U0001F600\"},\"finish_reason\":\"length\"}]}\n\n" +
+	"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":5}}\n\n" +
+	"data: [DONE]\n\n"
+
+func withLength(extra, body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", extra, len(body), body)
+}
+
+// chunked frames text as chunks, the last one open where whole is false.
+func chunked(text string, whole bool) string {
+	out := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for part := range strings.SplitAfterSeq(text, "\n\n") {
+		if part != "" {
+			out += fmt.Sprintf("%x;name=\"va;lue\"\r\n%s\r\n", len(part), part)
+		}
+	}
+	if whole {
+		out += "0\r\nX-Trailer: 1\r\n\r\n"
+	}
+	return out
+}
+
+func answerOf(kind, body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	for part := range strings.SplitAfterSeq(text, "\n\n") { // as servers flush messages
+		if _, err := io.WriteString(w, part); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func delta(text string) string {
+	return `data: {"choices":[{"index":0,"delta":` + text + "}]}\n\n"
+}
+
+// TestQuirksOfServers answers all requests in the ways of real servers and
+// proxies. failed is the kind and text of what is an error; without it all
+// requests succeed.
+func TestQuirksOfServers(t *testing.T) {
+	t.Parallel()
+	const done = "data: [DONE]\n\n"
+	compressed := gzipped(t, streamBody)
+	for _, q := range []struct {
+		name, answer string
+		close        bool
+		kind, failed string
+		code         int
+	}{
+		{name: "plain", answer: withLength("", streamBody)},
+		{name: "closes between requests without a word", answer: withLength("", streamBody), close: true},
+		{name: "chunk extensions and trailers", answer: chunked(streamBody, true)},
+		{name: "interim answers", answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + withLength("", streamBody)},
+		{name: "an empty line first", answer: "\r\n" + withLength("", streamBody)},
+		{name: "gzip that nobody asked for", answer: withLength("Content-Encoding: gzip\r\n", compressed)},
+		{name: "gzip cut short", answer: withLength("Content-Encoding: gzip\r\n", compressed[:len(compressed)-20]), kind: metrics.TypeProtocol, failed: "ends before its end"},
+		{name: "no gzip at all", answer: withLength("Content-Encoding: gzip\r\n", streamBody), kind: metrics.TypeProtocol, failed: "says that it is gzip"},
+		{name: "brotli", answer: withLength("Content-Encoding: br\r\n", "\x0b\x02\x80data\x03"), kind: metrics.TypeProtocol, failed: `encoded as "br"`},
+		{name: "HTTP/1.0", answer: "HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + streamBody, close: true},
+		{name: "HTTP/2 only", answer: "\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80\x00\x04\x00\x01\x00\x00", kind: metrics.TypeProtocol, failed: "answers in HTTP/2"},
+		{name: "another protocol", answer: "SSH-2.0-OpenSSH_9.2", kind: metrics.TypeProtocol, failed: "does not answer with HTTP/1.1"},
+		{name: "no media type", answer: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(streamBody), streamBody)},
+		{name: "a stream as text/plain", answer: answerOf("text/plain; charset=utf-8", streamBody)},
+		{name: "an error page as text/plain", answer: answerOf("text/plain", "upstream timed out"), kind: metrics.TypeEmpty, failed: "upstream timed out"},
+		{name: "no stream though asked", answer: answerOf("application/json", `{"choices":[{"message":{"content":"hi"}}]}`)},
+		{name: "an error as JSON", answer: answerOf("application/json", `{"error":{"message":"bad","code":400}}`), kind: metrics.TypeServer, code: 400, failed: "bad"},
+		{name: "other JSON", answer: answerOf("application/json", `{"detail":"no way"}`), kind: metrics.TypeEmpty, failed: "no way"},
+		{name: "an error as an event", answer: withLength("", "event: error\ndata: overloaded\n\n"+done), kind: metrics.TypeServer, failed: "overloaded"},
+		{name: "an error as an event with JSON", answer: withLength("", delta(`{"content":"a"}`)+"event: error\ndata: {\"message\":\"gone\",\"type\":\"x\"}\n\n"+done), kind: metrics.TypeServer, failed: "x: gone"},
+		{name: "vLLM's old error", answer: withLength("", "data: {\"object\":\"error\",\"message\":\"m\",\"code\":400}\n\n"+done), kind: metrics.TypeServer, code: 400, failed: "m"},
+		{name: "an answer that was broken off", answer: withLength("", `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"abort"}]}`+"\n\n"+done), kind: metrics.TypeServer, failed: `finish_reason is "abort"`},
+		{name: "a redirect", answer: "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other/v1\r\nContent-Length: 0\r\n\r\n", kind: "Temporary Redirect", code: 307, failed: "redirected to http://other/v1; give the final URL"},
+		{name: "too many requests", answer: "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow", kind: "Too Many Requests", code: 429, failed: "slow (the server asks to wait 7 s)"},
+		{name: "no content", answer: "HTTP/1.1 204 No Content\r\n\r\n", kind: "No Content", code: 204, failed: "the answer has no body"},
+		{name: "tool calls", answer: withLength("", delta(`{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}`)+delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`)+done)},
+		{name: "a refusal", answer: withLength("", delta(`{"refusal":"I cannot"}`)+done)},
+		{name: "a line of a megabyte", answer: withLength("", delta(`{"content":"`+strings.Repeat("x", 1<<20)+`"}`)+done)},
+		{name: "a blank behind DONE", answer: withLength("", strings.Replace(streamBody, "[DONE]", "[DONE] ", 1))},
+		{name: "half a surrogate and NUL", answer: withLength("", delta(`{"content":"\u0000\ud800"}`)+done)},
+		{name: "bytes that are no UTF-8", answer: withLength("", delta("{\"content\":\"\xff\xfe\"}")+done)},
+		{name: "empty messages only", answer: withLength("", delta(`{"content":""}`)+delta(`{}`)+done), kind: metrics.TypeEmpty, failed: "no output of the model"},
+	} {
+		t.Run(q.name, func(t *testing.T) {
+			t.Parallel()
+			for _, network := range []string{"tcp4 127.0.0.1:0", "tcp6 [::1]:0"} {
+				kind, address, _ := strings.Cut(network, " ")
+				if kind == "tcp6" && q.name != "plain" {
+					continue
+				}
+				addr := rawServer(t, kind, address, func(c net.Conn, _ int) bool {
+					_, err := io.WriteString(c, q.answer)
+					return err == nil && !q.close
+				})
+				s := quick()
+				s.URL, s.Concurrency, s.Requests, s.Timeout, s.CacheReset = addr, 2, 6, 10, ResetNever
+				res, err := Run(t.Context(), s, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum := res.Profiling.Summary
+				if q.failed == "" {
+					if sum.Succeeded != 6 {
+						t.Errorf("%d succeeded: %+v", sum.Succeeded, sum.Errors)
+					}
+					if q.close && strings.Contains(q.name, "without a word") && res.Resent == 0 {
+						t.Error("no request was sent again")
+					}
+					continue
+				}
+				if sum.Failed != 6 || len(sum.Errors) != 1 {
+					t.Fatalf("%d failed: %+v", sum.Failed, sum.Errors)
+				}
+				if e := sum.Errors[0]; e.Type != q.kind || e.Code != q.code || !strings.Contains(e.Message, q.failed) {
+					t.Errorf("%+v, want %d %s with %q", e, q.code, q.kind, q.failed)
+				}
+			}
+		})
+	}
+}
+
+// TestAServerThatDiesIsNotAskedAgain holds that only requests that nobody read are
+// sent again: a server that reads one and hangs up has failed.
+func TestAServerThatDiesIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	addr := rawServer(t, "tcp", "127.0.0.1:0", func(c net.Conn, n int) bool {
+		if n%2 == 1 {
+			return false // it has read the request
+		}
+		_, err := io.WriteString(c, withLength("", streamBody))
+		return err == nil
+	})
+	s := quick()
+	s.URL, s.Concurrency, s.Requests, s.CacheReset = addr, 1, 8, ResetNever
+	res, err := Run(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := res.Profiling.Summary; sum.Failed != 4 || sum.Succeeded != 4 || res.Resent != 0 {
+		t.Errorf("%d failed, %d succeeded, %d sent again: %+v", sum.Failed, sum.Succeeded, res.Resent, sum.Errors)
+	}
+}
+
+// TestCompressedMessagesKeepTheirTimes cuts a compressed stream everywhere: each
+// message is given out by the part that completes it.
+func TestCompressedMessagesKeepTheirTimes(t *testing.T) {
+	t.Parallel()
+	text := gzipped(t, streamBody)
+	for size := 1; size <= len(text); size += 7 {
+		d, err := newInflater("gzip")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		emit := func(b []byte) error { out.Write(b); return nil }
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if err := d.feed([]byte(rest[:n]), emit); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+			if n == 1 && rest != "" && len(text)-len(rest) == len(text)/2 && out.Len() == 0 {
+				t.Error("half of the stream gave no message")
+			}
+		}
+		if err := d.end(emit); err != nil || out.String() != streamBody {
+			t.Fatalf("in parts of %d: %v, %d bytes", size, err, out.Len())
+		}
+	}
+}
+
+// TestPrivateAuthority speaks TLS with a server whose certificate only ca_file
+// vouches for, and names what is wrong without it.
+func TestPrivateAuthority(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, streamBody) // the client sees what is missing
+	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := quick()
+	s.URL, s.Concurrency, s.Requests, s.CacheReset, s.CAFile = srv.URL, 2, 6, ResetNever, file
+	res, err := Run(t.Context(), s, Options{})
+	if err != nil || res.Profiling.Summary.Succeeded != 6 {
+		t.Fatalf("%v: %+v", err, res)
+	}
+	key := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(key, []byte("no certificate"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	only2, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: []string{"other"}}) // Go's server takes HTTP/1.1 where it offers "h2"
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = only2.Close() })
+	go func() {
+		for {
+			c, err := only2.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // the handshake, which fails
+			_ = c.Close()
+		}
+	}()
+	bare := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(bare.Close)
+	for _, c := range []struct{ url, file, want string }{
+		{srv.URL, "", "ca_file names the file"},
+		{srv.URL, key, "no certificate in PEM form"},
+		{srv.URL, filepath.Join(t.TempDir(), "none"), "no such file"},
+		{"http://127.0.0.1:1", file, "no https URL"},
+		{"https://" + only2.Addr().String(), file, "HTTP/2 alone"},
+		{strings.Replace(bare.URL, "http:", "https:", 1), file, "an http:// URL"},
+		{"https://" + rawServer(t, "tcp", "127.0.0.1:0", nil), file, "during the TLS handshake"},
+	} {
+		s.URL, s.CAFile = c.url, c.file
+		if _, err := Run(t.Context(), s, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %q gave %v, want %q", c.url, filepath.Base(c.file), err, c.want)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package telemetry
+
+import (
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// TestPagesThatAreNotByTheBook reads what exporters and proxies make of a page.
+func TestPagesThatAreNotByTheBook(t *testing.T) {
+	t.Parallel()
+	const gpu = `{gpu="0",UUID="GPU-a",hostname="n1"}`
+	for _, c := range []struct {
+		name, page string
+		bad        string // what is said of the page
+	}{
+		{"OpenMetrics", "# HELP DCGM_FI_DEV_POWER_USAGE Power draw (in mW).\n# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n# UNIT DCGM_FI_DEV_POWER_USAGE mW\n" +
+			"DCGM_FI_DEV_POWER_USAGE" + gpu + " 350500 1.7000000001235e+09\n" +
+			"# HELP DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION Energy (in J).\n# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n" +
+			"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total" + gpu + " 7 1.7e+09 # {trace_id=\"}\"} 1 1.7e+09\n# TYPE up unknown\nup 1\n# EOF\nrubbish", ""},
+		{"timestamps in milliseconds", "DCGM_FI_DEV_POWER_USAGE" + gpu + " 350.5 1700000000123\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 7000 1700000000123\n", ""},
+		{"two exporters' pages in one", "# HELP DCGM_FI_DEV_POWER_USAGE a\n# TYPE DCGM_FI_DEV_POWER_USAGE gauge\nDCGM_FI_DEV_POWER_USAGE{gpu=\"1\",UUID=\"GPU-b\"} 1\n" +
+			"# HELP DCGM_FI_DEV_POWER_USAGE a\n# TYPE DCGM_FI_DEV_POWER_USAGE gauge\nDCGM_FI_DEV_POWER_USAGE" + gpu + " 350.5\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 7000\n", ""},
+		{"CRLF", "DCGM_FI_DEV_POWER_USAGE" + gpu + " 350.5\r\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 7000\r\n", ""},
+		{"a bad line among good ones", "DCGM_FI_DEV_POWER_USAGE" + gpu + " 350.5\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-a} 1\nDCGM_FI_DEV_GPU_TEMP" + gpu + " warm\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 7000\n", "line 2"},
+		{"escapes in labels", `DCGM_FI_DEV_POWER_USAGE{modelName="a \"b\" } \\ \n",gpu="0",UUID="GPU-a",hostname="n1"} 350.5 1` + "\n" + `DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{modelName="a \"b\" } \\ \n",gpu="0",UUID="GPU-a",hostname="n1"} 7000` + "\n", ""},
+	} {
+		p := Builtin().parse(strings.NewReader(c.page))
+		if (c.bad == "") != (p.Malformed == "") || !strings.Contains(p.Malformed, c.bad) {
+			t.Errorf("%s: it says %q", c.name, p.Malformed)
+		}
+		i := slices.IndexFunc(p.Readings, func(r Reading) bool { return r.GPU.UUID == "GPU-a" })
+		if i < 0 || p.Readings[i].Values[Power] != 350.5 || p.Readings[i].Values[Energy] != 7 {
+			t.Errorf("%s: %+v", c.name, p.Readings)
+		}
+	}
+	// A page that was cut: half a line is no value.
+	cut := iotest.DataErrReader(io.MultiReader(strings.NewReader("DCGM_FI_DEV_POWER_USAGE"+gpu+" 350.5\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"+gpu+" 70"), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	p := Builtin().parse(cut)
+	if _, ok := p.Readings[0].Values[Energy]; ok || p.Readings[0].Values[Power] != 350.5 {
+		t.Errorf("%+v", p.Readings)
+	}
+}
+
+// FuzzPage holds that no page makes the reader panic or take long.
+func FuzzPage(f *testing.F) {
+	f.Add("# TYPE a counter\na_total{x=\"\\\"}\"} 1 2 # {} 3\n# EOF\n")
+	f.Add("{}0") // the parser panicked
+	f.Add("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} 1\nDCGM_FI_DEV_POWER_USAGE{gpu=\"0\" 1\n")
+	f.Fuzz(func(t *testing.T, page string) {
+		p := Builtin().parse(strings.NewReader(page))
+		for _, r := range p.Readings {
+			for name, v := range r.Values {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					t.Errorf("%s is %v", name, v)
+				}
+			}
+		}
+	})
+}
