@@ -234,6 +234,8 @@ def tired(rounds, value):
 def keep(builtin, *args, **kwargs):
     if builtin in (min, max) and len(args) > 1:
         known = [a for a in args if not is_unknown(a)]
+        if builtin is max and len(args) == 2 and known in ([0], [1]):
+            return next(a for a in args if is_unknown(a))  # a floor, and what it is about
         return builtin(*known, **kwargs) if len(known) > 1 else (known or args)[0]
     if is_unknown(args[0]):
         return str(args[0]) if builtin is str else args[0]
