@@ -15,6 +15,7 @@ type cli struct {
 	Preflight     preflightCmd     `cmd:"" help:"Look at the machine as the plan's preflights do."`
 	Report        reportCmd        `cmd:"" help:"Report on a finished run (HTML, Markdown, text, JSON)."`
 	Failures      failuresCmd      `cmd:"" help:"Group the cases that failed, with counts and examples."`
+	Publish       publishCmd       `cmd:"" help:"Commit what has been exported so far, as the plan's publish stages say."`
 	Diff          diffCmd          `cmd:"" help:"Compare perf files, folders of them, or stages."`
 	Data          dataCmd          `cmd:"" help:"Examine databases of perf files."`
 	Show          showCmd          `cmd:"" help:"Print a stage's table, or a saved plan."`

@@ -318,6 +318,14 @@ func meaning(op, param string, s m) (any, bool) {
 		return s["step"], true
 	case "prefix_len":
 		return s["step"], context
+	case "past_kv":
+		return s["step"], true
+	case "kernel": // dsv4_hca_attn_module
+		return strings.TrimSuffix(op[5:], "_module"), true
+	case "tp_size":
+		if _, ok := s["tp_size"]; !ok {
+			return 1, strings.HasPrefix(op, "dsv4_") // one rank has all heads
+		}
 	case "is_context_phase":
 		return context, true
 	case "use_fp8_kv_cache":

@@ -81,3 +81,19 @@ func TestRowsBeforeAnErrorAreKept(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsOfRows: a collector may have another word for what a plan asks for; a
+// word that the binding does not list stays.
+func TestWordsOfRows(t *testing.T) {
+	t.Parallel()
+	c, _ := checkout(t, "sglang", m{"child": m{
+		"module": "collector.sglang.collect_mla_module", "getter": "get_dsa_context_module_test_cases", "run": "run_mla_module_worker",
+		"perf_filename": "dsa_context_module_perf.txt", "match": m{"batch_size": "batch_size"},
+		"words": m{"mode": m{"context": "prefill"}, "gpu": m{"none": "other"}},
+	}})
+	for _, row := range c.rows("child", m{"batch_size": 2}, nil) {
+		if row["mode"] != "prefill" || row["gpu"] == "other" {
+			t.Errorf("mode %v, gpu %v", row["mode"], row["gpu"])
+		}
+	}
+}

@@ -26,7 +26,7 @@ func Kind() stage.Kind {
 		Summary: "commit the exports to a branch of a git repository",
 		NoTable: true,
 		Follows: true,
-		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool},
+		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool, "pull_request": cty.String},
 		New:     func() stage.Stage { return &Config{SignOff: true, Body: "pr_body.md"} },
 	}
 }
@@ -50,13 +50,17 @@ type Config struct {
 	Message string `hcl:"message,optional"`
 	SignOff bool   `hcl:"signoff,optional"`
 	// Body is where the text for a pull request goes, below the output folder.
-	Body   string  `hcl:"body,optional"`
-	Push   bool    `hcl:"push,optional"`
-	Remote string  `hcl:"remote,optional"`
-	Author *Author `hcl:"author,block"`
+	Body   string `hcl:"body,optional"`
+	Push   bool   `hcl:"push,optional"`
+	Remote string `hcl:"remote,optional"`
+	// Commits is "each" for a commit of every export, else one holds all.
+	Commits string  `hcl:"commits,optional"`
+	Author  *Author `hcl:"author,block"`
+	Draft   *Draft  `hcl:"draft,block"`
 
 	exports []*stage.Ref
 	report  *stage.Ref
+	waiting []string // ops without a record; nil in a run
 }
 
 // Author is who commits; without one it is git's own user.
@@ -104,6 +108,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.Remote != "" && !remoteName.MatchString(c.Remote) {
 		bad("Wrong remote", "%q is no name of a remote; add it to the repository with git remote add, and give its name.", c.Remote)
+	}
+	if c.Commits != "" && c.Commits != "one" && c.Commits != "each" {
+		bad("Wrong commits", "commits is %q; it is \"one\" commit for all exports, or one for \"each\".", c.Commits)
+	}
+	if d := c.Draft; d != nil {
+		d.check(c, bad)
 	}
 	if a := c.Author; a != nil && (a.Name == "" || !strings.Contains(a.Email, "@") || strings.ContainsAny(a.Name+a.Email, "<>\n")) {
 		bad("Wrong author", "An author has a name and an address, without angle brackets.")

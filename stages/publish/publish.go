@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -16,26 +17,21 @@ import (
 	"aicplan/sink/tree"
 )
 
+// alone lets one publish of this process work at a time: several may have the
+// same repository, and the text of the last one is to be the newest.
+var alone sync.Mutex
+
 // Run commits. When the branch has the same files already, there is nothing to
 // commit, and the outcome is the commit that is there.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	if err := c.resolve(); err != nil {
-		return nil, err
-	}
-	artifacts, err := c.artifacts(rc)
-	if err != nil {
-		return nil, err
-	}
-	files, err := c.files(rc.OutDir, artifacts)
-	if err != nil {
-		return nil, err
-	}
-	body, err := c.body(rc, artifacts)
+	alone.Lock()
+	defer alone.Unlock()
+	job, err := c.prepare(rc)
 	if err != nil {
 		return nil, err
 	}
 	out := &stage.Outcome{Status: stage.StatusOK}
-	a, err := c.writeBody(rc.OutDir, body)
+	a, err := c.writeBody(rc.OutDir, job.body)
 	if err != nil {
 		return nil, err
 	}
@@ -47,20 +43,25 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 	defer os.RemoveAll(index)
-	r := repository{dir: c.dir(rc.PlanDir), index: filepath.Join(index, "index")}
-	if c.Author != nil {
-		r.env = []string{
-			"GIT_AUTHOR_NAME=" + c.Author.Name, "GIT_AUTHOR_EMAIL=" + c.Author.Email,
-			"GIT_COMMITTER_NAME=" + c.Author.Name, "GIT_COMMITTER_EMAIL=" + c.Author.Email,
+	r := c.repository(rc.PlanDir)
+	r.index = filepath.Join(index, "index")
+	commit, made, files := "", 0, 0
+	for _, s := range job.steps {
+		id, now, err := c.commit(ctx, r, s)
+		if err != nil {
+			return nil, err
+		}
+		commit, files = id, files+len(s.files)
+		if now {
+			made++
 		}
 	}
-	commit, made, err := c.commit(ctx, r, files, body)
-	if err != nil {
-		return nil, err
-	}
-	out.Message = fmt.Sprintf("%s on %s has %d files", short(commit), c.Branch, len(files))
-	if !made {
-		out.Message = fmt.Sprintf("%s on %s has the same %d files already", short(commit), c.Branch, len(files))
+	out.Message = fmt.Sprintf("%s on %s has %d files", short(commit), c.Branch, files)
+	switch {
+	case made == 0:
+		out.Message = fmt.Sprintf("%s on %s has the same %d files already", short(commit), c.Branch, files)
+	case made > 1:
+		out.Message += fmt.Sprintf(", in %d commits", made)
 	}
 	if c.Push {
 		if _, err := r.git(ctx, "", "push", "--", c.Remote, "refs/heads/"+c.Branch+":refs/heads/"+c.Branch); err != nil {
@@ -68,33 +69,55 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		}
 		out.Message += ", pushed to " + c.Remote
 	}
-	out.Values = map[string]cty.Value{"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push)}
+	out.Values = map[string]cty.Value{
+		"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push), "pull_request": cty.NullVal(cty.String),
+	}
+	if c.Draft != nil {
+		url, opened, err := c.Draft.update(ctx, c.Branch, a.Path)
+		if err != nil {
+			return nil, fmt.Errorf("%s is pushed to %s, but the pull request is not up to date: %w", c.Branch, c.Remote, err)
+		}
+		out.Values["pull_request"] = cty.StringVal(url)
+		out.Message += map[bool]string{true: ", opened ", false: ", updated "}[opened] + url
+	}
 	return out, nil
+}
+
+func (c *Config) repository(planDir string) repository {
+	r := repository{dir: c.dir(planDir)}
+	if c.Author != nil {
+		r.env = []string{
+			"GIT_AUTHOR_NAME=" + c.Author.Name, "GIT_AUTHOR_EMAIL=" + c.Author.Email,
+			"GIT_COMMITTER_NAME=" + c.Author.Name, "GIT_COMMITTER_EMAIL=" + c.Author.Email,
+		}
+	}
+	return r
 }
 
 func short(commit string) string { return commit[:min(len(commit), 10)] }
 
-// artifacts are the files that the exports wrote, by stage.
-func (c *Config) artifacts(rc *stage.RunContext) (map[string][]stage.Artifact, error) {
-	out := map[string][]stage.Artifact{}
+// artifacts are the files that the exports wrote, by stage, and the exports that
+// wrote none.
+func (c *Config) artifacts(rc *stage.RunContext) (wrote map[string][]stage.Artifact, missing []string) {
+	wrote = map[string][]stage.Artifact{}
 	for _, f := range rc.Upstream() {
 		if f.Outcome != nil {
-			out[f.Address] = f.Outcome.Artifacts
+			wrote[f.Address] = f.Outcome.Artifacts
 		}
 	}
 	for _, r := range c.exports {
-		if len(out[r.Address]) == 0 {
-			return nil, fmt.Errorf("%s wrote no file that could be committed", r.Address)
+		if len(wrote[r.Address]) == 0 {
+			missing = append(missing, r.Address)
 		}
 	}
-	return out, nil
+	return wrote, missing
 }
 
 // files says which file goes where, in the order of their places.
-func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]file, error) {
+func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact, exports []*stage.Ref) ([]file, error) {
 	var out []file
 	seen := map[string]string{}
-	for _, r := range c.exports {
+	for _, r := range exports {
 		for _, a := range artifacts[r.Address] {
 			rel, err := filepath.Rel(outDir, a.Path)
 			if err != nil || !filepath.IsLocal(rel) {
@@ -136,16 +159,9 @@ func sidecars(files []file) []string {
 }
 
 // body is the report's Markdown, or without a report a list of the files.
-func (c *Config) body(rc *stage.RunContext, artifacts map[string][]stage.Artifact) (string, error) {
-	if c.report == nil {
-		var b strings.Builder
-		b.WriteString("| file | rows | digest |\n|---|---:|---|\n")
-		for _, r := range c.exports {
-			for _, a := range artifacts[r.Address] {
-				fmt.Fprintf(&b, "| `%s` | %d | `%s` |\n", filepath.Base(a.Path), a.Rows, a.Digest)
-			}
-		}
-		return b.String(), nil
+func (c *Config) body(artifacts map[string][]stage.Artifact) (string, error) {
+	if c.report == nil || len(artifacts[c.report.Address]) == 0 && c.Draft != nil {
+		return listed(artifacts, c.exports), nil
 	}
 	for _, a := range artifacts[c.report.Address] {
 		if strings.HasSuffix(a.Path, ".md") {
@@ -157,6 +173,18 @@ func (c *Config) body(rc *stage.RunContext, artifacts map[string][]stage.Artifac
 		}
 	}
 	return "", fmt.Errorf("%s wrote no Markdown; add \"markdown\" to its format", c.report.Address)
+}
+
+// listed is a table of the files of some exports.
+func listed(artifacts map[string][]stage.Artifact, exports []*stage.Ref) string {
+	var b strings.Builder
+	b.WriteString("| file | rows | digest |\n|---|---:|---|\n")
+	for _, r := range exports {
+		for _, a := range artifacts[r.Address] {
+			fmt.Fprintf(&b, "| `%s` | %d | `%s` |\n", filepath.Base(a.Path), a.Rows, a.Digest)
+		}
+	}
+	return b.String()
 }
 
 func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
@@ -171,8 +199,8 @@ func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
 	return stage.Artifact{Path: path, Digest: digest}, err
 }
 
-// commit puts the files on the branch. made is false when they were there.
-func (c *Config) commit(ctx context.Context, r repository, files []file, body string) (id string, made bool, err error) {
+// commit puts the files of a step on the branch. made is false when they were there.
+func (c *Config) commit(ctx context.Context, r repository, s step) (id string, made bool, err error) {
 	if err := r.check(ctx); err != nil {
 		return "", false, err
 	}
@@ -198,7 +226,7 @@ func (c *Config) commit(ctx context.Context, r repository, files []file, body st
 			return "", false, fmt.Errorf("there is no commit %q in %s to start the branch %s from", c.Base, r.dir, c.Branch)
 		}
 	}
-	id, err = r.tree(ctx, parent, files)
+	id, err = r.tree(ctx, parent, s.files)
 	if err != nil {
 		return "", false, err
 	}
@@ -207,7 +235,7 @@ func (c *Config) commit(ctx context.Context, r repository, files []file, body st
 			return head, false, nil
 		}
 	}
-	message, err := c.message(ctx, r, len(files), body)
+	message, err := c.message(ctx, r, s)
 	if err != nil {
 		return "", false, err
 	}
@@ -228,13 +256,12 @@ func (c *Config) commit(ctx context.Context, r repository, files []file, body st
 }
 
 // message is the subject, the body and who signs it off.
-func (c *Config) message(ctx context.Context, r repository, files int, body string) (string, error) {
+func (c *Config) message(ctx context.Context, r repository, s step) (string, error) {
 	who, err := r.identity(ctx)
 	if err != nil {
 		return "", err
 	}
-	subject := cmp.Or(strings.Join(strings.Fields(c.Message), " "), fmt.Sprintf("add perf data (%d files)", files))
-	text := subject + "\n\n" + strings.TrimRight(body, "\n") + "\n"
+	text := s.subject + "\n\n" + strings.TrimRight(s.body, "\n") + "\n"
 	if c.SignOff {
 		text += "\nSigned-off-by: " + who + "\n"
 	}

@@ -40,9 +40,15 @@ locals {
   dsv4          = { batch_size = "batch_size", tp_size = "tp_size", kv_cache_dtype = "kv_cache_dtype", gemm_type = "gemm_type", model = "model_path" }
   sparse_kernel = { batch_size = "bs_only", model = "model_path" }
 
-  dsa_module  = { run = "run_mla_module_worker", module = "collector.sglang.collect_mla_module", env = local.module_env }
-  msa_module  = { run = "run_msa_module_worker", module = "collector.sglang.collect_msa_module", env = local.module_env }
-  dsv4_module = { run = "run_dsv4_attn_worker", module = "collector.sglang.collect_dsv4_attn", env = local.module_env }
+  dsa_module = { run = "run_mla_module_worker", module = "collector.sglang.collect_mla_module", env = local.module_env }
+  msa_module = { run = "run_msa_module_worker", module = "collector.sglang.collect_msa_module", env = local.module_env }
+  # Its rows have SGLang's word for the cache's format.
+  dsv4_module = {
+    run    = "run_dsv4_attn_worker"
+    module = "collector.sglang.collect_dsv4_attn"
+    env    = local.module_env
+    words  = { kv_cache_dtype = { fp8_e4m3 = "fp8" } }
+  }
   glm5_module = { run = "run_glm5_dsa_sparse_kernel_worker", module = "collector.sglang.glm5_dsa_sparse_modules" }
 
   bindings = {

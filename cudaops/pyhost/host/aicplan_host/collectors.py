@@ -21,7 +21,7 @@ from .spool import read_perf_files, read_spool
 class CollectorOp:
     """An op of an existing collector, called as its own runner would call it."""
 
-    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename"}
+    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words"}
 
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
@@ -262,11 +262,12 @@ class CollectorOp:
     def _finish(self, rows, perf):
         if not rows:
             raise HostError("%s returned without logging a row" % self.binding["run"])
-        rename, out = self.binding.get("rename", {}), []
+        rename, words, out = self.binding.get("rename", {}), self.binding.get("words", {}), []
         for name, row in rows:
             self.host.check_version(self.name, row.pop("logged_version", ""))
             row.pop("logged_device", None)
             row = {rename.get(k, k): v for k, v in row.items()}
+            row.update([(k, words[k].get(word(v), v)) for k, v in row.items() if k in words])
             stem = os.path.splitext(name)[0]
             if stem != os.path.splitext(os.path.basename(perf))[0]:
                 row["perf_table"] = stem  # a row of another table than the op's own

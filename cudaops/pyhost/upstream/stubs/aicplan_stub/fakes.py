@@ -62,6 +62,24 @@ class Tensor:
     pass
 
 
+class Event:
+    """A moment on a stream. No kernel runs, so any two are a millisecond apart."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def record(self, *args):
+        pass
+
+    synchronize = wait = record
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, other):
+        return 1.0
+
+
 def known(settings):
     """Values by their full name; the versions of packages too."""
     sm = tuple(settings["sm"])
@@ -80,6 +98,7 @@ def known(settings):
     out = {"torch." + name: value for name, value in types_of.items()}
     out.update({
         "torch.dtype": dtype, "torch.device": device, "torch.OutOfMemoryError": OutOfMemoryError, "torch.cuda.OutOfMemoryError": OutOfMemoryError,
+        "torch.cuda.Event": Event, "torch.Event": Event,
         "torch.AcceleratorError": type("AcceleratorError", (RuntimeError,), {}),
         "torch.get_default_dtype": lambda: state["dtype"],
         "torch.set_default_dtype": lambda d: state.update(dtype=d),

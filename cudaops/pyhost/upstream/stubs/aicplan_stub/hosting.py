@@ -104,6 +104,7 @@ def _device():
                 try:
                     return plain(self, case)
                 except BaseException as err:
+                    print("stand-ins, way %d: %s: %s" % (policy + 1, type(err).__name__, err), flush=True)
                     first = first or err
                     if isinstance(err, (errors.HostError, KeyboardInterrupt)) and getattr(err, "cls", "") == errors.UNSUPPORTED:
                         raise

@@ -10,7 +10,7 @@ import importlib.machinery
 import os
 import sys
 
-from .unknown import Count, Unknown, is_unknown
+from .unknown import MARK, Count, Unknown, is_unknown
 
 RAISES, LEAVES, GOES_ON = 2, 1, 0
 
@@ -56,7 +56,7 @@ def _mark():
 
 
 # Builtins that would make a number or a list of an unknown.
-KEEPS = {"int", "float", "len", "str", "bool", "tuple", "list", "set", "frozenset", "sorted", "min", "max", "sum", "abs", "round", "dict"}
+KEEPS = {"int", "float", "len", "str", "bool", "tuple", "list", "set", "frozenset", "sorted", "min", "max", "sum", "abs", "round", "dict", "Fraction"}
 
 
 class Steer(ast.NodeTransformer):
@@ -220,7 +220,7 @@ def loop(before, value):
 class Rounds:
     """How often an endless loop has asked whether it ends."""
 
-    most = 1000
+    most = 100
 
     def __init__(self):
         self.count = 0
@@ -234,9 +234,13 @@ def tired(rounds, value):
 def keep(builtin, *args, **kwargs):
     if builtin in (min, max) and len(args) > 1:
         known = [a for a in args if not is_unknown(a)]
+        if builtin is max and len(args) == 2 and known in ([0], [1]):
+            return next(a for a in args if is_unknown(a))  # a floor, and what it is about
         return builtin(*known, **kwargs) if len(known) > 1 else (known or args)[0]
     if is_unknown(args[0]):
         return str(args[0]) if builtin is str else args[0]
+    if isinstance(args[0], str) and MARK in args[0] and builtin.__name__ in ("int", "float", "Fraction"):
+        return Unknown("%s of %s" % (builtin.__name__, args[0].replace(MARK, "")))
     return builtin(*args, **kwargs)
 
 

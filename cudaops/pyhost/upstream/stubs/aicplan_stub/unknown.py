@@ -71,6 +71,8 @@ class Unknown:
             return args[0]
         last = self._path.rpartition(".")[2]
         call_hooks()
+        if last == "get" and not args and ".envs." in self._path:
+            return Unknown(self._path + "()", truth=False)  # a framework's switch that nobody has set
         return Unknown(self._path + "()", empty=last in ("keys", "values", "items"))
 
     def __mro_entries__(self, bases):

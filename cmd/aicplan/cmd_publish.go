@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
+	"aicplan/engine/stage"
+	"aicplan/stages/publish"
+)
+
+type publishCmd struct {
+	planFlags `embed:""`
+	Stage     []string `help:"Only these publish stages (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	OutDir    string   `help:"Where the exports are." default:"out" placeholder:"DIR"`
+	DryRun    bool     `help:"Print what would be done, and do nothing."`
+	JSON      bool     `name:"json" help:"Print what was done as JSON."`
+}
+
+// Help is printed below the flags.
+func (c *publishCmd) Help() string {
+	return `Does what the plan's publish stages say with the exports that have ended so far: during a campaign of days, or after
+it. It measures nothing and takes no lock, so a run may go on beside it. It commits, pushes only where the plan says
+push = true, and opens or updates the draft pull request only where the plan has a draft block.
+
+Examples:
+  aicplan publish -dry-run plan.hcl            what would be committed, pushed and written
+  aicplan publish -stage publish.pr plan.hcl
+
+Exit codes: 0 done, or nothing to do yet; 1 a mistake, or git or gh failed.`
+}
+
+// published is the result of one stage.
+type published struct {
+	Stage       string `json:"stage"`
+	Message     string `json:"message"`
+	Commit      string `json:"commit,omitempty"`
+	Branch      string `json:"branch,omitempty"`
+	Pushed      bool   `json:"pushed"`
+	PullRequest string `json:"pull_request,omitempty"`
+}
+
+// Run publishes what has ended.
+func (c *publishCmd) Run(a *app) error {
+	all := a.stages()
+	defer all.Close()
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	out, err := absDir(c.OutDir)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	p, err := a.plan(ctx, c.planFlags, plan.Options{OutDir: out}, all, store)
+	if err != nil {
+		return err
+	}
+	results := []published{}
+	found := 0
+	for _, s := range p.Stages {
+		cfg, ok := s.Config.(*publish.Config)
+		if !ok || len(c.Stage) > 0 && !slices.ContainsFunc(c.Stage, func(g string) bool { return addressFits(g, s.Address()) }) {
+			continue
+		}
+		found++
+		r, err := c.one(ctx, a, p, s, cfg, store, out)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Address(), err)
+		}
+		if r != nil {
+			results = append(results, *r)
+		}
+	}
+	switch {
+	case found == 0 && len(c.Stage) > 0:
+		return fmt.Errorf("%s has no publish stage %s", c.Path, strings.Join(c.Stage, ", "))
+	case found == 0:
+		return fmt.Errorf("%s has no publish stage; aicplan docs and docs/publishing.md show one", c.Path)
+	case c.JSON && !c.DryRun:
+		return a.json(results)
+	}
+	return nil
+}
+
+func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stage, cfg *publish.Config, store *checkpoint.Store, out string) (*published, error) {
+	ended, err := endedOf(store, cfg.Exports())
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "aicplan-publish-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	rc := &stage.RunContext{
+		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{},
+		RunDir: dir, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
+	}
+	waiting := unmeasured(p, store)
+	if c.DryRun {
+		fmt.Fprintf(a.stdout, "%s would do this:\n", s.Address())
+		if err := cfg.Preview(ctx, a.stdout, rc, waiting); !errors.Is(err, publish.ErrNothing) {
+			return nil, err
+		}
+		fmt.Fprintln(a.stdout, "nothing: no export has ended yet")
+		return nil, nil
+	}
+	o, err := cfg.Ended(ctx, rc, waiting)
+	if errors.Is(err, publish.ErrNothing) {
+		if !c.JSON {
+			fmt.Fprintf(a.stdout, "%s: no export has ended yet\n", s.Address())
+		}
+		return &published{Stage: s.Address(), Message: "no export has ended yet"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !c.JSON {
+		fmt.Fprintf(a.stdout, "%s: %s\n", s.Address(), o.Message)
+	}
+	r := &published{Stage: s.Address(), Message: o.Message, Commit: o.Values["commit"].AsString(), Branch: o.Values["branch"].AsString(), Pushed: o.Values["pushed"].True()}
+	if v := o.Values["pull_request"]; !v.IsNull() {
+		r.PullRequest = v.AsString()
+	}
+	return r, nil
+}
+
+// endedOf is what the records say about stages, of those that have ended well.
+func endedOf(store *checkpoint.Store, addresses []string) ([]stage.Finished, error) {
+	var out []stage.Finished
+	for _, addr := range addresses {
+		rec, err := store.ReadStage(addr)
+		if errors.Is(err, checkpoint.ErrMissing) || err == nil && rec.Replacing != "" {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		o := &stage.Outcome{Status: stage.Status(rec.Status), Message: rec.Message}
+		if len(rec.Artifacts) > 0 {
+			if err := json.Unmarshal(rec.Artifacts, &o.Artifacts); err != nil {
+				return nil, fmt.Errorf("the record of %s: %w", addr, err)
+			}
+		}
+		out = append(out, stage.Finished{Address: addr, Kind: rec.Kind, Outcome: o})
+	}
+	return out, nil
+}
+
+// unmeasured lists the ops of the plan that no record is about yet.
+func unmeasured(p *plan.Plan, store *checkpoint.Store) []string {
+	out := []string{}
+	for _, s := range p.Stages {
+		if !s.Instance.Kind.Measures {
+			continue
+		}
+		if _, err := store.ReadStage(s.Address()); err == nil {
+			continue
+		}
+		addr := s.Address()
+		if at := strings.LastIndex(addr, `["`); at >= 0 {
+			out = append(out, strings.TrimSuffix(addr[at+2:], `"]`))
+			continue
+		}
+		out = append(out, addr[strings.LastIndexByte(addr, '.')+1:])
+	}
+	return out
+}
