@@ -19,6 +19,7 @@ type cli struct {
 	Diff          diffCmd          `cmd:"" help:"Compare perf files, folders of them, or stages."`
 	Data          dataCmd          `cmd:"" help:"Examine databases of perf files."`
 	Show          showCmd          `cmd:"" help:"Print a stage's table, or a saved plan."`
+	History       historyCmd       `cmd:"" help:"Show every try of a case: over runs, versions, devices and settings."`
 	Trace         traceCmd         `cmd:"" help:"Say what part of a profiler's trace is communication."`
 	GPUs          gpusCmd          `cmd:"" name:"gpus" help:"Show what GPUs do now, or offer it like a DCGM exporter."`
 	Graph         graphCmd         `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/run"
@@ -56,23 +59,60 @@ func (c *failuresCmd) Run(a *app) error {
 		fmt.Fprintf(a.stdout, "No %s cases in %d ledgers of %s.\n", what, len(sources), store.Dir())
 		return nil
 	}
-	if !c.Traceback {
-		err = failures.WriteText(a.stdout, groups, 80)
-	}
+	next := nextOf(store)
 	for _, g := range groups {
-		if !c.Traceback || err != nil {
-			break
+		if err := failures.WriteText(a.stdout, []failures.Group{g}, a.columns(), next); err != nil {
+			return err
 		}
-		if err = failures.WriteText(a.stdout, []failures.Group{g}, 80); err == nil && g.Example.Traceback != "" {
+		if c.Traceback && g.Example.Traceback != "" {
 			fmt.Fprintf(a.stdout, "          %s\n", strings.ReplaceAll(strings.TrimSpace(g.Example.Traceback), "\n", "\n          "))
 		}
 	}
-	if err != nil {
-		return err
+	var b strings.Builder
+	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s-ledger",
+		several(failures.Total(groups), what+" case"), several(len(groups), "group"), groups[0].Example.Stage, keep))
+	_, err = fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+// nextOf says what to do about a group, with the command to type where there is
+// one, for the plan that was applied last.
+func nextOf(store *checkpoint.Store) func(failures.Group) (advice, command string) {
+	apply := "aicplan apply PLAN"
+	if past, _, err := history.Worked(store); err == nil && past.Plan != "" {
+		apply = "aicplan apply " + nearby(past.Plan)
 	}
-	fmt.Fprintf(a.stdout, "%s in %s. A case's whole story: aicplan show ADDRESS -ledger\n",
-		several(failures.Total(groups), what+" case"), several(len(groups), "group"))
-	return nil
+	return func(g failures.Group) (advice, command string) {
+		switch g.Example.Class {
+		case worker.ClassCollectorBug:
+			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere add -retry failed", apply
+		case worker.ClassUnsupportedConfig:
+			return "leave such cases out with a filter of the grid, or name them in unsupported of the collect", ""
+		case worker.ClassFrameworkBug, worker.ClassResourceIssue, worker.ClassTransient, worker.ClassTimeout:
+			return "try them again, when the cause is gone", apply + " -retry failed"
+		case "tripped":
+			return "correct what the group failed at, then try it again", apply + " -retry tripped"
+		case "ramp":
+			return "correct what the sample failed at, then try it again", apply + " -retry failed"
+		case "interrupted":
+			return "go on", apply
+		case "not_selected":
+			return "measure them too, without -limit and -smoke", apply
+		}
+		return "", ""
+	}
+}
+
+// nearby is a path as it is shorter from here.
+func nearby(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(rel, "..") {
+		return rel
+	}
+	return path
 }
 
 func several(n int, noun string) string {

@@ -65,6 +65,9 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := report.Compare(store, in.Tables); err != nil {
+		return nil, err
+	}
 	if c.Title != "" {
 		in.Title = c.Title
 	}

@@ -21,10 +21,11 @@ import (
 )
 
 type showCmd struct {
-	What   string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
-	Format string `help:"csv, json (a line a row), arrow (IPC file) or markdown." enum:"csv,json,arrow,markdown" default:"csv"`
-	JSON   bool   `name:"json" help:"As -format json."`
-	Ledger bool   `help:"The cases without a measurement instead of the rows."`
+	What     string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
+	rowFlags `embed:""`
+	Format   string `help:"table, csv, json (a line a row), arrow (IPC file) or markdown; default: table on a terminal, else csv." enum:",table,csv,json,arrow,markdown" default:"" placeholder:"FORMAT"`
+	JSON     bool   `name:"json" help:"As -format json."`
+	Ledger   bool   `help:"The cases without a measurement instead of the rows."`
 }
 
 // Run prints the table that a stage left in the state folder.
@@ -67,14 +68,34 @@ func (c *showCmd) Run(a *app) error {
 	case t == nil:
 		return fmt.Errorf("%s has no table", c.What)
 	}
-	if c.JSON {
-		c.Format = "json"
+	all := t.NumRows()
+	t, lacking, err := c.chosen(t, d.Info)
+	if err != nil {
+		return err
 	}
-	if c.Format == "markdown" {
+	if lacking > 0 {
+		fmt.Fprintf(a.stderr, "Note: -where cannot tell of %s, which lack a value that it needs.\n", plural(int64(lacking), "row"))
+	}
+	switch {
+	case c.JSON:
+		c.Format = "json"
+	case c.Format == "" && a.isTerminal(a.stdout):
+		c.Format = "table"
+	}
+	switch c.Format {
+	case "table":
+		if c.Limit == nil && c.Slowest == nil && c.Noisiest == nil {
+			t = limited(t, mostShown)
+		}
+		return a.viewTable(a.stdout, t, d.Info, len(c.Columns) > 0, all)
+	case "markdown":
 		return writeMarkdown(a.stdout, t, d.Info.Op)
 	}
 	return writeTable(a.stdout, t, c.Format)
 }
+
+// mostShown is how many rows a table for people has where nobody says.
+const mostShown = 1000
 
 // nothingOf says what to look for instead of a stage that left nothing.
 func nothingOf(store *checkpoint.Store, what string) error {

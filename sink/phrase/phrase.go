@@ -4,10 +4,11 @@
 package phrase
 
 import (
-	"fmt"
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Clip shortens s to n columns, the last three of them "...". Whitespace stays
@@ -119,4 +120,37 @@ func distance(a, b string) int {
 		before, above, row = above, row, before
 	}
 	return above[len(rb)]
+}
+
+// Wrap breaks text into at most lines lines of wide characters, between words
+// where there are any; what does not fit ends in "...".
+func Wrap(text string, wide, lines int) []string {
+	wide, lines = max(wide, 8), max(lines, 1)
+	var out []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		for utf8.RuneCountInString(word) > wide { // no line has room for it
+			if line != "" {
+				out, line = append(out, line), ""
+			}
+			head := []rune(word)[:wide]
+			out, word = append(out, string(head)), word[len(string(head)):]
+		}
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > wide:
+			out, line = append(out, line), word
+		default:
+			line += " " + word
+		}
+	}
+	if line != "" {
+		out = append(out, line)
+	}
+	if len(out) > lines {
+		rest := strings.Join(out[lines-1:], " ")
+		out = append(out[:lines-1], Clip(rest, wide))
+	}
+	return out
 }

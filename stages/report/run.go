@@ -38,6 +38,9 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		if in.Watched, err = watched(rc.Store, in.Tables); err != nil && rc.Events != nil {
 			rc.Events.Message(rc.Address, "warn", err.Error())
 		}
+		if err := Compare(rc.Store, in.Tables); err != nil && rc.Events != nil {
+			rc.Events.Message(rc.Address, "warn", err.Error())
+		}
 	}
 	r, err := model.Build(in)
 	if err != nil {
@@ -83,7 +86,7 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 	for i, ref := range c.inputs {
 		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: c.system(rc.Inputs[inputName(i)])}
 		if at := model.MatchReference(t.Data, references); at >= 0 {
-			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], c.references[at].Address)
+			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], c.references[at].Address, t.Data)
 		}
 		in.Tables = append(in.Tables, t)
 	}

@@ -52,8 +52,9 @@ func of(i int, t *model.Table, budget int) Group {
 		columns := hover(t)
 		add(points{
 			id: id("latency"), title: capital(f.Metric.Name) + " against size", x: f.Size, y: f.Latency, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " (" + f.Unit + ")",
-			xLog: true, yLog: true, series: f.Series, columns: columns, budget: budget,
+			xLog: true, yLog: true, series: f.Series, columns: columns, budget: budget, low: f.Low, high: f.High,
 		}.chart())
+		add(rates(id("rate"), t, slices.Clone(columns), budget))
 		if f.Light != nil {
 			add(points{
 				id: id("light"), title: "Share of the speed of light", x: f.Size, y: f.Light, xLabel: f.SizeLabel, yLabel: "speed of light",

@@ -34,7 +34,9 @@ type points struct {
 	series             facets.Series
 	columns            []column
 	levels             []level
-	budget             int // marks
+	over               []plot.Plotter // drawn above the grid and below the marks
+	low, high          []float64      // ends of error bars, by row; nil for none
+	budget             int            // marks
 	noMedians          bool
 	h                  int
 }
@@ -71,7 +73,9 @@ func (pt points) chart() *Chart {
 	style(&p.X, pt.xLog, pt.xTicks)
 	style(&p.Y, pt.yLog, pt.yTicks)
 	m := &marks{pt: pt, rows: rows, code: code, series: len(names)}
-	p.Add(grid{true, true}, m)
+	p.Add(grid{true, true})
+	p.Add(pt.over...)
+	p.Add(m)
 	for _, l := range pt.levels {
 		p.Add(l)
 	}
@@ -85,6 +89,9 @@ func (pt points) chart() *Chart {
 	}
 	if m.drawn < len(rows) {
 		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.", model.Count(int64(len(rows))), model.Count(int64(m.drawn)))
+	}
+	if m.bars {
+		c.Caption += " Bars reach from the 10th to the 90th percentile of the samples."
 	}
 	if m.lines {
 		c.Caption += " Lines are medians."
@@ -149,6 +156,7 @@ type marks struct {
 	total  []int
 	by     [][]mark
 	lines  bool // medians are drawn
+	bars   bool // error bars are
 }
 
 // Plot implements plot.Plotter.
@@ -173,6 +181,12 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 		at := make([]vg.Point, len(m.by[i]))
 		for j, k := range m.by[i] {
 			at[j] = k.at
+		}
+		if m.pt.low != nil && m.pt.high != nil && many == "" {
+			if d := errorBars(s, m.by[i], m.pt.low, m.pt.high, ty, c); d != "" {
+				s.Write(fmt.Sprintf(`<path class="e c%d" data-s="%d" d="%s"/>`, i, i, d))
+				m.bars = true
+			}
 		}
 		s.Write(fmt.Sprintf(`<path class="m c%d %s%s" data-s="%d" d="%s"/>`, i, svg.ShapeClass(i), many, i, s.Marks(at, forms[i%len(forms)])))
 	}

@@ -46,9 +46,16 @@ type Facets struct {
 	// a system or a formula.
 	Light  []float64
 	System string
-	Noise  []float64 // standard deviation over mean
-	Clock  []float64 // SM clock, MHz
-	Power  []float64 // W
+	Spec   *systems.Spec // what Light is a share of the peaks of; nil without one
+	Noise  []float64     // standard deviation over mean
+	Clock  []float64     // SM clock, MHz
+	Power  []float64     // W
+	// Low and High are the 10th and 90th percentile of the row's samples.
+	Low, High []float64
+	Rates     Rates
+	// Held says of each row whether a driver held it back; nil entries are unknown,
+	// and it is nil where no row says.
+	Held []*bool
 	// Throttled counts rows that a driver held back, of those that say so.
 	Throttled, ThrottledOf int
 	Started                []float64 // seconds since 1970
@@ -103,6 +110,8 @@ func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 		}
 	}
 	f.Noise, f.Clock, f.Power = numbers(rec, "rel_stdev"), numbers(rec, "sm_clock_mhz"), numbers(rec, "power")
+	f.Low, f.High = numbers(rec, "p10"), numbers(rec, "p90")
+	f.rates(rec, t)
 	f.Started = times(rec, "started_at")
 	f.Worker = words(rec, "worker")
 	f.throttled(rec)
@@ -111,6 +120,10 @@ func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	f.size(rec, t)
 	if len(f.Series.Names) < 2 {
 		f.fewNumbers()
+	}
+	f.Spec = spec
+	if spec != nil && f.System == "" {
+		f.System = spec.Name
 	}
 	if spec != nil && t != nil {
 		f.light(rec, t, spec)
@@ -137,8 +150,10 @@ func (f *Facets) throttled(rec arrow.Record) {
 	if err != nil {
 		return
 	}
+	f.Held = make([]*bool, len(flags.Values))
 	for i, v := range flags.Values {
 		if !flags.Null(i) {
+			f.Held[i] = &flags.Values[i]
 			f.ThrottledOf++
 			if v {
 				f.Throttled++
@@ -305,6 +320,8 @@ func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
 		f.Light, f.System = out, spec.Name
 	}
 }
+
+var nan = math.NaN()
 
 func numbers(rec arrow.Record, name string) []float64 {
 	c, err := table.Float64s(rec, name)

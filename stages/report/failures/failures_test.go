@@ -117,7 +117,7 @@ func TestFormats(t *testing.T) {
 		t.Errorf("Markdown:\n%s", b.String())
 	}
 	b.Reset()
-	if err := WriteText(&b, groups, 80); err != nil {
+	if err := WriteText(&b, groups, 80, func(Group) (string, string) { return strings.Repeat("more ", 40), "aicplan apply" }); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(b.String(), "\n") {

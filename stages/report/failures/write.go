@@ -61,16 +61,40 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 	return err
 }
 
+// mostLines is how many lines a message takes.
+const mostLines = 6
+
 // WriteText writes the groups for a terminal of that many columns: a line with
-// the count and the values, the example below it.
-func WriteText(w io.Writer, groups []Group, columns int) error {
+// the count and the values, the example below it, and what next says to do: advice,
+// and a command, which stays on a line of its own to be copied.
+func WriteText(w io.Writer, groups []Group, columns int, next func(Group) (advice, command string)) error {
 	var b strings.Builder
+	below := func(text string) {
+		for _, line := range phrase.Wrap(text, columns-8, mostLines) {
+			b.WriteString("        " + line + "\n")
+		}
+	}
 	for _, g := range groups {
-		fmt.Fprintf(&b, "%6d  %s\n", g.Count, phrase.Clip(strings.Join(nonEmpty(g.Values), "  "), columns-8))
+		for i, line := range phrase.Wrap(strings.Join(nonEmpty(g.Values), ", "), columns-8, mostLines) {
+			if i == 0 {
+				fmt.Fprintf(&b, "%6d  %s\n", g.Count, line)
+			} else {
+				b.WriteString("        " + line + "\n")
+			}
+		}
 		e := g.Example
-		fmt.Fprintf(&b, "        e.g. %s\n", phrase.Clip(e.Case(), columns-13))
+		below("e.g. " + e.Case())
 		if g.Value("message") != e.Message {
-			fmt.Fprintf(&b, "        %s\n", phrase.Clip(phrase.OneLine(e.Message), columns-8))
+			below(phrase.OneLine(e.Message))
+		}
+		if next != nil {
+			advice, command := next(g)
+			if advice != "" {
+				below("next: " + advice)
+			}
+			if command != "" {
+				b.WriteString("          " + command + "\n")
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -132,7 +132,7 @@ func TestReadBack(t *testing.T) {
 	if in.Title != "Said" || len(in.Risks) != 1 {
 		t.Errorf("what the author said: %q, %v", in.Title, in.Risks)
 	}
-	if len(in.Tables) == 2 && (in.Tables[1].Reference == nil || in.Tables[1].ReferenceName != "TRTLLM 1.3.0rc20") {
+	if len(in.Tables) == 2 && (in.Tables[1].Reference == nil || in.Tables[1].ReferenceName != "import.old (TRTLLM 1.3.0rc20)") {
 		t.Errorf("reference %q", in.Tables[1].ReferenceName)
 	}
 	if len(in.Tables) != 2 || in.Tables[0].Address != "dedupe.h" || in.Tables[1].Address != "gate.g" {

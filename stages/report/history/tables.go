@@ -64,7 +64,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		from := p.source(addr, data)
 		t := model.TableInput{Address: addr, Data: data[from], Stale: stale[from]}
 		if at := model.MatchReference(t.Data, references); at >= 0 {
-			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], said.References[at])
+			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], said.References[at], t.Data)
 		}
 		in.Tables = append(in.Tables, t)
 	}

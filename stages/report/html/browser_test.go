@@ -252,6 +252,28 @@ func TestInBrowser(t *testing.T) {
 		}
 	})
 
+	t.Run("phone", func(t *testing.T) {
+		call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
+		until(t, ctx, `innerWidth === 390`)
+		do(t, ctx, `for (const s of document.querySelectorAll("section.table")) s.style.contentVisibility = "visible"`)
+		if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
+			t.Errorf("the page is %d px wide on a phone of 390", wide)
+		}
+		// A word in two lines is one that was broken.
+		broken := eval[[]string](t, ctx, `(() => { const out = []; const range = document.createRange();
+			for (const cell of document.querySelectorAll("main td:not(.msg), main th")) {
+				const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+				for (let n; (n = walk.nextNode());) for (const m of n.data.matchAll(/[A-Za-z0-9_.]+/g)) {
+					range.setStart(n, m.index); range.setEnd(n, m.index + m[0].length);
+					if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) out.push(m[0]);
+				}
+			} return [...new Set(out)]; })()`)
+		if len(broken) > 0 {
+			t.Errorf("words broken on a phone: %q", broken)
+		}
+		call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1400, Height: 900, DeviceScaleFactor: 1})
+	})
+
 	t.Run("paper", func(t *testing.T) {
 		pdf, err := chromedp.Run(ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground()))
 		if err != nil {

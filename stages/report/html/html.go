@@ -105,6 +105,8 @@ var functions = template.FuncMap{
 	"sorted":   worstFirst,
 	"mul":      func(a, b float64) float64 { return a * b },
 	"quantity": quantity,
+	"deref":    func(v *float64) float64 { return *v },
+	"boolOf":   func(v *bool) bool { return *v },
 }
 
 func toInt(n any) int64 {

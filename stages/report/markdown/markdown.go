@@ -140,6 +140,11 @@ func (b *builder) tables(r *model.Report) {
 		}
 	}
 	for _, t := range r.Tables {
+		if line := t.RateLine(); line != "" {
+			b.linef("\n%s: %s.", phrase.Cell(t.Name), phrase.Cell(line))
+		}
+	}
+	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil && ref.Ratio != nil {
 			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).", phrase.Cell(t.Name), phrase.Cell(ref.A.Name),
 				model.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)

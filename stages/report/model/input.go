@@ -46,12 +46,18 @@ func MatchReference(ds *stage.Dataset, references []*stage.Dataset) int {
 	return -1
 }
 
-// ReferenceName names a reference by what it is, else by its stage.
-func ReferenceName(ds *stage.Dataset, address string) string {
-	if name := strings.TrimSpace(ds.Info.Framework + " " + ds.Info.Version); name != "" {
-		return name
+// ReferenceName names a reference by what it is, and by its stage where the rows
+// that are held against it are of the same framework and version; it has no other
+// name where it says nothing of itself.
+func ReferenceName(ds *stage.Dataset, address string, rows *stage.Dataset) string {
+	name := strings.TrimSpace(ds.Info.Framework + " " + ds.Info.Version)
+	switch {
+	case name == "":
+		return address
+	case rows != nil && ds.Info.Framework == rows.Info.Framework && ds.Info.Version == rows.Info.Version:
+		return address + " (" + name + ")"
 	}
-	return address
+	return name
 }
 
 // TableInput is one dataset.
@@ -63,6 +69,8 @@ type TableInput struct {
 	// Reference is compared with; may be nil.
 	Reference     *stage.Dataset
 	ReferenceName string
+	// Before are the tries before those of the rows, by case id.
+	Before map[string]Earlier
 	// Stale says why the data may not be that of the run; "" when it is.
 	Stale string
 }

@@ -152,6 +152,11 @@ type Table struct {
 	Clock     *Spread  `json:"clock_mhz,omitempty"`
 	Light     *Spread  `json:"speed_of_light,omitempty"`
 	Throttled float64  `json:"throttled,omitempty"` // share
+	Rates     []Rate   `json:"rates,omitempty"`
+	// Worst are the rows to look at first.
+	Worst []WorstRow `json:"worst,omitempty"`
+	// Change is against the tries before; nil where there were none.
+	Change *Change `json:"change,omitempty"`
 
 	// Split is coverage by the word that sets rows apart.
 	SplitBy string  `json:"split_by,omitempty"`

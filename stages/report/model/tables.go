@@ -46,6 +46,9 @@ func describe(in TableInput, all Input) (*Table, error) {
 	if t.Facets.ThrottledOf > 0 {
 		t.Throttled = float64(t.Facets.Throttled) / float64(t.Facets.ThrottledOf)
 	}
+	t.rates()
+	t.worst()
+	t.changed(in.Before)
 	t.coverage()
 	t.ledger()
 	if err := t.compare(in); err != nil {

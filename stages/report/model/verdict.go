@@ -200,8 +200,18 @@ func (r *Report) glance() []string {
 	}
 	for _, x := range r.Tables {
 		if ref := x.Reference; ref != nil && ref.Ratio != nil {
-			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
-				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
+			_, ratios := ref.Pairs()
+			sure := ""
+			if in := MedianInterval(slices.Sorted(slices.Values(ratios))); in != nil {
+				sure = fmt.Sprintf(", with 95 %% confidence %.3f to %.3f", in[0], in[1])
+			}
+			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common%s; 5 %% below %.3f, 5 %% above %.3f).",
+				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, Count(int64(ref.Common)), sure, ref.Ratio.P5, ref.Ratio.P95))
+		}
+	}
+	for _, x := range r.Tables {
+		if x.Change != nil {
+			out = append(out, x.Name+": "+x.Change.Text())
 		}
 	}
 	if len(r.Files) > 0 {

@@ -179,6 +179,9 @@ func (b *builder) detail(t *model.Table) {
 	if t.Partial != "" {
 		parts = append(parts, t.Partial)
 	}
+	if line := t.RateLine(); line != "" {
+		parts = append(parts, line)
+	}
 	if t.Light != nil {
 		parts = append(parts, "speed of light "+model.Percent(t.Light.P50)+" (best "+model.Percent(t.Light.Max)+")")
 	}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/phrase"
+	"aicplan/sink/table"
+	"aicplan/sink/visible"
+)
+
+// widestCell is how much of a text a table for people shows; -columns of one
+// column and the other formats show all of it.
+const widestCell = 60
+
+// viewTable prints a table for people: numbers to the right with the digits that
+// count, as many columns as the width takes, most telling ones first. Columns
+// with one value for all rows are said once, above. given are columns that were
+// asked for: all of them are shown.
+func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool, total int64) error {
+	names := table.Names(t)
+	if !given {
+		names = telling(t, info)
+	}
+	var same []string
+	var shown, empty []string
+	for _, n := range names {
+		if text, ok := oneValue(t, n); ok && !given && t.NumRows() > 1 {
+			switch {
+			case text == "":
+				empty = append(empty, n)
+			case len(same) < 12:
+				same = append(same, n+" "+text)
+			}
+			continue
+		}
+		shown = append(shown, n)
+	}
+	if len(same) > 0 {
+		var b strings.Builder
+		for i, s := range same {
+			same[i] = strings.ReplaceAll(s, " ", keep)
+		}
+		wrapped(&b, a.columns(), 2, "", "All rows: "+strings.Join(same, ", ")+".")
+		fmt.Fprintln(w, b.String())
+	}
+	cells, right := map[string][]string{}, map[string]bool{}
+	var fits []string
+	width := 0
+	for _, n := range shown {
+		column, number := columnCells(t, n)
+		wide := utf8.RuneCountInString(n)
+		for _, c := range column {
+			wide = max(wide, utf8.RuneCountInString(c))
+		}
+		if len(fits) > 0 && !given && width+2+wide > a.columns() {
+			continue
+		}
+		width += 2 + wide
+		cells[n], right[n] = column, number
+		fits = append(fits, n)
+	}
+	printCells(w, fits, cells, right, int(t.NumRows()))
+	rows := plural(t.NumRows(), "row")
+	if t.NumRows() < total {
+		rows = fmt.Sprintf("%d of %s", t.NumRows(), plural(total, "row"))
+	}
+	text := rows + "."
+	if unit := catalog.SchemaOf(info.Perf).Primary().Unit; unit != "" && slices.Contains(fits, catalog.SchemaOf(info.Perf).Primary().Name) {
+		text += " Times are in " + unit + "."
+	}
+	if left := without(table.Names(t), append(empty, fits...), same); !given && len(left) > 0 {
+		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.", plural(int64(len(left)), "column"), strings.Join(left, ", "))
+	}
+	var b strings.Builder
+	wrapped(&b, a.columns(), 2, "", text)
+	_, err := fmt.Fprint(w, "\n"+b.String())
+	return err
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// without are the columns that neither the table nor the line above it has.
+func without(all, shown, same []string) []string {
+	var out []string
+	for _, n := range all {
+		if !slices.Contains(shown, n) && !slices.ContainsFunc(same, func(s string) bool { return strings.HasPrefix(s, n+keep) }) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func printCells(w io.Writer, names []string, cells map[string][]string, right map[string]bool, rows int) {
+	widths := map[string]int{}
+	for _, n := range names {
+		widths[n] = utf8.RuneCountInString(n)
+		for _, c := range cells[n] {
+			widths[n] = max(widths[n], utf8.RuneCountInString(c))
+		}
+	}
+	line := func(cell func(name string) string) {
+		var b strings.Builder
+		for i, n := range names {
+			if i > 0 {
+				b.WriteString("  ")
+			}
+			text := cell(n)
+			pad := strings.Repeat(" ", widths[n]-utf8.RuneCountInString(text))
+			if right[n] {
+				text = pad + text
+			} else {
+				text += pad
+			}
+			b.WriteString(text)
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+	line(func(n string) string { return n })
+	for i := range rows {
+		line(func(n string) string { return cells[n][i] })
+	}
+}
+
+// telling orders the columns by what they tell a reader: what the case is, what
+// it came to, how sure that is, and then the rest.
+func telling(t arrow.Record, info stage.Info) []string {
+	first := slices.Clone(info.Params)
+	for _, c := range catalog.SchemaOf(info.Perf).Metrics {
+		first = append(first, c.Name)
+	}
+	first = append(first, "class", "message", "rel_stdev", "p10", "p90", "reached", "tflop_per_s", "gflop_per_s", "gb_per_s", "busbw_gb_s", "power", "sm_clock_mhz", "throttled",
+		"kernel_source", "pass_spread", "samples", "group", "attempts", "operating_point", "used_cuda_graph", "status", "framework", "version", "device", "started_at")
+	var out []string
+	add := func(names []string) {
+		for _, n := range names {
+			if table.Has(t, n) && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	add(first)
+	add(table.Names(t))
+	return out
+}
+
+// oneValue is the value of a column that has the same one in every row; "" where
+// no row has any.
+func oneValue(t arrow.Record, name string) (string, bool) {
+	column := table.Index(t, name)
+	for row := 1; row < int(t.NumRows()); row++ {
+		if table.Value(t, column, row) != table.Value(t, column, 0) {
+			return "", false
+		}
+	}
+	if t.NumRows() == 0 {
+		return "", false
+	}
+	v := table.Value(t, column, 0)
+	if v == nil {
+		return "", true
+	}
+	text, _ := cellText(v)
+	return text, true
+}
+
+func columnCells(t arrow.Record, name string) (cells []string, number bool) {
+	column := table.Index(t, name)
+	number = true
+	for row := range int(t.NumRows()) {
+		v := table.Value(t, column, row)
+		text, n := cellText(v)
+		number = number && (n || v == nil)
+		cells = append(cells, text)
+	}
+	return cells, number
+}
+
+// cellText is a value with the digits that count. What is not known is a dash.
+func cellText(v any) (text string, number bool) {
+	switch v := v.(type) {
+	case nil:
+		return "-", false
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	case float64:
+		return shortNumber(v), true
+	case string:
+		return phrase.Clip(visible.Line(phrase.OneLine(v)), widestCell), false
+	}
+	return fmt.Sprint(v), false
+}
+
+// shortNumber has four digits that count and no exponent where people would write
+// none.
+func shortNumber(v float64) string {
+	if size := math.Abs(v); v == math.Trunc(v) && size < 1e12 || size >= 1e4 && size < 1e12 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	} else if size >= 1e-5 && size < 1e4 {
+		decimals := 3 - int(math.Floor(math.Log10(size)))
+		return strconv.FormatFloat(v, 'f', max(decimals, 0), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}

@@ -1,0 +1,91 @@
+package collect
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+)
+
+// Told is what the journals say of one try of a case, whether it still counts or
+// was replaced by a later one.
+type Told struct {
+	CaseID string `json:"case_id"`
+	// At is when it was measured, RFC 3339; empty where nobody knows.
+	At string `json:"at,omitempty"`
+	// Rows of the case, of several where it gives more than one; none where it
+	// failed.
+	Rows    []worker.Row    `json:"rows,omitempty"`
+	Failure *worker.Failure `json:"failure,omitempty"`
+
+	Framework  string `json:"framework,omitempty"`
+	Version    string `json:"version,omitempty"`
+	Device     string `json:"device,omitempty"`
+	Worker     string `json:"worker,omitempty"`
+	DeviceUUID string `json:"device_uuid,omitempty"`
+	// Conditions are all that the measurement depended on other than the case.
+	Conditions json.RawMessage `json:"conditions"`
+}
+
+// Past finds every try of cases of an op in all journals of the state folder, by
+// case and in the order of time.
+func Past(store *checkpoint.Store, op string, ids map[string]bool) ([]Told, error) {
+	contexts, err := store.Contexts(op)
+	if err != nil {
+		return nil, err
+	}
+	var out []Told
+	for _, info := range contexts {
+		var jc checkpoint.Context
+		if err := json.Unmarshal(info.JSON, &jc); err != nil {
+			return nil, fmt.Errorf("journal of %s: %w", op, err)
+		}
+		var bad error
+		err := store.EachEntry(info, func(e checkpoint.Entry) {
+			if bad != nil || !ids[e.ID] {
+				return
+			}
+			d, err := decodeEntry(e.Payload)
+			if err != nil {
+				bad = err
+				return
+			}
+			t := Told{
+				CaseID: e.ID, At: d.At, Rows: d.Rows, Failure: d.Failure, Framework: jc.Framework, Version: jc.Version, Device: jc.Device,
+				Worker: d.Worker, DeviceUUID: d.DeviceUUID, Conditions: info.JSON,
+			}
+			if d.Label != nil {
+				t.Framework, t.Version, t.Device = d.Label.Framework, d.Label.Version, d.Label.Device
+			}
+			out = append(out, t)
+		})
+		if err == nil {
+			err = bad
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Told) int {
+		switch {
+		case a.At < b.At:
+			return -1
+		case a.At > b.At:
+			return 1
+		}
+		return 0
+	})
+	return out, nil
+}
+
+// Changed says in words what is other in the conditions of b than in those of a;
+// none where they are the same.
+func Changed(a, b json.RawMessage) []string {
+	var out []string
+	for _, line := range checkpoint.Explain(a, b) {
+		out = append(out, inWords(line))
+	}
+	return out
+}

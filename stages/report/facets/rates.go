@@ -1,0 +1,76 @@
+package facets
+
+import (
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/physics"
+	"aicplan/sink/stats"
+)
+
+// Rates are how much a row computes and moves in its time; NaN where a row does
+// not say.
+type Rates struct {
+	// Flops in FLOP/s, Bytes in bytes/s; nil where no row has one.
+	Flops, Bytes []float64
+	// Intensity is operations over bytes; nil without both.
+	Intensity []float64
+}
+
+// Moves says whether most rows move more bytes than they do operations.
+func (r Rates) Moves() bool {
+	sorted := Sorted(r.Intensity)
+	return len(sorted) > 0 && stats.Rank(sorted, 0.5) < 1
+}
+
+// rates follow from what the rows state, or from the least that the op must do.
+func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
+	per := map[string]float64{"ms": 1e-3, "us": 1e-6, "s": 1}[f.Unit]
+	if per == 0 || f.Latency == nil {
+		return
+	}
+	flops, bytes := numbers(rec, "flops"), numbers(rec, "bytes")
+	if t != nil && (flops == nil || bytes == nil) {
+		if works, ok := physics.Works(rec, t); ok {
+			if flops == nil {
+				flops = make([]float64, len(works))
+				for i, w := range works {
+					flops[i] = w.Flops
+				}
+			}
+			if bytes == nil {
+				bytes = make([]float64, len(works))
+				for i, w := range works {
+					bytes[i] = w.Bytes
+				}
+			}
+		}
+	}
+	f.Rates.Flops, f.Rates.Bytes = f.rate(flops, per), f.rate(bytes, per)
+	if f.Rates.Flops != nil && f.Rates.Bytes != nil {
+		f.Rates.Intensity = make([]float64, f.Rows)
+		for i := range f.Rates.Intensity {
+			f.Rates.Intensity[i] = f.Rates.Flops[i] / f.Rates.Bytes[i]
+		}
+	}
+}
+
+// rate is an amount over the latency, which counts in units of per seconds; nil
+// where no row has one.
+func (f *Facets) rate(amount []float64, per float64) []float64 {
+	if amount == nil {
+		return nil
+	}
+	out := make([]float64, len(amount))
+	any := false
+	for i, a := range amount {
+		out[i] = nan
+		if a > 0 && f.Latency[i] > 0 {
+			out[i], any = a/(f.Latency[i]*per), true
+		}
+	}
+	if !any {
+		return nil
+	}
+	return out
+}
