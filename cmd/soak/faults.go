@@ -97,6 +97,7 @@ func all() []*fault {
 	out = append(out, hosts()...)
 	out = append(out, cuts()...)
 	out = append(out, heavy()...)
+	out = append(out, fakes()...)
 	out = append(out, damages()...)
 	out = append(out, lies()...)
 	out = append(out, mutants()...)

@@ -187,7 +187,7 @@ export "p" {
 }
 `, side, side))
 	r := t.start(t.words()...)
-		var at [2]usage
+	var at [2]usage
 	const row = 250 // bytes of the journal, about
 	for i, share := range []int64{all / 4 * row, all * 8 / 10 * row} {
 		r.polled(func() bool { return t.journalSize() >= share })
