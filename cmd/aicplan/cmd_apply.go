@@ -73,6 +73,9 @@ func (c *applyCmd) Run(a *app) error {
 	}
 	defer store.Close()
 	ctx := context.Background()
+	if !c.DryRun {
+		ctx = runtimes.Reaching(ctx)
+	}
 	before, err := latestRun(store)
 	if err != nil {
 		return err

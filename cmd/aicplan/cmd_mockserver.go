@@ -85,6 +85,7 @@ func (c *mockServerCmd) Run(a *app) error {
 		}
 	}
 	fmt.Fprintf(a.stdout, "listening on http://%s\n", l.Addr())
+	a.endPlanning() // a signal is how this verb ends, with exit code 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return s.Serve(ctx, l)

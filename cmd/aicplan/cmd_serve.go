@@ -27,7 +27,8 @@ type serveCmd struct {
 // Help is what --help prints below the summary.
 func (serveCmd) Help() string {
 	return `The page shows runs of the state folder as they go: stages, progress, rates,
-samples, failures; and the reports of those that ended. It only reads.
+samples, failures; and the reports of those that ended. It only reads. Exit code 0
+when a signal ends it.
 
 Examples:
   aicplan serve
@@ -57,6 +58,7 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with -listen", err)
 	}
+	a.endPlanning() // a signal is how this verb ends, with exit code 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	page := &live.Server{Runs: store.Runs, Token: token, Report: func(id string) ([]byte, error) {

@@ -21,6 +21,7 @@ type fault struct {
 	recoveries          []time.Duration
 	notes               map[string]int
 	long                bool // it takes long
+	once                bool // a second trial shows no more
 	none                bool // no run is disturbed: rows and exports say nothing
 }
 
@@ -95,6 +96,8 @@ func all() []*fault {
 	out = append(out, scenes()...)
 	out = append(out, hosts()...)
 	out = append(out, cuts()...)
+	out = append(out, heavy()...)
+	out = append(out, fakes()...)
 	out = append(out, damages()...)
 	out = append(out, lies()...)
 	out = append(out, mutants()...)

@@ -132,11 +132,13 @@ func soak(o options) (ok bool, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, max(1, o.jobs))
-	for round := 0; round == 0 || ctx.Err() == nil; round++ {
+	for round, more := 0, true; more && (round == 0 || ctx.Err() == nil); round++ {
+		more = false
 		for _, f := range faults {
-			if round > 0 && ctx.Err() != nil || f.skipped != "" {
+			if round > 0 && (ctx.Err() != nil || f.once) || f.skipped != "" {
 				continue
 			}
+			more = true
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
@@ -158,9 +160,6 @@ func soak(o options) (ok bool, err error) {
 				}
 			})
 		}
-		if allSkipped(faults) {
-			break
-		}
 	}
 	wg.Wait()
 	table := render(faults, o, time.Since(begin))
@@ -179,15 +178,6 @@ func soak(o options) (ok bool, err error) {
 		}
 	}
 	return ok, nil
-}
-
-func allSkipped(faults []*fault) bool {
-	for _, f := range faults {
-		if f.skipped == "" {
-			return false
-		}
-	}
-	return true
 }
 
 // chance is the random source of one trial: the same for the same seed, fault

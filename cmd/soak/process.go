@@ -197,8 +197,13 @@ func (r *running) journalled(at int64) {
 }
 
 // until waits for something, or until the run is over, and says whether it came.
-func (r *running) until(come func() bool) bool {
-	tick := time.NewTicker(300 * time.Microsecond)
+func (r *running) until(come func() bool) bool { return r.every(300*time.Microsecond, come) }
+
+// polled is until for what costs more to look at.
+func (r *running) polled(come func() bool) bool { return r.every(500*time.Millisecond, come) }
+
+func (r *running) every(pause time.Duration, come func() bool) bool {
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for !come() {
 		select {

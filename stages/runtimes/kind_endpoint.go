@@ -119,7 +119,8 @@ func loadOptions() []stage.Option {
 // lookTimeout bounds the look for a server.
 const lookTimeout = 2 * time.Second
 
-// lookEndpoint says whether something listens at the runtime's url.
+// lookEndpoint says whether something listens at the runtime's url. A plan that is
+// looked at reaches nobody: then the server counts as there.
 func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
 	s := load.DefaultSettings()
 	if v, ok := rt.Options["url"]; ok && v.IsKnown() && v.Type() == cty.String {
@@ -132,6 +133,9 @@ func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, err
 	d, err := http1.NewDialer(u)
 	if err != nil {
 		return "", &Missing{What: fmt.Sprintf("%s: %v", rt.Address, err), Fix: "give url the server's address, such as http://localhost:8000"}
+	}
+	if !mayReach(ctx) {
+		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -22,6 +22,18 @@ func Running(ctx context.Context) context.Context {
 
 func mayRun(ctx context.Context) bool { return ctx.Value(running{}) != nil }
 
+// reaching marks contexts in which servers that a plan names may be asked.
+type reaching struct{}
+
+// Reaching returns a context for the plan of a run that follows at once: whether
+// a server of the plan answers may be seen in it, and still nothing of the plan
+// is started.
+func Reaching(ctx context.Context) context.Context {
+	return context.WithValue(ctx, reaching{}, true)
+}
+
+func mayReach(ctx context.Context) bool { return mayRun(ctx) || ctx.Value(reaching{}) != nil }
+
 // pythonName is how interpreters are called.
 var pythonName = regexp.MustCompile(`^(python|pypy)[0-9.]*$`)
 

@@ -1,7 +1,10 @@
 package runtimes
 
 import (
+	"net"
 	"testing"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
 )
@@ -42,5 +45,45 @@ func TestPlansGiveNoEnvironment(t *testing.T) {
 	rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Python: python, Env: map[string]string{"BASH_ENV": "2.0"}}
 	if text, err := p.Framework(t.Context(), rt); err != nil || text != "acme 1.0" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestPlansReachNoServer: whether the server of an endpoint runtime answers is
+// asked for a run, never for a plan that is looked at.
+func TestPlansReachNoServer(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	came := make(chan struct{}, 10)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				close(came)
+				return
+			}
+			came <- struct{}{}
+			c.Close()
+		}
+	}()
+	pools := NewPools(Kinds())
+	defer pools.Close()
+	rt := &stage.Runtime{Kind: "endpoint", Address: "runtime.e", Options: map[string]cty.Value{"url": cty.StringVal(ln.Addr().String())}}
+	if m := pools.Lacking(t.Context(), rt); m != nil {
+		t.Errorf("a plan says %v", m)
+	}
+	if m := pools.Lacking(Reaching(t.Context()), rt); m != nil {
+		t.Errorf("a run says %v", m)
+	}
+	<-came // the run's
+	ln.Close()
+	if _, more := <-came; more {
+		t.Error("the plan came, too")
+	}
+	if m := pools.Lacking(Running(t.Context()), rt); m == nil {
+		t.Error("a preflight sees a server where none is")
 	}
 }
