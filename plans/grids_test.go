@@ -228,7 +228,7 @@ func TestPlansAreWhole(t *testing.T) {
 				exports[f]++
 			}
 		}
-		if want := map[string]int{"trtllm": 24, "vllm": 20, "sglang": 27}[backend]; grids != want {
+		if want := map[string]int{"trtllm": 24, "vllm": 23, "sglang": 28}[backend]; grids != want {
 			t.Errorf("%s: %d grids, want %d", backend, grids, want)
 		}
 		for _, op := range catalog.Ops() {
