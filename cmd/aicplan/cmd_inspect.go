@@ -222,13 +222,13 @@ func (c *graphCmd) Run(a *app) error {
 		return config.WithoutKeys(in.Address)
 	}
 	var nodes []string
-	kinds := map[string]string{}
+	kinds := map[string]*stage.Kind{}
 	var edges [][2]string
 	seen := map[[2]string]bool{}
 	for _, in := range cfg.Instances {
 		n := name(in)
-		if kinds[n] == "" {
-			kinds[n] = in.Kind.Name
+		if kinds[n] == nil {
+			kinds[n] = &in.Kind
 			nodes = append(nodes, n)
 		}
 		for _, d := range in.Deps {
@@ -247,13 +247,25 @@ func (c *graphCmd) Run(a *app) error {
 	return nil
 }
 
-var shapes = map[string]string{"grid": "note", "gate": "diamond", "preflight": "diamond", "export": "folder", "import": "folder"}
+// shapeOf is how a kind of stage is drawn: what may stop a run, what writes files,
+// and what is there before anything runs look different from the rest.
+func shapeOf(k *stage.Kind) string {
+	switch {
+	case k.Guard, k.Judges:
+		return "diamond"
+	case k.Writes:
+		return "folder"
+	case k.Quiet:
+		return "note"
+	}
+	return ""
+}
 
-func (a *app) dot(nodes []string, kinds map[string]string, edges [][2]string) {
+func (a *app) dot(nodes []string, kinds map[string]*stage.Kind, edges [][2]string) {
 	fmt.Fprintln(a.stdout, "digraph plan {\n  rankdir = LR;\n  node [shape = box];")
 	for _, n := range nodes {
 		shape := ""
-		if s := shapes[kinds[n]]; s != "" {
+		if s := shapeOf(kinds[n]); s != "" {
 			shape = fmt.Sprintf(" [shape = %s]", s)
 		}
 		fmt.Fprintf(a.stdout, "  %q%s;\n", n, shape)

@@ -232,7 +232,7 @@ var listImports = sync.OnceValues(func() (map[string][]string, error) {
 })
 
 // comparesKind finds comparisons of a kind with its name.
-var comparesKind = regexp.MustCompile(`Kind(\.Name)? *[!=]= *"[^"]`)
+var comparesKind = regexp.MustCompile(`Kind(\.Name)? *[!=]= *"[^"]|switch [^{]*\.Kind(\.Name)? *\{`)
 
 // comparesRuntime finds comparisons of a runtime's kind with its name.
 var comparesRuntime = regexp.MustCompile(`\b(rt|[rR]untime)\.Kind *[!=]= *"`)
@@ -242,7 +242,7 @@ var comparesRuntime = regexp.MustCompile(`\b(rt|[rR]untime)\.Kind *[!=]= *"`)
 func TestNoKindByName(t *testing.T) {
 	t.Parallel()
 	root := repoRoot(t)
-	if !comparesKind.MatchString(`s.Instance.Kind.Name != "grid"`) || !comparesRuntime.MatchString(`c.runtime.Kind == "cpu"`) {
+	if !comparesKind.MatchString(`s.Instance.Kind.Name != "grid"`) || !comparesKind.MatchString("switch s.Instance.Kind.Name {") || !comparesRuntime.MatchString(`c.runtime.Kind == "cpu"`) {
 		t.Fatal("the patterns find nothing")
 	}
 	for _, dir := range []string{"engine", "stages", "cudaops", "cmd"} {

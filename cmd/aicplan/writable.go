@@ -18,10 +18,7 @@ import (
 func writable(p *plan.Plan, dir string) error {
 	writes := false
 	for _, s := range p.Stages {
-		switch s.Instance.Kind.Name {
-		case "export", "report":
-			writes = writes || s.Action != stage.ActionReuse
-		}
+		writes = writes || s.Instance.Kind.Writes && s.Action != stage.ActionReuse
 	}
 	if !writes {
 		return nil

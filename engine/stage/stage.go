@@ -62,6 +62,8 @@ type Kind struct {
 	// Verifies marks stages that hand their input on and say how well it was
 	// measured again (verify).
 	Verifies bool
+	// Writes marks stages that write files into the output folder (export, report).
+	Writes bool
 	// Follows marks stages that describe all stages before them, not only the
 	// tables they read (reports). They run again whenever any of those ran, even
 	// if its table stayed the same.

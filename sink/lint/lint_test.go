@@ -3,7 +3,9 @@ package lint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -138,9 +140,15 @@ func text(t testing.TB, s string, parts ...string) {
 
 func meta(t testing.TB, dir, tableName string, m tree.TableMeta) {
 	t.Helper()
-	if err := tree.UpdateMeta(filepath.Join(dir, tree.MetaFile), tree.Runtime{Framework: "trtllm", Version: "1.0"}, tableName, m); err != nil {
+	path := filepath.Join(dir, tree.MetaFile)
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
+	if data, err = tree.NextMeta(data, path, tree.Runtime{Framework: "trtllm", Version: "1.0"}, tableName, m); err != nil {
+		t.Fatal(err)
+	}
+	text(t, string(data), path)
 }
 
 func TestSoundTreeHasNoFindings(t *testing.T) {

@@ -79,30 +79,3 @@ func normal(rec arrow.Record) (arrow.Record, error) {
 	}
 	return table.Take(rec, order), nil
 }
-
-// Of is the series of one case.
-type Of struct {
-	Case string
-	Rows arrow.Record
-}
-
-// Join puts the series of several cases below each other, in the order given,
-// with the id of the case as the first column. Columns that a series lacks are
-// null in its rows. Without any series there is a record without rows.
-func Join(all ...Of) (arrow.Record, error) {
-	recs := make([]arrow.Record, 0, len(all)+1)
-	recs = append(recs, table.Empty(table.Schema(table.Field(Case, arrow.BinaryTypes.String), table.Field(Time, arrow.PrimitiveTypes.Int64))))
-	for _, one := range all {
-		rec, err := normal(one.Rows)
-		if err != nil {
-			return nil, fmt.Errorf("case %s: %w", one.Case, err)
-		}
-		ids := slices.Repeat([]string{one.Case}, int(rec.NumRows()))
-		recs = append(recs, table.WithColumn(rec, Case, table.Texts(ids, nil)))
-	}
-	out, err := table.Concat(recs...)
-	if err != nil {
-		return nil, fmt.Errorf("series cannot be joined: %w", err)
-	}
-	return out, nil
-}

@@ -100,32 +100,3 @@ func TestNoSeries(t *testing.T) {
 		t.Error("a CSV is read")
 	}
 }
-
-func TestJoin(t *testing.T) {
-	t.Parallel()
-	a := record(t, map[string]any{Time: 5, "power_w": 1.5}, map[string]any{Time: 6, "power_w": 2.5})
-	b := record(t, map[string]any{Time: 1, "clock_mhz": int64(7)})
-	got, err := Join(Of{"case-b", b}, Of{"case-a", a})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := record(t,
-		map[string]any{Case: "case-b", Time: 1, "clock_mhz": 7},
-		map[string]any{Case: "case-a", Time: 5, "power_w": 1.5},
-		map[string]any{Case: "case-a", Time: 6, "power_w": 2.5})
-	if want, err = table.Select(want, Case, Time, "clock_mhz", "power_w"); err != nil {
-		t.Fatal(err)
-	}
-	if d := table.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if none, err := Join(); err != nil || none.NumRows() != 0 || !table.Has(none, Case) || !table.Has(none, Time) {
-		t.Errorf("%v %v", none, err)
-	}
-	if _, err := Join(Of{"case-c", record(t, map[string]any{"v": 1})}); err == nil || !strings.Contains(err.Error(), "case case-c") {
-		t.Error(err)
-	}
-	if _, err := Join(Of{"a", a}, Of{"b", record(t, map[string]any{Time: 1, "power_w": "much"})}); err == nil || !strings.Contains(err.Error(), `"power_w"`) {
-		t.Error(err)
-	}
-}

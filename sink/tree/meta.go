@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -105,29 +104,6 @@ type LegacyError struct{ Path string }
 
 func (e *LegacyError) Error() string {
 	return fmt.Sprintf("%s says provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
-}
-
-// UpdateMeta sets the entry of one table in the sidecar at path; see NextMeta.
-func UpdateMeta(path string, rt Runtime, table string, entry TableMeta) error {
-	data, err := readIfThere(path)
-	if err != nil {
-		return err
-	}
-	out, err := NextMeta(data, path, rt, table, entry)
-	if err != nil || bytes.Equal(out, data) {
-		return err
-	}
-	_, err = atomic.WriteFile(path, out)
-	return err
-}
-
-// readIfThere reads a file; one that is missing is nil.
-func readIfThere(path string) ([]byte, error) {
-	data, err := atomic.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return data, err
 }
 
 // NextMeta is the text of a sidecar with the entry of one table set, and the

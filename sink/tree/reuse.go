@@ -1,14 +1,11 @@
 package tree
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"aicplan/sink/atomic"
 )
 
 // Reuse is a reuse.yaml: tables that stand in from another version of the same
@@ -51,20 +48,6 @@ func ParseReuse(data []byte) (*Reuse, error) {
 		}
 	}
 	return &r, nil
-}
-
-// UpdateReuse sets entries of the reuse.yaml at path; see NextReuse.
-func UpdateReuse(path string, entries []ReuseEntry) error {
-	data, err := readIfThere(path)
-	if err != nil {
-		return err
-	}
-	out, err := NextReuse(data, path, entries)
-	if err != nil || bytes.Equal(out, data) {
-		return err
-	}
-	_, err = atomic.WriteFile(path, out)
-	return err
 }
 
 var reuseKeys = []string{"table", "from_version", "reason", "approved_by"}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,7 +192,7 @@ func TestProvenanceOfAFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range tt.entries {
-			if err := UpdateMeta(path, Runtime{Framework: "vllm", Version: "1"}, "gemm_perf", e); err != nil {
+			if err := updateMeta(path, Runtime{Framework: "vllm", Version: "1"}, "gemm_perf", e); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -224,7 +225,7 @@ tables:
 	rt := Runtime{Framework: "trtllm", Version: "1.3.0"}
 	n := int64(3)
 	for _, name := range []string{"gemm_perf", "zebra_perf", "gemm_perf"} {
-		if err := UpdateMeta(path, rt, name, TableMeta{Rows: &n, Status: Complete}); err != nil {
+		if err := updateMeta(path, rt, name, TableMeta{Rows: &n, Status: Complete}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,7 +268,7 @@ tables:
 		if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := UpdateMeta(path, tt.rt, "gemm_perf", TableMeta{Status: Complete}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := updateMeta(path, tt.rt, "gemm_perf", TableMeta{Status: Complete}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
 		}
 		if data, _ := os.ReadFile(path); string(data) != tt.text {
@@ -278,7 +279,7 @@ tables:
 	if err := os.WriteFile(path, []byte(strings.Replace(before, "collected", "legacy", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := UpdateMeta(path, rt, "gemm_perf", TableMeta{Status: Complete}); !errors.As(err, &legacy) {
+	if err := updateMeta(path, rt, "gemm_perf", TableMeta{Status: Complete}); !errors.As(err, &legacy) {
 		t.Errorf("error %T", err)
 	}
 }
@@ -286,7 +287,7 @@ tables:
 func TestReuse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ReuseFile)
 	for _, e := range []ReuseEntry{{"b_perf", "1", "r", "me"}, {"a_perf", "1", "r", "me"}, {"b_perf", "2", "r", "me"}} {
-		if err := UpdateReuse(path, []ReuseEntry{e}); err != nil {
+		if err := updateReuse(path, []ReuseEntry{e}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -295,7 +296,7 @@ func TestReuse(t *testing.T) {
 	if err != nil || len(r.Entries) != 2 || r.Entries[0].Table != "a_perf" || r.Entries[1].FromVersion != "2" {
 		t.Errorf("%v\n%s", err, data)
 	}
-	if err := UpdateReuse(path, []ReuseEntry{{Table: "c_perf", FromVersion: "1", Reason: " "}}); err == nil || !strings.Contains(err.Error(), "no reason") {
+	if err := updateReuse(path, []ReuseEntry{{Table: "c_perf", FromVersion: "1", Reason: " "}}); err == nil || !strings.Contains(err.Error(), "no reason") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := ParseReuse([]byte("schema_version: 2")); err == nil {
@@ -330,7 +331,7 @@ func FuzzParseMeta(f *testing.F) {
 			return
 		}
 		n := int64(1)
-		if err != nil || UpdateMeta(path, m.Runtime, "gemm_perf", TableMeta{Rows: &n, Status: Complete}) != nil {
+		if err != nil || updateMeta(path, m.Runtime, "gemm_perf", TableMeta{Rows: &n, Status: Complete}) != nil {
 			return
 		}
 		back, err := ReadMeta(path)
@@ -338,4 +339,24 @@ func FuzzParseMeta(f *testing.F) {
 			t.Errorf("after an update: %v %+v", err, back)
 		}
 	})
+}
+
+// updateMeta sets the entry of a table in the sidecar at path.
+func updateMeta(path string, rt Runtime, table string, entry TableMeta) error {
+	return update(path, func(data []byte) ([]byte, error) { return NextMeta(data, path, rt, table, entry) })
+}
+
+func updateReuse(path string, entries []ReuseEntry) error {
+	return update(path, func(data []byte) ([]byte, error) { return NextReuse(data, path, entries) })
+}
+
+func update(path string, next func([]byte) ([]byte, error)) error {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if data, err = next(data); err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
 }

@@ -34,6 +34,7 @@ func Kind() stage.Kind {
 		Code:    stage.CodeOf(source, tree.Source, perf.Source, catalog.Source, experiment.Source, systems.Code),
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "write a dataset as perf files",
+		Writes:  true,
 		Outputs: map[string]cty.Type{
 			"path":  cty.String,
 			"added": cty.Number,

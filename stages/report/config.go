@@ -32,6 +32,7 @@ func Kind() stage.Kind {
 		Beside:  map[string]string{"description": "it is for readers of the plan; title and summary are what the report says"},
 		Summary: "tell what the run came to: an HTML file and its Markdown twin",
 		NoTable: true,
+		Writes:  true,
 		Follows: true,
 		Always:  true,
 		Outputs: map[string]cty.Type{"path": cty.String, "verdict": cty.String},

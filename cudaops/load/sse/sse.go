@@ -95,9 +95,6 @@ func (r *Reader) End(event func(Event) error) error {
 	return r.dispatch(event)
 }
 
-// Pending reports whether bytes of an unfinished event are held.
-func (r *Reader) Pending() bool { return len(r.line) > 0 || r.hasData }
-
 func (r *Reader) skipMark(p []byte) []byte {
 	for len(p) > 0 && r.mark < len(bom) && p[0] == bom[r.mark] {
 		r.mark++

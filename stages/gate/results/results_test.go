@@ -54,7 +54,6 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 
 func TestViews(t *testing.T) {
 	g := groups()
-	golden(t, "gate.txt", func(w io.Writer) error { return WriteText(w, g, 1) })
 	golden(t, "gate.md", func(w io.Writer) error { return WriteMarkdown(w, g) })
 	golden(t, "gate.annotations", func(w io.Writer) error { return WriteAnnotations(w, g, "plans") })
 	golden(t, "gate.json", func(w io.Writer) error { return WriteJSON(w, g) })

@@ -5,55 +5,11 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/phrase"
 	"aicplan/sink/visible"
 )
-
-// WriteText writes one line per check and the offending rows of those that do
-// not hold, at most rows of each.
-func WriteText(w io.Writer, groups []Group, rows int) error {
-	var sb strings.Builder
-	for _, g := range groups {
-		fmt.Fprintf(&sb, "%s: %s\n", g.Address, g.Status)
-		if len(g.Checks) == 0 {
-			fmt.Fprintf(&sb, "  %s\n", oneLine(g.Message))
-		}
-		tw := tabwriter.NewWriter(&sb, 0, 4, 2, ' ', 0)
-		for _, r := range g.Checks {
-			fmt.Fprintf(tw, "  %s\t%s\t%s\n", r.Result, oneLine(r.Name), oneLine(r.Message))
-		}
-		_ = tw.Flush() // a strings.Builder does not fail
-		for _, r := range g.Checks {
-			if r.Result != "fail" && r.Result != "warn" {
-				continue
-			}
-			fmt.Fprintf(&sb, "  %s%s\n", oneLine(r.Name), at(r.Pos))
-			for _, row := range r.Rows[:min(len(r.Rows), rows)] {
-				fmt.Fprintf(&sb, "    %s\n", oneLine(row))
-			}
-			if more := len(r.Rows) - rows; more > 0 {
-				fmt.Fprintf(&sb, "    and %d more\n", more)
-			}
-			if r.Fix != "" {
-				fmt.Fprintf(&sb, "    what to do: %s\n", oneLine(r.Fix))
-			}
-		}
-	}
-	_, err := io.WriteString(w, sb.String())
-	return err
-}
-
-func at(pos string) string {
-	if pos == "" {
-		return ""
-	}
-	return " (" + pos + ")"
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // WriteMarkdown writes a table of all checks, and the offending rows of those
 // that do not hold below it.

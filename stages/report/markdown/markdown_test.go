@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -19,43 +18,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func sample(t *testing.T) *model.Report {
-	t.Helper()
-	in, err := reporttest.Input(400)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := model.Build(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 func TestGolden(t *testing.T) {
-	var b bytes.Buffer
-	if err := Write(&b, sample(t)); err != nil {
-		t.Fatal(err)
-	}
-	const path = "testdata/report.md"
-	if *update {
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("differs from %s (-update rewrites it):\n%s", path, b.String())
-	}
+	reporttest.Golden(t, "testdata/report.md", *update, Write)
 }
 
 // TestTables renders the Markdown: every table of the source must become one,
 // with as many cells in each row as in its head.
 func TestTables(t *testing.T) {
-	r := sample(t)
+	r := reporttest.Report(t)
 	r.Failures[0].Example.Message = "pipe | in a\nmessage with `code` and <b>markup</b>"
 	var b bytes.Buffer
 	if err := Write(&b, r); err != nil {
@@ -90,7 +60,7 @@ func TestTables(t *testing.T) {
 // TestLimit: a body that is too long is refused by the platforms that it is
 // for. What is cut is counted.
 func TestLimit(t *testing.T) {
-	r := sample(t)
+	r := reporttest.Report(t)
 	for i := range 400 {
 		c := *r.Tables[0]
 		c.Name, c.Address = fmt.Sprintf("table_%d_perf", i), fmt.Sprintf("gate.t%d", i)
