@@ -178,23 +178,42 @@ func (p *Plan) checkFiles() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	by := map[string]*Stage{}
 	for _, s := range p.Stages {
-		w, ok := s.Config.(stage.FileWriter)
-		if !ok {
+		diags = append(diags, writtenTwice(s, by)...)
+	}
+	return diags
+}
+
+// CheckFilesOf is what planning says of two stages that write one file, for a
+// stage whose files were not known then.
+func (p *Plan) CheckFilesOf(s *Stage) hcl.Diagnostics {
+	by := map[string]*Stage{}
+	for _, other := range p.Stages {
+		if other != s {
+			writtenTwice(other, by)
+		}
+	}
+	return writtenTwice(s, by)
+}
+
+// writtenTwice enters the files of a stage into by, which has those of others.
+func writtenTwice(s *Stage, by map[string]*Stage) hcl.Diagnostics {
+	w, ok := s.Config.(stage.FileWriter)
+	if !ok {
+		return nil
+	}
+	var diags hcl.Diagnostics
+	for _, f := range w.Files() {
+		f = filepath.Clean(f)
+		other := by[f]
+		if other == nil {
+			by[f] = s
 			continue
 		}
-		for _, f := range w.Files() {
-			f = filepath.Clean(f)
-			other := by[f]
-			if other == nil {
-				by[f] = s
-				continue
-			}
-			diags = append(diags, config.WithAddress(hcl.Diagnostics{{
-				Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr(),
-				Detail: fmt.Sprintf("%s writes %s, and so does %s (%s:%d): only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.",
-					s.Address(), f, other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line),
-			}}, s.Address())...)
-		}
+		diags = append(diags, config.WithAddress(hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr(),
+			Detail: fmt.Sprintf("%s writes %s, and so does %s (%s:%d): only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.",
+				s.Address(), f, other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line),
+		}}, s.Address())...)
 	}
 	return diags
 }
