@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -95,12 +96,13 @@ export "s" {
 }
 `
 
-// scaleCommand runs one command and reports what it took of the processor, its
+// scaleFigures are what one command took of the clock, of the processor, its
 // worker's share too, and the peak memory of either process.
-func scaleCommand(b *testing.B, bin, dir string, args ...string) {
+type scaleFigures struct{ wall, processor, peak float64 }
+
+func scaleCommand(b *testing.B, bin, dir string, args ...string) scaleFigures {
 	b.Helper()
-	var processor float64
-	peak := int64(0)
+	var f scaleFigures
 	for b.Loop() {
 		cmd := exec.Command(bin, args...)
 		cmd.Dir = dir
@@ -108,13 +110,36 @@ func scaleCommand(b *testing.B, bin, dir string, args ...string) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %v\n%s", args, err, out[max(0, len(out)-2000):])
 		}
-		processor += cmd.ProcessState.UserTime().Seconds() + cmd.ProcessState.SystemTime().Seconds()
+		f.processor += cmd.ProcessState.UserTime().Seconds() + cmd.ProcessState.SystemTime().Seconds()
 		if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-			peak = max(peak, u.Maxrss)
+			f.peak = max(f.peak, float64(u.Maxrss)/1024)
 		}
 	}
-	b.ReportMetric(processor/float64(b.N), "cpu-s/op")
-	b.ReportMetric(float64(peak)/1024, "MB-peak")
+	f.wall, f.processor = b.Elapsed().Seconds()/float64(b.N), f.processor/float64(b.N)
+	b.ReportMetric(f.processor, "cpu-s/op")
+	b.ReportMetric(f.peak, "MB-peak")
+	return f
+}
+
+// scaleTable shows the figures of the sizes beside each other.
+func scaleTable(what []string, sizes []int, of map[string]map[int]scaleFigures) string {
+	var t strings.Builder
+	fmt.Fprintf(&t, "%-10s", "cases")
+	for _, n := range sizes {
+		fmt.Fprintf(&t, " | %28d", n)
+	}
+	fmt.Fprintf(&t, "\n%-10s", "")
+	for range sizes {
+		fmt.Fprintf(&t, " | %8s %9s %9s", "wall s", "cpu s", "peak MB")
+	}
+	for _, w := range what {
+		fmt.Fprintf(&t, "\n%-10s", w)
+		for _, n := range sizes {
+			f := of[w][n]
+			fmt.Fprintf(&t, " | %8.2f %9.2f %9.0f", f.wall, f.processor, f.peak)
+		}
+	}
+	return t.String()
 }
 
 // BenchmarkScale plans and applies 10^4, 10^5 and 10^6 synthetic cases through
@@ -122,24 +147,34 @@ func scaleCommand(b *testing.B, bin, dir string, args ...string) {
 // Each runs once whatever -benchtime says: state is what is measured.
 func BenchmarkScale(b *testing.B) {
 	bin := built(b)
+	what := []string{"plan", "apply", "again", "1000-more"}
+	var sizes []int
+	figures := map[string]map[int]scaleFigures{}
+	for _, w := range what {
+		figures[w] = map[int]scaleFigures{}
+	}
 	for _, side := range []int{10, 100, 1000} {
 		dir := b.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(scalePlan), 0o644); err != nil {
 			b.Fatal(err)
 		}
-		fresh := 0
-		name := func(what string) string { return fmt.Sprintf("cases=%d/%s", 1000*side, what) }
-		args := func(verb string, more ...string) []string {
-			return append([]string{fmt.Sprintf("-state-dir=state%d", fresh), verb, "-var", fmt.Sprintf("side=%d", side), "plan.hcl"}, more...)
+		fresh, cases := 0, 1000*side
+		sizes = append(sizes, cases)
+		run := func(what, verb string, more ...string) {
+			b.Run(fmt.Sprintf("cases=%d/%s", cases, what), func(b *testing.B) {
+				if what == "apply" {
+					fresh++
+				}
+				args := append([]string{fmt.Sprintf("-state-dir=state%d", fresh), verb, "-var", fmt.Sprintf("side=%d", side), "plan.hcl"}, more...)
+				figures[what][cases] = scaleCommand(b, bin, dir, args...)
+			})
 		}
-		b.Run(name("plan"), func(b *testing.B) { scaleCommand(b, bin, dir, args("plan")...) })
-		b.Run(name("apply"), func(b *testing.B) {
-			fresh++
-			scaleCommand(b, bin, dir, args("apply")...)
-		})
-		b.Run(name("again"), func(b *testing.B) { scaleCommand(b, bin, dir, args("apply")...) })
-		b.Run(name("1000-more"), func(b *testing.B) { scaleCommand(b, bin, dir, args("apply", "-var", "more=1")...) })
+		run("plan", "plan")
+		run("apply", "apply")
+		run("again", "apply")
+		run("1000-more", "apply", "-var", "more=1")
 	}
+	fmt.Println(scaleTable(what, sizes, figures))
 }
 
 const stagesPlan = `

@@ -63,32 +63,40 @@ func Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// WriteError is why the host cannot be written: that is about the folder, and not
+// about the interpreter.
+type WriteError struct{ Err error }
+
+func (e *WriteError) Error() string { return "python host: " + e.Err.Error() }
+
+func (e *WriteError) Unwrap() error { return e.Err }
+
 // Write puts the host into dir, under a name that contains its digest, and
 // returns the file's absolute path. A file that is there already with the
 // right content stays; several processes may write at the same time.
 func Write(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("python host: %w", err)
+		return "", &WriteError{err}
 	}
 	path := filepath.Join(dir, "host-"+Digest()[:12]+".pyz")
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, packed()) {
 		return path, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("python host: %w", err)
+		return "", &WriteError{err}
 	}
 	tmp, err := os.CreateTemp(dir, "host-*.tmp")
 	if err != nil {
-		return "", fmt.Errorf("python host: %w", err)
+		return "", &WriteError{err}
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(packed())
 	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return "", fmt.Errorf("python host: %w", err)
+		return "", &WriteError{err}
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
-		return "", fmt.Errorf("python host: %w", err)
+		return "", &WriteError{err}
 	}
 	return path, nil
 }

@@ -55,6 +55,7 @@ type variableDecl struct {
 	defaults    *typeexpr.Defaults
 	hasDefault  bool
 	def         cty.Value
+	written     hcl.Expression // the default as it stands in the file; nil without one
 	description string
 	sensitive   bool
 	validations []validationDecl
@@ -278,6 +279,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.sensitive)...)
 	}
 	if a, ok := content.Attributes["default"]; ok {
+		v.written = a.Expr
 		v.def, v.hasDefault = cty.UnknownVal(v.typ), true // a bad default is one mistake, not two
 		val, more := a.Expr.Value(&hcl.EvalContext{Functions: Functions()})
 		diags = append(diags, more...)

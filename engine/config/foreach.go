@@ -125,11 +125,8 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 		if len(t) != 2 {
 			return nil
 		}
-		if t.RootName() == "var" && s.parent != nil {
-			if a, ok := s.call.body.Attributes[step.Name]; ok {
-				return s.parent.keyOrder(a.Expr, depth+1)
-			}
-			return nil
+		if t.RootName() == "var" {
+			return s.variableOrder(step.Name, depth)
 		}
 		if a, ok := s.decl.locals[step.Name]; ok && t.RootName() == "local" {
 			return s.keyOrder(a.Expr, depth+1)
@@ -144,6 +141,33 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 		}
 	}
 	return nil
+}
+
+// variableOrder is keyOrder for a variable: of the argument that it was given, of
+// the value from outside the plan, or of its default.
+func (s *scope) variableOrder(name string, depth int) map[string]int {
+	d := s.decl.variables[name]
+	if d == nil {
+		return nil
+	}
+	if s.parent != nil {
+		if a, ok := s.call.body.Attributes[name]; ok {
+			return s.parent.keyOrder(a.Expr, depth+1)
+		}
+	} else if g, ok := s.l.rootVars[name]; ok {
+		expr := g.expr
+		if expr == nil {
+			var diags hcl.Diagnostics
+			if expr, diags = parseExpression(g.text, g.rng.Filename); diags.HasErrors() {
+				return nil
+			}
+		}
+		return s.keyOrder(expr, depth+1)
+	}
+	if d.written == nil {
+		return nil
+	}
+	return s.keyOrder(d.written, depth+1)
 }
 
 // itemOf finds the expression that gives one key of a for_each its value, and

@@ -179,40 +179,61 @@ func (p *Plan) checkInputs() hcl.Diagnostics {
 // checkFiles finds stages that would overwrite each other's files.
 func (p *Plan) checkFiles() hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	type writer struct {
-		*Stage
-		file, real string
-	}
-	by := map[string]writer{} // by place, in lower case
+	by := map[string]writer{}
 	for _, s := range p.Stages {
-		w, ok := s.Config.(stage.FileWriter)
-		if !ok {
-			continue
-		}
-		for _, f := range w.Files() {
-			f = filepath.Clean(f)
-			real := realPath(filepath.Join(p.Options.OutDir, f))
-			other, taken := by[strings.ToLower(real)]
-			if !taken {
-				by[strings.ToLower(real)] = writer{s, f, real}
-				continue
-			}
-			d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr()}
-			also := fmt.Sprintf("and so does %s (%s:%d)", other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line)
-			switch {
-			case other.real != real:
-				d.Severity = hcl.DiagWarning
-				d.Detail = fmt.Sprintf("%s writes %s, %s with %s: where names have one case only that is one file, and only one of them is left.", s.Address(), f, also, other.file)
-			case other.file != f:
-				d.Detail = fmt.Sprintf("%s writes %s, %s as %s: a symbolic link in the output folder makes it one file, and only one of them would be left.", s.Address(), f, also, other.file)
-			default:
-				d.Detail = fmt.Sprintf("%s writes %s, %s: only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.", s.Address(), f, also)
-			}
-			diags = append(diags, config.WithAddress(hcl.Diagnostics{d}, s.Address())...)
-			break // the other files of the two are the same mistake
-		}
+		diags = append(diags, p.writtenTwice(s, by)...)
 	}
 	return diags
+}
+
+// CheckFilesOf is what planning says of two stages that write one file, for a
+// stage whose files were not known then.
+func (p *Plan) CheckFilesOf(s *Stage) hcl.Diagnostics {
+	by := map[string]writer{}
+	for _, other := range p.Stages {
+		if other != s {
+			p.writtenTwice(other, by)
+		}
+	}
+	return p.writtenTwice(s, by)
+}
+
+// writer is a stage that writes a file: as it names it, and where that is.
+type writer struct {
+	*Stage
+	file, real string
+}
+
+// writtenTwice enters the files of a stage into by, which has those of others by
+// their place in lower case.
+func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
+	w, ok := s.Config.(stage.FileWriter)
+	if !ok {
+		return nil
+	}
+	for _, f := range w.Files() {
+		f = filepath.Clean(f)
+		real := realPath(filepath.Join(p.Options.OutDir, f))
+		other, taken := by[strings.ToLower(real)]
+		if !taken {
+			by[strings.ToLower(real)] = writer{s, f, real}
+			continue
+		}
+		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr()}
+		also := fmt.Sprintf("and so does %s (%s:%d)", other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line)
+		switch {
+		case other.real != real:
+			d.Severity = hcl.DiagWarning
+			d.Detail = fmt.Sprintf("%s writes %s, %s with %s: where names have one case only that is one file, and only one of them is left.", s.Address(), f, also, other.file)
+		case other.file != f:
+			d.Detail = fmt.Sprintf("%s writes %s, %s as %s: a symbolic link in the output folder makes it one file, and only one of them would be left.", s.Address(), f, also, other.file)
+		default:
+			d.Detail = fmt.Sprintf("%s writes %s, %s: only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.", s.Address(), f, also)
+		}
+		// The other files of the two are the same mistake.
+		return config.WithAddress(hcl.Diagnostics{d}, s.Address())
+	}
+	return nil
 }
 
 // realPath is a path with the symbolic links resolved of as much of it as is

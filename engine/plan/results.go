@@ -23,6 +23,19 @@ func Results(k stage.Kind, rows int, digest string, values map[string]cty.Value)
 	return out
 }
 
+// ResultsOfBad are what reports may read of a stage that did not end well: what
+// its outcome counted, and null where there is none.
+func ResultsOfBad(k stage.Kind, o *stage.Outcome) map[string]cty.Value {
+	if o == nil {
+		out := Results(k, 0, "", nil)
+		out["rows"], out["digest"] = cty.NullVal(cty.Number), cty.NullVal(cty.String)
+		return out
+	}
+	out := Results(k, o.Counts.Rows, "", o.Values)
+	out["digest"] = cty.NullVal(cty.String)
+	return out
+}
+
 // publish makes known what a stage that is not going to run puts out, so that
 // the stages behind it need not wait for the run.
 func (p *Plan) publish(s *Stage) {

@@ -99,7 +99,7 @@ func (p *Plan) replaces(s *Stage) []string {
 			continue // it is gone already
 		}
 		if by == nil {
-			out = append(out, fmt.Sprintf("%s replaces %s, which this state folder did not write: another state folder may share the output folder; choose another folder with -out-dir, or another file, to keep both", s.Address(), path))
+			out = append(out, fmt.Sprintf("%s replaces %s, which no record of this state folder names: the stage wrote another file since, or another state folder shares the output folder; choose another folder with -out-dir, or another file, to keep both", s.Address(), path))
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s replaces %s, which the plan %s wrote; choose another folder with -out-dir, or another file, to keep both", s.Address(), path, by.Plan))

@@ -195,6 +195,9 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		r.mu.Lock()
 		r.results[sr.Address] = sr
 		r.mu.Unlock()
+		if bad(sr.Status) {
+			r.plan.Config.SetResult(sr.Address, plan.ResultsOfBad(s.Instance.Kind, sr.Outcome))
+		}
 		r.ev.stageEnd(sr)
 	}()
 	if by, why := r.blocked(s); why != "" {
@@ -280,7 +283,13 @@ func (r *runner) refresh(ctx context.Context, s *plan.Stage) hcl.Diagnostics {
 				Detail: "An attribute uses an output that its stage did not set; " + s.Address() + " cannot run without it.",
 			})
 		}
+		r.mu.Lock()
 		s.Config, s.Deferred = st, false
+		diags = append(diags, r.plan.CheckFilesOf(s)...)
+		r.mu.Unlock()
+		if diags.HasErrors() {
+			return diags
+		}
 	}
 	return append(diags, r.plan.Decide(ctx, s)...)
 }

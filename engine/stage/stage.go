@@ -294,8 +294,8 @@ type CheckContext struct {
 type RunContext struct {
 	Address string
 	// Key is that of the record that the stage will have; "" where it has none.
-	Key string
-	Range   hcl.Range
+	Key   string
+	Range hcl.Range
 	// Inputs are the datasets by Input.Name.
 	Inputs map[string]*Dataset
 	// Plan is what Planner.Plan returned for this instance (nil without one).

@@ -176,15 +176,25 @@ func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool
 		switch {
 		case again && u.state == failed && !j.retried(journal, j.id(i)):
 			u.state = open
-			if j.tried == nil {
-				j.tried = map[int]bool{}
+			j.wasTried(u)
+		case again && u.state == open:
+			// An earlier retry withdrew what the case came to, and did not get to it.
+			if _, withdrawn := journal.Epoch(j.id(i)); withdrawn {
+				j.wasTried(u)
 			}
-			j.tried[int(u.task)] = true
 		case !again && u.state == open:
 			j.skip(u, "tripped", reason)
 		}
 	}
 	return nil
+}
+
+// wasTried keeps that a case was tried before: others of its group come first.
+func (j *job) wasTried(u *unit) {
+	if j.tried == nil {
+		j.tried = map[int]bool{}
+	}
+	j.tried[int(u.task)] = true
 }
 
 // tripText says why a group is not tried any further.

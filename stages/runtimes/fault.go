@@ -5,6 +5,7 @@ import (
 	"errors"
 	"syscall"
 
+	"aicplan/cudaops/pyhost"
 	"aicplan/engine/stage"
 	"aicplan/sink/filelock"
 )
@@ -25,6 +26,9 @@ func PlaceOf(rc *stage.RunContext) Place {
 // runtime that is elsewhere: another container would not help against a full
 // disk, a device in use or Ctrl-C.
 func Fault(err error) bool {
+	if _, ok := errors.AsType[*pyhost.WriteError](err); ok {
+		return true
+	}
 	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, filelock.ErrBusy, context.Canceled} {
 		if errors.Is(err, cause) {
 			return true

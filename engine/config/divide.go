@@ -1,0 +1,31 @@
+package config
+
+import (
+	"errors"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+// HCL divides by zero to an infinity, and the remainder of such a division is the
+// dividend: numbers that nobody meant, and that a grid would measure with. There
+// is no other place to change an operator.
+func init() {
+	hclsyntax.OpDivide.Impl = withoutZero(stdlib.DivideFunc)
+	hclsyntax.OpModulo.Impl = withoutZero(stdlib.ModuloFunc)
+}
+
+func withoutZero(f function.Function) function.Function {
+	return function.New(&function.Spec{
+		Params: f.Params(),
+		Type:   function.StaticReturnType(cty.Number),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if args[1].IsKnown() && args[1].RawEquals(cty.Zero) {
+				return cty.NilVal, errors.New("division by zero; keep it away with a condition, as in x == 0 ? 0 : y / x")
+			}
+			return f.Call(args)
+		},
+	})
+}
