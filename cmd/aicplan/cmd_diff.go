@@ -138,7 +138,7 @@ func caseKey(a, b *stage.Dataset) []string {
 func (a *app) operand(name string) (*stage.Dataset, error) {
 	if info, err := os.Stat(name); err == nil {
 		if info.IsDir() {
-			return nil, fmt.Errorf("%s is a folder and the other side is a stage; name one file of it", name)
+			return nil, fmt.Errorf("%s is a folder, and the other side is no file or folder that exists: compare it with a folder, or name one file of it to compare with a stage", name)
 		}
 		rec, err := tree.ReadFile(name)
 		if err != nil {

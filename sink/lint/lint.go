@@ -63,7 +63,7 @@ func Rules() []Rule {
 		{"version_mismatch", Error, 0, "rows carry the version of their folder"},
 		{"framework_mismatch", Error, 0, "rows carry the framework of their folder"},
 		{"device_mismatch", Error, 0, "rows come from a device of their system"},
-		{"mixed_provenance", Warn, 0, "a table's rows have one version and one device"},
+		{"mixed_provenance", Warn, 0, "a table's rows have one framework, version and device"},
 		{"power", Error, 0, "power lies above zero and at most 5 % over its limit"},
 		{"units", Error, 0, "latencies have the magnitude of milliseconds"},
 		{"degenerate", Warn, 0, "a table's values are not nearly all the same"},

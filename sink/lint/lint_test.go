@@ -216,6 +216,9 @@ func TestRowRules(t *testing.T) {
 		{"framework_mismatch", "60 rows say framework VLLM", n, func(c map[string]arrow.Array) { c["framework"] = table.Constant("VLLM", n) }},
 		{"version_mismatch", "60 rows say version 1.1", n, func(c map[string]arrow.Array) { c["version"] = table.Constant("1.1", n) }},
 		{"device_mismatch", "NVIDIA H100", n, func(c map[string]arrow.Array) { c["device"] = table.Constant("NVIDIA H100 80GB HBM3", n) }},
+		{"mixed_provenance", "rows of the versions 1.0, 1.1", 1, func(c map[string]arrow.Array) { c["version"] = firstOther("1.1", "1.0", n, true) }},
+		{"mixed_provenance", "1 rows do not say their version", 1, func(c map[string]arrow.Array) { c["version"] = firstOther("", "1.0", n, false) }},
+		{"mixed_provenance", "1 rows do not say their device", 1, func(c map[string]arrow.Array) { c["device"] = firstOther("", "NVIDIA H200", n, false) }},
 		{"power", "60 rows have a power", n, func(c map[string]arrow.Array) {
 			c["power"], c["power_limit"] = table.Constant(800.0, n), table.Constant(700.0, n)
 		}},
@@ -239,6 +242,22 @@ func TestRowRules(t *testing.T) {
 		}
 		want(t, r, tt.rule, "gemm_perf", tt.count, tt.message)
 	}
+}
+
+// firstOther is a column of n texts whose first is another one, or null.
+func firstOther(first, rest string, n int, valid bool) arrow.Array {
+	texts, has := make([]string, n), make([]bool, n)
+	for i := range texts {
+		texts[i], has[i] = rest, true
+	}
+	texts[0], has[0] = first, valid
+	return table.Texts(texts, has)
+}
+
+func TestMixedFrameworksOfAFile(t *testing.T) {
+	root := t.TempDir()
+	put(t, gemm("TRTLLM", func(c map[string]arrow.Array) { c["framework"] = firstOther("VLLM", "TRTLLM", 60, true) }), root, "gemm_perf.parquet")
+	want(t, lint(t, root, Options{}), "mixed_provenance", "gemm_perf", 1, "rows of the frameworks TRTLLM, VLLM stand side by side")
 }
 
 func replace(arr arrow.Array, i int, v float64) arrow.Array {

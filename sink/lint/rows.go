@@ -92,6 +92,9 @@ func (l *linter) provenance(f *loaded) {
 		if err != nil {
 			return nil
 		}
+		if n := col.Nulls(); n > 0 {
+			l.add(f.finding("mixed_provenance", n, fmt.Sprintf("%d rows do not say their %s", n, name)))
+		}
 		out := map[string]int{}
 		for i, v := range col.Values {
 			if !col.Null(i) {
@@ -125,6 +128,9 @@ func (l *linter) provenance(f *loaded) {
 	if len(versions) > 1 || len(devices) > 1 {
 		l.add(f.finding("mixed_provenance", 1, fmt.Sprintf("rows of the versions %s and devices %s stand side by side",
 			strings.Join(slices.Sorted(maps.Keys(versions)), ", "), strings.Join(slices.Sorted(maps.Keys(devices)), ", "))))
+	}
+	if f.Backend == "" && len(labels) > 1 {
+		l.add(f.finding("mixed_provenance", 1, fmt.Sprintf("rows of the frameworks %s stand side by side", strings.Join(slices.Sorted(maps.Keys(labels)), ", "))))
 	}
 }
 

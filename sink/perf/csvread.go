@@ -112,6 +112,9 @@ func (s *splitter) foreign() error {
 	case bytes.HasPrefix(s.data, []byte("PAR1")):
 		return &CSVError{Line: 1, Column: 1, Msg: "this is a Parquet file, not CSV"}
 	}
+	if bytes.IndexByte(s.data, '\n') < 0 && bytes.Count(s.data, []byte("\r")) > 1 {
+		return &CSVError{Line: 1, Column: 1, Msg: "its lines end in carriage returns alone; save the file with line feeds"}
+	}
 	if bytes.HasPrefix(s.data, []byte("\xff\xfe")) || bytes.HasPrefix(s.data, []byte("\xfe\xff")) {
 		return &CSVError{Line: 1, Column: 1, Msg: "this is UTF-16; save the file as UTF-8"}
 	}

@@ -75,10 +75,16 @@ func Control(s string) (r rune, found bool) {
 	return 0, false
 }
 
+// maxValue is how many bytes a value may have: it is a name, or a short list.
+const maxValue = 64 << 10
+
 // Unfit says why text is no value of a perf table, or "". Perf files are read by
 // programs that take a NUL for the end and by spreadsheets that run what begins
 // like a formula.
 func Unfit(s string) string {
+	if len(s) > maxValue {
+		return fmt.Sprintf("holds a text of %d bytes; %d are the most of a value", len(s), maxValue)
+	}
 	if r, found := Control(s); found {
 		return fmt.Sprintf("holds the control character %U", r)
 	}

@@ -201,7 +201,11 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		if table.Has(rec, name) {
 			continue // a constant of the grid has that name
 		}
-		add(name, j.rows.extra(rows, name))
+		col, mixed := j.rows.extra(rows, name)
+		if mixed {
+			j.mixed = append(j.mixed, name)
+		}
+		add(name, col)
 	}
 	j.rows = newRowStore(j.schema) // they are in the table now
 	return rec, nil

@@ -282,7 +282,7 @@ func (s *rowStore) extras(at []int32) []string {
 
 // extra builds a column that the worker brought. Values of mixed types become
 // text: a column of one row must not cost the others.
-func (s *rowStore) extra(at []int32, name string) arrow.Array {
+func (s *rowStore) extra(at []int32, name string) (col arrow.Array, mixed bool) {
 	c := s.columns[name]
 	build := func(conv func(any) any) (arrow.Array, error) {
 		b := table.NewBuilder(arrow.Field{Name: name})
@@ -298,7 +298,7 @@ func (s *rowStore) extra(at []int32, name string) arrow.Array {
 		return b.Record().Column(0), nil
 	}
 	col, err := build(func(v any) any { return v })
-	if err != nil {
+	if mixed = err != nil; mixed {
 		col, err = build(func(v any) any {
 			if v == nil {
 				return nil
@@ -309,5 +309,5 @@ func (s *rowStore) extra(at []int32, name string) arrow.Array {
 	if err != nil {
 		panic("collect: a column of texts: " + err.Error())
 	}
-	return col
+	return col, mixed
 }

@@ -119,7 +119,8 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 			out = append(out, fmt.Sprint(m.name, " ", known, " ", col))
 		}
 		for _, name := range s.extras(at) {
-			out = append(out, fmt.Sprint(name, " ", s.extra(at, name)))
+			col, mixed := s.extra(at, name)
+			out = append(out, fmt.Sprint(name, " ", mixed, " ", col))
 		}
 		for which := range 3 {
 			out = append(out, fmt.Sprint(s.label(at, which, "-")))
@@ -136,7 +137,7 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 	if got := arrived.extras([]int32{0, 1}); len(got) != 0 {
 		t.Errorf("columns of rows that do not count: %q", got)
 	}
-	if col := arrived.extra([]int32{4, 5}, "n"); col.Len() != 2 || col.NullN() != 1 {
+	if col, _ := arrived.extra([]int32{4, 5}, "n"); col.Len() != 2 || col.NullN() != 1 {
 		t.Errorf("%v", col)
 	}
 }

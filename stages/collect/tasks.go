@@ -125,6 +125,7 @@ type job struct {
 	retrying string
 	schema   *schema         // of the rows
 	columns  map[string]bool // of the rows that were judged
+	mixed    []string        // columns of the table with values of several types
 }
 
 // sweep is a decoded list of points; many cases share one.

@@ -285,8 +285,11 @@ func conformColumn(rec arrow.Record, name string, want catalog.Type) (arrow.Arra
 		}
 		ints := make([]int64, len(c.Values))
 		for i, v := range c.Values {
-			if ints[i] = int64(v); float64(ints[i]) != v && !c.Null(i) {
-				return nil, fmt.Errorf("column %q, row %d: %g is not a whole number, and the table holds whole numbers there", name, i+1, v)
+			if ints[i] = int64(v); c.Null(i) {
+				continue
+			}
+			if math.Trunc(v) != v || math.Abs(v) >= 1<<53 {
+				return nil, fmt.Errorf("column %q, row %d: %.17g is not a whole number that a float holds exactly, and the table holds whole numbers there", name, i+1, v)
 			}
 		}
 		return table.Ints(ints, validOf(c)), nil

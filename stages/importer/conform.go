@@ -210,13 +210,14 @@ func (c *conformer) convert(want catalog.Column) error {
 		}
 		ints := make([]int64, col.Len())
 		for i, v := range col.Values {
-			// 2^63 and more would wrap round.
-			if ints[i] = int64(v); !col.Null(i) && (float64(ints[i]) != v || v >= 1<<63) {
-				why := "which is not a whole number"
-				if math.Trunc(v) == v {
-					why = "which is too large"
-				}
-				return c.refuse(want, fmt.Errorf("row %d has %g, %s", i+1, v, why))
+			if ints[i] = int64(v); col.Null(i) {
+				continue
+			}
+			switch {
+			case math.Trunc(v) != v:
+				return c.refuse(want, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v))
+			case math.Abs(v) >= 1<<53: // floats do not tell it from its neighbours
+				return c.refuse(want, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an exponent", i+1, v))
 			}
 		}
 		c.rec = table.WithColumn(c.rec, want.Name, table.Ints(ints, validOf(col)))
