@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +34,7 @@ type stageBar struct {
 	started time.Time
 	last    stage.Progress
 	status  string // of the case in progress
+	below   string // the lines of its status behind the first
 }
 
 func newBarView(a *app) *barView {
@@ -66,13 +70,24 @@ func (v *barView) Progress(address string, p stage.Progress) {
 			}
 			return progressText(b.last, time.Since(b.started))
 		}
+		table := func(w io.Writer, st decor.Statistics) error {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			for line := range strings.Lines(b.below) {
+				if _, err := fmt.Fprintln(w, phrase.Clip(visible.Line(strings.TrimRight(line, "\n")), max(st.AvailableWidth, 1))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		b.bar = v.progress.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(),
+			mpb.BarExtender(mpb.BarFillerFunc(table), false),
 			mpb.PrependDecorators(decor.Name(phrase.Clip(visible.Line(address), 24), decor.WC{W: 25, C: decor.DindentRight})),
 			mpb.AppendDecorators(decor.Any(text)))
 		v.bars[address] = b
 	}
-	b.last, b.status = p, ""
+	b.last, b.status, b.below = p, "", ""
 	b.bar.SetCurrent(int64(p.Done + p.Failed + p.Skipped))
 }
 
@@ -81,7 +96,7 @@ func (v *barView) Message(address, level, text string) {
 	if level == stage.MessageStatus {
 		v.mu.Lock()
 		if b := v.bars[address]; b != nil {
-			b.status = text
+			b.status, b.below, _ = strings.Cut(text, "\n")
 		}
 		v.mu.Unlock()
 		return

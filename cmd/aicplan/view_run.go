@@ -137,7 +137,8 @@ func (v *lineView) status(address, text string) {
 	}
 	v.mu.Unlock()
 	if due {
-		v.printf("%s: %s\n", address, text)
+		line, _, _ := strings.Cut(text, "\n") // the table below it is for terminals
+		v.printf("%s: %s\n", address, line)
 	}
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 )
 
@@ -25,5 +27,22 @@ func TestProgressText(t *testing.T) {
 		if got := progressText(c.p, c.elapsed); got != c.want {
 			t.Errorf("%+v after %v: %q, want %q", c.p, c.elapsed, got, c.want)
 		}
+	}
+}
+
+// TestStatusWithoutRoom holds that a view of lines leaves the table below a status
+// away.
+func TestStatusWithoutRoom(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	v := newLineView(&app{stdout: &out})
+	v.p = &plan.Plan{}
+	now := time.Unix(0, 0)
+	v.now = func() time.Time { return now }
+	v.StageStart("collect.load", "collect", "")
+	now = now.Add(heartbeat)
+	v.Message("collect.load", stage.MessageStatus, "8 of 9 requests\n  a table")
+	if got := out.String(); !strings.HasSuffix(got, "collect.load: 8 of 9 requests\n") {
+		t.Errorf("%q", got)
 	}
 }

@@ -374,8 +374,6 @@ def main():
     a.add_argument("-quick", action="store_true", help="a tenth of the requests: to try the script")
     a.add_argument("-only", help="one tool alone: aicplan, aiperf or vllm")
     c = a.parse_args()
-    global ends
-    ends = time.time() + c.within
     binary, began = os.path.abspath(c.binary), time.time()
     scale = 10 if c.quick else 1
     with open("/proc/loadavg") as f:
@@ -393,13 +391,17 @@ def main():
         if not program:
             absent.append(f"{cls.name} was not run: {variable} names no program")
             continue
+        program = os.path.abspath(program)  # runs are in folders of their own
         try:
             tokenizer = tokenizer or small_tokenizer(os.path.join(os.path.dirname(program), "python"), os.path.join(scratch.name, "tokenizer"))
             tools.append(cls(program, tokenizer, absent.append) if cls is VLLM else cls(program, tokenizer))
         except (Failed, subprocess.CalledProcessError, OSError) as e:
             absent.append(f"{cls.name} was not run: it does not start ({e})")
     rows = []
-    for tool in tools:
+    for left, tool in zip(range(len(tools), 0, -1), tools):
+        # No tool takes the time of the next.
+        global ends
+        ends = time.time() + (began + c.within - time.time()) / left
         row = {"tool": tool.name}
         try:
             measure(tool, row, binary, scale)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -299,98 +298,6 @@ func (s *slot) filled() {
 	}
 }
 
-// judge decides whether the request succeeded; nil when it did.
-// Servers repeat a wrong key in their answer.
-func (s *slot) judge(x *http1.Exchange, limit float64, cancelled bool) *metrics.Failure {
-	f := s.failure(x, limit, cancelled)
-	if f != nil {
-		f.Message, f.Type = s.r.secrets.String(f.Message), s.r.secrets.String(f.Type)
-	}
-	return f
-}
-
-// failure is judge with what the server said.
-func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metrics.Failure {
-	rec := s.rec
-	fail := func(code int, kind, format string, args ...any) *metrics.Failure {
-		return &metrics.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
-	}
-	if cancelled {
-		rec.Cancelled = true
-		return fail(499, metrics.TypeCancelled, "Request cancelled %.3fs after being sent", limit)
-	}
-	if x.Status != 0 && x.Status != http.StatusOK {
-		text := strings.TrimSpace(string(s.body[:min(len(s.body), maxError)]))
-		if text == "" {
-			text = "the answer has no body"
-		}
-		if x.Location != "" {
-			text = "redirected to " + x.Location + "; give the final URL"
-		}
-		if _, err := strconv.Atoi(x.RetryAfter); err == nil {
-			text += " (the server asks to wait " + x.RetryAfter + " s)"
-		}
-		kind := x.Reason
-		if kind == "" {
-			kind = http.StatusText(x.Status)
-		}
-		return fail(x.Status, kind, "%s", text)
-	}
-	if err := s.failed; err != nil {
-		if se, ok := errors.AsType[*openai.ServerError](err); ok {
-			return fail(se.Code, metrics.TypeServer, "%s", err)
-		}
-		switch {
-		case s.r.stopped.Load():
-			rec.Cancelled = true
-			return fail(499, metrics.TypeCancelled, "the run ended before the answer did")
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-			return fail(0, metrics.TypeTimeout, "no complete answer within %v s", limit)
-		case errors.Is(err, http1.ErrTruncated):
-			return fail(0, metrics.TypeStream, "%s after %d messages with output", err, len(rec.Times))
-		case errors.Is(err, openai.ErrJSON):
-			return fail(0, metrics.TypeStream, "%s", err)
-		}
-		if isNet(err) {
-			return fail(0, metrics.TypeConnection, "%s", plainNet(err))
-		}
-		return fail(0, metrics.TypeProtocol, "%s", err)
-	}
-	if !s.isSSE {
-		if f := s.whole(x); f != nil {
-			return f
-		}
-	} else if !s.done && s.r.settings.RequireDone {
-		return fail(0, metrics.TypeStream, "the stream ended without [DONE] after %d messages with output", len(rec.Times))
-	}
-	if len(rec.Times) == 0 {
-		if !s.isSSE {
-			return fail(0, metrics.TypeEmpty, "the answer has no output of the model: %.120q", s.body)
-		}
-		return fail(0, metrics.TypeEmpty, "the answer has no output of the model")
-	}
-	return nil
-}
-
-// whole reads an answer that is no stream.
-func (s *slot) whole(x *http1.Exchange) *metrics.Failure {
-	fail := func(format string, args ...any) *metrics.Failure {
-		return &metrics.Failure{Type: metrics.TypeEmpty, Message: fmt.Sprintf(format, args...)}
-	}
-	if len(s.body) == 0 {
-		return fail("the answer has no body")
-	}
-	c, err := openai.Parse(s.body)
-	if se, ok := errors.AsType[*openai.ServerError](err); ok {
-		return &metrics.Failure{Code: se.Code, Type: metrics.TypeServer, Message: err.Error()}
-	}
-	if err != nil {
-		return fail("the answer (%s) is no JSON object: %.120q", x.ContentType, s.body)
-	}
-	s.chunk(&c, x.Last)
-	return nil
-}
-
 // keep leaves the output's text to who counts its tokens; ids need no counting.
 func (s *slot) keep() {
 	if s.r.tokenizer == nil && s.r.counter == nil && s.rec.Err == nil && s.tokens > 0 {
@@ -411,24 +318,6 @@ func (r *runner) count(rec *metrics.Record) {
 	if rec.ReasoningText != "" {
 		rec.Reasoning = len(r.tokenizer.Encode(rec.ReasoningText))
 	}
-}
-
-func isNet(err error) bool {
-	_, op := errors.AsType[*net.OpError](err)
-	_, dns := errors.AsType[*net.DNSError](err)
-	return op || dns || errors.Is(err, http1.ErrNoResponse) || errors.Is(err, http1.ErrUnread) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)
-}
-
-// plainNet leaves local ports away: with them every failure would be a kind of
-// its own.
-func plainNet(err error) string {
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
-		if op.Op == "dial" && op.Addr != nil {
-			return "cannot connect to " + op.Addr.String() + ": " + op.Err.Error()
-		}
-		return op.Op + ": " + op.Err.Error()
-	}
-	return err.Error()
 }
 
 // body is the JSON body of a turn with the conversation before it; it may use

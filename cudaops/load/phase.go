@@ -49,7 +49,7 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	if warmup {
 		p.requests, p.sessions, duration = int64(s.WarmupRequests), 0, 0
 	}
-	for _, a := range []*atomic.Int64{&r.sent, &r.succeeded, &r.failed, &r.tokens, &r.ttftSum, &r.ttftCount} {
+	for _, a := range []*atomic.Int64{&r.sent, &r.succeeded, &r.failed, &r.tokens} {
 		a.Store(0)
 	}
 	recorder := p.record()
@@ -208,8 +208,9 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	if ok {
 		r.succeeded.Add(1)
 		r.tokens.Add(int64(len(rec.Times)))
-		r.ttftSum.Add(rec.Times[0] - rec.Start)
-		r.ttftCount.Add(1)
+		if r.options.Progress != nil {
+			r.recent.add(rec)
+		}
 	} else {
 		r.failed.Add(1)
 	}
@@ -520,41 +521,6 @@ func (p *phase) record() (wait func()) {
 	}()
 	return func() {
 		close(r.records)
-		<-done
-	}
-}
-
-// progress starts to tell where the phase stands.
-func (p *phase) progress(from int64) (stop func()) {
-	f := p.r.options.Progress
-	if f == nil {
-		return func() {}
-	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		defer p.r.caught()
-		t := time.NewTicker(time.Second)
-		defer t.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-t.C:
-				r := p.r
-				g := Progress{
-					Warmup: p.warmup, Elapsed: time.Duration(r.now() - from), Total: int(p.requests), Tokens: r.tokens.Load(),
-					Sent: r.sent.Load(), Succeeded: r.succeeded.Load(), Failed: r.failed.Load(), InFlight: r.inFlight.Load(),
-				}
-				if n := r.ttftCount.Swap(0); n > 0 {
-					g.TTFT = float64(r.ttftSum.Swap(0)) / float64(n) / 1e6
-				}
-				f(g)
-			}
-		}
-	}()
-	return func() {
-		close(quit)
 		<-done
 	}
 }

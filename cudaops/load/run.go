@@ -45,20 +45,6 @@ type Options struct {
 	Getenv func(string) string
 }
 
-// Progress is where a run stands.
-type Progress struct {
-	Warmup                  bool
-	Elapsed                 time.Duration
-	Sent, Succeeded, Failed int64
-	InFlight                int64
-	// Total is how many requests there will be, 0 when nobody knows.
-	Total int
-	// TTFT is the mean of the requests since the last call, in ms, 0 without any.
-	TTFT float64
-	// Tokens counts messages with output.
-	Tokens int64
-}
-
 // Traffic is what a run of load comes to.
 type Traffic struct {
 	Settings Settings
@@ -138,7 +124,7 @@ type runner struct {
 
 	sent, succeeded, failed, inFlight, tokens atomic.Int64
 	resent                                    atomic.Int64 // over both phases
-	ttftSum, ttftCount                        atomic.Int64
+	recent                                    recent
 }
 
 func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }

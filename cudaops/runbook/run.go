@@ -166,7 +166,8 @@ type process struct {
 func (e *execution) start(b *Block, keep bool) (*process, error) {
 	text := b.Text
 	if keep {
-		text = "trap 'export -p > \"$AICPLAN_DOCS_ENV.new\" && mv \"$AICPLAN_DOCS_ENV.new\" \"$AICPLAN_DOCS_ENV\"' DEBUG EXIT\n" + text + "\n:\n"
+		// A set-up that is being stopped may find the folder gone: that is no news.
+		text = "trap '{ export -p > \"$AICPLAN_DOCS_ENV.$BASHPID\" && mv \"$AICPLAN_DOCS_ENV.$BASHPID\" \"$AICPLAN_DOCS_ENV\"; } 2>/dev/null' DEBUG EXIT\n" + text + "\n:\n"
 	} else {
 		text = "[ -f \"$AICPLAN_DOCS_ENV\" ] && . \"$AICPLAN_DOCS_ENV\"\n" + text
 	}

@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"aicplan/cudaops/load"
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/worker"
 )
 
@@ -224,5 +227,21 @@ func TestTraceOnDisk(t *testing.T) {
 	}
 	if first(truth[0]) != first(truth[1]) {
 		t.Error("prompts with the same first hash id begin differently")
+	}
+}
+
+func TestStatusHasATableBelowItsLine(t *testing.T) {
+	t.Parallel()
+	s, _ := metrics.Describe([]float64{100, 200})
+	text := status(load.Progress{
+		Elapsed: time.Second, Succeeded: 2, InFlight: 4, Total: 8, Tokens: 10, Answers: 2,
+		Recent: []load.Live{{Name: "time to first token", Stats: s}, {Name: "latency", Stats: s}},
+	})
+	lines := strings.Split(text, "\n")
+	if len(lines) != 4 || lines[0] != "2 of 8 requests, 2.0/s, 10 messages/s, TTFT 150.0 ms, 4 open" || !strings.Contains(lines[2], "150.00    150.00    190.00    199.00    200.00") {
+		t.Errorf("%q", lines)
+	}
+	if text := status(load.Progress{Warmup: true, InFlight: 1}); strings.Contains(text, "\n") {
+		t.Errorf("nothing was answered, and it says %q", text)
 	}
 }

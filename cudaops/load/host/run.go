@@ -85,15 +85,22 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 
 // point names a load point in a title.
 func point(s *load.Settings) string {
+	if s.Trace != "" {
+		text := "trace " + filepath.Base(s.Trace)
+		if s.TraceSpeed != 1 {
+			text += fmt.Sprintf(" at %v times its speed", s.TraceSpeed)
+		}
+		if s.Concurrency > 0 {
+			text += fmt.Sprintf(", at most %d", s.Concurrency)
+		}
+		return text
+	}
 	text := fmt.Sprintf("concurrency %d", s.Concurrency)
 	if s.RequestRate > 0 {
 		text = fmt.Sprintf("%s rate %v/s", s.Arrival, s.RequestRate)
 		if s.Concurrency > 0 {
 			text += fmt.Sprintf(", at most %d", s.Concurrency)
 		}
-	}
-	if s.Trace != "" {
-		return text + ", trace " + filepath.Base(s.Trace)
 	}
 	text += fmt.Sprintf(", isl %v", s.ISL)
 	if s.OSL > 0 {
@@ -102,7 +109,8 @@ func point(s *load.Settings) string {
 	return text
 }
 
-// status is one line on a load in progress.
+// status is where a load stands: a line, and below it a table of the answers of
+// the last second, which views without room leave away.
 func status(p load.Progress) string {
 	text := fmt.Sprintf("%d requests", p.Succeeded+p.Failed)
 	if p.Total > 0 {
@@ -114,12 +122,18 @@ func status(p load.Progress) string {
 	if s := p.Elapsed.Seconds(); s > 0 {
 		text += fmt.Sprintf(", %.1f/s, %.0f messages/s", float64(p.Succeeded)/s, float64(p.Tokens)/s)
 	}
-	if p.TTFT > 0 {
-		text += fmt.Sprintf(", TTFT %.1f ms", p.TTFT)
+	if len(p.Recent) > 1 {
+		text += fmt.Sprintf(", TTFT %.1f ms", p.Recent[0].Stats.Avg)
 	}
 	text += fmt.Sprintf(", %d open", p.InFlight)
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.Failed)
+	}
+	for i, l := range p.Recent {
+		if i == 0 {
+			text += fmt.Sprintf("\n  %-28s%10s%10s%10s%10s%10s", fmt.Sprintf("%d answers of late, ms", p.Answers), "avg", "p50", "p90", "p99", "max")
+		}
+		text += fmt.Sprintf("\n  %-28s%10.2f%10.2f%10.2f%10.2f%10.2f", l.Name, l.Stats.Avg, l.Stats.P50, l.Stats.P90, l.Stats.P99, l.Stats.Max)
 	}
 	return text
 }

@@ -75,15 +75,10 @@ func (c *candidates) Pop() any {
 	return x
 }
 
-// merge encodes a piece in the byte alphabet: neighbours become one token in
-// the order of the merges. Letters that the vocabulary lacks are left out.
+// merge encodes a piece: neighbours become one token in the order of the merges.
+// In the byte alphabet letters that the vocabulary lacks are left out.
 func (t *Tokenizer) merge(text string) []int {
-	var list []symbol
-	for _, r := range text {
-		if id, ok := t.vocab[string(r)]; ok {
-			list = append(list, symbol{id, len(list) - 1, len(list) + 1})
-		}
-	}
+	list := t.symbols(text)
 	if len(list) == 0 {
 		return nil
 	}

@@ -1,7 +1,9 @@
 // Package tokenizer reads a model's tokenizer.json and counts tokens as the
 // model's own tokenizer does, without a network and without Python. It knows
 // byte-level BPE, which Llama 3 and 4, Qwen, DeepSeek, GPT-2, GPT-OSS and their
-// kin have; it says so where a file needs something else.
+// kin have, and BPE with bytes to fall back on, which SentencePiece's models have
+// in that file: Llama 2, Mistral, Gemma. It says so where a file needs something
+// else.
 package tokenizer
 
 import (
@@ -32,6 +34,7 @@ type Tokenizer struct {
 	normalize    func(string) string
 	split        []splitter
 	prefixSpace  bool
+	pieces       *pieces // nil for byte-level BPE
 
 	mu    sync.RWMutex
 	cache map[string][]int
@@ -55,6 +58,7 @@ type file struct {
 	} `json:"added_tokens"`
 	Normalizer   *component `json:"normalizer"`
 	PreTokenizer *component `json:"pre_tokenizer"`
+	Decoder      *component `json:"decoder"`
 	Model        struct {
 		Type         string            `json:"type"`
 		Vocab        map[string]int    `json:"vocab"`
@@ -66,7 +70,7 @@ type file struct {
 	} `json:"model"`
 }
 
-// component is a normalizer or pre-tokenizer.
+// component is a normalizer, pre-tokenizer or decoder.
 type component struct {
 	Type          string      `json:"type"`
 	Normalizers   []component `json:"normalizers"`
@@ -80,6 +84,14 @@ type component struct {
 	AddPrefixSpace *bool  `json:"add_prefix_space"`
 	UseRegex       *bool  `json:"use_regex"`
 	Individual     bool   `json:"individual_digits"`
+	// Of SentencePiece's models.
+	Decoders      []component `json:"decoders"`
+	Prepend       string      `json:"prepend"`
+	Content       string      `json:"content"`
+	Replacement   string      `json:"replacement"`
+	PrependScheme string      `json:"prepend_scheme"`
+	Split         *bool       `json:"split"`
+	Start         int         `json:"start"`
 }
 
 // maxFile bounds a tokenizer.json, in bytes.
@@ -93,6 +105,9 @@ func Load(path string) (*Tokenizer, error) {
 		info, err = os.Stat(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
+		if other := others(filepath.Dir(path)); other != "" {
+			return nil, fmt.Errorf(`there is no %s, and %s cannot be read here; %s`, path, other, remedy)
+		}
 		return nil, fmt.Errorf("there is no %s; give the folder of the model's tokenizer.json", path)
 	}
 	if err != nil {
@@ -112,6 +127,21 @@ func Load(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
+// remedy says what can be done about a tokenizer that is not read.
+const remedy = `known is a tokenizer.json with BPE (of bytes, or with byte_fallback as models of SentencePiece have it): ` +
+	`take the one of the model's repository, or save one (transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)), ` +
+	`or leave tokenizer away and set token_counts = "server"`
+
+// others names the tokenizer of another kind that a folder has, "" without one.
+func others(dir string) string {
+	for _, name := range []string{"tokenizer.model", "tokenizer.model.v3", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return name
+		}
+	}
+	return ""
+}
+
 // Parse reads the text of a tokenizer.json.
 func Parse(raw []byte) (*Tokenizer, error) {
 	var f file
@@ -121,9 +151,9 @@ func Parse(raw []byte) (*Tokenizer, error) {
 	m := &f.Model
 	switch {
 	case m.Type != "BPE" && !(m.Type == "" && len(m.Merges) > 0):
-		return nil, fmt.Errorf("the model is of type %q; byte-level BPE is known here", m.Type)
-	case m.ByteFallback || m.Prefix != "" || m.Suffix != "":
-		return nil, errors.New("the model is no byte-level BPE (it has byte_fallback, or marks parts of words); byte-level BPE is known here")
+		return nil, fmt.Errorf("the model is of type %q; %s", m.Type, remedy)
+	case m.Prefix != "" || m.Suffix != "":
+		return nil, fmt.Errorf("the model marks parts of words; %s", remedy)
 	case len(m.Vocab) == 0:
 		return nil, errors.New("the model has no vocabulary")
 	}
@@ -138,7 +168,11 @@ func Parse(raw []byte) (*Tokenizer, error) {
 	if t.normalize, err = normalizer(f.Normalizer); err != nil {
 		return nil, err
 	}
-	if err := t.setSplit(f.PreTokenizer); err != nil {
+	setSplit := func() error { return t.setSplit(f.PreTokenizer) }
+	if m.ByteFallback {
+		setSplit = func() error { return t.setPieces(&f) }
+	}
+	if err := setSplit(); err != nil {
 		return nil, err
 	}
 	t.findWords()
@@ -207,6 +241,10 @@ func normalizer(c *component) (func(string) string, error) {
 		return norm.NFC.String, nil
 	case "NFKC":
 		return norm.NFKC.String, nil
+	case "Prepend":
+		return func(s string) string { return c.Prepend + s }, nil
+	case "Replace":
+		return replacement(c)
 	case "Sequence":
 		var all []func(string) string
 		for i := range c.Normalizers {
@@ -238,7 +276,7 @@ func (t *Tokenizer) Encode(text string) []int {
 	for i := 0; i < len(text); {
 		if t.firstBytes[text[i]] {
 			if a, ok := t.addedAt(text[i:]); ok {
-				out = t.plain(out, text[start:i])
+				out = t.plain(out, text[start:i], start == 0)
 				out = append(out, a.id)
 				i += len(a.text)
 				start = i
@@ -247,7 +285,7 @@ func (t *Tokenizer) Encode(text string) []int {
 		}
 		i++
 	}
-	return t.plain(out, text[start:])
+	return t.plain(out, text[start:], start == 0)
 }
 
 func (t *Tokenizer) addedAt(text string) (added, bool) {
@@ -259,13 +297,17 @@ func (t *Tokenizer) addedAt(text string) (added, bool) {
 	return added{}, false
 }
 
-// plain encodes text without added tokens.
-func (t *Tokenizer) plain(out []int, text string) []int {
+// plain encodes text without added tokens; first says that nothing stands before
+// it.
+func (t *Tokenizer) plain(out []int, text string, first bool) []int {
 	if text == "" {
 		return out
 	}
 	if t.normalize != nil {
 		text = t.normalize(text)
+	}
+	if t.pieces != nil {
+		text = t.pieces.marked(text, first)
 	}
 	if t.prefixSpace && !strings.HasPrefix(text, " ") {
 		text = " " + text
@@ -301,7 +343,10 @@ func (t *Tokenizer) piece(p string) []int {
 	if ok {
 		return ids
 	}
-	text := toAlphabet(p)
+	text := p
+	if t.pieces == nil {
+		text = toAlphabet(p)
+	}
 	if id, ok := t.vocab[text]; ok && t.ignoreMerges {
 		ids = []int{id}
 	} else {
@@ -320,6 +365,9 @@ func (t *Tokenizer) piece(p string) []int {
 
 // Decode is the text of ids; those that are not known are left out.
 func (t *Tokenizer) Decode(ids []int) string {
+	if t.pieces != nil {
+		return t.decodePieces(ids)
+	}
 	var b strings.Builder
 	for _, id := range ids {
 		if text, ok := t.addedByID[id]; ok {
@@ -336,11 +384,15 @@ func (t *Tokenizer) Words() []int { return t.words }
 
 func (t *Tokenizer) findWords() {
 	for id, text := range t.tokens {
-		word, ok := strings.CutPrefix(text, "\u0120") // the blank's letter
+		blank, before := "\u0120", " " // the blank's letter
+		if t.pieces != nil {
+			blank, before = mark, mark
+		}
+		word, ok := strings.CutPrefix(text, blank)
 		if !ok || len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
 			continue
 		}
-		if ids := t.piece(" " + word); len(ids) == 1 && ids[0] == id {
+		if ids := t.piece(before + word); len(ids) == 1 && ids[0] == id {
 			t.words = append(t.words, id)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // The vocabularies in testdata were trained on this project's own pages with
 // the reference implementation (tokenizers 0.22), which also gave the vectors.
-var kinds = []string{"gpt2", "qwen", "llama3", "digits"}
+var kinds = []string{"gpt2", "qwen", "llama3", "digits", "llama2", "gemma", "mistral"}
 
 func load(t testing.TB, kind string) *Tokenizer {
 	t.Helper()
@@ -50,7 +50,12 @@ func TestReferenceVectors(t *testing.T) {
 }
 
 func TestPromptsOfExactLength(t *testing.T) {
-	tok := load(t, "qwen")
+	for _, kind := range []string{"qwen", "llama2", "gemma", "mistral"} {
+		t.Run(kind, func(t *testing.T) { exactLengths(t, load(t, kind)) })
+	}
+}
+
+func exactLengths(t *testing.T, tok *Tokenizer) {
 	if len(tok.Words()) < 20 {
 		t.Fatalf("only %d words", len(tok.Words()))
 	}
@@ -70,7 +75,8 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`: "unexpected end",
 		`{"model":{"type":"WordPiece","vocab":{"a":0}}}`:                                                                          "WordPiece",
-		`{"model":{"type":"BPE","vocab":{"a":0},"byte_fallback":true}}`:                                                           "byte-level BPE",
+		`{"model":{"type":"BPE","vocab":{"a":0},"byte_fallback":true}}`:                                                           "lacks <0x00>",
+		`{"model":{"type":"Unigram","vocab":{"a":0}}}`:                                                                            `token_counts = "server"`,
 		`{"model":{"type":"BPE","vocab":{}}}`:                                                                                     "no vocabulary",
 		`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}}`:                                                               "vocabulary lacks",
 		`{"model":{"type":"BPE","vocab":{"a":-1}}}`:                                                                               "the id -1",
@@ -82,6 +88,13 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gave %v, want %q", text, err, want)
 		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer.model"), []byte("\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "tokenizer.model cannot be read here") || !strings.Contains(err.Error(), "token_counts") {
+		t.Errorf("got %v", err)
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tokenizer.json") {
 		t.Errorf("got %v", err)
