@@ -258,7 +258,7 @@ tables:
 	}{
 		{"another version", before, Runtime{Framework: "trtllm", Version: "1.4"}, "describes trtllm 1.3.0"},
 		{"legacy", strings.Replace(before, "collected", "legacy", 1), rt, "legacy"},
-		{"schema 2", strings.Replace(before, "schema_version: 1", "schema_version: 2", 1), rt, "schema_version 2"},
+		{"schema 2", strings.Replace(before, "schema_version: 1", "schema_version: 2", 1), rt, "rows must be there"},
 		{"another image", strings.Replace(before, "  version: 1.3.0", "  version: 1.3.0\n  image_digest: sha256:1", 1), Runtime{Framework: "trtllm", Version: "1.3.0", ImageDigest: "sha256:2"}, "sha256:1"},
 		{"garbage", "tables: [", rt, "not a valid"},
 		{"bad status", strings.Replace(before, "partial", "finished", 1), rt, "finished"},
