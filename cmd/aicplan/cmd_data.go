@@ -14,6 +14,8 @@ import (
 type dataCmd struct {
 	Lint   dataLintCmd   `cmd:"" help:"Examine a database of perf files."`
 	Matrix dataMatrixCmd `cmd:"" help:"Say which models a database covers."`
+
+	ReadBack dataReadBackCmd `cmd:"" name:"read-back" help:"Ask the installed aiconfigurator what it answers from a database."`
 }
 
 type dataLintCmd struct {

@@ -53,6 +53,8 @@ func Rules() []Rule {
 		{"R5", Error, 0, "the framework manifest has a pinned version for every family"},
 		{"R6", Error, 0, "no leftover notes (INCOMPLETE.txt, SHARED_LAYER_REUSE.txt)"},
 		{"R7", Error, 0, "tables with rows have the plan hash of some cases"},
+		{"slots", Error, 0, "query_versions.yaml names versions that the database has"},
+		{"lanes", Error, 0, "attention_lane_defaults.yaml names versions that the database has"},
 		{"unreadable", Error, 0, "files and sidecars can be read"},
 		{"unknown_table", Warn, 0, "every file is a table that readers know"},
 		{"schema", Error, 0, "columns, types and words are those that readers need"},

@@ -145,7 +145,7 @@ func meta(t testing.TB, dir, tableName string, m tree.TableMeta) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	if data, err = tree.NextMeta(data, path, tree.Runtime{Framework: "trtllm", Version: "1.0"}, tableName, m); err != nil {
+	if data, err = tree.NextMeta(data, path, tree.Runtime{Framework: "trtllm", Version: "1.0"}, tree.Update{Table: tableName, Entry: m}); err != nil {
 		t.Fatal(err)
 	}
 	text(t, string(data), path)
@@ -377,5 +377,43 @@ func TestDeterministic(t *testing.T) {
 		} else if buf.String() != first {
 			t.Error("two runs differ")
 		}
+	}
+}
+
+// TestFilesBesideTheSpecs: versions without tables, and files that readers would
+// ignore.
+func TestFilesBesideTheSpecs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("data/h200_sxm/trtllm/1.0.0rc3/gemm_perf.txt", "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\nTRTLLM,1.0.0rc3,NVIDIA H200,gemm,x,float16,1,128,64,0.5\n")
+	write("query_versions.yaml", "schema_version: 1\ndefaults:\n  trtllm: {current: 1.0.0rc3, previous: 0.20.0}\n  vllm: {current: 0.24.0}\noverrides:\n  h100_sxm:\n    trtllm: {current: 1.0.0rc3}\n")
+	write("attention_lane_defaults.yaml", "trtllm: {1.0.0rc3: {90: x}}\nsglang: {0.5.14: {90: fa3}}\n")
+	r := lint(t, dir, Options{})
+	var got []string
+	for _, rule := range []string{"slots", "lanes"} {
+		for _, f := range r.of(rule) {
+			got = append(got, f.Message)
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"defaults.trtllm names 0.20.0 as previous, and there is no table of it", "defaults.vllm names 0.24.0 as current, and there is no table of it",
+		"it has kernels of sglang 0.5.14, and there is no table of it", "overrides.h100_sxm.trtllm names 1.0.0rc3 as current, and there is no table of it",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	write("query_versions.yaml", "schema_version: 3\n")
+	if f := lint(t, dir, Options{}).of("unreadable"); len(f) != 1 || !strings.Contains(f[0].Message, "schema_version is 3") {
+		t.Errorf("%+v", f)
 	}
 }

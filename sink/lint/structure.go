@@ -38,6 +38,8 @@ func (l *linter) structure() {
 		l.add(Finding{Rule: "R6", Path: m, Message: "leftover note; say it in the sidecar (status: partial, or reuse.yaml)", Count: 1})
 	}
 	l.manifest()
+	l.slots()
+	l.lanes()
 }
 
 // sidecars checks every folder of the family layout against its

@@ -50,6 +50,9 @@ type TableMeta struct {
 	CollectedRows *int64 `yaml:"collected_rows,omitempty" json:"collected_rows,omitempty"`
 	ImportedRows  *int64 `yaml:"imported_rows,omitempty" json:"imported_rows,omitempty"`
 	UnknownRows   *int64 `yaml:"unknown_rows,omitempty" json:"unknown_rows,omitempty"`
+	// Collections are the events of schema 2, which has nothing above but rows and
+	// status.
+	Collections []Event `yaml:"collections,omitempty" json:"collections,omitempty"`
 }
 
 // EmptyPlanHash is the case plan hash of no cases at all: the mark of a
@@ -94,6 +97,14 @@ func ParseMeta(data []byte) (*Meta, error) {
 		if t.Rows != nil && *t.Rows < 0 {
 			return nil, fmt.Errorf("tables.%s.rows is %d", name, *t.Rows)
 		}
+		switch {
+		case m.SchemaVersion == 2:
+			if err := t.checkEvents(); err != nil {
+				return nil, fmt.Errorf("tables.%s: %w", name, err)
+			}
+		case len(t.Collections) > 0:
+			return nil, fmt.Errorf("tables.%s.collections needs schema_version 2", name)
+		}
 	}
 	return &m, nil
 }
@@ -106,14 +117,34 @@ func (e *LegacyError) Error() string {
 	return fmt.Sprintf("%s says provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
 }
 
+// Update says how NextMeta writes.
+type Update struct {
+	Table string
+	Entry TableMeta
+	// Schema is the schema to write, 1 or 2; 0 takes that of the file. A file of
+	// schema 2 stays one.
+	Schema int
+	// Kept counts the rows that were in the table before and stay in it.
+	Kept int
+}
+
 // NextMeta is the text of a sidecar with the entry of one table set, and the
 // provenance to what all entries say together; the other entries, comments and
 // unknown keys stay. data is the text so far, nil where there is no file yet;
-// path is for messages. The sidecar of another runtime, a legacy one and one of
-// schema 2 are errors.
-func NextMeta(data []byte, path string, rt Runtime, table string, entry TableMeta) ([]byte, error) {
+// path is for messages. The sidecar of another runtime and a legacy one are
+// errors, and so are rows without evidence in one of schema 2.
+func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
+	table, entry := u.Table, u.Entry
 	if data == nil {
-		m := Meta{SchemaVersion: 1, Provenance: Collected, Runtime: rt, Tables: map[string]TableMeta{table: entry}}
+		m := Meta{SchemaVersion: max(u.Schema, 1), Provenance: Collected, Runtime: rt}
+		if m.SchemaVersion == 2 {
+			second, err := entry.second(u.Kept)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or write schema 1", path, table, err)
+			}
+			entry = second
+		}
+		m.Tables = map[string]TableMeta{table: entry}
 		m.Provenance = m.Together()
 		return encode(m)
 	}
@@ -124,17 +155,34 @@ func NextMeta(data []byte, path string, rt Runtime, table string, entry TableMet
 	switch {
 	case old.Provenance == Legacy:
 		return nil, &LegacyError{Path: path}
-	case old.SchemaVersion != 1:
-		return nil, fmt.Errorf("%s has schema_version %d; only sidecars of schema 1 are written", path, old.SchemaVersion)
 	case !strings.EqualFold(old.Runtime.Framework, rt.Framework) || old.Runtime.Version != rt.Version:
 		return nil, fmt.Errorf("%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
 			path, old.Runtime.Framework, old.Runtime.Version, rt.Framework, rt.Version)
 	case old.Runtime.ImageDigest != "" && rt.ImageDigest != "" && old.Runtime.ImageDigest != rt.ImageDigest:
 		return nil, fmt.Errorf("%s describes the image %s, and the data comes from %s", path, old.Runtime.ImageDigest, rt.ImageDigest)
 	}
+	upgrade := u.Schema == 2 && old.SchemaVersion == 1
+	if upgrade {
+		if old, err = old.upgraded(table, u.Kept); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if old.SchemaVersion == 2 {
+		if entry, err = entry.second(u.Kept); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or export into a folder whose sidecar has schema 1", path, table, err)
+		}
+		if before, ok := old.Tables[table]; ok {
+			entry = entry.after(before, u.Kept)
+		}
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if upgrade {
+		if err := setSchema(doc.Content[0], old); err != nil {
+			return nil, err
+		}
 	}
 	if err := setTable(doc.Content[0], table, entry); err != nil {
 		return nil, err
@@ -183,7 +231,19 @@ func setTable(root *yaml.Node, table string, entry TableMeta) error {
 }
 
 var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash",
-	"collected_rows", "imported_rows", "unknown_rows"}
+	"collected_rows", "imported_rows", "unknown_rows", "collections"}
+
+// setSchema makes the document one of schema 2.
+func setSchema(root *yaml.Node, m *Meta) error {
+	child(root, "schema_version").SetString("2")
+	child(root, "schema_version").Tag = "!!int"
+	for name, t := range m.Tables {
+		if err := setTable(root, name, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func child(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {

@@ -259,7 +259,7 @@ tables:
 	}{
 		{"another version", before, Runtime{Framework: "trtllm", Version: "1.4"}, "describes trtllm 1.3.0"},
 		{"legacy", strings.Replace(before, "collected", "legacy", 1), rt, "legacy"},
-		{"schema 2", strings.Replace(before, "schema_version: 1", "schema_version: 2", 1), rt, "schema_version 2"},
+		{"schema 2", strings.Replace(before, "schema_version: 1", "schema_version: 2", 1), rt, "rows must be there"},
 		{"another image", strings.Replace(before, "  version: 1.3.0", "  version: 1.3.0\n  image_digest: sha256:1", 1), Runtime{Framework: "trtllm", Version: "1.3.0", ImageDigest: "sha256:2"}, "sha256:1"},
 		{"garbage", "tables: [", rt, "not a valid"},
 		{"bad status", strings.Replace(before, "partial", "finished", 1), rt, "finished"},
@@ -343,7 +343,7 @@ func FuzzParseMeta(f *testing.F) {
 
 // updateMeta sets the entry of a table in the sidecar at path.
 func updateMeta(path string, rt Runtime, table string, entry TableMeta) error {
-	return update(path, func(data []byte) ([]byte, error) { return NextMeta(data, path, rt, table, entry) })
+	return update(path, func(data []byte) ([]byte, error) { return NextMeta(data, path, rt, Update{Table: table, Entry: entry}) })
 }
 
 func updateReuse(path string, entries []ReuseEntry) error {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -87,10 +88,19 @@ type Config struct {
 	// SystemSpec writes <system>.yaml next to the data of a database, where
 	// there is none.
 	SystemSpec bool `hcl:"system_spec,optional"`
+	// Current makes the version the current one of its system and backend in
+	// query_versions.yaml, next to the data of a database.
+	Current bool `hcl:"current,optional"`
+	// AttentionLanes are the attention kernels that the framework chooses by
+	// itself, by SM, for attention_lane_defaults.yaml.
+	AttentionLanes map[string]string `hcl:"attention_lanes,optional"`
 	// Reader is today, or 0.4 for the CSV databases up to aiconfigurator 0.5.
 	Reader string `hcl:"reader,optional"`
 	// CollectorRef is the git commit of the collector, for the sidecar.
 	CollectorRef string `hcl:"collector_ref,optional"`
+	// Sidecar is the schema of collection_meta.yaml, 1 or 2; 0 takes that of the
+	// file that is there.
+	Sidecar int `hcl:"sidecar,optional"`
 	// Card states fields of the workload cards of the layout experiment, by their
 	// path in the card or its last part.
 	Card map[string]string `hcl:"card,optional"`
@@ -121,6 +131,20 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	layout := tree.Layout(c.Layout)
 	if !slices.Contains(tree.Layouts, layout) && !c.attached() {
 		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".", c.Layout))
+	}
+	if (c.Current || len(c.AttentionLanes) > 0) && layout != tree.Families {
+		bad("Beside no database", "current and attention_lanes write files that readers of the layout \"families\" look for.")
+	}
+	for _, sm := range slices.Sorted(maps.Keys(c.AttentionLanes)) {
+		if n, err := strconv.Atoi(sm); err != nil || n < 50 || n > 999 || c.AttentionLanes[sm] == "" {
+			bad("Wrong lane", fmt.Sprintf("attention_lanes has %q = %q; write the SM and the kernel, such as \"90\" = \"fa3\".", sm, c.AttentionLanes[sm]))
+		}
+	}
+	if c.Sidecar < 0 || c.Sidecar > 2 {
+		bad("Unknown schema", fmt.Sprintf("sidecar is %d; collection_meta.yaml has the schemas 1 and 2.", c.Sidecar))
+	}
+	if c.Sidecar == 2 && c.CollectorRef == "" {
+		bad("No evidence", "Schema 2 of collection_meta.yaml names the collector's commit: set collector_ref.")
 	}
 	if len(c.Card) > 0 && c.Layout != Experiment {
 		bad("Card without use", "Only the layout \"experiment\" writes workload cards.")

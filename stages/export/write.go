@@ -185,6 +185,9 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 		}
 	}
 	spec, err := c.systemSpec(&batch, rc, t)
+	if err == nil {
+		err = c.besideSpecs(&batch, rc, t, d.partial != "" || unanswered(d.sets))
+	}
 	if err != nil {
 		return w, nil, fmt.Errorf("nothing was written: %w", err)
 	}
@@ -240,7 +243,9 @@ func (c *Config) sidecars(batch *atomic.Batch, t target, d payload, file stage.A
 		}
 	}
 	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image, ImageDigest: info.ImageDigest}
-	err = restage(batch, meta, func(data []byte) ([]byte, error) { return tree.NextMeta(data, meta, rt, t.place.Table, entry) })
+	err = restage(batch, meta, func(data []byte) ([]byte, error) {
+		return tree.NextMeta(data, meta, rt, tree.Update{Table: t.place.Table, Entry: entry, Schema: c.Sidecar, Kept: kept})
+	})
 	if err != nil || len(c.Reuse) == 0 {
 		return err
 	}

@@ -97,6 +97,12 @@ class Steer(ast.NodeTransformer):
         node.test = _call("_aicplan_steer", _mark(), node.test, ast.Constant(yes), ast.Constant(no))
         return node
 
+    def visit_IfExp(self, node):
+        self.generic_visit(node)
+        if all(isinstance(arm, ast.Constant) and isinstance(arm.value, str) for arm in (node.body, node.orelse)):
+            return _call("_aicplan_either", _mark(), node.test, node.body, node.orelse)
+        return node
+
     def visit_While(self, node):
         self.generic_visit(node)
         if isinstance(node.test, ast.Constant):
@@ -217,6 +223,13 @@ def loop(before, value):
     return value if not is_unknown(value) and Count.asked == before else False
 
 
+def either(before, value, yes, no):
+    """One of two words, by what a framework answered."""
+    if is_unknown(value) or Count.asked != before:
+        return Unknown("%s or %s" % (yes, no))
+    return yes if value else no
+
+
 class Rounds:
     """How often an endless loop has asked whether it ends."""
 
@@ -326,8 +339,9 @@ def set_(container, key, value):
 
 NAMES = {
     "_aicplan_mark": mark, "_aicplan_steer": steer, "_aicplan_loop": loop, "_aicplan_rounds": Rounds, "_aicplan_tired": tired,
-    "_aicplan_keep": keep, "_aicplan_isinstance": isinstance_, "_aicplan_getattr": getattr_, "_aicplan_issubclass": issubclass_, "_aicplan_type": type_, "_aicplan_join": join, "_aicplan_new": new,
-    "_aicplan_set": set_, "_aicplan_is": is_, "_aicplan_in": in_, "_aicplan_item": item, "_aicplan_unpack": unpack, "_aicplan_unpack_each": unpack_each,
+    "_aicplan_keep": keep, "_aicplan_isinstance": isinstance_, "_aicplan_getattr": getattr_, "_aicplan_issubclass": issubclass_,
+    "_aicplan_type": type_, "_aicplan_join": join, "_aicplan_new": new, "_aicplan_either": either, "_aicplan_set": set_,
+    "_aicplan_is": is_, "_aicplan_in": in_, "_aicplan_item": item, "_aicplan_unpack": unpack, "_aicplan_unpack_each": unpack_each,
 }
 
 

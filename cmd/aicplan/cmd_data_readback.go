@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"aicplan/engine/run"
+	"aicplan/sink/readback"
+	"aicplan/stages/report/model"
+)
+
+type dataReadBackCmd struct {
+	Dir     string `arg:"" help:"The database's folder: data and the specs of systems are in it." type:"path"`
+	Python  string `help:"The interpreter that has aiconfigurator." default:"python3" placeholder:"FILE"`
+	Against string `help:"Another database, which must give the same answers to the last bit." placeholder:"DIR" type:"path"`
+	System  string `help:"The system; default: the only one." placeholder:"NAME"`
+	Backend string `help:"The backend; default: the only one." placeholder:"NAME"`
+	Version string `help:"The backend's version; default: the only one." placeholder:"TEXT"`
+	Rows    int    `help:"Rows of each table to ask about, each also beside its place." default:"50" placeholder:"N"`
+	JSON    bool   `name:"json" help:"Print as JSON."`
+}
+
+// Help is printed below the flags.
+func (c *dataReadBackCmd) Help() string {
+	return `Runs the package's own reader in its own interpreter, over this database alone, and counts what it answers. For each
+row that is asked about, places between rows are asked about too. No GPU is needed.
+
+Examples:
+  aicplan data read-back -python /opt/aic/bin/python out
+  aicplan data read-back -against before -rows 200 out     equal to the last bit?
+  aicplan data read-back -json out > out/read_back.json    for the draft block of publish
+
+Exit codes: 0 every table that has a query was read; 1 a mistake, or no such package; 4 a table was not read, or answers
+differ.`
+}
+
+// Validate is called by kong.
+func (c *dataReadBackCmd) Validate() error {
+	if c.Rows < 1 {
+		return fmt.Errorf("-rows %d: at least one row is needed", c.Rows)
+	}
+	return nil
+}
+
+// Run asks the package.
+func (c *dataReadBackCmd) Run(a *app) error {
+	v, err := c.version()
+	if err != nil {
+		return err
+	}
+	r, err := readback.Run(context.Background(), c.Dir, readback.Options{
+		Python: c.Python, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version, Rows: c.Rows,
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = a.json(r)
+	} else {
+		c.text(a, r)
+	}
+	if err == nil && r.Failed() {
+		return &exitError{code: run.ExitGate, quiet: true}
+	}
+	return err
+}
+
+// version is the only one that fits what was asked for.
+func (c *dataReadBackCmd) version() (readback.Version, error) {
+	all, err := readback.Versions(c.Dir)
+	if err != nil {
+		return readback.Version{}, err
+	}
+	var fit []readback.Version
+	var names []string
+	for _, v := range all {
+		names = append(names, v.System+" "+v.Backend+" "+v.Version)
+		if (c.System == "" || c.System == v.System) && (c.Backend == "" || c.Backend == v.Backend) && (c.Version == "" || c.Version == v.Version) {
+			fit = append(fit, v)
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return readback.Version{}, fmt.Errorf("%s has no perf files in the layout families or systems", c.Dir)
+	case len(fit) == 0:
+		return readback.Version{}, fmt.Errorf("%s has no such tables; it has %s", c.Dir, strings.Join(names, ", "))
+	case len(fit) > 1:
+		return readback.Version{}, errors.New(c.Dir + " has several versions: " + strings.Join(names, ", ") + "; choose by -system, -backend and -version")
+	}
+	return fit[0], nil
+}
+
+func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
+	fmt.Fprintf(a.stdout, "%s reads %s, %s %s %s:\n", r.Package, r.Dir, r.System, r.Backend, r.Version)
+	for _, t := range r.Tables {
+		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table, model.Count(int64(t.Rows)), t.Answered, t.Queries)
+		if r.Against != "" {
+			fmt.Fprintf(a.stdout, ", %d differ", t.Differ)
+		}
+		if t.Message != "" {
+			fmt.Fprintf(a.stdout, "; %s", t.Message)
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	queries, answered, differ := r.Totals()
+	fmt.Fprintf(a.stdout, "%s queries, %s answered", model.Count(int64(queries)), model.Count(int64(answered)))
+	if r.Against != "" {
+		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", model.Count(int64(differ)), r.Against)
+	}
+	fmt.Fprintln(a.stdout)
+}

@@ -1,0 +1,68 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"aicplan/sink/tree"
+)
+
+// beside reads a file that lies beside the data folder; ok is false without one.
+func (l *linter) beside(name string, parse func([]byte) error) (ok bool) {
+	data, err := os.ReadFile(filepath.Join(l.root, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if err == nil {
+		err = parse(data)
+	}
+	if err != nil {
+		l.add(Finding{Rule: "unreadable", Path: name, Message: err.Error(), Count: 1})
+		return false
+	}
+	return true
+}
+
+// has says whether a system, or any where it is "", has tables of a version.
+func (l *linter) has(system, backend, version string) bool {
+	return slices.ContainsFunc(l.scan.Entries, func(e tree.Entry) bool {
+		return e.Backend == backend && e.Version == version && (system == "" || e.System == system)
+	})
+}
+
+// slots checks that the versions that can be asked for are there: a reader answers
+// a version without tables from older ones, and says nothing.
+func (l *linter) slots() {
+	var s *tree.Slots
+	if !l.beside(tree.SlotsFile, func(data []byte) (err error) { s, err = tree.ParseSlots(data); return err }) {
+		return
+	}
+	for _, p := range s.Places() {
+		for word, version := range map[string]*string{"current": &p.Slot.Current, "previous": p.Slot.Previous} {
+			if version != nil && !l.has(p.System, p.Backend, *version) {
+				l.add(Finding{Rule: "slots", Path: tree.SlotsFile, Count: 1, Message: fmt.Sprintf("%s names %s as %s, and there is no table of it", p, *version, word)})
+			}
+		}
+	}
+}
+
+// lanes checks that the framework's own kernels are stated for versions that are
+// there.
+func (l *linter) lanes() {
+	var lanes map[string]map[string]map[string]string
+	if !l.beside(tree.LanesFile, func(data []byte) (err error) { lanes, err = tree.ParseLanes(data); return err }) {
+		return
+	}
+	for _, backend := range slices.Sorted(maps.Keys(lanes)) {
+		for _, version := range slices.Sorted(maps.Keys(lanes[backend])) {
+			if !l.has("", backend, version) {
+				l.add(Finding{Rule: "lanes", Path: tree.LanesFile, Count: 1, Message: fmt.Sprintf("it has kernels of %s %s, and there is no table of it", backend, version)})
+			}
+		}
+	}
+}

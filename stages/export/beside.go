@@ -1,0 +1,45 @@
+package export
+
+import (
+	"errors"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
+	"aicplan/sink/tree"
+)
+
+// besideSpecs stages the files next to the specs of systems that the block asks
+// for: which version can be asked for, and the framework's own attention kernels.
+func (c *Config) besideSpecs(batch *atomic.Batch, rc *stage.RunContext, t target, partial bool) error {
+	place := func(name string) (string, error) {
+		if c.Dir != "" {
+			name = c.Dir + "/" + name
+		}
+		return atomic.Within(rc.OutDir, name)
+	}
+	if c.Current {
+		if partial {
+			return errors.New("current = true, and the data is partial: readers would take it for the newest complete version")
+		}
+		path, err := place(tree.SlotsFile)
+		if err != nil {
+			return err
+		}
+		err = restage(batch, path, func(data []byte) ([]byte, error) {
+			return tree.NextSlots(data, t.place.System, t.place.Backend, t.place.Version)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(c.AttentionLanes) == 0 {
+		return nil
+	}
+	path, err := place(tree.LanesFile)
+	if err != nil {
+		return err
+	}
+	return restage(batch, path, func(data []byte) ([]byte, error) {
+		return tree.NextLanes(data, t.place.Backend, t.place.Version, c.AttentionLanes)
+	})
+}
