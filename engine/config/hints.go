@@ -68,7 +68,8 @@ var rangeFunc = function.New(&function.Spec{
 	VarParam:    &function.Parameter{Name: "params", Type: cty.Number},
 	Type:        function.StaticReturnType(cty.List(cty.Number)),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		start, end, step := cty.Zero, cty.NilVal, cty.NilVal
+		start := cty.Zero
+		var end, step cty.Value
 		switch len(args) {
 		case 1:
 			end = args[0]
