@@ -39,6 +39,7 @@ type app struct {
 	sensitive      []string       // names of those of the plan itself
 	code           int            // exit code of a command that ended without error
 	kinds          []runtimes.Kind
+	goesOn         bool // though nobody reads the output any more
 }
 
 // stages makes the stage kinds of one command.

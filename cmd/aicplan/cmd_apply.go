@@ -125,6 +125,7 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	a.endPlanning()
+	a.outliveReader(c.JSON)
 	ctx, stop, cancel := interruptible(c.Grace)
 	defer cancel()
 	all.LockDevices(&runtimes.Locks{Me: filelock.Self(a.commandLine(), "", time.Now()), Timeout: a.global.LockTimeout})

@@ -50,12 +50,27 @@ func (c *doctorCmd) Run(a *app) error {
 		if err := r.Text(&b); err != nil {
 			return err
 		}
+		if len(r.GPUs) == 0 {
+			b.WriteString(withoutGPU())
+		}
 		a.wrapLines(b.String())
 	}
 	if !r.OK() {
 		return &exitError{code: run.ExitError, quiet: true}
 	}
 	return nil
+}
+
+// withoutGPU says what a machine without GPUs measures all the same.
+func withoutGPU() string {
+	text := "\nWithout a GPU this machine measures:\n"
+	for _, k := range runtimes.Kinds() {
+		if k.OnGPUs != nil && !k.OnProcessor {
+			continue
+		}
+		text += fmt.Sprintf("  %-9s %s\n", k.Name, k.Summary)
+	}
+	return text + "  To begin with: aicplan apply plans/quickstart.hcl\n"
 }
 
 type benchProtocolCmd struct {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -110,8 +112,32 @@ func nothingOf(store *checkpoint.Store, what string) error {
 	for i, r := range all {
 		near[i] = r.Address
 	}
+	alike := sameWords(what, near)
+	if len(alike) > 0 {
+		near = alike
+	}
+	hint := config.DidYouMean(what, near)
+	if len(alike) == 1 {
+		hint = " Did you mean " + alike[0] + "?"
+	}
 	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
-		store.Dir(), what, config.DidYouMean(what, near))
+		store.Dir(), what, hint)
+}
+
+var addressWord = regexp.MustCompile(`[A-Za-z0-9_]+`)
+
+// sameWords are the addresses that have every word of another one: what is
+// collect.op["gemm"] may be module.measured["gemm"].collect.op.
+func sameWords(what string, all []string) []string {
+	var out []string
+	words := addressWord.FindAllString(what, -1)
+	for _, address := range all {
+		have := addressWord.FindAllString(address, -1)
+		if !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(have, w) }) {
+			out = append(out, address)
+		}
+	}
+	return out
 }
 
 // again adds what helps against a table or record that is damaged.

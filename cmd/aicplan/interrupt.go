@@ -44,6 +44,14 @@ func endOnInterrupt() (end func()) {
 	}
 }
 
+// outliveReader lets a run go on when what reads its output goes away, such as a
+// tee that dies at night: what is measured is on disk. Who reads events needs all
+// of them, and hears that they are not whole.
+func (a *app) outliveReader(events bool) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writes fail instead
+	a.goesOn = !events
+}
+
 // secondPatience is how long stages may take to end after the second Ctrl-C:
 // some are in the middle of a table.
 const secondPatience = 3 * time.Second

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -180,6 +181,10 @@ func (a *app) outputLost(code int) int {
 	a.out.mu.Lock()
 	defer a.out.mu.Unlock()
 	if a.out.err == nil || code == run.ExitError {
+		return code
+	}
+	if a.goesOn && errors.Is(a.out.err, syscall.EPIPE) {
+		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. aicplan report says how it went.")
 		return code
 	}
 	fmt.Fprintf(a.stderr, "Error: standard output cannot be written, so what was printed is not whole: %v\n", a.out.err)

@@ -170,14 +170,17 @@ func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
 	for _, s := range all {
 		if quiet(s) {
 			g := group{string(s.Action), s.Kind}
+			if s.Guard && s.Action == stage.ActionReuse {
+				g.action = "idle"
+			}
 			if n[g] == 0 {
 				order = append(order, g)
 			}
 			n[g]++
 		}
 	}
-	words := map[string]string{"unknown": "? %s follow what they read", "reuse": "= %s as before", "run": "> %s first"}
-	for _, action := range []string{"run", "reuse", "unknown"} {
+	words := map[string]string{"unknown": "? %s follow what they read", "reuse": "= %s as before", "run": "> %s first", "idle": "= %s not needed: nothing behind it runs"}
+	for _, action := range []string{"run", "idle", "reuse", "unknown"} {
 		var parts []string
 		for _, g := range order {
 			if g.action == action {

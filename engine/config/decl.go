@@ -53,6 +53,7 @@ type variableDecl struct {
 	rng         hcl.Range
 	typ         cty.Type
 	defaults    *typeexpr.Defaults
+	broken      bool // its type is none
 	hasDefault  bool
 	def         cty.Value
 	written     hcl.Expression // the default as it stands in the file; nil without one
@@ -271,6 +272,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		if !more.HasErrors() {
 			v.typ, v.defaults = t, defaults
 		}
+		v.broken = more.HasErrors()
 	}
 	if a, ok := content.Attributes["description"]; ok {
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.description)...)

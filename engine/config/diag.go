@@ -147,7 +147,7 @@ func Merged(diags hcl.Diagnostics) hcl.Diagnostics {
 func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnostics, width uint, color bool) error {
 	dw := hcl.NewDiagnosticTextWriter(w, files, width, color)
 	for _, d := range Merged(diags) {
-		d = withoutSensitive(d)
+		d = withoutSensitive(hinted(d, files))
 		shown := *d
 		shown.Detail += knownAttributes(d)
 		if a := DiagAddress(d); a != "" {
@@ -202,7 +202,7 @@ type DiagJSON struct {
 
 // ToJSON converts a diagnostic for -json output.
 func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
-	d = withoutSensitive(d)
+	d = withoutSensitive(hinted(d, files))
 	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail + knownAttributes(d), Address: DiagAddress(d)}
 	if d.Severity == hcl.DiagWarning {
 		out.Severity = "warning"

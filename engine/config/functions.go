@@ -56,7 +56,7 @@ func Functions() map[string]function.Function {
 		"merge":           stdlib.MergeFunc,
 		"one":             oneFunc,
 		"powers":          powersFunc,
-		"range":           stdlib.RangeFunc,
+		"range":           rangeFunc,
 		"reverse":         stdlib.ReverseListFunc,
 		"setintersection": stdlib.SetIntersectionFunc,
 		"setproduct":      boundedSetProduct,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,10 +71,36 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the file", reason(err)+".")}
 	}
+	if diags := notText(src, name); diags.HasErrors() {
+		return nil, diags
+	}
 	if diags := TooDeep(src, name); diags.HasErrors() {
 		return nil, diags
 	}
 	return s.parser.ParseHCL(src, name)
+}
+
+// notText refuses what HCL would read and nobody can see, and says once that a
+// file is in another encoding.
+func notText(src []byte, name string) hcl.Diagnostics {
+	at := bytes.IndexByte(src, 0)
+	utf16 := bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff})
+	switch {
+	case utf16:
+		return hcl.Diagnostics{fileDiag(name, "Wrong encoding", "The file is UTF-16. Plans are UTF-8: save it as that.")}
+	case at >= 0:
+		line := 1 + bytes.Count(src[:at], []byte{'\n'})
+		return hcl.Diagnostics{fileDiag(name, "Not a text file", fmt.Sprintf("Line %d has a NUL byte. Plans are text in UTF-8.", line))}
+	case !utf8.Valid(src):
+		for i := 0; i < len(src); {
+			r, n := utf8.DecodeRune(src[i:])
+			if r == utf8.RuneError && n == 1 {
+				return hcl.Diagnostics{fileDiag(name, "Wrong encoding", fmt.Sprintf("Line %d is no UTF-8. Plans are UTF-8: save the file as that.", 1+bytes.Count(src[:i], []byte{'\n'})))}
+			}
+			i += n
+		}
+	}
+	return nil
 }
 
 // ParseFile reads a file in the language of plans that is no plan, by the name

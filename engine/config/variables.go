@@ -76,8 +76,8 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			if l.opts.Shared {
 				continue
 			}
-			diags = append(diags, errorAt(at, "Value for an undeclared variable",
-				fmt.Sprintf("The environment sets %s, but the plan has no variable %q.%s", name, short, didYouMean(short, known))))
+			diags = append(diags, warnAt(at, "Value for an undeclared variable",
+				fmt.Sprintf("The environment sets %s, but the plan has no variable %q; the value is ignored.%s", name, short, didYouMean(short, known))))
 			continue
 		}
 		out[short] = givenValue{text: value, rng: l.hide(root, short, at, name, ""), origin: "the environment"}
@@ -161,6 +161,9 @@ const (
 func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	g, given := s.l.rootVars[d.name]
 	if !given {
+		if d.broken { // said where it is declared
+			return cty.DynamicVal, nil
+		}
 		if d.hasDefault {
 			return d.def, s.validateVariable(d, d.def, d.rng)
 		}

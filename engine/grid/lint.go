@@ -198,7 +198,7 @@ func (l *linter) operand(n hclsyntax.Expression, want cty.Type) bool {
 	}
 	hint := ""
 	if t == cty.String && want == cty.Number {
-		hint = " Text is compared with == and !=, or with contains([...], name)."
+		hint = " Text is compared with == and !=, or with contains([...], name), and joined as \"${a}${b}\"."
 	}
 	l.errorf(n.Range(), "Invalid operand", "This is a %s where a %s is needed.%s", t.FriendlyName(), want.FriendlyName(), hint)
 	return false

@@ -12,6 +12,9 @@ import (
 
 // Summary is a plan as people and programs read it.
 type Summary struct {
+	// Format is the version of this form. It grows when a field changes its meaning
+	// or goes; new fields leave it.
+	Format int            `json:"format_version"`
 	Stages []StageSummary `json:"stages"`
 	Totals Totals         `json:"totals"`
 	// Work is true when applying would run anything.
@@ -23,7 +26,9 @@ type StageSummary struct {
 	Address string `json:"address"`
 	Kind    string `json:"kind"`
 	// Measures is true of stages that work through cases.
-	Measures    bool         `json:"measures,omitempty"`
+	Measures bool `json:"measures,omitempty"`
+	// Guard is true of stages that produce no data and are never reused.
+	Guard       bool         `json:"guard,omitempty"`
 	Description string       `json:"description,omitempty"`
 	Action      stage.Action `json:"action"`
 	Reason      string       `json:"reason,omitempty"`
@@ -69,11 +74,11 @@ type Totals struct {
 
 // Summarize adds up p.
 func Summarize(p *Plan) Summary {
-	var out Summary
+	out := Summary{Format: 1}
 	idle := p.Idle()
 	for _, s := range p.Stages {
 		ss := StageSummary{
-			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Measures, Description: s.Instance.Description,
+			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Measures, Guard: s.Instance.Kind.Guard, Description: s.Instance.Description,
 			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key, Warnings: s.Warnings,
 		}
 		if s.Plan != nil {
@@ -144,7 +149,14 @@ func (t *Totals) reuse(c stage.Counts) {
 // Line is the one line that sums a plan up.
 func (s Summary) Line() string {
 	t := s.Totals
-	text := fmt.Sprintf("Plan: %s; %s cases (%s to collect, %s reused", Some(t.Stages, "stage"), Count(int64(t.Cases)), Count(int64(t.Collect)), Count(int64(t.Reuse)))
+	if t.Stages == 0 {
+		return "Plan: no stage is declared, or none is selected, so there is nothing to do."
+	}
+	cases := Some(t.Cases, "case")
+	if t.Collect+t.Reuse+t.Hold+t.Unsupported+t.LeftOut > t.Cases && t.Elsewhere == 0 {
+		cases += ", some measured more than once"
+	}
+	text := fmt.Sprintf("Plan: %s; %s (%s to collect, %s reused", Some(t.Stages, "stage"), cases, Count(int64(t.Collect)), Count(int64(t.Reuse)))
 	if t.Elsewhere > 0 {
 		text += fmt.Sprintf(", %s elsewhere", Count(int64(t.Elsewhere)))
 	}

@@ -3,7 +3,6 @@ package collect
 import (
 	"fmt"
 	"math"
-	"runtime"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
@@ -35,7 +34,7 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtim
 	}
 	if p.Cases.Seconds > 0 && c.onGPUs() {
 		p.Cases.GPUs = workers
-		if c.kind().Name == "nccl" {
+		if c.kind().Whole {
 			p.Cases.GPUs = max(physics.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
 		}
 	}
@@ -59,7 +58,7 @@ func (c *Config) workers(env *runtimes.Environment) int {
 	if env != nil && env.Workers > 0 {
 		return env.Workers
 	}
-	if c.kind().Name == "nccl" {
+	if c.kind().Whole {
 		return 1
 	}
 	return max(1, len(c.runtime.Devices)) * max(1, c.runtime.Workers)
@@ -120,22 +119,15 @@ func sampled(up *stage.Plan) arrow.Record {
 	return table.Take(t, rows)
 }
 
-// What a core of a processor of today reaches in products of this program's own,
-// and its memory; there is no file with the peaks of processors.
-const (
-	coreFlops    = 5e9
-	processorMem = 10e9
-)
-
 // peaks are those of the device that measures: the system that the plan names,
 // or the one that the device belongs to.
 func (c *Config) peaks(env *runtimes.Environment) (*systems.Spec, string) {
 	if !c.onGPUs() {
-		if c.runtime.Kind != "cpu" {
+		if c.kind().Peaks == nil {
 			return nil, ""
 		}
-		flops := coreFlops * float64(runtime.NumCPU())
-		return &systems.Spec{GPU: systems.GPU{MemBW: processorMem, BFloat16Flops: flops, Float32Flops: flops}}, "a common processor"
+		flops, bytes := c.kind().Peaks()
+		return &systems.Spec{GPU: systems.GPU{MemBW: bytes, BFloat16Flops: flops, Float32Flops: flops}}, "a common processor"
 	}
 	if c.spec != nil {
 		return c.spec, c.spec.Name

@@ -130,6 +130,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		counts = j.counts()
 	}
 	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
+	if cases.Len() == 0 {
+		p.Warnings = append(p.Warnings, c.grid.Address+" has no case, so there is nothing to measure; plan -v shows what its filters drop")
+	}
 	if strange > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d of %d cases are going to fail: %s; leave them out with a filter", strange, cases.Len(), why))
 	}

@@ -1,6 +1,8 @@
 package runtimes
 
 import (
+	"runtime"
+
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/measure"
@@ -115,3 +117,13 @@ func cpuSeconds(_ *stage.Runtime, s measure.Settings, kernel float64) float64 {
 	}
 	return float64(s.Passes) * (max(s.IdleGapSeconds, cpuGapSeconds) + passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel))
 }
+
+// What a core of a processor of today reaches in products of this program's own,
+// and its memory; there is no file with the peaks of processors.
+const (
+	coreFlops    = 5e9
+	processorMem = 10e9
+)
+
+// cpuPeaks is the Peaks of cpu runtimes.
+func cpuPeaks() (flops, bytes float64) { return coreFlops * float64(runtime.NumCPU()), processorMem }

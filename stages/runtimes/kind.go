@@ -78,6 +78,11 @@ type Kind struct {
 	// CaseSeconds says how long a case takes whose kernels take so many seconds,
 	// with what surrounds them; nil where that cannot be told.
 	CaseSeconds func(rt *stage.Runtime, s measure.Settings, kernel float64) float64
+	// Peaks are the operations and bytes a second that kinds without a GPU come to,
+	// roughly, for estimates; nil for others, whose system says it.
+	Peaks func() (flops, bytes float64)
+	// Whole is true where one worker drives all its GPUs itself.
+	Whole bool
 	// MaxGrowth is by how many bytes a worker may grow before it is replaced; 0
 	// means that it does not matter.
 	MaxGrowth int64

@@ -40,6 +40,7 @@ func cpuKind() Kind {
 		Probe:         probeCPU,
 		Look:          lookCPU,
 		CaseSeconds:   cpuSeconds,
+		Peaks:         cpuPeaks,
 		FirstDeadline: 5 * time.Minute, // nothing is loaded, compiled or tuned
 	}
 }

@@ -36,6 +36,7 @@ func ncclKind() Kind {
 		Env:   []string{cudaOrder},
 		Look:  lookGPUs, OnGPUs: always,
 		CaseSeconds: ncclSeconds,
+		Whole:       true,
 		Libraries:   []string{"driver", "nvrtc", "nccl"}, // patterns are checked by kernels of our own
 	}
 }

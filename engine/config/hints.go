@@ -1,0 +1,110 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+// impure are functions of other languages that read what a plan does not say.
+var impure = []string{"env", "getenv", "file", "fileexists", "fileset", "templatefile", "filebase64", "timestamp", "timeadd", "uuid", "random", "now", "abspath", "pathexpand"}
+
+var functionName = regexp.MustCompile(`no function named "([^"]+)"`)
+
+// hinted is a diagnostic of HCL's own with what helps a reader who has another
+// language in their fingers.
+func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
+	out := *d
+	switch d.Summary {
+	case "Missing newline after argument":
+		switch next := after(d, files); {
+		case strings.HasPrefix(next, "=") && !strings.HasPrefix(next, "=="):
+			out.Detail += " If this compares, write == instead of =."
+		case operator.MatchString(next):
+			out.Detail += " Conditions are joined by && and ||, and ! is not."
+		}
+	case "Call to unknown function":
+		if m := functionName.FindStringSubmatch(d.Detail); m != nil && slices.Contains(impure, m[1]) {
+			out.Detail = fmt.Sprintf("There is no function named %q: plans read no environment, file or clock, so that the same plan means the same cases everywhere. Give what it would read as a variable, with -var or %sNAME.", m[1], envPrefix)
+		}
+	case "Unsupported argument":
+		if strings.Contains(d.Detail, `"count"`) && !strings.Contains(d.Detail, "Did you mean") {
+			out.Detail += " Several instances of a block come from for_each, such as for_each = toset([\"a\", \"b\"])."
+		}
+	case "Invalid type specification":
+		out.Detail += " Types are string, number, bool, any, and list(...), set(...), map(...), tuple([...]) and object({ ... }) of them."
+	}
+	return &out
+}
+
+var operator = regexp.MustCompile(`^(and|or|not)\b`)
+
+// after is the text at the place that a diagnostic is about, where its file is
+// known.
+func after(d *hcl.Diagnostic, files map[string]*hcl.File) string {
+	if d.Subject == nil || files[d.Subject.Filename] == nil {
+		return ""
+	}
+	text := files[d.Subject.Filename].Bytes
+	if at := d.Subject.Start.Byte; at >= 0 && at < len(text) {
+		return string(text[at:min(len(text), at+8)])
+	}
+	return ""
+}
+
+// rangeLimit is how many values range makes at most; longer axes are powers,
+// steps, or the plan's mistake.
+const rangeLimit = 20_000
+
+// rangeFunc is the standard library's range with more values, as axes need them.
+var rangeFunc = function.New(&function.Spec{
+	Description: "numbers from the first to below the second, in steps of the third",
+	VarParam:    &function.Parameter{Name: "params", Type: cty.Number},
+	Type:        function.StaticReturnType(cty.List(cty.Number)),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		start := cty.Zero
+		var end, step cty.Value
+		switch len(args) {
+		case 1:
+			end = args[0]
+		case 2, 3:
+			start, end = args[0], args[1]
+		default:
+			return cty.NilVal, fmt.Errorf("range takes one to three numbers: range(END), range(START, END) or range(START, END, STEP)")
+		}
+		if len(args) == 3 {
+			step = args[2]
+		} else if step = cty.NumberIntVal(1); end.LessThan(start).True() {
+			step = cty.NumberIntVal(-1)
+		}
+		if step.Equals(cty.Zero).True() {
+			return cty.NilVal, function.NewArgErrorf(2, "the step is 0")
+		}
+		down := step.LessThan(cty.Zero).True()
+		if down && end.GreaterThan(start).True() || !down && end.LessThan(start).True() {
+			return cty.NilVal, function.NewArgErrorf(1, "the steps lead away from the end")
+		}
+		var out []cty.Value
+		for v := start; down && v.GreaterThan(end).True() || !down && v.LessThan(end).True(); {
+			if len(out) == rangeLimit {
+				return cty.NilVal, fmt.Errorf("range makes at most %d values; use a larger step, or powers(...)", rangeLimit)
+			}
+			out = append(out, v)
+			next, err := stdlib.Add(v, step)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			v = next
+		}
+		if len(out) == 0 {
+			return cty.ListValEmpty(cty.Number), nil
+		}
+		return cty.ListVal(out), nil
+	},
+})
