@@ -53,7 +53,7 @@ var serving = regexp.MustCompile(`Serving http://([^/]+)/`)
 // manyReaders has 200 clients follow one run to its end.
 func manyReaders(t *trial) {
 	const readers = 200
-	s := t.start("serve", "-listen", "127.0.0.1:0")
+	s := t.serve("serve", "-listen", "127.0.0.1:0")
 	defer func() {
 		s.signal(syscall.SIGTERM, false)
 		if code := s.wait(); code != 0 {
