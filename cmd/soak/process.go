@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -40,7 +41,9 @@ type running struct {
 	err  output
 	done chan struct{}
 	code int
-	hung string // how, where it did
+
+	waits bool                   // it is a server, which does nothing unasked
+	hung  atomic.Pointer[string] // how, where it did
 }
 
 // output is what a command printed so far.
@@ -64,6 +67,13 @@ func (o *output) String() string {
 // start begins a command of aicplan; wait waits for it.
 func (t *trial) start(args ...string) *running {
 	r := &running{trial: t, cmd: t.command(args...)}
+	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.out
+	return r.begin()
+}
+
+// serve begins one that goes on until it is told to end.
+func (t *trial) serve(args ...string) *running {
+	r := &running{trial: t, cmd: t.command(args...), waits: true}
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.out
 	return r.begin()
 }
@@ -95,15 +105,17 @@ func (r *running) begin() *running {
 		_ = r.cmd.Wait()
 		r.code = r.cmd.ProcessState.ExitCode()
 	}()
+	if !r.waits {
+		go r.watch()
+	}
 	return r
 }
 
 // wait returns the exit code; -1 where a signal ended it.
 func (r *running) wait() int {
-	r.watch()
 	<-r.done
-	if r.hung != "" {
-		r.wrong("aicplan %s hangs: %s", strings.Join(r.cmd.Args[1:], " "), r.hung)
+	if how := r.hung.Load(); how != nil {
+		r.wrong("%s hangs: %s", strings.Join(r.cmd.Args, " "), *how)
 	}
 	return r.code
 }
@@ -131,16 +143,18 @@ func (r *running) watch() {
 		case <-time.After(patience / looks):
 		}
 		now, waits := r.activity()
+		how := ""
 		switch {
 		case now > 5*patience:
-			r.hung = fmt.Sprintf("%s of CPU time", now)
+			how = fmt.Sprintf("%s of CPU time", now)
 		case n > looks*20:
-			r.hung = fmt.Sprintf("no end within %s", 20*patience)
+			how = fmt.Sprintf("no end within %s", 20*patience)
 		case !waits && now-spent < patience/looks/200:
-			r.hung = fmt.Sprintf("nothing was done for %s", patience/looks)
+			how = fmt.Sprintf("nothing was done for %s", patience/looks)
 		}
-		if spent = now; r.hung != "" {
-			r.signal(syscall.SIGKILL, true)
+		if spent = now; how != "" {
+			r.hung.Store(&how)
+			_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 			return
 		}
 	}
@@ -150,7 +164,7 @@ func (r *running) watch() {
 const tick = 10 * time.Millisecond
 
 // activity is the CPU time of the command's process group, and whether a process
-// of it waits for a disk.
+// of it waits for a disk, or is stopped.
 func (r *running) activity() (cpu time.Duration, waits bool) {
 	group := strconv.Itoa(r.cmd.Process.Pid)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -165,7 +179,7 @@ func (r *running) activity() (cpu time.Duration, waits bool) {
 		if len(words) < 15 || words[2] != group {
 			continue
 		}
-		waits = waits || words[0] == "D"
+		waits = waits || words[0] == "D" || words[0] == "T"
 		for _, w := range words[11:15] {
 			n, _ := strconv.Atoi(w)
 			cpu += time.Duration(n) * tick

@@ -221,15 +221,14 @@ runtime "srv" {
 func (t *trial) serveModel(at string) (kill func(), address string) {
 	file := filepath.Join(t.dir, "address")
 	_ = os.Remove(file)
-	cmd := t.command("mock-server", "-listen", at, "-address-file", file, "-itl", "4ms")
-	r := t.launch(cmd)
+	r := t.serve("mock-server", "-listen", at, "-address-file", file, "-itl", "4ms")
 	r.until(func() bool {
 		text, err := os.ReadFile(file)
 		address = strings.TrimSpace(string(text))
 		return err == nil && address != ""
 	})
 	if address == "" {
-		t.wrong("mock-server does not start: %s", r.err.String())
+		t.wrong("mock-server does not start: %s", r.out.String())
 	}
 	t.env = append(t.env, "AICPLAN_VAR_url="+address)
 	kill = func() {

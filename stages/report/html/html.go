@@ -158,7 +158,8 @@ func quantity(s *model.Spread, unit string) template.HTML {
 	if s == nil {
 		return "-"
 	}
-	text := func(v float64) string { return model.Number(v) + " " + unit }
+	// What goes past the template's escaping is escaped here, wherever it comes from.
+	text := func(v float64) string { return model.Number(v) + " " + template.HTMLEscapeString(unit) }
 	if unit == "%" {
 		text = model.Percent
 	}
