@@ -290,13 +290,14 @@ type followed struct {
 	changed bool // told differs from what the tasks know
 	met     bool // the environment of a task was taken
 	foreign map[string]bool
+	seen    map[*checkpoint.Journal]int // how far each was read
 	outcome *executors.Outcome
 }
 
 // follow submits and follows an order. Nil without an error means that the user
 // stopped it before anything was known.
 func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order, attached bool) (*followed, error) {
-	f := &followed{r: r, order: o, foreign: map[string]bool{}}
+	f := &followed{r: r, order: o, foreign: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
 	var err error
 	if f.places, err = o.AllPlaces(); err != nil {
 		return f, err
@@ -425,10 +426,10 @@ func (f *followed) read() error {
 	if r.journal == nil {
 		return nil
 	}
-	ids, err := r.journal.Refresh()
+	ids, seen, err := r.journal.Refresh(f.seen[r.journal])
+	f.seen[r.journal] = seen
 	if err != nil {
-		f.Say("warn", fmt.Sprintf("the journal cannot be read, and is read again: %v", err))
-		return nil
+		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
 	}
 	if len(ids) > 0 {
 		// Not at the end: a coordinator that is killed must leave it behind.
