@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 
-_runs = {}  # rows by file name, by the words of the run
+_runs = {}  # rows by file name, or why there are none, by the words of the run
 
 # The columns of a file that make its latency, in ms, and their factor.
 _TIMES = {
@@ -61,8 +61,17 @@ def _row(table, line):
 def _rows(bench, words, command, launcher, environ, timeout):
     argv = [_fill(w, words) for w in [*launcher, *command]]
     key = json.dumps([argv, environ], sort_keys=True)
-    if key in _runs:
-        return _runs[key]
+    if key not in _runs:
+        try:
+            _runs[key] = _run(bench, words, argv, environ, timeout)
+        except RuntimeError as e:
+            _runs[key] = e  # every point would wait for the same end
+    if isinstance(_runs[key], RuntimeError):
+        raise _runs[key]
+    return _runs[key]
+
+
+def _run(bench, words, argv, environ, timeout):
     # Ranks of other nodes write there too, so it is on the shared file system.
     output = tempfile.mkdtemp(prefix="wideep-", dir=os.environ.get("AICPLAN_WIDEEP_DIR") or os.getcwd())
     try:
@@ -87,7 +96,6 @@ def _rows(bench, words, command, launcher, environ, timeout):
         for path in sorted(pathlib.Path(output).rglob("*_perf.txt")):
             with path.open(newline="") as f:
                 found.setdefault(path.name[: -len(".txt")], []).extend(csv.DictReader(f))
-        _runs[key] = found
         return found
     finally:
         shutil.rmtree(output, ignore_errors=True)

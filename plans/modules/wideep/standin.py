@@ -19,7 +19,10 @@ TOKENS = [2**i for i in range(20)]
 def main(output, case):
     rank, world = int(os.environ.get("SLURM_PROCID", os.environ.get("RANK", "0"))), int(os.environ["WORLD_SIZE"])
     here = pathlib.Path(output)
-    (here / f"rank-{rank}").write_text(os.environ.get("SLURMD_NODENAME", "here"))
+    # Under another name first: a file that is there is whole.
+    mine = here / f"starting-{rank}"
+    mine.write_text(os.environ.get("SLURMD_NODENAME", "here"))
+    mine.rename(here / f"rank-{rank}")
     if rank:
         return
     until = time.monotonic() + 60
