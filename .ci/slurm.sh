@@ -66,8 +66,8 @@ start)
   : > "$dir/pids"
   trap 'rc=$?; [ $rc = 0 ] || { tail -n 5 "$dir"/log/*.log "$dir"/munge/*.log >&2 || true; stop; }' EXIT
   # A task sees its GPUs' numbers only where gres.conf names devices.
-  gpus="File=$dir/dev/gpu[0-1]"
-  for g in 0 1; do mknod -m 666 "$dir/dev/gpu$g" c 1 3 2>/dev/null || gpus="Count=2"; done
+  gpus="File=$dir/dev/gpu[0-3]"
+  for g in 0 1 2 3; do mknod -m 666 "$dir/dev/gpu$g" c 1 3 2>/dev/null || gpus="Count=4"; done
   echo "NodeName=n[0-$last] Name=gpu Type=fake $gpus" > "$dir/etc/gres.conf"
   echo "CgroupAutomount=no" > "$dir/etc/cgroup.conf"
   cat > "$SLURM_CONF" <<CONF
@@ -106,7 +106,7 @@ CompleteWait=0
 ReturnToService=2
 JobRequeue=1
 GresTypes=gpu
-NodeName=n[0-$last] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] Sockets=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:fake:2 State=UNKNOWN
+NodeName=n[0-$last] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] Sockets=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:fake:4 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
   (umask 077; head -c 128 /dev/urandom > "$dir/munge/key")

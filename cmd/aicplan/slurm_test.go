@@ -70,13 +70,16 @@ func TestClusterOfProcesses(t *testing.T) {
 	disturbCluster(t, []string{"SLURMTEST_DIR=" + t.TempDir()})
 }
 
-// TestRealSlurm is the same on a Slurm that it starts on this host.
+// TestRealSlurm is the same on a Slurm that it starts on this host, and an
+// experiment with servers.
 func TestRealSlurm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starting a Slurm takes seconds")
 	}
 	t.Parallel()
-	disturbCluster(t, startSlurm(t))
+	env := startSlurm(t)
+	t.Run("collect", func(t *testing.T) { disturbCluster(t, env) })
+	t.Run("experiment", func(t *testing.T) { disturbExperiment(t, env) })
 }
 
 // startSlurm starts a cluster of four nodes on this host, and returns what the

@@ -48,6 +48,9 @@ type Journal struct {
 	done     chan struct{}
 
 	readers readers
+
+	refreshing sync.Mutex
+	found      []string // ids of entries that Refresh has read
 }
 
 // ref is where an entry lies.

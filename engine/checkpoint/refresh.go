@@ -27,9 +27,20 @@ func (j *Journal) readTo(segment int32, end int64) {
 }
 
 // Refresh reads what other processes have appended since the journal was opened
-// or refreshed last, and returns the ids of the entries in the order in which
-// they were found. What is not yet written to its end waits for the next call.
-func (j *Journal) Refresh() ([]string, error) {
+// or refreshed last. It returns the ids of all entries that calls have found from
+// a place on, in the order in which they were found, and the place behind them:
+// several readers of a journal each have a place of their own, from 0. What is not
+// yet written to its end waits for the next call.
+func (j *Journal) Refresh(from int) ([]string, int, error) {
+	j.refreshing.Lock()
+	defer j.refreshing.Unlock()
+	ids, err := j.refresh()
+	j.found = append(j.found, ids...)
+	from = min(from, len(j.found))
+	return slices.Clone(j.found[from:]), len(j.found), err
+}
+
+func (j *Journal) refresh() ([]string, error) {
 	paths, err := segmentPaths(j.dir)
 	if err != nil {
 		return nil, err

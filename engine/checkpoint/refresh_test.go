@@ -31,9 +31,11 @@ func TestRefresh(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	at := map[*Journal]int{}
 	refresh := func(j *Journal, want ...string) {
 		t.Helper()
-		got, err := j.Refresh()
+		got, next, err := j.Refresh(at[j])
+		at[j] = next
 		slices.Sort(got)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("refreshed %v (%v), want %v", got, err, want)
@@ -46,6 +48,10 @@ func TestRefresh(t *testing.T) {
 	add(a, "a2")
 	add(open("b"), "b1")
 	refresh(all, "a2", "b1")
+	// Another reader of the same journal gets them too.
+	if got, next, err := all.Refresh(0); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), []string{"a2", "b1"}) || next != 2 {
+		t.Errorf("a second reader is given %v and %d (%v)", got, next, err)
+	}
 	refresh(all)
 	refresh(open("a"))
 	if _, ok := open("a").Has("b1"); ok {

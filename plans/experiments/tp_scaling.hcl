@@ -9,6 +9,10 @@
 #   aicplan apply plans/experiments/tp_scaling.hcl -var dummy=true \
 #     -var "model=$PWD/plans/experiments/llama-3.1-8b"
 #
+# On Slurm, a task for each cell, with the server and its load in one allocation:
+#   aicplan apply plans/experiments/tp_scaling.hcl -var executor=slurm -var account=m1234 \
+#     -var 'modules=["python", "cuda/12.4"]' -var 'setup=["source activate vllm-profiling"]'
+#
 # A new experiment is a row of the list below.
 
 aicplan {
@@ -128,6 +132,86 @@ variable "ready_within" {
   default = "15m"
 }
 
+variable "executor" {
+  type        = string
+  default     = "local"
+  description = "local, or slurm: a task for each cell"
+
+  validation {
+    condition     = contains(["local", "slurm"], var.executor)
+    error_message = "executor is \"local\" or \"slurm\""
+  }
+}
+
+variable "account" {
+  type    = string
+  default = ""
+}
+
+variable "constraint" {
+  type        = string
+  default     = "gpu"
+  description = "features of the nodes; \"\" for any"
+}
+
+variable "qos" {
+  type    = string
+  default = "regular"
+}
+
+variable "time" {
+  type        = string
+  default     = "00:30:00"
+  description = "time limit of a cell"
+}
+
+variable "modules" {
+  type    = list(string)
+  default = []
+}
+
+variable "setup" {
+  type        = list(string)
+  default     = []
+  description = "lines before aicplan starts on a node"
+}
+
+variable "logs" {
+  type        = string
+  default     = null
+  description = "folder of the jobs' output; in the state folder where it is left out"
+}
+
+variable "poll" {
+  type        = string
+  default     = "5s"
+  description = "how often the queue is looked at"
+}
+
+locals {
+  cells = [for e in var.experiments : e if length(var.only) == 0 || contains(var.only, e.experiment_id)]
+  gpus  = [for e in local.cells : e.tensor_parallel_size * try(e.pipeline_parallel_size, 1)]
+}
+
+executor "local" { kind = "local" }
+
+# The nodes of all cells have the GPUs of the largest: with only, a cell gets what
+# it needs.
+executor "slurm" {
+  kind          = "slurm"
+  account       = var.account
+  constraint    = var.constraint
+  qos           = var.qos
+  time          = var.time
+  gpus_per_node = max(1, local.gpus...)
+  tasks         = max(1, length(local.cells))
+  job_name      = "tp_scaling"
+  logs          = var.logs
+  modules       = var.modules
+  setup         = var.setup
+  poll          = var.poll
+}
+
 module "vllm" {
   source = "../modules/serving/vllm"
 
@@ -152,14 +236,14 @@ grid "tp_scaling" {
   op          = "completions"
 
   rows "cell" {
-    values = [for e in var.experiments : {
+    values = [for e in local.cells : {
       experiment_id          = e.experiment_id
       tensor_parallel_size   = e.tensor_parallel_size
       pipeline_parallel_size = try(e.pipeline_parallel_size, 1)
       batch_size             = try(e.batch_size, var.batch_size)
       seq_len                = try(e.seq_len, var.seq_len)
       max_tokens             = try(e.max_tokens, var.max_tokens)
-    } if length(var.only) == 0 || contains(var.only, e.experiment_id)]
+    }]
   }
 }
 
@@ -168,6 +252,7 @@ collect "tp_scaling" {
   grid        = grid.tp_scaling
   runtime     = module.vllm.runtime
   telemetry   = telemetry.gpus
+  executor    = var.executor == "slurm" ? executor.slurm : executor.local
 
   load {
     prompt     = var.tokenizer == "" ? "token_ids" : "text"

@@ -93,11 +93,17 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if order != nil && order.Key == key {
+		// A coordinator that was killed could not keep what its tasks have said.
+		if err := r.learn(order); err != nil {
+			return nil, err
+		}
+	}
 	if order != nil {
 		active, err := executors.Active(ctx, scheduler, order)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, fmt.Errorf("it is not known whether jobs of an earlier call still wait or run, so nothing is submitted: %w; try again", err)
 		case len(active) == 0:
 			order = nil
 		case order.Key != key:
@@ -115,6 +121,9 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		}
 	}
 	r.policy = &policy{} // for what verdict says of the ramp
+	if order == nil && r.env != nil && len(r.job.todo()) == 0 {
+		return nil, nil // tasks of an earlier call have measured all
+	}
 	for {
 		attached := order != nil
 		if !attached {
@@ -138,6 +147,31 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		}
 		return r.concluded(f)
 	}
+}
+
+// learn takes the environment that a task of an earlier call has reported, where
+// none is known: what the tasks have measured counts.
+func (r *running) learn(o *executors.Order) error {
+	for shard := range o.Shards {
+		if r.env != nil {
+			return nil
+		}
+		s, err := o.Status(shard)
+		if err != nil || s == nil || len(s.Environment) == 0 {
+			continue
+		}
+		env := new(runtimes.Environment)
+		if err := json.Unmarshal(s.Environment, env); err != nil {
+			continue
+		}
+		if err := r.settleIn(env); err != nil {
+			return err
+		}
+		if r.journal.Len() > 0 {
+			r.remember()
+		}
+	}
+	return nil
 }
 
 // arraysOf are the ids of arrays, from those of tasks.
@@ -256,13 +290,14 @@ type followed struct {
 	changed bool // told differs from what the tasks know
 	met     bool // the environment of a task was taken
 	foreign map[string]bool
+	seen    map[*checkpoint.Journal]int // how far each was read
 	outcome *executors.Outcome
 }
 
 // follow submits and follows an order. Nil without an error means that the user
 // stopped it before anything was known.
 func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order, attached bool) (*followed, error) {
-	f := &followed{r: r, order: o, foreign: map[string]bool{}}
+	f := &followed{r: r, order: o, foreign: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
 	var err error
 	if f.places, err = o.AllPlaces(); err != nil {
 		return f, err
@@ -357,17 +392,17 @@ func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
 	r := f.r
 	if !f.met {
 		f.met = true
-		diff := ""
 		if r.env != nil {
-			diff = r.differences(r.env, env)
-		}
-		if r.env != nil && diff == "" {
 			env.Sources = r.env.Sources
-			r.env = env
-			return nil
-		}
-		if r.env != nil {
-			f.Say("warn", "the environment is not the one that the plan assumed: "+diff)
+			same, err := r.sameContext(env)
+			if err != nil {
+				return err
+			}
+			if same {
+				r.env = env
+				return nil
+			}
+			f.Say("warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, env))
 		}
 		if err := r.settleIn(env); err != nil {
 			return err
@@ -391,10 +426,14 @@ func (f *followed) read() error {
 	if r.journal == nil {
 		return nil
 	}
-	ids, err := r.journal.Refresh()
+	ids, seen, err := r.journal.Refresh(f.seen[r.journal])
+	f.seen[r.journal] = seen
 	if err != nil {
-		f.Say("warn", fmt.Sprintf("the journal cannot be read, and is read again: %v", err))
-		return nil
+		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
+	}
+	if len(ids) > 0 {
+		// Not at the end: a coordinator that is killed must leave it behind.
+		r.remember()
 	}
 	for _, id := range ids {
 		at, ok := f.unitOf[id]

@@ -297,22 +297,30 @@ func (r *running) meet(h *worker.Hello) error {
 	spec := r.planned.cases.Spec()
 	r.readSource(spec.Op, r.rc.PlanDir, &env)
 	if r.env != nil {
-		before, err := r.Context(spec, r.env).Digest()
-		if err != nil {
-			return err
-		}
 		env.Sources = r.env.Sources
-		now, err := r.Context(spec, &env).Digest()
+		same, err := r.sameContext(&env)
 		if err != nil {
 			return err
 		}
-		if before == now {
+		if same {
 			r.env = &env
 			return nil
 		}
 		r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, &env))
 	}
 	return r.settleIn(&env)
+}
+
+// sameContext says whether rows of an environment belong into the journal of the
+// expected one.
+func (r *running) sameContext(env *runtimes.Environment) (bool, error) {
+	spec := r.planned.cases.Spec()
+	before, err := r.Context(spec, r.env).Digest()
+	if err != nil {
+		return false, err
+	}
+	now, err := r.Context(spec, env).Digest()
+	return before == now, err
 }
 
 // reported makes sure that the worker tells every field that rows are kept apart

@@ -139,7 +139,7 @@ func (r *running) deviations() (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := journal.Refresh(); err != nil {
+	if _, _, err := journal.Refresh(0); err != nil {
 		return nil, err
 	}
 	metric := catalog.SchemaOf(r.job.schema.table).Primary().Name

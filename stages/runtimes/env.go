@@ -120,7 +120,8 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 			e.Version = python
 			assumed = fmt.Sprintf("Python %s is here; its device as seen on %s", python, day)
 		}
-		if python != "" && told {
+		// A server is found by an interpreter, and reports none.
+		if _, reported := known.Env["python"]; python != "" && told && reported {
 			e.Env = maps.Clone(e.Env)
 			if e.Env == nil {
 				e.Env = map[string]string{}

@@ -1,0 +1,172 @@
+# The shapes of DeepSeek-V3 under wide expert parallelism, as the published tables
+# have them. A case is what one run of a collector has under fixed columns; its
+# points are the token counts.
+
+variable "nodes" {
+  type        = number
+  description = "Nodes of the ranks."
+}
+
+variable "gpus_per_node" {
+  type        = number
+  description = "Ranks on each node."
+}
+
+variable "ops" {
+  type        = list(string)
+  default     = []
+  description = "Ops to plan; none means all."
+}
+
+locals {
+  tokens  = [for p in range(18) : pow(2, p)]
+  ranks   = var.nodes * var.gpus_per_node
+  deepep  = [{ hidden_size = 7168, num_topk = 8, num_experts = 256 }, { hidden_size = 4096, num_topk = 8, num_experts = 128 }]
+  wanted  = { for op in ["attention", "mlp", "moe", "deepep_ll", "deepep_normal", "moe_a2a"] : op => length(var.ops) == 0 || contains(var.ops, op) }
+  phases  = ["context", "generation"]
+  one_gpu = var.nodes == 1
+}
+
+grid "attention" {
+  for_each    = local.wanted.attention && local.one_gpu ? toset(local.phases) : toset([])
+  description = "latent attention of DeepSeek with random weights, on one GPU"
+  op          = "wideep"
+  perf_table  = "wideep_${each.key}_mla_perf"
+
+  axis "collector" { values = ["attention"] }
+  axis "nodes" { values = [1] }
+  axis "gpus_per_node" { values = [1] }
+  axis "num_heads" { values = [16, 32, 64, 128] }
+  axis "tp_size" { values = [1] }
+
+  sweep "shapes" {
+    axis "batch_size" { values = [1, 8, 64] }
+    axis "length" { values = [1, 128, 1024, 8192] }
+    columns = ["batch_size", "isl", "step"]
+    derive "isl" { value = each.key == "context" ? length : 1 }
+    derive "step" { value = each.key == "context" ? 0 : length }
+  }
+}
+
+grid "mlp" {
+  for_each    = local.wanted.mlp && local.one_gpu ? toset(local.phases) : toset([])
+  description = "the dense layer of DeepSeek with random weights, on one GPU"
+  op          = "wideep"
+  perf_table  = "wideep_${each.key}_mlp_perf"
+
+  axis "collector" { values = ["mlp"] }
+  axis "nodes" { values = [1] }
+  axis "gpus_per_node" { values = [1] }
+  axis "quant_type" { values = ["fp8_block"] }
+  rows "layer" { values = [{ hidden_size = 7168, intermediate_size = 2048 }] }
+  sweep "num_token" { values = local.tokens }
+}
+
+grid "moe" {
+  for_each    = local.wanted.moe ? toset(local.phases) : toset([])
+  description = "experts behind DeepEP, a rank for each GPU"
+  op          = "wideep"
+  perf_table  = "wideep_${each.key}_moe_perf"
+
+  axis "collector" { values = ["moe"] }
+  axis "nodes" { values = [var.nodes] }
+  axis "gpus_per_node" { values = [var.gpus_per_node] }
+  axis "moe_dtype" { values = ["fp8_block"] }
+  axis "distribution" { values = each.key == "context" ? ["uniform", "power_law_0.8"] : ["uniform", "power_law_0.8", "power_law_1.01"] }
+  rows "experts" { values = [{ hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 256, moe_tp_size = 1, moe_ep_size = local.ranks }] }
+  sweep "num_tokens" { values = local.tokens }
+
+  filter "ranks" {
+    keep   = moe_ep_size >= 2 && num_experts % moe_ep_size == 0
+    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
+  }
+}
+
+grid "deepep_ll" {
+  for_each    = local.wanted.deepep_ll ? toset(["all"]) : toset([])
+  description = "DeepEP in low-latency mode"
+  op          = "wideep"
+  perf_table  = "wideep_deepep_ll_perf"
+
+  axis "collector" { values = ["deepep_ll"] }
+  axis "nodes" { values = [var.nodes] }
+  axis "gpus_per_node" { values = [var.gpus_per_node] }
+  derive "node_num" { value = nodes }
+  rows "model" { values = local.deepep }
+  sweep "num_token" { values = [for t in local.tokens : t if t <= 128] }
+
+  filter "ranks" {
+    keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
+    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
+  }
+}
+
+grid "deepep_normal" {
+  for_each    = local.wanted.deepep_normal ? toset(["all"]) : toset([])
+  description = "DeepEP in throughput mode"
+  op          = "wideep"
+  perf_table  = "wideep_deepep_normal_perf"
+
+  axis "collector" { values = ["deepep_normal"] }
+  axis "nodes" { values = [var.nodes] }
+  axis "gpus_per_node" { values = [var.gpus_per_node] }
+  derive "node_num" { value = nodes }
+  axis "dispatch_sms" { values = [12, 20, 24] }
+  rows "model" { values = local.deepep }
+  sweep "num_token" { values = [for t in local.tokens : t if t >= 16 && t <= 65536] }
+
+  filter "ranks" {
+    keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
+    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
+  }
+}
+
+grid "moe_a2a" {
+  for_each    = local.wanted.moe_a2a ? toset(["all"]) : toset([])
+  description = "dispatch and combine of experts across ranks, each by itself"
+  op          = "wideep"
+  perf_table  = "moe_a2a_perf"
+
+  axis "collector" { values = ["moe_a2a"] }
+  axis "nodes" { values = [var.nodes] }
+  axis "gpus_per_node" { values = [var.gpus_per_node] }
+  derive "node_num" { value = nodes }
+  derive "ep_size" { value = nodes * gpus_per_node }
+  rows "mode" {
+    values = concat(
+      [for sms in [16, 20, 24] : { comm_backend = "deepep_ht", sms = sms, least = 16, most = 65536 }],
+      [{ comm_backend = "deepep_ll", sms = 0, least = 1, most = 256 }],
+    )
+  }
+  axis "phase" { values = ["dispatch", "combine"] }
+  axis "comm_dtype" { values = ["bfloat16"] }
+  rows "model" { values = [for m in local.deepep : { hidden_size = m.hidden_size, topk = m.num_topk, num_experts = m.num_experts }] }
+
+  sweep "tokens" {
+    columns = ["num_tokens"]
+    axis "num_tokens" { values = local.tokens }
+    filter "mode" {
+      keep   = num_tokens >= least && num_tokens <= most
+      reason = "low-latency mode is for few tokens, throughput mode for many"
+    }
+  }
+
+  columns = ["collector", "nodes", "gpus_per_node", "node_num", "ep_size", "comm_backend", "sms", "phase", "comm_dtype", "hidden_size", "topk", "num_experts"]
+
+  filter "ranks" {
+    keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
+    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
+  }
+}
+
+output "grids" {
+  description = "The grids by table, with the collector of each."
+  value = merge(
+    { for phase, g in grid.attention : "wideep_${phase}_mla_perf" => { grid = g, collector = "attention" } },
+    { for phase, g in grid.mlp : "wideep_${phase}_mlp_perf" => { grid = g, collector = "mlp" } },
+    { for phase, g in grid.moe : "wideep_${phase}_moe_perf" => { grid = g, collector = "moe" } },
+    { for _, g in grid.deepep_ll : "wideep_deepep_ll_perf" => { grid = g, collector = "deepep_ll" } },
+    { for _, g in grid.deepep_normal : "wideep_deepep_normal_perf" => { grid = g, collector = "deepep_normal" } },
+    { for _, g in grid.moe_a2a : "moe_a2a_perf" => { grid = g, collector = "moe_a2a" } },
+  )
+}
