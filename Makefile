@@ -99,7 +99,7 @@ soak-short: build ## the same for three minutes, without fuzzing and what takes 
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses
-	$(GO) test -vet=off $(PKG) -update
+	$(GO) test -vet=off -parallel 8 -timeout 30m $(PKG) -update
 	@git diff --stat
 
 # Binaries for a machine with GPUs, Go or not: copy the folder and run the
