@@ -51,7 +51,8 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 	if err != nil {
 		return nil, nil, failure(worker.ClassResourceIssue, err)
 	}
-	// What it took to get here is of no use any more.
+	// What it took to get here is of no use any more, and a load needs so little that
+	// collecting often costs nothing.
 	debug.SetGCPercent(50)
 	resident.Release()
 	res, err := load.Run(ctx, s, o)
