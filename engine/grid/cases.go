@@ -80,6 +80,10 @@ func (c *Cases) Value(i, col int) cty.Value {
 	return k.dict[k.ids[i]]
 }
 
+// Code numbers the values of a column: cases with the same code have the same
+// value. Codes are small and begin at 0.
+func (c *Cases) Code(i, col int) int { return int(c.columns[col].ids[i]) }
+
 // Set is the name of the case_set that case i comes from.
 func (c *Cases) Set(i int) string { return c.spec.Sets[c.sets[i]].Name }
 

@@ -149,33 +149,69 @@ func (j *job) bar(all []unsupported) error {
 	return nil
 }
 
-func (in *columnIn) holds(un *unit, factors []func(*unit) cty.Value) bool {
+func (in *columnIn) holds(un *unit, factors []*factor) bool {
 	if in.values != nil {
-		return in.values[text(factors[0](un))]
+		return factors[0].of(un).listed
 	}
 	product := 1.0
-	for _, value := range factors {
-		v := value(un)
-		if v.IsNull() || v.Type() != cty.Number {
+	for _, f := range factors {
+		v := f.of(un)
+		if !v.isNumber {
 			return false
 		}
-		f, _ := v.AsBigFloat().Float64()
-		product *= f
+		product *= v.number
 	}
 	return product >= in.min && product <= in.max
 }
 
-// valueOf reads a column of a unit; a swept parameter replaces the case's own of
+// factor is a column that a test reads. Columns have few values and many cases,
+// so each value is looked at once.
+type factor struct {
+	read   func(*unit) (code int, value cty.Value) // code is -1 where values have none
+	listed map[string]bool
+	known  []*factorValue // by code
+}
+
+// factorValue is what tests ask of a value.
+type factorValue struct {
+	listed, isNumber bool
+	number           float64
+}
+
+func (f *factor) of(un *unit) *factorValue {
+	code, v := f.read(un)
+	if code >= 0 && code < len(f.known) && f.known[code] != nil {
+		return f.known[code]
+	}
+	out := &factorValue{}
+	if f.listed != nil {
+		out.listed = f.listed[text(v)]
+	}
+	if !v.IsNull() && v.Type() == cty.Number {
+		out.isNumber = true
+		out.number, _ = v.AsBigFloat().Float64()
+	}
+	if code >= 0 {
+		f.known = append(f.known, make([]*factorValue, max(0, code+1-len(f.known)))...)
+		f.known[code] = out
+	}
+	return out
+}
+
+// factorOf reads a column of a unit; a swept parameter replaces the case's own of
 // that name.
-func valueOf(cases *grid.Cases, name string) (func(*unit) cty.Value, error) {
+func factorOf(cases *grid.Cases, name string, listed map[string]bool) (*factor, error) {
+	f := &factor{listed: listed}
 	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
-		return func(un *unit) cty.Value { return cases.Sweep(int(un.task)).Value(int(un.point), at) }, nil
+		f.read = func(un *unit) (int, cty.Value) { return -1, cases.Sweep(int(un.task)).Value(int(un.point), at) }
+		return f, nil
 	}
 	at := slices.Index(cases.Columns(), name)
 	if at < 0 {
 		return nil, fmt.Errorf("unsupported names %q; the grid's columns are %s", name, strings.Join(slices.Concat(cases.Columns(), cases.SweepColumns()), ", "))
 	}
-	return func(un *unit) cty.Value { return cases.Value(int(un.task), at) }, nil
+	f.read = func(un *unit) (int, cty.Value) { return cases.Code(int(un.task), at), cases.Value(int(un.task), at) }
+	return f, nil
 }
 
 // close ends a unit that has no kernel.
@@ -185,13 +221,13 @@ func (j *job) close(u *unit) { j.skip(u, worker.ClassUnsupportedConfig, u.barred
 func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {
 	var tests []func(*unit) bool
 	for _, in := range u.where {
-		var factors []func(*unit) cty.Value
+		var factors []*factor
 		for _, name := range strings.Split(in.name, "*") {
-			value, err := valueOf(cases, strings.TrimSpace(name))
+			f, err := factorOf(cases, strings.TrimSpace(name), in.values)
 			if err != nil {
 				return nil, err
 			}
-			factors = append(factors, value)
+			factors = append(factors, f)
 		}
 		tests = append(tests, func(un *unit) bool { return in.holds(un, factors) })
 	}
