@@ -43,3 +43,19 @@ func (c *Config) besideSpecs(batch *atomic.Batch, rc *stage.RunContext, t target
 		return tree.NextLanes(data, t.place.Backend, t.place.Version, c.AttentionLanes)
 	})
 }
+
+// Beside leaves out what the block does not say: exports from before these
+// attributes stay what they are.
+func (c *Config) Beside() map[string]string {
+	out := map[string]string{}
+	if c.Sidecar == 0 {
+		out["sidecar"] = "it is not set"
+	}
+	if !c.Current {
+		out["current"] = "it is not set"
+	}
+	if len(c.AttentionLanes) == 0 {
+		out["attention_lanes"] = "it is not set"
+	}
+	return out
+}

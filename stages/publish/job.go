@@ -169,3 +169,16 @@ func (c *Config) text(rc *stage.RunContext, exports []*stage.Ref, report string)
 	}
 	return text, nil
 }
+
+// Beside leaves out what the block does not say: publishes from before these
+// attributes stay what they are.
+func (c *Config) Beside() map[string]string {
+	out := map[string]string{}
+	if c.Commits == "" {
+		out["commits"] = "it is not set"
+	}
+	if c.Draft == nil {
+		out["draft"] = "it is not set"
+	}
+	return out
+}
