@@ -18,7 +18,7 @@ import (
 )
 
 type failuresCmd struct {
-	GroupBy   []string `help:"Columns to group by: stage, op, class, type, message, status, group, framework, version, worker, device_uuid, attempts, or a parameter of the cases." default:"op,class,message" placeholder:"COLUMN,..."`
+	GroupBy   []string `help:"Columns to group by: stage, op, class, type, message, status, group, framework, version, worker, device_uuid, attempts, or a parameter of the cases." default:"op,class,message" placeholder:"COLUMN"`
 	Status    string   `help:"failed, skipped or all." enum:"failed,skipped,all" default:"failed"`
 	Stage     []string `help:"Only ledgers of these stages (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Format    string   `help:"table, json, csv or markdown." enum:"table,json,csv,markdown" default:"table"`
