@@ -74,6 +74,7 @@ type runner struct {
 	data    map[string]*stage.Dataset
 	stored  map[arrow.Record]string // digests of tables in data that are objects already
 	waiting map[string]int          // dependencies that have not ended
+	claims  map[string]string       // who writes a file, by its path; nil until somebody asks
 	halted  bool
 }
 

@@ -318,6 +318,9 @@ type RunContext struct {
 	// Upstream describes the stages before this one, for reports. Stages beside it
 	// are left out: whether they have finished is a matter of chance.
 	Upstream func() []Finished
+	// Claim says which other stage of the plan writes a file, by its path, or "";
+	// then the file is the caller's for this run. Nil where there is no run.
+	Claim func(path string) string
 	// OnNode is true in a task of an executor, on the node that measures.
 	OnNode bool
 	// Stop is closed at the first Ctrl-C: finish and keep what is in flight.

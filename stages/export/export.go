@@ -84,6 +84,11 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if err != nil {
 		return nil, err
 	}
+	if rc.Claim != nil {
+		if other := rc.Claim(t.path); other != "" && !c.Merges() {
+			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and only one of them would be left; give one another dir or file, or say merge in both", t.path, other)
+		}
+	}
 	doubtful, err := doubts(rec, keyOf(sets[0], sh), t)
 	if err != nil {
 		return nil, err
