@@ -78,14 +78,8 @@ func quantiseWork(r *reader) Work {
 // say enough. ok is false for ops that nothing is known of. Perf is the name of
 // the table, "" for ops without one.
 func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (seconds []float64, ok bool) {
-	formula, ok := likely[perf]
-	if !ok {
-		formula, ok = formulas[perf]
-	}
-	if !ok {
-		formula, ok = likely[op]
-	}
-	if links[perf] || !ok && links[op] {
+	formula, ok := formulaOf(perf, op)
+	if overLinks(perf, op) {
 		return likelyLinks(rec, spec)
 	}
 	if !ok {
@@ -114,6 +108,26 @@ func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (seconds []fl
 		seconds[i] = max(compute/share, spec.MemorySeconds(w.Bytes)/memory) + likelyLaunch
 	}
 	return seconds, true
+}
+
+// Estimates says whether Likely knows anything of an op.
+func Estimates(perf, op string) bool {
+	_, ok := formulaOf(perf, op)
+	return ok || overLinks(perf, op)
+}
+
+func formulaOf(perf, op string) (func(*reader) Work, bool) {
+	for _, f := range []func(*reader) Work{likely[perf], formulas[perf], likely[op]} {
+		if f != nil {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+func overLinks(perf, op string) bool {
+	_, ok := formulaOf(perf, op)
+	return links[perf] || !ok && links[op]
 }
 
 // likelyLinks is Likely of collectives: every GPU sends about the message over

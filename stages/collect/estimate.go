@@ -77,8 +77,11 @@ func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *st
 	if cost == nil || spec == nil || up == nil || up.Data == nil || up.Data.Planned == nil || counts.Collect == 0 {
 		return
 	}
-	t := sampled(up)
-	kernels, ok := physics.Likely(t, up.Data.Info.Perf, c.opName(up.Data.Info.Op), spec)
+	perf, op := up.Data.Info.Perf, c.opName(up.Data.Info.Op)
+	if !physics.Estimates(perf, op) {
+		return // before the points of its cases are made
+	}
+	kernels, ok := physics.Likely(sampled(up), perf, op, spec)
 	if !ok {
 		return
 	}

@@ -54,39 +54,48 @@ def op_name(table):
 def tables(case):
     kind, nodes = case["collector"], case["nodes"]
     if kind == "mlp":
-        rows = [dict(quant_type="fp8_block", num_token=t, hidden_size=7168, intermediate_size=2048, avg_ms=0.02 + t * 1e-5) for t in TOKENS]
+        rows = [{"quant_type": "fp8_block", "num_token": t, "hidden_size": 7168, "intermediate_size": 2048, "avg_ms": 0.02 + t * 1e-5} for t in TOKENS]
         return {"wideep_context_mlp_perf": rows, "wideep_generation_mlp_perf": rows}
     if kind == "moe":
-        common = dict(moe_dtype="fp8_block", hidden_size=7168, inter_size=2048, topk=8, num_experts=256, moe_tp_size=1, moe_ep_size=case["ranks"])
+        common = {
+            "moe_dtype": "fp8_block", "hidden_size": 7168, "inter_size": 2048, "topk": 8, "num_experts": 256,
+            "moe_tp_size": 1, "moe_ep_size": case["ranks"],
+        }
         rows = [
             dict(common, num_tokens=t, distribution=d, latency=0.03 + t * 1e-5)
             for t in TOKENS for d in ("uniform", "power_law_0.8", "power_law_1.01")
         ]
         return {"wideep_context_moe_perf": rows, "wideep_generation_moe_perf": rows}
     if kind == "attention":
-        common = dict(
-            model="deepseek-ai/DeepSeek-V3", architecture="DeepseekV3ForCausalLM", mla_dtype="fp8_block", kv_cache_dtype="fp8",
-            gemm_type="fp8_block", tp_size=1,
-        )
+        common = {
+            "model": "deepseek-ai/DeepSeek-V3", "architecture": "DeepseekV3ForCausalLM", "mla_dtype": "fp8_block", "kv_cache_dtype": "fp8",
+            "gemm_type": "fp8_block", "tp_size": 1,
+        }
         shapes = [(h, b, s) for h in (16, 32, 64, 128) for b in (1, 8, 64) for s in (1, 128, 1024, 8192)]
         return {
             "wideep_context_mla_perf": [dict(common, num_heads=h, batch_size=b, isl=s, step=0, latency=0.5 + h * b * s * 1e-6) for h, b, s in shapes],
             "wideep_generation_mla_perf": [dict(common, num_heads=h, batch_size=b, isl=1, step=s, latency=0.03 + h * b * s * 1e-8) for h, b, s in shapes],
         }
     if kind == "moe_a2a":
-        common = dict(
-            comm_backend=case["comm_backend"], phase=case["phase"], comm_dtype=case["comm_dtype"], ep_size=case["ranks"], node_num=nodes,
-            hidden_size=case["hidden_size"], topk=case["topk"], num_experts=case["num_experts"], sms=case["sms"],
-        )
+        common = {
+            "comm_backend": case["comm_backend"], "phase": case["phase"], "comm_dtype": case["comm_dtype"], "ep_size": case["ranks"], "node_num": nodes,
+            "hidden_size": case["hidden_size"], "topk": case["topk"], "num_experts": case["num_experts"], "sms": case["sms"],
+        }
         return {"moe_a2a_perf": [dict(common, num_tokens=t, latency=25.0 + t * nodes / 10, transmit_us=20.0 + t * nodes / 10, notify_us=5.0) for t in TOKENS]}
-    common = dict(node_num=nodes, hidden_size=case["hidden_size"], num_topk=case["num_topk"], num_experts=case["num_experts"])
+    common = {"node_num": nodes, "hidden_size": case["hidden_size"], "num_topk": case["num_topk"], "num_experts": case["num_experts"]}
     if kind == "deepep_ll":
         return {"wideep_deepep_ll_perf": [
-            dict(common, num_token=t, combine_avg_t_us=20.0 + t * nodes, combine_bandwidth_gbps=40.0, dispatch_avg_t_us=10.0 + t * nodes, dispatch_bandwidth_gbps=40.0)
+            dict(
+                common, num_token=t, combine_avg_t_us=20.0 + t * nodes, combine_bandwidth_gbps=40.0,
+                dispatch_avg_t_us=10.0 + t * nodes, dispatch_bandwidth_gbps=40.0,
+            )
             for t in TOKENS
         ]}
     return {"wideep_deepep_normal_perf": [
-        dict(common, num_token=t, dispatch_sms=s, dispatch_transmit_us=30.0 + t / s, dispatch_notify_us=9.0, combine_sms=s, combine_transmit_us=40.0 + t / s, combine_notify_us=8.0)
+        dict(
+            common, num_token=t, dispatch_sms=s, dispatch_transmit_us=30.0 + t / s, dispatch_notify_us=9.0,
+            combine_sms=s, combine_transmit_us=40.0 + t / s, combine_notify_us=8.0,
+        )
         for t in TOKENS for s in (12, 20, 24)
     ]}
 
