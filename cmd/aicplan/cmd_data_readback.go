@@ -27,10 +27,8 @@ func (c *dataReadBackCmd) Help() string {
 	return `Runs the package's own reader in its own interpreter, over this database alone, and counts what it answers. For each
 row that is asked about, places between rows are asked about too. No GPU is needed.
 
-Examples:
-  aicplan data read-back -python /opt/aic/bin/python out
-  aicplan data read-back -against before -rows 200 out     equal to the last bit?
-  aicplan data read-back -json out > out/read_back.json    for the draft block of publish
+With -against it says whether the answers are equal to the last bit to those from another database. What -json prints is
+what the draft block of publish reads.
 
 Exit codes: 0 every table that has a query was read; 1 a mistake, or no such package; 4 a table was not read, or answers
 differ.`

@@ -31,9 +31,7 @@ func (c *publishCmd) Help() string {
 it. It measures nothing and takes no lock, so a run may go on beside it. It commits, pushes only where the plan says
 push = true, and opens or updates the draft pull request only where the plan has a draft block.
 
-Examples:
-  aicplan publish -dry-run plan.hcl            what would be committed, pushed and written
-  aicplan publish -stage publish.pr plan.hcl
+With -dry-run it says what would be committed, pushed and written.
 
 Exit codes: 0 done, or nothing to do yet; 1 a mistake, or git or gh failed.`
 }

@@ -80,6 +80,8 @@ var examples = map[string]string{
 	"data lint":        "aicplan data lint out",
 	"data matrix":      "aicplan data matrix out",
 	"show":             "aicplan show 'module.measured[\"gemm\"].collect.op' -where 'm >= 64' -slowest 10",
+	"publish":          "aicplan publish -dry-run plans/h200_vllm.hcl",
+	"data read-back":   "aicplan data read-back -against before out",
 	"history":          "aicplan history collect.gemm -where 'm == 64'",
 	"trace":            "aicplan trace profile.json.gz",
 	"gpus":             "aicplan gpus",
