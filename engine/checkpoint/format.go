@@ -47,7 +47,13 @@ func (s *Store) checkFormat() (bool, error) {
 		return false, nil
 	}
 	if problem == "is missing" {
-		return false, s.checkEmpty()
+		foreign := s.checkEmpty()
+		if foreign != nil {
+			if _, err := os.Stat(path); err == nil {
+				return s.checkFormat() // another aicplan has made the folder meanwhile
+			}
+		}
+		return false, foreign
 	}
 	return false, fmt.Errorf("%s %s, and nothing else there is state: the state folder is damaged, or %s is not one; choose another with -state-dir", path, problem, s.dir)
 }

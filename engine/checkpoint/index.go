@@ -70,7 +70,9 @@ func (ix *index) id(no int) string {
 // slot is where a digest is in the table, or would be.
 func (ix *index) slot(d [idBytes]byte) *uint32 {
 	mask := uint64(len(ix.slots) - 1)
-	for at := binary.LittleEndian.Uint64(d[:]) * 0x9e3779b97f4a7c15 >> 20 & mask; ; at = (at + 1) & mask {
+	// Both halves count: ids that somebody made up may differ in one only.
+	hash := binary.LittleEndian.Uint64(d[:])*0x9e3779b97f4a7c15 ^ binary.LittleEndian.Uint64(d[8:])*0xc2b2ae3d27d4eb4f
+	for at := hash >> 20 & mask; ; at = (at + 1) & mask {
 		if s := &ix.slots[at]; *s == 0 || ix.record(int(*s)-1).id == d {
 			return s
 		}
