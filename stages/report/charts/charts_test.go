@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/plot"
 	"pgregory.net/rapid"
 
 	"aicplan/stages/report/facets"
@@ -254,5 +255,22 @@ func BenchmarkDraw(b *testing.B) {
 	r := report(b, 100000)
 	for b.Loop() {
 		Draw(r)
+	}
+}
+
+// TestTicksEnd: ranges that differ in the last bit only, or have no end, have a
+// few marks, and no endless row of them.
+func TestTicksEnd(t *testing.T) {
+	t.Parallel()
+	four := math.Nextafter(4, 0)
+	for _, r := range [][2]float64{{four, 4}, {4, 4}, {1e15, 1e15 + 0.25}, {-4, -four}, {0, 5e-324}, {0, 1e308}, {-1e308, 1e308}, {1, math.Inf(1)}, {0, 1}} {
+		for _, ticker := range []plot.Ticker{linearTicks{n: 6}, logTicks{}} {
+			if n := len(ticker.Ticks(r[0], r[1])); n > 3000 {
+				t.Errorf("%T has %d marks from %v to %v", ticker, n, r[0], r[1])
+			}
+		}
+		if lo, hi := widen(r[0], r[1], false); !(lo < hi) && !math.IsInf(hi, 1) {
+			t.Errorf("%v to %v is widened to %v to %v", r[0], r[1], lo, hi)
+		}
 	}
 }

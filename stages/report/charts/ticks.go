@@ -16,6 +16,9 @@ func (t logTicks) Ticks(lo, hi float64) []plot.Tick {
 	if label == nil {
 		label = SI
 	}
+	if !(lo > 0) || math.IsInf(hi, 1) {
+		return nil // no decade to begin or to end with
+	}
 	first, last := math.Floor(math.Log10(lo)+1e-9), math.Ceil(math.Log10(hi)-1e-9)
 	span := math.Log10(hi) - math.Log10(lo)
 	every := max(1, math.Ceil(span/8))
@@ -58,16 +61,27 @@ func (t linearTicks) Ticks(lo, hi float64) []plot.Tick {
 	if label == nil {
 		label = SI
 	}
-	if hi <= lo {
+	if alike(lo, hi) {
 		return []plot.Tick{{Value: lo, Label: label(lo)}}
 	}
-	step := roundStep((hi - lo) / float64(max(t.n, 2)))
+	n := max(t.n, 2)
+	step := roundStep((hi - lo) / float64(n))
+	first := math.Ceil(lo/step - 1e-9)
 	var out []plot.Tick
-	for i := math.Ceil(lo/step - 1e-9); i*step <= hi+step*1e-9; i++ {
-		v := i*step + 0 // never -0
+	for i := range n + 2 {
+		v := (first+float64(i))*step + 0 // never -0
+		if v > hi+step*1e-9 {
+			break
+		}
 		out = append(out, plot.Tick{Value: v, Label: label(v)})
 	}
 	return out
+}
+
+// alike says that a range has no room for marks between its ends: floats there
+// are further apart than the marks would be.
+func alike(lo, hi float64) bool {
+	return !(hi-lo > 1e-12*math.Max(math.Abs(lo), math.Abs(hi)))
 }
 
 // roundStep is the next of 1, 2, 2.5 and 5 times a power of ten.
@@ -111,13 +125,13 @@ func percentLabel(v float64) string {
 // widen makes room around a range, so that marks do not sit on the axes.
 func widen(lo, hi float64, log bool) (float64, float64) {
 	if log {
-		if lo == hi {
+		if alike(lo, hi) {
 			return lo / 2, hi * 2
 		}
 		f := math.Pow(hi/lo, 0.03)
 		return lo / f, hi * f
 	}
-	if lo == hi {
+	if alike(lo, hi) {
 		d := math.Max(math.Abs(lo)*0.1, 1e-9)
 		return lo - d, hi + d
 	}
