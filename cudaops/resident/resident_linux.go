@@ -47,7 +47,7 @@ func trim(path string) {
 	}
 }
 
-// advise is madvise(2); advice that is not heeded leaves things as they are.
+// advise is madvise(2); advice that is not taken leaves things as they are.
 func advise(from, bytes, advice uint64) {
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, uintptr(from), uintptr(bytes), uintptr(advice))
 }

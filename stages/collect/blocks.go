@@ -63,8 +63,8 @@ func (b *MeasureBlock) settings() measure.Settings {
 }
 
 // unused returns the settings that the block gives and the runtime kind does
-// not use (those not in heeded), sorted. A flag that is false does not count.
-func (b *MeasureBlock) unused(heeded []string) []string {
+// not use (those not in used), sorted. A flag that is false does not count.
+func (b *MeasureBlock) unused(used []string) []string {
 	if b == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (b *MeasureBlock) unused(heeded []string) []string {
 	for v, i := reflect.ValueOf(*b), 0; i < v.NumField(); i++ {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
 		field := v.Field(i)
-		if field.IsNil() || slices.Contains(heeded, name) {
+		if field.IsNil() || slices.Contains(used, name) {
 			continue
 		}
 		if on, isFlag := field.Interface().(*bool); isFlag && !*on {
