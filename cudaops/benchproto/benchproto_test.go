@@ -191,7 +191,7 @@ func TestSettled(t *testing.T) {
 // TestSettledOrders runs the lighter shapes in the first orders only, and takes
 // the mean over those that had a shape.
 func TestSettledOrders(t *testing.T) {
-	shapes := []Shape{{M: 64, N: 1024, K: 1024, PublishedMS: 0.005}, {M: 4096, N: 4096, K: 4096, PublishedMS: 0.2}}
+	shapes := []Shape{{M: 64, N: 1024, K: 1024, PublishedMS: 0.005}, {M: 4096, N: 4096, K: 4096, PublishedMS: 0.2}, {M: 4096, N: 8192, K: 4096, PublishedMS: 0.4}}
 	b := fakeBench(t, 1, shapes)
 	var trace bytes.Buffer
 	w := NewTraceWriter(&trace)
@@ -218,6 +218,11 @@ func TestSettledOrders(t *testing.T) {
 	if f := floor(shapes, runs[:1]); f != nil {
 		t.Errorf("one order is compared with %+v", f)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.Trace = func(int, measure.Visit) { cancel() }
+	if r, err := b.Run(ctx, Settled, 0, 9); err == nil || r.Visits != 1 || r.Rows[1].Latency+r.Rows[2].Latency <= 0 {
+		t.Errorf("interrupted behind the first shape: %v, %+v", err, r)
+	}
 	if s := NewReport("fake", shapes, runs).Protocols[0]; s.Errors != 0 || s.Runs != 3 {
 		t.Errorf("%+v", s)
 	}
@@ -225,7 +230,7 @@ func TestSettledOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&trace).ReadAll()
-	if err != nil || len(rows) != 1+5 || rows[1][0] != Settled || len(strings.Split(rows[1][14], ";")) < 20 {
+	if err != nil || len(rows) != 1+8 || rows[1][0] != Settled || len(strings.Split(rows[1][14], ";")) < 20 {
 		t.Errorf("%v: %d lines of trace: %.300v", err, len(rows), rows)
 	}
 }

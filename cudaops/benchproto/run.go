@@ -106,8 +106,13 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 				}
 			}
 			r, err := b.Run(ctx, protocol, o.Warmup, o.Seed+uint64(i))
-			if ctx.Err() != nil && len(runs) > 0 {
-				return NewReport(d.Info.Name, o.Shapes, runs), nil
+			if ctx.Err() != nil {
+				if r != nil && protocol == Settled && r.Visits > 0 {
+					runs = append(runs, *r) // an order counts for the shapes that it reached
+				}
+				if len(runs) > 0 {
+					return NewReport(d.Info.Name, o.Shapes, runs), nil
+				}
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s run %d: %w", protocol, i+1, err)

@@ -14,7 +14,7 @@ const (
 	// LightSeconds how long one that takes less than HeavyMS: the power cap
 	// answers within some 40 ms, and its slower swings are those of heavy work.
 	SettleSeconds = 0.4
-	LightSeconds  = 0.2
+	LightSeconds  = 0.16
 	HeavyMS       = 0.03
 	// lightOrders is in how many orders the lighter shapes are run: they repeat.
 	lightOrders = 2
@@ -25,12 +25,14 @@ const (
 func (s Shape) heavy() bool { return s.PublishedMS >= HeavyMS }
 
 // settled runs every shape alone and takes the last half of it: the heavy ones,
-// then, after a pause and where that is asked for, the lighter ones.
+// then, after a pause and in the first orders, the lighter ones. With an error it
+// returns what was done before.
 func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
 	b.orders++
 	out := &Run{Protocol: Settled, Seed: seed, Rows: make([]measure.Measured, len(b.Shapes))}
 	clock := b.clock()
 	begin := clock.Now()
+	defer func() { out.Seconds = (clock.Now() - begin).Seconds() }()
 	order := rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes))
 	for _, heavy := range []bool{true, false} {
 		length := SettleSeconds
@@ -39,7 +41,7 @@ func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
 				break
 			}
 			if err := clock.Sleep(ctx, afterHeavy); err != nil {
-				return nil, err
+				return out, err
 			}
 			length = LightSeconds
 		}
@@ -49,14 +51,13 @@ func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
 			}
 			r, err := b.alone(ctx, i, length)
 			if err != nil {
-				return nil, err
+				return out, err
 			}
 			out.Rows[i] = r
 			out.Visits++
 			out.Busy += length
 		}
 	}
-	out.Seconds = (clock.Now() - begin).Seconds()
 	return out, nil
 }
 
