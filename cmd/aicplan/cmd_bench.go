@@ -22,7 +22,7 @@ type benchProtocolCmd struct {
 	Limit     int      `help:"At most N shapes, evenly over the sample." placeholder:"N"`
 	Runs      int      `help:"Runs of each protocol, each in another order." default:"3" placeholder:"N"`
 	Orders    int      `help:"Runs of the protocol settled, each in another order; their mean is the truth." default:"2" placeholder:"N"`
-	Only      []string `help:"Of sustained, recovered, soaked, settled, reference; default all but settled (0.4 s a shape, the truth of sustained) and soaked." placeholder:"NAME"`
+	Only      []string `help:"Of sustained, estimated (sustained without looking at how far each case lowers the clock at once), recovered, soaked, settled (0.4 s a shape: the truth of sustained), reference; default sustained, recovered, reference." placeholder:"NAME"`
 	Warmup    float64  `help:"Also run the protocol soaked: sessions in which every case runs so long before it is timed." placeholder:"SECONDS"`
 	Passes    int      `help:"Visits to every case, in place of the default of measure blocks." placeholder:"N"`
 	MaxPasses int      `help:"Visits to a case whose visits disagree." placeholder:"N"`

@@ -24,12 +24,15 @@ const (
 	// the mean of the last half, over several orders. It is the truth that rows of
 	// the sustained point are held to, and takes that long for every shape.
 	Settled = "settled"
+	// Estimated is sustained, with capped cases in the order of the power that their
+	// operations and bytes let expect, and nothing else.
+	Estimated = "estimated"
 	// Reference is the collectors' protocol.
 	Reference = measure.ProtocolReference
 )
 
 // Protocols lists them all, in the order of reports.
-var Protocols = []string{Sustained, Recovered, Soaked, Settled, Reference}
+var Protocols = []string{Sustained, Estimated, Recovered, Soaked, Settled, Reference}
 
 // Run is one pass over all shapes.
 type Run struct {
@@ -58,8 +61,8 @@ type Options struct {
 	// the defaults.
 	Passes, MaxPasses int
 	PassTolerance     float64
-	// Only names protocols; none means all but settled, which takes minutes, and
-	// soaked where Warmup is 0.
+	// Only names protocols; none means all but settled, which takes minutes,
+	// estimated, and soaked where Warmup is 0.
 	Only []string
 	// Warmup is how long a case of the soaked protocol runs before it is timed, in
 	// seconds; 0 leaves that protocol out.
@@ -155,7 +158,7 @@ func (o Options) wants(protocol string) bool {
 	if len(o.Only) > 0 {
 		return slices.Contains(o.Only, protocol)
 	}
-	return protocol != Settled && (protocol != Soaked || o.Warmup > 0)
+	return protocol != Settled && protocol != Estimated && (protocol != Soaked || o.Warmup > 0)
 }
 
 // Bench measures shapes on a device. The caller has bound its goroutine to it.
@@ -210,6 +213,7 @@ func (b *Bench) Run(ctx context.Context, protocol string, warmup float64, seed u
 	case Soaked:
 		set.WarmupSeconds = warmup
 	}
+	b.Tuning.Probe = protocol != Estimated
 	r, err := b.session(ctx, set, seed)
 	if r != nil {
 		r.Protocol = protocol
