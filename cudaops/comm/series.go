@@ -49,6 +49,7 @@ type series struct {
 	blocks     []float64 // seconds
 	spreads    []float64 // slowest rank / fastest rank, by block
 	executions int
+	ends       []int // of the samples, by pass
 }
 
 func (s *series) add(perExec, block float64, n int) error {
@@ -71,6 +72,27 @@ func (s *series) latency() float64 {
 		return m[0]
 	}
 	return (m[0] + m[1]) / 2
+}
+
+// replays are the 10th and 90th percentile of a graph's replays in one pass; not
+// where the samples are no blocks of replays.
+func (s *series) replays(pass int) (low, high float64, ok bool) {
+	if pass >= len(s.ends) {
+		return 0, 0, false
+	}
+	first := 0
+	if pass > 0 {
+		first = s.ends[pass-1]
+	}
+	mine := s.samples[first:s.ends[pass]]
+	if len(mine) < 2*graphBlocks || len(mine)%graphBlocks != 0 {
+		return 0, 0, false
+	}
+	var means []float64
+	for r := 0; r < len(mine); r += graphBlocks {
+		means = append(means, measure.Mean(mine[r:r+graphBlocks]))
+	}
+	return measure.Percentile(means, 0.1), measure.Percentile(means, 0.9), true
 }
 
 // agree says whether the two fastest passes differ by no more than tolerance.
@@ -141,6 +163,7 @@ func (f *form) pass(ctx context.Context) error {
 		}
 		if len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev {
 			f.series.medians = append(f.series.medians, measure.Median(mine))
+			f.series.ends = append(f.series.ends, len(f.series.samples))
 			return nil
 		}
 	}
