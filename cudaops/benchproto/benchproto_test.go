@@ -3,6 +3,7 @@ package benchproto
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -176,7 +177,60 @@ func TestSettled(t *testing.T) {
 		t.Errorf("against the shapes alone: sustained %+v, recovered %+v", s, r)
 	}
 	var text bytes.Buffer
-	if err := rep.Text(&text); err != nil || !strings.Contains(text.String(), "vs settled p5") {
+	if err := rep.Text(&text); err != nil || !strings.Contains(text.String(), "vs settled from 0.03 ms p5") || !strings.Contains(text.String(), "settled against itself, one half of its 2 orders") {
 		t.Errorf("%v\n%s", err, text.String())
+	}
+	if f := rep.Floor; f == nil || f.Orders != 2 || f.Heavy.P5 < 0.9 || f.Heavy.P95 > 1.1 || f.Light.P50 == 0 {
+		t.Errorf("the truth against itself: %+v", f)
+	}
+	if s := by[Sustained]; s.Light.P50 < 0.97 || s.Light.P50 > 1.03 {
+		t.Errorf("lighter shapes: %+v", s.Light)
+	}
+}
+
+// TestSettledOrders runs the lighter shapes in the first orders only, and takes
+// the mean over those that had a shape.
+func TestSettledOrders(t *testing.T) {
+	shapes := []Shape{{M: 64, N: 1024, K: 1024, PublishedMS: 0.005}, {M: 4096, N: 4096, K: 4096, PublishedMS: 0.2}, {M: 4096, N: 8192, K: 4096, PublishedMS: 0.4}}
+	b := fakeBench(t, 1, shapes)
+	var trace bytes.Buffer
+	w := NewTraceWriter(&trace)
+	var runs []Run
+	for seed := uint64(1); seed <= 3; seed++ {
+		b.Trace = func(i int, v measure.Visit) {
+			w.Add(Traced{Protocol: Settled, Run: len(runs), Index: i, Shape: shapes[i], Visit: v})
+		}
+		r, err := b.Run(context.Background(), Settled, 0, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, *r)
+	}
+	for i, r := range runs {
+		if light := r.Rows[0].Latency > 0; light != (i < lightOrders) || r.Rows[1].Latency <= 0 {
+			t.Errorf("order %d: %+v", i, r.Rows)
+		}
+	}
+	runs[0].Rows[0].Latency, runs[1].Rows[0].Latency = 1, 3
+	if got := settledLatencies(shapes, runs)[0]; got != 2 {
+		t.Errorf("the mean of 1 and 3 in two of three orders is %v", got)
+	}
+	if f := floor(shapes, runs[:1]); f != nil {
+		t.Errorf("one order is compared with %+v", f)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.Trace = func(int, measure.Visit) { cancel() }
+	if r, err := b.Run(ctx, Settled, 0, 9); err == nil || r.Visits != 1 || r.Rows[1].Latency+r.Rows[2].Latency <= 0 {
+		t.Errorf("interrupted behind the first shape: %v, %+v", err, r)
+	}
+	if s := NewReport("fake", shapes, runs).Protocols[0]; s.Errors != 0 || s.Runs != 3 {
+		t.Errorf("%+v", s)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&trace).ReadAll()
+	if err != nil || len(rows) != 1+8 || rows[1][0] != Settled || len(strings.Split(rows[1][14], ";")) < 20 {
+		t.Errorf("%v: %d lines of trace: %.300v", err, len(rows), rows)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"aicplan/cudaops/dl"
 	"aicplan/cudaops/driver"
-	"aicplan/cudaops/measure"
 )
 
 var (
@@ -52,14 +51,9 @@ func TestGPUProtocols(t *testing.T) {
 			t.Fatal(err)
 		}
 		var visits strings.Builder
+		trace := NewTraceWriter(&visits)
 		rep, err := Measure(context.Background(), Options{
-			Trace: func(run, shape int, v measure.Visit) {
-				fmt.Fprintf(&visits, "%d,%d,%d,%d,%d,%.3f,%v,%v,%v,%.0f,", run, shape, v.Number, v.At.Microseconds(), v.Idle.Microseconds(), v.Heat, v.Hot, v.Look, v.Discarded, v.Blocks[0].ReadyMHz)
-				for _, x := range v.Blocks {
-					fmt.Fprintf(&visits, "%.2f:%d:%.0f;", x.Seconds*1e6, x.Executions, x.ClockMHz)
-				}
-				visits.WriteByte('\n')
-			},
+			Trace:  trace.Add,
 			System: system, Shapes: shapes, Runs: *gpuRuns, Seed: uint64(os.Getpid()), Only: only,
 			Progress: func(r Run) {
 				t.Logf("%s %s: %.2f s, busy %.2f s, waited %.2f s, %d visits, %d looks, %d discarded, errors %q", sample, r.Protocol, r.Seconds, r.Busy, r.Waited, r.Visits, r.Looks, r.Discarded, r.Errors)
@@ -75,6 +69,9 @@ func TestGPUProtocols(t *testing.T) {
 		t.Logf("sample %s\n%s", sample, text.String())
 		if dir := os.Getenv("AICPLAN_GPU_OUT"); dir != "" {
 			raw, err := json.Marshal(rep)
+			if err == nil {
+				err = trace.Flush()
+			}
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("visits-%s-%d.csv", sample, os.Getpid())), []byte(visits.String()), 0o644)
 			}

@@ -15,7 +15,9 @@ type Report struct {
 	Device    string    `json:"device"`
 	Shapes    []Shape   `json:"shapes"`
 	Protocols []Summary `json:"protocols"`
-	Runs      []Run     `json:"runs"`
+	// Floor is how well the settled protocol repeats; nil where it was not run twice.
+	Floor *Floor `json:"settled_against_itself,omitempty"`
+	Runs  []Run  `json:"runs"`
 }
 
 // Quantiles are percentiles of a ratio over the shapes.
@@ -37,10 +39,11 @@ type Summary struct {
 	// published latencies.
 	Published Quantiles `json:"vs_published"`
 	// Settled is our median over the runs / the settled protocol's mean, over the
-	// shapes that both have; Heavy is the part from HeavyMS up. 0 where the settled
-	// protocol was not run.
+	// shapes that both have; Heavy is the part from HeavyMS up, Light the rest. 0
+	// where the settled protocol was not run.
 	Settled Quantiles `json:"vs_settled"`
 	Heavy   Quantiles `json:"vs_settled_heavy"`
+	Light   Quantiles `json:"vs_settled_light"`
 	// Rate is in cases per second of wall time, Busy the share of it in which the
 	// device executed: executions times latency, so an estimate.
 	Rate    float64  `json:"cases_per_second"`
@@ -64,7 +67,7 @@ var bounds = []float64{0, 0.005, 0.01, 0.02, 0.05, 0.2, 1, 5, math.Inf(1)}
 
 // NewReport sums runs up.
 func NewReport(device string, shapes []Shape, runs []Run) *Report {
-	r := &Report{Device: device, Shapes: shapes, Runs: runs}
+	r := &Report{Device: device, Shapes: shapes, Runs: runs, Floor: floor(shapes, runs)}
 	truth := settledLatencies(shapes, runs)
 	for _, p := range Protocols {
 		var mine []Run
@@ -83,27 +86,11 @@ func NewReport(device string, shapes []Shape, runs []Run) *Report {
 // row is one shape over the runs of a protocol.
 type row struct{ latency, spread, published float64 }
 
-// settledLatencies are the means over the runs of the settled protocol, in
-// milliseconds; 0 for shapes that it left out.
-func settledLatencies(shapes []Shape, runs []Run) []float64 {
-	out, n := make([]float64, len(shapes)), 0.0
-	for _, r := range runs {
-		if r.Protocol != Settled {
-			continue
-		}
-		n++
-		for i := range shapes {
-			out[i] += (r.Rows[i].Latency - out[i]) / n
-		}
-	}
-	return out
-}
-
 func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Summary {
 	s := Summary{Protocol: protocol, Runs: len(runs)}
 	var rows []row
-	var settled, heavy []float64
-	left := 0
+	var settled, heavy, light []float64
+	measured := 0
 	for i, shape := range shapes {
 		var xs []float64
 		for _, r := range runs {
@@ -111,11 +98,10 @@ func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Sum
 				xs = append(xs, l)
 			}
 		}
-		if len(xs) < len(runs) {
-			if protocol == Settled && len(xs) == 0 {
-				left++ // a light shape
-				continue
-			}
+		measured += len(xs)
+		if protocol == Settled && len(xs) > 0 {
+			// The lighter shapes are in some of its runs.
+		} else if len(xs) < len(runs) {
 			s.Errors++
 			continue
 		}
@@ -129,8 +115,10 @@ func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Sum
 		rows = append(rows, x)
 		if truth[i] > 0 {
 			settled = append(settled, x.latency/truth[i])
-			if truth[i] >= HeavyMS {
+			if shape.heavy() {
 				heavy = append(heavy, x.latency/truth[i])
+			} else {
+				light = append(light, x.latency/truth[i])
 			}
 		}
 	}
@@ -140,10 +128,10 @@ func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Sum
 		busy += r.Busy
 		looks += float64(r.Looks)
 	}
-	cases := float64((len(shapes) - left) * len(runs))
+	cases := float64(measured)
 	s.Rate, s.Busy, s.Looks = cases/seconds, busy/seconds, looks/cases
 	s.Spread, s.Published = quantiles(rows)
-	s.Settled, s.Heavy = quantilesOf(settled), quantilesOf(heavy)
+	s.Settled, s.Heavy, s.Light = quantilesOf(settled), quantilesOf(heavy), quantilesOf(light)
 	for i := 1; i < len(bounds); i++ {
 		b := Bucket{FromMS: bounds[i-1], ToMS: bounds[i]}
 		in := slices.DeleteFunc(slices.Clone(rows), func(x row) bool { return x.latency < b.FromMS || x.latency >= b.ToMS })
@@ -224,14 +212,18 @@ func (r *Report) Misses(g Goals) []string {
 func (r *Report) Text(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %d bfloat16 products\n", r.Device, len(r.Shapes))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "protocol\truns\tcases/s\tbusy\tlooks\tspread p50\tp75\tp95\tp99\tvs settled p5\tp50\tp95\tfrom 0.03 ms p5\tp50\tp95\tvs published p5\tp50\tp95\t")
+	fmt.Fprintln(t, "protocol\truns\tcases/s\tbusy\tlooks\tspread p50\tp75\tp95\tp99\tvs settled from 0.03 ms p5\tp50\tp95\tbelow p5\tp50\tp95\tvs published p5\tp50\tp95\t")
 	for _, s := range r.Protocols {
 		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f %%\t%.0f %%\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.Protocol, s.Runs, s.Rate, 100*s.Busy, 100*s.Looks,
 			num(s.Spread.P50), num(s.Spread.P75), num(s.Spread.P95), num(s.Spread.P99),
-			num(s.Settled.P5), num(s.Settled.P50), num(s.Settled.P95), num(s.Heavy.P5), num(s.Heavy.P50), num(s.Heavy.P95), num(s.Published.P5), num(s.Published.P50), num(s.Published.P95))
+			num(s.Heavy.P5), num(s.Heavy.P50), num(s.Heavy.P95), num(s.Light.P5), num(s.Light.P50), num(s.Light.P95), num(s.Published.P5), num(s.Published.P50), num(s.Published.P95))
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if f := r.Floor; f != nil {
+		fmt.Fprintf(w, "settled against itself, one half of its %d orders over the other: p5 %s, p50 %s, p95 %s from 0.03 ms; %s, %s, %s below\n",
+			f.Orders, num(f.Heavy.P5), num(f.Heavy.P50), num(f.Heavy.P95), num(f.Light.P5), num(f.Light.P50), num(f.Light.P95))
 	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

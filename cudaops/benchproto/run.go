@@ -21,25 +21,18 @@ const (
 	// Soaked is a session that lets every case run for a while before it is timed.
 	Soaked = "soaked"
 	// Settled is what every case takes alone: SettleSeconds of it back to back,
-	// the mean of the last half. It is the truth that rows of the sustained point
-	// are held to, and takes that long for every shape.
+	// the mean of the last half, over several orders. It is the truth that rows of
+	// the sustained point are held to, and takes that long for every shape.
 	Settled = "settled"
+	// Estimated is sustained, with capped cases in the order of the power that their
+	// operations and bytes let expect, and nothing else.
+	Estimated = "estimated"
 	// Reference is the collectors' protocol.
 	Reference = measure.ProtocolReference
 )
 
 // Protocols lists them all, in the order of reports.
-var Protocols = []string{Sustained, Recovered, Soaked, Settled, Reference}
-
-const (
-	// SettleSeconds is how long the settled protocol runs a shape.
-	SettleSeconds = 0.4
-	settleRuns    = 2 // orders: the mean of both counts
-	// HeavyMS divides the shapes: of the lighter ones the settled protocol takes
-	// one in LightEvery.
-	HeavyMS    = 0.03
-	LightEvery = 12
-)
+var Protocols = []string{Sustained, Estimated, Recovered, Soaked, Settled, Reference}
 
 // Run is one pass over all shapes.
 type Run struct {
@@ -61,11 +54,15 @@ type Options struct {
 	Device int    // index in PCI order
 	System string // built-in spec, for estimates; "" for none
 	Shapes []Shape
-	// Runs of each protocol, each in its own order.
-	Runs int
-	Seed uint64
-	// Only names protocols; none means all but settled, which takes minutes, and
-	// soaked where Warmup is 0.
+	// Runs of each protocol, each in its own order, and of the settled one.
+	Runs, Orders int
+	Seed         uint64
+	// Passes, MaxPasses and PassTolerance are settings of the sessions; 0 means
+	// the defaults.
+	Passes, MaxPasses int
+	PassTolerance     float64
+	// Only names protocols; none means all but settled, which takes minutes,
+	// estimated, and soaked where Warmup is 0.
 	Only []string
 	// Warmup is how long a case of the soaked protocol runs before it is timed, in
 	// seconds; 0 leaves that protocol out.
@@ -74,13 +71,13 @@ type Options struct {
 	Window int
 	// Progress is told after every run; it may be nil.
 	Progress func(Run)
-	// Trace receives every visit of the sessions with the number of the run and
-	// the index of the shape; it may be nil.
-	Trace func(run, shape int, v measure.Visit)
+	// Trace receives every visit; it may be nil.
+	Trace func(Traced)
 }
 
-// Measure opens a GPU, runs the protocols in turns and reports. It locks its
-// goroutine to its thread while it works.
+// Measure opens a GPU, runs the protocols in turns and reports. Where ctx ends
+// before, the report is of the runs that are done. It locks its goroutine to its
+// thread while it works.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -99,17 +96,27 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	if o.Window == 0 {
 		o.Window = 192
 	}
-	b := &Bench{Device: d, Shapes: o.Shapes, Settings: measure.Defaults(), Tuning: measure.DefaultTuning(d.Peaks.Watts * 0.85), Window: o.Window}
+	b := &Bench{Device: d, Shapes: o.Shapes, Settings: o.settings(), Tuning: measure.DefaultTuning(d.Peaks.Watts * 0.85), Window: o.Window}
 	var runs []Run
-	for i := range max(o.Runs, 1) {
+	for i := range max(o.Runs, o.Orders, 1) {
 		for _, protocol := range Protocols {
-			if !o.wants(protocol) || protocol == Settled && i >= settleRuns {
+			if !o.wants(protocol) || i >= o.times(protocol) {
 				continue
 			}
 			if o.Trace != nil {
-				b.Trace = func(shape int, v measure.Visit) { o.Trace(i, shape, v) }
+				b.Trace = func(shape int, v measure.Visit) {
+					o.Trace(Traced{Protocol: protocol, Run: i, Index: shape, Shape: o.Shapes[shape], Visit: v})
+				}
 			}
 			r, err := b.Run(ctx, protocol, o.Warmup, o.Seed+uint64(i))
+			if ctx.Err() != nil {
+				if r != nil && protocol == Settled && r.Visits > 0 {
+					runs = append(runs, *r) // an order counts for the shapes that it reached
+				}
+				if len(runs) > 0 {
+					return NewReport(d.Info.Name, o.Shapes, runs), nil
+				}
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s run %d: %w", protocol, i+1, err)
 			}
@@ -122,12 +129,36 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	return NewReport(d.Info.Name, o.Shapes, runs), nil
 }
 
+// times is how often a protocol is run.
+func (o Options) times(protocol string) int {
+	if protocol == Settled {
+		return max(o.Orders, 1)
+	}
+	return max(o.Runs, 1)
+}
+
+// settings are those of the sessions.
+func (o Options) settings() measure.Settings {
+	s := measure.Defaults()
+	if o.Passes > 0 {
+		s.Passes = o.Passes
+		s.MaxPasses = max(s.MaxPasses, 2*s.Passes)
+	}
+	if o.MaxPasses > 0 {
+		s.MaxPasses = o.MaxPasses
+	}
+	if o.PassTolerance > 0 {
+		s.PassTolerance = o.PassTolerance
+	}
+	return s
+}
+
 // wants says whether a protocol is to be run.
 func (o Options) wants(protocol string) bool {
 	if len(o.Only) > 0 {
 		return slices.Contains(o.Only, protocol)
 	}
-	return protocol != Settled && (protocol != Soaked || o.Warmup > 0)
+	return protocol != Settled && protocol != Estimated && (protocol != Soaked || o.Warmup > 0)
 }
 
 // Bench measures shapes on a device. The caller has bound its goroutine to it.
@@ -143,7 +174,8 @@ type Bench struct {
 	// Trace receives every visit with the index of its shape; it may be nil.
 	Trace func(shape int, v measure.Visit)
 
-	level float64 // the clock of the ready device, from earlier sessions
+	level  float64 // the clock of the ready device, from earlier sessions
+	orders int     // runs of the settled protocol so far
 }
 
 func (b *Bench) clock() measure.Clock {
@@ -181,6 +213,7 @@ func (b *Bench) Run(ctx context.Context, protocol string, warmup float64, seed u
 	case Soaked:
 		set.WarmupSeconds = warmup
 	}
+	b.Tuning.Probe = protocol != Estimated
 	r, err := b.session(ctx, set, seed)
 	if r != nil {
 		r.Protocol = protocol
@@ -249,43 +282,6 @@ func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) 
 	out.Busy, out.Waited = s.Busy.Seconds(), s.Waited.Seconds()
 	out.Visits, out.Looks, out.Discarded = s.Visits, s.Looks, s.Discarded
 	return out, err
-}
-
-// settled runs every shape alone for SettleSeconds and takes the last half. Of
-// the light shapes it takes one in LightEvery.
-func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
-	out := &Run{Protocol: Settled, Seed: seed, Rows: make([]measure.Measured, len(b.Shapes))}
-	clock := b.clock()
-	begin := clock.Now()
-	light := map[int]bool{}
-	n := 0
-	for i, s := range b.Shapes {
-		if s.PublishedMS < HeavyMS {
-			if n%LightEvery == 0 {
-				light[i] = true
-			}
-			n++
-		}
-	}
-	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes)) {
-		if b.Shapes[i].PublishedMS < HeavyMS && !light[i] {
-			continue
-		}
-		t, c, err := b.prepare(b.Shapes[i])
-		if err != nil {
-			return nil, err
-		}
-		r, err := measure.Alone(ctx, t, SettleSeconds)
-		t.Close()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Label, err)
-		}
-		out.Rows[i] = r
-		out.Visits++
-		out.Busy += SettleSeconds
-	}
-	out.Seconds = (clock.Now() - begin).Seconds()
-	return out, nil
 }
 
 // reference runs the reference protocol once: case after case, without pause.

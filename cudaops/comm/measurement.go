@@ -2,7 +2,9 @@ package comm
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"strings"
 
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
@@ -175,6 +177,21 @@ func (m *measurement) row() worker.Row {
 	}
 	maps.Copy(row, m.columns)
 	return row
+}
+
+// visits says what every visit to the out-of-place form found: the median over its
+// blocks, and the 10th and 90th percentile over its replays' means, in microseconds.
+func (m *measurement) visits() string {
+	f := m.forms[0]
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d elements on %d ranks, %s:", m.task.Op, m.task.Elements, m.task.Ranks, m.method)
+	for i, median := range f.series.medians {
+		fmt.Fprintf(&b, " %.3f", median*1e6)
+		if low, high, ok := f.series.replays(i); ok {
+			fmt.Fprintf(&b, " (%.3f to %.3f)", low*1e6, high*1e6)
+		}
+	}
+	return b.String()
 }
 
 // verifyForm sends the pattern once and returns how many elements were

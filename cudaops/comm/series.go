@@ -30,9 +30,16 @@ const (
 	graphBlock  = 150 * time.Microsecond
 	graphMost   = 20 // executions per block of a graph
 	graphBlocks = 4
-	// graphReplays of a visit count at least: a replay lasts for less than a
-	// millisecond, and one alone catches whatever the host does in it.
-	graphReplays = 5
+	// graphVisit is the time that the replays of a visit fill. Small messages
+	// depend on how far the ranks are apart when a replay begins, and that is drawn
+	// anew at each start line: many short replays say more than a few.
+	graphVisit   = 24 * time.Millisecond
+	graphReplays = 5 // at least, where max_pass_seconds allows it
+	mostReplays  = 32
+	// briefBelow is what an execution takes at most for all that to matter. A
+	// replay of such ones has another ahead of it that does not count: links and
+	// caches have then been in use, as they are in serving.
+	briefBelow = 40 * time.Microsecond
 )
 
 // series collects the times of one form of a case.
@@ -42,6 +49,7 @@ type series struct {
 	blocks     []float64 // seconds
 	spreads    []float64 // slowest rank / fastest rank, by block
 	executions int
+	ends       []int // of the samples, by pass
 }
 
 func (s *series) add(perExec, block float64, n int) error {
@@ -64,6 +72,27 @@ func (s *series) latency() float64 {
 		return m[0]
 	}
 	return (m[0] + m[1]) / 2
+}
+
+// replays are the 10th and 90th percentile of a graph's replays in one pass; not
+// where the samples are no blocks of replays.
+func (s *series) replays(pass int) (low, high float64, ok bool) {
+	if pass >= len(s.ends) {
+		return 0, 0, false
+	}
+	first := 0
+	if pass > 0 {
+		first = s.ends[pass-1]
+	}
+	mine := s.samples[first:s.ends[pass]]
+	if len(mine) < 2*graphBlocks || len(mine)%graphBlocks != 0 {
+		return 0, 0, false
+	}
+	var means []float64
+	for r := 0; r < len(mine); r += graphBlocks {
+		means = append(means, measure.Mean(mine[r:r+graphBlocks]))
+	}
+	return measure.Percentile(means, 0.1), measure.Percentile(means, 0.9), true
 }
 
 // agree says whether the two fastest passes differ by no more than tolerance.
@@ -113,7 +142,7 @@ func (f *form) pass(ctx context.Context) error {
 	}
 	draw := f.block
 	if f.graph {
-		draw = f.replay
+		draw = f.replays
 	}
 	if f.settings.Protocol == measure.ProtocolReference {
 		if err := draw(ctx); err != nil {
@@ -123,21 +152,18 @@ func (f *form) pass(ctx context.Context) error {
 		return nil
 	}
 	s, first, began := f.settings, len(f.series.samples), f.clock.Now()
-	least := s.MinSamples
-	if f.graph {
-		least = max(least, graphReplays*graphBlocks)
-	}
 	for {
 		if err := draw(ctx); err != nil {
 			return err
 		}
 		mine := f.series.samples[first:]
 		long := f.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
-		if len(mine) < s.MinSamples || len(mine) < least && !long {
+		if len(mine) < s.MinSamples {
 			continue
 		}
 		if len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev {
 			f.series.medians = append(f.series.medians, measure.Median(mine))
+			f.series.ends = append(f.series.ends, len(f.series.samples))
 			return nil
 		}
 	}
@@ -257,20 +283,37 @@ func (f *form) block(ctx context.Context) error {
 	return f.series.add(f.perExec, mean, n)
 }
 
-// replay launches the graph once; each of its blocks counts with the time of
-// the rank that was slowest in it.
-func (f *form) replay(ctx context.Context) error {
+// plan is how a visit replays the form's graph: how often, and how many launches
+// go ahead of each replay.
+func (f *form) plan() (times, ahead int) {
+	if f.settings.Protocol == measure.ProtocolReference {
+		return 1, 0
+	}
+	one := max(f.perExec, 1e-6) * float64(f.task.N*graphBlocks+1)
+	times = graphReplays
+	if f.perExec < briefBelow.Seconds() {
+		ahead, one = 1, 2*one
+		times = min(max(int(graphVisit.Seconds()/one), graphReplays), mostReplays)
+	}
+	return max(1, min(times, int(f.settings.MaxPassSeconds/one))), ahead
+}
+
+// replays launches the graph as often as a visit has to; each of its blocks
+// counts with the time of the rank that was slowest in it.
+func (f *form) replays(ctx context.Context) error {
 	t := f.task
 	t.Kind = taskReplay
+	t.Times, t.Ahead = f.plan()
 	reps, err := f.crew.do(ctx, t)
 	if err != nil {
 		return err
 	}
-	for b := range graphBlocks {
+	f.series.executions += t.Times * t.Ahead * f.task.N * graphBlocks
+	for b := range t.Times * graphBlocks {
 		slow, fast := 0.0, math.Inf(1)
 		for _, r := range reps {
-			if len(r.Samples) != graphBlocks {
-				return fmt.Errorf("a graph of %d blocks reports %d times", graphBlocks, len(r.Samples))
+			if len(r.Samples) != t.Times*graphBlocks {
+				return fmt.Errorf("%d replays of a graph of %d blocks report %d times", t.Times, graphBlocks, len(r.Samples))
 			}
 			slow, fast = max(slow, r.Samples[b]), min(fast, r.Samples[b])
 		}

@@ -56,6 +56,9 @@ func (h *host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 				}
 			case done:
 				out.Result(c.seq, []worker.Row{row}, 0)
+				if m, ok := c.visitor.(*measurement); ok {
+					out.Log("debug", "%s", m.visits())
+				}
 			default:
 				left = append(left, c)
 			}

@@ -23,7 +23,7 @@ const (
 	taskWarm    = "warm"    // N executions, not timed
 	taskBlock   = "block"   // N executions between barriers, timed by the host's clock
 	taskCapture = "capture" // capture Blocks blocks of N executions into a graph
-	taskReplay  = "replay"  // replay it once: one time per block
+	taskReplay  = "replay"  // replay it Times times: one time per replay and block
 	taskDrop    = "drop"    // free the graph
 	taskCopy    = "copy"    // N copies to the peer, timed by events of the device
 )
@@ -48,6 +48,8 @@ type task struct {
 	InPlace  bool          `json:"in_place,omitempty"`
 	N        int           `json:"n,omitempty"`
 	Blocks   int           `json:"blocks,omitempty"`
+	Times    int           `json:"times,omitempty"` // replays; 0 means one
+	Ahead    int           `json:"ahead,omitempty"` // launches of the graph ahead of each replay, that are not timed
 	Send     int64         `json:"send,omitempty"`
 	Recv     int64         `json:"recv,omitempty"`
 	Staging  int64         `json:"staging,omitempty"`
@@ -89,7 +91,7 @@ type place struct {
 // report is what one rank says about one task.
 type report struct {
 	Seconds float64   `json:"seconds,omitempty"` // of a block
-	Samples []float64 `json:"samples,omitempty"` // seconds per execution, by block of a graph
+	Samples []float64 `json:"samples,omitempty"` // seconds per execution, by replay and block of a graph
 	Checked int64     `json:"checked,omitempty"` // elements compared
 	Wrong   int64     `json:"wrong,omitempty"`   // of them wrong
 	First   int64     `json:"first,omitempty"`   // the lowest index of a wrong one

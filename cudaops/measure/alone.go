@@ -7,8 +7,8 @@ import (
 
 // Alone runs a target back to back for so many seconds, in blocks of some 2 ms,
 // and returns the mean of the last half: what it takes in its own state, however
-// the device was before.
-func Alone(ctx context.Context, t Burster, length float64) (Measured, error) {
+// the device was before. seen is told of every block; it may be nil.
+func Alone(ctx context.Context, t Burster, length float64, seen func(Block)) (Measured, error) {
 	q := max(t.Quantum(), 1)
 	b := Burst{Warm: q, Executions: q, Blocks: 1}
 	var each, clocks, at []float64
@@ -23,6 +23,9 @@ func Alone(ctx context.Context, t Burster, length float64) (Measured, error) {
 		}
 		for _, x := range blocks {
 			n := executions(x, b)
+			if x.Executions = n; seen != nil {
+				seen(x)
+			}
 			executed += n
 			spent += x.Seconds
 			each, at = append(each, x.Seconds/float64(n)), append(at, spent)

@@ -59,6 +59,9 @@ type Tuning struct {
 	// Preheat is how long the device runs capped work before such work counts:
 	// longer than what its power controller takes the mean of.
 	Preheat time.Duration
+	// Probe looks at every capped case on a recovered device first, and orders them
+	// by how far their work lowers the clock at once.
+	Probe bool
 }
 
 // DefaultTuning suits a GPU of so many watts above idle.
@@ -76,6 +79,7 @@ func DefaultTuning(watts float64) Tuning {
 		MaxWait:      500 * time.Millisecond,
 		CapWatts:     watts,
 		Preheat:      1300 * time.Millisecond,
+		Probe:        true,
 	}
 }
 
@@ -167,6 +171,8 @@ type pending struct {
 	clock  float64 // under load at the last visit, MHz; 0 if unknown
 	droops bool    // the clock under load says that the case is capped
 	load   float64 // watts above idle at full clock, by which a batch is ordered
+	probed bool    // it was looked at on a device that had recovered
+	droop  float64 // clock under load over that of the ready device, then; 0 if unknown
 	points []block
 	spent  time.Duration // in the visits of a batch
 }

@@ -67,6 +67,15 @@ func (s *Session) visit(ctx context.Context, o *pending) error {
 	}
 	now := s.Clock.Now()
 	s.cool(now)
+	if s.probes(o) {
+		if o.job.Visit != nil {
+			o.job.Visit()
+		}
+		if err := s.probe(ctx, o); err != nil {
+			return s.fail(o, err)
+		}
+		return nil
+	}
 	v := Visit{Job: o.job, Number: o.made, At: now, Idle: now - s.ended, Heat: s.heat, Hot: s.hot, Look: s.isLook(o)}
 	if o.job.Visit != nil {
 		o.job.Visit()
@@ -108,6 +117,7 @@ func (s *Session) visit(ctx context.Context, o *pending) error {
 		s.Trace(v)
 	}
 	if s.engine() {
+		s.noteDroop(o, seen)
 		o.droops = o.droops || seen.ready > 0 && seen.clock > 0 && seen.clock < droopShare*seen.ready
 		if s.capped(o) {
 			// Visits on a device that has recovered say nothing about this case.

@@ -36,7 +36,7 @@ const (
 	droopShare = 0.86
 
 	hotBlock   = 2e-3 // seconds of a timed block, if a device can queue as much
-	hotVisit   = 14 * time.Millisecond
+	hotVisit   = 13 * time.Millisecond
 	longVisit  = 200 * time.Millisecond // of a case that is almost alone
 	hotPass    = 1500 * time.Millisecond
 	heatVisit  = 2 * time.Millisecond // the least before the passes, to know the time
@@ -79,6 +79,11 @@ func (s *Session) load(o *pending) float64 {
 
 // capped says whether a case belongs to those that the power cap holds back.
 func (s *Session) capped(o *pending) bool {
+	return !s.probes(o) && s.held(o)
+}
+
+// held is capped, also of cases that have to be probed yet.
+func (s *Session) held(o *pending) bool {
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
 
@@ -115,6 +120,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	for _, o := range batch {
 		o.load = s.load(o)
 	}
+	s.orderByDroop(batch)
 	slices.SortStableFunc(batch, func(a, b *pending) int {
 		switch {
 		case a.load > b.load:

@@ -13,9 +13,13 @@ import (
 
 // alone is what a case takes on a device of its own after so long that it is in
 // its own state: 1 s, the mean of the last half.
-func alone(c gpuCase, seed uint64) (seconds, mhz float64) {
+func alone(c gpuCase, seed uint64) (seconds, mhz float64) { return aloneOn(c, seed, 0) }
+
+// aloneOn is alone on a device that delivers so many watts at once.
+func aloneOn(c gpuCase, seed uint64, fast float64) (seconds, mhz float64) {
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 9)))
+	gpu.FastWatts = fast
 	n, sum, clocks := 0.0, 0.0, 0.0
 	for clock.Now() < time.Second {
 		s := gpu.Execute(2e-3, c.watts, c.share) / 2e-3 * c.latency

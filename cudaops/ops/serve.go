@@ -198,7 +198,7 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (jo
 		p.extra["relative_error"] = d.Relative
 	}
 	if h.settles(p) {
-		alone, err := measure.Alone(ctx, p.target, p.target.c.Settle)
+		alone, err := measure.Alone(ctx, p.target, p.target.c.Settle, nil)
 		if err != nil {
 			return 0, err
 		}

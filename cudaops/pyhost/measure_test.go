@@ -72,9 +72,12 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	if number("eager", "sleeps") == 0 || got["eager"]["used_cuda_graph"] != false {
 		t.Errorf("eager blocks: %v", got["eager"])
 	}
+	// A host that needs longer for a call than the device is not what is timed.
+	near("slow_host_recovered", "latency", 0.020, 0.001)
+	near("slow_host_sustained", "latency", 0.020, 0.001)
 	near("power", "energy", 400*0.020e-3*1980/1400, 0.04)
 	near("power", "power_latency", 0.020*1980/1400, 0.04)
-	for _, run := range []string{"cool", "held", "reference", "power", "sustained", "light", "eager", "warming"} {
+	for _, run := range []string{"cool", "held", "reference", "power", "sustained", "light", "eager", "slow_host_recovered", "slow_host_sustained", "warming"} {
 		if number(run, "executions") != number(run, "calls") {
 			t.Errorf("%s: %v executions in the row, %v were made", run, got[run]["executions"], got[run]["calls"])
 		}

@@ -26,6 +26,10 @@ type GPU struct {
 	TimerStep, Gate time.Duration
 	Glitch          map[int]float64
 	reads           int
+	// FastWatts is the power above idle, of the clock to the power of 2.5, that the
+	// device can deliver at once: work that would draw more lowers the clock while
+	// it runs. 0 for no such limit.
+	FastWatts float64
 	// Noise is the relative standard deviation between blocks.
 	Noise float64
 
@@ -84,18 +88,26 @@ func (g *GPU) settle() {
 	}
 }
 
+// under is the clock while work of so many watts at full clock runs.
+func (g *GPU) under(watts float64) float64 {
+	if g.FastWatts <= 0 || watts <= 0 {
+		return g.mhz
+	}
+	return math.Min(g.mhz, g.MaxMHz*math.Pow(g.FastWatts/watts, 1/2.5))
+}
+
 // Execute runs for nominal seconds at full clock and returns the seconds it
 // took; share is the part that follows the clock.
 func (g *GPU) Execute(nominal, watts, share float64) float64 {
 	total := 0.0
 	for left := nominal; left > 1e-12; {
 		g.settle()
-		slow := share*g.MaxMHz/g.mhz + 1 - share
+		slow := share*g.MaxMHz/g.under(watts) + 1 - share
 		until := (g.begin + g.Period - g.Clock.Now()).Seconds()
 		t := math.Min(left*slow, math.Max(until, 1e-9))
 		g.Clock.Advance(time.Duration(math.Ceil(t * 1e9)))
 		// Power follows the clock.
-		g.joules += t * watts * g.mhz / g.MaxMHz
+		g.joules += t * watts * g.under(watts) / g.MaxMHz
 		left -= t / slow
 		total += t
 	}
@@ -148,7 +160,7 @@ func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 		if t.GPU.Noise > 0 {
 			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
 		}
-		out = append(out, measure.Block{Seconds: s, Executions: n, ClockMHz: t.GPU.mhz, ReadyMHz: ready, UsedGraph: true})
+		out = append(out, measure.Block{Seconds: s, Executions: n, ClockMHz: t.GPU.under(t.Watts), ReadyMHz: ready, UsedGraph: true})
 	}
 	return out, nil
 }

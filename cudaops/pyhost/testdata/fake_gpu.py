@@ -7,7 +7,7 @@ import sys
 import types
 
 sys.path.insert(0, sys.argv[1])
-from aicplan_host import measuring  # noqa: E402
+from aicplan_host import measuring, targets  # noqa: E402
 from aicplan_host.errors import HostError  # noqa: E402
 
 FULL, HELD = 1980.0, 1400.0  # MHz, after so much load:
@@ -17,6 +17,8 @@ WATTS = 400.0
 
 class Device:
     now = 0.0  # seconds
+    host = 0.0  # where the host is, that queues the work
+    call_host = 0.0  # what it takes to queue a kernel
     busy = 0.0  # since the last pause
     cycles = 0.0
     sleeps = 0
@@ -37,9 +39,22 @@ class Device:
         self.now += took
         self.busy += took
 
+    def launch(self):
+        """Work reaches the device, which waits for it where it has none."""
+        self.host += self.call_host
+        self.reach(self.host)
+
+    def reach(self, at):
+        if at > self.now:
+            self.cycles += (at - self.now) * FULL * 1e6
+            self.now = at
+
+    def wait(self, *_):
+        self.host = max(self.host, self.now)
+
     def pause(self, seconds):
-        self.cycles += seconds * FULL * 1e6
-        self.now += seconds
+        self.host = max(self.host, self.now) + seconds
+        self.reach(self.host)
         self.busy = 0.0
 
     def energy(self, index):
@@ -59,6 +74,11 @@ def kernel():
     if capturing is not None:
         capturing.calls += 1
         return
+    device.launch()
+    execute()
+
+
+def execute():
     device.calls += 1
     if device.slow_calls > 0:
         device.slow_calls -= 1
@@ -79,8 +99,9 @@ class Graph:
         capturing = None
 
     def replay(self):
+        device.launch()
         for _ in range(self.calls):
-            kernel()
+            execute()
 
     def reset(self):
         self.calls = 0
@@ -90,8 +111,7 @@ class Stream:
     def __init__(self, *_):
         pass
 
-    def synchronize(self):
-        pass
+    synchronize = device.wait
 
     def wait_stream(self, _):
         pass
@@ -110,8 +130,7 @@ class Event:
     def record(self):
         self.at = device.now
 
-    def synchronize(self):
-        pass
+    synchronize = device.wait
 
     def elapsed_time(self, other):
         return (other.at - self.at) * 1e3
@@ -136,6 +155,7 @@ def compile_kernel(source, name):
 
 def sleep_kernel(cycles):
     device.sleeps += 1
+    device.launch()
     device.cycles += cycles
     device.now += cycles / device.mhz() / 1e6
 
@@ -146,12 +166,12 @@ torch.zeros = lambda n, **_: Buffer([0] * n)
 torch.device = lambda kind, index: types.SimpleNamespace(type=kind, index=index)
 torch.cuda = types.SimpleNamespace(
     set_device=lambda _: None, current_device=lambda: 0, current_stream=lambda *_: Stream(), stream=lambda s: s,
-    Stream=Stream, Event=Event, CUDAGraph=Graph, graph_pool_handle=lambda: 1, synchronize=lambda: None,
+    Stream=Stream, Event=Event, CUDAGraph=Graph, graph_pool_handle=lambda: 1, synchronize=device.wait,
     get_device_properties=lambda _: types.SimpleNamespace(multi_processor_count=1, total_memory=1 << 30),
     _compile_kernel=compile_kernel, _sleep=sleep_kernel,
 )
 sys.modules["torch"] = torch
-measuring.time = types.SimpleNamespace(perf_counter=lambda: device.now, sleep=device.pause)
+measuring.time = targets.time = types.SimpleNamespace(perf_counter=lambda: device.host, sleep=device.pause)
 said = []
 
 
@@ -166,6 +186,7 @@ measuring.Nvml = nvml
 
 def measured(**settings):
     bench = measuring.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
+    device.wait()
     device.pause(1)
     device.sleeps = device.calls = 0
     try:
@@ -183,6 +204,10 @@ out = {
     "power": measured(power=True, operating_point="recovered"),
     "eager": measured(graph="off", operating_point="recovered"),
 }
+device.call_host = 50e-6
+for point in ("recovered", "sustained"):
+    out["slow_host_" + point] = measured(graph="off", operating_point=point)
+device.call_host = 0.0
 device.slow_calls = 9
 out["warming"] = measured(operating_point="recovered", min_block_seconds=0.005)
 device.droop = 0.8

@@ -39,8 +39,8 @@ CUDA_LOOK_GAP_SECONDS = 0.010
 # for one that the cap leaves alone when a device that has recovered (this share
 # of the highest clock seen, with nothing running) keeps this share of its clock
 # under the case: power-hungry work lowers the clock within microseconds.
-SOAK_SECONDS = 0.15
-HOLD_SECONDS = 0.10
+SOAK_SECONDS = 0.2
+HOLD_SECONDS = 0.2
 HOLD_BLOCK_SECONDS = 0.010
 COOL_BLOCK_SECONDS = 0.0005
 READY_SHARE = 0.985

@@ -1,0 +1,70 @@
+package comm
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/measure"
+)
+
+// A small message's replay depends on how far the ranks are apart at its start
+// line: it is replayed often, each time behind a replay that does not count. A
+// long one is replayed a few times, and no longer than a pass may take.
+func TestReplaysOfAVisit(t *testing.T) {
+	t.Parallel()
+	s := measure.Defaults()
+	for _, c := range []struct {
+		perExec      time.Duration
+		n            int
+		limit        float64
+		times, ahead int
+	}{
+		{8 * time.Microsecond, 19, 0.1, 19, 1},
+		{3 * time.Microsecond, 20, 0.1, 32, 1},
+		{50 * time.Microsecond, 3, 0.1, graphReplays, 0},
+		{5 * time.Millisecond, 1, 0.25, graphReplays, 0},
+		{5 * time.Millisecond, 1, 0.1, 4, 0},
+		{5 * time.Millisecond, 1, 0.01, 1, 0},
+	} {
+		f := &form{settings: s, perExec: c.perExec.Seconds()}
+		f.settings.MaxPassSeconds, f.task.N = c.limit, c.n
+		if times, ahead := f.plan(); times != c.times || ahead != c.ahead {
+			t.Errorf("%v in blocks of %d within %v s: %d replays behind %d, want %d behind %d", c.perExec, c.n, c.limit, times, ahead, c.times, c.ahead)
+		}
+	}
+	f := &form{settings: s, perExec: 8e-6}
+	f.settings.Protocol, f.task.N = measure.ProtocolReference, 5
+	if times, ahead := f.plan(); times != 1 || ahead != 0 {
+		t.Errorf("the reference protocol replays %d times behind %d", times, ahead)
+	}
+}
+
+// TestReplaysAheadDoNotCount counts what the devices did.
+func TestReplaysAheadDoNotCount(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
+	b.fake.Latency = latencyOf
+	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
+	samples, executions := row["samples"].(int), row["executions"].(int)
+	if samples < 2*12*graphBlocks {
+		t.Errorf("%d samples in two visits", samples)
+	}
+	const block = 20 // executions of 7.8 us
+	if executions < 2*samples*block || b.fake.Happened("all_reduce") < 2*samples*block {
+		t.Errorf("%d executions, %d happened: no replay behind another", executions, b.fake.Happened("all_reduce"))
+	}
+}
+
+// TestVisitsTold names every visit of a case, for those who look for what differs.
+func TestVisitsTold(t *testing.T) {
+	t.Parallel()
+	f := &form{series: series{medians: []float64{8e-6, 9e-6}, samples: make([]float64, 0, 16)}}
+	for i := range 16 {
+		f.series.samples = append(f.series.samples, 8e-6+float64(i/8)*1e-6)
+	}
+	f.series.ends = []int{8, 16}
+	m := &measurement{forms: []*form{f}, method: MethodGraph, task: task{Op: AllReduce, Elements: 1024, Ranks: 2}}
+	if got := m.visits(); !strings.Contains(got, "all_reduce 1024 elements on 2 ranks, graph: 8.000 (8.000 to 8.000) 9.000 (9.000 to 9.000)") {
+		t.Error(got)
+	}
+}
