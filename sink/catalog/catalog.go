@@ -200,7 +200,8 @@ func (t *Table) Column(name string) (Column, bool) {
 // FileOrder returns the columns that a perf file's rows are sorted by; "-name"
 // means from the largest value on. Most tables are sorted by their key. Readers
 // interpolate between the shapes of gemm_perf and take the first of two that are
-// equally near, so its rows stand as in upstream's files: largest first.
+// equally near, so its rows stand as in upstream's files: largest first. So do
+// those of custom_allreduce_perf: of one size, a graph's row before the eager one.
 func (t *Table) FileOrder(key []string) []string {
 	out := strings.Fields(t.rows)
 	for _, k := range key {

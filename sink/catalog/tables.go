@@ -129,6 +129,7 @@ var tables = prepare([]*Table{
 	{
 		Name: "custom_allreduce_perf", Family: "comm", OpNames: []string{"all_reduce"}, KernelSourceKey: true,
 		Doc:     "a framework's own all-reduce; message_size counts elements",
+		rows:    "num_gpus message_size -kernel_source",
 		columns: "allreduce_dtype num_gpus* message_size* latency! backend? implementation?",
 		orders: map[string]string{
 			"":       "allreduce_dtype num_gpus message_size latency backend",

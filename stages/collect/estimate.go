@@ -34,7 +34,7 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtim
 	}
 	if p.Cases.Seconds > 0 && c.onGPUs() {
 		p.Cases.GPUs = workers
-		if c.kind().Whole {
+		if c.kind().HasAll(c.runtime) {
 			p.Cases.GPUs = max(physics.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
 		}
 	}
@@ -58,7 +58,7 @@ func (c *Config) workers(env *runtimes.Environment) int {
 	if env != nil && env.Workers > 0 {
 		return env.Workers
 	}
-	if c.kind().Whole {
+	if c.kind().HasAll(c.runtime) {
 		return 1
 	}
 	return max(1, len(c.runtime.Devices)) * max(1, c.runtime.Workers)

@@ -81,8 +81,8 @@ type Kind struct {
 	// Peaks are the operations and bytes a second that kinds without a GPU come to,
 	// roughly, for estimates; nil for others, whose system says it.
 	Peaks func() (flops, bytes float64)
-	// Whole is true where one worker drives all its GPUs itself.
-	Whole bool
+	// Whole is true for runtimes whose one worker has all their GPUs; nil means none.
+	Whole func(rt *stage.Runtime) bool
 	// MaxGrowth is by how many bytes a worker may grow before it is replaced; 0
 	// means that it does not matter.
 	MaxGrowth int64
@@ -109,6 +109,9 @@ func Registered(kinds []Kind) []stage.RuntimeKind {
 	}
 	return out
 }
+
+// HasAll tells whether the runtime's one worker has all its GPUs.
+func (k *Kind) HasAll(rt *stage.Runtime) bool { return k.Whole != nil && k.Whole(rt) }
 
 // HostOf makes the host that an init message asks for, of the kinds that this
 // program itself runs: the argument that worker.Serve needs.

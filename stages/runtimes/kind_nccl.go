@@ -36,7 +36,7 @@ func ncclKind() Kind {
 		Env:   []string{cudaOrder},
 		Look:  lookGPUs, OnGPUs: always,
 		CaseSeconds: ncclSeconds,
-		Whole:       true,
+		Whole:       always,
 		Libraries:   []string{"driver", "nvrtc", "nccl"}, // patterns are checked by kernels of our own
 	}
 }
@@ -49,11 +49,7 @@ func ncclSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Dev
 	if rt.Devices != nil {
 		// Left out, the worker takes what the driver shows it, which
 		// CUDA_VISIBLE_DEVICES may number anew.
-		var indices []int
-		for _, d := range devices {
-			indices = append(indices, d.Index)
-		}
-		spec.Init.Options["devices"] = indices
+		spec.Init.Options["devices"] = indicesOf(devices)
 	}
 	alone := *rt
 	alone.Workers = 1

@@ -30,6 +30,7 @@ func pythonKind() Kind {
 			Options: []stage.Option{
 				{Name: "device", Type: cty.String, OneOf: []string{"cpu"}, Doc: "`cpu` keeps the workers off the GPUs"},
 				{Name: "max_growth_gb", Type: cty.Number, Default: "16", Beside: true, Pool: true, Doc: "GiB by which a worker may grow before it is replaced"},
+				{Name: "one_worker", Type: cty.Bool, Default: "false", Beside: true, Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
 				{Name: "recycle_after", Type: cty.Number, Beside: true, Pool: true, Doc: "cases after which a worker is replaced"},
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "has op functions compare their results with a reference"},
 				{Name: "window", Type: cty.Number, Default: "4", Beside: true, Doc: "cases that a worker holds at a time"},
@@ -51,6 +52,7 @@ func pythonKind() Kind {
 		Interpreter:    pythonVersion,
 		OnProcessor:    true,
 		OnGPUs:         pythonOnGPUs,
+		Whole:          pythonWhole,
 		Source:         pythonSource,
 		CaseSeconds:    pythonSeconds,
 		MaxGrowth:      16 << 30, // frameworks leak
@@ -70,7 +72,25 @@ func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 			}
 		}
 	}
+	if pythonWhole(rt) {
+		// The ranks that an op starts are where the worker is not.
+		if devices[0].Index >= 0 {
+			spec.Init.Options["gpus"] = len(devices)
+		}
+		if rt.Devices != nil {
+			spec.Init.Options["devices"] = indicesOf(devices)
+		}
+		alone := *rt
+		alone.Workers, devices = 1, devices[:1]
+		rt = &alone
+	}
 	return spread(spec, rt, devices), nil
+}
+
+// pythonWhole is true for a runtime whose only worker has all its GPUs.
+func pythonWhole(rt *stage.Runtime) bool {
+	v, ok := rt.Options["one_worker"]
+	return ok && v.IsKnown() && !v.IsNull() && v.True()
 }
 
 // pythonProgram is the interpreter with the host, which is written into the

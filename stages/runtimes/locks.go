@@ -92,16 +92,16 @@ func (l *Locks) release() error {
 
 // devicesOf names what the workers of a runtime measure on.
 func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
+	kind := p.Kind(rt.Kind)
 	var out []string
 	for _, s := range slots {
-		if uuid := s.Spec.Init.UUID; uuid != "" {
+		if uuid := s.Spec.Init.UUID; uuid != "" && !kind.HasAll(rt) {
 			out = append(out, uuid)
 		}
 	}
 	if len(out) > 0 {
 		return out
 	}
-	kind := p.Kind(rt.Kind)
 	if kind.OnGPUs == nil || !kind.OnGPUs(rt) {
 		if kind.OnProcessor {
 			return []string{processor}

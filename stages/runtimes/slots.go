@@ -167,6 +167,14 @@ func spread(spec worker.Spec, rt *stage.Runtime, devices []Device) []worker.Slot
 	return slots
 }
 
+func indicesOf(devices []Device) []int {
+	var out []int
+	for _, d := range devices {
+		out = append(out, d.Index)
+	}
+	return out
+}
+
 // logName makes the runtime's address fit for a file name.
 func logName(rt *stage.Runtime) string {
 	return shortName(strings.Map(func(r rune) rune {

@@ -100,6 +100,7 @@ locals {
     gdn_perf                          = ["gdn"]
     kda_perf                          = ["kda"]
     mamba2_perf                       = ["mamba2"]
+    custom_allreduce_perf             = ["custom_allreduce"]
   }
 
   planned = [for op, g in var.grids : op if g != null]

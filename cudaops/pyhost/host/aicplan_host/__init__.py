@@ -30,6 +30,7 @@ A module imports from those above it in this list:
     collectors   ops of collectors
     child        child processes of collectors
     workdir      the folder that collectors work in
+    ranks        ops of collectors that are a process for each GPU
     host         one worker
     loop         the conversation with the engine
 """

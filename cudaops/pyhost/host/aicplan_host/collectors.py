@@ -56,15 +56,20 @@ class CollectorOp:
             self._module_name = routes[at]["module"]
         return self._module_name
 
-    def load(self):
-        if self._run is not None:
-            return
+    def located(self):
+        """The module's name, once it is known to be there and for this framework."""
         if not self.host.root:
             raise HostError("op %s is bound to a collector; the runtime needs collector_root = the checkout's folder" % self.name)
         if not os.path.isdir(self.host.root):
             raise HostError("op %s: collector_root %s is no folder here" % (self.name, self.host.root))
         name = self.module_name()
         self._check_compat(name)
+        return name
+
+    def load(self):
+        if self._run is not None:
+            return
+        name = self.located()
         with TorchDefaults.kept():
             module = importlib.import_module(name)
             self._defaults = TorchDefaults()

@@ -25,6 +25,7 @@ from .functions import FunctionOp
 from .helper import hook_helper
 from .measuring import Bench
 from .ports import own_ports
+from .ranks import RanksOp
 from .reads import reads_of
 from .source import find_ops
 from .spool import Sink
@@ -202,7 +203,8 @@ class Host:
                 kept[name] = old
             else:
                 hosted = any(word in binding for word in ("run", "getter", "versions", "match", "perf_filename"))
-                kept[name] = (CollectorOp if hosted else FunctionOp)(name, binding, self)
+                kind = RanksOp if "ranks" in binding else CollectorOp if hosted else FunctionOp
+                kept[name] = kind(name, binding, self)
         self.ops = kept
 
     def load(self, op):
