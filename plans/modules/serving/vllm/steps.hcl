@@ -55,6 +55,8 @@ runtime "steps" {
   requires  = var.requires
   env       = merge({ HF_HUB_OFFLINE = var.dummy ? "1" : "0" }, var.env)
   path      = ["steps.py"]
+
+  fills_memory = true
 }
 
 grid "steps" {
