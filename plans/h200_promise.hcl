@@ -27,6 +27,12 @@ variable "ops" {
   description = "the ops to collect: what the models need and the package does not estimate without a table"
 }
 
+variable "formats" {
+  type        = list(string)
+  default     = ["bfloat16"]
+  description = "the formats of weights and caches that the served models have; others are not collected"
+}
+
 variable "published" {
   type        = map(string)
   default     = {}
@@ -92,6 +98,24 @@ variable "batches" {
   description = "the batches of static steps"
 }
 
+variable "prefill_tokens" {
+  type        = number
+  default     = 65536
+  description = "tokens that a static step may prefill; batches with more are left out"
+}
+
+variable "step_iterations" {
+  type    = number
+  default = 5
+}
+
+variable "traced" {
+  type        = any
+  description = "static steps whose kernels are traced: input tokens and batch"
+
+  default = [{ isl = 1024, batch = 8 }]
+}
+
 variable "rounds" {
   type        = number
   default     = 4
@@ -122,8 +146,15 @@ variable "shapes" {
 }
 
 variable "server_args" {
-  type    = list(string)
-  default = []
+  type        = list(string)
+  default     = []
+  description = "further arguments of the server"
+}
+
+variable "engine_args" {
+  type        = any
+  default     = {}
+  description = "the same for the offline engine that does static steps, by the names of vllm.LLM"
 }
 
 variable "server_env" {
@@ -165,11 +196,12 @@ runtime "collectors" {
 }
 
 module "ops" {
-  source = "./modules/vllm"
-  system = system.this
-  ops    = var.ops
-  models = [for m in var.models : m.predict]
-  tp     = var.tp
+  source  = "./modules/vllm"
+  system  = system.this
+  ops     = var.ops
+  models  = [for m in var.models : m.predict]
+  tp      = var.tp
+  formats = var.formats
 }
 
 module "tables" {
@@ -266,7 +298,22 @@ module "vllm" {
   args        = var.server_args
   env         = var.server_env
 
-  step_workloads = local.steps
+  step_workloads  = local.steps
+  step_iterations = var.step_iterations
+  engine_args     = var.engine_args
+  prefill_tokens  = var.prefill_tokens
+  telemetry       = telemetry.gpus
+  trace_workloads = [for w in flatten([for tp in var.tp : [for t in var.traced : {
+    tensor_parallel_size = tp
+    isl                  = t.isl
+    osl                  = var.osl
+    concurrency          = t.batch
+  }]]) : w if contains(local.steps, w)]
+}
+
+# What the GPUs did meanwhile: power and clocks are part of an operating point.
+telemetry "gpus" {
+  interval = "100ms"
 }
 
 grid "served" {
@@ -284,6 +331,7 @@ collect "measured" {
   for_each    = var.models
   grid        = grid.served
   runtime     = module.vllm[each.key].runtime
+  telemetry   = telemetry.gpus
 
   load {
     prompt     = "token_ids"

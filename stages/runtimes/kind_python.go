@@ -29,6 +29,7 @@ func pythonKind() Kind {
 			Attributes: []string{"collector_root", "devices", "package", "path", "python", "requires", "workers"},
 			Options: []stage.Option{
 				{Name: "device", Type: cty.String, OneOf: []string{"cpu"}, Doc: "`cpu` keeps the workers off the GPUs"},
+				{Name: "fills_memory", Type: cty.Bool, Default: "false", Beside: true, Pool: true, Doc: "its workers take what memory the GPUs have, as an engine's cache does: they share a GPU with no warm worker of another runtime"},
 				{Name: "max_growth_gb", Type: cty.Number, Default: "16", Beside: true, Pool: true, Doc: "GiB by which a worker may grow before it is replaced"},
 				{Name: "one_worker", Type: cty.Bool, Default: "false", Beside: true, Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
 				{Name: "recycle_after", Type: cty.Number, Beside: true, Pool: true, Doc: "cases after which a worker is replaced"},

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -33,6 +35,7 @@ type Pools struct {
 
 	mu       sync.Mutex
 	pools    map[string]*worker.Pool
+	runtimes map[string]*stage.Runtime   // of the pools
 	versions map[string]func() installed // by interpreter and package
 	used     map[string]*use             // by the plan, by address
 	reaped   bool
@@ -43,14 +46,15 @@ func NewPools(kinds []Kind) *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
-		pools: map[string]*worker.Pool{}, versions: map[string]func() installed{},
+		pools: map[string]*worker.Pool{}, runtimes: map[string]*stage.Runtime{}, versions: map[string]func() installed{},
 	}
 }
 
 // Get returns the pool of a runtime and makes it when there is none yet.
-// Nothing is started. The error says why this machine cannot have workers of
-// the runtime.
+// Nothing is started; workers that are in the way of its own are ended. The error
+// says why this machine cannot have workers of the runtime.
 func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.Pool, error) {
+	p.makeRoom(rt)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pool := p.pools[rt.Address]; pool != nil {
@@ -83,7 +87,44 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
 	pool := worker.NewPool(p.ctx, spec)
 	p.pools[rt.Address] = pool
+	p.runtimes[rt.Address] = rt
 	return pool, nil
+}
+
+// makeRoom ends the warm workers of other runtimes whose memory rt's workers need,
+// or which need the memory that rt's are about to use. One stage at a time is on the
+// GPUs, so none of them is at work.
+func (p *Pools) makeRoom(rt *stage.Runtime) {
+	if !p.onGPUs(rt) {
+		return
+	}
+	var ended []*worker.Pool
+	p.mu.Lock()
+	for address, other := range p.runtimes {
+		if address != rt.Address && p.onGPUs(other) && (p.fills(rt) || p.fills(other)) {
+			ended = append(ended, p.pools[address])
+			delete(p.pools, address)
+			delete(p.runtimes, address)
+		}
+	}
+	p.mu.Unlock()
+	for _, pool := range ended {
+		pool.Close()
+	}
+}
+
+func (p *Pools) onGPUs(rt *stage.Runtime) bool {
+	k := p.Kind(rt.Kind)
+	return k != nil && k.OnGPUs != nil && k.OnGPUs(rt)
+}
+
+// fills says whether workers of rt take what memory their GPUs have.
+func (p *Pools) fills(rt *stage.Runtime) bool {
+	if k := p.Kind(rt.Kind); k != nil && k.Released {
+		return true
+	}
+	v, ok := rt.Options["fills_memory"]
+	return ok && v.RawEquals(cty.True)
 }
 
 // Release ends the workers of a runtime whose kind says so; others stay warm.
@@ -94,6 +135,7 @@ func (p *Pools) Release(rt *stage.Runtime) {
 	p.mu.Lock()
 	pool := p.pools[rt.Address]
 	delete(p.pools, rt.Address)
+	delete(p.runtimes, rt.Address)
 	p.mu.Unlock()
 	if pool != nil {
 		pool.Close()
@@ -142,6 +184,7 @@ func (p *Pools) Close() error {
 	wg.Wait()
 	p.cancel()
 	clear(p.pools)
+	clear(p.runtimes)
 	if p.Locks != nil {
 		return p.Locks.release()
 	}

@@ -57,11 +57,26 @@ def predict(
     rate = result.raw.get("tokens/s/gpu") if isinstance(result.raw, dict) else None
     if rate:
         row["throughput_per_gpu"] = float(rate)
-    if result.per_ops_data:
-        row["per_ops"] = json.dumps(result.per_ops_data, sort_keys=True, default=float)
-    if result.per_ops_source:
-        row["per_ops_source"] = json.dumps(result.per_ops_source, sort_keys=True, default=str)
+    parts, source = result.per_ops_data, result.per_ops_source
+    if not parts:
+        parts, source = phases(getattr(result, "summary", None))
+    if parts:
+        row["per_ops"] = json.dumps(parts, sort_keys=True, default=float)
+    if source:
+        row["per_ops_source"] = json.dumps(source, sort_keys=True, default=str)
     return row
+
+
+def phases(summary):
+    """The parts of static modes, by phase: the whole prefill, and all decode steps
+    together. The package's API leaves them in its summary."""
+    parts, source = {}, {}
+    for phase in ("context", "generation"):
+        for into, what in ((parts, "latency"), (source, "source")):
+            get = getattr(summary, "get_%s_%s_dict" % (phase, what), None)
+            if get and get():
+                into[phase] = dict(get())
+    return parts, source
 
 
 @functools.cache

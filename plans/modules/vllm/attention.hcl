@@ -14,11 +14,10 @@ locals {
   kv_heads    = [1, 2, 4, 8]
 
   # The cache format decides; attention itself multiplies in bfloat16.
-  kv_precisions = [
+  kv_precisions = [for f in [
     { kv_cache_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
     { kv_cache_dtype = "fp8", min_sm = 87, max_sm = 999 },
-  ]
-
+  ] : f if length(var.formats) == 0 || contains(var.formats, f.kv_cache_dtype)]
 }
 
 grid "attention_context" {

@@ -13,12 +13,12 @@ grid "gemm" {
   loop_order = ["n", "k", "width", "format"]
 
   rows "format" {
-    values = [
+    values = [for f in [
       { gemm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
       { gemm_dtype = "fp8", min_sm = 89, max_sm = 999 },
       { gemm_dtype = "fp8_block", min_sm = 89, max_sm = 999 },
       { gemm_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
-    ]
+    ] : f if length(var.formats) == 0 || contains(var.formats, f.gemm_dtype)]
   }
 
   filter "sm_gate" {

@@ -26,6 +26,17 @@ variable "device_memory" {
   description = "Bytes that a process can allocate; null takes the system's."
 }
 
+variable "formats" {
+  type        = list(string)
+  default     = []
+  description = "Plan linear layers and caches of attention in these formats only; empty plans all."
+
+  validation {
+    condition     = alltrue([for f in var.formats : contains(["bfloat16", "fp8", "fp8_block", "nvfp4"], f)])
+    error_message = "Formats of linear layers are bfloat16, fp8, fp8_block and nvfp4; caches are bfloat16 or fp8."
+  }
+}
+
 module "selection" {
   source        = "../selection"
   system        = var.system

@@ -19,6 +19,34 @@ variable "step_iterations" {
   default = 5
 }
 
+variable "trace_workloads" {
+  type        = any
+  default     = []
+  description = "workloads as step_workloads, whose steps are traced by the profiler after all of those are measured"
+}
+
+variable "traced_steps" {
+  type        = number
+  default     = 8
+  description = "decode steps of a trace"
+}
+
+variable "engine_args" {
+  type        = any
+  default     = {}
+  description = "further arguments of the offline engine, by the names of vllm.LLM"
+}
+
+variable "telemetry" {
+  default     = null
+  description = "a telemetry block: what the GPUs did meanwhile becomes columns"
+}
+
+locals {
+  # A column only where there are any.
+  engine_args = length(keys(var.engine_args)) > 0 ? { engine_args = jsonencode(var.engine_args) } : {}
+}
+
 runtime "steps" {
   kind      = "python"
   framework = "VLLM"
@@ -27,6 +55,8 @@ runtime "steps" {
   requires  = var.requires
   env       = merge({ HF_HUB_OFFLINE = var.dummy ? "1" : "0" }, var.env)
   path      = ["steps.py"]
+
+  fills_memory = true
 }
 
 grid "steps" {
@@ -42,12 +72,12 @@ grid "steps" {
   axis "max_num_seqs" { values = [try(max([for w in var.step_workloads : w.concurrency]...), 1)] }
 
   rows "workload" {
-    values = [for w in var.step_workloads : {
+    values = [for w in var.step_workloads : merge({
       tensor_parallel_size = w.tensor_parallel_size
       isl                  = w.isl
       osl                  = w.osl
       concurrency          = w.concurrency
-    }]
+    }, local.engine_args)]
   }
 
   filter "one_step" {
@@ -65,12 +95,64 @@ collect "steps" {
   for_each    = grid.steps
   grid        = each.value
   runtime     = runtime.steps
+  telemetry   = var.telemetry
   order       = "weights"
   weights     = ["tensor_parallel_size"]
 
   deadline {
     first = "20m" # the engine loads the model and captures its graphs
   }
+}
+
+grid "traces" {
+  for_each = length(var.trace_workloads) > 0 && length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
+  op       = "static_trace"
+
+  axis "model" { values = [var.model] }
+  axis "dtype" { values = [var.dtype] }
+  axis "dummy" { values = [var.dummy] }
+  axis "traced_steps" { values = [var.traced_steps] }
+  axis "prefill_tokens" { values = [var.prefill_tokens] }
+  # The settings of the engine that measures, so that it is the same one.
+  axis "seq_len" { values = [try(max([for w in var.step_workloads : w.isl + w.osl]...), 1)] }
+  axis "max_num_seqs" { values = [try(max([for w in var.step_workloads : w.concurrency]...), 1)] }
+
+  rows "workload" {
+    values = [for w in var.trace_workloads : merge({
+      tensor_parallel_size = w.tensor_parallel_size
+      isl                  = w.isl
+      concurrency          = w.concurrency
+    }, local.engine_args)]
+  }
+
+  filter "one_step" {
+    keep   = isl * concurrency <= prefill_tokens
+    reason = "its prefill is more than one step (prefill_tokens)"
+  }
+  filter "fits" {
+    keep   = isl + traced_steps < seq_len && concurrency <= max_num_seqs
+    reason = "it does not fit into the engine of step_workloads"
+  }
+  distinct {}
+}
+
+collect "traces" {
+  description = "kernels of static steps; slower than without the profiler"
+  for_each    = grid.traces
+  grid        = each.value
+  runtime     = runtime.steps
+  order       = "weights"
+  weights     = ["tensor_parallel_size"]
+  depends_on  = [collect.steps]
+
+  deadline {
+    first = "20m"
+  }
+}
+
+output "traces" {
+  description = "the collect of traces, in a list; empty without trace_workloads"
+  value       = values(collect.traces)
 }
 
 output "steps" {
