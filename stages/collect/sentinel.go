@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -152,7 +153,7 @@ func (r *running) deviations() (map[string]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		id := e.ID[len(e.ID)-min(len(e.ID), 64):]
+		id := e.ID[strings.LastIndexByte(e.ID, '/')+1:] // of the case: the same on every node
 		for i, row := range d.Rows {
 			n, isNumber := row[metric].(json.Number)
 			node, _ := row[NodeColumn].(string)
