@@ -338,7 +338,14 @@ func (a *app) dryRun(p *plan.Plan, stateDir string) error {
 		if n++; n > 1 {
 			fmt.Fprintln(a.stdout)
 		}
-		fmt.Fprintf(a.stdout, "# %s\n# %s\n%s", s.Address(), s.Plan.Request.Text(), c.Script(s.Address(), stateDir, p.Config.Dir))
+		fmt.Fprintf(a.stdout, "# %s\n# %s\n", s.Address(), s.Plan.Request.Text())
+		arrays := s.Plan.Request.Arrays
+		for i, array := range arrays {
+			if len(arrays) > 1 {
+				fmt.Fprintf(a.stdout, "%s# %s\n", strings.Repeat("\n", min(i, 1)), array.Text())
+			}
+			fmt.Fprint(a.stdout, c.Script(array, s.Address(), stateDir, p.Config.Dir))
+		}
 	}
 	if n == 0 {
 		fmt.Fprintln(a.stdout, "No stage would submit a job.")

@@ -27,20 +27,30 @@ const (
 )
 
 // sentinelCases picks cases that every task measures: spread over the grid, the
-// same for the same cases.
-func (r *running) sentinelCases(n int) []int {
+// same for the same cases. Where cases need different numbers of GPUs they are of
+// the smallest, which all tasks have.
+func (r *running) sentinelCases(n int) ([]int, error) {
 	var from []int
 	for i := range r.job.tasks {
 		if t := &r.job.tasks[i]; t.selected && r.job.units[t.first].barred() == "" {
 			from = append(from, i)
 		}
 	}
+	gpus, err := r.gpusOf(r.job, from)
+	if err != nil {
+		return nil, err
+	}
+	least := math.MaxInt
+	for _, i := range from {
+		least = min(least, gpus[i])
+	}
+	from = slices.DeleteFunc(from, func(i int) bool { return gpus[i] > least })
 	n = min(n, len(from))
 	out := make([]int, n)
 	for i := range out {
 		out[i] = from[(2*i+1)*len(from)/(2*n)]
 	}
-	return out
+	return out, nil
 }
 
 // sentinelContext is where results of sentinels are kept: beside the journal of
