@@ -69,7 +69,8 @@ start)
   gpus="File=$dir/dev/gpu[0-3]"
   for g in 0 1 2 3; do mknod -m 666 "$dir/dev/gpu$g" c 1 3 2>/dev/null || gpus="Count=4"; done
   echo "NodeName=n[0-$last] Name=gpu Type=fake $gpus" > "$dir/etc/gres.conf"
-  echo "CgroupAutomount=no" > "$dir/etc/cgroup.conf"
+  # No limits are set: this plugin needs no mounted hierarchy and no systemd.
+  echo "CgroupPlugin=cgroup/v1" > "$dir/etc/cgroup.conf"
   cat > "$SLURM_CONF" <<CONF
 ClusterName=aictest
 SlurmctldHost=$host(127.0.0.1)

@@ -141,7 +141,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 		case err != nil:
 			return fail("%s: %v", g.Address(), err)
 		case out.Status != stage.StatusOK:
-			return fail("%s did not pass on %s: %s", g.Address(), executors.NodeName(), out.Message)
+			return fail("%s: %s%s", g.Address(), out.Message, failureTexts(out.Checks))
 		}
 	}
 	state, message := cfg.RunPart(ctx, on(s), &collect.Part{
@@ -154,6 +154,24 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 		}
 	}
 	return state, message
+}
+
+// failureTexts says what checks that did not pass have found, as far as a line of
+// the coordinator holds it.
+func failureTexts(checks []stage.CheckResult) string {
+	const most = 300 // bytes of each
+	var b strings.Builder
+	for _, c := range checks {
+		if c.Result != "fail" {
+			continue
+		}
+		text := strings.ReplaceAll(c.Message, "\n", " ")
+		if len(text) > most {
+			text = strings.ToValidUTF8(text[:most], "") + "..."
+		}
+		fmt.Fprintf(&b, "; %s: %s", c.Name, text)
+	}
+	return b.String()
 }
 
 // taskDir is where a task keeps logs.
@@ -320,7 +338,14 @@ func (a *app) dryRun(p *plan.Plan, stateDir string) error {
 		if n++; n > 1 {
 			fmt.Fprintln(a.stdout)
 		}
-		fmt.Fprintf(a.stdout, "# %s\n# %s\n%s", s.Address(), s.Plan.Request.Text(), c.Script(s.Address(), stateDir, p.Config.Dir))
+		fmt.Fprintf(a.stdout, "# %s\n# %s\n", s.Address(), s.Plan.Request.Text())
+		arrays := s.Plan.Request.Arrays
+		for i, array := range arrays {
+			if len(arrays) > 1 {
+				fmt.Fprintf(a.stdout, "%s# %s\n", strings.Repeat("\n", min(i, 1)), array.Text())
+			}
+			fmt.Fprint(a.stdout, c.Script(array, s.Address(), stateDir, p.Config.Dir))
+		}
 	}
 	if n == 0 {
 		fmt.Fprintln(a.stdout, "No stage would submit a job.")

@@ -29,6 +29,8 @@ import (
 //	delay_ms  wall time that the case takes
 //	fault     what goes wrong, see faults
 //	healthy   the attempt from which on a faulty case passes
+//	scale_by  a variable of the environment: latencies are so many times as long,
+//	          as on a node that is slower than others
 //
 // All other parameters are the case's own. With a sweep every point gives a row.
 func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
@@ -53,11 +55,19 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 			return nil, failure(worker.ClassCollectorBug, "sweep: %v", err)
 		}
 	}
+	scale := 1.0
+	if name, _ := p.values["scale_by"].(string); name != "" && os.Getenv(name) != "" {
+		f, err := strconv.ParseFloat(os.Getenv(name), 64)
+		if err != nil || !(f > 0) {
+			return nil, failure(worker.ClassCollectorBug, "scale_by: %s=%s is no number above 0", name, os.Getenv(name))
+		}
+		scale = f
+	}
 	var rows []worker.Row
 	for _, point := range points {
 		all := maps.Clone(p.values)
 		maps.Copy(all, point)
-		rows = append(rows, syntheticRow(all, point))
+		rows = append(rows, syntheticRow(all, point, scale))
 	}
 	healthy := p.sizeOr("healthy", math.MaxInt32)
 	if fault, _ := p.values["fault"].(string); fault != "" && fault != "none" && c.Attempt < healthy {
@@ -92,8 +102,8 @@ func mix(x uint64) uint64 {
 	return x
 }
 
-func syntheticRow(all, point map[string]any) worker.Row {
-	ms := SyntheticLatency(all)
+func syntheticRow(all, point map[string]any, scale float64) worker.Row {
+	ms := SyntheticLatency(all) * scale
 	row := worker.Row{
 		"latency": ms, "samples": 1, "p10": ms, "p90": ms,
 		"used_cuda_graph": false, "kernel_source": "synthetic",

@@ -3,33 +3,54 @@ package stage
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Request is what a stage asks of a cluster.
 type Request struct {
 	Executor string `json:"executor"`
-	// Jobs are the tasks of the array, each a job of its own.
+	// Jobs are the tasks of all arrays, each a job of its own.
 	Jobs int `json:"jobs"`
 	// AtOnce are those that may run at the same time.
 	AtOnce      int `json:"at_once"`
-	Nodes       int `json:"nodes"`         // of each job
-	GPUsPerNode int `json:"gpus_per_node"` // 0 where none are asked for
+	Nodes       int `json:"nodes"`         // of each job, of the largest
+	GPUsPerNode int `json:"gpus_per_node"` // 0 where none are asked for; of the largest
 	GPUs        int `json:"gpus"`          // of all jobs that run at the same time
 	// NodeHours and GPUHours are what is charged at most: every job up to its time
 	// limit. 0 where the block has no time.
 	NodeHours float64 `json:"node_hours,omitempty"`
 	GPUHours  float64 `json:"gpu_hours,omitempty"`
+	// Arrays are the jobs by what they ask for.
+	Arrays []RequestArray `json:"arrays,omitempty"`
+}
+
+// RequestArray are jobs that ask for the same.
+type RequestArray struct {
+	Jobs        int `json:"jobs"`
+	AtOnce      int `json:"at_once"`
+	Nodes       int `json:"nodes"`
+	GPUsPerNode int `json:"gpus_per_node"`
+}
+
+// Text is what the jobs ask for.
+func (a RequestArray) Text() string {
+	text := fmt.Sprintf("%s of %s", some(a.Jobs, "job"), some(a.Nodes, "node"))
+	if a.GPUsPerNode > 0 {
+		text += fmt.Sprintf(" with %s each", some(a.GPUsPerNode, "GPU"))
+	}
+	if a.AtOnce < a.Jobs {
+		text += fmt.Sprintf(", %d at a time", a.AtOnce)
+	}
+	return text
 }
 
 // Text is the request in one line.
 func (r Request) Text() string {
-	text := fmt.Sprintf("%s: %s of %s", r.Executor, some(r.Jobs, "job"), some(r.Nodes, "node"))
-	if r.GPUsPerNode > 0 {
-		text += fmt.Sprintf(" with %s each", some(r.GPUsPerNode, "GPU"))
+	var arrays []string
+	for _, a := range r.Arrays {
+		arrays = append(arrays, a.Text())
 	}
-	if r.AtOnce < r.Jobs {
-		text += fmt.Sprintf(", %d at a time", r.AtOnce)
-	}
+	text := r.Executor + ": " + strings.Join(arrays, "; ")
 	if r.GPUs > 0 {
 		text += fmt.Sprintf("; %s at once", some(r.GPUs, "GPU"))
 	}

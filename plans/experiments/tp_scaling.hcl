@@ -195,8 +195,7 @@ locals {
 
 executor "local" { kind = "local" }
 
-# The nodes of all cells have the GPUs of the largest: with only, a cell gets what
-# it needs.
+# An array for each number of GPUs: a cell of one GPU holds no four.
 executor "slurm" {
   kind          = "slurm"
   account       = var.account
@@ -204,6 +203,7 @@ executor "slurm" {
   qos           = var.qos
   time          = var.time
   gpus_per_node = max(1, local.gpus...)
+  gpus_by       = ["tensor_parallel_size", "pipeline_parallel_size"]
   tasks         = max(1, length(local.cells))
   job_name      = "tp_scaling"
   logs          = var.logs

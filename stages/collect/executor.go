@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -51,26 +50,6 @@ func (c *Config) tooFew() string {
 		return fmt.Sprintf("%s starts %d processes on each node and a task of %s has room for %d; set tasks_per_node of the executor", c.runtime.Address, perNode, c.place.Address, c.place.TasksPerNode)
 	}
 	return ""
-}
-
-// shardsOf is the number of jobs that n cases are split into.
-func (c *Config) shardsOf(n int) int {
-	sizes := c.limits.rungs
-	shards := max(1, min(n, c.place.Tasks))
-	if len(sizes) > 0 && sizes[0] < n {
-		shards = 1 + max(1, min(n-scouted(sizes, n), c.place.Tasks))
-	}
-	return shards
-}
-
-// scouted is how many of n cases are samples of the ramp.
-func scouted(sizes []int, n int) (out int) {
-	for _, s := range sizes {
-		if s < n {
-			out = max(out, s)
-		}
-	}
-	return out
 }
 
 // distribute lets the tasks of the executor measure what is open, and waits for
@@ -186,69 +165,11 @@ func arraysOf(jobs []string) []string {
 	return out
 }
 
-// newOrder writes down what is to be done: the open cases in shards.
-func (r *running) newOrder(home, key string) (*executors.Order, error) {
-	todo, err := r.job.order(r.job.todo(), r.Order, r.Weights, r.rc.Options)
-	if err != nil {
-		return nil, err
-	}
-	rest, scout := todo, []int(nil)
-	if all := rungs(todo, r.limits.rungs, r.rc.Options.Seed); len(all) > 1 {
-		scout, rest = slices.Concat(all[:len(all)-1]...), all[len(all)-1]
-	}
-	var groups []int
-	if len(r.Weights) > 0 {
-		if groups, err = r.job.weightGroups(rest, r.Weights); err != nil {
-			return nil, err
-		}
-	}
-	var shards [][]int
-	if scout != nil {
-		slices.Sort(scout)
-		shards = append(shards, scout)
-	}
-	for _, s := range executors.Split(len(rest), groups, r.place.Tasks) {
-		places := make([]int, len(s))
-		for i, at := range s {
-			places[i] = rest[at]
-		}
-		slices.Sort(places)
-		shards = append(shards, places)
-	}
-	inv := *r.invocation
-	inv.Options = r.rc.Options
-	o := &executors.Order{
-		ID: executors.NewID(time.Now()), Stage: r.rc.Address, Key: key, Invocation: inv, Scout: scout != nil, Created: time.Now().UTC(),
-	}
-	if s := r.place.Sentinels; s != nil {
-		o.Sentinels = r.sentinelCases(s.Cases)
-	}
-	return o, executors.Create(home, o, shards)
-}
-
-// weightGroups numbers the values of the columns of weights, by task.
-func (j *job) weightGroups(tasks []int, weights []string) ([]int, error) {
-	cols, err := columnsOf(j.cases, weights, "weights")
-	if err != nil {
-		return nil, err
-	}
-	numbers, out := map[string]int{}, make([]int, len(tasks))
-	for i, t := range tasks {
-		name := groupName(j.cases, t, weights, cols)
-		n, ok := numbers[name]
-		if !ok {
-			n = len(numbers)
-			numbers[name] = n
-		}
-		out[i] = n
-	}
-	return out, nil
-}
-
-// Script is what jobs of the collect would be started with, for a dry run.
-func (c *Config) Script(stageAddress, stateDir, planDir string) string {
+// Script is what jobs of the collect would be started with that ask for a, for a
+// dry run.
+func (c *Config) Script(a stage.RequestArray, stageAddress, stateDir, planDir string) string {
 	const order = "ORDER" // takes its name from the time
-	return c.place.Text(c.script(stageAddress, stateDir, planDir, order, executors.Home(stateDir, stageAddress)+"/"+order))
+	return c.place.Sized(a.Nodes * a.GPUsPerNode).Text(c.script(stageAddress, stateDir, planDir, order, executors.Home(stateDir, stageAddress)+"/"+order))
 }
 
 func (c *Config) script(address, stateDir, planDir, order, dir string) executors.Script {

@@ -129,6 +129,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		}
 		counts = j.counts()
 	}
+	var seen *job // the open cases, where the executor asks which they are
 	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
 	if cases.Len() == 0 {
 		p.Warnings = append(p.Warnings, c.grid.Address+" has no case, so there is nothing to measure; plan -v shows what its filters drop")
@@ -167,14 +168,27 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			if err := j.reuse(journal, pc.Options, c.limits.tripAfter); err != nil {
 				return fail("The case journal cannot be read", err)
 			}
-			counts = j.counts()
+			counts, seen = j.counts(), j
 		}
 		if reason, p.Instrument, err = c.reason(pc.Store, counts, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 	}
 	if counts.Collect > 0 && c.Elsewhere() {
-		p.Request = c.place.Request(c.shardsOf(counts.Collect))
+		if seen == nil && len(c.place.GPUsBy) > 0 {
+			var err error
+			if seen, err = newJob(cases, c.schema(up.Data.Info.Perf), nil, pc.Options); err == nil {
+				err = seen.bar(c.unsupported)
+			}
+			if err != nil {
+				return fail("Unknown column", err)
+			}
+		}
+		shards, err := c.shardsOf(seen, counts.Collect)
+		if err != nil {
+			return fail("Unknown size of a job", err)
+		}
+		p.Request = c.place.Request(shards)
 	} else if counts.Collect > 0 {
 		if why := c.pools.Absent(ctx, c.runtime); why != nil {
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts

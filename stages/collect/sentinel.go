@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -26,20 +27,30 @@ const (
 )
 
 // sentinelCases picks cases that every task measures: spread over the grid, the
-// same for the same cases.
-func (r *running) sentinelCases(n int) []int {
+// same for the same cases. Where cases need different numbers of GPUs they are of
+// the smallest, which all tasks have.
+func (r *running) sentinelCases(n int) ([]int, error) {
 	var from []int
 	for i := range r.job.tasks {
 		if t := &r.job.tasks[i]; t.selected && r.job.units[t.first].barred() == "" {
 			from = append(from, i)
 		}
 	}
+	gpus, err := r.gpusOf(r.job, from)
+	if err != nil {
+		return nil, err
+	}
+	least := math.MaxInt
+	for _, i := range from {
+		least = min(least, gpus[i])
+	}
+	from = slices.DeleteFunc(from, func(i int) bool { return gpus[i] > least })
 	n = min(n, len(from))
 	out := make([]int, n)
 	for i := range out {
 		out[i] = from[(2*i+1)*len(from)/(2*n)]
 	}
-	return out
+	return out, nil
 }
 
 // sentinelContext is where results of sentinels are kept: beside the journal of
@@ -152,7 +163,7 @@ func (r *running) deviations() (map[string]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		id := e.ID[len(e.ID)-min(len(e.ID), 64):]
+		id := e.ID[strings.LastIndexByte(e.ID, '/')+1:] // of the case: the same on every node
 		for i, row := range d.Rows {
 			n, isNumber := row[metric].(json.Number)
 			node, _ := row[NodeColumn].(string)

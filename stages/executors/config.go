@@ -30,6 +30,9 @@ type Config struct {
 	Limit time.Duration
 
 	Nodes, TasksPerNode, GPUsPerNode, CPUsPerTask int
+	// GPUsBy are columns whose product is the number of GPUs that a case needs:
+	// each number has an array of its own. Without, all jobs are alike.
+	GPUsBy []string
 
 	Tasks, Parallel int
 	JobName         string
@@ -83,7 +86,7 @@ func Parse(s *stage.Service) (*Config, error) {
 		Memory: r.text("memory", ""), Time: r.text("time", ""), JobName: r.text("job_name", ""), Logs: r.text("logs", ""), Program: r.text("program", ""),
 		Nodes: r.count("nodes", 1), TasksPerNode: r.count("tasks_per_node", 1), GPUsPerNode: r.count("gpus_per_node", 0), CPUsPerTask: r.count("cpus_per_task", 0),
 		Tasks: r.count("tasks", 1), Parallel: r.count("parallel", 0), Attempts: r.count("attempts", 3),
-		Modules: r.texts("modules"), Setup: r.texts("setup"), Options: r.words("options"),
+		GPUsBy: r.texts("gpus_by"), Modules: r.texts("modules"), Setup: r.texts("setup"), Options: r.words("options"),
 		Drain: r.duration("drain", 120*time.Second), Poll: r.duration("poll", 5*time.Second),
 		StartWithin: r.duration("start_within", 0), Settle: r.duration("settle", time.Minute),
 	}
@@ -131,6 +134,9 @@ func Parse(s *stage.Service) (*Config, error) {
 	}
 	if c.Limit > 0 && c.Limit <= c.Drain {
 		r.fail("drain is %s and the time limit %s: no time to measure is left", c.Drain, c.Limit)
+	}
+	if len(c.GPUsBy) > 0 && c.GPUsPerNode == 0 {
+		r.fail("gpus_by needs gpus_per_node, which says how many GPUs a node has")
 	}
 	if c.Poll < 100*time.Millisecond {
 		r.fail("poll is %s; the shortest is 100ms, to be kind to the scheduler", c.Poll)

@@ -97,7 +97,11 @@ func TestOrderKeepsItsShards(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	shards := [][]int{{0, 5, 6, 1000}, {1}, {2, 3, 4}}
-	if err := Create(home, &Order{ID: NewID(time.Now()), Stage: "collect.s", Key: "k"}, shards); err != nil {
+	var write []Shard
+	for _, s := range shards {
+		write = append(write, Shard{Places: s, GPUs: len(s)})
+	}
+	if err := Create(home, &Order{ID: NewID(time.Now()), Stage: "collect.s", Key: "k"}, write); err != nil {
 		t.Fatal(err)
 	}
 	o, err := Latest(home)
@@ -109,6 +113,9 @@ func TestOrderKeepsItsShards(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 	for s, want := range shards {
+		if got := o.Shards[s].GPUs; got != len(want) {
+			t.Errorf("the cases of shard %d need %d GPUs, want %d", s, got, len(want))
+		}
 		if got, err := o.Places(s); err != nil || !slices.Equal(got, want) {
 			t.Errorf("shard %d: %v, %v; want %v", s, got, err, want)
 		}

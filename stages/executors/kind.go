@@ -38,6 +38,7 @@ func Kind() stage.ServiceKind {
 			{Name: "nodes", Type: cty.Number, Default: "1", Doc: "nodes of each task (-N)"},
 			{Name: "tasks_per_node", Type: cty.Number, Default: "1", Doc: "processes on each node that srun starts (--ntasks-per-node)"},
 			{Name: "gpus_per_node", Type: cty.Number, Doc: "GPUs of each node (--gpus-per-node)"},
+			{Name: "gpus_by", Type: cty.List(cty.String), Doc: "columns whose product is the number of GPUs that a case needs: an array for each number, on as few nodes as have them; gpus_per_node is then the most"},
 			{Name: "cpus_per_task", Type: cty.Number, Doc: "processors of each process (--cpus-per-task)"},
 			{Name: "memory", Type: cty.String, Doc: "memory of each node (--mem)"},
 			{Name: "tasks", Type: cty.Number, Default: "1", Doc: "tasks that the cases are split into, at most"},

@@ -74,6 +74,8 @@ type Line struct {
 	Offset int64 `json:"at"`
 	Bytes  int   `json:"bytes"`
 	Cases  int   `json:"cases"`
+	// GPUs is how many each of the cases needs; 0 where all jobs are alike.
+	GPUs int `json:"gpus,omitempty"`
 }
 
 // Home is the folder of a stage's orders.
@@ -92,8 +94,14 @@ func NewID(now time.Time) string {
 	return now.UTC().Format("20060102T150405") + "-" + hex.EncodeToString(b[:])
 }
 
-// Create writes an order with its shards, which are ascending places of cases.
-func Create(home string, o *Order, shards [][]int) error {
+// Shard are the places of cases, ascending, for one task.
+type Shard struct {
+	Places []int
+	GPUs   int // that each of the cases needs; 0 where all jobs are alike
+}
+
+// Create writes an order with its shards.
+func Create(home string, o *Order, shards []Shard) error {
 	o.Format, o.dir = orderFormat, filepath.Join(home, o.ID)
 	for _, dir := range []string{o.dir, o.tasksDir(), o.LogDir(nil)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -102,8 +110,8 @@ func Create(home string, o *Order, shards [][]int) error {
 	}
 	var text []byte
 	for _, s := range shards {
-		line := appendPlaces(nil, s)
-		o.Shards = append(o.Shards, Line{Offset: int64(len(text)), Bytes: len(line), Cases: len(s)})
+		line := appendPlaces(nil, s.Places)
+		o.Shards = append(o.Shards, Line{Offset: int64(len(text)), Bytes: len(line), Cases: len(s.Places), GPUs: s.GPUs})
 		text = append(append(text, line...), '\n')
 	}
 	if _, err := atomic.WriteFile(filepath.Join(o.dir, "shards.ndjson"), text); err != nil {

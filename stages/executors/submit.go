@@ -46,7 +46,7 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 	after := ""
 	if f.Order.Scout && !f.shards[0].done {
 		if slices.Contains(shards, 0) {
-			if err := f.batch(ctx, []int{0}, 0, ""); err != nil {
+			if err := f.batch(ctx, []int{0}, 0, "", 0); err != nil {
 				return 0, err
 			}
 			shards = slices.DeleteFunc(slices.Clone(shards), func(s int) bool { return s == 0 })
@@ -55,34 +55,65 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 			after = f.batches[n].Job
 		}
 	}
-	n := len(shards)
+	n := 0
+	alike := f.alike(shards)
+	tasks := make([]int, len(alike))
+	for i, a := range alike {
+		tasks[i] = len(a)
+	}
+	parallel := parallels(f.Config.Parallel, tasks)
 	most := f.Scheduler.arraySize(ctx)
-	for len(shards) > 0 {
-		offset := 0
-		if shards[0] >= most {
-			offset = shards[0]
+	for i, shards := range alike {
+		for len(shards) > 0 {
+			offset := 0
+			if shards[0] >= most {
+				offset = shards[0]
+			}
+			end := 0
+			for end < len(shards) && shards[end]-offset < most {
+				end++
+			}
+			if err := f.batch(ctx, shards[:end], offset, after, parallel[i]); err != nil {
+				return n, err
+			}
+			n += end
+			shards = shards[end:]
 		}
-		end := 0
-		for end < len(shards) && shards[end]-offset < most {
-			end++
-		}
-		if err := f.batch(ctx, shards[:end], offset, after); err != nil {
-			return 0, err
-		}
-		shards = shards[end:]
 	}
 	return n, nil
 }
 
+// alike are shards whose jobs ask for the same, in the order of the shards.
+func (f *Follower) alike(shards []int) [][]int {
+	var sizes []int
+	by := map[int][]int{}
+	for _, s := range shards {
+		gpus := f.Order.Shards[s].GPUs
+		if by[gpus] == nil {
+			sizes = append(sizes, gpus)
+		}
+		by[gpus] = append(by[gpus], s)
+	}
+	out := make([][]int, len(sizes))
+	for i, gpus := range sizes {
+		out[i] = by[gpus]
+	}
+	return out
+}
+
 // batch submits one array. It is written down first that it is about to be, so
 // that a coordinator that dies meanwhile finds it by its comment.
-func (f *Follower) batch(ctx context.Context, shards []int, offset int, after string) error {
+func (f *Follower) batch(ctx context.Context, shards []int, offset int, after string, parallel int) error {
 	b := Batch{Number: len(f.batches), Offset: offset, Shards: slices.Clone(shards), After: after, At: time.Now().UTC()}
 	if err := os.MkdirAll(f.Order.LogDir(f.Config), 0o755); err != nil {
 		return fmt.Errorf("the folder for the jobs' output cannot be made, and without it they die without a word: %w", err)
 	}
+	gpus := f.Order.Shards[shards[0]].GPUs
 	script := filepath.Join(f.Order.Dir(), "script.sh")
-	if err := os.WriteFile(script, []byte(f.Config.Text(f.Script)), 0o755); err != nil {
+	if gpus > 0 {
+		script = filepath.Join(f.Order.Dir(), fmt.Sprintf("script-%d-gpus.sh", gpus))
+	}
+	if err := os.WriteFile(script, []byte(f.Config.Sized(gpus).Text(f.Script)), 0o755); err != nil {
 		return err
 	}
 	if err := f.Order.writeBatches(append(slices.Clone(f.batches), b)); err != nil {
@@ -94,7 +125,7 @@ func (f *Follower) batch(ctx context.Context, shards []int, offset int, after st
 	}
 	var err error
 	b.Job, err = f.Scheduler.submit(ctx, submission{
-		script: script, indices: indices, most: f.Config.Parallel, after: after, comment: f.Order.comment(b.Number),
+		script: script, indices: indices, most: parallel, after: after, comment: f.Order.comment(b.Number),
 		args: []string{fmt.Sprint(offset), fmt.Sprint(b.Number)},
 	})
 	var busy *busyError

@@ -24,8 +24,9 @@ locals {
 }
 
 preflight "node" {
-  runtime = var.runtime
-  system  = var.system
+  runtime  = var.runtime
+  system   = var.system
+  executor = var.executor
 
   check "libraries" {}
   check "gpus" { min = min(local.node_gpus, max(var.gpus...)) }

@@ -1,0 +1,59 @@
+package executors
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestSized: a job has as few nodes as hold the GPUs of its cases.
+func TestSized(t *testing.T) {
+	t.Parallel()
+	c := &Config{Address: "executor.x", Nodes: 2, GPUsPerNode: 4, GPUsBy: []string{"tp"}}
+	for gpus, want := range map[int]string{0: "2x4", 1: "1x1", 3: "1x3", 4: "1x4", 5: "2x4", 8: "2x4"} {
+		job := c.Sized(gpus)
+		if got := fmt.Sprintf("%dx%d", job.Nodes, job.GPUsPerNode); got != want {
+			t.Errorf("%d GPUs: %s, want %s", gpus, got, want)
+		}
+		if why := c.TooLarge(gpus); why != "" {
+			t.Errorf("%d GPUs: %s", gpus, why)
+		}
+	}
+	if c.TooLarge(9) == "" {
+		t.Error("two nodes of four have nine GPUs")
+	}
+}
+
+// TestClasses: every size has a task, no task is without a case, and no more tasks
+// are used than there are, unless there are more sizes.
+func TestClasses(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		tasks int
+		cases map[int]int
+		want  string
+	}{
+		{3, map[int]int{1: 1, 2: 1, 4: 1}, "[{1 1 1} {2 1 1} {4 1 1}]"},
+		{1, map[int]int{1: 5, 2: 5}, "[{1 5 1} {2 5 1}]"},
+		{10, map[int]int{1: 80, 8: 20}, "[{1 80 8} {8 20 2}]"},
+		{10, map[int]int{1: 2, 8: 3}, "[{1 2 2} {8 3 3}]"},
+		{4, map[int]int{0: 100}, "[{0 100 4}]"},
+		{4, nil, "[]"},
+	} {
+		if got := fmt.Sprint((&Config{Tasks: tt.tasks}).Classes(tt.cases)); got != tt.want {
+			t.Errorf("%d tasks for %v: %s, want %s", tt.tasks, tt.cases, got, tt.want)
+		}
+	}
+}
+
+func TestParallels(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		most  int
+		tasks []int
+		want  string
+	}{{0, []int{3, 3}, "[0 0]"}, {1, []int{3, 3}, "[1 1]"}, {6, []int{30, 10}, "[4 2]"}, {8, []int{2, 2}, "[2 2]"}, {5, []int{9}, "[5]"}} {
+		if got := fmt.Sprint(parallels(tt.most, tt.tasks)); got != tt.want {
+			t.Errorf("%d at once of %v: %s, want %s", tt.most, tt.tasks, got, tt.want)
+		}
+	}
+}
