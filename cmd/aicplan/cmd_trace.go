@@ -13,7 +13,7 @@ import (
 )
 
 type traceCmd struct {
-	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain or gzip; CSV of nsys stats --report cuda_gpu_trace. One file a rank."`
+	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain or gzip; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file a rank."`
 	Rules string   `help:"CSV of rules, tried before the built-in ones: kind,regular expression,origin; the kind compute takes kernels out." placeholder:"FILE" type:"path"`
 	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
 	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`
@@ -90,6 +90,13 @@ func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
 		return
 	}
 	fmt.Fprintf(w, "  %s, %d kernels, %d collectives\n\n", traceOrigin(r), r.Kernels, traceCalls(r))
+	if r.SpanNs == nil { // of a summary
+		fmt.Fprintf(w, "  the times of all collectives add up to %s\n", ms(*r.CommSumNs))
+		traceCollectives(w, r)
+		traceTop(w, r)
+		fmt.Fprintln(w)
+		return
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, ns *int64, what string) {
 		share := "-"
@@ -123,7 +130,9 @@ func traceOrigin(r *trace.Analysis) string {
 	case r.Rank != nil:
 		text = fmt.Sprintf("rank %d", *r.Rank)
 	}
-	text += ", device " + r.Device
+	if r.Device != "" {
+		text += ", device " + r.Device
+	}
 	if r.Meta.Device != "" {
 		text += " (" + r.Meta.Device + ")"
 	}

@@ -2,9 +2,13 @@ package trace
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
+
+	"aicplan/sink/phrase"
 )
 
 // Analysis is what one file says of one device. A figure that the file cannot
@@ -17,7 +21,7 @@ type Analysis struct {
 	Events   int64  `json:"events"`
 	Kernels  int64  `json:"kernels"`
 	Error    string `json:"error,omitempty"`   // why there are no figures
-	Warning  string `json:"warning,omitempty"` // a file that is cut, events without times
+	Warning  string `json:"warning,omitempty"` // a file that is cut, or has more behind its end; kernels without times; a summary
 	SpanNs   *int64 `json:"span_ns"`           // first start to last end of a kernel
 	BusyNs   *int64 `json:"busy_union_ns"`     // some kernel runs
 	IdleNs   *int64 `json:"idle_ns"`           // no kernel runs: span - busy
@@ -34,8 +38,13 @@ type Analysis struct {
 	// summed over the collectives that all given ranks have; null for one file.
 	WaitNs *int64 `json:"wait_ns"`
 
-	sequence []call
+	// calls are the times of the collectives in order, for Align.
+	calls map[callKey][]int64
+	cut   bool
 }
+
+// Truncated says that the file ends in the middle.
+func (a *Analysis) Truncated() bool { return a.cut }
 
 // Parts divide a stretch of time on a device. Sums add kernel times up, unions
 // count overlapping kernels once.
@@ -92,23 +101,34 @@ type KernelTime struct {
 	SumNs int64  `json:"sum_ns"`
 }
 
-// call is a collective in a rank's sequence.
-type call struct {
-	kind, group string
-	start, dur  int64
-}
-
 // results evaluates a recording, one result a device.
 func (r *recording) results(file, format string, top int) []*Analysis {
+	blank := func(device string) *Analysis {
+		return &Analysis{
+			File: file, Format: format, Device: device, Meta: r.meta, Events: r.events, Warning: r.warning(), cut: r.cut != "",
+			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},
+		}
+	}
 	if len(r.order) == 0 {
-		return []*Analysis{{File: file, Format: format, Meta: r.meta, Events: r.events, Warning: r.warning(),
-			Error:   "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?",
-			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{}}}
+		out := blank("")
+		out.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?"
+		switch {
+		case r.cut != "":
+			out.Error = "no kernel of a device is in the part of the file that is there"
+		case r.skipped > 0:
+			out.Error = "none of its kernels has a usable time"
+		}
+		return []*Analysis{out}
 	}
 	steps := r.steps()
 	var out []*Analysis
 	for _, id := range r.order {
-		res := &Analysis{File: file, Format: format, Device: id, Meta: r.meta, Events: r.events, Warning: r.warning()}
+		res := blank(id)
+		if r.summary {
+			r.sums(res, r.devices[id], top)
+			out = append(out, res)
+			continue
+		}
 		r.evaluate(res, r.devices[id], steps, top)
 		out = append(out, res)
 	}
@@ -116,34 +136,68 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 }
 
 func (r *recording) warning() string {
-	switch {
-	case r.cut != "":
-		return r.cut
-	case r.skipped > 0:
-		return "events of kernels without a usable time were left out"
+	var all []string
+	for _, text := range []string{r.summarised(), r.cut, r.behind} {
+		if text != "" {
+			all = append(all, text)
+		}
 	}
-	return ""
+	if r.skipped > 0 {
+		all = append(all, "left out: "+phrase.Some(int(r.skipped), "kernel")+" without a usable time")
+	}
+	return strings.Join(all, "; ")
 }
 
-func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
-	slices.SortFunc(d.kernels, func(a, b kernel) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
-	})
-	res.Kernels = int64(len(d.kernels))
-	first, last := d.kernels[0].start, d.kernels[0].end
-	for _, k := range d.kernels {
-		last = max(last, k.end)
+func (r *recording) summarised() string {
+	if !r.summary {
+		return ""
 	}
-	busy := r.parts(&res.Parts, d, d.kernels, interval{first, last})
-	span := last - first
-	idle := span - busy
-	res.SpanNs, res.BusyNs, res.IdleNs = &span, &busy, &idle
-	r.collectives(res, d)
+	return "a summary has no times of single kernels, so that only counts and sums are known; nsys stats --report cuda_gpu_trace has them"
+}
+
+// sums takes the figures of a device of which only sums are known.
+func (r *recording) sums(res *Analysis, d *device, top int) {
+	byKind := map[string]*Collective{}
+	var comm int64
+	for _, n := range d.names {
+		if n.rule < 0 {
+			continue
+		}
+		kind := r.rules[n.rule].Kind
+		if byKind[kind] == nil {
+			byKind[kind] = &Collective{Kind: kind}
+		}
+		byKind[kind].Count = plus(byKind[kind].Count, n.count)
+		byKind[kind].SumNs = plus(byKind[kind].SumNs, n.sum)
+		comm = plus(comm, n.sum)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		res.Collectives = append(res.Collectives, *byKind[kind])
+	}
+	res.Kernels, res.CommSumNs = d.kernels, &comm
 	r.names(res, d, top)
-	res.PerStep = []Step{}
-	for _, s := range steps {
-		res.PerStep = append(res.PerStep, r.step(d, s))
+}
+
+// evaluate takes the figures of a device in one walk over its kernels.
+func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
+	whole := sweep{window: interval{d.first, d.last}}
+	byStep := newStepping(steps)
+	calls := r.newCalls(d)
+	for k := range d.ordered() {
+		rule := d.names[k.name].rule
+		whole.add(k, rule >= 0)
+		byStep.add(k, rule >= 0)
+		if rule >= 0 {
+			calls.add(r.rules[rule].Kind, k)
+		}
 	}
+	res.Kernels = d.kernels
+	span, busy := d.last-d.first, whole.on.length
+	idle := span - busy
+	res.SpanNs, res.BusyNs, res.IdleNs, res.Parts = &span, &busy, &idle, whole.parts()
+	res.Collectives, res.calls = calls.finish(), calls.times
+	r.names(res, d, top)
+	res.PerStep = byStep.finish()
 	if res.Steps = len(steps); res.Steps > 0 {
 		res.StepMark = stepNames[stepRank(steps[0].name)]
 		if steps[0].onGPU {
@@ -152,99 +206,58 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	}
 }
 
-// step evaluates the kernels that run inside s. d.kernels is in order of start.
-func (r *recording) step(d *device, s span) Step {
-	out := Step{Name: s.name, StartNs: s.start, WallNs: s.end - s.start}
-	var in []kernel
-	for _, k := range d.kernels {
-		if k.start >= s.end {
-			break
-		}
-		if k.end <= s.start {
-			continue
-		}
-		in = append(in, k)
-		// A kernel belongs to the step in which it starts.
-		if k.start >= s.start {
-			out.Kernels++
-			if d.names[k.name].rule >= 0 {
-				out.Collectives++
-			}
-		}
-	}
-	out.BusyNs = r.parts(&out.Parts, d, in, s.interval)
-	out.BubbleNs = out.WallNs - out.BusyNs
-	return out
+// collecting sums up the collectives of a device.
+type collecting struct {
+	d      *device
+	byKind map[string]*Collective
+	busbw  map[string][]float64
+	times  map[callKey][]int64
 }
 
-// parts fills p from kernels, cut at the ends of window, and returns the union
-// of all of them.
-func (r *recording) parts(p *Parts, d *device, kernels []kernel, window interval) int64 {
-	var comm, compute []interval
-	var sum int64
-	for _, k := range kernels {
-		iv := interval{max(k.start, window.start), min(k.end, window.end)}
-		if d.names[k.name].rule < 0 {
-			compute = append(compute, iv)
-			continue
-		}
-		comm = append(comm, iv)
-		sum += iv.end - iv.start
+func (r *recording) newCalls(d *device) *collecting {
+	c := &collecting{d: d, byKind: map[string]*Collective{}, busbw: map[string][]float64{}, times: map[callKey][]int64{}}
+	for key, n := range d.calls {
+		c.times[key] = make([]int64, 0, n)
 	}
-	comm, compute = merge(comm), merge(compute)
-	cu, pu, both := length(comm), length(compute), overlap(comm, compute)
-	exposed := cu - both
-	*p = Parts{CommSumNs: &sum, CommUnionNs: &cu, ComputeUnionNs: &pu, OverlapNs: &both, ExposedCommNs: &exposed}
-	return pu + exposed
+	return c
 }
 
-func (r *recording) collectives(res *Analysis, d *device) {
-	byKind := map[string]*Collective{}
-	busbw := map[string][]float64{}
-	res.Collectives = []Collective{}
-	var kinds []string
-	for _, k := range d.kernels {
-		rule := d.names[k.name].rule
-		if rule < 0 {
-			continue
-		}
-		kind := r.rules[rule].Kind
-		c := byKind[kind]
-		if c == nil {
-			c = &Collective{Kind: kind}
-			byKind[kind] = c
-			kinds = append(kinds, kind)
-		}
-		dur := k.end - k.start
-		c.Count++
-		c.SumNs += dur
-		cl := call{kind: kind, start: k.start, dur: dur}
-		if k.detail >= 0 {
-			dt := d.details[k.detail]
-			cl.group = dt.group
-			if dt.bytes > 0 {
-				c.Sized++
-				if c.Bytes == nil {
-					c.Bytes = new(int64)
-				}
-				*c.Bytes += dt.bytes
-				if dt.size > 1 && dur > 0 {
-					busbw[kind] = append(busbw[kind], float64(dt.bytes)/float64(dur)*busFactor(kind, float64(dt.size)))
-				}
-			}
-		}
-		res.sequence = append(res.sequence, cl)
+func (c *collecting) add(kind string, k kernel) {
+	of := c.byKind[kind]
+	if of == nil {
+		of = &Collective{Kind: kind}
+		c.byKind[kind] = of
 	}
-	slices.Sort(kinds)
-	for _, kind := range kinds {
-		c := byKind[kind]
-		if v := busbw[kind]; len(v) > 0 {
+	dur := k.end - k.start
+	of.Count++
+	of.SumNs = plus(of.SumNs, dur)
+	key := callKey{kind, c.d.groups[k.group]}
+	c.times[key] = append(c.times[key], dur)
+	if k.bytes == 0 {
+		return
+	}
+	of.Sized++
+	if of.Bytes == nil {
+		of.Bytes = new(int64)
+	}
+	*of.Bytes = plus(*of.Bytes, k.bytes)
+	if k.size > 1 && dur > 0 {
+		c.busbw[kind] = append(c.busbw[kind], float64(k.bytes)/float64(dur)*busFactor(kind, float64(k.size)))
+	}
+}
+
+func (c *collecting) finish() []Collective {
+	out := []Collective{}
+	for _, kind := range slices.Sorted(maps.Keys(c.byKind)) {
+		of := c.byKind[kind]
+		if v := c.busbw[kind]; len(v) > 0 {
 			slices.Sort(v)
 			q := stat.Quantile(0.5, stat.Empirical, v, nil)
-			c.BusbwP50 = &q
+			of.BusbwP50 = &q
 		}
-		res.Collectives = append(res.Collectives, *c)
+		out = append(out, *of)
 	}
+	return out
 }
 
 // busFactor is nccl-tests' factor from algorithm to bus bandwidth for n ranks.
@@ -261,14 +274,12 @@ func busFactor(kind string, n float64) float64 {
 func (r *recording) names(res *Analysis, d *device, top int) {
 	sums := make([]KernelTime, len(d.names))
 	var total int64
-	for _, k := range d.kernels {
-		sums[k.name].Count++
-		sums[k.name].SumNs += k.end - k.start
-		total += k.end - k.start
+	for _, n := range d.names {
+		total = plus(total, n.sum)
 	}
 	shares := make([]RuleShare, len(r.rules))
 	for i, n := range d.names {
-		sums[i].Name, sums[i].Kind = n.name, Compute
+		sums[i] = KernelTime{Name: n.name, Kind: Compute, Count: n.count, SumNs: n.sum}
 		if n.rule < 0 {
 			continue
 		}
@@ -279,7 +290,7 @@ func (r *recording) names(res *Analysis, d *device, top int) {
 			s.Kind, s.Regexp, s.Origin, s.Example = rule.Kind, rule.Regexp.String(), rule.Origin, n.name
 		}
 		s.Count += sums[i].Count
-		s.SumNs += sums[i].SumNs
+		s.SumNs = plus(s.SumNs, sums[i].SumNs)
 	}
 	res.Rules = []RuleShare{}
 	for _, s := range shares {

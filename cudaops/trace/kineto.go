@@ -48,6 +48,8 @@ func readKineto(r io.Reader, rec *recording) error {
 	}
 	if s.err != nil {
 		rec.cut = fmt.Sprintf("reading stopped at byte %d of the uncompressed trace: %v", s.offset(), s.err)
+	} else if rec.cut == "" {
+		rec.tail(s)
 	}
 	if !found {
 		if rec.cut != "" {
@@ -63,6 +65,7 @@ func readTop(s *scanner, rec *recording) (found bool, err error) {
 	for {
 		switch s.token() {
 		case '}':
+			s.pos++
 			return found, nil
 		case ',':
 			s.pos++
@@ -117,6 +120,17 @@ func (r *recording) endsAt(s *scanner) {
 	}
 }
 
+// tail reads on to the end of the file: what is compressed is checked there.
+func (r *recording) tail(s *scanner) {
+	n, err := s.rest()
+	switch {
+	case err != nil:
+		r.behind = fmt.Sprintf("the trace is whole, but the end of the file cannot be read: %v", err)
+	case n > 0:
+		r.behind = fmt.Sprintf("%d bytes behind the end of the trace were not read", n)
+	}
+}
+
 // readEvents reads the elements of the array of events up to its bracket.
 func readEvents(s *scanner, rec *recording) error {
 	e := eventReader{rec: rec, open: map[string][]begin{}}
@@ -157,6 +171,9 @@ type begin struct {
 	ts        int64
 	args      []byte
 }
+
+// maxOpen bounds how many B events of a thread are open at once.
+const maxOpen = 1000
 
 type eventReader struct {
 	rec  *recording
@@ -201,7 +218,7 @@ func (e *eventReader) event(obj []byte) error {
 	case "B":
 		if t, err := nanoseconds(ts); err == nil && (isKernel(cat) || isRange(cat)) {
 			key := string(pid) + " " + string(tid)
-			if len(e.open[key]) < 1000 {
+			if len(e.open[key]) < maxOpen {
 				e.open[key] = append(e.open[key], begin{cat: string(cat), name: string(name), ts: t, args: bytes.Clone(args)})
 			}
 		}
@@ -213,7 +230,7 @@ func (e *eventReader) event(obj []byte) error {
 		}
 		b := stack[len(stack)-1]
 		e.open[key] = stack[:len(stack)-1]
-		if t, err := nanoseconds(ts); err == nil && t >= b.ts {
+		if t, err := nanoseconds(ts); err == nil && usable(b.ts, t-b.ts) {
 			e.take([]byte(b.cat), []byte(b.name), pid, b.args, interval{b.ts, t})
 		}
 	}
@@ -230,7 +247,7 @@ func (e *eventReader) complete(cat, name, pid, args, ts, dur []byte) error {
 		return nil
 	}
 	d, err := nanoseconds(dur)
-	if err != nil || d < 0 || start+d < start {
+	if err != nil || !usable(start, d) {
 		e.rec.skipped++
 		return nil
 	}
@@ -246,8 +263,8 @@ func (e *eventReader) take(cat, name, pid, args []byte, iv interval) {
 		}
 		return
 	}
-	id, dt := kernelArgs(args, pid)
-	e.rec.add(e.rec.device(id), text, iv, dt)
+	id, dt, group := kernelArgs(args, pid)
+	e.rec.add(e.rec.device(id), text, iv, dt, group)
 }
 
 // ignorable categories make up most of a trace with stacks.
@@ -272,13 +289,12 @@ func isRange(cat []byte) bool {
 }
 
 // kernelArgs returns the device of a kernel and, for collectives of PyTorch's
-// process groups, their message.
-func kernelArgs(args, pid []byte) (id string, dt *detail) {
+// process groups, their message and their group.
+func kernelArgs(args, pid []byte) (id string, d detail, group string) {
 	id = string(unquote(pid))
 	if len(args) == 0 || args[0] != '{' {
-		return id, nil
+		return id, d, ""
 	}
-	var d detail
 	var in, out int64
 	var dtype string
 	found := false
@@ -287,9 +303,9 @@ func kernelArgs(args, pid []byte) (id string, dt *detail) {
 		case "device":
 			id = string(unquote(v))
 		case "Collective name":
-			d.collective, found = string(decoded(v)), true
+			found = true
 		case "Process Group Name":
-			d.group = string(decoded(v))
+			group = string(decoded(v))
 		case "Group size":
 			d.size = integer(v)
 		case "In msg nelems":
@@ -302,11 +318,16 @@ func kernelArgs(args, pid []byte) (id string, dt *detail) {
 		return true
 	})
 	if !found {
-		return id, nil
+		return id, detail{}, ""
 	}
-	d.bytes = max(in, out) * dtypeBytes(dtype)
-	return id, &d
+	if n, per := max(in, out), dtypeBytes(dtype); per > 0 && n <= maxMessage/per {
+		d.bytes = n * per
+	}
+	return id, d, group
 }
+
+// maxMessage bounds a message, in bytes: more is no message.
+const maxMessage = 1 << 50
 
 // dtypeBytes is the size of PyTorch's dtype names, 0 for an unknown one.
 func dtypeBytes(name string) int64 {

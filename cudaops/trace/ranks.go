@@ -22,22 +22,13 @@ func Align(results []*Analysis) (note string) {
 	if len(with) < 2 {
 		return ""
 	}
-	type key struct{ kind, group string }
-	split := func(r *Analysis) map[key][]int64 {
-		m := map[key][]int64{}
-		for _, c := range r.sequence {
-			k := key{c.kind, c.group}
-			m[k] = append(m[k], c.dur)
-		}
-		return m
-	}
-	parts := make([]map[key][]int64, len(with))
+	parts := make([]map[callKey][]int64, len(with))
 	for i, r := range with {
-		parts[i] = split(r)
+		parts[i] = r.calls
 	}
 	calls := 0
 	waits := make([]int64, len(with))
-	keys := slices.SortedFunc(maps.Keys(parts[0]), func(a, b key) int {
+	keys := slices.SortedFunc(maps.Keys(parts[0]), func(a, b callKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.group, b.group))
 	})
 	for _, k := range keys {

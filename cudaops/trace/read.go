@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -55,6 +56,15 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 	rec := newRecording(o.Rules)
 	format, read := "kineto", readKineto
 	head, _ := br.Peek(4096)
+	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
+		if _, err := br.Discard(3); err != nil {
+			return nil, err
+		}
+		head, _ = br.Peek(4096)
+	}
+	if what := otherFile(head, name); what != "" {
+		return nil, errors.New(what)
+	}
 	if looksLikeCSV(head) {
 		format, read = "nsys", readNsys
 	}
@@ -65,6 +75,37 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 		rec.meta.Rank = RankOfName(name)
 	}
 	return rec.results(name, format, o.Top), nil
+}
+
+// otherFile says what a file is that people give by mistake; "" when it may be a
+// trace.
+func otherFile(head []byte, name string) string {
+	const stats = "nsys stats --report cuda_gpu_trace --format csv"
+	for _, k := range []struct{ magic, what string }{
+		{"\x28\xb5\x2f\xfd", "it is compressed by zstd; decompress it first (zstd -d)"},
+		{"PK\x03\x04", "it is a zip archive; unpack it first"},
+		{"\xfd7zXZ", "it is compressed by xz; decompress it first (xz -d)"},
+		{"BZh", "it is compressed by bzip2; decompress it first (bunzip2)"},
+		{"SQLite format 3\x00", "it is an export of nsys to SQLite; make a CSV of it by " + stats},
+		{"\xff\xfe", "it is text in UTF-16; write it as UTF-8"},
+		{"\xfe\xff", "it is text in UTF-16; write it as UTF-8"},
+	} {
+		if bytes.HasPrefix(head, []byte(k.magic)) {
+			return k.what
+		}
+	}
+	switch filepath.Ext(name) {
+	case ".nsys-rep", ".qdrep":
+		return "it is a report of nsys; make a CSV of it by " + stats
+	case ".qdstrm":
+		return "it is what nsys has recorded and not made a report of; the importer of nsys (QdstrmImporter) makes one, then " + stats
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("Processing [")) && bytes.Contains(head, []byte("SKIPPED:")) {
+		_, why, _ := bytes.Cut(head, []byte("SKIPPED:"))
+		why, _, _ = bytes.Cut(why, []byte("\n"))
+		return "nsys had nothing to report: " + string(bytes.TrimSpace(why))
+	}
+	return ""
 }
 
 var rankPattern = regexp.MustCompile(`(?i)(?:rank[-_]?|kineto_trace_|nsys_|torch_et_)(\d+)`)

@@ -112,6 +112,17 @@ func (s *scanner) value() ([]byte, error) {
 	}
 }
 
+// rest takes everything up to the end of the stream and says how many bytes of it
+// are no white space, and why the stream ended when not at its end.
+func (s *scanner) rest() (int64, error) {
+	var n int64
+	for s.token() != 0 || !s.eof {
+		n += int64(len(s.buf) - s.pos)
+		s.pos = len(s.buf)
+	}
+	return n, s.err
+}
+
 // skip returns the index behind the JSON value that starts at b[i]. It checks
 // that brackets and quotes match, no more. errShort means that b ends first.
 func skip(b []byte, i int) (int, error) {

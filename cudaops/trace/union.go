@@ -1,49 +1,144 @@
 package trace
 
-import (
-	"cmp"
-	"slices"
-)
-
-// merge returns the union of intervals as disjoint intervals in order. It sorts
-// and reuses its argument.
-func merge(in []interval) []interval {
-	if len(in) == 0 {
-		return in
-	}
-	slices.SortFunc(in, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
-	out := in[:1]
-	for _, iv := range in[1:] {
-		if last := &out[len(out)-1]; iv.start <= last.end {
-			last.end = max(last.end, iv.end)
-		} else {
-			out = append(out, iv)
-		}
-	}
-	return out
+// covered is the length of the union of intervals that come in order of their
+// starts.
+type covered struct {
+	length, end int64
+	any         bool
 }
 
-// length is the sum of disjoint intervals.
-func length(in []interval) int64 {
-	var n int64
-	for _, iv := range in {
-		n += iv.end - iv.start
+func (c *covered) add(iv interval) {
+	if !c.any || iv.start > c.end {
+		c.length += iv.end - iv.start
+		c.end, c.any = iv.end, true
+		return
 	}
-	return n
+	if iv.end > c.end {
+		c.length += iv.end - c.end
+		c.end = iv.end
+	}
 }
 
-// overlap is the time that two sets of disjoint, ordered intervals share.
-func overlap(a, b []interval) int64 {
-	var n int64
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		if lo, hi := max(a[i].start, b[j].start), min(a[i].end, b[j].end); lo < hi {
-			n += hi - lo
-		}
-		if a[i].end < b[j].end {
-			i++
-		} else {
-			j++
-		}
+// sweep divides a window of time; kernels come in order of their starts.
+type sweep struct {
+	window            interval
+	commSum           int64
+	comm, compute, on covered // on: either
+}
+
+// add takes a kernel, cut at the ends of the window.
+func (s *sweep) add(k kernel, isComm bool) {
+	iv := interval{max(k.start, s.window.start), min(k.end, s.window.end)}
+	s.on.add(iv)
+	if !isComm {
+		s.compute.add(iv)
+		return
 	}
-	return n
+	s.comm.add(iv)
+	s.commSum = plus(s.commSum, iv.end-iv.start)
+}
+
+// parts are the window's figures.
+func (s *sweep) parts() Parts {
+	sum, comm, compute := s.commSum, s.comm.length, s.compute.length
+	both := comm + compute - s.on.length
+	exposed := comm - both
+	return Parts{CommSumNs: &sum, CommUnionNs: &comm, ComputeUnionNs: &compute, OverlapNs: &both, ExposedCommNs: &exposed}
+}
+
+// stepping evaluates steps while kernels come by, in order of their starts.
+type stepping struct {
+	steps []span // in order of their starts
+	out   []Step
+	next  int // the first step that has not begun
+	open  []openStep
+	// over are the kernels that go on beyond the start of the next step.
+	over []overKernel
+}
+
+type openStep struct {
+	at int
+	sweep
+}
+
+type overKernel struct {
+	kernel
+	comm bool
+}
+
+func newStepping(steps []span) *stepping {
+	s := &stepping{steps: steps, out: make([]Step, len(steps))}
+	for i, st := range steps {
+		s.out[i] = Step{Name: st.name, StartNs: st.start, WallNs: st.end - st.start}
+	}
+	return s
+}
+
+// add takes a kernel into the steps that it runs in.
+func (s *stepping) add(k kernel, comm bool) {
+	s.until(k.start)
+	kept := s.open[:0]
+	for i := range s.open {
+		o := s.open[i]
+		if o.window.end <= k.start {
+			s.close(o)
+			continue
+		}
+		if k.end > o.window.start {
+			o.add(k, comm)
+			// A kernel belongs to the step in which it starts.
+			s.count(o.at, comm)
+		}
+		kept = append(kept, o)
+	}
+	s.open = kept
+	if s.next < len(s.steps) && k.end > s.steps[s.next].start {
+		s.over = append(s.over, overKernel{k, comm})
+	}
+}
+
+func (s *stepping) count(at int, comm bool) {
+	s.out[at].Kernels++
+	if comm {
+		s.out[at].Collectives++
+	}
+}
+
+// until begins the steps that start at or before t: with the kernels that run then.
+func (s *stepping) until(t int64) {
+	for s.next < len(s.steps) && s.steps[s.next].start <= t {
+		o := openStep{at: s.next, sweep: sweep{window: s.steps[s.next].interval}}
+		running := s.over[:0]
+		for _, k := range s.over {
+			if k.end <= o.window.start {
+				continue
+			}
+			running = append(running, k)
+			if k.start < o.window.end {
+				o.add(k.kernel, k.comm)
+			}
+		}
+		s.over = running
+		s.open = append(s.open, o)
+		s.next++
+	}
+}
+
+func (s *stepping) close(o openStep) {
+	out := &s.out[o.at]
+	out.Parts = o.parts()
+	out.BusyNs = o.on.length
+	out.BubbleNs = out.WallNs - out.BusyNs
+}
+
+// finish returns all steps once every kernel has come.
+func (s *stepping) finish() []Step {
+	if n := len(s.steps); n > 0 {
+		s.until(s.steps[n-1].start)
+	}
+	for _, o := range s.open {
+		s.close(o)
+	}
+	s.open = nil
+	return s.out
 }

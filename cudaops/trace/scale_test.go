@@ -1,0 +1,127 @@
+package trace
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// slowStep evaluates a step by looking at every kernel.
+func slowStep(ks []kernel, names []kernelName, s span) Step {
+	var in []kernel
+	out := Step{Name: s.name, StartNs: s.start, WallNs: s.end - s.start}
+	var commSum int64
+	for _, k := range ks {
+		if k.start >= s.end || k.end <= s.start {
+			continue
+		}
+		if k.start >= s.start {
+			out.Kernels++
+			if names[k.name].rule >= 0 {
+				out.Collectives++
+			}
+		}
+		k.start, k.end = max(k.start, s.start)-s.start, min(k.end, s.end)-s.start
+		if names[k.name].rule >= 0 {
+			commSum += k.end - k.start
+		}
+		in = append(in, k)
+	}
+	comm, compute, busy, both := slow(in, names)
+	exposed := comm - both
+	out.BusyNs, out.BubbleNs = busy, out.WallNs-busy
+	out.Parts = Parts{CommSumNs: &commSum, CommUnionNs: &comm, ComputeUnionNs: &compute, OverlapNs: &both, ExposedCommNs: &exposed}
+	return out
+}
+
+// Steps that touch, overlap, nest, lie apart and are empty, with kernels that go
+// over several of them.
+func TestStepsAgainstMarking(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		rec := newRecording(DefaultRules())
+		d := rec.device("0")
+		for range 1 + rng.IntN(40) {
+			start := rng.Int64N(1000)
+			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, detail{}, "")
+		}
+		for i := range rng.IntN(12) {
+			start := rng.Int64N(1300) - 100
+			rec.ranges = append(rec.ranges, span{interval: interval{start, start + rng.Int64N(1+rng.Int64N(700))}, name: fmt.Sprint("ProfilerStep#", i)})
+		}
+		ks := slices.Collect(d.ordered())
+		got := rec.results("f", "kineto", 0)[0].PerStep
+		want := []Step{}
+		for _, s := range rec.steps() {
+			want = append(want, slowStep(ks, d.names, s))
+		}
+		if dump(got) != dump(want) {
+			t.Fatalf("%s\nwant\n%s", dump(got), dump(want))
+		}
+	}
+}
+
+// Kernels of several packs, whose times overlap and are in no order, come out as
+// if they had been sorted at once.
+func TestPacked(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(7, 8))
+	rec := newRecording(DefaultRules())
+	d := rec.device("0")
+	var want []kernel
+	for i := range 2*packSize + 1000 {
+		k := kernel{interval: interval{start: rng.Int64N(1<<40) - 1<<39}}
+		k.end = k.start + rng.Int64N(1<<20)
+		name, group, dt := "gemm", "", detail{}
+		if i%3 == 0 {
+			name, group, dt = "ncclDevKernel_AllReduce_x", []string{"tp", "dp"}[i%2], detail{size: 8, bytes: rng.Int64N(1 << 50)}
+			k.name, k.detail = 0, dt
+			k.group = int32(1 + i%2)
+		} else {
+			k.name = 1
+		}
+		want = append(want, k)
+		rec.add(d, []byte(name), k.interval, dt, group)
+	}
+	slices.SortStableFunc(want, inOrder)
+	i := 0
+	for k := range d.ordered() {
+		if k != want[i] {
+			t.Fatalf("kernel %d is %+v, want %+v", i, k, want[i])
+		}
+		i++
+	}
+	if i != len(want) || len(d.runs) < 3 {
+		t.Fatalf("%d kernels of %d, in %d runs", i, len(want), len(d.runs))
+	}
+	size := 0
+	for _, run := range d.runs {
+		size += len(run.bytes)
+	}
+	if per := size / len(want); per > 14 {
+		t.Errorf("%d bytes a kernel", per)
+	}
+	if r := rec.results("f", "kineto", 0)[0]; r.Kernels != int64(len(want)) || len(r.calls) != 2 || r.Collectives[0].Count != int64(len(r.calls[callKey{"all_reduce", "tp"}])+len(r.calls[callKey{"all_reduce", "dp"}])) {
+		t.Error(r.Kernels, len(r.calls))
+	}
+}
+
+// Sums of nonsense times stay numbers.
+func TestTimesThatAreNone(t *testing.T) {
+	t.Parallel()
+	var ev []string
+	for i := range 40 {
+		ev = append(ev, event("ncclDevKernel_AllReduce_x", float64(i), 2.8e11, 0)) // three days
+	}
+	ev = append(ev, event("k", -9e15, 1, 0), event("k", 9e15, 1, 0), event("k", 1, 9e15, 0), event("k", 1, -1, 0))
+	r := read(t, "["+strings.Join(ev, ",")+"]")[0]
+	if r.Kernels != 40 || *r.CommSumNs != 40*280_000_000_000_000 || *r.SpanNs != 280_000_000_000_000+39_000 || r.Warning != "left out: 4 kernels without a usable time" {
+		t.Error(dump(r))
+	}
+	if plus(1<<62, 1<<62) != 1<<63-1 {
+		t.Error("a sum ran over")
+	}
+}
