@@ -26,7 +26,7 @@ const (
 	cudaHostSeconds  = 2.4e-3 // choosing algorithms, capturing and queueing, a case
 	cudaBusyShare    = 0.7    // of the time above it: pauses keep the mean power below the cap
 	cudaCappedSecond = 15e-6  // shorter kernels are rarely held back by the power cap
-	cudaCappedVisit  = 14e-3
+	cudaCappedVisit  = 13e-3
 	cudaHeatSeconds  = 1.3 / 192 // a window of capped cases is heated once
 	cudaCoolBlock    = 0.5e-3    // of the other cases at the sustained point
 	cudaBestOf       = 3.5e-3    // for each further algorithm
@@ -74,7 +74,7 @@ const (
 	pythonHostSeconds = 25e-3 // operands, capture, the function's own work
 	pythonGapSeconds  = 4e-3
 	pythonCapped      = 0.1e-3 // shorter kernels of functions are rarely held back
-	pythonSoakAndHold = 0.25
+	pythonSoakAndHold = 0.4
 	pythonEager       = 10 // executions that find the length of a block
 )
 

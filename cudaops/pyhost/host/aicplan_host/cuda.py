@@ -17,6 +17,40 @@ extern "C" __global__ void stamp(unsigned long long* out) {
 """
 
 
+# A device that has recovered has this share of the clock of a ready one. Readings
+# that differ from one to the next by more than COARSE come from a coarse timer.
+READY_SHARE = 0.985
+COARSE = 0.003
+READINGS = 32
+
+
+class ReadyClock:
+    """What clock a device has with nothing running, of readings that may be noisy:
+    the highest of many would be a clock that it never had. The sessions of the
+    cuda runtime do the same."""
+
+    def __init__(self):
+        self.level, self._read = 0.0, []
+
+    def see(self, mhz):
+        """Takes a reading, and says whether the device was ready."""
+        if mhz <= 0:
+            return False
+        read = self._read = (self._read + [mhz])[-READINGS:]
+        last = read[-3:]
+        steady = statistics.median(last) if len(last) == 3 else min(last)
+        noise = 0.0
+        if len(read) >= READINGS // 4:
+            noise = statistics.median(abs(b - a) for a, b in zip(read, read[1:])) / statistics.median(read)
+        if len(read) <= 3:
+            self.level = steady  # a first reading may be a glitch
+        elif noise > COARSE:
+            self.level = sorted(read)[3 * (len(read) - 1) // 4]
+        else:
+            self.level = max(self.level, steady)
+        return mhz >= (READY_SHARE - 2 * noise) * self.level
+
+
 class Cuda:
     """What measurements on one device share: the stream, the events, the pool
     that graphs allocate from, the clock stamps and the operand arenas."""
@@ -34,6 +68,7 @@ class Cuda:
         self._said_eager = False
         self._stamps = None
         self._arenas = {}
+        self.ready = ReadyClock()
 
     def capture(self, call, calls):
         torch = self.torch

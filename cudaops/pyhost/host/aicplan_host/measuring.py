@@ -36,14 +36,13 @@ CUDA_GAP_SECONDS = 0.004
 CUDA_LOOK_GAP_SECONDS = 0.010
 # The sustained operating point. A case that the power cap holds back runs so long
 # before it counts, and so long while it does; blocks are so long. A case is taken
-# for one that the cap leaves alone when a device that has recovered (this share
-# of the highest clock seen, with nothing running) keeps this share of its clock
-# under the case: power-hungry work lowers the clock within microseconds.
+# for one that the cap leaves alone when a device that has recovered keeps this
+# share of its clock under the case: power-hungry work lowers the clock within
+# microseconds.
 SOAK_SECONDS = 0.2
 HOLD_SECONDS = 0.2
 HOLD_BLOCK_SECONDS = 0.010
 COOL_BLOCK_SECONDS = 0.0005
-READY_SHARE = 0.985
 DROOP_SHARE = 0.93
 DROOP_BLOCK_SECONDS = 0.005  # long against the launches around it, when the device idles
 MAX_SHORT_BLOCKS = 8  # of a pass, thrown away
@@ -94,7 +93,6 @@ class Bench:
         self._log = log
         self._cuda = self._nvml = None
         self._said_powerless = False
-        self._full_clock = 0.0  # the highest that was seen with nothing running, MHz
 
     def configure(self, settings):
         self.settings = dict(DEFAULTS)
@@ -237,9 +235,9 @@ class Bench:
         where no clock can be read."""
         time.sleep(max(self.settings["idle_gap_seconds"], CUDA_GAP_SECONDS))
         idle = target.idle_clock()
-        self._full_clock = max(self._full_clock, idle)
+        ready = self.cuda.ready.see(idle)
         _, busy = target.clock(lambda: target.block(most))
-        return idle > 0 and idle >= READY_SHARE * self._full_clock and busy >= DROOP_SHARE * idle
+        return ready and busy >= DROOP_SHARE * idle
 
     def _adaptive(self, target, launches=None):
         """Blocks until they agree, in passes with pauses between; more passes
