@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the collectors of a checkout of aiconfigurator on stand-ins of their frameworks.
 
-For every op that the plans (by default those of TensorRT-LLM, vLLM and SGLang)
-bind to a collector: the module is imported, the getter is called, a few planned
+For every op that the plans (by default those of TensorRT-LLM, vLLM and SGLang, and
+that of their all-reduce) bind to a collector: the module is imported, the getter is called, a few planned
 cases are looked up and measured by the collector's own code, and its rows go
 through aicplan as they do on a GPU. No kernel runs: torch and the frameworks are
 stand-ins in which every name exists, and where a collector branches on what a
@@ -32,6 +32,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 PLANS = ("h200_trtllm.hcl", "h200_vllm.hcl", "h200_sglang.hcl")
+BY_BACKEND = "h200_allreduce.hcl"  # one plan for all three
 REAL = {"yaml", "packaging"}  # libraries that the collectors' lists of cases need
 
 
@@ -107,7 +108,7 @@ def prepared(plan, work, stub):
                 # A collector that waits for what a stand-in never answers.
                 f.write(re.sub(r'(?m)^collect "op" \{$', 'collect "op" {\n  deadline { first = "4m" }', text))
     path = os.path.join(folder, os.path.basename(plan))
-    with open(path, encoding="utf-8") as f:
+    with open(plan, encoding="utf-8") as f:
         text = f.read()
     with open(path, "w", encoding="utf-8") as f:
         f.write(on_stand_ins(text, work, stub))
@@ -124,15 +125,19 @@ def op_of(address):
     return found.group(1) if found else address.rpartition(".")[2]
 
 
-def run(args, plan, work):
+def run(args, plan, work, backend=""):
     """The ops of one plan, as the lines of the table."""
-    state = os.path.join(work, "state-" + os.path.basename(plan))
-    backend = re.sub(r"^h200_|\.hcl$", "", os.path.basename(plan))
+    state = os.path.join(work, "state-%s%s" % (os.path.basename(plan), backend))
     words = ["-state-dir=" + state, "apply", "-json", "-target", "*collect*", "-out-dir", os.path.join(work, "out")]
     words += ["-limit", str(args.cases)] if args.cases else ["-smoke"]
     words += ["-var", "collector_root=" + os.path.abspath(args.checkout)]
-    if args.op:
+    if backend:
+        words += ["-var", "backend=" + backend]
+        if backend == "trtllm":  # one rank of several: there may be no MPI here
+            words += ["-var", 'launcher=["env", "OMPI_COMM_WORLD_SIZE={ranks}", "OMPI_COMM_WORLD_RANK=0"]']
+    elif args.op:
         words += ["-var", "ops=" + json.dumps(args.op)]
+    backend = backend or re.sub(r"^h200_|\.hcl$", "", os.path.basename(plan))
     done = aicplan(args, *words, plan)
     ends = {}
     for line in done.stdout.splitlines():
@@ -245,8 +250,11 @@ def main():
     stub = {"root": os.path.abspath(args.checkout), "modules": sorted(imported(args.checkout) - REAL), "sm": [int(args.sm[:-1]), int(args.sm[-1])]}
     lines = []
     try:
-        for plan in args.plan or [os.path.join(ROOT, "plans", p) for p in PLANS]:
-            got = run(args, prepared(plan, args.work, stub), args.work)
+        work = [(plan, "") for plan in args.plan or [os.path.join(ROOT, "plans", p) for p in PLANS if args.op != ["custom_allreduce"]]]
+        if not args.plan and (not args.op or "custom_allreduce" in args.op):
+            work += [(os.path.join(ROOT, "plans", BY_BACKEND), backend) for backend in ("trtllm", "vllm", "sglang")]
+        for plan, backend in work:
+            got = run(args, prepared(plan, args.work, stub), args.work, backend)
             lines += got
             if not args.json:
                 show(got)

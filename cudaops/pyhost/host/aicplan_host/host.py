@@ -6,6 +6,7 @@ import functools
 import gc
 import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -349,12 +350,28 @@ class Host:
         elif isinstance(err, SystemExit):
             out["class"] = COLLECTOR_BUG
             out["message"] = "%s ended the process with exit status %s in the middle of a case" % (getattr(op, "name", "the op"), err.code)
+        elif isinstance(op, CollectorOp) and self._lacks(err):
+            out["class"] = FRAMEWORK_BUG
+            out["message"] = "%s: the installation at %s lacks the Python package %s, which %s needs here; install it and try again (-retry failed)" % (
+                out["message"], sys.executable, err.name.partition(".")[0], self.package or "the collector",
+            )
         elif isinstance(err, ImportError):
             out["class"] = COLLECTOR_BUG
         if _FATAL.search(out["message"]) and out.get("class") != RESOURCE or self._poisoned():
             out["fatal"] = True
             out.setdefault("class", FRAMEWORK_BUG)
         return out
+
+    def _lacks(self, err):
+        """Whether a package is not installed that is no part of the checkout: the
+        collector is not to blame."""
+        if not isinstance(err, ModuleNotFoundError) or not err.name:
+            return False
+        top = err.name.partition(".")[0]
+        if self.package and top == self.package.replace("-", "_") or importlib.util.find_spec(top) is not None:
+            return False  # the package is there and has no such module: another version
+        own = [p for p in (self.root and os.path.join(self.root, "collector"), self.root, *self.paths) if p]
+        return not any(os.path.exists(os.path.join(p, top + end)) for p in own for end in ("", ".py"))
 
     def _poisoned(self):
         """Whether the device's context has an error that stays."""

@@ -1,5 +1,6 @@
 """What is known about the frameworks and the GPU."""
 
+import os
 import types
 
 from .unknown import Unknown
@@ -113,6 +114,9 @@ def known(settings):
         "torch.cuda.memory_allocated": lambda *a: 0, "torch.cuda.memory_reserved": lambda *a: 0, "torch.cuda.is_initialized": lambda: True,
         "torch.distributed.is_initialized": lambda: True, "torch.distributed.is_available": lambda: True,
     })
+    for name, variable in (("mpi_world_size", "OMPI_COMM_WORLD_SIZE"), ("mpi_rank", "OMPI_COMM_WORLD_RANK")):
+        if variable in os.environ:
+            out["tensorrt_llm." + name] = lambda number=int(os.environ[variable]): number
     for package, version in settings["versions"].items():
         out[package.replace("-", "_") + ".__version__"] = version
     out.update(settings.get("known", {}))
