@@ -36,8 +36,10 @@ type Follower struct {
 	shards      []shard
 	queueFailed time.Time
 	refused     time.Time // since when sbatch takes no jobs
+	heldSince   time.Time // since when all that is left is held
 	queued      int       // jobs of the user when the queue was last read
 	waiting     string
+	reasons     map[string]*lasting // for which tasks wait or have waited
 	waitingTold time.Time
 }
 
@@ -51,6 +53,7 @@ type shard struct {
 	said      *Status
 	done      bool
 	lost      string // why it was given up
+	held      bool   // its job stays in the queue all the same
 	silent    bool   // the user was told that it is
 }
 
@@ -224,7 +227,7 @@ func (f *Follower) clear(ctx context.Context, jobs []Job) {
 	for n, b := range f.batches {
 		for _, j := range jobs {
 			shard := b.Offset + j.Index
-			if j.Array != b.Job || shard >= len(f.shards) {
+			if j.Array != b.Job || shard >= len(f.shards) || f.shards[shard].held {
 				continue
 			}
 			if j.State == "PENDING" || f.shards[shard].batch != n && f.batches[f.shards[shard].batch].Job != j.Array {

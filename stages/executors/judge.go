@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,8 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 	}
 	now := time.Now()
 	running, reasons := 0, map[string]int{}
+	waits := 0             // for what passes by itself
+	var kept, behind []int // held, and waiting for samples
 	stuck, retried, given := told{}, told{}, told{}
 	defer func() {
 		f.giveUpStuck(ctx, active, stuck)
@@ -54,6 +57,15 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 			if why := f.stuck(ctx, i, job, now.Sub(b.At)); why != "" {
 				s.lost = "it never started: " + why
 				stuck.add(why, i)
+				continue
+			}
+			switch _, how := whyWaiting(job.Reason); {
+			case how == held:
+				kept = append(kept, i)
+			case job.Reason == "Dependency" && b.After != "":
+				behind = append(behind, i)
+			default:
+				waits++
 			}
 		case listed:
 			s.gone = time.Time{}
@@ -115,6 +127,11 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 		}
 	}
 	f.tell(running, reasons)
+	if running > 0 || waits > 0 || len(again) > 0 || len(kept) == 0 {
+		f.heldSince = time.Time{}
+	} else {
+		f.leaveHeld(active, kept, behind, now)
+	}
 	return again, nil
 }
 
@@ -136,20 +153,51 @@ func (f *Follower) passed(s *shard, now time.Time) bool {
 // stuck says why a task in the queue is given up, "" where it is not.
 func (f *Follower) stuck(ctx context.Context, i int, job Job, since time.Duration) string {
 	s := &f.shards[i]
-	why := hopelessReason(job.Reason)
-	if why == "" && f.Config.StartWithin > 0 && since > f.Config.StartWithin && s.said == nil {
-		why = fmt.Sprintf("it has not started within %s (%s)", f.Config.StartWithin, reasonText(job.Reason))
+	why, how := whyWaiting(job.Reason)
+	switch {
+	case how == never:
+		return why
+	case f.Config.StartWithin > 0 && since > f.Config.StartWithin && s.said == nil:
+		return fmt.Sprintf("it has not started within %s (%s)", f.Config.StartWithin, why)
+	case job.Reason == "BeginTime" && s.said != nil && time.Since(s.hurried) > 10*time.Second:
+		s.hurried = time.Now()
+		if err := f.Scheduler.hurry(ctx, job.ID()); err != nil {
+			f.Work.Say("debug", err.Error())
+		}
 	}
-	if why == "" {
-		if job.Reason == "BeginTime" && s.said != nil && time.Since(s.hurried) > 10*time.Second {
-			s.hurried = time.Now()
-			if err := f.Scheduler.hurry(ctx, job.ID()); err != nil {
-				f.Work.Say("debug", err.Error())
+	return ""
+}
+
+// leaveHeld ends the waiting for tasks that are held, once there is nothing else
+// to wait for: only a person lets them go. They stay in the queue.
+func (f *Follower) leaveHeld(active map[place]Job, kept, behind []int, now time.Time) {
+	if f.heldSince.IsZero() {
+		f.heldSince = now
+	}
+	if now.Sub(f.heldSince) < f.Config.Settle {
+		return
+	}
+	by := told{}
+	for _, i := range kept {
+		b := f.batches[f.shards[i].batch]
+		why, _ := whyWaiting(active[place{b.Job, i - b.Offset}].Reason)
+		by.add(why, i)
+	}
+	by.each(func(why string, shards []int) {
+		var arrays []string
+		for _, i := range shards {
+			f.shards[i].lost, f.shards[i].held = "it never started: "+why, true
+			if id := f.batches[f.shards[i].batch].Job; !slices.Contains(arrays, id) {
+				arrays = append(arrays, id)
 			}
 		}
-		return ""
+		ids := strings.Join(arrays, " ")
+		f.Work.Say("error", fmt.Sprintf("%s not waited for any longer, and left in the queue: %s; scontrol release %s lets the jobs start, and then the same command follows them; scancel %s ends them",
+			areTasks(shards), why, strings.Join(arrays, ","), ids))
+	})
+	for _, i := range behind {
+		f.shards[i].lost, f.shards[i].held = "it never started: the samples of the ramp, which are first, are held", true
 	}
-	return why
 }
 
 // giveUpStuck cancels tasks that will not start, and says so once for each

@@ -259,35 +259,3 @@ func ranges(n []int) string {
 	}
 	return strings.Join(parts, ",")
 }
-
-// hopeless are the reasons for waiting that only another request or an
-// administrator changes.
-var hopeless = map[string]string{
-	"PartitionNodeLimit":              "the partition does not have so many nodes, or lends them to nobody: ask for fewer, or name another partition",
-	"PartitionTimeLimit":              "the partition's time limit is shorter than time",
-	"BadConstraints":                  "no node has what constraint and the other options ask for",
-	"DependencyNeverSatisfied":        "the task that it waits for has failed",
-	"InvalidAccount":                  "the account is not known or not allowed there",
-	"InvalidQOS":                      "the quality of service is not known or not allowed there",
-	"QOSMaxWallDurationPerJobLimit":   "the quality of service allows less time",
-	"QOSMaxNodePerJobLimit":           "the quality of service allows fewer nodes",
-	"QOSMaxGRESPerJob":                "the quality of service allows fewer GPUs",
-	"QOSMaxCpuPerJobLimit":            "the quality of service allows fewer processors",
-	"AssocMaxWallDurationPerJobLimit": "the account allows less time",
-	"AssocMaxNodePerJobLimit":         "the account allows fewer nodes",
-	"AssocMaxGRESPerJob":              "the account allows fewer GPUs",
-	"JobHeldAdmin":                    "an administrator holds it",
-	"JobLaunchFailure":                "it could not be started",
-	"launch_failed_requeued_held":     "it could not be started and is held; scontrol release lets it try again",
-}
-
-// hopelessReason says why a task will never start, "" where it may.
-func hopelessReason(reason string) string {
-	if text, ok := hopeless[reason]; ok {
-		return reason + ": " + text
-	}
-	if text, ok := hopeless[strings.ReplaceAll(strings.Trim(reason, "()"), " ", "_")]; ok {
-		return reason + ": " + text
-	}
-	return ""
-}

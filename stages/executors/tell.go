@@ -11,51 +11,71 @@ import (
 // retell is how often it is said again how many tasks run.
 const retell = 30 * time.Second
 
+// How long a reason for waiting lasts before a line of its own says it: those of a
+// busy cluster a while, others a moment.
+const (
+	usualAfter   = 10 * time.Second
+	unusualAfter = time.Second
+	forgotten    = 10 * time.Minute // it is said again when it comes back after that
+)
+
+var usual = []string{"", "None", "Priority", "Resources", "Dependency", "JobArrayTaskLimit", "BeginTime", "Cleaning", "Prolog"}
+
+// lasting is a reason for waiting.
+type lasting struct {
+	since, last time.Time
+	said        bool
+}
+
+// sayReasons says once why tasks wait.
+func (f *Follower) sayReasons(reasons map[string]int, now time.Time) {
+	if f.reasons == nil {
+		f.reasons = map[string]*lasting{}
+	}
+	for _, r := range slices.Sorted(maps.Keys(reasons)) {
+		name, _, _ := strings.Cut(r, ",") // names of nodes are behind it
+		l := f.reasons[name]
+		if l == nil || now.Sub(l.last) > forgotten {
+			l = &lasting{since: now}
+			f.reasons[name] = l
+		}
+		l.last = now
+		after := unusualAfter
+		if slices.Contains(usual, name) {
+			after = usualAfter
+		}
+		if l.said || now.Sub(l.since) < after {
+			continue
+		}
+		l.said = true
+		why, _ := whyWaiting(r)
+		wait := "wait"
+		if reasons[r] == 1 {
+			wait = "waits"
+		}
+		f.Work.Say("info", fmt.Sprintf("%s %s (%s)", some(reasons[r], "task"), wait, why))
+	}
+}
+
 // tell shows how many tasks run and wait, when that has changed.
 func (f *Follower) tell(running int, reasons map[string]int) {
+	f.sayReasons(reasons, time.Now())
 	var parts []string
 	if running > 0 {
 		parts = append(parts, fmt.Sprintf("%d running", running))
 	}
 	for _, r := range slices.Sorted(maps.Keys(reasons)) {
-		parts = append(parts, fmt.Sprintf("%d waiting (%s)", reasons[r], reasonText(r)))
+		why, how := whyWaiting(r)
+		if how == held {
+			why += "; scontrol release lets it start"
+		}
+		parts = append(parts, fmt.Sprintf("%d waiting (%s)", reasons[r], why))
 	}
 	text := strings.Join(parts, ", ")
 	if text != "" && (text != f.waiting || time.Since(f.waitingTold) > retell) {
 		f.waiting, f.waitingTold = text, time.Now()
 		f.Work.Waiting("tasks: " + text)
 	}
-}
-
-// reasonText explains the usual reasons for waiting.
-func reasonText(reason string) string {
-	switch reason {
-	case "Priority":
-		return "Priority: others are first"
-	case "Resources":
-		return "Resources: nodes are in use"
-	case "JobArrayTaskLimit":
-		return "JobArrayTaskLimit: parallel says how many"
-	case "Dependency":
-		return "Dependency: the samples of the ramp are first"
-	case "BeginTime":
-		return "BeginTime: after a restart Slurm waits a moment"
-	case "JobHeldUser":
-		return "JobHeldUser: it is held; scontrol release lets it start"
-	case "ReqNodeNotAvail", "ReqNodeNotAvail, UnavailableNodes:":
-		return reason + ": nodes that it needs are down or reserved"
-	case "Reservation":
-		return "Reservation: its reservation has not begun"
-	case "PartitionDown", "PartitionInactive":
-		return reason + ": the partition starts no jobs now"
-	case "Licenses":
-		return "Licenses: all are in use"
-	case "QOSMaxJobsPerUserLimit", "QOSGrpNodeLimit", "QOSGrpGRES", "QOSMaxGRESPerUser", "QOSMaxNodePerUserLimit", "AssocMaxJobsLimit", "AssocGrpNodeLimit", "AssocGrpGRES":
-		return reason + ": other jobs of yours or of the account use up what it allows"
-	case "", "None":
-		return "not looked at yet"
-	}
-	return reason
 }
 
 // told are shards by what there is to say of them.
