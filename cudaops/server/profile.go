@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,8 @@ type Profiler struct {
 	// Within bounds the stop and the writing of the traces: those of a large model
 	// take minutes.
 	Within time.Duration
+	// Poll is how often the folder is looked at; 0: four times a second.
+	Poll time.Duration
 }
 
 // Begin starts the profiler.
@@ -50,8 +53,8 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 			return nil, err
 		}
 		traces := 0
-		for name := range sizes {
-			if IsTrace(name) {
+		for name, size := range sizes {
+			if IsTrace(name) && size > 0 {
 				traces++
 			}
 		}
@@ -70,7 +73,7 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("the profiler was stopped, and after %v there are traces of %d of %d ranks in its folder", p.Within, traces, want)
-		case <-time.After(readyPoll):
+		case <-time.After(cmp.Or(p.Poll, readyPoll)):
 		}
 	}
 }
@@ -80,10 +83,11 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 const quietPolls = 80
 
 // IsTrace says whether a file is the trace of a rank, by its name: traces of a
-// server's front end have no kernels.
+// server's front end have no kernels, and SGLang's merged- traces those of all
+// ranks.
 func IsTrace(name string) bool {
 	base := filepath.Base(name)
-	return (strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".json.gz")) && !strings.Contains(base, "async_llm")
+	return (strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".json.gz")) && !strings.Contains(base, "async_llm") && !strings.HasPrefix(base, "merged-")
 }
 
 // Files lists the files below Dir; none where it does not exist yet.
@@ -128,7 +132,7 @@ func same(a, b map[string]int64) bool {
 		return false
 	}
 	for name, n := range a {
-		if m, ok := b[name]; !ok || m != n || n == 0 && IsTrace(name) {
+		if m, ok := b[name]; !ok || m != n {
 			return false
 		}
 	}

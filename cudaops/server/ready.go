@@ -44,7 +44,11 @@ type NotReadyError struct {
 }
 
 func (e *NotReadyError) Error() string {
-	if e.Exited != "" {
+	switch e.Exited {
+	case "":
+	case "exit status 0":
+		return "the server ended with exit status 0 before it was ready; the command has to stay in the foreground while the server runs"
+	default:
 		return fmt.Sprintf("the server ended with %s before it was ready", e.Exited)
 	}
 	return fmt.Sprintf("the server was not ready after %v: %s", e.After, e.Missing)
@@ -148,6 +152,9 @@ func ask(ctx context.Context, method, url string, body []byte) (int, []byte, err
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 			return 0, nil, fmt.Errorf("nothing listens at %s", op.Addr)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return 0, nil, errors.New("no answer in time")
 		}
 		return 0, nil, err
 	}

@@ -108,16 +108,37 @@ func otherFile(head []byte, name string) string {
 	return ""
 }
 
-var rankPattern = regexp.MustCompile(`(?i)(?:rank[-_]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
+var (
+	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
+	// sglangPattern is how SGLang names the places of a rank: ID-TP-1-DP-0.trace.json.gz.
+	sglangPattern = regexp.MustCompile(`-(TP|DP|PP|EP)-(\d+)`)
+)
 
-// RankOfName reads a rank from a file's name: rank-3, rank3, kineto_trace_3. It is
+// RankOfName reads a rank from a file's name: rank-3, rank3, kineto_trace_3, and
+// SGLang's -TP-3, where it is in the first group of any other parallelism. It is
 // nil without one.
 func RankOfName(name string) *int {
-	all := rankPattern.FindAllStringSubmatch(filepath.Base(name), -1)
-	if len(all) == 0 {
-		return nil
+	base := filepath.Base(name)
+	if all := rankPattern.FindAllStringSubmatch(base, -1); len(all) > 0 {
+		return number(all[len(all)-1][1])
 	}
-	n, err := strconv.Atoi(all[len(all)-1][1])
+	var tp *int
+	for _, m := range sglangPattern.FindAllStringSubmatch(base, -1) {
+		n := number(m[2])
+		switch {
+		case n == nil:
+			return nil
+		case m[1] == "TP":
+			tp = n
+		case m[1] != "EP" && *n > 0: // experts lie within the ranks of tensor parallelism
+			return nil
+		}
+	}
+	return tp
+}
+
+func number(text string) *int {
+	n, err := strconv.Atoi(text)
 	if err != nil {
 		return nil
 	}

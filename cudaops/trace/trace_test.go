@@ -303,7 +303,8 @@ func TestAlign(t *testing.T) {
 
 func TestRankOfName(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]int{"rank-34.Jul_15.pt.trace.json.gz": 34, "dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "nsys_2.csv": 2, "trace.json": -1} {
+	for name, want := range map[string]int{"rank-34.Jul_15.pt.trace.json.gz": 34, "dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "nsys_2.csv": 2, "trace.json": -1,
+		"1763812345.12-TP-3.trace.json.gz": 3, "1763812345.12-TP-1-EP-1-DECODE.trace.json.gz": 1, "1763812345.12-TP-1-DP-1.trace.json.gz": -1, "1763812345.12-TP-0-PP-2.trace.json.gz": -1} {
 		got := -1
 		if p := RankOfName(name); p != nil {
 			got = *p

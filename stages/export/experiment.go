@@ -35,7 +35,7 @@ const (
 const experimentID = "experiment_id"
 
 // experimentFiles are the attachments that a cell's folder gets.
-var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.nsys-rep|timing_stats_\d+\.json)$`)
+var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.(nsys-rep|qdstrm)|timing_stats_\d+\.json)$`)
 
 // factsFile is the attachment with what is known of a cell's machine and server.
 const factsFile = "experiment_facts.json"

@@ -83,6 +83,7 @@ func serverOptions() []stage.Option {
 		{Name: "port", Type: cty.Number, Default: "0", Beside: true, Doc: "the port that it listens on; 0 takes a free one for each start"},
 		{Name: "gpus_by", Type: cty.List(cty.String), Default: "tensor_parallel_size, pipeline_parallel_size, data_parallel_size", Doc: "columns whose product is the number of GPUs"},
 		{Name: "gpus_within", Type: cty.String, Default: `"60s"`, Beside: true, Doc: "how long the memory of the GPUs may take to come free before a start"},
+		{Name: "answers_within", Type: cty.String, Default: `"10m"`, Beside: true, Doc: "how long a server that has requests may send nothing before the case fails and the server is ended; without it, 10m where answers are streamed"},
 	}
 	for _, o := range endpointOptions() {
 		if o.Name != "url" {
@@ -112,6 +113,7 @@ func serverBlocks() []stage.Block {
 			{Name: "stop_body", Type: cty.DynamicPseudoType, Doc: "the object that is posted to stop"},
 			{Name: "nsys", Type: cty.List(cty.String), Default: "nsys profile of CUDA and NVTX between cudaProfilerStart and Stop", Doc: "what stands before the command of a server that nsys watches"},
 			{Name: "nsys_args", Type: cty.List(cty.String), Doc: "arguments that its command gets"},
+			{Name: "nsys_body", Type: cty.DynamicPseudoType, Doc: "the object that is posted to start there; with it or nsys_args, start and stop bound what nsys records"},
 		}},
 	}
 }

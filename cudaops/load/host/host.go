@@ -39,6 +39,9 @@ func Ops() []string { return append(openai.Endpoints(), OpLoad) }
 
 // Host is the worker host of an endpoint runtime.
 type Host struct {
+	// Watch is called with where a load stands, about once a second; nil drops it.
+	Watch func(load.Progress)
+
 	init worker.Init
 	// tokenizers that were read, by path.
 	tokenizers map[string]prompts.Tokenizer

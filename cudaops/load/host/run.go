@@ -46,7 +46,12 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 	if err != nil {
 		return nil, nil, err
 	}
-	o.Progress = func(p load.Progress) { out.Log(levelStatus, "%s", status(p)) }
+	o.Progress = func(p load.Progress) {
+		out.Log(levelStatus, "%s", status(p))
+		if h.Watch != nil {
+			h.Watch(p)
+		}
+	}
 	rec, err := newRecorder(h.init, &s, &o)
 	if err != nil {
 		return nil, nil, failure(worker.ClassResourceIssue, err)

@@ -22,6 +22,7 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/phrase"
 )
 
 // Framework is the label of rows whose plan gives none and names no package.
@@ -45,6 +46,9 @@ type Host struct {
 	// not wait for the same.
 	failed map[string]error
 	facts  *facts
+	// poll and grown are how often and how long the traces of a profiler are
+	// watched while they are written.
+	poll, grown time.Duration
 }
 
 // running is a server that is up.
@@ -67,7 +71,7 @@ func New(init worker.Init, open func() (nvml.API, error)) *Host {
 	if open == nil {
 		open = nvml.Open
 	}
-	return &Host{init: init, open: open, log: server.NewLog(os.Stderr), failed: map[string]error{}}
+	return &Host{init: init, open: open, log: server.NewLog(os.Stderr), failed: map[string]error{}, grown: defaultGrown}
 }
 
 // Configure implements worker.Configurer.
@@ -186,9 +190,9 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 	}
 	s := h.current
 	inner := h.load(s)
-	row, res, err := inner.Load(ctx, a.Case, out)
+	row, res, err := h.measured(ctx, a, inner, out)
 	if err != nil {
-		return nil, h.duringLoad(ctx, err)
+		return nil, err
 	}
 	if how := s.Ended(); how != "" {
 		return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
@@ -207,6 +211,53 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 		h.facts.NCCL = t.nccl
 	}
 	return row, h.keep(s, a, row, res, t, out)
+}
+
+// measured puts the load of a case on the server, as long as it answers.
+func (h *Host) measured(ctx context.Context, a *ask, inner *loadhost.Host, out worker.Emitter) (worker.Row, *load.Traffic, error) {
+	set, _, err := inner.Settings(a.Case)
+	if err != nil {
+		return nil, nil, err
+	}
+	loading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if h.options.AnswersWithin != "" || set.Streaming { // an answer in one piece may take long
+		w := silence{patience: h.options.patient.answers, began: time.Now()}
+		inner.Watch = func(p load.Progress) {
+			if err := w.see(p, time.Now()); err != nil {
+				cancel(err)
+			}
+		}
+	}
+	row, res, err := inner.Load(loading, a.Case, out)
+	if err == nil {
+		return row, res, nil
+	}
+	if why := context.Cause(loading); why != nil && ctx.Err() == nil {
+		err := failure(worker.ClassTimeout, why, h.log.Last(lastLines))
+		h.end(out) // it would hang the next case as well
+		return nil, nil, err
+	}
+	return nil, nil, h.duringLoad(ctx, err)
+}
+
+// silence finds a server that has requests and sends nothing.
+type silence struct {
+	patience time.Duration
+	began    time.Time // of the silence
+	last     int64
+}
+
+// see returns an error once the server has been silent for too long.
+func (s *silence) see(p load.Progress, now time.Time) error {
+	if heard := p.Tokens + p.Succeeded + p.Failed; heard != s.last || p.InFlight == 0 {
+		s.last, s.began = heard, now
+		return nil
+	}
+	if now.Sub(s.began) < s.patience {
+		return nil
+	}
+	return fmt.Errorf("the server hangs: it has %s and sent nothing for %v (answers_within of the runtime)", phrase.Some(int(p.InFlight), "request"), s.patience)
 }
 
 // load is the host of the load on a server.
@@ -452,7 +503,7 @@ func (h *Host) stop(s *running, out worker.Emitter) {
 	case done.Killed:
 		out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s", h.options.patient.stop, h.options.Stop.Signal, listed(done.Orphans))
 	case len(done.Orphans) > 0:
-		out.Log("warn", "the server left %d processes behind, which were ended: %s", len(done.Orphans), listed(done.Orphans))
+		out.Log("warn", "the server left %s behind; ended with it: %s", phrase.Some(len(done.Orphans), "process"), listed(done.Orphans))
 	}
 	_ = os.RemoveAll(s.dir) // what is worth keeping has been attached
 }
@@ -518,13 +569,18 @@ func failure(class string, err error, tail string) error {
 	}
 	f := worker.Failure{Class: class, Message: err.Error()}
 	if tail != "" {
-		f.Message += "; its last lines:\n" + tail
+		// The first line is all that a list of failures shows.
+		f.Message += "; its log ends with " + strconv.Quote(phrase.Clip(lastLine(tail), 200)) + "; its last lines:\n" + tail
 		f.Traceback = tail
 	}
 	return &worker.FailureError{Failure: f}
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+func lastLine(text string) string {
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")

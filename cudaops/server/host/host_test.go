@@ -57,9 +57,10 @@ func standIn(args []string) error {
 		s.Close()
 	}
 	o := loadtest.Options{SkipTokenizer: true, ProfileDir: *traces, Truth: true}
-	if *trace != "" {
-		for range *tp {
-			o.ProfileTraces = append(o.ProfileTraces, *trace)
+	if *trace != "" { // of each rank; the last one is that of the ranks that follow
+		list := strings.Split(*trace, ",")
+		for rank := range *tp {
+			o.ProfileTraces = append(o.ProfileTraces, list[min(rank, len(list)-1)])
 		}
 	}
 	switch *fault {
@@ -71,6 +72,10 @@ func standIn(args []string) error {
 		select {}
 	case "no completion":
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 500}}
+	case "hangs in the middle": // the first request is that which tries it
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 2, After: 1}}
+	case "hangs while it is traced": // before, there are a try, 2 requests of a warm-up and 6
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 10, After: 1}}
 	case "noise":
 		line := bytes.Repeat([]byte("x"), 1<<20)
 		line[len(line)-1] = '\n'
@@ -185,6 +190,7 @@ func (b *bench) run(t *testing.T, cases ...string) *said {
 	t.Helper()
 	h := New(worker.Init{Kind: "server", Options: b.options, Blocks: json.RawMessage(b.blocks), Spool: b.spool, Env: map[string]string{"HOST_TEST_SERVER": "1"}}, b.open)
 	h.log = server.NewLog(nil)
+	h.poll, h.grown = 10*time.Millisecond, 100*time.Millisecond
 	if _, err := h.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +295,7 @@ func TestFaultsOfServers(t *testing.T) {
 		class, want   string
 		log           string
 	}{
-		{"dies at once", "60s", worker.ClassFrameworkBug, "the server ended with exit status 3 before it was ready; its last lines:", "RuntimeError: the weights are broken"},
+		{"dies at once", "60s", worker.ClassFrameworkBug, "the server ended with exit status 3 before it was ready; its log ends with ", "RuntimeError: the weights are broken"},
 		{"never ready", "300ms", worker.ClassTimeout, "the server was not ready after 300ms: ", "compiling for ever"},
 		{"no completion", "500ms", worker.ClassTimeout, "a completion: 500 Internal Server Error", ""},
 		{"dies in the middle", "60s", worker.ClassFrameworkBug, "the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},

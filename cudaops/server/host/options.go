@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -25,10 +26,13 @@ type Options struct {
 	Port     int      `json:"port"`
 	GPUsBy   []string `json:"gpus_by"`
 	// GPUsWithin is how long the GPUs may take to come free before a start.
-	GPUsWithin string    `json:"gpus_within"`
-	Ready      Ready     `json:"ready"`
-	Stop       Stop      `json:"stop"`
-	Profiler   *Profiler `json:"profiler"`
+	GPUsWithin string `json:"gpus_within"`
+	// AnswersWithin is how long a server that has requests may send nothing; "" is
+	// the default, for answers that are streamed.
+	AnswersWithin string    `json:"answers_within"`
+	Ready         Ready     `json:"ready"`
+	Stop          Stop      `json:"stop"`
+	Profiler      *Profiler `json:"profiler"`
 
 	// Of the shared attributes, and of where the worker stands.
 	Package  string `json:"package"`
@@ -76,12 +80,15 @@ type Profiler struct {
 	// it.
 	Nsys     []string `json:"nsys"`
 	NsysArgs []string `json:"nsys_args"`
+	// NsysBody is what Start is posted with there. With it or with NsysArgs the
+	// server itself begins and ends what nsys records.
+	NsysBody json.RawMessage `json:"nsys_body"`
 }
 
 // times are the options that are durations.
 type times struct {
-	ready, stop, gpus time.Duration
-	signal            syscall.Signal
+	ready, stop, gpus, answers time.Duration
+	signal                     syscall.Signal
 }
 
 // Defaults of the options.
@@ -92,6 +99,7 @@ const (
 	DefaultSignal     = "SIGTERM"
 	DefaultStop       = "20s"
 	DefaultGPUsWithin = "60s"
+	DefaultAnswers    = "10m"
 	DefaultStart      = "/start_profile"
 	DefaultEnd        = "/stop_profile"
 )
@@ -107,7 +115,7 @@ var DefaultNsys = []string{
 
 // optionNames are the words of Options.
 var optionNames = []string{
-	"command", "starts_by", "dir", "host", "port", "gpus_by", "gpus_within", "ready", "stop", "profiler",
+	"command", "starts_by", "dir", "host", "port", "gpus_by", "gpus_within", "answers_within", "ready", "stop", "profiler",
 	"package", "requires", "python", "plan_dir", "labels", "gpus", "api_key",
 }
 
@@ -141,7 +149,7 @@ func parse(init worker.Init) (*Options, error) {
 	for _, d := range []struct {
 		name, text string
 		to         *time.Duration
-	}{{"within of ready", o.Ready.Within, &o.patient.ready}, {"within of stop", o.Stop.Within, &o.patient.stop}, {"gpus_within", o.GPUsWithin, &o.patient.gpus}} {
+	}{{"within of ready", o.Ready.Within, &o.patient.ready}, {"within of stop", o.Stop.Within, &o.patient.stop}, {"gpus_within", o.GPUsWithin, &o.patient.gpus}, {"answers_within", cmp.Or(o.AnswersWithin, DefaultAnswers), &o.patient.answers}} {
 		if *d.to, err = time.ParseDuration(d.text); err != nil || *d.to <= 0 {
 			return nil, fmt.Errorf("%s is %q; it must be a time such as \"90s\" or \"15m\"", d.name, d.text)
 		}
@@ -173,7 +181,7 @@ func (o *Options) texts() []string {
 		out = append(out, v)
 	}
 	if p := o.Profiler; p != nil {
-		out = slices.Concat(out, p.Args, p.Nsys, p.NsysArgs, []string{string(p.StartBody), string(p.StopBody)})
+		out = slices.Concat(out, p.Args, p.Nsys, p.NsysArgs, []string{string(p.StartBody), string(p.StopBody), string(p.NsysBody)})
 		for _, v := range p.Env {
 			out = append(out, v)
 		}

@@ -141,15 +141,13 @@ func (h *Host) torch(ctx context.Context, a *ask, inner *loadhost.Host, t *traci
 	if p == nil {
 		return errors.New("the runtime has no profiler block that says how its server records traces")
 	}
-	prof := &server.Profiler{Start: h.current.base + p.Start, Stop: h.current.base + p.Stop, Dir: h.current.traces, Within: within}
-	for to, from := range map[*[]byte][]byte{&prof.StartBody: p.StartBody, &prof.StopBody: p.StopBody} {
-		if len(from) > 0 && string(from) != "null" {
-			text, err := server.Expand(string(from), h.current.values)
-			if err != nil {
-				return err
-			}
-			*to = []byte(text)
-		}
+	prof := &server.Profiler{Start: h.current.base + p.Start, Stop: h.current.base + p.Stop, Dir: h.current.traces, Within: within, Poll: h.poll}
+	var err error
+	if prof.StartBody, err = body(p.StartBody, h.current); err != nil {
+		return err
+	}
+	if prof.StopBody, err = body(p.StopBody, h.current); err != nil {
+		return err
 	}
 	before, err := prof.Files()
 	if err != nil {
@@ -164,14 +162,34 @@ func (h *Host) torch(ctx context.Context, a *ask, inner *loadhost.Host, t *traci
 	if err := prof.Begin(ctx); err != nil {
 		return h.blame(err)
 	}
-	_, loadErr := load.Run(ctx, s, o)
+	loadErr := shortLoad(ctx, s, o, within)
 	out.Log(levelStatus, "server of %s: writes its traces", a.about())
 	files, err := prof.End(ctx, before, max(a.gpus, 1))
 	if err = errors.Join(loadErr, err); err != nil {
 		return h.blame(err)
 	}
-	err = h.read(a, files, processes, rules, t, out)
+	err = h.read(ctx, a, files, processes, rules, t, out)
 	return errors.Join(err, h.observers(a, had, processes, t, out))
+}
+
+// shortLoad puts the load of the pass on the server; one that hangs does not hold
+// the case for ever.
+func shortLoad(ctx context.Context, s load.Settings, o load.Options, within time.Duration) error {
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	res, err := load.Run(bounded, s, o)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case bounded.Err() != nil:
+		return fmt.Errorf("the requests of the traced pass were not answered within %v", within)
+	case err != nil:
+		return err
+	case res.Profiling.Summary.Succeeded == 0:
+		e := res.Profiling.Summary.Errors[0]
+		return fmt.Errorf("all requests of the traced pass failed; the first kind: %d %s: %s", e.Code, e.Type, firstLine(e.Message))
+	}
+	return nil
 }
 
 // blame says of a request that failed whether the server has ended.
@@ -187,7 +205,7 @@ func (h *Host) blame(err error) error {
 }
 
 // read attaches the traces of a pass and takes their figures.
-func (h *Host) read(a *ask, files []string, processes map[int]int, rules trace.Rules, t *tracing, out worker.Emitter) error {
+func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[int]int, rules trace.Rules, t *tracing, out worker.Emitter) error {
 	var all []*trace.Analysis
 	var errs []error
 	next := 0
@@ -195,12 +213,15 @@ func (h *Host) read(a *ask, files []string, processes map[int]int, rules trace.R
 		if !server.IsTrace(file) {
 			continue
 		}
-		results, err := trace.Read(file, trace.Options{Rules: rules})
+		results, err := whole(ctx, file, rules, h.grown)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		r := busiest(results)
+		if r.Truncated() {
+			errs = append(errs, fmt.Errorf("%s: %s", filepath.Base(file), r.Warning))
+		}
 		if r.Kernels == 0 && len(files) > 1 && r.Rank == nil {
 			continue // of a process without a GPU
 		}
@@ -243,6 +264,40 @@ func (h *Host) read(a *ask, files []string, processes map[int]int, rules trace.R
 	return errors.Join(errs...)
 }
 
+// defaultGrown is how long the traces of a profiler may stand still while they
+// are written.
+const defaultGrown = 5 * time.Second
+
+// whole reads a trace, again while it ends in the middle and still grows: some
+// servers answer before they have written everything.
+func whole(ctx context.Context, file string, rules trace.Rules, patience time.Duration) ([]*trace.Analysis, error) {
+	for {
+		before := sizeOf(file)
+		results, err := trace.Read(file, trace.Options{Rules: rules})
+		if err != nil && before > 0 || err == nil && !slices.ContainsFunc(results, (*trace.Analysis).Truncated) {
+			return results, err
+		}
+		deadline := time.Now().Add(patience)
+		for sizeOf(file) == before {
+			if time.Now().After(deadline) || ctx.Err() != nil {
+				return results, err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(patience / 20):
+			}
+		}
+	}
+}
+
+func sizeOf(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 func (t *tracing) kind(name string) {
 	if !slices.Contains(t.kinds, name) {
 		t.kinds = append(t.kinds, name)
@@ -264,11 +319,7 @@ func ending(file string) string {
 // observed lists the execution traces of PyTorch: ENABLE_PYTORCH_EXECUTION_TRACE=1
 // has every process write one into its temporary folder, TMPDIR = "{work_dir}".
 func (h *Host) observed() []string {
-	found, err := filepath.Glob(filepath.Join(h.current.dir, "*.et.json"))
-	if err != nil {
-		panic("host: " + err.Error()) // the pattern is a constant
-	}
-	return found
+	return matching(h.current.dir, "*.et.json")
 }
 
 // observers attaches the execution traces that came since. They name a process, and
@@ -471,6 +522,13 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 		return fmt.Errorf("under nsys: %w", err)
 	}
 	err = h.underNsys(ctx, a, s, within)
+	if err == nil {
+		select {
+		case <-s.Exited(): // of itself: nothing is known of what it recorded
+			err = fmt.Errorf("the server ended with %s while nsys recorded", s.Ended())
+		default:
+		}
+	}
 	// nsys writes its report when the server ends.
 	done := s.Stop(h.options.patient.signal, within)
 	defer os.RemoveAll(s.dir) //nolint:errcheck // what is worth keeping has been attached
@@ -480,12 +538,9 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	if done.Killed {
 		return fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed", within)
 	}
-	reports, err := filepath.Glob(filepath.Join(s.traces, "*.nsys-rep"))
-	if err == nil && len(reports) == 0 {
-		err = fmt.Errorf("nsys wrote no report into its folder; its last lines:\n%s", h.log.Last(lastLines))
-	}
-	if err != nil {
-		return err
+	reports := matching(s.traces, "*.nsys-rep")
+	if len(reports) == 0 {
+		return h.noReport(a, s, p.Nsys[0], t, out)
 	}
 	for i, report := range reports {
 		if err := h.attach(a, report, fmt.Sprintf("nsys_%d.nsys-rep", i), out); err != nil {
@@ -499,6 +554,36 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	return h.readNsys(ctx, reports[0], p.Nsys[0], rules, t)
 }
 
+// matching lists the files of a folder; the pattern is a constant.
+func matching(dir, pattern string) []string {
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		panic("host: " + err.Error())
+	}
+	return found
+}
+
+// noReport says why nsys left no report. What it recorded is kept where it is
+// there: nsys writes a .qdstrm file first, of which an importer makes the report.
+// The nsys inside of Nsight Compute has none.
+func (h *Host) noReport(a *ask, s *running, nsys string, t *tracing, out worker.Emitter) error {
+	last := h.log.Last(lastLines)
+	recorded := matching(s.traces, "*.qdstrm")
+	if len(recorded) == 0 {
+		return fmt.Errorf("nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart (nsys_args or nsys_body of the profiler block); its last lines:\n%s", last)
+	}
+	var errs []error
+	for i, file := range recorded {
+		if err := h.attach(a, file, fmt.Sprintf("nsys_%d.qdstrm", i), out); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+	}
+	errs = append(errs, fmt.Errorf("%s recorded %s and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that comes with Nsight Compute; "+
+		"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i nsys_0.qdstrm; its last lines:\n%s", nsys, filepath.Base(recorded[0]), last))
+	return errors.Join(errs...)
+}
+
 // underNsys puts the short load on a server that nsys watches.
 func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Duration) error {
 	p := h.options.Profiler
@@ -506,32 +591,66 @@ func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Du
 	if err != nil {
 		return err
 	}
-	if p != nil && len(p.NsysArgs) > 0 {
-		prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: within}
-		if err := prof.Begin(ctx); err != nil {
-			return err
-		}
-		_, err := load.Run(ctx, set, o)
-		_, endErr := prof.End(ctx, nil, 0)
-		return errors.Join(err, endErr)
+	if p == nil || len(p.NsysArgs) == 0 && len(p.NsysBody) == 0 {
+		return shortLoad(ctx, set, o, within)
 	}
-	_, err = load.Run(ctx, set, o)
-	return err
+	prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: within, Poll: h.poll}
+	if prof.StartBody, err = body(p.NsysBody, s); err != nil {
+		return err
+	}
+	if err := prof.Begin(ctx); err != nil {
+		return err
+	}
+	err = shortLoad(ctx, set, o, within)
+	_, endErr := prof.End(ctx, nil, 0)
+	return errors.Join(err, endErr)
+}
+
+// body is what is posted to a server's profiler; nil for nothing.
+func body(of []byte, s *running) ([]byte, error) {
+	if len(of) == 0 || string(of) == "null" {
+		return nil, nil
+	}
+	text, err := server.Expand(string(of), s.values)
+	return []byte(text), err
 }
 
 // readNsys takes figures from a report, by nsys itself.
 func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Rules, t *tracing) error {
 	cmd := exec.CommandContext(ctx, nsys, "stats", "--report", "cuda_gpu_trace", "--format", "csv", report)
-	csv, err := cmd.Output()
+	csv, err := cmd.StdoutPipe()
 	if err != nil {
+		return err
+	}
+	var said tail
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("nsys stats: %w", err)
 	}
-	results, err := trace.ReadFrom(bytes.NewReader(csv), "nsys_0.csv", trace.Options{Rules: rules})
+	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: rules})
+	_, _ = io.Copy(io.Discard, csv) // so that it can end
+	if failed := cmd.Wait(); failed != nil {
+		return fmt.Errorf("nsys stats: %w: %s", failed, said.text)
+	}
 	if err != nil {
 		return fmt.Errorf("nsys stats: %w", err)
 	}
 	for i, r := range results {
 		t.ranks[i] = figures(r)
+		if r.Error != "" {
+			t.fail(fmt.Errorf("the report of nsys: %s", r.Error))
+		}
 	}
 	return nil
+}
+
+// tail keeps the end of what a command says.
+type tail struct{ text []byte }
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	const most = 1000
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-most):]
+	return len(b), nil
 }

@@ -30,7 +30,7 @@ variable "dtype" {
 variable "dummy" {
   type        = bool
   default     = false
-  description = "random weights and no tokenizer: a config.json is enough"
+  description = "random weights: a folder with a config.json and a tokenizer is enough"
 }
 
 variable "args" {
@@ -48,6 +48,18 @@ variable "tokenizer" {
   type        = string
   default     = ""
   description = "the folder of the model's tokenizer.json, for exact prompts"
+}
+
+variable "context_length" {
+  type        = number
+  default     = null
+  description = "the longest sequence; SGLang refuses a prompt and an answer that fill it, so it must be more than seq_len. Without it, the model's"
+}
+
+variable "with_stack" {
+  type        = bool
+  default     = true
+  description = "have traces carry Python's stacks, by which SGLang's steps (run_batch) are told; without them a trace is a fraction of the size and has no steps"
 }
 
 variable "ready_within" {
@@ -71,12 +83,12 @@ runtime "sglang" {
     "--port", "{port}",
     "--tp-size", "{tensor_parallel_size}",
     "--pp-size", "{pipeline_parallel_size}",
-    "--context-length", "{seq_len}",
     "--dtype", var.dtype,
     "--disable-radix-cache",
-  ], var.dummy ? ["--load-format", "dummy"] : [], var.args)
+    ], var.context_length == null ? [] : ["--context-length", tostring(var.context_length)],
+  var.dummy ? ["--load-format", "dummy"] : [], var.args)
 
-  env          = var.env
+  env          = merge({ HF_HUB_OFFLINE = var.dummy ? "1" : "0" }, var.env)
   tokenizer    = var.tokenizer
   extra_inputs = { ignore_eos = true }
 
@@ -87,6 +99,13 @@ runtime "sglang" {
     start_body = {
       output_dir = "{trace_dir}"
       activities = ["CPU", "GPU"]
+      with_stack = var.with_stack
+    }
+
+    # Under nsys the scheduler calls cudaProfilerStart and Stop, which bound the recording.
+    nsys_body = {
+      output_dir = "{trace_dir}"
+      activities = ["CUDA_PROFILER"]
     }
   }
 }

@@ -1,6 +1,8 @@
 # TensorRT-LLM's server as a runtime: trtllm-serve. It has no API for its profiler:
-# traces are taken by nsys (trace { torch = false, nsys = true }), or by iteration
-# numbers in env (TLLM_PROFILE_START_STOP, TLLM_TORCH_PROFILE_TRACE).
+# traces are taken by nsys (trace { torch = false, nsys = true }). Nothing tells the
+# server when to call cudaProfilerStart, so nsys records its whole life, the start
+# included. TLLM_PROFILE_START_STOP in env bounds it by numbers of iterations, with
+# a prefix of its own in nsys (--capture-range=cudaProfilerApi).
 
 variable "model" {
   type        = string
@@ -35,6 +37,12 @@ variable "args" {
   description = "further arguments"
 }
 
+variable "options" {
+  type        = string
+  default     = ""
+  description = "the file of --extra_llm_api_options; empty for the module's, which turns the reuse of cached prompts off"
+}
+
 variable "env" {
   type    = map(string)
   default = {}
@@ -44,6 +52,13 @@ variable "tokenizer" {
   type        = string
   default     = ""
   description = "the folder of the model's tokenizer.json, for exact prompts"
+}
+
+variable "nsys" {
+  type = list(string)
+  default = ["nsys", "profile", "-o", "{trace_dir}/nsys", "--force-overwrite=true", "--trace=cuda,nvtx",
+  "--cuda-graph-trace=node", "--trace-fork-before-exec=true"]
+  description = "what stands before the command of a server that nsys watches"
 }
 
 variable "ready_within" {
@@ -68,6 +83,7 @@ runtime "trtllm" {
     "--tp_size", "{tensor_parallel_size}",
     "--pp_size", "{pipeline_parallel_size}",
     "--max_seq_len", "{seq_len}",
+    "--extra_llm_api_options", var.options != "" ? var.options : "{plan_dir}/${path.module}/options.yaml",
   ], var.args)
 
   env          = var.env
@@ -78,7 +94,7 @@ runtime "trtllm" {
   stop { within = "30s" }
 
   profiler {
-    env = {}
+    nsys = var.nsys
   }
 }
 

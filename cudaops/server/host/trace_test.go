@@ -1,0 +1,229 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/load"
+	"aicplan/cudaops/trace"
+	"aicplan/cudaops/worker"
+)
+
+// stored is a trace of vLLM with 74 collectives.
+const stored = "../../trace/testdata/b200__eager_trace.json.gz"
+
+// traced are traces in files of their own: whole, cut, without kernels, empty.
+func traced(t *testing.T) map[string]string {
+	t.Helper()
+	text := `{"traceEvents": [
+{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_x","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0}},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":3,"dur":4,"args":{"device":0}}]}`
+	dir, out := t.TempDir(), map[string]string{}
+	for name, content := range map[string]string{
+		"whole": text, "cut": text[:len(text)-20], "empty": "",
+		"none": `{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "add", "ts": 1, "dur": 1}]}`,
+	} {
+		out[name] = filepath.Join(dir, name+".json")
+		if err := os.WriteFile(out[name], []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// What is wrong with the trace of one rank does not lose that of the other, and
+// the row says what is missing.
+func TestTracesThatAreNotWhole(t *testing.T) {
+	t.Parallel()
+	files := traced(t)
+	for _, c := range []struct {
+		second string
+		ranks  int
+		want   string
+	}{
+		{"cut", 2, "rank1.1.pt.trace.json: the file ends in the middle"},
+		{"none", 1, "trace of rank 1: no kernel of a device is in it"},
+		{"empty", 1, "there are traces of 1 of 2 ranks"},
+	} {
+		t.Run(c.second, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "", "-traces", "{trace_dir}", "-trace", files["whole"]+","+files[c.second])
+			b.options["profiler"] = map[string]any{}
+			b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"requests": 2, "osl": 2}}`
+			e := b.run(t, `{"tensor_parallel_size": 2}`)
+			row := e.rows[1]
+			if row == nil {
+				t.Fatalf("%+v", e.failures)
+			}
+			if row["traced_ranks"] != c.ranks || !strings.Contains(fmt.Sprint(row["trace_error"]), c.want) {
+				t.Errorf("%v ranks, %v; want %d, %q", row["traced_ranks"], row["trace_error"], c.ranks, c.want)
+			}
+			if !slices.Contains(e.names(1), "kineto_trace_0.json") {
+				t.Errorf("the whole trace is lost: %v", e.names(1))
+			}
+		})
+	}
+}
+
+// A trace that is still being written is read again.
+func TestATraceThatGrows(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "t.json.gz")
+	if err := os.WriteFile(file, data[:len(data)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan struct{})
+	go func() {
+		<-looked
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.Write(data[len(data)/2:])
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		f.Close()
+	}()
+	before := sizeOf(file)
+	close(looked)
+	results, err := whole(t.Context(), file, trace.DefaultRules(), time.Minute)
+	if err != nil || results[0].Truncated() || sizeOf(file) == before {
+		t.Errorf("%v %v", results, err)
+	}
+	// One that does not grow is what it is.
+	if err := os.Truncate(file, before); err != nil {
+		t.Fatal(err)
+	}
+	results, err = whole(t.Context(), file, trace.DefaultRules(), time.Millisecond)
+	if err != nil || !results[0].Truncated() {
+		t.Errorf("%v %v", results, err)
+	}
+}
+
+// A server that hangs does not hold its case, nor the next one.
+func TestServersThatHang(t *testing.T) {
+	t.Parallel()
+	t.Run("load", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, "hangs in the middle")
+		b.options["answers_within"] = "10ms"
+		e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1, "batch_size": 4}`)
+		f := e.failures[1]
+		if f.Class != worker.ClassTimeout || !strings.Contains(f.Message, "the server hangs: it has ") || !strings.Contains(f.Message, " and sent nothing for 10ms") {
+			t.Errorf("%+v", f)
+		}
+		if len(b.started(t)) != 2 {
+			t.Errorf("the server that hung was kept: %q", b.started(t))
+		}
+	})
+	t.Run("trace", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, "hangs while it is traced", "-traces", "{trace_dir}", "-trace", stored)
+		b.options["profiler"] = map[string]any{}
+		b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"requests": 2, "osl": 4, "within": "500ms"}}`
+		e := b.run(t, `{"tensor_parallel_size": 1}`)
+		if row := e.rows[1]; row == nil || !strings.Contains(fmt.Sprint(row["trace_error"]), "were not answered within 500ms") {
+			t.Errorf("%v %+v", row["trace_error"], e.failures)
+		}
+	})
+}
+
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	s := silence{patience: 10 * time.Second, began: now}
+	for i, c := range []struct {
+		after int // seconds
+		p     load.Progress
+		hangs bool
+	}{
+		{0, load.Progress{InFlight: 4}, false},
+		{9, load.Progress{InFlight: 4}, false},
+		{10, load.Progress{InFlight: 4, Tokens: 1}, false}, // it speaks
+		{19, load.Progress{InFlight: 4, Tokens: 1}, false},
+		{25, load.Progress{InFlight: 0, Tokens: 1}, false}, // nothing is asked
+		{34, load.Progress{InFlight: 4, Tokens: 1}, false},
+		{35, load.Progress{InFlight: 4, Tokens: 1}, true},
+		{36, load.Progress{InFlight: 3, Tokens: 1, Failed: 1}, false},
+	} {
+		if err := s.see(c.p, now.Add(time.Duration(c.after)*time.Second)); (err != nil) != c.hangs {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
+// nsys is a stand-in: it runs a command, and at its end leaves what its mode says.
+const nsys = `#!/bin/sh
+if [ "$1" = stats ]; then
+    echo 'Processing [r.sqlite] with [cuda_gpu_trace.py]...'
+    [ -e "$(dirname "$6")/broken" ] && { echo 'ERROR: the report is broken' >&2; exit 3; }
+    echo 'Start (ns),Duration (ns),CorrId,GrdX,Device,Name'
+    echo '100,50,1,8,d,ncclDevKernel_AllReduce_x'
+    echo '120,80,2,8,d,gemm'
+    exit
+fi
+dir=$1 mode=$2
+shift 2
+trap : TERM
+"$@" &
+while ! wait $!; do kill -0 $! 2> /dev/null || break; done
+case $mode in
+report) echo x > "$dir/nsys.nsys-rep" ;;
+broken) echo x > "$dir/nsys.nsys-rep"; touch "$dir/broken" ;;
+recording)
+    echo x > "$dir/nsys.qdstrm"
+    echo 'Unable to find QdstrmImporter' >&2
+    ;;
+esac
+`
+
+func TestNsysPass(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "nsys")
+	if err := os.WriteFile(script, []byte(nsys), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		mode, want string
+		file       string
+	}{
+		{"report", "", "nsys_0.nsys-rep"},
+		{"broken", "nsys stats: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
+		{"recording", "recorded nsys.qdstrm and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
+		{"nothing", "nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart", ""},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "", "-traces", "{trace_dir}")
+			b.options["profiler"] = map[string]any{"nsys": []any{script, "{trace_dir}", c.mode}, "nsys_body": map[string]any{"activities": []any{"CUDA_PROFILER"}}}
+			b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"torch": false, "nsys": true, "requests": 2, "osl": 2}}`
+			e := b.run(t, `{"tensor_parallel_size": 1}`)
+			row := e.rows[1]
+			if row == nil {
+				t.Fatalf("%+v\n%s", e.failures, e.log())
+			}
+			why := ""
+			if v, ok := row["trace_error"]; ok {
+				why = fmt.Sprint(v)
+			}
+			if !strings.Contains(why, c.want) || c.want == "" && why != "" {
+				t.Errorf("trace_error is %q, want %q", why, c.want)
+			}
+			if c.file != "" && !slices.Contains(e.names(1), c.file) {
+				t.Errorf("no %s: %v", c.file, e.names(1))
+			}
+			if n, ok := row["coll_call_num"]; ok != (c.mode == "report") || ok && n != int64(1) {
+				t.Errorf("coll_call_num is %v", n)
+			}
+		})
+	}
+}
