@@ -35,9 +35,11 @@ type Follower struct {
 	batches     []Batch
 	shards      []shard
 	queueFailed time.Time
-	refused     time.Time // since when sbatch takes no jobs
-	heldSince   time.Time // since when all that is left is held
-	queued      int       // jobs of the user when the queue was last read
+	refused     time.Time                    // since when sbatch takes no jobs
+	heldSince   time.Time                    // since when all that is left is held
+	queued      int                          // jobs of the user when the queue was last read
+	accounts    map[string]map[string]string // what sacct said, by task
+	accountsAt  time.Time
 	waiting     string
 	reasons     map[string]*lasting // for which tasks wait or have waited
 	waitingTold time.Time

@@ -33,6 +33,12 @@ func (f *Follower) why(ctx context.Context, i, left int, now time.Time) (why str
 	}
 	id := fmt.Sprintf("%s_%d", b.Job, i-b.Offset)
 	known := f.Scheduler.describe(ctx, id)
+	if state := known["JobState"]; state == "" || state == "CANCELLED" {
+		// The accounting remembers longer, and who has cancelled it.
+		if a := f.accounted(ctx, id); a != nil && (state == "" || a["JobState"] == state) {
+			known = a
+		}
+	}
 	state := known["JobState"]
 	switch {
 	case state == "" && patient, state == "COMPLETED" && patient, state == "PENDING" || state == "RUNNING" || state == "COMPLETING" || state == "CONFIGURING":
@@ -54,13 +60,13 @@ func (f *Follower) post(i int, id string, known map[string]string) string {
 	if n := known["NodeList"]; n != "" && n != "(null)" {
 		on = " on " + n
 	}
-	text := "Slurm has forgotten the job " + id
+	text := "Slurm has forgotten how its job ended"
 	switch state := known["JobState"]; state {
 	case "":
 	case "NODE_FAIL":
 		text = "the node was lost" + on
 	case "CANCELLED":
-		text = "it was cancelled" + on
+		text = "it was cancelled" + byWhom(known["By"]) + on
 		if known["Reason"] == "DependencyNeverSatisfied" || strings.Contains(known["Dependency"], "unfulfilled") || strings.Contains(known["Dependency"], "failed") {
 			text = "it was cancelled because the task that it waited for failed"
 		}

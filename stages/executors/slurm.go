@@ -15,13 +15,15 @@ import (
 )
 
 // Scheduler are the commands of Slurm that are used: sbatch, squeue, scontrol
-// and scancel. Accounting (sacct) is not asked: many sites have none, and it
-// lists cancelled jobs only on request.
+// and scancel. The accounting (sacct) is asked only what became of jobs that
+// these have forgotten.
 type Scheduler struct {
 	// Timeout bounds each command; 0 means a minute.
 	Timeout time.Duration
 	user    string
 	most    int // MaxArraySize, once it is known
+	// unaccounted is true where there is no accounting.
+	unaccounted bool
 }
 
 // Job is one task of an array that Slurm has not forgotten.
@@ -51,7 +53,7 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("there is no %s here: run aicplan on a login node of the cluster, or load the module that has Slurm's commands", name)
+		return "", fmt.Errorf("there is no %s here: run aicplan on a login node of the cluster, or load the module that has Slurm's commands (%w)", name, exec.ErrNotFound)
 	case ctx.Err() == context.DeadlineExceeded:
 		return "", &busyError{fmt.Sprintf("%s did not answer within %s", name, limit)}
 	case err != nil:

@@ -1,14 +1,17 @@
-// Package slurmtest stands in for a cluster: sbatch, squeue, scontrol and
-// scancel as far as executors use them, with jobs that are real processes on
+// Package slurmtest stands in for a cluster: sbatch, squeue, scontrol, scancel
+// and sacct as far as executors use them, with jobs that are real processes on
 // this host. It knows arrays, dependencies, limits on how many run at once,
-// requeues and cancellation, and forgets nothing. It is for tests on machines
-// without Slurm; those with a real one are beside it.
+// requeues and cancellation. It is for tests on machines without Slurm; those
+// with a real one are beside it.
 //
 // The folder SLURMTEST_DIR holds the state. SLURMTEST_NODES is the number of
 // nodes, of one task each (4). SLURMTEST_REASON lets every task wait for ever
 // for that reason. SLURMTEST_DOWN, a file, makes all commands fail while it is
 // there. SLURMTEST_LATE, a file, lets the next sbatch take its jobs and say that
 // it got no answer. SLURMTEST_REFUSE is what sbatch says instead of taking any.
+// With SLURMTEST_FORGET scontrol knows no task that has ended, and with
+// SLURMTEST_ACCOUNTING sacct knows them all; its value is how those that failed
+// are said to have ended.
 package slurmtest
 
 import (
@@ -29,7 +32,7 @@ import (
 )
 
 // Commands are the names of the programs.
-var Commands = []string{"sbatch", "squeue", "scontrol", "scancel"}
+var Commands = []string{"sbatch", "squeue", "scontrol", "scancel", "sacct"}
 
 // Main is one of Commands; it returns the exit code.
 func Main(name string, args []string, stdout, stderr io.Writer) int {
@@ -44,6 +47,8 @@ func Main(name string, args []string, stdout, stderr io.Writer) int {
 			err = c.scontrol(args, stdout)
 		case "scancel":
 			err = c.scancel(args)
+		case "sacct":
+			err = c.sacct(args, stdout)
 		default:
 			err = fmt.Errorf("no command %s", name)
 		}
@@ -301,6 +306,10 @@ func (c *cluster) scontrol(args []string, stdout io.Writer) error {
 		if err := json.Unmarshal(raw, t); err != nil {
 			return err
 		}
+		if os.Getenv("SLURMTEST_FORGET") != "" && !t.active() {
+			//lint:ignore ST1005 Slurm words it so
+			return errors.New("Invalid job id specified")
+		}
 		fmt.Fprintf(stdout, "JobId=%s ArrayJobId=%s ArrayTaskId=%d JobName=%s JobState=%s Reason=%s ExitCode=%s NodeList=%s Restarts=%d StdOut=%s\n",
 			t.Array, t.Array, t.Index, t.Name, t.State, t.Reason, t.Exit, t.Node, t.Restart, t.Out)
 		return nil
@@ -310,6 +319,35 @@ func (c *cluster) scontrol(args []string, stdout io.Writer) error {
 		return nil
 	}
 	return fmt.Errorf("invalid request %q", args)
+}
+
+// sacct lists tasks of arrays as --parsable2 does.
+func (c *cluster) sacct(args []string, stdout io.Writer) error {
+	as := os.Getenv("SLURMTEST_ACCOUNTING")
+	if as == "" {
+		//lint:ignore ST1005 Slurm words it so
+		return errors.New("Slurm accounting storage is disabled")
+	}
+	for _, a := range args {
+		list, ok := strings.CutPrefix(a, "--jobs=")
+		if !ok {
+			continue
+		}
+		for array := range strings.SplitSeq(list, ",") {
+			tasks, err := c.read(array)
+			if err != nil {
+				return err
+			}
+			for _, t := range tasks {
+				state := t.State
+				if state == "FAILED" {
+					state = as
+				}
+				fmt.Fprintf(stdout, "%s|%s|%s|%s|%s\n", t.id(), state, t.Exit, t.Node, t.Reason)
+			}
+		}
+	}
+	return nil
 }
 
 func (c *cluster) scancel(args []string) error {
