@@ -162,14 +162,25 @@ func (c *counted) Read(b []byte) (int, error) {
 type local struct {
 	api  nvml.API
 	host string
+	// asking is full while the driver is asked: a driver that hangs answers no
+	// second question either, and each takes a thread of this process until it does.
+	asking chan struct{}
 }
 
 // NewNVML returns the GPUs of this machine.
-func NewNVML(api nvml.API, host string) Source { return &local{api: api, host: host} }
+func NewNVML(api nvml.API, host string) Source {
+	return &local{api: api, host: host, asking: make(chan struct{}, 1)}
+}
 
 func (l *local) Name() string { return "nvml://" + l.host }
 
-func (l *local) Scrape(context.Context) (Page, error) {
+func (l *local) Scrape(ctx context.Context) (Page, error) {
+	select {
+	case l.asking <- struct{}{}:
+		defer func() { <-l.asking }()
+	case <-ctx.Done():
+		return Page{}, errors.New("the driver has not answered the question before")
+	}
 	devices, err := l.api.Devices()
 	if err != nil {
 		return Page{}, err

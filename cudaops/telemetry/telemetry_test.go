@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -409,6 +410,49 @@ func TestNVML(t *testing.T) {
 	}
 	if _, err := NewNVML(&nvmltest.API{}, "n1").Scrape(t.Context()); !errors.Is(err, ErrUseless) {
 		t.Error(err)
+	}
+}
+
+// hanging is a driver that does not answer until it is released.
+type hanging struct {
+	nvmltest.API
+	asked   atomic.Int32
+	release chan struct{}
+}
+
+func (h *hanging) Devices() ([]nvml.Device, error) {
+	h.asked.Add(1)
+	<-h.release
+	return h.API.Devices()
+}
+
+// A driver that hangs is asked once, however often a scrape is given up: each
+// question would keep a thread.
+func TestAHangingDriverIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	api := &hanging{API: nvmltest.API{GPUs: []*nvmltest.Device{nvmltest.H200(0)}}, release: make(chan struct{})}
+	src := NewNVML(api, "n1")
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	first := make(chan error, 1)
+	go func() {
+		_, err := src.Scrape(t.Context())
+		first <- err
+	}()
+	for api.asked.Load() == 0 {
+		runtime.Gosched()
+	}
+	for range 5 {
+		if _, err := src.Scrape(given); err == nil || !strings.Contains(err.Error(), "has not answered the question before") {
+			t.Error(err)
+		}
+	}
+	close(api.release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if p, err := src.Scrape(t.Context()); err != nil || len(p.Readings) != 1 || api.asked.Load() != 2 {
+		t.Errorf("%v after %d questions", err, api.asked.Load())
 	}
 }
 

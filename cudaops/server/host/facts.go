@@ -2,6 +2,7 @@ package host
 
 import (
 	"runtime"
+	"strings"
 
 	"aicplan/cudaops/nvml"
 )
@@ -75,4 +76,24 @@ func look(open func() (nvml.API, error), gpus []GPU) *facts {
 		}
 	}
 	return f
+}
+
+// communication picks the variables that steer communication libraries, from the
+// environment that a server inherits and from what its runtime sets. Others stay
+// out of the facts: they may be secrets.
+func communication(inherited []string, set map[string]string) map[string]string {
+	out := map[string]string{}
+	take := func(name, value string) {
+		if strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "NVSHMEM_") {
+			out[name] = value
+		}
+	}
+	for _, kv := range inherited {
+		name, value, _ := strings.Cut(kv, "=")
+		take(name, value)
+	}
+	for name, value := range set {
+		take(name, value)
+	}
+	return out
 }

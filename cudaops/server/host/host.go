@@ -570,7 +570,7 @@ func failure(class string, err error, tail string) error {
 	f := worker.Failure{Class: class, Message: err.Error()}
 	if tail != "" {
 		// The first line is all that a list of failures shows.
-		f.Message += "; its log ends with " + strconv.Quote(phrase.Clip(lastLine(tail), 200)) + "; its last lines:\n" + tail
+		f.Message += "; its log ends with " + strconv.Quote(phrase.Clip(lastLine(tail), 200)) + "\nits last lines:\n" + tail
 		f.Traceback = tail
 	}
 	return &worker.FailureError{Failure: f}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -164,6 +165,7 @@ type bench struct {
 	open    func() (nvml.API, error)
 	starts  string
 	spool   string
+	env     map[string]string
 }
 
 func newBench(t *testing.T, fault string, more ...string) *bench {
@@ -188,7 +190,9 @@ func newBench(t *testing.T, fault string, more ...string) *bench {
 // run works through cases, given as their parameters.
 func (b *bench) run(t *testing.T, cases ...string) *said {
 	t.Helper()
-	h := New(worker.Init{Kind: "server", Options: b.options, Blocks: json.RawMessage(b.blocks), Spool: b.spool, Env: map[string]string{"HOST_TEST_SERVER": "1"}}, b.open)
+	env := map[string]string{"HOST_TEST_SERVER": "1"}
+	maps.Copy(env, b.env)
+	h := New(worker.Init{Kind: "server", Options: b.options, Blocks: json.RawMessage(b.blocks), Spool: b.spool, Env: env}, b.open)
 	h.log = server.NewLog(nil)
 	h.poll, h.grown = 10*time.Millisecond, 100*time.Millisecond
 	if _, err := h.Hello(t.Context()); err != nil {

@@ -129,7 +129,7 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 		Used      int               `json:"gpus_used"` // 0: no column says
 		Traces    []string          `json:"traces"`
 		Config    json.RawMessage   `json:"model_config,omitempty"`
-	}{facts: h.facts, Framework: h.options.Package, Command: s.command, Env: h.options.env, Model: s.values["model"], Server: a.server, Iteration: a.iteration, Used: a.gpus, Traces: []string{}}
+	}{facts: h.facts, Framework: h.options.Package, Command: s.command, Env: communication(os.Environ(), h.options.env), Model: s.values["model"], Server: a.server, Iteration: a.iteration, Used: a.gpus, Traces: []string{}}
 	about.Version, about.Config = s.version, modelConfig(s.command)
 	if t != nil {
 		about.Traces = append(about.Traces, t.kinds...)

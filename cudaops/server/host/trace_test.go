@@ -137,6 +137,26 @@ func TestServersThatHang(t *testing.T) {
 	})
 }
 
+// The facts have what steers communication, wherever it is set, and no secret.
+func TestEnvironmentInFacts(t *testing.T) {
+	t.Parallel()
+	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "API_KEY=k", "NVSHMEM_DISABLE_NVLS=1"}, map[string]string{"NCCL_DEBUG": "WARN", "HF_TOKEN": "secret"})
+	if fmt.Sprint(got) != "map[NCCL_DEBUG:WARN NCCL_NVLS_ENABLE:0 NVSHMEM_DISABLE_NVLS:1]" {
+		t.Error(got)
+	}
+	b := newBench(t, "")
+	b.env = map[string]string{"HF_TOKEN": "s3cr3t"}
+	e := b.run(t, `{"tensor_parallel_size": 1}`)
+	for _, a := range e.attached[1] {
+		if strings.Contains(string(a.Data), "s3cr3t") {
+			t.Errorf("%s has the secret", a.Name)
+		}
+	}
+	if !slices.Contains(e.names(1), FactsFile) {
+		t.Error(e.names(1))
+	}
+}
+
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
