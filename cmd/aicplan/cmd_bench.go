@@ -61,6 +61,7 @@ func (c *benchProtocolCmd) Run(a *app) (err error) {
 		o.Trace = w.Add
 		defer func() { err = errors.Join(err, w.Flush(), f.Close()) }()
 	}
+	a.endPlanning() // a signal ends the measuring here, not the process
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	rep, err := benchproto.Measure(ctx, o)

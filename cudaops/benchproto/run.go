@@ -24,8 +24,8 @@ const (
 	// the mean of the last half, over several orders. It is the truth that rows of
 	// the sustained point are held to, and takes that long for every shape.
 	Settled = "settled"
-	// Estimated is sustained, with capped cases in the order of the power that their
-	// operations and bytes let expect, and nothing else.
+	// Estimated is sustained without the look at how far each capped case lowers the
+	// clock at once: operations and bytes alone say what it draws.
 	Estimated = "estimated"
 	// Reference is the collectors' protocol.
 	Reference = measure.ProtocolReference

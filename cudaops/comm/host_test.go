@@ -146,6 +146,21 @@ func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
 	}
 }
 
+// TestReplaysAheadDoNotCount counts what the devices did.
+func TestReplaysAheadDoNotCount(t *testing.T) {
+	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
+	b.fake.Latency = latencyOf
+	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
+	samples, executions := row["samples"].(int), row["executions"].(int)
+	if samples < 2*12*graphBlocks {
+		t.Errorf("%d samples in two visits", samples)
+	}
+	const block = 20 // executions of 7.8 us
+	if executions < 2*samples*block || b.fake.Happened("all_reduce") < 2*samples*block {
+		t.Errorf("%d executions, %d happened: no replay behind another", executions, b.fake.Happened("all_reduce"))
+	}
+}
+
 func TestMethodOfACaseComesFirst(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph"}, "")
 	row := b.must(OpNCCL, `{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":64,"method":"eager"}`)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"unsafe"
+
+	"aicplan/cudaops/affinity"
 )
 
 // coreFor chooses a processor core for a rank that no other rank gets, and
@@ -17,7 +17,7 @@ import (
 // is what is measured. The core is nil where the machine does not say what cores
 // it has, or has too few.
 func coreFor(no int, pci string) (all, core []int) {
-	all, err := affinity()
+	all, err := affinity.Get()
 	if err != nil {
 		return nil, nil
 	}
@@ -103,31 +103,4 @@ func parseCPUs(text string) []int {
 		}
 	}
 	return out
-}
-
-// cpuSet is a bit for each of 8192 processors.
-type cpuSet [128]uint64
-
-func affinity() ([]int, error) {
-	var set cpuSet
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
-	if errno != 0 {
-		return nil, errno
-	}
-	var out []int
-	for i := range len(set) * 64 {
-		if set[i/64]&(1<<(i%64)) != 0 {
-			out = append(out, i)
-		}
-	}
-	return out, nil
-}
-
-func setAffinity(cpus []int) {
-	var set cpuSet
-	for _, c := range cpus {
-		set[c/64] |= 1 << (c % 64)
-	}
-	// A thread that may not be pinned works all the same.
-	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
 }

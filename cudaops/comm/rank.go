@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"aicplan/cudaops/affinity"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nccl"
 	"aicplan/cudaops/nvrtc"
@@ -241,9 +242,9 @@ func (r *rank) settle(t task) {
 	}
 	r.pinned = want
 	if want {
-		setAffinity(r.core)
+		affinity.Set(r.core)
 	} else {
-		setAffinity(r.free)
+		affinity.Set(r.free)
 	}
 }
 

@@ -40,21 +40,6 @@ func TestReplaysOfAVisit(t *testing.T) {
 	}
 }
 
-// TestReplaysAheadDoNotCount counts what the devices did.
-func TestReplaysAheadDoNotCount(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
-	b.fake.Latency = latencyOf
-	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
-	samples, executions := row["samples"].(int), row["executions"].(int)
-	if samples < 2*12*graphBlocks {
-		t.Errorf("%d samples in two visits", samples)
-	}
-	const block = 20 // executions of 7.8 us
-	if executions < 2*samples*block || b.fake.Happened("all_reduce") < 2*samples*block {
-		t.Errorf("%d executions, %d happened: no replay behind another", executions, b.fake.Happened("all_reduce"))
-	}
-}
-
 // TestVisitsTold names every visit of a case, for those who look for what differs.
 func TestVisitsTold(t *testing.T) {
 	t.Parallel()

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"aicplan/cudaops/affinity"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -27,7 +31,11 @@ func newHost(t *testing.T, options map[string]any) *worker.Sequential {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Host(worker.Init{Measure: raw, Options: options}).(*worker.Sequential)
+	made := Host(worker.Init{Measure: raw, Options: options})
+	h, ok := made.(*worker.Sequential)
+	if !ok {
+		h = &made.(*inTurn).Sequential
+	}
 	if _, err := h.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +52,7 @@ func TestGemmAgreesWithNaiveReference(t *testing.T) {
 	for _, s := range shapes {
 		m, n, k := s[0], s[1], s[2]
 		for _, dtype := range []string{"float64", "float32"} {
-			kern, err := gemmKernel(e, dtype, m, n, k)
+			kern, err := gemmKernel(e, dtype, m, n, k, 1+m%3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,6 +126,9 @@ func TestRows(t *testing.T) {
 		if r["kernel_source"] != c.source || r["latency"].(float64) <= 0 || r["bytes"].(float64) <= 0 || r[c.rate].(float64) <= 0 {
 			t.Errorf("%s: %v", c.params, r)
 		}
+		if r["threads"] != 1 {
+			t.Errorf("%s: %v threads", c.params, r["threads"])
+		}
 	}
 }
 
@@ -133,6 +144,7 @@ func TestBadCases(t *testing.T) {
 		{"gemm", `{"gemm_dtype":"float64","m":1000000,"n":1000000,"k":1}`, worker.ClassResourceIssue, "available"},
 		{"gemm", `[1]`, worker.ClassCollectorBug, "no JSON object"},
 		{"memory", `{"kernel":"copy","size_bytes":12}`, worker.ClassUnsupportedConfig, "multiple of 8"},
+		{"gemm", `{"gemm_dtype":"float32","m":1,"n":1,"k":1,"threads":5000}`, worker.ClassUnsupportedConfig, "1024 at most"},
 		{"memory", `{"kernel":"copy","size_bytes":16,"threads":9}`, worker.ClassUnsupportedConfig, "9 threads"},
 	} {
 		_, err := h.Run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
@@ -210,12 +222,97 @@ func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 	}
 }
 
+// TestTeam has every part run once by a thread of its own, and the caller's thread
+// free again afterwards.
+func TestTeam(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread() // the thread ends with the goroutine
+	before, err := affinity.Get()
+	if err != nil {
+		t.Skipf("threads are not kept in place here: %v", err)
+	}
+	for shift := range 3 {
+		team := assemble(3, shift)
+		var ran [3]atomic.Int32
+		for range 100 {
+			team.run(func(i int) {
+				ran[i].Add(1)
+				if at, err := affinity.Get(); err != nil || len(at) != 1 || at[0] != before[(shift+i)%len(before)] {
+					t.Errorf("part %d with shift %d runs on %v: %v", i, shift, at, err)
+				}
+			})
+		}
+		team.dismiss()
+		for i := range ran {
+			if n := ran[i].Load(); n != 100 {
+				t.Errorf("part %d ran %d times", i, n)
+			}
+		}
+		if after, err := affinity.Get(); err != nil || !slices.Equal(after, before) {
+			t.Errorf("on %v afterwards, %v before: %v", after, before, err)
+		}
+	}
+}
+
+// TestCasesAreVisitedInTurn has the worker hold three cases: none is finished
+// before each was visited.
+func TestCasesAreVisitedInTurn(t *testing.T) {
+	t.Parallel()
+	s := quickSettings()
+	s.Passes, s.MaxPasses = 2, 2
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Host(worker.Init{Measure: raw})
+	if hello, err := h.Hello(t.Context()); err != nil || hello.Window != window {
+		t.Fatalf("%+v, %v", hello, err)
+	}
+	in := make(chan worker.Case, 3)
+	for i := range 3 {
+		in <- worker.Case{Seq: int64(i), Op: "gemm", Params: json.RawMessage(fmt.Sprintf(`{"gemm_dtype":"float32","m":%d,"n":16,"k":8}`, 8<<i))}
+	}
+	close(in)
+	var out emitted
+	if err := h.Serve(t.Context(), in, &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(out.said, " "); got != "start0 start1 start2 start0 row0 start1 row1 start2 row2" {
+		t.Error(got)
+	}
+	for _, row := range out.rows {
+		if row["passes"] != 2 || row["threads"] != 1 || row["gflop_per_s"].(float64) <= 0 {
+			t.Errorf("%v", row)
+		}
+	}
+}
+
+// emitted keeps what a host said.
+type emitted struct {
+	worker.Emitter
+	said []string
+	rows []worker.Row
+}
+
+func (e *emitted) Start(seq int64) { e.said = append(e.said, fmt.Sprint("start", seq)) }
+
+func (e *emitted) Result(seq int64, rows []worker.Row, seconds float64) {
+	e.said, e.rows = append(e.said, fmt.Sprint("row", seq)), append(e.rows, rows...)
+	if seconds <= 0 {
+		e.said = append(e.said, "without time")
+	}
+}
+
+func (e *emitted) Error(seq int64, f worker.Failure) {
+	e.said = append(e.said, fmt.Sprint("error", seq, f.Message))
+}
+
 func BenchmarkGemm(b *testing.B) {
 	for _, n := range []int{64, 512} {
 		for _, dtype := range []string{"float32", "float64"} {
 			b.Run(fmt.Sprintf("%s/%d", dtype, n), func(b *testing.B) {
 				e := &env{}
-				k, err := gemmKernel(e, dtype, n, n, n)
+				k, err := gemmKernel(e, dtype, n, n, n, 1)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -25,11 +25,29 @@ const Framework = "CPU"
 // Host returns the worker host of the cpu runtime, or a host whose Hello says
 // why it cannot work.
 func Host(init worker.Init) worker.Host {
-	h := &host{init: init, ops: map[string]opFunc{"gemm": runGemm, "memory": runMemory}}
+	h := &host{init: init, ops: map[string]opener{"gemm": openGemm, "memory": openMemory}}
+	one := worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
 	if on, _ := init.Options["synthetic"].(bool); on {
-		h.ops["synthetic"] = runSynthetic
+		h.synthetic = true
+		return &one
 	}
-	return &worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
+	return &inTurn{Sequential: one, host: h}
+}
+
+// window is how many cases are visited in turn: what disturbs a shared processor
+// lasts for seconds, and is over at a case's next visit.
+const window = 24
+
+// inTurn is the host of a runtime without the op synthetic, whose cases end at once
+// and in their order.
+type inTurn struct {
+	worker.Sequential
+	host *host
+}
+
+// Serve implements worker.Host.
+func (t *inTurn) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	return (&worker.InTurn{Window: t.host.window(), Open: func(c worker.Case) (worker.Visitor, error) { return t.host.open(c) }}).Serve(ctx, in, out)
 }
 
 // Needs are the parameters that every case must have, by op.
@@ -52,8 +70,8 @@ func Words() map[string]map[string][]string {
 	return map[string]map[string][]string{"gemm": {"gemm_dtype": gemmTypes}, "memory": {"kernel": memoryKernels}}
 }
 
-// An opFunc measures one case.
-type opFunc func(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error)
+// An opener makes a case ready for its first visit.
+type opener func(e *env, c worker.Case) (*visits, error)
 
 // env is what the ops of one worker share.
 type env struct {
@@ -65,9 +83,10 @@ type env struct {
 }
 
 type host struct {
-	init worker.Init
-	ops  map[string]opFunc
-	env  env
+	init      worker.Init
+	ops       map[string]opener
+	synthetic bool
+	env       env
 }
 
 // optionNames are the options of a runtime of kind cpu.
@@ -93,8 +112,8 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 		Framework: Framework,
 		Version:   version,
 		Device:    DeviceName(),
-		Window:    1,
-		Ops:       slices.Sorted(maps.Keys(h.ops)),
+		Window:    h.window(),
+		Ops:       h.names(),
 		Env: map[string]string{
 			"go":         runtime.Version(),
 			"gonum":      version,
@@ -106,10 +125,29 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 	if name, err := os.Hostname(); err == nil {
 		hello.Env["hostname"] = name
 	}
-	if n, ok := intOption(h.init.Options, "window"); ok {
-		hello.Window = n
-	}
 	return hello, nil
+}
+
+// window is how many cases the worker holds.
+func (h *host) window() int {
+	n, ok := intOption(h.init.Options, "window")
+	switch {
+	case ok:
+		return max(n, 1)
+	case h.synthetic:
+		return 1
+	}
+	return window
+}
+
+// names are the ops.
+func (h *host) names() []string {
+	names := slices.Collect(maps.Keys(h.ops))
+	if h.synthetic {
+		names = append(names, "synthetic")
+	}
+	slices.Sort(names)
+	return names
 }
 
 // reset takes new measure settings; operands that were filled stay.
@@ -131,19 +169,31 @@ func (h *host) reset(init worker.Init) error {
 	return nil
 }
 
+// run measures one case from beginning to end.
 func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
+	if h.synthetic && c.Op == "synthetic" {
+		return runSynthetic(ctx, &h.env, c)
+	}
+	v, err := h.open(c)
+	if err != nil {
+		return nil, err
+	}
+	return v.all(ctx)
+}
+
+// open makes a case ready for its first visit.
+func (h *host) open(c worker.Case) (*visits, error) {
 	op, ok := h.ops[c.Op]
 	if !ok {
-		return nil, failure(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s",
-			c.Op, strings.Join(slices.Sorted(maps.Keys(h.ops)), ", "))
+		return nil, failure(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s", c.Op, strings.Join(h.names(), ", "))
 	}
-	if h.env.settings.Graph == measure.GraphRequire && c.Op != "synthetic" {
+	if h.env.settings.Graph == measure.GraphRequire {
 		return nil, failure(worker.ClassUnsupportedConfig, `graph = "require": there are no graphs on a CPU`)
 	}
-	if len(c.Sweep) > 0 && c.Op != "synthetic" {
+	if len(c.Sweep) > 0 {
 		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cpu runtime has no sweep; make it an axis", c.Op)
 	}
-	return op(ctx, &h.env, c)
+	return op(&h.env, c)
 }
 
 // testVersion is the version that a worker inside a Go test reports.

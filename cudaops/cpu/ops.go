@@ -2,8 +2,6 @@ package cpu
 
 import (
 	"context"
-	"runtime"
-	"sync"
 	"time"
 
 	"gonum.org/v1/gonum/blas"
@@ -16,10 +14,23 @@ import (
 
 // kernel is one executable piece of work on prepared operands.
 type kernel struct {
-	source string // the routine that runs
-	run    func()
-	bytes  float64 // moved by one execution: every operand once
-	flops  float64
+	source  string // the routine that runs
+	threads int
+	part    func(thread int) // the share of one of them
+	team    *team            // that runs it; nil: the caller alone
+	bytes   float64          // moved by one execution: every operand once
+	flops   float64
+}
+
+// run makes one execution.
+func (k *kernel) run() {
+	if k.team == nil {
+		for t := range k.threads {
+			k.part(t)
+		}
+		return
+	}
+	k.team.run(k.part)
 }
 
 // Block implements measure.Target.
@@ -35,58 +46,62 @@ func (k *kernel) Block(ctx context.Context, n int) (measure.Block, error) {
 	return measure.Block{Seconds: time.Since(began).Seconds()}, nil
 }
 
-// measured times a kernel and makes its row.
-func (e *env) measured(ctx context.Context, k *kernel) (worker.Row, error) {
-	// Executions of one thread stay on it, and Go's scheduler out of them.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	r, err := measure.Fastest(ctx, k, e.clock, e.settings)
-	if err != nil {
-		return nil, err
-	}
-	row := worker.Row(r.Columns())
-	row["kernel_source"] = k.source
-	row["bytes"] = k.bytes
-	row["flops"] = k.flops
-	return row, nil
-}
-
-// runGemm measures y = x W^T with x of m x k and W of n x k, as a linear layer
-// computes it. Parameters: gemm_dtype (float32, float64), m, n, k.
-func runGemm(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
+// openGemm is y = x W^T with x of m x k and W of n x k, as a linear layer computes
+// it. Parameters: gemm_dtype (float32, float64), m, n, k, and optionally threads (1).
+func openGemm(e *env, c worker.Case) (*visits, error) {
 	p := parseParams(c.Params)
 	dtype := p.word("gemm_dtype", gemmTypes...)
 	m, n, k := p.size("m"), p.size("n"), p.size("k")
+	threads := p.sizeOr("threads", 1)
+	if p.err == nil && threads > maxThreads {
+		p.failClass(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
+	}
 	if p.err != nil {
 		return nil, p.err
 	}
-	kern, err := gemmKernel(e, dtype, m, n, k)
-	if err != nil {
-		return nil, err
-	}
-	row, err := e.measured(ctx, kern)
-	if err != nil {
-		return nil, err
-	}
-	row["threads"] = runtime.GOMAXPROCS(0)
-	row["gflop_per_s"] = kern.flops / row["latency"].(float64) / 1e6
-	return []worker.Row{row}, nil
+	return e.visits(func() (*kernel, error) { return gemmKernel(e, dtype, m, n, k, threads) }, func(row worker.Row, kern *kernel) {
+		row["gflop_per_s"] = kern.flops / row["latency"].(float64) / 1e6
+	})
 }
 
-func gemmKernel(e *env, dtype string, m, n, k int) (*kernel, error) {
+// A product is computed in tiles of so many rows and columns. The routine computes
+// one that is no larger on the thread that calls it, and a larger one on as many
+// threads as the process has, wherever they are.
+const (
+	tileRows    = 64
+	tileColumns = 192
+	maxThreads  = 1024
+)
+
+// tiles calls do for every share'th tile of an m x n product, from the first on.
+func tiles(m, n, first, share int, do func(i, j, rows, columns int)) {
+	at := 0
+	for i := 0; i < m; i += tileRows {
+		for j := 0; j < n; j += tileColumns {
+			if at%share == first {
+				do(i, j, min(tileRows, m-i), min(tileColumns, n-j))
+			}
+			at++
+		}
+	}
+}
+
+func gemmKernel(e *env, dtype string, m, n, k, threads int) (*kernel, error) {
 	elements := float64(m)*float64(k) + float64(n)*float64(k) + float64(m)*float64(n)
 	if elements > 1<<40 {
 		return nil, failure(worker.ClassResourceIssue, "operands of %g elements do not fit", elements)
 	}
-	kern := &kernel{flops: 2 * float64(m) * float64(n) * float64(k)}
+	kern := &kernel{flops: 2 * float64(m) * float64(n) * float64(k), threads: threads}
 	if dtype == "float32" {
 		o, err := e.f32.get(m*k, n*k, m*n)
 		if err != nil {
 			return nil, err
 		}
 		kern.source, kern.bytes = "gonum.Sgemm", 4*elements
-		kern.run = func() {
-			gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, m, n, k, 1, o[0], k, o[1], k, 0, o[2], n)
+		kern.part = func(t int) {
+			tiles(m, n, t, threads, func(i, j, rows, columns int) {
+				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k, o[1][j*k:], k, 0, o[2][i*n+j:], n)
+			})
 		}
 		return kern, nil
 	}
@@ -95,8 +110,10 @@ func gemmKernel(e *env, dtype string, m, n, k int) (*kernel, error) {
 		return nil, err
 	}
 	kern.source, kern.bytes = "gonum.Dgemm", 8*elements
-	kern.run = func() {
-		gonum.Implementation{}.Dgemm(blas.NoTrans, blas.Trans, m, n, k, 1, o[0], k, o[1], k, 0, o[2], n)
+	kern.part = func(t int) {
+		tiles(m, n, t, threads, func(i, j, rows, columns int) {
+			gonum.Implementation{}.Dgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k, o[1][j*k:], k, 0, o[2][i*n+j:], n)
+		})
 	}
 	return kern, nil
 }
@@ -105,10 +122,10 @@ func gemmKernel(e *env, dtype string, m, n, k int) (*kernel, error) {
 // stay finite however often a kernel runs.
 const streamScalar = 0.5
 
-// runMemory measures one of the four STREAM kernels on float64 arrays of
-// size_bytes each. Parameters: kernel (copy, scale, add, triad), size_bytes,
+// openMemory is one of the four STREAM kernels on float64 arrays of size_bytes
+// each. Parameters: kernel (copy, scale, add, triad), size_bytes,
 // and optionally threads (1).
-func runMemory(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
+func openMemory(e *env, c worker.Case) (*visits, error) {
 	p := parseParams(c.Params)
 	name := p.word("kernel", memoryKernels...)
 	size := p.size("size_bytes")
@@ -122,16 +139,13 @@ func runMemory(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error)
 	if p.err != nil {
 		return nil, p.err
 	}
-	kern, err := memoryKernel(e, name, size, threads)
-	if err != nil {
-		return nil, err
+	if p.err == nil && threads > maxThreads {
+		p.failClass(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
+		return nil, p.err
 	}
-	row, err := e.measured(ctx, kern)
-	if err != nil {
-		return nil, err
-	}
-	row["gb_per_s"] = kern.bytes / row["latency"].(float64) / 1e6
-	return []worker.Row{row}, nil
+	return e.visits(func() (*kernel, error) { return memoryKernel(e, name, size, threads) }, func(row worker.Row, kern *kernel) {
+		row["gb_per_s"] = kern.bytes / row["latency"].(float64) / 1e6
+	})
 }
 
 func memoryKernel(e *env, name string, size, threads int) (*kernel, error) {
@@ -140,7 +154,7 @@ func memoryKernel(e *env, name string, size, threads int) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	kern := &kernel{}
+	kern := &kernel{threads: threads}
 	var part func(a, b, c []float64)
 	switch name {
 	case "copy":
@@ -156,17 +170,9 @@ func memoryKernel(e *env, name string, size, threads int) (*kernel, error) {
 		kern.source, kern.bytes, kern.flops = "floats.AddScaledTo", 24*float64(n), 2*float64(n)
 		part = func(a, b, c []float64) { floats.AddScaledTo(c, a, streamScalar, b) }
 	}
-	if threads == 1 {
-		kern.run = func() { part(o[0], o[1], o[2]) }
-		return kern, nil
-	}
-	kern.run = func() {
-		var wg sync.WaitGroup
-		for t := range threads {
-			lo, hi := n*t/threads, n*(t+1)/threads
-			wg.Go(func() { part(o[0][lo:hi], o[1][lo:hi], o[2][lo:hi]) })
-		}
-		wg.Wait()
+	kern.part = func(t int) {
+		lo, hi := n*t/threads, n*(t+1)/threads
+		part(o[0][lo:hi], o[1][lo:hi], o[2][lo:hi])
 	}
 	return kern, nil
 }

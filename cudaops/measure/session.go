@@ -59,8 +59,8 @@ type Tuning struct {
 	// Preheat is how long the device runs capped work before such work counts:
 	// longer than what its power controller takes the mean of.
 	Preheat time.Duration
-	// Probe looks at every capped case on a recovered device first, and orders them
-	// by how far their work lowers the clock at once.
+	// Probe looks at every capped case on a recovered device first: how far its work
+	// lowers the clock at once corrects the clock that the cap leaves it.
 	Probe bool
 }
 

@@ -40,41 +40,24 @@ func Once(ctx context.Context, t Target, c Clock, s Settings) (Measured, error) 
 	return (&once{ctx: ctx, target: t, clock: c, s: s}).measure()
 }
 
-// FastestGap is the least pause between the visits of Fastest: longer than what
-// a neighbour on a shared processor runs without a break.
-const FastestGap = 20 * time.Millisecond
-
-// Fastest measures like Once, in visits that are apart, and lets the fastest one
-// count: for processors that others share. What disturbs an execution there makes
-// it slower, never faster. A visit is as fast as its faster blocks, the two
-// fastest visits have to agree, and PassSpread keeps how far all were apart.
-func Fastest(ctx context.Context, t Target, c Clock, s Settings) (Measured, error) {
-	if s.Protocol == ProtocolReference {
-		return Once(ctx, t, c, s)
-	}
-	if err := s.Validate(); err != nil {
-		return Measured{}, err
-	}
-	s.IdleGapSeconds = max(s.IdleGapSeconds, FastestGap.Seconds())
-	return (&once{ctx: ctx, target: t, clock: c, s: s, fastest: true}).measure()
-}
-
 // measure makes passes until they agree.
 func (o *once) measure() (Measured, error) {
-	s := o.s
-	for {
+	for !o.done() {
 		if err := o.pass(); err != nil {
 			return Measured{}, err
 		}
-		n := len(o.medians)
-		counted := o.medians
-		if o.fastest {
-			counted = slices.Sorted(slices.Values(counted))[:min(n, 2)]
-		}
-		if n >= s.Passes && (n >= s.MaxPasses || Spread(counted) <= s.PassTolerance) {
-			return o.result(), nil
-		}
 	}
+	return o.result(), nil
+}
+
+// done says whether there are passes enough, and whether they agree.
+func (o *once) done() bool {
+	n := len(o.medians)
+	counted := o.medians
+	if o.fastest {
+		counted = slices.Sorted(slices.Values(counted))[:min(n, 2)]
+	}
+	return n >= o.s.Passes && (n >= o.s.MaxPasses || Spread(counted) <= o.s.PassTolerance)
 }
 
 // once is the state of one adaptive measurement.

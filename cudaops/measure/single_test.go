@@ -243,9 +243,9 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestFastest has a processor that somebody else uses half of the time: the
-// visits that were left alone count.
-func TestFastest(t *testing.T) {
+// TestVisits has a processor that somebody else uses half of the time: the visits
+// that were left alone count.
+func TestVisits(t *testing.T) {
 	t.Parallel()
 	clock := new(measuretest.Clock)
 	target := &measuretest.Target{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
@@ -256,15 +256,46 @@ func TestFastest(t *testing.T) {
 	}}
 	s := measure.Defaults()
 	s.Passes, s.MaxPasses, s.MinBlockSeconds, s.MinSamples = 3, 6, 0.001, 5
-	r, err := measure.Fastest(t.Context(), target, clock, s)
+	v, err := measure.NewVisits(clock, s)
 	if err != nil {
 		t.Fatal(err)
 	}
+	visits := 0
+	for ; !v.Done(); visits++ {
+		if err := v.Visit(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := v.Result()
 	near(t, "latency", r.Latency, 0.1, 0.001)
-	if r.PassSpread < 0.5 {
+	if r.PassSpread < 0.2 {
 		t.Errorf("the visits differ by %v, and the row hides it", r.PassSpread)
 	}
-	if least := time.Duration(s.Passes) * measure.FastestGap; clock.Slept() < least {
+	if r.Passes != visits || visits < s.Passes {
+		t.Errorf("%d passes of %d visits", r.Passes, visits)
+	}
+	if least := time.Duration(visits-1) * measure.VisitsGap; clock.Slept() < least {
 		t.Errorf("visits with %v between them, want %v", clock.Slept(), least)
+	}
+	// With other work between them visits are apart already.
+	slept := clock.Slept()
+	if v, err = measure.NewVisits(clock, s); err != nil {
+		t.Fatal(err)
+	}
+	for !v.Done() {
+		if err := v.Visit(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(measure.VisitsGap)
+	}
+	if more := clock.Slept() - slept; more != 0 {
+		t.Errorf("slept %v beside other work", more)
+	}
+	s.Protocol = measure.ProtocolReference
+	if v, err = measure.NewVisits(clock, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Visit(t.Context(), target); err != nil || !v.Done() || v.Result().Protocol != measure.ProtocolReference || v.Result().Spent <= 0 {
+		t.Errorf("reference: %v, done %v, %+v", err, v.Done(), v.Result())
 	}
 }

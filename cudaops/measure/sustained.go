@@ -120,7 +120,6 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	for _, o := range batch {
 		o.load = s.load(o)
 	}
-	s.orderByDroop(batch)
 	slices.SortStableFunc(batch, func(a, b *pending) int {
 		switch {
 		case a.load > b.load:
@@ -291,12 +290,11 @@ func (s *Session) hotBlocks(ctx context.Context, o *pending, b Burst) ([]Block, 
 }
 
 // sustainedClocks returns the clock that the power cap leaves every case of a
-// batch in the order of their load, in MHz; 0 where no clock could be read. It
-// is a local line through the logarithms of the clocks that the case and its
-// neighbours had in all passes.
+// batch in the order of their load, in MHz; 0 where no clock could be read. It is
+// the one that the case and its neighbours had in all passes, corrected by how much
+// further than theirs the case lowers the clock at once.
 func (s *Session) sustainedClocks(batch []*pending) []float64 {
-	n := len(batch)
-	seen := make([]float64, n) // logarithms; 0 if unknown
+	seen, droop := make([]float64, len(batch)), make([]float64, len(batch)) // logarithms
 	for i, o := range batch {
 		var xs []float64
 		for _, v := range o.visits {
@@ -304,32 +302,51 @@ func (s *Session) sustainedClocks(batch []*pending) []float64 {
 				xs = append(xs, math.Log(v.clock))
 			}
 		}
+		seen[i], droop[i] = math.NaN(), math.NaN()
 		if len(xs) > 0 {
 			seen[i] = Mean(xs)
 		}
+		if o.droop > 0 {
+			droop[i] = math.Log(o.droop)
+		}
 	}
-	width := min(smoothCases, n/6)
-	scale := max(smoothShare*s.Tuning.CapWatts, 1e-9)
-	out := make([]float64, n)
-	for i, o := range batch {
-		if seen[i] == 0 {
+	out := make([]float64, len(batch))
+	for i := range batch {
+		clock, ok := s.neighbours(batch, seen, i)
+		if !ok {
 			continue
 		}
-		var sw, sx, sy, sxx, sxy float64
-		for j := max(0, i-width); j <= min(n-1, i+width); j++ {
-			if seen[j] == 0 {
-				continue
-			}
-			x := (batch[j].load - o.load) / scale
-			w := (1 - math.Abs(float64(i-j))/float64(width+1)) * math.Exp(-x*x)
-			sw, sx, sy = sw+w, sx+w*x, sy+w*seen[j]
-			sxx, sxy = sxx+w*x*x, sxy+w*x*seen[j]
+		if usual, ok := s.neighbours(batch, droop, i); ok {
+			clock += droopFollows * (droop[i] - usual)
 		}
-		mx, my := sx/sw, sy/sw
-		slope := (sxy - sw*mx*my) / (sxx - sw*mx*mx + 0.04*sw)
-		out[i] = math.Exp(my - slope*mx)
+		out[i] = math.Exp(clock)
 	}
 	return out
+}
+
+// neighbours is the value that cases of the load of case i have: a local line
+// through its own and those of its neighbours. It is unknown where the case has
+// none itself.
+func (s *Session) neighbours(batch []*pending, values []float64, i int) (float64, bool) {
+	if math.IsNaN(values[i]) {
+		return 0, false
+	}
+	n := len(batch)
+	width := min(smoothCases, n/6)
+	scale := max(smoothShare*s.Tuning.CapWatts, 1e-9)
+	var sw, sx, sy, sxx, sxy float64
+	for j := max(0, i-width); j <= min(n-1, i+width); j++ {
+		if math.IsNaN(values[j]) {
+			continue
+		}
+		x := (batch[j].load - batch[i].load) / scale
+		w := (1 - math.Abs(float64(i-j))/float64(width+1)) * math.Exp(-x*x)
+		sw, sx, sy = sw+w, sx+w*x, sy+w*values[j]
+		sxx, sxy = sxx+w*x*x, sxy+w*x*values[j]
+	}
+	mx, my := sx/sw, sy/sw
+	slope := (sxy - sw*mx*my) / (sxx - sw*mx*mx + 0.04*sw)
+	return my - slope*mx, true
 }
 
 // slope is how a case follows the clock: minus the derivative of the logarithm

@@ -12,7 +12,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// cpuKind runs on this machine's processor, all cores for one case.
+// cpuKind runs on this machine's processor.
 func cpuKind() Kind {
 	return Kind{
 		RuntimeKind: stage.RuntimeKind{
@@ -22,12 +22,12 @@ func cpuKind() Kind {
 			Attributes: []string{"workers"},
 			Options: []stage.Option{
 				{Name: "synthetic", Type: cty.Bool, Default: "false", Beside: true, Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
-				{Name: "window", Type: cty.Number, Default: "1", Beside: true, Doc: "cases that a worker holds at a time"},
+				{Name: "window", Type: cty.Number, Beside: true, Doc: "cases that a worker visits in turn; 24 where it is left out, and 1 with `synthetic`"},
 			},
 			Closed:      true,
 			Ops:         cpuOps(),
 			Measure:     allMeasureBut("operating_point", "power"),
-			Instruments: []stage.Instrument{{Version: 2, Ops: []string{"gemm", "memory"}, Why: "the fastest of separate visits counts, since whatever disturbs a shared processor makes slower"}},
+			Instruments: []stage.Instrument{{Version: 3, Ops: []string{"gemm", "memory"}, Why: "visits of a case have others between them, and products run on one thread that stays in its place, unless `threads` says otherwise"}},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 			if len(rt.Devices) > 0 {

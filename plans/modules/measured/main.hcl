@@ -33,15 +33,16 @@ collect "op" {
   depends_on = [var.preflight]
   ramp       = [4, 20, 100] # a rung must pass before the next begins
 
-  # A processor shares its time with everything else on the machine: longer
-  # blocks and a third visit to every case tell the kernel from the noise.
+  # A processor shares its time with everything else on the machine. Blocks are
+  # shorter than the time that its scheduler gives a neighbour, so that most have
+  # none in them; visits are short and many, because a neighbour stays for seconds.
   measure {
-    min_block_seconds = 0.004
+    min_block_seconds = 0.001
     max_pass_seconds  = 0.12
     min_samples       = 5
-    passes            = 3
-    max_passes        = 4
-    pass_tolerance    = 0.03
+    passes            = 4
+    max_passes        = 8
+    pass_tolerance    = 0.02
   }
 }
 

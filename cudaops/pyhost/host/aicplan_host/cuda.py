@@ -17,37 +17,35 @@ extern "C" __global__ void stamp(unsigned long long* out) {
 """
 
 
-# A device that has recovered has this share of the clock of a ready one. Readings
-# that differ from one to the next by more than COARSE come from a coarse timer.
+# A device that has recovered has this share of the clock of a ready one. Two readings
+# of one moment that differ by more than COARSE come from a coarse timer.
 READY_SHARE = 0.985
 COARSE = 0.003
 READINGS = 32
+MOST_NOISE = 0.03
 
 
 class ReadyClock:
-    """What clock a device has with nothing running, of readings that may be noisy:
-    the highest of many would be a clock that it never had. The sessions of the
-    cuda runtime do the same."""
+    """What clock a device has with nothing running. A reading is a pair of one
+    moment: how far apart the two are is the noise of the timer, and what differs
+    from one pair to the next is the power controller."""
 
     def __init__(self):
-        self.level, self._read = 0.0, []
+        self.level, self._read, self._apart = 0.0, [], []
 
-    def see(self, mhz):
+    def see(self, first, second):
         """Takes a reading, and says whether the device was ready."""
-        if mhz <= 0:
+        if first <= 0 or second <= 0:
             return False
-        read = self._read = (self._read + [mhz])[-READINGS:]
-        last = read[-3:]
-        steady = statistics.median(last) if len(last) == 3 else min(last)
-        noise = 0.0
-        if len(read) >= READINGS // 4:
-            noise = statistics.median(abs(b - a) for a, b in zip(read, read[1:])) / statistics.median(read)
-        if len(read) <= 3:
-            self.level = steady  # a first reading may be a glitch
-        elif noise > COARSE:
-            self.level = sorted(read)[3 * (len(read) - 1) // 4]
-        else:
-            self.level = max(self.level, steady)
+        mhz = (first + second) / 2
+        self._read = (self._read + [mhz])[-READINGS:]
+        self._apart = (self._apart + [abs(first - second) / mhz])[-READINGS:]
+        noise = min(statistics.median(self._apart), MOST_NOISE)
+        if noise > COARSE:
+            # The highest of many noisy readings is a clock that the device never had.
+            self.level = sorted(self._read)[(9 * (len(self._read) - 1)) // 10]
+        elif abs(first - second) <= COARSE * mhz:
+            self.level = max(self.level, mhz)  # a glitch is in one of two readings
         return mhz >= (READY_SHARE - 2 * noise) * self.level
 
 

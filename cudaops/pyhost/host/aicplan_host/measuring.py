@@ -235,7 +235,7 @@ class Bench:
         where no clock can be read."""
         time.sleep(max(self.settings["idle_gap_seconds"], CUDA_GAP_SECONDS))
         idle = target.idle_clock()
-        ready = self.cuda.ready.see(idle)
+        ready = self.cuda.ready.see(idle, target.idle_clock())
         _, busy = target.clock(lambda: target.block(most))
         return ready and busy >= DROOP_SHARE * idle
 

@@ -1,12 +1,10 @@
-package comm
+package worker
 
 import (
 	"context"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
-
-	"aicplan/cudaops/worker"
 )
 
 // TestTakeDoesNotWaitForASecondCase has one case there and an engine that keeps
@@ -15,16 +13,17 @@ func TestTakeDoesNotWaitForASecondCase(t *testing.T) {
 	for name, early := range map[string]bool{"it was there already": true, "it comes later": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				in := make(chan worker.Case, 1)
-				one := worker.Case{Seq: 7, Op: OpP2P, Params: json.RawMessage(`{"src":0,"dst":1,"bytes":256}`)}
+				in := make(chan Case, 1)
+				one := Case{Seq: 7, Op: "any", Params: json.RawMessage(`{}`)}
 				if early {
 					in <- one
 				} else {
 					go func() { in <- one }()
 				}
-				got := make(chan []held)
+				inTurn := &InTurn{Window: 4, Open: func(Case) (Visitor, error) { return nil, nil }}
+				got := make(chan []turn)
 				go func() {
-					cases, open, err := (&host{}).take(context.Background(), nil, in, nil)
+					cases, open, err := inTurn.take(context.Background(), nil, in, nil)
 					if err != nil || !open {
 						t.Errorf("open %v, %v", open, err)
 					}

@@ -1,0 +1,61 @@
+package cpu
+
+import (
+	"context"
+	"runtime"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+// visits is a case that is measured in visits: a worker.Visitor.
+type visits struct {
+	// prepare makes the kernel, every time anew: cases share their operands' memory,
+	// which moves when it grows.
+	prepare func() (*kernel, error)
+	finish  func(worker.Row, *kernel)
+	state   *measure.Visits
+	n       int
+}
+
+func (e *env) visits(prepare func() (*kernel, error), finish func(worker.Row, *kernel)) (*visits, error) {
+	state, err := measure.NewVisits(e.clock, e.settings)
+	if err != nil {
+		return nil, err
+	}
+	return &visits{prepare: prepare, finish: finish, state: state}, nil
+}
+
+// Visit makes one visit, on other processors than the one before.
+func (v *visits) Visit(ctx context.Context) ([]worker.Row, float64, bool, error) {
+	kern, err := v.prepare()
+	if err != nil {
+		return nil, 0, false, err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	kern.team = assemble(kern.threads, v.n)
+	defer kern.team.dismiss()
+	v.n++
+	if err := v.state.Visit(ctx, kern); err != nil {
+		return nil, 0, false, err
+	}
+	if !v.state.Done() {
+		return nil, 0, false, nil
+	}
+	r := v.state.Result()
+	row := worker.Row(r.Columns())
+	row["kernel_source"], row["threads"] = kern.source, kern.threads
+	row["bytes"], row["flops"] = kern.bytes, kern.flops
+	v.finish(row, kern)
+	return []worker.Row{row}, r.Spent.Seconds(), true, nil
+}
+
+// all makes the visits one after the other.
+func (v *visits) all(ctx context.Context) ([]worker.Row, error) {
+	for {
+		if rows, _, done, err := v.Visit(ctx); done || err != nil {
+			return rows, err
+		}
+	}
+}
