@@ -64,8 +64,7 @@ func tablesOf(dir string, o Options) ([]source, error) {
 	}
 	var out []source
 	for _, e := range scan.Entries {
-		own := e.Backend == o.Backend && e.Version == o.Version
-		if e.System != o.System || !own && e.Table != "nccl_perf" || e.Layout == tree.Flat {
+		if !o.reads(e) {
 			continue
 		}
 		rec, err := tree.ReadFile(filepath.Join(dir, filepath.FromSlash(e.Path)))
