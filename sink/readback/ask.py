@@ -142,8 +142,8 @@ def arguments(table, r, common):
 
 
 def modes(r, common):
-    """The formats of a module of attention."""
-    return {"fmha_quant_mode": common.FMHAQuantMode[r["mla_dtype"]], "gemm_quant_mode": common.GEMMQuantMode[r["gemm_type"]]}
+    """The formats of a module of attention; decode takes no notice of mla_dtype."""
+    return {"fmha_quant_mode": common.FMHAQuantMode[r.get("mla_dtype") or "bfloat16"], "gemm_quant_mode": common.GEMMQuantMode[r["gemm_type"]]}
 
 
 def cached(r, common, length, context, prefix=0):
