@@ -133,7 +133,9 @@ runtime "sglang" {
   path      = ["modules/wideep"]
   device    = var.standin ? "cpu" : null
   workers   = 1
-  env       = { SGLANG_LOAD_FORMAT = "dummy", SGLANG_TEST_NUM_LAYERS = "2", MODEL_PATH = var.model }
+  # The collectors start the ranks on all GPUs.
+  one_worker = true
+  env        = { SGLANG_LOAD_FORMAT = "dummy", SGLANG_TEST_NUM_LAYERS = "2", MODEL_PATH = var.model }
 }
 
 module "one" {

@@ -41,8 +41,12 @@ class Methods:
     def __init__(self, db, common):
         self.db, self.common = db, common
 
+    known = {"gemm", "context_attention", "generation_attention", "context_mla", "generation_mla", "mla_bmm", "moe", "custom_allreduce", "nccl"}
+
     def ask(self, table, row):
         name, values = arguments(table, row, self.common)
+        if name not in self.known:
+            raise NoQuery()
         return float(fitting(getattr(self.db, "query_" + name), values))
 
 
@@ -56,29 +60,22 @@ class Engine:
 
     def ask(self, table, row):
         name, v = arguments(table, row, self.common)
-        ops, op = module("operations." + {"gemm": "gemm", "moe": "moe", "nccl": "communication", "custom_allreduce": "communication"}.get(
-            name, "mla" if "mla" in name else "attention")), None
-        at = {"is_context": name != "generation_attention" and name != "generation_mla", "batch_size": 1, "s": 1, "prefix": 0, "x": None}
-        if name == "gemm":
-            op, at["x"] = ops.GEMM(name, 1.0, v["n"], v["k"], v["quant_mode"]), v["m"]
-        elif name in ("context_attention", "generation_attention", "context_mla", "generation_mla"):
-            kind = {"context_attention": "ContextAttention", "generation_attention": "GenerationAttention",
-                    "context_mla": "ContextMLA", "generation_mla": "GenerationMLA"}[name]
-            at["batch_size"], at["s"] = v["b"], v["s"]
-            op = fitting(getattr(ops, kind), dict(v, name=name, scale_factor=1.0))
-        elif name == "moe":
-            at["x"] = v["num_tokens"]
-            op = ops.MoE(name, 1.0, v["hidden_size"], v["inter_size"], v["topk"], v["num_experts"], v["moe_tp_size"], v["moe_ep_size"],
-                         v["quant_mode"], v["workload_distribution"], attention_dp_size=1)
-        elif name == "custom_allreduce":
-            at["x"], each = split(v["size"])
-            op = ops.CustomAllReduce(name, 1.0, each, v["tp_size"])
-        elif name == "nccl":
-            at["x"], each = split(v["message_size"])
-            op = ops.NCCL(name, 1.0, v["operation"], each, v["num_gpus"], v["dtype"])
-        if op is None:
-            raise NoQuery()
+        at = {"is_context": True, "batch_size": 1, "s": 1, "prefix": 0, "x": None}
+        at.update(v.get("at", {}))
+        file, kind = CLASSES[name]
+        op = fitting(getattr(module("operations." + file), kind), dict(v, name=name, scale_factor=1.0))
         return float(self.handle.evaluate_ops_json(self.build([op]), **at)[0][1])
+
+
+# Where today's package has the operation of a query.
+CLASSES = {
+    "gemm": ("gemm", "GEMM"), "moe": ("moe", "MoE"), "nccl": ("communication", "NCCL"), "custom_allreduce": ("communication", "CustomAllReduce"),
+    "context_attention": ("attention", "ContextAttention"), "generation_attention": ("attention", "GenerationAttention"),
+    "encoder_attention": ("attention", "EncoderAttention"), "context_mla": ("mla", "ContextMLA"), "generation_mla": ("mla", "GenerationMLA"),
+    "mla_bmm": ("mla", "MLABmm"), "context_mla_module": ("mla", "MLAModule"), "generation_mla_module": ("mla", "MLAModule"),
+    "mamba2": ("mamba", "Mamba2Kernel"), "gdn": ("mamba", "GDNKernel"), "kda": ("mamba", "KDAKernel"), "mhc_module": ("dsv4", "DeepSeekV4MHCModule"),
+    "context_dsa_module": ("dsa", "ContextDSAModule"), "generation_dsa_module": ("dsa", "GenerationDSAModule"),
+}
 
 
 def split(size):
@@ -90,36 +87,70 @@ def split(size):
 
 
 def arguments(table, r, common):
-    """The query that a row of a table answers."""
+    """The query that a row of a table answers: the parameters of old packages'
+    methods and of today's operations, and in "at" what today's are evaluated at."""
+    stem = table[: -len("_perf")]
     if table == "gemm_perf":
-        return "gemm", {"m": r["m"], "n": r["n"], "k": r["k"], "quant_mode": common.GEMMQuantMode[r["gemm_dtype"]]}
-    if table in ("context_attention_perf", "generation_attention_perf"):
+        return "gemm", {"m": r["m"], "n": r["n"], "k": r["k"], "quant_mode": common.GEMMQuantMode[r["gemm_dtype"]], "at": {"x": r["m"]}}
+    if table in ("context_attention_perf", "generation_attention_perf", "context_mla_perf", "generation_mla_perf"):
         context = table.startswith("context")
-        cache = common.KVCacheQuantMode[r["kv_cache_dtype"]]
-        v = {"b": r["batch_size"], "s": r["isl"] if context else r["isl"] + r["step"], "prefix": 0, "n": r["num_heads"], "n_kv": r["num_key_value_heads"],
-             "kvcache_quant_mode": cache, "kv_cache_dtype": cache, "window_size": r.get("window_size") or 0, "head_size": r["head_dim"]}
+        v = cached(r, common, r["isl"] if context else r["isl"] + r["step"], context)
+        if "attention" in table:
+            v.update({"n": r["num_heads"], "n_kv": r["num_key_value_heads"], "window_size": r.get("window_size") or 0, "head_size": r["head_dim"]})
         if context:
-            v["fmha_quant_mode"] = common.FMHAQuantMode[r["attn_dtype"]]
-        return table[: -len("_perf")], v
-    if table in ("context_mla_perf", "generation_mla_perf"):
-        context = table.startswith("context")
-        cache = common.KVCacheQuantMode[r["kv_cache_dtype"]]
-        v = {"b": r["batch_size"], "s": r["isl"] if context else r["isl"] + r["step"], "prefix": 0, "num_heads": r["num_heads"],
-             "kvcache_quant_mode": cache, "kv_cache_dtype": cache}
-        if context:
-            v["fmha_quant_mode"] = common.FMHAQuantMode[r["mla_dtype"]]
-        return table[: -len("_perf")], v
+            v["fmha_quant_mode"] = common.FMHAQuantMode[r["attn_dtype" if "attention" in table else "mla_dtype"]]
+        return stem, v
+    if table == "encoder_attention_perf":
+        v = {"b": r["batch_size"], "s": r["isl"], "n": r["num_heads"], "num_heads": r["num_heads"], "head_size": r["head_dim"]}
+        return stem, dict(v, fmha_quant_mode=common.FMHAQuantMode[r["attn_dtype"]], at={"batch_size": r["batch_size"], "s": r["isl"]})
     if table == "mla_bmm_perf":
-        return "mla_bmm", {"num_tokens": r["num_tokens"], "num_heads": r["num_heads"], "quant_mode": common.GEMMQuantMode[r["bmm_dtype"]],
-                           "if_pre": r["op_name"] == "mla_gen_pre"}
+        v = {"num_tokens": r["num_tokens"], "num_heads": r["num_heads"], "quant_mode": common.GEMMQuantMode[r["bmm_dtype"]]}
+        return stem, dict(v, if_pre=r["op_name"] == "mla_gen_pre", at={"is_context": False, "batch_size": r["num_tokens"]})
+    if table in ("mla_context_module_perf", "mla_generation_module_perf"):
+        context = "context" in table
+        v = cached(r, common, r["isl"] if context else r["isl"] + r["step"], context)
+        v.update(modes(r, common), is_context=context)
+        return "context_mla_module" if context else "generation_mla_module", v
+    if table in ("dsa_context_module_perf", "dsa_generation_module_perf"):
+        if r["op_name"].endswith("skip_indexer"):
+            raise NoQuery()  # a part of other queries
+        context = "context" in table
+        v = cached(r, common, r["isl"] if context else r["isl"] + r["step"], context, r["step"] if context else 0)
+        v.update(modes(r, common), architecture=r["architecture"])
+        return "context_dsa_module" if context else "generation_dsa_module", v
+    if table in ("mamba2_perf", "gdn_perf", "kda_perf"):
+        if r["phase"] == "verify":
+            raise NoQuery()
+        v = {k: x for k, x in r.items() if k != "latency"}
+        return stem, dict(v, hidden_size=r["d_model"], at={"is_context": r["phase"] == "context", "batch_size": r["batch_size"], "s": r.get("seq_len") or 1})
+    if table == "mhc_module_perf":
+        v = {"op": r["op_name"], "hidden_size": r["hidden_size"], "hc_mult": r["hc_mult"], "sinkhorn_iters": 20, "architecture": r.get("architecture")}
+        return stem, dict(v, quant_mode=common.GEMMQuantMode.bfloat16, num_tokens=r["num_tokens"], at={"x": r["num_tokens"]})
     if table == "moe_perf":
         v = {k: r[k] for k in ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")}
-        return "moe", dict(v, quant_mode=common.MoEQuantMode[r["moe_dtype"]], workload_distribution=r["distribution"])
+        v.update({"attention_dp_size": 1, "workload_distribution": r["distribution"], "at": {"x": r["num_tokens"]}})
+        return "moe", dict(v, quant_mode=common.MoEQuantMode[r["moe_dtype"]])
     if table == "custom_allreduce_perf":
-        return "custom_allreduce", {"quant_mode": common.CommQuantMode.half, "tp_size": r["num_gpus"], "size": r["message_size"]}
+        tokens, each = split(r["message_size"])
+        return stem, {"quant_mode": common.CommQuantMode.half, "tp_size": r["num_gpus"], "size": r["message_size"], "h": each, "at": {"x": tokens}}
     if table == "nccl_perf":
-        return "nccl", {"dtype": common.CommQuantMode[r["nccl_dtype"]], "num_gpus": r["num_gpus"], "operation": r["op_name"], "message_size": r["message_size"]}
+        tokens, each = split(r["message_size"])
+        v = {"num_gpus": r["num_gpus"], "operation": r["op_name"], "nccl_op": r["op_name"], "message_size": r["message_size"]}
+        dtype = common.CommQuantMode[r["nccl_dtype"]]
+        return "nccl", dict(v, dtype=dtype, comm_quant_mode=dtype, num_elements_per_token=each, at={"x": tokens})
     raise NoQuery()
+
+
+def modes(r, common):
+    """The formats of a module of attention; decode takes no notice of mla_dtype."""
+    return {"fmha_quant_mode": common.FMHAQuantMode[r.get("mla_dtype") or "bfloat16"], "gemm_quant_mode": common.GEMMQuantMode[r["gemm_type"]]}
+
+
+def cached(r, common, length, context, prefix=0):
+    """What the queries of attention share."""
+    cache = common.KVCacheQuantMode[r["kv_cache_dtype"]]
+    at = {"is_context": context, "batch_size": r["batch_size"], "s": length, "prefix": prefix}
+    return {"b": r["batch_size"], "s": length, "prefix": prefix, "num_heads": r["num_heads"], "kvcache_quant_mode": cache, "kv_cache_dtype": cache, "at": at}
 
 
 def database(perf, asked):

@@ -18,16 +18,28 @@ import (
 // which it is asked beside the rows as well: between measured points it
 // interpolates, and there the order of rows shows.
 var asked = map[string][]string{
-	"gemm_perf":                 {"m", "n", "k"},
-	"context_attention_perf":    {"isl", "batch_size"},
-	"generation_attention_perf": {"step", "batch_size"},
-	"context_mla_perf":          {"isl", "batch_size"},
-	"generation_mla_perf":       {"step", "batch_size"},
-	"mla_bmm_perf":              {"num_tokens"},
-	"moe_perf":                  {"num_tokens"},
-	"custom_allreduce_perf":     {"message_size"},
-	"nccl_perf":                 {"message_size"},
+	"gemm_perf":                  {"m", "n", "k"},
+	"context_attention_perf":     {"isl", "batch_size"},
+	"generation_attention_perf":  {"step", "batch_size"},
+	"encoder_attention_perf":     {"isl", "batch_size"},
+	"context_mla_perf":           {"isl", "batch_size"},
+	"generation_mla_perf":        {"step", "batch_size"},
+	"mla_bmm_perf":               {"num_tokens"},
+	"mla_context_module_perf":    {"isl", "batch_size"},
+	"mla_generation_module_perf": {"step", "batch_size"},
+	"dsa_context_module_perf":    {"isl", "batch_size"},
+	"dsa_generation_module_perf": {"step", "batch_size"},
+	"mamba2_perf":                {"batch_size"},
+	"gdn_perf":                   {"batch_size"},
+	"kda_perf":                   {"batch_size"},
+	"mhc_module_perf":            {"num_tokens"},
+	"moe_perf":                   {"num_tokens"},
+	"custom_allreduce_perf":      {"message_size"},
+	"nccl_perf":                  {"message_size"},
 }
+
+// kernels are the tables of single kernels.
+var kernels = []string{"mamba2_perf", "gdn_perf", "kda_perf"}
 
 // source is a table of the database with the questions about it.
 type source struct {
@@ -64,8 +76,7 @@ func tablesOf(dir string, o Options) ([]source, error) {
 	}
 	var out []source
 	for _, e := range scan.Entries {
-		own := e.Backend == o.Backend && e.Version == o.Version
-		if e.System != o.System || !own && e.Table != "nccl_perf" || e.Layout == tree.Flat {
+		if !o.reads(e) {
 			continue
 		}
 		rec, err := tree.ReadFile(filepath.Join(dir, filepath.FromSlash(e.Path)))
@@ -96,8 +107,10 @@ func queriesOf(name string, rec arrow.Record, axes []string, n int) ([]query, er
 		if err != nil {
 			return nil, err
 		}
-		// One kernel of several is not chosen by the caller.
-		delete(row, "kernel_source")
+		// Which kernel of several, only the queries for single kernels say.
+		if !slices.Contains(kernels, name) {
+			delete(row, "kernel_source")
+		}
 		out = append(out, query{name, row})
 		for _, axis := range axes {
 			if v, ok := row[axis].(int64); ok && v > 0 {

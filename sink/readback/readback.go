@@ -10,8 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -163,10 +163,11 @@ func (t *Table) judge(now, before []answer) {
 
 // ask runs the script in the interpreter that has the package.
 func ask(ctx context.Context, dir string, o Options, queries []query) (*said, error) {
-	root, err := filepath.Abs(dir)
+	root, err := alone(dir, o)
 	if err != nil {
 		return nil, err
 	}
+	defer os.RemoveAll(root)
 	in, err := json.Marshal(map[string]any{"root": root, "system": o.System, "backend": o.Backend, "version": o.Version, "queries": queries})
 	if err != nil {
 		return nil, err

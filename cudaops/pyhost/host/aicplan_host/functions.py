@@ -1,5 +1,6 @@
 """Ops that are Python functions of the case's parameters."""
 
+import contextlib
 import importlib
 import inspect
 import os
@@ -93,7 +94,7 @@ class FunctionOp:
             raise HostError("op %s needs %s, which the case does not have" % (self.name, ", ".join(missing)))
         got = self._fn(**kwargs)
         if inspect.isgenerator(got):
-            got = list(got)
+            got = self._yielded(got)
         elif not isinstance(got, (dict, list, tuple, type(None))):
             try:
                 got = list(got)
@@ -103,3 +104,18 @@ class FunctionOp:
         if constants and got is not None:
             got = [dict(constants, **row) for row in ([got] if isinstance(got, dict) else got)]
         return got
+
+    def _yielded(self, rows):
+        """The rows of a generator. One that goes through a sweep and raises on its
+        way gives the error those that it has yielded."""
+        out = []
+        try:
+            for row in rows:
+                out.append(row)
+        except Exception as err:
+            if "sweep" in self._params and out:
+                constants = self.binding.get("columns") or {}
+                with contextlib.suppress(Exception):
+                    err.rows = clean_rows([dict(constants, **row) for row in out], self.name)
+            raise
+        return out

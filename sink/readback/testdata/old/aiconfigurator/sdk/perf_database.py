@@ -1,5 +1,6 @@
-"""A small reader in the manner of old ones: the first row of a key counts, and a
-size between two rows takes the first of the nearest."""
+"""A small reader in the manner of old ones: the first row of a key counts, a size
+between two rows takes the first of the nearest, and rows of other versions fill in
+what a version lacks."""
 
 import csv
 import os
@@ -8,8 +9,11 @@ import os
 class PerfDatabase:
     def __init__(self, folder):
         print("loading", folder)
-        with open(os.path.join(folder, "gemm_perf.txt"), newline="") as f:
-            self.rows = list(csv.DictReader(f))
+        self.rows = []
+        others = sorted(os.path.join(os.path.dirname(folder), name) for name in os.listdir(os.path.dirname(folder)))
+        for at in [folder, *(o for o in others if o != folder)]:
+            with open(os.path.join(at, "gemm_perf.txt"), newline="") as f:
+                self.rows += csv.DictReader(f)
 
     def query_gemm(self, m, n, k, quant_mode, sol_mode=None):
         rows = [r for r in self.rows if r["gemm_dtype"] == quant_mode.name]

@@ -1,0 +1,74 @@
+package readback
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"aicplan/sink/tree"
+)
+
+// alone makes a folder in which a package finds the tables of one version and the
+// specs of systems, and nothing else: some packages fill what a version lacks from
+// its neighbours, and would answer from rows that nobody asked about. The caller
+// removes it.
+func alone(dir string, o Options) (folder string, err error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	scan, err := tree.Walk(root)
+	if err != nil {
+		return "", err
+	}
+	folder, err = os.MkdirTemp("", "aicplan-read-back-")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(folder)
+			err = fmt.Errorf("a folder to read %s from: %w", dir, err)
+		}
+	}()
+	// Symbolic links, because tables are large.
+	link := func(rel string) error {
+		at := filepath.Join(folder, filepath.FromSlash(rel))
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			return err
+		}
+		err := os.Symlink(filepath.Join(root, filepath.FromSlash(rel)), at)
+		if errors.Is(err, fs.ErrExist) {
+			return nil // a folder of several tables
+		}
+		return err
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return folder, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			if err := link(e.Name()); err != nil {
+				return folder, err
+			}
+		}
+	}
+	for _, e := range scan.Entries {
+		if o.reads(e) {
+			if err := link(e.Dir()); err != nil {
+				return folder, err
+			}
+		}
+	}
+	return folder, nil
+}
+
+// reads tells whether a table belongs to the version that is asked about. NCCL's
+// follows from the system.
+func (o Options) reads(e tree.Entry) bool {
+	own := e.Backend == o.Backend && e.Version == o.Version || e.Table == "nccl_perf"
+	return own && e.System == o.System && e.Layout != tree.Flat
+}

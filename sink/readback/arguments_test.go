@@ -1,0 +1,68 @@
+package readback
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"aicplan/sink/catalog"
+)
+
+// TestEveryTableHasAQuery: a row with the catalog's columns has all that the query
+// of its table takes, for every table that is asked about.
+func TestEveryTableHasAQuery(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	var rows []query
+	for name, axes := range asked {
+		tab, ok := catalog.Lookup(name)
+		if !ok {
+			t.Fatalf("the catalog has no %s", name)
+		}
+		row := map[string]any{"kernel_source": "x", "op_name": "x"}
+		if len(tab.OpNames) > 0 {
+			row["op_name"] = tab.OpNames[0]
+		}
+		for _, c := range tab.Columns("", false) {
+			if c.Role == catalog.Key {
+				row[c.Name] = 2
+				if strings.HasSuffix(c.Name, "dtype") || c.Name == "gemm_type" || c.Name == "phase" || c.Name == "distribution" {
+					row[c.Name] = "word"
+				}
+			}
+		}
+		for _, axis := range axes {
+			if _, ok := row[axis]; !ok {
+				t.Errorf("%s has no column %s to ask beside", name, axis)
+			}
+		}
+		rows = append(rows, query{name, row})
+	}
+	in, err := json.Marshal(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const check = `
+import json, sys
+class Words:
+    def __getattr__(self, name): return Words()
+    def __getitem__(self, word): return word
+for q in json.load(sys.stdin):
+    try:
+        name, values = arguments(q["table"], q["row"], Words())
+        if name not in CLASSES: print(q["table"], "asks for", name)
+    except Exception as err:
+        print(q["table"], repr(err))
+`
+	cmd := exec.CommandContext(t.Context(), program, "-c", strings.ReplaceAll(script, `if __name__ == "__main__":`, "if False:")+check)
+	cmd.Stdin = bytes.NewReader(in)
+	out, err := cmd.CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
