@@ -21,7 +21,8 @@ import (
 func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, within time.Duration, out worker.Emitter) error {
 	p := h.options.Profiler
 	if p == nil {
-		p = &Profiler{Nsys: DefaultNsys, Start: DefaultStart, Stop: DefaultEnd}
+		p = &Profiler{}
+		p.settle()
 	}
 	h.end(out)
 	command := slices.Concat(p.Nsys, h.options.Command, p.NsysArgs)
@@ -99,7 +100,7 @@ func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Du
 	if err != nil {
 		return err
 	}
-	if p == nil || len(p.NsysArgs) == 0 && len(p.NsysBody) == 0 {
+	if p == nil || !p.bounded() {
 		return shortLoad(ctx, set, o, within)
 	}
 	prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: within, Poll: h.poll}
