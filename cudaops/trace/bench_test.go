@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -52,5 +53,60 @@ func BenchmarkRead(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// events writes a trace of kernels with a step every thousand, as it is read.
+type events struct {
+	n, at int
+	buf   bytes.Buffer
+}
+
+func (e *events) Read(b []byte) (int, error) {
+	for e.buf.Len() < len(b) && e.at < e.n {
+		name, more := "gemm", ""
+		switch {
+		case e.at == 0:
+			e.buf.WriteString("[")
+		case e.at%1000 == 1:
+			fmt.Fprintf(&e.buf, `{"ph":"X","cat":"gpu_user_annotation","name":"execute_context_%d","pid":0,"tid":7,"ts":%d,"dur":5000},`, e.at, 5*e.at)
+		}
+		if e.at%6 == 0 {
+			name, more = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", `,"Collective name":"allreduce","In msg nelems":1048576,"Group size":8,"dtype":"BFloat16","Process Group Name":"3"`
+		}
+		fmt.Fprintf(&e.buf, `{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":%d,"ts":%d.%03d,"dur":%d.5,"args":{"device":0,"stream":7%s}},`,
+			name, 7+e.at%4, 5*e.at+e.at%4*100, e.at%1000, 4+e.at%9, more)
+		if e.at++; e.at == e.n {
+			e.buf.Truncate(e.buf.Len() - 1)
+			e.buf.WriteString("]")
+		}
+	}
+	return e.buf.Read(b)
+}
+
+// BenchmarkManyKernels reads traces that are nothing but kernels on four streams.
+// B/kernel is what a kernel takes until all are there.
+func BenchmarkManyKernels(b *testing.B) {
+	for _, n := range []int{100_000, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			packed := 0
+			for b.Loop() {
+				rec := newRecording(DefaultRules())
+				in := &events{n: n}
+				if err := readKineto(in, rec); err != nil {
+					b.Fatal(err)
+				}
+				packed = 0
+				for _, run := range rec.devices["0"].runs {
+					packed += len(run.bytes)
+				}
+				if r := rec.results("t", "kineto", 0)[0]; r.Kernels != int64(n) || r.Steps != n/1000 {
+					b.Fatal(r.Kernels, r.Steps)
+				}
+			}
+			b.ReportMetric(float64(packed)/float64(n), "B/kernel")
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkernels/s")
+		})
 	}
 }

@@ -320,6 +320,8 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("[" + event("ncclKernel_AllReduce", 1, 2, 0) + "," + event("g", 2.5, 1e3, 0) + "]"))
 	f.Add([]byte(`{"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":5},` + event("g", 2, 1, 0)))
 	f.Add([]byte(nsysHead + "100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n"))
+	f.Add([]byte(traceTable + sumTable))
+	f.Add([]byte(sumTable))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		res, err := ReadFrom(bytes.NewReader(b), "t", Options{Top: 3})
 		if err != nil {

@@ -111,7 +111,7 @@ func serverBlocks() []stage.Block {
 			{Name: "stop", Type: cty.String, Default: `"/stop_profile"`, Doc: "the page that stops it"},
 			{Name: "start_body", Type: cty.DynamicPseudoType, Doc: "the object that is posted to start"},
 			{Name: "stop_body", Type: cty.DynamicPseudoType, Doc: "the object that is posted to stop"},
-			{Name: "nsys", Type: cty.List(cty.String), Default: "nsys profile of CUDA and NVTX between cudaProfilerStart and Stop", Doc: "what stands before the command of a server that nsys watches"},
+			{Name: "nsys", Type: cty.List(cty.String), Default: "nsys profile of CUDA and NVTX, with nsys_args or nsys_body between cudaProfilerStart and Stop", Doc: "what stands before the command of a server that nsys watches"},
 			{Name: "nsys_args", Type: cty.List(cty.String), Doc: "arguments that its command gets"},
 			{Name: "nsys_body", Type: cty.DynamicPseudoType, Doc: "the object that is posted to start there; with it or nsys_args, start and stop bound what nsys records"},
 		}},

@@ -107,10 +107,32 @@ const (
 // DefaultGPUsBy are the columns whose product is the number of GPUs.
 var DefaultGPUsBy = []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
 
-// DefaultNsys is the prefix of a command that nsys watches.
+// DefaultNsys is the prefix of a command that nsys watches from its start to its
+// end.
 var DefaultNsys = []string{
 	"nsys", "profile", "-o", "{trace_dir}/nsys", "--force-overwrite=true", "--trace=cuda,nvtx", "--cuda-graph-trace=node",
-	"--trace-fork-before-exec=true", "--capture-range=cudaProfilerApi", "--capture-range-end=stop",
+	"--trace-fork-before-exec=true",
+}
+
+// nsysRange has nsys record only what the server itself bounds.
+var nsysRange = []string{"--capture-range=cudaProfilerApi", "--capture-range-end=stop"}
+
+// bounded says whether the server begins and ends what nsys records.
+func (p *Profiler) bounded() bool { return len(p.NsysArgs) > 0 || len(p.NsysBody) > 0 }
+
+// settle fills in what a plan leaves out. Without a server that bounds the
+// recording, a range would wait for ever: nothing would be recorded.
+func (p *Profiler) settle() {
+	p.Start, p.Stop = cmp.Or(p.Start, DefaultStart), cmp.Or(p.Stop, DefaultEnd)
+	if string(p.NsysBody) == "null" {
+		p.NsysBody = nil
+	}
+	if p.Nsys == nil {
+		p.Nsys = slices.Clone(DefaultNsys)
+		if p.bounded() {
+			p.Nsys = append(p.Nsys, nsysRange...)
+		}
+	}
 }
 
 // optionNames are the words of Options.
@@ -160,16 +182,8 @@ func parse(init worker.Init) (*Options, error) {
 	if o.Dir != "" && !filepath.IsAbs(o.Dir) {
 		o.Dir = filepath.Join(o.PlanDir, o.Dir)
 	}
-	if p := o.Profiler; p != nil {
-		if p.Start == "" {
-			p.Start = DefaultStart
-		}
-		if p.Stop == "" {
-			p.Stop = DefaultEnd
-		}
-		if p.Nsys == nil {
-			p.Nsys = DefaultNsys
-		}
+	if o.Profiler != nil {
+		o.Profiler.settle()
 	}
 	return o, nil
 }

@@ -1,8 +1,7 @@
 # TensorRT-LLM's server as a runtime: trtllm-serve. It has no API for its profiler:
 # traces are taken by nsys (trace { torch = false, nsys = true }). Nothing tells the
 # server when to call cudaProfilerStart, so nsys records its whole life, the start
-# included. TLLM_PROFILE_START_STOP in env bounds it by numbers of iterations, with
-# a prefix of its own in nsys (--capture-range=cudaProfilerApi).
+# included.
 
 variable "model" {
   type        = string
@@ -54,13 +53,6 @@ variable "tokenizer" {
   description = "the folder of the model's tokenizer.json, for exact prompts"
 }
 
-variable "nsys" {
-  type = list(string)
-  default = ["nsys", "profile", "-o", "{trace_dir}/nsys", "--force-overwrite=true", "--trace=cuda,nvtx",
-  "--cuda-graph-trace=node", "--trace-fork-before-exec=true"]
-  description = "what stands before the command of a server that nsys watches"
-}
-
 variable "ready_within" {
   type    = string
   default = "20m"
@@ -92,10 +84,6 @@ runtime "trtllm" {
 
   ready { within = var.ready_within }
   stop { within = "30s" }
-
-  profiler {
-    nsys = var.nsys
-  }
 }
 
 output "runtime" { value = runtime.trtllm }

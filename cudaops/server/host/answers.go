@@ -1,0 +1,77 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"aicplan/cudaops/load"
+	loadhost "aicplan/cudaops/load/host"
+	"aicplan/cudaops/worker"
+	"aicplan/sink/phrase"
+)
+
+// measured puts the load of a case on the server, as long as it answers.
+func (h *Host) measured(ctx context.Context, a *ask, inner *loadhost.Host, out worker.Emitter) (worker.Row, *load.Traffic, error) {
+	set, _, err := inner.Settings(a.Case)
+	if err != nil {
+		return nil, nil, err
+	}
+	loading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if h.options.AnswersWithin != "" || set.Streaming { // an answer in one piece may take long
+		w := silence{patience: h.options.patient.answers, began: time.Now()}
+		inner.Watch = func(p load.Progress) {
+			if err := w.see(p, time.Now()); err != nil {
+				cancel(err)
+			}
+		}
+	}
+	row, res, err := inner.Load(loading, a.Case, out)
+	if err == nil {
+		return row, res, nil
+	}
+	if why := context.Cause(loading); why != nil && ctx.Err() == nil {
+		err := failure(worker.ClassTimeout, why, h.log.Last(lastLines))
+		h.end(out) // it would hang the next case as well
+		return nil, nil, err
+	}
+	return nil, nil, h.duringLoad(ctx, err)
+}
+
+// silence finds a server that has requests and sends nothing.
+type silence struct {
+	patience time.Duration
+	began    time.Time // of the silence
+	last     int64
+}
+
+// see returns an error once the server has been silent for too long.
+func (s *silence) see(p load.Progress, now time.Time) error {
+	if heard := p.Tokens + p.Succeeded + p.Failed; heard != s.last || p.InFlight == 0 {
+		s.last, s.began = heard, now
+		return nil
+	}
+	if now.Sub(s.began) < s.patience {
+		return nil
+	}
+	return fmt.Errorf("the server hangs: it has %s and sent nothing for %v (answers_within of the runtime)", phrase.Some(int(p.InFlight), "request"), s.patience)
+}
+
+// duringLoad says of a load that failed whether its server is to blame.
+func (h *Host) duringLoad(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// A server that dies closes its connections a moment before it is gone.
+	select {
+	case <-h.current.Exited():
+	case <-time.After(200 * time.Millisecond):
+	}
+	how := h.current.Ended()
+	if how == "" {
+		return err
+	}
+	first := worker.FailureOf(err).Message
+	return failure(worker.ClassFrameworkBug, fmt.Errorf("the server ended with %s in the middle of the load (%s)", how, firstLine(first)), h.log.Last(lastLines))
+}

@@ -1,0 +1,125 @@
+package host
+
+import (
+	"slices"
+	"strings"
+
+	"aicplan/cudaops/trace"
+	"aicplan/cudaops/worker"
+)
+
+// rankFigures are the figures of the trace of a rank; null is unknown.
+type rankFigures struct {
+	Kernels     int64    `json:"kernels"`
+	Collectives int64    `json:"collectives"`
+	Steps       int      `json:"steps"`
+	SpanNs      *int64   `json:"span_ns"`
+	CommSumNs   *int64   `json:"comm_sum_ns"`
+	CommUnionNs *int64   `json:"comm_union_ns"`
+	ExposedNs   *int64   `json:"exposed_comm_ns"`
+	ComputeNs   *int64   `json:"compute_union_ns"`
+	IdleNs      *int64   `json:"idle_ns"`
+	WaitNs      *int64   `json:"wait_ns"`
+	CommPct     *float64 `json:"comm_overhead_pct"` // of the steps, or of the span
+	Basis       string   `json:"comm_overhead_of"`  // steps, span
+	Warning     string   `json:"warning,omitempty"`
+	Error       string   `json:"error,omitempty"`
+
+	stepNs, stepBusyNs, stepBubbleNs, stepCommNs, stepExposedNs int64
+	result                                                      *trace.Analysis
+}
+
+// busiest is the result of the device with the most kernels.
+func busiest(results []*trace.Analysis) *trace.Analysis {
+	return slices.MaxFunc(results, func(a, b *trace.Analysis) int { return int(a.Kernels - b.Kernels) })
+}
+
+// figures are those of a rank's trace. Communication is a share of its steps,
+// since a trace begins and ends with waiting; where no steps are marked, of the
+// time from its first kernel to its last.
+func figures(r *trace.Analysis) *rankFigures {
+	f := &rankFigures{
+		Kernels: r.Kernels, Steps: r.Steps, SpanNs: r.SpanNs, CommSumNs: r.CommSumNs, CommUnionNs: r.CommUnionNs, ExposedNs: r.ExposedCommNs,
+		ComputeNs: r.ComputeUnionNs, IdleNs: r.IdleNs, Warning: r.Warning, Error: r.Error, result: r,
+	}
+	for _, c := range r.Collectives {
+		f.Collectives += c.Count
+	}
+	for _, s := range r.PerStep {
+		f.stepNs += s.WallNs
+		f.stepBusyNs += s.BusyNs
+		f.stepBubbleNs += s.BubbleNs
+		f.stepCommNs += *s.CommUnionNs
+		f.stepExposedNs += *s.ExposedCommNs
+	}
+	part, whole := int64(0), int64(0)
+	switch {
+	case f.stepBusyNs > 0:
+		f.Basis, part, whole = "steps", f.stepCommNs, f.stepNs
+	case r.SpanNs != nil && r.CommUnionNs != nil:
+		f.Basis, part, whole = "span", *r.CommUnionNs, *r.SpanNs
+	}
+	if whole > 0 {
+		pct := 100 * float64(part) / float64(whole)
+		f.CommPct = &pct
+	}
+	return f
+}
+
+// into puts the figures of all ranks into the row. What no trace says is left out.
+//
+//	comm_overhead       %, time in which a collective runs, of the steps' wall time: mean over ranks
+//	comm_exposed_pct    %, that part of it in which nothing else runs
+//	coll_call_num       collectives in the traces of all ranks
+func (t *tracing) into(row worker.Row) {
+	if t.err != nil {
+		row["trace_error"] = strings.ReplaceAll(t.err.Error(), "\n", "; ")
+	}
+	n, counted := 0, int64(0)
+	pct, exposed, bubble, busy, wall, wait, withSteps, waits, steps := 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0
+	basis := ""
+	for _, f := range t.ranks {
+		if f.Error != "" || f.CommPct == nil {
+			continue
+		}
+		n++
+		counted += f.Collectives
+		pct += *f.CommPct
+		basis = f.Basis
+		if f.Basis == "steps" {
+			withSteps++
+			steps = f.Steps
+			exposed += 100 * float64(f.stepExposedNs) / float64(f.stepNs)
+			bubble += float64(f.stepBubbleNs) / 1e6
+			busy += float64(f.stepBusyNs) / 1e6
+			wall += float64(f.stepNs) / 1e6
+		} else {
+			exposed += 100 * float64(*f.ExposedNs) / float64(*f.SpanNs)
+			wall += float64(*f.SpanNs) / 1e6
+			busy += float64(*f.SpanNs-*f.IdleNs) / 1e6
+			bubble += float64(*f.IdleNs) / 1e6
+		}
+		if f.WaitNs != nil {
+			waits++
+			wait += float64(*f.WaitNs) / 1e6
+		}
+	}
+	if n == 0 {
+		return
+	}
+	per := func(v float64) float64 { return v / float64(n) }
+	row["traced_ranks"] = n
+	row["comm_overhead"], row["comm_overhead_of"] = per(pct), basis
+	row["comm_exposed_pct"] = per(exposed)
+	row["coll_call_num"] = counted
+	row["trace_wall_ms"], row["trace_busy_ms"], row["trace_bubble_ms"] = per(wall), per(busy), per(bubble)
+	if wall > 0 {
+		row["bubble_ratio_pct"] = 100 * bubble / wall
+	}
+	if withSteps == n {
+		row["trace_steps"] = steps
+	}
+	if waits == n && waits > 1 {
+		row["comm_wait_ms"] = per(wait)
+	}
+}

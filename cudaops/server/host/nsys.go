@@ -1,0 +1,156 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"aicplan/cudaops/server"
+	"aicplan/cudaops/trace"
+	"aicplan/cudaops/worker"
+)
+
+// nsys has a server of its own run under nsys: the one that was measured is not
+// slowed down by it. Afterwards the measured one starts again for the next case.
+func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, within time.Duration, out worker.Emitter) error {
+	p := h.options.Profiler
+	if p == nil {
+		p = &Profiler{}
+		p.settle()
+	}
+	h.end(out)
+	command := slices.Concat(p.Nsys, h.options.Command, p.NsysArgs)
+	s, err := h.start(ctx, a, command, false, out)
+	if err != nil {
+		return fmt.Errorf("under nsys: %w", err)
+	}
+	err = h.underNsys(ctx, a, s, within)
+	if err == nil {
+		select {
+		case <-s.Exited(): // of itself: nothing is known of what it recorded
+			err = fmt.Errorf("the server ended with %s while nsys recorded", s.Ended())
+		default:
+		}
+	}
+	// nsys writes its report when the server ends.
+	done := s.Stop(h.options.patient.signal, within)
+	defer os.RemoveAll(s.dir) //nolint:errcheck // what is worth keeping has been attached
+	if err != nil {
+		return fmt.Errorf("under nsys: %w", err)
+	}
+	if done.Killed {
+		return fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed", within)
+	}
+	reports := matching(s.traces, "*.nsys-rep")
+	if len(reports) == 0 {
+		return h.noReport(a, s, p.Nsys[0], t, out)
+	}
+	for i, report := range reports {
+		if err := h.attach(a, report, fmt.Sprintf("nsys_%d.nsys-rep", i), out); err != nil {
+			return err
+		}
+		t.kind("nsys")
+	}
+	if len(t.ranks) > 0 {
+		return nil // the traces of the ranks say more
+	}
+	return h.readNsys(ctx, reports[0], p.Nsys[0], rules, t)
+}
+
+// matching lists the files of a folder; the pattern is a constant.
+func matching(dir, pattern string) []string {
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		panic("host: " + err.Error())
+	}
+	return found
+}
+
+// noReport says why nsys left no report. What it recorded is kept where it is
+// there: nsys writes a .qdstrm file first, of which an importer makes the report.
+// The nsys inside of Nsight Compute has none.
+func (h *Host) noReport(a *ask, s *running, nsys string, t *tracing, out worker.Emitter) error {
+	last := h.log.Last(lastLines)
+	recorded := matching(s.traces, "*.qdstrm")
+	if len(recorded) == 0 {
+		return fmt.Errorf("nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart (nsys_args or nsys_body of the profiler block); its last lines:\n%s", last)
+	}
+	var errs []error
+	for i, file := range recorded {
+		if err := h.attach(a, file, fmt.Sprintf("nsys_%d.qdstrm", i), out); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+	}
+	errs = append(errs, fmt.Errorf("%s recorded %s and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that comes with Nsight Compute; "+
+		"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i nsys_0.qdstrm; its last lines:\n%s", nsys, filepath.Base(recorded[0]), last))
+	return errors.Join(errs...)
+}
+
+// underNsys puts the short load on a server that nsys watches.
+func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Duration) error {
+	p := h.options.Profiler
+	set, o, err := h.short(h.load(s), a)
+	if err != nil {
+		return err
+	}
+	if p == nil || !p.bounded() {
+		return shortLoad(ctx, set, o, within)
+	}
+	prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: within, Poll: h.poll}
+	if prof.StartBody, err = body(p.NsysBody, s); err != nil {
+		return err
+	}
+	if err := prof.Begin(ctx); err != nil {
+		return err
+	}
+	err = shortLoad(ctx, set, o, within)
+	_, endErr := prof.End(ctx, nil, 0)
+	return errors.Join(err, endErr)
+}
+
+// readNsys takes figures from a report, by nsys itself.
+func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Rules, t *tracing) error {
+	cmd := exec.CommandContext(ctx, nsys, "stats", "--report", "cuda_gpu_trace", "--format", "csv", report)
+	csv, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	var said tail
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("nsys stats: %w", err)
+	}
+	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: rules})
+	_, _ = io.Copy(io.Discard, csv) // so that it can end
+	if failed := cmd.Wait(); failed != nil {
+		return fmt.Errorf("nsys stats: %w: %s", failed, said.text)
+	}
+	if err != nil {
+		return fmt.Errorf("nsys stats: %w", err)
+	}
+	for i, r := range results {
+		t.ranks[i] = figures(r)
+		if r.Error != "" {
+			t.fail(fmt.Errorf("the report of nsys: %s", r.Error))
+		}
+	}
+	return nil
+}
+
+// tail keeps the end of what a command says.
+type tail struct{ text []byte }
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	const most = 1000
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-most):]
+	return len(b), nil
+}

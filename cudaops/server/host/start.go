@@ -1,0 +1,254 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"aicplan/cudaops/load"
+	loadhost "aicplan/cudaops/load/host"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/server"
+	"aicplan/cudaops/worker"
+	"aicplan/sink/phrase"
+)
+
+// need makes sure that the server of a case is up.
+func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
+	if s := h.current; s != nil {
+		if s.key == a.key && s.Ended() == "" {
+			return nil
+		}
+		if how := s.Ended(); how != "" && s.key == a.key {
+			out.Log("warn", "the server ended with %s and is started again", how)
+		}
+		h.end(out)
+	}
+	if err := h.failed[a.key]; err != nil && a.Attempt <= 1 {
+		f := worker.FailureOf(err)
+		f.Message = "its server did not start for the case before: " + f.Message
+		return &worker.FailureError{Failure: f}
+	}
+	s, err := h.start(ctx, a, h.command(a.trace), a.trace.torch(), out)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		h.failed[a.key] = err
+		return err
+	}
+	delete(h.failed, a.key)
+	h.current = s
+	return nil
+}
+
+// start starts a server and waits until it is ready.
+func (h *Host) start(ctx context.Context, a *ask, command []string, profiled bool, out worker.Emitter) (*running, error) {
+	o := h.options
+	if n := len(o.GPUs); n > 0 && a.gpus > n {
+		return nil, failure(worker.ClassUnsupportedConfig, fmt.Errorf("the server needs %d GPUs, and this machine offers it %d", a.gpus, n), "")
+	}
+	if err := h.gpusFree(ctx, a.gpus); err != nil {
+		return nil, failure(worker.ClassResourceIssue, err, "")
+	}
+	port, err := server.Port(o.Host, o.Port)
+	if err != nil {
+		return nil, failure(worker.ClassResourceIssue, err, "")
+	}
+	dir, err := os.MkdirTemp("", "aicplan-")
+	if err != nil {
+		return nil, failure(worker.ClassResourceIssue, err, "")
+	}
+	s := &running{key: a.key, dir: dir, traces: dir + "/traces", address: o.Host + ":" + strconv.Itoa(port)}
+	s.base = "http://" + s.address
+	model, _ := h.init.Options["model"].(string)
+	s.values = map[string]string{
+		"host": o.Host, "port": strconv.Itoa(port), "model": model, "plan_dir": o.PlanDir, "trace_dir": s.traces, "work_dir": dir, "gpus": strconv.Itoa(a.gpus),
+	}
+	maps.Copy(s.values, a.server)
+	drop := func(class string, err error) (*running, error) {
+		_ = os.RemoveAll(dir) // nothing of worth is in it
+		return nil, failure(class, err, "")
+	}
+	if err := os.Mkdir(s.traces, 0o755); err != nil {
+		return drop(worker.ClassResourceIssue, err)
+	}
+	spec := server.Spec{Log: h.log}
+	if spec.Command, err = expandAll(command, s.values); err != nil {
+		return drop(worker.ClassUnsupportedConfig, err)
+	}
+	if spec.Dir, err = server.Expand(o.Dir, s.values); err != nil {
+		return drop(worker.ClassUnsupportedConfig, err)
+	}
+	if spec.Env, err = h.environment(s.values, profiled); err != nil {
+		return drop(worker.ClassUnsupportedConfig, err)
+	}
+	spec.Env = append(h.visible(a.gpus), spec.Env...)
+	s.command = spec.Command
+	fmt.Fprintf(h.log, "--- aicplan starts: %s\n", strings.Join(spec.Command, " "))
+	if s.Process, err = server.Start(spec); err != nil {
+		return drop(worker.ClassUnsupportedConfig, err)
+	}
+	out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
+	ready := server.Ready{Address: s.address, Within: o.patient.ready, Waiting: func(d time.Duration, missing string) {
+		out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
+	}}
+	if path := o.health(); path != "" {
+		ready.URL = s.base + "/" + strings.TrimPrefix(path, "/")
+	}
+	if o.completion() {
+		ready.Complete = func(ctx context.Context) error { return h.complete(ctx, s, a) }
+	}
+	if s.ready, err = ready.Wait(ctx, s.Process); err != nil {
+		ended := s.Ended() != ""
+		h.stop(s, out)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		class := worker.ClassTimeout
+		if ended {
+			class = worker.ClassFrameworkBug
+		}
+		return nil, failure(class, err, h.log.Last(lastLines))
+	}
+	s.version = h.serverVersion(ctx, s)
+	out.Log("info", "server of %s: ready after %.1f s", a.about(), s.ready.Seconds())
+	return s, nil
+}
+
+// about names the server of a case by its parameters.
+func (a *ask) about() string {
+	var parts []string
+	for _, name := range sortedKeys(a.server) {
+		parts = append(parts, name+"="+a.server[name])
+	}
+	if len(parts) == 0 {
+		return "all cases"
+	}
+	return strings.Join(parts, " ")
+}
+
+// complete asks for a real completion, as the load will.
+func (h *Host) complete(ctx context.Context, s *running, a *ask) error {
+	set, o, err := h.load(s).Settings(a.Case)
+	if err != nil {
+		return err
+	}
+	set = few(set, 1, completionTokens)
+	set.ISL = min(set.ISL, completionPrompt)
+	set.CacheReset = load.ResetNever
+	res, err := load.Run(ctx, set, o)
+	if err != nil {
+		return err
+	}
+	if sum := res.Profiling.Summary; sum.Succeeded == 0 {
+		e := sum.Errors[0]
+		return fmt.Errorf("%d %s: %s", e.Code, e.Type, firstLine(e.Message))
+	}
+	return nil
+}
+
+// What a completion that only tries the server asks for, in tokens.
+const (
+	completionTokens = 4
+	completionPrompt = 16
+)
+
+// few are settings of a short load of n requests of so many tokens.
+func few(s load.Settings, n, tokens int) load.Settings {
+	s.Requests, s.Concurrency, s.Batch, s.WarmupRequests, s.Sessions, s.Entries = n, min(max(s.Concurrency, 1), n), 0, 0, 0, 0
+	s.RequestRate, s.Duration, s.Trace, s.Turns, s.TurnsStdDev, s.CancelShare = 0, 0, "", 1, 0, 0
+	if s.OSL > float64(tokens) || s.OSL == 0 {
+		s.OSL, s.OSLStdDev = float64(tokens), 0
+	}
+	extra := maps.Clone(s.ExtraInputs)
+	for _, name := range []string{"min_tokens", "max_tokens", "max_completion_tokens"} {
+		delete(extra, name) // they are meant for the answers of the load
+	}
+	s.ExtraInputs = extra
+	return s
+}
+
+// serverVersion asks the server, as vLLM and SGLang tell it; "" where it does not.
+func (h *Host) serverVersion(ctx context.Context, s *running) string {
+	return loadhost.Version(ctx, s.base)
+}
+
+// end ends the server that is up, if any.
+func (h *Host) end(out worker.Emitter) {
+	if h.current != nil {
+		h.stop(h.current, out)
+		h.current = nil
+	}
+}
+
+// stop ends a server, with everything that it started, and tells what did not end
+// by itself.
+func (h *Host) stop(s *running, out worker.Emitter) {
+	done := s.Stop(h.options.patient.signal, h.options.patient.stop)
+	switch {
+	case done.Killed:
+		out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s", h.options.patient.stop, h.options.Stop.Signal, listed(done.Orphans))
+	case len(done.Orphans) > 0:
+		out.Log("warn", "the server left %s behind; ended with it: %s", phrase.Some(len(done.Orphans), "process"), listed(done.Orphans))
+	}
+	_ = os.RemoveAll(s.dir) // what is worth keeping has been attached
+}
+
+func listed(list []string) string {
+	if len(list) == 0 {
+		return "none but itself"
+	}
+	const most = 5
+	if len(list) > most {
+		return strings.Join(list[:most], "; ") + fmt.Sprintf("; and %d more", len(list)-most)
+	}
+	return strings.Join(list, "; ")
+}
+
+// visible limits a server to its GPUs.
+func (h *Host) visible(n int) []string {
+	gpus := h.options.GPUs
+	if n == 0 || len(gpus) == 0 {
+		return nil
+	}
+	var list []string
+	for _, g := range gpus[:min(n, len(gpus))] {
+		list = append(list, strconv.Itoa(g.Index))
+	}
+	return []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=" + strings.Join(list, ",")}
+}
+
+// gpusFree waits until the memory of the server's GPUs is free: a server that finds
+// less starts with a smaller cache, or not at all.
+func (h *Host) gpusFree(ctx context.Context, n int) error {
+	if len(h.options.GPUs) == 0 {
+		return nil
+	}
+	api, err := h.open()
+	if err != nil {
+		return nil // nothing here tells
+	}
+	defer api.Close() //nolint:errcheck // nothing was changed
+	gpus := h.options.GPUs
+	if n > 0 {
+		gpus = gpus[:min(n, len(gpus))]
+	}
+	for _, g := range gpus {
+		if g.UUID == "" {
+			continue
+		}
+		d, err := nvml.Find(api, g.UUID)
+		if err != nil {
+			return err
+		}
+		if err := nvml.WaitFree(ctx, d, h.options.patient.gpus); err != nil {
+			return fmt.Errorf("GPU %d is not free: %w", g.Index, err)
+		}
+	}
+	return nil
+}
