@@ -37,7 +37,9 @@ type Follower struct {
 	queueFailed time.Time
 	refused     time.Time                    // since when sbatch takes no jobs
 	heldSince   time.Time                    // since when all that is left is held
-	queued      int                          // jobs of the user when the queue was last read
+	full        bool                         // the user was told that some tasks are not in the queue
+	room        int                          // tasks that an array has at most, after such a refusal; 0 where there was none
+	queued      int                          // jobs of the user when the queue was last read, of other work too
 	accounts    map[string]map[string]string // what sacct said, by task
 	accountsAt  time.Time
 	waiting     string
@@ -56,6 +58,7 @@ type shard struct {
 	done      bool
 	lost      string // why it was given up
 	held      bool   // its job stays in the queue all the same
+	due       bool   // to be submitted once the queue takes more jobs
 	silent    bool   // the user was told that it is
 }
 
@@ -175,7 +178,7 @@ func (f *Follower) look(ctx context.Context) ([]Job, bool) {
 		f.Work.Say("info", fmt.Sprintf("the queue can be read again, after %s", slurmTime(time.Since(f.queueFailed))))
 		f.queueFailed = time.Time{}
 	}
-	f.queued = len(jobs)
+	f.queued = f.Scheduler.listed
 	return jobs, err == nil
 }
 

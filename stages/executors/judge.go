@@ -82,7 +82,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 			s.done = true
 		case s.batch >= 0 && f.Order.Scout && i > 0 && !f.shards[0].done && f.shards[0].lost == "":
 			running++ // it was cancelled; what becomes of the samples decides
-		case s.batch < 0:
+		case s.batch < 0 || s.due:
 			again = append(again, i)
 		default:
 			if s.gone.IsZero() {

@@ -24,6 +24,7 @@ type Scheduler struct {
 	most    int // MaxArraySize, once it is known
 	// unaccounted is true where there is no accounting.
 	unaccounted bool
+	listed      int // jobs of the user when the queue was last read, arrays or not
 }
 
 // Job is one task of an array that Slurm has not forgotten.
@@ -93,11 +94,9 @@ func (e *busyError) Error() string { return e.text }
 var passing = []string{
 	"Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted", "Transport endpoint",
 	"Slurm temporarily unable to accept job", "Slurm backup controller in standby mode", "Resource temporarily unavailable",
-	submitLimit,
 }
 
-// submitLimit is said of more jobs than a user may have at a time. With jobs in
-// the queue it passes.
+// submitLimit is said of more jobs than a user may have at a time.
 const submitLimit = "Job violates accounting/QOS policy (job submit limit"
 
 // advice says which attribute a refusal of sbatch is about.
@@ -177,6 +176,7 @@ func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
 		return nil, err
 	}
 	var jobs []Job
+	s.listed = strings.Count(out, "\n")
 	for line := range strings.Lines(out) {
 		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 5)
 		if len(f) < 5 {

@@ -9,7 +9,7 @@
 // for that reason. SLURMTEST_DOWN, a file, makes all commands fail while it is
 // there. SLURMTEST_LATE, a file, lets the next sbatch take its jobs and say that
 // it got no answer. SLURMTEST_REFUSE is what sbatch says instead of taking any.
-// With SLURMTEST_FORGET scontrol knows no task that has ended, and with
+// SLURMTEST_MOST is how many tasks may wait and run. With SLURMTEST_FORGET scontrol knows no task that has ended, and with
 // SLURMTEST_ACCOUNTING sacct knows them all; its value is how those that failed
 // are said to have ended.
 package slurmtest
@@ -201,6 +201,22 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	}
 	id := ""
 	err = c.locked(func() error {
+		if most, err := strconv.Atoi(os.Getenv("SLURMTEST_MOST")); err == nil {
+			tasks, err := c.read("")
+			if err != nil {
+				return err
+			}
+			active := 0
+			for _, t := range tasks {
+				if t.active() {
+					active++
+				}
+			}
+			if active+len(indices) > most {
+				//lint:ignore ST1005 Slurm words it so
+				return errors.New("Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)")
+			}
+		}
 		raw, _ := os.ReadFile(filepath.Join(c.dir, "last"))
 		n, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
 		id = strconv.Itoa(n + 1)
