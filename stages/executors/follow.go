@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -55,6 +56,7 @@ type shard struct {
 	gone      time.Time // since when it is in no queue
 	hurried   time.Time
 	said      *Status
+	heard     time.Time // when that was read: clocks of nodes differ
 	done      bool
 	lost      string // why it was given up
 	held      bool   // its job stays in the queue all the same
@@ -129,10 +131,18 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 			if out.Stopped != "" {
 				return out, f.cancelAll(ctx, jobs)
 			}
+			before := len(f.batches)
 			n, err := f.submit(ctx, again)
 			out.Submitted += n
 			if err != nil {
 				out.Jobs = f.ids(jobs)
+				for _, b := range f.batches[before:] {
+					out.Jobs = append(out.Jobs, b.Job)
+				}
+				if len(out.Jobs) > 0 {
+					ids := strings.Join(out.Jobs, " ")
+					err = fmt.Errorf("%w; the jobs %s go on, the same command follows them, and scancel %s ends them", err, ids, ids)
+				}
 				return out, err
 			}
 			if f.ended() {
@@ -174,7 +184,7 @@ func (f *Follower) look(ctx context.Context) ([]Job, bool) {
 			f.Work.Say("warn", fmt.Sprintf("the queue cannot be read, and is asked again: %v", err))
 		}
 		return nil, false
-	case !f.queueFailed.IsZero():
+	case err == nil && !f.queueFailed.IsZero():
 		f.Work.Say("info", fmt.Sprintf("the queue can be read again, after %s", slurmTime(time.Since(f.queueFailed))))
 		f.queueFailed = time.Time{}
 	}
@@ -194,7 +204,7 @@ func (f *Follower) take() error {
 		if err != nil || st == nil || s.said != nil && st.Attempt == s.said.Attempt && st.Seen.Equal(s.said.Seen) {
 			continue // what cannot be read now can be in a moment
 		}
-		s.said = st
+		s.said, s.heard = st, time.Now()
 		said = append(said, st)
 	}
 	return f.Work.Take(said)

@@ -247,7 +247,7 @@ func (f *Follower) silence(i int, job Job, now time.Time) {
 	if s.said == nil || s.said.State.Ended() {
 		return
 	}
-	quiet := now.Sub(s.said.Seen)
+	quiet := now.Sub(s.heard)
 	switch {
 	case quiet > quietAfter*Heartbeat+f.Config.Settle && !s.silent:
 		s.silent = true
