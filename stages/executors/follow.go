@@ -58,10 +58,12 @@ type shard struct {
 	said      *Status
 	heard     time.Time // when that was read: clocks of nodes differ
 	done      bool
-	lost      string // why it was given up
-	held      bool   // its job stays in the queue all the same
-	due       bool   // to be submitted once the queue takes more jobs
-	silent    bool   // the user was told that it is
+	lost      string   // why it was given up
+	held      bool     // its job stays in the queue all the same
+	node      string   // where its last try ended
+	avoid     []string // nodes where tries brought no row
+	due       bool     // to be submitted once the queue takes more jobs
+	silent    bool     // the user was told that it is
 }
 
 // Outcome is how the following ended.
@@ -221,8 +223,9 @@ func (f *Follower) ids(jobs []Job) []string {
 	return out
 }
 
+// cancelAll ends all jobs, also when a second signal has ended the run.
 func (f *Follower) cancelAll(ctx context.Context, jobs []Job) error {
-	return f.Scheduler.cancel(ctx, f.ids(jobs)...)
+	return f.Scheduler.cancel(context.WithoutCancel(ctx), f.ids(jobs)...)
 }
 
 // concluded adds the shards that were given up.

@@ -111,6 +111,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 				s.fruitless = 0
 			default:
 				s.fruitless++
+				s.shun()
 			}
 			if s.fruitless >= f.Config.Attempts {
 				s.lost = fmt.Sprintf("%s; %s brought no further row", why, some(s.fruitless, "try"))

@@ -132,6 +132,7 @@ type submission struct {
 	most    int    // that may run at the same time; 0: all
 	after   string // a job that must succeed first
 	comment string
+	exclude string   // nodes that it is not to run on
 	args    []string // of the script
 }
 
@@ -147,6 +148,9 @@ func (s *Scheduler) submit(ctx context.Context, sub submission) (string, error) 
 	if sub.after != "" {
 		// A task whose condition can never come true would wait for ever.
 		args = append(args, "--dependency=afterok:"+sub.after, "--kill-on-invalid-dep=yes")
+	}
+	if sub.exclude != "" {
+		args = append(args, "--exclude="+sub.exclude)
 	}
 	out, err := s.run(ctx, "sbatch", append(append(args, sub.script), sub.args...)...)
 	if err != nil {

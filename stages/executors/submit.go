@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,43 @@ func (f *Follower) alike(shards []int) [][]int {
 	return out
 }
 
+// noNode is what sbatch says where no node is left.
+const noNode = "Requested node configuration is not available"
+
+// A node that fails all that it is given is always free, and would be given every
+// further try.
+const mostShunned = 16
+
+var oneNode = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// shun keeps the next try away from the node of the last one, where that was one
+// node.
+func (s *shard) shun() {
+	if oneNode.MatchString(s.node) && !slices.Contains(s.avoid, s.node) && len(s.avoid) < mostShunned {
+		s.avoid = append(s.avoid, s.node)
+	}
+}
+
+// shunned are the nodes that an array stays away from, with those that the block
+// excludes; "" where the block leaves it to Slurm.
+func (f *Follower) shunned(shards []int) string {
+	var nodes []string
+	for _, i := range shards {
+		for _, n := range f.shards[i].avoid {
+			if !slices.Contains(nodes, n) && len(nodes) < mostShunned {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	if _, chosen := f.Config.Options["nodelist"]; chosen || len(nodes) == 0 {
+		return ""
+	}
+	if own := f.Config.Options["exclude"]; own != "" {
+		nodes = append(nodes, own)
+	}
+	return strings.Join(nodes, ",")
+}
+
 // batch submits one array. It is written down first that it is about to be, so
 // that a coordinator that dies meanwhile finds it by its comment.
 func (f *Follower) batch(ctx context.Context, shards []int, offset int, after string, parallel int) error {
@@ -177,10 +215,15 @@ func (f *Follower) batch(ctx context.Context, shards []int, offset int, after st
 		indices[i] = s - offset
 	}
 	var err error
-	b.Job, err = f.Scheduler.submit(ctx, submission{
+	call := submission{
 		script: script, indices: indices, most: parallel, after: after, comment: f.Order.comment(b.Number),
-		args: []string{fmt.Sprint(offset), fmt.Sprint(b.Number)},
-	})
+		args: []string{fmt.Sprint(offset), fmt.Sprint(b.Number)}, exclude: f.shunned(shards),
+	}
+	b.Job, err = f.Scheduler.submit(ctx, call)
+	if err != nil && call.exclude != "" && strings.Contains(err.Error(), noNode) {
+		call.exclude = "" // there are no others
+		b.Job, err = f.Scheduler.submit(ctx, call)
+	}
 	var busy *busyError
 	full := err != nil && strings.Contains(err.Error(), submitLimit)
 	if err != nil && (full || !errors.As(err, &busy)) {

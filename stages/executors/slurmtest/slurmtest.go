@@ -74,6 +74,7 @@ type task struct {
 	Err     string   `json:"err"`
 	After   string   `json:"after"`
 	Most    int      `json:"most"`
+	Exclude string   `json:"exclude"`
 	Node    string   `json:"node"`
 	PID     int      `json:"pid"`
 	Restart int      `json:"restart"`
@@ -195,6 +196,10 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	if p := opts["partition"]; p == "nowhere" {
 		return errors.New("invalid partition specified: nowhere\nsbatch: error: Batch job submission failed: Invalid partition name specified")
 	}
+	if n, err := strconv.Atoi(os.Getenv("SLURMTEST_NODES")); err == nil && opts["exclude"] != "" && len(strings.Split(opts["exclude"], ",")) >= n {
+		//lint:ignore ST1005 Slurm words it so
+		return errors.New("Batch job submission failed: Requested node configuration is not available")
+	}
 	indices, most, err := array(opts["array"])
 	if err != nil {
 		return err
@@ -231,7 +236,7 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 			fill := strings.NewReplacer("%A", id, "%a", strconv.Itoa(i), "%j", id)
 			t := &task{
 				Array: id, Index: i, State: "PENDING", Reason: "None", Comment: opts["comment"], Name: opts["job-name"], Script: copied, Args: rest[1:],
-				Out: fill.Replace(opts["output"]), Err: fill.Replace(opts["error"]), After: strings.TrimPrefix(opts["dependency"], "afterok:"), Most: most,
+				Out: fill.Replace(opts["output"]), Err: fill.Replace(opts["error"]), After: strings.TrimPrefix(opts["dependency"], "afterok:"), Most: most, Exclude: opts["exclude"],
 			}
 			if err := c.write(t); err != nil {
 				return err
@@ -444,7 +449,13 @@ func (c *cluster) serve(array string) error {
 					}
 					continue
 				}
-				node := slices.Index(free, true)
+				not := strings.Split(t.Exclude, ",")
+				node := -1
+				for i := range free {
+					if node < 0 && free[i] && !slices.Contains(not, "n"+strconv.Itoa(i)) {
+						node = i
+					}
+				}
 				if node < 0 || t.Most > 0 && running >= t.Most {
 					continue
 				}
