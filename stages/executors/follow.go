@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,7 +38,9 @@ type Follower struct {
 	queueFailed time.Time
 	refused     time.Time                    // since when sbatch takes no jobs
 	heldSince   time.Time                    // since when all that is left is held
-	queued      int                          // jobs of the user when the queue was last read
+	full        bool                         // the user was told that some tasks are not in the queue
+	room        int                          // tasks that an array has at most, after such a refusal; 0 where there was none
+	queued      int                          // jobs of the user when the queue was last read, of other work too
 	accounts    map[string]map[string]string // what sacct said, by task
 	accountsAt  time.Time
 	waiting     string
@@ -53,10 +56,14 @@ type shard struct {
 	gone      time.Time // since when it is in no queue
 	hurried   time.Time
 	said      *Status
+	heard     time.Time // when that was read: clocks of nodes differ
 	done      bool
-	lost      string // why it was given up
-	held      bool   // its job stays in the queue all the same
-	silent    bool   // the user was told that it is
+	lost      string   // why it was given up
+	held      bool     // its job stays in the queue all the same
+	node      string   // where its last try ended
+	avoid     []string // nodes where tries brought no row
+	due       bool     // to be submitted once the queue takes more jobs
+	silent    bool     // the user was told that it is
 }
 
 // Outcome is how the following ended.
@@ -126,10 +133,18 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 			if out.Stopped != "" {
 				return out, f.cancelAll(ctx, jobs)
 			}
+			before := len(f.batches)
 			n, err := f.submit(ctx, again)
 			out.Submitted += n
 			if err != nil {
 				out.Jobs = f.ids(jobs)
+				for _, b := range f.batches[before:] {
+					out.Jobs = append(out.Jobs, b.Job)
+				}
+				if len(out.Jobs) > 0 {
+					ids := strings.Join(out.Jobs, " ")
+					err = fmt.Errorf("%w; the jobs %s go on, the same command follows them, and scancel %s ends them", err, ids, ids)
+				}
 				return out, err
 			}
 			if f.ended() {
@@ -171,11 +186,11 @@ func (f *Follower) look(ctx context.Context) ([]Job, bool) {
 			f.Work.Say("warn", fmt.Sprintf("the queue cannot be read, and is asked again: %v", err))
 		}
 		return nil, false
-	case !f.queueFailed.IsZero():
+	case err == nil && !f.queueFailed.IsZero():
 		f.Work.Say("info", fmt.Sprintf("the queue can be read again, after %s", slurmTime(time.Since(f.queueFailed))))
 		f.queueFailed = time.Time{}
 	}
-	f.queued = len(jobs)
+	f.queued = f.Scheduler.listed
 	return jobs, err == nil
 }
 
@@ -191,7 +206,7 @@ func (f *Follower) take() error {
 		if err != nil || st == nil || s.said != nil && st.Attempt == s.said.Attempt && st.Seen.Equal(s.said.Seen) {
 			continue // what cannot be read now can be in a moment
 		}
-		s.said = st
+		s.said, s.heard = st, time.Now()
 		said = append(said, st)
 	}
 	return f.Work.Take(said)
@@ -208,8 +223,9 @@ func (f *Follower) ids(jobs []Job) []string {
 	return out
 }
 
+// cancelAll ends all jobs, also when a second signal has ended the run.
 func (f *Follower) cancelAll(ctx context.Context, jobs []Job) error {
-	return f.Scheduler.cancel(ctx, f.ids(jobs)...)
+	return f.Scheduler.cancel(context.WithoutCancel(ctx), f.ids(jobs)...)
 }
 
 // concluded adds the shards that were given up.

@@ -82,7 +82,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 			s.done = true
 		case s.batch >= 0 && f.Order.Scout && i > 0 && !f.shards[0].done && f.shards[0].lost == "":
 			running++ // it was cancelled; what becomes of the samples decides
-		case s.batch < 0:
+		case s.batch < 0 || s.due:
 			again = append(again, i)
 		default:
 			if s.gone.IsZero() {
@@ -111,6 +111,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 				s.fruitless = 0
 			default:
 				s.fruitless++
+				s.shun()
 			}
 			if s.fruitless >= f.Config.Attempts {
 				s.lost = fmt.Sprintf("%s; %s brought no further row", why, some(s.fruitless, "try"))
@@ -247,7 +248,7 @@ func (f *Follower) silence(i int, job Job, now time.Time) {
 	if s.said == nil || s.said.State.Ended() {
 		return
 	}
-	quiet := now.Sub(s.said.Seen)
+	quiet := now.Sub(s.heard)
 	switch {
 	case quiet > quietAfter*Heartbeat+f.Config.Settle && !s.silent:
 		s.silent = true

@@ -29,6 +29,7 @@ func (f *Follower) why(ctx context.Context, i, left int, now time.Time) (why str
 				text = st.Message
 			}
 		}
+		s.node = st.Node
 		return fmt.Sprintf("%s (on %s)", text, st.Node), true
 	}
 	id := fmt.Sprintf("%s_%d", b.Job, i-b.Offset)
@@ -48,6 +49,7 @@ func (f *Follower) why(ctx context.Context, i, left int, now time.Time) (why str
 			return "", false
 		}
 	}
+	s.node = known["NodeList"]
 	return f.post(i, id, known), true
 }
 

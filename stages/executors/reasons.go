@@ -44,7 +44,7 @@ var known = map[string]struct {
 
 	"PartitionNodeLimit":                      {never, "the partition does not have so many nodes, or lends them to nobody: ask for fewer, or name another partition"},
 	"PartitionTimeLimit":                      {never, "the partition's time limit is shorter than time"},
-	"PartitionConfig":                         {never, "the partition is not meant for such jobs"},
+	"PartitionConfig":                         {never, "time, nodes or memory are beyond what the partition allows; scontrol show partition has its limits"},
 	"BadConstraints":                          {never, "no node has what constraint and the other options ask for"},
 	"DependencyNeverSatisfied":                {never, "the task that it waits for has failed"},
 	"DeadLine":                                {never, "it cannot end before its deadline"},

@@ -24,6 +24,7 @@ type Scheduler struct {
 	most    int // MaxArraySize, once it is known
 	// unaccounted is true where there is no accounting.
 	unaccounted bool
+	listed      int // jobs of the user when the queue was last read, arrays or not
 }
 
 // Job is one task of an array that Slurm has not forgotten.
@@ -93,11 +94,9 @@ func (e *busyError) Error() string { return e.text }
 var passing = []string{
 	"Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted", "Transport endpoint",
 	"Slurm temporarily unable to accept job", "Slurm backup controller in standby mode", "Resource temporarily unavailable",
-	submitLimit,
 }
 
-// submitLimit is said of more jobs than a user may have at a time. With jobs in
-// the queue it passes.
+// submitLimit is said of more jobs than a user may have at a time.
 const submitLimit = "Job violates accounting/QOS policy (job submit limit"
 
 // advice says which attribute a refusal of sbatch is about.
@@ -133,6 +132,7 @@ type submission struct {
 	most    int    // that may run at the same time; 0: all
 	after   string // a job that must succeed first
 	comment string
+	exclude string   // nodes that it is not to run on
 	args    []string // of the script
 }
 
@@ -148,6 +148,9 @@ func (s *Scheduler) submit(ctx context.Context, sub submission) (string, error) 
 	if sub.after != "" {
 		// A task whose condition can never come true would wait for ever.
 		args = append(args, "--dependency=afterok:"+sub.after, "--kill-on-invalid-dep=yes")
+	}
+	if sub.exclude != "" {
+		args = append(args, "--exclude="+sub.exclude)
 	}
 	out, err := s.run(ctx, "sbatch", append(append(args, sub.script), sub.args...)...)
 	if err != nil {
@@ -177,6 +180,7 @@ func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
 		return nil, err
 	}
 	var jobs []Job
+	s.listed = strings.Count(out, "\n")
 	for line := range strings.Lines(out) {
 		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 5)
 		if len(f) < 5 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,16 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 	after := ""
 	if f.Order.Scout && !f.shards[0].done {
 		if slices.Contains(shards, 0) {
-			if err := f.batch(ctx, []int{0}, 0, "", 0); err != nil {
+			err := f.batch(ctx, []int{0}, 0, "", 0)
+			switch {
+			case errors.Is(err, errFull) && f.queued > 0:
+				for _, s := range shards {
+					f.shards[s].due = true
+				}
+				return 0, nil // when other jobs have ended
+			case errors.Is(err, errFull):
+				return 0, f.refusedBy(err)
+			case err != nil:
 				return 0, err
 			}
 			shards = slices.DeleteFunc(slices.Clone(shards), func(s int) bool { return s == 0 })
@@ -55,7 +65,6 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 			after = f.batches[n].Job
 		}
 	}
-	n := 0
 	alike := f.alike(shards)
 	tasks := make([]int, len(alike))
 	for i, a := range alike {
@@ -63,6 +72,7 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 	}
 	parallel := parallels(f.Config.Parallel, tasks)
 	most := f.Scheduler.arraySize(ctx)
+	n, wait := 0, 0
 	for i, shards := range alike {
 		for len(shards) > 0 {
 			offset := 0
@@ -70,17 +80,61 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 				offset = shards[0]
 			}
 			end := 0
-			for end < len(shards) && shards[end]-offset < most {
+			for end < len(shards) && shards[end]-offset < most && (f.room == 0 || end < f.room) {
 				end++
 			}
-			if err := f.batch(ctx, shards[:end], offset, after, parallel[i]); err != nil {
+			err := f.batch(ctx, shards[:end], offset, after, parallel[i])
+			switch {
+			case err == nil:
+				n += end
+				f.room *= 2
+				shards = shards[end:]
+			case !errors.Is(err, errFull):
 				return n, err
+			case end > 1:
+				f.room = end / 2
+			case f.queued == 0 && n == 0:
+				return n, f.refusedBy(err) // not one job is allowed
+			default:
+				for _, later := range alike[i+1:] {
+					shards = append(slices.Clone(shards), later...)
+				}
+				for _, s := range shards {
+					f.shards[s].due = true
+				}
+				wait, f.room = len(shards), 1
 			}
-			n += end
-			shards = shards[end:]
+			if wait > 0 {
+				break
+			}
+		}
+		if wait > 0 {
+			break
 		}
 	}
+	switch {
+	case wait == 0:
+		f.full, f.room = false, 0
+	case !f.full:
+		f.full = true
+		f.Work.Say("info", fmt.Sprintf("%s in no queue yet, since no more jobs of yours may be: each is submitted when another has ended", theyAre(wait)))
+	}
 	return n, nil
+}
+
+func theyAre(n int) string {
+	if n == 1 {
+		return "1 task is"
+	}
+	return some(n, "task") + " are"
+}
+
+// errFull is that of an sbatch that says that too many jobs are in the queue.
+var errFull = errors.New("the limit on submitted jobs")
+
+// refusedBy is the error of a submission, with the place of the block.
+func (f *Follower) refusedBy(err error) error {
+	return fmt.Errorf("%s (%s:%d): the jobs cannot be submitted: %w", f.Config.Address, f.Config.Range.Filename, f.Config.Range.Start.Line, refusal(err))
 }
 
 // alike are shards whose jobs ask for the same, in the order of the shards.
@@ -99,6 +153,43 @@ func (f *Follower) alike(shards []int) [][]int {
 		out[i] = by[gpus]
 	}
 	return out
+}
+
+// noNode is what sbatch says where no node is left.
+const noNode = "Requested node configuration is not available"
+
+// A node that fails all that it is given is always free, and would be given every
+// further try.
+const mostShunned = 16
+
+var oneNode = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// shun keeps the next try away from the node of the last one, where that was one
+// node.
+func (s *shard) shun() {
+	if oneNode.MatchString(s.node) && !slices.Contains(s.avoid, s.node) && len(s.avoid) < mostShunned {
+		s.avoid = append(s.avoid, s.node)
+	}
+}
+
+// shunned are the nodes that an array stays away from, with those that the block
+// excludes; "" where the block leaves it to Slurm.
+func (f *Follower) shunned(shards []int) string {
+	var nodes []string
+	for _, i := range shards {
+		for _, n := range f.shards[i].avoid {
+			if !slices.Contains(nodes, n) && len(nodes) < mostShunned {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	if _, chosen := f.Config.Options["nodelist"]; chosen || len(nodes) == 0 {
+		return ""
+	}
+	if own := f.Config.Options["exclude"]; own != "" {
+		nodes = append(nodes, own)
+	}
+	return strings.Join(nodes, ",")
 }
 
 // batch submits one array. It is written down first that it is about to be, so
@@ -124,20 +215,30 @@ func (f *Follower) batch(ctx context.Context, shards []int, offset int, after st
 		indices[i] = s - offset
 	}
 	var err error
-	b.Job, err = f.Scheduler.submit(ctx, submission{
+	call := submission{
 		script: script, indices: indices, most: parallel, after: after, comment: f.Order.comment(b.Number),
-		args: []string{fmt.Sprint(offset), fmt.Sprint(b.Number)},
-	})
+		args: []string{fmt.Sprint(offset), fmt.Sprint(b.Number)}, exclude: f.shunned(shards),
+	}
+	b.Job, err = f.Scheduler.submit(ctx, call)
+	if err != nil && call.exclude != "" && strings.Contains(err.Error(), noNode) {
+		call.exclude = "" // there are no others
+		b.Job, err = f.Scheduler.submit(ctx, call)
+	}
 	var busy *busyError
-	if err != nil && (!errors.As(err, &busy) || f.queued == 0 && strings.Contains(err.Error(), submitLimit)) {
+	full := err != nil && strings.Contains(err.Error(), submitLimit)
+	if err != nil && (full || !errors.As(err, &busy)) {
 		if werr := f.Order.writeBatches(f.batches); werr != nil {
 			return werr
 		}
-		return fmt.Errorf("%s (%s:%d): the jobs cannot be submitted: %w", f.Config.Address, f.Config.Range.Filename, f.Config.Range.Start.Line, refusal(err))
+		if full {
+			return fmt.Errorf("%w: %w", errFull, err)
+		}
+		return f.refusedBy(err)
 	}
 	f.batches = append(f.batches, b)
 	for _, s := range shards {
-		f.shards[s].batch, f.shards[s].gone, f.shards[s].left = len(f.batches)-1, time.Time{}, f.Work.Left(s)
+		sh := &f.shards[s]
+		sh.batch, sh.gone, sh.left, sh.due = len(f.batches)-1, time.Time{}, f.Work.Left(s), false
 	}
 	if err != nil {
 		// It may have been taken all the same: adopt finds it by its comment.

@@ -19,7 +19,7 @@ const (
 	forgotten    = 10 * time.Minute // it is said again when it comes back after that
 )
 
-var usual = []string{"", "None", "Priority", "Resources", "Dependency", "JobArrayTaskLimit", "BeginTime", "Cleaning", "Prolog"}
+var usual = []string{"Priority", "Resources", "Dependency", "JobArrayTaskLimit", "BeginTime", "Cleaning", "Prolog"}
 
 // lasting is a reason for waiting.
 type lasting struct {
@@ -34,6 +34,9 @@ func (f *Follower) sayReasons(reasons map[string]int, now time.Time) {
 	}
 	for _, r := range slices.Sorted(maps.Keys(reasons)) {
 		name, _, _ := strings.Cut(r, ",") // names of nodes are behind it
+		if name == "" || name == "None" {
+			continue // Slurm has not looked at it
+		}
 		l := f.reasons[name]
 		if l == nil || now.Sub(l.last) > forgotten {
 			l = &lasting{since: now}

@@ -9,7 +9,7 @@
 // for that reason. SLURMTEST_DOWN, a file, makes all commands fail while it is
 // there. SLURMTEST_LATE, a file, lets the next sbatch take its jobs and say that
 // it got no answer. SLURMTEST_REFUSE is what sbatch says instead of taking any.
-// With SLURMTEST_FORGET scontrol knows no task that has ended, and with
+// SLURMTEST_MOST is how many tasks may wait and run. With SLURMTEST_FORGET scontrol knows no task that has ended, and with
 // SLURMTEST_ACCOUNTING sacct knows them all; its value is how those that failed
 // are said to have ended.
 package slurmtest
@@ -74,6 +74,7 @@ type task struct {
 	Err     string   `json:"err"`
 	After   string   `json:"after"`
 	Most    int      `json:"most"`
+	Exclude string   `json:"exclude"`
 	Node    string   `json:"node"`
 	PID     int      `json:"pid"`
 	Restart int      `json:"restart"`
@@ -195,12 +196,32 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	if p := opts["partition"]; p == "nowhere" {
 		return errors.New("invalid partition specified: nowhere\nsbatch: error: Batch job submission failed: Invalid partition name specified")
 	}
+	if n, err := strconv.Atoi(os.Getenv("SLURMTEST_NODES")); err == nil && opts["exclude"] != "" && len(strings.Split(opts["exclude"], ",")) >= n {
+		//lint:ignore ST1005 Slurm words it so
+		return errors.New("Batch job submission failed: Requested node configuration is not available")
+	}
 	indices, most, err := array(opts["array"])
 	if err != nil {
 		return err
 	}
 	id := ""
 	err = c.locked(func() error {
+		if most, err := strconv.Atoi(os.Getenv("SLURMTEST_MOST")); err == nil {
+			tasks, err := c.read("")
+			if err != nil {
+				return err
+			}
+			active := 0
+			for _, t := range tasks {
+				if t.active() {
+					active++
+				}
+			}
+			if active+len(indices) > most {
+				//lint:ignore ST1005 Slurm words it so
+				return errors.New("Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)")
+			}
+		}
 		raw, _ := os.ReadFile(filepath.Join(c.dir, "last"))
 		n, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
 		id = strconv.Itoa(n + 1)
@@ -215,7 +236,7 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 			fill := strings.NewReplacer("%A", id, "%a", strconv.Itoa(i), "%j", id)
 			t := &task{
 				Array: id, Index: i, State: "PENDING", Reason: "None", Comment: opts["comment"], Name: opts["job-name"], Script: copied, Args: rest[1:],
-				Out: fill.Replace(opts["output"]), Err: fill.Replace(opts["error"]), After: strings.TrimPrefix(opts["dependency"], "afterok:"), Most: most,
+				Out: fill.Replace(opts["output"]), Err: fill.Replace(opts["error"]), After: strings.TrimPrefix(opts["dependency"], "afterok:"), Most: most, Exclude: opts["exclude"],
 			}
 			if err := c.write(t); err != nil {
 				return err
@@ -428,7 +449,13 @@ func (c *cluster) serve(array string) error {
 					}
 					continue
 				}
-				node := slices.Index(free, true)
+				not := strings.Split(t.Exclude, ",")
+				node := -1
+				for i := range free {
+					if node < 0 && free[i] && !slices.Contains(not, "n"+strconv.Itoa(i)) {
+						node = i
+					}
+				}
 				if node < 0 || t.Most > 0 && running >= t.Most {
 					continue
 				}
