@@ -95,13 +95,19 @@ func (j *job) pointIDs() []string {
 	if j.cases.SweepColumns() == nil {
 		return nil
 	}
-	j.idsOnce.Do(func() {
-		j.ids = make([]string, 0, len(j.units))
+	j.ids.once.Do(func() {
+		j.ids.all = make([]string, 0, len(j.units))
 		for i := range j.tasks {
-			j.ids = append(j.ids, j.cases.PointIDs(i)...)
+			j.ids.all = append(j.ids.all, j.cases.PointIDs(i)...)
 		}
 	})
-	return j.ids
+	return j.ids.all
+}
+
+// pointIDs are ids of units, made when they are first asked for.
+type pointIDs struct {
+	once sync.Once
+	all  []string
 }
 
 // group is what the breaker counts a task's failures with.
@@ -125,15 +131,14 @@ type task struct {
 
 // job is the work of one collect: all cases of its grid.
 type job struct {
-	cases   *grid.Cases
-	tasks   []task
-	units   []unit
-	ids     []string // see pointIDs
-	groups  []string
-	whys    map[why]*why
-	idsOnce sync.Once
-	sweeps  map[string]*sweep // by the digest of their points
-	rows    *rowStore
+	cases  *grid.Cases
+	tasks  []task
+	units  []unit
+	ids    pointIDs
+	groups []string
+	whys   map[why]*why
+	sweeps map[string]*sweep // by the digest of their points
+	rows   *rowStore
 	// demands are columns that every row must have, for a stage behind.
 	demands []string
 	// tried are the tasks that failed before and are tried again, with their group.
