@@ -6,9 +6,9 @@ export CGO_CFLAGS := -Wno-deprecated-declarations
 
 GO ?= go
 
-# The compiler, and tests that read all plans, spend a fifth and more of their time
-# on collecting garbage; a larger heap, up to about 1 GB a process, saves most of
-# that. The programs under test set their own.
+# The compiler, and tests that read all plans, spend a sixth to a third of their
+# time on collecting garbage; a larger heap, up to about 1 GB a process, saves that.
+# Programs that tests start set their own.
 FASTER := GOGC=$${GOGC:-400}
 
 # make fuzz: how long each target runs, and which (a regular expression).
