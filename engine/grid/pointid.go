@@ -53,29 +53,38 @@ func (c *Cases) PointIDs(i int) []string {
 	if p.Len() == 0 {
 		return nil
 	}
+	ids := c.pointIDWriter()
+	raw := make([]byte, 0, p.Len()*IDLength)
+	for j := range p.Len() {
+		raw = ids(raw, i, j)
+	}
+	text := string(raw) // one allocation for all ids
+	out := make([]string, p.Len())
+	for j := range out {
+		out[j] = text[j*IDLength : (j+1)*IDLength]
+	}
+	return out
+}
+
+// pointIDWriter appends PointID(i, j) of grids that sweep.
+func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 	c.pointsOnce.Do(func() { c.points = c.newPointText() })
 	t := c.points
-	swept := t.ofList[c.sweep.of[i]]
-	raw := make([]byte, p.Len()*IDLength)
 	buf := make([]byte, 0, 1024)
-	for j := range p.Len() {
+	return func(to []byte, i, j int) []byte {
+		list := c.sweep.of[i]
+		p := &c.sweep.lists[list]
 		buf = append(append(buf[:0], c.spec.Op...), '\n')
 		for _, part := range t.order {
 			if part.swept {
-				buf = append(buf, swept[part.col][p.cols[part.col].ids[j]]...)
+				buf = append(buf, t.ofList[list][part.col][p.cols[part.col].ids[j]]...)
 			} else {
 				buf = append(buf, t.ofCase[part.col][c.columns[part.col].ids[i]]...)
 			}
 		}
 		sum := sha256.Sum256(buf)
-		hex.Encode(raw[j*IDLength:], sum[:IDLength/2])
+		return hex.AppendEncode(to, sum[:IDLength/2])
 	}
-	text := string(raw) // one allocation for all ids
-	ids := make([]string, p.Len())
-	for j := range ids {
-		ids[j] = text[j*IDLength : (j+1)*IDLength]
-	}
-	return ids
 }
 
 // pointText holds the lines that point ids are made of.

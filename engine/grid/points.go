@@ -88,6 +88,21 @@ func (c *Cases) Sweep(i int) Points {
 	return c.sweep.lists[c.sweep.of[i]]
 }
 
+// SweepCodes numbers the values of a swept column by case and point: the same
+// code is the same value, and codes begin at 0.
+func (c *Cases) SweepCodes(col int) func(i, j int) int {
+	offset := make([]int, len(c.sweep.lists))
+	n := 0
+	for list, p := range c.sweep.lists {
+		offset[list] = n
+		n += len(p.cols[col].dict)
+	}
+	return func(i, j int) int {
+		list := c.sweep.of[i]
+		return offset[list] + int(c.sweep.lists[list].cols[col].ids[j])
+	}
+}
+
 // Rows is the number of rows that the cases yield: their points, or one each.
 func (c *Cases) Rows() int {
 	if c.sweep == nil {

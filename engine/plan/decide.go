@@ -4,15 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
-	"regexp"
-	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/config"
 	"aicplan/engine/stage"
 )
 
@@ -354,64 +349,6 @@ func (p *Plan) again(s *Stage) bool {
 
 func (p *Plan) replaced(s *Stage) bool { return matchAny(p.Options.Replace, s.Address()) }
 
-// unknownInput names the first input whose output is not known yet.
-func (p *Plan) unknownInput(s *Stage) string {
-	for _, in := range s.Config.Inputs() {
-		if up := p.byAddr[in.Ref.Address]; up != nil && up.Output == "" {
-			return in.Ref.Address
-		}
-	}
-	return ""
-}
-
-func (p *Plan) waitsFor(s *Stage) string {
-	var names []string
-	for _, d := range s.Instance.Deps {
-		if up := p.byAddr[d]; up != nil && up.Output == "" {
-			names = append(names, d)
-		}
-	}
-	if len(names) == 0 {
-		return "another stage"
-	}
-	return strings.Join(names, ", ")
-}
-
-// inputLine is how two inputs that differ in one upstream output are explained.
-var inputLine = regexp.MustCompile(`^inputs\["[^" ]+ (.+)"\] `)
-
-// staleReason is the first differences of two inputs as one line.
-func staleReason(old, now json.RawMessage) string {
-	lines := checkpoint.Explain(old, now)
-	for i, l := range lines {
-		if strings.HasPrefix(l, "version ") {
-			// The form of everything else may differ for it.
-			return "this aicplan works the stage out in another way (" + l + ")"
-		}
-		if strings.HasPrefix(l, "code ") {
-			lines[i] = "this aicplan works the stage out with other code"
-			continue
-		}
-		lines[i] = strings.TrimPrefix(l, "config.")
-		if m := inputLine.FindStringSubmatch(l); m != nil {
-			lines[i] = m[1] + " changed" // two digests tell nobody anything
-		}
-	}
-	switch {
-	case len(lines) == 0:
-		return "the form of the checkpoint changed"
-	case len(lines) > 3:
-		return strings.Join(lines[:3], "; ") + fmt.Sprintf("; and %d more", len(lines)-3)
-	}
-	return strings.Join(lines, "; ")
-}
-
-// ShortDigest is what people need of a digest.
-func ShortDigest(d string) string {
-	d = strings.TrimPrefix(d, "sha256:")
-	return d[:min(10, len(d))]
-}
-
 // OutputIdentity identifies what a finished stage hands on.
 func OutputIdentity(rec *checkpoint.StageRecord) string {
 	id, _, err := checkpoint.Key(map[string]any{"outputs": rec.Outputs, "info": rec.Info})
@@ -419,38 +356,4 @@ func OutputIdentity(rec *checkpoint.StageRecord) string {
 		panic(fmt.Sprintf("outputs of %s: %v", rec.Address, err))
 	}
 	return id
-}
-
-// matchAny says whether address fits one of the globs. A glob that names no
-// module fits in every module, one without an instance key every instance, one
-// that names a module all that is in it; * does not stop at dots.
-func matchAny(globs []string, address string) bool {
-	local := config.LocalAddress(address)
-	return slices.ContainsFunc(globs, func(g string) bool {
-		at := address
-		if !strings.HasPrefix(g, "module.") {
-			at = local
-		}
-		switch {
-		case globMatch(g, at):
-			return true
-		case strings.HasSuffix(g, "]"):
-		case globMatch(g, config.WithoutOwnKey(at)) || globMatch(g, config.WithoutKeys(at)):
-			return true
-		}
-		return slices.ContainsFunc(config.ModulesOf(address), func(m string) bool {
-			return globMatch(g, m) || globMatch(g, config.WithoutKeys(m))
-		})
-	})
-}
-
-func globMatch(glob, s string) bool {
-	if glob == s {
-		return true
-	}
-	// path.Match treats [ as a class, / as a border and \ as an escape; addresses
-	// use none of them in that sense.
-	esc := strings.NewReplacer("[", `\[`, "]", `\]`, "/", "\x01", `\`, `\\`)
-	ok, err := path.Match(esc.Replace(glob), strings.ReplaceAll(s, "/", "\x01"))
-	return err == nil && ok
 }

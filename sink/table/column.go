@@ -55,10 +55,8 @@ func (c *Col[T]) Len() int { return len(c.Values) }
 
 // Index returns the position of the column called name, or -1.
 func Index(rec arrow.Record, name string) int {
-	for i, f := range rec.Schema().Fields() {
-		if f.Name == name {
-			return i
-		}
+	if at := rec.Schema().FieldIndices(name); len(at) > 0 {
+		return at[0]
 	}
 	return -1
 }

@@ -64,6 +64,7 @@ func (j *job) load(journal *checkpoint.Journal) error {
 // check holds the ledger against the plan: every unit ended exactly once, as a
 // measurement or with a reason.
 func (j *job) check() error {
+	ids := j.pointIDs()
 	var wrong []string
 	seen := map[string]bool{} // of swept points; a grid has each case once
 	for i := range j.units {
@@ -77,9 +78,9 @@ func (j *job) check() error {
 		case skipped:
 			ok = u.class() != "" && u.reason() != ""
 		}
-		if j.ids != nil {
-			ok = ok && !seen[j.ids[i]]
-			seen[j.ids[i]] = true
+		if ids != nil {
+			ok = ok && !seen[ids[i]]
+			seen[ids[i]] = true
 		}
 		if !ok {
 			wrong = append(wrong, j.id(i))

@@ -107,10 +107,10 @@ func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *st
 // sampled are the cases of a grid, or some of them evenly spread, with the points
 // that they sweep.
 func sampled(up *stage.Plan) arrow.Record {
-	t := up.Data.Planned
-	if cases := grids.CasesOf(up); cases != nil && cases.SweepColumns() != nil {
-		t = cases.PointRecord()
+	if cases := grids.CasesOf(up); cases != nil {
+		return cases.PointSample(cases.Rows() / fewest)
 	}
+	t := up.Data.Planned
 	step := int(t.NumRows()) / fewest
 	if step < 2 {
 		return t

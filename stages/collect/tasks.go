@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
@@ -82,10 +83,31 @@ func (j *job) settle(u *unit, s state) {
 
 // id names a unit in the journal and in tables.
 func (j *job) id(unit int) string {
-	if j.ids != nil {
-		return j.ids[unit]
+	if ids := j.pointIDs(); ids != nil {
+		return ids[unit]
 	}
 	return j.cases.ID(int(j.units[unit].task))
+}
+
+// pointIDs are those of the units where cases sweep, else nil. Plans that only
+// count make none.
+func (j *job) pointIDs() []string {
+	if j.cases.SweepColumns() == nil {
+		return nil
+	}
+	j.ids.once.Do(func() {
+		j.ids.all = make([]string, 0, len(j.units))
+		for i := range j.tasks {
+			j.ids.all = append(j.ids.all, j.cases.PointIDs(i)...)
+		}
+	})
+	return j.ids.all
+}
+
+// pointIDs are ids of units, made when they are first asked for.
+type pointIDs struct {
+	once sync.Once
+	all  []string
 }
 
 // group is what the breaker counts a task's failures with.
@@ -112,7 +134,7 @@ type job struct {
 	cases  *grid.Cases
 	tasks  []task
 	units  []unit
-	ids    []string // of units, where cases sweep
+	ids    pointIDs
 	groups []string
 	whys   map[why]*why
 	sweeps map[string]*sweep // by the digest of their points
@@ -185,8 +207,8 @@ func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) 
 			j.units = append(j.units, unit{task: int32(i)})
 			continue
 		}
-		for p, id := range cases.PointIDs(i) {
-			j.units, j.ids = append(j.units, unit{task: int32(i), point: int32(p)}), append(j.ids, id)
+		for p := range t.n {
+			j.units = append(j.units, unit{task: int32(i), point: p})
 		}
 	}
 	j.rows = newRowStore(s)

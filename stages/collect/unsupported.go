@@ -167,7 +167,8 @@ func (in *columnIn) holds(un *unit, factors []*factor) bool {
 // factor is a column that a test reads. Columns have few values and many cases,
 // so each value is looked at once.
 type factor struct {
-	read   func(*unit) (code int, value cty.Value) // code is -1 where values have none
+	code   func(*unit) int // units with the same code have the same value
+	value  func(*unit) cty.Value
 	listed map[string]bool
 	known  []*factorValue // by code
 }
@@ -179,10 +180,11 @@ type factorValue struct {
 }
 
 func (f *factor) of(un *unit) *factorValue {
-	code, v := f.read(un)
-	if code >= 0 && code < len(f.known) && f.known[code] != nil {
+	code := f.code(un)
+	if code < len(f.known) && f.known[code] != nil {
 		return f.known[code]
 	}
+	v := f.value(un)
 	out := &factorValue{}
 	if f.listed != nil {
 		out.listed = f.listed[text(v)]
@@ -191,10 +193,8 @@ func (f *factor) of(un *unit) *factorValue {
 		out.isNumber = true
 		out.number, _ = v.AsBigFloat().Float64()
 	}
-	if code >= 0 {
-		f.known = append(f.known, make([]*factorValue, max(0, code+1-len(f.known)))...)
-		f.known[code] = out
-	}
+	f.known = append(f.known, make([]*factorValue, max(0, code+1-len(f.known)))...)
+	f.known[code] = out
 	return out
 }
 
@@ -203,14 +203,17 @@ func (f *factor) of(un *unit) *factorValue {
 func factorOf(cases *grid.Cases, name string, listed map[string]bool) (*factor, error) {
 	f := &factor{listed: listed}
 	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
-		f.read = func(un *unit) (int, cty.Value) { return -1, cases.Sweep(int(un.task)).Value(int(un.point), at) }
+		code := cases.SweepCodes(at)
+		f.code = func(un *unit) int { return code(int(un.task), int(un.point)) }
+		f.value = func(un *unit) cty.Value { return cases.Sweep(int(un.task)).Value(int(un.point), at) }
 		return f, nil
 	}
 	at := slices.Index(cases.Columns(), name)
 	if at < 0 {
 		return nil, fmt.Errorf("unsupported names %q; the grid's columns are %s", name, strings.Join(slices.Concat(cases.Columns(), cases.SweepColumns()), ", "))
 	}
-	f.read = func(un *unit) (int, cty.Value) { return cases.Code(int(un.task), at), cases.Value(int(un.task), at) }
+	f.code = func(un *unit) int { return cases.Code(int(un.task), at) }
+	f.value = func(un *unit) cty.Value { return cases.Value(int(un.task), at) }
 	return f, nil
 }
 

@@ -29,6 +29,7 @@ output "parts" {
     attention_context    = part.attention_context
     attention_generation = part.attention_generation
     grouped              = part.grouped
+    hyper_connections    = part.hyper_connections
     moe                  = part.moe
     moe_256_gpus         = part.moe_256_gpus
   })

@@ -167,3 +167,25 @@ part "moe_256_gpus" {
     reason = "more than 256 GPUs"
   }
 }
+
+part "hyper_connections" {
+  description = "the widths of models with hyper-connections, and the tokens that go through them"
+  include     = [local.parts.chosen]
+
+  rows "model" {
+    values = [for r in local.models.mhc : {
+      hidden_size = r.hidden_size
+      hc_mult     = r.hc_mult
+      selected    = r.selected
+    }]
+  }
+
+  axis "op" {
+    values      = ["pre", "post"]
+    description = "before or after the block; the table's op_name"
+  }
+
+  axis "num_tokens" {
+    values = module.shapes.mhc_tokens
+  }
+}

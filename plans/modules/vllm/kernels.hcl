@@ -7,24 +7,7 @@ grid "mhc_module" {
   perf_table  = "mhc_module_perf"
   columns     = ["op", "num_tokens", "hidden_size", "hc_mult"]
   constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, sinkhorn_iters = 20 }
-  include     = [local.parts.chosen]
-
-  rows "model" {
-    values = [for r in local.models.mhc : {
-      hidden_size = r.hidden_size
-      hc_mult     = r.hc_mult
-      selected    = r.selected
-    }]
-  }
-
-  axis "op" {
-    values      = ["pre", "post"]
-    description = "before or after the block; the table's op_name"
-  }
-
-  axis "num_tokens" {
-    values = module.shapes.mhc_tokens
-  }
+  include     = [local.parts.hyper_connections]
 }
 
 # One rank has all heads: the kernels pad to the heads that they need, so shares

@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"aicplan/engine/checkpoint"
+)
+
+// unknownInput names the first input whose output is not known yet.
+func (p *Plan) unknownInput(s *Stage) string {
+	for _, in := range s.Config.Inputs() {
+		if up := p.byAddr[in.Ref.Address]; up != nil && up.Output == "" {
+			return in.Ref.Address
+		}
+	}
+	return ""
+}
+
+func (p *Plan) waitsFor(s *Stage) string {
+	var names []string
+	for _, d := range s.Instance.Deps {
+		if up := p.byAddr[d]; up != nil && up.Output == "" {
+			names = append(names, d)
+		}
+	}
+	if len(names) == 0 {
+		return "another stage"
+	}
+	return strings.Join(names, ", ")
+}
+
+// inputLine is how two inputs that differ in one upstream output are explained.
+var inputLine = regexp.MustCompile(`^inputs\["[^" ]+ (.+)"\] `)
+
+// staleReason is the first differences of two inputs as one line.
+func staleReason(old, now json.RawMessage) string {
+	lines := checkpoint.Explain(old, now)
+	for i, l := range lines {
+		if strings.HasPrefix(l, "version ") {
+			// The form of everything else may differ for it.
+			return "this aicplan works the stage out in another way (" + l + ")"
+		}
+		if strings.HasPrefix(l, "code ") {
+			lines[i] = "this aicplan works the stage out with other code"
+			continue
+		}
+		lines[i] = strings.TrimPrefix(l, "config.")
+		if m := inputLine.FindStringSubmatch(l); m != nil {
+			lines[i] = m[1] + " changed" // two digests tell nobody anything
+		}
+	}
+	switch {
+	case len(lines) == 0:
+		return "the form of the checkpoint changed"
+	case len(lines) > 3:
+		return strings.Join(lines[:3], "; ") + fmt.Sprintf("; and %d more", len(lines)-3)
+	}
+	return strings.Join(lines, "; ")
+}
+
+// ShortDigest is what people need of a digest.
+func ShortDigest(d string) string {
+	d = strings.TrimPrefix(d, "sha256:")
+	return d[:min(10, len(d))]
+}

@@ -1,0 +1,281 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+	"aicplan/stages/executors"
+	"aicplan/stages/runtimes"
+)
+
+// followed is a collect whose shards are followed. It implements
+// executors.Work.
+type followed struct {
+	r       *running
+	order   *executors.Order
+	places  [][]int
+	unitOf  map[string]int32
+	shardOf []int32 // by unit; -1
+	left    []int   // by shard
+	keeper  *keeper // counts and tells
+	groups  map[string]*group
+	told    executors.Groups
+	changed bool // told differs from what the tasks know
+	met     bool // the environment of a task was taken
+	foreign map[string]bool
+	seen    map[*checkpoint.Journal]int // how far each was read
+	outcome *executors.Outcome
+}
+
+// follow submits and follows an order. Nil without an error means that the user
+// stopped it before anything was known.
+func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order, attached bool) (*followed, error) {
+	f := &followed{r: r, order: o, foreign: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
+	var err error
+	if f.places, err = o.AllPlaces(); err != nil {
+		return f, err
+	}
+	f.count()
+	f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
+	if attached {
+		r.rc.Events.Message(r.rc.Address, stage.MessageShow, fmt.Sprintf("%s: follows the %d tasks that an earlier call has submitted", r.rc.Address, len(o.Shards)))
+	}
+	follower := &executors.Follower{
+		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop,
+		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.ID, o.Dir()),
+	}
+	f.outcome, err = follower.Follow(ctx)
+	if err != nil {
+		return f, err
+	}
+	return f, f.read()
+}
+
+// count finds out which units are open, by shard.
+func (f *followed) count() {
+	j := f.r.job
+	f.left = make([]int, len(f.places))
+	f.unitOf = make(map[string]int32, len(j.units))
+	f.shardOf = make([]int32, len(j.units))
+	for i := range f.shardOf {
+		f.shardOf[i] = -1
+		f.unitOf[j.id(i)] = int32(i)
+	}
+	for s, places := range f.places {
+		for _, p := range places {
+			if p < 0 || p >= len(j.tasks) {
+				continue
+			}
+			t := &j.tasks[p]
+			for k := t.first; k < t.first+t.n; k++ {
+				f.shardOf[k] = int32(s)
+				if j.units[k].state == open {
+					f.left[s]++
+				}
+			}
+		}
+	}
+	f.groups = map[string]*group{}
+	for name, g := range j.record() {
+		f.groups[name] = &group{measured: g.measured, earlier: g.failed}
+	}
+}
+
+// Left implements executors.Work.
+func (f *followed) Left(shard int) int { return f.left[shard] }
+
+// Waiting implements executors.Work.
+func (f *followed) Waiting(text string) {
+	f.r.rc.Events.Message(f.r.rc.Address, stage.MessageStatus, text)
+}
+
+// Say implements executors.Work.
+func (f *followed) Say(level, text string) {
+	if level == "info" {
+		level, text = stage.MessageShow, f.r.rc.Address+": "+text
+	}
+	f.r.rc.Events.Message(f.r.rc.Address, level, text)
+}
+
+// Take implements executors.Work.
+func (f *followed) Take(said []*executors.Status) error {
+	for _, s := range said {
+		if line := s.Node + ": " + s.Note; s.Note != "" && !f.r.heard[line] {
+			f.r.heard[line] = true
+			f.Say("warn", line)
+		}
+		if len(s.Environment) == 0 {
+			continue
+		}
+		env := new(runtimes.Environment)
+		if err := json.Unmarshal(s.Environment, env); err != nil {
+			f.Say("warn", fmt.Sprintf("what task %d says of its environment cannot be read: %v", s.Shard, err))
+			continue
+		}
+		if err := f.meet(s, env); err != nil {
+			return err
+		}
+	}
+	return f.read()
+}
+
+// meet takes the environment of the first task, and tells of others that differ:
+// their rows are kept under their own conditions.
+func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
+	r := f.r
+	if !f.met {
+		f.met = true
+		if r.env != nil {
+			env.Sources = r.env.Sources
+			same, err := r.sameContext(env)
+			if err != nil {
+				return err
+			}
+			if same {
+				r.env = env
+				return nil
+			}
+			f.Say("warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, env))
+		}
+		if err := r.settleIn(env); err != nil {
+			return err
+		}
+		f.count()
+		f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
+		return nil
+	}
+	diff := r.differences(r.env, env)
+	if diff == "" || f.foreign[s.Node] {
+		return nil
+	}
+	f.foreign[s.Node] = true
+	f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }", s.Node, diff, s.Node))
+	return nil
+}
+
+// read takes in what the tasks have stored since.
+func (f *followed) read() error {
+	r := f.r
+	if r.journal == nil {
+		return nil
+	}
+	ids, seen, err := r.journal.Refresh(f.seen[r.journal])
+	f.seen[r.journal] = seen
+	if err != nil {
+		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
+	}
+	if len(ids) > 0 {
+		// Not at the end: a coordinator that is killed must leave it behind.
+		r.remember()
+	}
+	for _, id := range ids {
+		at, ok := f.unitOf[id]
+		if !ok {
+			continue
+		}
+		u := &r.job.units[at]
+		if u.state != open {
+			continue
+		}
+		kind, ok := r.journal.Has(id)
+		if !ok {
+			continue
+		}
+		f.settle(int(at), kind)
+	}
+	if f.changed {
+		f.changed = false
+		if err := f.order.WriteGroups(f.told); err != nil {
+			f.Say("warn", fmt.Sprintf("the tasks cannot be told which groups fail: %v", err))
+		}
+	}
+	return nil
+}
+
+// settle takes the result of a unit.
+func (f *followed) settle(at int, kind checkpoint.Kind) {
+	r := f.r
+	u := &r.job.units[at]
+	if s := f.shardOf[at]; s >= 0 {
+		f.left[s]--
+	}
+	g := f.groups[r.job.group(int(u.task))]
+	if kind == checkpoint.Measured {
+		u.state = measured
+		if g.measured == 0 {
+			f.told.Worked, f.changed = append(f.told.Worked, r.job.group(int(u.task))), true
+		}
+		g.measured++
+		f.keeper.stored(kind, nil)
+		return
+	}
+	u.state = failed
+	f.keeper.stored(kind, nil)
+	e, ok, err := r.journal.Lookup(r.job.id(at))
+	if err != nil || !ok {
+		return // load says what is wrong with it
+	}
+	d, err := decodeEntry(e.Payload)
+	if err != nil || d.Failure == nil {
+		return
+	}
+	g.last = firstLine(d.Failure.Message)
+	if g.measured == 0 {
+		g.failures++
+	}
+	class, _ := classify(r.rules, d.Failure)
+	if r.policy.told == nil {
+		r.policy.told = map[string]int{}
+	}
+	c := worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.opName(r.job.cases.Spec().Op), Params: r.job.params(u), Attempt: d.Attempts}
+	f.keeper.failed(c, class, d.Failure, r.policy.tellTimes(class, d.Failure))
+	name := r.job.group(int(u.task))
+	if n := r.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" {
+		f.trip(name, g)
+	}
+}
+
+// trip ends a group in all tasks.
+func (f *followed) trip(name string, g *group) {
+	g.tripped = tripText(name, g.earlier+g.failures, g.last)
+	f.Say("error", "breaker: "+g.tripped)
+	if f.told.Tripped == nil {
+		f.told.Tripped = map[string]string{}
+	}
+	f.told.Tripped[name], f.changed = g.tripped, true
+	j := f.r.job
+	for i := range j.units {
+		u := &j.units[i]
+		if u.state != open || j.group(int(u.task)) != name {
+			continue
+		}
+		j.skip(u, "tripped", g.tripped)
+		if s := f.shardOf[i]; s >= 0 {
+			f.left[s]--
+		}
+	}
+}
+
+// settleFound closes the units that were found before an error.
+func (r *running) settleFound(f *followed) {
+	if f != nil && f.keeper != nil {
+		r.now = f.newRows()
+	}
+}
+
+// newRows counts the units whose rows tasks of the order have written.
+func (f *followed) newRows() (n int) {
+	label := strings.TrimSuffix(f.order.Label(0), "00000")
+	for i := range f.r.job.units {
+		u := &f.r.job.units[i]
+		if u.state == measured && strings.Contains(f.r.journal.Segment(f.r.job.id(i)), "-"+label) {
+			n++
+		}
+	}
+	return n
+}

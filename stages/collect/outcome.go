@@ -1,0 +1,213 @@
+package collect
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"aicplan/cudaops/worker"
+)
+
+// Done implements worker.CaseSource.
+func (p *policy) Done(o worker.Outcome) {
+	p.out--
+	a := o.Task.Data.(*attempt)
+	failure := o.Failure
+	if p.attached = nil; p.attach != nil && len(o.Attachments) > 0 {
+		p.attached = p.attach(o)
+	}
+	p.attached, p.beside = append(p.attached, p.beside...), nil
+	var got answer
+	if failure == nil {
+		if got, failure = p.job.judge(a.units, o.Rows); failure == nil {
+			p.measured(o, a, got)
+			p.settled(a.task)
+			return
+		}
+	}
+	if len(o.Rows) > 0 && o.Failure != nil {
+		if p.keep(o, a, failure); len(a.units) == 0 {
+			p.settled(a.task)
+			return
+		}
+	}
+	class, oom := classify(p.rules, failure)
+	if why := p.retry(a, o, class, oom); why != "" {
+		if p.stopping() {
+			return // it has not had all its tries: it counts as interrupted
+		}
+		a.tries[why]++
+		again := *o.Task
+		again.Case.Attempt++
+		if again.Case.Sweep != nil {
+			again.Case.Sweep = p.sweep(a.task, a.units)
+		}
+		again.Fresh = oom
+		p.again = append(p.again, &again)
+		p.recorder.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why, firstLine(failure.Message)))
+		return
+	}
+	p.failed(o, a, failure, class)
+	p.settled(a.task)
+}
+
+// retry names the reason to try a case again, or "".
+func (p *policy) retry(a *attempt, o worker.Outcome, class string, oom bool) string {
+	allowed := func(why string, n int) string {
+		if a.tries[why] < n {
+			return why
+		}
+		return ""
+	}
+	switch {
+	case class == worker.ClassTransient:
+		return allowed("transient", p.limits.transient)
+	case oom:
+		return allowed("out of memory", p.limits.oom)
+	case o.Cause == worker.CauseHung:
+		return allowed("timeout", p.limits.timeout)
+	case o.Cause == worker.CauseDied:
+		return allowed("crash", p.limits.crash)
+	}
+	return ""
+}
+
+func (p *policy) entry(o worker.Outcome) entry {
+	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano), Source: p.source, Attachments: p.attached}
+	if !o.Started.IsZero() {
+		e.At = o.Started.UTC().Format(time.RFC3339Nano)
+	}
+	if o.Hello != nil {
+		e.DeviceUUID = o.Hello.DeviceUUID
+		if p.label != nil {
+			e.Label = p.label(o.Hello)
+		}
+	}
+	return e
+}
+
+// measured stores the rows of a case.
+func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
+	p.learn(o.Seconds)
+	if got.dropped > 0 {
+		p.recorder.note("warn", fmt.Sprintf("case %s: %d rows of points that were not asked for were dropped", o.Task.Case.ID, got.dropped))
+	}
+	if got.repeated > 0 && !p.toldRepeated {
+		p.toldRepeated = true // a grid of such cases would say it of each
+		p.recorder.note("warn", fmt.Sprintf("case %s: %d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a gate counts them", o.Task.Case.ID, got.repeated))
+	}
+	var entries []*entry
+	for _, u := range a.units {
+		e := p.entry(o)
+		e.Points = len(a.units)
+		if rows := got.rows[u]; len(rows) > 0 {
+			e.Rows = rows
+			p.job.units[u].state = measured
+		} else {
+			e.Failure = &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "NoRow", Message: "the op returned no row for this point"}
+			p.job.units[u].state = failed
+		}
+		entries = append(entries, &e)
+	}
+	g := p.groups[p.job.group(a.task)]
+	g.measured++
+	p.rungDone++
+	p.recorder.settle(a.units, entries)
+}
+
+// keep stores the rows that a case had finished before it failed; what is left
+// in a.units has none. Collectors that sweep measure what works and raise at the
+// end.
+func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
+	note := func(format string, args ...any) {
+		p.recorder.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
+	}
+	got, bad := p.job.judge(a.units, o.Rows)
+	if bad != nil {
+		note("the %d rows from before the error cannot be used: %s", len(o.Rows), bad.Message)
+		return
+	}
+	var units []int
+	var entries []*entry
+	most, fewer := 0, 0
+	for _, u := range a.units {
+		most = max(most, len(got.rows[u]))
+	}
+	for _, u := range a.units {
+		rows := got.rows[u]
+		if len(rows) == 0 {
+			continue
+		}
+		if len(rows) < most {
+			fewer++
+		}
+		e := p.entry(o)
+		e.Points, e.Rows = len(a.units), rows
+		p.job.units[u].state = measured
+		units, entries = append(units, u), append(entries, &e)
+	}
+	if len(units) == 0 {
+		return
+	}
+	switch {
+	case len(got.missing) == 0:
+		note("the op raised after all its rows, which are kept: %s", firstLine(f.Message))
+	case fewer > 0:
+		note("the op raised after %d of %d points, which are kept; %d of them have fewer rows than the others: %s", len(units), len(a.units), fewer, firstLine(f.Message))
+	}
+	p.learn(o.Seconds)
+	p.groups[p.job.group(a.task)].measured++
+	if !a.kept && len(got.missing) == 0 {
+		p.rungDone++
+	}
+	a.units, a.kept = got.missing, true
+	p.recorder.settle(units, entries)
+}
+
+// failed stores the failure of a case and draws the consequences.
+func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class string) {
+	var entries []*entry
+	for _, u := range a.units {
+		e := p.entry(o)
+		e.Failure = f
+		p.job.units[u].state = failed
+		entries = append(entries, &e)
+	}
+	name := p.job.group(a.task)
+	g := p.groups[name]
+	g.last = firstLine(f.Message)
+	if g.measured == 0 {
+		g.failures++
+	}
+	p.rungDone++
+	if !a.kept {
+		p.rungFails++ // a sweep that has points without a row is no failed case
+	}
+	p.recorder.settle(a.units, entries)
+	p.recorder.failed(o.Task.Case, class, f, p.tellTimes(class, f))
+	if n := p.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" && !p.shared.worked(name) {
+		g.tripped = tripText(name, g.earlier+g.failures, g.last)
+		p.recorder.note("error", "breaker: "+g.tripped)
+	}
+}
+
+// maxTold is how many failures of one kind are shown; the rest is counted.
+const maxTold = 3
+
+// tellTimes counts the failures that look alike and says whether this one is to
+// be shown.
+func (p *policy) tellTimes(class string, f *worker.Failure) bool {
+	key := class + "\x00" + f.Exception + "\x00" + digits.ReplaceAllString(firstLine(f.Message), "#")
+	p.told[key]++
+	return p.told[key] <= maxTold
+}
+
+// digits differ between failures that are alike.
+var digits = regexp.MustCompile(`0x[0-9a-fA-F]+|\d+`)
+
+func groupText(name string) string {
+	if name == "" {
+		return "the op"
+	}
+	return name
+}
