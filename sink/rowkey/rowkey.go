@@ -6,6 +6,7 @@ package rowkey
 import (
 	"fmt"
 	"math"
+	mathbits "math/bits"
 	"slices"
 	"strconv"
 
@@ -96,10 +97,18 @@ func (ix *Index) Number(rec arrow.Record) ([]uint32, error) {
 				lastPair, lastID = pair, combos.number(pair)
 			}
 			ids[i] = lastID
+			if i == sampled && combos.n > sampled {
+				combos.reserve(n)
+			}
 		}
 	}
 	return ids, nil
 }
+
+// sampled is after how many rows the tables are made large enough for all rows,
+// where each row up to then had a key of its own: growing step by step takes as long
+// again.
+const sampled = 4096
 
 // pairs numbers pairs of numbers: a hash table without pointers, since every row
 // of a large table may have a pair of its own.
@@ -115,7 +124,7 @@ type pairSlot struct {
 
 func (p *pairs) number(pair uint64) uint32 {
 	if 4*(p.n+1) > 3*len(p.slots) {
-		p.grow()
+		p.grow(2 * len(p.slots))
 	}
 	s := p.find(pair)
 	if s.id == 0 {
@@ -135,9 +144,19 @@ func (p *pairs) find(pair uint64) *pairSlot {
 	}
 }
 
-func (p *pairs) grow() {
+// reserve makes room for n pairs.
+func (p *pairs) reserve(n int) {
+	if size := slotsFor(n); size > len(p.slots) {
+		p.grow(size)
+	}
+}
+
+// slotsFor is the power of two that holds n without growing.
+func slotsFor(n int) int { return 1 << mathbits.Len(uint(4*(n+1)/3)) }
+
+func (p *pairs) grow(size int) {
 	old := p.slots
-	p.slots = make([]pairSlot, max(64, 2*len(old)))
+	p.slots = make([]pairSlot, max(64, size))
 	for _, s := range old {
 		if s.id != 0 {
 			*p.find(s.pair) = s
@@ -167,7 +186,7 @@ func (ix *Index) codes(c int, name string, rec arrow.Record, n int) ([]uint32, e
 	null := canonical(missing)
 	col := rec.Column(at[0])
 	d := &ix.dicts[c]
-	if d.last == col {
+	if d.last == col || sameTexts(d.last, col) {
 		return d.codes, nil // tables of one stage share columns
 	}
 	switch a := col.(type) {
@@ -246,6 +265,9 @@ func (ix *Index) textCodes(c int, name string, n int, codes []uint32, null any, 
 			seen[w] = code
 		}
 		codes[i] = code
+		if i == sampled && len(d.texts.words) > sampled {
+			d.texts.reserve(n)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type unit struct {
 	entry *entry // of failed units
 	task  int32  // in job.tasks
 	point int32  // of the sweep; 0 without one
-	// Of measured units: their rows in job.rows.
+	// Of measured units: their rows in job.rows, or in job.stored from inStored on.
 	row, rows int32
 	state     state
 	taken     bool // of measured units: the rows are of the stage's stored table
@@ -117,6 +117,7 @@ type job struct {
 	whys   map[why]*why
 	sweeps map[string]*sweep // by the digest of their points
 	rows   *rowStore
+	stored *storedColumns // rows that need not be in rows; nil without any
 	// demands are columns that every row must have, for a stage behind.
 	demands []string
 	// tried are the tasks that failed before and are tried again, with their group.
