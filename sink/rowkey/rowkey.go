@@ -88,7 +88,16 @@ func (ix *Index) Number(rec arrow.Record) ([]uint32, error) {
 			ids = slices.Clone(codes)
 			continue
 		}
-		combos := &ix.combos[c]
+		combos, left := &ix.combos[c], int(ix.dicts[0].n)
+		if c > 1 {
+			left = ix.combos[c-1].n
+		}
+		if combos.direct(left, int(ix.dicts[c].n), n) {
+			for i := range n {
+				ids[i] = combos.numberDirect(ids[i], codes[i])
+			}
+			continue
+		}
 		var lastPair uint64
 		var lastID uint32
 		for i := range n {
@@ -115,11 +124,52 @@ const sampled = 4096
 type pairs struct {
 	n     int
 	slots []pairSlot // a power of two of them
+	// Where the values of a grid are combined there is a place for every pair instead:
+	// the number of the second ones, and one more than the number of each pair.
+	stride uint32
+	places []uint32
 }
 
 type pairSlot struct {
 	pair uint64
 	id   uint32 // one more than the number; 0 is free
+}
+
+// direct says whether pairs of left and right numbers have places, in a table of
+// so many rows; else those that have are moved into slots.
+func (p *pairs) direct(left, right, rows int) bool {
+	switch {
+	case p.places != nil:
+		if right <= int(p.stride) && left*int(p.stride) <= len(p.places) {
+			return true
+		}
+		places := p.places
+		p.places, p.n = nil, 0
+		inOrder := make([]uint64, len(places))
+		for at, id := range places {
+			if id != 0 {
+				inOrder[id-1] = uint64(at)/uint64(p.stride)<<32 | uint64(at)%uint64(p.stride)
+				p.n++
+			}
+		}
+		inOrder, p.n = inOrder[:p.n], 0
+		for _, pair := range inOrder {
+			p.number(pair)
+		}
+	case p.n == 0 && right > 0 && left <= 2*rows/right:
+		p.places, p.stride = make([]uint32, left*right), uint32(right)
+		return true
+	}
+	return false
+}
+
+func (p *pairs) numberDirect(a, b uint32) uint32 {
+	at := &p.places[int(a)*int(p.stride)+int(b)]
+	if *at == 0 {
+		p.n++
+		*at = uint32(p.n)
+	}
+	return *at - 1
 }
 
 func (p *pairs) number(pair uint64) uint32 {

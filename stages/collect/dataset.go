@@ -18,11 +18,20 @@ import (
 func (j *job) hold(unit int, e *entry) {
 	u := &j.units[unit]
 	if e.Failure != nil {
-		u.entry = e
+		j.failures = append(j.failures, e)
+		u.failure = int32(len(j.failures))
 		return
 	}
 	first, n := j.rows.add(e)
-	u.entry, u.row, u.rows = nil, int32(first), int32(n)
+	u.failure, u.row, u.rows = 0, int32(first), int32(n)
+}
+
+// failed is the failure of a unit; nil without one.
+func (j *job) failed(u *unit) *entry {
+	if u.failure == 0 {
+		return nil
+	}
+	return j.failures[u.failure-1]
 }
 
 // load reads the entries of units that an earlier run settled.
@@ -31,7 +40,7 @@ func (j *job) load(journal *checkpoint.Journal) error {
 	var ids []string
 	for i := range j.units {
 		u := &j.units[i]
-		if u.entry == nil && u.rows == 0 && (u.state == measured || u.state == failed) {
+		if u.failure == 0 && u.rows == 0 && (u.state == measured || u.state == failed) {
 			want, ids = append(want, i), append(ids, j.id(i))
 		}
 	}
@@ -73,7 +82,7 @@ func (j *job) check() error {
 		case measured:
 			ok = u.rows > 0
 		case failed:
-			ok = u.entry != nil && u.entry.Failure != nil
+			ok = j.failed(u) != nil
 		case skipped:
 			ok = u.class() != "" && u.reason() != ""
 		}
@@ -248,15 +257,16 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 			"type": "", "message": u.reason(), "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
 		}
 		if u.state == failed {
-			f := u.entry.Failure
+			e := j.failed(u)
+			f := e.Failure
 			row["status"] = "failed"
 			row["class"], _ = classify(rules, f)
 			row["type"], row["message"], row["traceback"] = f.Exception, firstLine(f.Message), fullText(f)
-			row["attempts"], row["worker"], row["device_uuid"], row["at"] = u.entry.Attempts, u.entry.Worker, u.entry.DeviceUUID, u.entry.At
+			row["attempts"], row["worker"], row["device_uuid"], row["at"] = e.Attempts, e.Worker, e.DeviceUUID, e.At
 		}
 		text := ""
-		if u.state == failed && len(u.entry.Attachments) > 0 {
-			raw, err := json.Marshal(u.entry.Attachments)
+		if e := j.failed(u); u.state == failed && len(e.Attachments) > 0 {
+			raw, err := json.Marshal(e.Attachments)
 			if err != nil {
 				return nil, fmt.Errorf("ledger: %w", err)
 			}
