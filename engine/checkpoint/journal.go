@@ -431,6 +431,8 @@ func segmentPaths(dir string) ([]string, error) {
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
+	// Numbers of nine digits sort before those of eight by their names.
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(segmentNumber(a), segmentNumber(b)) })
 	return out, nil
 }
 
