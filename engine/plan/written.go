@@ -17,26 +17,11 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Name is how records name the plan: its file or folder with the folder that it is
-// in. More of the path differs from machine to machine, and less would take every
-// main.hcl for one plan.
+// Name is how records name the plan.
 func (p *Plan) Name() string { return NameOf(p.Config) }
 
 // NameOf is the Name of plans that cfg makes.
-func NameOf(cfg *config.Config) string {
-	file := cfg.Path
-	if abs, err := filepath.Abs(file); err == nil {
-		file = abs
-	}
-	return filepath.ToSlash(filepath.Join(filepath.Base(filepath.Dir(file)), filepath.Base(file)))
-}
-
-// IsName says whether a record's name of its plan is that of cfg. Earlier versions
-// kept the last part only.
-func IsName(recorded string, cfg *config.Config) bool {
-	name := NameOf(cfg)
-	return recorded == name || recorded == path.Base(name)
-}
+func NameOf(cfg *config.Config) string { return checkpoint.PlanName(cfg.Path) }
 
 // shown is a recorded name for people, as short as tells it from this plan's.
 func (p *Plan) shown(recorded string) string {
@@ -82,7 +67,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 	by := map[string][]string{}
 	for _, s := range p.Stages {
 		r := s.Record
-		if r == nil || r.Plan == "" || IsName(r.Plan, p.Config) || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
+		if r == nil || r.Plan == "" || checkpoint.IsPlan(r.Plan, p.Name()) || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
 			continue
 		}
 		switch s.Action {
@@ -118,7 +103,7 @@ func (p *Plan) replaces(s *Stage) []string {
 	for _, f := range w.Files() {
 		file := filepath.Join(p.Options.OutDir, f)
 		by := p.written()[file]
-		if by != nil && (by.Plan == "" || IsName(by.Plan, p.Config)) {
+		if by != nil && (by.Plan == "" || checkpoint.IsPlan(by.Plan, p.Name())) {
 			continue
 		}
 		if _, err := os.Stat(file); err != nil {

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 )
 
@@ -21,7 +22,7 @@ func TestNamesOfPlans(t *testing.T) {
 	for recorded, want := range map[string][2]bool{
 		"a/main.hcl": {true, false}, "b/main.hcl": {false, true}, "main.hcl": {true, true}, "other.hcl": {}, "": {},
 	} {
-		if got := [2]bool{IsName(recorded, a), IsName(recorded, b)}; got != want {
+		if got := [2]bool{checkpoint.IsPlan(recorded, NameOf(a)), checkpoint.IsPlan(recorded, NameOf(b))}; got != want {
 			t.Errorf("%q: %v, want %v", recorded, got, want)
 		}
 	}
