@@ -2,6 +2,7 @@ package plans_test
 
 import (
 	"context"
+	"io/fs"
 	"path/filepath"
 	"testing"
 
@@ -37,14 +38,14 @@ func TestModules(t *testing.T) {
 			})
 		}
 	}
-	modules, err := filepath.Glob("modules/*/*.hcl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range modules {
-		if dir := filepath.Dir(m); !tested[dir] {
+	err = filepath.WalkDir("modules", func(path string, d fs.DirEntry, err error) error {
+		if dir := filepath.Dir(path); err == nil && filepath.Ext(path) == ".hcl" && !tested[dir] {
 			t.Errorf("%s has no file of tests", dir)
 			tested[dir] = true
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

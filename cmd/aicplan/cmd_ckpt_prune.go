@@ -68,7 +68,7 @@ func (c *ckptPruneCmd) Run(a *app) error {
 		if cfg.Instance(r.Address) != nil || movedTo(cfg, r.Address) {
 			continue
 		}
-		if r.Plan != plan.NameOf(cfg) && !c.All {
+		if !checkpoint.IsPlan(r.Plan, plan.NameOf(cfg)) && !c.All {
 			others++
 			continue
 		}

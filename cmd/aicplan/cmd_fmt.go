@@ -105,12 +105,12 @@ func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
 // format refuses text that does not parse: formatting it could move a brace
 // that the user is about to repair.
 func (a *app) format(src []byte, name string) ([]byte, error) {
-	f, diags := &hcl.File{Bytes: src}, config.TooDeep(src, name)
+	files, diags := map[string]*hcl.File{}, config.TooDeep(src, name)
 	if !diags.HasErrors() {
-		f, diags = hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+		files[name], diags = hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	}
 	if diags.HasErrors() {
-		if err := config.WriteDiagnostics(a.stderr, map[string]*hcl.File{name: f}, diags, a.width(), a.colorErr()); err != nil {
+		if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
 			return nil, err
 		}
 		return nil, &exitError{code: run.ExitError, quiet: true}

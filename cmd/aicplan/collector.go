@@ -46,6 +46,8 @@ func collectorPercent(live uint64) int {
 		return 50
 	case live < 256<<20:
 		return 25
+	case live < 320<<20:
+		return 12
 	}
-	return 12
+	return 8
 }

@@ -285,6 +285,16 @@ func (j *Journal) newSegment() (*segment, error) {
 	return &segment{f: f, path: path, n: int32(len(j.segments) - 1)}, nil
 }
 
+// segmentNumber is the number in a segment's name: a segment's entries count after
+// those of lower numbers. It is 0 for names of others.
+func segmentNumber(path string) int {
+	number, _, _ := strings.Cut(filepath.Base(path), "-")
+	if n, err := strconv.Atoi(number); err == nil && n > 0 && n < 1<<50 {
+		return n
+	}
+	return 0
+}
+
 func nextSegment(dir, label string) (string, error) {
 	paths, err := segmentPaths(dir)
 	if err != nil {
@@ -292,10 +302,7 @@ func nextSegment(dir, label string) (string, error) {
 	}
 	last := 0
 	for _, p := range paths {
-		number, _, _ := strings.Cut(filepath.Base(p), "-")
-		if n, err := strconv.Atoi(number); err == nil && n > last {
-			last = n
-		}
+		last = max(last, segmentNumber(p))
 	}
 	if label != "" {
 		label = "-" + label

@@ -4,15 +4,16 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"iter"
+	"math/bits"
 	"strings"
 )
 
 // index finds the entries of a journal by the ids of their cases. Ids of cases are
-// digests of 16 bytes; a million of them take 48 MB here and nothing that the
+// digests of 16 bytes; a million of them take 64 MB here and nothing that the
 // garbage collector looks through.
 type index struct {
 	n     int
-	slots []uint32   // a hash table of record numbers, from 1; 0 is free
+	slots []slot     // a hash table
 	recs  [][]record // in pieces, which never move
 	last  int        // the record found last; see near
 	// Ids of another form, by name and by record number.
@@ -24,6 +25,10 @@ type record struct {
 	id [idBytes]byte
 	ref
 }
+
+// slot has the number of a record, from 1 (0 is free), and a part of its hash, so
+// that other records are mostly told apart without a look at them.
+type slot struct{ tag, no uint32 }
 
 const (
 	idBytes     = 16
@@ -67,15 +72,44 @@ func (ix *index) id(no int) string {
 	return hex.EncodeToString(ix.record(no).id[:])
 }
 
+// hashOf is where the search for a digest begins, and its tag. Both halves count:
+// ids that somebody made up may differ in one only.
+func hashOf(d [idBytes]byte) (from uint64, tag uint32) {
+	h := binary.LittleEndian.Uint64(d[:])*0x9e3779b97f4a7c15 ^ binary.LittleEndian.Uint64(d[8:])*0xc2b2ae3d27d4eb4f
+	return h >> 32, uint32(h)
+}
+
 // slot is where a digest is in the table, or would be.
-func (ix *index) slot(d [idBytes]byte) *uint32 {
+func (ix *index) slot(d [idBytes]byte) (s *slot, tag uint32) {
 	mask := uint64(len(ix.slots) - 1)
-	// Both halves count: ids that somebody made up may differ in one only.
-	hash := binary.LittleEndian.Uint64(d[:])*0x9e3779b97f4a7c15 ^ binary.LittleEndian.Uint64(d[8:])*0xc2b2ae3d27d4eb4f
-	for at := hash >> 20 & mask; ; at = (at + 1) & mask {
-		if s := &ix.slots[at]; *s == 0 || ix.record(int(*s)-1).id == d {
-			return s
+	from, tag := hashOf(d)
+	for at := from & mask; ; at = (at + 1) & mask {
+		if s := &ix.slots[at]; s.no == 0 || s.tag == tag && ix.record(int(s.no)-1).id == d {
+			return s, tag
 		}
+	}
+}
+
+// reserve makes room for n records.
+func (ix *index) reserve(n int) {
+	if size := 1 << bits.Len(uint(4*n/3)); size > len(ix.slots) {
+		ix.rehash(size)
+	}
+}
+
+func (ix *index) rehash(size int) {
+	ix.slots = make([]slot, max(1024, size))
+	mask := uint64(len(ix.slots) - 1)
+	for i := range ix.n {
+		if _, named := ix.names[i]; named {
+			continue
+		}
+		from, tag := hashOf(ix.record(i).id)
+		at := from & mask
+		for ix.slots[at].no != 0 {
+			at = (at + 1) & mask
+		}
+		ix.slots[at] = slot{tag, uint32(i + 1)}
 	}
 }
 
@@ -94,7 +128,8 @@ func (ix *index) find(id string) int {
 	if no := ix.near(d); no >= 0 {
 		return no
 	}
-	no := int(*ix.slot(d)) - 1
+	s, _ := ix.slot(d)
+	no := int(s.no) - 1
 	if no >= 0 {
 		ix.last = no
 	}
@@ -142,18 +177,13 @@ func (ix *index) place(id string) *ref {
 		return &ix.record(no).ref
 	}
 	if 3*len(ix.slots) < 4*(ix.n+1) {
-		ix.slots = make([]uint32, max(1024, 2*len(ix.slots)))
-		for i := range ix.n {
-			if _, named := ix.names[i]; !named {
-				*ix.slot(ix.record(i).id) = uint32(i + 1)
-			}
-		}
+		ix.rehash(2 * len(ix.slots))
 	}
-	at := ix.slot(d)
-	if *at == 0 {
-		*at = uint32(ix.add(d) + 1)
+	s, tag := ix.slot(d)
+	if s.no == 0 {
+		*s = slot{tag, uint32(ix.add(d) + 1)}
 	}
-	ix.last = int(*at) - 1
+	ix.last = int(s.no) - 1
 	return &ix.record(ix.last).ref
 }
 

@@ -163,8 +163,16 @@ func (j *Journal) loadSegments(dir string, takes func(Entry) bool) error {
 		}
 		n := int32(len(j.segments))
 		j.segments = append(j.segments, path)
+		frames, before := 0, j.index.n
 		damage, err := j.store.readValid(path, func(e Entry, off int64, size int) {
 			j.readTo(n, off+int64(size))
+			const sample = 1024
+			if frames++; frames == sample && j.index.n-before > sample/2 {
+				// The index need not grow step by step where the rest is like that.
+				if info, err := os.Stat(path); err == nil {
+					j.index.reserve(j.index.n + int(max(0, info.Size()-off)*sample/off))
+				}
+			}
 			if takes == nil || takes(e) {
 				j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
 			}
@@ -423,6 +431,8 @@ func segmentPaths(dir string) ([]string, error) {
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
+	// Numbers of nine digits sort before those of eight by their names.
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(segmentNumber(a), segmentNumber(b)) })
 	return out, nil
 }
 

@@ -94,11 +94,26 @@ func (s *Store) GetRecord(digest string) (arrow.Record, error) {
 
 // RecordParts is GetRecord for tables of which not all rows are needed at once.
 func (s *Store) RecordParts(digest string, take func(arrow.Record) error) error {
-	data, err := s.GetBytes(digest)
+	path, err := s.ObjectPath(digest)
 	if err != nil {
 		return err
 	}
-	if err := table.DecodeIPCParts(data, take); err != nil {
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close()
+	}
+	sum := sha256.New()
+	var size int64
+	if err == nil {
+		size, err = io.Copy(sum, f)
+	}
+	if err != nil || digestPrefix+hex.EncodeToString(sum.Sum(nil)) != digest {
+		if _, err := s.GetBytes(digest); err != nil { // it says what is wrong, and puts damage aside
+			return err
+		}
+		return fmt.Errorf("object %s changed while it was read", digest)
+	}
+	if err := table.DecodeIPCParts(f, int(size), take); err != nil {
 		return fmt.Errorf("object %s: %w", digest, err)
 	}
 	return nil

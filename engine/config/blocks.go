@@ -49,7 +49,9 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	}
 	var b runtimeBody
 	body, secretEnv, more := s.secretEnv(d.body, ctx)
-	diags = append(diags, more...)
+	if diags = append(diags, more...); more.HasErrors() {
+		return cty.DynamicVal, diags
+	}
 	for _, name := range sortedKeys(body.Attributes) {
 		if a := body.Attributes[name]; slices.Contains(runtimeWords, name) {
 			diags = append(diags, s.l.sensitiveIn([]hcl.Expression{a.Expr}, ctx, nil)...)
@@ -109,8 +111,11 @@ func (s *scope) secretEnv(body *hclsyntax.Body, ctx *hcl.EvalContext) (*hclsynta
 		return body, nil, nil
 	}
 	v, diags := a.Expr.Value(ctx)
-	if diags.HasErrors() || !v.ContainsMarked() {
-		return body, nil, nil // what is wrong with it is told where it is decoded
+	if diags.HasErrors() {
+		return body, nil, diags
+	}
+	if !v.ContainsMarked() {
+		return body, nil, nil
 	}
 	bad := func(detail string) (*hclsyntax.Body, map[string]string, hcl.Diagnostics) {
 		return body, nil, hcl.Diagnostics{errorAt(a.Expr.Range(), "Unsuitable value", detail)}

@@ -154,8 +154,12 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 			shown.Detail += "\n  with " + a
 		}
 		if d.Subject != nil && files[d.Subject.Filename] == nil {
-			// A file that is not there has no line to show.
-			shown.Subject, shown.Detail = nil, d.Subject.Filename+": "+shown.Detail
+			// A file that is not there, or was refused as a whole, has no line to show.
+			place := d.Subject.Filename
+			if at := d.Subject.Start; at != hcl.InitialPos {
+				place = fmt.Sprintf("%s:%d:%d", place, at.Line, at.Column)
+			}
+			shown.Subject, shown.Detail = nil, place+": "+shown.Detail
 		}
 		if err := dw.WriteDiagnostic(&shown); err != nil {
 			return err

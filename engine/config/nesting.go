@@ -33,7 +33,7 @@ func TooDeep(src []byte, name string) hcl.Diagnostics {
 			signs = 0
 		}
 		if max(depth, signs, questions) > maxNesting {
-			return hcl.Diagnostics{errorAt(t.Range, "Nested too deep", fmt.Sprintf("Line %d: an expression may be nested at most %d deep; give its parts names in locals.", t.Range.Start.Line, maxNesting))}
+			return hcl.Diagnostics{errorAt(t.Range, "Nested too deep", fmt.Sprintf("An expression may be nested at most %d deep, and here it is deeper; give its parts names in locals.", maxNesting))}
 		}
 	}
 	return nil

@@ -89,13 +89,12 @@ func notText(src []byte, name string) hcl.Diagnostics {
 	case utf16:
 		return hcl.Diagnostics{fileDiag(name, "Wrong encoding", "The file is UTF-16. Plans are UTF-8: save it as that.")}
 	case at >= 0:
-		line := 1 + bytes.Count(src[:at], []byte{'\n'})
-		return hcl.Diagnostics{fileDiag(name, "Not a text file", fmt.Sprintf("Line %d has a NUL byte. Plans are text in UTF-8.", line))}
+		return hcl.Diagnostics{byteDiag(src, at, name, "Not a text file", "A NUL byte is here. Plans are text in UTF-8.")}
 	case !utf8.Valid(src):
 		for i := 0; i < len(src); {
 			r, n := utf8.DecodeRune(src[i:])
 			if r == utf8.RuneError && n == 1 {
-				return hcl.Diagnostics{fileDiag(name, "Wrong encoding", fmt.Sprintf("Line %d is no UTF-8. Plans are UTF-8: save the file as that.", 1+bytes.Count(src[:i], []byte{'\n'})))}
+				return hcl.Diagnostics{byteDiag(src, i, name, "Wrong encoding", "This is no UTF-8. Plans are UTF-8: save the file as that.")}
 			}
 			i += n
 		}
@@ -124,6 +123,15 @@ func fileDiag(name, summary, detail string) *hcl.Diagnostic {
 		Severity: hcl.DiagError, Summary: summary, Detail: detail,
 		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
 	}
+}
+
+// byteDiag complains about one byte of a file.
+func byteDiag(src []byte, at int, name, summary, detail string) *hcl.Diagnostic {
+	d := fileDiag(name, summary, detail)
+	start := bytes.LastIndexByte(src[:at], '\n') + 1
+	pos := hcl.Pos{Line: 1 + bytes.Count(src[:at], []byte{'\n'}), Column: 1 + utf8.RuneCount(src[start:at]), Byte: at}
+	d.Subject.Start, d.Subject.End = pos, pos
+	return d
 }
 
 // planFiles lists what makes up the module at path: the file itself, or every

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,16 +17,26 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Name is how records name the plan: its file or folder without the path, which
-// differs from machine to machine.
+// Name is how records name the plan.
 func (p *Plan) Name() string { return NameOf(p.Config) }
 
 // NameOf is the Name of plans that cfg makes.
-func NameOf(cfg *config.Config) string {
-	if abs, err := filepath.Abs(cfg.Path); err == nil {
-		return filepath.Base(abs)
+func NameOf(cfg *config.Config) string { return checkpoint.PlanName(cfg.Path) }
+
+// shown is a recorded name for people, as short as tells it from this plan's.
+func (p *Plan) shown(recorded string) string {
+	if base := path.Base(recorded); base != path.Base(p.Name()) {
+		return base
 	}
-	return filepath.Base(cfg.Path)
+	return recorded
+}
+
+// own is this plan's name beside that of another.
+func (p *Plan) own(recorded string) string {
+	if base := path.Base(p.Name()); base != path.Base(recorded) {
+		return base
+	}
+	return p.Name()
 }
 
 // writtenFiles are the files that the state folder knows, with the record of
@@ -56,7 +67,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 	by := map[string][]string{}
 	for _, s := range p.Stages {
 		r := s.Record
-		if r == nil || r.Plan == "" || r.Plan == p.Name() || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
+		if r == nil || r.Plan == "" || checkpoint.IsPlan(r.Plan, p.Name()) || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
 			continue
 		}
 		switch s.Action {
@@ -75,7 +86,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagWarning, Summary: "Records of another plan",
 			Detail: fmt.Sprintf("The plan %s has stages of the same addresses in this state folder, and an apply replaces their records: %s. Measured cases of both are kept. Give each plan a folder of its own with -state-dir to keep the records too; if %s was renamed to %s, there is nothing to do.",
-				other, some, other, p.Name()),
+				p.shown(other), some, p.shown(other), p.own(other)),
 		})
 	}
 	return diags
@@ -90,19 +101,19 @@ func (p *Plan) replaces(s *Stage) []string {
 	}
 	var out []string
 	for _, f := range w.Files() {
-		path := filepath.Join(p.Options.OutDir, f)
-		by := p.written()[path]
-		if by != nil && (by.Plan == "" || by.Plan == p.Name()) {
+		file := filepath.Join(p.Options.OutDir, f)
+		by := p.written()[file]
+		if by != nil && (by.Plan == "" || checkpoint.IsPlan(by.Plan, p.Name())) {
 			continue
 		}
-		if _, err := os.Stat(path); err != nil {
+		if _, err := os.Stat(file); err != nil {
 			continue // it is gone already
 		}
 		if by == nil {
-			out = append(out, fmt.Sprintf("%s replaces %s, which no record of this state folder names: the stage wrote another file since, or another state folder shares the output folder; choose another folder with -out-dir, or another file, to keep both", s.Address(), path))
+			out = append(out, fmt.Sprintf("%s replaces %s, which no record of this state folder names: the stage wrote another file since, or another state folder shares the output folder; choose another folder with -out-dir, or another file, to keep both", s.Address(), file))
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s replaces %s, which the plan %s wrote; choose another folder with -out-dir, or another file, to keep both", s.Address(), path, by.Plan))
+		out = append(out, fmt.Sprintf("%s replaces %s, which the plan %s wrote; choose another folder with -out-dir, or another file, to keep both", s.Address(), file, p.shown(by.Plan)))
 	}
 	return out
 }

@@ -1,7 +1,9 @@
 package rowkey
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -131,4 +133,50 @@ func sortedBy(rt *rapid.T, r arrow.Record, cols ...string) arrow.Record {
 		rt.Fatal(err)
 	}
 	return table.Take(r, rows)
+}
+
+// TestNumberProperty: rows of several tables get numbers in the order in which
+// their keys come first, however large and however regular the tables are.
+func TestNumberProperty(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		columns := []string{"a", "b", "c"}[:1+r.IntN(3)]
+		ix, want := New(columns, Options{}), map[string]uint32{}
+		for range 1 + r.IntN(3) {
+			n, values, grid := 1+r.IntN(300), 1+r.IntN(40), r.IntN(2) == 0
+			if seed%40 == 0 {
+				n, values = 10000, 20000 // beyond sampled
+			}
+			cols := make([]arrow.Array, len(columns))
+			keys := make([]string, n)
+			for c := range cols {
+				texts := make([]string, n)
+				for i := range texts {
+					k := r.IntN(values)
+					if grid {
+						k = i / []int{1, 7, 49}[c] % 7
+					}
+					texts[i] = fmt.Sprint("v", k)
+					keys[i] += texts[i] + " "
+				}
+				cols[c] = table.Texts(texts, nil)
+			}
+			got, err := ix.Number(table.NewRecord(columns, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, k := range keys {
+				if _, ok := want[k]; !ok {
+					want[k] = uint32(len(want))
+				}
+				if got[i] != want[k] {
+					t.Fatalf("seed %d: row %d, %s, has the number %d and not %d", seed, i, k, got[i], want[k])
+				}
+			}
+			if ix.Len() != len(want) {
+				t.Fatalf("seed %d: %d keys, want %d", seed, ix.Len(), len(want))
+			}
+		}
+	}
 }

@@ -1,6 +1,13 @@
 package rowkey
 
-import "hash/maphash"
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+)
 
 // texts numbers texts: a hash table that keeps the hashes, so that growing reads
 // no text, since every row of a large table may have one of its own.
@@ -20,7 +27,7 @@ type textSlot struct {
 // caller fills it in.
 func (t *texts) id(word string) (id *uint32, known bool) {
 	if 4*(len(t.words)+1) > 3*len(t.slots) {
-		t.grow()
+		t.grow(2 * len(t.slots))
 	}
 	h := maphash.String(t.seed, word)
 	s := t.find(h, word)
@@ -41,12 +48,20 @@ func (t *texts) find(h uint64, word string) *textSlot {
 	}
 }
 
-func (t *texts) grow() {
+// reserve makes room for n words.
+func (t *texts) reserve(n int) {
+	t.words, t.ids = slices.Grow(t.words, max(0, n-len(t.words))), slices.Grow(t.ids, max(0, n-len(t.ids)))
+	if size := slotsFor(n); size > len(t.slots) {
+		t.grow(size)
+	}
+}
+
+func (t *texts) grow(size int) {
 	if t.slots == nil {
 		t.seed = maphash.MakeSeed()
 	}
 	old := t.slots
-	t.slots = make([]textSlot, max(64, 2*len(old)))
+	t.slots = make([]textSlot, max(64, size))
 	mask := uint64(len(t.slots) - 1)
 	for _, s := range old {
 		if s.at == 0 {
@@ -58,4 +73,18 @@ func (t *texts) grow() {
 		}
 		t.slots[at] = s
 	}
+}
+
+// sameTexts says whether two columns have the same texts in the same rows, where
+// that is cheap to see.
+func sameTexts(a, b arrow.Array) bool {
+	x, ok := a.(*array.String)
+	y, also := b.(*array.String)
+	if !ok || !also || x.Len() == 0 || x.Len() != y.Len() || x.NullN() > 0 || y.NullN() > 0 {
+		return false
+	}
+	if !slices.Equal(x.ValueOffsets(), y.ValueOffsets()) {
+		return false
+	}
+	return bytes.Equal(x.ValueBytes(), y.ValueBytes())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -33,7 +34,7 @@ func WriteIPC(w io.Writer, rec arrow.Record, c Compression) error {
 	}
 	opts := []ipc.Option{ipc.WithSchema(rec.Schema()), ipc.WithAllocator(mem)}
 	if c == Zstd {
-		opts = append(opts, ipc.WithZstd())
+		opts = append(opts, ipc.WithZstd(), ipc.WithCompressConcurrency(min(runtime.GOMAXPROCS(0), compressors)))
 	}
 	fw, err := ipc.NewFileWriter(&tell{w: w}, opts...)
 	if err != nil {
@@ -55,6 +56,10 @@ func WriteIPC(w io.Writer, rec arrow.Record, c Compression) error {
 	}
 	return nil
 }
+
+// compressors is how many columns are compressed at a time at most; each takes some
+// megabytes.
+const compressors = 4
 
 // batchRows is how many rows a batch of a file has at most.
 const batchRows = 1 << 18
@@ -96,7 +101,7 @@ func DecodeIPC(data []byte) (arrow.Record, error) {
 	var schema *arrow.Schema
 	var parts [][]arrow.Array
 	rows := int64(0)
-	err := eachBatch(data, func(s *arrow.Schema) { schema, parts = s, make([][]arrow.Array, s.NumFields()) }, func(r arrow.Record) error {
+	err := eachBatch(bytes.NewReader(data), len(data), func(s *arrow.Schema) { schema, parts = s, make([][]arrow.Array, s.NumFields()) }, func(r arrow.Record) error {
 		rows += r.NumRows()
 		for c := range parts {
 			parts[c] = append(parts[c], r.Column(c))
@@ -110,9 +115,10 @@ func DecodeIPC(data []byte) (arrow.Record, error) {
 }
 
 // DecodeIPCParts is DecodeIPC for those who need not have all rows at once: take
-// gets them in parts, in order, each in normal form.
-func DecodeIPCParts(data []byte, take func(arrow.Record) error) error {
-	return eachBatch(data, func(*arrow.Schema) {}, func(r arrow.Record) error {
+// gets them in parts, in order, each in normal form. Neither is the file, of size
+// bytes, in memory as a whole.
+func DecodeIPCParts(file ipc.ReadAtSeeker, size int, take func(arrow.Record) error) error {
+	return eachBatch(file, size, func(*arrow.Schema) {}, func(r arrow.Record) error {
 		part, err := guarded(func() (arrow.Record, error) { return Normal(r) })
 		if err != nil {
 			return err
@@ -122,9 +128,9 @@ func DecodeIPCParts(data []byte, take func(arrow.Record) error) error {
 }
 
 // eachBatch reads the batches of a file.
-func eachBatch(data []byte, begin func(*arrow.Schema), take func(arrow.Record) error) error {
+func eachBatch(file ipc.ReadAtSeeker, size int, begin func(*arrow.Schema), take func(arrow.Record) error) error {
 	fr, err := guarded(func() (*ipc.FileReader, error) {
-		return ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(frugal{limit: sizeLimit(len(data))}))
+		return ipc.NewFileReader(file, ipc.WithAllocator(frugal{limit: sizeLimit(size)}))
 	})
 	if err != nil {
 		return fmt.Errorf("reading Arrow: %w", err)

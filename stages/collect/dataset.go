@@ -18,11 +18,20 @@ import (
 func (j *job) hold(unit int, e *entry) {
 	u := &j.units[unit]
 	if e.Failure != nil {
-		u.entry = e
+		j.failures = append(j.failures, e)
+		u.failure = int32(len(j.failures))
 		return
 	}
 	first, n := j.rows.add(e)
-	u.entry, u.row, u.rows = nil, int32(first), int32(n)
+	u.failure, u.row, u.rows = 0, int32(first), int32(n)
+}
+
+// failed is the failure of a unit; nil without one.
+func (j *job) failed(u *unit) *entry {
+	if u.failure == 0 {
+		return nil
+	}
+	return j.failures[u.failure-1]
 }
 
 // load reads the entries of units that an earlier run settled.
@@ -31,7 +40,7 @@ func (j *job) load(journal *checkpoint.Journal) error {
 	var ids []string
 	for i := range j.units {
 		u := &j.units[i]
-		if u.entry == nil && u.rows == 0 && (u.state == measured || u.state == failed) {
+		if u.failure == 0 && u.rows == 0 && (u.state == measured || u.state == failed) {
 			want, ids = append(want, i), append(ids, j.id(i))
 		}
 	}
@@ -74,7 +83,7 @@ func (j *job) check() error {
 		case measured:
 			ok = u.rows > 0
 		case failed:
-			ok = u.entry != nil && u.entry.Failure != nil
+			ok = j.failed(u) != nil
 		case skipped:
 			ok = u.class() != "" && u.reason() != ""
 		}
@@ -173,15 +182,32 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		rec = table.Take(rec, at)
 	}
 	at = nil
+	g := gather(rows, j.stored)
+	rows = g.rows
+	var wrong error
 	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }
-	add("framework", j.rows.label(rows, 0, env.Framework))
-	add("version", j.rows.label(rows, 1, env.Version))
-	add("device", j.rows.label(rows, 2, env.Device))
+	join := func(name string, own arrow.Array) arrow.Array {
+		col, err := g.column(name, own)
+		if err != nil {
+			wrong = err
+			return own
+		}
+		return col
+	}
+	all := func(name string, own arrow.Array) {
+		if col := join(name, own); wrong == nil {
+			add(name, col)
+		}
+	}
+	all("framework", j.rows.label(rows, 0, env.Framework))
+	all("version", j.rows.label(rows, 1, env.Version))
+	all("device", j.rows.label(rows, 2, env.Device))
 	for _, m := range j.schema.fields {
 		if table.Has(rec, m.name) {
 			continue // an axis of the grid, such as kernel_source
 		}
-		if col, known := j.rows.metric(rows, m.name, m.kind); known || !m.rare {
+		own := j.rows.metric(rows, m.name, m.kind)
+		if col := join(m.name, own); wrong == nil && (!m.rare || col.NullN() < col.Len()) {
 			add(m.name, col)
 		}
 		delete(j.rows.columns, m.name)
@@ -190,13 +216,13 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 	for i, r := range rows {
 		attempts[i] = int64(j.rows.attempts[r])
 	}
-	add("attempts", table.Ints(attempts, nil))
-	add("worker", j.rows.texts(rows, j.rows.workers))
-	add("device_uuid", j.rows.texts(rows, j.rows.uuids))
-	add("started_at", table.TextsOf(len(rows), func(i int, b []byte) []byte { return j.rows.at.append(b, int(rows[i])) }))
+	all("attempts", table.Ints(attempts, nil))
+	all("worker", j.rows.texts(rows, j.rows.workers))
+	all("device_uuid", j.rows.texts(rows, j.rows.uuids))
+	all("started_at", table.TextsOf(len(rows), func(i int, b []byte) []byte { return j.rows.at.append(b, int(rows[i])) }))
 	j.rows.attempts, j.rows.workers, j.rows.uuids, j.rows.at = nil, nil, nil, timeColumn{}
 	if texts, valid := j.rows.attachments(rows); texts != nil {
-		add(stage.AttachmentsColumn, table.Texts(texts, valid))
+		all(stage.AttachmentsColumn, table.Texts(texts, valid))
 	}
 	for _, name := range j.rows.extras(rows) {
 		if table.Has(rec, name) {
@@ -206,8 +232,12 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		if mixed {
 			j.mixed = append(j.mixed, name)
 		}
-		add(name, col)
+		all(name, col)
 	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	j.stored = nil
 	j.rows = newRowStore(j.schema) // they are in the table now
 	return rec, nil
 }
@@ -228,15 +258,16 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 			"type": "", "message": u.reason(), "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
 		}
 		if u.state == failed {
-			f := u.entry.Failure
+			e := j.failed(u)
+			f := e.Failure
 			row["status"] = "failed"
 			row["class"], _ = classify(rules, f)
 			row["type"], row["message"], row["traceback"] = f.Exception, firstLine(f.Message), fullText(f)
-			row["attempts"], row["worker"], row["device_uuid"], row["at"] = u.entry.Attempts, u.entry.Worker, u.entry.DeviceUUID, u.entry.At
+			row["attempts"], row["worker"], row["device_uuid"], row["at"] = e.Attempts, e.Worker, e.DeviceUUID, e.At
 		}
 		text := ""
-		if u.state == failed && len(u.entry.Attachments) > 0 {
-			raw, err := json.Marshal(u.entry.Attachments)
+		if e := j.failed(u); u.state == failed && len(e.Attachments) > 0 {
+			raw, err := json.Marshal(e.Attachments)
 			if err != nil {
 				return nil, fmt.Errorf("ledger: %w", err)
 			}

@@ -206,8 +206,8 @@ func (s *rowStore) tagOf(c *rowColumn, row int32) byte {
 	return c.tags[row]
 }
 
-// metric builds one metric of the rows at; known is false when none has it.
-func (s *rowStore) metric(at []int32, name string, k columnKind) (col arrow.Array, known bool) {
+// metric builds one metric of the rows at.
+func (s *rowStore) metric(at []int32, name string, k columnKind) arrow.Array {
 	c := s.columns[name]
 	if c == nil {
 		c = &rowColumn{}
@@ -217,7 +217,6 @@ func (s *rowStore) metric(at []int32, name string, k columnKind) (col arrow.Arra
 	whole := true
 	for i, r := range at {
 		valid[i] = s.tagOf(c, r) != nothing
-		known = known || valid[i]
 		whole = whole && valid[i]
 	}
 	use := valid
@@ -236,13 +235,13 @@ func (s *rowStore) metric(at []int32, name string, k columnKind) (col arrow.Arra
 		for i, r := range at {
 			out[i] = int64(float(r))
 		}
-		return table.Ints(out, use), known
+		return table.Ints(out, use)
 	case flag:
 		out := make([]bool, n)
 		for i, r := range at {
 			out[i] = s.tagOf(c, r) == aTrue
 		}
-		return table.Flags(out, use), known
+		return table.Flags(out, use)
 	case word:
 		if whole {
 			return table.TextsOf(n, func(i int, b []byte) []byte {
@@ -250,7 +249,7 @@ func (s *rowStore) metric(at []int32, name string, k columnKind) (col arrow.Arra
 					b = append(b, s.words[c.words[at[i]]]...)
 				}
 				return b
-			}), known
+			})
 		}
 		out := make([]string, n)
 		for i, r := range at {
@@ -258,13 +257,13 @@ func (s *rowStore) metric(at []int32, name string, k columnKind) (col arrow.Arra
 				out[i] = s.words[c.words[r]]
 			}
 		}
-		return table.Texts(out, use), known
+		return table.Texts(out, use)
 	}
 	out := make([]float64, n)
 	for i, r := range at {
 		out[i] = float(r)
 	}
-	return table.Floats(out, use), known
+	return table.Floats(out, use)
 }
 
 // extras are the names of columns that are no metrics and that one of the rows

@@ -71,8 +71,20 @@ func (r *running) takeStored() error {
 	return err
 }
 
+// measured is how many units have rows.
+func (j *job) measured() int {
+	n := 0
+	for i := range j.units {
+		if j.units[i].state == measured {
+			n++
+		}
+	}
+	return n
+}
+
 // forgetRows has load read what takeStored took.
 func (j *job) forgetRows() {
+	j.stored = nil
 	for i := range j.units {
 		if u := &j.units[i]; u.taken {
 			u.taken, u.row, u.rows = false, 0, 0
@@ -101,6 +113,7 @@ type taker struct {
 	seed   maphash.Seed
 	extras bool // there are columns of the worker's own
 	left   bool // there are rows that no unit took
+	began  bool
 }
 
 // inexact says whether a row that is gone may have given a column of the worker's
@@ -122,6 +135,9 @@ func (t *taker) take(rec arrow.Record) error {
 	if !ok {
 		return errInexact
 	}
+	if t.whole(rec, from) {
+		return t.takeWhole(rec, from, id)
+	}
 	s := t.job.rows
 	row, err := s.storedRow(rec, from, t.env)
 	if err != nil {
@@ -129,7 +145,7 @@ func (t *taker) take(rec arrow.Record) error {
 	}
 	t.extras = t.extras || row.extras
 	for i := range int(rec.NumRows()) {
-		u := t.unit(id.Value(i))
+		u := t.unit(id.Value(i), int32(s.n))
 		if u == nil {
 			t.left = true
 			continue
@@ -143,6 +159,32 @@ func (t *taker) take(rec arrow.Record) error {
 	return nil
 }
 
+// whole says whether the columns of a part are kept as they are. All parts are alike
+// in that, or the table is of no use.
+func (t *taker) whole(rec arrow.Record, from int) bool {
+	ok := t.job.schema.whole(rec, from)
+	if !t.began && ok {
+		t.job.stored = &storedColumns{want: t.job.measured(), columns: map[string]*table.Stack{}}
+	}
+	t.began = true
+	return ok && t.job.stored != nil
+}
+
+func (t *taker) takeWhole(rec arrow.Record, from int, ids *array.String) error {
+	stored := t.job.stored
+	for i := range ids.Len() {
+		u := t.unit(ids.Value(i), inStored+int32(stored.n+i))
+		if u == nil {
+			continue
+		}
+		if u.rows == 0 {
+			u.row, u.taken = inStored+int32(stored.n+i), true
+		}
+		u.rows++
+	}
+	return stored.add(rec, from)
+}
+
 func sameNames(a, b []string) bool {
 	a, b = slices.Clone(a), slices.Clone(b)
 	slices.Sort(a)
@@ -151,13 +193,14 @@ func sameNames(a, b []string) bool {
 }
 
 // unit is the one whose id a row has; nil where none is wanted. Rows come in the
-// order of an earlier plan, which mostly is that of this one.
-func (t *taker) unit(id string) *unit {
+// order of an earlier plan, which mostly is that of this one. Next is the number
+// that the row is going to have.
+func (t *taker) unit(id string, next int32) *unit {
 	j := t.job
 	for at := t.at; at < min(t.at+2, len(t.want)); at++ {
 		if j.id(int(t.want[at])) == id {
 			t.at = at
-			return t.fits(&j.units[t.want[at]])
+			return fits(&j.units[t.want[at]], next)
 		}
 	}
 	if t.finds == nil {
@@ -171,12 +214,12 @@ func (t *taker) unit(id string) *unit {
 		return nil
 	}
 	t.at = int(at)
-	return t.fits(&j.units[t.want[at]])
+	return fits(&j.units[t.want[at]], next)
 }
 
 // fits keeps away rows of one case that do not lie together.
-func (t *taker) fits(u *unit) *unit {
-	if u.rows > 0 && int(u.row)+int(u.rows) != t.job.rows.n {
+func fits(u *unit, next int32) *unit {
+	if u.rows > 0 && u.row+u.rows != next {
 		return nil
 	}
 	return u

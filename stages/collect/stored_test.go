@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -246,6 +247,29 @@ func TestStoredRowsGiveWay(t *testing.T) {
 	}
 	if n := fromTable(); n != 2 {
 		t.Errorf("%d rows come from the stored table after two cases were measured anew", n)
+	}
+	// A damaged table is put aside, and the journal has the rows.
+	rec, err := b.store.ReadStage("collect.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := b.store.ObjectPath(rec.Outputs.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if n := fromTable(); n != 0 {
+		t.Errorf("%d rows come from a damaged table", n)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the damaged table is still in its place")
 	}
 	// Segments that were merged are other files, and are read in full.
 	first.JournalRead = map[string]int64{"00000009-merged.seg": 1 << 30}

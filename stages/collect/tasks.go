@@ -18,11 +18,11 @@ const smokeCases = 4
 // A unit is what one row of the planned table is: a case, or one point of a
 // case that sweeps.
 type unit struct {
-	why   *why   // shared by units; nil where there is nothing to say
-	entry *entry // of failed units
-	task  int32  // in job.tasks
-	point int32  // of the sweep; 0 without one
-	// Of measured units: their rows in job.rows.
+	why     *why  // shared by units; nil where there is nothing to say
+	failure int32 // of failed units: in job.failures, from 1
+	task    int32 // in job.tasks
+	point   int32 // of the sweep; 0 without one
+	// Of measured units: their rows in job.rows, or in job.stored from inStored on.
 	row, rows int32
 	state     state
 	taken     bool // of measured units: the rows are of the stage's stored table
@@ -139,6 +139,9 @@ type job struct {
 	whys   map[why]*why
 	sweeps map[string]*sweep // by the digest of their points
 	rows   *rowStore
+	// failures are the entries of failed units.
+	failures []*entry
+	stored   *storedColumns // rows that need not be in rows; nil without any
 	// demands are columns that every row must have, for a stage behind.
 	demands []string
 	// tried are the tasks that failed before and are tried again, with their group.

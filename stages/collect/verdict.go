@@ -47,7 +47,7 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	for i := range r.job.units {
 		switch u := &r.job.units[i]; u.state {
 		case failed:
-			class, _ := classify(r.rules, u.entry.Failure)
+			class, _ := classify(r.rules, r.job.failed(u).Failure)
 			byClass[class]++
 		case skipped:
 			byClass[u.class()]++

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
@@ -139,14 +140,28 @@ func oneOrigin(rec arrow.Record, layout tree.Layout) error {
 
 // wordsOf are the distinct texts of a column in order; none where it holds no text.
 func wordsOf(rec arrow.Record, name string) []string {
-	col, err := table.Strings(rec, name)
+	arr, err := table.Array(rec, name)
 	if err != nil {
 		return nil
 	}
+	var text func(int) string
+	null := arr.IsNull
+	if a, ok := arr.(*array.String); ok {
+		text = a.Value // a copy of a million of them takes longer than a look at them
+	} else {
+		col, err := table.Strings(rec, name)
+		if err != nil {
+			return nil
+		}
+		text, null = func(i int) string { return col.Values[i] }, col.Null
+	}
 	seen := map[string]bool{}
 	last := ""
-	for i, v := range col.Values {
-		if !col.Null(i) && (v != last || len(seen) == 0) {
+	for i := range arr.Len() {
+		if null(i) {
+			continue
+		}
+		if v := text(i); v != last || len(seen) == 0 {
 			seen[v], last = true, v
 		}
 	}
@@ -180,11 +195,12 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		_, optional := tree.Defaults[k]
 		return !table.Has(rec, k) && !optional
 	})
-	ids, err := rowkey.New(key, rowkey.Options{Missing: tree.Defaults}).Number(rec)
+	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
+	ids, err := ix.Number(rec)
 	if err != nil {
 		return nil, err
 	}
-	seen := make(map[uint32]bool, len(ids))
+	seen := make([]bool, ix.Len())
 	twice, example := 0, 0
 	for i, id := range ids {
 		if seen[id] {

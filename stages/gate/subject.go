@@ -183,9 +183,9 @@ func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]bool, len(col.val))
+	out, zero := make([]bool, len(col.val)), zeroAllowed(ds)
 	for i := range out {
-		out[i] = col.unfit(name, i, zeroAllowed(ds)) == ""
+		out[i] = col.unfit(name, i, zero) == ""
 	}
 	return out, nil
 }

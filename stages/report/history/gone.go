@@ -1,7 +1,7 @@
 package history
 
 import (
-	"path/filepath"
+	"path"
 
 	"aicplan/engine/checkpoint"
 )
@@ -20,13 +20,15 @@ func Gone(store *checkpoint.Store, records []*checkpoint.StageRecord) (map[strin
 		if err != nil || !past.Whole || !past.Ended {
 			continue
 		}
-		plan := filepath.Base(past.Plan)
-		if stages[plan] != nil {
-			continue
-		}
-		stages[plan] = map[string]bool{}
+		known := map[string]bool{}
 		for _, s := range past.Stages {
-			stages[plan][s.Address] = true
+			known[s.Address] = true
+		}
+		name := checkpoint.PlanName(past.Plan)
+		for _, n := range []string{name, path.Base(name)} { // see checkpoint.IsPlan
+			if stages[n] == nil {
+				stages[n] = known
+			}
 		}
 	}
 	out := map[string]bool{}

@@ -1,0 +1,80 @@
+# Tests of this module: aicplan test plans/modules/serving/vllm
+
+run "a server for load" {
+  plan {
+    module "server" {
+      source = "./"
+      model  = "/models/Qwen/Qwen3-8B"
+      args   = ["--one-more"]
+    }
+    grid "load" {
+      op = "completions"
+      axis "tensor_parallel_size" { values = [1, 2] }
+      axis "pipeline_parallel_size" { values = [1] }
+      axis "batch_size" { values = [4] }
+      axis "seq_len" { values = [512] }
+      axis "max_tokens" { values = [16] }
+    }
+    collect "load" {
+      grid    = grid.load
+      runtime = module.server.runtime
+    }
+  }
+
+  expect "collect.load" {
+    cases   = 2
+    collect = 2
+  }
+  assert {
+    condition     = module.server.runtime.kind == "server" && module.server.runtime.framework == "VLLM"
+    error_message = "rows are kept by the framework that served"
+  }
+}
+
+run "a server needs a model" {
+  expect_error { text = "var.model" }
+}
+
+run "without workloads there are no steps" {
+  plan {
+    module "server" {
+      source = "./"
+      model  = "Qwen/Qwen3-8B"
+    }
+  }
+
+  expect "module.server.grid.steps[\"all\"]" { exists = false }
+  assert {
+    condition     = plan.cases == 0
+    error_message = "the server alone measures nothing"
+  }
+}
+
+run "a step takes one prefill and decodes" {
+  plan {
+    module "server" {
+      source         = "./"
+      model          = "Qwen/Qwen3-8B"
+      prefill_tokens = 8192
+      step_workloads = [
+        { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
+        { isl = 1024, osl = 32, concurrency = 16, tensor_parallel_size = 2 },
+        { isl = 128, osl = 1, concurrency = 1, tensor_parallel_size = 1 },
+      ]
+    }
+  }
+
+  expect "grid.steps[\"all\"]" {
+    declared = 3
+    cases    = 1
+    drops = {
+      "its prefill is more than one step (prefill_tokens)" = 1
+      "a decode step is what tokens after the first take"  = 1
+    }
+  }
+  expect "collect.steps[\"all\"]" { cases = 1 }
+  assert {
+    condition     = alltrue([for c in cases("module.server.grid.steps[\"all\"]") : c.seq_len == 1056 && c.max_num_seqs == 16])
+    error_message = "one engine has room for the largest workload"
+  }
+}
