@@ -70,7 +70,7 @@ func (a *app) follow(id string) (*live.Follower, *checkpoint.Store, error) {
 		store.Close()
 		return nil, nil, err
 	}
-	return live.Follow(*r), store, nil
+	return live.Follow(*r, store.Abandoned), store, nil
 }
 
 // ended is the exit code for a run as it stands.
