@@ -146,6 +146,16 @@ func TestInBrowser(t *testing.T) {
 		}
 	})
 
+	t.Run("every width", func(t *testing.T) {
+		for _, width := range []int{700, 950, 1200, 1301, 1500, 2200} {
+			browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 900, DeviceScaleFactor: 1})
+			browsertest.Until(t, ctx, fmt.Sprintf(`innerWidth === %d`, width))
+			if wide := browsertest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > width {
+				t.Errorf("the page is %d px wide in a window of %d", wide, width)
+			}
+		}
+	})
+
 	t.Run("phone", func(t *testing.T) {
 		browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
 		browsertest.Until(t, ctx, `innerWidth === 390`)
