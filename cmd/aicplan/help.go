@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -158,4 +159,22 @@ var examples = map[string]string{
 	"mock-server":      "aicplan mock-server -listen 127.0.0.1:8000 -ttft 200ms -itl 20ms",
 	"version":          "aicplan version -json",
 	"completion":       "aicplan completion bash > /etc/bash_completion.d/aicplan",
+}
+
+// usage says what is wrong with a command line in the words of this program, and
+// where its flags are explained.
+func usage(err error) string {
+	text := strings.ReplaceAll(err.Error(), `one of "",`, "one of ")
+	verb := ""
+	if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context.Selected() != nil {
+		verb = strings.TrimPrefix(e.Context.Selected().Path(), "aicplan ")
+	}
+	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {
+		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])
+	}
+	where := "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one."
+	if verb != "" {
+		where = "Run aicplan " + verb + " --help for its arguments and flags."
+	}
+	return fmt.Sprintf("aicplan: %s\n%s", text, where)
 }

@@ -85,8 +85,7 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 	args = usual(args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(app.stderr, "aicplan: %v\n", err)
-		fmt.Fprintln(app.stderr, "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one.")
+		fmt.Fprintln(app.stderr, usage(err))
 		return run.ExitError
 	}
 	app.global = cli.Global
