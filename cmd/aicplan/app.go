@@ -228,12 +228,15 @@ func (a *app) planProgress() *plan.Progress {
 
 // width is the terminal's, or 80.
 func (a *app) width() uint {
-	if f, ok := a.stderr.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 40 {
-			return uint(w)
+	if n := a.asked(); n > 0 {
+		return uint(max(n, narrowest))
+	}
+	if f, ok := visible.Raw(a.stderr).(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return uint(max(w, narrowest))
 		}
 	}
-	return 80
+	return columns
 }
 
 func (a *app) isTerminal(w io.Writer) bool {

@@ -188,7 +188,7 @@ func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
 			}
 		}
 		if len(parts) > 0 {
-			fmt.Fprintf(b, "  "+words[action]+"\n", strings.Join(parts, ", "))
+			wrapped(b, a.columns(), 4, "  ", fmt.Sprintf(words[action], strings.Join(parts, ", ")))
 		}
 	}
 }
