@@ -41,7 +41,14 @@ PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
 	@echo
-	@echo "The results on one page: out/report.html"
+	@echo "What this CPU reaches:"
+	@echo
+	@./bin/aicplan show 'module.measured["gemm"].gate.op' -format table -sort gflop_per_s:desc -limit 3 -columns gemm_dtype,m,n,k,latency,gflop_per_s
+	@echo
+	@./bin/aicplan show 'module.measured["memory"].gate.op' -format table -sort gb_per_s:desc -limit 3 -columns kernel,size_bytes,latency,gb_per_s
+	@echo
+	@echo "All of it on one page: out/report.html"
+	@echo
 	@./bin/aicplan
 
 build: ## build bin/aicplan

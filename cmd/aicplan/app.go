@@ -48,7 +48,7 @@ func (a *app) stages() *stages.Set { return stages.With(a.kinds) }
 // globalFlags are accepted by every command.
 type globalFlags struct {
 	StateDir    string        `help:"State folder." default:".aicplan" env:"AICPLAN_STATE_DIR" placeholder:"DIR"`
-	LockTimeout time.Duration `help:"How long to wait for another aicplan that works on the state folder or measures on the device, such as 10m; without it apply waits for devices as long as it takes." default:"0s" placeholder:"TIME"`
+	LockTimeout time.Duration `help:"Wait so long for another aicplan, such as 10m; without it apply waits for devices only, as long as it takes." default:"0s" placeholder:"TIME"`
 	NoColor     bool          `help:"No colours." env:"NO_COLOR"`
 	LogLevel    string        `help:"Log to standard error: trace, debug, info, warn, error, off." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off" placeholder:"LEVEL"`
 	LogJSON     bool          `name:"log-json" help:"Log lines as JSON."`
@@ -228,12 +228,15 @@ func (a *app) planProgress() *plan.Progress {
 
 // width is the terminal's, or 80.
 func (a *app) width() uint {
-	if f, ok := a.stderr.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 40 {
-			return uint(w)
+	if n := a.asked(); n > 0 {
+		return uint(max(n, narrowest))
+	}
+	if f, ok := visible.Raw(a.stderr).(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return uint(max(w, narrowest))
 		}
 	}
-	return 80
+	return columns
 }
 
 func (a *app) isTerminal(w io.Writer) bool {

@@ -53,7 +53,12 @@ func (c *ckptListCmd) Run(a *app) error {
 	for _, s := range l.Stages {
 		w = max(w, utf8.RuneCountInString(s.Record.Address))
 	}
-	w = min(w, 29)
+	if a.screen() > 0 {
+		for _, j := range l.Journals {
+			w = max(w, utf8.RuneCountInString(journalName(j.Context)))
+		}
+	}
+	w = max(20, min(w, a.columns()-51))
 	fmt.Fprintf(a.stdout, "%-*s %-8s %9s %9s %-8s %s\n", w, "stage", "status", "rows", "size", "key", "finished")
 	for _, s := range l.Stages {
 		var counts stage.Counts
@@ -67,9 +72,9 @@ func (c *ckptListCmd) Run(a *app) error {
 		fmt.Fprintf(a.stdout, "\n%-*s %9s %9s %9s\n", w, "measured cases of", "measured", "failed", "size")
 	}
 	for _, j := range l.Journals {
-		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, journalName(j.Context, w), j.Measured, j.Failed, bytesText(j.Bytes))
+		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, phrase.Clip(journalName(j.Context), w), j.Measured, j.Failed, bytesText(j.Bytes))
 	}
-	fmt.Fprintf(a.stdout, "\n%d objects, %s; %d runs.\n", l.Objects.Count, bytesText(l.Objects.Bytes), len(l.Runs))
+	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", plural(int64(l.Objects.Count), "object"), bytesText(l.Objects.Bytes), plural(int64(len(l.Runs)), "run"))
 	return nil
 }
 
@@ -82,12 +87,12 @@ func dateText(t, now time.Time) string {
 }
 
 // journalName tells journals of one op apart by what they were measured with.
-func journalName(c checkpoint.ContextInfo, w int) string {
+func journalName(c checkpoint.ContextInfo) string {
 	var ctx checkpoint.Context
 	if err := json.Unmarshal(c.JSON, &ctx); err != nil {
 		return c.Op
 	}
-	return phrase.Clip(strings.Join(strings.Fields(c.Op+" "+ctx.Framework+" "+ctx.Version+" "+ctx.Device), " "), w)
+	return strings.Join(strings.Fields(c.Op+" "+ctx.Framework+" "+ctx.Version+" "+ctx.Device), " ")
 }
 
 func bytesText(n int64) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"aicplan/engine/checkpoint"
@@ -18,8 +19,9 @@ import (
 )
 
 type diffCmd struct {
-	A          string   `arg:"" help:"A perf file, a folder of them, or a stage's address; STATE_DIR@ADDRESS for a stage of another state folder."`
-	B          string   `arg:"" help:"What it is compared with."`
+	A          string `arg:"" help:"A perf file, a folder of them, or a stage's address; STATE_DIR@ADDRESS for a stage of another state folder."`
+	B          string `arg:"" optional:"" help:"What it is compared with; none where the flags choose both sides among the rows of A."`
+	sideFlags  `embed:""`
 	Table      string   `help:"Perf table, where the names do not say it." placeholder:"NAME"`
 	Key        []string `help:"Columns that name a row; default: the table's." placeholder:"COLUMN"`
 	Metric     string   `help:"Compared column; default: latency." placeholder:"COLUMN"`
@@ -35,6 +37,18 @@ type diffCmd struct {
 	MaxChanged *int     `help:"Exit 4 when more rows changed." placeholder:"N"`
 	MaxRemoved *int     `help:"Exit 4 when B lacks more rows." placeholder:"N"`
 	MaxAdded   *int     `help:"Exit 4 when A lacks more rows." placeholder:"N"`
+}
+
+// Help is what --help prints below the summary.
+func (diffCmd) Help() string {
+	return `Rows are matched by the key of their perf table, those of stages by the
+parameters of their cases. -where, -where-b, -between and -tries choose the two
+sides among the rows of one file or stage.
+
+Examples:
+  aicplan diff old/gemm_perf.txt new/gemm_perf.txt -max-median 0.02
+  aicplan diff collect.gemm other/.aicplan@collect.gemm
+  aicplan diff collect.gemm -tries -between hostname`
 }
 
 // Run compares two files, folders or stages.
@@ -76,6 +90,11 @@ func (c *diffCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.B == "" && !c.Tries && !slices.ContainsFunc(rep.Tables, func(t *diff.Comparison) bool { return t.Common > 0 }) {
+		if _, err := os.Stat(c.A); err != nil {
+			fmt.Fprintln(a.stderr, "Note: a stage has the last measurement of each case; -tries compares every measurement that the journals have.")
+		}
+	}
 	beyond := rep.Exceeded(limits)
 	for _, line := range beyond {
 		fmt.Fprintf(a.stderr, "Beyond the limits: %s\n", line)
@@ -88,31 +107,61 @@ func (c *diffCmd) Run(a *app) error {
 
 // compare tells paths from stages: what exists on disk is a path.
 func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
+	chooses := c.Where != "" || c.WhereB != "" || c.Between != "" || c.Tries
+	if c.B == "" || chooses {
+		if err := c.check(c.B); err != nil {
+			return nil, err
+		}
+	}
+	nameB := cmp.Or(c.B, c.A)
 	_, errA := os.Stat(c.A)
-	_, errB := os.Stat(c.B)
-	if errA == nil && errB == nil {
+	_, errB := os.Stat(nameB)
+	if errA == nil && errB == nil && !chooses {
 		return diff.Paths(c.A, c.B, o)
 	}
-	left, err := a.operand(c.A)
+	left, err := c.operand(a, c.A)
 	if err != nil {
 		return nil, err
 	}
-	right, err := a.operand(c.B)
-	if err != nil {
-		return nil, err
+	right := left
+	if nameB != c.A {
+		if right, err = c.operand(a, nameB); err != nil {
+			return nil, err
+		}
 	}
 	o.Table = cmp.Or(o.Table, left.Info.Perf, right.Info.Perf)
 	if len(o.Key) == 0 {
 		o.Key = caseKey(left, right)
 	}
-	res, err := diff.Tables(left.Table, right.Table, c.A, c.B, o)
+	whereB := c.Where
+	if c.WhereB != "" {
+		whereB = c.WhereB
+	}
+	if c.Between != "" {
+		name := c.A
+		if c.Where != "" {
+			if left.Table, _, err = where(left.Table, c.Where); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.A, err)
+			}
+			name += " where " + c.Where
+		}
+		return c.between(left, name, o)
+	}
+	left, nameA, err := c.chosen(left, c.A, c.Where)
+	if err != nil {
+		return nil, err
+	}
+	if right, nameB, err = c.chosen(right, nameB, whereB); err != nil {
+		return nil, err
+	}
+	res, err := diff.Tables(left.Table, right.Table, nameA, nameB, o)
 	if err != nil {
 		return nil, err
 	}
 	if (errA == nil) != (errB == nil) {
 		res.Drift = nil // what a stage measured has more columns than a perf file
 	}
-	return &diff.Report{A: c.A, B: c.B, Tables: []*diff.Comparison{res}}, nil
+	return &diff.Report{A: nameA, B: nameB, Tables: []*diff.Comparison{res}}, nil
 }
 
 // caseKey is the columns that name a case of two stages: the parameters of their
@@ -135,8 +184,11 @@ func caseKey(a, b *stage.Dataset) []string {
 }
 
 // operand reads a perf file or what a stage left.
-func (a *app) operand(name string) (*stage.Dataset, error) {
+func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
 	if info, err := os.Stat(name); err == nil {
+		if c.Tries {
+			return nil, fmt.Errorf("-tries: %s is a file, and only a collect has tries in the journals", name)
+		}
 		if info.IsDir() {
 			return nil, fmt.Errorf("%s is a folder, and the other side is no file or folder that exists: compare it with a folder, or name one file of it to compare with a stage", name)
 		}
@@ -168,6 +220,16 @@ func (a *app) operand(name string) (*stage.Dataset, error) {
 	}
 	if d.Table == nil {
 		return nil, fmt.Errorf("%s has no table", name)
+	}
+	if !c.Tries {
+		return d, nil
+	}
+	d, left, err := triesOf(store, d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if left > 0 {
+		fmt.Fprintf(a.stderr, "Note: %s with several rows each are left out of the tries of %s.\n", plural(int64(left), "case"), name)
 	}
 	return d, nil
 }

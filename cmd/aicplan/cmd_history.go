@@ -105,7 +105,9 @@ func (c *historyCmd) Run(a *app) error {
 		a.tries(a.stdout, by[id], d.Info)
 	}
 	if all > t.NumRows() {
-		fmt.Fprintf(a.stdout, "\n%d of %s; -where and -limit choose others.\n", t.NumRows(), plural(all, "case"))
+		var b strings.Builder
+		wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%d of %s; -where and -limit choose others.", t.NumRows(), plural(all, "case")))
+		fmt.Fprintf(a.stdout, "\n%s", b.String())
 	}
 	return nil
 }

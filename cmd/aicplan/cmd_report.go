@@ -118,7 +118,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 			code = fmt.Sprint(p.ExitCode)
 		}
 		fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", r.ID, p.Started.Local().Format("2006-01-02 15:04"),
-			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, phrase.ClipFront(p.Plan, 19))
+			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, phrase.ClipFront(p.Plan, max(19, a.columns()-61)))
 	}
 	return nil
 }

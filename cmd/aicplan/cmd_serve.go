@@ -61,7 +61,7 @@ func (c *serveCmd) Run(a *app) error {
 	a.endPlanning() // a signal is how this verb ends, with exit code 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	page := &live.Server{Runs: store.Runs, Token: token, Report: func(id string) ([]byte, error) {
+	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id string) ([]byte, error) {
 		r, err := (&reportCmd{Run_: id}).report(store)
 		if err != nil {
 			return nil, err

@@ -8,13 +8,12 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
-	"aicplan/sink/phrase"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/live"
 )
@@ -54,7 +53,7 @@ func (c *statusCmd) Run(a *app) error {
 			return err
 		}
 	} else {
-		statusView(a.stdout, s, now, c.All, int(a.width()))
+		statusView(a.stdout, s, now, c.All, a.columns())
 	}
 	return ended(s, now)
 }
@@ -70,7 +69,7 @@ func (a *app) follow(id string) (*live.Follower, *checkpoint.Store, error) {
 		store.Close()
 		return nil, nil, err
 	}
-	return live.Follow(*r), store, nil
+	return live.Follow(*r, store.Abandoned), store, nil
 }
 
 // ended is the exit code for a run as it stands.
@@ -120,7 +119,7 @@ func (c *watchCmd) Run(a *app) error {
 		s, now := f.State(), time.Now()
 		if a.isTerminal(a.stdout) {
 			var b strings.Builder
-			statusView(&b, s, now, false, int(a.width()))
+			statusView(&b, s, now, false, a.columns())
 			if drawn > 0 {
 				fmt.Fprintf(a.stdout, "\x1b[%dA\x1b[J", drawn)
 			}
@@ -160,41 +159,47 @@ func statusLine(s *live.State, now time.Time) string {
 // statusView prints a run. Stages that say nothing new are left out unless all
 // are wanted.
 func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) {
-	if width <= 0 {
-		width = 80
-	}
-	fmt.Fprintf(w, "Run %s: %s, %s", s.Run, runWord(s, now), plan.Duration(s.Seconds))
+	var b strings.Builder
+	head := fmt.Sprintf("Run %s: %s, %s", s.Run, runWord(s, now), plan.Duration(s.Seconds))
 	if s.Plan != "" {
-		fmt.Fprintf(w, ", %s", s.Plan)
+		head += ", " + s.Plan
 	}
 	if s.Host != "" {
-		fmt.Fprintf(w, ", on %s", s.Host)
+		head += ", on " + s.Host
 	}
-	fmt.Fprintln(w)
+	wrapped(&b, width, 2, "", head)
 	done, failed, skipped, total := s.Totals()
-	fmt.Fprintf(w, "Cases: %s of %s measured, %s failed, %s skipped.", plan.Count(int64(done)), plan.Count(int64(total)), plan.Count(int64(failed)), plan.Count(int64(skipped)))
 	n := s.Count()
-	fmt.Fprintf(w, " Stages: %d running, %d waiting, %d ended.\n", n[live.Running], n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting])
+	wrapped(&b, width, 2, "", fmt.Sprintf("Cases: %s of %s measured, %s failed, %s skipped. Stages: %d running, %d waiting, %d ended.",
+		plan.Count(int64(done)), plan.Count(int64(total)), plan.Count(int64(failed)), plan.Count(int64(skipped)),
+		n[live.Running], n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting]))
 	var shown []*live.Stage
 	names, words := 0, 0
 	for _, st := range s.Stages {
 		if all || st.Status != live.Waiting && !st.Reused && (st.Status != "ok" || st.Total > 0) {
 			shown = append(shown, st)
-			names, words = max(names, min(width/2, len(st.Address))), max(words, len(st.Status))
+			names, words = max(names, utf8.RuneCountInString(st.Address)), max(words, len(st.Status))
 		}
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, st := range shown {
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", phrase.ClipFront(st.Address, names), st.Status, phrase.Clip(stageText(st), max(20, width-names-words-6)))
+		text := stageText(st)
+		if names+words+6+20 > width { // no room beside it
+			wrapped(&b, width, 6, "  "+st.Address+"  ", st.Status)
+			if text != "" {
+				wrapped(&b, width, 6, "      ", text)
+			}
+			continue
+		}
+		wrapped(&b, width, names+words+6, fmt.Sprintf("  %-*s  %-*s  ", names, st.Address, words, st.Status), text)
 	}
-	t.Flush()
 	for i, f := range s.Failures {
 		if i == 5 {
-			fmt.Fprintf(w, "  and %d more kinds of failures: aicplan failures\n", len(s.Failures)-i)
+			fmt.Fprintf(&b, "  and %d more kinds of failures: aicplan failures\n", len(s.Failures)-i)
 			break
 		}
-		fmt.Fprintf(w, "  failed: %s\n", phrase.Clip(fmt.Sprintf("%dx %s in %s: %s", f.Count, f.Class, f.Stage, f.Message), max(20, width-10)))
+		wrapped(&b, width, 10, "  failed: ", fmt.Sprintf("%dx %s in %s: %s", f.Count, f.Class, f.Stage, f.Message))
 	}
+	io.WriteString(w, b.String())
 }
 
 func runWord(s *live.State, now time.Time) string {
@@ -209,6 +214,9 @@ func runWord(s *live.State, now time.Time) string {
 }
 
 func stageText(st *live.Stage) string {
+	if st.Message != "" && st.Status != live.Running && st.Status != live.Waiting {
+		return st.Message // it has the counts
+	}
 	var parts []string
 	if st.Total > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s", plan.Count(int64(st.Done+st.Failed+st.Skipped)), plan.Count(int64(st.Total))))

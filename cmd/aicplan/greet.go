@@ -2,32 +2,96 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/alecthomas/kong"
-
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/stages/report/history"
 	"aicplan/stages/runtimes"
 )
 
 // greet is what aicplan alone prints: what to begin with, on this machine.
 func (a *app) greet() int {
-	fmt.Fprintln(a.stdout, `aicplan collects GPU performance data from declarative plans. To begin with:
+	text := a.lastRun()
+	if text == "" {
+		text = `aicplan collects GPU performance data from declarative plans. To begin with:
 
   aicplan plan plans/quickstart.hcl      what would be measured, and why; runs nothing
   aicplan apply plans/quickstart.hcl     measure, check, export to out/; goes on where it stopped
-  aicplan show ADDRESS                   what was measured; aicplan failures: what was not`)
+  aicplan show ADDRESS                   what was measured; aicplan failures: what was not
+`
+	}
+	fmt.Fprintln(a.stdout, text)
 	if gpus := seen(); len(gpus) > 0 {
-		fmt.Fprintf(a.stdout, `
-This machine has %s. What they can do, and a plan for them that needs no framework:
+		fmt.Fprintf(a.stdout, `This machine has %s. What they can do, and a plan for them that needs no framework:
 
   aicplan doctor
   aicplan apply plans/h200_cuda.hcl
+
 `, strings.Join(gpus, ", "))
 	}
-	fmt.Fprintln(a.stdout, `
-aicplan help lists all commands, aicplan help COMMAND explains one; docs/tutorial.md is a walk of 15 minutes.`)
+	fmt.Fprintln(a.stdout, `aicplan help lists all commands, aicplan help COMMAND explains one; docs/tutorial.md is a walk of 15 minutes.`)
 	return run.ExitOK
+}
+
+// lastRun is what aicplan alone prints where plans were applied: the last run, and
+// what to do next; "" where there is none that can be read.
+func (a *app) lastRun() string {
+	dir := ".aicplan"
+	for _, kv := range a.environ {
+		if v, ok := strings.CutPrefix(kv, "AICPLAN_STATE_DIR="); ok && v != "" {
+			dir = v
+		}
+	}
+	store, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		return ""
+	}
+	defer store.Close()
+	last, err := store.LatestRun()
+	if err != nil {
+		return ""
+	}
+	past, err := history.Read(*last)
+	if err != nil {
+		return ""
+	}
+	how := "it has not ended: aicplan status says how far it is"
+	if past.Ended {
+		how = fmt.Sprintf("%s, exit code %d", plan.Duration(past.Seconds), past.ExitCode)
+	}
+	path := past.Plan
+	if here, err := os.Getwd(); err == nil {
+		if near, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(near) {
+			path = near
+		}
+	}
+	lines := [][2]string{
+		{"aicplan report", "how it went; -format html -out report.html for others"},
+		{"aicplan failures", "what was not measured, and what to do about it"},
+		{"aicplan serve", "runs on a live page"},
+		{"aicplan plan " + path, "what a change of the plan would measure"},
+	}
+	for _, s := range past.Stages {
+		if s.Is.Measures && s.Outcome != nil && s.Outcome.Counts.Measured+s.Outcome.Counts.Reused > 0 {
+			lines = slices.Insert(lines, 1, [2]string{"aicplan show '" + s.Address + "'", "what was measured"})
+			break
+		}
+	}
+	wide := 0
+	for _, l := range lines {
+		wide = max(wide, min(len(l[0]), 50))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The last run here: %s at %s (%s).\n\n", path, past.Started.Local().Format("2006-01-02 15:04"), how)
+	for _, l := range lines {
+		fmt.Fprintf(&b, "  %-*s  %s\n", wide, l[0], l[1])
+	}
+	return b.String()
 }
 
 // seen names the NVIDIA GPUs that the kernel's driver shows.
@@ -52,63 +116,4 @@ func usual(args []string) []string {
 		return []string{"version"}
 	}
 	return args
-}
-
-// withDefault is the help of a flag with its default.
-func withDefault(v *kong.Value) string {
-	text := kong.DefaultHelpValueFormatter(v)
-	if v.Default == "" || v.Default == "0s" || v.Flag == nil || v.IsBool() || strings.Contains(text, "("+v.Default) {
-		return text
-	}
-	return strings.TrimSuffix(text, ".") + " (default " + v.Default + ")."
-}
-
-// examples are a command line of every verb.
-var examples = map[string]string{
-	"validate":         "aicplan validate plans/h200_trtllm.hcl",
-	"fmt":              "aicplan fmt -check -diff plans",
-	"test":             "aicplan test plans/modules -filter 'one model*'",
-	"plan":             "aicplan plan plans/h200_trtllm.hcl -var 'models=[\"Qwen/Qwen3-32B\"]'",
-	"apply":            "aicplan apply plans/quickstart.hcl -out-dir out",
-	"status":           "aicplan status -json",
-	"watch":            "aicplan watch",
-	"serve":            "aicplan serve -listen :8765",
-	"preflight":        "aicplan preflight plans/h200_trtllm.hcl",
-	"report":           "aicplan report -format html -out report.html",
-	"failures":         "aicplan failures",
-	"diff":             "aicplan diff old/gemm_perf.txt new/gemm_perf.txt -max-median 0.02",
-	"data lint":        "aicplan data lint out",
-	"data matrix":      "aicplan data matrix out",
-	"show":             "aicplan show 'module.measured[\"gemm\"].collect.op' -where 'm >= 64' -slowest 10",
-	"publish":          "aicplan publish -dry-run plans/h200_vllm.hcl",
-	"data read-back":   "aicplan data read-back -against before out",
-	"history":          "aicplan history collect.gemm -where 'm == 64'",
-	"trace":            "aicplan trace profile.json.gz",
-	"gpus":             "aicplan gpus",
-	"graph":            "aicplan graph plans/quickstart.hcl -format mermaid",
-	"describe":         "aicplan describe plans/h200_trtllm.hcl",
-	"eval":             "aicplan eval plans/quickstart.hcl 'var.max_gflop'",
-	"cases":            "aicplan cases plans/h200_trtllm.hcl grid.gemm -limit 10",
-	"why":              "aicplan why plans/h200_trtllm.hcl grid.gemm m=1 n=65536 k=65536 gemm_dtype=fp8",
-	"new op":           "aicplan new op my_op",
-	"ckpt list":        "aicplan ckpt list",
-	"ckpt show":        "aicplan ckpt show collect.gemm",
-	"ckpt verify":      "aicplan ckpt verify",
-	"ckpt gc":          "aicplan ckpt gc -dry-run",
-	"ckpt rm":          "aicplan ckpt rm collect.gemm",
-	"ckpt import":      "aicplan ckpt import plan.hcl collect.gemm old/gemm_perf.txt",
-	"ckpt prune":       "aicplan ckpt prune plans/quickstart.hcl",
-	"unlock":           "aicplan unlock",
-	"models":           "aicplan models Qwen/Qwen3-32B",
-	"doctor":           "aicplan doctor",
-	"bench-protocol":   "aicplan bench-protocol -limit 20",
-	"systems list":     "aicplan systems list",
-	"systems show":     "aicplan systems show h200_sxm",
-	"systems validate": "aicplan systems validate my_system.yaml",
-	"systems probe":    "aicplan systems probe",
-	"docs run":         "aicplan docs run docs/serving.md",
-	"runtimes":         "aicplan runtimes cuda",
-	"mock-server":      "aicplan mock-server -listen 127.0.0.1:8000 -ttft 200ms -itl 20ms",
-	"version":          "aicplan version -json",
-	"completion":       "aicplan completion bash > /etc/bash_completion.d/aicplan",
 }

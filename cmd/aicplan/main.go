@@ -57,7 +57,7 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
-		kong.Help(helpWithExitCodes), kong.ValueFormatter(withDefault), kong.Bind(app), kong.Exit(func(code int) { panic(exitPanic(code)) }))
+		kong.Help(app.help), kong.PostBuild(describeFlags), kong.ValueFormatter(withDefault), kong.Bind(app), kong.Exit(func(code int) { panic(exitPanic(code)) }))
 	if err != nil {
 		panic(err) // the command structs are wrong: a bug that every test finds
 	}
@@ -85,8 +85,7 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 	args = usual(args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(app.stderr, "aicplan: %v\n", err)
-		fmt.Fprintln(app.stderr, "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one.")
+		fmt.Fprintln(app.stderr, usage(err))
 		return run.ExitError
 	}
 	app.global = cli.Global
@@ -189,37 +188,4 @@ func (a *app) outputLost(code int) int {
 	}
 	fmt.Fprintf(a.stderr, "Error: standard output cannot be written, so what was printed is not whole: %v\n", a.out.err)
 	return run.ExitError
-}
-
-// helpWithExitCodes adds the table of exit codes to every help text.
-func helpWithExitCodes(options kong.HelpOptions, ctx *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
-		return err
-	}
-	var lines []string
-	if node := ctx.Selected(); node != nil {
-		if e := examples[strings.TrimPrefix(node.Path(), "aicplan ")]; e != "" {
-			lines = append(lines, "", "Example:", "  "+e)
-		}
-	}
-	lines = append(lines, "", "Exit codes:")
-	for _, e := range exitCodes {
-		lines = append(lines, fmt.Sprintf("  %-4d %s", e.code, e.meaning))
-	}
-	_, err := fmt.Fprintln(ctx.Stdout, strings.Join(lines, "\n"))
-	return err
-}
-
-var exitCodes = []struct {
-	code    int
-	meaning string
-}{
-	{run.ExitOK, "done"},
-	{run.ExitError, "error: bad input, or a stage failed"},
-	{run.ExitWork, "plan -detailed-exitcode: there is work to do"},
-	{run.ExitPartial, "partial data (fmt -check: files would change)"},
-	{run.ExitGate, "a quality gate failed (diff, data: beyond a limit)"},
-	{run.ExitPreflight, "a preflight check failed"},
-	{run.ExitLocked, "the state folder is in use by another aicplan"},
-	{run.ExitInterrupted, "interrupted"},
 }

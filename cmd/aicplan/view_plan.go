@@ -29,6 +29,8 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	w := addressWidth(sum.Stages)
 	wide := a.columns()
 	w = min(w, max(12, wide-30))
+	// Where no time is known of any stage, the last line says so.
+	unknown := sum.Totals.Estimated > 0 && sum.Totals.Estimated < sum.Totals.Collect
 	var b strings.Builder
 	for i, s := range sum.Stages {
 		if !verbose && (quiet(s) || declared[i] < 0) {
@@ -42,6 +44,8 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		}
 		if c := s.Cases; c != nil && c.Seconds > 0 && c.Collect > 0 {
 			text += ", about" + keep + plan.Duration(c.Seconds)
+		} else if c != nil && c.Collect > 0 && unknown {
+			text += ", time" + keep + "not" + keep + "known"
 		}
 		address, indent := s.Address, w+5
 		if utf8.RuneCountInString(address) > w && wide-utf8.RuneCountInString(address)-5 < 24 { // no room beside it
@@ -188,7 +192,7 @@ func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
 			}
 		}
 		if len(parts) > 0 {
-			fmt.Fprintf(b, "  "+words[action]+"\n", strings.Join(parts, ", "))
+			wrapped(b, a.columns(), 4, "  ", fmt.Sprintf(words[action], strings.Join(parts, ", ")))
 		}
 	}
 }

@@ -68,7 +68,9 @@ func (a *app) skipped(r *run.Applied) {
 	for _, s := range r.Stages {
 		switch s.Status {
 		case stage.StatusNeeds:
-			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Address, s.Message)
+			// What to do about it stands where the stage ended.
+			why, _, _ := strings.Cut(s.Message, "; to do: ")
+			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Address, why)
 		case stage.StatusSkipped:
 			if behind[s.Blocker] == 0 {
 				order = append(order, s.Blocker)

@@ -29,16 +29,24 @@ func (a *app) columns() int {
 
 // screen is the width that is known; 0 in a pipe.
 func (a *app) screen() int {
+	if n := a.asked(); n > 0 {
+		return n
+	}
+	if f, ok := visible.Raw(a.stdout).(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return w
+		}
+	}
+	return 0
+}
+
+// asked is the width that COLUMNS asks for; 0 where it does not.
+func (a *app) asked() int {
 	for _, kv := range a.environ {
 		if v, ok := strings.CutPrefix(kv, "COLUMNS="); ok {
 			if n, err := strconv.Atoi(v); err == nil && n > 0 {
 				return n
 			}
-		}
-	}
-	if f, ok := visible.Raw(a.stdout).(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			return w
 		}
 	}
 	return 0

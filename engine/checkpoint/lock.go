@@ -135,6 +135,20 @@ func (s *Store) Unlock() (*Holder, error) {
 // changes nothing.
 func (s *Store) Locked() (*Holder, error) { return s.readHolder() }
 
+// Abandoned says whether the mark names a process of this machine that is gone
+// and left its lock. It is false of what cannot be known: another machine, or a
+// file system without locks.
+func (s *Store) Abandoned(pid int) bool {
+	h, err := s.readHolder()
+	if err != nil || h == nil || h.PID != pid || !h.SameKernel() || h.Running() {
+		return false
+	}
+	// In another container it may live under another pid: the lock tells.
+	fl := flock.New(s.path("lock"), flock.SetFlag(os.O_RDONLY))
+	free, err := fl.TryRLock()
+	return err == nil && free && fl.Close() == nil
+}
+
 // tryLock takes the file lock and reads the mark. The lock is nil where the
 // file system does not support locks: then the mark alone counts.
 func (s *Store) tryLock() (*flock.Flock, *Holder, error) {

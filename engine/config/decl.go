@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -11,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 // moduleDecl is a folder or file as written: names, ranges and unevaluated
@@ -29,8 +32,11 @@ type moduleDecl struct {
 	services  map[string]map[string]*blockDecl // kind -> name
 	stages    map[string]map[string]*blockDecl // kind -> name
 	order     []*blockDecl                     // stages and modules as written
-	outOrder  []string
-	varOrder  []string
+	// spoiled are the kinds of blocks of which one at least is there with a
+	// mistake in its head, so that nobody knows what it declares.
+	spoiled  map[string]bool
+	outOrder []string
+	varOrder []string
 }
 
 // blockDecl is a stage, module call, system, runtime, part or service block.
@@ -108,7 +114,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 // declareAll reads the declarations of a module from its bodies.
 func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body, diags hcl.Diagnostics) (*moduleDecl, hcl.Diagnostics) {
 	m := &moduleDecl{
-		dir: dir, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
+		dir: dir, spoiled: map[string]bool{}, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
 		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
 		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, services: map[string]map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
 	}
@@ -153,11 +159,17 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	kind, isStage := l.kinds[b.Type]
 	isService := l.serviceKind(b.Type) != nil
 	if !isStage && !isService && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
-		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
-			fmt.Sprintf("There is no block type %q.%s", b.Type, didYouMean(b.Type, l.blockTypes())))}
+		near := didYouMean(b.Type, l.blockTypes())
+		if meant := phrase.Nearest(b.Type, l.blockTypes()); meant != "" {
+			m.spoiled[meant] = true
+		} else {
+			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(l.blockTypes())), ", ") + "."
+		}
+		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("There is no block type %q.%s", b.Type, near))}
 	}
 	name, diags := oneLabel(b)
 	if diags.HasErrors() {
+		m.spoiled[b.Type] = true
 		return diags
 	}
 	d := &blockDecl{kind: b.Type, name: name, block: b, index: len(m.order)}
@@ -166,7 +178,6 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	switch b.Type {
 	case "module":
 		into = m.modules
-		m.order = append(m.order, d)
 	case "system":
 		into = m.systems
 	case "runtime":
@@ -185,13 +196,15 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 			m.stages[kind.Name] = map[string]*blockDecl{}
 		}
 		into = m.stages[kind.Name]
-		m.order = append(m.order, d)
 	}
 	if old, dup := into[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
 			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name, shortRange(old.rng()))))
 	}
 	into[name] = d
+	if isStage || b.Type == "module" {
+		m.order = append(m.order, d)
+	}
 	return diags
 }
 

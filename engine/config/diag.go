@@ -57,7 +57,7 @@ func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 	seen := map[key]bool{}
 	out := diags[:0:0]
-	for _, d := range diags {
+	for _, d := range withoutFollowers(diags) {
 		k := key{summary: d.Summary, detail: d.Detail, address: DiagAddress(d)}
 		if d.Subject != nil {
 			k.at = *d.Subject
@@ -66,6 +66,31 @@ func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 			out = append(out, d)
 		}
 		seen[k] = true
+	}
+	return out
+}
+
+// follower is the Extra of an error that another one explains: what it misses is
+// declared, and the declaration is wrong.
+type follower struct{}
+
+// withoutFollowers leaves out errors that only follow from others, and the second
+// of two operands that fail for one reason.
+func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
+	follows := func(d *hcl.Diagnostic) bool {
+		_, ok := hcl.DiagnosticExtra[follower](d)
+		return ok
+	}
+	explained := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && !follows(d) })
+	var out hcl.Diagnostics
+	for i, d := range diags {
+		if explained && follows(d) {
+			continue
+		}
+		if i > 0 && d.Summary == "Invalid operand" && diags[i-1].Summary == d.Summary && d.Context != nil && diags[i-1].Context != nil && *d.Context == *diags[i-1].Context {
+			continue
+		}
+		out = append(out, d)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -39,6 +40,38 @@ func (l *loader) roots() []string {
 	return append(append(kindNames(l.kinds), reserved...), l.serviceKinds()...)
 }
 
+// meant is what helps against a name that is none: the variable or local that is
+// called so, a name that is alike, the names that stand here, and that text
+// stands in quotes.
+func (s *scope) meant(t hcl.Traversal, bound []string) string {
+	root := t.RootName()
+	switch {
+	case s.decl.variables[root] != nil:
+		return fmt.Sprintf(" Did you mean var.%s?", root)
+	case s.decl.locals[root] != nil:
+		return fmt.Sprintf(" Did you mean local.%s?", root)
+	}
+	hint := ""
+	if len(root) > 2 { // of less everything is near
+		hint = didYouMean(root, append(s.l.roots(), bound...))
+	}
+	switch {
+	case strings.Contains(hint, "Did you mean"):
+		return hint
+	case hint == "" && len(bound) > 0 && len(bound) <= 30:
+		return " The names here are " + strings.Join(slices.Sorted(slices.Values(bound)), ", ") + "."
+	}
+	text := root
+	for _, step := range t[1:] {
+		attr, ok := step.(hcl.TraverseAttr)
+		if !ok {
+			return hint
+		}
+		text += "." + attr.Name
+	}
+	return fmt.Sprintf("%s If it is text, put it into quotes: %q.", hint, text)
+}
+
 // references finds what an expression refers to. Roots in bound are skipped.
 func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[string]bool) ([]ref, hcl.Diagnostics) {
 	parsed := s.l.parts(expr)
@@ -55,7 +88,7 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 		}
 		if !s.l.isRoot(root) {
 			diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
-				fmt.Sprintf("Nothing here is called %q.%s", root, didYouMean(root, append(s.l.roots(), namesOf(bound)...)))))
+				fmt.Sprintf("Nothing here is called %q.%s", root, s.meant(t, namesOf(bound)))))
 			continue
 		}
 		r := ref{root: root, rng: t.SourceRange()}

@@ -265,8 +265,12 @@ func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl
 	if what == "" {
 		what = root
 	}
-	return hcl.Diagnostics{errorAt(rng, "Reference to undeclared "+what,
-		fmt.Sprintf("There is no %s.%s in this module.%s", root, name, didYouMean(name, known)))}
+	d := errorAt(rng, "Reference to undeclared "+what,
+		fmt.Sprintf("There is no %s.%s in this module.%s", root, name, didYouMean(name, known)))
+	if s.decl.spoiled[root] {
+		d.Extra = follower{}
+	}
+	return hcl.Diagnostics{d}
 }
 
 // modulesNamed returns the instances of a module block, loading and expanding

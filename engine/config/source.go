@@ -77,7 +77,22 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if diags := TooDeep(src, name); diags.HasErrors() {
 		return nil, diags
 	}
-	return s.parser.ParseHCL(src, name)
+	f, diags := s.parser.ParseHCL(src, name)
+	return f, firstError(diags)
+}
+
+// firstError keeps of the errors of a file that HCL cannot read the first one:
+// what it says of the text after that is guessed.
+func firstError(diags hcl.Diagnostics) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	told := false
+	for _, d := range diags {
+		if d.Severity != hcl.DiagError || !told {
+			out = append(out, d)
+		}
+		told = told || d.Severity == hcl.DiagError
+	}
+	return out
 }
 
 // notText refuses what HCL would read and nobody can see, and says once that a

@@ -107,6 +107,9 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		rng := l.src.text(strings.TrimSpace("-var "+name), kv)
 		if !ok || name == "" {
 			diags = append(diags, errorAt(rng, "Invalid -var", fmt.Sprintf("Write -var 'NAME=VALUE', not %q.", kv)))
+			if v := root.variables[name]; v != nil {
+				v.broken = true // that it has no value follows from this
+			}
 			continue
 		}
 		if _, declared := root.variables[name]; !declared {

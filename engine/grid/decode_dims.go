@@ -40,7 +40,27 @@ func (d *decoder) axis(b *hcl.Block) *Dim {
 	}
 	dim.Values, dim.static = [][]cty.Value{vals}, len(a.Expr.Variables()) == 0
 	d.noteEmpty(dim, a.Expr.Range())
+	d.noteRepeated(dim, a.Expr)
 	return dim
+}
+
+// noteRepeated warns of a value that is written twice: it makes one case. Values
+// that expressions come to may repeat.
+func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
+	if _, written := expr.(*hclsyntax.TupleConsExpr); !written {
+		return
+	}
+	seen := map[string]bool{}
+	for i, v := range dim.Values[0] {
+		if v.IsNull() {
+			continue
+		}
+		text := exactKey(v)
+		if seen[text] {
+			d.diags = append(d.diags, warnAt(elementRange(expr, i), "Repeated value", fmt.Sprintf("Axis %q has the value %s before already; it counts once.", dim.Name, display(v))))
+		}
+		seen[text] = true
+	}
 }
 
 func (d *decoder) rows(b *hcl.Block) *Dim {

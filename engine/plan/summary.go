@@ -179,7 +179,8 @@ func (s Summary) Line() string {
 	case t.Estimated == 0:
 		text += "; no earlier run to estimate the time from"
 	case t.Estimated < t.Collect:
-		text += fmt.Sprintf("; about %s%s for %s of them (estimate)", Duration(t.Seconds), t.cost(), Count(int64(t.Estimated)))
+		text += fmt.Sprintf("; about %s%s for %s of them (estimate), and nobody knows yet how long the other %s take",
+			Duration(t.Seconds), t.cost(), Count(int64(t.Estimated)), Count(int64(t.Collect-t.Estimated)))
 	default:
 		text += fmt.Sprintf("; about %s%s (estimate)", Duration(t.Seconds), t.cost())
 	}

@@ -269,7 +269,12 @@ func (r *Report) Same() bool {
 }
 
 func (r *Comparison) title() string {
-	if r.Table != "" {
+	switch {
+	case r.Named && r.Table != "":
+		return r.Table + ", " + r.B.Name + " against " + r.A.Name
+	case r.Named:
+		return r.B.Name + " against " + r.A.Name
+	case r.Table != "":
 		return r.Table
 	}
 	return r.A.Name

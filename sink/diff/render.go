@@ -48,7 +48,11 @@ func (r *Comparison) text(sb *strings.Builder) {
 		name string
 		side Side
 	}{{"A", r.A}, {"B", r.B}} {
-		fmt.Fprintf(sb, "  %s  %d rows", s.name, s.side.Rows)
+		fmt.Fprintf(sb, "  %s  ", s.name)
+		if r.Named {
+			fmt.Fprintf(sb, "%s: ", visible.Line(s.side.Name))
+		}
+		sb.WriteString(phrase.Some(s.side.Rows, "row"))
 		if s.side.Duplicates > 0 {
 			fmt.Fprintf(sb, ", %d of them repeat a key", s.side.Duplicates)
 		}

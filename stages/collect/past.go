@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
@@ -32,15 +33,25 @@ type Told struct {
 // Past finds every try of cases of an op in all journals of the state folder, by
 // case and in the order of time.
 func Past(store *checkpoint.Store, op string, ids map[string]bool) ([]Told, error) {
-	contexts, err := store.Contexts(op)
-	if err != nil {
+	var out []Told
+	if err := EachPast(store, op, ids, func(t Told) { out = append(out, t) }); err != nil {
 		return nil, err
 	}
-	var out []Told
+	slices.SortStableFunc(out, func(a, b Told) int { return strings.Compare(a.At, b.At) })
+	return out, nil
+}
+
+// EachPast calls each for what Past returns, journal by journal, and keeps
+// nothing: journals may have millions of tries.
+func EachPast(store *checkpoint.Store, op string, ids map[string]bool, each func(Told)) error {
+	contexts, err := store.Contexts(op)
+	if err != nil {
+		return err
+	}
 	for _, info := range contexts {
 		var jc checkpoint.Context
 		if err := json.Unmarshal(info.JSON, &jc); err != nil {
-			return nil, fmt.Errorf("journal of %s: %w", op, err)
+			return fmt.Errorf("journal of %s: %w", op, err)
 		}
 		var bad error
 		err := store.EachEntry(info, func(e checkpoint.Entry) {
@@ -59,25 +70,16 @@ func Past(store *checkpoint.Store, op string, ids map[string]bool) ([]Told, erro
 			if d.Label != nil {
 				t.Framework, t.Version, t.Device = d.Label.Framework, d.Label.Version, d.Label.Device
 			}
-			out = append(out, t)
+			each(t)
 		})
 		if err == nil {
 			err = bad
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Told) int {
-		switch {
-		case a.At < b.At:
-			return -1
-		case a.At > b.At:
-			return 1
-		}
-		return 0
-	})
-	return out, nil
+	return nil
 }
 
 // Changed says in words what is other in the conditions of b than in those of a;

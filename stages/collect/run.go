@@ -27,11 +27,11 @@ type running struct {
 	pool     *worker.Pool
 	policy   *policy
 	watching *telemetry.Watch
-	part     *Part                // of a task; nil where this process has all cases
-	samples  map[string]time.Time // when a worker's row last went into the events
-	foreign  error                // a worker whose environment is another one
-	reused   int                  // units
-	now      int                  // units measured by this run
+	part     *Part                  // of a task; nil where this process has all cases
+	samples  map[string]*slotSample // by worker
+	foreign  error                  // a worker whose environment is another one
+	reused   int                    // units
+	now      int                    // units measured by this run
 
 	remembered bool
 	heard      map[string]bool // lines of workers that were shown

@@ -53,27 +53,38 @@ func before(store *checkpoint.Store, op, metric string) (map[string]model.Earlie
 	if len(again) == 0 {
 		return nil, nil
 	}
-	told, err := collect.Past(store, op, again)
-	if err != nil {
-		return nil, err
-	}
-	out, last := map[string]model.Earlier{}, map[string]model.Earlier{}
-	for _, x := range told {
+	// The two newest tries of each case are enough, and all that is kept.
+	type pair struct{ last, earlier model.Earlier }
+	tried := make(map[string]pair, len(again))
+	err = collect.EachPast(store, op, again, func(x collect.Told) {
 		if len(x.Rows) != 1 {
-			continue
+			return
 		}
 		v, ok := numberOf(x.Rows[0][metric])
 		if !ok {
-			continue
+			return
 		}
 		e := model.Earlier{Value: v, Noise: math.NaN(), At: x.At}
 		if noise, ok := numberOf(x.Rows[0]["rel_stdev"]); ok {
 			e.Noise = noise
 		}
-		if earlier, ok := last[x.CaseID]; ok {
-			out[x.CaseID] = earlier
+		p := tried[x.CaseID]
+		switch {
+		case e.At >= p.last.At:
+			p.last, p.earlier = e, p.last
+		case e.At >= p.earlier.At:
+			p.earlier = e
 		}
-		last[x.CaseID] = e
+		tried[x.CaseID] = p
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]model.Earlier{}
+	for id, p := range tried {
+		if p.earlier != (model.Earlier{}) {
+			out[id] = p.earlier
+		}
 	}
 	return out, nil
 }

@@ -20,16 +20,19 @@ import (
 // Follower reads the events of one run as they are written.
 type Follower struct {
 	path   string
+	dead   func(pid int) bool
 	offset int64
 	tail   []byte // a line that is not whole yet
 	state  *State
 }
 
-// Follow begins to follow a run.
-func Follow(run checkpoint.Run) *Follower {
+// Follow begins to follow a run. dead says whether the process of a run that has
+// not ended is known to be gone, such as [checkpoint.Store.Abandoned]; nil where
+// nobody can say.
+func Follow(run checkpoint.Run, dead func(pid int) bool) *Follower {
 	s := newState(run.ID)
 	s.Started, s.Seen = run.Started, run.Started
-	return &Follower{path: filepath.Join(run.Dir, "events.ndjson"), state: s}
+	return &Follower{dead: dead, path: filepath.Join(run.Dir, "events.ndjson"), state: s}
 }
 
 // State is what is known so far. It changes with Poll.
@@ -41,6 +44,24 @@ const maxLine = 4 << 20
 // Poll reads what was written since the last call. A run that has no events yet
 // is no error.
 func (f *Follower) Poll() error {
+	if err := f.read(); err != nil {
+		return err
+	}
+	s := f.state
+	if !s.Ended && f.dead != nil && s.PID > 0 && f.dead(s.PID) {
+		// What it wrote before it ended counts.
+		if err := f.read(); err != nil {
+			return err
+		}
+		if !s.Ended && !s.Gone {
+			s.Gone = true
+			s.Version++
+		}
+	}
+	return nil
+}
+
+func (f *Follower) read() error {
 	file, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -119,6 +140,7 @@ type event struct {
 	Params    any            `json:"params"`
 	Worker    string         `json:"worker"`
 	Device    string         `json:"device_uuid"`
+	Cases     int            `json:"cases"`
 	Metrics   map[string]any `json:"metrics"`
 	Exception string         `json:"exception"`
 }
@@ -218,8 +240,14 @@ func (s *State) sampled(e event) {
 		s.byWorker[key] = w
 		s.Workers = append(s.Workers, w)
 	}
-	w.Device = e.Device
-	sample := Sample{At: e.At, Params: paramsText(e.Params), Metrics: map[string]float64{}}
+	if n := len(w.Samples); n > 0 && e.Cases > w.Cases {
+		if span := e.At.Sub(w.Samples[n-1].At).Seconds(); span > 0 {
+			rate := float64(e.Cases-w.Cases) / span
+			w.Rate = &rate
+		}
+	}
+	w.Device, w.Cases = e.Device, e.Cases
+	sample := Sample{At: e.At, Cases: e.Cases, Params: paramsText(e.Params), Metrics: map[string]float64{}}
 	for name, v := range e.Metrics {
 		if x, ok := v.(float64); ok {
 			sample.Metrics[name] = x

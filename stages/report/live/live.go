@@ -31,15 +31,17 @@ const (
 
 // State is a run as its events describe it so far.
 type State struct {
-	Run      string    `json:"run"`
-	Plan     string    `json:"plan"`
-	Host     string    `json:"host,omitempty"`
-	PID      int       `json:"pid,omitempty"`
-	Started  time.Time `json:"started"`
-	Seen     time.Time `json:"seen"` // last sign of life
-	Ended    bool      `json:"ended"`
-	ExitCode *int      `json:"exit_code"` // null while it runs
-	Seconds  float64   `json:"seconds"`
+	Run     string    `json:"run"`
+	Plan    string    `json:"plan"`
+	Host    string    `json:"host,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Started time.Time `json:"started"`
+	Seen    time.Time `json:"seen"` // last sign of life
+	Ended   bool      `json:"ended"`
+	// Gone is true of a run whose process was seen to be dead before it ended.
+	Gone     bool    `json:"gone,omitempty"`
+	ExitCode *int    `json:"exit_code"` // null while it runs
+	Seconds  float64 `json:"seconds"`
 
 	Stages   []*Stage   `json:"stages"`
 	Failures []*Failure `json:"failures"`
@@ -115,9 +117,14 @@ type Message struct {
 
 // Worker is a worker with samples of what it measured.
 type Worker struct {
-	Stage   string   `json:"stage"`
-	Name    string   `json:"worker"`
-	Device  string   `json:"device_uuid,omitempty"`
+	Stage  string `json:"stage"`
+	Name   string `json:"worker"`
+	Device string `json:"device_uuid,omitempty"`
+	// Cases it has ended; 0 in events of runs before it was told.
+	Cases int `json:"cases,omitempty"`
+	// Rate is in cases a second between the last two samples; null before there
+	// are two.
+	Rate    *float64 `json:"rate"`
 	Samples []Sample `json:"samples"`
 }
 
@@ -125,6 +132,7 @@ type Worker struct {
 // by column; what the row lacks is not there.
 type Sample struct {
 	At      time.Time          `json:"at"`
+	Cases   int                `json:"cases,omitempty"` // as of its worker
 	Params  string             `json:"params"`
 	Metrics map[string]float64 `json:"metrics"`
 }
@@ -136,7 +144,7 @@ func newState(run string) *State {
 
 // Alive says whether the run goes on, as far as a reader of its events can tell
 // at a moment.
-func (s *State) Alive(now time.Time) bool { return !s.Ended && now.Sub(s.Seen) < Silent }
+func (s *State) Alive(now time.Time) bool { return !s.Ended && !s.Gone && now.Sub(s.Seen) < Silent }
 
 // Word is the state of the run in one word.
 func (s *State) Word(now time.Time) string {

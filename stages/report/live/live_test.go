@@ -57,7 +57,7 @@ func runAt(t testing.TB) (checkpoint.Run, func(lines ...string)) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	r, write := runAt(t)
-	f := Follow(r)
+	f := Follow(r, nil)
 	if err := f.Poll(); err != nil || len(f.State().Stages) != 0 {
 		t.Fatalf("a run without events: %v", err)
 	}
@@ -108,7 +108,7 @@ func TestFollow(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	r, write := runAt(t)
-	f := Follow(r)
+	f := Follow(r, nil)
 	begin := time.Now()
 	var b strings.Builder
 	for i := range 3000 {

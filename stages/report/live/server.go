@@ -10,7 +10,6 @@ import (
 	"html/template"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +25,9 @@ var assets embed.FS
 type Server struct {
 	// Runs lists the runs, oldest first.
 	Runs func() ([]checkpoint.Run, error)
+	// Dead says whether the process of a run that has not ended is known to be
+	// gone; nil where nobody can say.
+	Dead func(pid int) bool
 	// Report writes the report of a finished run as HTML.
 	Report func(id string) ([]byte, error)
 	// Token is what readers must know; "" lets everybody in who reaches the
@@ -36,6 +38,8 @@ type Server struct {
 
 	mu     sync.Mutex
 	watch  map[string]*watched
+	ended  map[string]RunLine
+	making chan struct{} // held while a report is made
 	stopCh chan struct{}
 }
 
@@ -52,7 +56,7 @@ type watched struct {
 
 // Handler returns the pages.
 func (s *Server) Handler() http.Handler {
-	s.watch, s.stopCh = map[string]*watched{}, make(chan struct{})
+	s.watch, s.stopCh, s.making = map[string]*watched{}, make(chan struct{}), make(chan struct{}, 1)
 	if s.Interval == 0 {
 		s.Interval = time.Second
 	}
@@ -149,23 +153,13 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// RunLine is a run in the list.
-type RunLine struct {
-	Run     string    `json:"run"`
-	Started time.Time `json:"started"`
-}
-
 func (s *Server) runs(w http.ResponseWriter, _ *http.Request) {
 	all, err := s.Runs()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	out := make([]RunLine, 0, len(all))
-	for _, r := range slices.Backward(all) {
-		out = append(out, RunLine{r.ID, r.Started})
-	}
-	writeJSON(w, out)
+	writeJSON(w, s.lines(all, time.Now()))
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
@@ -207,7 +201,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	f := Follow(*found)
+	f := Follow(*found, s.Dead)
 	if err := f.Poll(); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -221,7 +215,7 @@ func (s *Server) join(run checkpoint.Run) *watched {
 	defer s.mu.Unlock()
 	w := s.watch[run.ID]
 	if w == nil {
-		w = &watched{follower: Follow(run), changed: make(chan struct{})}
+		w = &watched{follower: Follow(run, s.Dead), changed: make(chan struct{})}
 		s.watch[run.ID] = w
 		go s.pump(run.ID, w)
 	}
@@ -287,6 +281,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	run := s.join(*found)
 	defer s.part(found.ID, run)
 	w.Header().Set("Content-Type", "text/event-stream")
+	if _, err := fmt.Fprint(w, "retry: 2000\n\n"); err != nil {
+		return
+	}
 	sent := -1
 	keep := time.NewTicker(15 * time.Second)
 	defer keep.Stop()
@@ -328,7 +325,16 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	b, err := s.Report(found.ID)
+	// A report of many rows takes much memory: one at a time.
+	select {
+	case s.making <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
+	b, err := func() ([]byte, error) {
+		defer func() { <-s.making }()
+		return s.Report(found.ID)
+	}()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -91,7 +91,7 @@ func (r *Report) checklist() {
 	case c.Passed == 0:
 		add("Quality gates", Open, "no gate judged the data")
 	default:
-		add("Quality gates", when(c.Warned == 0, Warn), "%s hold, %s", plural(c.Passed, "check"), plural(c.Warned, "warning"))
+		add("Quality gates", when(c.Warned == 0, Warn), "%s, %s", held(c.Passed), plural(c.Warned, "warning"))
 	}
 	switch {
 	case t.planned == 0 && !slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Imported }):

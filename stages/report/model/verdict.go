@@ -192,7 +192,7 @@ func (r *Report) glance() []string {
 		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.", Count(t.filtered), Count(t.declared)))
 	}
 	if c := results.Count(r.Gates); c.Passed+c.Failed+c.Warned+c.Skipped > 0 {
-		s := fmt.Sprintf("%s hold, %d failed, %s", plural(c.Passed, "check"), c.Failed, plural(c.Warned, "warning"))
+		s := fmt.Sprintf("%s, %d failed, %s", held(c.Passed), c.Failed, plural(c.Warned, "warning"))
 		if c.Skipped > 0 {
 			s += fmt.Sprintf(", %d could not be judged", c.Skipped)
 		}
@@ -304,4 +304,12 @@ func dash(s string) string {
 		return ""
 	}
 	return ": " + s
+}
+
+// held is how many checks hold.
+func held(n int) string {
+	if n == 1 {
+		return "1 check holds"
+	}
+	return plural(n, "check") + " hold"
 }

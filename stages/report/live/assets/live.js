@@ -24,7 +24,22 @@ function time(s) {
 }
 const value = v => v == null ? "" : Math.abs(v) >= 100 ? v.toFixed(0) : Math.abs(v) >= 1 ? v.toFixed(2) : v.toPrecision(3);
 const rate = r => r == null ? "" : r >= 1 ? r.toFixed(1) + "/s" : (60 * r).toFixed(1) + "/min";
-const when = t => new Date(t).toLocaleString();
+const two = n => String(n).padStart(2, "0");
+const clock = t => { const d = new Date(t); return two(d.getHours()) + ":" + two(d.getMinutes()) + ":" + two(d.getSeconds()); };
+const when = t => { const d = new Date(t); return d.getFullYear() + "-" + two(d.getMonth() + 1) + "-" + two(d.getDate()) + " " + clock(t); };
+const some = (n, what) => count(n) + " " + what + (n === 1 ? "" : "s");
+
+// put fills an element when what it shows has changed: what a reader has focused,
+// selected or scrolled stays where it is.
+function put(id, shown, make) {
+  const e = $(id), key = JSON.stringify(shown);
+  if (e.shown === key) return;
+  const had = e.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  e.shown = key;
+  e.replaceChildren(...make());
+  if (had) for (const a of e.querySelectorAll("a")) if (a.getAttribute("href") === had) { a.focus(); break; }
+}
+const soft = text => el("p", { class: "soft" }, text);
 
 function totals(s) {
   const n = { done: 0, failed: 0, skipped: 0, total: 0 };
@@ -32,23 +47,38 @@ function totals(s) {
   return n;
 }
 
-function word(s) {
-  if (s.ended) return s.exit_code === 0 ? "done" : "ended with exit code " + s.exit_code;
+// lost is why a run that has not ended does not go on; "" while it does.
+function lost(s) {
+  if (s.ended) return "";
+  if (s.gone) return "its process is gone";
   const silent = (Date.now() - new Date(s.seen)) / 1000;
-  return silent > 100 ? "lost: no sign of life for " + time(silent) : "running";
+  return silent > 100 ? "no sign of life for " + time(silent) : "";
 }
 
+function word(s) {
+  if (s.ended) return s.exit_code === 0 ? "done" : "ended with exit code " + s.exit_code;
+  return lost(s) ? "lost: " + lost(s) : "running";
+}
+
+let said = "";
 function head(s) {
   const n = totals(s), by = {};
   for (const st of s.stages) by[st.status] = (by[st.status] || 0) + 1;
-  $("run").textContent = s.run;
-  const parts = [word(s), time(s.seconds), count(n.done) + " of " + count(n.total) + " cases measured"];
+  $("plan").textContent = s.plan ? s.plan.replace(/.*\//, "") : "aicplan";
+  $("plan").title = s.plan || "";
+  $("run").textContent = s.run + (s.host ? " on " + s.host : "");
+  const parts = [word(s), time(s.seconds)];
+  if (n.total) parts.push(count(n.done) + " of " + some(n.total, "case") + " measured");
   if (n.failed) parts.push(count(n.failed) + " failed");
   if (n.skipped) parts.push(count(n.skipped) + " skipped");
-  parts.push((by.running || 0) + " stages running, " + (by.waiting || 0) + " waiting");
-  if (s.host) parts.push("on " + s.host);
-  $("line").textContent = parts.join(", ") + ".";
-  document.title = (n.total ? Math.floor(100 * (n.done + n.failed + n.skipped) / n.total) + " % " : "") + "aicplan: " + word(s);
+  if (!s.ended) parts.push(some(by.running || 0, "stage") + " running, " + (by.waiting || 0) + " waiting");
+  const text = parts.join(", ") + ".";
+  $("line").replaceChildren(text, ...(s.ended || lost(s) ? [" ", el("a", { href: "/runs/" + encodeURIComponent(s.run) + "/report" }, "Report of this run")] : []));
+  const share = n.total ? Math.floor(100 * (n.done + n.failed + n.skipped) / n.total) + " % " : "";
+  document.title = share + "aicplan: " + word(s).replace(/:.*/, "");
+  // Readers of screens hear of every tenth, not of every second.
+  const now = word(s).replace(/:.*/, "") + (n.total ? ", " + 10 * Math.floor(parseInt(share) / 10) + " % of the cases" : "");
+  if (now !== said) $("said").textContent = said = now;
   fill($("bar"), n);
 }
 
@@ -58,60 +88,96 @@ function fill(bar, n) {
 }
 
 function now(s) {
-  const running = s.stages.filter(st => st.status === "running");
-  const out = running.map(st => {
-    const bar = el("div", { class: "bar" }, el("i", { class: "done" }), el("i", { class: "failed" }), el("i", { class: "skipped" }));
-    fill(bar, st);
-    const text = st.total ? count(st.done + st.failed + st.skipped) + " of " + count(st.total) + (st.failed ? ", " + count(st.failed) + " failed" : "") +
-      (st.rate ? ", " + rate(st.rate) : "") + (st.left_seconds ? ", " + time(st.left_seconds) + " left" : "") : "at work";
-    return el("div", { class: "stage" }, el("b", {}, st.address), el("p", {}, text), st.total ? bar : null);
+  const running = s.stages.filter(st => st.status === "running"), gone = lost(s);
+  if (!running.length || s.ended) { put("now", [s.ended, gone], () => [soft(s.ended ? "The run has ended." : gone ? "The run is lost: " + gone + "." : "No stage is running.")]); return; }
+  put("now", [gone, running.map(st => [st.address, st.done, st.failed, st.skipped, st.total, st.rate, st.left_seconds])], () => [
+    ...(gone ? [soft("The run is lost: " + gone + ". Where it was:")] : []), ...running.map(st => {
+      const bar = el("div", { class: "bar", role: "img", "aria-label": "progress" }, el("i", { class: "done" }), el("i", { class: "failed" }), el("i", { class: "skipped" }));
+      fill(bar, st);
+      const text = st.total ? count(st.done + st.failed + st.skipped) + " of " + some(st.total, "case") + (st.failed ? ", " + count(st.failed) + " failed" : "") +
+        (gone ? "" : (st.rate ? ", " + rate(st.rate) : "") + (st.left_seconds ? ", about " + time(st.left_seconds) + " left" : "")) : gone ? "had begun" : "at work";
+      return el("div", { class: "stage" }, el("b", {}, st.address), el("p", {}, text), st.total ? bar : null);
+    })]);
+}
+
+// at work are the stages that the workers and charts are shown of: those that run
+// now, else those that have measured something.
+function shownStages(s) {
+  const running = s.stages.filter(st => st.status === "running" && st.total > 0);
+  return new Set((running.length ? running : s.stages).map(st => st.address));
+}
+
+function workers(s) {
+  const of = shownStages(s), list = s.workers.filter(w => of.has(w.stage)).sort((a, b) => a.stage.localeCompare(b.stage) || a.worker.localeCompare(b.worker, "en", { numeric: true })).slice(0, 200);
+  put("workers", list.map(w => [w.stage, w.worker, w.cases, w.samples.length && w.samples[w.samples.length - 1].at]), () => {
+    if (!list.length) return [soft("None has measured anything yet.")];
+    const last = w => w.samples[w.samples.length - 1] || { metrics: {} };
+    const cols = metrics.filter(([name]) => list.some(w => last(w).metrics[name] != null));
+    return [table(["worker", "device", "stage", "cases", "rate", ...cols.map(([name, unit]) => name + ", " + unit)], list.map(w => [
+      [w.worker], [w.device_uuid || "", "t"], [w.stage, "t"], [w.cases ? count(w.cases) : "", "n"], [s.ended || lost(s) ? "" : rate(w.rate), "n"],
+      ...cols.map(([name]) => [value(last(w).metrics[name]), "n"])]))];
   });
-  $("now").replaceChildren(...(out.length ? out : [el("p", { class: "soft" }, s.ended ? "The run has ended." : "No stage is running.")]));
 }
 
 function chart(title, unit, points) {
   const w = 300, h = 90, xs = points.map(p => +new Date(p.at)), ys = points.map(p => p.value);
-  const x0 = Math.min(...xs), x1 = Math.max(...xs), y1 = Math.max(...ys), y0 = Math.min(0, ...ys);
-  const x = v => x1 > x0 ? 2 + (w - 4) * (v - x0) / (x1 - x0) : w / 2, y = v => y1 > y0 ? h - 4 - (h - 8) * (v - y0) / (y1 - y0) : h / 2;
-  const last = ys[ys.length - 1];
-  const g = svg("svg", { viewBox: `0 0 ${w} ${h}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${value(last)} ${unit} now, at most ${value(y1)}` });
+  const x0 = Math.min(...xs), x1 = Math.max(...xs), least = Math.min(...ys), most = Math.max(...ys), y0 = Math.min(0, least), y1 = Math.max(0, most);
+  const x = v => x1 > x0 ? 2 + (w - 4) * (v - x0) / (x1 - x0) : w / 2, y = v => y1 > y0 ? h - 4 - (h - 8) * (v - y0) / (y1 - y0) : h - 4;
+  const last = ys[ys.length - 1], range = points.length > 1 ? value(least) + " to " + value(most) + " " + unit + ", " + clock(x0) + " to " + clock(x1) : "at " + clock(x0);
+  const g = svg("svg", { viewBox: `0 0 ${w} ${h}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${value(last)} ${unit} last, ${range}` });
+  g.append(svg("line", { x1: 0, x2: w, y1: y(0), y2: y(0), stroke: "var(--line)", "vector-effect": "non-scaling-stroke" }));
   if (points.length > 1) g.append(svg("polyline", { points: xs.map((v, i) => x(v).toFixed(1) + "," + y(ys[i]).toFixed(1)).join(" "), fill: "none", stroke: "var(--run)", "stroke-width": "1.5", "vector-effect": "non-scaling-stroke" }));
   else g.append(svg("circle", { cx: x(xs[0]), cy: y(ys[0]), r: 3, fill: "var(--run)" }));
-  return el("figure", {}, el("figcaption", {}, title), el("span", { class: "now" }, value(last) + " " + unit), g);
+  return el("figure", {}, el("figcaption", {}, title), el("span", { class: "now" }, value(last) + " " + unit), g, el("small", {}, range));
 }
 
 const metrics = [["latency", "ms"], ["sm_clock_mhz", "MHz"], ["power", "W"], ["gpu_power_w", "W"], ["gpu_utilization_pct", "%"], ["ttft", "ms"], ["itl", "ms"], ["request_throughput", "requests/s"]];
-function charts(s) {
+// rates of a worker, from one sample to the next.
+function workerRates(w) {
   const out = [];
-  for (const st of s.stages) if (st.rates && st.rates.length && (st.status === "running" || s.ended)) out.push(chart(st.address + ": rate", "cases/s", st.rates));
-  const running = new Set(s.stages.filter(st => st.status === "running").map(st => st.address));
-  for (const w of s.workers) {
-    if (!s.ended && !running.has(w.stage)) continue;
-    for (const [name, unit] of metrics) {
-      const pts = w.samples.filter(p => p.metrics[name] != null).map(p => ({ at: p.at, value: p.metrics[name] }));
-      if (pts.length) out.push(chart(w.stage + " " + w.worker + (w.device_uuid ? " " + w.device_uuid.slice(0, 12) : "") + ": " + name, unit, pts));
-    }
-    if (out.length > 40) break;
+  for (let i = 1; i < w.samples.length; i++) {
+    const a = w.samples[i - 1], b = w.samples[i], span = (new Date(b.at) - new Date(a.at)) / 1000;
+    if (b.cases > 0 && b.cases >= (a.cases || 0) && span > 0) out.push({ at: b.at, value: (b.cases - (a.cases || 0)) / span });
   }
-  $("charts").replaceChildren(...(out.length ? out : [el("p", { class: "soft" }, "Nothing was measured yet.")]));
+  return out;
 }
 
+const mostCharts = 48;
+function charts(s) {
+  const of = shownStages(s), list = [];
+  for (const st of s.stages) if (of.has(st.address) && st.rates && st.rates.length) list.push([st.address + ": rate", "cases/s", st.rates]);
+  for (const w of s.workers) {
+    if (!of.has(w.stage)) continue;
+    const name = w.stage + " " + w.worker + (w.device_uuid ? " " + w.device_uuid.slice(0, 12) : "") + ": ", rates = workerRates(w);
+    if (rates.length && s.workers.length > 1) list.push([name + "rate", "cases/s", rates]);
+    for (const [metric, unit] of metrics) {
+      const pts = w.samples.filter(p => p.metrics[metric] != null).map(p => ({ at: p.at, value: p.metrics[metric] }));
+      if (pts.length) list.push([name + metric, unit, pts]);
+    }
+  }
+  const more = list.length - mostCharts;
+  put("charts", list.map(([title, , pts]) => [title, pts.length, pts[pts.length - 1]]), () => list.length ? [
+    ...list.slice(0, mostCharts).map(c => chart(...c)), ...(more > 0 ? [soft("and " + some(more, "chart") + " of other workers")] : [])] : [soft("Nothing was measured yet.")]);
+}
+
+// table takes rows of cells: text or a node, and a class.
+// Columns without a value in any row are left out.
 function table(heads, rows) {
-  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(h => el("th", { scope: "col" }, h)))),
-    el("tbody", {}, ...rows)));
+  const cols = heads.map((_, i) => i).filter(i => rows.some(r => r[i][0]));
+  const numbers = i => rows.every(r => r[i][1] === "n") ? "n" : null;
+  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...cols.map(i => el("th", { scope: "col", class: numbers(i) }, heads[i])))),
+    el("tbody", {}, ...rows.map(cells => el("tr", {}, ...cols.map(i => el("td", { class: cells[i][1], "data-head": heads[i] }, cells[i][0] || null)))))));
 }
 
 function failures(s) {
-  if (!s.failures.length) { $("failures").replaceChildren(el("p", { class: "soft" }, "None.")); return; }
-  $("failures").replaceChildren(table(["cases", "class", "stage", "message", "last example"], s.failures.slice(0, 50).map(f =>
-    el("tr", {}, el("td", { class: "n" }, count(f.count)), el("td", {}, f.class), el("td", { class: "t" }, f.stage), el("td", { class: "t" }, f.message), el("td", { class: "t" }, el("code", {}, f.example))))));
+  const list = s.failures.slice(0, 50);
+  put("failures", list, () => list.length ? [table(["cases", "class", "stage", "message", "last example"], list.map(f =>
+    [[count(f.count), "n"], [f.class], [f.stage, "t"], [f.message, "t"], [f.example && el("code", {}, f.example), "t"]]))] : [soft("None.")]);
 }
 
 function messages(s) {
   const list = s.messages.slice(-30).reverse();
-  if (!list.length) { $("messages").replaceChildren(el("p", { class: "soft" }, "None.")); return; }
-  $("messages").replaceChildren(table(["time", "stage", "message"], list.map(m =>
-    el("tr", {}, el("td", { class: "n" }, new Date(m.at).toLocaleTimeString()), el("td", { class: "t" }, m.stage), el("td", { class: "t " + m.level }, m.text)))));
+  put("messages", list, () => list.length ? [table(["time", "stage", "message"], list.map(m => [[clock(m.at)], [m.stage, "t"], [m.text, "t " + m.level]]))] : [soft("None.")]);
 }
 
 // graph lays stages out in columns: a stage stands right of everything it needs.
@@ -149,44 +215,73 @@ function graph(s) {
 }
 
 function stages(s) {
-  $("stages").replaceChildren(table(["stage", "status", "cases", "failed", "time", "message"], s.stages.map(st =>
-    el("tr", {}, el("td", { class: "t" }, st.address), el("td", {}, st.status + (st.reused ? " (reused)" : "")), el("td", { class: "n" }, st.total ? count(st.done) + " / " + count(st.total) : ""),
-      el("td", { class: "n" }, st.failed ? count(st.failed) : ""), el("td", { class: "n" }, time(st.seconds)), el("td", { class: "t" }, st.message || st.reason || "")))));
+  put("stages", s.stages.map(st => [st.address, st.status, st.reused, st.done, st.failed, st.message]), () => [table(["stage", "status", "cases", "failed", "time", "message"], s.stages.map(st =>
+    [[st.address, "t"], [st.status + (st.reused ? " (reused)" : "")], [st.total ? count(st.done) + " of " + count(st.total) : "", "n"],
+      [st.failed ? count(st.failed) : "", "n"], [time(st.seconds), "n"], [st.message || st.reason || "", "t"]]))]);
 }
 
 let drawn = "";
 function draw(s) {
-  head(s); now(s); charts(s); failures(s); messages(s);
+  head(s); now(s); workers(s); charts(s); failures(s); messages(s);
+  if ($("stages").parentElement.open) stages(s);
   const shape = s.stages.map(st => st.address + st.status + st.reused).join("|");
-  if (shape !== drawn) { drawn = shape; graph(s); stages(s); }
+  if (shape !== drawn) { drawn = shape; graph(s); }
 }
 
+function trouble(text) { $("trouble").textContent = text; $("trouble").hidden = !text; }
+
+const shownRuns = 100;
 async function runs(current) {
   const list = await (await fetch("/api/runs")).json();
-  $("runs").replaceChildren(list.length ? table(["run", "started", ""], list.slice(0, 100).map(r => el("tr", {},
-    el("td", { class: "t" }, r.run === current ? el("b", {}, r.run) : el("a", { href: "/runs/" + encodeURIComponent(r.run) }, r.run)),
-    el("td", {}, when(r.started)), el("td", {}, el("a", { href: "/runs/" + encodeURIComponent(r.run) + "/report" }, "report"))))) : el("p", { class: "soft" }, "None yet."));
+  put("runs", [current, list.slice(0, shownRuns), list.length], () => list.length ? [table(["run", "state", "plan", "started", "took", ""], list.slice(0, shownRuns).map(r => {
+    const at = "/runs/" + encodeURIComponent(r.run), over = r.state !== "running";
+    return [[el("a", { href: at, "aria-current": r.run === current ? "page" : null }, r.run), "t" + (r.run === current ? " here" : "")],
+      [r.state + (r.exit_code ? ", exit code " + r.exit_code : "")], [r.plan || "", "t"], [when(r.started)], [over ? time(r.seconds) : "", "n"], [over ? el("a", { href: at + "/report" }, "report") : ""]];
+  })), ...(list.length > shownRuns ? [soft("and " + some(list.length - shownRuns, "older run") + ": aicplan report -list")] : [])] : [soft("None yet.")]);
   return list;
+}
+
+let state = null, source = null, over = false;
+
+// connect follows a run. A browser comes back by itself when the server was away,
+// but not when the server turned it down.
+function connect(id) {
+  source = new EventSource("/api/runs/" + encodeURIComponent(id) + "/stream");
+  source.onmessage = e => {
+    state = JSON.parse(e.data);
+    trouble("");
+    draw(state);
+    if (state.ended) { over = true; source.close(); runs(id).catch(() => {}); }
+  };
+  source.addEventListener("trouble", e => { over = true; trouble(e.data); source.close(); });
+  source.onerror = async () => {
+    if (source.readyState !== EventSource.CLOSED) { trouble("The connection to aicplan serve is lost; trying again. What stands here is as of " + clock(Date.now()) + "."); return; }
+    if (over) return;
+    const status = await fetch("/api/runs/" + encodeURIComponent(id)).then(r => r.status, () => 0);
+    if (status === 401) trouble("The server asks for another token than this page has: open the address that aicplan serve printed.");
+    else if (status === 404) { over = true; trouble("The state folder does not have this run any more."); }
+    else { trouble("The connection to aicplan serve is lost; trying again."); setTimeout(() => connect(id), 3000); }
+  };
 }
 
 async function start() {
   const asked = document.body.dataset.run;
-  const list = await runs(asked);
+  let list;
+  try { list = await runs(asked); } catch { trouble("aicplan serve does not answer; trying again."); setTimeout(start, 3000); return; }
+  trouble("");
   const id = asked || (list.length ? list[0].run : "");
   if (!id) { $("line").textContent = "The state folder has no run yet; this page looks again every few seconds."; setTimeout(start, 3000); return; }
-  const source = new EventSource("/api/runs/" + encodeURIComponent(id) + "/stream");
-  let state = null;
-  source.onmessage = e => {
-    state = JSON.parse(e.data);
-    draw(state);
-    if (state.ended) { source.close(); runs(id); }
-  };
-  source.addEventListener("trouble", e => { $("line").textContent = e.data; source.close(); });
-  source.onerror = () => { if (source.readyState !== EventSource.CLOSED) $("line").textContent = "The connection is lost; trying again."; };
-  setInterval(() => { if (state && !state.ended) head(state); }, 5000);
-  setInterval(async () => {
-    const newest = await runs(id);
-    if (!asked && state && state.ended && newest.length && newest[0].run !== id) location.reload();
-  }, 10000);
+  runs(id).catch(() => {});
+  $("stages").parentElement.addEventListener("toggle", () => { if (state) stages(state); });
+  connect(id);
+  setInterval(() => { if (state && !state.ended) { head(state); now(state); } }, 5000);
+  setInterval(() => look(asked, id), 10000);
+}
+
+// look lists the runs anew, and goes on to a newer one when this one is over and
+// nobody asked for it by name.
+async function look(asked, id) {
+  const list = await runs(id).catch(() => []);
+  if (!asked && state && (state.ended || lost(state)) && list.length && list[0].run !== id) location.reload();
 }
 start();

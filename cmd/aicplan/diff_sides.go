@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+	"aicplan/sink/diff"
+	"aicplan/sink/table"
+	"aicplan/stages/collect"
+)
+
+// sideFlags choose the two sides of a comparison among the rows of a stage.
+type sideFlags struct {
+	Where   string `help:"Only rows of which this HCL expression is true, of A and of B." placeholder:"EXPRESSION"`
+	WhereB  string `name:"where-b" help:"The same for B alone; -where is then for A." placeholder:"EXPRESSION"`
+	Between string `help:"Compare rows of A by the values of this column, each with the first one." placeholder:"COLUMN"`
+	Tries   bool   `help:"Every measurement that the journals have instead of the last of each case, with the columns try, at, version, device, device_uuid, worker and those of the environment."`
+}
+
+// check says what does not go together.
+func (f *sideFlags) check(b string) error {
+	switch {
+	case f.Between != "" && b != "":
+		return fmt.Errorf("-between compares rows of one side with each other: leave %s away, or -between", b)
+	case f.Between != "" && f.WhereB != "":
+		return fmt.Errorf("-between makes the sides itself: leave -where-b away; -where chooses rows of all")
+	case b == "" && f.Between == "" && f.WhereB == "":
+		return fmt.Errorf("there is nothing to compare with: name a second file, folder or stage, or choose the sides among the rows of one with -where and -where-b, or with -between COLUMN")
+	}
+	return nil
+}
+
+// chosen is the rows of one side.
+func (f *sideFlags) chosen(d *stage.Dataset, name, expr string) (*stage.Dataset, string, error) {
+	rec := d.Table
+	var err error
+	if expr != "" {
+		if rec, _, err = where(rec, expr); err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		name += " where " + expr
+	}
+	if rec, err = f.counted(rec); err != nil {
+		return nil, "", err
+	}
+	out := *d
+	out.Table = rec
+	return &out, name, nil
+}
+
+// counted are the rows of a side that are compared: of several tries of a case
+// the newest.
+func (f *sideFlags) counted(rec arrow.Record) (arrow.Record, error) {
+	if !f.Tries {
+		return rec, nil
+	}
+	return newest(rec)
+}
+
+// mostSides is how many values -between compares.
+const mostSides = 64
+
+// between compares the rows of each value of a column with those of the first
+// value.
+func (c *diffCmd) between(d *stage.Dataset, name string, o diff.Options) (*diff.Report, error) {
+	if err := hasColumn(d.Table, c.Between, "-between"); err != nil {
+		return nil, err
+	}
+	at := table.Index(d.Table, c.Between)
+	rows := map[string][]int{}
+	var order []string
+	for row := range int(d.Table.NumRows()) {
+		v := table.Value(d.Table, at, row)
+		if v == nil {
+			continue // nobody knows which side it is on
+		}
+		text := fmt.Sprint(v)
+		if rows[text] == nil {
+			order = append(order, text)
+		}
+		rows[text] = append(rows[text], row)
+	}
+	switch {
+	case len(order) < 2:
+		return nil, fmt.Errorf("-between %s: the rows of %s have %s, so there is nothing to compare with", c.Between, name, plural(int64(len(order)), "value"))
+	case len(order) > mostSides:
+		return nil, fmt.Errorf("-between %s: the rows of %s have %d values, and %d can be compared; choose among them with -where", c.Between, name, len(order), mostSides)
+	}
+	o.Key = slices.DeleteFunc(slices.Clone(o.Key), func(k string) bool { return k == c.Between })
+	side := func(value string) string { return fmt.Sprintf("%s %s", c.Between, value) }
+	rep := &diff.Report{A: name + ", " + side(order[0]), B: name + ", " + strings.Join(order[1:], ", ")}
+	first, err := c.counted(table.Take(d.Table, rows[order[0]]))
+	if err != nil {
+		return nil, err
+	}
+	for _, value := range order[1:] {
+		other, err := c.counted(table.Take(d.Table, rows[value]))
+		if err != nil {
+			return nil, err
+		}
+		res, err := diff.Tables(first, other, side(order[0]), side(value), o)
+		if err != nil {
+			return nil, err
+		}
+		res.Named = true
+		rep.Tables = append(rep.Tables, res)
+	}
+	return rep, nil
+}
+
+// triesOf is every measurement of a collect's cases that the journals have, in
+// the order of time. Cases with several rows are left out, and counted.
+func triesOf(store *checkpoint.Store, d *stage.Dataset) (*stage.Dataset, int, error) {
+	if d.Info.Op == "" || d.Table == nil || !table.Has(d.Table, "case_id") {
+		return nil, 0, fmt.Errorf("-tries: it has no cases in the journals; name a collect")
+	}
+	names, err := table.Strings(d.Table, "case_id")
+	if err != nil {
+		return nil, 0, err
+	}
+	ids, rowOf := map[string]bool{}, map[string]int{}
+	for row, id := range names.Values {
+		ids[id], rowOf[id] = true, row
+	}
+	told, err := collect.Past(store, d.Info.Op, ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	count, left := map[string]int{}, map[string]bool{}
+	var rows []map[string]any
+	for _, x := range told {
+		if len(x.Rows) == 0 {
+			continue // it failed
+		}
+		if len(x.Rows) > 1 {
+			left[x.CaseID] = true
+			continue
+		}
+		count[x.CaseID]++
+		row := map[string]any{}
+		maps.Copy(row, x.Rows[0])
+		for _, p := range d.Info.Params {
+			if at := table.Index(d.Table, p); at >= 0 {
+				row[p] = table.Value(d.Table, at, rowOf[x.CaseID])
+			}
+		}
+		var conditions checkpoint.Context
+		if json.Unmarshal(x.Conditions, &conditions) == nil {
+			for field, v := range conditions.Env {
+				row[field] = v
+			}
+		}
+		maps.Copy(row, map[string]any{"case_id": x.CaseID, "try": int64(count[x.CaseID]), "at": x.At, "framework": x.Framework, "version": x.Version, "device": x.Device, "worker": x.Worker})
+		if x.DeviceUUID != "" {
+			row["device_uuid"] = x.DeviceUUID
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil, len(left), fmt.Errorf("-tries: the journals have no measurement of its cases: they came from elsewhere, or ckpt gc has tidied them away")
+	}
+	b := table.NewBuilder()
+	for _, r := range rows {
+		if err := b.Append(r); err != nil {
+			return nil, 0, err
+		}
+	}
+	out := *d
+	out.Table = b.Record()
+	return &out, len(left), nil
+}
+
+// newest keeps the last try of every case.
+func newest(rec arrow.Record) (arrow.Record, error) {
+	ids, err := table.Strings(rec, "case_id")
+	if err != nil {
+		return nil, err
+	}
+	last := map[string]int{}
+	for row, id := range ids.Values {
+		last[id] = row
+	}
+	return table.Take(rec, slices.Sorted(maps.Values(last))), nil
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"aicplan/engine/run"
+)
+
+// help prints the help of a verb, with an example and its exit codes.
+func (a *app) help(options kong.HelpOptions, ctx *kong.Context) error {
+	options.WrapUpperBound = min(options.WrapUpperBound, a.columns())
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
+	}
+	verb, detail := "", ""
+	if node := ctx.Selected(); node != nil {
+		verb, detail = strings.TrimPrefix(node.Path(), "aicplan "), node.Detail
+	}
+	var lines []string
+	if e := examples[verb]; e != "" && !strings.Contains(detail, "  aicplan ") {
+		lines = append(lines, "", "Example:", "  "+e)
+	}
+	if !strings.Contains(detail, "Exit codes:") && !strings.Contains(detail, "Exit code 0") {
+		lines = append(lines, "", "Exit codes:")
+		for _, e := range exitCodes {
+			if !e.of(verb) {
+				continue
+			}
+			line := fmt.Sprintf("  %-4d %s", e.code, e.meaning)
+			if n := len(e.verbs); verb == "" && n > 0 && n <= 3 {
+				line += " (" + strings.Join(e.verbs, ", ") + ")"
+			}
+			lines = append(lines, line)
+		}
+	}
+	_, err := fmt.Fprintln(ctx.Stdout, strings.Join(lines, "\n"))
+	return err
+}
+
+// exitCode is a code, and the verbs that can end with it; none: all of them.
+type exitCode struct {
+	code    int
+	meaning string
+	verbs   []string
+}
+
+// of says whether a verb can end with the code; "" is aicplan itself, and a verb
+// of verbs ends as they do.
+func (e exitCode) of(verb string) bool {
+	if verb == "" || len(e.verbs) == 0 {
+		return true
+	}
+	for _, v := range e.verbs {
+		if v == verb || strings.HasPrefix(v, verb+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+var exitCodes = []exitCode{
+	{run.ExitOK, "done", nil},
+	{run.ExitError, "error: bad input, or something failed", nil},
+	{run.ExitWork, "-detailed-exitcode: there is work to do", []string{"plan"}},
+	{run.ExitPartial, "partial data: cases failed or were skipped", []string{"apply"}},
+	{run.ExitPartial, "-check: files would change", []string{"fmt"}},
+	{run.ExitGate, "a quality gate failed", []string{"apply"}},
+	{run.ExitGate, "beyond a limit", []string{"diff", "data lint", "data matrix"}},
+	{run.ExitPreflight, "a preflight check failed", []string{"apply", "preflight"}},
+	{run.ExitLocked, "another aicplan uses the state folder or the device", []string{
+		"apply", "ckpt gc", "ckpt rm", "ckpt import", "ckpt prune", "unlock", "doctor", "bench-protocol"}},
+	{run.ExitInterrupted, "interrupted", nil},
+}
+
+// describeFlags names what a flag takes where its declaration does not: kong
+// would show the default, which stands behind the help already.
+func describeFlags(k *kong.Kong) error {
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if f, ok := node.(*kong.Flag); ok {
+			if f.Name == "help" {
+				f.Help = "Show this help."
+			}
+			if f.PlaceHolder == "" && !f.IsBool() {
+				f.PlaceHolder = placeholder(f)
+			}
+		}
+		return next(nil)
+	})
+}
+
+func placeholder(f *kong.Flag) string {
+	switch f.Target.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Float64, reflect.Uint64:
+		return "N"
+	}
+	words := strings.Split(f.Name, "-")
+	return strings.ToUpper(words[len(words)-1])
+}
+
+// withDefault is the help of a flag with its default.
+func withDefault(v *kong.Value) string {
+	text := kong.DefaultHelpValueFormatter(v)
+	if v.Default == "" || v.Default == "0s" || v.IsBool() || strings.Contains(text, "("+v.Default) {
+		return text
+	}
+	return strings.TrimSuffix(text, ".") + " (default " + v.Default + ")."
+}
+
+// examples are a command line of every verb.
+var examples = map[string]string{
+	"validate":         "aicplan validate plans/h200_trtllm.hcl",
+	"fmt":              "aicplan fmt -check -diff plans",
+	"test":             "aicplan test plans/modules -filter 'one model*'",
+	"plan":             "aicplan plan plans/h200_trtllm.hcl -var 'models=[\"Qwen/Qwen3-32B\"]'",
+	"apply":            "aicplan apply plans/quickstart.hcl -out-dir out",
+	"status":           "aicplan status -json",
+	"watch":            "aicplan watch",
+	"serve":            "aicplan serve -listen :8765",
+	"preflight":        "aicplan preflight plans/h200_trtllm.hcl",
+	"report":           "aicplan report -format html -out report.html",
+	"failures":         "aicplan failures",
+	"diff":             "aicplan diff old/gemm_perf.txt new/gemm_perf.txt -max-median 0.02",
+	"data lint":        "aicplan data lint out",
+	"data matrix":      "aicplan data matrix -models models.yaml out",
+	"show":             "aicplan show 'module.measured[\"gemm\"].collect.op' -where 'm >= 64' -slowest 10",
+	"publish":          "aicplan publish -dry-run plans/h200_vllm.hcl",
+	"data read-back":   "aicplan data read-back -against before out",
+	"history":          "aicplan history collect.gemm -where 'm == 64'",
+	"trace":            "aicplan trace profile.json.gz",
+	"gpus":             "aicplan gpus",
+	"graph":            "aicplan graph plans/quickstart.hcl -format mermaid",
+	"describe":         "aicplan describe plans/h200_trtllm.hcl",
+	"eval":             "aicplan eval plans/quickstart.hcl 'var.max_gflop'",
+	"cases":            "aicplan cases plans/h200_trtllm.hcl grid.gemm -limit 10",
+	"why":              "aicplan why plans/h200_trtllm.hcl grid.gemm m=1 n=65536 k=65536 gemm_dtype=fp8",
+	"new op":           "aicplan new op my_op",
+	"ckpt list":        "aicplan ckpt list",
+	"ckpt show":        "aicplan ckpt show collect.gemm",
+	"ckpt verify":      "aicplan ckpt verify",
+	"ckpt gc":          "aicplan ckpt gc -dry-run",
+	"ckpt rm":          "aicplan ckpt rm collect.gemm",
+	"ckpt import":      "aicplan ckpt import plan.hcl collect.gemm old/gemm_perf.txt",
+	"ckpt prune":       "aicplan ckpt prune plans/quickstart.hcl",
+	"unlock":           "aicplan unlock",
+	"models":           "aicplan models Qwen/Qwen3-32B",
+	"doctor":           "aicplan doctor",
+	"bench-protocol":   "aicplan bench-protocol -limit 20",
+	"systems list":     "aicplan systems list",
+	"systems show":     "aicplan systems show h200_sxm",
+	"systems validate": "aicplan systems validate my_system.yaml",
+	"systems probe":    "aicplan systems probe",
+	"docs run":         "aicplan docs run docs/serving.md",
+	"runtimes":         "aicplan runtimes cuda",
+	"mock-server":      "aicplan mock-server -listen 127.0.0.1:8000 -ttft 200ms -itl 20ms",
+	"version":          "aicplan version -json",
+	"completion":       "aicplan completion bash > /etc/bash_completion.d/aicplan",
+}
+
+// usage says what is wrong with a command line in the words of this program, and
+// where its flags are explained.
+func usage(err error) string {
+	text := strings.ReplaceAll(err.Error(), `one of "",`, "one of ")
+	verb := ""
+	if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context.Selected() != nil {
+		verb = strings.TrimPrefix(e.Context.Selected().Path(), "aicplan ")
+	}
+	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {
+		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])
+	}
+	where := "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one."
+	if verb != "" {
+		where = "Run aicplan " + verb + " --help for its arguments and flags."
+	}
+	return fmt.Sprintf("aicplan: %s\n%s", text, where)
+}

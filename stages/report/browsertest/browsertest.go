@@ -1,0 +1,131 @@
+// Package browsertest opens pages in the system's Chromium.
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Start starts the system's Chromium with a fresh profile. Tests are skipped
+// where there is none.
+func Start(t testing.TB) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium on this machine: pages are looked at where one is installed")
+	}
+	// Without these it calls its maker at every start.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1300, 900), chromedp.UserDataDir(t.TempDir()))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Logf("closing the browser: %v", err)
+		}
+		cancel()
+	})
+	return ctx
+}
+
+// Watch collects what a page must not do: ask for anything that is not allowed,
+// throw, or complain.
+func Watch(t testing.TB, ctx context.Context, allowed func(url string) bool) func() []string {
+	t.Helper()
+	var mu sync.Mutex
+	var wrong []string
+	err := chromedp.Listen(ctx, func(ev any) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch ev := ev.(type) {
+		case *network.EventRequestWillBeSent:
+			if !allowed(ev.Request.URL) {
+				wrong = append(wrong, "asked for "+ev.Request.URL)
+			}
+		case *runtime.EventExceptionThrown:
+			wrong = append(wrong, fmt.Sprintf("threw %s in line %d", ev.ExceptionDetails.Text, ev.ExceptionDetails.LineNumber))
+		case *cdplog.EventEntryAdded:
+			wrong = append(wrong, fmt.Sprintf("%s: %s", ev.Entry.Level, ev.Entry.Text))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Call(t, ctx, network.Enable, network.EnableParams{})
+	Call(t, ctx, cdplog.Enable, cdp.Empty{})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string{}, wrong...)
+	}
+}
+
+// patience is how long a page may take for one step before it counts as stuck.
+const patience = time.Minute
+
+// Call sends one command of the protocol.
+func Call[P, R any](t testing.TB, ctx context.Context, c cdp.Command[P, R], p P) R {
+	t.Helper()
+	r, err := chromedp.Call(ctx, c, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Eval evaluates an expression in the page.
+func Eval[T any](t testing.TB, ctx context.Context, expr string) T {
+	t.Helper()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expr, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%v in %s", err, expr)
+	}
+	return v
+}
+
+// Do evaluates an expression for what it does.
+func Do(t testing.TB, ctx context.Context, expr string) {
+	t.Helper()
+	Eval[bool](t, ctx, "(() => {"+expr+"; return true })()")
+}
+
+// Until waits until an expression is true, over a page that loads anew too.
+func Until(t testing.TB, ctx context.Context, expr string) {
+	t.Helper()
+	for begin := time.Now(); ; {
+		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expr, chromedp.WithPollingTimeout(patience)))
+		if err == nil {
+			return
+		}
+		if gone := strings.Contains(err.Error(), "context"); !gone || time.Since(begin) > patience {
+			t.Fatalf("waiting for %s: %v", expr, err)
+		}
+	}
+}
+
+// Move moves the pointer.
+func Move(t testing.TB, ctx context.Context, x, y float64) {
+	t.Helper()
+	if err := chromedp.Do(ctx, chromedp.MouseEvent("mouseMoved", x, y)); err != nil {
+		t.Fatal(err)
+	}
+}
