@@ -25,6 +25,8 @@ type Analysis struct {
 	Steps    int    `json:"steps"`
 	StepMark string `json:"step_mark,omitempty"` // what the steps were told by
 	PerStep  []Step `json:"per_step"`
+	// Phases are those of a batch whose steps say what they are: vLLM's.
+	Phases []Phase `json:"phases,omitempty"`
 
 	Collectives []Collective `json:"collectives"`
 	Rules       []RuleShare  `json:"rules"`
@@ -144,6 +146,7 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	for _, s := range steps {
 		res.PerStep = append(res.PerStep, r.step(d, s))
 	}
+	res.Phases = r.phases(d, steps)
 	if res.Steps = len(steps); res.Steps > 0 {
 		res.StepMark = stepNames[stepRank(steps[0].name)]
 		if steps[0].onGPU {

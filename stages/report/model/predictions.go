@@ -1,0 +1,115 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"aicplan/stages/gate/results"
+)
+
+// Comparison is what was predicted of workloads beside what was measured, as a gate
+// found it.
+type Comparison struct {
+	Gate   string `json:"gate"`
+	Result string `json:"result"`
+	*results.Prediction
+}
+
+// comparisons are those of all gates.
+func comparisons(groups []results.Group) []Comparison {
+	var out []Comparison
+	for _, g := range groups {
+		for _, c := range g.Checks {
+			if p, ok := results.PredictionOf(c); ok {
+				out = append(out, Comparison{g.Address, c.Result, p})
+			}
+		}
+	}
+	return out
+}
+
+// Limit is what the median error may be; 0 where nothing was compared.
+func (c Comparison) Limit() float64 {
+	if len(c.Columns) == 0 {
+		return 0
+	}
+	return c.Columns[0].LimitP50
+}
+
+// HasKernels says whether the kernels of a workload are known.
+func (c Comparison) HasKernels(w results.Workload) bool {
+	return slices.ContainsFunc(w.Phases, func(p results.PhaseCompare) bool { return p.Kernels != nil })
+}
+
+// Parts counts the workloads whose prediction says what it is made of.
+func (c Comparison) Parts() int {
+	n := 0
+	for _, w := range c.Workloads {
+		if len(w.Phases) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Name writes the key of a workload: "isl 1024, concurrency 8".
+func (c Comparison) Name(w results.Workload) string {
+	s := ""
+	for i, k := range c.Key {
+		if i > 0 {
+			s += ", "
+		}
+		s += k + " " + w.Key[i]
+	}
+	return s
+}
+
+// Part is a class of a phase with what it contributes to the error.
+type Part struct {
+	Class, Source       string
+	Predicted, Measured *float64
+	// Off is measured - predicted, nil where either is not known.
+	Off *float64
+}
+
+// Account divides a phase: its classes of kernels, then what is no kernel's, then
+// the whole.
+func Account(p results.PhaseCompare) []Part {
+	var out []Part
+	off := func(measured, predicted *float64) *float64 {
+		if measured == nil || predicted == nil {
+			return nil
+		}
+		d := *measured - *predicted
+		return &d
+	}
+	zero := 0.0
+	for _, c := range p.Parts {
+		predicted := c.Predicted
+		if predicted == nil && p.Predicted != nil {
+			predicted = &zero // the prediction's parts are all there, and this is none
+		}
+		out = append(out, Part{c.Class, c.Source, c.Predicted, c.Measured, off(c.Measured, predicted)})
+	}
+	if p.Kernels != nil {
+		out = append(out, Part{Class: "no kernel: launches, host, scheduler", Measured: p.Gap, Off: p.Gap})
+	}
+	return append(out, Part{Class: "in all", Predicted: p.Predicted, Measured: p.Measured, Off: off(p.Measured, p.Predicted)})
+}
+
+// Signed writes an error as a percentage with its sign; "-" where it is not known.
+func Signed(e *float64) string {
+	if e == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f %%", 100**e)
+}
+
+// Millis writes a time in ms, or that it is not known.
+func Millis(v *float64) string {
+	if v == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(math.Max(math.Abs(*v), 0.01))))), *v)
+}
