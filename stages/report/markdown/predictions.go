@@ -24,8 +24,11 @@ func (b *builder) predictions(r *model.Report) {
 			continue
 		}
 		head, line := "", "|"
-		for _, k := range c.Key {
-			head, line = head+" "+phrase.Cell(k)+" |", line+"---:|"
+		if common := c.Common(); common != "" {
+			b.linef("\nAll with %s; times in ms.", phrase.Inline(common))
+		}
+		for _, k := range c.Varying() {
+			head, line = head+" "+phrase.Cell(c.Key[k])+" |", line+"---:|"
 		}
 		for _, v := range c.Workloads[0].Values {
 			head, line = head+fmt.Sprintf(" %s measured | predicted | error |", phrase.Cell(v.Column)), line+"---:|---:|---:|"
@@ -33,8 +36,8 @@ func (b *builder) predictions(r *model.Report) {
 		b.linef("\n|%s\n%s", head, line)
 		b.list(len(c.Workloads), func(i int) {
 			var cells []string
-			for _, k := range c.Workloads[i].Key {
-				cells = append(cells, phrase.Cell(k))
+			for _, k := range c.Varying() {
+				cells = append(cells, phrase.Cell(c.Workloads[i].Key[k]))
 			}
 			for _, v := range c.Workloads[i].Values {
 				predicted := model.Millis(v.Predicted)

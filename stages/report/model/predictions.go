@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"aicplan/stages/gate/results"
 )
@@ -16,17 +17,37 @@ type Comparison struct {
 	*results.Prediction
 }
 
-// comparisons are those of all gates.
+// comparisons are those of all gates. One that two gates made of the same data, once
+// with traces, is shown once.
 func comparisons(groups []results.Group) []Comparison {
 	var out []Comparison
 	for _, g := range groups {
 		for _, c := range g.Checks {
-			if p, ok := results.PredictionOf(c); ok {
-				out = append(out, Comparison{g.Address, c.Result, p})
+			p, ok := results.PredictionOf(c)
+			if !ok {
+				continue
+			}
+			x := Comparison{g.Address, c.Result, p}
+			at := slices.IndexFunc(out, func(o Comparison) bool { return o.same(x) })
+			switch {
+			case at < 0:
+				out = append(out, x)
+			case p.Traces != "":
+				x.Gate, x.Result = out[at].Gate+" and "+x.Gate, out[at].Result
+				out[at] = x
+			default:
+				out[at].Gate, out[at].Result = x.Gate+" and "+out[at].Gate, x.Result
 			}
 		}
 	}
 	return out
+}
+
+// same says whether two comparisons differ in their traces alone. The result that is
+// shown is that of the gate without traces.
+func (c Comparison) same(o Comparison) bool {
+	return c.Predicted == o.Predicted && (c.Traces == "") != (o.Traces == "") && slices.Equal(c.Key, o.Key) && slices.Equal(c.Columns, o.Columns) &&
+		slices.EqualFunc(c.Workloads, o.Workloads, func(a, b results.Workload) bool { return slices.Equal(a.Key, b.Key) })
 }
 
 // Limit is what the median error may be; 0 where nothing was compared.
@@ -53,16 +74,42 @@ func (c Comparison) Parts() int {
 	return n
 }
 
-// Name writes the key of a workload: "isl 1024, concurrency 8".
-func (c Comparison) Name(w results.Workload) string {
-	s := ""
-	for i, k := range c.Key {
-		if i > 0 {
-			s += ", "
+// Varying are the positions of the key's columns whose values differ between
+// workloads: all of them where there is one workload.
+func (c Comparison) Varying() []int {
+	var out []int
+	for i := range c.Key {
+		if len(c.Workloads) == 1 || slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.Key[i] != c.Workloads[0].Key[i] }) {
+			out = append(out, i)
 		}
-		s += k + " " + w.Key[i]
 	}
-	return s
+	return out
+}
+
+// Common writes what all workloads have: "tensor_parallel_size 1, osl 128".
+func (c Comparison) Common() string {
+	varying := c.Varying()
+	var out []string
+	for i, k := range c.Key {
+		if !slices.Contains(varying, i) && len(c.Workloads) > 0 {
+			out = append(out, k+" "+c.Workloads[0].Key[i])
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Name writes what tells a workload from the others: "isl 1024, concurrency 8".
+func (c Comparison) Name(w results.Workload) string {
+	var out []string
+	for _, i := range c.Varying() {
+		out = append(out, c.Key[i]+" "+w.Key[i])
+	}
+	return strings.Join(out, ", ")
+}
+
+// Watched says whether telemetry saw the GPUs while any workload was measured.
+func (c Comparison) Watched() bool {
+	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.ClockMHz != nil || w.PowerW != nil })
 }
 
 // Part is a class of a phase with what it contributes to the error.

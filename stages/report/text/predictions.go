@@ -20,6 +20,9 @@ func (b *builder) predictions(r *model.Report) {
 			b.item("  ", fmt.Sprintf("%s: error p50 %s (asked %s), p95 %s (asked %s), median of predicted / measured %.3f, of %d", x.Name,
 				model.Percent(x.P50), model.Percent(x.LimitP50), model.Percent(x.P95), model.Percent(x.LimitP95), x.Median, x.Compared))
 		}
+		if common := c.Common(); common != "" {
+			b.item("  ", "All with "+common+"; times in ms.")
+		}
 		for _, w := range c.Workloads {
 			var values []string
 			for _, v := range w.Values {
