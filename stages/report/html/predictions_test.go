@@ -53,7 +53,7 @@ func TestPredictions(t *testing.T) {
 		// What is not known is not a number.
 		"8192 1 201 not predicted - 5.04 not predicted - unknown unknown",
 		"gemm silicon 158 186 28.2",
-		"no kernel: launches, host, scheduler - 9.00 9.00",
+		"no kernel launches, host, scheduler - 9.00 9.00",
 		"in all 176 210 34.0",
 		"prefill no trace of it", "gemm 7.45 unknown unknown",
 		"predicted from tables_version=0.24.0 tables_digest=sha256:1f2e",

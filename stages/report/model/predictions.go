@@ -140,7 +140,7 @@ func Account(p results.PhaseCompare) []Part {
 		out = append(out, Part{c.Class, c.Source, c.Predicted, c.Measured, off(c.Measured, predicted)})
 	}
 	if p.Kernels != nil {
-		out = append(out, Part{Class: "no kernel: launches, host, scheduler", Measured: p.Gap, Off: p.Gap})
+		out = append(out, Part{Class: "no kernel", Source: "launches, host, scheduler", Measured: p.Gap, Off: p.Gap})
 	}
 	return append(out, Part{Class: "in all", Predicted: p.Predicted, Measured: p.Measured, Off: off(p.Measured, p.Predicted)})
 }
