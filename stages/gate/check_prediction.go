@@ -97,7 +97,10 @@ func (c *prediction) run(s *subject) finding {
 		return s.cannot(err.Error())
 	}
 	out = c.finding(s, out, pairs, key)
-	if m.unasked > 0 {
+	if out.message != "" && out.left.count() == out.total {
+		out.message += "; " + out.left.text()
+	}
+	if m.unasked > 0 && out.message != "" {
 		out.message += fmt.Sprintf("; %s predicted and not measured", phrase.Some(m.unasked, "workload"))
 	}
 	out.detail = c.detail(s, m, key, pairs)
@@ -340,6 +343,9 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 		if sum.P50 > c.P50 || sum.P95 > c.P95 {
 			out.ok = false
 		}
+	}
+	if len(pairs) == 0 {
+		return out // the reasons say it
 	}
 	out.value = strings.Join(texts, "; ")
 	out.message = "error against " + c.ref.Address + ": " + out.value
