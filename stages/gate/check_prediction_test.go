@@ -134,7 +134,7 @@ func TestPredictionByOp(t *testing.T) {
 	mark := func(name string, ts, dur int) string {
 		return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":%q,"pid":0,"tid":7,"ts":%d,"dur":%d}`, name, ts, dur)
 	}
-	prefill := []string{mark("execute_context_1(8)_generation_0(0)", 0, 9000), kernel("nvjet", 0, 6000), kernel("flash_fwd", 6000, 2000)}
+	prefill := []string{mark("execute_context_1(8)_generation_0(0)", 0, 9000), kernel("nvjet", 0, 6000), mark("execute_context_1(8)_generation_0(0)", 9000, 900), kernel("flash_fwd", 9000, 800), kernel("flash_fwd", 8000, 1200)}
 	decode := append(slices.Clone(prefill), mark("execute_context_0(0)_generation_1(1)", 10000, 4000), kernel("nvjet", 10000, 3000), kernel("rms_norm", 13000, 500),
 		mark("execute_context_0(0)_generation_1(1)", 20000, 4000), kernel("nvjet", 20000, 3000), kernel("rms_norm", 23000, 500))
 	objects := map[string][]byte{

@@ -238,7 +238,8 @@ func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
 var phaseColumn = map[string]string{trace.Prefill: "ttft", trace.Decode: "tpot"}
 
 // kernels reads the traces of a row: one of the prefill, and one with decode steps
-// behind it, of each rank. Times are means over the ranks, in ms a step.
+// behind it, of each rank. Times are means over the ranks, in ms: of the whole prefill,
+// and of a decode step.
 func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompare, string) {
 	list, err := stage.Attachments(t.data.Table, row)
 	if err != nil {
@@ -271,8 +272,13 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 					sums[phase] = map[string]float64{}
 				}
 				ranks[phase]++
+				// An engine may take a batch in several steps before all of it decodes.
+				times := 1.0
+				if phase == trace.Decode {
+					times = float64(p.Steps)
+				}
 				for _, c := range p.Classes {
-					sums[phase][c.Class] += float64(c.SumNs) / 1e6 / float64(p.Steps)
+					sums[phase][c.Class] += float64(c.SumNs) / 1e6 / times
 				}
 			}
 		}
