@@ -176,6 +176,13 @@ locals {
     osl                  = var.osl
     concurrency          = b
   }]]])
+  trace_steps = [for w in flatten([for tp in var.tp : [for t in var.traced : {
+    tensor_parallel_size = tp
+    isl                  = t.isl
+    osl                  = var.osl
+    concurrency          = t.batch
+  }]]) : w if contains(local.steps, w)]
+  traced = length(local.trace_steps) > 0
   workloads = flatten([for tp in var.tp : [for n in var.isl : [for c in var.concurrency : {
     tensor_parallel_size = tp
     isl                  = n
@@ -303,12 +310,7 @@ module "vllm" {
   engine_args     = var.engine_args
   prefill_tokens  = var.prefill_tokens
   telemetry       = telemetry.gpus
-  trace_workloads = [for w in flatten([for tp in var.tp : [for t in var.traced : {
-    tensor_parallel_size = tp
-    isl                  = t.isl
-    osl                  = var.osl
-    concurrency          = t.batch
-  }]]) : w if contains(local.steps, w)]
+  trace_workloads = local.trace_steps
 }
 
 # What the GPUs did meanwhile: power and clocks are part of an operating point.
@@ -391,4 +393,43 @@ gate "ours_steps" {
     p50       = 0.03
     p95       = 0.08
   }
+}
+
+# Where errors of static steps are from, by traces of their kernels. Apart from the
+# gates above, which do not wait for a profiler.
+
+gate "ours_by_op" {
+  description = "static steps by op: tables that were collected on these GPUs"
+  for_each    = local.traced ? local.models : {}
+  input       = module.vllm[each.key].steps[0]
+
+  check "prediction" {
+    predicted = module.ours_steps[each.key].predicted
+    traces    = module.vllm[each.key].traces[0]
+    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
+    p50       = 0.03
+    p95       = 0.08
+    severity  = "warn"
+  }
+}
+
+gate "published_by_op" {
+  description = "static steps by op: the package's own tables"
+  for_each    = local.traced ? var.models : {}
+  input       = module.vllm[each.key].steps[0]
+
+  check "prediction" {
+    predicted = module.published_steps[each.key].predicted
+    traces    = module.vllm[each.key].traces[0]
+    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
+    p50       = 0.03
+    p95       = 0.08
+    severity  = "warn"
+  }
+}
+
+report "promise" {
+  title  = "Predicted and measured: vLLM on ${var.system}"
+  inputs = concat(values(collect.measured), [for name, m in var.models : module.vllm[name].steps[0]])
+  file   = "promise"
 }

@@ -29,6 +29,8 @@ type Analysis struct {
 	Steps    int    `json:"steps"`
 	StepMark string `json:"step_mark,omitempty"` // what the steps were told by
 	PerStep  []Step `json:"per_step"`
+	// Phases are those of a batch whose steps say what they are: vLLM's.
+	Phases []Phase `json:"phases,omitempty"`
 
 	Collectives []Collective `json:"collectives"`
 	Rules       []RuleShare  `json:"rules"`
@@ -183,10 +185,12 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	whole := sweep{window: interval{d.first, d.last}}
 	byStep := newStepping(steps)
 	calls := r.newCalls(d)
+	phases := newPhasing(d, steps)
 	for k := range d.ordered() {
 		rule := d.names[k.name].rule
 		whole.add(k, rule >= 0)
 		byStep.add(k, rule >= 0)
+		phases.add(k)
 		if rule >= 0 {
 			calls.add(r.rules[rule].Kind, k)
 		}
@@ -198,6 +202,7 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	res.Collectives, res.calls = calls.finish(), calls.times
 	r.names(res, d, top)
 	res.PerStep = byStep.finish()
+	res.Phases = phases.finish()
 	if res.Steps = len(steps); res.Steps > 0 {
 		res.StepMark = stepNames[stepRank(steps[0].name)]
 		if steps[0].onGPU {

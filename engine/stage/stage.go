@@ -6,6 +6,7 @@ package stage
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/go-hclog"
@@ -266,6 +267,9 @@ type CheckResult struct {
 	Rows  []string `json:"rows,omitempty"`  // offending rows, worst first, at most 20
 	Fix   string   `json:"fix,omitempty"`   // what the user can do
 	Pos   string   `json:"pos,omitempty"`   // file:line of the check block
+	// Detail is what a check found beside its message, for reports: an object whose
+	// shape is the check's.
+	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
 // Extent is what a check judged of what there was to judge.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"

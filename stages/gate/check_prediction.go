@@ -1,11 +1,13 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
@@ -13,6 +15,7 @@ import (
 	"aicplan/sink/phrase"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/stats"
+	"aicplan/stages/gate/results"
 )
 
 // prediction: what was predicted for workloads is near to what was measured.
@@ -25,11 +28,22 @@ type prediction struct {
 	Key []string `hcl:"key,optional" json:"key,omitempty"`
 	// Min is the least number of workloads that both have.
 	Min int `hcl:"min,optional" json:"min"`
+	// Traces has kernel traces of workloads, which say by op where an error is from.
+	Traces cty.Value `hcl:"traces,optional" json:"-"`
 
-	ref *stage.Ref
+	ref    *stage.Ref
+	traces *stage.Ref
 }
 
 func (c *prediction) refersTo() *stage.Ref { return c.ref }
+
+func (c *prediction) gathers() []*stage.Ref {
+	if c.traces == nil {
+		return nil
+	}
+	return []*stage.Ref{c.traces}
+}
+
 func (c *prediction) title() string {
 	if c.ref == nil {
 		return "prediction"
@@ -40,6 +54,11 @@ func (c *prediction) title() string {
 func (c *prediction) prepare(r hcl.Range) hcl.Diagnostics {
 	ref, diags := neededRef(c.Predicted, r)
 	c.ref = ref
+	if c.Traces != cty.NilVal && !c.Traces.IsNull() {
+		traces, more := neededRef(c.Traces, r)
+		c.traces = traces
+		diags = append(diags, more...)
+	}
 	diags = append(diags, notNegative("p50", c.P50, r)...)
 	diags = append(diags, notNegative("p95", c.P95, r)...)
 	if len(c.Columns) == 0 {
@@ -61,6 +80,35 @@ func (c *prediction) run(s *subject) finding {
 	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
 		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
 	}
+	key, err := c.key(s)
+	if err != nil {
+		return failed(err.Error())
+	}
+	m, err := c.match(s, key)
+	if err != nil {
+		return failed(err.Error())
+	}
+	if least := max(c.Min, 1); m.common < least {
+		return failed(fmt.Sprintf("%d workloads are both measured and predicted, and at least %d are needed to judge%s", m.common, least, m.apart(s, key)))
+	}
+	out := finding{total: s.selected, limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s", percent(c.P50), percent(c.P95))}
+	pairs, err := c.pairs(s, m, &out)
+	if err != nil {
+		return s.cannot(err.Error())
+	}
+	out = c.finding(s, out, pairs, key)
+	if out.message != "" && out.left.count() == out.total {
+		out.message += "; " + out.left.text()
+	}
+	if m.unasked > 0 && out.message != "" {
+		out.message += fmt.Sprintf("; %s predicted and not measured", phrase.Some(m.unasked, "workload"))
+	}
+	out.detail = c.detail(s, m, key, pairs)
+	return out
+}
+
+// key is the columns that tell workloads apart in both datasets.
+func (c *prediction) key(s *subject) ([]string, error) {
 	key := c.Key
 	if len(key) == 0 {
 		for _, name := range s.ds.Info.Params {
@@ -70,79 +118,206 @@ func (c *prediction) run(s *subject) finding {
 		}
 	}
 	if len(key) == 0 {
-		return failed(fmt.Sprintf("the cases of %s and of the data have no column in common; name those that tell workloads apart with key", c.ref.Address))
+		return nil, fmt.Errorf("the cases of %s and of the data have no column in common; name those that tell workloads apart with key", c.ref.Address)
 	}
 	for _, name := range key {
 		if err := s.lackingKey(s.rec, "the data", []string{name}); err != nil {
-			return failed(err.Error() + "." + phrase.DidYouMean(name, columnNames(s.rec)))
+			return nil, fmt.Errorf("%w.%s", err, phrase.DidYouMean(name, columnNames(s.rec)))
 		}
 		if err := s.lackingKey(s.reference.Table, c.ref.Address, []string{name}); err != nil {
-			return failed(err.Error() + "." + phrase.DidYouMean(name, columnNames(s.reference.Table)))
+			return nil, fmt.Errorf("%w.%s", err, phrase.DidYouMean(name, columnNames(s.reference.Table)))
 		}
+	}
+	return key, nil
+}
+
+// matched says which row of the predictions belongs to each row of the subject.
+type matched struct {
+	theirs    []int  // by row of the subject; -1 without a prediction
+	common    int    // selected rows with a prediction
+	unasked   int    // predictions of workloads that the data has no row of
+	predicted string // the key of one of them, for messages
+}
+
+func (c *prediction) match(s *subject, key []string) (*matched, error) {
+	if err := sameKind(s.rec, s.reference.Table, key, c.ref.Address); err != nil {
+		return nil, err
 	}
 	ix := rowkey.New(key, rowkey.Options{})
 	theirs, err := ix.Number(s.reference.Table)
 	if err != nil {
-		return s.cannot(err.Error())
+		return nil, err
 	}
 	ours, err := ix.Number(s.rec)
 	if err != nil {
-		return s.cannot(err.Error())
+		return nil, err
 	}
 	of := map[uint32]int{}
 	for i, id := range theirs {
 		if _, twice := of[id]; twice {
-			return failed(fmt.Sprintf("%s has two predictions for %s; name further columns with key", c.ref.Address, rowkey.Describe(s.reference.Table, i, key)))
+			return nil, fmt.Errorf("%s has two predictions for %s; name further columns with key", c.ref.Address, rowkey.Describe(s.reference.Table, i, key))
 		}
 		of[id] = i
 	}
-	out := finding{total: s.selected, limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s", percent(c.P50), percent(c.P95))}
-	pairs := map[string][]compared{}
-	common := 0
+	m := &matched{theirs: make([]int, len(ours)), unasked: len(of)}
+	if len(theirs) > 0 {
+		m.predicted = rowkey.Describe(s.reference.Table, 0, key)
+	}
+	asked := map[uint32]bool{}
 	for i, id := range ours {
-		if !s.has(i) {
+		at, ok := of[id]
+		if !ok {
+			m.theirs[i] = -1
 			continue
 		}
-		if _, ok := of[id]; !ok {
-			out.left.row(i, "it was not predicted")
-			continue
+		m.theirs[i] = at
+		if !asked[id] {
+			asked[id] = true
+			m.unasked--
 		}
-		common++
-	}
-	if common < max(c.Min, 1) {
-		return failed(fmt.Sprintf("%d workloads are both measured and predicted, and at least %d are needed to judge", common, max(c.Min, 1)))
-	}
-	for _, name := range c.Columns {
-		m, err := numbers(s.rec, name)
-		if err != nil {
-			return s.cannot(err.Error())
-		}
-		p, err := numbers(s.reference.Table, name)
-		if err != nil {
-			return failed(fmt.Sprintf("%s: %v", c.ref.Address, err))
-		}
-		for i, id := range ours {
-			at, ok := of[id]
-			if !s.has(i) || !ok {
-				continue
-			}
-			why := m.unfit(name, i, false)
-			if why == "" {
-				if why = p.unfit(name, at, false); why != "" {
-					why = "predicted " + why
-				}
-			}
-			if why != "" {
-				out.left.row(i, why)
-				continue
-			}
-			pairs[name] = append(pairs[name], compared{i, name, m.val[i], p.val[at]})
+		if s.has(i) {
+			m.common++
 		}
 	}
-	return c.finding(s, out, pairs)
+	return m, m.oneTree(s, c.ref.Address)
 }
 
-func (c *prediction) finding(s *subject, out finding, pairs map[string][]compared) finding {
+// apart shows a key of either side where none is in both.
+func (m *matched) apart(s *subject, key []string) string {
+	if m.common > 0 || m.predicted == "" || s.rec.NumRows() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the data has %s, and what was predicted %s", rowkey.Describe(s.rec, 0, key), m.predicted)
+}
+
+// sameKind refuses a key column that is text on one side and a number on the other:
+// no row would match, and nothing would say why.
+func sameKind(a, b arrow.Record, key []string, name string) error {
+	for _, k := range key {
+		x, y := column(a, k), column(b, k)
+		if x == nil || y == nil {
+			continue // a column with a default
+		}
+		if tx, ty := isText(x), isText(y); tx != ty && x.DataType().ID() != arrow.NULL && y.DataType().ID() != arrow.NULL {
+			kinds := map[bool]string{true: "text", false: "a number"}
+			return fmt.Errorf("the column %s tells workloads apart and is %s in the data and %s in %s; give both one type", k, kinds[tx], kinds[ty], name)
+		}
+	}
+	return nil
+}
+
+func isText(arr arrow.Array) bool {
+	t := arr.DataType()
+	if d, ok := t.(*arrow.DictionaryType); ok {
+		t = d.ValueType
+	}
+	return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING
+}
+
+// oneTree refuses predictions that were made from different tables: their errors
+// are not those of any tables.
+func (m *matched) oneTree(s *subject, name string) error {
+	trees := m.trees(s)
+	if len(trees) > 1 {
+		return fmt.Errorf("%s predicts from %d different tables: %s; predict all workloads from one", name, len(trees), strings.Join(trees[:min(len(trees), 4)], "; "))
+	}
+	return nil
+}
+
+// treeColumns say what a row was predicted from.
+var treeColumns = []string{"tables_version", "tables_digest"}
+
+// trees are the tables that the compared rows were predicted from; none where the
+// rows do not say.
+func (m *matched) trees(s *subject) []string {
+	var has []string
+	for _, name := range treeColumns {
+		if column(s.reference.Table, name) != nil {
+			has = append(has, name)
+		}
+	}
+	if len(has) == 0 {
+		return nil
+	}
+	var out []string
+	for i, at := range m.theirs {
+		if at < 0 || !s.has(i) {
+			continue
+		}
+		if t := rowkey.Describe(s.reference.Table, at, has); !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// pairs are what can be compared, by column. A row of which one column cannot be is
+// counted once, whatever else it lacks.
+func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]compared, error) {
+	bad, err := numbersIf(s.rec, "error_rate")
+	if err != nil {
+		return nil, err
+	}
+	var measured, predicted []series
+	for _, name := range c.Columns {
+		a, err := numbers(s.rec, name)
+		if err != nil {
+			return nil, err
+		}
+		b, err := numbers(s.reference.Table, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.ref.Address, err)
+		}
+		measured, predicted = append(measured, a), append(predicted, b)
+	}
+	pairs := map[string][]compared{}
+	for i, at := range m.theirs {
+		switch {
+		case !s.has(i):
+			continue
+		case at < 0:
+			out.left.row(i, "it was not predicted")
+			continue
+		case bad != nil && !bad.null[i] && bad.val[i] != 0:
+			out.left.row(i, "some of its requests failed")
+			continue
+		}
+		why := ""
+		for n, name := range c.Columns {
+			reason := measured[n].unfit(name, i, false)
+			if reason == "" {
+				if reason = predicted[n].unfit(name, at, false); reason != "" {
+					reason = "predicted " + reason
+				}
+			}
+			if reason == "" {
+				pairs[name] = append(pairs[name], compared{i, name, measured[n].val[i], predicted[n].val[at]})
+			} else if why == "" {
+				why = reason
+			}
+		}
+		if why != "" {
+			out.left.row(i, why)
+		}
+	}
+	return pairs, nil
+}
+
+// numbersIf is numbers of a column that the data may lack.
+func numbersIf(rec arrow.Record, name string) (*series, error) {
+	if column(rec, name) == nil {
+		return nil, nil
+	}
+	c, err := numbers(rec, name)
+	return &c, err
+}
+
+// otherUnit is a ratio of which it is likelier that the units differ than that the
+// prediction is as wrong.
+const otherUnit = 100
+
+func (c *prediction) finding(s *subject, out finding, pairs map[string][]compared, key []string) finding {
 	var texts []string
 	var list []offender
 	out.ok = true
@@ -153,27 +328,46 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 			texts = append(texts, name+": nothing to compare")
 			continue
 		}
-		errs := make([]float64, len(all))
-		signed := make([]float64, len(all))
-		for i, p := range all {
-			signed[i] = p.relative()
-			errs[i] = math.Abs(signed[i])
-			if errs[i] > c.P50 {
-				list = append(list, offender{row: p.row, worse: errs[i], note: fmt.Sprintf("(%s: measured %s, predicted %s, %+.1f %%)", name, number(round(p.measured)), number(round(p.predicted)), 100*signed[i])})
+		sum := c.summary(name, all)
+		for _, p := range all {
+			if worse := math.Abs(p.relative()); worse > c.P50 {
+				list = append(list, offender{row: p.row, worse: worse, note: fmt.Sprintf("%s (%s: measured %s, predicted %s, %+.1f %%)",
+					rowkey.Describe(s.rec, p.row, key), name, number(round(p.measured)), number(round(p.predicted)), 100*p.relative())})
 			}
 		}
-		slices.Sort(errs)
-		slices.Sort(signed)
-		p50, p95 := stats.Interpolated(errs, 0.5), stats.Interpolated(errs, 0.95)
-		texts = append(texts, fmt.Sprintf("%s: p50 %s, p95 %s, median of predicted / measured %.3f, of %d", name, percent(p50), percent(p95), 1+stats.Interpolated(signed, 0.5), len(all)))
-		if p50 > c.P50 || p95 > c.P95 {
+		text := fmt.Sprintf("%s: p50 %s, p95 %s, median of predicted / measured %.3f, of %d", name, percent(sum.P50), percent(sum.P95), sum.Median, len(all))
+		if sum.Median >= otherUnit || sum.Median <= 1.0/otherUnit {
+			text += " (are both in the same unit?)"
+		}
+		texts = append(texts, text)
+		if sum.P50 > c.P50 || sum.P95 > c.P95 {
 			out.ok = false
 		}
+	}
+	if len(pairs) == 0 {
+		return out // the reasons say it
 	}
 	out.value = strings.Join(texts, "; ")
 	out.message = "error against " + c.ref.Address + ": " + out.value
 	if !out.ok {
-		out.rows = s.worst(list)
+		slices.SortStableFunc(list, func(a, b offender) int { return cmp.Compare(b.worse, a.worse) })
+		for _, o := range list[:min(len(list), maxRows)] {
+			out.rows = append(out.rows, o.note)
+		}
 	}
 	return out
+}
+
+func (c *prediction) summary(name string, all []compared) results.PredictionColumn {
+	errs, ratios := make([]float64, len(all)), make([]float64, len(all))
+	for i, p := range all {
+		ratios[i] = p.predicted / p.measured
+		errs[i] = math.Abs(p.relative())
+	}
+	slices.Sort(errs)
+	slices.Sort(ratios)
+	return results.PredictionColumn{
+		Name: name, Compared: len(all), P50: stats.Interpolated(errs, 0.5), P95: stats.Interpolated(errs, 0.95),
+		Median: stats.Interpolated(ratios, 0.5), LimitP50: c.P50, LimitP95: c.P95,
+	}
 }

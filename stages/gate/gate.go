@@ -146,6 +146,9 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			return nil, err
 		}
 		s := &subject{ds: ds, rec: ds.Table, reference: rc.Inputs[referenceName(i)]}
+		if rc.Store != nil {
+			s.object = rc.Store.GetBytes
+		}
 		if r, ok := e.check.(gatherer); ok {
 			for j := range r.gathers() {
 				s.parts = append(s.parts, rc.Inputs[partName(i, j)])

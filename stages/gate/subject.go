@@ -28,6 +28,8 @@ type subject struct {
 	keep      []bool // rows that "on" selects; nil means all
 	selected  int
 	on        []selection
+	// object reads an attachment by its digest; nil where there is no state folder.
+	object func(digest string) ([]byte, error)
 }
 
 // restrict limits the subject to the rows that match every selection.

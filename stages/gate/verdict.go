@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,8 @@ type finding struct {
 	// definite verdicts stand however little was judged: what they found wrong
 	// concerns the data as a whole.
 	definite bool
+	// detail is for reports; nil without any.
+	detail any
 }
 
 // leftover is what a check could not judge, by reason.
@@ -90,6 +93,10 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 	judged := v.total - v.left.count()
 	res := stage.CheckResult{Name: e.name, Severity: e.severity, Message: v.message, Value: v.value, Limit: v.limit, Fix: v.fix, Rows: v.rows,
 		Extent: &stage.Extent{Judged: judged, Total: v.total, Unjudged: v.left.why}}
+	if v.detail != nil {
+		// A detail that cannot be written, such as one with an infinite number, is none.
+		res.Detail, _ = json.Marshal(v.detail)
+	}
 	broken := ResultFail
 	if e.severity == SeverityWarn {
 		broken = ResultWarn

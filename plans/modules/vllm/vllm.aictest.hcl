@@ -60,3 +60,27 @@ run "an op that the backend does not have" {
     at   = "vllm/inputs.hcl"
   }
 }
+
+run "one format" {
+  plan {
+    system "h200_sxm" {}
+    module "vllm" {
+      source  = "./"
+      system  = system.h200_sxm
+      models  = ["meta-llama/Meta-Llama-3.1-8B"]
+      tp      = [1]
+      ops     = ["gemm", "attention_context"]
+      formats = ["bfloat16"]
+    }
+  }
+
+  expect "grid.gemm" { cases = 296 }
+  assert {
+    condition     = alltrue([for c in cases("grid.gemm") : c.gemm_dtype == "bfloat16"])
+    error_message = "other formats of weights were not asked for"
+  }
+  assert {
+    condition     = alltrue([for c in cases("grid.attention_context") : c.kv_cache_dtype == "bfloat16"])
+    error_message = "other formats of caches were not asked for"
+  }
+}

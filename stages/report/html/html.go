@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -107,6 +108,10 @@ var functions = template.FuncMap{
 	"quantity": quantity,
 	"deref":    func(v *float64) float64 { return *v },
 	"boolOf":   func(v *bool) bool { return *v },
+	"signed":   model.Signed,
+	"millis":   model.Millis,
+	"account":  model.Account,
+	"errorBar": errorBar,
 }
 
 func toInt(n any) int64 {
@@ -132,6 +137,22 @@ func swatch(k charts.Key) template.HTML {
 		return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s %s" d="M6 6%s"/></svg>`, k.Class, svg.ShapeClass(k.Shape), svg.Shapes[k.Shape%len(svg.Shapes)]))
 	}
 	return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s" d="M0 1h12v10h-12z"/></svg>`, k.Class))
+}
+
+// errorBar draws an error to the left or right of zero; the ends are 50 %.
+func errorBar(e *float64, limit float64) template.HTML {
+	if e == nil {
+		return ""
+	}
+	wide := min(math.Abs(*e), 0.5) * 100
+	class, left := "over", 50.0
+	if *e < 0 {
+		class, left = "under", 50-wide
+	}
+	if math.Abs(*e) <= limit {
+		class += " in"
+	}
+	return template.HTML(fmt.Sprintf(`<span class="error" aria-hidden="true"><i class="%s" style="left:%.1f%%;width:%.1f%%"></i></span>`, class, left, wide))
 }
 
 // anchor makes an address fit for an id.

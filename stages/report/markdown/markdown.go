@@ -57,6 +57,7 @@ func render(r *model.Report, lines int) string {
 	}
 	b.tables(r)
 	b.risks(r)
+	b.predictions(r)
 	b.losses(r)
 	b.validation(r)
 	b.environment(r)

@@ -34,6 +34,7 @@ func Build(in Input) (*Report, error) {
 	}
 	relative(r.Files)
 	r.Gates = judged(in.Finished)
+	r.Predictions = comparisons(r.Gates)
 	for _, ti := range in.Tables {
 		t, err := describe(ti, in)
 		if err != nil {

@@ -19,20 +19,22 @@ type Report struct {
 	Run     Run     `json:"run"`
 	Verdict Verdict `json:"verdict"`
 	// Glance are sentences that sum the release up, each with its figures.
-	Glance     []string         `json:"glance"`
-	Figures    []Figure         `json:"figures"`
-	Checklist  []Item           `json:"checklist"`
-	Risks      []Risk           `json:"risks"`
-	Nodes      []Node           `json:"nodes"`
-	Tables     []*Table         `json:"tables"`
-	Gates      []results.Group  `json:"gates"`
-	Failures   []failures.Group `json:"failures"`
-	Skips      []Skip           `json:"skips"`
-	Waterfalls []Waterfall      `json:"waterfalls"`
-	Evidence   []Evidence       `json:"evidence"`
-	Changes    []string         `json:"changes,omitempty"`
-	Files      []File           `json:"files"`
-	Stages     []Stage          `json:"stages"`
+	Glance    []string        `json:"glance"`
+	Figures   []Figure        `json:"figures"`
+	Checklist []Item          `json:"checklist"`
+	Risks     []Risk          `json:"risks"`
+	Nodes     []Node          `json:"nodes"`
+	Tables    []*Table        `json:"tables"`
+	Gates     []results.Group `json:"gates"`
+	// Predictions are what gates compared with predictions.
+	Predictions []Comparison     `json:"predictions,omitempty"`
+	Failures    []failures.Group `json:"failures"`
+	Skips       []Skip           `json:"skips"`
+	Waterfalls  []Waterfall      `json:"waterfalls"`
+	Evidence    []Evidence       `json:"evidence"`
+	Changes     []string         `json:"changes,omitempty"`
+	Files       []File           `json:"files"`
+	Stages      []Stage          `json:"stages"`
 	// Watched is drawn only: the series are attachments of the cases.
 	Watched []Watched `json:"-"`
 }

@@ -53,6 +53,7 @@ func Write(w io.Writer, r *model.Report) error {
 	for _, x := range r.Risks {
 		b.item(map[string]string{model.Bad: "! "}[x.Level]+"- ", x.Text)
 	}
+	b.predictions(r)
 	b.losses(r)
 	b.validation(r)
 	b.environment(r)

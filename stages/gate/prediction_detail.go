@@ -1,0 +1,302 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/cudaops/trace"
+	"aicplan/engine/stage"
+	"aicplan/sink/rowkey"
+	"aicplan/stages/gate/results"
+)
+
+// mostWorkloads bounds what a result carries along for reports.
+const mostWorkloads = 500
+
+// detail is what a report shows of the comparison.
+func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[string][]compared) *results.Prediction {
+	out := &results.Prediction{Kind: "prediction", Predicted: c.ref.Address, Tables: m.trees(s), Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
+	for _, name := range c.Columns {
+		if all := pairs[name]; len(all) > 0 {
+			out.Columns = append(out.Columns, c.summary(name, all))
+		}
+	}
+	var kernels *tracedRows
+	if c.traces != nil {
+		out.Traces = c.traces.Address
+		kernels = s.traced(key)
+	}
+	clock, power := cells(s.rec, "gpu_sm_clock_mhz"), cells(s.rec, "gpu_power_w")
+	var measured, predicted []func(row int) *float64
+	for _, name := range c.Columns {
+		measured = append(measured, cells(s.rec, name))
+		predicted = append(predicted, cells(s.reference.Table, name))
+	}
+	for i, at := range m.theirs {
+		if !s.has(i) {
+			continue
+		}
+		if len(out.Workloads) == mostWorkloads {
+			out.More++
+			continue
+		}
+		w := results.Workload{ClockMHz: clock(i), PowerW: power(i)}
+		for _, k := range key {
+			w.Key = append(w.Key, textOf(s.rec, k, i))
+		}
+		for n, name := range c.Columns {
+			v := results.Compared{Column: name, Measured: measured[n](i)}
+			if at >= 0 {
+				v.Predicted = predicted[n](at)
+			}
+			switch {
+			case at < 0:
+				v.Why = "not predicted"
+			case v.Measured == nil:
+				v.Why = "not measured"
+			case v.Predicted == nil:
+				v.Why = "no prediction"
+			}
+			w.Values = append(w.Values, v)
+		}
+		if at >= 0 {
+			w.Phases = predictedPhases(s.reference.Table, at)
+			kernels.measure(s, i, &w)
+		}
+		out.Workloads = append(out.Workloads, w)
+	}
+	return out
+}
+
+func textOf(rec arrow.Record, name string, row int) string {
+	col := column(rec, name)
+	if col == nil {
+		return ""
+	}
+	return rowkey.Text(col, row)
+}
+
+// cells reads the cells of a column that are measurements; nil for others, and for
+// all where the data has no such column.
+func cells(rec arrow.Record, name string) func(row int) *float64 {
+	c, err := numbers(rec, name)
+	return func(row int) *float64 {
+		if err != nil || c.unfit(name, row, false) != "" {
+			return nil
+		}
+		return &c.val[row]
+	}
+}
+
+// predictedPhases are the parts that a prediction says it is made of, as the module
+// predict writes them: whole phases of static modes, single steps of the others.
+func predictedPhases(rec arrow.Record, row int) []results.PhaseCompare {
+	var parts map[string]map[string]float64
+	if json.Unmarshal([]byte(textOf(rec, "per_ops", row)), &parts) != nil {
+		return nil
+	}
+	var source map[string]map[string]string
+	_ = json.Unmarshal([]byte(textOf(rec, "per_ops_source", row)), &source) // nil where nothing is said
+	steps := 0.0
+	if osl := cells(rec, "osl")(row); osl != nil {
+		steps = *osl - 1
+	}
+	var out []results.PhaseCompare
+	for _, p := range []struct {
+		name, ops string
+		divide    float64
+	}{{trace.Prefill, "context", 1}, {trace.Decode, "generation", steps}, {mixedStep, "mix_step", 1}, {trace.Decode, "genonly_step", 1}} {
+		ops := parts[p.ops]
+		if len(ops) == 0 || p.divide <= 0 {
+			continue
+		}
+		out = append(out, predictedPhase(p.name, ops, source[p.ops], p.divide))
+	}
+	return out
+}
+
+// mixedStep is a step with a prefill among decodes, which no trace of a static step
+// shows.
+const mixedStep = "mixed"
+
+func predictedPhase(name string, ops map[string]float64, source map[string]string, divide float64) results.PhaseCompare {
+	sums := map[string]float64{}
+	from := map[string][]string{}
+	total := 0.0
+	for _, op := range slices.Sorted(maps.Keys(ops)) {
+		class := classOfOp(op)
+		sums[class] += ops[op] / divide
+		total += ops[op] / divide
+		if f := source[op]; f != "" && ops[op] > 0 && !slices.Contains(from[class], f) {
+			from[class] = append(from[class], f)
+		}
+	}
+	p := results.PhaseCompare{Name: name, Predicted: &total, Why: "no trace of it"}
+	for _, class := range []string{trace.ClassGEMM, trace.ClassAttention, trace.ClassCommunication, trace.ClassOther} {
+		if v, ok := sums[class]; ok && (v > 0 || class != trace.ClassCommunication) {
+			p.Parts = append(p.Parts, results.ClassPart{Class: class, Predicted: &v, Source: strings.Join(from[class], ", ")})
+		}
+	}
+	return p
+}
+
+// classOfOp is the class of an op as aiconfigurator names it.
+func classOfOp(op string) string {
+	op = strings.TrimSuffix(op, " (scaled)")
+	switch {
+	case strings.HasSuffix(op, "attention"):
+		return trace.ClassAttention
+	case strings.HasSuffix(op, "gemm"):
+		return trace.ClassGEMM
+	case strings.Contains(op, "_ar_") || strings.HasSuffix(op, "_ar") || strings.HasSuffix(op, "p2p") || strings.Contains(op, "dispatch") || strings.Contains(op, "all_"):
+		return trace.ClassCommunication
+	}
+	return trace.ClassOther
+}
+
+// tracedRows finds the trace of a workload: by the columns of its key that the
+// traces have.
+type tracedRows struct {
+	data *stage.Dataset
+	key  []string
+	rows map[string]int
+	read map[int]map[string]results.PhaseCompare // by row; Kernels and Parts of a phase
+	why  map[int]string
+}
+
+func (s *subject) traced(key []string) *tracedRows {
+	t := &tracedRows{rows: map[string]int{}, read: map[int]map[string]results.PhaseCompare{}, why: map[int]string{}}
+	if len(s.parts) == 0 || s.parts[0] == nil || s.parts[0].Table == nil {
+		return t
+	}
+	t.data = s.parts[0]
+	for _, k := range key {
+		if column(t.data.Table, k) != nil {
+			t.key = append(t.key, k)
+		}
+	}
+	for row := range int(t.data.Table.NumRows()) {
+		t.rows[t.name(t.data.Table, row)] = row
+	}
+	return t
+}
+
+func (t *tracedRows) name(rec arrow.Record, row int) string {
+	var b strings.Builder
+	for _, k := range t.key {
+		fmt.Fprintf(&b, "%q ", textOf(rec, k, row))
+	}
+	return b.String()
+}
+
+// measure adds what the trace of row i shows to its phases.
+func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
+	if t == nil || t.data == nil || len(t.key) == 0 {
+		return
+	}
+	row, ok := t.rows[t.name(s.rec, i)]
+	if !ok {
+		return
+	}
+	if _, done := t.read[row]; !done {
+		t.read[row], t.why[row] = t.kernels(s, row)
+	}
+	for n := range w.Phases {
+		p := &w.Phases[n]
+		seen, ok := t.read[row][p.Name]
+		if !ok {
+			if t.why[row] != "" {
+				p.Why = t.why[row]
+			}
+			continue
+		}
+		p.Why, p.Kernels = "", seen.Kernels
+		for _, part := range seen.Parts {
+			at := slices.IndexFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == part.Class })
+			if at < 0 {
+				p.Parts = append(p.Parts, results.ClassPart{Class: part.Class})
+				at = len(p.Parts) - 1
+			}
+			p.Parts[at].Measured = part.Measured
+		}
+		for _, v := range w.Values {
+			if v.Column == phaseColumn[p.Name] && v.Measured != nil {
+				gap := *v.Measured - *p.Kernels
+				p.Measured, p.Gap = v.Measured, &gap
+			}
+		}
+	}
+}
+
+// phaseColumn is where a phase of a static step is seen from outside.
+var phaseColumn = map[string]string{trace.Prefill: "ttft", trace.Decode: "tpot"}
+
+// kernels reads the traces of a row: one of the prefill, and one with decode steps
+// behind it, of each rank. Times are means over the ranks, in ms: of the whole prefill,
+// and of a decode step.
+func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompare, string) {
+	list, err := stage.Attachments(t.data.Table, row)
+	if err != nil {
+		return nil, err.Error()
+	}
+	if s.object == nil {
+		return nil, "its traces cannot be read without a state folder"
+	}
+	sums := map[string]map[string]float64{}
+	ranks := map[string]int{}
+	for _, a := range list {
+		phase, _, ok := strings.Cut(a.Name, "_trace_")
+		if !ok || phaseColumn[phase] == "" {
+			continue
+		}
+		raw, err := s.object(a.Digest)
+		if err != nil {
+			return nil, fmt.Sprintf("%s cannot be read: %v", a.Name, err)
+		}
+		seen, err := trace.ReadFrom(bytes.NewReader(raw), a.Name, trace.Options{})
+		if err != nil {
+			return nil, fmt.Sprintf("%s cannot be read: %v", a.Name, err)
+		}
+		for _, device := range seen {
+			for _, p := range device.Phases {
+				if p.Name != phase {
+					continue
+				}
+				if sums[phase] == nil {
+					sums[phase] = map[string]float64{}
+				}
+				ranks[phase]++
+				// An engine may take a batch in several steps before all of it decodes.
+				times := 1.0
+				if phase == trace.Decode {
+					times = float64(p.Steps)
+				}
+				for _, c := range p.Classes {
+					sums[phase][c.Class] += float64(c.SumNs) / 1e6 / times
+				}
+			}
+		}
+	}
+	out := map[string]results.PhaseCompare{}
+	for phase, by := range sums {
+		total := 0.0
+		p := results.PhaseCompare{Name: phase}
+		for _, class := range slices.Sorted(maps.Keys(by)) {
+			v := by[class] / float64(ranks[phase])
+			total += v
+			p.Parts = append(p.Parts, results.ClassPart{Class: class, Measured: &v})
+		}
+		p.Kernels = &total
+		out[phase] = p
+	}
+	if len(out) == 0 {
+		return nil, "its traces do not say which steps are prefill and which decode"
+	}
+	return out, ""
+}
