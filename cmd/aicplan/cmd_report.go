@@ -22,6 +22,7 @@ type reportCmd struct {
 	Out    string `help:"Write to a file instead of standard output." placeholder:"FILE" type:"path"`
 	Title  string `help:"Title of the report." placeholder:"TEXT"`
 	Rows   int    `help:"Rows a table that an HTML report carries along; 0: none." default:"200000" placeholder:"N"`
+	Since  string `help:"Hold the rows against what this run had left, instead of against the time before: a run's id or its beginning." placeholder:"RUN"`
 	List   bool   `help:"List the runs instead."`
 }
 
@@ -65,7 +66,11 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := report.Compare(store, in.Tables); err != nil {
+	since, err := c.since(store, past)
+	if err != nil {
+		return nil, err
+	}
+	if err := report.Compare(store, in.Tables, since); err != nil {
 		return nil, err
 	}
 	if c.Title != "" {
@@ -81,6 +86,28 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 		return spec
 	}
 	return model.Build(in)
+}
+
+// since is the run that the rows are held against.
+func (c *reportCmd) since(store *checkpoint.Store, of *history.Past) (report.Since, error) {
+	if c.Since == "" {
+		return report.Since{}, nil
+	}
+	found, err := history.Find(store, c.Since)
+	if err != nil {
+		return report.Since{}, fmt.Errorf("-since: %w", err)
+	}
+	past, err := history.Read(*found)
+	if err != nil {
+		return report.Since{}, fmt.Errorf("-since: %w", err)
+	}
+	switch {
+	case found.ID == of.Run.ID:
+		return report.Since{}, fmt.Errorf("-since %s is the run of the report itself: name an earlier one; aicplan report -list shows them", found.ID)
+	case past.Started.After(of.Started):
+		return report.Since{}, fmt.Errorf("-since %s began after %s, the run of the report: exchange them", found.ID, of.Run.ID)
+	}
+	return report.Since{Run: found.ID, End: past.Started.Add(time.Duration(past.Seconds * float64(time.Second)))}, nil
 }
 
 // past is the run to report on: the one that is named, else the newest that did

@@ -61,8 +61,8 @@ func (c *serveCmd) Run(a *app) error {
 	a.endPlanning() // a signal is how this verb ends, with exit code 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id string) ([]byte, error) {
-		r, err := (&reportCmd{Run_: id}).report(store)
+	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id, since string) ([]byte, error) {
+		r, err := (&reportCmd{Run_: id, Since: since}).report(store)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"math"
+	"time"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/sink/catalog"
@@ -10,26 +11,35 @@ import (
 	"aicplan/stages/report/model"
 )
 
+// Since is the run whose rows those of a report are held against; without an id it
+// is whatever measured a case the time before.
+type Since struct {
+	Run string
+	End time.Time // what was measured until then counts
+}
+
 // Compare gives the tables of a report what their cases came to before. Tables
 // that no collect measured have nothing.
-func Compare(store *checkpoint.Store, tables []model.TableInput) error {
+func Compare(store *checkpoint.Store, tables []model.TableInput, since Since) error {
 	for i := range tables {
 		d := tables[i].Data
 		if d == nil || d.Table == nil || d.Planned == nil || d.Info.Op == "" {
 			continue
 		}
 		var err error
-		if tables[i].Before, err = before(store, d.Info.Op, catalog.SchemaOf(d.Info.Perf).Primary().Name); err != nil {
+		if tables[i].Before, err = before(store, d.Info.Op, catalog.SchemaOf(d.Info.Perf).Primary().Name, since.End); err != nil {
 			return err
 		}
+		tables[i].Since = since.Run
 	}
 	return nil
 }
 
 // before finds, of cases that were measured more than once, the try before the
-// last one: what the metric was then, how noisy it was, and when. Cases with
-// several rows are left out.
-func before(store *checkpoint.Store, op, metric string) (map[string]model.Earlier, error) {
+// last one: what the metric was then, how noisy it was, and when. With until it is
+// the last try that had ended by then, of cases that were measured again since.
+// Cases with several rows are left out.
+func before(store *checkpoint.Store, op, metric string, until time.Time) (map[string]model.Earlier, error) {
 	contexts, err := store.Contexts(op)
 	if err != nil {
 		return nil, err
@@ -53,7 +63,8 @@ func before(store *checkpoint.Store, op, metric string) (map[string]model.Earlie
 	if len(again) == 0 {
 		return nil, nil
 	}
-	// The two newest tries of each case are enough, and all that is kept.
+	// The newest try of each case and the one that it is held against are all that
+	// is kept.
 	type pair struct{ last, earlier model.Earlier }
 	tried := make(map[string]pair, len(again))
 	err = collect.EachPast(store, op, again, func(x collect.Told) {
@@ -69,10 +80,10 @@ func before(store *checkpoint.Store, op, metric string) (map[string]model.Earlie
 			e.Noise = noise
 		}
 		p := tried[x.CaseID]
-		switch {
-		case e.At >= p.last.At:
-			p.last, p.earlier = e, p.last
-		case e.At >= p.earlier.At:
+		if e.At >= p.last.At {
+			p.last, e = e, p.last
+		}
+		if e != (model.Earlier{}) && e.At >= p.earlier.At && !late(e.At, until) {
 			p.earlier = e
 		}
 		tried[x.CaseID] = p
@@ -82,11 +93,21 @@ func before(store *checkpoint.Store, op, metric string) (map[string]model.Earlie
 	}
 	out := map[string]model.Earlier{}
 	for id, p := range tried {
-		if p.earlier != (model.Earlier{}) {
+		if p.earlier != (model.Earlier{}) && (until.IsZero() || late(p.last.At, until)) {
 			out[id] = p.earlier
 		}
 	}
 	return out, nil
+}
+
+// late says whether something was measured after until, if that is given. What
+// does not say when it was measured is not known to be before.
+func late(at string, until time.Time) bool {
+	if until.IsZero() {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339Nano, at)
+	return err != nil || t.After(until)
 }
 
 func numberOf(v any) (float64, bool) {

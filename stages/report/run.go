@@ -38,7 +38,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		if in.Watched, err = watched(rc.Store, in.Tables); err != nil && rc.Events != nil {
 			rc.Events.Message(rc.Address, "warn", err.Error())
 		}
-		if err := Compare(rc.Store, in.Tables); err != nil && rc.Events != nil {
+		if err := Compare(rc.Store, in.Tables, Since{}); err != nil && rc.Events != nil {
 			rc.Events.Message(rc.Address, "warn", err.Error())
 		}
 	}

@@ -56,7 +56,7 @@ func (f *folder) start() {
 		Token: f.token, Interval: 10 * time.Millisecond,
 		Runs: func() ([]checkpoint.Run, error) { f.mu.Lock(); defer f.mu.Unlock(); return slices.Clone(f.runs), nil },
 		Dead: func(pid int) bool { f.mu.Lock(); defer f.mu.Unlock(); return f.dead[pid] },
-		Report: func(id string) ([]byte, error) {
+		Report: func(id, since string) ([]byte, error) {
 			return []byte("<!doctype html><title>report of " + id + "</title><p>ok"), nil
 		},
 	}
@@ -84,9 +84,9 @@ func (f *folder) add(id string, pid int) func(lines ...string) {
 			f.t.Fatal(err)
 		}
 	}
-	write(line("run_start", `"plan":"/plans/%s.hcl","host":"node1","pid":%d,"graph":[{"address":"grid.g","kind":"grid","after":[]},`+
+	write(line("run_start", `"plan":"/plans/night.hcl","host":"node1","pid":%d,"graph":[{"address":"grid.g","kind":"grid","after":[]},`+
 		`{"address":"module.pipeline[\"base\"].collect.op[\"attention_generation\"]","kind":"collect","after":["grid.g"],"cases":1000000,"measures":true},`+
-		`{"address":"gate.g","kind":"gate","after":["module.pipeline[\"base\"].collect.op[\"attention_generation\"]"]}]`, id, pid),
+		`{"address":"gate.g","kind":"gate","after":["module.pipeline[\"base\"].collect.op[\"attention_generation\"]"]}]`, pid),
 		line("stage_start", `"stage":%q,"kind":"collect"`, collectStage))
 	f.mu.Lock()
 	f.runs = append(f.runs, r)
@@ -265,6 +265,11 @@ func TestInBrowser(t *testing.T) {
 		}
 		browsertest.Until(t, ctx, has("#line", "ended with exit code 4, 12 s, 1\u202f000\u202f000 of 1\u202f000\u202f000 cases measured"))
 		browsertest.Until(t, ctx, has("#runs", "exit code 4")+" && "+has("#runs", "lost"))
+		// Older runs of its plan that are over can be compared with.
+		compare := `[...document.querySelectorAll("#runs a")].filter(a => a.textContent === "compare").map(a => a.getAttribute("href"))`
+		if got := browsertest.Eval[[]string](t, ctx, compare); !slices.Equal(got, []string{"/runs/20260101T000002.000-cccc/report?since=20260101T000000.000-aaaa"}) {
+			t.Errorf("compared with %q", got)
+		}
 		browsertest.Do(t, ctx, `document.querySelector("#line a").click()`)
 		browsertest.Until(t, ctx, `document.title === "report of 20260101T000002.000-cccc"`)
 	})

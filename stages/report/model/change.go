@@ -29,6 +29,7 @@ type Change struct {
 	Slower int         `json:"slower"`
 	Faster int         `json:"faster"`
 	Since  string      `json:"since,omitempty"` // the newest of the tries before
+	Run    string      `json:"run,omitempty"`   // the run that had left them, where one was chosen
 	Worst  []ChangeRow `json:"worst,omitempty"`
 }
 
@@ -44,7 +45,7 @@ type ChangeRow struct {
 const leastChange = 0.02
 
 // changed holds the rows against the tries before them.
-func (t *Table) changed(before map[string]Earlier) {
+func (t *Table) changed(before map[string]Earlier, run string) {
 	if len(before) == 0 || t.Data == nil || t.Data.Table == nil || t.Facets.Latency == nil {
 		return
 	}
@@ -52,7 +53,7 @@ func (t *Table) changed(before map[string]Earlier) {
 	if err != nil {
 		return
 	}
-	c := &Change{}
+	c := &Change{Run: run}
 	var ratios []float64
 	for i, id := range ids.Values {
 		e, ok := before[id]
@@ -133,6 +134,9 @@ func (c *Change) Text() string {
 		when = at.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	text := fmt.Sprintf("%s measured before, the last time %s: the median of now over then is %.3f", rowsHad(c.Rows), when, c.Median)
+	if c.Run != "" {
+		text = fmt.Sprintf("%s measured again after run %s: the median of now over then is %.3f", rowsHad(c.Rows), c.Run, c.Median)
+	}
 	if c.Interval != nil {
 		text += fmt.Sprintf(" (95 %% confidence: %.3f to %.3f)", c.Interval[0], c.Interval[1])
 	}
@@ -147,6 +151,14 @@ func (c *Change) Text() string {
 		return text + "; no row differs by more than its noise and 2 %."
 	}
 	return text + "; by more than their noise and 2 %, " + strings.Join(parts, " and ") + "."
+}
+
+// Title heads the change.
+func (c *Change) Title() string {
+	if c.Run != "" {
+		return "Since run " + c.Run
+	}
+	return "Since the last time"
 }
 
 func rowsHad(n int) string {
