@@ -41,6 +41,10 @@ const startPercent = 200
 func collectorPercent(live uint64) int {
 	switch {
 	case live < 64<<20:
+		return 200
+	case live < 96<<20:
+		return 150
+	case live < 128<<20:
 		return 100
 	case live < 192<<20:
 		return 50
