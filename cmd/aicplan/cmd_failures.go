@@ -39,6 +39,9 @@ func (c *failuresCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if len(c.GroupBy) == 0 {
+		c.GroupBy = failures.DefaultBy
+	}
 	groups, err := failures.Groups(sources, failures.Options{By: c.GroupBy, Status: c.Status})
 	if err != nil {
 		return err
@@ -50,9 +53,11 @@ func (c *failuresCmd) Run(a *app) error {
 	case "json":
 		return failures.WriteJSON(a.stdout, groups)
 	case "csv":
-		return failures.WriteCSV(a.stdout, groups)
+		return failures.WriteCSV(a.stdout, c.GroupBy, groups)
 	case "markdown":
-		return failures.WriteMarkdown(a.stdout, groups)
+		if len(groups) > 0 {
+			return failures.WriteMarkdown(a.stdout, groups)
+		}
 	}
 	what := map[string]string{failures.Failed: "failed", failures.Skipped: "skipped", failures.All: "failed or skipped"}[c.Status]
 	if len(groups) == 0 {

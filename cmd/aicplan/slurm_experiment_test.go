@@ -35,7 +35,7 @@ traces=
 for rank in $(seq $tp); do
     traces="$traces -profile-trace $EXPERIMENT/trace.json.gz"
 done
-exec aicplan mock-server -listen 127.0.0.1:$port -skip-tokenizer -ttft 5ms -itl 1ms -profile-dir $dir $traces > /dev/null
+exec aicplan mock-server -listen 127.0.0.1:$port -skip-tokenizer -ttft 50ms -itl 10ms -profile-dir $dir $traces > /dev/null
 `
 
 // allCells is said of three cells, of which the first call may have told two.

@@ -255,6 +255,8 @@ func (x *explainer) combination() {
 }
 
 // drop says whether a filter drops the current combination, and by which part.
+// It follows the expansion: a part that fails on the combination may have been
+// false before the name that it fails on was bound.
 func (x *explainer) drop(f *filterProg) (*prog, bool) {
 	failed := false
 	for _, c := range f.conjs {
@@ -267,10 +269,36 @@ func (x *explainer) drop(f *filterProg) (*prog, bool) {
 			failed = true
 		}
 	}
-	if failed && x.judge(f.whole) == isFalse {
+	if !failed {
+		return nil, false
+	}
+	switch x.judge(f.whole) {
+	case isFalse:
 		return f.whole, true
+	case isTrue:
+		return nil, false
+	}
+	for _, c := range f.conjs {
+		if x.known(c.prog) == isFalse {
+			return c.prog, true
+		}
 	}
 	return nil, false
+}
+
+// known is the first answer of a condition whose names are bound one loop after
+// another.
+func (x *explainer) known(p *prog) answer {
+	out := isError
+	x.eachStage(p, func(int) bool {
+		v := x.judge(p)
+		if v == isTrue || v == isFalse {
+			out = v
+			return true
+		}
+		return false
+	})
+	return out
 }
 
 // values lists the names that a filter uses with their current values.

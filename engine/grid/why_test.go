@@ -44,6 +44,31 @@ func TestWhyAgreesWithExpand(t *testing.T) {
 	})
 }
 
+// TestWhyDropsWhatIsFalseEarly: both results of the condition are the same, so
+// the filter is false before cap is bound, which then is null and cannot be
+// compared.
+func TestWhyDropsWhatIsFalseEarly(t *testing.T) {
+	spec := mustDecode(t, `
+op = "x"
+axis "a"   { values = [1, 2, 3] }
+axis "cap" { values = [null] }
+filter "room" {
+  keep   = a > 0 && 1 < (a < cap ? 1 : 1)
+  reason = "no room"
+}
+`)
+	if w := mustExpand(t, spec, Memoised).Waterfall(); w.Filters[0].Dropped != 3 {
+		t.Fatalf("the grid keeps what this test is about: %+v", w)
+	}
+	v, diags := Why(context.Background(), spec, nil)
+	if diags.HasErrors() || v.Kept || v.Passing != 0 || len(v.Drops) != 1 || v.Drops[0].Dropped != 3 {
+		t.Fatalf("%+v, %v", v, diags)
+	}
+	if part := v.Drops[0].Part; part.Start.Line != 6 || part.Start.Column < 20 {
+		t.Errorf("the part that is false is at %v", part)
+	}
+}
+
 // TestPackageExample decodes and expands the example of the package comment.
 func TestPackageExample(t *testing.T) {
 	text, err := os.ReadFile("doc.go")

@@ -136,14 +136,17 @@ func decodeEntry(payload []byte) (*entry, error) {
 	d.UseNumber()
 	e := new(entry)
 	if err := d.Decode(e); err != nil {
-		return nil, fmt.Errorf("an entry of the journal cannot be read: %w", err)
+		return nil, fmt.Errorf("an entry of the journal cannot be read: %w; apply with -replace and the address of the stage measures its cases again", err)
 	}
 	return e, nil
 }
 
-// ValidEntry says whether an entry of a journal begins as encode writes it: a
-// cheap look that keeps what is no case from passing for one.
+// ValidEntry says whether an entry of a journal begins and ends as encode writes
+// it: a cheap look that keeps what is no case from passing for one.
 func ValidEntry(e checkpoint.Entry) bool {
+	if !bytes.HasSuffix(e.Payload, []byte("}")) {
+		return false
+	}
 	switch e.Kind {
 	case checkpoint.Measured:
 		return bytes.HasPrefix(e.Payload, []byte(`{"rows":[{`))

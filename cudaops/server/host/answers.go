@@ -29,8 +29,10 @@ func (h *Host) measured(ctx context.Context, a *ask, inner *loadhost.Host, out w
 	}
 	row, res, err := inner.Load(loading, a.Case, out)
 	if err == nil {
+		h.current.doubted = len(res.Profiling.Summary.Errors) > 0
 		return row, res, nil
 	}
+	h.current.doubted = true
 	if why := context.Cause(loading); why != nil && ctx.Err() == nil {
 		err := failure(worker.ClassTimeout, why, h.log.Last(lastLines))
 		h.end(out) // it would hang the next case as well

@@ -49,7 +49,13 @@ type Host struct {
 	// poll and grown are how often and how long the traces of a profiler are
 	// watched while they are written.
 	poll, grown time.Duration
+	// again is how long a server that failed a case may take to answer before it is
+	// ended and started again.
+	again time.Duration
 }
+
+// answersAgain is the usual again.
+const answersAgain = 30 * time.Second
 
 // running is a server that is up.
 type running struct {
@@ -63,6 +69,8 @@ type running struct {
 	values  map[string]string
 	version string
 	command []string
+	// doubted is set when requests of a case failed: it may be about to end.
+	doubted bool
 }
 
 // New makes the host. open reaches the management library of the GPUs; nil means
@@ -71,7 +79,7 @@ func New(init worker.Init, open func() (nvml.API, error)) *Host {
 	if open == nil {
 		open = nvml.Open
 	}
-	return &Host{init: init, open: open, log: server.NewLog(os.Stderr), failed: map[string]error{}, grown: defaultGrown}
+	return &Host{init: init, open: open, log: server.NewLog(os.Stderr), failed: map[string]error{}, grown: defaultGrown, again: answersAgain}
 }
 
 // Configure implements worker.Configurer.
@@ -197,6 +205,15 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 	}
 	if how := s.Ended(); how != "" {
 		return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
+	}
+	if s.doubted {
+		if err := h.recovers(ctx, s, a, out); ctx.Err() != nil {
+			return nil, ctx.Err()
+		} else if err != nil {
+			err = failure(worker.ClassFrameworkBug, fmt.Errorf("the server failed requests of the load and does not answer any more: %w", err), h.log.Last(lastLines))
+			h.end(out) // it would fail the next case as well
+			return nil, err
+		}
 	}
 	measure(row, a, res)
 	h.describe(row, s, a)

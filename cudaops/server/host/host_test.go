@@ -2,123 +2,24 @@ package host
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"net"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"aicplan/cudaops/load/loadtest"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 )
-
-// TestMain runs this binary as a model server, with the faults that its flags name.
-func TestMain(m *testing.M) {
-	if os.Getenv("HOST_TEST_SERVER") == "" {
-		os.Exit(m.Run())
-	}
-	if err := standIn(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-}
-
-func standIn(args []string) error {
-	f := flag.NewFlagSet("server", flag.ExitOnError)
-	port := f.String("port", "", "")
-	tp := f.Int("tp", 1, "")
-	traces := f.String("traces", "", "")
-	trace := f.String("trace", "", "")
-	starts := f.String("starts", "", "a file that gets a line a start")
-	fault := f.String("fault", "", "")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	if *starts != "" {
-		s, err := os.OpenFile(*starts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(s, "tp %d, GPUs %q\n", *tp, os.Getenv("CUDA_VISIBLE_DEVICES"))
-		s.Close()
-	}
-	o := loadtest.Options{SkipTokenizer: true, ProfileDir: *traces, Truth: true}
-	if *trace != "" { // of each rank; the last one is that of the ranks that follow
-		list := strings.Split(*trace, ",")
-		for rank := range *tp {
-			o.ProfileTraces = append(o.ProfileTraces, list[min(rank, len(list)-1)])
-		}
-	}
-	switch *fault {
-	case "dies at once":
-		fmt.Println("loading weights")
-		return fmt.Errorf("RuntimeError: the weights are broken")
-	case "never ready":
-		fmt.Println("compiling for ever")
-		select {}
-	case "no completion":
-		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 500}}
-	case "hangs in the middle": // the first request is that which tries it
-		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 2, After: 1}}
-	case "hangs while it is traced": // before, there are a try, 2 requests of a warm-up and 6
-		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 10, After: 1}}
-	case "noise":
-		line := bytes.Repeat([]byte("x"), 1<<20)
-		line[len(line)-1] = '\n'
-		for range 100 {
-			if _, err := os.Stdout.Write(line); err != nil {
-				return err
-			}
-		}
-	case "children":
-		// One in its group, and one in a session of its own.
-		for _, own := range []bool{false, true} {
-			c := exec.Command("sleep", "600")
-			c.SysProcAttr = &syscall.SysProcAttr{Setsid: own}
-			if err := c.Start(); err != nil {
-				return err
-			}
-		}
-	}
-	s, err := loadtest.New(o)
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+*port)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if *fault == "ignores SIGTERM" {
-		ctx = context.Background()
-	}
-	if *fault == "dies in the middle" {
-		go func() {
-			for s.Requests() < 6 {
-				time.Sleep(time.Millisecond)
-			}
-			fmt.Println("CUDA error: an illegal memory access was encountered")
-			os.Exit(7)
-		}()
-	}
-	return s.Serve(ctx, l)
-}
 
 // said keeps what a host says.
 type said struct {
@@ -166,6 +67,7 @@ type bench struct {
 	starts  string
 	spool   string
 	env     map[string]string
+	again   time.Duration
 }
 
 func newBench(t *testing.T, fault string, more ...string) *bench {
@@ -195,6 +97,9 @@ func (b *bench) run(t *testing.T, cases ...string) *said {
 	h := New(worker.Init{Kind: "server", Options: b.options, Blocks: json.RawMessage(b.blocks), Spool: b.spool, Env: env}, b.open)
 	h.log = server.NewLog(nil)
 	h.poll, h.grown = 10*time.Millisecond, 100*time.Millisecond
+	if b.again > 0 {
+		h.again = b.again
+	}
 	if _, err := h.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -321,6 +226,40 @@ func TestFaultsOfServers(t *testing.T) {
 				t.Errorf("a server that does not start was started %d times: %+v", len(b.started(t)), e.failures[2])
 			}
 		})
+	}
+}
+
+// TestAServerThatRefusesIsStartedAgain: a server that has failed a case and whose
+// process has not ended yet does not fail the next case as well.
+func TestAServerThatRefusesIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]struct{ failure, log string }{
+		"refuses in the middle": {"failed requests of the load and does not answer any more: ", ""},
+		"refuses the load":      {"", "failed the case before and does not answer any more, so it is ended and started again: "},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, fault)
+			b.again = 50 * time.Millisecond
+			e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1, "batch_size": 4}`)
+			if len(b.started(t)) != 2 {
+				t.Errorf("the next case did not start it again: %q", b.started(t))
+			}
+			if f := e.failures[1]; f.Message == "" || !strings.Contains(f.Message, want.failure) || !strings.Contains(e.log(), want.log) {
+				t.Errorf("%+v\n%s", f, e.log())
+			}
+		})
+	}
+}
+
+// TestAServerThatAnswersAgainIsKept: requests of the first case fail, and the next
+// one needs no other server.
+func TestAServerThatAnswersAgainIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "resets some")
+	e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1}`)
+	if e.rows[1] == nil || fmt.Sprint(e.rows[1]["failed"]) == "0" || e.rows[2] == nil || len(b.started(t)) != 1 {
+		t.Errorf("%d starts, %+v\n%s", len(b.started(t)), e.failures, e.log())
 	}
 }
 

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -20,8 +21,18 @@ import (
 // need makes sure that the server of a case is up.
 func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 	if s := h.current; s != nil {
-		if s.key == a.key && s.Ended() == "" {
+		if s.key == a.key && s.Ended() == "" && !s.doubted {
 			return nil
+		}
+		if s.key == a.key && s.Ended() == "" {
+			err := h.recovers(ctx, s, a, out)
+			if err == nil {
+				return nil
+			}
+			out.Log("warn", "the server failed the case before and does not answer any more, so it is ended and started again: %v", err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		if how := s.Ended(); how != "" && s.key == a.key {
 			out.Log("warn", "the server ended with %s and is started again", how)
@@ -94,16 +105,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
 	out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
-	ready := server.Ready{Address: s.address, Within: o.patient.ready, Waiting: func(d time.Duration, missing string) {
-		out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
-	}}
-	if path := o.health(); path != "" {
-		ready.URL = s.base + "/" + strings.TrimPrefix(path, "/")
-	}
-	if o.completion() {
-		ready.Complete = func(ctx context.Context) error { return h.complete(ctx, s, a) }
-	}
-	if s.ready, err = ready.Wait(ctx, s.Process); err != nil {
+	if s.ready, err = h.answering(s, a, o.patient.ready, out).Wait(ctx, s.Process); err != nil {
 		ended := s.Ended() != ""
 		h.stop(s, out)
 		if ctx.Err() != nil {
@@ -118,6 +120,37 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	s.version = h.serverVersion(ctx, s)
 	out.Log("info", "server of %s: ready after %.1f s", a.about(), s.ready.Seconds())
 	return s, nil
+}
+
+// answering says when a server may be asked.
+func (h *Host) answering(s *running, a *ask, within time.Duration, out worker.Emitter) *server.Ready {
+	r := &server.Ready{Address: s.address, Within: within, Waiting: func(d time.Duration, missing string) {
+		out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
+	}}
+	if path := h.options.health(); path != "" {
+		r.URL = s.base + "/" + strings.TrimPrefix(path, "/")
+	}
+	if h.options.completion() {
+		r.Complete = func(ctx context.Context) error { return h.complete(ctx, s, a) }
+	}
+	return r
+}
+
+// recovers asks a server that failed requests of a case again. One that is about to
+// end takes a while: it refuses requests, and its process is still there.
+func (h *Host) recovers(ctx context.Context, s *running, a *ask, out worker.Emitter) error {
+	within := min(h.again, h.options.patient.ready)
+	_, err := h.answering(s, a, within, out).Wait(ctx, s.Process)
+	if e, ok := errors.AsType[*server.NotReadyError](err); ok {
+		if e.Exited != "" {
+			return fmt.Errorf("it ended with %s", e.Exited)
+		}
+		return fmt.Errorf("%s, for %v", e.Missing, within)
+	}
+	if err == nil {
+		s.doubted = false
+	}
+	return err
 }
 
 // about names the server of a case by its parameters.

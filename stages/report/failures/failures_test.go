@@ -103,7 +103,7 @@ func TestFormats(t *testing.T) {
 		t.Errorf("JSON: %v, %d groups", err, len(back))
 	}
 	b.Reset()
-	if err := WriteCSV(&b, groups); err != nil {
+	if err := WriteCSV(&b, groups[0].By, groups); err != nil {
 		t.Fatal(err)
 	}
 	if lines, err := csv.NewReader(&b).ReadAll(); err != nil || len(lines) != 3 || lines[0][3] != "count" {

@@ -21,13 +21,13 @@ func WriteJSON(w io.Writer, groups []Group) error {
 	return enc.Encode(groups)
 }
 
-// WriteCSV writes one line a group: its values, the count and the example.
-func WriteCSV(w io.Writer, groups []Group) error {
+// WriteCSV writes a header and one line a group: its values of by, the count and
+// the example. The header is there without groups too, for programs that read
+// it.
+func WriteCSV(w io.Writer, by []string, groups []Group) error {
 	cw := csv.NewWriter(w)
-	if len(groups) > 0 {
-		if err := cw.Write(append(append([]string{}, groups[0].By...), "count", "stage", "case_id", "params", "example", "attempts", "worker")); err != nil {
-			return err
-		}
+	if err := cw.Write(append(append([]string{}, by...), "count", "stage", "case_id", "params", "example", "attempts", "worker")); err != nil {
+		return err
 	}
 	for _, g := range groups {
 		e := g.Example

@@ -1,0 +1,128 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/load/loadtest"
+)
+
+// TestMain runs this binary as a model server, with the faults that its flags name.
+func TestMain(m *testing.M) {
+	if os.Getenv("HOST_TEST_SERVER") == "" {
+		os.Exit(m.Run())
+	}
+	if err := standIn(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+}
+
+func standIn(args []string) error {
+	f := flag.NewFlagSet("server", flag.ExitOnError)
+	port := f.String("port", "", "")
+	tp := f.Int("tp", 1, "")
+	traces := f.String("traces", "", "")
+	trace := f.String("trace", "", "")
+	starts := f.String("starts", "", "a file that gets a line a start")
+	fault := f.String("fault", "", "")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *starts != "" {
+		s, err := os.OpenFile(*starts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s, "tp %d, GPUs %q\n", *tp, os.Getenv("CUDA_VISIBLE_DEVICES"))
+		s.Close()
+	}
+	o := loadtest.Options{SkipTokenizer: true, ProfileDir: *traces, Truth: true}
+	if *trace != "" { // of each rank; the last one is that of the ranks that follow
+		list := strings.Split(*trace, ",")
+		for rank := range *tp {
+			o.ProfileTraces = append(o.ProfileTraces, list[min(rank, len(list)-1)])
+		}
+	}
+	switch *fault {
+	case "dies at once":
+		fmt.Println("loading weights")
+		return fmt.Errorf("RuntimeError: the weights are broken")
+	case "never ready":
+		fmt.Println("compiling for ever")
+		select {}
+	case "no completion":
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 500}}
+	case "hangs in the middle": // the first request is that which tries it
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 2, After: 1}}
+	case "hangs while it is traced": // before, there are a try, 2 requests of a warm-up and 6
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 10, After: 1}}
+	case "dies in the middle", "refuses in the middle", "refuses the load":
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: hanging[*fault], After: 1}}
+	case "resets some":
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultReset, Every: 5}}
+	case "noise":
+		line := bytes.Repeat([]byte("x"), 1<<20)
+		line[len(line)-1] = '\n'
+		for range 100 {
+			if _, err := os.Stdout.Write(line); err != nil {
+				return err
+			}
+		}
+	case "children":
+		// One in its group, and one in a session of its own.
+		for _, own := range []bool{false, true} {
+			c := exec.Command("sleep", "600")
+			c.SysProcAttr = &syscall.SysProcAttr{Setsid: own}
+			if err := c.Start(); err != nil {
+				return err
+			}
+		}
+	}
+	s, err := loadtest.New(o)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+*port)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if *fault == "ignores SIGTERM" {
+		ctx = context.Background()
+	}
+	if last := hanging[*fault]; last > 0 {
+		go func() {
+			for s.Requests() < last {
+				time.Sleep(time.Millisecond)
+			}
+			fmt.Println("CUDA error: an illegal memory access was encountered")
+			if *fault == "dies in the middle" {
+				os.Exit(7)
+			}
+			_ = l.Close()
+			s.Close()
+		}()
+	}
+	if err := s.Serve(ctx, l); err != nil {
+		return err
+	}
+	<-ctx.Done() // one that refuses requests is there until it is ended
+	return nil
+}
+
+// hanging are the requests at which servers with a fault end or refuse. They get no
+// whole answer, so that the load lasts until then: 1 is the try, 2 and 3 the warm-up
+// of the first case.
+var hanging = map[string]int{"dies in the middle": 7, "refuses in the middle": 7, "refuses the load": 2}
