@@ -177,7 +177,7 @@ func outcomeText(r *run.StageResult) string {
 			}
 			text += ")"
 		case len(r.Outcome.Checks) > 0:
-			text += fmt.Sprintf(" (%s)", plan.Some(len(r.Outcome.Checks), "check"))
+			text += fmt.Sprintf(" (%s%s)", plan.Some(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
 		}
 		for _, f := range r.Outcome.Artifacts {
 			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
@@ -188,6 +188,27 @@ func outcomeText(r *run.StageResult) string {
 	}
 	if r.Message != "" && (r.Status != stage.StatusOK) {
 		text += ": " + quoted(r.Message)
+	}
+	return text
+}
+
+// unsettled counts the checks that neither hold nor stop the stage.
+func unsettled(checks []stage.CheckResult) string {
+	warn, skip := 0, 0
+	for _, c := range checks {
+		switch c.Result {
+		case "warn":
+			warn++
+		case "skip":
+			skip++
+		}
+	}
+	text := ""
+	if warn > 0 {
+		text += ", " + plan.Some(warn, "warning")
+	}
+	if skip > 0 {
+		text += fmt.Sprintf(", %d skipped", skip)
 	}
 	return text
 }

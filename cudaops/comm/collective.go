@@ -38,7 +38,13 @@ func (h *host) collective(p *params, op string) (visitor, error) {
 		if err := c.reserve(ctx, room); err != nil {
 			return err
 		}
-		return c.join(ctx, gpus)
+		if err := c.join(ctx, gpus); err != nil {
+			return err
+		}
+		if h.gang != nil { // which nodes they are is known once the ranks have called
+			m.columns["node_names"], m.columns["device_uuids"] = h.gang.places(gpus)
+		}
+		return nil
 	}
 	m.own = own
 	m.columns = worker.Row{

@@ -50,7 +50,8 @@ func fakeNode(gpus int) (*nccltest.Node, *Node) {
 		}
 	}
 	return n, &Node{
-		Driver: n, Peers: fakePaths{n}, NCCL: nccltest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
+		KernelDriver: "580.1.2",
+		Driver:       n, Peers: fakePaths{n}, NCCL: nccltest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
 		Links: func(a, b int) (int, bool) { return 18, true },
 	}
 }

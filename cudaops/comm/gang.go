@@ -37,6 +37,7 @@ type gang struct {
 
 	running *launched
 	names   []string // of the nodes, in the order of their ranks; after a muster
+	uuids   []string // of the ranks' devices, likewise
 }
 
 // launchWords are replaced in the command that starts ranks.
@@ -338,10 +339,12 @@ func (g *gang) open(ctx context.Context, calls []*call, l *launched) ([]member, 
 	}
 	wg.Wait()
 	err := errors.Join(errs...)
+	g.uuids = make([]string, len(calls))
 	for i, a := range abouts {
 		if err != nil || a == nil {
 			break
 		}
+		g.uuids[i] = a.UUID
 		if b := abouts[0]; a.Device != b.Device || a.NCCL != b.NCCL {
 			err = fmt.Errorf("rank %d on %s has %s with NCCL %s, and rank 0 on %s %s with %s: give the job nodes of one kind", i, calls[i].Node, a.Device, a.NCCL, calls[0].Node, b.Device, b.NCCL)
 		}
@@ -357,3 +360,8 @@ func (g *gang) open(ctx context.Context, calls []*call, l *launched) ([]member, 
 
 // nodesOf is how many nodes so many ranks are on.
 func (g *gang) nodesOf(ranks int) int { return (ranks + g.perNode - 1) / g.perNode }
+
+// places are the nodes and the devices of a communicator of so many ranks.
+func (g *gang) places(ranks int) (nodes, devices string) {
+	return strings.Join(g.names[:min(g.nodesOf(ranks), len(g.names))], " "), strings.Join(g.uuids[:min(ranks, len(g.uuids))], " ")
+}

@@ -253,6 +253,12 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 			if n := row["nodes"].(int); n != (gpus+perNode-1)/perNode || row["gpus_per_node"] != perNode || row["method"] != method {
 				t.Errorf("%s, %d GPUs: row %v", method, gpus, row)
 			}
+			names, uuids := strings.Fields(fmt.Sprint(row["node_names"])), strings.Fields(fmt.Sprint(row["device_uuids"]))
+			slices.Sort(names)
+			slices.Sort(uuids)
+			if len(slices.Compact(names)) != row["nodes"] || len(slices.Compact(uuids)) != gpus {
+				t.Errorf("%s, %d GPUs: on the nodes %q, on the devices %q", method, gpus, row["node_names"], row["device_uuids"])
+			}
 			if row["checked"].(int64) < 2*l.recv*int64(gpus) {
 				t.Errorf("%s, %d GPUs: only %v elements were checked", method, gpus, row["checked"])
 			}

@@ -130,6 +130,9 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 			"cuda_driver": fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
 		},
 	}
+	if node.KernelDriver != "" {
+		hello.Env["driver"] = node.KernelDriver
+	}
 	if h.gang != nil {
 		hello.Env["gpus"], hello.Env["nodes"] = fmt.Sprint(h.gang.ranks()), fmt.Sprint(h.options.nodes)
 	}

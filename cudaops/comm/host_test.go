@@ -83,6 +83,9 @@ func TestHello(t *testing.T) {
 	if h.Env["gpu_uuids"] != "GPU-0 GPU-1 GPU-2 GPU-3" {
 		t.Errorf("gpu_uuids: %q", h.Env["gpu_uuids"])
 	}
+	if h.Env["driver"] != "580.1.2" {
+		t.Errorf("driver: %q, so that rows of tasks cannot say it", h.Env["driver"])
+	}
 }
 
 func TestDevicesOfTheRuntime(t *testing.T) {

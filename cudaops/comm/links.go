@@ -5,6 +5,19 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
+// kernelDriver is the version that NVML knows; "" without NVML.
+func kernelDriver() string {
+	lib, err := nvml.Open()
+	if err != nil {
+		return ""
+	}
+	v, err := lib.DriverVersion()
+	if err != nil {
+		return ""
+	}
+	return v
+}
+
 // nvlinks asks NVML how many NVLinks two devices have to each other, or, where
 // switches are between them, into the same fabric. Nil without NVML: the rows
 // then leave the number out.

@@ -27,6 +27,8 @@ type Node struct {
 	// Links returns the number of active NVLinks between two devices; nil where
 	// nobody knows.
 	Links func(a, b int) (int, bool)
+	// KernelDriver is the version of the driver; "" where nobody knows.
+	KernelDriver string
 }
 
 // Peers are calls of the driver that only this package makes.
@@ -120,6 +122,6 @@ func OpenNode() (*Node, error) {
 	}
 	return &Node{
 		Driver: d, Peers: peers, NCCL: lib, Compile: compiler, Clock: measure.NewSystemClock(),
-		Links: nvlinks(d),
+		Links: nvlinks(d), KernelDriver: kernelDriver(),
 	}, nil
 }

@@ -129,6 +129,9 @@ func TestSelection(t *testing.T) {
 	if h := histogram(t, out, "class"); h["not_selected"] != 15 {
 		t.Errorf("ledger %v", h)
 	}
+	if p := b.events.progress; p.Done != 5 || p.Total != 5 || p.Skipped != 0 {
+		t.Errorf("what was not asked for counts as progress: %+v", p)
+	}
 	b.opts = stage.Options{Smoke: true, Seed: 3}
 	out = b.must("", stage.StatusOK)
 	if n := out.Counts.Measured + out.Counts.Reused; n != smokeCases || out.Data.Info.Partial != "smoke" {

@@ -82,6 +82,9 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		case err != nil:
 			return nil, fmt.Errorf("it is not known whether jobs of an earlier call still wait or run, so nothing is submitted: %w; try again", err)
 		case len(active) == 0:
+			if order.Key == key && len(r.job.todo()) > 0 {
+				r.sayEndings(ctx, scheduler, order)
+			}
 			order = nil
 		case order.Key != key:
 			return nil, fmt.Errorf("%d jobs of an earlier plan of this stage still wait or run, and that plan was another: wait for them, or end them: scancel %s", len(active), strings.Join(arraysOf(active), " "))
@@ -123,6 +126,18 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 			continue
 		}
 		return r.concluded(f)
+	}
+}
+
+// sayEndings says how tasks of an earlier call ended that nobody followed to the
+// end: what they left is submitted anew.
+func (r *running) sayEndings(ctx context.Context, s *executors.Scheduler, o *executors.Order) {
+	lines, err := o.Endings(ctx, r.place, s)
+	if err != nil {
+		lines = []string{err.Error()}
+	}
+	for _, line := range lines {
+		r.rc.Events.Message(r.rc.Address, stage.MessageShow, r.rc.Address+": "+line)
 	}
 }
 

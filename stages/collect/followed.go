@@ -43,7 +43,15 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 	f.count()
 	f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
 	if attached {
-		r.rc.Events.Message(r.rc.Address, stage.MessageShow, fmt.Sprintf("%s: follows the %d tasks that an earlier call has submitted", r.rc.Address, len(o.Shards)))
+		n, err := o.Submitted()
+		if err != nil {
+			return f, err
+		}
+		text := fmt.Sprintf("%s: follows the %d tasks that an earlier call has submitted", r.rc.Address, n)
+		if more := len(o.Shards) - n; more > 0 {
+			text += fmt.Sprintf(", and submits the other %d", more)
+		}
+		r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
 	}
 	follower := &executors.Follower{
 		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop,

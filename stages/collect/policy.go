@@ -234,3 +234,14 @@ func (j *job) tally() (n stage.Counts) {
 	n.Planned = len(j.units)
 	return n
 }
+
+// leftOut counts the units that this run was not asked for, as with -smoke. They
+// are no progress.
+func (j *job) leftOut() (n int) {
+	for i := range j.units {
+		if u := &j.units[i]; u.state == skipped && u.class() == "not_selected" {
+			n++
+		}
+	}
+	return n
+}

@@ -30,8 +30,9 @@ type keeper struct {
 // newKeeper counts what is settled already.
 func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address string) *keeper {
 	k := &keeper{job: j, journal: journal, events: events, address: address}
-	n := j.tally()
-	k.prog = stage.Progress{Done: n.Measured, Failed: n.Failed, Skipped: n.Skipped, Total: n.Planned, Before: n.Measured + n.Failed + n.Skipped}
+	n, out := j.tally(), j.leftOut()
+	k.prog = stage.Progress{Done: n.Measured, Failed: n.Failed, Skipped: n.Skipped - out, Total: n.Planned - out}
+	k.prog.Before = k.prog.Done + k.prog.Failed + k.prog.Skipped
 	events.Progress(address, k.prog)
 	return k
 }

@@ -19,18 +19,8 @@ func (f *Follower) why(ctx context.Context, i, left int, now time.Time) (why str
 		if st.Left < left && patient {
 			return "", false // its rows are not all here
 		}
-		text := st.Message
-		if text == "" {
-			text = "it ended"
-		}
-		if st.State == Drained {
-			text = "its time was over"
-			if st.Message != "" {
-				text = st.Message
-			}
-		}
 		s.node = st.Node
-		return fmt.Sprintf("%s (on %s)", text, st.Node), true
+		return st.ending(), true
 	}
 	id := fmt.Sprintf("%s_%d", b.Job, i-b.Offset)
 	known := f.Scheduler.describe(ctx, id)
@@ -51,6 +41,19 @@ func (f *Follower) why(ctx context.Context, i, left int, now time.Time) (why str
 	}
 	s.node = known["NodeList"]
 	return f.post(i, id, known), true
+}
+
+// ending is how a task says that it ended.
+func (s *Status) ending() string {
+	text := s.Message
+	switch {
+	case text != "":
+	case s.State == Drained:
+		text = "its time was over"
+	default:
+		text = "it ended"
+	}
+	return fmt.Sprintf("%s (on %s)", text, s.Node)
 }
 
 // launchFailed is the exit code of a job whose script was never begun.

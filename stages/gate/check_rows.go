@@ -92,7 +92,34 @@ func (c *duplicates) run(s *subject) finding {
 		out.rows = append(out.rows, text)
 	}
 	out.fix = "put a dedupe stage before this gate, or find out why the cases were collected twice"
+	all := make([][]int, len(groups))
+	for i, g := range groups {
+		all[i] = g.rows
+	}
+	if names := s.tellApart(all, key); len(names) > 0 {
+		out.fix = fmt.Sprintf("the rows of a key are different cases, told apart by %s, which the key lacks: collect one of its values, or have a collect and a table for each", strings.Join(names, " and by "))
+	}
 	return out
+}
+
+// tellApart lists the columns of the cases, beyond the key, of which each alone
+// has another value in every row of a group.
+func (s *subject) tellApart(groups [][]int, key []string) (names []string) {
+	for _, name := range s.ds.Info.Params {
+		if slices.Contains(key, name) || column(s.rec, name) == nil {
+			continue
+		}
+		if !slices.ContainsFunc(groups, func(rows []int) bool {
+			seen := map[string]bool{}
+			for _, r := range rows {
+				seen[rowkey.Describe(s.rec, r, []string{name})] = true
+			}
+			return len(seen) < len(rows)
+		}) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // nameless marks the rows without a value in a column of the perf table's key

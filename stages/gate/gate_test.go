@@ -257,6 +257,9 @@ func TestDuplicates(t *testing.T) {
 	if got.Result != "fail" || !strings.Contains(got.Rows[0], "gemm_dtype=float32: 2 rows, latency 1 3, max/min 3") {
 		t.Errorf("%+v", got)
 	}
+	if !strings.Contains(got.Fix, "told apart by m,") {
+		t.Errorf("cases that differ in a column beyond the key: to do: %s", got.Fix)
+	}
 	if got := only(t, run(t, ds, "check \"duplicates\" {\nby = [\"gemm_dtype\"]\nmax = 1\n}")); got.Result != "pass" {
 		t.Errorf("%+v", got)
 	}

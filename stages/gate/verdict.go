@@ -128,7 +128,10 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 	if !enough && !v.definite && res.Result != ResultSkip {
 		res.Rows = append(res.Rows, s.worst(v.left.rows)...)
 		if res.Fix == "" {
-			res.Fix = "min_judged = 0 accepts rows that cannot be judged, unjudged = \"warn\" lets the data through with a warning"
+			res.Fix = "min_judged = 0 accepts rows that cannot be judged"
+			if res.Result == ResultFail {
+				res.Fix += ", unjudged = \"warn\" lets the data through with a warning"
+			}
 		}
 	}
 	if len(res.Rows) > maxRows {

@@ -118,40 +118,41 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	}
 	content, more := body.Content(schema)
 	diags = append(diags, more...)
-	if a, ok := content.Attributes["runtime"]; ok {
+	refer := func(name string, take func(cty.Value) error) {
+		a, ok := content.Attributes[name]
+		if !ok {
+			return
+		}
 		v, more := a.Expr.Value(ctx)
 		diags = append(diags, more...)
-		rt, err := stage.RuntimeOf(v)
-		c.runtime = rt
-		diags = append(diags, refError(a, err, more)...)
+		if more.HasErrors() || v.IsNull() { // null is as if it were left out
+			return
+		}
+		if err := take(v); err != nil {
+			diags = append(diags, &hcl.Diagnostic{
+				Severity: hcl.DiagError, Summary: "Unsuitable reference", Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr(),
+			})
+		}
 	}
-	if a, ok := content.Attributes["system"]; ok {
-		v, more := a.Expr.Value(ctx)
-		diags = append(diags, more...)
-		spec, err := stage.SystemOf(v)
-		c.system = spec
-		diags = append(diags, refError(a, err, more)...)
-	}
-	if a, ok := content.Attributes["executor"]; ok {
-		v, more := a.Expr.Value(ctx)
-		diags = append(diags, more...)
+	refer("runtime", func(v cty.Value) (err error) {
+		c.runtime, err = stage.RuntimeOf(v)
+		return err
+	})
+	refer("system", func(v cty.Value) (err error) {
+		c.system, err = stage.SystemOf(v)
+		return err
+	})
+	refer("executor", func(v cty.Value) error {
 		block, err := stage.ServiceOf(v, "executor")
 		if err == nil {
 			c.place, err = executors.Parse(block)
 		}
-		diags = append(diags, refError(a, err, more)...)
-	}
+		return err
+	})
 	for _, b := range content.Blocks {
 		diags = append(diags, c.decodeCheck(b, ctx)...)
 	}
 	return diags
-}
-
-func refError(a *hcl.Attribute, err error, earlier hcl.Diagnostics) hcl.Diagnostics {
-	if err == nil || earlier.HasErrors() {
-		return nil
-	}
-	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Unsuitable reference", Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr()}}
 }
 
 func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics {
