@@ -119,3 +119,18 @@ func TestCard(t *testing.T) {
 		t.Errorf("%d fields in\n%s\nwant %d", fields, data, len(Paths()))
 	}
 }
+
+func TestRoundTicks(t *testing.T) {
+	t.Parallel()
+	for hi, want := range map[float64]string{
+		29.4: "0 5 10 15 20 25", 1204: "0 200 400 600 800 1000 1200", 3.14: "0 0.5 1 1.5 2 2.5 3", 0.9: "0 0.2 0.4 0.6 0.8", 7.99: "0 1 2 3 4 5 6 7", 115: "0 20 40 60 80 100",
+	} {
+		var got []string
+		for _, tick := range roundTicks(0, hi) {
+			got = append(got, tick.Label)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%g: %q, want %q", hi, got, want)
+		}
+	}
+}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -83,6 +85,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 	out := plot.New()
 	out.Title.Text, out.X.Label.Text, out.Y.Label.Text = p.title, "GPUs", p.unit
 	out.Y.Min = 0
+	out.Y.Tick.Marker = plot.TickerFunc(roundTicks)
 	out.Legend.Top = true
 	var models []string
 	points := map[string]plotter.XYs{}
@@ -141,4 +144,21 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 		out.Y.Max = 1
 	}
 	return out, nil
+}
+
+// roundTicks are four to eight marks at 1, 2 or 5 times a power of ten, each with
+// a label without idle zeros.
+func roundTicks(lo, hi float64) []plot.Tick {
+	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/4)))
+	for _, m := range []float64{5, 2} {
+		if (hi-lo)/(m*step) >= 4 {
+			step *= m
+			break
+		}
+	}
+	var out []plot.Tick
+	for k := math.Ceil(lo / step); k*step <= hi; k++ {
+		out = append(out, plot.Tick{Value: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64)})
+	}
+	return out
 }

@@ -198,6 +198,11 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			}
 			return p, nil
 		}
+		if tools := c.kind().Tools; tools != nil && len(c.runtime.Launcher) == 0 {
+			if missing := tools(c.runtime, c.blocks); missing != "" {
+				p.Warnings = append(p.Warnings, missing)
+			}
+		}
 	}
 	if assumed != "" {
 		reason += " (assuming " + assumed + ")"

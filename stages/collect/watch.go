@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"aicplan/cudaops/nvml"
@@ -37,19 +38,15 @@ func (r *running) troubles() {
 	}
 }
 
-// observe adds to the rows of a case what was seen while it ran. A worker that
-// has a GPU of its own gets that one's values, every other those of all.
+// observe adds to the rows of a case what was seen while it ran: of the GPUs that
+// the row names, else of the worker's own GPU, else of all.
 func (r *running) observe(o *worker.Outcome) {
 	if o.Failure != nil && len(o.Rows) == 0 {
 		return
 	}
-	uuid := ""
-	if o.Hello != nil {
-		uuid = o.Hello.DeviceUUID
-	}
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
-		for name, v := range telemetry.Columns(win, uuid) {
+		for name, v := range telemetry.Columns(win, devices(row, o.Hello)...) {
 			if _, own := row[name]; !own {
 				row[name] = v
 			}
@@ -62,6 +59,18 @@ func (r *running) observe(o *worker.Outcome) {
 	r.troubles()
 	// Cases that are still out began after the oldest of those that may be out.
 	r.watching.Forget(o.Ended.Add(-keepTelemetry))
+}
+
+// devices are the UUIDs of the GPUs that a row is about; none where that is not
+// known.
+func devices(row worker.Row, hello *worker.Hello) []string {
+	if named, ok := row["gpu_uuids"].(string); ok && named != "" {
+		return strings.Fields(named)
+	}
+	if hello != nil && hello.DeviceUUID != "" {
+		return []string{hello.DeviceUUID}
+	}
+	return nil
 }
 
 // series stores what was sampled in a window.

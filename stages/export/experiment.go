@@ -246,7 +246,10 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp_replicate": "data_parallel_size", "ep": "expert_parallel_size"} {
 		column(experiment.Configured, exe+"model_plan_parallelization."+at, name)
 	}
-	set(experiment.Measured, exe+"communication_library.version", f.NCCL)
+	if f.NCCL != "" {
+		set(experiment.Measured, exe+"communication_library.name", "NCCL")
+		set(experiment.Measured, exe+"communication_library.version", f.NCCL)
+	}
 	env := map[string]string{}
 	for name, v := range f.Env {
 		if strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "NVSHMEM_") {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -45,6 +47,9 @@ type Kind struct {
 	// a *Missing error says what is not. It is not asked where a launcher starts
 	// the workers. Nil looks for nothing.
 	Look func(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error)
+	// Tools says what programs that the blocks of a collect ask for are not on this
+	// machine; "" for none. Nil looks for nothing.
+	Tools func(rt *stage.Runtime, blocks map[string]cty.Value) string
 	// PackageVersion is the installed version of the runtime's package, "" where
 	// there is none; nil for kinds without packages.
 	PackageVersion func(ctx context.Context, p *Pools, rt *stage.Runtime) string

@@ -59,6 +59,7 @@ func serverKind() Kind {
 			return options
 		},
 		Look:           lookServer,
+		Tools:          missingNsys,
 		PackageVersion: pythonPackage,
 		Interpreter: func(ctx context.Context, p *Pools, rt *stage.Runtime) string {
 			if rt.Package == "" {

@@ -14,13 +14,13 @@ import (
 
 // Columns are what rows get from a window. Where several GPUs were watched,
 // power, energy and memory are sums over them; utilisation, clocks and
-// temperatures are means, and percentiles are over all their samples. With uuid,
-// only that device counts. What nobody told is left out, and so null in the
+// temperatures are means, and percentiles are over all their samples. With uuids,
+// only those devices count. What nobody told is left out, and so null in the
 // table.
-func Columns(w *telemetry.Window, uuid string) worker.Row {
+func Columns(w *telemetry.Window, uuids ...string) worker.Row {
 	var gpus []*telemetry.GPUWindow
 	for _, g := range w.GPUs {
-		if uuid == "" || strings.EqualFold(g.GPU.UUID, uuid) {
+		if len(uuids) == 0 || slices.ContainsFunc(uuids, func(u string) bool { return strings.EqualFold(g.GPU.UUID, u) }) {
 			gpus = append(gpus, g)
 		}
 	}
@@ -36,8 +36,11 @@ func Columns(w *telemetry.Window, uuid string) worker.Row {
 		stale = stale || g.Stale
 	}
 	out["telemetry_samples"] = integer(samples)
-	if len(gpus) == 0 {
-		return out
+	silent := func(uuid string) bool {
+		return !slices.ContainsFunc(gpus, func(g *telemetry.GPUWindow) bool { return strings.EqualFold(g.GPU.UUID, uuid) })
+	}
+	if len(gpus) == 0 || slices.ContainsFunc(uuids, silent) {
+		return out // figures of a part of its GPUs are not the case's
 	}
 	out["telemetry_stale"] = stale
 	if refresh > 0 {

@@ -87,7 +87,7 @@ func TestColumns(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		to := time.Now()
 		row := worker.Row{WindowStart: integer(int(from.UnixNano())), WindowEnd: integer(int(to.UnixNano())), "output_tokens": json.Number("1600"), "succeeded": json.Number("0")}
-		got := Columns(w.Window(row, time.Now().Add(-time.Hour), time.Now()), "")
+		got := Columns(w.Window(row, time.Now().Add(-time.Hour), time.Now()))
 		for name, want := range map[string]any{
 			"telemetry_gpus": "2", "telemetry_lost": "0", "telemetry_blanks": "0", "gpu_power_w": "800", "gpu_power_w_max": "500",
 			"gpu_power_w_p50": "400", "gpu_utilization_pct": "50", "gpu_sm_clock_mhz": "1980", "gpu_energy_by_power_j": "1600", "gpu_energy_j": "1600",
@@ -107,9 +107,17 @@ func TestColumns(t *testing.T) {
 		if one["telemetry_gpus"] != json.Number("1") || one["gpu_power_w"] != json.Number("500") {
 			t.Errorf("%v", one)
 		}
+		first := nvmltest.H200(0).ID.UUID
+		if both := Columns(w.Window(row, from, to), first, nvmltest.H200(1).ID.UUID); both["telemetry_gpus"] != json.Number("2") || both["gpu_power_w"] != json.Number("800") {
+			t.Errorf("%v", both)
+		}
+		// The power of one of two GPUs is not that of the case.
+		if part := Columns(w.Window(row, from, to), first, "GPU-elsewhere"); part["telemetry_gpus"] != json.Number("1") || part["gpu_power_w"] != nil || part["gpu_energy_j"] != nil {
+			t.Errorf("%v", part)
+		}
 		checkFiles(t, w, w.Window(row, from, to))
 		// A window between two scrapes says nothing of power.
-		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)), "")
+		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)))
 		if _, ok := short["gpu_power_w"]; ok || short["telemetry_samples"] != json.Number("0") {
 			t.Errorf("%v", short)
 		}

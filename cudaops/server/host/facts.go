@@ -80,11 +80,12 @@ func look(open func() (nvml.API, error), gpus []GPU) *facts {
 
 // communication picks the variables that steer communication libraries, from the
 // environment that a server inherits and from what its runtime sets. Others stay
-// out of the facts: they may be secrets.
+// out of the facts: they may be secrets. NCCL_VERSION is no setting: images name
+// the package there that they were built with, and the server may load another.
 func communication(inherited []string, set map[string]string) map[string]string {
 	out := map[string]string{}
 	take := func(name, value string) {
-		if strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "NVSHMEM_") {
+		if strings.HasPrefix(name, "NCCL_") && name != "NCCL_VERSION" || strings.HasPrefix(name, "NVSHMEM_") {
 			out[name] = value
 		}
 	}

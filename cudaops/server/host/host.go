@@ -264,8 +264,12 @@ func (h *Host) describe(row worker.Row, s *running, a *ask) {
 	}
 }
 
-// uuids names the GPUs that a server of n ranks uses; "" where that is not known.
+// uuids names the GPUs that a server of n ranks uses; "" where that is not known,
+// as where the plan itself says which ones it sees.
 func (h *Host) uuids(n int) string {
+	if _, own := h.options.env["CUDA_VISIBLE_DEVICES"]; own {
+		return ""
+	}
 	gpus := h.options.GPUs
 	if n > 0 && n < len(gpus) {
 		gpus = gpus[:n]

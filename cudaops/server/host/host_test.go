@@ -343,6 +343,23 @@ func TestGPUsOfAServer(t *testing.T) {
 	}
 }
 
+// Which GPUs a server sees whose plan sets that itself is not known here.
+func TestGPUsThatThePlanSets(t *testing.T) {
+	t.Parallel()
+	d := nvmltest.H200(0)
+	b := newBench(t, "")
+	b.open = func() (nvml.API, error) { return &nvmltest.API{Driver: "580", GPUs: []*nvmltest.Device{d}}, nil }
+	b.options["gpus"] = []any{map[string]any{"index": 0, "uuid": d.ID.UUID, "name": "NVIDIA H200"}}
+	b.env = map[string]string{"CUDA_VISIBLE_DEVICES": "3"}
+	e := b.run(t, `{"tensor_parallel_size": 1}`)
+	if row := e.rows[1]; row == nil || row["gpu_uuids"] != nil {
+		t.Errorf("%v %+v", row, e.failures)
+	}
+	if got := b.started(t); !slices.Equal(got, []string{`tp 1, GPUs "3"`}) {
+		t.Errorf("it saw %q", got)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"aicplan/cudaops/server"
@@ -26,7 +27,9 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	}
 	h.end(out)
 	command := slices.Concat(p.Nsys, h.options.Command, p.NsysArgs)
-	s, err := h.start(ctx, a, command, false, out)
+	// Before its report nsys records into the folder for temporary files: here one
+	// that is removed afterwards, whatever becomes of nsys.
+	s, err := h.start(ctx, a, command, false, out, "TMPDIR={work_dir}")
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
 	}
@@ -45,7 +48,12 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 		return fmt.Errorf("under nsys: %w", err)
 	}
 	if done.Killed {
-		return fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed", within)
+		kept, err := h.keepRecordings(a, s, out)
+		text := "nothing of a recording was found"
+		if len(kept) > 0 {
+			text = "what was recorded by then is kept as " + strings.Join(kept, ", ") + ", and may be incomplete"
+		}
+		return errors.Join(err, fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s", within, text, h.log.Last(lastLines)))
 	}
 	reports := matching(s.traces, "*.nsys-rep")
 	if len(reports) == 0 {
@@ -77,20 +85,28 @@ func matching(dir, pattern string) []string {
 // The nsys inside of Nsight Compute has none.
 func (h *Host) noReport(a *ask, s *running, nsys string, t *tracing, out worker.Emitter) error {
 	last := h.log.Last(lastLines)
-	recorded := matching(s.traces, "*.qdstrm")
-	if len(recorded) == 0 {
+	kept, err := h.keepRecordings(a, s, out)
+	if len(kept) == 0 && err == nil {
 		return fmt.Errorf("nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart (nsys_args or nsys_body of the profiler block); its last lines:\n%s", last)
 	}
+	return errors.Join(err, fmt.Errorf("%s recorded and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that comes with Nsight Compute; "+
+		"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i nsys_0.qdstrm; its last lines:\n%s", nsys, last))
+}
+
+// keepRecordings attaches what nsys recorded and made no report of, and returns
+// the names of the attachments.
+func (h *Host) keepRecordings(a *ask, s *running, out worker.Emitter) ([]string, error) {
+	var kept []string
 	var errs []error
-	for i, file := range recorded {
-		if err := h.attach(a, file, fmt.Sprintf("nsys_%d.qdstrm", i), out); err != nil {
+	for i, file := range slices.Concat(matching(s.traces, "*.qdstrm"), matching(s.dir, "*.qdstrm")) {
+		name := fmt.Sprintf("nsys_%d.qdstrm", i)
+		if err := h.attach(a, file, name, out); err != nil {
 			errs = append(errs, err)
 			continue
 		}
+		kept = append(kept, name)
 	}
-	errs = append(errs, fmt.Errorf("%s recorded %s and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that comes with Nsight Compute; "+
-		"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i nsys_0.qdstrm; its last lines:\n%s", nsys, filepath.Base(recorded[0]), last))
-	return errors.Join(errs...)
+	return kept, errors.Join(errs...)
 }
 
 // underNsys puts the short load on a server that nsys watches.

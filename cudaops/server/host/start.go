@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,8 +58,9 @@ func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 	return nil
 }
 
-// start starts a server and waits until it is ready.
-func (h *Host) start(ctx context.Context, a *ask, command []string, profiled bool, out worker.Emitter) (*running, error) {
+// start starts a server and waits until it is ready. What the plan sets of its
+// environment holds over env.
+func (h *Host) start(ctx context.Context, a *ask, command []string, profiled bool, out worker.Emitter, env ...string) (*running, error) {
 	o := h.options
 	if n := len(o.GPUs); n > 0 && a.gpus > n {
 		return nil, failure(worker.ClassUnsupportedConfig, fmt.Errorf("the server needs %d GPUs, and this machine offers it %d", a.gpus, n), "")
@@ -98,7 +100,10 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	if spec.Env, err = h.environment(s.values, profiled); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
-	spec.Env = append(h.visible(a.gpus), spec.Env...)
+	if env, err = expandAll(env, s.values); err != nil {
+		return drop(worker.ClassUnsupportedConfig, err)
+	}
+	spec.Env = slices.Concat(h.visible(a.gpus), env, spec.Env)
 	s.command = spec.Command
 	fmt.Fprintf(h.log, "--- aicplan starts: %s\n", strings.Join(spec.Command, " "))
 	if s.Process, err = server.Start(spec); err != nil {

@@ -140,7 +140,7 @@ func TestServersThatHang(t *testing.T) {
 // The facts have what steers communication, wherever it is set, and no secret.
 func TestEnvironmentInFacts(t *testing.T) {
 	t.Parallel()
-	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "API_KEY=k", "NVSHMEM_DISABLE_NVLS=1"}, map[string]string{"NCCL_DEBUG": "WARN", "HF_TOKEN": "secret"})
+	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "NCCL_VERSION=2.28.3-1", "API_KEY=k", "NVSHMEM_DISABLE_NVLS=1"}, map[string]string{"NCCL_DEBUG": "WARN", "HF_TOKEN": "secret"})
 	if fmt.Sprint(got) != "map[NCCL_DEBUG:WARN NCCL_NVLS_ENABLE:0 NVSHMEM_DISABLE_NVLS:1]" {
 		t.Error(got)
 	}
@@ -203,6 +203,11 @@ recording)
     echo x > "$dir/nsys.qdstrm"
     echo 'Unable to find QdstrmImporter' >&2
     ;;
+hangs)
+    echo x > "$TMPDIR/nsys-report-86ca.qdstrm"
+    echo "Generating '$TMPDIR/nsys-report-86ca.qdstrm'"
+    while :; do sleep 60 & wait $!; done
+    ;;
 esac
 `
 
@@ -218,14 +223,20 @@ func TestNsysPass(t *testing.T) {
 	}{
 		{"report", "", "nsys_0.nsys-rep"},
 		{"broken", "nsys stats: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
-		{"recording", "recorded nsys.qdstrm and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
+		{"recording", "recorded and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
+		{"hangs", "did not end within 3s and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may be incomplete; the last lines:", "nsys_0.qdstrm"},
 		{"nothing", "nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart", ""},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, "", "-traces", "{trace_dir}")
 			b.options["profiler"] = map[string]any{"nsys": []any{script, "{trace_dir}", c.mode}, "nsys_body": map[string]any{"activities": []any{"CUDA_PROFILER"}}}
-			b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"torch": false, "nsys": true, "requests": 2, "osl": 2}}`
+			b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"torch": false, "nsys": true, "requests": 2, "osl": 2, "within": "WITHIN"}}`
+			within := "1m"
+			if c.mode == "hangs" {
+				within = "3s"
+			}
+			b.blocks = strings.Replace(b.blocks, "WITHIN", within, 1)
 			e := b.run(t, `{"tensor_parallel_size": 1}`)
 			row := e.rows[1]
 			if row == nil {
