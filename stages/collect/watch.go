@@ -37,19 +37,19 @@ func (r *running) troubles() {
 	}
 }
 
-// observe adds to the rows of a case what was seen while it ran. A worker that
-// has a GPU of its own gets that one's values, every other those of all.
+// observe adds to the rows of a case what was seen while it ran, on the GPUs that it
+// had.
 func (r *running) observe(o *worker.Outcome) {
 	if o.Failure != nil && len(o.Rows) == 0 {
 		return
 	}
-	uuid := ""
-	if o.Hello != nil {
-		uuid = o.Hello.DeviceUUID
+	var workers []string
+	if o.Hello != nil && o.Hello.DeviceUUID != "" {
+		workers = []string{o.Hello.DeviceUUID}
 	}
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
-		for name, v := range telemetry.Columns(win, uuid) {
+		for name, v := range telemetry.Columns(win, r.watching.Of(row, workers...)) {
 			if _, own := row[name]; !own {
 				row[name] = v
 			}

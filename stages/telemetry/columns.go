@@ -14,13 +14,13 @@ import (
 
 // Columns are what rows get from a window. Where several GPUs were watched,
 // power, energy and memory are sums over them; utilisation, clocks and
-// temperatures are means, and percentiles are over all their samples. With uuid,
-// only that device counts. What nobody told is left out, and so null in the
-// table.
-func Columns(w *telemetry.Window, uuid string) worker.Row {
+// temperatures are means, and percentiles are over all their samples. Only GPUs
+// that counts says yes to are in them. What nobody told is left out, and so null in
+// the table.
+func Columns(w *telemetry.Window, counts func(telemetry.GPU) bool) worker.Row {
 	var gpus []*telemetry.GPUWindow
 	for _, g := range w.GPUs {
-		if uuid == "" || strings.EqualFold(g.GPU.UUID, uuid) {
+		if counts(g.GPU) {
 			gpus = append(gpus, g)
 		}
 	}
