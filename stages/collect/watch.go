@@ -38,15 +38,19 @@ func (r *running) troubles() {
 	}
 }
 
-// observe adds to the rows of a case what was seen while it ran: of the GPUs that
-// the row names, else of the worker's own GPU, else of all.
+// observe adds to the rows of a case what was seen while it ran, on the GPUs that it
+// had.
 func (r *running) observe(o *worker.Outcome) {
 	if o.Failure != nil && len(o.Rows) == 0 {
 		return
 	}
+	var workers []string
+	if o.Hello != nil && o.Hello.DeviceUUID != "" {
+		workers = []string{o.Hello.DeviceUUID}
+	}
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
-		for name, v := range telemetry.Columns(win, devices(row, o.Hello)...) {
+		for name, v := range telemetry.Columns(win, r.watching.Of(row, workers...)) {
 			if _, own := row[name]; !own {
 				row[name] = v
 			}

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -63,18 +64,17 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 // visible are the devices that CUDA_VISIBLE_DEVICES leaves to workers; nil where
 // it hides none, or all: then whoever opens a device says what is wrong.
 func visible(api nvml.API) []int {
-	found, err := api.Devices()
+	all, err := nvml.Identities(api)
 	if err != nil {
 		return nil
 	}
-	all := make([]runtimes.Device, len(found))
-	for i, d := range found {
-		id := d.Identity()
-		all[i] = runtimes.Device{Index: id.Index, Name: id.Name, UUID: id.UUID}
+	hidden := runtimes.Hidden(all)
+	if len(hidden) == 0 {
+		return nil
 	}
 	var out []int
-	if left := runtimes.Visible(all); len(left) < len(all) {
-		for _, d := range left {
+	for _, d := range all {
+		if !slices.Contains(hidden, d) {
 			out = append(out, d.Index)
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"aicplan/cudaops/nvml"
 )
 
 // procGPUs is where the NVIDIA kernel driver lists its GPUs, one folder for
@@ -25,17 +26,11 @@ func Devices() ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Visible(all), nil
-}
-
-// Visible are those of all devices that CUDA_VISIBLE_DEVICES leaves; all where it
-// is not set.
-func Visible(all []Device) []Device {
-	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	value, set := os.LookupEnv(visibleDevices)
 	if !set {
-		return all
+		return all, nil
 	}
-	return restrict(all, visible)
+	return restrict(all, value), nil
 }
 
 // procDriver is where the NVIDIA kernel driver says its version.
@@ -93,23 +88,31 @@ func devicesIn(dir string) ([]Device, error) {
 	return out, nil
 }
 
-// restrict applies CUDA_VISIBLE_DEVICES as the CUDA runtime reads it: a list
-// of indices or of UUIDs (or their beginnings), of which an invalid entry hides
-// itself and all behind it.
+// restrict applies a value of CUDA_VISIBLE_DEVICES.
 func restrict(all []Device, visible string) []Device {
+	ids := make([]nvml.Identity, len(all))
+	for i, d := range all {
+		ids[i] = nvml.Identity{Index: d.Index, Name: d.Name, UUID: d.UUID}
+	}
 	var out []Device
-	for entry := range strings.SplitSeq(visible, ",") {
-		entry = strings.TrimSpace(entry)
-		at := -1
-		if n, err := strconv.Atoi(entry); err == nil {
-			at = slices.IndexFunc(all, func(d Device) bool { return d.Index == n })
-		} else if strings.HasPrefix(entry, "GPU-") {
-			at = slices.IndexFunc(all, func(d Device) bool { return strings.HasPrefix(d.UUID, entry) })
-		}
-		if at < 0 {
-			return out
-		}
-		out = append(out, all[at])
+	for _, id := range nvml.Visible(ids, visible) {
+		out = append(out, Device{Index: id.Index, Name: id.Name, UUID: id.UUID})
 	}
 	return out
 }
+
+// Hidden are those of the devices of a machine that CUDA_VISIBLE_DEVICES hides; none
+// where it is not set, or leaves no device that is known by an index or a UUID.
+func Hidden(all []nvml.Identity) []nvml.Identity {
+	value, set := os.LookupEnv(visibleDevices)
+	if !set {
+		return nil
+	}
+	left := nvml.Visible(all, value)
+	if len(left) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(d nvml.Identity) bool { return slices.Contains(left, d) })
+}
+
+const visibleDevices = "CUDA_VISIBLE_DEVICES"

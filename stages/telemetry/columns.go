@@ -14,13 +14,12 @@ import (
 
 // Columns are what rows get from a window. Where several GPUs were watched,
 // power, energy and memory are sums over them; utilisation, clocks and
-// temperatures are means, and percentiles are over all their samples. With uuids,
-// only those devices count. What nobody told is left out, and so null in the
-// table.
-func Columns(w *telemetry.Window, uuids ...string) worker.Row {
+// temperatures are means, and percentiles are over all their samples. Only the GPUs
+// of the row are in them. What nobody told is left out, and so null in the table.
+func Columns(w *telemetry.Window, of Counted) worker.Row {
 	var gpus []*telemetry.GPUWindow
 	for _, g := range w.GPUs {
-		if len(uuids) == 0 || slices.ContainsFunc(uuids, func(u string) bool { return strings.EqualFold(g.GPU.UUID, u) }) {
+		if of.has(g.GPU) {
 			gpus = append(gpus, g)
 		}
 	}
@@ -39,7 +38,7 @@ func Columns(w *telemetry.Window, uuids ...string) worker.Row {
 	silent := func(uuid string) bool {
 		return !slices.ContainsFunc(gpus, func(g *telemetry.GPUWindow) bool { return strings.EqualFold(g.GPU.UUID, uuid) })
 	}
-	if len(gpus) == 0 || slices.ContainsFunc(uuids, silent) {
+	if len(gpus) == 0 || slices.ContainsFunc(of.named, silent) {
 		return out // figures of a part of its GPUs are not the case's
 	}
 	out["telemetry_stale"] = stale

@@ -87,7 +87,7 @@ func TestColumns(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		to := time.Now()
 		row := worker.Row{WindowStart: integer(int(from.UnixNano())), WindowEnd: integer(int(to.UnixNano())), "output_tokens": json.Number("1600"), "succeeded": json.Number("0")}
-		got := Columns(w.Window(row, time.Now().Add(-time.Hour), time.Now()))
+		got := Columns(w.Window(row, time.Now().Add(-time.Hour), time.Now()), w.Of(row))
 		for name, want := range map[string]any{
 			"telemetry_gpus": "2", "telemetry_lost": "0", "telemetry_blanks": "0", "gpu_power_w": "800", "gpu_power_w_max": "500",
 			"gpu_power_w_p50": "400", "gpu_utilization_pct": "50", "gpu_sm_clock_mhz": "1980", "gpu_energy_by_power_j": "1600", "gpu_energy_j": "1600",
@@ -103,25 +103,85 @@ func TestColumns(t *testing.T) {
 		if row["energy_per_output_token_j"] != json.Number("1") || row["energy_per_request_j"] != nil {
 			t.Errorf("%v", row)
 		}
-		one := Columns(w.Window(row, from, to), nvmltest.H200(1).ID.UUID)
+		one := Columns(w.Window(row, from, to), w.Of(row, nvmltest.H200(1).ID.UUID))
 		if one["telemetry_gpus"] != json.Number("1") || one["gpu_power_w"] != json.Number("500") {
 			t.Errorf("%v", one)
 		}
 		first := nvmltest.H200(0).ID.UUID
-		if both := Columns(w.Window(row, from, to), first, nvmltest.H200(1).ID.UUID); both["telemetry_gpus"] != json.Number("2") || both["gpu_power_w"] != json.Number("800") {
+		if both := Columns(w.Window(row, from, to), w.Of(row, first, nvmltest.H200(1).ID.UUID)); both["telemetry_gpus"] != json.Number("2") || both["gpu_power_w"] != json.Number("800") {
 			t.Errorf("%v", both)
 		}
 		// The power of one of two GPUs is not that of the case.
-		if part := Columns(w.Window(row, from, to), first, "GPU-elsewhere"); part["telemetry_gpus"] != json.Number("1") || part["gpu_power_w"] != nil || part["gpu_energy_j"] != nil {
+		if part := Columns(w.Window(row, from, to), w.Of(row, first, "GPU-elsewhere")); part["telemetry_gpus"] != json.Number("1") || part["gpu_power_w"] != nil || part["gpu_energy_j"] != nil {
 			t.Errorf("%v", part)
 		}
 		checkFiles(t, w, w.Window(row, from, to))
 		// A window between two scrapes says nothing of power.
-		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)))
+		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)), w.Of(row))
 		if _, ok := short["gpu_power_w"]; ok || short["telemetry_samples"] != json.Number("0") {
 			t.Errorf("%v", short)
 		}
 	})
+}
+
+// A machine's other GPUs are no part of a row: neither those that its server was not
+// given, nor those that this process is not to see.
+func TestOtherGPUsDoNotCount(t *testing.T) {
+	for _, c := range []struct {
+		name, visible, row, worker string
+		gpus, watts                json.Number
+	}{
+		{name: "all", gpus: "2", watts: "800"},
+		{name: "hidden", visible: "1", gpus: "1", watts: "500"},
+		{name: "hidden by name", visible: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
+		{name: "no GPU is left", visible: "-1", gpus: "2", watts: "800"},
+		{name: "given to the server", row: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
+		{name: "given to the server of all", row: nvmltest.H200(1).ID.UUID + " " + nvmltest.H200(0).ID.UUID, gpus: "2", watts: "800"},
+		{name: "given to the server, and hidden from us", visible: "1", row: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
+		{name: "the worker's own", visible: "0", worker: strings.ToLower(nvmltest.H200(1).ID.UUID), gpus: "1", watts: "500"},
+		{name: "the row knows better than the worker", row: nvmltest.H200(0).ID.UUID, worker: nvmltest.H200(1).ID.UUID, gpus: "1", watts: "300"},
+		{name: "of another machine", row: "GPU-elsewhere", gpus: "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.visible != "" {
+				t.Setenv("CUDA_VISIBLE_DEVICES", c.visible)
+			} else if err := os.Unsetenv("CUDA_VISIBLE_DEVICES"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				cfg, err := Parse(block(map[string]cty.Value{"defaults": cty.False, "interval": cty.StringVal("100ms")}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, err := Start(t.Context(), cfg, func() (nvml.API, error) { return twoGPUs(), nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Stop()
+				from := time.Now()
+				time.Sleep(time.Second)
+				row := worker.Row{}
+				if c.row != "" {
+					row[GPUs] = c.row
+				}
+				var workers []string
+				if c.worker != "" {
+					workers = []string{c.worker}
+				}
+				got := Columns(w.Window(row, from, time.Now()), w.Of(row, workers...))
+				if got["telemetry_gpus"] != c.gpus {
+					t.Errorf("%v GPUs count, want %s", got["telemetry_gpus"], c.gpus)
+				}
+				if c.watts == "" {
+					if got["gpu_power_w"] != nil {
+						t.Errorf("%v", got)
+					}
+				} else if got["gpu_power_w"] != c.watts || got["gpu_energy_j"] != c.watts {
+					t.Errorf("%v W and %v J in a second, want %s", got["gpu_power_w"], got["gpu_energy_j"], c.watts)
+				}
+			})
+		})
+	}
 }
 
 // checkFiles: the lines and the series of a window hold the same samples, each
@@ -196,7 +256,7 @@ func TestRequired(t *testing.T) {
 	}
 	defer w.Stop()
 	now := time.Now()
-	if got := Columns(w.Window(worker.Row{}, now, now), ""); len(got) != 4 || got["telemetry_gpus"] != json.Number("0") {
+	if got := Columns(w.Window(worker.Row{}, now, now), w.Of(worker.Row{})); len(got) != 4 || got["telemetry_gpus"] != json.Number("0") {
 		t.Errorf("%v", got)
 	}
 }

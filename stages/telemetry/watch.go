@@ -13,6 +13,7 @@ import (
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/series"
+	"aicplan/stages/runtimes"
 )
 
 // Columns of a worker's rows that state the window of the case, in Unix
@@ -22,21 +23,32 @@ const (
 	WindowEnd   = "window_end_ns"
 )
 
+// GPUs is the column of a worker's rows that names the GPUs that were given to the
+// case: UUIDs, with a space between.
+const GPUs = "gpu_uuids"
+
 // Watch is telemetry that runs during a collect.
 type Watch struct {
 	rec  *telemetry.Recorder
 	api  nvml.API
 	told map[string]bool // sources that the user was told of
+	// hidden are UUIDs of GPUs of this machine that CUDA_VISIBLE_DEVICES hides, in
+	// lower case.
+	hidden map[string]bool
 }
 
 // Start begins to watch. openNVML may be nil where no driver is to be asked. An
 // error means that no source reports a GPU and the block requires one.
 func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*Watch, error) {
-	w := &Watch{told: map[string]bool{}}
+	w := &Watch{told: map[string]bool{}, hidden: map[string]bool{}}
 	var defaults, named []telemetry.Source
 	if c.nvml && openNVML != nil {
 		if api, err := openNVML(); err == nil {
 			w.api = api
+			all, _ := nvml.Identities(api) // a source that fails says so itself
+			for _, d := range runtimes.Hidden(all) {
+				w.hidden[strings.ToLower(d.UUID)] = true
+			}
 			host, err := os.Hostname()
 			if err != nil {
 				host = "localhost"
@@ -120,6 +132,29 @@ func (w *Watch) Window(row worker.Row, started, ended time.Time) *telemetry.Wind
 		w.rec.Mark(context.Background())
 	}
 	return w.rec.Window(from, to)
+}
+
+// Of says which GPUs a row is about: those that it names itself, else those of its
+// worker, else all but those that this process is not to see.
+func (w *Watch) Of(row worker.Row, workers ...string) Counted {
+	named := workers
+	if text, ok := row[GPUs].(string); ok && strings.TrimSpace(text) != "" {
+		named = strings.Fields(text)
+	}
+	return Counted{named: named, hidden: w.hidden}
+}
+
+// Counted are the GPUs that a row is about.
+type Counted struct {
+	named  []string        // UUIDs; none: all that are not hidden
+	hidden map[string]bool // UUIDs in lower case
+}
+
+func (c Counted) has(g telemetry.GPU) bool {
+	if len(c.named) == 0 {
+		return !c.hidden[strings.ToLower(g.UUID)]
+	}
+	return slices.ContainsFunc(c.named, func(uuid string) bool { return strings.EqualFold(uuid, g.UUID) })
 }
 
 // File is an attachment of a case.

@@ -66,6 +66,7 @@ type running struct {
 	ready   time.Duration
 	dir     string // its own folder, removed when it ends
 	traces  string
+	gpus    []GPU
 	values  map[string]string
 	version string
 	command []string
@@ -259,28 +260,9 @@ func (h *Host) describe(row worker.Row, s *running, a *ask) {
 	if a.gpus > 0 {
 		row["gpus"] = a.gpus
 	}
-	if uuids := h.uuids(a.gpus); uuids != "" {
-		row["gpu_uuids"] = uuids
+	if names := uuids(s.gpus); names != "" {
+		row["gpu_uuids"] = names
 	}
-}
-
-// uuids names the GPUs that a server of n ranks uses; "" where that is not known,
-// as where the plan itself says which ones it sees.
-func (h *Host) uuids(n int) string {
-	if _, own := h.options.env["CUDA_VISIBLE_DEVICES"]; own {
-		return ""
-	}
-	gpus := h.options.GPUs
-	if n > 0 && n < len(gpus) {
-		gpus = gpus[:n]
-	}
-	var out []string
-	for _, g := range gpus {
-		if g.UUID != "" {
-			out = append(out, g.UUID)
-		}
-	}
-	return strings.Join(out, " ")
 }
 
 // failure is an error with a class; tail are the last lines of the server's log.

@@ -343,20 +343,52 @@ func TestGPUsOfAServer(t *testing.T) {
 	}
 }
 
-// Which GPUs a server sees whose plan sets that itself is not known here.
-func TestGPUsThatThePlanSets(t *testing.T) {
+// What a row says of its GPUs is what the server saw, whoever said so.
+func TestTheGPUsOfARowAreThoseThatTheServerSaw(t *testing.T) {
 	t.Parallel()
-	d := nvmltest.H200(0)
-	b := newBench(t, "")
-	b.open = func() (nvml.API, error) { return &nvmltest.API{Driver: "580", GPUs: []*nvmltest.Device{d}}, nil }
-	b.options["gpus"] = []any{map[string]any{"index": 0, "uuid": d.ID.UUID, "name": "NVIDIA H200"}}
-	b.env = map[string]string{"CUDA_VISIBLE_DEVICES": "3"}
-	e := b.run(t, `{"tensor_parallel_size": 1}`)
-	if row := e.rows[1]; row == nil || row["gpu_uuids"] != nil {
-		t.Errorf("%v %+v", row, e.failures)
-	}
-	if got := b.started(t); !slices.Equal(got, []string{`tp 1, GPUs "3"`}) {
-		t.Errorf("it saw %q", got)
+	for _, c := range []struct {
+		name    string
+		env     string // CUDA_VISIBLE_DEVICES of the runtime
+		devices []int
+		saw     string
+		named   []int
+		params  string
+	}{
+		{name: "no column says how many", devices: []int{1, 2}, params: `{"seq_len": 64}`, saw: "1,2", named: []int{1, 2}},
+		{name: "the plan's env", devices: []int{0, 1, 2}, env: "2,1", params: `{"tensor_parallel_size": 1}`, saw: "2,1", named: []int{2}},
+		{name: "the plan's env, by name", devices: []int{0, 1, 2}, env: nvmltest.H200(1).ID.UUID, params: `{"tensor_parallel_size": 1}`, saw: nvmltest.H200(1).ID.UUID, named: []int{1}},
+		{name: "unknown", devices: []int{0, 1, 2}, env: "MIG-1", params: `{"tensor_parallel_size": 1}`, saw: "MIG-1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "")
+			api := &nvmltest.API{Driver: "580", GPUs: []*nvmltest.Device{nvmltest.H200(0), nvmltest.H200(1), nvmltest.H200(2)}}
+			b.open = func() (nvml.API, error) { return api, nil }
+			var gpus []any
+			for _, i := range c.devices {
+				gpus = append(gpus, map[string]any{"index": i, "uuid": api.GPUs[i].ID.UUID, "name": "NVIDIA H200"})
+			}
+			b.options["gpus"] = gpus
+			if c.env != "" {
+				b.env = map[string]string{"CUDA_VISIBLE_DEVICES": c.env}
+			} else {
+				b.options["command"] = slices.DeleteFunc(b.options["command"].([]any), func(a any) bool { return a == "-tp" || a == "{tensor_parallel_size}" })
+			}
+			e := b.run(t, c.params)
+			if e.rows[1] == nil {
+				t.Fatalf("%+v", e.failures)
+			}
+			var want []string
+			for _, i := range c.named {
+				want = append(want, api.GPUs[i].ID.UUID)
+			}
+			if got, _ := e.rows[1]["gpu_uuids"].(string); got != strings.Join(want, " ") {
+				t.Errorf("the row names %q, want %q", got, want)
+			}
+			if got := b.started(t); !slices.Equal(got, []string{fmt.Sprintf("tp 1, GPUs %q", c.saw)}) {
+				t.Errorf("it saw %q", got)
+			}
+		})
 	}
 }
 

@@ -65,7 +65,8 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	if n := len(o.GPUs); n > 0 && a.gpus > n {
 		return nil, failure(worker.ClassUnsupportedConfig, fmt.Errorf("the server needs %d GPUs, and this machine offers it %d", a.gpus, n), "")
 	}
-	if err := h.gpusFree(ctx, a.gpus); err != nil {
+	gpus := h.given(a.gpus, a.server)
+	if err := h.gpusFree(ctx, gpus); err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
 	port, err := server.Port(o.Host, o.Port)
@@ -76,7 +77,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
-	s := &running{key: a.key, dir: dir, traces: dir + "/traces", address: o.Host + ":" + strconv.Itoa(port)}
+	s := &running{key: a.key, dir: dir, traces: dir + "/traces", gpus: gpus, address: o.Host + ":" + strconv.Itoa(port)}
 	s.base = "http://" + s.address
 	model, _ := h.init.Options["model"].(string)
 	s.values = map[string]string{
@@ -103,7 +104,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	if env, err = expandAll(env, s.values); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
-	spec.Env = slices.Concat(h.visible(a.gpus), env, spec.Env)
+	spec.Env = slices.Concat(visible(gpus), env, spec.Env)
 	s.command = spec.Command
 	fmt.Fprintf(h.log, "--- aicplan starts: %s\n", strings.Join(spec.Command, " "))
 	if s.Process, err = server.Start(spec); err != nil {
@@ -248,23 +249,73 @@ func listed(list []string) string {
 	return strings.Join(list, "; ")
 }
 
-// visible limits a server to its GPUs.
-func (h *Host) visible(n int) []string {
+// visibleDevices is the variable that limits a process to some GPUs.
+const visibleDevices = "CUDA_VISIBLE_DEVICES"
+
+// given are the GPUs of a server of n ranks, all of the runtime's where no column says
+// how many; none where that is not known. Where the runtime's env sets
+// CUDA_VISIBLE_DEVICES itself, they are those.
+func (h *Host) given(n int, values map[string]string) []GPU {
 	gpus := h.options.GPUs
-	if n == 0 || len(gpus) == 0 {
+	if own, ok := h.options.env[visibleDevices]; ok {
+		gpus = nil
+		if value, err := server.Expand(own, values); err == nil {
+			gpus = h.named(value)
+		}
+	}
+	if n > 0 {
+		gpus = gpus[:min(n, len(gpus))]
+	}
+	return gpus
+}
+
+// named are the GPUs of a value of CUDA_VISIBLE_DEVICES.
+func (h *Host) named(value string) []GPU {
+	api, err := h.open()
+	if err != nil {
+		return nil
+	}
+	defer api.Close() //nolint:errcheck // nothing was changed
+	all, err := nvml.Identities(api)
+	if err != nil {
+		return nil
+	}
+	var out []GPU
+	for _, d := range nvml.Visible(all, value) {
+		out = append(out, GPU{Index: d.Index, UUID: d.UUID, Name: d.Name})
+	}
+	return out
+}
+
+// visible limits a server to its GPUs. What the runtime's env says comes later, and
+// wins.
+func visible(gpus []GPU) []string {
+	if len(gpus) == 0 {
 		return nil
 	}
 	var list []string
-	for _, g := range gpus[:min(n, len(gpus))] {
+	for _, g := range gpus {
 		list = append(list, strconv.Itoa(g.Index))
 	}
-	return []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=" + strings.Join(list, ",")}
+	return []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", visibleDevices + "=" + strings.Join(list, ",")}
+}
+
+// uuids names GPUs; "" where one of them is not known.
+func uuids(gpus []GPU) string {
+	var out []string
+	for _, g := range gpus {
+		if g.UUID == "" {
+			return ""
+		}
+		out = append(out, g.UUID)
+	}
+	return strings.Join(out, " ")
 }
 
 // gpusFree waits until the memory of the server's GPUs is free: a server that finds
 // less starts with a smaller cache, or not at all.
-func (h *Host) gpusFree(ctx context.Context, n int) error {
-	if len(h.options.GPUs) == 0 {
+func (h *Host) gpusFree(ctx context.Context, gpus []GPU) error {
+	if len(gpus) == 0 {
 		return nil
 	}
 	api, err := h.open()
@@ -272,10 +323,6 @@ func (h *Host) gpusFree(ctx context.Context, n int) error {
 		return nil // nothing here tells
 	}
 	defer api.Close() //nolint:errcheck // nothing was changed
-	gpus := h.options.GPUs
-	if n > 0 {
-		gpus = gpus[:min(n, len(gpus))]
-	}
 	for _, g := range gpus {
 		if g.UUID == "" {
 			continue

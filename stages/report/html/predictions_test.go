@@ -6,12 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+
+	"aicplan/stages/report/browsertest"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
 )
 
-// predictions is the part of a page about predictions.
-func predictions(t *testing.T) string {
+// predictionsPage is a page about predictions of a stage.
+func predictionsPage(t *testing.T, address string) string {
 	t.Helper()
 	in, err := reporttest.Input(100)
 	if err != nil {
@@ -20,6 +23,9 @@ func predictions(t *testing.T) string {
 	f, err := reporttest.Predicted()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range f.Outcome.Checks {
+		f.Outcome.Checks[i].Detail = bytes.ReplaceAll(f.Outcome.Checks[i].Detail, []byte("module.ours.collect.predicted"), []byte(address))
 	}
 	in.Finished = append(in.Finished, f)
 	r, err := model.Build(in)
@@ -30,8 +36,15 @@ func predictions(t *testing.T) string {
 	if err := Write(&b, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	part := regexp.MustCompile(`(?s)<section id="predictions">.*?</section>`).FindString(b.String())
-	if part == "" || !strings.Contains(b.String(), `href="#predictions"`) {
+	return b.String()
+}
+
+// predictions is the part of a page about predictions.
+func predictions(t *testing.T) string {
+	t.Helper()
+	page := predictionsPage(t, "module.ours.collect.predicted")
+	part := regexp.MustCompile(`(?s)<section id="predictions">.*?</section>`).FindString(page)
+	if part == "" || !strings.Contains(page, `href="#predictions"`) {
 		t.Fatal("the page says nothing of predictions")
 	}
 	return part
@@ -67,5 +80,24 @@ func TestPredictions(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// On a phone a long address is broken, and what a step is made of is seen whole.
+func TestPredictionsOnAPhone(t *testing.T) {
+	ctx := browsertest.Start(t)
+	page := predictionsPage(t, "module.published_steps['llama'].collect.predicted")
+	open(t, ctx, fileURL(t, []byte(page)))
+	browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
+	browsertest.Until(t, ctx, `innerWidth === 390`)
+	if wide := browsertest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
+		t.Errorf("the page is %d px wide on a phone of 390", wide)
+	}
+	cut := browsertest.Eval[[]string](t, ctx, `[...document.querySelectorAll("#predictions h3, #predictions p, #predictions details[open] .phases")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.trim().slice(0, 60))`)
+	if len(cut) > 0 {
+		t.Errorf("cut off on a phone: %q", cut)
+	}
+	if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll("#predictions details[open] .phases table").length`); n < 2 {
+		t.Errorf("%d tables of phases are open", n)
 	}
 }

@@ -1,0 +1,41 @@
+package nvml
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Visible are the devices that a value of CUDA_VISIBLE_DEVICES leaves, in its order,
+// as the CUDA runtime reads it: a list of indices or of UUIDs (or their beginnings),
+// of which an invalid entry hides itself and all behind it.
+func Visible(all []Identity, value string) []Identity {
+	var out []Identity
+	for entry := range strings.SplitSeq(value, ",") {
+		entry = strings.TrimSpace(entry)
+		at := -1
+		if n, err := strconv.Atoi(entry); err == nil {
+			at = slices.IndexFunc(all, func(d Identity) bool { return d.Index == n })
+		} else if strings.HasPrefix(entry, "GPU-") {
+			at = slices.IndexFunc(all, func(d Identity) bool { return strings.HasPrefix(d.UUID, entry) })
+		}
+		if at < 0 {
+			return out
+		}
+		out = append(out, all[at])
+	}
+	return out
+}
+
+// Identities are those of all devices that the library lists.
+func Identities(api API) ([]Identity, error) {
+	devices, err := api.Devices()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Identity, len(devices))
+	for i, d := range devices {
+		out[i] = d.Identity()
+	}
+	return out, nil
+}
