@@ -3,7 +3,6 @@ package collect
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"aicplan/cudaops/nvml"
@@ -63,18 +62,6 @@ func (r *running) observe(o *worker.Outcome) {
 	r.troubles()
 	// Cases that are still out began after the oldest of those that may be out.
 	r.watching.Forget(o.Ended.Add(-keepTelemetry))
-}
-
-// devices are the UUIDs of the GPUs that a row is about; none where that is not
-// known.
-func devices(row worker.Row, hello *worker.Hello) []string {
-	if named, ok := row["gpu_uuids"].(string); ok && named != "" {
-		return strings.Fields(named)
-	}
-	if hello != nil && hello.DeviceUUID != "" {
-		return []string{hello.DeviceUUID}
-	}
-	return nil
 }
 
 // series stores what was sampled in a window.
