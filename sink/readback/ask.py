@@ -35,7 +35,7 @@ def fitting(function, values):
     for base in getattr(function, "__mro__", ())[1:]:
         if not any(p.kind is p.VAR_KEYWORD for p in known.values()):
             break
-        known = inspect.signature(base).parameters  # a shell passes all of its arguments on
+        known = inspect.signature(base).parameters  # a subclass that only passes arguments on
     return function(**{k: v for k, v in values.items() if k in known})
 
 
