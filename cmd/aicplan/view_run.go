@@ -249,7 +249,7 @@ func failedChecks(r *run.StageResult) string {
 		}
 		for i, row := range c.Rows {
 			if i == 5 {
-				fmt.Fprintf(&b, "          ... and %d more rows\n", len(c.Rows)-5)
+				fmt.Fprintf(&b, "          ... and %s\n", c.RowsBeyond(i))
 				break
 			}
 			fmt.Fprintf(&b, "          %s\n", visible.Line(row))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aicplan/engine/plan"
+	"aicplan/engine/run"
 	"aicplan/engine/stage"
 )
 
@@ -44,5 +45,18 @@ func TestStatusWithoutRoom(t *testing.T) {
 	v.Message("collect.load", stage.MessageStatus, "8 of 9 requests\n  a table")
 	if got := out.String(); !strings.HasSuffix(got, "collect.load: 8 of 9 requests\n") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestRowsThatAreNotShown: a result lists at most so many rows, so that their
+// number is no count of all of them.
+func TestRowsThatAreNotShown(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{5: "", 6: "... and 1 more\n", 19: "... and 14 more\n", stage.MaxCheckRows: "... and at least 15 more\n"} {
+		check := stage.CheckResult{Name: "noise", Result: "warn", Rows: make([]string, n)}
+		got := failedChecks(&run.StageResult{Outcome: &stage.Outcome{Checks: []stage.CheckResult{check}}})
+		if _, rest, _ := strings.Cut(got, "..."); rest != strings.TrimPrefix(want, "...") {
+			t.Errorf("%d rows: %q", n, got)
+		}
 	}
 }

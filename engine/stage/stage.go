@@ -7,6 +7,7 @@ package stage
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/go-hclog"
@@ -264,12 +265,28 @@ type CheckResult struct {
 	*Extent
 	Value string   `json:"value,omitempty"` // what was found
 	Limit string   `json:"limit,omitempty"` // what was asked
-	Rows  []string `json:"rows,omitempty"`  // offending rows, worst first, at most 20
+	Rows  []string `json:"rows,omitempty"`  // offending rows, worst first, at most MaxCheckRows
 	Fix   string   `json:"fix,omitempty"`   // what the user can do
 	Pos   string   `json:"pos,omitempty"`   // file:line of the check block
 	// Detail is what a check found beside its message, for reports: an object whose
 	// shape is the check's.
 	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// MaxCheckRows is how many offending rows a result lists.
+const MaxCheckRows = 20
+
+// RowsBeyond counts the offending rows that a view that shows so many leaves
+// out, in words; "" when it shows them all.
+func (c *CheckResult) RowsBeyond(shown int) string {
+	left := len(c.Rows) - shown
+	switch {
+	case left <= 0:
+		return ""
+	case len(c.Rows) >= MaxCheckRows:
+		return fmt.Sprintf("at least %d more", left)
+	}
+	return fmt.Sprintf("%d more", left)
 }
 
 // Extent is what a check judged of what there was to judge.

@@ -144,6 +144,7 @@ var tables = prepare([]*Table{
 		Doc:     "dispatch and combine of expert parallelism across ranks",
 		columns: "comm_backend* phase* comm_dtype* ep_size* node_num* hidden_size* topk* num_experts* num_tokens* sms? latency! transmit_us notify_us",
 		units:   map[string]string{"latency": "us"},
+		labels:  map[string]string{"vllm": "vLLM"},
 	},
 	{
 		Name: "wideep_deepep_ll_perf", Family: "comm", OpNames: []string{"ll"}, Legacy: true,
@@ -161,6 +162,7 @@ var tables = prepare([]*Table{
 		Name: "gdn_perf", Family: "linear_attention", OpNames: []string{"gdn"}, KernelSourceKey: true,
 		Doc:     "gated delta-rule attention; one row per kernel",
 		columns: "phase* batch_size* seq_len* num_tokens d_model* d_conv* num_k_heads* head_k_dim* num_v_heads* head_v_dim* model_name latency!",
+		labels:  map[string]string{"vllm": "vLLM"},
 	},
 	{
 		Name: "kda_perf", Family: "kda", OpNames: []string{"kda"}, KernelSourceKey: true,

@@ -31,7 +31,7 @@ func TestEveryTableHasAQuery(t *testing.T) {
 		for _, c := range tab.Columns("", false) {
 			if c.Role == catalog.Key {
 				row[c.Name] = 2
-				if strings.HasSuffix(c.Name, "dtype") || c.Name == "gemm_type" || c.Name == "phase" || c.Name == "distribution" {
+				if strings.HasSuffix(c.Name, "dtype") || c.Name == "gemm_type" || c.Name == "phase" || c.Name == "distribution" || c.Name == "comm_backend" {
 					row[c.Name] = "word"
 				}
 			}

@@ -32,6 +32,10 @@ class NoQuery(Exception):
 def fitting(function, values):
     """Calls a function with those of the values that it has parameters for."""
     known = inspect.signature(function).parameters
+    for base in getattr(function, "__mro__", ())[1:]:
+        if not any(p.kind is p.VAR_KEYWORD for p in known.values()):
+            break
+        known = inspect.signature(base).parameters  # a subclass that only passes arguments on
     return function(**{k: v for k, v in values.items() if k in known})
 
 
@@ -74,7 +78,7 @@ CLASSES = {
     "encoder_attention": ("attention", "EncoderAttention"), "context_mla": ("mla", "ContextMLA"), "generation_mla": ("mla", "GenerationMLA"),
     "mla_bmm": ("mla", "MLABmm"), "context_mla_module": ("mla", "MLAModule"), "generation_mla_module": ("mla", "MLAModule"),
     "mamba2": ("mamba", "Mamba2Kernel"), "gdn": ("mamba", "GDNKernel"), "kda": ("mamba", "KDAKernel"), "mhc_module": ("dsv4", "DeepSeekV4MHCModule"),
-    "context_dsa_module": ("dsa", "ContextDSAModule"), "generation_dsa_module": ("dsa", "GenerationDSAModule"),
+    "moe_a2a": ("moe_comm", "MoEAllToAll"), "context_dsa_module": ("dsa", "ContextDSAModule"), "generation_dsa_module": ("dsa", "GenerationDSAModule"),
 }
 
 
@@ -133,6 +137,9 @@ def arguments(table, r, common):
     if table == "custom_allreduce_perf":
         tokens, each = split(r["message_size"])
         return stem, {"quant_mode": common.CommQuantMode.half, "tp_size": r["num_gpus"], "size": r["message_size"], "h": each, "at": {"x": tokens}}
+    if table == "moe_a2a_perf":
+        v = {k: r[k] for k in ("phase", "comm_backend", "hidden_size", "topk", "num_experts", "node_num", "comm_dtype")}
+        return stem, dict(v, moe_ep_size=r["ep_size"], sms=r.get("sms") or 0, at={"x": r["num_tokens"]})
     if table == "nccl_perf":
         tokens, each = split(r["message_size"])
         v = {"num_gpus": r["num_gpus"], "operation": r["op_name"], "nccl_op": r["op_name"], "message_size": r["message_size"]}

@@ -36,6 +36,7 @@ var asked = map[string][]string{
 	"moe_perf":                   {"num_tokens"},
 	"custom_allreduce_perf":      {"message_size"},
 	"nccl_perf":                  {"message_size"},
+	"moe_a2a_perf":               {"num_tokens"},
 }
 
 // kernels are the tables of single kernels.

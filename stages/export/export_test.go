@@ -334,3 +334,26 @@ func BenchmarkExportCSV(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
+
+// TestFrameworkAsPublished: a few tables of vLLM spell its name otherwise than the
+// others do. Rows that were imported keep their word.
+func TestFrameworkAsPublished(t *testing.T) {
+	for runtime, want := range map[string]string{"runtime.vllm": "vLLM", "": "VLLM"} {
+		rec := table.NewRecord(
+			[]string{"allreduce_dtype", "num_gpus", "message_size", "framework", "version", "device", "kernel_source", "backend", "latency"},
+			[]arrow.Array{
+				table.Constant("bfloat16", 1), table.Constant(int64(2), 1), table.Constant(int64(128), 1), table.Constant("VLLM", 1), table.Constant("0.24.0", 1),
+				table.Constant("NVIDIA H200", 1), table.Constant("vLLM_custom_graph", 1), table.Constant("vllm_graph", 1), table.Constant(0.0044, 1),
+			})
+		ds := &stage.Dataset{Table: rec, Info: stage.Info{
+			Op: "custom_allreduce", Perf: "custom_allreduce_perf", Params: []string{"allreduce_dtype", "num_gpus", "message_size"},
+			Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", System: "h200_sxm", Runtime: runtime,
+		}}
+		dir := t.TempDir()
+		out := mustRun(t, config(nil), dir, ds)
+		lines := strings.Split(read(t, out.Artifacts[0].Path), "\n")
+		if !strings.HasPrefix(lines[1], want+",0.24.0,") {
+			t.Errorf("runtime %q: %s", runtime, lines[1])
+		}
+	}
+}

@@ -118,6 +118,9 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 			if col.Nulls() > 0 {
 				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file must say it of every row", col.Nulls(), n, name)
 			}
+			if name == "framework" && ds.Info.Runtime != "" {
+				rec = table.WithColumn(rec, name, sh.labelled(col.Values))
+			}
 			continue
 		}
 		if known[name] == "" {
@@ -126,6 +129,19 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 		rec = table.WithColumn(rec, name, table.Constant(known[name], n))
 	}
 	return rec, nil
+}
+
+// labelled writes the backend's usual word as the published files of the table
+// have it: a few collectors say vLLM where the others say VLLM.
+func (sh shape) labelled(words []string) arrow.Array {
+	out := slices.Clone(words)
+	b, ok := catalog.LookupBackend(sh.backend)
+	for i, w := range out {
+		if ok && sh.table != nil && w == b.Framework {
+			out[i] = sh.table.Framework(sh.backend)
+		}
+	}
+	return table.Texts(out, nil)
 }
 
 // names lists the file's columns without power.

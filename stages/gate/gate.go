@@ -57,8 +57,7 @@ const (
 	ResultSkip = "skip"
 )
 
-// maxRows is how many offending rows a result lists.
-const maxRows = 20
+const maxRows = stage.MaxCheckRows
 
 // Config is a gate block.
 type Config struct {

@@ -281,6 +281,28 @@ func TestNoise(t *testing.T) {
 	}
 }
 
+// TestRowsOfOneCase: a case that was measured in two ways has two rows, and a
+// result says which of them it means.
+func TestRowsOfOneCase(t *testing.T) {
+	rec := table.NewRecord(
+		[]string{"case_id", "allreduce_dtype", "num_gpus", "message_size", "kernel_source", "latency", "rel_stdev"},
+		[]arrow.Array{
+			table.Texts([]string{"a", "a", "b"}, nil), table.Constant("bfloat16", 3), table.Constant(int64(2), 3), table.Ints([]int64{128, 128, 256}, nil),
+			table.Texts([]string{"graph", "eager", "graph"}, nil), table.Floats([]float64{1, 2, 3}, nil), table.Floats([]float64{0, 0, 0}, []bool{false, false, false}),
+		})
+	ds := &stage.Dataset{Table: rec, Info: stage.Info{Op: "custom_allreduce", Perf: "custom_allreduce_perf", Params: []string{"allreduce_dtype", "num_gpus", "message_size"}}}
+	got := only(t, run(t, ds, `check "noise" { max = 0.1 }`))
+	want := []string{"message_size=128 kernel_source=graph (", "message_size=128 kernel_source=eager (", "message_size=256 ("}
+	if len(got.Rows) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i, row := range got.Rows {
+		if !strings.Contains(row, want[i]) {
+			t.Errorf("%s lacks %s", row, want[i])
+		}
+	}
+}
+
 func TestAssert(t *testing.T) {
 	ds := dataset(1, 2, 3, -1)
 	tests := []struct{ expr, result, message string }{

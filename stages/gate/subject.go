@@ -28,6 +28,7 @@ type subject struct {
 	keep      []bool // rows that "on" selects; nil means all
 	selected  int
 	on        []selection
+	perCase   map[string]int // rows of each case; nil until they are asked for
 	// object reads an attachment by its digest; nil where there is no state folder.
 	object func(digest string) ([]byte, error)
 }
@@ -79,11 +80,12 @@ func (s *subject) has(row int) bool { return s.keep == nil || s.keep[row] }
 // key is the columns that name a row of the dataset.
 func (s *subject) key() []string { return dedupe.KeyColumns(s.ds) }
 
-// describe prints the row's case and the columns given.
+// describe prints the row's case and the columns given; of a case with several
+// rows, such as one of a graph and one of eager calls, also what tells them apart.
 func (s *subject) describe(row int, extra ...string) string {
 	cols := append([]string{}, s.ds.Info.Params...)
-	if len(cols) == 0 {
-		cols = append(cols, s.key()...)
+	if len(cols) == 0 || s.severalRows(row) {
+		extra = append(s.key(), extra...)
 	}
 	for _, c := range extra {
 		if !slices.Contains(cols, c) {
@@ -91,6 +93,23 @@ func (s *subject) describe(row int, extra ...string) string {
 		}
 	}
 	return rowkey.Describe(s.rec, row, cols)
+}
+
+// severalRows says whether the row's case has other rows, too.
+func (s *subject) severalRows(row int) bool {
+	ids := column(s.rec, "case_id")
+	if ids == nil || ids.IsNull(row) {
+		return false
+	}
+	if s.perCase == nil {
+		s.perCase = map[string]int{}
+		for i := range ids.Len() {
+			if !ids.IsNull(i) {
+				s.perCase[rowkey.Text(ids, i)]++
+			}
+		}
+	}
+	return s.perCase[rowkey.Text(ids, row)] > 1
 }
 
 func column(rec arrow.Record, name string) arrow.Array {

@@ -35,7 +35,11 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 			if r.Result != "fail" && r.Result != "warn" || len(r.Rows) == 0 {
 				continue
 			}
-			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%d rows)</summary>\n\n", phrase.Cell(g.Address), phrase.Cell(r.Name), len(r.Rows))
+			rows := fmt.Sprintf("%d rows", len(r.Rows))
+			if len(r.Rows) >= stage.MaxCheckRows {
+				rows = "the first " + rows
+			}
+			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%s)</summary>\n\n", phrase.Cell(g.Address), phrase.Cell(r.Name), rows)
 			for _, row := range r.Rows {
 				fmt.Fprintf(&sb, "- %s\n", phrase.Cell(row))
 			}

@@ -225,7 +225,7 @@ func (b *builder) validation(r *model.Report) {
 			b.linef("- **%s** %s: %s", x.Result, phrase.Cell(x.Name), phrase.Cell(x.Message))
 			for i, row := range x.Rows {
 				if i == 3 {
-					b.linef("  - and %d more", len(x.Rows)-3)
+					b.linef("  - and %s", x.RowsBeyond(i))
 					break
 				}
 				b.linef("  - %s", phrase.Code(row))

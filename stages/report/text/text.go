@@ -248,7 +248,7 @@ func (b *builder) validation(r *model.Report) {
 			b.item("  "+x.Result+" ", x.Name+": "+x.Message)
 			for i, row := range x.Rows {
 				if i == 3 {
-					b.para(9, fmt.Sprintf("and %d more", len(x.Rows)-3))
+					b.para(9, "and "+x.RowsBeyond(i))
 					break
 				}
 				b.para(9, row)
