@@ -167,6 +167,7 @@ func shortLoad(ctx context.Context, s load.Settings, o load.Options, within time
 
 // blame says of a request that failed whether the server has ended.
 func (h *Host) blame(err error) error {
+	h.current.doubted = true
 	select {
 	case <-h.current.Exited():
 	case <-time.After(200 * time.Millisecond):

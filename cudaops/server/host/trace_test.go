@@ -135,6 +135,17 @@ func TestServersThatHang(t *testing.T) {
 			t.Errorf("%v %+v", row["trace_error"], e.failures)
 		}
 	})
+	t.Run("next", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, "refuses the trace", "-traces", "{trace_dir}", "-trace", stored)
+		b.options["profiler"] = map[string]any{}
+		b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"requests": 2, "osl": 4, "within": "500ms"}}`
+		b.again = 50 * time.Millisecond
+		e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1}`)
+		if e.rows[1] == nil || e.rows[2] == nil || len(b.started(t)) != 2 {
+			t.Errorf("%d starts, %+v", len(b.started(t)), e.failures)
+		}
+	})
 }
 
 // The facts have what steers communication, wherever it is set, and no secret.
