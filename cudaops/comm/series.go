@@ -34,7 +34,7 @@ const (
 	// graphVisit is the time that the replays of a visit fill. Small messages
 	// depend on how far the ranks are apart when a replay begins, and that is drawn
 	// anew at each start line: many short replays say more than a few. On two H200s
-	// 16 to 19 replays in blocks of 5 to 10 executions gave rows within 1.04 of a
+	// 16 to 19 replays in blocks of 5 to 11 executions gave rows within 1.04 of a
 	// case's fastest (p95), 5 replays in blocks of 2 to 4 within 1.22.
 	graphVisit   = 12 * time.Millisecond
 	graphReplays = 5 // at least, where max_pass_seconds allows it
