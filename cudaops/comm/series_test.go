@@ -20,8 +20,8 @@ func TestReplaysOfAVisit(t *testing.T) {
 		limit        float64
 		times, ahead int
 	}{
-		{8 * time.Microsecond, 19, 0.1, 19, 1},
-		{3 * time.Microsecond, 20, 0.1, 32, 1},
+		{8 * time.Microsecond, 10, 0.1, 18, 1},
+		{3 * time.Microsecond, 20, 0.1, 24, 1},
 		{50 * time.Microsecond, 3, 0.1, graphReplays, 0},
 		{5 * time.Millisecond, 1, 0.25, graphReplays, 0},
 		{5 * time.Millisecond, 1, 0.1, 4, 0},

@@ -9,7 +9,7 @@ import (
 // Visitor is a case that is measured in one or more visits.
 type Visitor interface {
 	// Visit works on the case; done says that rows are its result, and seconds what
-	// it took (0: the time since its first visit). An error ends the case.
+	// it took (0: as long as its visits). An error ends the case.
 	Visit(ctx context.Context) (rows []Row, seconds float64, done bool, err error)
 }
 
@@ -31,6 +31,7 @@ type turn struct {
 	seq     int64
 	visitor Visitor
 	begun   bool
+	spent   time.Duration // in its visits; other cases have theirs in between
 }
 
 // gathering is how long to wait for further cases before the first ones begin: an
@@ -55,7 +56,9 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 		for i, c := range cases {
 			out.Start(c.seq)
 			c.begun = true
+			began := time.Now()
 			rows, seconds, done, err := visit(ctx, c.visitor)
+			c.spent += time.Since(began)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -67,6 +70,9 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 					return giveUp(append(left, cases[i+1:]...), f, out)
 				}
 			case done:
+				if seconds == 0 {
+					seconds = c.spent.Seconds()
+				}
 				out.Result(c.seq, rows, seconds)
 				if x, ok := c.visitor.(Teller); ok {
 					out.Log("debug", "%s", x.Tell())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestTakeDoesNotWaitForASecondCase has one case there and an engine that keeps
@@ -37,4 +38,47 @@ func TestTakeDoesNotWaitForASecondCase(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowVisits is a case of three visits of 10 ms.
+type slowVisits struct{ made int }
+
+func (v *slowVisits) Visit(context.Context) ([]Row, float64, bool, error) {
+	time.Sleep(10 * time.Millisecond)
+	v.made++
+	return nil, 0, v.made == 3, nil
+}
+
+// results notes the seconds of every case.
+type results struct {
+	Emitter
+	seconds []float64
+}
+
+func (*results) Start(int64)                                {}
+func (r *results) Result(_ int64, _ []Row, seconds float64) { r.seconds = append(r.seconds, seconds) }
+
+// TestSecondsAreThoseOfTheCase: estimates multiply them by the number of cases, so
+// the visits to other cases in between are no part of them.
+func TestSecondsAreThoseOfTheCase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := make(chan Case, 8)
+		for seq := range int64(8) {
+			in <- Case{Seq: seq}
+		}
+		close(in)
+		out := &results{}
+		inTurn := &InTurn{Window: 8, Open: func(Case) (Visitor, error) { return &slowVisits{}, nil }}
+		if err := inTurn.Serve(t.Context(), in, out); err != nil {
+			t.Fatal(err)
+		}
+		if len(out.seconds) != 8 {
+			t.Fatalf("%d results", len(out.seconds))
+		}
+		for _, s := range out.seconds {
+			if s != 0.03 {
+				t.Errorf("%v s for three visits of 10 ms", s)
+			}
+		}
+	})
 }

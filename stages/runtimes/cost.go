@@ -99,13 +99,22 @@ func pythonSeconds(rt *stage.Runtime, s measure.Settings, kernel float64) float6
 	return host + float64(s.Passes)*(gap+passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel)) + extra
 }
 
+const (
+	ncclBrief      = 40e-6 // executions below this are replayed for ncclBriefVisit
+	ncclBriefVisit = 12e-3
+)
+
 // ncclSeconds is the CaseSeconds of nccl runtimes: a graph is captured for every
 // visit and replayed, and every buffer is checked.
 func ncclSeconds(_ *stage.Runtime, s measure.Settings, kernel float64) float64 {
 	if s.Protocol == measure.ProtocolReference {
 		return 20e-3 + 140*kernel
 	}
-	return 30e-3 + float64(s.Passes)*(s.IdleGapSeconds+5e-3+18*kernel)
+	visit := 18 * kernel
+	if kernel < ncclBrief && s.Graph != measure.GraphOff {
+		visit = ncclBriefVisit
+	}
+	return 10e-3 + float64(s.Passes)*(s.IdleGapSeconds+3e-3+visit)
 }
 
 const cpuGapSeconds = 20e-3

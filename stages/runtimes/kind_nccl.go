@@ -26,10 +26,13 @@ func ncclKind() Kind {
 				{Name: "rank_launcher", Type: cty.List(cty.String), Doc: "the command that starts a process for each GPU of several nodes; srun where it is left away. `{ranks}`, `{nodes}` and `{gpus_per_node}` are replaced", Beside: true},
 				{Name: "rank_deadline", Type: cty.Number, Default: "15", Doc: "seconds after which a rank that does not answer ends the case"},
 			},
-			Closed:      true,
-			Ops:         opsOf(comm.Needs(), comm.Words()),
-			Measure:     allMeasureBut("min_block_seconds", "warmup_seconds"),
-			Instruments: []stage.Instrument{{Version: 2, Ops: append([]string{comm.OpNCCL, comm.OpCustomAllReduce}, comm.Collectives...), Why: "graphs of collectives are captured anew for every visit and replayed more often, so that rows repeat"}},
+			Closed:  true,
+			Ops:     opsOf(comm.Needs(), comm.Words()),
+			Measure: allMeasureBut("min_block_seconds", "warmup_seconds"),
+			Instruments: []stage.Instrument{
+				{Version: 2, Ops: collectives(), Why: "graphs of collectives are captured anew for every visit and replayed more often, so that rows repeat"},
+				{Version: 3, Ops: collectives(), Why: "graphs of small collectives are as long, and replayed as often, as their own time wants, not that of the host's first launches"},
+			},
 		},
 		Slots: ncclSlots,
 		Host:  func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
@@ -39,6 +42,11 @@ func ncclKind() Kind {
 		Whole:       always,
 		Libraries:   []string{"driver", "nvrtc", "nccl"}, // patterns are checked by kernels of our own
 	}
+}
+
+// collectives are the ops that time executions of a collective.
+func collectives() []string {
+	return append([]string{comm.OpNCCL, comm.OpCustomAllReduce}, comm.Collectives...)
 }
 
 func ncclSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
