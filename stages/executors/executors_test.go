@@ -80,6 +80,28 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// TestSplitMixesAxes: no shard has all cases of one value of an axis that has as
+// many values as there are shards.
+func TestSplitMixesAxes(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{2, 4, 7, 16} {
+		const rounds = 60
+		for _, values := range []int{shards, 2 * shards} {
+			for s, places := range Split(rounds*shards, nil, shards) {
+				of := map[int]int{}
+				for _, p := range places {
+					of[p%values]++
+				}
+				for v, n := range of {
+					if n > rounds*3/4 || n > rounds/2 && shards > 2 {
+						t.Errorf("%d shards: %d of the %d cases of shard %d have value %d of %d", shards, n, len(places), s, v, values)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

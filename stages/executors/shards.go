@@ -3,6 +3,7 @@ package executors
 import (
 	"cmp"
 	"container/heap"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -13,7 +14,9 @@ import (
 // Cases of one group stay together, as long as a group is no larger than its
 // share: what is loaded for one serves the others. Where all are in groups of
 // their own (nil), they are dealt out one by one, since large cases lie side by
-// side in a grid.
+// side in a grid. Every round deals to the shards in another order: in a fixed one
+// an axis with as many values as there are shards would be split by its values,
+// and what differs between nodes would look like what differs between cases.
 func Split(n int, groups []int, shards int) [][]int {
 	shards = max(1, min(n, shards))
 	if n == 0 {
@@ -21,8 +24,12 @@ func Split(n int, groups []int, shards int) [][]int {
 	}
 	out := make([][]int, shards)
 	if groups == nil {
-		for i := range n {
-			out[i%shards] = append(out[i%shards], i)
+		for first := 0; first < n; first += shards {
+			turns := rand.New(rand.NewPCG(uint64(first), uint64(shards))).Perm(shards)
+			for i := first; i < min(n, first+shards); i++ {
+				s := turns[i-first]
+				out[s] = append(out[s], i)
+			}
 		}
 		return out
 	}
