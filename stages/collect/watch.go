@@ -2,7 +2,9 @@ package collect
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"aicplan/cudaops/nvml"
@@ -31,6 +33,27 @@ func (r *running) watch(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
+// gpusOf are the GPUs of the worker that had a case: its own one, or as many as the
+// case has ranks of those that it starts ranks on.
+func gpusOf(o *worker.Outcome) []string {
+	if o.Hello == nil {
+		return nil
+	}
+	if several := strings.Fields(o.Hello.Env[telemetry.GPUs]); len(several) > 0 {
+		var p struct {
+			Ranks int `json:"num_gpus"`
+		}
+		if o.Task != nil && json.Unmarshal(o.Task.Case.Params, &p) == nil && p.Ranks > 0 {
+			several = several[:min(p.Ranks, len(several))]
+		}
+		return several
+	}
+	if o.Hello.DeviceUUID == "" {
+		return nil
+	}
+	return []string{o.Hello.DeviceUUID}
+}
+
 func (r *running) troubles() {
 	for _, line := range r.watching.Troubles() {
 		r.rc.Events.Message(r.rc.Address, "warn", line)
@@ -43,10 +66,7 @@ func (r *running) observe(o *worker.Outcome) {
 	if o.Failure != nil && len(o.Rows) == 0 {
 		return
 	}
-	var workers []string
-	if o.Hello != nil && o.Hello.DeviceUUID != "" {
-		workers = []string{o.Hello.DeviceUUID}
-	}
+	workers := gpusOf(o)
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
 		for name, v := range telemetry.Columns(win, r.watching.Of(row, workers...)) {
