@@ -116,10 +116,18 @@ func Until(t testing.TB, ctx context.Context, expr string) {
 		if err == nil {
 			return
 		}
-		if gone := strings.Contains(err.Error(), "context"); !gone || time.Since(begin) > patience {
+		if !between(err) || time.Since(begin) > patience {
 			t.Fatalf("waiting for %s: %v", expr, err)
 		}
 	}
+}
+
+// between reports whether an error says that the page made room for the next one
+// while an expression was evaluated in it. Chromium has several words for it,
+// and which one comes depends on how far the next page is.
+func between(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "context") || strings.Contains(said, "navigated")
 }
 
 // Move moves the pointer.
