@@ -184,14 +184,22 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
 	var mu sync.Mutex
 	said := map[string]bool{}
-	return checkpoint.Open(a.global.StateDir, checkpoint.Options{ReadOnly: readOnly, Valid: collect.ValidEntry, Warn: func(line string) {
+	opts := reading(readOnly)
+	opts.Warn = func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !said[line] {
 			fmt.Fprintln(a.stderr, "Warning:", line)
 		}
 		said[line] = true
-	}})
+	}
+	return checkpoint.Open(a.global.StateDir, opts)
+}
+
+// reading says what can be read of a state folder: every verb takes the same for
+// damaged.
+func reading(readOnly bool) checkpoint.Options {
+	return checkpoint.Options{ReadOnly: readOnly, Valid: collect.ValidEntry, ValidStage: plan.ReadableRecord}
 }
 
 // plan loads and plans in one go.

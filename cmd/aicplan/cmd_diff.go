@@ -202,7 +202,7 @@ func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
 	if !elsewhere {
 		dir, address = a.global.StateDir, name
 	}
-	store, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
+	store, err := checkpoint.Open(dir, reading(true))
 	if err != nil {
 		return nil, err
 	}

@@ -183,9 +183,10 @@ func (a *app) taskDir(o *executors.Order, t *executors.Task) string {
 
 // openLabelled opens the state folder for one of many processes that write to it.
 func (a *app) openLabelled(label string) (*checkpoint.Store, error) {
-	return checkpoint.Open(a.global.StateDir, checkpoint.Options{Label: label, Valid: collect.ValidEntry, Warn: func(line string) {
-		fmt.Fprintln(a.stderr, "Warning:", line)
-	}})
+	opts := reading(false)
+	opts.Label = label
+	opts.Warn = func(line string) { fmt.Fprintln(a.stderr, "Warning:", line) }
+	return checkpoint.Open(a.global.StateDir, opts)
 }
 
 // invocation says how tasks of executors make the plan again.

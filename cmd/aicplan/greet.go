@@ -47,7 +47,7 @@ func (a *app) lastRun() string {
 			dir = v
 		}
 	}
-	store, err := checkpoint.Open(dir, checkpoint.Options{ReadOnly: true})
+	store, err := checkpoint.Open(dir, reading(true))
 	if err != nil {
 		return ""
 	}

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		commands[name] = func() { os.Exit(slurmtest.Main(name, os.Args[1:], os.Stdout, os.Stderr)) }
 	}
 	maps.Copy(commands, map[string]func(){
+		"forge": forge,
 		"aicplan": func() {
 			kinds := runtimes.Kinds()
 			if os.Getenv("AICPLAN_TEST_TOY") != "" {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"aicplan/sink/table"
 )
 
 // filled is a store with two stages, one of them sharing an object, an object
@@ -20,7 +22,7 @@ func filled(t *testing.T, dir string) {
 	t.Helper()
 	s := open(t, dir, Options{})
 	put := func(text string) string {
-		d, err := s.PutBytes([]byte(text))
+		d, err := s.PutBytes(tableOf(t, text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,6 +53,20 @@ func filled(t *testing.T, dir string) {
 	}
 }
 
+// tableOf is a table of one cell as it is stored.
+func tableOf(t *testing.T, text string) []byte {
+	t.Helper()
+	b := table.NewBuilder()
+	if err := b.Append(map[string]any{"text": text}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := table.EncodeIPC(b.Record(), table.Uncompressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func TestListAndShow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	empty, err := open(t, dir, Options{ReadOnly: true}).List()
@@ -59,14 +75,15 @@ func TestListAndShow(t *testing.T) {
 	}
 	filled(t, dir)
 	s := open(t, dir, Options{ReadOnly: true})
+	size := int64(len(tableOf(t, "table"))) // the others have as many bytes, being padded
 	l, err := s.List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.Stages) != 2 || l.Stages[0].Record.Address != "collect.gemm" || l.Stages[0].Bytes() != int64(len("tableledgercases")) || !l.Stages[0].Complete() {
+	if len(l.Stages) != 2 || l.Stages[0].Record.Address != "collect.gemm" || l.Stages[0].Bytes() != 3*size || !l.Stages[0].Complete() {
 		t.Errorf("stages: %+v", l.Stages)
 	}
-	if l.Objects != (ObjectStats{Count: 4, Bytes: int64(len("orphantableledgercases"))}) || len(l.Runs) != 3 {
+	if l.Objects != (ObjectStats{Count: 4, Bytes: 4 * size}) || len(l.Runs) != 3 {
 		t.Errorf("objects %+v, runs %v", l.Objects, l.Runs)
 	}
 	if len(l.Journals) != 1 || l.Journals[0].Measured != 2 || l.Journals[0].Failed != 1 || l.Journals[0].Segments != 2 || l.Journals[0].Context.Op != "gemm" || l.Journals[0].Bytes == 0 {
@@ -80,7 +97,7 @@ func TestListAndShow(t *testing.T) {
 	for _, o := range sum.Objects {
 		roles = append(roles, fmt.Sprintf("%s %d %v", o.Role, o.Bytes, o.Present))
 	}
-	if d := cmp.Diff([]string{"table 5 true", "ledger 6 true", "planned 5 true"}, roles); d != "" {
+	if d := cmp.Diff([]string{fmt.Sprintf("table %d true", size), fmt.Sprintf("ledger %d true", size), fmt.Sprintf("planned %d true", size)}, roles); d != "" {
 		t.Error(d)
 	}
 	if err := os.Remove(sum.Objects[1].Path); err != nil {
@@ -157,18 +174,19 @@ func TestVerify(t *testing.T) {
 	undo = change(segments[0], flip(len(segmentMagic)+frameHeader+3))
 	check(false, "are damaged")
 	undo()
-	table, err := s.ObjectPath(Digest([]byte("table")))
+	digest := Digest(tableOf(t, "table"))
+	object, err := s.ObjectPath(digest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	undo = change(table, flip(0))
-	check(false, "its 5 bytes have the digest", "the table of collect.gemm, object "+short(Digest([]byte("table")))+", is damaged")
+	undo = change(object, flip(0))
+	check(false, "bytes have the digest", "the table of collect.gemm, object "+short(digest)+", is damaged")
 	undo()
-	if err := os.Rename(table, table+"x"); err != nil {
+	if err := os.Rename(object, object+"x"); err != nil {
 		t.Fatal(err)
 	}
-	check(false, "the table of collect.gemm, object "+short(Digest([]byte("table")))+", is missing")
-	if err := os.Rename(table+"x", table); err != nil {
+	check(false, "the table of collect.gemm, object "+short(digest)+", is missing")
+	if err := os.Rename(object+"x", object); err != nil {
 		t.Fatal(err)
 	}
 	undo = change(s.stagePath("grid.gemm"), func(b []byte) []byte { return b[:20] })

@@ -111,7 +111,7 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 		return nil, err
 	}
 	for _, path := range paths {
-		rec, err := readStageFile(path)
+		rec, err := s.readStageFile(path)
 		switch {
 		case errors.Is(err, ErrCorrupt):
 			drop = append(drop, removed(path, "a damaged stage record"))

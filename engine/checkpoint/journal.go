@@ -204,7 +204,7 @@ func (s *Store) readValid(path string, visit func(e Entry, off int64, size int))
 	var none []Damage
 	damage, err := readSegment(path, func(e Entry, off int64, size int) {
 		if e.Kind != Withdrawn && !s.valid(e) {
-			none = append(none, Damage{Path: path, Offset: off, Length: int64(size), Entry: true})
+			none = append(none, Damage{Path: path, Offset: off, Length: int64(size), Entry: true, Case: e.ID})
 			return
 		}
 		visit(e, off, size)

@@ -1,6 +1,9 @@
 package checkpoint
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"slices"
+)
 
 // Marks says how far each segment of the journal has been read, by the name of
 // its file. Whoever keeps what he made of the entries keeps the marks with it, and
@@ -15,6 +18,24 @@ func (j *Journal) Marks() map[string]int64 {
 		}
 	}
 	return out
+}
+
+// Kept says whether all that was there when the marks were made is there still:
+// nothing is damaged, and no segment is shorter or gone. After a merge of segments
+// it says no.
+func (j *Journal) Kept(marks map[string]int64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if slices.ContainsFunc(j.damage, func(d Damage) bool { return !d.Harmless() }) {
+		return false
+	}
+	kept := 0
+	for n, end := range j.read {
+		if want, ok := marks[filepath.Base(j.segments[n])]; ok && want <= end {
+			kept++
+		}
+	}
+	return kept == len(marks)
 }
 
 // Before says of n ids whether the entry that counts was there when the marks were

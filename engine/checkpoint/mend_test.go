@@ -271,3 +271,89 @@ func TestStrayFiles(t *testing.T) {
 		t.Errorf("gc: %v", err)
 	}
 }
+
+// TestRecordsThatCannotBeUsed: a record with a right sum and wrong contents, and an
+// object that is whole and no table, are damage to whoever reads them, and to
+// verify before.
+func TestRecordsThatCannotBeUsed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	opts := Options{ValidStage: func(r *StageRecord) error {
+		if string(r.Info) == `"x"` {
+			return errors.New("its info cannot be read")
+		}
+		return nil
+	}}
+	s := open(t, dir, opts)
+	table, err := s.PutBytes(tableOf(t, "table"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.PutBytes([]byte("no table"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, r := range map[string]StageRecord{
+		"gate.a": {Outputs: Outputs{Table: table}}, "gate.b": {Info: []byte(`"x"`)}, "gate.c": {Outputs: Outputs{Table: table, Ledger: text}},
+	} {
+		r.Address = address
+		if err := s.WriteStage(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.Verify(context.Background())
+	if err != nil || r.OK() || len(r.Problems) != 2 || !strings.Contains(r.Problems[0].Detail, "its info cannot be read") || !strings.Contains(r.Problems[1].Detail, "it is the ledger of gate.c, and no table") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := s.ReadStage("gate.b"); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("the record that cannot be used: %v", err)
+	}
+	if records, err := s.Stages(); err != nil || len(records) != 2 {
+		t.Errorf("%v, %v", records, err)
+	}
+	if _, err := s.GetRecord(text); !errors.Is(err, ErrCorrupt) || s.HasObject(text) {
+		t.Errorf("the object that is no table: %v, still there: %t", err, s.HasObject(text))
+	}
+	if err := s.RecordParts(text, nil); !errors.Is(err, ErrMissing) {
+		t.Errorf("after it was put aside: %v", err)
+	}
+	if _, err := s.GetRecord(table); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKept: marks tell whether all of the journal that they speak of is there.
+func TestKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s := open(t, dir, Options{})
+	appendOK(t, journal(t, s), entry("a", Measured, "1"), entry("b", Measured, "2"))
+	marks := journal(t, s).Marks()
+	if !journal(t, s).Kept(marks) || !journal(t, s).Kept(nil) || journal(t, s).Kept(map[string]int64{"x.seg": 9}) {
+		t.Error("before")
+	}
+	appendOK(t, journal(t, s), entry("c", Measured, "3"))
+	if !journal(t, s).Kept(marks) {
+		t.Error("with more behind")
+	}
+	paths, err := segmentPaths(journal(t, s).dir)
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := slices.Clone(whole)
+	flipped[len(segmentMagic)+frameHeader+1] ^= 1
+	for name, data := range map[string][]byte{"damaged": flipped, "cut": whole[:len(segmentMagic)+frameHeader]} {
+		if err := os.WriteFile(paths[0], data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir, Options{})
+		if journal(t, s).Kept(marks) {
+			t.Error(name)
+		}
+	}
+}

@@ -87,9 +87,19 @@ func (s *Store) GetRecord(digest string) (arrow.Record, error) {
 	}
 	rec, err := table.DecodeIPC(data)
 	if err != nil {
-		return nil, fmt.Errorf("object %s: %w", digest, err)
+		return nil, s.noTable(digest, err)
 	}
 	return rec, nil
+}
+
+// noTable puts aside what a record calls a table, and what is whole and none: the
+// stage that the record is of runs again, else it would be taken for done for ever.
+func (s *Store) noTable(digest string, why error) error {
+	path, err := s.ObjectPath(digest)
+	if err != nil {
+		return err
+	}
+	return s.putAside(path, "it is no table: "+why.Error())
 }
 
 // RecordParts is GetRecord for tables of which not all rows are needed at once.
@@ -113,8 +123,16 @@ func (s *Store) RecordParts(digest string, take func(arrow.Record) error) error 
 		}
 		return fmt.Errorf("object %s changed while it was read", digest)
 	}
-	if err := table.DecodeIPCParts(f, int(size), take); err != nil {
-		return fmt.Errorf("object %s: %w", digest, err)
+	var taken error
+	err = table.DecodeIPCParts(f, int(size), func(rec arrow.Record) error {
+		taken = take(rec)
+		return taken
+	})
+	switch {
+	case taken != nil:
+		return fmt.Errorf("object %s: %w", digest, taken)
+	case err != nil:
+		return s.noTable(digest, err)
 	}
 	return nil
 }
@@ -202,17 +220,22 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", digest, ErrMissing)
 	}
-	ce := &CorruptError{Path: path, Detail: "it is a folder"}
-	if !errors.Is(err, syscall.EISDIR) {
-		if err != nil {
-			return nil, atomic.Explain("read", path, err)
-		}
-		got := Digest(data)
-		if got == digest {
-			return data, nil
-		}
-		ce.Detail = fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got))
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, s.putAside(path, "it is a folder")
 	}
+	if err != nil {
+		return nil, atomic.Explain("read", path, err)
+	}
+	if got := Digest(data); got != digest {
+		return nil, s.putAside(path, fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got)))
+	}
+	return data, nil
+}
+
+// putAside moves a damaged object away, so that it is missing from now on, and
+// reports it.
+func (s *Store) putAside(path, detail string) error {
+	ce := &CorruptError{Path: path, Detail: detail}
 	if !s.readOnly {
 		aside := s.path("objects", "corrupt", filepath.Base(path)+"-"+randomHex(6))
 		if err := s.mkdir(filepath.Dir(aside)); err == nil && s.files.Rename(path, aside) == nil {
@@ -220,7 +243,7 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 		}
 	}
 	s.warn(ce.Error() + "; it is treated as missing")
-	return nil, ce
+	return ce
 }
 
 // HasObject says whether an object of that name exists; it does not read it.

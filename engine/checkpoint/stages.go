@@ -110,7 +110,7 @@ func (s *Store) WriteStage(r *StageRecord) error {
 // is none and ErrCorrupt, reported to Options.Warn, when it cannot be trusted.
 func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	path := s.stagePath(address)
-	rec, err := readStageFile(path)
+	rec, err := s.readStageFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("stage record %s: %w", address, ErrMissing)
@@ -127,7 +127,7 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	return rec, nil
 }
 
-func readStageFile(path string) (*StageRecord, error) {
+func (s *Store) readStageFile(path string) (*StageRecord, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, syscall.EISDIR) {
 		return nil, &CorruptError{Path: path, Detail: "it is a folder"}
@@ -153,6 +153,11 @@ func readStageFile(path string) (*StageRecord, error) {
 			return nil, &CorruptError{Path: path, Detail: err.Error()}
 		}
 	}
+	if s.usable != nil {
+		if err := s.usable(&rec); err != nil {
+			return nil, &CorruptError{Path: path, Detail: err.Error()}
+		}
+	}
 	return &rec, nil
 }
 
@@ -165,7 +170,7 @@ func (s *Store) Stages() ([]*StageRecord, error) {
 	}
 	var out []*StageRecord
 	for _, path := range paths {
-		rec, err := readStageFile(path)
+		rec, err := s.readStageFile(path)
 		switch {
 		case errors.Is(err, ErrCorrupt):
 			s.warn(err.Error() + "; it is treated as missing")

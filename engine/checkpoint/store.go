@@ -45,6 +45,9 @@ type Options struct {
 	// Valid says whether an entry of a journal holds a case. One that does not
 	// counts as damage: its case is measured again. Nil takes all.
 	Valid func(Entry) bool
+	// ValidStage says why a stage record cannot be used, which then counts as
+	// damaged: its stage runs again. Nil takes all.
+	ValidStage func(*StageRecord) error
 	// Label goes into the names of the segments that are written, and those of
 	// other labels are not read: for one of many processes that share the work on
 	// a journal and needs its own part only. "" reads all. It has no dash and no
@@ -61,6 +64,7 @@ type Store struct {
 	now      func() time.Time
 	warn     func(string)
 	valid    func(Entry) bool
+	usable   func(*StageRecord) error
 	files    files
 	label    string
 
@@ -83,7 +87,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("state folder %q: %w", dir, err)
 	}
 	s := &Store{
-		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, valid: opts.Valid, files: opts.files, label: opts.Label,
+		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, valid: opts.Valid, usable: opts.ValidStage, files: opts.files, label: opts.Label,
 		journals: map[string]*Journal{},
 	}
 	if s.now == nil {

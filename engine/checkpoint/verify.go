@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/sink/table"
 )
 
@@ -101,13 +103,13 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 		return err
 	}
 	for _, path := range paths {
-		rec, err := readStageFile(path)
+		rec, err := s.readStageFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		r.Stages++
 		if err != nil {
-			add(Problem{Path: path, Detail: err.Error(), Fix: "the stage runs again with the next apply"})
+			add(Problem{Path: path, Detail: strings.TrimPrefix(err.Error(), path+" "), Fix: "the stage runs again with the next apply"})
 			continue
 		}
 		if want := s.stagePath(rec.Address); want != path {
@@ -120,10 +122,31 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 			} else if !good[o.Digest] {
 				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is damaged", o.Role, rec.Address, short(o.Digest)),
 					Fix: "the stage runs again with the next apply"})
+			} else if err := s.decodes(o.Digest); err != nil {
+				add(Problem{Path: o.Path, Detail: fmt.Sprintf("it is the %s of %s, and no table: %s", o.Role, rec.Address, err),
+					Fix: "aicplan apply -replace " + rec.Address + " makes it again"})
 			}
 		}
 	}
 	return nil
+}
+
+// decodes says why an object is no table.
+func (s *Store) decodes(digest string) error {
+	path, err := s.ObjectPath(digest)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return table.DecodeIPCParts(f, int(info.Size()), func(arrow.Record) error { return nil })
 }
 
 // verifyCollects holds the tables of collects against the journals: a case that
@@ -137,7 +160,7 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rec, err := readStageFile(path)
+		rec, err := s.readStageFile(path)
 		if err != nil || !hasCases(rec) || !good[rec.Outputs.Table] {
 			continue // reported already, or nothing to compare
 		}
@@ -207,8 +230,12 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		}
 		for _, d := range sum.Damage {
 			p := Problem{Path: d.Path, Detail: d.String(), Fix: "cases that were there are measured again; aicplan ckpt gc cleans the journal"}
-			if d.Harmless() {
+			_, again := kinds[d.Case]
+			switch {
+			case d.Harmless():
 				p.Fix, p.Harmless = "nothing acknowledged was there; aicplan ckpt gc cleans the journal", true
+			case again:
+				p.Fix, p.Harmless = "another entry has the case; aicplan ckpt gc cleans the journal", true
 			}
 			add(p)
 		}

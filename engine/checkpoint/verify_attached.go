@@ -30,7 +30,7 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 		return err
 	}
 	for _, path := range paths {
-		rec, err := readStageFile(path)
+		rec, err := s.readStageFile(path)
 		if err != nil {
 			continue // reported already
 		}

@@ -43,15 +43,11 @@ func (p *Plan) publish(s *Stage) {
 	case s.Action == stage.ActionReady && s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Table == nil:
 		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, int(s.Plan.Data.Planned.NumRows()), s.Output, nil))
 	case s.Action == stage.ActionReuse && s.Record != nil:
-		var counts stage.Counts
-		if len(s.Record.Counts) > 0 && json.Unmarshal(s.Record.Counts, &counts) != nil {
+		out, err := ReadOutcome(s.Record)
+		if err != nil {
 			return // the run says what is wrong with the record
 		}
-		values, err := UnmarshalValues(s.Record.Values)
-		if err != nil {
-			return
-		}
-		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, counts.Rows, s.Record.Outputs.Table, values))
+		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, out.Counts.Rows, s.Record.Outputs.Table, out.Values))
 	}
 }
 

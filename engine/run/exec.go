@@ -195,21 +195,20 @@ func (r *runner) dataset(address string) (*stage.Dataset, error) {
 // LoadDataset reads back what a stage record names.
 func LoadDataset(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset, error) {
 	d := &stage.Dataset{}
-	if len(rec.Info) > 0 {
-		if err := json.Unmarshal(rec.Info, &d.Info); err != nil {
-			return nil, fmt.Errorf("record of %s: %w", rec.Address, err)
-		}
+	var err error
+	if d.Info, err = plan.ReadInfo(rec); err != nil {
+		return nil, fmt.Errorf("record of %s: %w", rec.Address, err)
 	}
 	for _, part := range []struct {
-		digest string
-		into   *arrow.Record
-	}{{rec.Outputs.Table, &d.Table}, {rec.Outputs.Ledger, &d.Ledger}, {rec.Outputs.Planned, &d.Planned}} {
+		name, digest string
+		into         *arrow.Record
+	}{{"table", rec.Outputs.Table, &d.Table}, {"ledger", rec.Outputs.Ledger, &d.Ledger}, {"planned cases", rec.Outputs.Planned, &d.Planned}} {
 		if part.digest == "" {
 			continue
 		}
 		t, err := store.GetRecord(part.digest)
 		if err != nil {
-			return nil, fmt.Errorf("table of %s: %w", rec.Address, err)
+			return nil, fmt.Errorf("%s of %s: %w", part.name, rec.Address, err)
 		}
 		*part.into = t
 	}
@@ -350,28 +349,11 @@ func (r *runner) reuse(s *plan.Stage, sr *StageResult) {
 		return
 	}
 	sr.Reused, sr.Status, sr.Message = true, stage.Status(rec.Status), s.Reason
-	out := &stage.Outcome{Status: sr.Status, Message: rec.Message}
-	if err := unmarshalOutcome(rec, out); err != nil {
+	out, err := plan.ReadOutcome(rec)
+	if err != nil {
 		sr.Status, sr.Message = stage.StatusFailed, fmt.Sprintf("the record of %s cannot be read: %v; run again with -replace %s", s.Address(), err, s.Address())
 		return
 	}
 	sr.Outcome = out
 	r.publish(s, out, plan.OutputIdentity(rec), rec.Outputs.Table)
-}
-
-func unmarshalOutcome(rec *checkpoint.StageRecord, out *stage.Outcome) error {
-	for _, part := range []struct {
-		raw  json.RawMessage
-		into any
-	}{{rec.Counts, &out.Counts}, {rec.Checks, &out.Checks}, {rec.Artifacts, &out.Artifacts}} {
-		if len(part.raw) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(part.raw, part.into); err != nil {
-			return err
-		}
-	}
-	var err error
-	out.Values, err = plan.UnmarshalValues(rec.Values)
-	return err
 }

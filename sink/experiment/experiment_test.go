@@ -134,3 +134,29 @@ func TestRoundTicks(t *testing.T) {
 		}
 	}
 }
+
+// TestPanelsHaveRoundTicks: every plot takes them, also one whose values are all
+// zero.
+func TestPanelsHaveRoundTicks(t *testing.T) {
+	t.Parallel()
+	zero := cells()[:1]
+	zero[0].Throughput = new(float64)
+	for name, list := range map[string][]Cell{"cells": cells(), "zero": zero} {
+		for _, p := range panels {
+			drawn, err := p.draw(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, tick := range drawn.Y.Tick.Marker.Ticks(0, 29.4) {
+				got = append(got, tick.Label)
+			}
+			if strings.Join(got, " ") != "0 5 10 15 20 25" {
+				t.Errorf("%s, %s: %q", name, p.title, got)
+			}
+		}
+		if _, _, err := Scaling(list); err != nil {
+			t.Error(err)
+		}
+	}
+}

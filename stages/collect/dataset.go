@@ -61,9 +61,9 @@ func (j *job) load(journal *checkpoint.Journal) error {
 				continue
 			}
 		}
-		d, err := decodeEntry(e.Payload)
+		d, err := decodeEntry(e)
 		if err != nil {
-			return fmt.Errorf("case %s: %w", j.id(i), err)
+			return err
 		}
 		j.hold(i, d)
 	}

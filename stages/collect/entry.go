@@ -3,6 +3,7 @@ package collect
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -131,29 +132,41 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-func decodeEntry(payload []byte) (*entry, error) {
-	d := json.NewDecoder(bytes.NewReader(payload))
+// decodeEntry reads what encode writes, and refuses everything else: what is read
+// when a journal is opened, applied and verified is one and the same.
+func decodeEntry(e checkpoint.Entry) (*entry, error) {
+	d := json.NewDecoder(bytes.NewReader(e.Payload))
 	d.UseNumber()
-	e := new(entry)
-	if err := d.Decode(e); err != nil {
-		return nil, fmt.Errorf("an entry of the journal cannot be read: %w; apply with -replace and the address of the stage measures its cases again", err)
+	out := new(entry)
+	err := d.Decode(out)
+	if err == nil && d.InputOffset() != int64(len(e.Payload)) {
+		err = errors.New("something follows its end")
 	}
-	return e, nil
+	switch {
+	case err != nil:
+	case e.Kind == checkpoint.Measured && (len(out.Rows) == 0 || slices.ContainsFunc(out.Rows, func(r worker.Row) bool { return r == nil })):
+		err = errors.New("it has no rows")
+	case e.Kind == checkpoint.Measured && out.Failure != nil:
+		err = errors.New("it has rows and a failure")
+	case e.Kind == checkpoint.Failed && out.Failure == nil:
+		err = errors.New("it does not say how the case failed")
+	case e.Kind != checkpoint.Measured && e.Kind != checkpoint.Failed:
+		err = fmt.Errorf("%s is no kind of result", e.Kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the journal's entry of case %s cannot be read: %w; aicplan ckpt verify says in which file, and the next apply measures the case again", e.ID, err)
+	}
+	return out, nil
 }
 
-// ValidEntry says whether an entry of a journal begins and ends as encode writes
-// it: a cheap look that keeps what is no case from passing for one.
+// ValidEntry says whether an entry of a journal can be read. What encode writes is
+// looked at without building it, since a journal has millions.
 func ValidEntry(e checkpoint.Entry) bool {
-	if !bytes.HasSuffix(e.Payload, []byte("}")) {
-		return false
+	if quickEntry(e) {
+		return true
 	}
-	switch e.Kind {
-	case checkpoint.Measured:
-		return bytes.HasPrefix(e.Payload, []byte(`{"rows":[{`))
-	case checkpoint.Failed:
-		return bytes.HasPrefix(e.Payload, []byte(`{"failure":{`))
-	}
-	return false
+	_, err := decodeEntry(e)
+	return err == nil
 }
 
 // text writes a parameter as people do: strings without quotes.

@@ -228,7 +228,7 @@ func (f *followed) settle(at int, kind checkpoint.Kind) {
 	if err != nil || !ok {
 		return // load says what is wrong with it
 	}
-	d, err := decodeEntry(e.Payload)
+	d, err := decodeEntry(e)
 	if err != nil || d.Failure == nil {
 		return
 	}

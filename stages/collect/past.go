@@ -58,7 +58,7 @@ func EachPast(store *checkpoint.Store, op string, ids map[string]bool, each func
 			if bad != nil || !ids[e.ID] {
 				return
 			}
-			d, err := decodeEntry(e.Payload)
+			d, err := decodeEntry(e)
 			if err != nil {
 				bad = err
 				return

@@ -332,7 +332,7 @@ func history(journal *checkpoint.Journal) ([]float64, error) {
 		if e.Kind != checkpoint.Measured {
 			continue
 		}
-		d, err := decodeEntry(e.Payload)
+		d, err := decodeEntry(e)
 		if err != nil {
 			return nil, err
 		}

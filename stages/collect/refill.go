@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
@@ -25,13 +27,28 @@ func refill(store *checkpoint.Store, address string, cases *grid.Cases, journal 
 	if err != nil {
 		return 0, err
 	}
-	if rec.Journal != journal.Digest() || rec.Outputs.Table == "" || rec.JournalCases <= journal.Count(checkpoint.Measured) {
+	if rec.Journal != journal.Digest() || rec.Outputs.Table == "" || rec.JournalCases <= journal.Count(checkpoint.Measured) && journal.Kept(rec.JournalRead) {
 		return 0, nil
 	}
-	tab, err := store.GetRecord(rec.Outputs.Table)
+	// The journal may have more cases, of other stages, and lack some of these.
+	missing := false
+	err = store.RecordParts(rec.Outputs.Table, func(part arrow.Record) error {
+		ids, err := table.Strings(part, "case_id")
+		if err == nil && len(journal.Misses(ids.Values)) > 0 {
+			missing = true
+		}
+		return err
+	})
 	if errors.Is(err, checkpoint.ErrMissing) || errors.Is(err, checkpoint.ErrCorrupt) {
 		return 0, nil // both are lost: the cases are measured again
 	}
+	if err != nil {
+		return 0, fmt.Errorf("the table of %s: %w", address, err)
+	}
+	if !missing {
+		return 0, nil
+	}
+	tab, err := store.GetRecord(rec.Outputs.Table)
 	if err != nil {
 		return 0, err
 	}

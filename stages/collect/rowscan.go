@@ -1,10 +1,12 @@
 package collect
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"unicode/utf8"
+
+	"aicplan/engine/checkpoint"
 )
 
 // read takes the rows of an entry as encode writes it, without building it. It is
@@ -14,23 +16,10 @@ func (s *rowStore) read(payload []byte) (first, n int, ok bool) {
 	first = s.n
 	sc := scanner{b: payload}
 	var tail entryTail
-	rows := 0
 	// The rows come before what they share, so their end is not known yet: first
 	// look, then take.
-	if !sc.word(`{"rows":[`) {
-		return 0, 0, false
-	}
-	from := sc.i
-	for {
-		if !sc.object(func([]byte, byte, []byte) {}) {
-			return 0, 0, false
-		}
-		rows++
-		if !sc.word(`,`) {
-			break
-		}
-	}
-	if !sc.word(`]`) || !tail.read(&sc) {
+	rows, from, ok := tail.look(&sc)
+	if !ok {
 		return 0, 0, false
 	}
 	sc.i = from
@@ -40,6 +29,46 @@ func (s *rowStore) read(payload []byte) (first, n int, ok bool) {
 		s.end(tail.attempts, tail.worker, tail.uuid, tail.at, nil)
 	}
 	return first, rows, true
+}
+
+// quickEntry says whether an entry is as encode writes it, without building it.
+func quickEntry(e checkpoint.Entry) bool {
+	var tail entryTail
+	sc := &scanner{b: e.Payload, escapes: true}
+	if e.Kind == checkpoint.Measured {
+		_, _, ok := tail.look(sc)
+		return ok
+	}
+	good := e.Kind == checkpoint.Failed && sc.word(`{"failure":`)
+	return good && sc.object(func(name []byte, tag byte, _ []byte) {
+		switch string(name) {
+		case "class", "exception", "message", "traceback":
+			good = good && tag == aWord
+		case "fatal":
+			good = good && (tag == aFlag || tag == aTrue)
+		default:
+			good = false
+		}
+	}) && good && tail.read(sc)
+}
+
+// look reads an entry to its end and says how many rows it has, and where they
+// begin.
+func (t *entryTail) look(sc *scanner) (rows, from int, ok bool) {
+	if !sc.word(`{"rows":[`) {
+		return 0, 0, false
+	}
+	from = sc.i
+	for {
+		if !sc.object(nil) {
+			return 0, 0, false
+		}
+		rows++
+		if !sc.word(`,`) {
+			break
+		}
+	}
+	return rows, from, sc.word(`]`) && t.read(sc)
 }
 
 // scanned gives the row that is being added one value.
@@ -104,15 +133,26 @@ func (t *entryTail) read(sc *scanner) bool {
 			t.uuid, good = v, good && tag == aWord
 		case "at":
 			t.at, good = v, good && tag == aWord
+		case "seconds":
+			_, err := strconv.ParseFloat(string(v), 64)
+			good = good && tag == aNumber && err == nil
+		case "points":
+			_, err := strconv.Atoi(string(v))
+			good = good && tag == aNumber && err == nil
+		case "source":
+			good = good && tag == aWord
+		default:
+			return false
 		}
 	}
 	return good && sc.word(`}`) && sc.i == len(sc.b)
 }
 
-// scanner reads JSON without spaces, escapes and nesting.
+// scanner reads JSON without spaces and nesting.
 type scanner struct {
-	b []byte
-	i int
+	b       []byte
+	i       int
+	escapes bool // texts may have escapes, and are given as they are written
 }
 
 func (s *scanner) word(w string) bool {
@@ -123,7 +163,7 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// object calls take for every member of an object.
+// object calls take, where it is not nil, for every member of an object.
 func (s *scanner) object(take func(name []byte, tag byte, value []byte)) bool {
 	if !s.word(`{`) {
 		return false
@@ -137,7 +177,9 @@ func (s *scanner) object(take func(name []byte, tag byte, value []byte)) bool {
 		if !ok {
 			return false
 		}
-		take(name, tag, v)
+		if take != nil {
+			take(name, tag, v)
+		}
 		if s.word(`}`) {
 			return true
 		}
@@ -147,21 +189,49 @@ func (s *scanner) object(take func(name []byte, tag byte, value []byte)) bool {
 	}
 }
 
-// text reads a string without escapes.
+// text reads a string.
 func (s *scanner) text() ([]byte, bool) {
 	if !s.word(`"`) {
 		return nil, false
 	}
-	end := bytes.IndexByte(s.b[s.i:], '"')
-	if end < 0 {
-		return nil, false
+	from, ascii := s.i, true
+	for i := from; i < len(s.b); i++ {
+		switch c := s.b[i]; {
+		case c == '"':
+			s.i = i + 1
+			t := s.b[from:i]
+			return t, ascii || utf8.Valid(t)
+		case c == '\\':
+			n := escape(s.b[i:])
+			if n == 0 || !s.escapes {
+				return nil, false
+			}
+			i += n - 1
+		case c < ' ':
+			return nil, false
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
 	}
-	t := s.b[s.i : s.i+end]
-	if bytes.IndexByte(t, '\\') >= 0 || !utf8.Valid(t) {
-		return nil, false
+	return nil, false
+}
+
+// escape is the length of the escape that begins b; 0 where it is none.
+func escape(b []byte) int {
+	if len(b) < 2 {
+		return 0
 	}
-	s.i += end + 1
-	return t, true
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		const size = len(`\u0000`)
+		if len(b) < size || strings.TrimLeft(string(b[2:size]), "0123456789abcdefABCDEF") != "" {
+			return 0
+		}
+		return size
+	}
+	return 0
 }
 
 func (s *scanner) value() (tag byte, v []byte, ok bool) {
@@ -179,8 +249,31 @@ func (s *scanner) value() (tag byte, v []byte, ok bool) {
 		return nothing, nil, true
 	}
 	from := s.i
-	for s.i < len(s.b) && (s.b[s.i] >= '0' && s.b[s.i] <= '9' || s.b[s.i] == '-' || s.b[s.i] == '+' || s.b[s.i] == '.' || s.b[s.i] == 'e' || s.b[s.i] == 'E') {
+	ok = s.number()
+	return aNumber, s.b[from:s.i], ok
+}
+
+// number skips a number as JSON has it: 007, 1. and +1 are none.
+func (s *scanner) number() bool {
+	s.word(`-`)
+	if !s.word(`0`) && !s.digits() {
+		return false
+	}
+	if s.word(`.`) && !s.digits() {
+		return false
+	}
+	if s.word(`e`) || s.word(`E`) {
+		_ = s.word(`+`) || s.word(`-`)
+		return s.digits()
+	}
+	return true
+}
+
+// digits skips at least one.
+func (s *scanner) digits() bool {
+	from := s.i
+	for s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' {
 		s.i++
 	}
-	return aNumber, s.b[from:s.i], s.i > from
+	return s.i > from
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
 )
 
 // sampleEntries are entries of all shapes: what encode writes must be read back
@@ -31,7 +32,7 @@ func TestEncodeIsJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := decodeEntry(payload)
+		back, err := decodeEntry(checkpoint.Entry{Kind: kindOf(e), Payload: payload})
 		if err != nil {
 			t.Fatalf("%d: %v: %s", i, err, payload)
 		}
@@ -99,7 +100,7 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 			quick++
 			continue
 		}
-		d, err := decodeEntry(payload)
+		d, err := decodeEntry(checkpoint.Entry{Kind: kindOf(e), Payload: payload})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -159,7 +159,7 @@ func (r *running) deviations() (map[string]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		d, err := decodeEntry(e.Payload)
+		d, err := decodeEntry(e)
 		if err != nil {
 			return nil, err
 		}

@@ -196,6 +196,9 @@ func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
 func Known(store *checkpoint.Store, address string) (*Environment, error) {
 	raw, err := os.ReadFile(knownPath(store, address))
 	if errors.Is(err, fs.ErrNotExist) {
+		raw, err = os.ReadFile(elderKnownPath(store, address))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
@@ -253,13 +256,33 @@ func RememberSource(store *checkpoint.Store, address, key, source string) error 
 }
 
 func knownPath(store *checkpoint.Store, address string) string {
-	name := strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || r == 0 {
+	return filepath.Join(store.Dir(), "runtimes", ownName(address, "/\\\x00")+".json")
+}
+
+// elderKnownPath is where earlier versions kept it, for addresses that differ in
+// letter case or in separators alone the same file.
+func elderKnownPath(store *checkpoint.Store, address string) string {
+	return filepath.Join(store.Dir(), "runtimes", shortName(without(address, "/\\\x00"))+".json")
+}
+
+// without puts underscores in the place of characters.
+func without(name, unfit string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(unfit, r) {
 			return '_'
 		}
 		return r
-	}, address)
-	return filepath.Join(store.Dir(), "runtimes", shortName(name)+".json")
+	}, name)
+}
+
+// ownName makes a name fit for a file, also one that does not tell letter cases
+// apart, and for no other name the same.
+func ownName(name, unfit string) string {
+	out := without(name, unfit)
+	if out != name || strings.ToLower(name) != name {
+		out = shortName(out) + "~" + shortSum([]byte(name))
+	}
+	return shortName(out)
 }
 
 // decodePlain decodes JSON without losing digits of integers.

@@ -177,12 +177,7 @@ func indicesOf(devices []Device) []int {
 
 // logName makes the runtime's address fit for a file name.
 func logName(rt *stage.Runtime) string {
-	return shortName(strings.Map(func(r rune) rune {
-		if r == '/' || r == '"' || r == '[' || r == ']' {
-			return '_'
-		}
-		return r
-	}, strings.TrimPrefix(rt.Address, "runtime.")))
+	return ownName(strings.TrimPrefix(rt.Address, "runtime."), "/\"[]\\\x00")
 }
 
 // chosen are the devices that the runtime names, or all.

@@ -1,11 +1,13 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,6 +108,55 @@ func TestATraceThatGrows(t *testing.T) {
 	results, err = whole(t.Context(), file, trace.DefaultRules(), time.Millisecond)
 	if err != nil || !results[0].Truncated() {
 		t.Errorf("%v %v", results, err)
+	}
+}
+
+// whenWaited runs something once, when somebody begins to wait for the context.
+type whenWaited struct {
+	context.Context
+	once func()
+}
+
+func (w whenWaited) Done() <-chan struct{} {
+	w.once()
+	return w.Context.Done()
+}
+
+// A trace that has a name and no bytes yet is waited for as well; one that stays
+// empty is an error.
+func TestATraceThatIsEmptyAtFirst(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "t.json.gz")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := whole(t.Context(), file, trace.DefaultRules(), time.Millisecond); err == nil {
+		t.Error("an empty trace was read")
+	}
+	ctx := whenWaited{t.Context(), sync.OnceFunc(func() {
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Error(err)
+		}
+	})}
+	results, err := whole(ctx, file, trace.DefaultRules(), time.Minute)
+	if err != nil || len(results) == 0 || results[0].Truncated() {
+		t.Errorf("%v %v", results, err)
+	}
+}
+
+// What is said of GPUs is said of all or of none.
+func TestNamesOfGPUs(t *testing.T) {
+	t.Parallel()
+	for want, gpus := range map[string][]GPU{
+		"": {{UUID: "GPU-a"}, {}}, "GPU-a GPU-b": {{UUID: "GPU-a"}, {UUID: "GPU-b"}},
+	} {
+		if got := uuids(gpus); got != want {
+			t.Errorf("%v: %q, want %q", gpus, got, want)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ A module imports from those above it in this list:
     targets      what is timed
     cuda         what measurements on one device share
     measuring    the measuring itself
+    fresh        modules that are read from their source
     source       Python files
     bindings     what a plan binds an op to
     functions    ops that are functions

@@ -5,6 +5,7 @@ import os
 import sys
 
 from .environment import PlainDevice
+from .fresh import read_source_of
 from .helper import hook_helper
 from .measuring import Bench
 from .ports import own_ports
@@ -18,4 +19,5 @@ def install_child():
     kind = PlainDevice("cuda" if index >= 0 else "cpu")
     bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr), max(index, 0))
     own_ports()
+    read_source_of([settings["root"]] if settings["root"] else [])
     hook_helper(settings["root"], bench, Sink(spool=os.environ["AICPLAN_SPOOL"]))

@@ -22,6 +22,7 @@ from .bindings import environment_of
 from .collectors import CollectorOp
 from .environment import Nvml, PlainDevice, cpu_name, package_version
 from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, HostError, Restart, Unsupported, clip
+from .fresh import read_source_of
 from .functions import FunctionOp
 from .helper import hook_helper
 from .measuring import Bench
@@ -48,6 +49,7 @@ class Host:
         self.package = options.get("package") or ""
         self.root = os.path.abspath(options["collector_root"]) if options.get("collector_root") else ""
         self.paths = [os.path.abspath(p) for p in options.get("path") or []]
+        read_source_of([os.path.dirname(p) if os.path.isfile(p) else p for p in [self.root, *self.paths] if p])
         self.index = int(init.get("device", -1))
         self.version = ""
         self.collectors = set()

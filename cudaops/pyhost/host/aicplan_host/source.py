@@ -10,6 +10,7 @@ import re
 import sys
 
 from .errors import HostError
+from .fresh import Source, read_source_of
 
 
 def load_file(path, name=None):
@@ -22,10 +23,11 @@ def load_file(path, name=None):
     )
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    folder = os.path.dirname(path)
+    read_source_of([folder])
+    spec = importlib.util.spec_from_file_location(name, path, loader=Source(name, path) if path.endswith(".py") else None)
     if spec is None:
         raise HostError("%s is not a Python file" % path)
-    folder = os.path.dirname(path)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     module = importlib.util.module_from_spec(spec)

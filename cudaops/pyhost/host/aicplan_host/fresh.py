@@ -1,0 +1,61 @@
+"""Modules of a plan's own folders, read from their source and never from bytecode.
+
+Python takes the bytecode in __pycache__ for a file's as long as the file has the
+same size and the same second of change: after an edit in that second, and where
+copies keep times (cp -p, rsync, layers of images), it runs the code of before.
+Rows belong to the code in the files."""
+
+import importlib.machinery
+import os
+import sys
+import sysconfig
+
+_roots = []
+
+
+class Source(importlib.machinery.SourceFileLoader):
+    """Knows no bytecode: without a file's times the loader compiles, and writes none."""
+
+    def path_stats(self, path):
+        raise OSError("%s is always read from its source" % path)
+
+
+_LOADERS = [
+    (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES),
+    (Source, importlib.machinery.SOURCE_SUFFIXES),
+    (importlib.machinery.SourcelessFileLoader, importlib.machinery.BYTECODE_SUFFIXES),
+]
+
+
+def read_source_of(folders):
+    """Has imports from these folders, and those in them, read source. What is
+    installed there (a virtual environment in a checkout) is left alone."""
+    if not _roots:
+        sys.path_hooks.insert(0, _hook)
+    for folder in folders:
+        for root in {os.path.abspath(folder), os.path.realpath(folder)}:
+            if root not in _roots:
+                _roots.append(root)
+    for known in [p for p in sys.path_importer_cache if _own(p)]:
+        del sys.path_importer_cache[known]
+
+
+def _hook(path):
+    if not _own(path) or not os.path.isdir(path):
+        raise ImportError("not in a folder of the plan", path=path)
+    return importlib.machinery.FileFinder(path, *_LOADERS)
+
+
+def _own(path):
+    path = os.path.abspath(path)
+    installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
+    return not installed and any(_in(path, r) for r in _roots) and not any(_in(path, p) for p in _standard())
+
+
+def _in(path, folder):
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _standard():
+    """The folders of the interpreter's own modules."""
+    return {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}

@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+)
+
+// ReadOutcome is what a stage came to, by its record.
+func ReadOutcome(rec *checkpoint.StageRecord) (*stage.Outcome, error) {
+	out := &stage.Outcome{Status: stage.Status(rec.Status), Message: rec.Message}
+	if err := readPart("counts", rec.Counts, &out.Counts); err != nil {
+		return nil, err
+	}
+	if err := readPart("checks", rec.Checks, &out.Checks); err != nil {
+		return nil, err
+	}
+	if err := readPart("artifacts", rec.Artifacts, &out.Artifacts); err != nil {
+		return nil, err
+	}
+	var err error
+	if out.Values, err = UnmarshalValues(rec.Values); err != nil {
+		return nil, fmt.Errorf("its values cannot be read: %w", err)
+	}
+	return out, nil
+}
+
+// ReadInfo is what a record says of a stage's data as a whole.
+func ReadInfo(rec *checkpoint.StageRecord) (stage.Info, error) {
+	var info stage.Info
+	return info, readPart("info", rec.Info, &info)
+}
+
+func readPart(name string, raw json.RawMessage, into any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("its %s cannot be read: %w", name, err)
+	}
+	return nil
+}
+
+// ReadableRecord says why a record cannot be used: see checkpoint.Options. A run
+// that met it later would fail for good.
+func ReadableRecord(rec *checkpoint.StageRecord) error {
+	if _, err := ReadOutcome(rec); err != nil {
+		return err
+	}
+	_, err := ReadInfo(rec)
+	return err
+}
