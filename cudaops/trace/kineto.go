@@ -263,8 +263,8 @@ func (e *eventReader) take(cat, name, pid, args []byte, iv interval) {
 		}
 		return
 	}
-	id, dt, group := kernelArgs(args, pid)
-	e.rec.add(e.rec.device(id), text, iv, dt, group)
+	id, mark, dt, group := kernelArgs(args, pid)
+	e.rec.add(e.rec.device(id), text, iv, mark, dt, group)
 }
 
 // ignorable categories make up most of a trace with stacks.
@@ -288,24 +288,31 @@ func isRange(cat []byte) bool {
 	return false
 }
 
-// kernelArgs returns the device of a kernel and, for collectives of PyTorch's
-// process groups, their message and their group.
-func kernelArgs(args, pid []byte) (id string, d detail, group string) {
+// kernelArgs returns the device of a kernel, the mark of its launch and, for
+// collectives of PyTorch's process groups, their message and their group.
+func kernelArgs(args, pid []byte) (id string, mark uint16, d detail, group string) {
 	id = string(unquote(pid))
 	if len(args) == 0 || args[0] != '{' {
-		return id, d, ""
+		return id, 0, d, ""
 	}
 	var in, out int64
-	var dtype string
+	var dtype, ranks string
+	var stream, launch []byte
 	found := false
 	_ = members(args, func(k, v []byte) bool {
 		switch string(k) {
 		case "device":
 			id = string(unquote(v))
+		case "stream":
+			stream = v
+		case "correlation":
+			launch = v
 		case "Collective name":
 			found = true
 		case "Process Group Name":
 			group = string(decoded(v))
+		case "Process Group Ranks":
+			ranks = string(decoded(v))
 		case "Group size":
 			d.size = integer(v)
 		case "In msg nelems":
@@ -317,13 +324,17 @@ func kernelArgs(args, pid []byte) (id string, d detail, group string) {
 		}
 		return true
 	})
+	mark = markOf(stream, launch)
 	if !found {
-		return id, detail{}, ""
+		return id, mark, detail{}, ""
+	}
+	if ranks != "" && group != "" { // groups of several worlds, and of several places in one, share names
+		group += " " + ranks
 	}
 	if n, per := max(in, out), dtypeBytes(dtype); per > 0 && n <= maxMessage/per {
 		d.bytes = n * per
 	}
-	return id, d, group
+	return id, mark, d, group
 }
 
 // maxMessage bounds a message, in bytes: more is no message.
