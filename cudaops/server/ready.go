@@ -16,7 +16,7 @@ import (
 
 // Ready says when a server may be asked.
 type Ready struct {
-	// URL is asked until it answers 200; empty waits for the port alone.
+	// URL is asked until it answers 200 or 204; empty waits for the port alone.
 	URL string
 	// Address is host:port.
 	Address string
@@ -128,7 +128,7 @@ func (r *Ready) health(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", r.URL, err)
-	case status != http.StatusOK:
+	case status != http.StatusOK && status != http.StatusNoContent:
 		return fmt.Errorf("%s answers %d %s", r.URL, status, phrase.Clip(strings.TrimSpace(string(body)), 200))
 	}
 	return nil
