@@ -122,7 +122,6 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 		}
 		return []*Analysis{out}
 	}
-	steps := r.steps()
 	var out []*Analysis
 	for _, id := range r.order {
 		res := blank(id)
@@ -131,7 +130,7 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 			out = append(out, res)
 			continue
 		}
-		r.evaluate(res, r.devices[id], steps, top)
+		r.evaluate(res, r.devices[id], r.steps(id), top)
 		out = append(out, res)
 	}
 	for _, res := range out {
@@ -149,6 +148,9 @@ func (r *recording) warning() string {
 	}
 	if r.twice > 0 {
 		all = append(all, phrase.Some(int(r.twice), "kernel")+" with the same launch, stream and times as another counted once")
+	}
+	if r.broken > 0 {
+		all = append(all, "left out: "+phrase.Some(int(r.broken), "event")+" that cannot be read")
 	}
 	if r.skipped > 0 {
 		all = append(all, "left out: "+phrase.Some(int(r.skipped), "kernel")+" without a usable time")

@@ -108,6 +108,35 @@ func TestKernelsThatAreWrittenTwice(t *testing.T) {
 	}
 }
 
+// An event that is damaged, or none at all, costs itself and is told of.
+func TestDamagedEvents(t *testing.T) {
+	t.Parallel()
+	a, b := event("a", 1, 2, 0), event("b", 5, 2, 0)
+	for in, want := range map[string]string{
+		"[" + a + `,{"ph":"X" "cat"},` + b + "]": "left out: 1 event that cannot be read",
+		"[" + a + `,7,[1],` + b + "]":            "left out: 2 events that cannot be read",
+		"[" + a + "," + b + ",null]":             "",
+	} {
+		if r := read(t, in)[0]; r.Kernels != 2 || *r.SpanNs != 6000 || r.Warning != want {
+			t.Errorf("%s: %d kernels, %q, want %q", in, r.Kernels, r.Warning, want)
+		}
+	}
+}
+
+// Steps that the profiler projected to several devices are those of each device.
+func TestStepsOfDevices(t *testing.T) {
+	t.Parallel()
+	step := func(device, ts, dur int) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#1","pid":%d,"tid":7,"ts":%d,"dur":%d}`, device, ts, dur)
+	}
+	res := read(t, "["+strings.Join([]string{step(0, 0, 10), step(1, 100, 20), event("a", 0, 10, 0), event("a", 100, 5, 1)}, ",")+"]")
+	for i, wall := range []int64{10000, 20000} {
+		if r := res[i]; r.Steps != 1 || r.PerStep[0].WallNs != wall {
+			t.Errorf("device %d: %s", i, dump(r))
+		}
+	}
+}
+
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{

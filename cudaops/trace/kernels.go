@@ -26,8 +26,9 @@ type detail struct {
 // span is a named range: a step of the profiler or of a serving engine.
 type span struct {
 	interval
-	name  string
-	onGPU bool // projected to the device by the profiler
+	name   string
+	onGPU  bool   // projected to the device by the profiler
+	device string // it was projected to, "" where it was not
 }
 
 // device collects what one file says of one device. Kernels are kept packed,
@@ -66,6 +67,8 @@ type recording struct {
 	ranges  []span
 	events  int64
 	skipped int64 // events of a kernel without times
+	broken  int64 // events that are no JSON objects
+	wrong   error // the first of them
 	twice   int64 // kernels that are written more than once
 	meta    Meta
 	cut     string // how the file ends early, "" when it does not

@@ -30,6 +30,9 @@ func Read(path string, o Options) ([]*Analysis, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; give the traces in it, such as %s", path, filepath.Join(path, "*.json*"))
+	}
 	out, err := ReadFrom(f, path, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

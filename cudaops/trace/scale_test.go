@@ -55,7 +55,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 		ks := slices.Collect(d.ordered())
 		got := rec.results("f", "kineto", 0)[0].PerStep
 		want := []Step{}
-		for _, s := range rec.steps() {
+		for _, s := range rec.steps("0") {
 			want = append(want, slowStep(ks, d.names, s))
 		}
 		if dump(got) != dump(want) {

@@ -92,7 +92,7 @@ func TestNoTrace(t *testing.T) {
 		`{"a":1}`:                  "no traceEvents",
 		`{"a":`:                    "no traceEvents",
 		`{"traceEvents":3}`:        "no array",
-		`{"traceEvents":[3]}`:      "event 0 is no object",
+		`{"traceEvents":[3]}`:      "event 0: it is no object",
 		`{"traceEvents":[{"a":1]}`: "byte 16: event 0",
 		`{a:1}`:                    "does not start with a quote",
 		strings.Repeat("[", 3000):  "event 0",
