@@ -13,7 +13,7 @@ import (
 )
 
 type traceCmd struct {
-	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain or gzip; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file a rank."`
+	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file a rank."`
 	Rules string   `help:"CSV of rules, tried before the built-in ones: kind,regular expression,origin; the kind compute takes kernels out." placeholder:"FILE" type:"path"`
 	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
 	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`

@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -41,8 +42,9 @@ type Process struct {
 	once    sync.Once
 	stopped Stopped
 
-	mu  sync.Mutex
-	how string // it ended, once exited is closed
+	mu    sync.Mutex
+	how   string         // it ended, once exited is closed
+	below map[int]string // processes that it was seen to have started, with when they did
 }
 
 // Start starts a server in a process group of its own. The error says why the
@@ -151,8 +153,21 @@ func (p *Process) Stop(sig syscall.Signal, within time.Duration) Stopped {
 	return p.stopped
 }
 
+// look notes the processes that the server has started: one that leaves the group
+// with an environment of its own is known in no other way once its parent has ended.
+func (p *Process) look() {
+	below := worker.Below(p.pid)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.below == nil {
+		p.below = map[int]string{}
+	}
+	maps.Copy(p.below, below)
+}
+
 func (p *Process) end(sig syscall.Signal, within time.Duration) Stopped {
 	var out Stopped
+	p.look()
 	select {
 	case <-p.exited: // what it left behind is not asked
 	default:
@@ -209,6 +224,13 @@ func (p *Process) endsWithin(within time.Duration) bool {
 // process group.
 func (p *Process) left() []int {
 	out := append(worker.InGroup(p.pid), worker.WithVariable(EnvMark, p.mark)...)
+	p.mu.Lock()
+	for pid, started := range p.below {
+		if worker.Runs(pid, started) {
+			out = append(out, pid)
+		}
+	}
+	p.mu.Unlock()
 	slices.Sort(out)
 	return slices.Compact(out)
 }

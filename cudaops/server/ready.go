@@ -16,7 +16,7 @@ import (
 
 // Ready says when a server may be asked.
 type Ready struct {
-	// URL is asked until it answers 200; empty waits for the port alone.
+	// URL is asked until it answers 200 or 204; empty waits for the port alone.
 	URL string
 	// Address is host:port.
 	Address string
@@ -79,7 +79,9 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 			return time.Since(began), &NotReadyError{Exited: how}
 		}
 		if err == nil {
-			return time.Since(began), nil
+			after := time.Since(began)
+			p.look()
+			return after, nil
 		}
 		missing = err.Error()
 		if r.Waiting != nil && time.Since(told) >= tellEvery {
@@ -126,7 +128,7 @@ func (r *Ready) health(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", r.URL, err)
-	case status != http.StatusOK:
+	case status != http.StatusOK && status != http.StatusNoContent:
 		return fmt.Errorf("%s answers %d %s", r.URL, status, phrase.Clip(strings.TrimSpace(string(body)), 200))
 	}
 	return nil
@@ -163,10 +165,27 @@ func ask(ctx context.Context, method, url string, body []byte) (int, []byte, err
 	return res.StatusCode, out, err
 }
 
+// Address is where a server that was told to listen at host is asked: itself for
+// all addresses of the machine.
+func Address(host string, port int) string {
+	host = bare(host)
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		if host = "127.0.0.1"; ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// bare takes the brackets off that an IPv6 address has in a URL.
+func bare(host string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
 // Port returns the port that a server is to listen on: want, or a free one for 0.
 // The error says that want is in use.
 func Port(host string, want int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(want)))
+	l, err := net.Listen("tcp", net.JoinHostPort(bare(host), strconv.Itoa(want)))
 	if err != nil {
 		if want == 0 {
 			return 0, fmt.Errorf("no port is free on %s: %w", host, err)

@@ -4,7 +4,7 @@
 // # Inputs
 //
 // [Read] takes a PyTorch profiler trace (Kineto, the Chrome trace format: an
-// object with "traceEvents" or a bare array), plain or gzip, and the CSV that
+// object with "traceEvents" or a bare array), plain, gzip or zstd, and the CSV that
 // "nsys stats --report cuda_gpu_trace --format csv" prints. It streams: a file
 // is never in memory as a whole, only about 40 bytes a kernel are.
 //

@@ -122,7 +122,6 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 		}
 		return []*Analysis{out}
 	}
-	steps := r.steps()
 	var out []*Analysis
 	for _, id := range r.order {
 		res := blank(id)
@@ -131,8 +130,11 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 			out = append(out, res)
 			continue
 		}
-		r.evaluate(res, r.devices[id], steps, top)
+		r.evaluate(res, r.devices[id], r.steps(id), top)
 		out = append(out, res)
+	}
+	for _, res := range out {
+		res.Warning = r.warning() // the walk finds kernels that are written twice
 	}
 	return out
 }
@@ -143,6 +145,12 @@ func (r *recording) warning() string {
 		if text != "" {
 			all = append(all, text)
 		}
+	}
+	if r.twice > 0 {
+		all = append(all, phrase.Some(int(r.twice), "kernel")+" with the same launch, stream and times as another counted once")
+	}
+	if r.broken > 0 {
+		all = append(all, "left out: "+phrase.Some(int(r.broken), "event")+" that cannot be read")
 	}
 	if r.skipped > 0 {
 		all = append(all, "left out: "+phrase.Some(int(r.skipped), "kernel")+" without a usable time")
@@ -186,7 +194,13 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	byStep := newStepping(steps)
 	calls := r.newCalls(d)
 	phases := newPhasing(d, steps)
+	var last kernel
 	for k := range d.ordered() {
+		if k.mark != 0 && k.mark == last.mark && k.name == last.name && k.interval == last.interval && k.end > k.start {
+			r.drop(d, k)
+			continue
+		}
+		last = k
 		rule := d.names[k.name].rule
 		whole.add(k, rule >= 0)
 		byStep.add(k, rule >= 0)

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 func packed16(text string) string {
@@ -45,10 +49,97 @@ func TestTails(t *testing.T) {
 	}
 }
 
+// A trace that is compressed by zstd reads as it does without, whatever its name.
+func TestZstd(t *testing.T) {
+	t.Parallel()
+	var events []string
+	for i := range 5000 {
+		events = append(events, event("gemm", float64(i), 1, 0))
+	}
+	text := `{"traceEvents": [` + strings.Join(append(events, event("ncclDevKernel_AllReduce_x", 5, 2, 0)), ",") + `]}`
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b, zstd.WithZeroFrames(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = z.Write([]byte(text)) // into memory
+	_ = z.Close()
+	whole := b.String()
+	pzstd := "\x50\x2a\x4d\x18\x04\x00\x00\x00abcd" + whole // a frame to skip before it
+	for _, c := range []struct{ in, warning string }{
+		{whole, ""}, {pzstd, ""},
+		{whole[:len(whole)/2], "unexpected EOF"},
+		{whole + "garbage", "the trace is whole, but the end of the file cannot be read"},
+	} {
+		r := read(t, c.in)[0]
+		if c.warning == "" && (r.Kernels != 5001 || *r.CommSumNs != 2000) || !strings.Contains(r.Warning, c.warning) || c.warning == "" && r.Warning != "" {
+			t.Errorf("%d kernels, warning %q, want %q", r.Kernels, r.Warning, c.warning)
+		}
+	}
+	if _, err := ReadFrom(strings.NewReader(whole[:8]+"garbage"), "t.json.zst", Options{}); err == nil {
+		t.Error("garbage is a trace")
+	}
+}
+
+// A kernel that a file has twice, with its launch, its stream and its times, ran
+// once. Kernels that are alike but for one of these are several.
+func TestKernelsThatAreWrittenTwice(t *testing.T) {
+	t.Parallel()
+	k := func(name string, ts, dur, stream, correlation int) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":%d,"ts":%d,"dur":%d,"args":{"device":0,"stream":%d,"correlation":%d}}`, name, stream, ts, dur, stream, correlation)
+	}
+	nccl := "ncclDevKernel_AllReduce_x"
+	events := []string{k("gemm", 0, 10, 7, 1), k(nccl, 10, 4, 7, 2), k("gemm", 20, 1, 7, 3)}
+	apart := []string{k("gemm", 0, 10, 8, 1), k(nccl, 10, 4, 7, 9), k(nccl, 11, 4, 7, 2), k("gemm", 30, 0, 7, 4), k("gemm", 30, 0, 7, 4), k("none", 40, 1, 7, 0), k("none", 40, 1, 7, 0)}
+	if r := read(t, "["+strings.Join(append(events, apart...), ",")+"]")[0]; r.Kernels != 10 || r.Warning != "" {
+		t.Errorf("%d kernels, %s", r.Kernels, r.Warning)
+	}
+	twice := append(slices.Clone(events), events...)
+	r := read(t, "["+strings.Join(twice, ",")+"]")[0]
+	if r.Kernels != 3 || *r.CommSumNs != 4000 || r.Collectives[0].Count != 1 || r.Rules[0].Count != 1 || r.Top[0].SumNs != 11000 {
+		t.Error(dump(r))
+	}
+	if !strings.Contains(r.Warning, "3 kernels with the same launch, stream and times as another counted once") {
+		t.Error(r.Warning)
+	}
+	row := "100,50,1,8,1,1,512,1,1,96,0.0,0.1,,,,,d,1,,7,ncclDevKernel_AllReduce_x\n"
+	if r := read(t, nsysHead+row+strings.Replace(row, ",7,nccl", ",9,nccl", 1)+row)[0]; r.Kernels != 2 || r.Warning == "" {
+		t.Error(dump(r))
+	}
+}
+
+// An event that is damaged, or none at all, costs itself and is told of.
+func TestDamagedEvents(t *testing.T) {
+	t.Parallel()
+	a, b := event("a", 1, 2, 0), event("b", 5, 2, 0)
+	for in, want := range map[string]string{
+		"[" + a + `,{"ph":"X" "cat"},` + b + "]": "left out: 1 event that cannot be read",
+		"[" + a + `,7,[1],` + b + "]":            "left out: 2 events that cannot be read",
+		"[" + a + "," + b + ",null]":             "",
+	} {
+		if r := read(t, in)[0]; r.Kernels != 2 || *r.SpanNs != 6000 || r.Warning != want {
+			t.Errorf("%s: %d kernels, %q, want %q", in, r.Kernels, r.Warning, want)
+		}
+	}
+}
+
+// Steps that the profiler projected to several devices are those of each device.
+func TestStepsOfDevices(t *testing.T) {
+	t.Parallel()
+	step := func(device, ts, dur int) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#1","pid":%d,"tid":7,"ts":%d,"dur":%d}`, device, ts, dur)
+	}
+	res := read(t, "["+strings.Join([]string{step(0, 0, 10), step(1, 100, 20), event("a", 0, 10, 0), event("a", 100, 5, 1)}, ",")+"]")
+	for i, wall := range []int64{10000, 20000} {
+		if r := res[i]; r.Steps != 1 || r.PerStep[0].WallNs != wall {
+			t.Errorf("device %d: %s", i, dump(r))
+		}
+	}
+}
+
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{
-		{"t.json.zst", "\x28\xb5\x2f\xfdxxx", "compressed by zstd"},
 		{"t.json.gz", "PK\x03\x04xxx", "zip archive"},
 		{"t.json", packed16("[]"), "UTF-16"},
 		{"r.sqlite", "SQLite format 3\x00xx", "nsys stats --report cuda_gpu_trace"},

@@ -11,7 +11,8 @@ type interval struct{ start, end int64 }
 // kernel is one execution of a kernel.
 type kernel struct {
 	interval
-	name int32 // index into device.names
+	name int32  // index into device.names
+	mark uint16 // tells one launch from another, 0: not told
 	detail
 }
 
@@ -25,8 +26,9 @@ type detail struct {
 // span is a named range: a step of the profiler or of a serving engine.
 type span struct {
 	interval
-	name  string
-	onGPU bool // projected to the device by the profiler
+	name   string
+	onGPU  bool   // projected to the device by the profiler
+	device string // it was projected to, "" where it was not
 }
 
 // device collects what one file says of one device. Kernels are kept packed,
@@ -65,6 +67,9 @@ type recording struct {
 	ranges  []span
 	events  int64
 	skipped int64 // events of a kernel without times
+	broken  int64 // events that are no JSON objects
+	wrong   error // the first of them
+	twice   int64 // kernels that are written more than once
 	meta    Meta
 	cut     string // how the file ends early, "" when it does not
 	behind  string // what follows the trace, "" when nothing does
@@ -128,9 +133,9 @@ func (r *recording) nameOf(d *device, name []byte) int32 {
 	return i
 }
 
-// add notes an execution of a kernel; group names the process group of a
-// collective.
-func (r *recording) add(d *device, name []byte, iv interval, dt detail, group string) {
+// add notes an execution of a kernel; mark is that of its launch, group names the
+// process group of a collective.
+func (r *recording) add(d *device, name []byte, iv interval, mark uint16, dt detail, group string) {
 	i := r.nameOf(d, name)
 	n := &d.names[i]
 	n.count++
@@ -148,9 +153,37 @@ func (r *recording) add(d *device, name []byte, iv interval, dt detail, group st
 	}
 	d.kernels++
 	d.first, d.last = min(d.first, iv.start), max(d.last, iv.end)
-	if d.recent = append(d.recent, kernel{interval: iv, name: i, detail: dt}); len(d.recent) == packSize {
+	if d.recent = append(d.recent, kernel{interval: iv, name: i, mark: mark, detail: dt}); len(d.recent) == packSize {
 		d.pack()
 	}
+}
+
+// drop takes back what add has counted of a kernel that is written a second time.
+func (r *recording) drop(d *device, k kernel) {
+	n := &d.names[k.name]
+	n.count--
+	n.sum -= k.end - k.start
+	d.kernels--
+	r.twice++
+}
+
+// markOf is the mark of a launch on a stream. A stream runs one kernel at a time,
+// so two kernels of a launch with the same times are one. Launches that the file
+// does not number have none.
+func markOf(stream, launch []byte) uint16 {
+	if len(launch) == 0 || string(launch) == "0" {
+		return 0
+	}
+	const values = 1<<14 - 1 // they pack into two bytes
+	h := uint32(0)
+	for _, b := range stream {
+		h = h*31 + uint32(b)
+	}
+	h = h*31 + '/'
+	for _, b := range launch {
+		h = h*31 + uint32(b)
+	}
+	return uint16(h%values) + 1
 }
 
 // addMany notes n executions of a kernel of which only the sum is known.

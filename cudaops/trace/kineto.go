@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -45,6 +46,9 @@ func readKineto(r io.Reader, rec *recording) error {
 		return fmt.Errorf("the file is empty")
 	default:
 		return fmt.Errorf("neither a Kineto or Chrome trace (JSON) nor the CSV of nsys stats --report cuda_gpu_trace")
+	}
+	if rec.broken > 0 && rec.broken == rec.events {
+		return rec.wrong
 	}
 	if s.err != nil {
 		rec.cut = fmt.Sprintf("reading stopped at byte %d of the uncompressed trace: %v", s.offset(), s.err)
@@ -131,6 +135,8 @@ func (r *recording) tail(s *scanner) {
 	}
 }
 
+var errNoObject = errors.New("it is no object")
+
 // readEvents reads the elements of the array of events up to its bracket.
 func readEvents(s *scanner, rec *recording) error {
 	e := eventReader{rec: rec, open: map[string][]begin{}}
@@ -155,12 +161,20 @@ func readEvents(s *scanner, rec *recording) error {
 		if err != nil {
 			return fmt.Errorf("byte %d: event %d: %w", at, rec.events, err)
 		}
-		if v[0] != '{' {
-			return fmt.Errorf("byte %d: event %d is no object", at, rec.events)
+		if string(v) == "null" { // stands behind the last comma of some writers
+			continue
 		}
 		rec.events++
-		if err := e.event(v); err != nil {
-			return fmt.Errorf("byte %d: event %d: %w", at, rec.events-1, err)
+		wrong := errNoObject
+		if v[0] == '{' {
+			wrong = e.event(v)
+		}
+		if wrong == nil {
+			continue
+		}
+		// Its brackets match, so that the next one can be found.
+		if rec.broken++; rec.wrong == nil {
+			rec.wrong = fmt.Errorf("byte %d: event %d: %w", at, rec.events-1, wrong)
 		}
 	}
 }
@@ -259,12 +273,16 @@ func (e *eventReader) take(cat, name, pid, args []byte, iv interval) {
 	text := decoded(name)
 	if !isKernel(cat) {
 		if n := string(text); isStep(n) && len(e.rec.ranges) < maxRanges {
-			e.rec.ranges = append(e.rec.ranges, span{interval: iv, name: n, onGPU: bytes.HasPrefix(cat, []byte("gpu_"))})
+			s := span{interval: iv, name: n, onGPU: bytes.HasPrefix(cat, []byte("gpu_"))}
+			if s.onGPU {
+				s.device, _, _, _ = kernelArgs(args, pid)
+			}
+			e.rec.ranges = append(e.rec.ranges, s)
 		}
 		return
 	}
-	id, dt, group := kernelArgs(args, pid)
-	e.rec.add(e.rec.device(id), text, iv, dt, group)
+	id, mark, dt, group := kernelArgs(args, pid)
+	e.rec.add(e.rec.device(id), text, iv, mark, dt, group)
 }
 
 // ignorable categories make up most of a trace with stacks.
@@ -288,24 +306,31 @@ func isRange(cat []byte) bool {
 	return false
 }
 
-// kernelArgs returns the device of a kernel and, for collectives of PyTorch's
-// process groups, their message and their group.
-func kernelArgs(args, pid []byte) (id string, d detail, group string) {
+// kernelArgs returns the device of a kernel, the mark of its launch and, for
+// collectives of PyTorch's process groups, their message and their group.
+func kernelArgs(args, pid []byte) (id string, mark uint16, d detail, group string) {
 	id = string(unquote(pid))
 	if len(args) == 0 || args[0] != '{' {
-		return id, d, ""
+		return id, 0, d, ""
 	}
 	var in, out int64
-	var dtype string
+	var dtype, ranks string
+	var stream, launch []byte
 	found := false
 	_ = members(args, func(k, v []byte) bool {
 		switch string(k) {
 		case "device":
 			id = string(unquote(v))
+		case "stream":
+			stream = v
+		case "correlation":
+			launch = v
 		case "Collective name":
 			found = true
 		case "Process Group Name":
 			group = string(decoded(v))
+		case "Process Group Ranks":
+			ranks = string(decoded(v))
 		case "Group size":
 			d.size = integer(v)
 		case "In msg nelems":
@@ -317,13 +342,17 @@ func kernelArgs(args, pid []byte) (id string, d detail, group string) {
 		}
 		return true
 	})
+	mark = markOf(stream, launch)
 	if !found {
-		return id, detail{}, ""
+		return id, mark, detail{}, ""
+	}
+	if ranks != "" && group != "" { // groups of several worlds, and of several places in one, share names
+		group += " " + ranks
 	}
 	if n, per := max(in, out), dtypeBytes(dtype); per > 0 && n <= maxMessage/per {
 		d.bytes = n * per
 	}
-	return id, d, group
+	return id, mark, d, group
 }
 
 // maxMessage bounds a message, in bytes: more is no message.

@@ -237,6 +237,7 @@ func (c *columns) take(row []string, rec *recording) error {
 		rec.skipped++
 		return nil
 	}
-	rec.add(rec.device(c.field(row, c.device)), []byte(name), interval{start, start + dur}, detail{}, "")
+	mark := markOf([]byte(c.field(row, "Strm")), []byte(c.field(row, "CorrId")))
+	rec.add(rec.device(c.field(row, c.device)), []byte(name), interval{start, start + dur}, mark, detail{}, "")
 	return nil
 }

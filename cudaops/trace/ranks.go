@@ -4,14 +4,24 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // Align compares the ranks of one run: the i-th collective of a kind and group
 // on one rank is the same call as the i-th on the others. A kernel waits inside
 // its own time for the rank that comes last, so what a call takes beyond its
-// quickest rank is waiting. Clocks of different hosts are not compared. It sets
-// WaitNs of each result, or says why the ranks cannot be compared.
+// quickest rank is waiting. Clocks of different hosts are not compared.
+//
+// Where a trace names the process groups of its collectives, those of a group are
+// compared on the ranks that have it. Where it does not, those of one stage of one
+// replica are, as the files' names tell them, or else those of all files. Sends and
+// receives have no counterpart of the same kind and are left out.
+//
+// It sets WaitNs of each result that was compared, or says why the ranks cannot
+// be. The note may also say that ranks are missing.
 func Align(results []*Analysis) (note string) {
 	var with []*Analysis
 	for _, r := range results {
@@ -22,46 +32,141 @@ func Align(results []*Analysis) (note string) {
 	if len(with) < 2 {
 		return ""
 	}
-	parts := make([]map[callKey][]int64, len(with))
-	for i, r := range with {
-		parts[i] = r.calls
+	oneWorld := true
+	seen, placed := map[rankKey]*Analysis{}, map[rankKey]*Analysis{}
+	for _, r := range with {
+		if r.Rank == nil {
+			continue
+		}
+		k := rankKey{rank: *r.Rank, device: r.Device}
+		if seen[k] != nil {
+			oneWorld = false
+		}
+		seen[k] = r
+		k.place = placeOf(r.File)
+		if other := placed[k]; other != nil {
+			return fmt.Sprintf("ranks were not compared: %s and %s are both of rank %d", other.File, r.File, *r.Rank)
+		}
+		placed[k] = r
 	}
-	calls := 0
-	waits := make([]int64, len(with))
-	keys := slices.SortedFunc(maps.Keys(parts[0]), func(a, b callKey) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.group, b.group))
+	members := map[meeting][]*Analysis{}
+	for _, r := range with {
+		for k := range r.calls {
+			m := meetingOf(r, k, oneWorld)
+			members[m] = append(members[m], r)
+		}
+	}
+	byPlace := map[string][]*Analysis{}
+	for _, r := range with {
+		byPlace[placeOf(r.File)] = append(byPlace[placeOf(r.File)], r)
+	}
+	waits := map[*Analysis]int64{}
+	meetings := slices.SortedFunc(maps.Keys(members), func(a, b meeting) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.group, b.group), cmp.Compare(a.place, b.place))
 	})
-	for _, k := range keys {
-		first := parts[0][k]
-		n := len(first)
-		for i := range parts {
-			if len(parts[i][k]) != n {
-				return fmt.Sprintf("ranks were not compared: %s has %d %s, %s has %d; are these files of one run?",
-					with[0].File, n, k.kind, with[i].File, len(parts[i][k]))
-			}
+	compared := false
+	for _, m := range meetings {
+		ranks := members[m]
+		if m.group == "" { // a rank without such calls is one that lacks them
+			ranks = byPlace[m.place]
 		}
-		for c := range n {
-			quickest := first[c]
-			for i := range parts {
-				quickest = min(quickest, parts[i][k][c])
-			}
-			for i := range parts {
-				waits[i] += parts[i][k][c] - quickest
-			}
+		if m.kind == sendRecv {
+			continue
 		}
-		calls += n
-	}
-	for i := range parts {
-		if len(parts[i]) != len(parts[0]) {
-			return fmt.Sprintf("ranks were not compared: %s and %s have different kinds of collectives; are these files of one run?", with[0].File, with[i].File)
+		if note := m.count(ranks, waits); note != "" {
+			return note
 		}
+		compared = true
 	}
-	if calls == 0 {
-		return ""
+	if compared && len(waits) == 0 {
+		return "ranks were not compared: no two of them have a group of collectives in common; are these files of one run?"
 	}
-	for i, r := range with {
-		w := waits[i]
+	for r, w := range waits {
 		r.WaitNs = &w
 	}
+	return missing(with, oneWorld)
+}
+
+// sendRecv is the kind of calls from one rank to another.
+const sendRecv = "send_recv"
+
+// rankKey is where a result is from.
+type rankKey struct {
+	rank          int
+	device, place string
+}
+
+// meeting names calls that ranks make together.
+type meeting struct {
+	callKey
+	place string // "" where all ranks may take part
+}
+
+func meetingOf(r *Analysis, k callKey, oneWorld bool) meeting {
+	m := meeting{callKey: k}
+	if k.group == "" || !oneWorld {
+		m.place = placeOf(r.File)
+	}
+	return m
+}
+
+// count adds what the calls of a meeting took on each rank beyond the quickest one.
+func (m meeting) count(ranks []*Analysis, waits map[*Analysis]int64) (note string) {
+	if len(ranks) < 2 {
+		return ""
+	}
+	first := ranks[0].calls[m.callKey]
+	for _, r := range ranks[1:] {
+		if n := len(r.calls[m.callKey]); n != len(first) {
+			return fmt.Sprintf("ranks were not compared: %s has %d %s, %s has %d; are these files of one run?",
+				ranks[0].File, len(first), m.kind, r.File, n)
+		}
+	}
+	for c := range first {
+		quickest := first[c]
+		for _, r := range ranks {
+			quickest = min(quickest, r.calls[m.callKey][c])
+		}
+		for _, r := range ranks {
+			waits[r] = plus(waits[r], r.calls[m.callKey][c]-quickest)
+		}
+	}
 	return ""
+}
+
+// missing says which ranks of one world have no trace; "" when none lacks one, or
+// when it is not known how many there are.
+func missing(results []*Analysis, oneWorld bool) string {
+	have := map[int]bool{}
+	world := 0
+	for _, r := range results {
+		if r.Rank == nil || r.WorldSize == nil || world != 0 && *r.WorldSize != world {
+			return ""
+		}
+		have[*r.Rank], world = true, *r.WorldSize
+	}
+	if !oneWorld || len(have) >= world {
+		return ""
+	}
+	const most = 8
+	var gone []string
+	for n := 0; n < world && len(gone) <= most; n++ {
+		if !have[n] {
+			gone = append(gone, fmt.Sprint(n))
+		}
+	}
+	if len(gone) > most {
+		gone[most] = "..."
+	}
+	return fmt.Sprintf("there are traces of %d of %d ranks (missing: %s); waiting is told against the ranks that are there",
+		len(have), world, strings.Join(gone, ", "))
+}
+
+// placePattern is how vLLM names the replica and the pipeline stage of a rank.
+var placePattern = regexp.MustCompile(`(?:^|_)dp(\d+)_pp(\d+)_`)
+
+// placeOf is the replica and the stage of a rank, as its file's name tells them; ""
+// when it does not.
+func placeOf(file string) string {
+	return strings.Trim(placePattern.FindString(filepath.Base(file)), "_")
 }

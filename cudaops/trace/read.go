@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
 // Options of [Read].
@@ -29,6 +30,9 @@ func Read(path string, o Options) ([]*Analysis, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; give the traces in it, such as %s", path, filepath.Join(path, "*.json*"))
+	}
 	out, err := ReadFrom(f, path, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -36,18 +40,18 @@ func Read(path string, o Options) ([]*Analysis, error) {
 	return out, nil
 }
 
-// ReadFrom is [Read] for a stream; name is what results are told by. Gzip is
-// recognised by its first bytes, not by the name.
+// ReadFrom is [Read] for a stream; name is what results are told by. Gzip and zstd
+// are recognised by their first bytes, not by the name.
 func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 	if o.Rules == nil {
 		o.Rules = DefaultRules()
 	}
 	br := bufio.NewReaderSize(r, 1<<20)
-	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		zr, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
-		}
+	zr, err := decompressor(br)
+	if err != nil {
+		return nil, err
+	}
+	if zr != nil {
 		defer zr.Close()
 		ahead := readAhead(zr)
 		defer ahead.Close()
@@ -77,12 +81,36 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 	return rec.results(name, format, o.Top), nil
 }
 
+// maxWindow bounds the memory that a zstd file may ask for: what zstd itself takes
+// without being told to.
+const maxWindow = 128 << 20
+
+// decompressor is the reader of what a compressed file has in it; nil where it is
+// not compressed.
+func decompressor(br *bufio.Reader) (io.ReadCloser, error) {
+	magic, _ := br.Peek(4)
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		zr, err := gzip.NewReader(br)
+		if err != nil {
+			return nil, fmt.Errorf("gzip: %w", err)
+		}
+		return zr, nil
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), bytes.HasSuffix(magic, []byte{0x2a, 0x4d, 0x18}): // pzstd begins with a frame of its own
+		zr, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, fmt.Errorf("zstd: %w", err)
+		}
+		return zr.IOReadCloser(), nil
+	}
+	return nil, nil
+}
+
 // otherFile says what a file is that people give by mistake; "" when it may be a
 // trace.
 func otherFile(head []byte, name string) string {
 	const stats = "nsys stats --report cuda_gpu_trace --format csv"
 	for _, k := range []struct{ magic, what string }{
-		{"\x28\xb5\x2f\xfd", "it is compressed by zstd; decompress it first (zstd -d)"},
 		{"PK\x03\x04", "it is a zip archive; unpack it first"},
 		{"\xfd7zXZ", "it is compressed by xz; decompress it first (xz -d)"},
 		{"BZh", "it is compressed by bzip2; decompress it first (bunzip2)"},

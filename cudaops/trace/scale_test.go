@@ -46,7 +46,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 		d := rec.device("0")
 		for range 1 + rng.IntN(40) {
 			start := rng.Int64N(1000)
-			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, detail{}, "")
+			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, 0, detail{}, "")
 		}
 		for i := range rng.IntN(12) {
 			start := rng.Int64N(1300) - 100
@@ -55,7 +55,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 		ks := slices.Collect(d.ordered())
 		got := rec.results("f", "kineto", 0)[0].PerStep
 		want := []Step{}
-		for _, s := range rec.steps() {
+		for _, s := range rec.steps("0") {
 			want = append(want, slowStep(ks, d.names, s))
 		}
 		if dump(got) != dump(want) {
@@ -84,7 +84,7 @@ func TestPacked(t *testing.T) {
 			k.name = 1
 		}
 		want = append(want, k)
-		rec.add(d, []byte(name), k.interval, dt, group)
+		rec.add(d, []byte(name), k.interval, 0, dt, group)
 	}
 	slices.SortStableFunc(want, inOrder)
 	i := 0

@@ -29,18 +29,28 @@ func stepRank(name string) int {
 	return len(stepNames) - 1
 }
 
-// steps picks the ranges that are the steps of a recording: those of the best
-// mark that occurs, as the device saw them where the profiler projected them.
-// Ranges of one step on several streams are one.
-func (r *recording) steps() []span {
-	best, gpu := len(stepNames), false
+// steps picks the ranges that are the steps of a device: those of the best mark
+// that occurs, as the device saw them where the profiler projected them. Ranges of
+// one step on several streams are one.
+func (r *recording) steps(device string) []span {
+	best, gpu, own := len(stepNames), false, false
 	for _, s := range r.ranges {
+		own = own || s.onGPU && s.device == device
+	}
+	ranges := make([]span, 0, len(r.ranges))
+	for _, s := range r.ranges {
+		if own && s.onGPU && s.device != device {
+			continue
+		}
+		ranges = append(ranges, s)
+	}
+	for _, s := range ranges {
 		if k := stepRank(s.name); k < best || k == best && s.onGPU && !gpu {
 			best, gpu = k, s.onGPU
 		}
 	}
 	var out []span
-	for _, s := range r.ranges {
+	for _, s := range ranges {
 		if stepRank(s.name) == best && s.onGPU == gpu {
 			out = append(out, s)
 		}

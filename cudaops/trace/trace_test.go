@@ -92,7 +92,7 @@ func TestNoTrace(t *testing.T) {
 		`{"a":1}`:                  "no traceEvents",
 		`{"a":`:                    "no traceEvents",
 		`{"traceEvents":3}`:        "no array",
-		`{"traceEvents":[3]}`:      "event 0 is no object",
+		`{"traceEvents":[3]}`:      "event 0: it is no object",
 		`{"traceEvents":[{"a":1]}`: "byte 16: event 0",
 		`{a:1}`:                    "does not start with a quote",
 		strings.Repeat("[", 3000):  "event 0",
@@ -163,7 +163,7 @@ func TestUnionsAgainstMarking(t *testing.T) {
 		for range 1 + rng.IntN(30) {
 			name := []string{"gemm", "softmax", "ncclKernel_AllGather_RING", "void vllm::cross_device_reduce_2stage<x>"}[rng.IntN(4)]
 			start := rng.Int64N(2000)
-			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, detail{}, "")
+			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, 0, detail{}, "")
 		}
 		comm, compute, busy, both := slow(slices.Collect(d.ordered()), d.names)
 		r := rec.results("f", "kineto", 0)[0]
@@ -197,50 +197,6 @@ func TestDevicesApart(t *testing.T) {
 	res := read(t, "["+event("a", 0, 10, 0)+","+event("a", 0, 10, 1)+","+event("a", 5, 10, 1)+"]")
 	if len(res) != 2 || *res[0].BusyNs != 10000 || *res[1].BusyNs != 15000 || res[1].Device != "1" {
 		t.Error(dump(res))
-	}
-}
-
-func TestRules(t *testing.T) {
-	t.Parallel()
-	r := DefaultRules()
-	for name, want := range map[string]string{
-		"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)":           "all_reduce",
-		"ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)":                                 "all_reduce",
-		"ncclDevKernel_Reduce_RING_LL(x)":                                                      "reduce",
-		"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)":                                       "reduce_scatter",
-		"ncclSymkDevKernel_AllGather_ST(x)":                                                    "all_gather",
-		"ncclDevKernel_SendRecv(x)":                                                            "send_recv",
-		"ncclDevKernel_Generic(x)":                                                             "nccl",
-		"rcclGenericKernel":                                                                    "rccl",
-		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(x)":                           "all_reduce",
-		"_ZN4vllm26cross_device_reduce_2stageIfLi8EEEvx":                                       "all_reduce",
-		"void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)":         "all_reduce",
-		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<x>": "all_reduce",
-		"void deep_ep::intranode::dispatch<8, 768, 8192>(x)":                                   "dispatch",
-		"void deep_ep::internode_ll::combine<true>(x)":                                         "combine",
-		"void deep_ep::intranode::cached_notify_combine<8>(x)":                                 "combine",
-		"void at::native::reduce_kernel<512, 1, x>(x)":                                         "",
-		"void vectorized_gather_kernel<16, long>(x)":                                           "",
-		"void moe::finalize(x)":                                                                "",
-		"nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT":                                         "",
-		"splitKreduce_kernel":                                                                  "",
-	} {
-		got := ""
-		if i := r.match(name); i >= 0 {
-			got = r[i].Kind
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
-	}
-	own, err := ParseRules(strings.NewReader("# mine\ncompute,^ncclLike\nall_reduce,\"^my,(fused)\",me\n"), "r.csv")
-	if err != nil || own.match("my,fused x") != 1 {
-		t.Errorf("%v %v", own, err)
-	}
-	for text, want := range map[string]string{"all_reduce": "r.csv:1: a rule is", "a,b\nx,(": "r.csv:2: error parsing regexp", "a,b,c,d": "r.csv:1: a rule"} {
-		if _, err := ParseRules(strings.NewReader(text), "r.csv"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
 	}
 }
 
@@ -298,6 +254,11 @@ func TestAlign(t *testing.T) {
 	a, b = rank(0, 10), rank(1, 10, 10)
 	if note := Align([]*Analysis{a, b}); !strings.Contains(note, "one run") || a.WaitNs != nil {
 		t.Errorf("%q", note)
+	}
+	// Two traces of one rank are no two ranks.
+	a, b = rank(3, 10), rank(3, 30)
+	if note := Align([]*Analysis{a, b}); !strings.Contains(note, "both of rank 3") || a.WaitNs != nil {
+		t.Errorf("%q %s", note, dump(a))
 	}
 }
 

@@ -224,6 +224,22 @@ func descendants(pid int) []int {
 	return out
 }
 
+// Below lists the processes below pid, each with when it started: a number may be
+// given away again.
+func Below(pid int) map[int]string {
+	out := map[int]string{}
+	for _, p := range descendants(pid) {
+		out[p] = startTime(p)
+	}
+	return out
+}
+
+// Runs says whether a process that Below has listed has not ended.
+func Runs(pid int, started string) bool {
+	_, fields, ok := procStat(pid)
+	return ok && len(fields) >= 20 && fields[0] != "Z" && fields[19] == started
+}
+
 // killMarked ends every process whose environment carries the marker and
 // returns how many there were. It looks again until none is left, because a
 // process may fork while it is looked for.

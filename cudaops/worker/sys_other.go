@@ -41,6 +41,12 @@ func InGroup(int) []int { return nil }
 // CommandOf knows nothing on this system.
 func CommandOf(int) string { return "" }
 
+// Below finds none here.
+func Below(int) map[int]string { return nil }
+
+// Runs says of none that it runs.
+func Runs(int, string) bool { return false }
+
 func rssBytes(int) int64 { return 0 }
 
 func takeStandard() (in, out *os.File, err error) { return os.Stdin, os.Stdout, nil }

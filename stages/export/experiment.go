@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -172,22 +171,6 @@ type cellGPU struct {
 	Memory *int64 `json:"memory_bytes"`
 }
 
-// modelConfig is what the model's config.json says.
-type modelConfig struct {
-	Type     string `json:"model_type"`
-	Layers   *int   `json:"num_hidden_layers"`
-	Heads    *int   `json:"num_attention_heads"`
-	KVHeads  *int   `json:"num_key_value_heads"`
-	HeadDim  *int   `json:"head_dim"`
-	Hidden   *int   `json:"hidden_size"`
-	Inner    *int   `json:"intermediate_size"`
-	Vocab    *int   `json:"vocab_size"`
-	DType    string `json:"torch_dtype"`
-	Tied     bool   `json:"tie_word_embeddings"`
-	Experts  *int   `json:"num_experts"`
-	Experts2 *int   `json:"num_local_experts"`
-}
-
 // card fills the workload card of a cell.
 func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) experiment.Card {
 	out := experiment.Card{}
@@ -205,7 +188,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	set(experiment.Configured, model+"model_family", f.Model)
 	if m := f.Config; m != nil {
 		set(experiment.Configured, model+"precision", m.DType)
-		set(experiment.Configured, model+"moe", m.Experts != nil || m.Experts2 != nil)
+		set(experiment.Configured, model+"moe", m.mixes())
 		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads, "head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(), "num_params_embedding": m.embedding()} {
 			if v != nil {
 				set(experiment.Configured, arch+at, *v)
@@ -243,7 +226,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	if f.Version == "" && ds.Info.Version != "unknown" {
 		set(experiment.Measured, exe+"framework.version", ds.Info.Version)
 	}
-	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp_replicate": "data_parallel_size", "ep": "expert_parallel_size"} {
+	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp_replicate": "data_parallel_size", "cp": "context_parallel_size", "ep": "expert_parallel_size"} {
 		column(experiment.Configured, exe+"model_plan_parallelization."+at, name)
 	}
 	if f.NCCL != "" {
@@ -276,46 +259,6 @@ func cardPath(name string) string {
 		}
 	}
 	return ""
-}
-
-func (m *modelConfig) headDim() *int {
-	if m.HeadDim == nil && m.Hidden != nil && m.Heads != nil && *m.Heads > 0 {
-		v := *m.Hidden / *m.Heads
-		return &v
-	}
-	return m.HeadDim
-}
-
-func (m *modelConfig) embedding() *int {
-	if m.Vocab == nil || m.Hidden == nil {
-		return nil
-	}
-	v := *m.Vocab * *m.Hidden
-	return &v
-}
-
-// params counts the weights of dense decoders; nil for others.
-func (m *modelConfig) params() *int {
-	if !slices.Contains([]string{"llama", "mistral", "qwen2", "qwen3"}, m.Type) || m.Layers == nil || m.Heads == nil || m.Inner == nil || m.embedding() == nil || m.headDim() == nil {
-		return nil
-	}
-	kv := *m.Heads
-	if m.KVHeads != nil {
-		kv = *m.KVHeads
-	}
-	h, d := *m.Hidden, *m.headDim()
-	layer := 2*h**m.Heads*d + 2*h*kv*d + 3*h**m.Inner + 2*h
-	if m.Type == "qwen3" {
-		layer += 2 * d // norms of queries and keys
-	}
-	if m.Type == "qwen2" {
-		layer += *m.Heads*d + 2*kv*d // biases
-	}
-	v := *m.Layers*layer + *m.embedding() + h
-	if !m.Tied {
-		v += *m.embedding()
-	}
-	return &v
 }
 
 // cellOf takes the figures of a cell from its row.

@@ -2,6 +2,8 @@ package runtimes
 
 import (
 	"net"
+	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
@@ -83,7 +85,28 @@ func TestPlansReachNoServer(t *testing.T) {
 	if _, more := <-came; more {
 		t.Error("the plan came, too")
 	}
+	rt.Options["url"] = cty.StringVal(silent(t))
 	if m := pools.Lacking(Running(t.Context()), rt); m == nil {
 		t.Error("a preflight sees a server where none is")
 	}
+}
+
+// silent is an address that belongs to a socket which does not listen. That of a
+// listener that was closed may be taken by another one, and answers until the last
+// child that was forked meanwhile has begun its program.
+func silent(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.(*syscall.SockaddrInet4).Port))
 }

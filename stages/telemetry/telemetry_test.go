@@ -72,6 +72,7 @@ func twoGPUs() *nvmltest.API {
 
 func TestColumns(t *testing.T) {
 	t.Parallel()
+	var files []File // read outside of the bubble: Arrow keeps what unpacks them, and other bubbles must not use it
 	synctest.Test(t, func(t *testing.T) {
 		c, err := Parse(block(map[string]cty.Value{"defaults": cty.False, "interval": cty.StringVal("100ms")}))
 		if err != nil {
@@ -115,13 +116,20 @@ func TestColumns(t *testing.T) {
 		if part := Columns(w.Window(row, from, to), w.Of(row, first, "GPU-elsewhere")); part["telemetry_gpus"] != json.Number("1") || part["gpu_power_w"] != nil || part["gpu_energy_j"] != nil {
 			t.Errorf("%v", part)
 		}
-		checkFiles(t, w, w.Window(row, from, to))
+		if files, err = w.Files(w.Window(row, from, to)); err != nil {
+			t.Fatal(err)
+		}
+		// A window without samples leaves nothing.
+		if none, err := w.Files(w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour))); err != nil || none != nil {
+			t.Errorf("%v %v", none, err)
+		}
 		// A window between two scrapes says nothing of power.
 		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)), w.Of(row))
 		if _, ok := short["gpu_power_w"]; ok || short["telemetry_samples"] != json.Number("0") {
 			t.Errorf("%v", short)
 		}
 	})
+	checkFiles(t, files)
 }
 
 // A machine's other GPUs are no part of a row: neither those that its server was not
@@ -186,12 +194,8 @@ func TestOtherGPUsDoNotCount(t *testing.T) {
 
 // checkFiles: the lines and the series of a window hold the same samples, each
 // in its own units.
-func checkFiles(t *testing.T, w *Watch, win *telemetry.Window) {
+func checkFiles(t *testing.T, files []File) {
 	t.Helper()
-	files, err := w.Files(win)
-	if err != nil {
-		t.Fatal(err)
-	}
 	byName := map[string]File{}
 	for _, f := range files {
 		byName[f.Name] = f
@@ -220,10 +224,6 @@ func checkFiles(t *testing.T, w *Watch, win *telemetry.Window) {
 		if !ok || row["nvidia_power_usage_w"] != one.Data[telemetry.Power] || math.Abs(joules/1e6-one.Data[telemetry.Energy]) > 1e-12 {
 			t.Fatalf("%v, and the line says %s", row, line)
 		}
-	}
-	// A window without samples leaves nothing.
-	if files, err := w.Files(w.Window(worker.Row{}, win.To.Add(time.Hour), win.To.Add(2*time.Hour))); err != nil || files != nil {
-		t.Errorf("%v %v", files, err)
 	}
 }
 

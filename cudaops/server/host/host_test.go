@@ -285,8 +285,29 @@ func TestWhatAServerLeavesBehindIsEnded(t *testing.T) {
 		t.Fatalf("%+v", e.failures)
 	}
 	// The signal ends the child in its group; the other one left it.
-	if !strings.Contains(e.log(), "sleep 600") {
+	if !strings.Contains(e.log(), "sleep 600") || !strings.Contains(e.log(), "sleep 601") {
 		t.Errorf("it is not told:\n%s", e.log())
+	}
+}
+
+// A server is asked where it was told to listen.
+func TestAddressesOfAServer(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"::1", "[::1]", "::", "0.0.0.0", "localhost"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			if l, err := net.Listen("tcp", net.JoinHostPort(strings.Trim(at, "[]"), "0")); err != nil {
+				t.Skip(err)
+			} else {
+				l.Close()
+			}
+			b := newBench(t, "", "-host", strings.Trim(at, "[]"))
+			b.options["host"] = at
+			b.options["ready"] = map[string]any{"within": "20s"}
+			if e := b.run(t, `{"tensor_parallel_size": 1}`); e.rows[1] == nil {
+				t.Errorf("%+v", e.failures)
+			}
+		})
 	}
 }
 

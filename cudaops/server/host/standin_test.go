@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 
 func standIn(args []string) error {
 	f := flag.NewFlagSet("server", flag.ExitOnError)
+	host := f.String("host", "127.0.0.1", "")
 	port := f.String("port", "", "")
 	tp := f.Int("tp", 1, "")
 	traces := f.String("traces", "", "")
@@ -88,12 +89,18 @@ func standIn(args []string) error {
 				return err
 			}
 		}
+		// One that has neither the group nor the environment.
+		c := exec.Command("sleep", "601")
+		c.SysProcAttr, c.Env = &syscall.SysProcAttr{Setsid: true}, []string{"HOME=/"}
+		if err := c.Start(); err != nil {
+			return err
+		}
 	}
 	s, err := loadtest.New(o)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+*port)
+	l, err := net.Listen("tcp", net.JoinHostPort(*host, *port))
 	if err != nil {
 		return err
 	}

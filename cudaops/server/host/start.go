@@ -77,7 +77,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
-	s := &running{key: a.key, dir: dir, traces: dir + "/traces", gpus: gpus, address: o.Host + ":" + strconv.Itoa(port)}
+	s := &running{key: a.key, dir: dir, traces: dir + "/traces", gpus: gpus, address: server.Address(o.Host, port)}
 	s.base = "http://" + s.address
 	model, _ := h.init.Options["model"].(string)
 	s.values = map[string]string{

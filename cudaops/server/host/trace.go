@@ -181,8 +181,8 @@ func (h *Host) blame(err error) error {
 // read attaches the traces of a pass and takes their figures.
 func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[int]int, rules trace.Rules, t *tracing, out worker.Emitter) error {
 	var all []*trace.Analysis
+	var named []string // their files
 	var errs []error
-	next := 0
 	for _, file := range files {
 		if !server.IsTrace(file) {
 			continue
@@ -199,18 +199,15 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 		if r.Kernels == 0 && len(files) > 1 && r.Rank == nil {
 			continue // of a process without a GPU
 		}
-		rank := next
-		if r.Rank != nil {
-			rank = *r.Rank
-		}
-		if named := trace.RankOfName(file); t.ranks[rank] != nil && named != nil {
-			rank = *named // ranks that count for themselves, of replicas
-		}
+		all, named = append(all, r), append(named, file)
+	}
+	var compared []*trace.Analysis
+	for i, rank := range numbered(all, max(a.gpus, 1)) {
+		file, r := named[i], all[i]
 		if t.ranks[rank] != nil {
 			errs = append(errs, fmt.Errorf("two traces are of rank %d: %s is left out", rank, filepath.Base(file)))
 			continue
 		}
-		next = max(next, rank+1)
 		t.ranks[rank] = figures(r)
 		if r.Error != "" {
 			errs = append(errs, fmt.Errorf("trace of rank %d: %s", rank, r.Error))
@@ -218,7 +215,7 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 		if r.NCCL != "" {
 			t.nccl = r.NCCL
 		}
-		all = append(all, r)
+		compared = append(compared, r)
 		if pid := processOf(file); pid > 0 {
 			processes[pid] = rank
 		}
@@ -227,7 +224,7 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 		}
 		t.kind("kineto_trace")
 	}
-	t.note = trace.Align(all)
+	t.note = trace.Align(compared)
 	for rank, f := range t.ranks {
 		f.WaitNs = f.result.WaitNs
 		t.ranks[rank] = f
@@ -236,6 +233,47 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 		errs = append(errs, fmt.Errorf("there are traces of %d of %d ranks", len(t.ranks), want))
 	}
 	return errors.Join(errs...)
+}
+
+// numbered are the ranks of traces, in their order: as the traces say, or else as
+// their files' names do; one that is not told gets a free number. Replicas that
+// count for themselves say the same in both; where every GPU of the server has one
+// trace, these count on in the order of their names.
+func numbered(results []*trace.Analysis, gpus int) []int {
+	told := func(of func(r *trace.Analysis) *int) (ranks []int, once bool) {
+		ranks, once = make([]int, len(results)), true
+		seen := map[int]bool{}
+		for i, r := range results {
+			if n := of(r); n != nil {
+				ranks[i], once = *n, once && !seen[*n]
+				seen[*n] = true
+			}
+		}
+		free := 0
+		for i, r := range results {
+			if of(r) != nil {
+				continue
+			}
+			for seen[free] {
+				free++
+			}
+			ranks[i], seen[free] = free, true
+		}
+		return ranks, once
+	}
+	ranks, once := told(func(r *trace.Analysis) *int { return r.Rank })
+	if once {
+		return ranks
+	}
+	if byName, once := told(func(r *trace.Analysis) *int { return trace.RankOfName(r.File) }); once {
+		return byName
+	}
+	if len(results) == gpus {
+		for i := range ranks {
+			ranks[i] = i
+		}
+	}
+	return ranks
 }
 
 // defaultGrown is how long the traces of a profiler may stand still while they

@@ -9,14 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"golang.org/x/sys/unix"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/stages/report/browsertest"
@@ -38,20 +41,50 @@ type folder struct {
 }
 
 func newFolder(t testing.TB) *folder {
-	f := &folder{t: t, dir: t.TempDir(), address: "127.0.0.1:0", dead: map[int]bool{}, stop: func() {}}
+	f := &folder{t: t, dir: t.TempDir(), address: reserve(t), dead: map[int]bool{}, stop: func() {}}
 	f.start()
 	t.Cleanup(func() { f.stop() })
 	return f
 }
 
-// start serves the folder, at the address of the last time.
+// reserve takes an address for the whole test with a socket that does not listen, so
+// that nobody else gets it while the server is away.
+func reserve(t testing.TB) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.CloseOnExec(fd)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.(*unix.SockaddrInet4).Port))
+}
+
+// start serves the folder, at the reserved address: also where the listener of the
+// last time is still open in a child that another test has just forked.
 func (f *folder) start() {
 	f.t.Helper()
-	ln, err := net.Listen("tcp", f.address)
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if ctl := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); ctl != nil {
+			return ctl
+		}
+		return err
+	}}
+	ln, err := shared.Listen(f.t.Context(), "tcp", f.address)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.address = ln.Addr().String()
 	page := &Server{
 		Token: f.token, Interval: 10 * time.Millisecond,
 		Runs: func() ([]checkpoint.Run, error) { f.mu.Lock(); defer f.mu.Unlock(); return slices.Clone(f.runs), nil },

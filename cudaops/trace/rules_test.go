@@ -1,0 +1,148 @@
+package trace
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	r := DefaultRules()
+	for kind, names := range map[string][]string{
+		"all_reduce": {
+			"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+			"ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
+			"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(x)",
+			"_ZN4vllm26cross_device_reduce_2stageIfLi8EEEvx",
+			"void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)",
+			"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<x>",
+			"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+			"ncclAllReduceRingLLKernel_sum_f32(ncclColl)",
+			"ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16(ncclSymkDevWorkArgs4K)",
+			"ncclKernelAllReduceCtranDirect<float>",
+			"void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(vllm::RankData*, ...)",
+			"void sglang::cross_device_reduce_1stage<__half, 2>(x)",
+			"void aiter::cross_device_reduce_1stage_naive<x>",
+			"void c10d::symmetric_memory::(anonymous namespace)::one_shot_all_reduce_kernel<float, 16, 8, false>(float**)",
+			"void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16>",
+			"void multimem_one_shot_all_reduce_kernel<c10::BFloat16, 16, 8>",
+			"void multimem_all_reduce_kernel<c10::BFloat16, 16>",
+			"allreduce_two_shot_multimem_intra_node_kernel",
+			"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(X)1, __nv_bfloat16>",
+			"void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<8, __nv_bfloat16>",
+			"void tensorrt_llm::kernels::mnnvl::oneshotAllreduceFusionKernel<8>",
+			"void tensorrt_llm::kernels::mnnvl::twoshot_allreduce_kernel<8>",
+			"oneshotAllreduceFusionKernel",
+			"void tensorrt_llm::kernels::ar_fusion::moe::moereduce_allreduce_fusion_kernel_oneshot_lamport<x>",
+			"void tensorrt_llm::kernels::oneShotAllReduceKernel<__nv_bfloat16, 2>",
+			"userbuffers_fp16_sum_inplace_gpu_mc",
+			"void mscclpp::allreduce7<float>",
+			"void quickreduce::allreduce_prototype_twoshot<x>",
+		},
+		"all_gather": {
+			"ncclSymkDevKernel_AllGather_ST(x)",
+			"ncclAllGatherRingLLKernel_copy_i8(ncclColl)",
+			"ncclSymDevKernel_AllGather_LLMC",
+			"void multimem_all_gather_kernel<16>",
+			"userbuffers_fp16_sum_inplace_gpu_mc_ag",
+		},
+		"reduce_scatter": {
+			"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)",
+			"ncclReduceScatterRingLLKernel_sum_f32(ncclColl)",
+			"ncclSymkDevKernel_ReduceScatter_RailA2A_LsaLD_sum_bf16",
+			"userbuffers_fp16_sum_inplace_gpu_mc_rs",
+		},
+		"broadcast": {
+			"ncclBroadcastRingLLKernel_copy_i8(ncclColl)",
+		},
+		"reduce": {
+			"ncclDevKernel_Reduce_RING_LL(x)",
+			"ncclReduceRingLLKernel_sum_f32(ncclColl)",
+		},
+		"alltoall": {
+			"ncclSymkDevKernel_AlltoAll_LL",
+			"void tensorrt_llm::kernels::moeAllToAllKernel<true>",
+		},
+		"send_recv": {
+			"ncclDevKernel_SendRecv(x)",
+			"ncclSendRecvKernel_copy_i8(ncclColl)",
+			"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)",
+			"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
+			"kuserbuffers_pushsendrecv",
+		},
+		"dispatch": {
+			"void deep_ep::intranode::dispatch<8, 768, 8192>(x)",
+			"void tensorrt_llm::kernels::moe_comm::moeA2ADispatchKernel<8>",
+			"void deep_ep::intranode::dispatch<4, 768, 8192>(x)",
+			"void deep_ep::internode::notify_dispatch<false, 4>",
+			"void hybrid_ep::dispatch_kernel<x>",
+			"mori::moe::EpDispatchIntraNodeKernel",
+			"a2a_dispatch_send_kernel",
+		},
+		"combine": {
+			"void deep_ep::internode_ll::combine<true>(x)",
+			"void deep_ep::intranode::cached_notify_combine<8>(x)",
+			"void tensorrt_llm::kernels::moe_comm::moeA2ACombineKernel<8>",
+			"void deep_ep::intranode::cached_notify_combine<4>(x)",
+			"void deep_ep::internode_ll::combine<false, 7168, 9>(x)",
+			"void hybrid_ep::combine_kernel<x>",
+			"mori::moe::EpCombineInterNodeV1Kernel",
+			"a2a_combine_recv_kernel",
+		},
+		"nvshmem": {
+			"nvshmemi_barrier_all",
+		},
+		"nccl": {
+			"ncclDevKernel_Generic(x)",
+			"ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)",
+			"_Z23ncclDevKernel_Generic_424ncclDevKernelArgsStorageILm4096EE",
+		},
+		"rccl": {
+			"rcclGenericKernel",
+			"mscclKernel_Sum_half_Simple_false",
+		},
+		"compute": {
+			"void at::native::reduce_kernel<512, 1, x>(x)",
+			"void vectorized_gather_kernel<16, long>(x)",
+			"void moe::finalize(x)",
+			"nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT",
+			"splitKreduce_kernel",
+			"moeA2APrepareDispatchKernel",
+			"triton_poi_fused__to_copy_all_reduce_add_3",
+			"triton_red_fused_wait_tensor_add_0",
+			"void at::native::reduce_kernel<512, 1, x>",
+			"void at::native::vectorized_gather_kernel<16, long>",
+			"void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<x>",
+			"void tensorrt_llm::kernels::moe::finalizeMoeRoutingKernel",
+			"splitKreduce_kernel<32, 16>",
+			"void cub::DeviceReduceKernel<x>",
+			"void softmax_kernel<BlockAllReduce<SumOp>, 4>",
+			"void LayerNormWarpImpl<WarpAllReduce>",
+			"gemm_allreduce_kernel_sm100",
+			"void deep_gemm::sm90_fp8_gemm_1d2d_impl",
+			"dispatch_topk_sort_kernel",
+			"void splitKV_combine_kernel",
+			"void flash::flash_fwd_splitkv_combine_kernel<x>",
+			"parallel_gather_kernel",
+		},
+	} {
+		for _, name := range names {
+			got := Compute
+			if i := r.match(name); i >= 0 {
+				got = r[i].Kind
+			}
+			if got != kind {
+				t.Errorf("%s: %s, want %s", name, got, kind)
+			}
+		}
+	}
+	own, err := ParseRules(strings.NewReader("# mine\ncompute,^ncclLike\nall_reduce,\"^my,(fused)\",me\n"), "r.csv")
+	if err != nil || own.match("my,fused x") != 1 {
+		t.Errorf("%v %v", own, err)
+	}
+	for text, want := range map[string]string{"all_reduce": "r.csv:1: a rule is", "a,b\nx,(": "r.csv:2: error parsing regexp", "a,b,c,d": "r.csv:1: a rule"} {
+		if _, err := ParseRules(strings.NewReader(text), "r.csv"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
