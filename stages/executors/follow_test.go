@@ -19,7 +19,7 @@ func (w *sayings) Say(level, text string) { w.lines = append(w.lines, level+": "
 func TestSilenceIsByTheCoordinatorsClock(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	o := &Order{ID: NewID(time.Now()), Stage: "collect.s", Key: "k"}
+	o := &Order{ID: NewID(home, time.Now()), Stage: "collect.s", Key: "k"}
 	if err := Create(home, o, []Shard{{Places: []int{0}}}); err != nil {
 		t.Fatal(err)
 	}

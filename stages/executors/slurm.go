@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
-	"os/user"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,8 +20,10 @@ import (
 type Scheduler struct {
 	// Timeout bounds each command; 0 means a minute.
 	Timeout time.Duration
-	user    string
-	most    int // MaxArraySize, once it is known
+	// Set are options of sbatch that the executor's block says: variables of the
+	// environment that say them otherwise do not count.
+	Set  []string
+	most int // MaxArraySize, once it is known
 	// unaccounted is true where there is no accounting.
 	unaccounted bool
 	listed      int // jobs of the user when the queue was last read, arrays or not
@@ -48,6 +50,7 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = environment(os.Environ(), s.Set)
 	cmd.WaitDelay = time.Second
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -166,16 +169,11 @@ func (s *Scheduler) submit(ctx context.Context, sub submission) (string, error) 
 
 // queue lists the user's jobs that wait or run.
 func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
-	if s.user == "" {
-		u, err := user.Current()
-		if err != nil {
-			return nil, err
-		}
-		s.user = u.Username
-	}
+	// By number: a user of a directory service may have no name here.
+	me := strconv.Itoa(os.Getuid())
 	// The format is the same in all versions, other than that of --json. The
 	// comment is last: it may hold anything.
-	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+s.user, "--format=%F|%K|%T|%r|%k")
+	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+me, "--format=%F|%K|%T|%r|%k")
 	if err != nil {
 		return nil, err
 	}
