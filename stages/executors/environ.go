@@ -21,7 +21,7 @@ var alwaysSet = []string{
 
 // ofTasks begin the names of variables that Slurm sets in tasks only, some of them
 // where they differ from 0.
-var ofTasks = []string{"SLURM_RESTART_COUNT", "SLURM_ARRAY_", "SLURM_STEP", "SLURM_PROCID", "SLURM_LOCALID", "SLURMD_", "SQUEUE_", "SACCT_", "SCONTROL_"}
+var ofTasks = []string{"SLURM_RESTART_COUNT", "SLURM_ARRAY_", "SLURM_STEP", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_BITSTR_LEN", "SLURMD_", "SQUEUE_", "SACCT_", "SCONTROL_"}
 
 // userWide are variables of Slurm's that say something about the user and not
 // about a job.
@@ -61,7 +61,7 @@ func environment(all, set []string) []string {
 	if cluster != "" && !clusters {
 		out = append(out, "SLURM_CLUSTERS="+cluster) // for the commands that do not submit
 	}
-	return out
+	return append(out, "SLURM_BITSTR_LEN=0") // indices of arrays are not to be cut off
 }
 
 // Set are the attributes and options of the block that sbatch would also take from

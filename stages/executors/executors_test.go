@@ -115,6 +115,18 @@ func TestRanges(t *testing.T) {
 	}
 }
 
+// TestIndicesOf reads what scontrol says of tasks that are one record.
+func TestIndicesOf(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]int{
+		"3": {3}, "2-5%2": {2, 3, 4, 5}, "0,2-3,9": {0, 2, 3, 9}, "0-6:2%8": {0, 2, 4, 6}, "": nil, "N/A": nil, "1-2,...": {1, 2}, "0-99999999999": nil, "5-1": nil, "0-3:0": nil,
+	} {
+		if got := indicesOf(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 // TestOrderKeepsItsShards reads back what was written, one shard and all.
 func TestOrderKeepsItsShards(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,7 @@ type Follower struct {
 	queued      int                          // jobs of the user when the queue was last read, of other work too
 	accounts    map[string]map[string]string // what sacct said, by task
 	accountsAt  time.Time
+	ends        map[string]map[string]map[string]string // what scontrol said since the last look, by array and task
 	waiting     string
 	reasons     map[string]*lasting // for which tasks wait or have waited
 	waitingTold time.Time
@@ -61,6 +62,8 @@ type shard struct {
 	lost      string   // why it was given up
 	held      bool     // its job stays in the queue all the same
 	node      string   // where its last try ended
+	state     string   // how Slurm says that it ended, where it was asked
+	cancelled int      // tries that somebody has cancelled
 	avoid     []string // nodes where tries brought no row
 	due       bool     // to be submitted once the queue takes more jobs
 	silent    bool     // the user was told that it is
@@ -179,6 +182,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 // the jobs: they are taken to go on.
 func (f *Follower) look(ctx context.Context) ([]Job, bool) {
 	jobs, err := f.Scheduler.queue(ctx)
+	f.ends = nil
 	switch {
 	case err != nil && ctx.Err() == nil:
 		if f.queueFailed.IsZero() {
@@ -248,7 +252,7 @@ func (f *Follower) clear(ctx context.Context, jobs []Job) {
 			if j.Array != b.Job || shard >= len(f.shards) || f.shards[shard].held {
 				continue
 			}
-			if j.State == "PENDING" || f.shards[shard].batch != n && f.batches[f.shards[shard].batch].Job != j.Array {
+			if waits(j.State) || f.shards[shard].batch != n && f.batches[f.shards[shard].batch].Job != j.Array {
 				ids = append(ids, j.ID())
 			}
 		}

@@ -193,22 +193,57 @@ func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
 	return jobs, nil
 }
 
-// describe is what Slurm knows of a task that has ended, as long as it does;
-// nothing where it has forgotten it.
-func (s *Scheduler) describe(ctx context.Context, id string) map[string]string {
-	out, err := s.run(ctx, "scontrol", "--oneliner", "show", "job", id)
+// describe is what Slurm knows of the tasks of an array, by their ids, as long as
+// it does. All are asked for at once: of a thousand that die together each would
+// cost the controller a question.
+func (s *Scheduler) describe(ctx context.Context, array string) map[string]map[string]string {
+	out, err := s.run(ctx, "scontrol", "--oneliner", "show", "job", array)
 	if err != nil {
 		return nil
 	}
-	line, _, _ := strings.Cut(out, "\n")
-	known := map[string]string{}
-	for _, word := range strings.Fields(line) {
-		if name, value, ok := strings.Cut(word, "="); ok {
-			known[name] = value
+	all := map[string]map[string]string{}
+	for line := range strings.Lines(out) {
+		known := map[string]string{}
+		for _, word := range strings.Fields(line) {
+			if name, value, ok := strings.Cut(word, "="); ok {
+				known[name] = value
+			}
+		}
+		// Tasks that did not start are one record.
+		for _, index := range indicesOf(known["ArrayTaskId"]) {
+			all[fmt.Sprintf("%s_%d", array, index)] = known
 		}
 	}
-	return known
+	return all
 }
+
+// indicesOf reads what Slurm says of the indices of an array: 3 or 0-4,7-11:2%8.
+func indicesOf(text string) (out []int) {
+	text, _, _ = strings.Cut(text, "%")
+	for part := range strings.SplitSeq(text, ",") {
+		part, step, stepped := strings.Cut(part, ":")
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		a, err1 := strconv.Atoi(from)
+		b, err2 := strconv.Atoi(to)
+		by := 1
+		if stepped {
+			by, _ = strconv.Atoi(step)
+		}
+		if err1 != nil || err2 != nil || a < 0 || b > mostIndices || by < 1 {
+			continue
+		}
+		for i := a; i <= b; i += by {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// mostIndices is beyond what Slurm can be set up for.
+const mostIndices = 1 << 22
 
 // cancel ends jobs, running or not.
 func (s *Scheduler) cancel(ctx context.Context, ids ...string) error {

@@ -318,21 +318,24 @@ func (c *cluster) scontrol(args []string, stdout io.Writer) error {
 		fmt.Fprintln(stdout, "MaxArraySize            = 1001")
 		return nil
 	case len(args) == 3 && args[0] == "show":
-		raw, err := os.ReadFile(filepath.Join(c.dir, "tasks", args[2]+".json"))
+		array, index, one := strings.Cut(args[2], "_")
+		tasks, err := c.read(array)
 		if err != nil {
-			//lint:ignore ST1005 Slurm words it so
-			return errors.New("Invalid job id specified")
-		}
-		t := &task{}
-		if err := json.Unmarshal(raw, t); err != nil {
 			return err
 		}
-		if os.Getenv("SLURMTEST_FORGET") != "" && !t.active() {
+		shown := 0
+		for _, t := range tasks {
+			if one && strconv.Itoa(t.Index) != index || os.Getenv("SLURMTEST_FORGET") != "" && !t.active() {
+				continue
+			}
+			shown++
+			fmt.Fprintf(stdout, "JobId=%s ArrayJobId=%s ArrayTaskId=%d JobName=%s JobState=%s Reason=%s ExitCode=%s NodeList=%s Restarts=%d StdOut=%s\n",
+				t.Array, t.Array, t.Index, t.Name, t.State, t.Reason, t.Exit, t.Node, t.Restart, t.Out)
+		}
+		if shown == 0 {
 			//lint:ignore ST1005 Slurm words it so
 			return errors.New("Invalid job id specified")
 		}
-		fmt.Fprintf(stdout, "JobId=%s ArrayJobId=%s ArrayTaskId=%d JobName=%s JobState=%s Reason=%s ExitCode=%s NodeList=%s Restarts=%d StdOut=%s\n",
-			t.Array, t.Array, t.Index, t.Name, t.State, t.Reason, t.Exit, t.Node, t.Restart, t.Out)
 		return nil
 	case len(args) == 2 && args[0] == "requeue":
 		return c.end(args[1], "REQUEUED", "")
