@@ -35,6 +35,8 @@ type Order struct {
 	Format int    `json:"format"`
 	ID     string `json:"id"`
 	Stage  string `json:"stage"`
+	// Executor is the address of the block.
+	Executor string `json:"executor,omitempty"`
 	// Key is what the collect was evaluated to, with its cases: a task whose plan
 	// comes to something else measures nothing.
 	Key string `json:"key"`
@@ -65,6 +67,8 @@ type Invocation struct {
 	// Lacks are sensitive variables that were given on the command line: tasks would
 	// not have them.
 	Lacks []string `json:"-"`
+	// Slots are those of all executors of the run.
+	Slots *Slots `json:"-"`
 	// CancelOnStop ends the jobs when the coordinator is stopped.
 	CancelOnStop bool `json:"-"`
 }
@@ -274,6 +278,7 @@ type Batch struct {
 	// Offset is the shard of index 0.
 	Offset int       `json:"offset"`
 	Shards []int     `json:"shards"`
+	Most   int       `json:"most,omitempty"`  // of its tasks that may run at the same time; 0 is all
 	After  string    `json:"after,omitempty"` // the job that it waits for
 	At     time.Time `json:"at"`
 }

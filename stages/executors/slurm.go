@@ -22,8 +22,10 @@ type Scheduler struct {
 	Timeout time.Duration
 	// Set are options of sbatch that the executor's block says: variables of the
 	// environment that say them otherwise do not count.
-	Set  []string
-	most int // MaxArraySize, once it is known
+	Set []string
+	// asked is true once most, MaxArraySize, is known.
+	asked bool
+	most  int
 	// unaccounted is true where there is no accounting.
 	unaccounted bool
 	listed      int // jobs of the user when the queue was last read, arrays or not
@@ -265,15 +267,16 @@ var maxArraySize = regexp.MustCompile(`(?m)^MaxArraySize\s*=\s*(\d+)`)
 // defaultArraySize is Slurm's.
 const defaultArraySize = 1001
 
-// arraySize is the number of indices that an array may have, from 0.
+// arraySize is the number of indices that an array may have, from 0. It is 0 where
+// the cluster has no job arrays.
 func (s *Scheduler) arraySize(ctx context.Context) int {
-	if s.most > 0 {
+	if s.asked {
 		return s.most
 	}
-	s.most = defaultArraySize
+	s.asked, s.most = true, defaultArraySize
 	if out, err := s.run(ctx, "scontrol", "show", "config"); err == nil {
 		if m := maxArraySize.FindStringSubmatch(out); m != nil {
-			if n, err := strconv.Atoi(m[1]); err == nil && n > 1 {
+			if n, err := strconv.Atoi(m[1]); err == nil {
 				s.most = n
 			}
 		}
