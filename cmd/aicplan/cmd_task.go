@@ -61,6 +61,7 @@ func (c *taskCmd) Run(a *app) error {
 	default:
 	}
 	fmt.Fprintf(a.stdout, "%s task %d on %s: %s %s\n", time.Now().Format(time.RFC3339), task.Shard, executors.NodeName(), state, message)
+	task.Update(false, func(s *executors.Status) { s.Told = requeue.told() })
 	if err := task.End(state, message); err != nil {
 		return err
 	}
@@ -259,10 +260,21 @@ func drainSignals() (drain func(), s *taskSignals, done func()) {
 
 // asked says whether the time limit is near, so that the job is to start again.
 func (s *taskSignals) asked() bool {
+	if s.told() {
+		return false
+	}
+	select {
+	case <-s.usr1:
+		return true
+	default:
+		return false
+	}
+}
+
+// told says whether somebody, or Slurm, ends the job.
+func (s *taskSignals) told() bool {
 	select {
 	case <-s.term:
-		return false
-	case <-s.usr1:
 		return true
 	default:
 		return false

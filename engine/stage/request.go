@@ -51,6 +51,9 @@ func (r Request) Text() string {
 		arrays = append(arrays, a.Text())
 	}
 	text := r.Executor + ": " + strings.Join(arrays, "; ")
+	if len(r.Arrays) > 1 && r.AtOnce < r.Jobs {
+		text += fmt.Sprintf("; %d jobs at a time", r.AtOnce)
+	}
 	if r.GPUs > 0 {
 		text += fmt.Sprintf("; %s at once", some(r.GPUs, "GPU"))
 	}

@@ -64,9 +64,9 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheduler := &executors.Scheduler{}
+	scheduler := &executors.Scheduler{Set: r.place.Set()}
 	home := executors.Home(r.rc.Store.Dir(), r.rc.Address)
-	order, err := executors.Latest(home)
+	order, err := executors.Latest(home, r.rc.Address)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 		r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
 	}
 	follower := &executors.Follower{
-		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop,
+		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop, Slots: r.invocation.Slots,
 		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.ID, o.Dir()),
 	}
 	f.outcome, err = follower.Follow(ctx)

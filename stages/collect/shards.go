@@ -53,7 +53,7 @@ func (r *running) newOrder(home, key string) (*executors.Order, error) {
 	inv := *r.invocation
 	inv.Options = r.rc.Options
 	o := &executors.Order{
-		ID: executors.NewID(time.Now()), Stage: r.rc.Address, Key: key, Invocation: inv, Scout: scouts, Created: time.Now().UTC(),
+		ID: executors.NewID(home, time.Now()), Stage: r.rc.Address, Executor: r.place.Address, Key: key, Invocation: inv, Scout: scouts, Created: time.Now().UTC(),
 	}
 	if s := r.place.Sentinels; s != nil {
 		if o.Sentinels, err = r.sentinelCases(s.Cases); err != nil {

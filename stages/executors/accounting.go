@@ -70,6 +70,18 @@ func byWhom(uid string) string {
 	return " by " + name
 }
 
+// described is what Slurm knows of a task that is in no queue; nil where it has
+// forgotten it. It is asked once for an array and look at the queue.
+func (f *Follower) described(ctx context.Context, array, id string) map[string]string {
+	if f.ends == nil {
+		f.ends = map[string]map[string]map[string]string{}
+	}
+	if _, asked := f.ends[array]; !asked {
+		f.ends[array] = f.Scheduler.describe(ctx, array)
+	}
+	return f.ends[array][id]
+}
+
 // accounted is what the accounting knows of a task; it is asked about all arrays
 // at once, and not at every look.
 func (f *Follower) accounted(ctx context.Context, id string) map[string]string {

@@ -70,6 +70,18 @@ var ours = map[string]string{
 	"parsable": "", "wait": "", "wrap": "", "test-only": "", "chdir": "",
 }
 
+// barred are options of sbatch with which the jobs could not be followed.
+var barred = map[string]string{
+	"clusters": "the jobs would be in the queue of another cluster; set SLURM_CLUSTERS in the environment, which all commands of Slurm read, or apply on a login node of that cluster",
+	"cluster":  "the jobs would be in the queue of another cluster; set SLURM_CLUSTERS in the environment, which all commands of Slurm read, or apply on a login node of that cluster",
+	"uid":      "the jobs would be another user's; apply as that user",
+	"gid":      "what the jobs write would be another group's; apply with that group",
+	"help":     "sbatch would print its help and submit nothing", "usage": "sbatch would print its help and submit nothing", "version": "sbatch would print its version and submit nothing",
+}
+
+// mostDrain is the longest time before the end at which Slurm can send a signal.
+const mostDrain = 65535 * time.Second
+
 var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // Parse reads an executor block; errors say what is wrong with which option.
@@ -124,6 +136,8 @@ func Parse(s *stage.Service) (*Config, error) {
 		switch {
 		case !optionName.MatchString(name):
 			r.fail("options has %q; a name is the long one of sbatch without dashes in front, such as reservation", name)
+		case barred[name] != "":
+			r.fail("options has %q: %s", name, barred[name])
 		case taken && by != "":
 			r.fail("options has %q, which %s says", name, by)
 		case taken:
@@ -134,6 +148,9 @@ func Parse(s *stage.Service) (*Config, error) {
 	}
 	if c.Limit > 0 && c.Limit <= c.Drain {
 		r.fail("drain is %s and the time limit %s: no time to measure is left", c.Drain, c.Limit)
+	}
+	if c.Drain < time.Second || c.Drain > mostDrain || c.Drain%time.Second != 0 {
+		r.fail("drain is %s; Slurm takes whole seconds from 1s to %s", c.Drain, mostDrain)
 	}
 	if len(c.GPUsBy) > 0 && c.GPUsPerNode == 0 {
 		r.fail("gpus_by needs gpus_per_node, which says how many GPUs a node has")

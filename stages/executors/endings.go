@@ -6,9 +6,6 @@ import (
 	"slices"
 )
 
-// mostAsked bounds how often scontrol is asked, which takes one task at a time.
-const mostAsked = 16
-
 // Endings say how those tasks of an order ended that did not finish. None of its
 // jobs is in a queue.
 func (o *Order) Endings(ctx context.Context, c *Config, s *Scheduler) ([]string, error) {
@@ -18,7 +15,7 @@ func (o *Order) Endings(ctx context.Context, c *Config, s *Scheduler) ([]string,
 	}
 	f := &Follower{Config: c, Order: o, Scheduler: s, batches: batches}
 	last := o.latest(batches)
-	asked, by := 0, told{}
+	by := told{}
 	for i, n := range last {
 		if n < 0 || batches[n].Job == absent {
 			continue
@@ -35,9 +32,8 @@ func (o *Order) Endings(ctx context.Context, c *Config, s *Scheduler) ([]string,
 		}
 		id := fmt.Sprintf("%s_%d", batches[n].Job, i-batches[n].Offset)
 		known := f.accounted(ctx, id)
-		if known == nil && asked < mostAsked {
-			asked++
-			known = s.describe(ctx, id)
+		if known == nil {
+			known = f.described(ctx, batches[n].Job, id)
 		}
 		if state := known["JobState"]; state == "COMPLETED" {
 			continue

@@ -32,6 +32,8 @@ type Follower struct {
 	Stop <-chan struct{}
 	// CancelOnStop cancels the jobs then; else they go on.
 	CancelOnStop bool
+	// Slots are shared by all followers of a run; nil where there is one only.
+	Slots *Slots
 
 	batches     []Batch
 	shards      []shard
@@ -43,7 +45,13 @@ type Follower struct {
 	queued      int                          // jobs of the user when the queue was last read, of other work too
 	accounts    map[string]map[string]string // what sacct said, by task
 	accountsAt  time.Time
+	ends        map[string]map[string]map[string]string // what scontrol said since the last look, by array and task
 	waiting     string
+	strangers   map[string]*Order   // orders with jobs in the queue, by id; nil where they do not count here
+	beside      int                 // tasks of this executor that no follower of the run speaks for
+	crowded     int                 // shards that wait for others of the executor
+	crowdedTold bool                // the user was told
+	rigid       bool                // Slurm changes no limit of an array
 	reasons     map[string]*lasting // for which tasks wait or have waited
 	waitingTold time.Time
 }
@@ -61,6 +69,8 @@ type shard struct {
 	lost      string   // why it was given up
 	held      bool     // its job stays in the queue all the same
 	node      string   // where its last try ended
+	state     string   // how Slurm says that it ended, where it was asked
+	cancelled int      // tries that somebody has cancelled
 	avoid     []string // nodes where tries brought no row
 	due       bool     // to be submitted once the queue takes more jobs
 	silent    bool     // the user was told that it is
@@ -103,6 +113,10 @@ func Active(ctx context.Context, s *Scheduler, o *Order) ([]string, error) {
 // stops it. What an earlier call submitted is taken over.
 func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 	out := &Outcome{Lost: map[int]string{}}
+	if f.Slots == nil {
+		f.Slots = new(Slots)
+	}
+	defer f.Slots.set(f.Config.Address, f.Order.ID, 0)
 	f.shards = make([]shard, len(f.Order.Shards))
 	for i := range f.shards {
 		f.shards[i].batch = -1
@@ -126,6 +140,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 			if err := f.adopt(jobs); err != nil {
 				return out, err
 			}
+			f.count(jobs)
 			again, err := f.judge(ctx, jobs, out)
 			if err != nil {
 				return out, err
@@ -136,6 +151,9 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 			before := len(f.batches)
 			n, err := f.submit(ctx, again)
 			out.Submitted += n
+			if err == nil {
+				err = f.widen(ctx, jobs)
+			}
 			if err != nil {
 				out.Jobs = f.ids(jobs)
 				for _, b := range f.batches[before:] {
@@ -179,6 +197,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 // the jobs: they are taken to go on.
 func (f *Follower) look(ctx context.Context) ([]Job, bool) {
 	jobs, err := f.Scheduler.queue(ctx)
+	f.ends = nil
 	switch {
 	case err != nil && ctx.Err() == nil:
 		if f.queueFailed.IsZero() {
@@ -248,7 +267,7 @@ func (f *Follower) clear(ctx context.Context, jobs []Job) {
 			if j.Array != b.Job || shard >= len(f.shards) || f.shards[shard].held {
 				continue
 			}
-			if j.State == "PENDING" || f.shards[shard].batch != n && f.batches[f.shards[shard].batch].Job != j.Array {
+			if waits(j.State) || f.shards[shard].batch != n && f.batches[f.shards[shard].batch].Job != j.Array {
 				ids = append(ids, j.ID())
 			}
 		}

@@ -16,7 +16,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 	}
 	now := time.Now()
 	running, reasons := 0, map[string]int{}
-	waits := 0             // for what passes by itself
+	passing := 0           // wait for what passes by itself
 	var kept, behind []int // held, and waiting for samples
 	stuck, retried, given := told{}, told{}, told{}
 	defer func() {
@@ -45,7 +45,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 			job, listed = active[place{b.Job, i - b.Offset}]
 		}
 		switch {
-		case listed && job.State == "PENDING":
+		case listed && waits(job.State):
 			s.gone = time.Time{}
 			if left == 0 && !f.scout(i) {
 				// A try that was killed had stored all of them.
@@ -65,8 +65,12 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 			case job.Reason == "Dependency" && b.After != "":
 				behind = append(behind, i)
 			default:
-				waits++
+				passing++
 			}
+		case listed && job.State == suspended:
+			s.gone, s.heard = time.Time{}, now
+			reasons[suspended]++
+			passing++
 		case listed:
 			s.gone = time.Time{}
 			running++
@@ -111,7 +115,18 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 				s.fruitless = 0
 			default:
 				s.fruitless++
-				s.shun()
+				if s.state != "CANCELLED" && s.state != "PREEMPTED" {
+					s.shun()
+				}
+			}
+			if s.state == "CANCELLED" {
+				s.cancelled++
+			}
+			if s.cancelled >= f.Config.Attempts && s.fruitless < f.Config.Attempts {
+				// Rows or not: somebody does not want it to run.
+				s.lost = fmt.Sprintf("%s; that was cancellation %d, and attempts is %d", why, s.cancelled, f.Config.Attempts)
+				given.add(s.lost, i)
+				continue
 			}
 			if s.fruitless >= f.Config.Attempts {
 				s.lost = fmt.Sprintf("%s; %s brought no further row", why, some(s.fruitless, "try"))
@@ -121,20 +136,23 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 				given.add(s.lost, i)
 				continue
 			}
-			if s.said == nil || s.said.State != Drained {
+			if s.said == nil || s.said.State != Drained || s.said.Told {
 				retried.add(why, i)
 			}
 			again = append(again, i)
 		}
 	}
 	f.tell(running, reasons)
-	if running > 0 || waits > 0 || len(again) > 0 || len(kept) == 0 {
+	if running > 0 || passing > 0 || len(again) > 0 || len(kept) == 0 {
 		f.heldSince = time.Time{}
 	} else {
 		f.leaveHeld(active, kept, behind, now)
 	}
 	return again, nil
 }
+
+// suspended is the state of a job that was stopped and is to go on.
+const suspended = "SUSPENDED"
 
 // scout says whether a shard has the samples of the ramp.
 func (f *Follower) scout(i int) bool { return f.Order.Scout && i == 0 }

@@ -42,7 +42,7 @@ func Kind() stage.ServiceKind {
 			{Name: "cpus_per_task", Type: cty.Number, Doc: "processors of each process (--cpus-per-task)"},
 			{Name: "memory", Type: cty.String, Doc: "memory of each node (--mem)"},
 			{Name: "tasks", Type: cty.Number, Default: "1", Doc: "tasks that the cases are split into, at most"},
-			{Name: "parallel", Type: cty.Number, Doc: "tasks that may run at the same time; all where it is left away"},
+			{Name: "parallel", Type: cty.Number, Doc: "tasks that may run at the same time, of all collects of the run; all where it is left away"},
 			{Name: "job_name", Type: cty.String, Doc: "name of the job (-J); the collect's address where it is left away"},
 			{Name: "logs", Type: cty.String, Doc: "folder of the jobs' output, relative to the plan; the state folder where it is left away"},
 			{Name: "modules", Type: cty.List(cty.String), Doc: "modules that every task loads"},

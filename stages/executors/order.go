@@ -35,6 +35,8 @@ type Order struct {
 	Format int    `json:"format"`
 	ID     string `json:"id"`
 	Stage  string `json:"stage"`
+	// Executor is the address of the block.
+	Executor string `json:"executor,omitempty"`
 	// Key is what the collect was evaluated to, with its cases: a task whose plan
 	// comes to something else measures nothing.
 	Key string `json:"key"`
@@ -65,6 +67,8 @@ type Invocation struct {
 	// Lacks are sensitive variables that were given on the command line: tasks would
 	// not have them.
 	Lacks []string `json:"-"`
+	// Slots are those of all executors of the run.
+	Slots *Slots `json:"-"`
 	// CancelOnStop ends the jobs when the coordinator is stopped.
 	CancelOnStop bool `json:"-"`
 }
@@ -87,11 +91,30 @@ func Home(stateDir, stageAddress string) string {
 	return filepath.Join(stateDir, "executors", name)
 }
 
-// NewID names an order: ids sort by time.
-func NewID(now time.Time) string {
+// idTime is the form of the time in the id of an order.
+const idTime = "20060102T150405"
+
+// NewID names an order in home. Ids sort by time, and behind those that are there:
+// the clock of another login node may be ahead of this one's.
+func NewID(home string, now time.Time) string {
+	if last := lastID(home); last != "" {
+		at, _, _ := strings.Cut(last, "-")
+		if t, err := time.Parse(idTime, at); err == nil && !now.UTC().Truncate(time.Second).After(t) {
+			now = t.Add(time.Second)
+		}
+	}
 	var b [3]byte
 	rand.Read(b[:])
-	return now.UTC().Format("20060102T150405") + "-" + hex.EncodeToString(b[:])
+	return now.UTC().Format(idTime) + "-" + hex.EncodeToString(b[:])
+}
+
+// lastID is the last id in home; "" where there is none.
+func lastID(home string) string {
+	entries, err := os.ReadDir(home)
+	if err != nil || len(entries) == 0 {
+		return "" // Create says what is wrong with the folder
+	}
+	return entries[len(entries)-1].Name()
 }
 
 // Shard are the places of cases, ascending, for one task.
@@ -150,8 +173,9 @@ func OpenOrder(dir string) (*Order, error) {
 	return o, nil
 }
 
-// Latest is the last order of a stage, nil without any.
-func Latest(home string) (*Order, error) {
+// Latest is the last order of a stage in its home, nil without any. Stages whose
+// names differ only in what no name of a file has share a home.
+func Latest(home, stageAddress string) (*Order, error) {
 	entries, err := os.ReadDir(home)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -163,6 +187,9 @@ func Latest(home string) (*Order, error) {
 		o, err := OpenOrder(filepath.Join(home, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was not written to its end, so nothing was submitted
+		}
+		if err == nil && o.Stage != stageAddress {
+			continue
 		}
 		return o, err
 	}
@@ -251,6 +278,7 @@ type Batch struct {
 	// Offset is the shard of index 0.
 	Offset int       `json:"offset"`
 	Shards []int     `json:"shards"`
+	Most   int       `json:"most,omitempty"`  // of its tasks that may run at the same time; 0 is all
 	After  string    `json:"after,omitempty"` // the job that it waits for
 	At     time.Time `json:"at"`
 }

@@ -3,8 +3,10 @@ package executors
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,33 +16,62 @@ import (
 func (f *Follower) why(ctx context.Context, i, left int, now time.Time) (why string, over bool) {
 	s := &f.shards[i]
 	b := f.batches[s.batch]
+	id := fmt.Sprintf("%s_%d", b.Job, i-b.Offset)
 	patient := now.Sub(s.gone) < f.Config.Settle
+	s.state = ""
 	if st := s.said; st != nil && st.State.Ended() && st.Attempt >= b.Number*restarts {
 		if st.Left < left && patient {
 			return "", false // its rows are not all here
 		}
 		s.node = st.Node
-		return st.ending(), true
-	}
-	id := fmt.Sprintf("%s_%d", b.Job, i-b.Offset)
-	known := f.Scheduler.describe(ctx, id)
-	if state := known["JobState"]; state == "" || state == "CANCELLED" {
-		// The accounting remembers longer, and who has cancelled it.
-		if a := f.accounted(ctx, id); a != nil && (state == "" || a["JobState"] == state) {
-			known = a
+		if st.State != Drained || !st.Told {
+			return st.ending(), true
 		}
+		// Who told it to end is for Slurm to say.
+		known := f.known(ctx, b.Job, id)
+		switch state := known["JobState"]; {
+		case alive(state) && patient:
+			return "", false
+		case slices.Contains([]string{"CANCELLED", "PREEMPTED", "TIMEOUT", "DEADLINE", "NODE_FAIL"}, state):
+			s.state = state
+			return cause(known), true
+		}
+		return "it was told to end (SIGTERM), as scancel, preemption and a time limit do (on " + st.Node + ")", true
 	}
+	known := f.known(ctx, b.Job, id)
 	state := known["JobState"]
 	switch {
-	case state == "" && patient, state == "COMPLETED" && patient, state == "PENDING" || state == "RUNNING" || state == "COMPLETING" || state == "CONFIGURING":
+	case state == "" && patient, state == "COMPLETED" && patient, alive(state):
 		return "", false
-	case state == "CANCELLED" || state == "NODE_FAIL" || state == "FAILED" || state == "TIMEOUT" || state == "OUT_OF_MEMORY" || state == "BOOT_FAIL" || state == "DEADLINE" || state == "PREEMPTED":
+	case state != "" && state != "COMPLETED":
 		if s.said != nil && patient && now.Sub(s.gone) < min(f.Config.Settle, 2*time.Second) {
 			return "", false
 		}
 	}
-	s.node = known["NodeList"]
+	s.node, s.state = known["NodeList"], state
 	return f.post(i, id, known), true
+}
+
+// known is what Slurm knows of a task that is in no queue, or the accounting, which
+// remembers longer, and who has cancelled it.
+func (f *Follower) known(ctx context.Context, array, id string) map[string]string {
+	known := f.described(ctx, array, id)
+	if state := known["JobState"]; state == "" || state == "CANCELLED" {
+		if a := f.accounted(ctx, id); a != nil && (state == "" || a["JobState"] == state) {
+			return a
+		}
+	}
+	return known
+}
+
+// alive says whether Slurm takes a job in this state to go on.
+func alive(state string) bool {
+	return slices.Contains([]string{"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}, state) || waits(state)
+}
+
+// waits says whether a job in this state will start, sooner or later.
+func waits(state string) bool {
+	return slices.Contains([]string{"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"}, state)
 }
 
 // ending is how a task says that it ended.
@@ -61,6 +92,15 @@ const launchFailed = "0:53"
 
 // post says how a job died that left no word.
 func (f *Follower) post(i int, id string, known map[string]string) string {
+	text := cause(known)
+	if tail := f.tail(i, id); tail != "" {
+		text += "; the end of its output: " + tail
+	}
+	return text
+}
+
+// cause is how Slurm, or the accounting, says that a job ended.
+func cause(known map[string]string) string {
 	on := ""
 	if n := known["NodeList"]; n != "" && n != "(null)" {
 		on = " on " + n
@@ -84,11 +124,10 @@ func (f *Follower) post(i int, id string, known map[string]string) string {
 		if known["ExitCode"] == launchFailed {
 			text += ": Slurm could not start it; the usual cause is a folder for its output that is not there on the node: " + filepath.Dir(known["StdOut"])
 		}
+	case "PREEMPTED":
+		text = "another job took its place" + on + " (preempted)"
 	default:
 		text = "Slurm says " + state + on
-	}
-	if tail := f.tail(i, id); tail != "" {
-		text += "; the end of its output: " + tail
 	}
 	return text
 }
@@ -98,12 +137,27 @@ func (f *Follower) tail(i int, id string) string {
 	array, index, _ := strings.Cut(id, "_")
 	name := fileName(f.Config.Title(f.Order.Stage)) + "_" + array + "_" + index
 	for _, ext := range []string{".err", ".out"} {
-		raw, err := os.ReadFile(filepath.Join(f.Order.LogDir(f.Config), name+ext))
+		raw, err := lastBytes(filepath.Join(f.Order.LogDir(f.Config), name+ext))
 		if err != nil || len(raw) == 0 {
 			continue
 		}
-		lines := strings.Split(strings.TrimSpace(string(raw[max(0, len(raw)-2000):])), "\n")
+		lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(raw), "?")), "\n")
 		return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-2):], " / "))
 	}
 	return ""
+}
+
+// lastBytes reads the end of a file: the log of a job may be as long as its disk.
+func lastBytes(path string) ([]byte, error) {
+	const most = 2000
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-most), most))
 }

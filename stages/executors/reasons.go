@@ -27,6 +27,7 @@ var known = map[string]struct {
 	"BeginTime":                       {passes, "its time has not come; after a restart Slurm waits a moment"},
 	"Licenses":                        {passes, "all are in use"},
 	"Reservation":                     {passes, "its reservation has not begun"},
+	suspended:                         {passes, "it was stopped in favour of another job, or by an administrator, and is to go on"},
 	"Cleaning":                        {passes, "Slurm tidies up after its last try"},
 	"Prolog":                          {passes, "the cluster's prolog runs"},
 	"ReqNodeNotAvail":                 {passes, "nodes that it needs are down, drained or reserved; scontrol show reservation says for how long"},

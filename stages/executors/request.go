@@ -1,6 +1,7 @@
 package executors
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,19 +19,30 @@ func (c *Config) Request(shards map[int]int) *stage.Request {
 	for _, gpus := range sizes {
 		tasks = append(tasks, shards[gpus])
 	}
-	parallel := parallels(c.Parallel, tasks)
+	most := slices.Max(append(tasks, 0))
+	if c.Parallel > 0 {
+		most = c.Parallel
+	}
 	for i, gpus := range sizes {
 		n, job := tasks[i], c.Sized(gpus)
-		a := stage.RequestArray{Jobs: n, AtOnce: n, Nodes: job.Nodes, GPUsPerNode: job.GPUsPerNode}
-		if parallel[i] > 0 {
-			a.AtOnce = min(n, parallel[i])
-		}
+		a := stage.RequestArray{Jobs: n, AtOnce: min(n, most), Nodes: job.Nodes, GPUsPerNode: job.GPUsPerNode}
 		r.Arrays = append(r.Arrays, a)
-		r.Jobs, r.AtOnce, r.GPUs = r.Jobs+n, r.AtOnce+a.AtOnce, r.GPUs+a.AtOnce*a.Nodes*a.GPUsPerNode
+		r.Jobs += n
 		r.Nodes, r.GPUsPerNode = max(r.Nodes, a.Nodes), max(r.GPUsPerNode, a.GPUsPerNode)
 		hours := c.Limit.Hours() * float64(n*a.Nodes)
 		r.NodeHours += hours
 		r.GPUHours += hours * float64(a.GPUsPerNode)
+	}
+	// The most GPUs are in use when the largest jobs run together.
+	r.AtOnce = r.Jobs
+	if c.Parallel > 0 {
+		r.AtOnce = min(r.Jobs, c.Parallel)
+	}
+	left := r.AtOnce
+	largest := slices.SortedFunc(slices.Values(r.Arrays), func(a, b stage.RequestArray) int { return cmp.Compare(b.Nodes*b.GPUsPerNode, a.Nodes*a.GPUsPerNode) })
+	for _, a := range largest {
+		n := min(left, a.Jobs)
+		r.GPUs, left = r.GPUs+n*a.Nodes*a.GPUsPerNode, left-n
 	}
 	return r
 }

@@ -55,7 +55,8 @@ func (c *Config) Header(s Script) []string {
 	}
 	name := c.Title(s.Stage)
 	flag("J", name)
-	file := filepath.Join(s.LogDir, fileName(name)+"_%A_%a")
+	// In a name of a file a percent sign begins one of Slurm's patterns.
+	file := filepath.Join(strings.ReplaceAll(s.LogDir, "%", "%%"), fileName(name)+"_%A_%a")
 	flag("o", file+".out")
 	flag("e", file+".err")
 	for _, name := range sortedNames(c.Options) {

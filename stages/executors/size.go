@@ -61,21 +61,21 @@ func (c *Config) Classes(cases map[int]int) []Class {
 }
 
 // parallels divides the number of tasks that may run at the same time among
-// arrays of so many tasks each; 0 is no limit.
+// arrays of so many tasks each: one for each as long as there are any, and more
+// where there are more tasks for each.
 func parallels(most int, tasks []int) []int {
 	out := make([]int, len(tasks))
-	if most == 0 {
-		return out
-	}
 	left := most
 	for i := range out {
-		out[i] = 1
-		left--
+		if left > 0 && tasks[i] > 0 {
+			out[i] = 1
+			left--
+		}
 	}
 	for ; left > 0; left-- {
 		at := -1
 		for i := range out {
-			if out[i] < tasks[i] && (at < 0 || tasks[i]*out[at] > tasks[at]*out[i]) {
+			if out[i] > 0 && out[i] < tasks[i] && (at < 0 || tasks[i]*out[at] > tasks[at]*out[i]) {
 				at = i
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
-	"os/user"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,8 +20,12 @@ import (
 type Scheduler struct {
 	// Timeout bounds each command; 0 means a minute.
 	Timeout time.Duration
-	user    string
-	most    int // MaxArraySize, once it is known
+	// Set are options of sbatch that the executor's block says: variables of the
+	// environment that say them otherwise do not count.
+	Set []string
+	// asked is true once most, MaxArraySize, is known.
+	asked bool
+	most  int
 	// unaccounted is true where there is no accounting.
 	unaccounted bool
 	listed      int // jobs of the user when the queue was last read, arrays or not
@@ -48,6 +52,7 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = environment(os.Environ(), s.Set)
 	cmd.WaitDelay = time.Second
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -166,16 +171,11 @@ func (s *Scheduler) submit(ctx context.Context, sub submission) (string, error) 
 
 // queue lists the user's jobs that wait or run.
 func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
-	if s.user == "" {
-		u, err := user.Current()
-		if err != nil {
-			return nil, err
-		}
-		s.user = u.Username
-	}
+	// By number: a user of a directory service may have no name here.
+	me := strconv.Itoa(os.Getuid())
 	// The format is the same in all versions, other than that of --json. The
 	// comment is last: it may hold anything.
-	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+s.user, "--format=%F|%K|%T|%r|%k")
+	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+me, "--format=%F|%K|%T|%r|%k")
 	if err != nil {
 		return nil, err
 	}
@@ -195,22 +195,57 @@ func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
 	return jobs, nil
 }
 
-// describe is what Slurm knows of a task that has ended, as long as it does;
-// nothing where it has forgotten it.
-func (s *Scheduler) describe(ctx context.Context, id string) map[string]string {
-	out, err := s.run(ctx, "scontrol", "--oneliner", "show", "job", id)
+// describe is what Slurm knows of the tasks of an array, by their ids, as long as
+// it does. All are asked for at once: of a thousand that die together each would
+// cost the controller a question.
+func (s *Scheduler) describe(ctx context.Context, array string) map[string]map[string]string {
+	out, err := s.run(ctx, "scontrol", "--oneliner", "show", "job", array)
 	if err != nil {
 		return nil
 	}
-	line, _, _ := strings.Cut(out, "\n")
-	known := map[string]string{}
-	for _, word := range strings.Fields(line) {
-		if name, value, ok := strings.Cut(word, "="); ok {
-			known[name] = value
+	all := map[string]map[string]string{}
+	for line := range strings.Lines(out) {
+		known := map[string]string{}
+		for _, word := range strings.Fields(line) {
+			if name, value, ok := strings.Cut(word, "="); ok {
+				known[name] = value
+			}
+		}
+		// Tasks that did not start are one record.
+		for _, index := range indicesOf(known["ArrayTaskId"]) {
+			all[fmt.Sprintf("%s_%d", array, index)] = known
 		}
 	}
-	return known
+	return all
 }
+
+// indicesOf reads what Slurm says of the indices of an array: 3 or 0-4,7-11:2%8.
+func indicesOf(text string) (out []int) {
+	text, _, _ = strings.Cut(text, "%")
+	for part := range strings.SplitSeq(text, ",") {
+		part, step, stepped := strings.Cut(part, ":")
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		a, err1 := strconv.Atoi(from)
+		b, err2 := strconv.Atoi(to)
+		by := 1
+		if stepped {
+			by, _ = strconv.Atoi(step)
+		}
+		if err1 != nil || err2 != nil || a < 0 || b > mostIndices || by < 1 {
+			continue
+		}
+		for i := a; i <= b; i += by {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// mostIndices is beyond what Slurm can be set up for.
+const mostIndices = 1 << 22
 
 // cancel ends jobs, running or not.
 func (s *Scheduler) cancel(ctx context.Context, ids ...string) error {
@@ -232,15 +267,16 @@ var maxArraySize = regexp.MustCompile(`(?m)^MaxArraySize\s*=\s*(\d+)`)
 // defaultArraySize is Slurm's.
 const defaultArraySize = 1001
 
-// arraySize is the number of indices that an array may have, from 0.
+// arraySize is the number of indices that an array may have, from 0. It is 0 where
+// the cluster has no job arrays.
 func (s *Scheduler) arraySize(ctx context.Context) int {
-	if s.most > 0 {
+	if s.asked {
 		return s.most
 	}
-	s.most = defaultArraySize
+	s.asked, s.most = true, defaultArraySize
 	if out, err := s.run(ctx, "scontrol", "show", "config"); err == nil {
 		if m := maxArraySize.FindStringSubmatch(out); m != nil {
-			if n, err := strconv.Atoi(m[1]); err == nil && n > 1 {
+			if n, err := strconv.Atoi(m[1]); err == nil {
 				s.most = n
 			}
 		}

@@ -37,6 +37,9 @@ type Status struct {
 	Job     string `json:"job"`
 	State   State  `json:"state"`
 	Message string `json:"message,omitempty"`
+	// Told is true where the task ended because it was told to (SIGTERM), and not
+	// because its time limit was near.
+	Told bool `json:"told,omitempty"`
 	// Note is the last warning.
 	Note string `json:"note,omitempty"`
 	Node string `json:"node"`

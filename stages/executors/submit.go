@@ -41,12 +41,24 @@ func (f *Follower) adopt(jobs []Job) error {
 
 // submit hands shards to Slurm, in as few arrays as its limit on indices allows.
 func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
+	f.crowded = 0
 	if len(shards) == 0 {
 		return 0, nil
 	}
+	most := f.Scheduler.arraySize(ctx)
+	if most == 0 {
+		return 0, f.refusedBy(errors.New("job arrays are switched off on this cluster (MaxArraySize is 0 in scontrol show config), and tasks are elements of arrays: ask its administrators for them, or apply with kind = \"local\" inside an allocation"))
+	}
 	after := ""
+	reserved := 0 // for the samples: what waits for them does not run beside them
 	if f.Order.Scout && !f.shards[0].done {
 		if slices.Contains(shards, 0) {
+			if f.Config.Parallel > 0 {
+				if reserved = f.reserve(1); reserved == 0 {
+					f.postpone(shards)
+					return 0, nil
+				}
+			}
 			err := f.batch(ctx, []int{0}, 0, "", 0)
 			switch {
 			case errors.Is(err, errFull) && f.queued > 0:
@@ -70,11 +82,14 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 	for i, a := range alike {
 		tasks[i] = len(a)
 	}
-	parallel := parallels(f.Config.Parallel, tasks)
-	most := f.Scheduler.arraySize(ctx)
+	lanes := f.lanes(tasks, reserved)
 	n, wait := 0, 0
 	for i, shards := range alike {
 		for len(shards) > 0 {
+			if f.Config.Parallel > 0 && lanes[i] == 0 {
+				f.postpone(shards)
+				break
+			}
 			offset := 0
 			if shards[0] >= most {
 				offset = shards[0]
@@ -83,10 +98,11 @@ func (f *Follower) submit(ctx context.Context, shards []int) (int, error) {
 			for end < len(shards) && shards[end]-offset < most && (f.room == 0 || end < f.room) {
 				end++
 			}
-			err := f.batch(ctx, shards[:end], offset, after, parallel[i])
+			err := f.batch(ctx, shards[:end], offset, after, lanes[i])
 			switch {
 			case err == nil:
 				n += end
+				lanes[i] = max(0, lanes[i]-end)
 				f.room *= 2
 				shards = shards[end:]
 			case !errors.Is(err, errFull):
@@ -198,6 +214,9 @@ func (f *Follower) batch(ctx context.Context, shards []int, offset int, after st
 	b := Batch{Number: len(f.batches), Offset: offset, Shards: slices.Clone(shards), After: after, At: time.Now().UTC()}
 	if err := os.MkdirAll(f.Order.LogDir(f.Config), 0o755); err != nil {
 		return fmt.Errorf("the folder for the jobs' output cannot be made, and without it they die without a word: %w", err)
+	}
+	if parallel > 0 {
+		b.Most = min(parallel, len(shards))
 	}
 	gpus := f.Order.Shards[shards[0]].GPUs
 	script := filepath.Join(f.Order.Dir(), "script.sh")

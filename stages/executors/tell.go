@@ -74,6 +74,9 @@ func (f *Follower) tell(running int, reasons map[string]int) {
 		}
 		parts = append(parts, fmt.Sprintf("%d waiting (%s)", reasons[r], why))
 	}
+	if f.crowded > 0 {
+		parts = append(parts, fmt.Sprintf("%d to be submitted (parallel says how many)", f.crowded))
+	}
 	text := strings.Join(parts, ", ")
 	if text != "" && (text != f.waiting || time.Since(f.waitingTold) > retell) {
 		f.waiting, f.waitingTold = text, time.Now()

@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ import (
 
 // nodes: the nodes that measured the rows are alike.
 type nodes struct {
-	Max float64 `hcl:"max,optional" json:"max"` // share by which a node may differ from the median of all
+	Max        float64 `hcl:"max,optional" json:"max"`                 // share by which a node may differ from the median of all
+	SameDriver bool    `hcl:"same_driver,optional" json:"same_driver"` // all have one driver
 }
 
 func (c *nodes) prepare(r hcl.Range) hcl.Diagnostics {
@@ -52,7 +54,8 @@ func (c *nodes) run(s *subject) finding {
 			rows[node] = append(rows[node], i)
 		}
 	}
-	if len(by) == 0 {
+	mixed := c.drivers(s, names.Values)
+	if len(by) == 0 && mixed == nil {
 		return out
 	}
 	order := make([]string, 0, len(by))
@@ -62,8 +65,6 @@ func (c *nodes) run(s *subject) finding {
 	slices.SortFunc(order, func(a, b string) int {
 		return cmp.Or(cmp.Compare(math.Abs(by[b]), math.Abs(by[a])), cmp.Compare(a, b))
 	})
-	worst := order[0]
-	out.value = fmt.Sprintf("%+.1f %%", 100*by[worst])
 	var list []offender
 	var bad []string
 	for _, node := range order {
@@ -73,11 +74,56 @@ func (c *nodes) run(s *subject) finding {
 		bad = append(bad, node)
 		list = append(list, offender{row: rows[node][0], note: fmt.Sprintf("(%d rows of %s, %+.1f %%)", len(rows[node]), node, 100*by[node])})
 	}
-	out.ok = len(list) == 0
-	out.message = fmt.Sprintf("%d of %d nodes differ from the median of all; the farthest is %s", len(bad), len(by), worst)
-	if !out.ok {
+	out.ok = len(list) == 0 && mixed == nil
+	var says []string
+	if len(order) > 0 {
+		out.value = fmt.Sprintf("%+.1f %%", 100*by[order[0]])
+		says = append(says, fmt.Sprintf("%d of %d nodes differ from the median of all; the farthest is %s", len(bad), len(by), order[0]))
+	}
+	if mixed != nil {
+		says = append(says, "the rows are of "+strings.Join(mixed, " and of "))
+		out.fix = "name nodes with one driver by constraint, or exclude, of the executor, and measure the others' rows again with apply -replace; or set same_driver = false"
+	}
+	out.message = strings.Join(says, "; ")
+	if len(list) > 0 {
 		out.rows = s.worst(list)
 		out.fix = "leave the nodes out and measure their rows again: options = { exclude = \"" + strings.Join(bad, ",") + "\" } in the executor, then apply -replace"
+	}
+	return out
+}
+
+// drivers says which drivers the rows are of, with their nodes, where there are
+// several; nil where there is one, or none is known.
+func (c *nodes) drivers(s *subject, nodes []string) []string {
+	if !c.SameDriver || !table.Has(s.rec, "driver") {
+		return nil
+	}
+	col, err := table.Strings(s.rec, "driver")
+	if err != nil {
+		return nil // the column is another's
+	}
+	on, rows := map[string][]string{}, map[string]int{}
+	for i, driver := range col.Values {
+		if !s.has(i) || driver == "" {
+			continue
+		}
+		rows[driver]++
+		if !slices.Contains(on[driver], nodes[i]) {
+			on[driver] = append(on[driver], nodes[i])
+		}
+	}
+	if len(on) < 2 {
+		return nil
+	}
+	var out []string
+	for _, driver := range slices.Sorted(maps.Keys(on)) {
+		const most = 5
+		list := slices.Sorted(slices.Values(on[driver]))
+		text := strings.Join(list[:min(len(list), most)], ", ")
+		if more := len(list) - most; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, fmt.Sprintf("driver %s (%d rows of %s)", driver, rows[driver], text))
 	}
 	return out
 }

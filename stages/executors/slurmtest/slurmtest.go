@@ -9,9 +9,11 @@
 // for that reason. SLURMTEST_DOWN, a file, makes all commands fail while it is
 // there. SLURMTEST_LATE, a file, lets the next sbatch take its jobs and say that
 // it got no answer. SLURMTEST_REFUSE is what sbatch says instead of taking any.
-// SLURMTEST_MOST is how many tasks may wait and run. With SLURMTEST_FORGET scontrol knows no task that has ended, and with
-// SLURMTEST_ACCOUNTING sacct knows them all; its value is how those that failed
-// are said to have ended.
+// SLURMTEST_MOST is how many tasks may wait and run, SLURMTEST_ARRAY is
+// MaxArraySize. With SLURMTEST_FORGET scontrol knows no task that has ended, and
+// with SLURMTEST_ACCOUNTING sacct knows them all; its value is how those that
+// failed are said to have ended. The file "busiest" has the largest number of tasks
+// that ran at the same time.
 package slurmtest
 
 import (
@@ -268,6 +270,14 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	return nil
 }
 
+// mostIndices is MaxArraySize.
+func mostIndices() int {
+	if n, err := strconv.Atoi(os.Getenv("SLURMTEST_ARRAY")); err == nil {
+		return n
+	}
+	return 1001
+}
+
 // array reads 0-3,7%2.
 func array(text string) (indices []int, most int, err error) {
 	list, limit, limited := strings.Cut(text, "%")
@@ -287,7 +297,7 @@ func array(text string) (indices []int, most int, err error) {
 			//lint:ignore ST1005 Slurm words it so
 			return nil, 0, fmt.Errorf("Invalid job array specification: %q", text)
 		}
-		if b > 1000 {
+		if b >= mostIndices() {
 			//lint:ignore ST1005 Slurm words it so
 			return nil, 0, errors.New("Batch job submission failed: Invalid job array specification")
 		}
@@ -315,31 +325,79 @@ func (c *cluster) scontrol(args []string, stdout io.Writer) error {
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "--") })
 	switch {
 	case len(args) == 2 && args[0] == "show" && args[1] == "config":
-		fmt.Fprintln(stdout, "MaxArraySize            = 1001")
+		fmt.Fprintln(stdout, "MaxArraySize            =", mostIndices())
 		return nil
 	case len(args) == 3 && args[0] == "show":
-		raw, err := os.ReadFile(filepath.Join(c.dir, "tasks", args[2]+".json"))
+		array, index, one := strings.Cut(args[2], "_")
+		tasks, err := c.read(array)
 		if err != nil {
-			//lint:ignore ST1005 Slurm words it so
-			return errors.New("Invalid job id specified")
-		}
-		t := &task{}
-		if err := json.Unmarshal(raw, t); err != nil {
 			return err
 		}
-		if os.Getenv("SLURMTEST_FORGET") != "" && !t.active() {
+		shown := 0
+		for _, t := range tasks {
+			if one && strconv.Itoa(t.Index) != index || os.Getenv("SLURMTEST_FORGET") != "" && !t.active() {
+				continue
+			}
+			shown++
+			fmt.Fprintf(stdout, "JobId=%s ArrayJobId=%s ArrayTaskId=%d JobName=%s JobState=%s Reason=%s ExitCode=%s NodeList=%s Restarts=%d StdOut=%s\n",
+				t.Array, t.Array, t.Index, t.Name, t.State, t.Reason, t.Exit, t.Node, t.Restart, t.Out)
+		}
+		if shown == 0 {
 			//lint:ignore ST1005 Slurm words it so
 			return errors.New("Invalid job id specified")
 		}
-		fmt.Fprintf(stdout, "JobId=%s ArrayJobId=%s ArrayTaskId=%d JobName=%s JobState=%s Reason=%s ExitCode=%s NodeList=%s Restarts=%d StdOut=%s\n",
-			t.Array, t.Array, t.Index, t.Name, t.State, t.Reason, t.Exit, t.Node, t.Restart, t.Out)
 		return nil
 	case len(args) == 2 && args[0] == "requeue":
 		return c.end(args[1], "REQUEUED", "")
 	case len(args) == 3 && args[0] == "update":
-		return nil
+		return c.update(strings.TrimPrefix(args[1], "JobId="), args[2])
 	}
 	return fmt.Errorf("invalid request %q", args)
+}
+
+// update changes how many tasks of an array may run at the same time; of a time to
+// start nothing is known here.
+func (c *cluster) update(array, what string) error {
+	text, ok := strings.CutPrefix(what, "ArrayTaskThrottle=")
+	if !ok {
+		return nil
+	}
+	most, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	return c.locked(func() error {
+		tasks, err := c.read(array)
+		for _, t := range tasks {
+			t.Most = most
+			if err := c.write(t); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// busiest keeps the largest number of tasks that ran at the same time in a file of
+// that name; the lock is held.
+func (c *cluster) busiest() error {
+	tasks, err := c.read("")
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, t := range tasks {
+		if t.State == "RUNNING" {
+			n++
+		}
+	}
+	path := filepath.Join(c.dir, "busiest")
+	if raw, err := os.ReadFile(path); err == nil {
+		if most, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && most >= n {
+			return nil
+		}
+	}
+	return os.WriteFile(path, []byte(strconv.Itoa(n)+"\n"), 0o644)
 }
 
 // sacct lists tasks of arrays as --parsable2 does.
@@ -535,7 +593,7 @@ func (c *cluster) start(t *task, node int, ended chan<- int) error {
 		return err
 	}
 	t.State, t.Reason, t.Node, t.PID = "RUNNING", "None", "n"+strconv.Itoa(node), cmd.Process.Pid
-	if err := c.write(t); err != nil {
+	if err := errors.Join(c.write(t), c.busiest()); err != nil {
 		return err
 	}
 	go func() {
