@@ -20,7 +20,9 @@ FUZZMINIMIZE ?= 100x
 # make soak: of its random choices.
 SEED ?= 1
 SOAKFLAGS ?= -write docs/reliability.md
-# make golden: the packages whose expectations are recorded anew.
+# make golden: the packages whose expectations are recorded anew, and the tests
+# that record: those of the files that read the flag.
+GOLDENTESTS := ^($$(grep -rl --include='*_test.go' '[*]update' . | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' | sort -u | paste -sd'|' -))\$$
 PKG ?= $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | grep -v ops/kernels | sort -u)
 # make bench: where the figures go, and how often each is taken. benchstat needs
 # six of each to tell a change from noise.
@@ -111,7 +113,7 @@ soak-short: build ## the same for three minutes, without fuzzing and what takes 
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses
-	$(FASTER) $(GO) test -vet=off -parallel 8 -timeout 30m $(PKG) -update
+	$(FASTER) $(GO) test -vet=off -parallel 8 -timeout 30m -run "$(GOLDENTESTS)" $(PKG) -update
 	@git diff --stat
 
 # Binaries for a machine with GPUs, Go or not: copy the folder and run the

@@ -45,7 +45,7 @@ func Functions() map[string]function.Function {
 		"concat":          stdlib.ConcatFunc,
 		"contains":        containsFunc,
 		"did_you_mean":    didYouMeanFunc,
-		"distinct":        stdlib.DistinctFunc,
+		"distinct":        distinctFunc,
 		"element":         stdlib.ElementFunc,
 		"flatten":         stdlib.FlattenFunc,
 		"index":           indexFunc,
@@ -105,6 +105,32 @@ var ceilDivFunc = function.New(&function.Spec{
 			return cty.NilVal, function.NewArgErrorf(1, "division by zero")
 		}
 		return stdlib.Ceil(args[0].Divide(args[1]))
+	},
+})
+
+// distinctFunc is that of the library, which compares each element with all before
+// it: strings are looked up.
+var distinctFunc = function.New(&function.Spec{
+	Description: stdlib.DistinctFunc.Description(),
+	Params:      stdlib.DistinctFunc.Params(),
+	Type:        stdlib.DistinctFunc.ReturnTypeForValues,
+	Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
+		if t.ElementType() != cty.String || !args[0].IsWhollyKnown() {
+			return stdlib.DistinctFunc.Call(args)
+		}
+		seen, kept := map[string]bool{}, []cty.Value{}
+		for _, v := range args[0].AsValueSlice() {
+			if v.IsNull() {
+				return stdlib.DistinctFunc.Call(args)
+			}
+			if s := v.AsString(); !seen[s] {
+				seen[s], kept = true, append(kept, v)
+			}
+		}
+		if len(kept) == 0 {
+			return args[0], nil
+		}
+		return cty.ListVal(kept), nil
 	},
 })
 

@@ -44,9 +44,44 @@ func bounded(v cty.Value) bool {
 		return !outOfBounds(v.AsBigFloat())
 	case t.IsPrimitiveType() || t.IsCapsuleType():
 		return true
+	case t.IsCollectionType() && t.ElementType().IsPrimitiveType() && t.ElementType() != cty.Number:
+		return true
+	case t.IsObjectType(): // an iterator would sort the names
+		for name := range t.AttributeTypes() {
+			if !bounded(v.GetAttr(name)) {
+				return false
+			}
+		}
+		return true
 	}
 	for it := v.ElementIterator(); it.Next(); {
 		if _, e := it.Element(); !bounded(e) {
+			return false
+		}
+	}
+	return true
+}
+
+// whollyKnown is cty's IsWhollyKnown without sorting the names of objects, which
+// took most of the time that remembering values did.
+func whollyKnown(v cty.Value) bool {
+	v, _ = v.Unmark()
+	t := v.Type()
+	switch {
+	case !v.IsKnown():
+		return false
+	case v.IsNull() || !v.CanIterateElements():
+		return true
+	case t.IsObjectType():
+		for name := range t.AttributeTypes() {
+			if !whollyKnown(v.GetAttr(name)) {
+				return false
+			}
+		}
+		return true
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		if _, e := it.Element(); !whollyKnown(e) {
 			return false
 		}
 	}

@@ -174,7 +174,7 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}
-	s.memo[label] = memoized{value: v, waits: !v.IsWhollyKnown(), seen: s.l.finished}
+	s.memo[label] = memoized{value: v, waits: !whollyKnown(v), seen: s.l.finished}
 	return v, diags
 }
 

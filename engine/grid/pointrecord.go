@@ -1,6 +1,10 @@
 package grid
 
-import "github.com/apache/arrow/go/v17/arrow"
+import (
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+)
 
 // PointRecord is the table of the cases with one row a point of their sweeps:
 // case_id is the point's, and the swept parameters are columns behind the case's
@@ -17,53 +21,57 @@ func (c *Cases) PointRecord() arrow.Record {
 // without the others.
 func (c *Cases) PointSample(step int) arrow.Record {
 	step = max(1, step)
-	n := (c.Rows() + step - 1) / step
-	flat := &Cases{spec: c.spec, n: n, idBytes: make([]byte, 0, n*IDLength)}
 	if c.SweepColumns() == nil {
-		return c.caseSample(flat, step)
+		return c.caseSample(step)
 	}
+	n := (c.Rows() + step - 1) / step
 	rows, points := make([]int32, 0, n), make([]int32, 0, n) // the cases, and which of their points
-	ids := c.pointIDWriter()
 	skip := 0
 	for i := range c.n {
 		j := skip
 		for ; j < c.Sweep(i).Len(); j += step {
 			rows, points = append(rows, int32(i)), append(points, int32(j))
-			flat.idBytes = ids(flat.idBytes, i, j)
 		}
 		skip = j - c.Sweep(i).Len()
 	}
-	flat.idOnce.Do(func() {}) // makeRecord reads the bytes alone
-	swept := map[string]bool{}
+	var own, swept []column
 	for at, name := range c.SweepColumns() {
-		swept[name] = true
-		flat.columns = append(flat.columns, c.sweptColumn(at, name, rows, points))
+		swept = append(swept, c.sweptColumn(at, name, rows, points))
 	}
-	var own []column
 	for _, k := range c.columns {
-		if !swept[k.name] {
+		if !slices.ContainsFunc(swept, func(s column) bool { return s.name == k.name }) {
 			own = append(own, k.only(rows))
 		}
 	}
-	flat.columns = append(own, flat.columns...)
-	return flat.makeRecord()
+	return tableOf(c.spec, append(own, swept...), n, func() []byte {
+		all, write := make([]byte, 0, n*IDLength), c.pointIDWriter()
+		for at, i := range rows {
+			all = write(all, int(i), int(points[at]))
+		}
+		return all
+	})
 }
 
-func (c *Cases) caseSample(flat *Cases, step int) arrow.Record {
+func (c *Cases) caseSample(step int) arrow.Record {
 	if step == 1 {
 		return c.Record()
 	}
-	c.idOnce.Do(c.makeIDs)
 	var rows []int32
 	for i := 0; i < c.n; i += step {
 		rows = append(rows, int32(i))
-		flat.idBytes = append(flat.idBytes, c.idBytes[i*IDLength:(i+1)*IDLength]...)
 	}
-	flat.idOnce.Do(func() {}) // makeRecord reads the bytes alone
+	var columns []column
 	for _, k := range c.columns {
-		flat.columns = append(flat.columns, k.only(rows))
+		columns = append(columns, k.only(rows))
 	}
-	return flat.makeRecord()
+	return tableOf(c.spec, columns, len(rows), func() []byte {
+		c.idOnce.Do(c.makeIDs)
+		all := make([]byte, 0, len(rows)*IDLength)
+		for _, i := range rows {
+			all = append(all, c.idBytes[int(i)*IDLength:(int(i)+1)*IDLength]...)
+		}
+		return all
+	})
 }
 
 // only is the column at some rows.

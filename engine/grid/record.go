@@ -3,6 +3,7 @@ package grid
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -12,33 +13,41 @@ import (
 
 // Record is the case table: case_id, the columns, the table constants and
 // status ("planned"). Numbers are int64 when all values of the column are
-// integers, else float64. It is built once and must not be changed.
+// integers, else float64. Its columns are made when they are first read, and must
+// not be changed.
 func (c *Cases) Record() arrow.Record {
-	c.recOnce.Do(func() { c.record = c.makeRecord() })
+	c.recOnce.Do(func() {
+		c.record = tableOf(c.spec, c.columns, c.n, func() []byte {
+			c.idOnce.Do(c.makeIDs)
+			return c.idBytes
+		})
+	})
 	return c.record
 }
 
-func (c *Cases) makeRecord() arrow.Record {
-	c.idOnce.Do(c.makeIDs)
-	var fields []arrow.Field
-	var arrays []arrow.Array
-	add := func(name string, a arrow.Array, null bool) {
-		fields = append(fields, arrow.Field{Name: name, Type: a.DataType(), Nullable: null})
-		arrays = append(arrays, a)
+// tableOf is the case table of n rows with these columns; ids has their case ids,
+// one behind the other.
+func tableOf(spec *Spec, columns []column, n int, ids func() []byte) arrow.Record {
+	text := func(name string, width int, data func() []byte) lazyColumn {
+		return lazyColumn{arrow.Field{Name: name, Type: arrow.BinaryTypes.String}, func() arrow.Array { return fixedTexts(data(), width) }}
 	}
-	add("case_id", fixedTexts(c.idBytes, IDLength), false)
-	for i := range c.columns {
-		a := c.columns[i].array()
-		add(c.columns[i].name, a, a.NullN() > 0)
+	all := make([]lazyColumn, 0, len(columns)+len(spec.Constants)+2)
+	all = append(all, text("case_id", IDLength, ids))
+	for i := range columns {
+		k := &columns[i]
+		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: k.hasNull()}, k.array})
 	}
-	for _, k := range c.spec.Constants {
-		kind, _ := columnKind([]cty.Value{k.Value})
-		col := column{name: k.Name, kind: kind, dict: []cty.Value{k.Value}, ids: make([]int32, c.n)}
-		a := col.array()
-		add(k.Name, a, a.NullN() > 0)
+	for _, c := range spec.Constants {
+		k := column{name: c.Name, dict: []cty.Value{c.Value}}
+		k.kind, _ = columnKind(k.dict)
+		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: n > 0 && c.Value.IsNull()}, func() arrow.Array {
+			full := k
+			full.ids = make([]int32, n)
+			return full.array()
+		}})
 	}
-	add("status", fixedTexts(bytes.Repeat([]byte("planned"), c.n), len("planned")), false)
-	return array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(c.n))
+	all = append(all, text("status", len("planned"), func() []byte { return bytes.Repeat([]byte("planned"), n) }))
+	return newLazyRecord(n, all)
 }
 
 // fixedTexts makes a column of texts of width bytes each, one behind the other in
@@ -51,6 +60,24 @@ func fixedTexts(data []byte, width int) arrow.Array {
 	}
 	d := array.NewData(arrow.BinaryTypes.String, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)), memory.NewBufferBytes(data)}, nil, 0, 0)
 	return array.NewStringData(d)
+}
+
+// dataType is the type of the column in a table.
+func (k *column) dataType() arrow.DataType {
+	switch k.kind {
+	case kindInt:
+		return arrow.PrimitiveTypes.Int64
+	case kindFloat:
+		return arrow.PrimitiveTypes.Float64
+	case kindBool:
+		return arrow.FixedWidthTypes.Boolean
+	}
+	return arrow.BinaryTypes.String
+}
+
+// hasNull says whether the column is null anywhere.
+func (k *column) hasNull() bool {
+	return slices.ContainsFunc(k.dict, cty.Value.IsNull) && slices.ContainsFunc(k.ids, func(id int32) bool { return k.dict[id].IsNull() })
 }
 
 // array writes the column's values out.

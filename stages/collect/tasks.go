@@ -64,8 +64,10 @@ func (j *job) shared(w why) *why {
 	if p := j.whys[w]; p != nil {
 		return p
 	}
-	j.whys[w] = &w
-	return &w
+	p := new(why) // w itself would be allocated in each call
+	*p = w
+	j.whys[w] = p
+	return p
 }
 
 // skip ends a unit that is not tried.

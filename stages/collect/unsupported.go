@@ -137,12 +137,21 @@ func (j *job) bar(all []unsupported) error {
 		if err != nil {
 			return err
 		}
+		closed := map[*why]*why{} // what is said of open units, before and after: mostly one thing
 		for i := range j.units {
-			if un := &j.units[i]; un.barred() == "" && test(un) {
-				un.why = j.shared(why{un.class(), un.reason(), u.reason})
-				if un.state == open {
-					j.close(un)
-				}
+			un := &j.units[i]
+			if un.barred() != "" || !test(un) {
+				continue
+			}
+			before, wasOpen := un.why, un.state == open
+			if after := closed[before]; wasOpen && after != nil {
+				un.state, un.why = skipped, after
+				continue
+			}
+			un.why = j.shared(why{un.class(), un.reason(), u.reason})
+			if wasOpen {
+				j.close(un)
+				closed[before] = un.why
 			}
 		}
 	}

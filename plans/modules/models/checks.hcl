@@ -22,6 +22,17 @@ locals {
   }
 
   known_fields = { for kind, f in local.row_fields : kind => concat(f.needs, f.may) }
+  row_kinds    = keys(local.row_fields)
+  family_words = concat(local.row_kinds, local.family_fields)
+
+  # Each row is looked at only where a look at all together finds something: rows of
+  # its kind with other fields, or anywhere a text that begins as numbers do.
+  field_sets = toset(flatten([for f in local.families : [for kind, rows in f : [for r in rows : join(" ", concat([kind], keys(r)))] if contains(local.row_kinds, kind)]]))
+
+  odd_kinds = can(regex(":\"[-+.0-9iI]", jsonencode(local.families))) ? local.row_kinds : [
+    for s in [for s in local.field_sets : { kind = split(" ", s)[0], fields = slice(split(" ", s), 1, length(split(" ", s))) }] : s.kind
+    if length(setsubtract(s.fields, local.known_fields[s.kind])) + length(setsubtract(local.row_fields[s.kind].needs, s.fields)) > 0
+  ]
 
   checked_rows = flatten([for f in local.families : [for kind, rows in f : [for r in rows : {
     name    = try(r.profile, r.model_name, r.model, "no name")
@@ -30,13 +41,13 @@ locals {
     unknown = setsubtract(keys(r), local.known_fields[kind])
     missing = setsubtract(local.row_fields[kind].needs, keys(r))
     texts   = [for k, v in r : k if try(v != tonumber(v), false)]
-  }] if contains(keys(local.row_fields), kind)]])
+  }] if contains(local.odd_kinds, kind)]])
 
   # A misspelt field is told once, as the misspelling.
   wrong_rows = concat(
     flatten([for f in local.families : [for k in keys(f) :
-      "A family has ${k}, which is no kind of rows. The kinds are ${join(", ", keys(local.row_fields))}."
-      if !contains(concat(keys(local.row_fields), local.family_fields), k)
+      "A family has ${k}, which is no kind of rows. The kinds are ${join(", ", local.row_kinds)}."
+      if !contains(local.family_words, k)
     ]]),
     flatten([for c in local.checked_rows : [for k in c.unknown :
       "${line_of(c.name, k)}: The ${c.kind} row of ${c.name} has the field ${k}, which its kind does not have.${did_you_mean(k, c.knows) == "" ? "" : " Did you mean ${did_you_mean(k, c.knows)}?"}"
