@@ -39,6 +39,7 @@ type cli struct {
 	MockServer    mockServerCmd    `cmd:"" name:"mock-server" help:"Be an OpenAI-compatible server, for trying load."`
 	Version       versionCmd       `cmd:"" help:"Print the version."`
 	Completion    completionCmd    `cmd:"" help:"Print a shell completion script."`
+	Complete      completeCmd      `cmd:"" hidden:"" help:"Say what a word of a command line may become; completion scripts ask."`
 	Task          taskCmd          `cmd:"" hidden:"" help:"Measure one shard of a collect; started by jobs of an executor."`
 	Worker        workerCmd        `cmd:"" hidden:"" help:"Run cases for an aicplan; started by it."`
 	WorkerRank    workerRankCmd    `cmd:"" hidden:"" help:"Be one GPU's rank for a worker; started by it."`

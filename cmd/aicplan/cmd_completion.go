@@ -47,7 +47,7 @@ func completionsOf(parser *kong.Kong) completions {
 }
 
 // Run prints a script that completes verbs and flags, the latter with one dash
-// or two.
+// or two, and asks aicplan itself for what stands behind them.
 func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
 	words := completionsOf(parser)
 	words.kinds = map[string][]string{}
@@ -72,6 +72,7 @@ func (a *app) completeBash(c completions) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.stdout, format+"\n", args...) }
 	say("_aicplan() {")
 	say("  local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} dash=-")
+	say("  if [ \"$verb\" = help ] && [ $COMP_CWORD -ge 2 ]; then verb=; COMP_CWORD=$((COMP_CWORD - 1)); COMP_WORDS=(aicplan \"${COMP_WORDS[@]:2}\"); verb=${COMP_WORDS[1]}; fi")
 	say("  if [ $COMP_CWORD -eq 1 ]; then COMPREPLY=($(compgen -W %q -- \"$cur\")); return; fi", strings.Join(c.under[""], " "))
 	for _, v := range c.under[""] {
 		if below := c.under[v]; len(below) > 0 {
@@ -100,12 +101,21 @@ func (a *app) completeBash(c completions) {
 	say("    esac")
 	say("    return")
 	say("  fi")
-	say("  COMPREPLY=($(compgen -f -- \"$cur\"))")
+	// One candidate a line; file names where it says nothing. Its first word is a
+	// path in "./bin/aicplan plan".
+	say("  local IFS=$'\\n' had=$-; set -f")
+	say("  COMPREPLY=($(\"${COMP_WORDS[0]}\" complete -- \"${COMP_WORDS[@]:1:$COMP_CWORD}\" 2>/dev/null))")
+	say("  case $had in *f*) ;; *) set +f;; esac")
+	say("  if [ ${#COMPREPLY[@]} -eq 0 ]; then COMPREPLY=($(compgen -f -- \"$cur\")); return; fi")
+	// As file names, words get the quotes that addresses with keys need, and "m=" a
+	// backslash that nobody wants.
+	say("  case \"${COMPREPLY[*]}\" in *[\\[\\\"]*) ;; *=) compopt +o filenames -o nospace 2>/dev/null;; esac")
 	say("}")
 	say("complete -o filenames -F _aicplan aicplan")
 }
 
 func (a *app) completeFish(c completions) {
+	fmt.Fprintln(a.stdout, "complete -c aicplan -a '(aicplan complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'")
 	for _, v := range c.verbs {
 		words := strings.Fields(v)
 		cond := "__fish_use_subcommand"

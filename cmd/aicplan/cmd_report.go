@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/atomic"
@@ -62,7 +64,7 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := past.Input(store, run.LoadDataset)
+	in, err := past.Input(store, run.LoadShared(map[string]arrow.Record{}))
 	if err != nil {
 		return nil, err
 	}

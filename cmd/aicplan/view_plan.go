@@ -192,7 +192,11 @@ func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
 			}
 		}
 		if len(parts) > 0 {
-			wrapped(b, a.columns(), 4, "  ", fmt.Sprintf(words[action], strings.Join(parts, ", ")))
+			how := words[action]
+			if action == "unknown" && parts[0][:2] == "1 " && len(parts) == 1 {
+				how = "? %s follows what it reads"
+			}
+			wrapped(b, a.columns(), 4, "  ", fmt.Sprintf(how, strings.Join(parts, ", ")))
 		}
 	}
 }

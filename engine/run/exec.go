@@ -194,6 +194,19 @@ func (r *runner) dataset(address string) (*stage.Dataset, error) {
 
 // LoadDataset reads back what a stage record names.
 func LoadDataset(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset, error) {
+	return LoadShared(nil)(store, rec)
+}
+
+// LoadShared is LoadDataset for many stages of one store: a gate hands on the table
+// that it judged, and large ones are held once. read has the tables by digest; nil
+// keeps none.
+func LoadShared(read map[string]arrow.Record) func(*checkpoint.Store, *checkpoint.StageRecord) (*stage.Dataset, error) {
+	return func(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset, error) {
+		return loadDataset(store, rec, read)
+	}
+}
+
+func loadDataset(store *checkpoint.Store, rec *checkpoint.StageRecord, read map[string]arrow.Record) (*stage.Dataset, error) {
 	d := &stage.Dataset{}
 	var err error
 	if d.Info, err = plan.ReadInfo(rec); err != nil {
@@ -206,9 +219,14 @@ func LoadDataset(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.D
 		if part.digest == "" {
 			continue
 		}
-		t, err := store.GetRecord(part.digest)
-		if err != nil {
-			return nil, fmt.Errorf("%s of %s: %w", part.name, rec.Address, err)
+		t, ok := read[part.digest]
+		if !ok {
+			if t, err = store.GetRecord(part.digest); err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", part.name, rec.Address, err)
+			}
+			if read != nil {
+				read[part.digest] = t
+			}
 		}
 		*part.into = t
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
@@ -22,6 +23,10 @@ type Forecast struct {
 	Open bool
 	// Cases is true for planned cases without measurements.
 	Cases bool
+	// Rows are the planned cases of which every row answers one, with its values;
+	// where Measured is true they are the rows themselves. Nil where neither is known.
+	Rows     arrow.Record
+	Measured bool
 	// Origin names who measures where Info.Version does not say it yet: rows of
 	// one origin have one framework and version.
 	Origin string
@@ -50,7 +55,6 @@ type Demander interface {
 
 // ForecastOf is the forecast of a dataset that is there already.
 func ForecastOf(ds *Dataset) *Forecast {
-	f := &Forecast{Info: ds.Info, Cases: ds.Table == nil}
 	rec := ds.Table
 	if rec == nil {
 		rec = ds.Planned
@@ -58,6 +62,7 @@ func ForecastOf(ds *Dataset) *Forecast {
 	if rec == nil {
 		return nil
 	}
+	f := &Forecast{Info: ds.Info, Cases: ds.Table == nil, Rows: rec, Measured: ds.Table != nil}
 	for _, c := range rec.Schema().Fields() {
 		f.Columns = append(f.Columns, c.Name)
 	}

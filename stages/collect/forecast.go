@@ -32,7 +32,7 @@ func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
 	if g == nil {
 		return nil
 	}
-	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.kind().Closed}
+	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.kind().Closed, Rows: g.Rows}
 	f.Info.Perf = c.perfTable(g.Info.Perf)
 	f.Info.Framework, f.Info.System, f.Info.Runtime = c.runtime.Framework, c.system, c.runtime.Name
 	add := func(names ...string) {

@@ -34,24 +34,14 @@ type Told struct {
 // case and in the order of time.
 func Past(store *checkpoint.Store, op string, ids map[string]bool) ([]Told, error) {
 	var out []Told
-	if err := EachPast(store, op, ids, func(t Told) { out = append(out, t) }); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(out, func(a, b Told) int { return strings.Compare(a.At, b.At) })
-	return out, nil
-}
-
-// EachPast calls each for what Past returns, journal by journal, and keeps
-// nothing: journals may have millions of tries.
-func EachPast(store *checkpoint.Store, op string, ids map[string]bool, each func(Told)) error {
 	contexts, err := store.Contexts(op)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, info := range contexts {
 		var jc checkpoint.Context
 		if err := json.Unmarshal(info.JSON, &jc); err != nil {
-			return fmt.Errorf("journal of %s: %w", op, err)
+			return nil, fmt.Errorf("journal of %s: %w", op, err)
 		}
 		var bad error
 		err := store.EachEntry(info, func(e checkpoint.Entry) {
@@ -70,16 +60,17 @@ func EachPast(store *checkpoint.Store, op string, ids map[string]bool, each func
 			if d.Label != nil {
 				t.Framework, t.Version, t.Device = d.Label.Framework, d.Label.Version, d.Label.Device
 			}
-			each(t)
+			out = append(out, t)
 		})
 		if err == nil {
 			err = bad
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	slices.SortStableFunc(out, func(a, b Told) int { return strings.Compare(a.At, b.At) })
+	return out, nil
 }
 
 // Changed says in words what is other in the conditions of b than in those of a;

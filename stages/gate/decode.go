@@ -137,7 +137,7 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 			if err != nil {
 				diags = append(diags, problem("Wrong selection", err.Error(), a.Expr.Range()))
 			}
-			e.on = on
+			e.on, e.onAt = on, a.Expr.Range()
 		}
 	}
 	return rest, ctx, diags

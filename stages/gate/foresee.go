@@ -79,7 +79,11 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 				}
 			}
 		}
-		diags = append(diags, stage.MissingColumns(f, names, e.block)...)
+		missing := stage.MissingColumns(f, names, e.block)
+		diags = append(diags, missing...)
+		if !missing.HasErrors() {
+			diags = append(diags, e.unmatched(f)...)
+		}
 		if r, ok := e.check.(referrer); ok && r.refersTo() != nil {
 			if ref := in(r.refersTo()); ref != nil && ref.Cases {
 				diags = append(diags, stage.NoRows(e.block))

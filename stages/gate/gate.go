@@ -75,6 +75,7 @@ type entry struct {
 	minJudged float64
 	unjudged  string
 	on        []selection
+	onAt      hcl.Range
 	check     check
 	block     hcl.Range
 }
@@ -194,9 +195,11 @@ func (e entry) judge(s *subject) stage.CheckResult {
 // vacuous says whether a check of rows was given none by its "on", as a
 // misspelt word does. Checks that count rows, or what is missing, judge that.
 func (e entry) vacuous(s *subject) bool {
-	counts := []string{"coverage", "row_count", "deviation", "failures", "assert"}
-	return len(e.on) > 0 && s.rec != nil && s.selected == 0 && !slices.Contains(counts, e.kind)
+	return len(e.on) > 0 && s.rec != nil && s.selected == 0 && !slices.Contains(countingChecks, e.kind)
 }
+
+// countingChecks judge an empty selection too.
+var countingChecks = []string{"coverage", "row_count", "deviation", "failures", "assert"}
 
 func selectionText(on []selection) string {
 	parts := make([]string, len(on))

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"aicplan/sink/stats"
-	"aicplan/sink/table"
 )
 
 // Earlier is what a case came to at the try before its row.
 type Earlier struct {
-	Value float64
+	Value float64 // NaN where there was none
 	Noise float64 // standard deviation over mean; NaN where it is not known
-	At    string
+	At    int64   // UnixNano; the smallest where it is not known
 }
 
 // Change is how the rows differ from the tries before them.
@@ -45,25 +44,22 @@ type ChangeRow struct {
 const leastChange = 0.02
 
 // changed holds the rows against the tries before them.
-func (t *Table) changed(before map[string]Earlier, run string) {
-	if len(before) == 0 || t.Data == nil || t.Data.Table == nil || t.Facets.Latency == nil {
-		return
-	}
-	ids, err := table.Strings(t.Data.Table, "case_id")
-	if err != nil {
+func (t *Table) changed(before []Earlier, run string) {
+	if t.Data == nil || t.Data.Table == nil || len(before) != len(t.Facets.Latency) {
 		return
 	}
 	c := &Change{Run: run}
 	var ratios []float64
-	for i, id := range ids.Values {
-		e, ok := before[id]
+	newest := int64(math.MinInt64)
+	worst := worstChanges{}
+	for i, e := range before {
 		now := t.Facets.Latency[i]
-		if !ok || !(e.Value > 0) || !(now > 0) {
+		if !(e.Value > 0) || !(now > 0) {
 			continue
 		}
 		ratio := now / e.Value
 		ratios = append(ratios, ratio)
-		c.Since = max(c.Since, e.At)
+		newest = max(newest, e.At)
 		noise := 0.0
 		if t.Facets.Noise != nil && !math.IsNaN(t.Facets.Noise[i]) {
 			noise = t.Facets.Noise[i]
@@ -79,26 +75,44 @@ func (t *Table) changed(before map[string]Earlier, run string) {
 		} else {
 			c.Faster++
 		}
-		c.Worst = append(c.Worst, ChangeRow{Case: t.worstRow("", i).Case, Then: e.Value, Now: now, Ratio: ratio})
+		worst.add(i, math.Abs(math.Log(ratio)))
 	}
 	if len(ratios) == 0 {
 		return
 	}
-	slices.SortStableFunc(c.Worst, func(a, b ChangeRow) int {
-		x, y := math.Abs(math.Log(a.Ratio)), math.Abs(math.Log(b.Ratio))
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	c.Worst = c.Worst[:min(len(c.Worst), mostWorst)]
+	if newest > math.MinInt64 {
+		c.Since = time.Unix(0, newest).UTC().Format(time.RFC3339Nano)
+	}
+	for _, w := range worst {
+		e, now := before[w.row], t.Facets.Latency[w.row]
+		c.Worst = append(c.Worst, ChangeRow{Case: t.worstRow("", w.row).Case, Then: e.Value, Now: now, Ratio: now / e.Value})
+	}
 	slices.Sort(ratios)
 	c.Rows, c.Median = len(ratios), stats.Rank(ratios, 0.5)
 	c.Interval = MedianInterval(ratios)
 	t.Change = c
+}
+
+// worstChanges are the rows that changed most, the most first, of equal ones the
+// one that comes first in the table.
+type worstChanges []struct {
+	row  int
+	size float64
+}
+
+func (w *worstChanges) add(row int, size float64) {
+	at := len(*w)
+	for at > 0 && (*w)[at-1].size < size {
+		at--
+	}
+	if at == mostWorst {
+		return
+	}
+	*w = slices.Insert(*w, at, struct {
+		row  int
+		size float64
+	}{row, size})
+	*w = (*w)[:min(len(*w), mostWorst)]
 }
 
 // MedianInterval is the interval between two of the ascending values that has the

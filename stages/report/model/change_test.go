@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 )
 
@@ -48,21 +48,21 @@ func TestMedianInterval(t *testing.T) {
 func TestChange(t *testing.T) {
 	t.Parallel()
 	in := input(t)
-	ids, err := table.Strings(in.Tables[0].Data.Table, "case_id")
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := build(t, in)
 	now := r.Tables[0].Facets.Latency
 	if r.Tables[0].Change != nil {
 		t.Fatal("a change without anything before")
 	}
-	before := map[string]model.Earlier{}
-	for i, id := range ids.Values[:40] {
-		before[id] = model.Earlier{Value: now[i] / 1.001, Noise: math.NaN(), At: "2026-11-20T10:00:00Z"}
+	before := make([]model.Earlier, len(now))
+	on := func(day int) int64 { return time.Date(2026, 11, day, 10, 0, 0, 0, time.UTC).UnixNano() }
+	for i := range before {
+		before[i].Value = math.NaN()
+		if i < 40 {
+			before[i] = model.Earlier{Value: now[i] / 1.001, Noise: math.NaN(), At: on(20)}
+		}
 	}
-	before[ids.Values[3]] = model.Earlier{Value: now[3] / 2, Noise: 0.01, At: "2026-11-21T10:00:00Z"}
-	before[ids.Values[4]] = model.Earlier{Value: now[4] * 2, Noise: 0.9, At: "2026-11-20T10:00:00Z"} // may be noise
+	before[3] = model.Earlier{Value: now[3] / 2, Noise: 0.01, At: on(21)}
+	before[4] = model.Earlier{Value: now[4] * 2, Noise: 0.9, At: on(20)} // may be noise
 	in.Tables[0].Before = before
 	r = build(t, in)
 	c := r.Tables[0].Change

@@ -69,9 +69,9 @@ type TableInput struct {
 	// Reference is compared with; may be nil.
 	Reference     *stage.Dataset
 	ReferenceName string
-	// Before are the tries before those of the rows, by case id, and Since is the
-	// run that left them; "" where it is the time before of each case.
-	Before map[string]Earlier
+	// Before are the tries before those of the rows, one for each row or none at all,
+	// and Since is the run that left them; "" where it is the time before of each case.
+	Before []Earlier
 	Since  string
 	// Stale says why the data may not be that of the run; "" when it is.
 	Stale string
