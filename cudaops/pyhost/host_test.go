@@ -130,7 +130,11 @@ func TestSweep(t *testing.T) {
 	if len(rows) != 3 || rows[2]["latency"] != 15.0 {
 		t.Errorf("rows of a function that sweeps itself: %v", rows)
 	}
+	c.told = nil
 	a := c.run("fails_at", m{"limit": 3}, points)
+	if len(a.Rows) != 2 || len(c.told) != 2 {
+		t.Errorf("rows of the points before: %v, told on the way: %v", a.Rows, c.told)
+	}
 	if a.Failure == nil || !strings.Contains(a.Failure.Message, "k=5") || !strings.Contains(a.Failure.Message, "2 of 3") {
 		t.Errorf("a sweep that fails on the way: %+v", a)
 	}

@@ -115,6 +115,9 @@ func TestHostedSweepThatExitsWithTen(t *testing.T) {
 	if got := strings.Join(tokens, " "); got != "1power_law_1.01 64power_law_1.01 2power_law_1.01" {
 		t.Errorf("rows = %s", got)
 	}
+	if fmt.Sprint(c.told) != fmt.Sprint(rows) {
+		t.Errorf("told on the way: %v, at the end: %v", c.told, rows)
+	}
 	if bye := c.bye(); !strings.Contains(bye.Restart, "exit status 10") {
 		t.Errorf("restart = %q", bye.Restart)
 	}

@@ -38,6 +38,8 @@ func (r *run) said(s *slot, ev Event, now time.Time) {
 		r.broken(s, ev.Garbage, s.suspect())
 	case ev.Start != nil:
 		r.caseStarted(s, ev.Start.Seq, now)
+	case ev.Rows != nil:
+		r.caseRows(s, ev.Rows)
 	case ev.Result != nil:
 		if f := r.caseEnded(s, ev.Result.Seq, "result"); f != nil {
 			r.done(s, f, Outcome{Rows: ev.Result.Rows, Attachments: ev.Result.Attachments, Seconds: ev.Result.Seconds}, now)
@@ -73,6 +75,19 @@ func (r *run) caseStarted(s *slot, seq int64, now time.Time) {
 	s.starts++
 	f.startNo, f.started = s.starts, now
 	s.arm(now)
+}
+
+// caseRows keeps rows of a case in work.
+func (r *run) caseRows(s *slot, m *Rows) {
+	f := s.find(m.Seq)
+	switch {
+	case f == nil || f.startNo == 0:
+		r.broken(s, fmt.Sprintf("rows of case %d, which it does not work on", m.Seq), r.offender(s, m.Seq))
+	case len(f.rows)+len(m.Rows) > maxRows:
+		r.broken(s, fmt.Sprintf("more than %d rows of a case", maxRows), f)
+	default:
+		f.rows = append(f.rows, m.Rows...)
+	}
 }
 
 // caseEnded takes a case off its worker, or ends the worker when it does not
@@ -176,7 +191,7 @@ func (r *run) processEnded(s *slot) {
 		if f := r.culprit(s, polite); f != nil {
 			s.drop(f)
 			failure := s.deathFailure(x)
-			r.done(s, f, Outcome{Failure: &failure, Cause: CauseDied}, time.Now())
+			r.done(s, f, Outcome{Rows: f.rows, Failure: &failure, Cause: CauseDied}, time.Now())
 		} else if s.ran == 0 && s.recycle == "" {
 			s.fails++
 			s.lastErr = fmt.Errorf("worker %s ended before it ran a case: %s\n%s", s.Name, s.endReason(x), lastLines(x.Tail, 12))
@@ -247,7 +262,7 @@ func (r *run) hung(s *slot, now time.Time) {
 		what = fmt.Sprintf("the worker did not start it within its deadline of %v", f.task.Deadline)
 	}
 	proc := s.proc
-	r.done(s, f, Outcome{Cause: CauseHung, Failure: &Failure{
+	r.done(s, f, Outcome{Rows: f.rows, Cause: CauseHung, Failure: &Failure{
 		Class: ClassTimeout, Exception: "Timeout", Message: what,
 	}}, now)
 	r.requeue(s, false)

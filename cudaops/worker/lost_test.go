@@ -77,6 +77,25 @@ func oddWorker(mode string) bool {
 				os.Exit(0)
 			}
 		}
+	case "tells": // says rows and dies; of case 1 those of a case that it does not have
+		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
+		in := bufio.NewReader(os.NewFile(3, "in"))
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				os.Exit(0)
+			}
+			if _, rest, ok := strings.Cut(line, `"seq":`); ok {
+				seq, _, _ := strings.Cut(rest, ",")
+				about := seq
+				if strings.Contains(line, `"id":"1"`) {
+					about = "77"
+				}
+				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"rows\",\"seq\":%s,\"rows\":[{\"latency\":1},{\"latency\":2}]}\n", seq, about)
+				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"rows\",\"seq\":%s,\"rows\":[{\"latency\":3}]}\n", about)
+				os.Exit(7)
+			}
+		}
 	default:
 		return false
 	}
@@ -155,5 +174,23 @@ func TestByeInTheMiddleOfACase(t *testing.T) {
 	}
 	if o := src.ends[0]; o.Cause != worker.CauseDied || !strings.Contains(o.Failure.Message, "in the middle of its work") {
 		t.Errorf("cause %d, %+v", o.Cause, o.Failure)
+	}
+}
+
+// Rows that a worker said before it died are those of its case; what it said
+// before it broke the protocol counts for nothing.
+func TestRowsBeforeADeath(t *testing.T) {
+	src, err := runOdd(t, "tells", 2, false)
+	if err != nil || len(src.ends) != 2 {
+		t.Fatalf("%d ends, %v", len(src.ends), err)
+	}
+	for _, o := range src.ends {
+		want, cause := "[map[latency:1] map[latency:2] map[latency:3]]", worker.CauseDied
+		if o.Task.Case.ID == "1" {
+			want, cause = "[]", worker.CauseGarbage
+		}
+		if o.Cause != cause || fmt.Sprint(o.Rows) != want {
+			t.Errorf("case %s: cause %d, %+v, rows %v, want %s", o.Task.Case.ID, o.Cause, o.Failure, o.Rows, want)
+		}
 	}
 }

@@ -160,7 +160,7 @@ func parseEvent(line []byte) (ev Event, err error) {
 		return ev, err
 	}
 	switch env.Type {
-	case TypeStart, TypeResult, TypeError:
+	case TypeStart, TypeRows, TypeResult, TypeError:
 		if env.Seq == nil {
 			return ev, &garbage{"a " + env.Type + " without a seq: " + excerpt(line)}
 		}
@@ -171,6 +171,9 @@ func parseEvent(line []byte) (ev Event, err error) {
 	switch env.Type {
 	case TypeStart:
 		ev.Start = &Start{Type: TypeStart, Seq: *env.Seq}
+	case TypeRows:
+		ev.Rows = new(Rows)
+		err = decodeMessage(line, ev.Rows)
 	case TypeResult:
 		ev.Result = new(CaseResult)
 		if err = decodeMessage(line, ev.Result); err == nil && !plausible(ev.Result.Seconds) {

@@ -46,6 +46,7 @@ const DefaultHelloTimeout = 5 * time.Minute
 // Event is one message of a worker. Exactly one field is set.
 type Event struct {
 	Start  *Start
+	Rows   *Rows
 	Result *CaseResult
 	Error  *Error
 	Log    *Log

@@ -26,6 +26,7 @@ const (
 	TypeHello    = "hello"    // worker -> engine, once, answer to init
 	TypeCase     = "case"     // engine -> worker
 	TypeStart    = "start"    // worker -> engine: work on seq begins
+	TypeRows     = "rows"     // worker -> engine: some rows of seq, before its end
 	TypeResult   = "result"   // worker -> engine: seq is measured
 	TypeError    = "error"    // worker -> engine: seq failed
 	TypeLog      = "log"      // worker -> engine: one line for the event file
@@ -173,6 +174,15 @@ type CaseResult struct {
 	Seconds float64 `json:"seconds"` // wall time spent on the case
 	// Attachments are what the host attached before it ended the case.
 	Attachments []Attachment `json:"attachments,omitempty"`
+}
+
+// Rows are rows of a case in work, in the order of their messages. Its end says
+// them all again; they count where there is none, because the process died or ran
+// out of its deadline.
+type Rows struct {
+	Type string `json:"type"`
+	Seq  int64  `json:"seq"`
+	Rows []Row  `json:"rows"`
 }
 
 // Error ends a case that failed. Rows are those that were finished before it:

@@ -23,6 +23,7 @@ type flight struct {
 	seq     int64
 	started time.Time // of the last start
 	startNo int       // order of starts; 0 when not started
+	rows    []Row     // that came before its end
 }
 
 // slot is one worker's place with what runs there.

@@ -1,8 +1,10 @@
 package collect
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"aicplan/cudaops/worker"
@@ -20,13 +22,15 @@ func (p *policy) Done(o worker.Outcome) {
 	var got answer
 	if failure == nil {
 		if got, failure = p.job.judge(a.units, o.Rows); failure == nil {
-			p.measured(o, a, got)
-			p.settled(a.task)
-			return
+			if p.measured(o, a, got); len(a.units) == 0 {
+				p.settled(a.task)
+				return
+			}
+			failure = got.faults[a.units[0]]
 		}
 	}
 	if len(o.Rows) > 0 && o.Failure != nil {
-		if p.keep(o, a, failure); len(a.units) == 0 {
+		if got.faults = p.keep(o, a, failure); len(a.units) == 0 {
 			p.settled(a.task)
 			return
 		}
@@ -47,7 +51,7 @@ func (p *policy) Done(o worker.Outcome) {
 		p.recorder.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why, firstLine(failure.Message)))
 		return
 	}
-	p.failed(o, a, failure, class)
+	p.failed(o, a, failure, class, got.faults)
 	p.settled(a.task)
 }
 
@@ -86,7 +90,8 @@ func (p *policy) entry(o worker.Outcome) entry {
 	return e
 }
 
-// measured stores the rows of a case.
+// measured stores the rows of a case; what is left in a.units has a row that
+// cannot be taken.
 func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 	p.learn(o.Seconds)
 	if got.dropped > 0 {
@@ -96,8 +101,13 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 		p.toldRepeated = true // a grid of such cases would say it of each
 		p.recorder.note("warn", fmt.Sprintf("case %s: %d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a gate counts them", o.Task.Case.ID, got.repeated))
 	}
+	var units, bad []int
 	var entries []*entry
 	for _, u := range a.units {
+		if got.faults[u] != nil {
+			bad = append(bad, u)
+			continue
+		}
 		e := p.entry(o)
 		e.Points = len(a.units)
 		if rows := got.rows[u]; len(rows) > 0 {
@@ -107,31 +117,46 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 			e.Failure = &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "NoRow", Message: "the op returned no row for this point"}
 			p.job.units[u].state = failed
 		}
-		entries = append(entries, &e)
+		units, entries = append(units, u), append(entries, &e)
 	}
 	g := p.groups[p.job.group(a.task)]
 	g.measured++
-	p.rungDone++
-	p.recorder.settle(a.units, entries)
+	if len(bad) == 0 {
+		p.rungDone++ // else it is done when they have failed
+	}
+	a.units, a.kept = bad, a.kept || len(bad) > 0
+	p.recorder.settle(units, entries)
 }
 
 // keep stores the rows that a case had finished before it failed; what is left
 // in a.units has none. Collectors that sweep measure what works and raise at the
-// end.
-func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
+// end. It returns what is wrong with rows that cannot be kept, by unit.
+func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) map[int]*worker.Failure {
 	note := func(format string, args ...any) {
 		p.recorder.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
 	}
 	got, bad := p.job.judge(a.units, o.Rows)
 	if bad != nil {
 		note("the %d rows from before the error cannot be used: %s", len(o.Rows), bad.Message)
-		return
+		return nil
 	}
 	var units []int
 	var entries []*entry
 	most, fewer := 0, 0
 	for _, u := range a.units {
 		most = max(most, len(got.rows[u]))
+	}
+	how := "the op raised"
+	switch o.Cause {
+	case worker.CauseDied:
+		how = "the worker died"
+	case worker.CauseHung:
+		how = "the worker was ended"
+	}
+	// Nobody said that the point in work was done.
+	if u := got.last; o.Cause != worker.CauseReported && len(got.rows[u]) > 0 && len(got.rows[u]) < most {
+		delete(got.rows, u)
+		got.missing = slices.DeleteFunc(slices.Clone(a.units), func(o int) bool { return len(got.rows[o]) > 0 })
 	}
 	for _, u := range a.units {
 		rows := got.rows[u]
@@ -147,13 +172,13 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
 		units, entries = append(units, u), append(entries, &e)
 	}
 	if len(units) == 0 {
-		return
+		return got.faults
 	}
 	switch {
 	case len(got.missing) == 0:
-		note("the op raised after all its rows, which are kept: %s", firstLine(f.Message))
+		note("%s after all its rows, which are kept: %s", how, firstLine(f.Message))
 	case fewer > 0:
-		note("the op raised after %d of %d points, which are kept; %d of them have fewer rows than the others: %s", len(units), len(a.units), fewer, firstLine(f.Message))
+		note("%s after %d of %d points, which are kept; %d of them have fewer rows than the others: %s", how, len(units), len(a.units), fewer, firstLine(f.Message))
 	}
 	p.learn(o.Seconds)
 	p.groups[p.job.group(a.task)].measured++
@@ -162,14 +187,16 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) {
 	}
 	a.units, a.kept = got.missing, true
 	p.recorder.settle(units, entries)
+	return got.faults
 }
 
-// failed stores the failure of a case and draws the consequences.
-func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class string) {
+// failed stores the failure of a case and draws the consequences. Units with a
+// fault of their own fail by that.
+func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class string, faults map[int]*worker.Failure) {
 	var entries []*entry
 	for _, u := range a.units {
 		e := p.entry(o)
-		e.Failure = f
+		e.Failure = cmp.Or(faults[u], f)
 		p.job.units[u].state = failed
 		entries = append(entries, &e)
 	}

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -25,10 +26,14 @@ type answer struct {
 	dropped int                  // rows of points that nobody asked for
 	// repeated are rows that another row of their unit says already.
 	repeated int
+	last     int // the unit of the last row
+	// faults are units with a row that cannot be taken. They have no rows.
+	faults map[int]*worker.Failure
 }
 
 // judge checks the rows that a worker returned for the units of one task. A
-// failure means that none of them can be trusted.
+// failure means that none of them can be trusted. A point of a sweep whose row
+// holds a value that cannot be stored fails by itself: the others were measured.
 func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 	a := answer{rows: map[int][]worker.Row{}}
 	if len(rows) == 0 {
@@ -45,21 +50,33 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 		if f := j.newColumns(row, i); f != nil {
 			return a, f
 		}
-		if f := j.schema.checkRow(row, i, params, sweep); f != nil {
-			return a, f
+		wrong := j.schema.checkRow(row, i, params, sweep)
+		if wrong != nil && (len(points) < 2 || contradicts(row, params, sweep)) {
+			return a, wrong
 		}
-		if f := unmet(row, i, params, j.demands); f != nil {
+		if f := unmet(row, i, params, j.demands); f != nil && wrong == nil {
 			return a, f
 		}
 		unit, f := pick(units, points, sweep, row, i)
 		if f != nil {
-			return a, f
+			return a, cmp.Or(wrong, f)
 		}
-		if unit < 0 {
+		if a.last = unit; unit < 0 {
 			a.dropped++
 			continue
 		}
-		a.rows[unit] = append(a.rows[unit], plainRow(row, params, sweep))
+		switch {
+		case wrong != nil:
+			a.fault(unit, wrong)
+		default:
+			a.rows[unit] = append(a.rows[unit], plainRow(row, params, sweep))
+		}
+	}
+	for u := range a.faults {
+		delete(a.rows, u) // half of a point is no measurement of it
+	}
+	if len(a.rows) == 0 && len(a.faults) > 0 {
+		return a, a.faults[slices.Min(slices.Collect(maps.Keys(a.faults)))]
 	}
 	for _, u := range units {
 		if len(a.rows[u]) == 0 {
@@ -71,6 +88,14 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 		return a, bug("none of the %d rows belongs to a point of the sweep", len(rows))
 	}
 	return a, nil
+}
+
+// fault says what is wrong with a unit; of several faults the first.
+func (a *answer) fault(unit int, f *worker.Failure) {
+	if a.faults == nil {
+		a.faults = map[int]*worker.Failure{}
+	}
+	a.faults[unit] = cmp.Or(a.faults[unit], f)
 }
 
 // repeats counts the rows that say what one before them says, metrics included.
@@ -258,11 +283,21 @@ func misfit(name string, v any, i int, params params, sweep []string) *worker.Fa
 	default:
 		return bug("row %d: column %s is no single value", i, name)
 	}
-	want, ok := params.of(name)
-	if ok && !slices.Contains(sweep, name) && !same(v, want) {
+	if want, ok := params.of(name); ok && !slices.Contains(sweep, name) && !same(v, want) {
 		return bug("row %d says %s = %v and the case has %v", i, name, v, want)
 	}
 	return nil
+}
+
+// contradicts says whether a row is about another case than the one that was
+// asked for: then its task cannot be trusted.
+func contradicts(row worker.Row, params params, sweep []string) bool {
+	for name, v := range row {
+		if want, ok := params.of(name); ok && !slices.Contains(sweep, name) && !same(v, want) {
+			return true
+		}
+	}
+	return false
 }
 
 func nonFinite(s string) bool { return s == "NaN" || s == "Infinity" || s == "-Infinity" }

@@ -1,8 +1,6 @@
 """Ops of existing collectors, called as their own runner would call them."""
 
 import ast
-import contextlib
-import glob
 import importlib
 import os
 import re
@@ -15,7 +13,7 @@ from .helper import RESTART_CODE
 from .matching import mapped, plain, positional, word
 from .rows import clean_rows
 from .source import parsed
-from .spool import read_perf_files, read_spool
+from .spool import read_perf_files, read_spool, remove_perf_files
 
 
 class CollectorOp:
@@ -222,6 +220,9 @@ class CollectorOp:
                     keywords[word] = value
             if "perf_filename" not in keywords:
                 perf = args[names.index("perf_filename")]
+            if len(case.get("sweep") or []) > 1:
+                # What is measured is safe if this process dies on its way.
+                sink.told = lambda name, row: host.tell(case, [self._row(name, row, perf)])
             try:
                 with TorchDefaults.kept():
                     self._defaults.set()
@@ -233,21 +234,21 @@ class CollectorOp:
             else:
                 if type(got).__name__ == "WorkerRestartSignal":
                     restart = "%s asked for a fresh process" % self.name
+            sink.told = None
             rows = self._finish(self._logged(spool), perf)
         except BaseException as err:
+            sink.told = None
             self._keep(err, spool, perf)
             if restart:
                 # What the case left behind is why a fresh process was asked for.
                 err.restart = restart
             raise
         finally:
-            sink.open = False
+            sink.open, sink.told = False, None
             os.chdir(before)
             os.environ.pop("AICPLAN_SPOOL", None)
             shutil.rmtree(spool, ignore_errors=True)
-            for path in glob.glob(os.path.join(host.workdir, "*_perf.txt*")):
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+            remove_perf_files(host.workdir)
         return rows, restart
 
     def _logged(self, spool):
@@ -267,14 +268,15 @@ class CollectorOp:
     def _finish(self, rows, perf):
         if not rows:
             raise HostError("%s returned without logging a row" % self.binding["run"])
-        rename, words, out = self.binding.get("rename", {}), self.binding.get("words", {}), []
-        for name, row in rows:
-            self.host.check_version(self.name, row.pop("logged_version", ""))
-            row.pop("logged_device", None)
-            row = {rename.get(k, k): v for k, v in row.items()}
-            row.update([(k, words[k].get(word(v), v)) for k, v in row.items() if k in words])
-            stem = os.path.splitext(name)[0]
-            if stem != os.path.splitext(os.path.basename(perf))[0]:
-                row["perf_table"] = stem  # a row of another table than the op's own
-            out.append(dict(self.binding.get("columns", {}), **row))
-        return clean_rows(out, self.binding["run"])
+        return clean_rows([self._row(name, row, perf) for name, row in rows], self.binding["run"])
+
+    def _row(self, name, row, perf):
+        """A logged row as the plan knows it."""
+        rename, words = self.binding.get("rename", {}), self.binding.get("words", {})
+        self.host.check_version(self.name, row.get("logged_version", ""))
+        row = {rename.get(k, k): v for k, v in row.items() if k not in ("logged_version", "logged_device")}
+        row.update([(k, words[k].get(word(v), v)) for k, v in row.items() if k in words])
+        stem = os.path.splitext(name)[0]
+        if stem != os.path.splitext(os.path.basename(perf))[0]:
+            row["perf_table"] = stem  # a row of another table than the op's own
+        return dict(self.binding.get("columns", {}), **row)

@@ -65,14 +65,17 @@ class FunctionOp:
             extra = {"sweep": sweep} if "sweep" in self._params else {}
             return clean_rows(self._call(params, extra), self.name)
         rows = []
-        for point in sweep:
+        for done, point in enumerate(sweep):
             try:
                 got = clean_rows(self._call(dict(params, **point), {}), self.name)
             except Exception as err:
                 where = ", ".join("%s=%s" % kv for kv in point.items())
-                err.args = ("%s (at %s, after %d of %d points)" % (err, where, len(rows), len(sweep)),)
+                err.args = ("%s (at %s, after %d of %d points)" % (err, where, done, len(sweep)),)
+                err.rows = rows
                 raise
-            rows.extend(dict(point, **row) for row in got)
+            got = [dict(point, **row) for row in got]
+            self.host.tell(case, got)
+            rows += got
         return rows
 
     def _call(self, params, extra):

@@ -38,12 +38,13 @@ METRICS = ("latency", "power", "power_limit")
 
 
 def clean_rows(rows, op):
-    """Rows as they go to the engine; every fault of an op's rows is named here."""
+    """Rows as they go to the engine, with every fault named that is about all of
+    them. Of several rows the engine judges each latency: the others stay good."""
     if isinstance(rows, dict):
         rows = [rows]
     if rows is None:
         raise HostError("%s returned nothing; an op returns a row or a list of rows" % op)
-    out = []
+    out, wrong, right = [], None, 0
     for row in rows:
         if not isinstance(row, dict):
             raise HostError("%s returned a %s; a row is a dict" % (op, type(row).__name__))
@@ -55,10 +56,14 @@ def clean_rows(rows, op):
         latency = clean.get("latency")
         if (isinstance(latency, bool) or not isinstance(latency, (int, float))) and latency not in ("NaN", "Infinity", "-Infinity"):
             if isinstance(latency, str):
-                raise HostError("%s returned a row whose latency is the text %r, which is no number" % (op, latency))
-            have = ", ".join(sorted(clean)) or "none"
-            raise HostError("%s returned a row without a latency (columns: %s)" % (op, have))
+                wrong = wrong or "%s returned a row whose latency is the text %r, which is no number" % (op, latency)
+            else:
+                wrong = wrong or "%s returned a row without a latency (columns: %s)" % (op, ", ".join(sorted(clean)) or "none")
+        else:
+            right += 1
         out.append(clean)
+    if wrong and not right:
+        raise HostError(wrong)
     if not out:
         raise HostError("%s returned no rows" % op)
     return out

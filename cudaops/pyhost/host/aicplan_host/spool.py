@@ -1,7 +1,9 @@
 """Rows on their way from a collector to the case that asked for them."""
 
+import contextlib
 import csv
 import glob
+import io
 import json
 import os
 import threading
@@ -17,6 +19,7 @@ class Sink:
 
     def __init__(self, spool=None):
         self.spool, self.rows, self.open = spool, [], False
+        self.told = None  # is called with each row of a case that has several
         self.late = 0
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -31,10 +34,12 @@ class Sink:
                 f.write(line)
             return
         with self._lock:
-            if self.open:
-                self.rows.append((os.path.basename(str(perf_filename)), row))
-            else:
+            if not self.open:
                 self.late += 1
+                return
+            self.rows.append((os.path.basename(str(perf_filename)), row))
+            if self.told is not None:
+                self.told(*self.rows[-1])
 
 
 def read_spool(folder):
@@ -52,12 +57,29 @@ TEXTS = ("op_name", "kernel_source")
 LABELS = ("framework", "version", "device")
 
 
+def perf_files(folder, end=""):
+    """The perf files in folder and in the folders that a collector made there."""
+    inside = os.path.join(glob.escape(folder), "%s*_perf.txt" + end)
+    return sorted(glob.glob(inside % "") + glob.glob(inside % "*/"))
+
+
+def remove_perf_files(folder):
+    for path in perf_files(folder, "*"):  # their locks too
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
 def read_perf_files(folder):
     """Rows of perf files that a process without our helper wrote in folder."""
     rows = []
-    for path in sorted(glob.glob(os.path.join(folder, "*_perf.txt"))):
-        with open(path, newline="", encoding="utf-8") as f:
-            raw = list(csv.DictReader(f))
+    for path in perf_files(folder):
+        with open(path, newline="", encoding="utf-8", errors="backslashreplace") as f:
+            text = f.read()
+        # A process may have died in the middle of its last line.
+        whole = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
+        raw = list(csv.DictReader(io.StringIO(whole, newline="")))
+        # Two processes that begin a file at once both write its header.
+        raw = [row for row in raw if any(name != value for name, value in row.items())]
         for at, row in enumerate(raw, 1):
             if None in row or None in row.values():
                 raise HostError("%s: row %d has not as many fields as the header" % (os.path.basename(path), at))

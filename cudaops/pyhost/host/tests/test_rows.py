@@ -36,6 +36,11 @@ class RowsTest(unittest.TestCase):
             with self.assertRaisesRegex(HostError, text):
                 clean_rows(rows, "op")
         self.assertEqual(clean_rows({"latency": math.nan}, "op"), [{"latency": "NaN"}])
+        # Of several rows the engine judges each by itself.
+        some = [{"latency": 1.0}, {"latency": "n/a"}, {"latency": None}, {"n": 1}]
+        self.assertEqual(clean_rows(some, "op"), some)
+        with self.assertRaisesRegex(HostError, "the text 'n/a'"):
+            clean_rows(some[1:], "op")
 
     def test_numbers_of_text(self):
         for text, want in [
