@@ -139,11 +139,16 @@ func serverSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 	return spread(spec, rt, []Device{{Index: -1}}), nil
 }
 
-// serverColumns are those of which a change needs another server.
-func serverColumns(rt *stage.Runtime, columns []string) []string {
-	var texts []string
+// serverTexts are what may have placeholders; known is false where some are not known
+// yet.
+func serverTexts(rt *stage.Runtime) (texts []string, known bool) {
+	known = true
 	collect := func(v cty.Value) {
-		if v == cty.NilVal || !v.IsWhollyKnown() {
+		if v == cty.NilVal {
+			return
+		}
+		if !v.IsWhollyKnown() {
+			known = false
 			return
 		}
 		_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
@@ -159,6 +164,12 @@ func serverColumns(rt *stage.Runtime, columns []string) []string {
 	for _, v := range rt.Env {
 		texts = append(texts, v)
 	}
+	return texts, known
+}
+
+// serverColumns are those of which a change needs another server.
+func serverColumns(rt *stage.Runtime, columns []string) []string {
+	texts, _ := serverTexts(rt)
 	names := server.Names(texts...)
 	if v := rt.Options["starts_by"]; v != cty.NilVal && v.IsWhollyKnown() && !v.IsNull() {
 		for it := v.ElementIterator(); it.Next(); {
@@ -196,6 +207,10 @@ func lookServer(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 	command := rt.Options["command"]
 	if command == cty.NilVal || !command.IsWhollyKnown() || command.LengthInt() == 0 {
 		return "", &Missing{What: rt.Address + " has no command", Fix: "give command the program that starts the server"}
+	}
+	if texts, known := serverTexts(rt); known && rt.Options["port"] == cty.NilVal && !host.TakesPort(texts) {
+		what, fix, _ := strings.Cut(host.NoPort, "; ")
+		return "", &Missing{What: rt.Address + ": " + what, Fix: fix}
 	}
 	program := command.Index(cty.NumberIntVal(0)).AsString()
 	if len(server.Names(program)) > 0 {

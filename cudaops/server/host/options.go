@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"aicplan/cudaops/load"
+	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 )
 
@@ -168,6 +170,9 @@ func parse(init worker.Init) (*Options, error) {
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		return nil, fmt.Errorf("command is empty; it is the program and its arguments that start the server")
 	}
+	if o.Port == 0 && !TakesPort(o.texts()) {
+		return nil, errors.New(NoPort)
+	}
 	for _, d := range []struct {
 		name, text string
 		to         *time.Duration
@@ -187,6 +192,12 @@ func parse(init worker.Init) (*Options, error) {
 	}
 	return o, nil
 }
+
+// NoPort is what is wrong with a server that nobody tells its port.
+const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked at a free port of which it does not know; give command the port ({port}), or set port to the one that it listens on"
+
+// TakesPort says whether texts tell a server its port.
+func TakesPort(texts []string) bool { return slices.Contains(server.Names(texts...), "port") }
 
 // texts are all that placeholders may stand in.
 func (o *Options) texts() []string {
