@@ -59,7 +59,7 @@ func serverKind() Kind {
 			return options
 		},
 		Look:           lookServer,
-		Tools:          missingNsys,
+		Tools:          serverMistakes,
 		PackageVersion: pythonPackage,
 		Interpreter: func(ctx context.Context, p *Pools, rt *stage.Runtime) string {
 			if rt.Package == "" {
@@ -167,6 +167,15 @@ func serverTexts(rt *stage.Runtime) (texts []string, known bool) {
 	return texts, known
 }
 
+// serverMistakes says what would be found out too late: a server that nobody tells
+// its port, and nsys that is not here.
+func serverMistakes(rt *stage.Runtime, blocks map[string]cty.Value) string {
+	if texts, known := serverTexts(rt); known && rt.Options["port"] == cty.NilVal && !host.TakesPort(texts) {
+		return host.NoPort
+	}
+	return missingNsys(rt, blocks)
+}
+
 // serverColumns are those of which a change needs another server.
 func serverColumns(rt *stage.Runtime, columns []string) []string {
 	texts, _ := serverTexts(rt)
@@ -207,10 +216,6 @@ func lookServer(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 	command := rt.Options["command"]
 	if command == cty.NilVal || !command.IsWhollyKnown() || command.LengthInt() == 0 {
 		return "", &Missing{What: rt.Address + " has no command", Fix: "give command the program that starts the server"}
-	}
-	if texts, known := serverTexts(rt); known && rt.Options["port"] == cty.NilVal && !host.TakesPort(texts) {
-		what, fix, _ := strings.Cut(host.NoPort, "; ")
-		return "", &Missing{What: rt.Address + ": " + what, Fix: fix}
 	}
 	program := command.Index(cty.NumberIntVal(0)).AsString()
 	if len(server.Names(program)) > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestServersThatHearOfNoPort: a server that nobody tells its port would be waited
-// for until its deadline.
+// for until its deadline, so the plan says it.
 func TestServersThatHearOfNoPort(t *testing.T) {
 	t.Parallel()
 	command := func(words ...string) cty.Value {
@@ -20,8 +20,6 @@ func TestServersThatHearOfNoPort(t *testing.T) {
 		}
 		return cty.ListVal(list)
 	}
-	p := NewPools(Kinds())
-	defer p.Close()
 	for _, c := range []struct {
 		options map[string]cty.Value
 		env     map[string]string
@@ -32,9 +30,9 @@ func TestServersThatHearOfNoPort(t *testing.T) {
 		{map[string]cty.Value{"command": command("sh", "--port", "8000"), "port": cty.NumberIntVal(8000)}, nil, false},
 		{map[string]cty.Value{"command": command("sh")}, map[string]string{"PORT": "{port}"}, false},
 	} {
-		m := p.Lacking(t.Context(), &stage.Runtime{Kind: "server", Address: "runtime.s", Options: c.options, Env: c.env})
-		if lacks := m != nil && strings.Contains(m.What, "has {port}, and port is not set"); lacks != c.lacks {
-			t.Errorf("%v: %v", c.options, m)
+		says := serverKind().Tools(&stage.Runtime{Kind: "server", Address: "runtime.s", Options: c.options, Env: c.env}, nil)
+		if lacks := strings.Contains(says, "has {port}, and port is not set"); lacks != c.lacks {
+			t.Errorf("%v: %q", c.options, says)
 		}
 	}
 }

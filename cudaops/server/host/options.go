@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -170,9 +169,6 @@ func parse(init worker.Init) (*Options, error) {
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		return nil, fmt.Errorf("command is empty; it is the program and its arguments that start the server")
 	}
-	if o.Port == 0 && !TakesPort(o.texts()) {
-		return nil, errors.New(NoPort)
-	}
 	for _, d := range []struct {
 		name, text string
 		to         *time.Duration
@@ -194,7 +190,10 @@ func parse(init worker.Init) (*Options, error) {
 }
 
 // NoPort is what is wrong with a server that nobody tells its port.
-const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked at a free port of which it does not know; give command the port ({port}), or set port to the one that it listens on"
+const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked at a free port of which it does not know, and waited for in vain; give command the port ({port}), or set port to the one that it listens on"
+
+// portless says whether nobody tells the server its port.
+func (o *Options) portless() bool { return o.Port == 0 && !TakesPort(o.texts()) }
 
 // TakesPort says whether texts tell a server its port.
 func TakesPort(texts []string) bool { return slices.Contains(server.Names(texts...), "port") }

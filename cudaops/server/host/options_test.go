@@ -17,7 +17,7 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		want    string // "" is right
 	}{
 		{map[string]any{"command": serve}, nil, ""},
-		{map[string]any{"command": []any{"serve", "--port", "8000"}}, nil, "and port is not set"},
+		{map[string]any{"command": []any{"serve", "--port", "8000"}}, nil, ""}, // told when it is not ready
 		{map[string]any{"command": []any{"serve", "--port", "8000"}, "port": 8000}, nil, ""},
 		{map[string]any{"command": []any{"serve"}}, map[string]string{"PORT": "{port}"}, ""},
 		{map[string]any{}, nil, "command is empty"},
