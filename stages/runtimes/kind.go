@@ -47,8 +47,9 @@ type Kind struct {
 	// a *Missing error says what is not. It is not asked where a launcher starts
 	// the workers. Nil looks for nothing.
 	Look func(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error)
-	// Tools says what programs that the blocks of a collect ask for are not on this
-	// machine; "" for none. Nil looks for nothing.
+	// Tools says what is wrong with a runtime and the blocks of a collect on this
+	// machine that a run would find out late, such as programs that are not there; ""
+	// for nothing. Nil looks for nothing.
 	Tools func(rt *stage.Runtime, blocks map[string]cty.Value) string
 	// PackageVersion is the installed version of the runtime's package, "" where
 	// there is none; nil for kinds without packages.

@@ -59,7 +59,7 @@ func serverKind() Kind {
 			return options
 		},
 		Look:           lookServer,
-		Tools:          missingNsys,
+		Tools:          serverMistakes,
 		PackageVersion: pythonPackage,
 		Interpreter: func(ctx context.Context, p *Pools, rt *stage.Runtime) string {
 			if rt.Package == "" {
@@ -139,11 +139,16 @@ func serverSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 	return spread(spec, rt, []Device{{Index: -1}}), nil
 }
 
-// serverColumns are those of which a change needs another server.
-func serverColumns(rt *stage.Runtime, columns []string) []string {
-	var texts []string
+// serverTexts are what may have placeholders; known is false where some are not known
+// yet.
+func serverTexts(rt *stage.Runtime) (texts []string, known bool) {
+	known = true
 	collect := func(v cty.Value) {
-		if v == cty.NilVal || !v.IsWhollyKnown() {
+		if v == cty.NilVal {
+			return
+		}
+		if !v.IsWhollyKnown() {
+			known = false
 			return
 		}
 		_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
@@ -159,6 +164,21 @@ func serverColumns(rt *stage.Runtime, columns []string) []string {
 	for _, v := range rt.Env {
 		texts = append(texts, v)
 	}
+	return texts, known
+}
+
+// serverMistakes says what would be found out too late: a server that nobody tells
+// its port, and nsys that is not here.
+func serverMistakes(rt *stage.Runtime, blocks map[string]cty.Value) string {
+	if texts, known := serverTexts(rt); known && rt.Options["port"] == cty.NilVal && !host.TakesPort(texts) {
+		return host.NoPort
+	}
+	return missingNsys(rt, blocks)
+}
+
+// serverColumns are those of which a change needs another server.
+func serverColumns(rt *stage.Runtime, columns []string) []string {
+	texts, _ := serverTexts(rt)
 	names := server.Names(texts...)
 	if v := rt.Options["starts_by"]; v != cty.NilVal && v.IsWhollyKnown() && !v.IsNull() {
 		for it := v.ElementIterator(); it.Next(); {

@@ -197,27 +197,49 @@ func TestATraceThatIsMissingIsNull(t *testing.T) {
 	}
 }
 
+// within gives what has to happen before a deadline longer and longer deadlines, up
+// to a minute: how quick the machine is decides nothing. try says what is wrong.
+func within(t *testing.T, limit time.Duration, try func(limit time.Duration) (wrong string)) {
+	t.Helper()
+	for {
+		wrong := try(limit)
+		if wrong == "" {
+			return
+		}
+		if limit >= time.Minute {
+			t.Fatal(wrong)
+		}
+		limit = min(4*limit, time.Minute)
+	}
+}
+
 func TestFaultsOfServers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		fault, within string
-		class, want   string
-		log           string
+		fault       string
+		within      time.Duration
+		class, want string
+		log         string
 	}{
-		{"dies at once", "60s", worker.ClassFrameworkBug, "the server ended with exit status 3 before it was ready; its log ends with ", "RuntimeError: the weights are broken"},
-		{"never ready", "300ms", worker.ClassTimeout, "the server was not ready after 300ms: ", "compiling for ever"},
-		{"no completion", "500ms", worker.ClassTimeout, "a completion: 500 Internal Server Error", ""},
-		{"dies in the middle", "60s", worker.ClassFrameworkBug, "the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
+		{"dies at once", time.Minute, worker.ClassFrameworkBug, "the server ended with exit status 3 before it was ready; its log ends with ", "RuntimeError: the weights are broken"},
+		{"never ready", 300 * time.Millisecond, worker.ClassTimeout, "the server was not ready after ", "compiling for ever"},
+		{"no completion", 500 * time.Millisecond, worker.ClassTimeout, "a completion: 500 Internal Server Error", ""},
+		{"dies in the middle", time.Minute, worker.ClassFrameworkBug, "the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, c.fault)
-			b.options["ready"] = map[string]any{"within": c.within}
-			e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1, "batch_size": 4}`)
-			f := e.failures[1]
-			if f.Class != c.class || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, c.log) {
-				t.Errorf("%+v\nwant %s with %q and %q", f, c.class, c.want, c.log)
-			}
+			var b *bench
+			var e *said
+			within(t, c.within, func(limit time.Duration) string {
+				b = newBench(t, c.fault)
+				b.options["ready"] = map[string]any{"within": limit.String()}
+				e = b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1, "batch_size": 4}`)
+				f := e.failures[1]
+				if f.Class != c.class || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, c.log) {
+					return fmt.Sprintf("%+v\nwant %s with %q and %q", f, c.class, c.want, c.log)
+				}
+				return ""
+			})
 			if c.fault == "dies in the middle" {
 				if len(b.started(t)) != 2 {
 					t.Errorf("the next case did not start it again: %q", b.started(t))
@@ -226,6 +248,18 @@ func TestFaultsOfServers(t *testing.T) {
 				t.Errorf("a server that does not start was started %d times: %+v", len(b.started(t)), e.failures[2])
 			}
 		})
+	}
+}
+
+// TestAServerThatNobodyTellsItsPort: what is wrong is said with the failure.
+func TestAServerThatNobodyTellsItsPort(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	command := b.options["command"].([]any)
+	command[slices.Index(command, any("{port}"))] = "0"
+	b.options["ready"] = map[string]any{"within": "100ms"}
+	if f := b.run(t, `{"tensor_parallel_size": 1}`).failures[1]; f.Class != worker.ClassTimeout || !strings.Contains(f.Message, "has {port}, and port is not set") {
+		t.Errorf("%+v", f)
 	}
 }
 

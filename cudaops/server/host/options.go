@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"aicplan/cudaops/load"
+	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 )
 
@@ -187,6 +188,15 @@ func parse(init worker.Init) (*Options, error) {
 	}
 	return o, nil
 }
+
+// NoPort is what is wrong with a server that nobody tells its port.
+const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked at a free port of which it does not know, and waited for in vain; give command the port ({port}), or set port to the one that it listens on"
+
+// portless says whether nobody tells the server its port.
+func (o *Options) portless() bool { return o.Port == 0 && !TakesPort(o.texts()) }
+
+// TakesPort says whether texts tell a server its port.
+func TakesPort(texts []string) bool { return slices.Contains(server.Names(texts...), "port") }
 
 // texts are all that placeholders may stand in.
 func (o *Options) texts() []string {

@@ -120,6 +120,8 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		class := worker.ClassTimeout
 		if ended {
 			class = worker.ClassFrameworkBug
+		} else if o.portless() {
+			err = fmt.Errorf("%w; %s", err, NoPort)
 		}
 		return nil, failure(class, err, h.log.Last(lastLines))
 	}

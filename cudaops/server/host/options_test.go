@@ -1,0 +1,37 @@
+package host
+
+import (
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/worker"
+)
+
+// What a plan says wrongly of its server is told before one is started.
+func TestOptionsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	serve := []any{"serve", "--port", "{port}"}
+	for _, c := range []struct {
+		options map[string]any
+		env     map[string]string
+		want    string // "" is right
+	}{
+		{map[string]any{"command": serve}, nil, ""},
+		{map[string]any{"command": []any{"serve", "--port", "8000"}}, nil, ""}, // told when it is not ready
+		{map[string]any{"command": []any{"serve", "--port", "8000"}, "port": 8000}, nil, ""},
+		{map[string]any{"command": []any{"serve"}}, map[string]string{"PORT": "{port}"}, ""},
+		{map[string]any{}, nil, "command is empty"},
+		{map[string]any{"command": serve, "colour": "red"}, nil, `no option "colour"`},
+		{map[string]any{"command": serve, "stop": map[string]any{"signal": "SIGNOW", "within": "1s"}}, nil, `signal of stop is "SIGNOW"`},
+		{map[string]any{"command": serve, "ready": map[string]any{"within": "soon"}}, nil, `within of ready is "soon"`},
+		{map[string]any{"command": serve, "answers_within": "-1s"}, nil, `answers_within is "-1s"`},
+	} {
+		_, err := parse(worker.Init{Options: c.options, Env: c.env})
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%v: %v", c.options, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%v: %v, want %q", c.options, err, c.want)
+		}
+	}
+}
