@@ -63,6 +63,14 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 		return nil, err
 	}
 	fl, holder, err := s.tryLock()
+	for range dyingTries {
+		busy, ok := errors.AsType[*LockedError](err)
+		if !ok || busy.Holder == nil || !busy.Holder.Dying() {
+			break
+		}
+		s.pause()
+		fl, holder, err = s.tryLock()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +90,13 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	s.held = l
 	return l, nil
 }
+
+// Whoever kills a run and starts the next one at once is not refused because the
+// kernel still frees the memory of the first: that takes longer than its end.
+const (
+	dyingTries = 1000
+	dyingPause = 10 * time.Millisecond
+)
 
 // Release gives the lock back. Releasing twice is fine.
 func (l *RunLock) Release() error {

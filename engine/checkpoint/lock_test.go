@@ -3,7 +3,9 @@ package checkpoint
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +140,59 @@ func TestHolderWithoutFileLock(t *testing.T) {
 		if alive, elsewhere := state(&h, false); alive != tc.alive || elsewhere != tc.elsewhere {
 			t.Errorf("%s: alive %v, elsewhere %v", tc.name, alive, elsewhere)
 		}
+	}
+}
+
+// TestLockOfADyingHolder: a run that was killed holds its lock until the kernel has
+// taken it; the next one waits for that and for nothing else.
+func TestLockOfADyingHolder(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux says that a process is dying")
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	a, b := open(t, dir, Options{}), open(t, dir, Options{})
+	lock, err := a.Lock(LockInfo{Command: "aicplan apply x.hcl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.pause = func() { t.Error("waited for a living process") }
+	_, err = b.Lock(LockInfo{Command: "other"})
+	wantLocked(t, err, os.Getpid(), "aicplan apply x.hcl")
+
+	// A process that has ended and that nobody has waited for is as good as one that
+	// the kernel still takes apart.
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, err := a.Locked()
+	if err != nil || holder == nil {
+		t.Fatal(holder, err)
+	}
+	holder.PID, holder.StartTicks = cmd.Process.Pid, 0
+	if err := errors.Join(a.writeHolder(*holder), in.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for !holder.Dying() {
+		runtime.Gosched()
+	}
+	waited := 0
+	b.pause = func() {
+		if waited++; waited == 3 {
+			if err := lock.Release(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	next, err := b.Lock(LockInfo{Command: "aicplan apply x.hcl"})
+	if err != nil || waited != 3 {
+		t.Fatalf("%v after %d looks", err, waited)
+	}
+	if err := errors.Join(next.Release(), cmd.Wait()); err != nil {
+		t.Error(err)
 	}
 }

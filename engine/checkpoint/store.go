@@ -67,6 +67,7 @@ type Store struct {
 	usable   func(*StageRecord) error
 	files    files
 	label    string
+	pause    func() // between two looks at a lock whose holder is dying
 
 	ensureMu sync.Mutex
 	ensured  bool
@@ -88,7 +89,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, valid: opts.Valid, usable: opts.ValidStage, files: opts.files, label: opts.Label,
-		journals: map[string]*Journal{},
+		journals: map[string]*Journal{}, pause: func() { time.Sleep(dyingPause) },
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -61,6 +61,39 @@ func (h *Holder) Running() bool {
 	return ticks == 0 || h.StartTicks == 0 || ticks == h.StartTicks
 }
 
+// Dying says whether the holder's process has been killed or has ended, and the
+// kernel has not yet taken from it all that it had: its locks are free in a moment.
+// It is false where that cannot be seen.
+func (h *Holder) Dying() bool {
+	if !h.SameKernel() || !h.Running() {
+		return false
+	}
+	state := stat(h.PID)
+	if len(state) < 7 {
+		return false
+	}
+	const exiting = 0x4 // PF_EXITING
+	flags, err := strconv.ParseUint(state[6], 10, 64)
+	if state[0] == "Z" || state[0] == "X" || err == nil && flags&exiting != 0 {
+		return true
+	}
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(h.PID) + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		name, mask, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		pending, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+		if err == nil && pending&(1<<(syscall.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // bootID identifies the running kernel; "" where it cannot be known.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -73,14 +106,8 @@ func bootID() string {
 // startTicks is when a process started, in clock ticks since boot; 0 where it
 // cannot be known.
 func startTicks(pid int) uint64 {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	// The command, in parentheses, may hold spaces; field 22 counts from it.
-	_, rest, ok := strings.Cut(string(data[max(0, strings.LastIndexByte(string(data), ')')):]), " ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 20 {
+	fields := stat(pid)
+	if len(fields) < 20 {
 		return 0
 	}
 	ticks, err := strconv.ParseUint(fields[19], 10, 64)
@@ -88,4 +115,16 @@ func startTicks(pid int) uint64 {
 		return 0
 	}
 	return ticks
+}
+
+// stat are the fields of /proc/PID/stat from the state on, which is the third; none
+// where there is no such process.
+func stat(pid int) []string {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	// The command, in parentheses, may hold spaces and parentheses.
+	_, rest, _ := strings.Cut(string(data[max(0, strings.LastIndexByte(string(data), ')')):]), " ")
+	return strings.Fields(rest)
 }
