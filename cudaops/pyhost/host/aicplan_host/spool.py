@@ -1,6 +1,5 @@
 """Rows on their way from a collector to the case that asked for them."""
 
-import csv
 import glob
 import json
 import os
@@ -54,6 +53,8 @@ LABELS = ("framework", "version", "device")
 
 def read_perf_files(folder):
     """Rows of perf files that a process without our helper wrote in folder."""
+    import csv
+
     rows = []
     for path in sorted(glob.glob(os.path.join(folder, "*_perf.txt"))):
         with open(path, newline="", encoding="utf-8") as f:
