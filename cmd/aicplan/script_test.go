@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,6 +36,7 @@ func TestMain(m *testing.M) {
 	maps.Copy(commands, map[string]func(){
 		"forge": forge,
 		"aicplan": func() {
+			tuneCollector()
 			kinds := runtimes.Kinds()
 			if os.Getenv("AICPLAN_TEST_TOY") != "" {
 				kinds = append(kinds, toyKind(toyChanges(os.Getenv("AICPLAN_TEST_TOY"))...))
@@ -73,21 +78,38 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 			withPython(t, e)
 			e.Setenv("REPO", root)
-			// Stand-ins of frameworks and a checkout that hosts them.
-			standins := filepath.Join(root, "cudaops", "pyhost", "testdata")
-			if err := os.CopyFS(filepath.Join(e.WorkDir, "standins"), os.DirFS(standins)); err != nil {
-				return err
-			}
-			trace, err := os.ReadFile(filepath.Join(root, "cudaops", "trace", "testdata", "b200__eager_trace.json.gz"))
+			// The plans, stand-ins of frameworks with a checkout that hosts them, and a
+			// trace are many files: a script gets those that its text names.
+			text, err := os.ReadFile(filepath.Join("testdata/script", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")+".txt"))
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(e.WorkDir, "trace.json.gz"), trace, 0o644); err != nil {
-				return err
+			for name, from := range map[string]string{
+				"plans":         filepath.Join(root, "plans"),
+				"standins":      filepath.Join(root, "cudaops", "pyhost", "testdata"),
+				"trace.json.gz": filepath.Join(root, "cudaops", "trace", "testdata", "b200__eager_trace.json.gz"),
+			} {
+				if bytes.Contains(text, []byte(name)) {
+					if err := copyTree(filepath.Join(e.WorkDir, name), from); err != nil {
+						return err
+					}
+				}
 			}
-			return os.CopyFS(filepath.Join(e.WorkDir, "plans"), os.DirFS(filepath.Join(root, "plans")))
+			return nil
 		},
 	})
+}
+
+// copyTree copies a file or a folder.
+func copyTree(to, from string) error {
+	data, err := os.ReadFile(from)
+	if errors.Is(err, syscall.EISDIR) {
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o644)
 }
 
 // withPython puts an interpreter that starts quickly in front of others. Scripts

@@ -1,7 +1,6 @@
 """What the worker runs on: the device, the processor, installed packages."""
 
 import importlib
-import importlib.metadata
 import importlib.util
 import platform
 
@@ -70,9 +69,12 @@ def cpu_name():
 
 def package_version(package):
     """The installed version of a distribution, or None."""
+    # It takes as long as half of the other modules, and many workers ask for no package.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return version(package)
+    except PackageNotFoundError:
         pass
     try:
         if importlib.util.find_spec(package) is None:

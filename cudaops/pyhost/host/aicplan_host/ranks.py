@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 
@@ -89,6 +88,8 @@ class RanksOp(CollectorOp):
             shutil.rmtree(logs, ignore_errors=True)
 
     def _wait(self, commands, logs, launcher):
+        import subprocess
+
         running, ends = {}, {}
         try:
             for rank, (argv, env) in enumerate(commands):

@@ -1,7 +1,6 @@
 """Rows on their way from a collector to the case that asked for them."""
 
 import contextlib
-import csv
 import glob
 import io
 import json
@@ -71,6 +70,8 @@ def remove_perf_files(folder):
 
 def read_perf_files(folder):
     """Rows of perf files that a process without our helper wrote in folder."""
+    import csv
+
     rows = []
     for path in perf_files(folder):
         with open(path, newline="", encoding="utf-8", errors="backslashreplace") as f:
