@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,8 +10,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/engine/checkpoint"
-	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/phrase"
@@ -44,16 +41,9 @@ func (c *historyCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
-	rec, err := readStage(store, c.Address)
-	if errors.Is(err, checkpoint.ErrMissing) {
-		return nothingOf(store, c.Address)
-	}
+	d, err := storedStage(store, c.Address)
 	if err != nil {
-		return again(err)
-	}
-	d, err := run.LoadDataset(store, rec)
-	if err != nil {
-		return again(err)
+		return err
 	}
 	t := d.Table
 	if t == nil {

@@ -18,6 +18,7 @@ import (
 	"aicplan/engine/grid"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/engine/stage"
 	"aicplan/sink/table"
 	"aicplan/sink/visible"
 	"aicplan/stages/grids"
@@ -48,16 +49,9 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
-	rec, err := readStage(store, c.What)
-	if errors.Is(err, checkpoint.ErrMissing) {
-		return nothingOf(store, c.What)
-	}
+	d, err := storedStage(store, c.What)
 	if err != nil {
-		return again(err)
-	}
-	d, err := run.LoadDataset(store, rec)
-	if err != nil {
-		return again(err)
+		return err
 	}
 	t := d.Table
 	if c.Ledger {
@@ -150,6 +144,23 @@ func again(err error) error {
 		return fmt.Errorf("%w; apply its plan: the stage runs again, and what was measured is taken from the journal", err)
 	}
 	return err
+}
+
+// storedStage is what the state folder has of a stage; the error says what to do
+// where it has none.
+func storedStage(store *checkpoint.Store, address string) (*stage.Dataset, error) {
+	rec, err := readStage(store, address)
+	if errors.Is(err, checkpoint.ErrMissing) {
+		return nil, nothingOf(store, address)
+	}
+	if err != nil {
+		return nil, again(err)
+	}
+	d, err := run.LoadDataset(store, rec)
+	if err != nil {
+		return nil, again(err)
+	}
+	return d, nil
 }
 
 // readStage reads the record at address, which may leave its modules away where

@@ -4,13 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
-
-	"aicplan/sink/atomic"
 )
 
 // Context is everything that a measurement depends on other than the case.
@@ -89,16 +85,9 @@ func (s *Store) Contexts(op string) ([]ContextInfo, error) {
 
 func readContext(dir string) (*ContextInfo, error) {
 	path := filepath.Join(dir, "context.json")
-	data, err := os.ReadFile(path)
-	if errors.Is(err, syscall.EISDIR) {
-		return nil, &CorruptError{Path: path, Detail: "it is a folder"}
-	}
-	if err != nil {
-		return nil, atomic.Explain("read", path, err)
-	}
 	var f contextFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, &CorruptError{Path: path, Detail: err.Error()}
+	if err := readJSON(path, &f); err != nil {
+		return nil, err
 	}
 	canonical, err := Canonical(f.Context)
 	if err != nil {

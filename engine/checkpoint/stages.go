@@ -127,17 +127,25 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	return rec, nil
 }
 
-func (s *Store) readStageFile(path string) (*StageRecord, error) {
+// readJSON reads a file of the state folder.
+func readJSON(path string, to any) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, syscall.EISDIR) {
-		return nil, &CorruptError{Path: path, Detail: "it is a folder"}
+		return &CorruptError{Path: path, Detail: "it is a folder"}
 	}
 	if err != nil {
-		return nil, atomic.Explain("read", path, err)
+		return atomic.Explain("read", path, err)
 	}
+	if err := json.Unmarshal(data, to); err != nil {
+		return &CorruptError{Path: path, Detail: err.Error()}
+	}
+	return nil
+}
+
+func (s *Store) readStageFile(path string) (*StageRecord, error) {
 	var f stageFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, &CorruptError{Path: path, Detail: err.Error()}
+	if err := readJSON(path, &f); err != nil {
+		return nil, err
 	}
 	body := bytes.TrimSpace(f.Record)
 	if got := Digest(body); got != f.Digest {
@@ -149,9 +157,11 @@ func (s *Store) readStageFile(path string) (*StageRecord, error) {
 	}
 	if rec.Inputs != nil {
 		// Encoding escapes "<" and its like; the hashed form does not.
-		if rec.Inputs, err = Canonical(rec.Inputs); err != nil {
+		inputs, err := Canonical(rec.Inputs)
+		if err != nil {
 			return nil, &CorruptError{Path: path, Detail: err.Error()}
 		}
+		rec.Inputs = inputs
 	}
 	if s.usable != nil {
 		if err := s.usable(&rec); err != nil {

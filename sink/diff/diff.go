@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -38,16 +36,6 @@ type Options struct {
 	// By lists the columns of the breakdown; nil means kernel_source and every
 	// key column with at most 32 values.
 	By []string
-}
-
-// Side is one of the two tables.
-type Side struct {
-	Name       string   `json:"name"`
-	Rows       int      `json:"rows"`
-	Duplicates int      `json:"duplicates"` // rows that repeat an earlier key and are not compared
-	Framework  []string `json:"framework,omitempty"`
-	Version    []string `json:"version,omitempty"`
-	Device     []string `json:"device,omitempty"`
 }
 
 // Quantiles of B / A over the common rows.
@@ -256,150 +244,6 @@ func original(rows []int, i int) int {
 		return i
 	}
 	return rows[i]
-}
-
-// canon compares words of older files as what they are called now.
-func canon(column, word string) string {
-	if now, err := catalog.Word(column, word); err == nil {
-		return now
-	}
-	return word
-}
-
-func side(rec arrow.Record, name string) Side {
-	return Side{Name: name, Rows: int(rec.NumRows()), Framework: distinct(rec, "framework"), Version: distinct(rec, "version"), Device: distinct(rec, "device")}
-}
-
-func distinct(rec arrow.Record, name string) []string {
-	col, err := table.Strings(rec, name)
-	if err != nil {
-		return nil
-	}
-	seen := map[string]bool{}
-	var out []string
-	last := ""
-	for i, v := range col.Values {
-		if (i > 0 && v == last) || seen[v] {
-			continue
-		}
-		last, seen[v] = v, true
-		out = append(out, v)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// restrict keeps the rows that on selects; rows maps them to the input's.
-func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Record, []int, error) {
-	rec, err := rowkey.Plain(rec)
-	if err != nil || len(on) == 0 {
-		return rec, nil, err
-	}
-	keep := make([]bool, rec.NumRows())
-	for i := range keep {
-		keep[i] = true
-	}
-	for column, values := range on {
-		arr, err := table.Array(rec, column)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		wanted := map[string]bool{}
-		for _, v := range values {
-			wanted[canon(column, v)] = true
-		}
-		for i := range keep {
-			keep[i] = keep[i] && wanted[canon(column, rowkey.Text(arr, i))]
-		}
-	}
-	rows := []int{}
-	for i, k := range keep {
-		if k {
-			rows = append(rows, i)
-		}
-	}
-	return table.Take(rec, rows), rows, nil
-}
-
-// choose decides on key and metric and notes how the columns differ.
-func (r *Comparison) choose(a, b arrow.Record, o Options) error {
-	t, known := catalog.Lookup(o.Table)
-	r.Key, r.Metric = slices.Clone(o.Key), o.Metric
-	if r.Metric == "" {
-		r.Metric = catalog.SchemaOf(o.Table).Primary().Name
-	}
-	if len(r.Key) == 0 && known && !t.Open {
-		r.Key = t.Key()
-	}
-	if len(r.Key) == 0 {
-		r.Key = rowkey.Shape(a.Schema())
-	} else if len(o.Key) > 0 {
-		for _, k := range o.Key {
-			for _, s := range []struct {
-				rec  arrow.Record
-				name string
-			}{{a, r.A.Name}, {b, r.B.Name}} {
-				if !table.Has(s.rec, k) {
-					return fmt.Errorf("%s: %w", s.name, &table.MissingError{Name: k, Have: table.Names(s.rec)})
-				}
-			}
-		}
-	}
-	if known && len(o.Key) == 0 {
-		if err := r.halfMissing(a, b, t); err != nil {
-			return err
-		}
-	}
-	// A column that one side lacks cannot tell rows apart there, unless readers
-	// assume a value for it.
-	r.Key = slices.DeleteFunc(r.Key, func(k string) bool {
-		_, optional := tree.Defaults[k]
-		return !optional && (!table.Has(a, k) || !table.Has(b, k)) || !table.Has(a, k) && !table.Has(b, k)
-	})
-	if slices.Contains(r.Key, r.Metric) {
-		return fmt.Errorf("the key has the column %s, which is what is compared: rows of one value are always alike", r.Metric)
-	}
-	if len(r.Key) == 0 {
-		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name, strings.Join(table.Names(b), ", "))
-	}
-	r.Drift = drift(a, b, r.A.Name, r.B.Name)
-	return nil
-}
-
-// halfMissing is the error of a key column that readers need and one side has:
-// without it rows that differ would be taken for one.
-func (r *Comparison) halfMissing(a, b arrow.Record, t *catalog.Table) error {
-	for _, k := range r.Key {
-		if c, _ := t.Column(k); c.Role == catalog.Optional || table.Has(a, k) == table.Has(b, k) {
-			continue
-		}
-		lacks := r.A.Name
-		if table.Has(a, k) {
-			lacks = r.B.Name
-		}
-		return fmt.Errorf("%s lacks the column %s, which tells rows of %s apart; say with the key by which columns to compare", lacks, k, t.Name)
-	}
-	return nil
-}
-
-func drift(a, b arrow.Record, nameA, nameB string) []string {
-	var out []string
-	for i, c := range table.Names(a) {
-		j := table.Index(b, c)
-		if j < 0 {
-			out = append(out, fmt.Sprintf("%s only in %s", c, nameA))
-			continue
-		}
-		if ta, tb := table.TypeName(a.Column(i).DataType()), table.TypeName(b.Column(j).DataType()); ta != tb {
-			out = append(out, fmt.Sprintf("%s is %s in %s and %s in %s", c, ta, nameA, tb, nameB))
-		}
-	}
-	for _, c := range table.Names(b) {
-		if !table.Has(a, c) {
-			out = append(out, fmt.Sprintf("%s only in %s", c, nameB))
-		}
-	}
-	return out
 }
 
 // first is the first row of every key, -1 where a side lacks it.

@@ -32,14 +32,9 @@ var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records
 
 // runAIPerf writes the attachments of all rows.
 func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	sets, err := c.datasets(rc)
+	sets, err := c.wholeDatasets(rc)
 	if err != nil {
 		return nil, err
-	}
-	for _, ds := range sets {
-		if ds.Info.Partial != "" && !c.AllowPartial {
-			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s", ds.Info.Partial, rc.Address)
-		}
 	}
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var batch atomic.Batch

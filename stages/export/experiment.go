@@ -41,14 +41,9 @@ const factsFile = "experiment_facts.json"
 
 // runExperiment writes the files of all cells.
 func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	sets, err := c.datasets(rc)
+	sets, err := c.wholeDatasets(rc)
 	if err != nil {
 		return nil, err
-	}
-	for _, ds := range sets {
-		if ds.Info.Partial != "" && !c.AllowPartial {
-			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s", ds.Info.Partial, rc.Address)
-		}
 	}
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var batch atomic.Batch

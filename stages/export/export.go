@@ -142,6 +142,17 @@ func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 	return sets, nil
 }
 
+// wholeDatasets are datasets of which none is partial, unless the block allows it.
+func (c *Config) wholeDatasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
+	sets, err := c.datasets(rc)
+	for _, ds := range sets {
+		if ds.Info.Partial != "" && !c.AllowPartial {
+			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s", ds.Info.Partial, rc.Address)
+		}
+	}
+	return sets, err
+}
+
 // destination works out the table and its place in a database.
 func (c *Config) destination(sets []*stage.Dataset) (shape, tree.Place, error) {
 	info := sets[0].Info

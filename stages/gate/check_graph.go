@@ -27,13 +27,6 @@ func (c *cudaGraph) prepare(r hcl.Range) hcl.Diagnostics {
 }
 
 func (c *cudaGraph) run(s *subject) finding {
-	if column(s.rec, "used_cuda_graph") == nil {
-		return s.cannot("the data has no column \"used_cuda_graph\": only measured rows carry it")
-	}
-	flags, err := numbers(s.rec, "used_cuda_graph")
-	if err != nil {
-		return s.cannot(err.Error())
-	}
 	long := func(int) bool { return false }
 	if c.Above > 0 {
 		if column(s.rec, s.metric()) == nil {
@@ -45,23 +38,10 @@ func (c *cudaGraph) run(s *subject) finding {
 		}
 		long = func(i int) bool { return !times.null[i] && times.val[i] >= c.Above }
 	}
-	out := finding{limit: "at most " + percent(c.Max), total: s.selected}
-	var bad []offender
-	for i, v := range flags.val {
-		switch {
-		case !s.has(i):
-		case flags.null[i]:
-			out.left.row(i, "whether a CUDA graph was used was not said")
-		case v == 0 && !long(i):
-			bad = append(bad, offender{row: i})
-		}
-	}
-	judged := s.selected - out.left.count()
+	out, bad, judged := s.flagged("used_cuda_graph", "whether a CUDA graph was used was not said", c.Max, func(i int, v float64) bool { return v == 0 && !long(i) })
 	if judged == 0 {
 		return out
 	}
-	share := float64(len(bad)) / float64(judged)
-	out.ok, out.value = share <= c.Max, percent(share)
 	out.message = fmt.Sprintf("%d of %d rows were measured without a CUDA graph", len(bad), judged)
 	if !out.ok {
 		out.rows = s.worst(bad, s.metric(), "kernel_source")

@@ -211,30 +211,10 @@ func (c *throttled) prepare(r hcl.Range) hcl.Diagnostics {
 }
 
 func (c *throttled) run(s *subject) finding {
-	if column(s.rec, "throttled") == nil {
-		return s.cannot("the data has no column \"throttled\": only measured rows carry it")
-	}
-	flags, err := numbers(s.rec, "throttled")
-	if err != nil {
-		return s.cannot(err.Error())
-	}
-	out := finding{limit: "at most " + percent(c.Max), total: s.selected}
-	var bad []offender
-	for i, v := range flags.val {
-		switch {
-		case !s.has(i):
-		case flags.null[i]:
-			out.left.row(i, "whether it was throttled was not read")
-		case v != 0:
-			bad = append(bad, offender{row: i})
-		}
-	}
-	judged := s.selected - out.left.count()
+	out, bad, judged := s.flagged("throttled", "whether it was throttled was not read", c.Max, func(_ int, v float64) bool { return v != 0 })
 	if judged == 0 {
 		return out
 	}
-	share := float64(len(bad)) / float64(judged)
-	out.ok, out.value = share <= c.Max, percent(share)
 	out.message = fmt.Sprintf("%d of %d rows were measured while the driver throttled", len(bad), judged)
 	if !out.ok {
 		out.rows = s.worst(bad, s.metric(), "sm_clock_mhz")

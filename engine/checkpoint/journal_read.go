@@ -1,0 +1,180 @@
+package checkpoint
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"sync"
+
+	"aicplan/sink/atomic"
+)
+
+// Reader looks many entries up, best in the order in which they were appended. It
+// reads ahead, so what is damaged or removed meanwhile may be seen as it was. It
+// is for one goroutine.
+type Reader struct {
+	j    *Journal
+	path string
+	off  int64
+	win  []byte
+}
+
+// Reader begins to look up.
+func (j *Journal) Reader() *Reader { return &Reader{j: j} }
+
+// Lookup is Journal.Lookup; the payload is valid until the next call.
+func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
+	j := r.j
+	j.mu.Lock()
+	at, ok := j.index.get(id)
+	if !ok {
+		if e, ok := j.offered[id]; ok {
+			j.mu.Unlock()
+			return e, true, nil
+		}
+	}
+	ok = ok && at.kind != Withdrawn
+	var path string
+	if ok {
+		path = j.segments[at.segment]
+	}
+	j.mu.Unlock()
+	if !ok {
+		return Entry{}, false, nil
+	}
+	from := at.off - r.off
+	if path != r.path || from < 0 || from+int64(at.size) > int64(len(r.win)) {
+		const ahead = 256 << 10
+		if size := max(ahead, int(at.size)); cap(r.win) < size {
+			r.win = make([]byte, size)
+		}
+		n, err := j.readers.readSome(path, r.win[:cap(r.win)], at.off)
+		if err != nil {
+			return Entry{}, false, atomic.Explain("read", path, err)
+		}
+		r.path, r.off, r.win, from = path, at.off, r.win[:n], 0
+	}
+	e, err = checkFrame(path, r.win[from:min(from+int64(at.size), int64(len(r.win)))], at, id)
+	return e, err == nil, err
+}
+
+func checkFrame(path string, frame []byte, r ref, id string) (Entry, error) {
+	e, _, ok := parseFrame(frame)
+	if !ok || e.ID != id {
+		return Entry{}, &CorruptError{Path: path, Detail: fmt.Sprintf("the entry at offset %d changed since the journal was opened", r.off)}
+	}
+	return e, nil
+}
+
+// All yields the entries that count, in the order in which they were
+// appended, as of the call. It stops after the first error.
+func (j *Journal) All() iter.Seq2[Entry, error] { return j.Some(-1) }
+
+// Some is All for at most n cases, those that came first; all for n < 0.
+func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
+	type item struct {
+		no int
+		ref
+	}
+	j.mu.Lock()
+	var items []item
+	if n < 0 {
+		n = j.index.n
+		items = make([]item, 0, n)
+	}
+	for no, r := range j.index.all() {
+		if len(items) == n {
+			break
+		}
+		if r.kind != Withdrawn {
+			items = append(items, item{no, r.ref})
+		}
+	}
+	segments := slices.Clone(j.segments)
+	j.mu.Unlock()
+	slices.SortFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.off, b.off))
+	})
+	return func(yield func(Entry, error) bool) {
+		const ahead = 1 << 20
+		var win []byte
+		winSegment, winOff := int32(-1), int64(0)
+		for _, it := range items {
+			path := segments[it.segment]
+			at := it.off - winOff
+			if it.segment != winSegment || at < 0 || at+int64(it.size) > int64(len(win)) {
+				win = make([]byte, max(ahead, int(it.size))) // earlier payloads still use the old one
+				n, err := j.readers.readSome(path, win, it.off)
+				if err != nil {
+					yield(Entry{}, atomic.Explain("read", path, err))
+					return
+				}
+				win, winSegment, winOff, at = win[:n], it.segment, it.off, 0
+			}
+			j.mu.Lock()
+			id := j.index.id(it.no)
+			j.mu.Unlock()
+			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, id)
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// readers keeps a few segments open for reading.
+type readers struct {
+	mu    sync.Mutex
+	files map[string]*os.File
+}
+
+const maxReaders = 32
+
+// readSome fills as much of buf as the file has.
+func (r *readers) readSome(path string, buf []byte, off int64) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.files[path]
+	if f == nil {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return 0, err
+		}
+		if len(r.files) >= maxReaders {
+			r.closeAll()
+		}
+		if r.files == nil {
+			r.files = map[string]*os.File{}
+		}
+		r.files[path] = f
+	}
+	n, err := f.ReadAt(buf, off)
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+func (r *readers) readAt(path string, buf []byte, off int64) error {
+	n, err := r.readSome(path, buf, off)
+	if err == nil && n < len(buf) {
+		clear(buf[n:]) // the sum will not match
+	}
+	return err
+}
+
+func (r *readers) closeAll() {
+	for _, f := range r.files {
+		f.Close()
+	}
+	clear(r.files)
+}
+
+func (r *readers) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeAll()
+}
