@@ -118,7 +118,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 	if f.Slots == nil {
 		f.Slots = new(Slots)
 	}
-	defer f.Slots.set(f.Config.Address, f.Order.ID, 0)
+	defer f.Slots.leave(f.Config.Address, f.Order.ID)
 	f.shards = make([]shard, len(f.Order.Shards))
 	for i := range f.shards {
 		f.shards[i].batch = -1
