@@ -2,7 +2,9 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -116,7 +118,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 	if f.Slots == nil {
 		f.Slots = new(Slots)
 	}
-	defer f.Slots.set(f.Config.Address, f.Order.ID, 0)
+	defer f.Slots.leave(f.Config.Address, f.Order.ID)
 	f.shards = make([]shard, len(f.Order.Shards))
 	for i := range f.shards {
 		f.shards[i].batch = -1
@@ -132,7 +134,12 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 	}
 	pause := min(f.Config.Poll, 200*time.Millisecond)
 	for {
-		jobs, known := f.look(ctx)
+		jobs, known, err := f.look(ctx)
+		var busy *busyError
+		if err != nil && ctx.Err() == nil && (errors.Is(err, exec.ErrNotFound) || len(f.batches) == 0 && !errors.As(err, &busy)) {
+			// It will not pass by itself, and no job has to be looked after.
+			return out, fmt.Errorf("%s (%s:%d): nothing is submitted: %w", f.Config.Address, f.Config.Range.Filename, f.Config.Range.Start.Line, err)
+		}
 		if err := f.take(); err != nil {
 			return out, err
 		}
@@ -177,7 +184,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 		select {
 		case <-f.Stop:
 			// Jobs were submitted since the queue was read.
-			if now, known := f.look(ctx); known {
+			if now, known, _ := f.look(ctx); known {
 				jobs = now
 			}
 			out.Detached, out.Jobs = true, f.ids(jobs)
@@ -195,7 +202,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 
 // look asks for the queue. A scheduler that does not answer says nothing about
 // the jobs: they are taken to go on.
-func (f *Follower) look(ctx context.Context) ([]Job, bool) {
+func (f *Follower) look(ctx context.Context) ([]Job, bool, error) {
 	jobs, err := f.Scheduler.queue(ctx)
 	f.ends = nil
 	switch {
@@ -204,13 +211,13 @@ func (f *Follower) look(ctx context.Context) ([]Job, bool) {
 			f.queueFailed = time.Now()
 			f.Work.Say("warn", fmt.Sprintf("the queue cannot be read, and is asked again: %v", err))
 		}
-		return nil, false
+		return nil, false, err
 	case err == nil && !f.queueFailed.IsZero():
 		f.Work.Say("info", fmt.Sprintf("the queue can be read again, after %s", slurmTime(time.Since(f.queueFailed))))
 		f.queueFailed = time.Time{}
 	}
 	f.queued = f.Scheduler.listed
-	return jobs, err == nil
+	return jobs, err == nil, err
 }
 
 // take reads what the tasks said.

@@ -47,6 +47,14 @@ func (s *Slots) take(executor, order string, most, elsewhere, want int) int {
 	return n
 }
 
+// leave is called when an order has no follower any more: its jobs may go on, and
+// count as those of a stranger.
+func (s *Slots) leave(executor, order string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.used[executor], order)
+}
+
 // knows says whether an order has a follower in this run.
 func (s *Slots) knows(executor, order string) bool {
 	s.mu.Lock()

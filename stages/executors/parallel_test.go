@@ -94,4 +94,8 @@ func TestTasksOfADeadCoordinatorCount(t *testing.T) {
 	if got := f.elsewhere(jobs); got != 0 {
 		t.Errorf("%d tasks of other orders, but all are followed in this run", got)
 	}
+	f.Slots.leave("executor.x", jobs[0].Comment[len("aicplan:"):len(jobs[0].Comment)-2]) // after an error, say
+	if got := f.elsewhere(jobs); got != 2 {
+		t.Errorf("%d tasks of an order that is followed no more, want 2", got)
+	}
 }
