@@ -20,6 +20,9 @@ func TestLongNamesLeaveRoom(t *testing.T) {
 			t.Errorf("%.20q...: short names are gone", name)
 		}
 	}
+	if got := tickNames([]string{"a\u202eb"})[0]; got != `a\u202eb` {
+		t.Errorf("%q takes another width when it is written", got)
+	}
 	if got := tickNames([]string{"Qwen/Qwen3-235B-A22B-Instruct", "Qwen/Qwen3-235B-A22B-Thinking"}); got[0] == got[1] {
 		t.Errorf("two names look alike: %q", got)
 	}
