@@ -40,6 +40,7 @@ type app struct {
 	code           int            // exit code of a command that ended without error
 	kinds          []runtimes.Kind
 	goesOn         bool // though nobody reads the output any more
+	behind         int  // width of the terminal behind a stdout that is none itself; 0: ask stdout
 }
 
 // stages makes the stage kinds of one command.

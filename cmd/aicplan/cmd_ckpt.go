@@ -120,13 +120,21 @@ func (c *ckptShowCmd) Run(a *app) error {
 	defer store.Close()
 	found, err := readStage(store, c.Address)
 	if err != nil {
-		return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
+		return noRecord(store, c.Address, err)
 	}
 	rec, err := store.Show(found.Address)
 	if err != nil {
 		return err
 	}
 	return a.json(rec)
+}
+
+// noRecord says what was likely meant by an address that has no record.
+func noRecord(store *checkpoint.Store, address string, err error) error {
+	if errors.Is(err, checkpoint.ErrMissing) {
+		return fmt.Errorf("the state folder %s has no record of %s.%s aicplan ckpt list shows what is there", store.Dir(), address, nearStage(store, address))
+	}
+	return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
 }
 
 type ckptVerifyCmd struct {
@@ -184,7 +192,7 @@ func (c *ckptRmCmd) Run(a *app) error {
 		case err == nil:
 			addr = found.Address
 		case !errors.Is(err, checkpoint.ErrCorrupt): // a damaged one goes by its address
-			return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
+			return noRecord(store, addr, err)
 		}
 		if err := store.RemoveStage(addr); err != nil {
 			return err

@@ -209,7 +209,7 @@ func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
 	defer store.Close()
 	rec, err := readStage(store, address)
 	if errors.Is(err, checkpoint.ErrMissing) {
-		return nil, fmt.Errorf("%s is neither a file nor a stage of %s; aicplan ckpt list shows the stages", name, store.Dir())
+		return nil, fmt.Errorf("%s is neither a file nor a stage of %s.%s aicplan ckpt list shows the stages", name, store.Dir(), nearStage(store, address))
 	}
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (c *failuresCmd) Run(a *app) error {
 	}
 	what := map[string]string{failures.Failed: "failed", failures.Skipped: "skipped", failures.All: "failed or skipped"}[c.Status]
 	if len(groups) == 0 {
-		fmt.Fprintf(a.stdout, "No %s cases in %d ledgers of %s.\n", what, len(sources), store.Dir())
+		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, plural(int64(len(sources)), "ledger"), store.Dir())
 		return nil
 	}
 	next := nextOf(store)

@@ -61,11 +61,11 @@ func writeNew(path, content string) error {
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s is there already and is left as it is", shown(path))
 		}
-		return fmt.Errorf("op: %w", err)
+		return fmt.Errorf("cannot write the op: %w", err)
 	}
 	_, err = f.WriteString(content)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("op: %w", err), os.Remove(path))
+		return errors.Join(fmt.Errorf("cannot write the op: %w", err), os.Remove(path))
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type reportCmd struct {
 	Rows   int    `help:"Rows a table that an HTML report carries along; 0: none." default:"200000" placeholder:"N"`
 	Since  string `help:"Hold the rows against what this run had left, instead of against the time before: a run's id or its beginning." placeholder:"RUN"`
 	List   bool   `help:"List the runs instead."`
+	JSON   bool   `name:"json" help:"As -format json; with -list the runs as JSON."`
 }
 
 // Validate is called by kong.
@@ -38,6 +39,9 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 	defer store.Close()
+	if c.JSON {
+		c.Format = "json"
+	}
 	if c.List {
 		return c.list(a, store)
 	}
@@ -131,6 +135,9 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 	if err != nil {
 		return err
 	}
+	if c.JSON {
+		return a.json(listed(all))
+	}
 	if len(all) == 0 {
 		fmt.Fprintf(a.stdout, "%s has no run yet.\n", store.Dir())
 		return nil
@@ -150,4 +157,34 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, phrase.ClipFront(p.Plan, max(19, a.columns()-61)))
 	}
 	return nil
+}
+
+// listedRun is a run as report -list -json has it; what is not known is null.
+type listedRun struct {
+	Run      string     `json:"run"`
+	Plan     *string    `json:"plan"`
+	Started  *time.Time `json:"started"`
+	Seconds  *float64   `json:"seconds"`
+	ExitCode *int       `json:"exit_code"` // null while it goes on, and of one that was killed
+	Error    string     `json:"error,omitempty"`
+}
+
+func listed(all []checkpoint.Run) []listedRun {
+	out := []listedRun{}
+	for _, r := range all {
+		x := listedRun{Run: r.ID}
+		p, err := history.Read(r)
+		if err != nil {
+			x.Error = err.Error()
+			out = append(out, x)
+			continue
+		}
+		started := p.Started.UTC()
+		x.Plan, x.Started, x.Seconds = &p.Plan, &started, &p.Seconds
+		if p.Ended {
+			x.ExitCode = &p.ExitCode
+		}
+		out = append(out, x)
+	}
+	return out
 }

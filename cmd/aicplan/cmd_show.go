@@ -102,24 +102,29 @@ func nothingOf(store *checkpoint.Store, what string) error {
 	if strings.HasSuffix(what, ".plan") || strings.ContainsRune(what, filepath.Separator) && !strings.Contains(what, "[") {
 		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan -out FILE saves a plan, aicplan ckpt list shows the stages", what)
 	}
+	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
+		store.Dir(), what, nearStage(store, what))
+}
+
+// nearStage is a hint at the address that is likely meant, among those that left a
+// record; "" where there is none.
+func nearStage(store *checkpoint.Store, what string) string {
 	all, err := store.Stages()
 	if err != nil {
-		return err
+		return ""
 	}
 	near := make([]string, len(all))
 	for i, r := range all {
 		near[i] = r.Address
 	}
 	alike := sameWords(what, near)
+	if len(alike) == 1 {
+		return " Did you mean " + alike[0] + "?"
+	}
 	if len(alike) > 0 {
 		near = alike
 	}
-	hint := config.DidYouMean(what, near)
-	if len(alike) == 1 {
-		hint = " Did you mean " + alike[0] + "?"
-	}
-	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
-		store.Dir(), what, hint)
+	return config.DidYouMean(what, near)
 }
 
 var addressWord = regexp.MustCompile(`[A-Za-z0-9_]+`)

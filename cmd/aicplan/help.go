@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -161,13 +162,36 @@ var examples = map[string]string{
 	"completion":       "aicplan completion bash > /etc/bash_completion.d/aicplan",
 }
 
+// meant says what helps where kong's nearest word does not: an argument that was
+// written as a flag, and a case that was named as why takes it.
+func meant(text, verb string, node *kong.Node) string {
+	if flag, ok := strings.CutPrefix(text, "unknown flag --"); ok {
+		flag, _, _ = strings.Cut(flag, ",")
+		for _, p := range node.Positional {
+			if p.Name == flag {
+				return fmt.Sprintf("there is no flag -%s; it is an argument: aicplan %s %s", flag, verb, p.Summary())
+			}
+		}
+	}
+	name, value, pair := strings.Cut(strings.TrimPrefix(text, "unexpected argument "), "=")
+	if pair && strings.HasPrefix(text, "unexpected argument ") && flagOf(node, "where") != nil {
+		if _, err := strconv.ParseFloat(value, 64); err != nil {
+			value = strconv.Quote(value)
+		}
+		return fmt.Sprintf("%s; say -where '%s == %s'", text, name, value)
+	}
+	return text
+}
+
 // usage says what is wrong with a command line in the words of this program, and
 // where its flags are explained.
 func usage(err error) string {
 	text := strings.ReplaceAll(err.Error(), `one of "",`, "one of ")
 	verb := ""
 	if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context.Selected() != nil {
-		verb = strings.TrimPrefix(e.Context.Selected().Path(), "aicplan ")
+		node := e.Context.Selected()
+		verb = strings.TrimPrefix(node.Path(), "aicplan ")
+		text = meant(text, verb, node)
 	}
 	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {
 		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])

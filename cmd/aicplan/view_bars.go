@@ -41,7 +41,7 @@ func newBarView(a *app) *barView {
 	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(visible.Raw(a.stdout)), mpb.WithWidth(24)), bars: map[string]*stageBar{}}
 	// Lines go through the container, which redraws the bars below them.
 	above := *a
-	above.stdout = &visible.Writer{W: v.progress, Colors: true}
+	above.stdout, above.behind = &visible.Writer{W: v.progress, Colors: true}, a.screen()
 	v.lines = newLineView(&above)
 	return v
 }

@@ -28,7 +28,7 @@ func (a *app) viewResult(p *plan.Plan, r *run.Applied) {
 		a.resultTable(r)
 	}
 	a.outputs(r.Outputs)
-	fmt.Fprintln(a.stdout, resultLine(p, r, nothing))
+	fmt.Fprint(a.stdout, a.fold(resultLine(p, r, nothing)+"\n"))
 }
 
 func (a *app) resultTable(r *run.Applied) {
@@ -45,7 +45,13 @@ func (a *app) resultTable(r *run.Applied) {
 			w, sw = max(w, utf8.RuneCountInString(s.Address)), max(sw, len(status(s)))
 		}
 	}
-	w = min(w, 80-sw-len(" 00000000 000000 0000000 0000000")-1)
+	numbers := len(" 00000000 000000 0000000 0000000")
+	w = min(w, 80-sw-numbers-1)
+	if n := a.screen(); n > 0 && n < w+1+sw+numbers {
+		a.resultList(r, hidden, status)
+		a.skipped(r)
+		return
+	}
 	fmt.Fprintf(a.stdout, "\n%-*s %-*s %8s %6s %7s %7s\n", w, "stage", sw, "status", "rows", "failed", "skipped", "time")
 	for _, s := range r.Stages {
 		if hidden(s) {
@@ -58,6 +64,30 @@ func (a *app) resultTable(r *run.Applied) {
 		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, phrase.ClipFront(s.Address, w), sw, status(s), rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
 	}
 	a.skipped(r)
+}
+
+// resultList is the table for a terminal that is too narrow for its columns.
+func (a *app) resultList(r *run.Applied, hidden func(*run.StageResult) bool, status func(*run.StageResult) string) {
+	fmt.Fprintln(a.stdout)
+	for _, s := range r.Stages {
+		if hidden(s) {
+			continue
+		}
+		text := status(s)
+		if s.Outcome != nil {
+			c := s.Outcome.Counts
+			if c.Rows > 0 {
+				text += ", " + plan.Some(c.Rows, "row")
+			}
+			if c.Failed > 0 {
+				text += ", " + plan.Count(int64(c.Failed)) + " failed"
+			}
+			if c.Skipped > 0 {
+				text += ", " + plan.Count(int64(c.Skipped)) + " skipped"
+			}
+		}
+		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("%s: %s, %.1fs\n", s.Address, text, s.Seconds)))
+	}
 }
 
 // skipped says what did not run and why: one line for each stage at the root
@@ -100,7 +130,7 @@ func (a *app) outputs(outs []config.Output) {
 	}
 	fmt.Fprintln(a.stdout, "\nOutputs:")
 	for _, o := range outs {
-		fmt.Fprintf(a.stdout, "  %s = %s\n", o.Name, valueText(o.Value))
+		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("  %s = %s\n", o.Name, valueText(o.Value))))
 	}
 }
 

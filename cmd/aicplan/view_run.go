@@ -48,7 +48,9 @@ func newLineView(a *app) *lineView {
 	return &lineView{app: a, running: map[string]*lineState{}, now: time.Now}
 }
 
-func (v *lineView) printf(format string, args ...any) { fmt.Fprintf(v.app.stdout, format, args...) }
+func (v *lineView) printf(format string, args ...any) {
+	fmt.Fprint(v.app.stdout, v.app.fold(fmt.Sprintf(format, args...)))
+}
 
 // RunStart implements run.View.
 func (v *lineView) RunStart(p *plan.Plan, runID string) {

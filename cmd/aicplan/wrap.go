@@ -32,6 +32,9 @@ func (a *app) screen() int {
 	if n := a.asked(); n > 0 {
 		return n
 	}
+	if a.behind > 0 {
+		return a.behind
+	}
 	if f, ok := visible.Raw(a.stdout).(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
@@ -81,6 +84,26 @@ func wrapped(b *strings.Builder, wide, indent int, head, text string, swap ...st
 		line, start = line+word, false
 	}
 	flush()
+}
+
+// fold wraps lines that are longer than the terminal between words; what goes on
+// stands deeper than the line began. In a pipe lines stay whole, for grep.
+func (a *app) fold(text string) string {
+	if a.screen() == 0 {
+		return text
+	}
+	wide := a.columns()
+	var b strings.Builder
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		if utf8.RuneCountInString(line) <= wide {
+			b.WriteString(line)
+			continue
+		}
+		words := strings.TrimLeft(line, " ")
+		depth := min(len(line)-len(words), wide/4)
+		wrapped(&b, wide, depth+2, strings.Repeat(" ", depth), words)
+	}
+	return b.String()
 }
 
 // hanging prints text behind head, which takes indent columns, and wraps it

@@ -93,7 +93,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	dir := path
 	files, err := planFiles(path)
 	if err != nil {
-		return nil, hcl.Diagnostics{fileDiag(display(path), "Cannot read the plan", reason(err)+".")}
+		return nil, hcl.Diagnostics{fileDiag(display(path), "Cannot read the plan", reason(err)+"."+besides(path, err))}
 	}
 	if len(files) == 1 && files[0] == path {
 		dir = filepath.Dir(path)
@@ -143,6 +143,13 @@ func (l *loader) declare(m *moduleDecl, body *hclsyntax.Body) hcl.Diagnostics {
 	return diags
 }
 
+// innerBlocks says where blocks belong that people write at the top of a plan.
+var innerBlocks = map[string]string{
+	"axis": "a grid", "filter": "a grid", "derive": "a grid",
+	"check": "a gate or a preflight", "assert": "a gate",
+	"measure": "a collect", "bind": "a collect", "load": "a collect", "validation": "a variable",
+}
+
 func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	switch b.Type {
 	case "aicplan":
@@ -164,6 +171,12 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 			m.spoiled[meant] = true
 		} else {
 			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(l.blockTypes())), ", ") + "."
+		}
+		if l.unreadable {
+			return nil // a stray brace puts what follows outside; that error is told
+		}
+		if in := innerBlocks[b.Type]; in != "" {
+			near = fmt.Sprintf(" It stands inside of %s.", in)
 		}
 		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("There is no block type %q.%s", b.Type, near))}
 	}

@@ -132,6 +132,23 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// besides names the plans next to one that is not there.
+func besides(path string, err error) string {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	dir := filepath.Dir(path)
+	files, err := planFiles(dir)
+	if err != nil {
+		return ""
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = filepath.Base(f)
+	}
+	return didYouMean(filepath.Base(path), names)
+}
+
 // fileDiag complains about a file as a whole.
 func fileDiag(name, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{

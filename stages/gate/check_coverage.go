@@ -192,9 +192,9 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 	if all.total == 0 && excused+barred == 0 {
 		return failed("there are no " + whose + " to cover")
 	}
-	worst, share := all, ratioOf(all.have, all.total)
+	worst, share := tally{}, ratioOf(all.have, all.total)
 	for _, t := range tallies {
-		if t.total > 0 && ratioOf(t.have, t.total) < ratioOf(worst.have, worst.total) {
+		if t.total > 0 && (worst.total == 0 || ratioOf(t.have, t.total) < ratioOf(worst.have, worst.total)) {
 			worst = t
 		}
 	}

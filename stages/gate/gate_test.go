@@ -154,6 +154,19 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// TestLeastOfEqualGroups: the group that is named has its own counts, also when no
+// group is worse than all of them together.
+func TestLeastOfEqualGroups(t *testing.T) {
+	ds := dataset(1, -1, -1, 4)
+	got := only(t, run(t, ds, `check "coverage" {
+		min = 0.4
+		by  = ["gemm_dtype"]
+	}`))
+	if want := "2 of 4 planned cases have a row (50.00 %); least: gemm_dtype=float32 with 1 of 2"; got.Result != "pass" || !strings.Contains(got.Message, want) {
+		t.Errorf("%s: %s, want %s", got.Result, got.Message, want)
+	}
+}
+
 // TestCoverageByKey: two kernels measured one shape and dedupe kept the faster.
 // The shape is covered, the case that went is not.
 func TestCoverageByKey(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"aicplan/sink/visible"
 	"aicplan/stages/report/svg"
 )
 
@@ -64,6 +65,22 @@ func (w words) Ticks(lo, hi float64) []plot.Tick {
 	return out
 }
 
+// tickNames shortens names in their middle, for axes: a long one would leave no room
+// for the cells, and names often differ at their ends. Who points at a cell reads it
+// in full.
+func tickNames(names []string) []string {
+	const most, ends = 19, 9
+	out := make([]string, len(names))
+	for i, n := range names {
+		n = visible.Line(n) // as it is going to be written
+		if r := []rune(n); len(r) > most {
+			n = string(r[:ends]) + "…" + string(r[len(r)-ends:])
+		}
+		out[i] = n
+	}
+	return out
+}
+
 // every says which of n labels fit into so many pixels.
 func every(names []string, pixels, perLabel float64) int {
 	return max(1, int(float64(len(names))*perLabel/pixels+0.999))
@@ -74,6 +91,7 @@ func matrix(m *cells, xLabel, yLabel string, xs, ys []string, h int) string {
 	p := newPlot(xLabel, yLabel)
 	p.X.Min, p.X.Max = -0.5, float64(m.nx)-0.5
 	p.Y.Min, p.Y.Max = -0.5, float64(m.ny)-0.5
+	xs, ys = tickNames(xs), tickNames(ys)
 	longest := 0
 	for _, x := range xs {
 		longest = max(longest, len([]rune(x)))

@@ -15,6 +15,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/sink/visible"
 )
 
 // Follower reads the events of one run as they are written.
@@ -156,11 +157,27 @@ type node struct {
 	Cases    int      `json:"cases"`
 }
 
+// show makes what plans, workers and hosts said safe to show, as every other output
+// does: a browser would let hidden characters reorder a line.
+func (e *event) show() {
+	for _, text := range []*string{&e.Text, &e.Stage, &e.Plan, &e.Host, &e.Reason, &e.Message, &e.Op, &e.Class, &e.Worker, &e.Device, &e.Exception} {
+		*text = visible.Text(*text)
+	}
+	for i := range e.Graph {
+		n := &e.Graph[i]
+		n.Address = visible.Text(n.Address)
+		for j := range n.After {
+			n.After[j] = visible.Text(n.After[j])
+		}
+	}
+}
+
 func (f *Follower) take(line []byte) {
 	var e event
 	if json.Unmarshal(line, &e) != nil {
 		return // a line that a kill cut short
 	}
+	e.show()
 	s := f.state
 	s.Version++
 	if e.At.After(s.Seen) {
@@ -266,5 +283,5 @@ func paramsText(v any) string {
 	if err != nil {
 		return ""
 	}
-	return string(b)
+	return visible.Text(string(b))
 }

@@ -44,6 +44,7 @@ func glance(run checkpoint.Run, dead func(pid int) bool, now time.Time) RunLine 
 	s := State{Started: run.Started, Seen: run.Started}
 	var e event
 	if json.NewDecoder(io.LimitReader(file, headBytes)).Decode(&e) == nil && e.Type == "run_start" {
+		e.show()
 		line.Plan, line.Host, s.PID = e.Plan, e.Host, e.PID
 		if !e.At.IsZero() {
 			s.Started, s.Seen = e.At, e.At

@@ -113,7 +113,7 @@ function workers(s) {
     if (!list.length) return [soft("None has measured anything yet.")];
     const last = w => w.samples[w.samples.length - 1] || { metrics: {} };
     const cols = metrics.filter(([name]) => list.some(w => last(w).metrics[name] != null));
-    return [table(["worker", "device", "stage", "cases", "rate", ...cols.map(([name, unit]) => name + ", " + unit)], list.map(w => [
+    return [table(["worker", "device", "stage", "cases at the last sample", "rate", ...cols.map(([name, unit]) => name + ", " + unit)], list.map(w => [
       [w.worker], [w.device_uuid || "", "t"], [w.stage, "t"], [w.cases ? count(w.cases) : "", "n"], [s.ended || lost(s) ? "" : rate(w.rate), "n"],
       ...cols.map(([name]) => [value(last(w).metrics[name]), "n"])]))];
   });
