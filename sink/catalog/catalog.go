@@ -95,6 +95,9 @@ type Table struct {
 	// KernelSourceKey is true when several kernels of one shape stand side by
 	// side, each with a row of its own.
 	KernelSourceKey bool
+	// lanes are the kernels whose rows readers keep apart from those of the
+	// others: a part of the kernel's name, or "*" for every kernel.
+	lanes string
 	// ZeroLegal is true when a latency of zero is data, not a fault.
 	ZeroLegal bool
 	// Legacy is true for tables that are read but no longer written.
@@ -229,6 +232,21 @@ func (t *Table) Key() []string {
 		}
 	}
 	return key
+}
+
+// HasLanes says whether readers keep rows of some kernels apart from the others'
+// of the same key.
+func (t *Table) HasLanes() bool { return t.lanes != "" }
+
+// Lane is the lane that a kernel's rows are in, "" for that of most kernels.
+func (t *Table) Lane(kernel string) string {
+	switch {
+	case t.lanes == "*":
+		return kernel
+	case t.lanes != "" && strings.Contains(kernel, t.lanes):
+		return t.lanes
+	}
+	return ""
 }
 
 // Required returns the columns that readers fail without: the key without its

@@ -31,7 +31,7 @@ var tables = prepare([]*Table{
 		columns: "m* k* quant_dtype* latency!",
 	},
 	{
-		Name: "context_attention_perf", Family: "attention", OpNames: []string{"context_attention"},
+		Name: "context_attention_perf", Family: "attention", OpNames: []string{"context_attention"}, lanes: "*",
 		Doc:     "prefill attention",
 		columns: "batch_size* isl* num_heads* num_key_value_heads* head_dim* beam_width attn_dtype* kv_cache_dtype* step window_size? latency!",
 		orders: map[string]string{
@@ -39,7 +39,7 @@ var tables = prepare([]*Table{
 		},
 	},
 	{
-		Name: "generation_attention_perf", Family: "attention", OpNames: []string{"generation_attention"},
+		Name: "generation_attention_perf", Family: "attention", OpNames: []string{"generation_attention"}, lanes: "*",
 		Doc:     "decode attention; the sequence length is isl + step",
 		columns: "batch_size* isl* num_heads* num_key_value_heads* head_dim* beam_width attn_dtype kv_cache_dtype* step* window_size? latency!",
 		orders: map[string]string{
@@ -87,7 +87,7 @@ var tables = prepare([]*Table{
 		columns: "bmm_dtype* num_tokens* num_heads* latency!",
 	},
 	{
-		Name: "moe_perf", Family: "moe", OpNames: []string{"moe"},
+		Name: "moe_perf", Family: "moe", OpNames: []string{"moe"}, lanes: "moe_torch_flow_min_latency",
 		Doc:     "the experts of a mixture-of-experts layer on one rank",
 		columns: "moe_dtype* num_tokens* hidden_size* inter_size* topk* num_experts* moe_tp_size* moe_ep_size* distribution* latency!",
 	},
@@ -217,7 +217,7 @@ const (
 )
 
 func dsa(name, doc string, ops ...string) *Table {
-	return &Table{Name: name, Family: "sparse_attention", OpNames: ops, OpNameKey: true, Doc: doc, columns: moduleColumns}
+	return &Table{Name: name, Family: "sparse_attention", OpNames: ops, OpNameKey: true, lanes: "_indexer_trtllm", Doc: doc, columns: moduleColumns}
 }
 
 func dsv4(op, doc string) *Table {

@@ -94,7 +94,7 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 		r.Metric = catalog.SchemaOf(o.Table).Primary().Name
 	}
 	if len(r.Key) == 0 && known && !t.Open {
-		r.Key = t.Key()
+		r.Key = rowkey.KeyOf(t, a, b)
 	}
 	if len(r.Key) == 0 {
 		r.Key = rowkey.Shape(a.Schema())

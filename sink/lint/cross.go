@@ -175,7 +175,7 @@ func (l *linter) keepLatency(f *loaded) {
 	if err != nil {
 		return
 	}
-	key := f.key()
+	key := f.shape()
 	slices.Sort(key) // tables of other versions may have their columns in another order
 	keys, err := table.Keys(f.rec, key...)
 	if err != nil {

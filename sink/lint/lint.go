@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 	"aicplan/systems"
 )
@@ -56,7 +57,7 @@ func Rules() []Rule {
 		{"slots", Error, 0, "query_versions.yaml names versions that the database has"},
 		{"lanes", Error, 0, "attention_lane_defaults.yaml names versions that the database has"},
 		{"unreadable", Error, 0, "files and sidecars can be read"},
-		{"unknown_table", Warn, 0, "every file is a table that readers know"},
+		{"unknown_table", Warn, 0, "every file is a table that aicplan knows"},
 		{"schema", Error, 0, "columns, types and words are those that readers need"},
 		{"nonpositive_latency", Error, 0, "latencies are finite and above zero"},
 		{"duplicates", Error, 0, "no two rows have the same key: readers take the first"},
@@ -213,6 +214,7 @@ type loaded struct {
 	tree.Entry
 	rec   arrow.Record
 	table *catalog.Table // nil when readers do not know it
+	names []string       // the columns that name a row; nil without a table
 }
 
 // group examines the versions and backends of one table on one system.
@@ -231,7 +233,9 @@ func (l *linter) group(entries []tree.Entry) {
 		l.rows += rec.NumRows()
 		l.mu.Unlock()
 		f := &loaded{Entry: e, rec: rec}
-		f.table, _ = catalog.Lookup(e.Table)
+		if f.table, _ = catalog.Lookup(e.Table); f.table != nil {
+			f.names = rowkey.KeyOf(f.table, rec)
+		}
 		l.file(f)
 		if old := latest[e.Backend]; f.table != nil && (old == nil || tree.CompareVersions(old.Version, e.Version) < 0) {
 			latest[e.Backend] = f

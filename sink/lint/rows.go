@@ -53,6 +53,12 @@ func (f *loaded) finding(rule string, count int, message string, rows ...string)
 
 // key is the columns of the table's key that the file has.
 func (f *loaded) key() []string {
+	return slices.DeleteFunc(slices.Clone(f.names), func(c string) bool { return !table.Has(f.rec, c) })
+}
+
+// shape is key without the kernels that stand side by side in some files only:
+// what files of several systems have in common.
+func (f *loaded) shape() []string {
 	return slices.DeleteFunc(f.table.Key(), func(c string) bool { return !table.Has(f.rec, c) })
 }
 
@@ -172,7 +178,7 @@ func (l *linter) power(f *loaded) {
 }
 
 func (l *linter) duplicates(f *loaded) {
-	ix := rowkey.New(f.table.Key(), rowkey.Options{Missing: tree.Defaults})
+	ix := rowkey.New(f.names, rowkey.Options{Missing: tree.Defaults})
 	ids, err := ix.Number(f.rec)
 	if err != nil {
 		return

@@ -24,7 +24,7 @@ func (l *linter) structure() {
 		t, ok := catalog.Lookup(e.Table)
 		switch {
 		case !ok:
-			msg := fmt.Sprintf("no reader knows a table %s", e.Table)
+			msg := fmt.Sprintf("aicplan knows no table %s: nothing was checked in it", e.Table)
 			if s := catalog.Suggest(e.Table); len(s) > 0 {
 				msg += "; did you mean " + s[0] + "?"
 			}

@@ -24,7 +24,7 @@ func KeyColumns(ds *stage.Dataset) []string {
 
 func keyColumns(ds *stage.Dataset) []string {
 	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil && !(t.Open && len(ds.Info.Params) > 0) {
-		return slices.DeleteFunc(t.Key(), func(c string) bool { return !table.Has(ds.Table, c) })
+		return slices.DeleteFunc(rowkey.KeyOf(t, ds.Table), func(c string) bool { return !table.Has(ds.Table, c) })
 	}
 	if len(ds.Info.Params) > 0 {
 		return ds.Info.Params

@@ -18,6 +18,7 @@ import (
 	"aicplan/sink/atomic"
 	"aicplan/sink/catalog"
 	"aicplan/sink/filelock"
+	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 )
@@ -89,7 +90,8 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and only one of them would be left; give one another dir or file, or say merge in both", t.path, other)
 		}
 	}
-	doubtful, err := doubts(rec, keyOf(sets[0], sh), t)
+	key := keyOf(sets[0], sh, rec)
+	doubtful, err := doubts(rec, key, t)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +99,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	var report written
 	writing := func() error {
 		return locked(ctx, rc, filepath.Dir(t.path), func() (err error) {
-			report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: keyOf(sets[0], sh), from: from, partial: partial}, out)
+			report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: key, from: from, partial: partial}, out)
 			return err
 		})
 	}
@@ -230,9 +232,9 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 	return t, nil
 }
 
-func keyOf(ds *stage.Dataset, sh shape) []string {
+func keyOf(ds *stage.Dataset, sh shape, rec arrow.Record) []string {
 	if sh.table != nil {
-		return sh.table.Key()
+		return rowkey.KeyOf(sh.table, rec)
 	}
 	return dedupe.KeyColumns(ds)
 }
@@ -257,16 +259,19 @@ func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, notes, err
 		if err != nil {
 			return nil, from, all, err
 		}
-		if err := sh.fit(rec, keyOf(ds, sh)); err != nil {
+		if err := sh.fit(rec, keyOf(ds, sh, rec)); err != nil {
 			return nil, from, all, fmt.Errorf("nothing was written: %w", err)
 		}
 		recs = append(recs, rec)
 		all.lacks, all.words = append(all.lacks, n.lacks...), append(all.words, n.words...)
 		from = from.and(o)
 	}
-	if err := apart(recs, keyOf(sets[0], sh)); err != nil {
+	rec, err := join(recs)
+	if err == nil {
+		err = apart(recs, keyOf(sets[0], sh, rec))
+	}
+	if err != nil {
 		return nil, from, all, err
 	}
-	rec, err := join(recs)
-	return rec, from, all, err
+	return rec, from, all, nil
 }

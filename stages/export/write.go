@@ -159,7 +159,11 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 			if err != nil {
 				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 			}
-			merged, rep, err := tree.Merge(old, rec, d.key)
+			key := d.key
+			if cat, ok := catalog.Lookup(t.place.Table); ok && slices.Contains(rowkey.KeyOf(cat, old), "kernel_source") && !slices.Contains(key, "kernel_source") {
+				key = append(slices.Clone(key), "kernel_source")
+			}
+			merged, rep, err := tree.Merge(old, rec, key)
 			if err != nil {
 				return w, nil, fmt.Errorf("%s: %w", t.name, err)
 			}

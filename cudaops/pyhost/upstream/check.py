@@ -139,12 +139,16 @@ def run(args, plan, work, backend=""):
         words += ["-var", "ops=" + json.dumps(args.op)]
     backend = backend or re.sub(r"^h200_|\.hcl$", "", os.path.basename(plan))
     done = aicplan(args, *words, plan)
-    ends = {}
+    ends, stopped = {}, {}
     for line in done.stdout.splitlines():
         try:
             event = json.loads(line)
         except ValueError:
             continue
+        if event.get("type") == "stage_end":
+            bad = [c.get("message") or c.get("name") for c in event.get("checks") or [] if c.get("result") == "fail"]
+            if bad:
+                stopped["%s did not pass" % event["stage"]] = "; ".join(bad)
         if event.get("type") == "stage_end" and "collect" in event.get("stage", ""):
             ends[event["stage"]] = event
     if not ends:
@@ -164,7 +168,8 @@ def run(args, plan, work, backend=""):
             reasons.append({"cases": g["count"], "class": g["values"][1], "message": text, "example": example})
         note = "; ".join("%d x %s: %s" % (r["cases"], r["class"], r["message"]) for r in reasons) if failed or not measured else ""
         if not measured and not reasons:
-            note = (event.get("message") or event.get("error") or "no case was tried").splitlines()[0]
+            note = event.get("message") or event.get("error") or "no case was tried"
+            note = stopped.get(note, note).splitlines()[0]  # what a preflight said, rather than that it failed
         out.append({
             "backend": backend, "op": op_of(stage), "rows": measured, "failed": failed, "reason": note, "failures": reasons,
             "result": "none" if not measured else "part" if failed else "all",
