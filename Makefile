@@ -44,7 +44,7 @@ BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run test lint vuln gosec build cross bench bench-parts bench-compare fuzz golden soak soak-short gpu-check upstream-check clean help
+.PHONY: run test lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -99,6 +99,9 @@ bench-parts: ## the figures of the parts only, added to BENCH
 
 bench-serving: build ## serving load beside AIPerf (AIPERF=PROGRAM) and vLLM's client (VLLM=PROGRAM or its python)
 	AIPERF="$(AIPERF)" VLLM="$(VLLM)" TOKENIZER="$(TOKENIZER)" cudaops/load/bench-serving.py bin/aicplan -o bin/bench-serving.md
+
+bench-numpy: build ## how well rows of this CPU repeat, beside numpy in the same minutes (NUMPY=PYTHON that has it)
+	$(or $(NUMPY),python3) cudaops/cpu/bench-numpy.py bin/aicplan
 
 bench-compare: ## compare the figures of OLD with those of NEW (bin/bench.txt)
 	@test -n "$(OLD)" || { echo "make bench-compare OLD=FILE [NEW=FILE]: say which file of make bench to compare with"; exit 2; }

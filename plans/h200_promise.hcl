@@ -122,6 +122,12 @@ variable "rounds" {
   description = "requests for each one that is open at once"
 }
 
+variable "ramp" {
+  type        = number
+  default     = null
+  description = "seconds that the first requests of a workload are spread over; none: all at once"
+}
+
 variable "predict_python" {
   type        = string
   default     = "python3"
@@ -339,6 +345,8 @@ collect "measured" {
     prompt     = "token_ids"
     vocabulary = 100000
     seed       = 7
+
+    concurrency_ramp = var.ramp
   }
 }
 

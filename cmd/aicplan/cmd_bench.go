@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"aicplan/cudaops/benchproto"
+	"aicplan/cudaops/ops"
 	"aicplan/engine/run"
 	"aicplan/stages/runtimes"
 )
@@ -27,6 +28,7 @@ type benchProtocolCmd struct {
 	Passes    int      `help:"Visits to every case, in place of the default of measure blocks." placeholder:"N"`
 	MaxPasses int      `help:"Visits to a case whose visits disagree." placeholder:"N"`
 	Tolerance float64  `name:"pass-tolerance" help:"How far visits may be apart that agree: 0.005 is 0.5 %." placeholder:"SHARE"`
+	Captures  int      `help:"Capture the graphs of a case so often, from 1 to 4; otherwise once for every planned visit." placeholder:"N"`
 	Seed      uint64   `help:"Seed of the orders." default:"1" placeholder:"N"`
 	Trace     string   `help:"Write every visit with its blocks and clocks to a CSV file." placeholder:"FILE"`
 	JSON      bool     `name:"json" help:"Print as JSON."`
@@ -49,7 +51,7 @@ func (c *benchProtocolCmd) Run(a *app) (err error) {
 	defer release()
 	o := benchproto.Options{
 		Device: c.Device, System: c.System, Shapes: benchproto.Thin(shapes, c.Limit), Runs: c.Runs, Orders: c.Orders, Seed: c.Seed, Only: c.Only, Warmup: c.Warmup,
-		Passes: c.Passes, MaxPasses: c.MaxPasses, PassTolerance: c.Tolerance,
+		Passes: c.Passes, MaxPasses: c.MaxPasses, PassTolerance: c.Tolerance, Captures: c.Captures,
 		Progress: func(r benchproto.Run) { fmt.Fprintf(a.stderr, "%s run: %.1f s\n", r.Protocol, r.Seconds) },
 	}
 	if c.Trace != "" {
@@ -95,6 +97,9 @@ func (c *benchProtocolCmd) check() error {
 	}
 	if c.Passes < 0 || c.MaxPasses < 0 || c.MaxPasses > 0 && c.MaxPasses < max(c.Passes, 1) {
 		return fmt.Errorf("-passes %d -max-passes %d: a case has at least one visit, and at most as many as -max-passes", c.Passes, c.MaxPasses)
+	}
+	if c.Captures < 0 || c.Captures > ops.MaxCaptures {
+		return fmt.Errorf("-captures %d: graphs are captured once at least, and %d times at most", c.Captures, ops.MaxCaptures)
 	}
 	if c.Tolerance < 0 || c.Tolerance >= 1 {
 		return fmt.Errorf("-pass-tolerance %v: it is a share from 0 to below 1, such as 0.005", c.Tolerance)

@@ -61,6 +61,9 @@ type Options struct {
 	// the defaults.
 	Passes, MaxPasses int
 	PassTolerance     float64
+	// Captures is how often a session captures the graphs of a case; 0 means once
+	// for every planned visit, as a worker does.
+	Captures int
 	// Only names protocols; none means all but settled, which takes minutes,
 	// estimated, and soaked where Warmup is 0.
 	Only []string
@@ -96,7 +99,7 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	if o.Window == 0 {
 		o.Window = 192
 	}
-	b := &Bench{Device: d, Shapes: o.Shapes, Settings: o.settings(), Tuning: measure.DefaultTuning(d.Peaks.Watts * 0.85), Window: o.Window}
+	b := &Bench{Device: d, Shapes: o.Shapes, Settings: o.settings(), Tuning: measure.DefaultTuning(d.Peaks.Watts * 0.85), Window: o.Window, Captures: o.Captures}
 	var runs []Run
 	for i := range max(o.Runs, o.Orders, 1) {
 		for _, protocol := range Protocols {
@@ -169,6 +172,9 @@ type Bench struct {
 	Tuning   measure.Tuning
 	// Window is how many cases are open at once.
 	Window int
+	// Captures is how often a session captures the graphs of a shape; 0 means once
+	// for every planned visit.
+	Captures int
 	// Clock is the time that sessions see; nil for the machine's.
 	Clock measure.Clock
 	// Trace receives every visit with the index of its shape; it may be nil.
@@ -185,13 +191,21 @@ func (b *Bench) clock() measure.Clock {
 	return measure.NewSystemClock()
 }
 
+// captures is how often sessions capture the graphs of a shape.
+func (b *Bench) captures() int {
+	if b.Captures > 0 {
+		return b.Captures
+	}
+	return b.Settings.Passes
+}
+
 // prepare makes the target of a shape.
-func (b *Bench) prepare(s Shape) (*ops.Target, *ops.Case, error) {
+func (b *Bench) prepare(s Shape, captures int) (*ops.Target, *ops.Case, error) {
 	cases, err := b.Device.GEMM(ops.GEMM{M: s.M, N: s.N, K: s.K, Type: "bfloat16"})
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := b.Device.NewTarget(cases[0], b.Settings.Graph)
+	t, err := b.Device.NewTargetOf(cases[0], b.Settings.Graph, captures)
 	if err != nil {
 		cases[0].Close()
 		return nil, nil, err
@@ -246,7 +260,7 @@ func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) 
 			case <-inner.Done():
 				return
 			}
-			t, c, err := b.prepare(b.Shapes[i])
+			t, c, err := b.prepare(b.Shapes[i], b.captures())
 			if err != nil {
 				failed <- fmt.Errorf("shape m=%d n=%d k=%d: %w", b.Shapes[i].M, b.Shapes[i].N, b.Shapes[i].K, err)
 				return
@@ -292,7 +306,7 @@ func (b *Bench) reference(ctx context.Context, seed uint64) (*Run, error) {
 	clock := b.clock()
 	begin := clock.Now()
 	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes)) {
-		t, c, err := b.prepare(b.Shapes[i])
+		t, c, err := b.prepare(b.Shapes[i], 1)
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
 
 // alone runs one shape for so many seconds.
 func (b *Bench) alone(ctx context.Context, i int, length float64) (measure.Measured, error) {
-	t, c, err := b.prepare(b.Shapes[i])
+	t, c, err := b.prepare(b.Shapes[i], 1)
 	if err != nil {
 		return measure.Measured{}, err
 	}

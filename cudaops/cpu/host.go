@@ -35,8 +35,8 @@ func Host(init worker.Init) worker.Host {
 }
 
 // window is how many cases are visited in turn: what disturbs a shared processor
-// lasts for seconds, and is over at a case's next visit.
-const window = 24
+// lasts for seconds, and is over at one of a case's next visits.
+const window = 64
 
 // inTurn is the host of a runtime without the op synthetic, whose cases end at once
 // and in their order.
@@ -77,6 +77,7 @@ type opener func(e *env, c worker.Case) (*visits, error)
 type env struct {
 	settings measure.Settings
 	clock    measure.Clock
+	pace     *pace
 	f32      arena[float32]
 	f64      arena[float64]
 	leaked   [][]byte // of synthetic leaks

@@ -15,6 +15,7 @@ type visits struct {
 	prepare func() (*kernel, error)
 	finish  func(worker.Row, *kernel)
 	state   *measure.Visits
+	pace    *pace
 	n       int
 }
 
@@ -23,7 +24,10 @@ func (e *env) visits(prepare func() (*kernel, error), finish func(worker.Row, *k
 	if err != nil {
 		return nil, err
 	}
-	return &visits{prepare: prepare, finish: finish, state: state}, nil
+	if e.pace == nil {
+		e.pace = newPace()
+	}
+	return &visits{prepare: prepare, finish: finish, state: state, pace: e.pace}, nil
 }
 
 // Visit makes one visit, on other processors than the one before.
@@ -37,8 +41,12 @@ func (v *visits) Visit(ctx context.Context) ([]worker.Row, float64, bool, error)
 	kern.team = assemble(kern.threads, v.n)
 	defer kern.team.dismiss()
 	v.n++
+	before := v.pace.slow()
 	if err := v.state.Visit(ctx, kern); err != nil {
 		return nil, 0, false, err
+	}
+	if after := v.pace.slow(); before || after {
+		v.state.Disturbed()
 	}
 	if !v.state.Done() {
 		return nil, 0, false, nil

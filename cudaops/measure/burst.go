@@ -14,6 +14,16 @@ type Burst struct {
 	Warm       int // executions before the first block
 	Executions int // of every block; a target may round up to its quantum
 	Blocks     int
+	// Capture chooses one of several captures of the same graphs, by its number
+	// modulo those that the target has.
+	Capture int
+}
+
+// Capturer is a Burster that has captured its graphs several times. Captures
+// differ in what a launch takes, for as long as they live, and by chance: so
+// visits take turns at them, and a row is the mean over them.
+type Capturer interface {
+	Captures() int
 }
 
 // Burster is a Target that can queue a whole visit, so that the host's own time

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type visit struct {
 	clocks  []float64
 	thrott  *bool // nil when nobody knows
 	graph   bool
+	capture int // of the target's, that ran
 }
 
 // Lengths of blocks, in seconds, from which on fewer are made: a long block
@@ -213,6 +215,7 @@ func (s *Session) run(ctx context.Context, o *pending) ([]Block, Burst, error) {
 		if measured {
 			b.Soak = s.shape(o).Soak
 		}
+		b.Capture = s.capture(o)
 		blocks, err := o.job.Target.Burst(ctx, b)
 		if err != nil {
 			return nil, b, err
@@ -262,7 +265,7 @@ func executions(x Block, b Burst) int {
 }
 
 func condense(blocks []Block, b Burst) visit {
-	v := visit{graph: true, ready: blocks[0].ReadyMHz}
+	v := visit{graph: true, ready: blocks[0].ReadyMHz, capture: b.Capture}
 	var clocks, lengths []float64
 	for _, x := range blocks {
 		v.perExec = append(v.perExec, x.Seconds/float64(executions(x, b)))
@@ -299,28 +302,75 @@ func (s *Session) agreed(o *pending) bool {
 	case n >= s.Settings.MaxPasses:
 		return true
 	}
-	return Spread(medians(s.best(o))) <= s.Settings.PassTolerance
+	if Spread(medians(s.best(o))) <= s.Settings.PassTolerance {
+		return true
+	}
+	// Captures that differ do not disturb: each has to agree with itself.
+	each := s.captures(o)
+	if each < 2 || s.sustained() {
+		return false
+	}
+	for c := range each {
+		mine := fastest(of(o.visits, c))
+		if len(mine) < 2 || Spread(medians(mine[:2])) > s.Settings.PassTolerance {
+			return false
+		}
+	}
+	return true
 }
 
-// best are the fastest visits, as many as there are planned passes: a visit that
-// something disturbed is slower than the case is, never faster. Not so where a
-// case holds its own clock: a power controller swings to both sides, and all
-// visits count.
+// captures is how many captures of its graphs the visits to a case take turns at.
+func (s *Session) captures(o *pending) int {
+	if c, ok := o.job.Target.(Capturer); ok {
+		return max(min(c.Captures(), s.Settings.Passes), 1)
+	}
+	return 1
+}
+
+// capture is the one whose turn it is: of those with the fewest visits the first.
+func (s *Session) capture(o *pending) int {
+	turn, least := 0, len(o.visits)+1
+	for c := range s.captures(o) {
+		if n := len(of(o.visits, c)); n < least {
+			turn, least = c, n
+		}
+	}
+	return turn
+}
+
+// best are the visits that count, as many as there are planned passes. A visit
+// that something disturbed is slower than the case is, never faster: so they are
+// the fastest ones, of every capture as many. Not so where a case holds its own
+// clock: a power controller swings to both sides, and all visits count.
 func (s *Session) best(o *pending) []visit {
 	if s.sustained() {
 		return o.visits
 	}
-	vs := slices.Clone(o.visits)
-	slices.SortStableFunc(vs, func(a, b visit) int {
-		switch {
-		case a.median < b.median:
-			return -1
-		case a.median > b.median:
-			return 1
+	n, passes := s.captures(o), max(s.Settings.Passes, 1)
+	var out []visit
+	for c := range n {
+		vs := fastest(of(o.visits, c))
+		out = append(out, vs[:min(len(vs), (passes+n-1-c)/n)]...)
+	}
+	return out
+}
+
+// of are the visits at one capture.
+func of(vs []visit, capture int) []visit {
+	var out []visit
+	for _, v := range vs {
+		if v.capture == capture {
+			out = append(out, v)
 		}
-		return 0
-	})
-	return vs[:min(len(vs), max(s.Settings.Passes, 1))]
+	}
+	return out
+}
+
+// fastest sorts visits by their medians.
+func fastest(vs []visit) []visit {
+	vs = slices.Clone(vs)
+	slices.SortStableFunc(vs, func(a, b visit) int { return cmp.Compare(a.median, b.median) })
+	return vs
 }
 
 func medians(vs []visit) []float64 {

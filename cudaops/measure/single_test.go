@@ -299,3 +299,61 @@ func TestVisits(t *testing.T) {
 		t.Errorf("reference: %v, done %v, %+v", err, v.Done(), v.Result())
 	}
 }
+
+// TestDisturbedVisits has a neighbour that stays for two seconds, in which all
+// visits agree with each other. Somebody who sees it has the right latency, and
+// no more visits than the settings allow.
+func TestDisturbedVisits(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{false, true} {
+		clock := new(measuretest.Clock)
+		busy := func() bool { return clock.Now() < 1200*time.Millisecond }
+		target := &measuretest.Target{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
+			if busy() {
+				return 1.4
+			}
+			return 1
+		}}
+		s := measure.Defaults()
+		s.Passes, s.MaxPasses, s.MinBlockSeconds, s.MinSamples = 4, 8, 0.001, 5
+		v, err := measure.NewVisits(clock, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !v.Done() {
+			before := busy()
+			if err := v.Visit(t.Context(), target); err != nil {
+				t.Fatal(err)
+			}
+			if told && (before || busy()) {
+				v.Disturbed()
+			}
+		}
+		want := 0.14
+		if told {
+			want = 0.1
+		}
+		r := v.Result()
+		near(t, "latency", r.Latency, want, 0.001)
+		if r.Passes > s.MaxPasses {
+			t.Errorf("%d visits, %d at most", r.Passes, s.MaxPasses)
+		}
+	}
+	// One that never leaves does not keep a case for ever.
+	clock := new(measuretest.Clock)
+	s := measure.Defaults()
+	s.Passes, s.MaxPasses = 2, 5
+	v, err := measure.NewVisits(clock, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !v.Done() {
+		if err := v.Visit(t.Context(), &measuretest.Target{Clock: clock, Latency: 1e-4}); err != nil {
+			t.Fatal(err)
+		}
+		v.Disturbed()
+	}
+	if r := v.Result(); r.Passes != 5 {
+		t.Errorf("%d visits, want 5", r.Passes)
+	}
+}

@@ -2,24 +2,32 @@ package measure
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
 // VisitsGap is the least time between two visits of one case: longer than what a
-// neighbour on a shared processor runs without a break.
-const VisitsGap = 20 * time.Millisecond
+// neighbour on a shared processor runs without a break. DisturbedGap is that after
+// a visit that found a slow processor: such a neighbour stays for seconds.
+const (
+	VisitsGap    = 20 * time.Millisecond
+	DisturbedGap = 250 * time.Millisecond
+)
 
 // Visits measures one case in visits that the caller makes when it suits, with
 // other cases between them, and lets the fastest one count: for processors that
 // others share. What disturbs an execution there makes it slower, never faster,
 // and lasts for seconds: so visits have to be apart. A visit is as fast as its
 // faster blocks, the two fastest visits have to agree, and PassSpread keeps how
-// far all were apart.
+// far all were apart. Visits while somebody disturbs may agree, too: those that
+// the caller knows of (Disturbed) do not end a case before MaxPasses.
 type Visits struct {
 	o         once
 	reference *Measured
 	ended     time.Duration // of the last visit
 	spent     time.Duration
+	gap       time.Duration // before the next one
+	calm      []float64     // medians of the visits that nobody disturbed
 }
 
 // NewVisits begins a case.
@@ -45,17 +53,39 @@ func (v *Visits) Visit(ctx context.Context, t Target) error {
 		}
 		return err
 	}
-	if gap := v.ended + VisitsGap - began; len(v.o.medians) > 0 && gap > 0 {
-		if err := v.o.clock.Sleep(ctx, gap); err != nil {
+	if wait := v.ended + v.gap - began; len(v.o.medians) > 0 && wait > 0 {
+		if err := v.o.clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
 	v.o.ctx, v.o.target = ctx, t
-	return v.o.pass()
+	if err := v.o.pass(); err != nil {
+		return err
+	}
+	v.gap = VisitsGap
+	v.calm = append(v.calm, v.o.medians[len(v.o.medians)-1])
+	return nil
+}
+
+// Disturbed says of the last visit that the processor was slower than it can be.
+func (v *Visits) Disturbed() {
+	if len(v.calm) > 0 && v.reference == nil {
+		v.gap = DisturbedGap
+		v.calm = v.calm[:len(v.calm)-1]
+	}
 }
 
 // Done says whether no further visit is needed.
-func (v *Visits) Done() bool { return v.reference != nil || len(v.o.medians) > 0 && v.o.done() }
+func (v *Visits) Done() bool {
+	n := len(v.o.medians)
+	switch {
+	case v.reference != nil || n > 0 && n >= v.o.s.MaxPasses:
+		return true
+	case n == 0 || len(v.calm) < min(2, v.o.s.Passes):
+		return false
+	}
+	return v.o.done() && Spread(slices.Sorted(slices.Values(v.calm))[:min(len(v.calm), 2)]) <= v.o.s.PassTolerance
+}
 
 // Result is the case's row; Spent is the time of its own visits.
 func (v *Visits) Result() Measured {

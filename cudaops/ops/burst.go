@@ -40,6 +40,7 @@ func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, e
 	if b.Blocks < 1 || b.Executions < 1 {
 		panic(fmt.Sprintf("ops: a burst of %d blocks of %d executions", b.Blocks, b.Executions))
 	}
+	t.use(b.Capture)
 	const around = 4 // two stamps and two events of a block
 	launches := (b.Executions + t.Quantum() - 1) / t.Quantum()
 	atOnce := min(max(min(queueDepth/(b.Executions+around), queueDepth/2/(launches+around)), 1), maxBlocks)
@@ -116,22 +117,23 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	return blocks, true, nil
 }
 
-// warmUp brings a target's code and graphs to the device before its first burst.
+// warmUp brings a target's code and graphs to the device before their first burst.
 // Code is loaded at a kernel's first launch, which may wait for the device: with
 // the gate closed that would be for ever. A graph travels at its first launch,
 // which would count in a block. For long executions neither matters (capturing
 // has loaded the code), and running them costs heat.
 func (t *Target) warmUp() error {
-	if t.warm {
+	m := &t.made[t.which]
+	if m.warm {
 		return nil
 	}
 	n := 1
 	if t.UsesGraph() {
 		if s, _ := t.dev.Peaks.Estimate(t.c); s > longEnough {
-			t.warm = true
+			m.warm = true
 			return nil
 		}
-		n = len(t.execs) * t.c.PerGraph
+		n = len(m.execs) * t.c.PerGraph
 	}
 	if _, err := t.queue(n); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (t *Target) warmUp() error {
 	if err := t.dev.Lib.Driver.SyncStream(t.dev.stream); err != nil {
 		return err
 	}
-	t.warm = true
+	m.warm = true
 	return nil
 }
 

@@ -117,8 +117,12 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 		free()
 		return nil, err
 	}
+	algos := make([]string, len(products))
+	for i, m := range products {
+		algos[i] = m.Algo().String()
+	}
 	c.Columns = map[string]any{
-		"kernel_source": "cublaslt", "cache": d.cacheState(c.Sets, weights, pool), "products": len(problems), "parts": string(text),
+		"kernel_source": "cublaslt", "algo": strings.Join(algos, "; "), "cache": d.cacheState(c.Sets, weights, pool), "products": len(problems), "parts": string(text),
 	}
 	c.Enqueue = func(set int, s driver.Stream) error {
 		for i, m := range products {

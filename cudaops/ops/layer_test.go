@@ -2,10 +2,14 @@ package ops
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -51,6 +55,39 @@ func TestLayer(t *testing.T) {
 	}
 	if f := b.failure(large); f.Class != worker.ClassResourceIssue {
 		t.Errorf("weights beyond the arena: %+v", f)
+	}
+	b.noLeaks()
+}
+
+// TestLayerOfOneProduct chains a product behind itself: it adds up, every one has
+// weights of its own, and the row says which algorithms ran.
+func TestLayerOfOneProduct(t *testing.T) {
+	t.Parallel()
+	set, _ := json.Marshal(measure.Defaults())
+	b := newBench(t, worker.Init{Measure: set})
+	weights := map[driver.Ptr]bool{}
+	b.lt.Seen = func(p cublaslt.Problem, o cublaslt.Operands) {
+		if p.M == 28672 {
+			weights[o.A] = true
+		}
+	}
+	chain := b.add(OpLayer, map[string]any{"gemm_dtype": "bfloat16", "m": 8, "shapes": "28672x4096 28672x4096 28672x4096"})
+	if err := b.serve(); err != nil {
+		t.Fatal(err)
+	}
+	const bytes = 28672 * 4096 * 2
+	at := slices.Sorted(maps.Keys(weights))
+	if len(at) != 3 {
+		t.Fatalf("%d weights of three products", len(at))
+	}
+	for i := 1; i < len(at); i++ {
+		if at[i]-at[i-1] < bytes {
+			t.Errorf("two weights overlap: %d bytes apart", at[i]-at[i-1])
+		}
+	}
+	r := b.row(chain)
+	if algos := strings.Split(r["algo"].(string), "; "); len(algos) != 3 || algos[0] != algos[2] {
+		t.Errorf("algo %q", r["algo"])
 	}
 	b.noLeaks()
 }

@@ -139,3 +139,54 @@ func TestRotationOfProducts(t *testing.T) {
 		t.Errorf("sixteen sets in a pool of 50 MiB are %s", got)
 	}
 }
+
+// TestCapturesTakeTurns holds what a target with several captures launches: the
+// graphs of the capture that a burst asks for, and operand sets in one order
+// whatever the captures.
+func TestCapturesTakeTurns(t *testing.T) {
+	t.Parallel()
+	d, order := orderBench(t)
+	x := &Case{Label: "captures", Bytes: 4 << 20, Sets: 6, PerGraph: 2}
+	x.Enqueue = func(set int, s driver.Stream) error {
+		return d.Lib.Driver.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
+	}
+	target, err := d.NewTargetOf(x, measure.GraphRequire, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if target.Captures() != 2 {
+		t.Fatalf("%d captures", target.Captures())
+	}
+	seen := map[driver.GraphExec]int{}
+	for capture := range 5 {
+		if _, err := target.Burst(context.Background(), measure.Burst{Warm: 1, Executions: 5, Blocks: 2, Capture: capture}); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range target.execs() {
+			if had, ok := seen[g]; ok && had != capture%2 {
+				t.Errorf("burst %d runs a graph of capture %d", capture, had)
+			}
+			seen[g] = capture % 2
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d graphs ran, want three of each capture", len(seen))
+	}
+	for i, set := range *order {
+		if set != i%x.Sets {
+			t.Fatalf("execution %d reads set %d of %d", i, set, x.Sets)
+		}
+	}
+	// Where an execution is long, launching it is no share of it.
+	long := *x
+	long.Bytes = 1 << 40
+	once, err := d.NewTargetOf(&long, measure.GraphRequire, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer once.Close()
+	if once.Captures() != 1 {
+		t.Errorf("%d captures of an execution of a second", once.Captures())
+	}
+}

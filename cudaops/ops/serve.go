@@ -38,7 +38,7 @@ func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 		return nil, err
 	}
 	p := &prepared{c: c, others: cases[1:], extra: map[string]any{}}
-	if p.target, err = h.dev.NewTarget(cases[0], h.set.measure.Graph); err != nil {
+	if p.target, err = h.dev.NewTargetOf(cases[0], h.set.measure.Graph, h.captures(cases[0])); err != nil {
 		for _, x := range cases {
 			if x.Close != nil {
 				x.Close()
@@ -51,6 +51,15 @@ func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 		p.seconds = 0 // a user's kernel of which nothing is known
 	}
 	return p, nil
+}
+
+// captures is how often the graphs of a case are captured: anew for every planned
+// visit of a session.
+func (h *Host) captures(c *Case) int {
+	if h.set.measure.Protocol == measure.ProtocolReference || c.Settle > 0 {
+		return 1
+	}
+	return h.set.measure.Passes
 }
 
 // serveSession measures the cases side by side. A second thread prepares cases

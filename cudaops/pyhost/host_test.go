@@ -29,6 +29,9 @@ func TestHelloNamesWhatTheWorkerIs(t *testing.T) {
 	if hello.Version == "" || hello.Env["python"] != hello.Version || hello.Device == "" {
 		t.Errorf("without a package, version is the interpreter's: %+v", hello)
 	}
+	if v, ok := hello.Env["gpu_uuids"]; ok {
+		t.Errorf("a worker without GPUs names %q", v)
+	}
 	ops := strings.Join(hello.Ops, " ")
 	if !strings.Contains(ops, "spin") || strings.Contains(ops, "_private") || strings.Contains(ops, "no_bench") {
 		t.Errorf("ops = %s: every public function that takes bench, and no other", ops)
@@ -36,6 +39,21 @@ func TestHelloNamesWhatTheWorkerIs(t *testing.T) {
 	if bye := c.shutdown(); bye.Restart != "" {
 		t.Errorf("restart = %q after a shutdown", bye.Restart)
 	}
+}
+
+// TestHelloNamesAllGPUs has one worker for several GPUs: what is counted beside its
+// cases has to know them.
+func TestHelloNamesAllGPUs(t *testing.T) {
+	init := basic(t, nil)
+	if init.Options == nil {
+		init.Options = m{}
+	}
+	init.Options["gpu_uuids"] = "GPU-a GPU-b"
+	c, hello := start(t, init)
+	if got := hello.Env["gpu_uuids"]; got != "GPU-a GPU-b" {
+		t.Errorf("gpu_uuids %q; %+v", got, hello.Error)
+	}
+	c.shutdown()
 }
 
 func TestMeasurementColumns(t *testing.T) {

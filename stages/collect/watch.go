@@ -34,17 +34,26 @@ func (r *running) watch(ctx context.Context) (stop func(), err error) {
 }
 
 // gpusOf are the GPUs of the worker that had a case: its own one, or as many as the
-// case has ranks of those that it starts ranks on.
+// case has ranks of those that it starts ranks on (num_gpus, or the product of what
+// a model is split by).
 func gpusOf(o *worker.Outcome) []string {
 	if o.Hello == nil {
 		return nil
 	}
 	if several := strings.Fields(o.Hello.Env[telemetry.GPUs]); len(several) > 0 {
 		var p struct {
-			Ranks int `json:"num_gpus"`
+			Ranks    int `json:"num_gpus"`
+			Tensor   int `json:"tensor_parallel_size"`
+			Pipeline int `json:"pipeline_parallel_size"`
+			Data     int `json:"data_parallel_size"`
 		}
-		if o.Task != nil && json.Unmarshal(o.Task.Case.Params, &p) == nil && p.Ranks > 0 {
-			several = several[:min(p.Ranks, len(several))]
+		if o.Task != nil && json.Unmarshal(o.Task.Case.Params, &p) == nil {
+			if p.Ranks <= 0 && max(p.Tensor, p.Pipeline, p.Data) > 0 {
+				p.Ranks = max(p.Tensor, 1) * max(p.Pipeline, 1) * max(p.Data, 1)
+			}
+			if p.Ranks > 0 {
+				several = several[:min(p.Ranks, len(several))]
+			}
 		}
 		return several
 	}

@@ -73,7 +73,7 @@ func bestOf(rt *stage.Runtime) float64 {
 const (
 	pythonHostSeconds = 25e-3 // operands, capture, the function's own work
 	pythonGapSeconds  = 4e-3
-	pythonCapped      = 0.1e-3 // shorter kernels of functions are rarely held back
+	pythonCapped      = 0.01e-3 // shorter kernels of functions are hardly ever held back
 	pythonSoakAndHold = 0.4
 	pythonEager       = 10 // executions that find the length of a block
 )

@@ -77,6 +77,7 @@ func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 		// The ranks that an op starts are where the worker is not.
 		if devices[0].Index >= 0 {
 			spec.Init.Options["gpus"] = len(devices)
+			spec.Init.Options["gpu_uuids"] = strings.Join(uuidsOf(devices), " ") // as the worker says them again
 		}
 		if rt.Devices != nil {
 			spec.Init.Options["devices"] = indicesOf(devices)

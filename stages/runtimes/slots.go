@@ -175,6 +175,14 @@ func indicesOf(devices []Device) []int {
 	return out
 }
 
+func uuidsOf(devices []Device) []string {
+	var out []string
+	for _, d := range devices {
+		out = append(out, d.UUID)
+	}
+	return out
+}
+
 // logName makes the runtime's address fit for a file name.
 func logName(rt *stage.Runtime) string {
 	return ownName(strings.TrimPrefix(rt.Address, "runtime."), "/\"[]\\\x00")

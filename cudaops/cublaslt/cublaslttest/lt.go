@@ -22,6 +22,8 @@ type Lt struct {
 	Fault func(cublaslt.Problem) *driver.Error
 	// Eager makes products fail inside a capture.
 	Eager func(cublaslt.Problem) bool
+	// Seen is told of the operands of every product that is queued; it may be nil.
+	Seen func(cublaslt.Problem, cublaslt.Operands)
 	// Open counts matmuls that were not closed.
 	Open atomic.Int64
 }
@@ -83,7 +85,10 @@ type matmul struct {
 
 func (m *matmul) Algo() cublaslt.Algo { return cublaslt.Algo{ID: 66, Tile: uint32(m.algo), Waves: 1} }
 
-func (m *matmul) Enqueue(_ cublaslt.Operands, s driver.Stream) error {
+func (m *matmul) Enqueue(o cublaslt.Operands, s driver.Stream) error {
+	if m.lt.Seen != nil {
+		m.lt.Seen(m.p, o)
+	}
 	t := Seconds(m.p, m.algo)
 	flops := 2 * float64(max(m.p.Batch, 1)) * float64(m.p.M) * float64(m.p.N) * float64(m.p.K)
 	w := drivertest.Work{

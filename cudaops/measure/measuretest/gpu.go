@@ -123,6 +123,9 @@ type GPUTarget struct {
 	Share float64
 	// Graph is how many executions one launch holds; 0 means 1.
 	Graph int
+	// Launches are the seconds that launching a graph takes beside its executions,
+	// of each capture of the graphs; empty for one that takes nothing.
+	Launches []float64
 	// Fail is called before every burst with its number from 0.
 	Fail func(burst int) error
 
@@ -131,6 +134,9 @@ type GPUTarget struct {
 
 // Quantum implements measure.Burster.
 func (t *GPUTarget) Quantum() int { return max(t.Graph, 1) }
+
+// Captures implements measure.Capturer.
+func (t *GPUTarget) Captures() int { return max(len(t.Launches), 1) }
 
 // Burst implements measure.Burster.
 func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
@@ -157,6 +163,11 @@ func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 	for range b.Blocks {
 		n := whole(b.Executions)
 		s := t.GPU.Execute(float64(n)*t.Latency, t.Watts, t.Share)
+		if len(t.Launches) > 0 {
+			launching := float64(n/q) * t.Launches[b.Capture%len(t.Launches)]
+			t.GPU.Clock.Advance(time.Duration(launching * 1e9))
+			s += launching
+		}
 		if t.GPU.Noise > 0 {
 			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
 		}

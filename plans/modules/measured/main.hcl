@@ -31,11 +31,12 @@ collect "op" {
   grid       = var.grid
   runtime    = var.runtime
   depends_on = [var.preflight]
-  ramp       = [4, 20, 100] # a rung must pass before the next begins
+  ramp       = [4, 100] # a rung must pass before the next begins
 
   # A processor shares its time with everything else on the machine. Blocks are
   # shorter than the time that its scheduler gives a neighbour, so that most have
-  # none in them; visits are short and many, because a neighbour stays for seconds.
+  # none in them; visits are short and many, with those of up to 64 cases between
+  # them, because a neighbour stays for seconds.
   measure {
     min_block_seconds = 0.001
     max_pass_seconds  = 0.12

@@ -70,6 +70,8 @@ class Host:
         device, uuid, driver = self._name_device()
         if driver:
             env["driver"] = driver
+        if self.options.get("gpu_uuids"):  # of a worker that has several
+            env["gpu_uuids"] = self.options["gpu_uuids"]
         hello = {"version": "", "device": device, "device_uuid": uuid, "env": env, "ops": [], "configure": True}
         hello["window"] = max(1, int(self.options.get("window", 4)))
         if self.package:

@@ -57,6 +57,9 @@ runtime "steps" {
   path      = ["steps.py"]
 
   fills_memory = true
+  # An engine takes the GPUs from the first one on, whoever starts it: two of them
+  # on two GPUs would be in each other's way, also with one GPU each.
+  one_worker = true
 }
 
 grid "steps" {

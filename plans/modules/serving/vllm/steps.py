@@ -3,6 +3,7 @@ one batch by the offline engine, with random token ids and no text."""
 
 import atexit
 import functools
+import gc
 import json
 import os
 import pathlib
@@ -113,10 +114,7 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
     from vllm import LLM
 
     if _engine:
-        _engine.clear()
-        import gc
-
-        gc.collect()
+        _end(_engine.popitem()[1])
     options = {
         "model": model,
         "dtype": dtype,
@@ -137,6 +135,16 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
         options.update(load_format="dummy", skip_tokenizer_init=True)
     _engine[settings] = LLM(**{**options, **json.loads(engine_args)})
     return _engine[settings]
+
+
+def _end(engine):
+    """Ends an engine, so that its processes give their GPUs' memory back before
+    another one starts: dropping it alone leaves that to the garbage collector."""
+    core = getattr(getattr(engine, "llm_engine", None), "engine_core", None)
+    if hasattr(core, "shutdown"):
+        core.shutdown()
+    del core, engine
+    gc.collect()
 
 
 def _times(engine, seed, isl, osl, batch, iterations):

@@ -1,0 +1,39 @@
+package cpu
+
+import "testing"
+
+// TestPace has a processor whose neighbour comes and goes, and one short boost.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	p := newPace()
+	now := 100e-6
+	p.read = func() float64 { return now }
+	for i := range 40 {
+		if p.slow() {
+			t.Fatalf("reading %d is slower than those before, which were the same", i)
+		}
+	}
+	now = 140e-6
+	for range 5 {
+		if !p.slow() {
+			t.Fatal("a neighbour that takes a third of the processor is not seen")
+		}
+	}
+	now = 70e-6
+	p.slow()
+	now = 100e-6
+	if p.slow() {
+		t.Error("after a single boost everything counts as slow")
+	}
+	// A neighbour that stays makes the processor what it is.
+	now = 140e-6
+	for range 2 * paceReadings {
+		p.slow()
+	}
+	if p.slow() {
+		t.Error("a processor that has been like this for long counts as slow")
+	}
+	if real := newPace(); real.work() <= 0 || real.sum == 0 {
+		t.Error("the work takes no time")
+	}
+}
