@@ -4,8 +4,17 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
+	"aicplan/stages/telemetry"
 )
 
 func TestGPUsOfACase(t *testing.T) {
@@ -31,4 +40,47 @@ func TestGPUsOfACase(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
+}
+
+// TestRowsCountTheirOwnGPUs: what a row names goes before what its worker has.
+func TestRowsCountTheirOwnGPUs(t *testing.T) {
+	store, err := checkpoint.Open(t.TempDir(), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	synctest.Test(t, func(t *testing.T) {
+		cfg, err := telemetry.Parse(&stage.Service{
+			Kind: "telemetry", Name: "g", Address: "telemetry.g", Dir: ".",
+			Options: map[string]cty.Value{"defaults": cty.False, "interval": cty.StringVal("100ms")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		api := &nvmltest.API{}
+		for i := range 3 {
+			d := nvmltest.H200(i)
+			d.Now, d.Step = func() time.Duration { return time.Since(begin) }, time.Nanosecond
+			api.GPUs = append(api.GPUs, d)
+		}
+		w, err := telemetry.Start(t.Context(), cfg, func() (nvml.API, error) { return api, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		time.Sleep(time.Second)
+		uuid := func(i int) string { return api.GPUs[i].ID.UUID }
+		o := &worker.Outcome{
+			Started: begin, Ended: time.Now(), Hello: &worker.Hello{DeviceUUID: uuid(0)}, Task: &worker.Task{},
+			Rows: []worker.Row{{telemetry.GPUs: uuid(1) + " " + uuid(2)}, {}},
+		}
+		r := &running{rc: &stage.RunContext{Store: store}, watching: w, policy: &policy{}}
+		r.observe(o)
+		for i, want := range []json.Number{"2", "1"} {
+			if got := o.Rows[i]["telemetry_gpus"]; got != want {
+				t.Errorf("row %d counts %v GPUs, want %s", i, got, want)
+			}
+		}
+	})
 }
