@@ -30,6 +30,7 @@ type stream struct {
 	gpu       int
 	queue     []*work
 	at        time.Duration // when what is done was done
+	busy      bool          // work has begun since somebody last waited for the stream
 	capturing []func()
 	captures  bool
 }
@@ -71,13 +72,23 @@ func (n *Node) advance() {
 	n.moved.Broadcast()
 }
 
+// ready is when a stream can begin its next work: at once, or behind what it has
+// done. How long the host took between two calls does not count: another rank may
+// have moved the clock meanwhile.
+func (st *stream) ready(now time.Duration) time.Duration {
+	if st.busy {
+		return st.at
+	}
+	return max(st.at, now)
+}
+
 // head does the first work of a stream, if it can be done.
 func (n *Node) head(st *stream) bool {
 	w := st.queue[0]
-	begin := max(st.at, n.now)
+	begin := st.ready(n.now)
 	if w.key == "" {
 		st.queue = st.queue[1:]
-		st.at = begin + w.takes
+		st.at, st.busy = begin+w.takes, true
 		w.run([]*work{w})
 		return true
 	}
@@ -98,7 +109,7 @@ func (n *Node) head(st *stream) bool {
 		if o == nil || len(o.on.queue) == 0 || o.on.queue[0] != o {
 			return false
 		}
-		begin = max(begin, o.on.at)
+		begin = max(begin, o.on.ready(n.now))
 	}
 	delete(n.arrived, w.key)
 	for _, o := range all {
@@ -118,7 +129,7 @@ func (n *Node) head(st *stream) bool {
 	w.run(all)
 	for _, o := range all {
 		o.on.queue = o.on.queue[1:]
-		o.on.at = begin + took
+		o.on.at, o.on.busy = begin+took, true
 	}
 	return true
 }
@@ -148,7 +159,7 @@ func (n *Node) SyncStream(s driver.Stream) error {
 	for len(st.queue) > 0 {
 		n.moved.Wait()
 	}
-	n.now = max(n.now, st.at)
+	n.now, st.busy = max(n.now, st.at), false
 	return nil
 }
 
@@ -178,7 +189,7 @@ func (n *Node) Idle(s driver.Stream) (bool, error) {
 	n.mu.Lock()
 	st := n.streams[s]
 	if len(st.queue) == 0 {
-		n.now = max(n.now, st.at)
+		n.now, st.busy = max(n.now, st.at), false
 		n.mu.Unlock()
 		return true, nil
 	}
