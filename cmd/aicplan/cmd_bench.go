@@ -28,7 +28,7 @@ type benchProtocolCmd struct {
 	Passes    int      `help:"Visits to every case, in place of the default of measure blocks." placeholder:"N"`
 	MaxPasses int      `help:"Visits to a case whose visits disagree." placeholder:"N"`
 	Tolerance float64  `name:"pass-tolerance" help:"How far visits may be apart that agree: 0.005 is 0.5 %." placeholder:"SHARE"`
-	Captures  int      `help:"Capture the graphs of a case so often, from 1 to 4; otherwise once for every planned visit." placeholder:"N"`
+	Captures  int      `help:"Capture the graphs of a case so often, from 1 to 4; otherwise once for every planned visit of sustained sessions, and once for others." placeholder:"N"`
 	Seed      uint64   `help:"Seed of the orders." default:"1" placeholder:"N"`
 	Trace     string   `help:"Write every visit with its blocks and clocks to a CSV file." placeholder:"FILE"`
 	JSON      bool     `name:"json" help:"Print as JSON."`

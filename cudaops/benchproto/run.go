@@ -61,8 +61,8 @@ type Options struct {
 	// the defaults.
 	Passes, MaxPasses int
 	PassTolerance     float64
-	// Captures is how often a session captures the graphs of a case; 0 means once
-	// for every planned visit, as a worker does.
+	// Captures is how often a session captures the graphs of a case; 0 means as
+	// often as a worker does (Settings.Captures).
 	Captures int
 	// Only names protocols; none means all but settled, which takes minutes,
 	// estimated, and soaked where Warmup is 0.
@@ -172,8 +172,8 @@ type Bench struct {
 	Tuning   measure.Tuning
 	// Window is how many cases are open at once.
 	Window int
-	// Captures is how often a session captures the graphs of a shape; 0 means once
-	// for every planned visit.
+	// Captures is how often a session captures the graphs of a shape; 0 means as
+	// often as a worker does (Settings.Captures).
 	Captures int
 	// Clock is the time that sessions see; nil for the machine's.
 	Clock measure.Clock
@@ -191,12 +191,13 @@ func (b *Bench) clock() measure.Clock {
 	return measure.NewSystemClock()
 }
 
-// captures is how often sessions capture the graphs of a shape.
-func (b *Bench) captures() int {
+// captures is how often a session with these settings captures the graphs of a
+// shape.
+func (b *Bench) captures(set measure.Settings) int {
 	if b.Captures > 0 {
 		return b.Captures
 	}
-	return b.Settings.Passes
+	return set.Captures()
 }
 
 // prepare makes the target of a shape.
@@ -260,7 +261,7 @@ func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) 
 			case <-inner.Done():
 				return
 			}
-			t, c, err := b.prepare(b.Shapes[i], b.captures())
+			t, c, err := b.prepare(b.Shapes[i], b.captures(set))
 			if err != nil {
 				failed <- fmt.Errorf("shape m=%d n=%d k=%d: %w", b.Shapes[i].M, b.Shapes[i].N, b.Shapes[i].K, err)
 				return

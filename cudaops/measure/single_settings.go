@@ -92,6 +92,16 @@ func Defaults() Settings {
 	}
 }
 
+// Captures is how often a session captures the graphs of a case: anew for every
+// planned visit of sustained rows. Visits of recovered rows are so short that
+// preparing cases would take longer than measuring them.
+func (s Settings) Captures() int {
+	if s.Protocol == ProtocolReference || s.OperatingPoint != PointSustained {
+		return 1
+	}
+	return s.Passes
+}
+
 // Validate reports everything that is wrong with the settings, joined.
 func (s Settings) Validate() error {
 	var errs []error

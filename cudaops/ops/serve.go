@@ -53,13 +53,13 @@ func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 	return p, nil
 }
 
-// captures is how often the graphs of a case are captured: anew for every planned
-// visit of a session.
+// captures is how often the graphs of a case are captured: once where it is run
+// without end instead of visited.
 func (h *Host) captures(c *Case) int {
-	if h.set.measure.Protocol == measure.ProtocolReference || c.Settle > 0 {
+	if c.Settle > 0 {
 		return 1
 	}
-	return h.set.measure.Passes
+	return h.set.measure.Captures()
 }
 
 // serveSession measures the cases side by side. A second thread prepares cases
