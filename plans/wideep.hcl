@@ -61,6 +61,17 @@ variable "models" {
   }
 }
 
+variable "distributions" {
+  type        = map(list(string))
+  default     = { context = ["uniform", "power_law_0.8"], generation = ["uniform", "power_law_0.8", "power_law_1.01"] }
+  description = "How tokens choose experts in the tables of the experts, by phase: uniform, or power_law_ALPHA. The tables of dispatch and combine have no such column."
+
+  validation {
+    condition     = length(setsubtract(toset(["context", "generation"]), toset(keys(var.distributions)))) == 0 && alltrue([for d in flatten(values(var.distributions)) : d == "uniform" || can(regex("^power_law_[0-9]+(\\.[0-9]+)?$", d))])
+    error_message = "distributions has lists for context and generation, of uniform and power_law_ALPHA, such as power_law_1.2"
+  }
+}
+
 variable "throughput" {
   type        = object({ gpus_per_node = number, nodes = list(number) })
   default     = { gpus_per_node = 8, nodes = [2, 3, 4, 6, 8, 12, 16, 18, 20] }
@@ -177,6 +188,7 @@ runtime "sglang" {
 module "one" {
   source        = "./modules/wideep"
   models        = var.models
+  distributions = var.distributions
   throughput    = var.throughput
   nodes         = 1
   gpus_per_node = var.gpus_per_node
@@ -196,6 +208,7 @@ executor "one" {
 module "two" {
   source        = "./modules/wideep"
   models        = var.models
+  distributions = var.distributions
   throughput    = var.throughput
   nodes         = 2
   gpus_per_node = var.gpus_per_node
@@ -215,6 +228,7 @@ executor "two" {
 module "four" {
   source        = "./modules/wideep"
   models        = var.models
+  distributions = var.distributions
   throughput    = var.throughput
   nodes         = 4
   gpus_per_node = var.gpus_per_node
@@ -234,6 +248,7 @@ executor "four" {
 module "eight" {
   source        = "./modules/wideep"
   models        = var.models
+  distributions = var.distributions
   throughput    = var.throughput
   nodes         = 8
   gpus_per_node = var.gpus_per_node
@@ -257,6 +272,7 @@ module "others" {
   for_each      = toset([for n in local.others : tostring(n)])
   source        = "./modules/wideep"
   models        = var.models
+  distributions = var.distributions
   throughput    = var.throughput
   nodes         = tonumber(each.key)
   gpus_per_node = var.gpus_per_node

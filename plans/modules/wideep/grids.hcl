@@ -24,6 +24,12 @@ variable "models" {
   description = "What is dispatched and combined."
 }
 
+variable "distributions" {
+  type        = map(list(string))
+  default     = { context = ["uniform", "power_law_0.8"], generation = ["uniform", "power_law_0.8", "power_law_1.01"] }
+  description = "How tokens choose experts, by phase."
+}
+
 variable "throughput" {
   type        = object({ gpus_per_node = number, nodes = list(number) })
   default     = { gpus_per_node = 8, nodes = [2, 3, 4, 6, 8, 12, 16, 18, 20] }
@@ -88,7 +94,7 @@ grid "moe" {
   axis "nodes" { values = [var.nodes] }
   axis "gpus_per_node" { values = [var.gpus_per_node] }
   axis "moe_dtype" { values = ["fp8_block"] }
-  axis "distribution" { values = each.key == "context" ? ["uniform", "power_law_0.8"] : ["uniform", "power_law_0.8", "power_law_1.01"] }
+  axis "distribution" { values = var.distributions[each.key] }
   rows "experts" { values = [{ hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 256, moe_tp_size = 1, moe_ep_size = local.ranks }] }
   sweep "num_tokens" { values = local.tokens }
 
