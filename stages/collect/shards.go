@@ -21,6 +21,9 @@ type dealt struct {
 	samples int
 	// largest is how many cases the job with the most has.
 	largest int
+	// again is what largest would be with another number of tasks; nil where even
+	// shares say so.
+	again func(tasks int) int
 }
 
 // deal says how n open cases are dealt out; j has them where the executor or
@@ -48,6 +51,18 @@ func (c *Config) deal(j *job, n int) (*dealt, error) {
 			d.cases[s.GPUs] += len(s.Places)
 		}
 		d.largest = max(d.largest, len(s.Places))
+	}
+	if len(c.Weights) > 0 {
+		d.again = func(tasks int) int {
+			place := *c.place
+			place.Tasks = tasks
+			shards, _, _ := c.split(j, j.todo(), &place, stage.Options{})
+			largest := 0
+			for _, s := range shards {
+				largest = max(largest, len(s.Places))
+			}
+			return largest
+		}
 	}
 	return d, err
 }
@@ -94,7 +109,11 @@ func (r *running) newOrder(home, key string) (*executors.Order, error) {
 // shards splits open cases, in the order in which they are to be measured, into
 // what the tasks of the executor have. scout is true when the first one has the
 // samples of the ramp.
-func (c *Config) shards(j *job, todo []int, o stage.Options) (out []executors.Shard, scout bool, err error) {
+func (c *Config) shards(j *job, todo []int, o stage.Options) ([]executors.Shard, bool, error) {
+	return c.split(j, todo, c.place, o)
+}
+
+func (c *Config) split(j *job, todo []int, place *executors.Config, o stage.Options) (out []executors.Shard, scout bool, err error) {
 	gpus, err := c.gpusOf(j, todo)
 	if err != nil {
 		return nil, false, err
@@ -115,7 +134,7 @@ func (c *Config) shards(j *job, todo []int, o stage.Options) (out []executors.Sh
 		alike[gpus[at]] = append(alike[gpus[at]], at)
 		count[gpus[at]]++
 	}
-	for _, class := range c.place.Classes(count) {
+	for _, class := range place.Classes(count) {
 		cases := alike[class.GPUs]
 		var groups []int
 		if len(c.Weights) > 0 {

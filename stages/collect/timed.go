@@ -56,7 +56,17 @@ func tasksFor(d *dealt, fit int) int {
 	for _, cases := range d.cases {
 		n += (cases + fit - 1) / fit
 	}
-	return n
+	if d.again == nil {
+		return n
+	}
+	// Groups that stay together make shares uneven.
+	for range 16 {
+		if d.again(n) <= fit {
+			return n
+		}
+		n += max(1, n/16)
+	}
+	return 0
 }
 
 func cases(n int) string {
