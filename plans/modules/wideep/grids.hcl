@@ -194,7 +194,7 @@ output "grids" {
   value = merge(
     { for phase, g in grid.attention : "wideep_${phase}_mla_perf" => { grid = g, collector = "attention" } },
     { for phase, g in grid.mlp : "wideep_${phase}_mlp_perf" => { grid = g, collector = "mlp" } },
-    { for phase, g in grid.moe : "wideep_${phase}_moe_perf" => { grid = g, collector = "moe" } if local.even["256"] },
+    { for phase, g in grid.moe : "wideep_${phase}_moe_perf" => { grid = g, collector = "moe" } if local.even["256"] && length(var.distributions[phase]) > 0 },
     { for _, g in grid.deepep_ll : "wideep_deepep_ll_perf" => { grid = g, collector = "deepep_ll" } if local.sent },
     { for _, g in grid.deepep_normal : "wideep_deepep_normal_perf" => { grid = g, collector = "deepep_normal" } if local.sent && local.fits },
     { for _, g in grid.moe_a2a : "moe_a2a_perf" => { grid = g, collector = "moe_a2a" } if local.sent },
