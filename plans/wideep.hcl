@@ -36,17 +36,56 @@ variable "python" {
 variable "node_counts" {
   type        = list(number)
   default     = [1]
-  description = "Numbers of nodes: of 1, 2, 4 and 8."
+  description = "Numbers of nodes. Every rank has the same number of experts, so the ranks divide the experts of a model."
 
   validation {
-    condition     = length(setsubtract(toset(var.node_counts), toset([1, 2, 4, 8]))) == 0
-    error_message = "node_counts has numbers of 1, 2, 4 and 8"
+    condition     = alltrue([for n in var.node_counts : n >= 1 && n == floor(n)])
+    error_message = "node_counts has whole numbers from 1"
   }
+
+  # One node has attention and the dense layer, whatever the experts are.
+  validation {
+    condition     = length(local.uneven) == 0
+    error_message = "${join("; ", [for n in local.uneven : "${n} nodes of ${var.gpus_per_node} GPUs are ${n * var.gpus_per_node} ranks, and ${n * var.gpus_per_node} divides none of ${join(", ", local.experts)} experts"])}. ${length(local.even) > 0 ? "Numbers of nodes that do: ${join(", ", local.even)}. Or give" : "Give"} models redundant experts, such as ${join(", ", [for n in local.uneven : "${ceil(max(local.experts...) / (n * var.gpus_per_node)) * n * var.gpus_per_node} experts for ${n} nodes"])}: -var 'models=[{hidden_size=7168, num_topk=8, num_experts=${ceil(max(local.experts...) / (local.uneven[0] * var.gpus_per_node)) * local.uneven[0] * var.gpus_per_node}}]'"
+  }
+}
+
+variable "models" {
+  type        = list(object({ hidden_size = number, num_topk = number, num_experts = number }))
+  default     = [{ hidden_size = 7168, num_topk = 8, num_experts = 256 }, { hidden_size = 4096, num_topk = 8, num_experts = 128 }]
+  description = "What is dispatched and combined. Redundant experts count as experts: DeepSeek-V3 with 32 of them has 288."
+
+  validation {
+    condition     = length(var.models) > 0 && alltrue([for m in var.models : m.hidden_size > 0 && m.hidden_size % 128 == 0 && m.num_topk >= 1 && m.num_topk <= m.num_experts && m.num_topk == floor(m.num_topk) && m.num_experts == floor(m.num_experts)])
+    error_message = "a model has a hidden_size that 128 divides, as DeepEP's kernels need, and num_topk from 1 to num_experts"
+  }
+}
+
+variable "distributions" {
+  type        = map(list(string))
+  default     = { context = ["uniform", "power_law_0.8"], generation = ["uniform", "power_law_0.8", "power_law_1.01"] }
+  description = "How tokens choose experts in the tables of the experts, by phase: uniform, or power_law_ALPHA. The tables of dispatch and combine have no such column."
+
+  validation {
+    condition     = length(setsubtract(toset(["context", "generation"]), toset(keys(var.distributions)))) == 0 && alltrue([for d in flatten(values(var.distributions)) : d == "uniform" || can(regex("^power_law_[0-9]+(\\.[0-9]+)?$", d))])
+    error_message = "distributions has lists for context and generation, of uniform and power_law_ALPHA, such as power_law_1.2"
+  }
+}
+
+variable "throughput" {
+  type        = object({ gpus_per_node = number, nodes = list(number) })
+  default     = { gpus_per_node = 8, nodes = [2, 3, 4, 6, 8, 12, 16, 18, 20] }
+  description = "What DeepEP's throughput kernels are compiled for across nodes: NUM_MAX_NVL_PEERS, and the numbers of nodes in launch.cuh; older versions lack 6 and 12. On one node it is 2, 4 or 8 GPUs. The low-latency kernels have no such limit."
 }
 
 variable "gpus_per_node" {
   type    = number
   default = 8
+
+  validation {
+    condition     = var.gpus_per_node >= 1 && var.gpus_per_node == floor(var.gpus_per_node)
+    error_message = "gpus_per_node is a whole number from 1"
+  }
 }
 
 variable "ops" {
@@ -108,12 +147,20 @@ locals {
   # One process drives these; the others are a rank for each GPU.
   alone = ["attention", "mlp"]
 
+  experts = sort([for e in toset([for m in var.models : m.num_experts]) : e])
+  # Numbers of nodes whose ranks divide the experts of a model.
+  even = [for n in range(1, max(local.experts...) / var.gpus_per_node + 1) : n if anytrue([for e in local.experts : e % (n * var.gpus_per_node) == 0])]
+
+  uneven = [for n in toset(var.node_counts) : n if n >= 2 && n == floor(n) && !contains(local.even, n)]
+  others = [for n in toset(var.node_counts) : n if !contains([1, 2, 4, 8], n)]
+
   # By number of nodes and table.
   work = merge(
     contains(var.node_counts, 1) ? { for table, w in module.one.grids : "${table}/1" => merge(w, { table = table, executor = executor.one }) } : {},
     contains(var.node_counts, 2) ? { for table, w in module.two.grids : "${table}/2" => merge(w, { table = table, executor = executor.two }) } : {},
     contains(var.node_counts, 4) ? { for table, w in module.four.grids : "${table}/4" => merge(w, { table = table, executor = executor.four }) } : {},
     contains(var.node_counts, 8) ? { for table, w in module.eight.grids : "${table}/8" => merge(w, { table = table, executor = executor.eight }) } : {},
+    [for n, m in module.others : { for table, w in m.grids : "${table}/${n}" => merge(w, { table = table, executor = executor.others }) }]...
   )
   # Tables whose time is not called latency.
   time_of = {
@@ -140,6 +187,9 @@ runtime "sglang" {
 
 module "one" {
   source        = "./modules/wideep"
+  models        = var.models
+  distributions = var.distributions
+  throughput    = var.throughput
   nodes         = 1
   gpus_per_node = var.gpus_per_node
   ops           = contains(var.node_counts, 1) ? var.ops : ["none"]
@@ -157,6 +207,9 @@ executor "one" {
 
 module "two" {
   source        = "./modules/wideep"
+  models        = var.models
+  distributions = var.distributions
+  throughput    = var.throughput
   nodes         = 2
   gpus_per_node = var.gpus_per_node
   ops           = contains(var.node_counts, 2) ? var.ops : ["none"]
@@ -174,6 +227,9 @@ executor "two" {
 
 module "four" {
   source        = "./modules/wideep"
+  models        = var.models
+  distributions = var.distributions
+  throughput    = var.throughput
   nodes         = 4
   gpus_per_node = var.gpus_per_node
   ops           = contains(var.node_counts, 4) ? var.ops : ["none"]
@@ -191,6 +247,9 @@ executor "four" {
 
 module "eight" {
   source        = "./modules/wideep"
+  models        = var.models
+  distributions = var.distributions
+  throughput    = var.throughput
   nodes         = 8
   gpus_per_node = var.gpus_per_node
   ops           = contains(var.node_counts, 8) ? var.ops : ["none"]
@@ -207,6 +266,30 @@ executor "eight" {
 }
 
 executor "local" { kind = "local" }
+
+# 1, 2, 4 and 8 have names of their own, which state folders know.
+module "others" {
+  for_each      = toset([for n in local.others : tostring(n)])
+  source        = "./modules/wideep"
+  models        = var.models
+  distributions = var.distributions
+  throughput    = var.throughput
+  nodes         = tonumber(each.key)
+  gpus_per_node = var.gpus_per_node
+  ops           = var.ops
+}
+
+# Each number of nodes has jobs of its own.
+executor "others" {
+  kind           = "slurm"
+  account        = var.account
+  time           = var.time
+  gpus_by        = ["nodes", "gpus_per_node"]
+  nodes          = max(1, local.others...)
+  tasks_per_node = var.gpus_per_node
+  gpus_per_node  = var.gpus_per_node
+  poll           = var.poll
+}
 
 collect "wideep" {
   for_each = local.work

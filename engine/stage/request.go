@@ -20,6 +20,12 @@ type Request struct {
 	// limit. 0 where the block has no time.
 	NodeHours float64 `json:"node_hours,omitempty"`
 	GPUHours  float64 `json:"gpu_hours,omitempty"`
+	// TaskCases are the cases of the task that has the most, TaskSeconds how long
+	// they are estimated to take, TaskLimit how long a task takes cases before its
+	// time is over. 0 where it is not known.
+	TaskCases   int     `json:"task_cases,omitempty"`
+	TaskSeconds float64 `json:"task_seconds,omitempty"`
+	TaskLimit   float64 `json:"task_limit,omitempty"`
 	// Arrays are the jobs by what they ask for.
 	Arrays []RequestArray `json:"arrays,omitempty"`
 }

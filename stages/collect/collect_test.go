@@ -119,6 +119,23 @@ axis "s" { values = [16, 32, 64, 128] }
 	}
 }
 
+// TestSweepWithoutCases has a grid whose filter drops all that would be swept.
+func TestSweepWithoutCases(t *testing.T) {
+	b := newBench(t, `
+op = "synthetic"
+axis "m" { values = [1, 2, 3] }
+sweep "s" { values = [16, 32, 64] }
+filter "none" {
+  keep   = m > 3
+  reason = "too small"
+}
+`)
+	out := b.must("", stage.StatusOK)
+	if out.Counts.Planned != 0 || out.Data.Planned.NumRows() != 0 || !table.Has(out.Data.Planned, "s") {
+		t.Errorf("counts %+v, planned cases %v", out.Counts, out.Data.Planned.Schema())
+	}
+}
+
 func TestSelection(t *testing.T) {
 	b := newBench(t, plain)
 	b.opts = stage.Options{Limit: 5}

@@ -130,6 +130,10 @@ func (j *job) planned() (arrow.Record, error) {
 	swept := b.Record()
 	for _, name := range sweep {
 		col := table.Index(swept, name)
+		if len(j.units) == 0 { // no case, so no value that says its type
+			out = table.WithColumn(out, name, table.Texts(nil, nil))
+			continue
+		}
 		if col < 0 {
 			return nil, fmt.Errorf("internal error: the sweep has no column %s", name)
 		}

@@ -130,6 +130,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		counts = j.counts()
 	}
 	var seen *job // the open cases, where the executor asks which they are
+	var jobs *dealt
 	p := &stage.Plan{Action: stage.ActionCollect, Private: &planned{cases: cases, info: up.Data.Info, config: c}}
 	if cases.Len() == 0 {
 		p.Warnings = append(p.Warnings, c.grid.Address+" has no case, so there is nothing to measure; plan -v shows what its filters drop")
@@ -175,7 +176,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		}
 	}
 	if counts.Collect > 0 && c.Elsewhere() {
-		if seen == nil && len(c.place.GPUsBy) > 0 {
+		if seen == nil && c.dealsByCase() {
 			var err error
 			if seen, err = newJob(cases, c.schema(up.Data.Info.Perf), nil, pc.Options); err == nil {
 				err = seen.bar(c.unsupported)
@@ -184,11 +185,12 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 				return fail("Unknown column", err)
 			}
 		}
-		shards, err := c.shardsOf(seen, counts.Collect)
-		if err != nil {
+		var err error
+		if jobs, err = c.deal(seen, counts.Collect); err != nil {
 			return fail("Unknown size of a job", err)
 		}
-		p.Request = c.place.Request(shards)
+		p.Request = c.place.Request(jobs.jobs)
+		p.Request.TaskCases = jobs.largest
 	} else if counts.Collect > 0 {
 		if why := c.pools.Absent(ctx, c.runtime); why != nil {
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
@@ -211,6 +213,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if counts.Collect > 0 {
 		if err := c.estimated(pc, cases, env, p); err != nil {
 			return fail("The case journal cannot be read", err)
+		}
+		if jobs != nil {
+			c.timed(jobs, &counts, c.workers(env), p)
 		}
 	}
 	if counts.Unsupported > 0 {
@@ -398,10 +403,7 @@ func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runt
 	if err != nil || len(secs) == 0 {
 		return err
 	}
-	workers := 1
-	if env != nil {
-		workers = max(env.Workers, 1)
-	}
+	workers := c.workers(env)
 	median := measure.Median(secs)
 	counts.Seconds = median * float64(counts.Collect) / float64(workers)
 	counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs), spec.Op, where, median)

@@ -11,23 +11,66 @@ import (
 	"aicplan/stages/executors"
 )
 
-// shardsOf is the number of jobs that open cases are split into, by the number of
-// GPUs that each has.
-func (c *Config) shardsOf(j *job, n int) (map[int]int, error) {
-	out := map[int]int{}
-	if len(c.place.GPUsBy) == 0 {
+// dealt is how open cases are dealt out to the jobs of an executor, each by the
+// number of GPUs that it has.
+type dealt struct {
+	jobs  map[int]int
+	cases map[int]int // without the samples of the ramp
+	// samples is how many cases the job of the ramp's samples has; 0 where there
+	// is none.
+	samples int
+	// largest is how many cases the job with the most has.
+	largest int
+	// again is what largest would be with another number of tasks; nil where even
+	// shares say so.
+	again func(tasks int) int
+}
+
+// deal says how n open cases are dealt out; j has them where the executor or
+// weights ask which they are.
+func (c *Config) deal(j *job, n int) (*dealt, error) {
+	d := &dealt{jobs: map[int]int{}, cases: map[int]int{}}
+	if !c.dealsByCase() {
 		if sizes := c.limits.rungs; len(sizes) > 0 && sizes[0] < n {
-			n -= scouted(sizes, n)
-			out[0]++
+			d.samples = scouted(sizes, n)
+			n -= d.samples
+			d.jobs[0]++
 		}
-		out[0] += max(1, min(n, c.place.Tasks))
-		return out, nil
+		tasks := max(1, min(n, c.place.Tasks))
+		d.jobs[0] += tasks
+		d.cases[0] = n
+		d.largest = max(d.samples, (n+tasks-1)/tasks)
+		return d, nil
 	}
-	shards, _, err := c.shards(j, j.todo(), stage.Options{})
-	for _, s := range shards {
-		out[s.GPUs]++
+	shards, scout, err := c.shards(j, j.todo(), stage.Options{})
+	for i, s := range shards {
+		d.jobs[s.GPUs]++
+		if scout && i == 0 {
+			d.samples = len(s.Places)
+		} else {
+			d.cases[s.GPUs] += len(s.Places)
+		}
+		d.largest = max(d.largest, len(s.Places))
 	}
-	return out, err
+	if len(c.Weights) > 0 {
+		d.again = func(tasks int) int {
+			place := *c.place
+			place.Tasks = tasks
+			shards, _, _ := c.split(j, j.todo(), &place, stage.Options{})
+			largest := 0
+			for _, s := range shards {
+				largest = max(largest, len(s.Places))
+			}
+			return largest
+		}
+	}
+	return d, err
+}
+
+// dealsByCase says whether the jobs depend on which cases are open, and not only on
+// how many.
+func (c *Config) dealsByCase() bool {
+	return len(c.place.GPUsBy) > 0 || len(c.Weights) > 0 && c.place.Limit > 0
 }
 
 // scouted is how many of n cases are samples of the ramp.
@@ -66,7 +109,11 @@ func (r *running) newOrder(home, key string) (*executors.Order, error) {
 // shards splits open cases, in the order in which they are to be measured, into
 // what the tasks of the executor have. scout is true when the first one has the
 // samples of the ramp.
-func (c *Config) shards(j *job, todo []int, o stage.Options) (out []executors.Shard, scout bool, err error) {
+func (c *Config) shards(j *job, todo []int, o stage.Options) ([]executors.Shard, bool, error) {
+	return c.split(j, todo, c.place, o)
+}
+
+func (c *Config) split(j *job, todo []int, place *executors.Config, o stage.Options) (out []executors.Shard, scout bool, err error) {
 	gpus, err := c.gpusOf(j, todo)
 	if err != nil {
 		return nil, false, err
@@ -87,7 +134,7 @@ func (c *Config) shards(j *job, todo []int, o stage.Options) (out []executors.Sh
 		alike[gpus[at]] = append(alike[gpus[at]], at)
 		count[gpus[at]]++
 	}
-	for _, class := range c.place.Classes(count) {
+	for _, class := range place.Classes(count) {
 		cases := alike[class.GPUs]
 		var groups []int
 		if len(c.Weights) > 0 {

@@ -18,10 +18,32 @@ variable "ops" {
   description = "Ops to plan; none means all."
 }
 
+variable "models" {
+  type        = list(object({ hidden_size = number, num_topk = number, num_experts = number }))
+  default     = [{ hidden_size = 7168, num_topk = 8, num_experts = 256 }, { hidden_size = 4096, num_topk = 8, num_experts = 128 }]
+  description = "What is dispatched and combined."
+}
+
+variable "distributions" {
+  type        = map(list(string))
+  default     = { context = ["uniform", "power_law_0.8"], generation = ["uniform", "power_law_0.8", "power_law_1.01"] }
+  description = "How tokens choose experts, by phase."
+}
+
+variable "throughput" {
+  type        = object({ gpus_per_node = number, nodes = list(number) })
+  default     = { gpus_per_node = 8, nodes = [2, 3, 4, 6, 8, 12, 16, 18, 20] }
+  description = "GPUs of a node and numbers of nodes that the throughput kernels are compiled for."
+}
+
 locals {
-  tokens  = [for p in range(18) : pow(2, p)]
-  ranks   = var.nodes * var.gpus_per_node
-  deepep  = [{ hidden_size = 7168, num_topk = 8, num_experts = 256 }, { hidden_size = 4096, num_topk = 8, num_experts = 128 }]
+  tokens = [for p in range(18) : pow(2, p)]
+  ranks  = var.nodes * var.gpus_per_node
+  # Whether a table has a case: experts are dealt out evenly to two ranks or more.
+  even = { for experts in toset(concat([256], [for m in var.models : m.num_experts])) : tostring(experts) => local.ranks >= 2 && experts % local.ranks == 0 }
+  sent = anytrue([for m in var.models : local.even[tostring(m.num_experts)]])
+  # What the throughput kernels run on.
+  fits    = local.ranks < 2 ? true : var.nodes == 1 ? contains([2, 4, 8], var.gpus_per_node) : var.gpus_per_node == var.throughput.gpus_per_node && contains(var.throughput.nodes, var.nodes)
   wanted  = { for op in ["attention", "mlp", "moe", "deepep_ll", "deepep_normal", "moe_a2a"] : op => length(var.ops) == 0 || contains(var.ops, op) }
   phases  = ["context", "generation"]
   one_gpu = var.nodes == 1
@@ -72,7 +94,7 @@ grid "moe" {
   axis "nodes" { values = [var.nodes] }
   axis "gpus_per_node" { values = [var.gpus_per_node] }
   axis "moe_dtype" { values = ["fp8_block"] }
-  axis "distribution" { values = each.key == "context" ? ["uniform", "power_law_0.8"] : ["uniform", "power_law_0.8", "power_law_1.01"] }
+  axis "distribution" { values = var.distributions[each.key] }
   rows "experts" { values = [{ hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 256, moe_tp_size = 1, moe_ep_size = local.ranks }] }
   sweep "num_tokens" { values = local.tokens }
 
@@ -92,7 +114,7 @@ grid "deepep_ll" {
   axis "nodes" { values = [var.nodes] }
   axis "gpus_per_node" { values = [var.gpus_per_node] }
   derive "node_num" { value = nodes }
-  rows "model" { values = local.deepep }
+  rows "model" { values = var.models }
   sweep "num_token" { values = [for t in local.tokens : t if t <= 128] }
 
   filter "ranks" {
@@ -112,12 +134,16 @@ grid "deepep_normal" {
   axis "gpus_per_node" { values = [var.gpus_per_node] }
   derive "node_num" { value = nodes }
   axis "dispatch_sms" { values = [12, 20, 24] }
-  rows "model" { values = local.deepep }
+  rows "model" { values = var.models }
   sweep "num_token" { values = [for t in local.tokens : t if t >= 16 && t <= 65536] }
 
   filter "ranks" {
     keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
     reason = "DeepEP needs two ranks or more, with the same number of experts on each"
+  }
+  filter "kernels" {
+    keep   = local.fits
+    reason = "the throughput kernels of DeepEP are not compiled for so many nodes, or GPUs of a node"
   }
 }
 
@@ -140,7 +166,7 @@ grid "moe_a2a" {
   }
   axis "phase" { values = ["dispatch", "combine"] }
   axis "comm_dtype" { values = ["bfloat16"] }
-  rows "model" { values = [for m in local.deepep : { hidden_size = m.hidden_size, topk = m.num_topk, num_experts = m.num_experts }] }
+  rows "model" { values = [for m in var.models : { hidden_size = m.hidden_size, topk = m.num_topk, num_experts = m.num_experts }] }
 
   sweep "tokens" {
     columns = ["num_tokens"]
@@ -157,16 +183,20 @@ grid "moe_a2a" {
     keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
     reason = "DeepEP needs two ranks or more, with the same number of experts on each"
   }
+  filter "kernels" {
+    keep   = local.fits || comm_backend != "deepep_ht"
+    reason = "the throughput kernels of DeepEP are not compiled for so many nodes, or GPUs of a node"
+  }
 }
 
 output "grids" {
-  description = "The grids by table, with the collector of each."
+  description = "The grids by table, with the collector of each; those without a case are left out."
   value = merge(
     { for phase, g in grid.attention : "wideep_${phase}_mla_perf" => { grid = g, collector = "attention" } },
     { for phase, g in grid.mlp : "wideep_${phase}_mlp_perf" => { grid = g, collector = "mlp" } },
-    { for phase, g in grid.moe : "wideep_${phase}_moe_perf" => { grid = g, collector = "moe" } },
-    { for _, g in grid.deepep_ll : "wideep_deepep_ll_perf" => { grid = g, collector = "deepep_ll" } },
-    { for _, g in grid.deepep_normal : "wideep_deepep_normal_perf" => { grid = g, collector = "deepep_normal" } },
-    { for _, g in grid.moe_a2a : "moe_a2a_perf" => { grid = g, collector = "moe_a2a" } },
+    { for phase, g in grid.moe : "wideep_${phase}_moe_perf" => { grid = g, collector = "moe" } if local.even["256"] && length(var.distributions[phase]) > 0 },
+    { for _, g in grid.deepep_ll : "wideep_deepep_ll_perf" => { grid = g, collector = "deepep_ll" } if local.sent },
+    { for _, g in grid.deepep_normal : "wideep_deepep_normal_perf" => { grid = g, collector = "deepep_normal" } if local.sent && local.fits },
+    { for _, g in grid.moe_a2a : "moe_a2a_perf" => { grid = g, collector = "moe_a2a" } if local.sent },
   )
 }

@@ -1,11 +1,17 @@
 """A stand-in for the collectors of wide expert parallelism: it measures nothing.
 
 Every rank leaves a file, and rank 0 waits for those of all ranks before it writes
-perf files whose times are made up from the sizes. Its rows say stand_in in
-kernel_source. It shows that plans, launchers and files work where no framework
-is.
+perf files whose times are made up from the sizes. Where a case has experts, the
+ranks send numbers to them and back through files first, by the distribution of the
+case, and hold what arrives against what was sent. Its rows say stand_in in
+kernel_source. It shows that plans, launchers, ranks and files work where no
+framework is.
+
+STANDIN_FAULT=lose or alter in the environment makes rank 0 lose or alter a number,
+to show that it is found.
 """
 
+import collections
 import csv
 import json
 import os
@@ -14,31 +20,122 @@ import sys
 import time
 
 TOKENS = [2**i for i in range(20)]
+SENT = 16  # tokens that each rank sends
 
 
 def main(output, case):
     rank, world = int(os.environ.get("SLURM_PROCID", os.environ.get("RANK", "0"))), int(os.environ["WORLD_SIZE"])
     here = pathlib.Path(output)
-    # Under another name first: a file that is there is whole.
-    mine = here / f"starting-{rank}"
-    mine.write_text(os.environ.get("SLURMD_NODENAME", "here"))
-    mine.rename(here / f"rank-{rank}")
+    put(here, "rank", rank, os.environ.get("SLURMD_NODENAME", "here"))
+    if rank == 0:
+        nodes = len(set(gather(here, "rank", rank, world)))
+        if nodes != case["nodes"]:
+            fail(here, rank, f"the ranks are on {nodes} nodes, and the case has {case['nodes']}")
+    if "num_experts" in case:
+        exchange(here, rank, world, case)
     if rank:
         return
-    until = time.monotonic() + 60
-    while len(list(here.glob("rank-*"))) < world:
-        if time.monotonic() > until:
-            sys.exit(f"{len(list(here.glob('rank-*')))} of {world} ranks have started within 60 s")
-        time.sleep(0.02)
-    nodes = len({p.read_text() for p in here.glob("rank-*")})
-    if nodes != case["nodes"]:
-        sys.exit(f"the ranks are on {nodes} nodes, and the case has {case['nodes']}")
     for table, rows in tables(case).items():
         with (here / f"{table}.txt").open("w", newline="") as f:
             out = csv.DictWriter(f, ["framework", "version", "device", "op_name", "kernel_source", *rows[0]])
             out.writeheader()
             for row in rows:
                 out.writerow({"framework": "STANDIN", "version": "0", "device": "none", "op_name": op_name(table), "kernel_source": "stand_in", **row})
+
+
+def exchange(here, rank, world, case):
+    """Sends tokens to experts and what they make of them back, and checks both."""
+    experts, topk = case["num_experts"], case.get("num_topk", case.get("topk"))
+    if experts % world:
+        fail(here, rank, f"{world} ranks do not divide {experts} experts")
+    own = experts // world
+    chosen = [choices(case.get("distribution", "uniform"), experts, topk, world, source) for source in range(world)]
+
+    box = collections.defaultdict(list)
+    for token, ids in enumerate(chosen[rank]):
+        for e in ids:
+            box[e // own].append([token, e, number(rank, token)])
+    fault = os.environ.get("STANDIN_FAULT") if rank == 0 else None
+    if fault == "lose":
+        box[max(box)].pop()
+    elif fault == "alter":
+        box[max(box)][-1][2] += 1
+    put(here, "sent", rank, json.dumps(box))
+    arrived = [(source, *item) for source, text in enumerate(gather(here, "sent", rank, world)) for item in json.loads(text).get(str(rank), [])]
+
+    want, total = collections.Counter(), 0
+    for source in range(world):
+        for token, ids in enumerate(chosen[source]):
+            for e in ids:
+                if e // own == rank:
+                    want[e] += 1
+                    total += number(source, token)
+    got = collections.Counter(e for _, _, e, _ in arrived)
+    for e in range(rank * own, (rank + 1) * own):
+        if got[e] != want[e]:
+            fail(here, rank, f"dispatch: {got[e]} tokens have arrived at expert {e}, and {want[e]} were sent to it")
+    if sum(v for *_, v in arrived) != total:
+        fail(here, rank, f"dispatch: what has arrived adds up to {sum(v for *_, v in arrived)}, and what was sent to {total}")
+
+    back = collections.defaultdict(list)
+    for source, token, e, v in arrived:
+        back[source].append([token, v * (e + 1)])
+    put(here, "back", rank, json.dumps(back))
+    sums = collections.Counter()
+    for text in gather(here, "back", rank, world):
+        for token, v in json.loads(text).get(str(rank), []):
+            sums[token] += v
+    for token, ids in enumerate(chosen[rank]):
+        expected = number(rank, token) * sum(e + 1 for e in ids)
+        if sums[token] != expected:
+            fail(here, rank, f"combine: token {token} has come back as {sums[token]}, not as {expected}")
+    put(here, "done", rank, "")
+    if rank == 0:
+        gather(here, "done", rank, world)
+        busiest, quietest = ranks_load(chosen, own, world)
+        print(f"{SENT} tokens of each of {world} ranks went to {topk} of {experts} experts and back; the ranks had {quietest} to {busiest} of them")
+
+
+def choices(distribution, experts, topk, world, source):
+    """The experts of each token of a rank."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "torch"))
+    from routing import routing
+
+    name = "balanced" if distribution == "uniform" else distribution
+    return list(zip(*routing(name, SENT, experts, topk, world, source)))
+
+
+def ranks_load(chosen, own, world):
+    load = collections.Counter(e // own for tokens in chosen for ids in tokens for e in ids)
+    return max(load.values()), min(load[r] for r in range(world))
+
+
+def number(rank, token):
+    return rank * SENT + token + 1
+
+
+def put(here, kind, rank, text):
+    # Under another name first: a file that is there is whole.
+    part = here / f"part-{kind}-{rank}"
+    part.write_text(text)
+    part.rename(here / f"{kind}-{rank}")
+
+
+def gather(here, kind, rank, world):
+    """What all ranks have put, by rank; ends where one has failed."""
+    until = time.monotonic() + 60
+    while len(list(here.glob(f"{kind}-*"))) < world:
+        for failed in here.glob("failed-*"):
+            sys.exit(f"rank {rank} ends: {failed.name.replace('failed-', 'rank ')} has failed: {failed.read_text()}")
+        if time.monotonic() > until:
+            fail(here, rank, f"{len(list(here.glob(f'{kind}-*')))} of {world} ranks have come to {kind!r} within 60 s")
+        time.sleep(0.02)
+    return [(here / f"{kind}-{r}").read_text() for r in range(world)]
+
+
+def fail(here, rank, why):
+    put(here, "failed", rank, why)
+    sys.exit(f"rank {rank}: {why}")
 
 
 def op_name(table):
@@ -61,10 +158,7 @@ def tables(case):
             "moe_dtype": "fp8_block", "hidden_size": 7168, "inter_size": 2048, "topk": 8, "num_experts": 256,
             "moe_tp_size": 1, "moe_ep_size": case["ranks"],
         }
-        rows = [
-            dict(common, num_tokens=t, distribution=d, latency=0.03 + t * 1e-5)
-            for t in TOKENS for d in ("uniform", "power_law_0.8", "power_law_1.01")
-        ]
+        rows = [dict(common, num_tokens=t, distribution=case["distribution"], latency=0.03 + t * 1e-5) for t in TOKENS]
         return {"wideep_context_moe_perf": rows, "wideep_generation_moe_perf": rows}
     if kind == "attention":
         common = {

@@ -1,0 +1,106 @@
+package collect
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"aicplan/engine/stage"
+)
+
+// timed compares what the largest task is estimated to take with the time that a
+// task has, and warns where it is more.
+func (c *Config) timed(d *dealt, counts *stage.CaseCounts, workers int, p *stage.Plan) {
+	if c.place.Limit == 0 || counts.Seconds <= 0 || counts.Collect == 0 {
+		return
+	}
+	// Seconds is for jobs that run side by side.
+	each := counts.Seconds * float64(p.Request.AtOnce) / float64(counts.Collect)
+	p.Request.TaskSeconds = each * float64(d.largest)
+	p.Request.TaskLimit = (c.place.Limit - c.place.Drain).Seconds()
+	if text := c.tooLong(d, each, workers); text != "" {
+		p.Warnings = append(p.Warnings, text)
+	}
+}
+
+// tooLong says that the largest job does not end within its time, where a case
+// takes so many seconds of a job with so many workers; "" where it does.
+func (c *Config) tooLong(d *dealt, each float64, workers int) string {
+	usable := (c.place.Limit - c.place.Drain).Seconds()
+	needs := each * float64(d.largest)
+	if needs <= usable {
+		return ""
+	}
+	where := fmt.Sprintf("%s (%s:%d)", c.place.Address, c.place.Range.Filename, c.place.Range.Start.Line)
+	has := fmt.Sprintf("a task takes cases for %s (time %s less drain)", span(usable), span(c.place.Limit.Seconds()))
+	// A case that is in flight when the signal comes still has the drain.
+	if alone := each * float64(max(1, workers)); alone > c.place.Limit.Seconds() {
+		return fmt.Sprintf("%s: a single case is estimated to take %s, and %s, so tasks may end without any row: raise time to %s or more", where, span(alone), has, enough(alone, c.place.Drain))
+	}
+	text := fmt.Sprintf("%s: the largest task has %s, estimated to take %s, and %s: it would be started again about %s", where,
+		cases(d.largest), span(needs), has, times(int(math.Ceil(needs/usable))-1))
+	way := fmt.Sprintf("time %q", enough(needs, c.place.Drain))
+	if n := tasksFor(d, int(usable/each)); n > c.place.Tasks {
+		way = fmt.Sprintf("tasks = %d or more, or %s,", n, way)
+	}
+	return text + "; " + way + " would fit"
+}
+
+// tasksFor is how many tasks give each of them no more cases than fit; 0 where no
+// number does.
+func tasksFor(d *dealt, fit int) int {
+	if fit < 1 || d.samples > fit {
+		return 0
+	}
+	n := 0
+	for _, cases := range d.cases {
+		n += (cases + fit - 1) / fit
+	}
+	if d.again == nil {
+		return n
+	}
+	// Groups that stay together make shares uneven.
+	for range 16 {
+		if d.again(n) <= fit {
+			return n
+		}
+		n += max(1, n/16)
+	}
+	return 0
+}
+
+func cases(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
+}
+
+// enough is a time limit, as Slurm writes it, for so many seconds of cases.
+func enough(seconds float64, drain time.Duration) string {
+	minutes := int64(math.Ceil((seconds + drain.Seconds()) / 60))
+	text := fmt.Sprintf("%02d:%02d:00", minutes/60%24, minutes%60)
+	if days := minutes / (24 * 60); days > 0 {
+		text = fmt.Sprintf("%d-%s", days, text)
+	}
+	return text
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// span writes seconds in the two largest units that they have.
+func span(seconds float64) string {
+	s := int64(math.Round(seconds))
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%.3gs", seconds)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	}
+	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+}
