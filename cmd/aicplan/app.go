@@ -39,8 +39,9 @@ type app struct {
 	sensitive      []string       // names of those of the plan itself
 	code           int            // exit code of a command that ended without error
 	kinds          []runtimes.Kind
-	goesOn         bool // though nobody reads the output any more
-	behind         int  // width of the terminal behind a stdout that is none itself; 0: ask stdout
+	goesOn         bool                          // though nobody reads the output any more
+	diagnosed      func([]config.DiagJSON) error // tells programs of a plan with mistakes; nil where the output is for people
+	behind         int                           // width of the terminal behind a stdout that is none itself; 0: ask stdout
 }
 
 // stages makes the stage kinds of one command.
@@ -175,10 +176,15 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
 		return err
 	}
-	if diags.HasErrors() {
-		return &exitError{code: run.ExitError, quiet: true}
+	if !diags.HasErrors() {
+		return nil
 	}
-	return nil
+	if a.diagnosed != nil {
+		if err := a.diagnosed(diagsJSON(files, diags)); err != nil {
+			return err
+		}
+	}
+	return &exitError{code: run.ExitError, quiet: true}
 }
 
 // open opens the state folder.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,7 +33,7 @@ type applyCmd struct {
 	Grace       time.Duration `help:"After Ctrl-C, how long the cases in flight may take to end; 0: as long as they need." default:"10s" placeholder:"TIME"`
 	DryRun      bool          `help:"Print the scripts of the jobs that would be submitted, and submit and measure nothing."`
 	CancelJobs  bool          `help:"At Ctrl-C cancel the jobs of executors, which go on without it."`
-	JSON        bool          `name:"json" help:"Print events as NDJSON."`
+	JSON        bool          `name:"json" help:"Print events as NDJSON; of a plan with mistakes an event of the type diagnostic each."`
 	OnEnd       string        `help:"Command for the shell when the run has ended, with AICPLAN_RUN, AICPLAN_EXIT_CODE, AICPLAN_MEASURED, AICPLAN_FAILED, AICPLAN_SECONDS and AICPLAN_STATE_DIR in its environment." env:"AICPLAN_ON_END" placeholder:"COMMAND"`
 }
 
@@ -48,8 +49,32 @@ func (c *applyCmd) checkGrace() error {
 	return nil
 }
 
+// diagnosticEvent is a line of -json about a mistake of the plan.
+type diagnosticEvent struct {
+	Level      string          `json:"@level"`
+	Message    string          `json:"@message"`
+	Time       time.Time       `json:"@timestamp"`
+	Type       string          `json:"type"`
+	Diagnostic config.DiagJSON `json:"diagnostic"`
+}
+
+// levels are those of log lines, by the severity of a diagnostic.
+var levels = map[string]string{"error": "error", "warning": "warn"}
+
 // Run plans, then runs what the plan says.
 func (c *applyCmd) Run(a *app) error {
+	if c.JSON {
+		a.diagnosed = func(diags []config.DiagJSON) error {
+			enc := json.NewEncoder(a.stdout)
+			enc.SetEscapeHTML(false)
+			for _, d := range diags {
+				if err := enc.Encode(diagnosticEvent{levels[d.Severity], d.Summary, time.Now().UTC(), "diagnostic", d}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
 	all := a.stages()
 	defer all.Close()
 	opts := c.options()

@@ -224,7 +224,8 @@ func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
 	if !c.Tries {
 		return d, nil
 	}
-	d, left, err := triesOf(store, d)
+	var left int
+	d, left, err = triesOf(store, d, c.needed(d))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -19,7 +19,7 @@ type planCmd struct {
 	OutDir       string `help:"Where exports would go." default:"out" placeholder:"DIR"`
 	Out          string `help:"Save the plan for apply." placeholder:"FILE" type:"path"`
 	Diff         string `help:"Compare with another plan, or a saved one: cases added and removed." placeholder:"PLAN" type:"path"`
-	JSON         bool   `name:"json" help:"Print the plan as JSON."`
+	JSON         bool   `name:"json" help:"Print the plan as JSON; of a plan with mistakes its diagnostics, as validate does."`
 	DetailedExit bool   `name:"detailed-exitcode" help:"Exit 2 when there is work to do."`
 	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
 }
@@ -38,6 +38,14 @@ const planMemory = 200 << 20
 func (c *planCmd) Run(a *app) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(planMemory)
+	}
+	if c.JSON {
+		a.diagnosed = func(diags []config.DiagJSON) error {
+			return a.json(struct {
+				Valid       bool              `json:"valid"`
+				Diagnostics []config.DiagJSON `json:"diagnostics"`
+			}{false, diags})
+		}
 	}
 	all := a.stages()
 	defer all.Close()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
@@ -12,6 +14,15 @@ import (
 type validateCmd struct {
 	planFlags `embed:""`
 	JSON      bool `name:"json" help:"Print the diagnostics as JSON."`
+}
+
+// diagsJSON are diagnostics for programs.
+func diagsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) []config.DiagJSON {
+	out := []config.DiagJSON{}
+	for _, d := range config.Merged(diags) {
+		out = append(out, config.ToJSON(d, files))
+	}
+	return out
 }
 
 // Run checks the plan as far as that goes without running it.
@@ -41,10 +52,7 @@ func (c *validateCmd) Run(a *app) error {
 			Valid       bool              `json:"valid"`
 			Stages      int               `json:"stages"`
 			Diagnostics []config.DiagJSON `json:"diagnostics"`
-		}{!diags.HasErrors(), stageCount, []config.DiagJSON{}}
-		for _, d := range config.Merged(diags) {
-			out.Diagnostics = append(out.Diagnostics, config.ToJSON(d, cfg.Files()))
-		}
+		}{!diags.HasErrors(), stageCount, diagsJSON(cfg.Files(), diags)}
 		if err := a.json(out); err != nil {
 			return err
 		}

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
@@ -116,65 +116,58 @@ func (c *diffCmd) between(d *stage.Dataset, name string, o diff.Options) (*diff.
 }
 
 // triesOf is every measurement of a collect's cases that the journals have, in
-// the order of time. Cases with several rows are left out, and counted.
-func triesOf(store *checkpoint.Store, d *stage.Dataset) (*stage.Dataset, int, error) {
+// the order of time, with at least the named columns; all for none. Cases with
+// several rows are left out, and counted.
+func triesOf(store *checkpoint.Store, d *stage.Dataset, columns []string) (*stage.Dataset, int, error) {
 	if d.Info.Op == "" || d.Table == nil || !table.Has(d.Table, "case_id") {
 		return nil, 0, fmt.Errorf("-tries: it has no cases in the journals; name a collect")
 	}
-	names, err := table.Strings(d.Table, "case_id")
+	cases := append([]string{"case_id"}, d.Info.Params...)
+	t, err := table.Select(d.Table, slices.DeleteFunc(cases, func(name string) bool { return !table.Has(d.Table, name) })...)
 	if err != nil {
 		return nil, 0, err
 	}
-	ids, rowOf := map[string]bool{}, map[string]int{}
-	for row, id := range names.Values {
-		ids[id], rowOf[id] = true, row
-	}
-	told, err := collect.Past(store, d.Info.Op, ids)
+	d = &stage.Dataset{Info: d.Info, Table: t} // the rest of it is large, and of no use here
+	tries, err := collect.ReadTries(store, d, columns)
 	if err != nil {
 		return nil, 0, err
 	}
-	count, left := map[string]int{}, map[string]bool{}
-	var rows []map[string]any
-	for _, x := range told {
-		if len(x.Rows) == 0 {
-			continue // it failed
-		}
-		if len(x.Rows) > 1 {
-			left[x.CaseID] = true
-			continue
-		}
-		count[x.CaseID]++
-		row := map[string]any{}
-		maps.Copy(row, x.Rows[0])
-		for _, p := range d.Info.Params {
-			if at := table.Index(d.Table, p); at >= 0 {
-				row[p] = table.Value(d.Table, at, rowOf[x.CaseID])
-			}
-		}
-		var conditions checkpoint.Context
-		if json.Unmarshal(x.Conditions, &conditions) == nil {
-			for field, v := range conditions.Env {
-				row[field] = v
-			}
-		}
-		maps.Copy(row, map[string]any{"case_id": x.CaseID, "try": int64(count[x.CaseID]), "at": x.At, "framework": x.Framework, "version": x.Version, "device": x.Device, "worker": x.Worker})
-		if x.DeviceUUID != "" {
-			row["device_uuid"] = x.DeviceUUID
-		}
-		rows = append(rows, row)
+	if tries.Table == nil {
+		return nil, tries.Several, fmt.Errorf("-tries: the journals have no measurement of its cases: they came from elsewhere, or ckpt gc has tidied them away")
 	}
-	if len(rows) == 0 {
-		return nil, len(left), fmt.Errorf("-tries: the journals have no measurement of its cases: they came from elsewhere, or ckpt gc has tidied them away")
-	}
-	b := table.NewBuilder()
-	for _, r := range rows {
-		if err := b.Append(r); err != nil {
-			return nil, 0, err
+	for _, name := range columns {
+		if !table.Has(tries.Table, name) && !slices.Contains(optionalColumns, name) { // what is compared then, or the message, depends on all columns
+			return triesOf(store, d, nil)
 		}
 	}
-	out := *d
-	out.Table = b.Record()
-	return &out, len(left), nil
+	return &stage.Dataset{Info: d.Info, Table: tries.Table}, tries.Several, nil
+}
+
+// optionalColumns are shown of every side that has them; case_id tells the tries of
+// a case from those of others.
+var optionalColumns = []string{"case_id", "kernel_source", "framework", "version", "device"}
+
+// needed are the columns of tries that a comparison looks at; none where it depends
+// on all of them, as it does where the columns of two stages are held against each
+// other, or where they choose the key.
+func (c *diffCmd) needed(d *stage.Dataset) []string {
+	key := c.Key
+	if len(key) == 0 {
+		key = d.Info.Params
+	}
+	if c.B != "" && c.B != c.A || len(key) == 0 {
+		return nil
+	}
+	metric := cmp.Or(c.Metric, catalog.SchemaOf(cmp.Or(c.Table, d.Info.Perf)).Primary().Name)
+	out := slices.Concat(optionalColumns, key, c.By, []string{metric})
+	for _, on := range c.On {
+		column, _, _ := strings.Cut(on, "=")
+		out = append(out, column)
+	}
+	if c.Between != "" {
+		out = append(out, c.Between)
+	}
+	return slices.Concat(out, columnsOf(c.Where), columnsOf(c.WhereB))
 }
 
 // newest keeps the last try of every case.
@@ -183,9 +176,17 @@ func newest(rec arrow.Record) (arrow.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := map[string]int{}
-	for row, id := range ids.Values {
-		last[id] = row
+	later := make(map[string]bool, len(ids.Values))
+	var rows []int
+	for row, id := range slices.Backward(ids.Values) {
+		if !later[id] {
+			later[id] = true
+			rows = append(rows, row)
+		}
 	}
-	return table.Take(rec, slices.Sorted(maps.Values(last))), nil
+	if len(rows) == len(ids.Values) {
+		return rec, nil
+	}
+	slices.Reverse(rows)
+	return table.Take(rec, rows), nil
 }

@@ -1,10 +1,12 @@
 package collect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
+	"time"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
@@ -69,8 +71,19 @@ func Past(store *checkpoint.Store, op string, ids map[string]bool) ([]Told, erro
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Told) int { return strings.Compare(a.At, b.At) })
+	slices.SortStableFunc(out, func(a, b Told) int { return cmp.Compare(Nanos(a.At), Nanos(b.At)) })
 	return out, nil
+}
+
+// Nanos is when something was measured, as time.UnixNano. What does not say when is
+// taken for older than everything that does. Times are not in order as text: 05.12Z
+// is behind 05.123Z there.
+func Nanos(at string) int64 {
+	t, err := time.Parse(time.RFC3339Nano, at)
+	if err != nil {
+		return math.MinInt64
+	}
+	return t.UnixNano()
 }
 
 // Changed says in words what is other in the conditions of b than in those of a;

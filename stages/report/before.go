@@ -92,7 +92,7 @@ func before(store *checkpoint.Store, op, metric string, ids []string, until time
 		i, ok := index[short(id)]
 		return ok && cases[i].journaled > 1
 	}, func(n collect.Number) {
-		e := try{known: true, value: n.Value, noise: math.NaN(), at: nanos(n.At)}
+		e := try{known: true, value: n.Value, noise: math.NaN(), at: collect.Nanos(n.At)}
 		if n.HasNoise {
 			e.noise = n.Noise
 		}
@@ -142,14 +142,4 @@ func short(id string) (key [16]byte) {
 	sum := sha256.Sum256([]byte(id))
 	copy(key[:], sum[:])
 	return key
-}
-
-// nanos is when something was measured. What does not say when is taken for older
-// than everything that does.
-func nanos(at string) int64 {
-	t, err := time.Parse(time.RFC3339Nano, at)
-	if err != nil {
-		return math.MinInt64
-	}
-	return t.UnixNano()
 }

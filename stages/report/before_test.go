@@ -3,6 +3,8 @@ package report
 import (
 	"math"
 	"testing"
+
+	"aicplan/stages/collect"
 )
 
 // TestTriesInTheOrderOfTime: times are compared as times. As text, 05.12Z is behind
@@ -14,9 +16,9 @@ func TestTriesInTheOrderOfTime(t *testing.T) {
 	for _, order := range orders {
 		var all, until tried
 		for _, i := range order {
-			e := try{known: true, value: float64(i), noise: math.NaN(), at: nanos(times[i])}
+			e := try{known: true, value: float64(i), noise: math.NaN(), at: collect.Nanos(times[i])}
 			all.add(e, math.MaxInt64)
-			until.add(e, nanos(times[2]))
+			until.add(e, collect.Nanos(times[2]))
 		}
 		if all.last.value != 4 || all.earlier.value != 3 {
 			t.Errorf("%v: the last is %v and the one before %v", order, all.last.value, all.earlier.value)
