@@ -1,5 +1,7 @@
-"""Static steps of vLLM, as `vllm bench latency` measures them: whole generations of
-one batch by the offline engine, with random token ids and no text."""
+"""Static steps of vLLM: generations of one batch by the offline engine, with random
+token ids and no text. The engine holds the requests until it has all of them, and says
+when it took them up and had their tokens (the metrics of its outputs); where it cannot,
+whole generations are timed, as `vllm bench latency` does."""
 
 import atexit
 import functools
@@ -31,21 +33,32 @@ def static_step(
     bench,
     engine_args="{}",
 ):
-    """ttft is a batch's prefill with its first token, tpot a decode step: the rest of
-    a generation of osl tokens, divided by osl - 1. Both are medians in ms."""
+    """ttft is a batch's prefill with its first token, tpot a decode step, as the engine
+    says; latency is the whole generation of osl tokens by the clock of the caller, and
+    frontend_ms what that has beyond the engine's steps. All are medians in ms. An engine
+    that says nothing is timed from outside (timed_by is wall in place of engine): tpot is
+    then what latency has beyond a generation of one token, divided by osl - 1, and the
+    prefill may be several steps."""
     engine = _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args)
-    first = _times(engine, bench.seed, isl, 1, concurrency, iterations)
-    whole = _times(engine, bench.seed, isl, osl, concurrency, iterations)
-    ttft = statistics.median(first)
-    latency = statistics.median(whole)
-    return {
-        "latency": latency,
-        "ttft": ttft,
-        "tpot": (latency - ttft) / (osl - 1),
+    runs = _runs(engine, bench.seed, isl, osl, concurrency, iterations)
+    whole = [r["wall"] for r in runs]
+    row = {
+        "latency": statistics.median(whole),
         "kernel_source": "vllm",
         "samples": len(whole),
         "rel_stdev": statistics.stdev(whole) / statistics.fmean(whole) if len(whole) > 1 else None,
     }
+    if "first" in runs[0]:
+        ttft = statistics.median(r["first"] for r in runs)
+        rest = statistics.median(r["rest"] for r in runs)
+        frontend = statistics.median(r["wall"] - r["first"] - r["rest"] for r in runs)
+        row.update(timed_by="engine", frontend_ms=frontend)
+    else:
+        ttft = statistics.median(r["wall"] for r in _runs(engine, bench.seed, isl, 1, concurrency, iterations))
+        rest = row["latency"] - ttft
+        row.update(timed_by="wall", frontend_ms=None)
+    row.update(ttft=ttft, tpot=rest / (osl - 1))
+    return row
 
 
 def static_trace(
@@ -72,7 +85,7 @@ def static_trace(
         _generate(engine, chance, isl, osl, concurrency)
         engine.start_profile()
         try:
-            row[name + "_traced_ms"] = _generate(engine, chance, isl, osl, concurrency)
+            row[name + "_traced_ms"] = _generate(engine, chance, isl, osl, concurrency)["wall"]
         finally:
             engine.stop_profile()
         files = _traces()
@@ -123,6 +136,8 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
         "max_num_seqs": max_num_seqs,
         "max_num_batched_tokens": prefill_tokens,
         "enable_prefix_caching": False,
+        # As a server has it: outputs have metrics.
+        "disable_log_stats": False,
         # Nothing is recorded before start_profile.
         "profiler_config": {
             "profiler": "torch",
@@ -147,22 +162,43 @@ def _end(engine):
     gc.collect()
 
 
-def _times(engine, seed, isl, osl, batch, iterations):
-    """Wall times in ms of generations, after one that does not count."""
+def _runs(engine, seed, isl, osl, batch, iterations):
+    """Times of generations, as _generate returns them, after one that does not count."""
     chance = random.Random(seed)
     return [_generate(engine, chance, isl, osl, batch) for _ in range(iterations + 1)][1:]
 
 
 def _generate(engine, chance, isl, osl, batch):
-    """The wall time in ms of one generation."""
+    """Times in ms of one generation: wall, and where the engine says it first (from when
+    it took the batch up until it had the first tokens) and rest (until the last ones)."""
     from vllm import SamplingParams
 
     sampling = SamplingParams(max_tokens=osl, ignore_eos=True, detokenize=False, temperature=1.0, top_p=1.0)
     prompts = [{"prompt_token_ids": [chance.randrange(1, 10000) for _ in range(isl)]} for _ in range(batch)]
+    held = hasattr(engine, "enqueue")
+    if held:
+        # Without this the engine begins with the first request while others are on
+        # their way, and the batch's prefill is two steps.
+        engine.sleep(level=0)
+        engine.enqueue(prompts, sampling, use_tqdm=False)
     begin = time.perf_counter()
-    results = engine.generate(prompts, sampling, use_tqdm=False)
-    took = (time.perf_counter() - begin) * 1e3
+    if held:
+        engine.wake_up(tags=["scheduling"])
+        results = engine.wait_for_completion(use_tqdm=False)
+    else:
+        results = engine.generate(prompts, sampling, use_tqdm=False)
+    times = {"wall": (time.perf_counter() - begin) * 1e3}
     short = sum(1 for r in results if len(r.outputs[0].token_ids) != osl)
     if short or len(results) != batch:
         raise RuntimeError("%d of %d requests did not give %d tokens" % (short + batch - len(results), batch, osl))
-    return took
+    stats = [getattr(r, "metrics", None) for r in results]
+    if held and all(hasattr(s, "scheduled_ts") for s in stats):
+        firsts = {s.first_token_ts for s in stats}
+        if len(firsts) > 1:
+            raise RuntimeError(
+                "the engine prefilled the batch in %d steps, so this is no static step: %d requests of %d tokens "
+                "have to fit into one step (prefill_tokens) and into its cache of keys and values" % (len(firsts), batch, isl)
+            )
+        begin, first, last = min(s.scheduled_ts for s in stats), max(firsts), max(s.last_token_ts for s in stats)
+        times.update(first=(first - begin) * 1e3, rest=(last - first) * 1e3)
+    return times
