@@ -92,6 +92,12 @@ variable "concurrency" {
   default = [1, 8, 32, 128]
 }
 
+variable "open_tokens" {
+  type        = number
+  default     = null
+  description = "tokens that requests which are open at once may have, by input and output; workloads with more are left out"
+}
+
 variable "batches" {
   type        = list(number)
   default     = [1, 8, 32]
@@ -189,12 +195,12 @@ locals {
     concurrency          = t.batch
   }]]) : w if contains(local.steps, w)]
   traced = length(local.trace_steps) > 0
-  workloads = flatten([for tp in var.tp : [for n in var.isl : [for c in var.concurrency : {
+  workloads = [for w in flatten([for tp in var.tp : [for n in var.isl : [for c in var.concurrency : {
     tensor_parallel_size = tp
     isl                  = n
     osl                  = var.osl
     concurrency          = c
-  }]]])
+  }]]]) : w if var.open_tokens == null ? true : w.concurrency * (w.isl + w.osl) <= var.open_tokens]
 }
 
 # What is predicted from: tables of these GPUs.
