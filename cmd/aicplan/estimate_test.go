@@ -10,7 +10,10 @@ import (
 )
 
 // TestEstimatesFitWhatWasRecorded holds estimates without history against how
-// long campaigns on H200s took (docs/h200.md): within a factor of 1.5.
+// long campaigns on H200s took (docs/h200.md): within a factor of 1.5. The campaign of
+// 715 cases of vLLM's collectors, 330 s, is not among them: its Python workers ran
+// capped cases for 0.2 s before they counted, and now do so for a second longer.
+// Nobody has timed such a campaign since.
 func TestEstimatesFitWhatWasRecorded(t *testing.T) {
 	t.Parallel()
 	root := repoRoot(t)
@@ -23,7 +26,6 @@ func TestEstimatesFitWhatWasRecorded(t *testing.T) {
 		"everything native, recovered":                        {[]string{"plans/h200_cuda.hcl", "-var", "operating_point=recovered"}, "", 169 + 268},
 		"the same shapes at the sustained point, 43 a second": {[]string{"plans/h200_cuda.hcl", "-var", `dtypes=["bfloat16"]`, "-target", "export.gemm"}, "", 37254 / 43.0},
 		"504 collectives on up to 8 GPUs":                     {[]string{"plans/h200_comm.hcl"}, `nccl_graph`, 30},
-		"715 cases of hosted collectors, one GPU":             {[]string{"plans/h200_promise.hcl", "-var", "tp=[1]", "-var", "collector_root=" + filepath.Join(root, "cudaops/pyhost/testdata/checkout"), "-var", "shapes=" + filepath.Join(root, "plans/experiments"), "-target", "module.tables*"}, "", 330},
 		"240 custom all-reduces":                              {[]string{"plans/h200_comm.hcl"}, "custom_allreduce", 14},
 	} {
 		t.Run(name, func(t *testing.T) {

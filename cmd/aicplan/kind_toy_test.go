@@ -15,6 +15,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
@@ -66,6 +67,18 @@ func toyChanges(version string) []stage.Instrument {
 	}
 	n, _ := strconv.Atoi(version)
 	return all[:min(max(n-1, 0), len(all))]
+}
+
+// heldKind is a toy on a GPU: its measuring code holds an operating point, and
+// changed for one of them.
+func heldKind(version string) runtimes.Kind {
+	k := toyKind()
+	if version == "2" {
+		k.Instruments = []stage.Instrument{{Version: 2, Point: measure.PointSustained, Not: []string{"serve"}, Why: "it plays for a second first"}}
+	}
+	k.Name, k.Summary, k.Measure = "held", "multiplies under a cap", []string{"operating_point", "passes", "protocol", "warmup_seconds"}
+	k.OnGPUs = func(*stage.Runtime) bool { return true }
+	return k
 }
 
 // serve answers as a test of a server does: rates and times, no latency, a small

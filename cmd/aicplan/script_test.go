@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 			tuneCollector()
 			kinds := runtimes.Kinds()
 			if os.Getenv("AICPLAN_TEST_TOY") != "" {
-				kinds = append(kinds, toyKind(toyChanges(os.Getenv("AICPLAN_TEST_TOY"))...))
+				kinds = append(kinds, toyKind(toyChanges(os.Getenv("AICPLAN_TEST_TOY"))...), heldKind(os.Getenv("AICPLAN_TEST_TOY")))
 			}
 			os.Exit(mainWith(kinds, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},

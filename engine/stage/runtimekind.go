@@ -115,8 +115,12 @@ type Op struct {
 type Instrument struct {
 	// Version counts up over the kind's changes, beginning at 2.
 	Version int
-	// Ops are the ops that it is about, as names or globs; none means all.
-	Ops []string
+	// Ops are the ops that it is about, as names or globs; none means all. Those of
+	// Not are left out.
+	Ops, Not []string
+	// Point is the operating point that it is about; empty means that it is about
+	// rows of any point, and of none.
+	Point string
 	// Why is one sentence without a full stop: what a number means since then.
 	Why string
 }
@@ -199,12 +203,13 @@ func (k *RuntimeKind) Words() []string {
 	return out
 }
 
-// Instrument is the last change of the measuring code that is about op; version
-// 1 where there was none.
-func (k *RuntimeKind) Instrument(op string) Instrument {
+// Instrument is the last change of the measuring code that is about op at an
+// operating point, which is empty where nothing holds one; version 1 where there
+// was none.
+func (k *RuntimeKind) Instrument(op, point string) Instrument {
 	out := Instrument{Version: 1}
 	for _, c := range k.Instruments {
-		if c.Version > out.Version && c.about(op) {
+		if c.Version > out.Version && c.about(op, point) {
 			out = c
 		}
 	}
@@ -212,20 +217,21 @@ func (k *RuntimeKind) Instrument(op string) Instrument {
 }
 
 // InstrumentsSince are the changes of the measuring code after a version that
-// are about op, oldest first.
-func (k *RuntimeKind) InstrumentsSince(version int, op string) []Instrument {
+// are about op at an operating point, oldest first.
+func (k *RuntimeKind) InstrumentsSince(version int, op, point string) []Instrument {
 	var out []Instrument
 	for _, c := range k.Instruments {
-		if c.Version > version && c.about(op) {
+		if c.Version > version && c.about(op, point) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-func (c Instrument) about(op string) bool {
-	return len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, func(glob string) bool {
+func (c Instrument) about(op, point string) bool {
+	named := func(glob string) bool {
 		ok, err := path.Match(glob, op)
 		return ok && err == nil
-	})
+	}
+	return (c.Point == "" || c.Point == point) && (len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, named)) && !slices.ContainsFunc(c.Not, named)
 }

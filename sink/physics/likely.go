@@ -73,11 +73,20 @@ func quantiseWork(r *reader) Work {
 	return Work{Bytes: 3 * r.num("m") * r.num("k"), Dtype: "bfloat16"}
 }
 
-// Likely estimates how many seconds the kernels of each row take on a system,
-// from its peaks and what kernels mostly reach of them; 0 where the row does not
-// say enough. ok is false for ops that nothing is known of. Perf is the name of
+// Kernel is what a row's kernels are estimated to be.
+type Kernel struct {
+	// Seconds that they take; 0 is unknown.
+	Seconds float64
+	// ComputeBound is true where their operations take longer than their bytes:
+	// such kernels draw the most power.
+	ComputeBound bool
+}
+
+// Likely estimates the kernels of each row on a system, from its peaks and what
+// kernels mostly reach of them; without seconds where the row does not say
+// enough. ok is false for ops that nothing is known of. Perf is the name of
 // the table, "" for ops without one.
-func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (seconds []float64, ok bool) {
+func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (kernels []Kernel, ok bool) {
 	formula, ok := formulaOf(perf, op)
 	if overLinks(perf, op) {
 		return likelyLinks(rec, spec)
@@ -94,8 +103,8 @@ func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (seconds []fl
 		share = likelyCompute
 	}
 	r := newReader(rec)
-	seconds = make([]float64, rec.NumRows())
-	for i := range seconds {
+	kernels = make([]Kernel, rec.NumRows())
+	for i := range kernels {
 		r.row, r.bad = i, false
 		w := formula(r)
 		if r.bad {
@@ -105,9 +114,10 @@ func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (seconds []fl
 		if !known {
 			compute, _ = spec.ComputeSeconds(w.Flops, "bfloat16")
 		}
-		seconds[i] = max(compute/share, spec.MemorySeconds(w.Bytes)/memory) + likelyLaunch
+		compute, moved := compute/share, spec.MemorySeconds(w.Bytes)/memory
+		kernels[i] = Kernel{Seconds: max(compute, moved) + likelyLaunch, ComputeBound: compute > moved}
 	}
-	return seconds, true
+	return kernels, true
 }
 
 // Estimates says whether Likely knows anything of an op.
@@ -132,20 +142,20 @@ func overLinks(perf, op string) bool {
 
 // likelyLinks is Likely of collectives: every GPU sends about the message over
 // its links.
-func likelyLinks(rec arrow.Record, spec *systems.Spec) ([]float64, bool) {
+func likelyLinks(rec arrow.Record, spec *systems.Spec) ([]Kernel, bool) {
 	if spec.Node.IntraNodeBW <= 0 {
 		return nil, false
 	}
 	const width = 2 // bytes of an element, mostly
 	r := newReader(rec)
-	out := make([]float64, rec.NumRows())
+	out := make([]Kernel, rec.NumRows())
 	for i := range out {
 		r.row, r.bad = i, false
 		elements := r.opt("message_size") + r.opt("bytes")/width
 		if elements <= 0 {
 			continue
 		}
-		out[i] = linkLatency + width*elements/(likelyLink*spec.Node.IntraNodeBW)
+		out[i].Seconds = linkLatency + width*elements/(likelyLink*spec.Node.IntraNodeBW)
 	}
 	return out, true
 }

@@ -110,3 +110,27 @@ func TestSpeedOfLight(t *testing.T) {
 		t.Errorf("rows without the columns of a formula have a bound: %v", least)
 	}
 }
+
+// TestLikely: kernels whose operations take longer than their bytes are told
+// apart, since they draw the most power.
+func TestLikely(t *testing.T) {
+	spec, err := systems.Load("h200_sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := table.NewRecord([]string{"gemm_dtype", "m", "n", "k"}, []arrow.Array{
+		table.Texts([]string{"bfloat16", "bfloat16", "unheard"}, nil), table.Ints([]int64{8192, 1, 8192}, nil), table.Constant(int64(8192), 3), table.Constant(int64(8192), 3)})
+	kernels, ok := Likely(rec, "gemm_perf", "gemm", spec)
+	if !ok {
+		t.Fatal("no formula for gemm")
+	}
+	if k := kernels[0]; !k.ComputeBound || k.Seconds < 1.1e-3 || k.Seconds > 2.2e-3 {
+		t.Errorf("a large product: %+v", k)
+	}
+	if k := kernels[1]; k.ComputeBound || k.Seconds < 28e-6 || k.Seconds > 60e-6 {
+		t.Errorf("one token: %+v", k)
+	}
+	if k := kernels[2]; k != (Kernel{}) {
+		t.Errorf("a format of unknown size: %+v", k)
+	}
+}

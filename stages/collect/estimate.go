@@ -27,7 +27,7 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtim
 	}
 	workers := c.workers(env)
 	if p.Cases.Seconds == 0 && c.estimate != nil {
-		c.estimateFrom(pc.Upstream(c.estimate), up.Data, p.Cases, workers)
+		c.estimateFrom(pc.Upstream(c.estimate), up.Data, env, p.Cases, workers)
 	}
 	if p.Cases.Seconds == 0 {
 		c.fromPeaks(up, env, p.Cases, workers)
@@ -86,9 +86,9 @@ func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *st
 		return
 	}
 	total, known := 0.0, 0
-	for _, s := range kernels {
-		if s > 0 {
-			total += cost(c.runtime, c.settings, s)
+	for _, k := range kernels {
+		if k.Seconds > 0 {
+			total += cost(c.runtime, c.settings, k)
 			known++
 		}
 	}
@@ -153,7 +153,7 @@ func (c *Config) peaks(env *runtimes.Environment) (*systems.Spec, string) {
 
 // estimateFrom works the time for the cases out from the latencies of another
 // table with the same columns, for plans that have no history of their own.
-func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, counts *stage.CaseCounts, workers int) {
+func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
 	cost := c.kind().CaseSeconds
 	if cost == nil || ref == nil || ref.Data == nil || ref.Data.Table == nil || planned == nil || planned.Planned == nil || counts.Collect == 0 {
 		return
@@ -179,10 +179,16 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, counts *s
 	if err != nil {
 		return
 	}
+	// Peaks that are known say which cases draw much power.
+	var likely []physics.Kernel
+	if spec, _ := c.peaks(env); spec != nil {
+		likely, _ = physics.Likely(t, ref.Data.Info.Perf, c.opName(planned.Info.Op), spec)
+	}
 	seconds := map[string]float64{}
 	for i, k := range have {
 		if _, dup := seconds[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
-			seconds[k] = cost(c.runtime, c.settings, latency.Values[i]*unit)
+			of := physics.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
+			seconds[k] = cost(c.runtime, c.settings, of)
 		}
 	}
 	total, matched := 0.0, 0

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"aicplan/cudaops/measure"
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
@@ -119,4 +120,23 @@ func (c *Config) measured() any {
 		s.OperatingPoint = "" // not a choice of workers without a power cap
 	}
 	return s
+}
+
+// point is the operating point that the measuring code holds its rows at, for its
+// instrument; "" where it holds none: on a processor, with the reference protocol,
+// and after a warm-up of the case's own. An environment that is not known yet is
+// taken to have the GPUs that the runtime asks for.
+func (c *Config) point(env *runtimes.Environment) string {
+	if !c.onGPUs() || c.kind().OnProcessor && env != nil && !env.OnGPU() {
+		return ""
+	}
+	return c.heldAt(c.settings)
+}
+
+// heldAt is the point of settings, on a GPU.
+func (c *Config) heldAt(s measure.Settings) string {
+	if !slices.Contains(c.kind().Measure, "operating_point") || s.Protocol == measure.ProtocolReference || s.WarmupSeconds > 0 {
+		return ""
+	}
+	return s.OperatingPoint
 }

@@ -66,7 +66,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	cases := grids.CasesOf(pc.Upstream(c.grid))
 	if cases != nil {
 		c.readSource(cases.Spec().Op, pc.PlanDir, env)
-		if v := c.kind().Instrument(c.opName(cases.Spec().Op)).Version; v > 1 {
+		if v := c.kind().Instrument(c.opName(cases.Spec().Op), c.point(env)).Version; v > 1 {
 			k.Instrument = v
 		}
 	}
@@ -256,18 +256,22 @@ func (c *Config) reason(store *checkpoint.Store, counts stage.CaseCounts, jc che
 	if near == nil {
 		return "nothing is there yet", "", nil
 	}
-	return c.conditions(near, why)
+	now, _ := jc.Extra[instrumentWord].(int)
+	return c.conditions(near, why, max(now, 1))
 }
 
 // conditions says what is other than it was when cases of the op were measured,
-// and apart what of it is about the instrument. Why is the difference of the
-// contexts.
-func (c *Config) conditions(near *checkpoint.ContextInfo, why []string) (reason, instrument string, err error) {
+// and apart what of it is about the instrument, whose version is now. Why is the
+// difference of the contexts.
+func (c *Config) conditions(near *checkpoint.ContextInfo, why []string, now int) (reason, instrument string, err error) {
 	var other []string
 	for _, line := range why {
 		if !strings.HasPrefix(line, "extra."+instrumentWord+" ") {
 			other = append(other, inWords(line))
-		} else if instrument, err = c.otherInstrument(near); err != nil {
+		}
+	}
+	if len(other) < len(why) {
+		if instrument, err = c.otherInstrument(near, now, len(other) == 0); err != nil {
 			return "", "", err
 		}
 	}
@@ -284,23 +288,30 @@ func (c *Config) conditions(near *checkpoint.ContextInfo, why []string) (reason,
 	return stage.OtherInstrument + instrument + "; and " + conditions, instrument, nil
 }
 
-// otherInstrument says what changed since the rows of a context were measured.
-func (c *Config) otherInstrument(near *checkpoint.ContextInfo) (string, error) {
+// otherInstrument says what changed since the rows of a context were measured,
+// where the version is now another one. It is "" for rows that would still have
+// their version if they were measured as they were: then the operating point is
+// other, and not the measuring code. Alone says that nothing else is other.
+func (c *Config) otherInstrument(near *checkpoint.ContextInfo, now int, alone bool) (string, error) {
 	var jc struct {
-		Extra struct {
+		Measure measure.Settings `json:"measure"`
+		Extra   struct {
 			Instrument int `json:"instrument"`
 		} `json:"extra"`
 	}
 	if err := json.Unmarshal(near.JSON, &jc); err != nil {
 		return "", fmt.Errorf("journal of %s: %w", near.Op, err)
 	}
-	had := max(jc.Extra.Instrument, 1)
+	had, op, point := max(jc.Extra.Instrument, 1), c.opName(near.Op), c.heldAt(jc.Measure)
+	if !alone && had == c.kind().Instrument(op, point).Version {
+		return "", nil
+	}
 	var whys []string
-	for _, change := range c.kind().InstrumentsSince(had, c.opName(near.Op)) {
+	for _, change := range c.kind().InstrumentsSince(had, op, point) {
 		whys = append(whys, change.Why)
 	}
 	if len(whys) == 0 { // the rows come from a later aicplan
-		return fmt.Sprintf("its version was %d, this aicplan has %d", had, c.kind().Instrument(c.opName(near.Op)).Version), nil
+		return fmt.Sprintf("its version was %d, this aicplan has %d", had, now), nil
 	}
 	return strings.Join(whys, "; "), nil
 }

@@ -7,11 +7,12 @@ import (
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
+	"aicplan/sink/physics"
 )
 
 // The functions below say how many seconds a case takes whose kernels run for so
 // many: what the measure block executes, and what was measured beside it on H200s
-// (docs/h200.md, docs/frameworks.md). A kernel time of 0 is one that is not known.
+// (docs/h200.md, docs/frameworks.md).
 
 // referenceExecutions of the collectors' protocol: eager, replays, timed replays,
 // capture.
@@ -34,7 +35,8 @@ const (
 )
 
 // cudaSeconds is the CaseSeconds of cuda runtimes.
-func cudaSeconds(rt *stage.Runtime, s measure.Settings, kernel float64) float64 {
+func cudaSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return cudaHostSeconds + referenceExecutions*kernel
 	}
@@ -75,11 +77,14 @@ const (
 	pythonGapSeconds  = 4e-3
 	pythonCapped      = 0.01e-3 // shorter kernels of functions are hardly ever held back
 	pythonSoakAndHold = 0.4
-	pythonEager       = 10 // executions that find the length of a block
+	pythonHeavy       = 30e-6 // longer products draw so much that the mean of a second holds them,
+	pythonHeavySoak   = 1.0   // for which they run so much longer
+	pythonEager       = 10    // executions that find the length of a block
 )
 
 // pythonSeconds is the CaseSeconds of python runtimes.
-func pythonSeconds(rt *stage.Runtime, s measure.Settings, kernel float64) float64 {
+func pythonSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+	kernel := k.Seconds
 	onGPU := pythonOnGPUs(rt)
 	if s.Protocol == measure.ProtocolReference {
 		return 5e-3 + referenceExecutions*kernel
@@ -94,7 +99,11 @@ func pythonSeconds(rt *stage.Runtime, s measure.Settings, kernel float64) float6
 		extra += powerCases * s.PowerMinSeconds
 	}
 	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
-		return host + gap + max(pythonSoakAndHold, float64(s.MinSamples)*kernel) + extra
+		soak := pythonSoakAndHold
+		if k.ComputeBound && kernel > pythonHeavy {
+			soak += pythonHeavySoak
+		}
+		return host + gap + max(soak, float64(s.MinSamples)*kernel) + extra
 	}
 	return host + float64(s.Passes)*(gap+passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel)) + extra
 }
@@ -106,7 +115,8 @@ const (
 
 // ncclSeconds is the CaseSeconds of nccl runtimes: a graph is captured for every
 // visit and replayed, and every buffer is checked.
-func ncclSeconds(_ *stage.Runtime, s measure.Settings, kernel float64) float64 {
+func ncclSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return 20e-3 + 140*kernel
 	}
@@ -120,7 +130,8 @@ func ncclSeconds(_ *stage.Runtime, s measure.Settings, kernel float64) float64 {
 const cpuGapSeconds = 20e-3
 
 // cpuSeconds is the CaseSeconds of cpu runtimes, whose peaks are not known.
-func cpuSeconds(_ *stage.Runtime, s measure.Settings, kernel float64) float64 {
+func cpuSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return referenceExecutions * kernel
 	}

@@ -41,6 +41,13 @@ type Environment struct {
 	Workers int `json:"workers,omitempty"`
 }
 
+// OnGPU says whether the workers measured on a GPU: they named its driver or its
+// architecture, or the device is called as GPUs are. Of rows from files only the
+// name is known.
+func (e *Environment) OnGPU() bool {
+	return e.Env["driver"] != "" || e.Env["sm"] != "" || strings.HasPrefix(e.Device, "NVIDIA ")
+}
+
 // EnvironmentOf takes a hello; the runtime block's label wins.
 func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
 	e := Environment{Framework: rt.Framework, Version: h.Version, Device: h.Device, Env: h.Env, Identity: identity(rt), Interpreter: rt.Python}

@@ -13,6 +13,7 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/physics"
 )
 
 // Kind is one kind of runtime: what plans may say about it, and how its workers
@@ -83,7 +84,7 @@ type Kind struct {
 	Grace func(rt *stage.Runtime) time.Duration
 	// CaseSeconds says how long a case takes whose kernels take so many seconds,
 	// with what surrounds them; nil where that cannot be told.
-	CaseSeconds func(rt *stage.Runtime, s measure.Settings, kernel float64) float64
+	CaseSeconds func(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64
 	// Peaks are the operations and bytes a second that kinds without a GPU come to,
 	// roughly, for estimates; nil for others, whose system says it.
 	Peaks func() (flops, bytes float64)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/measure"
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -37,11 +38,14 @@ func pythonKind() Kind {
 				{Name: "window", Type: cty.Number, Default: "4", Beside: true, Doc: "cases that a worker holds at a time"},
 				{Name: "workdir", Type: cty.String, Beside: true, Doc: "where hosted collectors work; the system's temporary folder where it is left away"},
 			},
-			Measure:     allMeasureBut(),
-			Binds:       "Python code",
-			Instruments: []stage.Instrument{{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"}},
-			NamesOps:    true,
-			Reads:       true,
+			Measure: allMeasureBut(),
+			Binds:   "Python code",
+			Instruments: []stage.Instrument{
+				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
+				{Version: 3, Point: measure.PointSustained, Not: selfTimed, Why: "a kernel that the power cap holds is timed after it ran for a second, at the clock that it keeps"},
+			},
+			NamesOps: true,
+			Reads:    true,
 		},
 		Slots:          pythonSlots,
 		Program:        pythonProgram,
@@ -59,6 +63,10 @@ func pythonKind() Kind {
 		MaxGrowth:      16 << 30, // frameworks leak
 	}
 }
+
+// selfTimed are the ops of the plans here whose times are not bench's: those of a
+// serving engine, and of collectors that start processes of their own.
+var selfTimed = []string{"custom_allreduce", "static_step", "static_trace", "wideep"}
 
 func pythonOnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
 

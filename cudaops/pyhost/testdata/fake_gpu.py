@@ -1,6 +1,6 @@
 """A device in virtual time behind as much of torch as measuring uses: work is
-queued and takes time, and the clock falls under load and recovers in pauses.
-What is measured of it, is printed as one JSON object."""
+queued and takes time, and the clock falls under load and recovers in pauses, or
+follows the mean power of a second. What is measured of it, is printed as one JSON object."""
 
 import json
 import sys
@@ -15,8 +15,65 @@ LOAD_SECONDS = 0.05
 WATTS = 400.0
 
 
+class Cap:
+    """The two loops of an H200's power cap: at once work runs at the clock fast and
+    draws so many watts there. Where the mean power of a second comes to the limit,
+    the clock is cut for a while, and held from then on until the mean is far below."""
+
+    LIMIT, RELEASED, IDLE = 700.0, 650.0, 100.0  # W
+    CUT, HELD, CUT_SECONDS = 1000.0, 1360.0, 0.15  # MHz
+    STEP, STEPS = 0.01, 100  # of the mean
+    RECOVERS = 0.1  # the clock with nothing running is low so long after held work
+
+    def __init__(self, fast, watts):
+        self.load(fast, watts)
+        self.steps = [self.IDLE * self.STEP] * self.STEPS  # J
+        self.at = 0  # of the step that is being filled
+        self.held, self.cut_until, self.held_at = False, 0.0, -1.0
+
+    def load(self, fast, watts):
+        self.fast, self.watts = fast, watts
+
+    def mhz(self, now):
+        if now < self.cut_until:
+            return self.CUT
+        return min(self.fast, self.HELD) if self.held else self.fast
+
+    def idle_mhz(self, now):
+        return self.HELD if now - self.held_at < self.RECOVERS else FULL
+
+    def spend(self, now, seconds, mhz):
+        """Power of the clock mhz, 0 for none, for so long from now on."""
+        watts = self.IDLE + (self.watts - self.IDLE) * (mhz / self.fast) if mhz else self.IDLE
+        end = now + seconds
+        if seconds > 1.5 * self.STEP * self.STEPS:  # a long pause forgets everything
+            now = end - 1.5 * self.STEP * self.STEPS
+            self.at = int(now / self.STEP)
+        while now < end:
+            step = int(now / self.STEP + 1e-6)
+            for i in range(self.at + 1, step + 1):
+                self.steps[i % self.STEPS] = 0.0
+            if step > self.at:
+                self.at = step
+                self.control(now)
+            until = min(end, (step + 1) * self.STEP)
+            self.steps[step % self.STEPS] += watts * (until - now)
+            now = max(until, now + 1e-9)
+        if mhz and self.held:
+            self.held_at = end
+
+    def control(self, now):
+        mean = sum(self.steps) / (self.STEP * (self.STEPS - 1))
+        if not self.held and mean >= self.LIMIT:
+            self.held, self.cut_until = True, now + self.CUT_SECONDS
+        elif self.held and mean < self.RELEASED:
+            self.held = False
+
+
 class Device:
     now = 0.0  # seconds
+    cap = None  # instead of the clock of HELD and LOAD_SECONDS
+    kernel = 20e-6  # seconds at the full clock
     host = 0.0  # where the host is, that queues the work
     call_host = 0.0  # what it takes to queue a kernel
     busy = 0.0  # since the last pause
@@ -33,6 +90,15 @@ class Device:
 
     def run(self, seconds):
         """Work that takes so long at the full clock."""
+        if self.cap:
+            while seconds > 1e-12:
+                mhz = self.cap.mhz(self.now)
+                took = min(seconds * FULL / mhz, 0.001)
+                self.cap.spend(self.now, took, mhz)
+                self.cycles += took * mhz * 1e6
+                self.now += took
+                seconds -= took * mhz / FULL
+            return
         mhz = self.mhz() * (self.droop if self.busy <= LOAD_SECONDS else 1.0)
         took = seconds * FULL / mhz
         self.cycles += took * mhz * 1e6
@@ -46,6 +112,8 @@ class Device:
 
     def reach(self, at):
         if at > self.now:
+            if self.cap:
+                self.cap.spend(self.now, at - self.now, 0)
             self.cycles += (at - self.now) * FULL * 1e6
             self.now = at
 
@@ -84,7 +152,7 @@ def execute():
         device.slow_calls -= 1
         device.run(200e-6)
         return
-    device.run(20e-6)
+    device.run(device.kernel)
 
 
 class Graph:
@@ -157,7 +225,8 @@ def sleep_kernel(cycles):
     device.sleeps += 1
     device.launch()
     device.cycles += cycles
-    device.now += cycles / device.mhz() / 1e6
+    mhz = device.cap.idle_mhz(device.now) if device.cap else device.mhz()
+    device.now += cycles / mhz / 1e6
 
 
 torch = types.ModuleType("torch")
@@ -215,6 +284,52 @@ out["sustained"] = measured()
 device.droop = 1.0
 device.counter = False
 out["no_counter"] = measured(power=True, operating_point="recovered")
+device.counter = True
+
+
+def row(bench, pause, **arguments):
+    """What a case says after so long a pause, and how long it took."""
+    device.wait()
+    device.pause(pause)
+    device.calls = 0
+    began = device.host
+    got = bench(kernel, **arguments)
+    return dict(got, calls=device.calls, took=device.host - began)
+
+
+def capped(heavy_kernel=400e-6, **settings):
+    """Cases of a worker under the cap, by name: heavy ones, a mid and a light one."""
+    bench = measuring.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
+    heavy, mid, light = (1590.0, 810.0), (0.88 * FULL, 690.0), (FULL, 300.0)
+    device.cap, device.kernel = Cap(*light), heavy_kernel
+    bench.cuda.stamps()  # compiled before any case
+
+    def of(kind, pause, **arguments):
+        device.cap.load(*kind)
+        return row(bench, pause, **arguments)
+
+    got = {
+        "capped_after_idle": of(heavy, 2),
+        "capped_behind": of(heavy, 0.01),
+        "capped_after_a_pause": of(heavy, 0.4),
+        "light_behind_capped": of(light, 0.01),
+        "capped_behind_light": of(heavy, 0.01),
+        "mid": of(mid, 2),
+        "capped_after_mid": of(heavy, 0.01),
+        "settle": of(heavy, 2, settle=0.4),
+        "settle_behind": of(heavy, 0.01, settle=0.4),
+        "light_after_idle": of(light, 2),
+    }
+    device.cap, device.kernel = None, 20e-6
+    return got
+
+
+out.update(capped())
+out["capped_long_launch"] = capped(heavy_kernel=2.0)["capped_after_idle"]
+lead = torch.cuda._sleep
+del torch.cuda._sleep  # and with it the clock of an idle device
+out["capped_without_idle_clock"] = capped()["capped_after_idle"]
+torch.cuda._sleep = lead
 device.library = False
 said.clear()
 out["no_library"] = dict(measured(power=True, operating_point="recovered"), said=said)

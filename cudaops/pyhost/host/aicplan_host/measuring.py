@@ -6,7 +6,7 @@ import statistics
 import time
 
 from .attaching import Attachments
-from .cuda import Cuda
+from .cuda import WINDOW_SECONDS, Cuda
 from .environment import Nvml
 from .errors import UNSUPPORTED, HostError, Unsupported
 from .targets import CpuTarget, CudaTarget
@@ -39,8 +39,16 @@ CUDA_LOOK_GAP_SECONDS = 0.010
 # for one that the cap leaves alone when a device that has recovered keeps this
 # share of its clock under the case: power-hungry work lowers the clock within
 # microseconds.
+#
+# A case whose clock is below CAPPED_SHARE of the idle one is held, sooner or later,
+# by the loop that limits the mean power of a second. On an H200 that loop cuts the
+# clock 0.85 s after heavy work began, for 0.15 s, and the clock after that is the one
+# that stays. Such a case runs on, LOOK_SECONDS at a time, until capped work has
+# filled the window of that loop.
 SOAK_SECONDS = 0.2
 HOLD_SECONDS = 0.2
+LOOK_SECONDS = 0.1
+CAPPED_SHARE = 0.85
 HOLD_BLOCK_SECONDS = 0.010
 COOL_BLOCK_SECONDS = 0.0005
 DROOP_SHARE = 0.93
@@ -213,11 +221,19 @@ class Bench:
         executions += n * target.per_launch
         n = max(1, math.ceil(HOLD_BLOCK_SECONDS / each))
         launches = 0
-        until = time.perf_counter() + soak
-        while time.perf_counter() < until:
-            target.block(n)
-            launches += n
         blocks, samples = [], []
+
+        def run(seconds):
+            nonlocal launches
+            until = time.perf_counter() + seconds
+            while time.perf_counter() < until:
+                target.block(n)
+                launches += n
+
+        if settle:
+            run(soak)
+        else:
+            self._soak(target, run)
 
         def timed():
             end = time.perf_counter() + hold
@@ -226,9 +242,32 @@ class Bench:
                 blocks.append(seconds * 1e3)
                 samples.append(seconds * 1e3 / (n * target.per_launch))
 
-        _, mhz = target.clock(timed)
+        _, mhz = self._watched(target, timed)
         executions += (launches + n * len(samples)) * target.per_launch
         return self._columns([statistics.fmean(samples)], samples, blocks, [mhz], executions)
+
+    def _soak(self, target, run):
+        """Runs a case until it holds its clock: for SOAK_SECONDS, and one that the
+        mean of a second holds, or will, until such work has filled that second."""
+        began = time.perf_counter()
+        while True:
+            capped, _ = self._watched(target, lambda: run(LOOK_SECONDS))
+            now = time.perf_counter()
+            if now - began < SOAK_SECONDS:
+                continue
+            # After a whole window nothing in it is of another case.
+            if not capped or now - began >= WINDOW_SECONDS or self.cuda.capped.fills(now):
+                return
+
+    def _watched(self, target, work):
+        """Runs work, and notes when that was if the clock says that the power cap
+        held it far down. Returns whether it did, and the clock."""
+        begin = time.perf_counter()
+        _, mhz = target.clock(work)
+        capped = 0 < mhz < CAPPED_SHARE * self.cuda.ready.level
+        if capped:
+            self.cuda.capped.add(begin, time.perf_counter())
+        return capped, mhz
 
     def _cool(self, target, most):
         """Whether the clock says that the power cap leaves the case alone; not
