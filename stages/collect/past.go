@@ -36,43 +36,60 @@ type Told struct {
 // case and in the order of time.
 func Past(store *checkpoint.Store, op string, ids map[string]bool) ([]Told, error) {
 	var out []Told
-	contexts, err := store.Contexts(op)
+	err := eachEntry(store, op, func(in journaled, e checkpoint.Entry) error {
+		if !ids[e.ID] {
+			return nil
+		}
+		d, err := decodeEntry(e)
+		if err != nil {
+			return err
+		}
+		t := Told{
+			CaseID: e.ID, At: d.At, Rows: d.Rows, Failure: d.Failure, Framework: in.Framework, Version: in.Version, Device: in.Device,
+			Worker: d.Worker, DeviceUUID: d.DeviceUUID, Conditions: in.conditions,
+		}
+		if d.Label != nil {
+			t.Framework, t.Version, t.Device = d.Label.Framework, d.Label.Version, d.Label.Device
+		}
+		out = append(out, t)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(out, func(a, b Told) int { return cmp.Compare(Nanos(a.At), Nanos(b.At)) })
+	return out, nil
+}
+
+// journaled is the context of a journal.
+type journaled struct {
+	*checkpoint.Context
+	conditions json.RawMessage
+}
+
+// eachEntry visits every entry that the journals of an op hold, journal by journal.
+// The first error that visit returns ends it.
+func eachEntry(store *checkpoint.Store, op string, visit func(journaled, checkpoint.Entry) error) error {
+	contexts, err := store.Contexts(op)
+	if err != nil {
+		return err
+	}
 	for _, info := range contexts {
-		var jc checkpoint.Context
-		if err := json.Unmarshal(info.JSON, &jc); err != nil {
-			return nil, fmt.Errorf("journal of %s: %w", op, err)
+		in := journaled{&checkpoint.Context{}, info.JSON}
+		if err := json.Unmarshal(info.JSON, in.Context); err != nil {
+			return fmt.Errorf("journal of %s: %w", op, err)
 		}
 		var bad error
 		err := store.EachEntry(info, func(e checkpoint.Entry) {
-			if bad != nil || !ids[e.ID] {
-				return
+			if bad == nil {
+				bad = visit(in, e)
 			}
-			d, err := decodeEntry(e)
-			if err != nil {
-				bad = err
-				return
-			}
-			t := Told{
-				CaseID: e.ID, At: d.At, Rows: d.Rows, Failure: d.Failure, Framework: jc.Framework, Version: jc.Version, Device: jc.Device,
-				Worker: d.Worker, DeviceUUID: d.DeviceUUID, Conditions: info.JSON,
-			}
-			if d.Label != nil {
-				t.Framework, t.Version, t.Device = d.Label.Framework, d.Label.Version, d.Label.Device
-			}
-			out = append(out, t)
 		})
-		if err == nil {
-			err = bad
-		}
-		if err != nil {
-			return nil, err
+		if err = cmp.Or(err, bad); err != nil {
+			return err
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Told) int { return cmp.Compare(Nanos(a.At), Nanos(b.At)) })
-	return out, nil
+	return nil
 }
 
 // Nanos is when something was measured, as time.UnixNano. What does not say when is

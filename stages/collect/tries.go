@@ -2,7 +2,6 @@ package collect
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -34,25 +33,10 @@ func ReadTries(store *checkpoint.Store, d *stage.Dataset, columns []string) (*Tr
 	if err != nil {
 		return nil, err
 	}
-	contexts, err := store.Contexts(d.Info.Op)
+	r := newTryReader(d, ids.Values, columns)
+	err = eachEntry(store, d.Info.Op, func(in journaled, e checkpoint.Entry) error { return r.entry(e, in.Context) })
 	if err != nil {
 		return nil, err
-	}
-	r := newTryReader(d, ids.Values, columns)
-	for _, info := range contexts {
-		var jc checkpoint.Context
-		if err := json.Unmarshal(info.JSON, &jc); err != nil {
-			return nil, fmt.Errorf("journal of %s: %w", d.Info.Op, err)
-		}
-		var bad error
-		err := store.EachEntry(info, func(e checkpoint.Entry) {
-			if bad == nil {
-				bad = r.entry(e, &jc)
-			}
-		})
-		if err = cmp.Or(err, bad); err != nil {
-			return nil, err
-		}
 	}
 	out := &Tries{Several: len(r.several)}
 	if r.rows() == 0 {
