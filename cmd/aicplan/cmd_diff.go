@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
+	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -230,7 +231,7 @@ func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if left > 0 {
-		fmt.Fprintf(a.stderr, "Note: %s with several rows each are left out of the tries of %s.\n", plural(int64(left), "case"), name)
+		fmt.Fprintf(a.stderr, "Note: %s with several rows each are left out of the tries of %s.\n", phrase.Some(left, "case"), name)
 	}
 	return d, nil
 }

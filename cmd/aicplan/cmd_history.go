@@ -96,7 +96,7 @@ func (c *historyCmd) Run(a *app) error {
 	}
 	if all > t.NumRows() {
 		var b strings.Builder
-		wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%d of %s; -where and -limit choose others.", t.NumRows(), plural(all, "case")))
+		wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%d of %s; -where and -limit choose others.", t.NumRows(), phrase.Some(all, "case")))
 		fmt.Fprintf(a.stdout, "\n%s", b.String())
 	}
 	return nil

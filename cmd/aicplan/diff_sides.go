@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
+	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
 )
@@ -89,7 +90,7 @@ func (c *diffCmd) between(d *stage.Dataset, name string, o diff.Options) (*diff.
 	}
 	switch {
 	case len(order) < 2:
-		return nil, fmt.Errorf("-between %s: the rows of %s have %s, so there is nothing to compare with", c.Between, name, plural(int64(len(order)), "value"))
+		return nil, fmt.Errorf("-between %s: the rows of %s have %s, so there is nothing to compare with", c.Between, name, phrase.Some(len(order), "value"))
 	case len(order) > mostSides:
 		return nil, fmt.Errorf("-between %s: the rows of %s have %d values, and %d can be compared; choose among them with -where", c.Between, name, len(order), mostSides)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"aicplan/sink/catalog"
+	"aicplan/sink/phrase"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
@@ -68,7 +69,7 @@ func of(i int, t *model.Table, budget int) Group {
 				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " over reference",
 				xLog: true, yLog: true, series: f.Series, columns: append(columns, column{name: "ratio", num: t.Ratio}), budget: budget,
 				levels:  []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
-				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", model.Count(int64(t.Reference.Common))),
+				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", phrase.Count(int64(t.Reference.Common))),
 			}.chart())
 		}
 	}
