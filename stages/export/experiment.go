@@ -278,13 +278,13 @@ func planned(row map[string]any, id string) experiment.Cell {
 	if c.Experiment == "" {
 		c.Experiment = text(row["case_id"])
 	}
-	n, any := 1, false
+	n, known := 1, false
 	for _, p := range []*int{c.TP, c.PP, count(row, "data_parallel_size")} {
 		if p != nil {
-			n, any = n**p, true
+			n, known = n**p, true
 		}
 	}
-	if any {
+	if known {
 		c.GPUs = &n
 	}
 	return c

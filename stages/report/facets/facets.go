@@ -309,14 +309,14 @@ func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
 		perMS = 1000
 	}
 	out := make([]float64, len(least))
-	any := false
+	known := false
 	for i, l := range least {
 		out[i] = math.NaN()
 		if l > 0 && f.Latency[i] > 0 {
-			out[i], any = l*perMS/f.Latency[i], true
+			out[i], known = l*perMS/f.Latency[i], true
 		}
 	}
-	if any {
+	if known {
 		f.Light, f.System = out, spec.Name
 	}
 }
@@ -329,15 +329,15 @@ func numbers(rec arrow.Record, name string) []float64 {
 		return nil
 	}
 	out := make([]float64, len(c.Values))
-	any := false
+	known := false
 	for i, v := range c.Values {
 		out[i] = v
 		if c.Null(i) {
 			out[i] = math.NaN()
 		}
-		any = any || !math.IsNaN(out[i])
+		known = known || !math.IsNaN(out[i])
 	}
-	if !any {
+	if !known {
 		return nil
 	}
 	return out
@@ -403,14 +403,14 @@ func times(rec arrow.Record, name string) []float64 {
 		return nil
 	}
 	out := make([]float64, len(c.Values))
-	any := false
+	known := false
 	for i, v := range c.Values {
 		out[i] = math.NaN()
 		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			out[i], any = float64(t.UnixNano())/1e9, true
+			out[i], known = float64(t.UnixNano())/1e9, true
 		}
 	}
-	if !any {
+	if !known {
 		return nil
 	}
 	return out
