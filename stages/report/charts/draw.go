@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"aicplan/sink/catalog"
 	"aicplan/sink/phrase"
@@ -215,7 +217,13 @@ func overTime(id, title, label string, c *clock, tables []*model.Table, budget i
 	return pt.chart()
 }
 
-func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+func capital(name string) string {
+	first, n := utf8.DecodeRuneInString(name)
+	if n == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + name[n:]
+}
 
 // above says what a ratio above 1 means.
 func above(m catalog.Column) string {

@@ -177,6 +177,9 @@ func (f *Facets) params(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) {
 		} else {
 			p.Value, p.Numeric = numbers(rec, name), true
 		}
+		if p.Value == nil && p.Text == nil {
+			continue // no row says it
+		}
 		f.Params = append(f.Params, p)
 	}
 	if kernels := words(rec, "kernel_source"); len(kernels.Names) > 1 {
@@ -350,9 +353,8 @@ func texts(rec arrow.Record, name string) []string {
 	if c, err := table.Bools(rec, name); err == nil {
 		out := make([]string, len(c.Values))
 		for i, v := range c.Values {
-			out[i] = "false"
-			if v {
-				out[i] = "true"
+			if !c.Null(i) {
+				out[i] = strconv.FormatBool(v)
 			}
 		}
 		return out
