@@ -225,9 +225,9 @@ func stageText(st *live.Stage) string {
 		parts = append(parts, phrase.Count(int64(st.Failed))+" failed")
 	}
 	if st.Status == live.Running && st.Rate != nil {
-		parts = append(parts, fmt.Sprintf("%.1f/s", *st.Rate))
+		parts = append(parts, rateText(*st.Rate))
 	}
-	if st.Status == live.Running && st.Left != nil {
+	if st.Status == live.Running && st.Left != nil && *st.Left > 0 {
 		parts = append(parts, phrase.Duration(*st.Left)+" left")
 	}
 	if st.Message != "" {

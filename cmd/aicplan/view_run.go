@@ -102,16 +102,20 @@ func progressText(p stage.Progress, elapsed time.Duration) string {
 		text += ", " + phrase.Duration(s)
 	case s > 0:
 		rate := float64(ended-p.Before) / s
-		if rate >= 1 {
-			text += fmt.Sprintf(", %.1f/s", rate)
-		} else {
-			text += fmt.Sprintf(", %.1f/min", 60*rate)
-		}
+		text += ", " + rateText(rate)
 		if ended < p.Total {
 			text += fmt.Sprintf(", %s left", phrase.Duration(float64(p.Total-ended)/rate))
 		}
 	}
 	return text
+}
+
+// rateText writes cases a second in the unit in which they are not few.
+func rateText(rate float64) string {
+	if rate >= 1 {
+		return fmt.Sprintf("%.1f/s", rate)
+	}
+	return fmt.Sprintf("%.1f/min", 60*rate)
 }
 
 // Message implements run.View.
