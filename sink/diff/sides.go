@@ -44,8 +44,8 @@ func distinct(rec arrow.Record, name string) []string {
 	var out []string
 	last := ""
 	for i, v := range col.Values {
-		if (i > 0 && v == last) || seen[v] {
-			continue
+		if (i > 0 && v == last) || seen[v] || col.Null(i) {
+			continue // who does not say it has none
 		}
 		last, seen[v] = v, true
 		out = append(out, v)
