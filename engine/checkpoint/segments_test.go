@@ -66,7 +66,7 @@ func TestSegmentThatIsNotThere(t *testing.T) {
 	if err != nil || len(contexts) != 1 {
 		t.Fatalf("%d contexts, %v", len(contexts), err)
 	}
-	if err := s.EachEntry(contexts[0], func(Entry) {}); err == nil || !strings.Contains(err.Error(), link) {
+	if err := s.EachEntry(contexts[0], func(Entry, Place) {}); err == nil || !strings.Contains(err.Error(), link) {
 		t.Errorf("read: %v", err)
 	}
 }

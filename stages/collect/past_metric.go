@@ -20,7 +20,7 @@ type Number struct {
 // EachNumber calls each for the measured tries of cases of an op for which want is
 // true, journal by journal. It builds no rows: journals may have millions of tries.
 func EachNumber(store *checkpoint.Store, op, metric string, want func(caseID string) bool, each func(Number)) error {
-	return eachEntry(store, op, func(_ journaled, e checkpoint.Entry) error {
+	return eachEntry(store, op, func(_ journaled, e checkpoint.Entry, _ checkpoint.Place) error {
 		if e.Kind != checkpoint.Measured || !want(e.ID) {
 			return nil
 		}

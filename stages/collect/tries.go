@@ -34,7 +34,7 @@ func ReadTries(store *checkpoint.Store, d *stage.Dataset, columns []string) (*Tr
 		return nil, err
 	}
 	r := newTryReader(d, ids.Values, columns)
-	err = eachEntry(store, d.Info.Op, func(in journaled, e checkpoint.Entry) error { return r.entry(e, in.Context) })
+	err = eachEntry(store, d.Info.Op, func(in journaled, e checkpoint.Entry, _ checkpoint.Place) error { return r.entry(e, in.Context) })
 	if err != nil {
 		return nil, err
 	}
