@@ -213,8 +213,15 @@ func TestReadTries(t *testing.T) {
 		if diff := table.Diff(want, got.Table); diff != "" {
 			t.Fatalf("%s", diff)
 		}
-		if names := table.Names(want); !slices.Equal(got.Columns, names) || !slices.Equal(part.Columns, names) {
-			t.Fatalf("columns %q and %q, want %q", got.Columns, part.Columns, names)
+		for _, tries := range []*Tries{got, part} {
+			for i, f := range tries.Schema.Fields() {
+				if c := want.Schema().Field(i); c.Name != f.Name || table.TypeName(c.Type) != table.TypeName(f.Type) {
+					t.Fatalf("the column %s is told as %s, want %s", c, f, c)
+				}
+			}
+		}
+		if n := len(want.Schema().Fields()); len(got.Schema.Fields()) != n || len(part.Schema.Fields()) != n {
+			t.Fatalf("%d and %d columns, want %d", len(got.Schema.Fields()), len(part.Schema.Fields()), n)
 		}
 		kept := slices.DeleteFunc(table.Names(want), func(name string) bool { return !slices.Contains(some, name) })
 		if want, err = table.Select(want, kept...); err != nil {
