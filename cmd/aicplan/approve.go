@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"aicplan/engine/plan"
+	"aicplan/sink/phrase"
 )
 
 // isTerminalInput says whether somebody can answer a question.
@@ -31,7 +32,7 @@ func (a *app) approve(sum plan.Summary, after time.Duration) error {
 	if err := a.viewSummary(sum, false); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "\nMeasuring is estimated to take %s. Go on? Only yes is taken: ", plan.Duration(sum.Totals.Seconds))
+	fmt.Fprintf(a.stdout, "\nMeasuring is estimated to take %s. Go on? Only yes is taken: ", phrase.Duration(sum.Totals.Seconds))
 	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
 	if err != nil {
 		fmt.Fprintln(a.stdout)

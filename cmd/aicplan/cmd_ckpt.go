@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/filelock"
@@ -74,7 +73,7 @@ func (c *ckptListCmd) Run(a *app) error {
 	for _, j := range l.Journals {
 		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, phrase.Clip(journalName(j.Context), w), j.Measured, j.Failed, bytesText(j.Bytes))
 	}
-	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", plural(int64(l.Objects.Count), "object"), bytesText(l.Objects.Bytes), plural(int64(len(l.Runs)), "run"))
+	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", phrase.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes), phrase.Some(len(l.Runs), "run"))
 	return nil
 }
 
@@ -161,8 +160,8 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, strings.TrimPrefix(p.Detail, p.Path+": "), p.Fix)
 		}
 		fmt.Fprintf(a.stdout, "Verified %s (%s), %s, %s with %d entries: %s.\n",
-			plan.Some(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), plan.Some(rep.Stages, "stage"),
-			plan.Some(rep.Journals, "journal"), rep.Entries, plan.Some(len(rep.Problems), "problem"))
+			phrase.Counted(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), phrase.Counted(rep.Stages, "stage"),
+			phrase.Counted(rep.Journals, "journal"), rep.Entries, phrase.Counted(len(rep.Problems), "problem"))
 	}
 	if !rep.OK() {
 		return &exitError{code: run.ExitError, quiet: true}
@@ -237,7 +236,7 @@ func (c *ckptGcCmd) Run(a *app) error {
 	if c.DryRun {
 		verb = "Would remove"
 	}
-	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %s rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), plan.Some(len(rep.Compacted), "journal"))
+	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %s rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), phrase.Counted(len(rep.Compacted), "journal"))
 	if h := rep.Active; h != nil {
 		fmt.Fprintf(a.stdout, "%q (pid %d on %s) is at work in the state folder since %s: what was written since is left out, and gc itself has to wait for its end.\n",
 			h.Command, h.PID, h.Host, h.Started.Local().Format("2006-01-02 15:04:05"))

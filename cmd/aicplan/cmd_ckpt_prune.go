@@ -10,6 +10,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 type ckptPruneCmd struct {
@@ -97,7 +98,7 @@ func (c *ckptPruneCmd) Run(a *app) error {
 		fmt.Fprintln(a.stdout, "No record is without its stage.")
 	}
 	if others > 0 {
-		fmt.Fprintf(a.stdout, "%s of other plans, or of plans that nobody knows, left alone; -all takes them too.\n", plan.Some(others, "record"))
+		fmt.Fprintf(a.stdout, "%s of other plans, or of plans that nobody knows, left alone; -all takes them too.\n", phrase.Counted(others, "record"))
 	}
 	if len(gone) > 0 {
 		fmt.Fprintln(a.stdout, "Measured cases stay in the journal; aicplan ckpt gc removes the tables.")

@@ -125,14 +125,18 @@ func (a *app) candidates(parser *kong.Kong, q asked) []string {
 	planned := q.node.Positional[0].Name == "path"
 	switch {
 	case pos.Name == "address" && planned:
-		return a.plannedAddresses(q, "grid.")
+		kind := "grid"
+		if q.node.Path() == "ckpt import" {
+			kind = "collect"
+		}
+		return a.plannedAddresses(q, kind)
 	case slices.Contains([]string{"address", "addresses", "what", "a", "b"}, pos.Name):
 		return a.storedAddresses()
 	case pos.Name == "values" && planned && len(q.args) >= 2:
 		return a.caseValues(q)
 	case pos.Name == "run":
 		return append(a.runIDs(), "latest")
-	case strings.HasPrefix(strings.TrimPrefix(q.node.Path(), "aicplan "), "systems "):
+	case strings.HasPrefix(q.node.Path(), "systems "):
 		return systems.List()
 	}
 	return nil
@@ -192,7 +196,7 @@ type discarded struct{}
 
 func (discarded) Write(p []byte) (int, error) { return len(p), nil }
 
-// plannedAddresses are those of the plan; of grids alone where the verb asks for one.
+// plannedAddresses are those of the plan's stages; of one kind where it is given.
 func (a *app) plannedAddresses(q asked, kind string) []string {
 	p := a.quietPlan(q)
 	if p == nil {
@@ -200,8 +204,7 @@ func (a *app) plannedAddresses(q asked, kind string) []string {
 	}
 	var out []string
 	for _, s := range p.Stages {
-		// A verb that changes rows takes a collect; those that explain take a grid.
-		if kind == "" || strings.HasPrefix(q.node.Path(), "ckpt") || strings.Contains(s.Address(), kind) {
+		if kind == "" || s.Instance.Kind.Name == kind {
 			out = append(out, s.Address())
 		}
 	}

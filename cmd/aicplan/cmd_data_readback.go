@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"aicplan/engine/run"
+	"aicplan/sink/phrase"
 	"aicplan/sink/readback"
-	"aicplan/stages/report/model"
 )
 
 type dataReadBackCmd struct {
@@ -93,7 +93,7 @@ func (c *dataReadBackCmd) version() (readback.Version, error) {
 func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 	fmt.Fprintf(a.stdout, "%s reads %s, %s %s %s:\n", r.Package, r.Dir, r.System, r.Backend, r.Version)
 	for _, t := range r.Tables {
-		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table, model.Count(int64(t.Rows)), t.Answered, t.Queries)
+		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table, phrase.Count(int64(t.Rows)), t.Answered, t.Queries)
 		if r.Against != "" {
 			fmt.Fprintf(a.stdout, ", %d differ", t.Differ)
 		}
@@ -103,9 +103,9 @@ func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 		fmt.Fprintln(a.stdout)
 	}
 	queries, answered, differ := r.Totals()
-	fmt.Fprintf(a.stdout, "%s queries, %s answered", model.Count(int64(queries)), model.Count(int64(answered)))
+	fmt.Fprintf(a.stdout, "%s queries, %s answered", phrase.Count(int64(queries)), phrase.Count(int64(answered)))
 	if r.Against != "" {
-		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", model.Count(int64(differ)), r.Against)
+		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", phrase.Count(int64(differ)), r.Against)
 	}
 	fmt.Fprintln(a.stdout)
 }

@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
+	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -119,55 +122,85 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 	if errA == nil && errB == nil && !chooses {
 		return diff.Paths(c.A, c.B, o)
 	}
-	left, err := c.operand(a, c.A)
+	if c.Between != "" {
+		return c.byValues(a, o)
+	}
+	left, right, err := c.sides(a, nameB, false)
 	if err != nil {
 		return nil, err
 	}
-	right := left
-	if nameB != c.A {
-		if right, err = c.operand(a, nameB); err != nil {
+	key, perf := c.caseKey(left.Dataset, right.Dataset), cmp.Or(left.Info.Perf, right.Info.Perf)
+	if (left.part || right.part) && (len(o.Key) == 0 && key == nil || perf != left.Info.Perf) {
+		// What tells the rows apart, or what is compared, is among the other columns.
+		if left, right, err = c.sides(a, nameB, true); err != nil {
 			return nil, err
 		}
+		key = c.caseKey(left.Dataset, right.Dataset)
 	}
-	o.Table = cmp.Or(o.Table, left.Info.Perf, right.Info.Perf)
+	o.Table = cmp.Or(o.Table, perf)
 	if len(o.Key) == 0 {
-		o.Key = caseKey(left, right)
+		o.Key = key
 	}
-	whereB := c.Where
-	if c.WhereB != "" {
-		whereB = c.WhereB
-	}
-	if c.Between != "" {
-		name := c.A
-		if c.Where != "" {
-			if left.Table, _, err = where(left.Table, c.Where); err != nil {
-				return nil, fmt.Errorf("%s: %w", c.A, err)
-			}
-			name += " where " + c.Where
-		}
-		return c.between(left, name, o)
-	}
-	left, nameA, err := c.chosen(left, c.A, c.Where)
-	if err != nil {
-		return nil, err
-	}
-	if right, nameB, err = c.chosen(right, nameB, whereB); err != nil {
-		return nil, err
-	}
-	res, err := diff.Tables(left.Table, right.Table, nameA, nameB, o)
+	o.SchemaA, o.SchemaB = left.schema, right.schema
+	res, err := diff.Tables(left.Table, right.Table, left.name, right.name, o)
 	if err != nil {
 		return nil, err
 	}
 	if (errA == nil) != (errB == nil) {
 		res.Drift = nil // what a stage measured has more columns than a perf file
 	}
-	return &diff.Report{A: nameA, B: nameB, Tables: []*diff.Comparison{res}}, nil
+	return &diff.Report{A: left.name, B: right.name, Tables: []*diff.Comparison{res}}, nil
+}
+
+// byValues compares the rows of one side with each other.
+func (c *diffCmd) byValues(a *app, o diff.Options) (*diff.Report, error) {
+	d, err := c.operand(a, c.A, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	o.Table = cmp.Or(o.Table, d.Info.Perf)
+	if len(o.Key) == 0 {
+		o.Key = c.caseKey(d.Dataset, d.Dataset)
+	}
+	name := c.A
+	if c.Where != "" {
+		if d.Table, _, err = where(d.Table, c.Where); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.A, err)
+		}
+		name += " where " + c.Where
+	}
+	return c.between(d.Dataset, name, o)
+}
+
+// sides reads both sides, with all of their columns where it has to. Of many tries
+// the rows that are compared are chosen before the other side is read.
+func (c *diffCmd) sides(a *app, nameB string, all bool) (left, right *operand, err error) {
+	if left, err = c.operand(a, c.A, nil, all); err != nil {
+		return nil, nil, err
+	}
+	whereB := cmp.Or(c.WhereB, c.Where)
+	if nameB == c.A {
+		if right, err = c.chosen(left, nameB, whereB); err != nil {
+			return nil, nil, err
+		}
+		left, err = c.chosen(left, c.A, c.Where)
+		return left, right, err
+	}
+	if left, err = c.chosen(left, c.A, c.Where); err != nil {
+		return nil, nil, err
+	}
+	if right, err = c.operand(a, nameB, left, all); err != nil {
+		return nil, nil, err
+	}
+	right, err = c.chosen(right, nameB, whereB)
+	return left, right, err
 }
 
 // caseKey is the columns that name a case of two stages: the parameters of their
 // grids, and never what was measured besides. Nil leaves the key to the perf
-// table or to the columns of a file.
-func caseKey(a, b *stage.Dataset) []string {
+// table or to the columns of a file. Tries have more columns, such as when they were
+// measured: of them the parameters that both have are the key.
+func (c *diffCmd) caseKey(a, b *stage.Dataset) []string {
 	if len(a.Info.Params) == 0 && len(b.Info.Params) == 0 {
 		return nil
 	}
@@ -175,16 +208,29 @@ func caseKey(a, b *stage.Dataset) []string {
 	if len(key) == 0 {
 		key = b.Info.Params
 	}
+	var both []string
 	for _, k := range key {
-		if !table.Has(a.Table, k) || !table.Has(b.Table, k) {
+		switch {
+		case table.Has(a.Table, k) && table.Has(b.Table, k):
+			both = append(both, k)
+		case !c.Tries:
 			return nil
 		}
 	}
-	return key
+	return both
 }
 
-// operand reads a perf file or what a stage left.
-func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
+// operand is one side of a comparison.
+type operand struct {
+	*stage.Dataset
+	name   string        // with how its rows were chosen
+	schema *arrow.Schema // of all columns where part are read
+	part   bool
+}
+
+// operand reads a perf file or what a stage left. other is the side that was read
+// before, if any.
+func (c *diffCmd) operand(a *app, name string, other *operand, all bool) (*operand, error) {
 	if info, err := os.Stat(name); err == nil {
 		if c.Tries {
 			return nil, fmt.Errorf("-tries: %s is a file, and only a collect has tries in the journals", name)
@@ -196,7 +242,7 @@ func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &stage.Dataset{Table: rec}, nil
+		return &operand{Dataset: &stage.Dataset{Table: rec}}, nil
 	}
 	dir, address, elsewhere := strings.Cut(name, "@")
 	if !elsewhere {
@@ -222,17 +268,21 @@ func (c *diffCmd) operand(a *app, name string) (*stage.Dataset, error) {
 		return nil, fmt.Errorf("%s has no table", name)
 	}
 	if !c.Tries {
-		return d, nil
+		return &operand{Dataset: d}, nil
 	}
-	var left int
-	d, left, err = triesOf(store, d, c.needed(d))
+	var columns []string
+	if !all {
+		columns = c.needed(d, other)
+	}
+	tries, err := triesOf(store, d, columns)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if left > 0 {
-		fmt.Fprintf(a.stderr, "Note: %s with several rows each are left out of the tries of %s.\n", plural(int64(left), "case"), name)
+	if tries.Several > 0 && !all {
+		fmt.Fprintf(a.stderr, "Note: %s with several rows each are left out of the tries of %s.\n", phrase.Some(tries.Several, "case"), name)
 	}
-	return d, nil
+	part := int(tries.Table.NumCols()) < tries.Schema.NumFields()
+	return &operand{Dataset: &stage.Dataset{Info: d.Info, Table: tries.Table}, schema: tries.Schema, part: part}, nil
 }
 
 // selections reads COLUMN=VALUE|VALUE.

@@ -13,6 +13,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/stages/report/failures"
 	"aicplan/stages/report/history"
 )
@@ -61,7 +62,7 @@ func (c *failuresCmd) Run(a *app) error {
 	}
 	what := map[string]string{failures.Failed: "failed", failures.Skipped: "skipped", failures.All: "failed or skipped"}[c.Status]
 	if len(groups) == 0 {
-		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, plural(int64(len(sources)), "ledger"), store.Dir())
+		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, phrase.Some(len(sources), "ledger"), store.Dir())
 		return nil
 	}
 	next := nextOf(store)
@@ -75,7 +76,7 @@ func (c *failuresCmd) Run(a *app) error {
 	}
 	var b strings.Builder
 	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s-ledger",
-		several(failures.Total(groups), what+" case"), several(len(groups), "group"), groups[0].Example.Stage, keep))
+		phrase.Some(failures.Total(groups), what+" case"), phrase.Some(len(groups), "group"), groups[0].Example.Stage, keep))
 	_, err = fmt.Fprint(a.stdout, b.String())
 	return err
 }
@@ -118,13 +119,6 @@ func nearby(path string) string {
 		return rel
 	}
 	return path
-}
-
-func several(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // ledgers reads the ledgers of the collect stages in the state folder; without

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -59,44 +60,48 @@ func (c *historyCmd) Run(a *app) error {
 	}
 	all := t.NumRows()
 	t = limited(t, *c.Limit)
-	ids := map[string]bool{}
 	names, err := table.Strings(t, "case_id")
 	if err != nil {
 		return err
 	}
-	for _, id := range names.Values {
-		ids[id] = true
-	}
-	told, err := collect.Past(store, d.Info.Op, ids)
+	past, err := collect.FindPast(store, d.Info.Op, names.Values)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		for _, x := range told {
+		for x, err := range past.All() {
+			if err != nil {
+				return err
+			}
 			line, err := json.Marshal(x)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.stdout, "%s\n", line)
+			if _, err := fmt.Fprintf(a.stdout, "%s\n", line); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
-	by := map[string][]collect.Told{}
-	for _, x := range told {
-		by[x.CaseID] = append(by[x.CaseID], x)
-	}
-	seen := map[string]bool{}
+	seen := make(map[string]bool, len(names.Values))
+	changed := changes{}
 	for i, id := range names.Values {
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
-		fmt.Fprintln(a.stdout, caseText(t, i, d.Info.Params))
-		a.tries(a.stdout, by[id], d.Info)
+		told, err := past.Of(id)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.stdout, caseText(t, i, d.Info.Params)); err != nil {
+			return err
+		}
+		a.tries(a.stdout, told, d.Info, changed)
 	}
 	if all > t.NumRows() {
 		var b strings.Builder
-		wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%d of %s; -where and -limit choose others.", t.NumRows(), plural(all, "case")))
+		wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%d of %s; -where and -limit choose others.", t.NumRows(), phrase.Some(all, "case")))
 		fmt.Fprintf(a.stdout, "\n%s", b.String())
 	}
 	return nil
@@ -114,9 +119,26 @@ func caseText(t arrow.Record, row int, params []string) string {
 	return strings.Join(parts, " ")
 }
 
+// changes are the differences between conditions, of which a journal has one for all
+// of its tries.
+type changes map[[2]string][]string
+
+func (c changes) between(a, b json.RawMessage) []string {
+	if bytes.Equal(a, b) {
+		return nil
+	}
+	key := [2]string{string(a), string(b)}
+	out, known := c[key]
+	if !known {
+		out = collect.Changed(a, b)
+		c[key] = out
+	}
+	return out
+}
+
 // tries prints a line a try: when, what it came to, how much that differs from the
 // try before, and what was other than there.
-func (a *app) tries(w io.Writer, told []collect.Told, info stage.Info) {
+func (a *app) tries(w io.Writer, told []collect.Told, info stage.Info, changed changes) {
 	if len(told) == 0 {
 		fmt.Fprintln(w, "  the journals have no entry of it: its row came from elsewhere, or ckpt gc has tidied it away")
 		return
@@ -139,7 +161,7 @@ func (a *app) tries(w io.Writer, told []collect.Told, info stage.Info) {
 		if before == nil {
 			notes = append(notes, strings.Join(strings.Fields(x.Framework+" "+x.Version), " "), x.Device)
 		} else {
-			notes = append(notes, collect.Changed(before.Conditions, x.Conditions)...)
+			notes = append(notes, changed.between(before.Conditions, x.Conditions)...)
 			if x.DeviceUUID != before.DeviceUUID {
 				notes = append(notes, "device "+x.DeviceUUID)
 			}

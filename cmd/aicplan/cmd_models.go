@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
+	"aicplan/sink/phrase"
 )
 
 type modelsCmd struct {
@@ -94,7 +95,7 @@ func (c *modelsCmd) Run(a *app) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s. What one needs: aicplan plan PLAN -var 'models=[\"%s\"]'\n", several(len(models), "model"), models[0].Name)
+	_, err = fmt.Fprintf(a.stdout, "%s. What one needs: aicplan plan PLAN -var 'models=[\"%s\"]'\n", phrase.Some(len(models), "model"), models[0].Name)
 	return err
 }
 

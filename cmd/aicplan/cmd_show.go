@@ -19,6 +19,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/sink/visible"
 	"aicplan/stages/grids"
@@ -71,7 +72,7 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	if lacking > 0 {
-		fmt.Fprintf(a.stderr, "Note: -where cannot tell of %s, which lack a value that it needs.\n", plural(int64(lacking), "row"))
+		fmt.Fprintf(a.stderr, "Note: -where cannot tell of %s, which lack a value that it needs.\n", phrase.Some(lacking, "row"))
 	}
 	switch {
 	case c.JSON:

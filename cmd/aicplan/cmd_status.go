@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/sink/phrase"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/live"
 )
@@ -149,9 +149,9 @@ func statusLine(s *live.State, now time.Time) string {
 	done, failed, skipped, total := s.Totals()
 	n := s.Count()
 	text := fmt.Sprintf("run %s %s: %d of %d stages running, %s of %s cases", s.Run, s.Word(now), n[live.Running], len(s.Stages),
-		plan.Count(int64(done+failed+skipped)), plan.Count(int64(total)))
+		phrase.Count(int64(done+failed+skipped)), phrase.Count(int64(total)))
 	if failed > 0 {
-		text += fmt.Sprintf(", %s failed", plan.Count(int64(failed)))
+		text += fmt.Sprintf(", %s failed", phrase.Count(int64(failed)))
 	}
 	return text
 }
@@ -160,7 +160,7 @@ func statusLine(s *live.State, now time.Time) string {
 // are wanted.
 func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) {
 	var b strings.Builder
-	head := fmt.Sprintf("Run %s: %s, %s", s.Run, runWord(s, now), plan.Duration(s.Seconds))
+	head := fmt.Sprintf("Run %s: %s, %s", s.Run, runWord(s, now), phrase.Duration(s.Seconds))
 	if s.Plan != "" {
 		head += ", " + s.Plan
 	}
@@ -171,7 +171,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) 
 	done, failed, skipped, total := s.Totals()
 	n := s.Count()
 	wrapped(&b, width, 2, "", fmt.Sprintf("Cases: %s of %s measured, %s failed, %s skipped. Stages: %d running, %d waiting, %d ended.",
-		plan.Count(int64(done)), plan.Count(int64(total)), plan.Count(int64(failed)), plan.Count(int64(skipped)),
+		phrase.Count(int64(done)), phrase.Count(int64(total)), phrase.Count(int64(failed)), phrase.Count(int64(skipped)),
 		n[live.Running], n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting]))
 	var shown []*live.Stage
 	names, words := 0, 0
@@ -207,7 +207,7 @@ func runWord(s *live.State, now time.Time) string {
 	case "ended":
 		return fmt.Sprintf("ended with exit code %d", *s.ExitCode)
 	case "lost":
-		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)", plan.Duration(now.Sub(s.Seen).Seconds()))
+		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)", phrase.Duration(now.Sub(s.Seen).Seconds()))
 	default:
 		return word
 	}
@@ -219,16 +219,16 @@ func stageText(st *live.Stage) string {
 	}
 	var parts []string
 	if st.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s", plan.Count(int64(st.Done+st.Failed+st.Skipped)), plan.Count(int64(st.Total))))
+		parts = append(parts, fmt.Sprintf("%s of %s", phrase.Count(int64(st.Done+st.Failed+st.Skipped)), phrase.Count(int64(st.Total))))
 	}
 	if st.Failed > 0 {
-		parts = append(parts, plan.Count(int64(st.Failed))+" failed")
+		parts = append(parts, phrase.Count(int64(st.Failed))+" failed")
 	}
 	if st.Status == live.Running && st.Rate != nil {
-		parts = append(parts, fmt.Sprintf("%.1f/s", *st.Rate))
+		parts = append(parts, rateText(*st.Rate))
 	}
-	if st.Status == live.Running && st.Left != nil {
-		parts = append(parts, plan.Duration(*st.Left)+" left")
+	if st.Status == live.Running && st.Left != nil && *st.Left > 0 {
+		parts = append(parts, phrase.Duration(*st.Left)+" left")
 	}
 	if st.Message != "" {
 		parts = append(parts, st.Message)

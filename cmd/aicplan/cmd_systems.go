@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"aicplan/cudaops/probe"
-	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/sink/phrase"
 	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
@@ -129,7 +129,7 @@ func (c *systemsValidateCmd) Run(a *app) error {
 		for _, p := range all {
 			fmt.Fprintln(a.stdout, p)
 		}
-		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", plan.Count(int64(len(names))), plan.Count(int64(len(all))))
+		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", phrase.Count(int64(len(names))), phrase.Count(int64(len(all))))
 	}
 	if len(all) > 0 {
 		return &exitError{code: run.ExitError, quiet: true}

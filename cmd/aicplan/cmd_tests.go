@@ -12,10 +12,10 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
-	"aicplan/engine/plan"
 	"aicplan/engine/plantest"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/stages/gate/results"
 )
 
@@ -221,7 +221,7 @@ func (s *testedAll) add(res *plantest.Result) {
 func checkOf(res *plantest.Result) stage.CheckResult {
 	out := stage.CheckResult{Name: res.Run.Name, Severity: "fail", Result: "pass", Pos: fmt.Sprintf("%s:%d", res.Run.Range.Filename, res.Run.Range.Start.Line)}
 	if res.Summary != nil {
-		out.Message = fmt.Sprintf("%s cases planned", plan.Count(int64(res.Summary.Totals.Cases)))
+		out.Message = fmt.Sprintf("%s cases planned", phrase.Count(int64(res.Summary.Totals.Cases)))
 	}
 	if !res.Passed() {
 		out.Result = "fail"

@@ -9,6 +9,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/sink/phrase"
 )
 
 type validateCmd struct {
@@ -64,6 +65,6 @@ func (c *validateCmd) Run(a *app) error {
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", plan.Some(stageCount, "stage"))
+	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", phrase.Counted(stageCount, "stage"))
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
+	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
 )
@@ -38,21 +39,19 @@ func (f *sideFlags) check(b string) error {
 }
 
 // chosen is the rows of one side.
-func (f *sideFlags) chosen(d *stage.Dataset, name, expr string) (*stage.Dataset, string, error) {
-	rec := d.Table
+func (f *sideFlags) chosen(side *operand, name, expr string) (*operand, error) {
+	rec := side.Table
 	var err error
 	if expr != "" {
 		if rec, _, err = where(rec, expr); err != nil {
-			return nil, "", fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		name += " where " + expr
 	}
 	if rec, err = f.counted(rec); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	out := *d
-	out.Table = rec
-	return &out, name, nil
+	return &operand{&stage.Dataset{Info: side.Info, Table: rec}, name, side.schema, side.part}, nil
 }
 
 // counted are the rows of a side that are compared: of several tries of a case
@@ -89,7 +88,7 @@ func (c *diffCmd) between(d *stage.Dataset, name string, o diff.Options) (*diff.
 	}
 	switch {
 	case len(order) < 2:
-		return nil, fmt.Errorf("-between %s: the rows of %s have %s, so there is nothing to compare with", c.Between, name, plural(int64(len(order)), "value"))
+		return nil, fmt.Errorf("-between %s: the rows of %s have %s, so there is nothing to compare with", c.Between, name, phrase.Some(len(order), "value"))
 	case len(order) > mostSides:
 		return nil, fmt.Errorf("-between %s: the rows of %s have %d values, and %d can be compared; choose among them with -where", c.Between, name, len(order), mostSides)
 	}
@@ -118,47 +117,53 @@ func (c *diffCmd) between(d *stage.Dataset, name string, o diff.Options) (*diff.
 // triesOf is every measurement of a collect's cases that the journals have, in
 // the order of time, with at least the named columns; all for none. Cases with
 // several rows are left out, and counted.
-func triesOf(store *checkpoint.Store, d *stage.Dataset, columns []string) (*stage.Dataset, int, error) {
+func triesOf(store *checkpoint.Store, d *stage.Dataset, columns []string) (*collect.Tries, error) {
 	if d.Info.Op == "" || d.Table == nil || !table.Has(d.Table, "case_id") {
-		return nil, 0, fmt.Errorf("-tries: it has no cases in the journals; name a collect")
+		return nil, fmt.Errorf("-tries: it has no cases in the journals; name a collect")
 	}
 	cases := append([]string{"case_id"}, d.Info.Params...)
 	t, err := table.Select(d.Table, slices.DeleteFunc(cases, func(name string) bool { return !table.Has(d.Table, name) })...)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	d = &stage.Dataset{Info: d.Info, Table: t} // the rest of it is large, and of no use here
 	tries, err := collect.ReadTries(store, d, columns)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if tries.Table == nil {
-		return nil, tries.Several, fmt.Errorf("-tries: the journals have no measurement of its cases: they came from elsewhere, or ckpt gc has tidied them away")
+		return nil, fmt.Errorf("-tries: the journals have no measurement of its cases: they came from elsewhere, or ckpt gc has tidied them away")
 	}
 	for _, name := range columns {
 		if !table.Has(tries.Table, name) && !slices.Contains(optionalColumns, name) { // what is compared then, or the message, depends on all columns
 			return triesOf(store, d, nil)
 		}
 	}
-	return &stage.Dataset{Info: d.Info, Table: tries.Table}, tries.Several, nil
+	return tries, nil
 }
 
 // optionalColumns are shown of every side that has them; case_id tells the tries of
 // a case from those of others.
 var optionalColumns = []string{"case_id", "kernel_source", "framework", "version", "device"}
 
-// needed are the columns of tries that a comparison looks at; none where it depends
-// on all of them, as it does where the columns of two stages are held against each
-// other, or where they choose the key.
-func (c *diffCmd) needed(d *stage.Dataset) []string {
-	key := c.Key
-	if len(key) == 0 {
+// needed are the columns of tries that a comparison with what was read before, if
+// anything, looks at; none where all of them choose the key.
+func (c *diffCmd) needed(d *stage.Dataset, other *operand) []string {
+	key, perf := c.Key, cmp.Or(c.Table, d.Info.Perf)
+	if other != nil {
+		perf = cmp.Or(c.Table, other.Info.Perf, perf)
+	}
+	switch {
+	case len(key) > 0:
+	case other != nil && len(other.Info.Params) > 0:
+		key = other.Info.Params
+	default:
 		key = d.Info.Params
 	}
-	if c.B != "" && c.B != c.A || len(key) == 0 {
+	if len(key) == 0 {
 		return nil
 	}
-	metric := cmp.Or(c.Metric, catalog.SchemaOf(cmp.Or(c.Table, d.Info.Perf)).Primary().Name)
+	metric := cmp.Or(c.Metric, catalog.SchemaOf(perf).Primary().Name)
 	out := slices.Concat(optionalColumns, key, c.By, []string{metric})
 	for _, on := range c.On {
 		column, _, _ := strings.Cut(on, "=")

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/sink/phrase"
 	"aicplan/stages/report/history"
 	"aicplan/stages/runtimes"
 )
@@ -62,7 +62,7 @@ func (a *app) lastRun() string {
 	}
 	how := "it has not ended: aicplan status says how far it is"
 	if past.Ended {
-		how = fmt.Sprintf("%s, exit code %d", plan.Duration(past.Seconds), past.ExitCode)
+		how = fmt.Sprintf("%s, exit code %d", phrase.Duration(past.Seconds), past.ExitCode)
 	}
 	path := past.Plan
 	if here, err := os.Getwd(); err == nil {

@@ -15,9 +15,9 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
 	"aicplan/engine/config"
-	"aicplan/engine/plan"
 	"aicplan/engine/plantest"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/stages"
 	"aicplan/stages/gate"
 	"aicplan/stages/runtimes"
@@ -234,7 +234,7 @@ func defaultsOf(config any) map[string]string {
 		case []string:
 			out[name] = "`[\"" + strings.Join(x, "\", \"") + "\"]`"
 		case int:
-			out[name] = plan.Count(int64(x))
+			out[name] = phrase.Count(int64(x))
 		case float64, bool:
 			out[name] = fmt.Sprint(x)
 		}

@@ -38,12 +38,12 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		}
 		text := headline(s)
 		if c := s.Cases; c != nil && c.Rows > c.Collect && c.Collect > 0 {
-			text += fmt.Sprintf(" (%s rows)", plan.Count(int64(c.Rows)))
+			text += fmt.Sprintf(" (%s rows)", phrase.Count(int64(c.Rows)))
 		} else if d := declared[i]; d > 0 && !verbose {
-			text += fmt.Sprintf(" of %s", plan.Count(d))
+			text += fmt.Sprintf(" of %s", phrase.Count(d))
 		}
 		if c := s.Cases; c != nil && c.Seconds > 0 && c.Collect > 0 {
-			text += ", about" + keep + plan.Duration(c.Seconds)
+			text += ", about" + keep + phrase.Duration(c.Seconds)
 		} else if c != nil && c.Collect > 0 && unknown {
 			text += ", time" + keep + "not" + keep + "known"
 		}
@@ -213,15 +213,15 @@ func addressWidth(all []plan.StageSummary) int {
 func headline(s plan.StageSummary) string {
 	switch {
 	case s.Grid != nil:
-		text := plan.Count(int64(s.Grid.Cases)) + " cases"
+		text := phrase.Count(int64(s.Grid.Cases)) + " cases"
 		if s.Grid.Cases == 1 {
 			text = "1 case"
 		}
 		if s.Grid.Rows != s.Grid.Cases {
-			text += ", " + plan.Count(int64(s.Grid.Rows)) + " rows"
+			text += ", " + phrase.Count(int64(s.Grid.Rows)) + " rows"
 		}
 		if d := s.Grid.Declared - int64(s.Grid.Cases); d > 0 {
-			text += fmt.Sprintf(" of %s", plan.Count(s.Grid.Declared))
+			text += fmt.Sprintf(" of %s", phrase.Count(s.Grid.Declared))
 		}
 		return text
 	case s.Cases != nil:
@@ -234,16 +234,16 @@ func collectLine(s plan.StageSummary) string {
 	c := s.Cases
 	var parts []string
 	if c.Collect > 0 || c.Reuse == 0 {
-		parts = append(parts, plan.Count(int64(c.Collect))+" to collect")
+		parts = append(parts, phrase.Count(int64(c.Collect))+" to collect")
 	}
 	if c.Reuse > 0 {
-		parts = append(parts, plan.Count(int64(c.Reuse))+" reused")
+		parts = append(parts, phrase.Count(int64(c.Reuse))+" reused")
 	}
 	if c.Hold > 0 {
-		parts = append(parts, plan.Count(int64(c.Hold))+" failed before")
+		parts = append(parts, phrase.Count(int64(c.Hold))+" failed before")
 	}
 	if c.Unsupported > 0 {
-		parts = append(parts, plan.Count(int64(c.Unsupported))+" unsupported")
+		parts = append(parts, phrase.Count(int64(c.Unsupported))+" unsupported")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -267,21 +267,21 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 	for _, x := range w.Axes {
 		axes = append(axes, fmt.Sprintf("%s %d", x.Name, x.Size))
 	}
-	fmt.Fprintf(b, "      %14s  declared: %s\n", plan.Count(w.Declared), phrase.Clip(strings.Join(axes, " x "), 200))
+	fmt.Fprintf(b, "      %14s  declared: %s\n", phrase.Count(w.Declared), phrase.Clip(strings.Join(axes, " x "), 200))
 	for _, f := range w.Filters {
 		note := f.Reason
 		if f.Note != "" {
 			note = strings.TrimSpace(note + " (" + f.Note + ")")
 		}
-		fmt.Fprintf(b, "      %14s  %s: %s\n", "-"+plan.Count(f.Dropped), f.Name, note)
+		fmt.Fprintf(b, "      %14s  %s: %s\n", "-"+phrase.Count(f.Dropped), f.Name, note)
 		for _, sample := range f.Samples {
 			fmt.Fprintf(b, "      %14s    e.g. %s\n", "", sample)
 		}
 	}
 	if w.Duplicates > 0 {
-		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+plan.Count(int64(w.Duplicates)))
+		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+phrase.Count(int64(w.Duplicates)))
 	}
-	fmt.Fprintf(b, "      %14s  cases\n", "="+plan.Count(int64(w.Cases)))
+	fmt.Fprintf(b, "      %14s  cases\n", "="+phrase.Count(int64(w.Cases)))
 }
 
 var colors = map[stage.Action]string{

@@ -77,13 +77,13 @@ func (a *app) resultList(r *run.Applied, hidden func(*run.StageResult) bool, sta
 		if s.Outcome != nil {
 			c := s.Outcome.Counts
 			if c.Rows > 0 {
-				text += ", " + plan.Some(c.Rows, "row")
+				text += ", " + phrase.Counted(c.Rows, "row")
 			}
 			if c.Failed > 0 {
-				text += ", " + plan.Count(int64(c.Failed)) + " failed"
+				text += ", " + phrase.Count(int64(c.Failed)) + " failed"
 			}
 			if c.Skipped > 0 {
-				text += ", " + plan.Count(int64(c.Skipped)) + " skipped"
+				text += ", " + phrase.Count(int64(c.Skipped)) + " skipped"
 			}
 		}
 		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("%s: %s, %.1fs\n", s.Address, text, s.Seconds)))
@@ -110,10 +110,10 @@ func (a *app) skipped(r *run.Applied) {
 	}
 	for _, root := range order {
 		if root == "" {
-			fmt.Fprintf(a.stdout, "  %s skipped: -fail-fast\n", plan.Some(behind[root], "stage"))
+			fmt.Fprintf(a.stdout, "  %s skipped: -fail-fast\n", phrase.Counted(behind[root], "stage"))
 			continue
 		}
-		fmt.Fprintf(a.stdout, "  %s skipped behind %s\n", plan.Some(behind[root], "stage"), root)
+		fmt.Fprintf(a.stdout, "  %s skipped behind %s\n", phrase.Counted(behind[root], "stage"), root)
 	}
 }
 
@@ -121,7 +121,7 @@ func number(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return plan.Count(int64(n))
+	return phrase.Count(int64(n))
 }
 
 func (a *app) outputs(outs []config.Output) {
@@ -176,17 +176,17 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 			c.Measured, c.Reused, c.Failed, c.Skipped = c.Measured+o.Measured, c.Reused+o.Reused, c.Failed+o.Failed, c.Skipped+o.Skipped
 		}
 	}
-	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", plan.Count(int64(c.Measured)), plan.Count(int64(c.Reused)), plan.Count(int64(c.Failed)), plan.Count(int64(c.Skipped)))
+	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", phrase.Count(int64(c.Measured)), phrase.Count(int64(c.Reused)), phrase.Count(int64(c.Failed)), phrase.Count(int64(c.Skipped)))
 	var parts []string
 	for _, s := range []stage.Status{stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed, stage.StatusInterrupted, stage.StatusNeeds, stage.StatusSkipped} {
 		if status[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", plan.Some(status[s], "stage"), statusWord(s)))
+			parts = append(parts, fmt.Sprintf("%s %s", phrase.Counted(status[s], "stage"), statusWord(s)))
 		}
 	}
 	if len(parts) > 0 {
 		text += "; " + strings.Join(parts, ", ")
 	}
-	text += fmt.Sprintf("; %s, exit code %d.", plan.Duration(r.Seconds), r.ExitCode())
+	text += fmt.Sprintf("; %s, exit code %d.", phrase.Duration(r.Seconds), r.ExitCode())
 	if status[stage.StatusInterrupted] > 0 {
 		text += " The same command goes on from here."
 	}

@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/sink/visible"
 )
 
@@ -88,29 +89,33 @@ func (v *lineView) Progress(address string, p stage.Progress) {
 // progressText is done, rate, errors and what is left.
 func progressText(p stage.Progress, elapsed time.Duration) string {
 	if p.Total == 0 {
-		return "still at work, " + plan.Duration(elapsed.Seconds())
+		return "still at work, " + phrase.Duration(elapsed.Seconds())
 	}
 	ended := p.Done + p.Failed + p.Skipped
-	text := fmt.Sprintf("%s of %s", plan.Count(int64(ended)), plan.Count(int64(p.Total)))
+	text := fmt.Sprintf("%s of %s", phrase.Count(int64(ended)), phrase.Count(int64(p.Total)))
 	if p.Failed > 0 {
-		text += fmt.Sprintf(", %s failed", plan.Count(int64(p.Failed)))
+		text += fmt.Sprintf(", %s failed", phrase.Count(int64(p.Failed)))
 	}
 	s := elapsed.Seconds()
 	switch {
 	case ended <= p.Before:
-		text += ", " + plan.Duration(s)
+		text += ", " + phrase.Duration(s)
 	case s > 0:
 		rate := float64(ended-p.Before) / s
-		if rate >= 1 {
-			text += fmt.Sprintf(", %.1f/s", rate)
-		} else {
-			text += fmt.Sprintf(", %.1f/min", 60*rate)
-		}
+		text += ", " + rateText(rate)
 		if ended < p.Total {
-			text += fmt.Sprintf(", %s left", plan.Duration(float64(p.Total-ended)/rate))
+			text += fmt.Sprintf(", %s left", phrase.Duration(float64(p.Total-ended)/rate))
 		}
 	}
 	return text
+}
+
+// rateText writes cases a second in the unit in which they are not few.
+func rateText(rate float64) string {
+	if rate >= 1 {
+		return fmt.Sprintf("%.1f/s", rate)
+	}
+	return fmt.Sprintf("%.1f/min", 60*rate)
 }
 
 // Message implements run.View.
@@ -167,24 +172,24 @@ func outcomeText(r *run.StageResult) string {
 		c := r.Outcome.Counts
 		switch {
 		case c.Planned > 0:
-			text += fmt.Sprintf(" (%s measured", plan.Count(int64(c.Measured)))
+			text += fmt.Sprintf(" (%s measured", phrase.Count(int64(c.Measured)))
 			if c.Reused > 0 {
-				text += fmt.Sprintf(", %s reused", plan.Count(int64(c.Reused)))
+				text += fmt.Sprintf(", %s reused", phrase.Count(int64(c.Reused)))
 			}
 			if c.Failed > 0 {
-				text += fmt.Sprintf(", %s failed", plan.Count(int64(c.Failed)))
+				text += fmt.Sprintf(", %s failed", phrase.Count(int64(c.Failed)))
 			}
 			if c.Skipped > 0 {
-				text += fmt.Sprintf(", %s skipped", plan.Count(int64(c.Skipped)))
+				text += fmt.Sprintf(", %s skipped", phrase.Count(int64(c.Skipped)))
 			}
 			text += ")"
 		case len(r.Outcome.Checks) > 0:
-			text += fmt.Sprintf(" (%s%s)", plan.Some(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
+			text += fmt.Sprintf(" (%s%s)", phrase.Counted(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
 		}
 		for _, f := range r.Outcome.Artifacts {
 			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
 			if f.Rows > 0 {
-				text += fmt.Sprintf(" %s rows", plan.Count(int64(f.Rows)))
+				text += fmt.Sprintf(" %s rows", phrase.Count(int64(f.Rows)))
 			}
 		}
 	}
@@ -207,7 +212,7 @@ func unsettled(checks []stage.CheckResult) string {
 	}
 	text := ""
 	if warn > 0 {
-		text += ", " + plan.Some(warn, "warning")
+		text += ", " + phrase.Counted(warn, "warning")
 	}
 	if skip > 0 {
 		text += fmt.Sprintf(", %d skipped", skip)

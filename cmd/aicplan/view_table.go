@@ -70,28 +70,21 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		fits = append(fits, n)
 	}
 	printCells(w, fits, cells, right, int(t.NumRows()))
-	rows := plural(t.NumRows(), "row")
+	rows := phrase.Some(t.NumRows(), "row")
 	if t.NumRows() < total {
-		rows = fmt.Sprintf("%d of %s", t.NumRows(), plural(total, "row"))
+		rows = fmt.Sprintf("%d of %s", t.NumRows(), phrase.Some(total, "row"))
 	}
 	text := rows + "."
 	if unit := catalog.SchemaOf(info.Perf).Primary().Unit; unit != "" && slices.Contains(fits, catalog.SchemaOf(info.Perf).Primary().Name) {
 		text += " Times are in " + unit + "."
 	}
 	if left := without(table.Names(t), append(empty, fits...), same); !given && len(left) > 0 {
-		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.", plural(int64(len(left)), "column"), strings.Join(left, ", "))
+		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.", phrase.Some(len(left), "column"), strings.Join(left, ", "))
 	}
 	var b strings.Builder
 	wrapped(&b, a.columns(), 2, "", text)
 	_, err := fmt.Fprint(w, "\n"+b.String())
 	return err
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // without are the columns that neither the table nor the line above it has.

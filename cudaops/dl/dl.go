@@ -111,8 +111,8 @@ func open(spec Spec, places Places, dlopen func(string, bool) (uintptr, error)) 
 			return nil
 		}
 		lib := &Library{Name: spec.Name, Soname: soname, Path: path, handle: h}
-		if real := mappedPath(soname); real != "" {
-			lib.Path = real
+		if mapped := mappedPath(soname); mapped != "" {
+			lib.Path = mapped
 		}
 		for _, pattern := range spec.Siblings {
 			files, _ := filepath.Glob(filepath.Join(filepath.Dir(lib.Path), pattern))

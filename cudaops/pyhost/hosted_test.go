@@ -301,6 +301,68 @@ func TestHostedWorkFolderAndDevice(t *testing.T) {
 	}
 }
 
+// TestHostedTemporaryFilesGo: what collectors and their children leave in the
+// temporary folder goes with the worker, killed or not; what torch has compiled stays.
+func TestHostedTemporaryFilesGo(t *testing.T) {
+	t.Parallel()
+	// The path of a socket in it must not become too long.
+	temporary, err := os.MkdirTemp("", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temporary) })
+	kernel := filepath.Join(temporary, "me", "cutlass_python_cache", "kernel")
+	if err := os.MkdirAll(filepath.Dir(kernel), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kernel, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, workdir := range []string{"", t.TempDir()} {
+		init := worker.Init{Ops: raw(t, gdn("run_leaving")),
+			Options: pyhost.Settings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: workdir}.Options(nil)}
+		measured := func() (*client, worker.Row) {
+			c, _ := start(t, init, "PYTHONPATH="+testdata(t, "frameworks"), "TMPDIR="+temporary, "LOGNAME=me", "USER=me")
+			row := c.rows("gdn", m{"phase": "context"}, nil)[0]
+			for _, name := range []string{"left", "child"} {
+				if rel, err := filepath.Rel(temporary, row[name].(string)); err != nil || !strings.HasPrefix(rel, "aicplan-w0-") {
+					t.Errorf("%s: %s is %s in %s", workdir, name, rel, temporary)
+				}
+			}
+			if row["kernels"] != 1.0 {
+				t.Errorf("%s: %v compiled kernels are found again", workdir, row["kernels"])
+			}
+			if at := row["compiled"].(string); filepath.Dir(at) != temporary {
+				t.Errorf("%s: torch keeps what it compiles in %s", workdir, at)
+			}
+			return c, row
+		}
+		empty := func(after string) {
+			t.Helper()
+			if left, err := os.ReadDir(temporary); err != nil || len(left) != 1 || left[0].Name() != "me" {
+				t.Errorf("%q: %s has left %v, %v", workdir, after, left, err)
+			}
+			if _, err := os.Stat(kernel); err != nil {
+				t.Errorf("%q: %s has removed what was compiled: %v", workdir, after, err)
+			}
+		}
+		c, _ := measured()
+		c.shutdown()
+		empty("a worker that ended")
+		killed, row := measured()
+		if err := killed.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		killed.wait()
+		if _, err := os.Stat(row["left"].(string)); err != nil {
+			t.Fatalf("a killed worker left nothing, so that nothing is tested: %v", err)
+		}
+		c, _ = measured()
+		c.shutdown()
+		empty("the worker after a killed one")
+	}
+}
+
 func TestHostedWorkFoldersOfKilledWorkersGo(t *testing.T) {
 	dir := t.TempDir()
 	init := worker.Init{Ops: raw(t, gdn("run_where")),

@@ -14,9 +14,9 @@ import (
 // path: "measure.samples 6 -> 12", "axis.m + 8192", "env.driver added (580)".
 // It is empty when they mean the same. Input that is not JSON makes one line
 // that says so.
-func Explain(old, new json.RawMessage) []string {
+func Explain(old, now json.RawMessage) []string {
 	a, errA := decodeJSON(old)
-	b, errB := decodeJSON(new)
+	b, errB := decodeJSON(now)
 	switch {
 	case errA != nil:
 		return []string{"the earlier inputs are not readable"}

@@ -125,7 +125,7 @@ func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
 // load reads every segment. A torn tail is expected after a kill; damage in
 // the middle is reported. It starts over when gc merges segments meanwhile.
 func (j *Journal) load() error {
-	for {
+	for tries := 1; ; tries++ {
 		j.segments, j.read, j.damage, j.epochs = nil, nil, nil, []string{""}
 		j.index.clear()
 		clear(j.counts)
@@ -133,7 +133,7 @@ func (j *Journal) load() error {
 		if err == nil {
 			err = j.loadSegments(j.dir, nil)
 		}
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) && tries < removalTries {
 			continue
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +37,36 @@ func TestSegmentsCountByTheirNumber(t *testing.T) {
 	}
 	if n := segmentNumber(j.segments[len(j.segments)-1]); n != 100000000 {
 		t.Errorf("the last segment has the number %d", n)
+	}
+}
+
+// TestSegmentThatIsNotThere: a link to another disk that is not mounted is an error
+// that names it. Journals waited for it without end, and their past left it out.
+func TestSegmentThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	j := journal(t, s)
+	if err := j.Append(Entry{ID: "a", Kind: Measured, Payload: []byte("1")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(j.dir, "00000009-cafe.seg")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{})
+	defer s.Close()
+	if _, err := s.Journal(j.context); err == nil || !strings.Contains(err.Error(), link) {
+		t.Errorf("opened: %v", err)
+	}
+	contexts, err := s.Contexts("")
+	if err != nil || len(contexts) != 1 {
+		t.Fatalf("%d contexts, %v", len(contexts), err)
+	}
+	if err := s.EachEntry(contexts[0], func(Entry, Place) {}); err == nil || !strings.Contains(err.Error(), link) {
+		t.Errorf("read: %v", err)
 	}
 }

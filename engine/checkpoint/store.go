@@ -77,6 +77,8 @@ type Store struct {
 	journals map[string]*Journal
 	held     *RunLock
 	closed   bool
+
+	readers readers // see EntryAt
 }
 
 // Open opens the state folder dir. Nothing is created before the first write.
@@ -125,6 +127,7 @@ func (s *Store) Close() error {
 	journals, held := s.journals, s.held
 	s.journals = map[string]*Journal{}
 	s.mu.Unlock()
+	s.readers.close()
 	var errs []error
 	for _, j := range journals {
 		errs = append(errs, j.close())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"aicplan/engine/stage"
 )
 
@@ -42,5 +44,27 @@ func TestNestedTooDeep(t *testing.T) {
 	}
 	if _, diags := cfg.Eval(strings.Repeat("(", n)); !diags.HasErrors() || diags[0].Summary != "Nested too deep" {
 		t.Errorf("an expression: %v", diags)
+	}
+}
+
+// TestShallow: what is taken for shallow without tokens is shallow by them.
+func TestShallow(t *testing.T) {
+	t.Parallel()
+	piece := rapid.SampledFrom([]string{
+		"(", ")", "[", "]", "{", "}", "${", "%{", "$", "$$", "%", "\"", "\\", "\\\"", "!", "-", "?", ":", "\n", " ", "#", "//", "/", "/*", "*/", "<<", "<<-A\n", "A\n", "a", "a-b", "'", "`", "~}", "${~", "é", "\r\n", "\x00",
+		"{}", "[]", "\"a\"", "\"${a}\"", "a = 1\n",
+	})
+	passed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		src := []byte(strings.Join(rapid.SliceOfN(piece, 0, 24).Draw(t, "text"), ""))
+		if limit := rapid.IntRange(0, 4).Draw(t, "limit"); shallow(src, limit) {
+			passed++
+			if diags := tooDeep(src, "a.hcl", limit); diags.HasErrors() {
+				t.Fatalf("%q at %d: %v", src, limit, diags)
+			}
+		}
+	})
+	if passed == 0 {
+		t.Error("nothing was shallow")
 	}
 }

@@ -35,55 +35,50 @@ func unbounded(rng hcl.Range) *hcl.Diagnostic {
 
 // bounded says whether all numbers of a value are within the bounds.
 func bounded(v cty.Value) bool {
-	v, _ = v.Unmark()
-	t := v.Type()
-	switch {
-	case !v.IsKnown() || v.IsNull():
-		return true
-	case t == cty.Number:
-		return !outOfBounds(v.AsBigFloat())
-	case t.IsPrimitiveType() || t.IsCapsuleType():
-		return true
-	case t.IsCollectionType() && t.ElementType().IsPrimitiveType() && t.ElementType() != cty.Number:
-		return true
-	case t.IsObjectType(): // an iterator would sort the names
-		for name := range t.AttributeTypes() {
-			if !bounded(v.GetAttr(name)) {
-				return false
-			}
-		}
-		return true
-	}
-	for it := v.ElementIterator(); it.Next(); {
-		if _, e := it.Element(); !bounded(e) {
-			return false
-		}
-	}
-	return true
+	_, within := look(v)
+	return within
 }
 
-// whollyKnown is cty's IsWhollyKnown without sorting the names of objects, which
-// took most of the time that remembering values did.
+// whollyKnown is cty's IsWhollyKnown.
 func whollyKnown(v cty.Value) bool {
+	known, _ := look(v)
+	return known
+}
+
+// look says whether all of a value is known, and all of its numbers are within the
+// bounds. It does not sort the names of objects as cty's iterators do, which took
+// most of the time that remembering values did.
+func look(v cty.Value) (known, within bool) {
 	v, _ = v.Unmark()
 	t := v.Type()
 	switch {
 	case !v.IsKnown():
-		return false
-	case v.IsNull() || !v.CanIterateElements():
-		return true
-	case t.IsObjectType():
+		return false, true
+	case v.IsNull():
+		return true, true
+	case t == cty.Number:
+		return true, !outOfBounds(v.AsBigFloat())
+	case !v.CanIterateElements():
+		return true, true
+	}
+	known, within = true, true
+	both := func(e cty.Value) bool {
+		k, w := look(e)
+		known, within = known && k, within && w
+		return known || within // else there is nothing more to find out
+	}
+	if t.IsObjectType() {
 		for name := range t.AttributeTypes() {
-			if !whollyKnown(v.GetAttr(name)) {
-				return false
+			if !both(v.GetAttr(name)) {
+				break
 			}
 		}
-		return true
+		return known, within
 	}
 	for it := v.ElementIterator(); it.Next(); {
-		if _, e := it.Element(); !whollyKnown(e) {
-			return false
+		if _, e := it.Element(); !both(e) {
+			break
 		}
 	}
-	return true
+	return known, within
 }

@@ -162,7 +162,8 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 	v, diags := get()
 	s.leave()
 	// Products of products grow faster than they are spelt.
-	if !diags.HasErrors() && !bounded(v) {
+	known, within := look(v)
+	if !diags.HasErrors() && !within {
 		diags = append(diags, unbounded(rng))
 	}
 	if diags.HasErrors() {
@@ -174,7 +175,7 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}
-	s.memo[label] = memoized{value: v, waits: !whollyKnown(v), seen: s.l.finished}
+	s.memo[label] = memoized{value: v, waits: !known, seen: s.l.finished}
 	return v, diags
 }
 

@@ -105,9 +105,7 @@ func (k *column) array() arrow.Array {
 
 // builder is what Arrow's builders have in common.
 type builder[T any] interface {
-	Reserve(int)
-	Append(T)
-	AppendNull()
+	AppendValues(values []T, valid []bool)
 	NewArray() arrow.Array
 }
 
@@ -118,14 +116,18 @@ func spread[T any](b builder[T], k *column, valid []bool, conv func(cty.Value) T
 			dict[i] = conv(v)
 		}
 	}
-	b.Reserve(len(k.ids))
-	for _, id := range k.ids {
-		if valid[id] {
-			b.Append(dict[id])
-		} else {
-			b.AppendNull()
+	out := make([]T, len(k.ids))
+	for i, id := range k.ids {
+		out[i] = dict[id]
+	}
+	var flags []bool // none where every case has a value
+	if slices.Contains(valid, false) {
+		flags = make([]bool, len(k.ids))
+		for i, id := range k.ids {
+			flags[i] = valid[id]
 		}
 	}
+	b.AppendValues(out, flags)
 	return b.NewArray()
 }
 

@@ -56,24 +56,24 @@ func (s *Saved) Sets() (CaseSets, error) {
 
 // DiffSets compares two plans op by op, ops in name order; ops that are alike
 // are part of the result with no changes.
-func DiffSets(old, new CaseSets) []OpDiff {
+func DiffSets(old, now CaseSets) []OpDiff {
 	ops := map[string]bool{}
 	for op := range old {
 		ops[op] = true
 	}
-	for op := range new {
+	for op := range now {
 		ops[op] = true
 	}
 	var out []OpDiff
 	for op := range ops {
-		d := OpDiff{Op: op, Old: len(old[op]), New: len(new[op])}
-		for id := range new[op] {
+		d := OpDiff{Op: op, Old: len(old[op]), New: len(now[op])}
+		for id := range now[op] {
 			if !old[op][id] {
 				d.Added++
 			}
 		}
 		for id := range old[op] {
-			if !new[op][id] {
+			if !now[op][id] {
 				d.Removed++
 			}
 		}

@@ -241,8 +241,8 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 func realPath(path string) string {
 	rest := ""
 	for at := path; ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
+		if target, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(target, rest)
 		}
 		if filepath.Dir(at) == at {
 			return path

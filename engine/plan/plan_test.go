@@ -159,19 +159,6 @@ func TestInputThatHandsOnNothing(t *testing.T) {
 	}
 }
 
-func TestCountAndDuration(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
-		if got := plan.Count(n); got != want {
-			t.Errorf("Count(%d) = %s", n, got)
-		}
-	}
-	for s, want := range map[float64]string{0.2: "1s", 59: "59s", 61: "1m01s", 3700: "1h01m"} {
-		if got := plan.Duration(s); got != want {
-			t.Errorf("Duration(%g) = %s", s, got)
-		}
-	}
-}
-
 // BenchmarkPlan1000Stages is the cost of a plan with many stages and few
 // cases: loading, references, graph, decisions.
 func BenchmarkPlan1000Stages(b *testing.B) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"aicplan/sink/phrase"
 )
 
 // Progress tells how far planning is. A nil one tells nothing.
@@ -62,7 +64,7 @@ func (p *Progress) text() string {
 	if len(p.busy) > 0 {
 		at = ", at " + p.busy[0]
 	}
-	return fmt.Sprintf("Planning: %d of %s%s ...", p.done, Some(p.total, "stage"), at)
+	return fmt.Sprintf("Planning: %d of %s%s ...", p.done, phrase.Counted(p.total, "stage"), at)
 }
 
 // of sets how many stages there are.

@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
-	"time"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 // Summary is a plan as people and programs read it.
@@ -152,24 +151,24 @@ func (s Summary) Line() string {
 	if t.Stages == 0 {
 		return "Plan: no stage is declared, or none is selected, so there is nothing to do."
 	}
-	cases := Some(t.Cases, "case")
+	cases := phrase.Counted(t.Cases, "case")
 	if t.Collect+t.Reuse+t.Hold+t.Unsupported+t.LeftOut > t.Cases && t.Elsewhere == 0 {
 		cases += ", some measured more than once"
 	}
-	text := fmt.Sprintf("Plan: %s; %s (%s to collect, %s reused", Some(t.Stages, "stage"), cases, Count(int64(t.Collect)), Count(int64(t.Reuse)))
+	text := fmt.Sprintf("Plan: %s; %s (%s to collect, %s reused", phrase.Counted(t.Stages, "stage"), cases, phrase.Count(int64(t.Collect)), phrase.Count(int64(t.Reuse)))
 	if t.Elsewhere > 0 {
-		text += fmt.Sprintf(", %s elsewhere", Count(int64(t.Elsewhere)))
+		text += fmt.Sprintf(", %s elsewhere", phrase.Count(int64(t.Elsewhere)))
 	}
 	if t.Hold > 0 {
-		text += fmt.Sprintf(", %s failed before", Count(int64(t.Hold)))
+		text += fmt.Sprintf(", %s failed before", phrase.Count(int64(t.Hold)))
 	}
 	if t.Unsupported > 0 {
-		text += fmt.Sprintf(", %s unsupported", Count(int64(t.Unsupported)))
+		text += fmt.Sprintf(", %s unsupported", phrase.Count(int64(t.Unsupported)))
 	}
 	if t.LeftOut > 0 {
-		text += fmt.Sprintf(", %s left out", Count(int64(t.LeftOut)))
+		text += fmt.Sprintf(", %s left out", phrase.Count(int64(t.LeftOut)))
 	}
-	text += fmt.Sprintf("), %s dropped by filters", Count(t.Dropped))
+	text += fmt.Sprintf("), %s dropped by filters", phrase.Count(t.Dropped))
 	switch {
 	case !s.Work && t.Elsewhere > 0:
 		text += "; nothing to do here"
@@ -180,16 +179,16 @@ func (s Summary) Line() string {
 		text += "; no earlier run to estimate the time from"
 	case t.Estimated < t.Collect:
 		text += fmt.Sprintf("; about %s%s for %s of them (estimate), and nobody knows yet how long the other %s take",
-			Duration(t.Seconds), t.cost(), Count(int64(t.Estimated)), Count(int64(t.Collect-t.Estimated)))
+			phrase.Duration(t.Seconds), t.cost(), phrase.Count(int64(t.Estimated)), phrase.Count(int64(t.Collect-t.Estimated)))
 	default:
-		text += fmt.Sprintf("; about %s%s (estimate)", Duration(t.Seconds), t.cost())
+		text += fmt.Sprintf("; about %s%s (estimate)", phrase.Duration(t.Seconds), t.cost())
 	}
 	if t.ElsewhereSeconds > 0 {
 		also := t.cost()
 		if t.Seconds > 0 {
 			also = "" // said above, for all
 		}
-		text += fmt.Sprintf("; about %s%s elsewhere (estimate)", Duration(t.ElsewhereSeconds), also)
+		text += fmt.Sprintf("; about %s%s elsewhere (estimate)", phrase.Duration(t.ElsewhereSeconds), also)
 	}
 	return text + "."
 }
@@ -211,47 +210,11 @@ func (t Totals) cost() string {
 func figure(x float64) string {
 	switch {
 	case x >= 100:
-		return Count(int64(math.Round(x)))
+		return phrase.Count(int64(math.Round(x)))
 	case x >= 10:
 		return fmt.Sprintf("%.0f", x)
 	case x >= 0.95:
 		return fmt.Sprintf("%.1f", x)
 	}
 	return fmt.Sprintf("%.2g", x)
-}
-
-// Some writes how many there are of something: "1 stage", "2 stages".
-func Some(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return Count(int64(n)) + " " + what
-}
-
-// Count writes a number with thin groups of three digits.
-func Count(n int64) string {
-	s := fmt.Sprint(n)
-	if n < 0 {
-		return "-" + Count(-n)
-	}
-	var parts []string
-	for len(s) > 3 {
-		parts = append([]string{s[len(s)-3:]}, parts...)
-		s = s[:len(s)-3]
-	}
-	return strings.Join(append([]string{s}, parts...), ",")
-}
-
-// Duration writes seconds the way people say them.
-func Duration(seconds float64) string {
-	d := time.Duration(math.Round(seconds)) * time.Second
-	switch {
-	case seconds < 1:
-		return "1s"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }

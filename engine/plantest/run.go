@@ -75,7 +75,7 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 		out.Failures = append(out.Failures, r.judge(cfg, p, sum)...)
 	} else if n := len(r.asserts) + len(r.expects); n > 0 && out.Passed() {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Not judged", fmt.Sprintf("The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
-			plan.Some(n, "assert and expect block"))))
+			phrase.Counted(n, "assert and expect block"))))
 	}
 	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code", fmt.Sprintf("plan -detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
@@ -262,7 +262,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 		case !ok:
 			fail(w.attribute, "is a %s, which has no count %s.", s.Kind, w.attribute)
 		case n != *w.want:
-			fail(w.attribute, w.what+", not %s.", plan.Count(n), plan.Count(*w.want))
+			fail(w.attribute, w.what+", not %s.", phrase.Count(n), phrase.Count(*w.want))
 		}
 	}
 	if e.Action != nil && *e.Action != string(s.Action) {
@@ -274,7 +274,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 		case !ok:
 			fail("drops", "has no filter with the name or reason %q.%s", name, config.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
 		case n != int64(e.Drops[name]):
-			fail("drops", "drops %s by %q, not %s.", plan.Count(n), name, plan.Count(int64(e.Drops[name])))
+			fail("drops", "drops %s by %q, not %s.", phrase.Count(n), name, phrase.Count(int64(e.Drops[name])))
 		}
 	}
 	return out

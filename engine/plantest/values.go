@@ -11,6 +11,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
+	"aicplan/sink/phrase"
 )
 
 // maxCases bounds what cases() returns: an expression looks at every element.
@@ -90,7 +91,7 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 	}
 	rec := s.Plan.Data.Planned
 	if rec.NumRows() > maxCases {
-		return cty.DynamicVal, fmt.Errorf("%s has %s cases, and a condition may look at %s: choose fewer with variables", address, plan.Count(rec.NumRows()), plan.Count(maxCases))
+		return cty.DynamicVal, fmt.Errorf("%s has %s cases, and a condition may look at %s: choose fewer with variables", address, phrase.Count(rec.NumRows()), phrase.Count(maxCases))
 	}
 	out := make([]cty.Value, rec.NumRows())
 	for i := range out {

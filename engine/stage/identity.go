@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -219,6 +221,13 @@ func Plain(v cty.Value) any {
 			out = append(out, Plain(e))
 		}
 		return out
+	}
+	if v.Type() == cty.Number { // most are whole, and the digits of any other take long
+		if f := v.AsBigFloat(); !f.Signbit() {
+			if n, exact := f.Int64(); exact == big.Exact {
+				return json.RawMessage(strconv.FormatInt(n, 10))
+			}
+		}
 	}
 	raw, err := ctyjson.Marshal(v, v.Type())
 	if err != nil {

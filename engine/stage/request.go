@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"aicplan/sink/phrase"
 )
 
 // Request is what a stage asks of a cluster.
@@ -40,9 +42,9 @@ type RequestArray struct {
 
 // Text is what the jobs ask for.
 func (a RequestArray) Text() string {
-	text := fmt.Sprintf("%s of %s", some(a.Jobs, "job"), some(a.Nodes, "node"))
+	text := fmt.Sprintf("%s of %s", phrase.Some(a.Jobs, "job"), phrase.Some(a.Nodes, "node"))
 	if a.GPUsPerNode > 0 {
-		text += fmt.Sprintf(" with %s each", some(a.GPUsPerNode, "GPU"))
+		text += fmt.Sprintf(" with %s each", phrase.Some(a.GPUsPerNode, "GPU"))
 	}
 	if a.AtOnce < a.Jobs {
 		text += fmt.Sprintf(", %d at a time", a.AtOnce)
@@ -61,7 +63,7 @@ func (r Request) Text() string {
 		text += fmt.Sprintf("; %d jobs at a time", r.AtOnce)
 	}
 	if r.GPUs > 0 {
-		text += fmt.Sprintf("; %s at once", some(r.GPUs, "GPU"))
+		text += fmt.Sprintf("; %s at once", phrase.Some(r.GPUs, "GPU"))
 	}
 	switch {
 	case r.GPUHours > 0:
@@ -72,13 +74,6 @@ func (r Request) Text() string {
 		text += "; no time limit is given, so the partition's holds"
 	}
 	return text
-}
-
-func some(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func hoursText(h float64) string {

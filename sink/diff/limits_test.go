@@ -2,8 +2,13 @@ package diff
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/table"
 )
 
 // A limit that nothing can exceed is no guard.
@@ -66,5 +71,16 @@ func TestTheComparedColumnIsNoKey(t *testing.T) {
 	a := gemm([]int64{1}, []float64{1}, "x")
 	if _, err := Tables(a, a, "A", "B", Options{Key: []string{"m", "latency"}}); err == nil || !strings.Contains(err.Error(), "the key has the column latency, which is what is compared") {
 		t.Error(err)
+	}
+}
+
+// TestSidesThatDoNotSayTheirDevice: a null is no device called "".
+func TestSidesThatDoNotSayTheirDevice(t *testing.T) {
+	t.Parallel()
+	rec := table.NewRecord([]string{"m", "device", "latency"}, []arrow.Array{
+		table.Ints([]int64{1, 2}, nil), table.Texts([]string{"", "H200"}, []bool{false, true}), table.Constant(1.0, 2)})
+	r, err := Tables(rec, rec, "A", "B", Options{Key: []string{"m"}})
+	if err != nil || !slices.Equal(r.A.Device, []string{"H200"}) {
+		t.Errorf("devices %q, %v", r.A.Device, err)
 	}
 }

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,8 +45,8 @@ func distinct(rec arrow.Record, name string) []string {
 	var out []string
 	last := ""
 	for i, v := range col.Values {
-		if (i > 0 && v == last) || seen[v] {
-			continue
+		if (i > 0 && v == last) || seen[v] || col.Null(i) {
+			continue // who does not say it has none
 		}
 		last, seen[v] = v, true
 		out = append(out, v)
@@ -127,7 +128,7 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 	if len(r.Key) == 0 {
 		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name, strings.Join(table.Names(b), ", "))
 	}
-	r.Drift = drift(a, b, r.A.Name, r.B.Name)
+	r.Drift = drift(cmp.Or(o.SchemaA, a.Schema()), cmp.Or(o.SchemaB, b.Schema()), r.A.Name, r.B.Name)
 	return nil
 }
 
@@ -147,21 +148,21 @@ func (r *Comparison) halfMissing(a, b arrow.Record, t *catalog.Table) error {
 	return nil
 }
 
-func drift(a, b arrow.Record, nameA, nameB string) []string {
+func drift(a, b *arrow.Schema, nameA, nameB string) []string {
 	var out []string
-	for i, c := range table.Names(a) {
-		j := table.Index(b, c)
-		if j < 0 {
-			out = append(out, fmt.Sprintf("%s only in %s", c, nameA))
+	for _, f := range a.Fields() {
+		other, there := b.FieldsByName(f.Name)
+		if !there {
+			out = append(out, fmt.Sprintf("%s only in %s", f.Name, nameA))
 			continue
 		}
-		if ta, tb := table.TypeName(a.Column(i).DataType()), table.TypeName(b.Column(j).DataType()); ta != tb {
-			out = append(out, fmt.Sprintf("%s is %s in %s and %s in %s", c, ta, nameA, tb, nameB))
+		if ta, tb := table.TypeName(f.Type), table.TypeName(other[0].Type); ta != tb {
+			out = append(out, fmt.Sprintf("%s is %s in %s and %s in %s", f.Name, ta, nameA, tb, nameB))
 		}
 	}
-	for _, c := range table.Names(b) {
-		if !table.Has(a, c) {
-			out = append(out, fmt.Sprintf("%s only in %s", c, nameB))
+	for _, f := range b.Fields() {
+		if !a.HasField(f.Name) {
+			out = append(out, fmt.Sprintf("%s only in %s", f.Name, nameB))
 		}
 	}
 	return out

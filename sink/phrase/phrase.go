@@ -1,11 +1,10 @@
-// Package phrase is what messages and reports share: suggestions for a misspelt
-// name, shortened lines, cells of Markdown tables. Every package may import it;
-// it imports nothing of the project.
+// Package phrase is what messages and reports share: numbers in words, suggestions
+// for a misspelt name, shortened lines, cells of Markdown tables. Every package may
+// import it; it imports nothing of the project.
 package phrase
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -28,14 +27,6 @@ func ClipFront(s string, n int) string {
 		return s
 	}
 	return "..." + string(r[len(r)-n+3:])
-}
-
-// Some writes how many there are of something: "1 row", "2 rows".
-func Some(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // OneLine joins the words of s by single spaces.

@@ -42,22 +42,40 @@ func bytesOf(dtype string) (activation, weight float64) {
 // reader reads a row's columns for a formula.
 type reader struct {
 	rec   arrow.Record
-	ints  map[string]*table.Col[int64]
-	words map[string]*table.Col[string]
+	ints  columns[int64]
+	words columns[string]
 	row   int
 	bad   bool
 }
 
-func newReader(rec arrow.Record) *reader {
-	return &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
+func newReader(rec arrow.Record) *reader { return &reader{rec: rec} }
+
+// columns are those that a formula has asked for: few, so that looking through them
+// takes less than a map's hash.
+type columns[T any] []namedColumn[T]
+
+type namedColumn[T any] struct {
+	name string
+	col  *table.Col[T] // nil where the table has none of the type
+}
+
+// of is a column by its name.
+func (cs *columns[T]) of(rec arrow.Record, name string, read func(arrow.Record, string) (*table.Col[T], error)) *table.Col[T] {
+	for i := range *cs {
+		if c := &(*cs)[i]; c.name == name {
+			return c.col
+		}
+	}
+	col, err := read(rec, name)
+	if err != nil {
+		col = nil
+	}
+	*cs = append(*cs, namedColumn[T]{name, col})
+	return col
 }
 
 func (r *reader) num(name string) float64 {
-	c, ok := r.ints[name]
-	if !ok {
-		c, _ = table.Int64s(r.rec, name)
-		r.ints[name] = c
-	}
+	c := r.ints.of(r.rec, name, table.Int64s)
 	if c == nil || c.Null(r.row) || c.Values[r.row] < 0 {
 		r.bad = true
 		return 0
@@ -67,9 +85,6 @@ func (r *reader) num(name string) float64 {
 
 // opt is num with 0 for what is not there.
 func (r *reader) opt(name string) float64 {
-	if !table.Has(r.rec, name) {
-		return 0
-	}
 	before := r.bad
 	v := r.num(name)
 	r.bad = before
@@ -77,11 +92,7 @@ func (r *reader) opt(name string) float64 {
 }
 
 func (r *reader) word(name string) string {
-	c, ok := r.words[name]
-	if !ok {
-		c, _ = table.Strings(r.rec, name)
-		r.words[name] = c
-	}
+	c := r.words.of(r.rec, name, table.Strings)
 	if c == nil || c.Null(r.row) {
 		r.bad = true
 		return ""

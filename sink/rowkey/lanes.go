@@ -30,7 +30,7 @@ func hasLanes(t *catalog.Table, rec arrow.Record, key []string) bool {
 		return false
 	}
 	lanes := map[string]string{} // by kernel
-	var any string
+	last := ""
 	several := false
 	for i, kernel := range kernels.Values {
 		lane, ok := lanes[kernel]
@@ -38,8 +38,8 @@ func hasLanes(t *catalog.Table, rec arrow.Record, key []string) bool {
 			lane = t.Lane(kernel)
 			lanes[kernel] = lane
 		}
-		several = several || i > 0 && lane != any
-		any = lane
+		several = several || i > 0 && lane != last
+		last = lane
 	}
 	if !several {
 		return false

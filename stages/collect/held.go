@@ -131,20 +131,20 @@ func (j *job) record() map[string]*past {
 			g = &past{}
 			out[name] = g
 		}
-		var any [skipped + 1]bool
+		var states [skipped + 1]bool
 		for k := int(t.first); k < int(t.first+t.n); k++ {
-			any[j.units[k].state] = true
+			states[j.units[k].state] = true
 			if j.units[k].state == failed {
 				g.lastFailed = k
 			}
 		}
 		switch {
-		case any[measured]:
+		case states[measured]:
 			g.measured++
-		case any[failed]:
+		case states[failed]:
 			g.failed++
 		}
-		g.open = g.open || any[open]
+		g.open = g.open || states[open]
 	}
 	return out
 }

@@ -20,34 +20,17 @@ type Number struct {
 // EachNumber calls each for the measured tries of cases of an op for which want is
 // true, journal by journal. It builds no rows: journals may have millions of tries.
 func EachNumber(store *checkpoint.Store, op, metric string, want func(caseID string) bool, each func(Number)) error {
-	contexts, err := store.Contexts(op)
-	if err != nil {
+	return eachEntry(store, op, func(_ journaled, e checkpoint.Entry, _ checkpoint.Place) error {
+		if e.Kind != checkpoint.Measured || !want(e.ID) {
+			return nil
+		}
+		n, ok, err := numberIn(e, metric)
+		if err == nil && ok {
+			n.CaseID = e.ID
+			each(n)
+		}
 		return err
-	}
-	for _, info := range contexts {
-		var bad error
-		err := store.EachEntry(info, func(e checkpoint.Entry) {
-			if bad != nil || e.Kind != checkpoint.Measured || !want(e.ID) {
-				return
-			}
-			n, ok, err := numberIn(e, metric)
-			if err != nil {
-				bad = err
-				return
-			}
-			if ok {
-				n.CaseID = e.ID
-				each(n)
-			}
-		})
-		if err == nil {
-			err = bad
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // numberIn reads the metric of an entry with one row; false where it has none.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 // timed compares what the largest task is estimated to take with the time that a
@@ -38,7 +39,7 @@ func (c *Config) tooLong(d *dealt, each float64, workers int) string {
 		return fmt.Sprintf("%s: a single case is estimated to take %s, and %s, so tasks may end without any row: raise time to %s or more", where, span(alone), has, enough(alone, c.place.Drain))
 	}
 	text := fmt.Sprintf("%s: the largest task has %s, estimated to take %s, and %s: it would be started again about %s", where,
-		cases(d.largest), span(needs), has, times(int(math.Ceil(needs/usable))-1))
+		phrase.Some(d.largest, "case"), span(needs), has, times(int(math.Ceil(needs/usable))-1))
 	way := fmt.Sprintf("time %q", enough(needs, c.place.Drain))
 	if n := tasksFor(d, int(usable/each)); n > c.place.Tasks {
 		way = fmt.Sprintf("tasks = %d or more, or %s,", n, way)
@@ -69,13 +70,6 @@ func tasksFor(d *dealt, fit int) int {
 	return 0
 }
 
-func cases(n int) string {
-	if n == 1 {
-		return "1 case"
-	}
-	return fmt.Sprintf("%d cases", n)
-}
-
 // enough is a time limit, as Slurm writes it, for so many seconds of cases.
 func enough(seconds float64, drain time.Duration) string {
 	minutes := int64(math.Ceil((seconds + drain.Seconds()) / 60))
@@ -93,14 +87,10 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// span writes seconds in the two largest units that they have.
+// span is phrase.Duration with parts of a second: a case may take less than one.
 func span(seconds float64) string {
-	s := int64(math.Round(seconds))
-	switch {
-	case s < 60:
+	if math.Round(seconds) < 60 {
 		return fmt.Sprintf("%.3gs", seconds)
-	case s < 3600:
-		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	}
-	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	return phrase.Duration(seconds)
 }

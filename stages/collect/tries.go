@@ -2,7 +2,6 @@ package collect
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -20,8 +19,8 @@ type Tries struct {
 	// were asked for: the parameters, those of the case's row, try, at, who
 	// measured and the environment.
 	Table arrow.Record
-	// Columns are the names of all columns that there are.
-	Columns []string
+	// Schema has all columns that there are.
+	Schema *arrow.Schema
 	// Several is how many cases were left out because they have several rows.
 	Several int
 }
@@ -34,25 +33,10 @@ func ReadTries(store *checkpoint.Store, d *stage.Dataset, columns []string) (*Tr
 	if err != nil {
 		return nil, err
 	}
-	contexts, err := store.Contexts(d.Info.Op)
+	r := newTryReader(d, ids.Values, columns)
+	err = eachEntry(store, d.Info.Op, func(in journaled, e checkpoint.Entry, _ checkpoint.Place) error { return r.entry(e, in.Context) })
 	if err != nil {
 		return nil, err
-	}
-	r := newTryReader(d, ids.Values, columns)
-	for _, info := range contexts {
-		var jc checkpoint.Context
-		if err := json.Unmarshal(info.JSON, &jc); err != nil {
-			return nil, fmt.Errorf("journal of %s: %w", d.Info.Op, err)
-		}
-		var bad error
-		err := store.EachEntry(info, func(e checkpoint.Entry) {
-			if bad == nil {
-				bad = r.entry(e, &jc)
-			}
-		})
-		if err = cmp.Or(err, bad); err != nil {
-			return nil, err
-		}
 	}
 	out := &Tries{Several: len(r.several)}
 	if r.rows() == 0 {
@@ -60,13 +44,15 @@ func ReadTries(store *checkpoint.Store, d *stage.Dataset, columns []string) (*Tr
 	}
 	order := r.inTime()
 	var unfit []string
+	var fields []arrow.Field
 	for _, c := range r.columns(order[0]) {
-		out.Columns = append(out.Columns, c.name)
+		fields = append(fields, arrow.Field{Name: c.name, Type: r.typeOf(c), Nullable: true})
 		if c.unfit() {
 			unfit = append(unfit, c.name)
 		}
 	}
 	if len(unfit) == 0 {
+		out.Schema = arrow.NewSchema(fields, nil)
 		out.Table = r.record(order)
 		return out, nil
 	}
@@ -321,6 +307,17 @@ func (r *tryReader) record(order []int32) arrow.Record {
 		}
 	}
 	return table.NewRecord(names, arrays)
+}
+
+// typeOf is the type that a column has in a table, whether it is kept or not.
+func (r *tryReader) typeOf(c *tryColumn) arrow.DataType {
+	switch {
+	case c == r.try:
+		return table.Int64
+	case c.special:
+		return table.String
+	}
+	return c.dataType()
 }
 
 // numbered counts the tries of each case from 1.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -25,11 +26,11 @@ func triesByRow(store *checkpoint.Store, d *stage.Dataset) (arrow.Record, int, e
 	if err != nil {
 		return nil, 0, err
 	}
-	ids, rowOf := map[string]bool{}, map[string]int{}
+	rowOf := map[string]int{}
 	for row, id := range names.Values {
-		ids[id], rowOf[id] = true, row
+		rowOf[id] = row
 	}
-	told, err := Past(store, d.Info.Op, ids)
+	told, err := pastOf(store, d.Info.Op, names.Values...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -69,6 +70,30 @@ func triesByRow(store *checkpoint.Store, d *stage.Dataset) (arrow.Record, int, e
 		return nil, len(several), nil
 	}
 	return b.Record(), len(several), nil
+}
+
+// pastOf is all tries of some cases in the order of time. Those of each case alone
+// must be the same ones.
+func pastOf(store *checkpoint.Store, op string, ids ...string) ([]Told, error) {
+	past, err := FindPast(store, op, ids)
+	if err != nil {
+		return nil, err
+	}
+	var all []Told
+	by := map[string][]Told{}
+	for t, err := range past.All() {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+		by[t.CaseID] = append(by[t.CaseID], t)
+	}
+	for _, id := range ids {
+		if own, err := past.Of(id); err != nil || !reflect.DeepEqual(own, by[id]) {
+			return nil, fmt.Errorf("of the tries of %s there are %d in all and %d of it alone, %v", id, len(by[id]), len(own), err)
+		}
+	}
+	return all, nil
 }
 
 // triedStore is a state folder with some journals of the op x.
@@ -188,8 +213,15 @@ func TestReadTries(t *testing.T) {
 		if diff := table.Diff(want, got.Table); diff != "" {
 			t.Fatalf("%s", diff)
 		}
-		if names := table.Names(want); !slices.Equal(got.Columns, names) || !slices.Equal(part.Columns, names) {
-			t.Fatalf("columns %q and %q, want %q", got.Columns, part.Columns, names)
+		for _, tries := range []*Tries{got, part} {
+			for i, f := range tries.Schema.Fields() {
+				if c := want.Schema().Field(i); c.Name != f.Name || table.TypeName(c.Type) != table.TypeName(f.Type) {
+					t.Fatalf("the column %s is told as %s, want %s", c, f, c)
+				}
+			}
+		}
+		if n := len(want.Schema().Fields()); len(got.Schema.Fields()) != n || len(part.Schema.Fields()) != n {
+			t.Fatalf("%d and %d columns, want %d", len(got.Schema.Fields()), len(part.Schema.Fields()), n)
 		}
 		kept := slices.DeleteFunc(table.Names(want), func(name string) bool { return !slices.Contains(some, name) })
 		if want, err = table.Select(want, kept...); err != nil {
@@ -228,7 +260,7 @@ func TestTriesInTheOrderOfTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := Past(store, "x", map[string]bool{"A": true})
+	told, err := pastOf(store, "x", "A")
 	if err != nil {
 		t.Fatal(err)
 	}

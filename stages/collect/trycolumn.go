@@ -180,6 +180,19 @@ func (c *tryColumn) value(try int32, w *words) (any, bool) {
 	return nil, kind != cellMissing
 }
 
+// dataType is the type of array.
+func (c *tryColumn) dataType() arrow.DataType {
+	switch c.seen {
+	case cellInt:
+		return table.Int64
+	case cellFloat, cellInt | cellFloat:
+		return table.Float64
+	case cellFlag:
+		return table.Bool
+	}
+	return table.String
+}
+
 // array is the column with its tries in another order.
 func (c *tryColumn) array(order []int32, w *words) arrow.Array {
 	valid, nulls := make([]bool, len(order)), false

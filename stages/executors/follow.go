@@ -213,7 +213,7 @@ func (f *Follower) look(ctx context.Context) ([]Job, bool, error) {
 		}
 		return nil, false, err
 	case err == nil && !f.queueFailed.IsZero():
-		f.Work.Say("info", fmt.Sprintf("the queue can be read again, after %s", slurmTime(time.Since(f.queueFailed))))
+		f.Work.Say("info", fmt.Sprintf("the queue can be read again, after %s", rounded(time.Since(f.queueFailed))))
 		f.queueFailed = time.Time{}
 	}
 	f.queued = f.Scheduler.listed

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aicplan/sink/phrase"
 )
 
 // judge decides about every shard; it returns those that are to be submitted.
@@ -29,7 +31,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 			for _, i := range shards {
 				left += f.Work.Left(i)
 			}
-			f.Work.Say("warn", fmt.Sprintf("%s submitted again, with %s left: %s", areTasks(shards), some(left, "case"), why))
+			f.Work.Say("warn", fmt.Sprintf("%s submitted again, with %s left: %s", areTasks(shards), phrase.Some(left, "case"), why))
 		})
 	}()
 	for i := range f.shards {
@@ -129,7 +131,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job, out *Outcome) (again [
 				continue
 			}
 			if s.fruitless >= f.Config.Attempts {
-				s.lost = fmt.Sprintf("%s; %s brought no further row", why, some(s.fruitless, "try"))
+				s.lost = fmt.Sprintf("%s; %s brought no further row", why, phrase.Some(s.fruitless, "try"))
 				if s.fruitless > 1 {
 					s.lost = fmt.Sprintf("%s; %d tries brought no further row", why, s.fruitless)
 				}
@@ -271,7 +273,7 @@ func (f *Follower) silence(i int, job Job, now time.Time) {
 	case quiet > quietAfter*Heartbeat+f.Config.Settle && !s.silent:
 		s.silent = true
 		f.Work.Say("warn", fmt.Sprintf("task %d (%s) on %s has said nothing for %s: the node or the file system is slow, or it hangs; scancel %s lets it be tried elsewhere",
-			i, job.ID(), s.said.Node, slurmTime(quiet), job.ID()))
+			i, job.ID(), s.said.Node, rounded(quiet), job.ID()))
 	case quiet < 2*Heartbeat:
 		s.silent = false
 	}

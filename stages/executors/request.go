@@ -2,7 +2,6 @@ package executors
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -47,14 +46,7 @@ func (c *Config) Request(shards map[int]int) *stage.Request {
 	return r
 }
 
-func some(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// slurmTime writes a time as messages have it.
-func slurmTime(d time.Duration) string {
+// rounded writes how long something took.
+func rounded(d time.Duration) string {
 	return d.Round(time.Second).String()
 }

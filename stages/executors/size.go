@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"aicplan/sink/phrase"
 )
 
 // Sized is the executor as jobs have it whose cases need so many GPUs: on as few
@@ -26,7 +28,7 @@ func (c *Config) TooLarge(gpus int) string {
 		return ""
 	}
 	return fmt.Sprintf("a case needs %d GPUs, and a task of %s has at most %s with %s: set nodes and gpus_per_node of the executor, or filter the case out",
-		gpus, c.Address, some(c.Nodes, "node"), some(c.GPUsPerNode, "GPU"))
+		gpus, c.Address, phrase.Some(c.Nodes, "node"), phrase.Some(c.GPUsPerNode, "GPU"))
 }
 
 // Class are cases that need the same number of GPUs, and the jobs that they are

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aicplan/sink/phrase"
 )
 
 // absent is the id of an array that sbatch was asked for and that is in no queue.
@@ -142,7 +144,7 @@ func theyAre(n int) string {
 	if n == 1 {
 		return "1 task is"
 	}
-	return some(n, "task") + " are"
+	return phrase.Some(n, "task") + " are"
 }
 
 // errFull is that of an sbatch that says that too many jobs are in the queue.
@@ -263,11 +265,11 @@ func (f *Follower) batch(ctx context.Context, shards []int, offset int, after st
 		// It may have been taken all the same: adopt finds it by its comment.
 		if f.refused.IsZero() {
 			f.refused = time.Now()
-			f.Work.Say("warn", fmt.Sprintf("%s cannot be submitted now, and will be: %v", some(len(shards), "task"), err))
+			f.Work.Say("warn", fmt.Sprintf("%s cannot be submitted now, and will be: %v", phrase.Some(len(shards), "task"), err))
 		}
 		return nil
 	}
 	f.refused = time.Time{}
-	f.Work.Say("info", fmt.Sprintf("%s submitted as %s; logs in %s", some(len(shards), "task"), b.Job, f.Order.LogDir(f.Config)))
+	f.Work.Say("info", fmt.Sprintf("%s submitted as %s; logs in %s", phrase.Some(len(shards), "task"), b.Job, f.Order.LogDir(f.Config)))
 	return f.Order.writeBatches(f.batches)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aicplan/sink/phrase"
 )
 
 // retell is how often it is said again how many tasks run.
@@ -56,7 +58,7 @@ func (f *Follower) sayReasons(reasons map[string]int, now time.Time) {
 		if reasons[r] == 1 {
 			wait = "waits"
 		}
-		f.Work.Say("info", fmt.Sprintf("%s %s (%s)", some(reasons[r], "task"), wait, why))
+		f.Work.Say("info", fmt.Sprintf("%s %s (%s)", phrase.Some(reasons[r], "task"), wait, why))
 	}
 }
 

@@ -183,7 +183,9 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	set(experiment.Configured, model+"model_family", f.Model)
 	if m := f.Config; m != nil {
 		set(experiment.Configured, model+"precision", m.DType)
-		set(experiment.Configured, model+"moe", m.mixes())
+		if moe := m.mixes(); moe != nil {
+			set(experiment.Configured, model+"moe", *moe)
+		}
 		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads, "head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(), "num_params_embedding": m.embedding()} {
 			if v != nil {
 				set(experiment.Configured, arch+at, *v)
@@ -278,13 +280,13 @@ func planned(row map[string]any, id string) experiment.Cell {
 	if c.Experiment == "" {
 		c.Experiment = text(row["case_id"])
 	}
-	n, any := 1, false
+	n, known := 1, false
 	for _, p := range []*int{c.TP, c.PP, count(row, "data_parallel_size")} {
 		if p != nil {
-			n, any = n**p, true
+			n, known = n**p, true
 		}
 	}
-	if any {
+	if known {
 		c.GPUs = &n
 	}
 	return c

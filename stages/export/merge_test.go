@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/engine/stage"
 	"aicplan/sink/filelock"
+	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
 
@@ -45,6 +49,34 @@ func TestMergeHeedsWritersThatLocksDoNotReach(t *testing.T) {
 				t.Errorf("want the header and the rows m = 1, 6 and 8; %d rows said:\n%s", ours.Artifacts[0].Rows, got)
 			}
 		})
+	}
+}
+
+// TestMergeKeepsRowsThatTheDataCannotName: the rows of the file differ by an optional
+// column of the key that the new data lacks. None of them may be replaced.
+func TestMergeKeepsRowsThatTheDataCannotName(t *testing.T) {
+	t.Parallel()
+	allreduce := func(columns ...string) *stage.Dataset {
+		n := max(1, len(columns))
+		names := []string{"allreduce_dtype", "num_gpus", "message_size", "kernel_source", "latency"}
+		arrays := []arrow.Array{
+			table.Constant("half", n), table.Constant(int64(8), n), table.Constant(int64(1024), n), table.Constant("own", n), table.Constant(0.01, n),
+		}
+		if len(columns) > 0 {
+			names, arrays = append(names, "backend"), append(arrays, table.Texts(columns, nil))
+		}
+		return &stage.Dataset{Table: table.NewRecord(names, arrays), Info: stage.Info{Op: "custom_allreduce", Perf: "custom_allreduce_perf",
+			Params: []string{"allreduce_dtype", "num_gpus", "message_size"}, Framework: "VLLM", Version: "0.14.0", Device: "NVIDIA H200", System: "h200_sxm"}}
+	}
+	c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Systems) }) }
+	dir := t.TempDir()
+	out := mustRun(t, c(), dir, allreduce("vllm", "quick"))
+	before := read(t, out.Artifacts[0].Path)
+	if _, err := run(t, c(), dir, allreduce()); err == nil || !strings.Contains(err.Error(), `the file there has the key column "backend" and the new data does not`) {
+		t.Errorf("merged: %v", err)
+	}
+	if now := read(t, out.Artifacts[0].Path); now != before {
+		t.Errorf("the file was\n%s\nand is\n%s", before, now)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // modelConfig is what the model's config.json says. A field that it does not have,
@@ -23,6 +24,17 @@ type modelConfig struct {
 	Tied     bool
 	Biased   bool // products of every layer have biases
 	PerLayer bool // experts are given for each layer
+	// Odd are fields that are there and say nothing that is known.
+	Odd map[string]bool
+	// Hints says that a field that is not known speaks of experts.
+	Hints bool
+}
+
+// dense are the types of models that have no experts unless their configuration says
+// how many.
+var dense = []string{
+	"llama", "mistral", "ministral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3", "gpt2", "gpt_neox", "gptj", "opt",
+	"falcon", "glm", "glm4", "olmo", "olmo2", "starcoder2", "stablelm", "cohere", "cohere2", "smollm3", "exaone4", "seed_oss",
 }
 
 // languageParts are where models of several kinds of input have the configuration
@@ -62,6 +74,7 @@ func (m *modelConfig) UnmarshalJSON(data []byte) error {
 		"hidden_size": &m.Hidden, "intermediate_size": &m.Inner, "vocab_size": &m.Vocab,
 	} {
 		*to = whole(all[name])
+		m.odd(name, all[name], *to == nil)
 	}
 	for _, name := range expertNames {
 		if m.Experts == nil {
@@ -70,9 +83,29 @@ func (m *modelConfig) UnmarshalJSON(data []byte) error {
 		var list []json.RawMessage
 		m.PerLayer = m.PerLayer || json.Unmarshal(all[name], &list) == nil && len(list) > 0
 	}
+	for name, v := range all {
+		name = strings.ToLower(name)
+		m.Hints = m.Hints || said(v) && (strings.Contains(name, "expert") || strings.Contains(name, "moe"))
+	}
 	m.Tied, m.Biased = yes(all["tie_word_embeddings"]), yes(all["attention_bias"]) || yes(all["mlp_bias"])
+	for _, name := range []string{"tie_word_embeddings", "attention_bias", "mlp_bias"} {
+		m.odd(name, all[name], string(all[name]) != "true" && string(all[name]) != "false")
+	}
 	return nil
 }
+
+// odd keeps the name of a field that is there, and unknown all the same.
+func (m *modelConfig) odd(name string, raw json.RawMessage, unknown bool) {
+	if unknown && said(raw) {
+		if m.Odd == nil {
+			m.Odd = map[string]bool{}
+		}
+		m.Odd[name] = true
+	}
+}
+
+// said is true of a field that is there and not null.
+func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func word(raw json.RawMessage) string {
 	var s string
@@ -93,15 +126,33 @@ func whole(raw json.RawMessage) *int {
 	return &n
 }
 
-// mixes says whether the model is a mixture of experts.
-func (m *modelConfig) mixes() bool { return m.PerLayer || m.Experts != nil && *m.Experts > 1 }
+// mixes says whether the model is a mixture of experts; nil where nobody knows.
+func (m *modelConfig) mixes() *bool {
+	several := m.PerLayer || m.Experts != nil && *m.Experts > 1
+	if several || m.Experts != nil || slices.Contains(dense, m.Type) && !m.Hints {
+		return &several
+	}
+	return nil
+}
 
+// headDim is the width of a head. Models that do not give it divide the hidden size
+// by their heads; those of other types may have heads of any width.
 func (m *modelConfig) headDim() *int {
-	if m.HeadDim == nil && m.Hidden != nil && m.Heads != nil && *m.Heads > 0 {
+	if m.HeadDim == nil && !m.Odd["head_dim"] && slices.Contains([]string{"llama", "mistral", "mixtral", "qwen2", "qwen2_moe"}, m.Type) &&
+		m.Hidden != nil && m.Heads != nil && *m.Heads > 0 {
 		v := *m.Hidden / *m.Heads
 		return &v
 	}
 	return m.HeadDim
+}
+
+// kvHeads are the heads of keys and values; of the types whose weights are counted,
+// only Llama has a known number where the configuration gives none.
+func (m *modelConfig) kvHeads() *int {
+	if m.KVHeads == nil && !m.Odd["num_key_value_heads"] && m.Type == "llama" {
+		return m.Heads
+	}
+	return m.KVHeads
 }
 
 func (m *modelConfig) embedding() *int {
@@ -114,15 +165,14 @@ func (m *modelConfig) embedding() *int {
 
 // params counts the weights of dense decoders; nil for others.
 func (m *modelConfig) params() *int {
-	if !slices.Contains([]string{"llama", "mistral", "qwen2", "qwen3"}, m.Type) || m.mixes() || m.Biased ||
-		m.Layers == nil || m.Heads == nil || m.Inner == nil || m.embedding() == nil || m.headDim() == nil {
+	if !slices.Contains([]string{"llama", "mistral", "qwen2", "qwen3"}, m.Type) || m.Biased || m.Odd["tie_word_embeddings"] || m.Odd["attention_bias"] || m.Odd["mlp_bias"] ||
+		m.Layers == nil || m.Heads == nil || m.kvHeads() == nil || m.Inner == nil || m.embedding() == nil || m.headDim() == nil {
 		return nil
 	}
-	kv := *m.Heads
-	if m.KVHeads != nil {
-		kv = *m.KVHeads
+	if moe := m.mixes(); moe == nil || *moe {
+		return nil
 	}
-	h, d := *m.Hidden, *m.headDim()
+	h, d, kv := *m.Hidden, *m.headDim(), *m.kvHeads()
 	layer := 2*h**m.Heads*d + 2*h*kv*d + 3*h**m.Inner + 2*h
 	if m.Type == "qwen3" {
 		layer += 2 * d // norms of queries and keys

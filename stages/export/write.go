@@ -160,8 +160,9 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 			}
 			key := d.key
-			if cat, ok := catalog.Lookup(t.place.Table); ok && slices.Contains(rowkey.KeyOf(cat, old), "kernel_source") && !slices.Contains(key, "kernel_source") {
-				key = append(slices.Clone(key), "kernel_source")
+			if cat, ok := catalog.Lookup(t.place.Table); ok {
+				// Also with the columns that only the file has: its rows may differ by them alone.
+				key = rowkey.KeyOf(cat, old, rec)
 			}
 			merged, rep, err := tree.Merge(old, rec, key)
 			if err != nil {

@@ -95,19 +95,19 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 // tried evaluates the condition with aggregates that are any numbers: what is no
 // condition whatever they are is found when the plan is made.
 func (a *assertion) tried() hcl.Diagnostics {
-	any := cty.UnknownVal(cty.Number)
+	number := cty.UnknownVal(cty.Number)
 	ctx := a.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
 	columns := map[string]map[string]cty.Value{}
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
 		if slices.Contains(tableAggregates, root) {
-			ctx.Variables[root] = any
+			ctx.Variables[root] = number
 		} else if name, ok := columnOf(t); ok && slices.Contains(columnAggregates, root) {
 			if columns[root] == nil {
 				columns[root] = map[string]cty.Value{}
 			}
-			columns[root][name] = any
+			columns[root][name] = number
 			ctx.Variables[root] = cty.ObjectVal(columns[root])
 		}
 	}

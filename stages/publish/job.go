@@ -9,8 +9,8 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
+	"aicplan/sink/phrase"
 	"aicplan/sink/tree"
-	"aicplan/stages/report/model"
 )
 
 // job is what a publish is to do: its commits in order, and the text for people.
@@ -112,7 +112,7 @@ func family(list []stage.Artifact, r *stage.Ref, rows int) string {
 			break
 		}
 	}
-	return fmt.Sprintf("%s, %s rows", name, model.Count(int64(rows)))
+	return fmt.Sprintf("%s, %s rows", name, phrase.Count(int64(rows)))
 }
 
 // partials lists the tables that say of themselves that they are not whole: by the

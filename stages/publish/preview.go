@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
-	"aicplan/stages/report/model"
+	"aicplan/sink/phrase"
 )
 
 // Exports are the addresses of the exports that are committed.
@@ -94,7 +94,7 @@ func (c *Config) Preview(ctx context.Context, w io.Writer, rc *stage.RunContext,
 			continue
 		}
 		made++
-		fmt.Fprintf(w, "commit: %s (%s rows%s)\n", s.subject, model.Count(int64(s.rows)), signed)
+		fmt.Fprintf(w, "commit: %s (%s rows%s)\n", s.subject, phrase.Count(int64(s.rows)), signed)
 		for _, line := range lines {
 			fmt.Fprintln(w, "  "+line)
 		}
@@ -116,7 +116,7 @@ func (c *Config) Preview(ctx context.Context, w io.Writer, rc *stage.RunContext,
 		fmt.Fprintf(w, "  none is open: gh %s\n", quoted(c.Draft.createArgs(c.Branch, body)))
 		fmt.Fprintln(w, "  one is open:  its text is replaced, by gh pr edit or by the REST call")
 	}
-	fmt.Fprintf(w, "text: %s, %s characters:\n\n%s", body, model.Count(int64(len([]rune(job.body)))), job.body)
+	fmt.Fprintf(w, "text: %s, %s characters:\n\n%s", body, phrase.Count(int64(len([]rune(job.body)))), job.body)
 	return nil
 }
 

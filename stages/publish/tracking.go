@@ -14,7 +14,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/phrase"
 	"aicplan/stages/report/failures"
-	"aicplan/stages/report/model"
 	"aicplan/stages/report/roles"
 )
 
@@ -240,7 +239,7 @@ func states(r *checkpoint.StageRecord, info stage.Info, n stage.Counts) (smoke, 
 }
 
 func share(got, of int) string {
-	return fmt.Sprintf("%s of %s", model.Count(int64(got)), model.Count(int64(of)))
+	return fmt.Sprintf("%s of %s", phrase.Count(int64(got)), phrase.Count(int64(of)))
 }
 
 // lost counts the cases without a row by class.
@@ -251,7 +250,7 @@ func lost(src failures.StageLedger) (string, error) {
 	}
 	var parts []string
 	for _, g := range groups {
-		parts = append(parts, model.Count(int64(g.Count))+" "+strings.ReplaceAll(g.Values[0], "_", " "))
+		parts = append(parts, phrase.Count(int64(g.Count))+" "+strings.ReplaceAll(g.Values[0], "_", " "))
 	}
 	return strings.Join(parts, ", "), nil
 }
@@ -268,7 +267,7 @@ func (p *progress) markdown() (string, error) {
 	b.WriteString("## Progress\n\n| op | collector | perf file | smoke | full | rows | duplicates | consumer's check | notes |\n|---|---|---|---|---|---:|---|---|---|\n")
 	for _, t := range p.ops[:min(len(p.ops), maxOps)] {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", phrase.Cell(t.op), phrase.Cell(t.collector), phrase.Cell(t.file),
-			phrase.Cell(t.smoke), phrase.Cell(t.full), model.Count(int64(t.rows)), phrase.Cell(t.duplicates), phrase.Cell(t.consumer), phrase.Cell(t.notes))
+			phrase.Cell(t.smoke), phrase.Cell(t.full), phrase.Count(int64(t.rows)), phrase.Cell(t.duplicates), phrase.Cell(t.consumer), phrase.Cell(t.notes))
 	}
 	if n := len(p.ops) - maxOps; n > 0 {
 		fmt.Fprintf(&b, "\n...and %d more ops.\n", n)
@@ -286,7 +285,7 @@ func (p *progress) markdown() (string, error) {
 		return "", err
 	}
 	if n := len(groups) - maxGroups; n > 0 {
-		fmt.Fprintf(&b, "\n...and %d more groups with %s cases: `aicplan failures -format markdown` has them all.\n", n, model.Count(int64(failures.Total(groups[maxGroups:]))))
+		fmt.Fprintf(&b, "\n...and %d more groups with %s cases: `aicplan failures -format markdown` has them all.\n", n, phrase.Count(int64(failures.Total(groups[maxGroups:]))))
 	}
 	return b.String(), nil
 }
@@ -305,7 +304,7 @@ func (p *progress) glance() string {
 	i := p.info
 	var b strings.Builder
 	b.WriteString("## Release at a glance\n\n")
-	fmt.Fprintf(&b, "- %d of %d ops are complete, %d partial; %s rows\n", complete, len(p.ops), partial, model.Count(int64(p.rows)))
+	fmt.Fprintf(&b, "- %d of %d ops are complete, %d partial; %s rows\n", complete, len(p.ops), partial, phrase.Count(int64(p.rows)))
 	if i.Version != "" {
 		fmt.Fprintf(&b, "- measured by %s %s on %s (versions as the worker found them)\n", i.Framework, i.Version, cmp.Or(i.Device, "an unknown device"))
 	}

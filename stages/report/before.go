@@ -120,7 +120,7 @@ func countTries(store *checkpoint.Store, op string, index map[[16]byte]int32, ca
 	}
 	again := false
 	for _, info := range contexts {
-		if err := store.EachEntry(info, func(e checkpoint.Entry) {
+		if err := store.EachEntry(info, func(e checkpoint.Entry, _ checkpoint.Place) {
 			if i, ok := index[short(e.ID)]; ok && e.Kind == checkpoint.Measured {
 				cases[i].journaled++
 				again = again || cases[i].journaled > 1

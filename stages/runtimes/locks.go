@@ -38,7 +38,7 @@ const processor = "cpu"
 // holds no other: two that wait for each other would wait for ever.
 func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) error {
 	slices.Sort(uuids)
-	started, told, others := time.Now(), false, len(l.held) > 0
+	started, told, looked, others := time.Now(), false, false, len(l.held) > 0
 	for _, uuid := range slices.Compact(uuids) {
 		if l.held[uuid] != nil || l.Allotted && uuid == processor {
 			continue
@@ -61,10 +61,12 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 			case l.Timeout > 0 && time.Since(started) > l.Timeout:
 				return err
 			default:
-				if !told {
+				// Who has just taken it has not yet written who it is.
+				if !told && (busy.Holder != nil || looked) {
 					at.say(fmt.Sprintf("%s waits: %v", rt.Address, busy))
 					told = true
 				}
+				looked = true
 				select {
 				case <-at.Stop:
 					return context.Canceled

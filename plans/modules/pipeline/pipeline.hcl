@@ -103,7 +103,8 @@ locals {
     custom_allreduce_perf             = ["custom_allreduce"]
   }
 
-  planned = [for op, g in var.grids : op if g != null]
+  planned  = [for op, g in var.grids : op if g != null]
+  excepted = keys(var.unsupported)
   exports = {
     for table, ops in local.tables :
     table => [for op in ops : op if contains(local.planned, op)] if anytrue([for op in ops : contains(local.planned, op)])
@@ -153,7 +154,7 @@ collect "op" {
   depends_on = [preflight.node]
   ramp       = [4, 20, 100]
 
-  unsupported = contains(keys(var.unsupported), each.key) ? var.unsupported[each.key] : null
+  unsupported = contains(local.excepted, each.key) ? var.unsupported[each.key] : null
 
   measure {
     graph = "prefer"

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"aicplan/sink/physics"
@@ -112,17 +113,38 @@ func lostCases(t *model.Table) map[string]string {
 }
 
 func plannedAxis(t *model.Table, name string) (axisOf, bool) {
+	// Cases without a value stand by themselves, and not with those of 0 or "".
 	p := facets.Param{Name: name}
 	if c, err := table.Float64s(t.Data.Planned, name); err == nil {
-		p.Value, p.Numeric = c.Values, true
+		p.Value, p.Numeric = slices.Clone(c.Values), true
+		for i := range p.Value {
+			if c.Null(i) {
+				p.Value[i] = math.NaN()
+			}
+		}
 	} else if c, err := table.Strings(t.Data.Planned, name); err == nil {
-		p.Text = c.Values
+		p.Text = slices.Clone(c.Values)
+		for i := range p.Text {
+			if c.Null(i) {
+				p.Text[i] = noValue
+			}
+		}
 	} else {
 		return axisOf{}, false
 	}
 	a := categories(p)
+	if p.Numeric && slices.Contains(a.at, -1) {
+		a.names = append(a.names, noValue)
+		for i, at := range a.at {
+			if at < 0 {
+				a.at[i] = len(a.names) - 1
+			}
+		}
+	}
 	return a, len(a.names) >= 1
 }
+
+const noValue = "null"
 
 // sizeAxis is the planned column along which work grows, the one with the most
 // values that still fit.

@@ -5,8 +5,11 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"aicplan/sink/catalog"
+	"aicplan/sink/phrase"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
@@ -68,7 +71,7 @@ func of(i int, t *model.Table, budget int) Group {
 				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " over reference",
 				xLog: true, yLog: true, series: f.Series, columns: append(columns, column{name: "ratio", num: t.Ratio}), budget: budget,
 				levels:  []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
-				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", model.Count(int64(t.Reference.Common))),
+				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", phrase.Count(int64(t.Reference.Common))),
 			}.chart())
 		}
 	}
@@ -214,7 +217,13 @@ func overTime(id, title, label string, c *clock, tables []*model.Table, budget i
 	return pt.chart()
 }
 
-func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+func capital(name string) string {
+	first, n := utf8.DecodeRuneInString(name)
+	if n == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + name[n:]
+}
 
 // above says what a ratio above 1 means.
 func above(m catalog.Column) string {

@@ -66,10 +66,26 @@ func categories(p facets.Param) axisOf {
 		}
 		a.at = append(a.at, i)
 	}
-	for _, v := range sorted {
-		a.names = append(a.names, Whole(v))
-	}
+	a.names = wholes(sorted)
 	return a
+}
+
+// wholes writes different values so that they look different: with all of their
+// digits where some would be alike without, as vocabularies of 151,936 and 152,064
+// words are.
+func wholes(values []float64) []string {
+	out := make([]string, len(values))
+	seen := map[string]bool{}
+	for i, v := range values {
+		out[i] = Whole(v)
+		seen[out[i]] = true
+	}
+	if len(seen) < len(values) {
+		for i, v := range values {
+			out[i] = strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	}
+	return out
 }
 
 // Whole writes a whole number in full up to five digits: sizes of powers of two
@@ -150,7 +166,7 @@ func heat(id string, t *model.Table) *Chart {
 			hs.K[i], best[i] = -1, math.NaN()
 		}
 		for _, r := range s.rows {
-			if xs.at[r] < 0 || ys.at[r] < 0 || math.IsNaN(value[r]) {
+			if xs.at[r] < 0 || ys.at[r] < 0 || math.IsNaN(value[r]) || math.IsInf(value[r], 0) {
 				continue
 			}
 			at := ys.at[r]*len(xs.names) + xs.at[r]
@@ -201,8 +217,19 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 	index := map[string]int{}
 	var out []slice
 	same := make([]bool, len(f.Params))
+	words := make([]func(float64) string, len(f.Params))
 	for i, p := range f.Params {
 		same[i] = constant(p)
+		if p.Numeric && !same[i] {
+			values := slices.Compact(facets.Sorted(p.Value))
+			names := wholes(values)
+			words[i] = func(v float64) string {
+				if at, ok := slices.BinarySearch(values, v); ok {
+					return names[at]
+				}
+				return "null"
+			}
+		}
 	}
 	for r := range f.Rows {
 		var parts []string
@@ -213,7 +240,7 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 			}
 			if p.Numeric {
 				key = append(key, p.Value[r])
-				parts = append(parts, p.Name+" "+Whole(p.Value[r]))
+				parts = append(parts, p.Name+" "+words[i](p.Value[r]))
 			} else {
 				key = append(key, 0)
 				text := p.Text[r]
@@ -285,6 +312,9 @@ func valueRange(value []float64, of []slice) (lo, hi float64) {
 
 func shadeLegend(value []float64, of []slice, log bool, unit string) []Key {
 	lo, hi := valueRange(value, of)
+	if log && lo > hi { // no value is above 0
+		return nil
+	}
 	var out []Key
 	for i := range heatSteps {
 		from := 0.5 * float64(i) / (heatSteps / 2) // named are the ends and the middle

@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"aicplan/sink/phrase"
 	"aicplan/sink/stats"
 	"aicplan/stages/report/facets"
-	"aicplan/stages/report/model"
 	"aicplan/stages/report/svg"
 )
 
@@ -85,10 +85,10 @@ func (pt points) chart() *Chart {
 	}
 	c := &Chart{ID: pt.id, Title: pt.title, Caption: pt.caption, W: width, H: h, Body: render(p, width, h), Data: m.data(names)}
 	for i, n := range names {
-		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i, Note: model.Count(int64(m.total[i]))})
+		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i, Note: phrase.Count(int64(m.total[i]))})
 	}
 	if m.drawn < len(rows) {
-		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.", model.Count(int64(len(rows))), model.Count(int64(m.drawn)))
+		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.", phrase.Count(int64(len(rows))), phrase.Count(int64(m.drawn)))
 	}
 	if m.bars {
 		c.Caption += " Bars reach from the 10th to the 90th percentile of the samples."

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -30,8 +31,16 @@ func TestAnyTable(t *testing.T) {
 		column := func(name string, g *rapid.Generator[float64]) arrow.Array {
 			return table.Floats(rapid.SliceOfN(g, n, n).Draw(t, name), nil)
 		}
+		some := rapid.SampledFrom([]func(int) bool{nil, nil, func(i int) bool { return i%3 > 0 }, func(int) bool { return false }})
 		integers := func(name string) arrow.Array {
-			return table.Ints(rapid.SliceOfN(whole, n, n).Draw(t, name), nil)
+			var valid []bool
+			if has := some.Draw(t, name+" has"); has != nil {
+				valid = make([]bool, n)
+				for i := range valid {
+					valid[i] = has(i)
+				}
+			}
+			return table.Ints(rapid.SliceOfN(whole, n, n).Draw(t, name), valid)
 		}
 		texts := func(name string) arrow.Array {
 			return table.Texts(rapid.SliceOfN(word, n, n).Draw(t, name), nil)
@@ -57,6 +66,14 @@ func TestAnyTable(t *testing.T) {
 			for _, c := range g.Charts {
 				if strings.Contains(c.Body, "NaN") || strings.Contains(c.Body, "Inf") {
 					t.Fatalf("%s has a coordinate that is no number", c.ID)
+				}
+				if _, err := json.Marshal(c.Data); err != nil {
+					t.Fatalf("%s: %v", c.ID, err)
+				}
+				for _, k := range c.Legend {
+					if strings.Contains(k.Name, "NaN") || strings.Contains(k.Name, "Inf") {
+						t.Fatalf("%s has %q in its legend", c.ID, k.Name)
+					}
 				}
 			}
 		}

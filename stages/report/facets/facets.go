@@ -177,6 +177,9 @@ func (f *Facets) params(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) {
 		} else {
 			p.Value, p.Numeric = numbers(rec, name), true
 		}
+		if p.Value == nil && p.Text == nil {
+			continue // no row says it
+		}
 		f.Params = append(f.Params, p)
 	}
 	if kernels := words(rec, "kernel_source"); len(kernels.Names) > 1 {
@@ -309,14 +312,14 @@ func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
 		perMS = 1000
 	}
 	out := make([]float64, len(least))
-	any := false
+	known := false
 	for i, l := range least {
 		out[i] = math.NaN()
 		if l > 0 && f.Latency[i] > 0 {
-			out[i], any = l*perMS/f.Latency[i], true
+			out[i], known = l*perMS/f.Latency[i], true
 		}
 	}
-	if any {
+	if known {
 		f.Light, f.System = out, spec.Name
 	}
 }
@@ -329,15 +332,15 @@ func numbers(rec arrow.Record, name string) []float64 {
 		return nil
 	}
 	out := make([]float64, len(c.Values))
-	any := false
+	known := false
 	for i, v := range c.Values {
 		out[i] = v
 		if c.Null(i) {
 			out[i] = math.NaN()
 		}
-		any = any || !math.IsNaN(out[i])
+		known = known || !math.IsNaN(out[i])
 	}
-	if !any {
+	if !known {
 		return nil
 	}
 	return out
@@ -350,9 +353,8 @@ func texts(rec arrow.Record, name string) []string {
 	if c, err := table.Bools(rec, name); err == nil {
 		out := make([]string, len(c.Values))
 		for i, v := range c.Values {
-			out[i] = "false"
-			if v {
-				out[i] = "true"
+			if !c.Null(i) {
+				out[i] = strconv.FormatBool(v)
 			}
 		}
 		return out
@@ -403,14 +405,14 @@ func times(rec arrow.Record, name string) []float64 {
 		return nil
 	}
 	out := make([]float64, len(c.Values))
-	any := false
+	known := false
 	for i, v := range c.Values {
 		out[i] = math.NaN()
 		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			out[i], any = float64(t.UnixNano())/1e9, true
+			out[i], known = float64(t.UnixNano())/1e9, true
 		}
 	}
-	if !any {
+	if !known {
 		return nil
 	}
 	return out

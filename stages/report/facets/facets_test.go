@@ -100,3 +100,16 @@ func TestCounted(t *testing.T) {
 		t.Errorf("without a table: %+v", f)
 	}
 }
+
+// TestUnknownFlag: a parameter that is a flag and that a row does not have is not
+// false there.
+func TestUnknownFlag(t *testing.T) {
+	t.Parallel()
+	f := Of(&stage.Dataset{
+		Info:  stage.Info{Op: "x", Params: []string{"causal", "m"}},
+		Table: rec([]string{"causal", "m", "latency"}, table.Flags([]bool{true, false, false}, []bool{true, true, false}), ints(1, 2, 3), nums(1, 2, 3)),
+	}, nil)
+	if !slices.Equal(f.Params[0].Text, []string{"true", "false", ""}) {
+		t.Errorf("the flags are %q", f.Params[0].Text)
+	}
+}

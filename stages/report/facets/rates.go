@@ -62,14 +62,14 @@ func (f *Facets) rate(amount []float64, per float64) []float64 {
 		return nil
 	}
 	out := make([]float64, len(amount))
-	any := false
+	known := false
 	for i, a := range amount {
 		out[i] = nan
 		if a > 0 && f.Latency[i] > 0 {
-			out[i], any = a/(f.Latency[i]*per), true
+			out[i], known = a/(f.Latency[i]*per), true
 		}
 	}
-	if !any {
+	if !known {
 		return nil
 	}
 	return out

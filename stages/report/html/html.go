@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/charts"
 	"aicplan/stages/report/model"
@@ -89,7 +90,7 @@ func newPage(r *model.Report, o Options) (*page, error) {
 }
 
 var functions = template.FuncMap{
-	"count":    func(n any) string { return model.Count(toInt(n)) },
+	"count":    func(n any) string { return phrase.Count(toInt(n)) },
 	"number":   model.Number,
 	"percent":  model.Percent,
 	"duration": model.Duration,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
@@ -33,7 +34,7 @@ func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 	return b.Bytes(), r
 }
 
-func comma(n int) string { return model.Count(int64(n)) }
+func comma(n int) string { return phrase.Count(int64(n)) }
 
 // TestSelfContained holds the page against everything that would make it ask
 // for something: it has to open from a mail attachment.

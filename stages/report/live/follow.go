@@ -213,6 +213,12 @@ func (f *Follower) take(line []byte) {
 		if n := e.Counts; n.Planned > 0 && st.Total > 0 {
 			st.Done, st.Failed, st.Skipped, st.Total = n.Measured+n.Reused, n.Failed, n.Skipped, n.Planned
 		}
+	case "alive":
+		for _, st := range s.Stages {
+			if st.Status == Running {
+				st.estimate(e.At)
+			}
+		}
 	case "case_failed":
 		s.failed(e)
 	case "sample":

@@ -42,12 +42,13 @@ func glance(run checkpoint.Run, dead func(pid int) bool, now time.Time) RunLine 
 		return line
 	}
 	s := State{Started: run.Started, Seen: run.Started}
+	said := false
 	var e event
 	if json.NewDecoder(io.LimitReader(file, headBytes)).Decode(&e) == nil && e.Type == "run_start" {
 		e.show()
 		line.Plan, line.Host, s.PID = e.Plan, e.Host, e.PID
 		if !e.At.IsZero() {
-			s.Started, s.Seen = e.At, e.At
+			s.Started, s.Seen, said = e.At, e.At, true
 		}
 	}
 	tail := make([]byte, min(info.Size(), tailBytes))
@@ -61,7 +62,7 @@ func glance(run checkpoint.Run, dead func(pid int) bool, now time.Time) RunLine 
 		if json.Unmarshal(lines[i], &e) != nil || e.At.IsZero() {
 			continue // cut short, by a kill or by where the tail begins
 		}
-		s.Seen = e.At
+		s.Seen, said = e.At, true
 		s.Seconds = s.Seen.Sub(s.Started).Seconds()
 		if e.Type == "run_end" {
 			s.Ended, s.ExitCode, s.Seconds = true, &e.ExitCode, e.Seconds
@@ -69,7 +70,10 @@ func glance(run checkpoint.Run, dead func(pid int) bool, now time.Time) RunLine 
 		break
 	}
 	s.Gone = !s.Ended && dead != nil && s.PID > 0 && dead(s.PID)
-	line.Word, line.ExitCode, line.Seconds = s.Word(now), s.ExitCode, &s.Seconds
+	line.Word, line.ExitCode = s.Word(now), s.ExitCode
+	if said {
+		line.Seconds = &s.Seconds
+	}
 	return line
 }
 

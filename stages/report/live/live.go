@@ -75,9 +75,11 @@ type Stage struct {
 	Total    int          `json:"total"` // 0: no cases, or not known yet
 	Before   int          `json:"before"`
 	Counts   stage.Counts `json:"counts"`
-	// Rate is in cases a second over the last minute; null before there is one.
+	// Rate is in cases a second over the last minute in which some ended; null before
+	// there is one.
 	Rate *float64 `json:"rate"`
-	// Left is the estimated time to its end in seconds, by the rate.
+	// Left is the estimated time to its end in seconds, by the rate; null where the
+	// number of its cases is not known.
 	Left *float64 `json:"left_seconds"`
 	// Rates are cases a second over time.
 	Rates []Point `json:"rates,omitempty"`
@@ -195,19 +197,38 @@ func (s *State) stage(address, kind string) *Stage {
 func (st *Stage) progress(at time.Time, done, failed, skipped, total, before int) {
 	st.Done, st.Failed, st.Skipped, st.Total, st.Before = done, failed, skipped, total, before
 	ended := done + failed + skipped
-	st.history = append(st.history, progress{at, ended})
+	n := len(st.history)
+	switch {
+	case n > 0 && ended < st.history[n-1].ended: // it began anew
+		st.history, st.Rate, st.Left = st.history[:0], nil, nil
+		fallthrough
+	case n == 0 || ended > st.history[n-1].ended:
+		st.history = append(st.history, progress{at, ended})
+	}
 	for len(st.history) > 2 && at.Sub(st.history[1].at) > time.Minute {
 		st.history = st.history[1:]
 	}
-	first := st.history[0]
-	span := at.Sub(first.at).Seconds()
-	if span < 0.5 || ended <= first.ended {
+	st.estimate(at)
+}
+
+// estimate works out the rate as of a moment, and what is left by it. Where nothing
+// has ended for longer than the rate was taken over, it falls: a stage that hangs
+// does not end in a minute for ever.
+func (st *Stage) estimate(at time.Time) {
+	if len(st.history) < 2 {
 		return
 	}
-	rate := float64(ended-first.ended) / span
-	st.Rate = &rate
-	left := float64(total-ended) / rate
-	st.Left = &left
+	first, last := st.history[0], st.history[len(st.history)-1]
+	span := max(last.at.Sub(first.at), at.Sub(last.at)).Seconds()
+	if span < 0.5 {
+		return
+	}
+	rate := float64(last.ended-first.ended) / span
+	st.Rate, st.Left = &rate, nil
+	if st.Total >= last.ended {
+		left := float64(st.Total-last.ended) / rate
+		st.Left = &left
+	}
 	if n := len(st.Rates); n == 0 || at.Sub(st.Rates[n-1].At) >= 2*time.Second {
 		st.Rates = append(st.Rates, Point{at, rate})
 	}

@@ -257,3 +257,52 @@ func TestStream(t *testing.T) {
 		}
 	}
 }
+
+// TestRateOfAStageThatHangs: what was fast and ends no case any more is not a minute
+// from its end for ever, and a slow one keeps its rate between two cases.
+func TestRateOfAStageThatHangs(t *testing.T) {
+	t.Parallel()
+	r, write := runAt(t)
+	f := Follow(r, nil)
+	begin := time.Now().Truncate(time.Second)
+	say := func(after int, rest string) *Stage {
+		write(fmt.Sprintf(`{"@timestamp":%q,%s}`+"\n", begin.Add(time.Duration(after)*time.Second).Format(time.RFC3339Nano), rest))
+		if err := f.Poll(); err != nil {
+			t.Fatal(err)
+		}
+		return f.State().Stages[0]
+	}
+	progress := func(after, done, total int) *Stage {
+		return say(after, fmt.Sprintf(`"type":"stage_progress","stage":"collect.g","done":%d,"total":%d`, done, total))
+	}
+	alive := `"type":"alive"`
+	say(0, `"type":"stage_start","stage":"collect.g","kind":"collect"`)
+	progress(0, 0, 100)
+	if st := progress(20, 40, 100); *st.Rate != 2 || *st.Left != 30 {
+		t.Errorf("at work: %v, %v", *st.Rate, *st.Left)
+	}
+	if st := say(40, alive); *st.Rate != 2 || *st.Left != 30 {
+		t.Errorf("between two cases: %v, %v", *st.Rate, *st.Left)
+	}
+	if st := say(420, alive); *st.Rate != 0.1 || *st.Left != 600 {
+		t.Errorf("nothing ended for 400 s: %v a second, %v s left", *st.Rate, *st.Left)
+	}
+	if st := progress(430, 60, 0); st.Left != nil {
+		t.Errorf("%v s left of a number of cases that nobody knows", *st.Left)
+	}
+	if st := progress(440, 0, 100); st.Rate != nil || st.Left != nil {
+		t.Errorf("begun anew: %+v", st)
+	}
+}
+
+// TestListOfRunsThatSayNothing: how long they took is not known, and not 0.
+func TestListOfRunsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	r, write := runAt(t)
+	for _, text := range []string{"", "{cut", "\n\x00\x00\n"} {
+		write(text)
+		if line := glance(r, nil, time.Now()); line.Seconds != nil || line.ExitCode != nil {
+			t.Errorf("%q: %v seconds, exit code %v", text, *line.Seconds, line.ExitCode)
+		}
+	}
+}

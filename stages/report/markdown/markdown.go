@@ -87,7 +87,7 @@ func (b *builder) listOf(n, most int, line func(i int)) {
 		line(i)
 	}
 	if n > most {
-		b.linef("\n...and %s more; the HTML report has them all.", model.Count(int64(n-most)))
+		b.linef("\n...and %s more; the HTML report has them all.", phrase.Count(int64(n-most)))
 	}
 }
 
@@ -129,7 +129,7 @@ func (b *builder) tables(r *model.Report) {
 			light = model.Percent(t.Light.P50)
 		}
 		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", phrase.Cell(t.Name), phrase.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
-			model.Count(int64(t.Rows)), coverage, model.Count(int64(t.Failed)), model.Count(int64(t.Skipped)), gate, latency, light)
+			phrase.Count(int64(t.Rows)), coverage, phrase.Count(int64(t.Failed)), phrase.Count(int64(t.Skipped)), gate, latency, light)
 	})
 	for _, t := range r.Tables {
 		if len(t.Metrics) == 0 {
@@ -148,7 +148,7 @@ func (b *builder) tables(r *model.Report) {
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil && ref.Ratio != nil {
 			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).", phrase.Cell(t.Name), phrase.Cell(ref.A.Name),
-				model.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
+				phrase.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
 		b.list(len(r.Failures), func(i int) {
 			g := r.Failures[i]
-			b.linef("| %s | %s | %s | %s | %s |", model.Count(int64(g.Count)), phrase.Cell(g.Value("op")), phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)), phrase.Code(phrase.Clip(g.Example.Case(), 240)))
+			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(int64(g.Count)), phrase.Cell(g.Value("op")), phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)), phrase.Code(phrase.Clip(g.Example.Case(), 240)))
 		})
 	}
 	if len(r.Skips) > 0 {
@@ -185,7 +185,7 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| count | where | rule | reason | whose limit |\n|---:|---|---|---|---|")
 		b.list(len(r.Skips), func(i int) {
 			s := r.Skips[i]
-			b.linef("| %s | %s | %s | %s | %s |", model.Count(s.Count), phrase.Cell(s.Where), phrase.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), phrase.Cell(phrase.Clip(s.Reason, 200)), phrase.Cell(s.Meaning))
+			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(s.Count), phrase.Cell(s.Where), phrase.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), phrase.Cell(phrase.Clip(s.Reason, 200)), phrase.Cell(s.Meaning))
 		})
 	}
 }
@@ -286,7 +286,7 @@ func (b *builder) run(r *model.Report) {
 			f := r.Files[i]
 			rows := ""
 			if f.Rows > 0 {
-				rows = model.Count(int64(f.Rows))
+				rows = phrase.Count(int64(f.Rows))
 			}
 			b.linef("| %s | %s | %s |", phrase.Code(f.Path), rows, phrase.Code(shortDigest(f.Digest)))
 		})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"aicplan/sink/phrase"
 	"aicplan/sink/stats"
 )
 
@@ -156,10 +157,10 @@ func (c *Change) Text() string {
 	}
 	var parts []string
 	if c.Slower > 0 {
-		parts = append(parts, fmt.Sprintf("%s slower", Count(int64(c.Slower))))
+		parts = append(parts, fmt.Sprintf("%s slower", phrase.Count(int64(c.Slower))))
 	}
 	if c.Faster > 0 {
-		parts = append(parts, fmt.Sprintf("%s faster", Count(int64(c.Faster))))
+		parts = append(parts, fmt.Sprintf("%s faster", phrase.Count(int64(c.Faster))))
 	}
 	if len(parts) == 0 {
 		return text + "; no row differs by more than its noise and 2 %."
@@ -179,5 +180,5 @@ func rowsHad(n int) string {
 	if n == 1 {
 		return "1 row was"
 	}
-	return Count(int64(n)) + " rows were"
+	return phrase.Count(int64(n)) + " rows were"
 }

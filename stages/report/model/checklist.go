@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/failures"
 )
@@ -20,7 +21,7 @@ func (r *Report) evidence(in Input) {
 	for _, g := range r.Gates {
 		c := results.Count([]results.Group{g})
 		e := Evidence{Name: g.Address, Command: "aicplan apply: " + kinds[g.Address], Level: Good}
-		e.Result = fmt.Sprintf("%d of %s pass", c.Passed, plural(c.Passed+c.Failed+c.Warned, "check"))
+		e.Result = fmt.Sprintf("%d of %s pass", c.Passed, phrase.Counted(c.Passed+c.Failed+c.Warned, "check"))
 		if c.Skipped > 0 {
 			e.Result += fmt.Sprintf(", %d not judged", c.Skipped)
 		}
@@ -44,7 +45,7 @@ func (r *Report) evidence(in Input) {
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil {
 			e := Evidence{Name: t.Name + " against " + ref.A.Name, Command: "aicplan apply: report reference", Level: Good}
-			e.Result = fmt.Sprintf("%s rows in common, %s only here, %s only there", Count(int64(ref.Common)), Count(int64(ref.Added)), Count(int64(ref.Removed)))
+			e.Result = fmt.Sprintf("%s rows in common, %s only here, %s only there", phrase.Count(int64(ref.Common)), phrase.Count(int64(ref.Added)), phrase.Count(int64(ref.Removed)))
 			if ref.Ratio != nil {
 				e.Result += fmt.Sprintf("; ratio %.3f / %.3f / %.3f (p5, p50, p95)", ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 			} else {
@@ -91,7 +92,7 @@ func (r *Report) checklist() {
 	case c.Passed == 0:
 		add("Quality gates", Open, "no gate judged the data")
 	default:
-		add("Quality gates", when(c.Warned == 0, Warn), "%s, %s", held(c.Passed), plural(c.Warned, "warning"))
+		add("Quality gates", when(c.Warned == 0, Warn), "%s, %s", held(c.Passed), phrase.Counted(c.Warned, "warning"))
 	}
 	switch {
 	case t.planned == 0 && !slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Imported }):
@@ -99,7 +100,7 @@ func (r *Report) checklist() {
 	case t.planned == 0:
 		add("Coverage of the plan", Open, "nothing was planned: the data was imported")
 	default:
-		add("Coverage of the plan", when(t.covered == t.planned, Warn), "%s of %s cases", Count(int64(t.covered)), Count(int64(t.planned)))
+		add("Coverage of the plan", when(t.covered == t.planned, Warn), "%s of %s cases", phrase.Count(int64(t.covered)), phrase.Count(int64(t.planned)))
 	}
 	if r.Impact != "" {
 		add("What users can do with it", Good, "%s", r.Impact)
@@ -114,7 +115,7 @@ func (r *Report) checklist() {
 		}
 	}
 	if files > 0 {
-		add("Perf files", Good, "%s with %s", plural(files, "file"), plural(rows, "row"))
+		add("Perf files", Good, "%s with %s", phrase.Counted(files, "file"), phrase.Counted(rows, "row"))
 	} else {
 		add("Perf files", Open, "the run exported none")
 	}
@@ -128,7 +129,7 @@ func (r *Report) checklist() {
 	case lost <= 0:
 		add("Missing cases have reasons", Good, "none is missing")
 	default:
-		add("Missing cases have reasons", when(explained >= lost, Bad), "%s missing, %s with a reason in the ledger", Count(int64(lost)), Count(int64(explained)))
+		add("Missing cases have reasons", when(explained >= lost, Bad), "%s missing, %s with a reason in the ledger", phrase.Count(int64(lost)), phrase.Count(int64(explained)))
 	}
 	unclassified := 0
 	for _, g := range r.Failures {
@@ -137,7 +138,7 @@ func (r *Report) checklist() {
 		}
 	}
 	add("Failures are classified", when(unclassified == 0, Bad), "%s in %s, %d without a class",
-		plural(failures.Total(r.Failures), "failed case"), plural(len(r.Failures), "group"), unclassified)
+		phrase.Counted(failures.Total(r.Failures), "failed case"), phrase.Counted(len(r.Failures), "group"), unclassified)
 	r.verified(add)
 	if len(r.Changes) > 0 {
 		add("Changes other than data", Good, "%s", List(r.Changes, 3))

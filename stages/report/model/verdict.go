@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/failures"
 )
@@ -51,11 +52,11 @@ func (r *Report) verdict() Verdict {
 	case !r.judgedAtAll():
 		return Verdict{Warn, "not judged", "No gate judged the data, so nothing can stop this data."}
 	case r.stoppers() == 0 && c.Warned > 0:
-		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Nothing can stop this data: its checks only warn; %s.", plural(c.Warned, "warning"))}
+		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Nothing can stop this data: its checks only warn; %s.", phrase.Counted(c.Warned, "warning"))}
 	case r.stoppers() == 0:
 		return Verdict{Warn, "passed", "Nothing can stop this data: its checks only warn, and none does."}
 	case c.Warned > 0:
-		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Every check that can stop the data holds; %s.", plural(c.Warned, "warning"))}
+		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Every check that can stop the data holds; %s.", phrase.Counted(c.Warned, "warning"))}
 	}
 	if c.Passed == 1 {
 		return Verdict{Good, "passed", "The one check holds."}
@@ -124,11 +125,11 @@ func (r *Report) totals() totals {
 // figures are the numbers at the top.
 func (r *Report) figures() []Figure {
 	t := r.totals()
-	rows := Figure{Name: "rows", Value: Count(int64(t.rows)), Note: "in " + plural(len(r.Tables), "table")}
+	rows := Figure{Name: "rows", Value: phrase.Count(int64(t.rows)), Note: "in " + phrase.Counted(len(r.Tables), "table")}
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
 	if t.planned > 0 {
 		coverage.Value = percent(float64(t.covered) / float64(t.planned))
-		coverage.Note = fmt.Sprintf("%s of %s cases", Count(int64(t.covered)), Count(int64(t.planned)))
+		coverage.Note = fmt.Sprintf("%s of %s cases", phrase.Count(int64(t.covered)), phrase.Count(int64(t.planned)))
 		if coverage.Level = Good; t.covered < t.planned {
 			coverage.Level = Warn
 		}
@@ -139,20 +140,20 @@ func (r *Report) figures() []Figure {
 	case c.Failed > 0:
 		checks.Level, checks.Note = Bad, fmt.Sprintf("pass, %d failed", c.Failed)
 		if c.Warned > 0 {
-			checks.Note += ", " + plural(c.Warned, "warning")
+			checks.Note += ", " + phrase.Counted(c.Warned, "warning")
 		}
 	case c.Warned > 0:
-		checks.Level, checks.Note = Warn, "pass, "+plural(c.Warned, "warning")
+		checks.Level, checks.Note = Warn, "pass, "+phrase.Counted(c.Warned, "warning")
 	case c.Passed == 0:
 		checks.Level, checks.Value, checks.Note = Warn, "-", "no gate"
 	}
-	failed := Figure{Name: "failed cases", Value: Count(int64(t.failed)), Level: Good, Note: "none"}
+	failed := Figure{Name: "failed cases", Value: phrase.Count(int64(t.failed)), Level: Good, Note: "none"}
 	if t.failed > 0 {
-		failed.Level, failed.Note = Warn, "in "+plural(len(r.Failures), "group")
+		failed.Level, failed.Note = Warn, "in "+phrase.Counted(len(r.Failures), "group")
 	}
 	out := []Figure{rows, coverage, checks, failed}
 	if t.skipped > 0 || t.filtered > 0 {
-		out = append(out, Figure{Name: "left out", Value: Count(int64(t.skipped) + t.filtered), Note: "each with its reason"})
+		out = append(out, Figure{Name: "left out", Value: phrase.Count(int64(t.skipped) + t.filtered), Note: "each with its reason"})
 	}
 	if r.Run.Seconds > 0 {
 		out = append(out, Figure{Name: "run time", Value: Duration(r.Run.Seconds)})
@@ -179,20 +180,20 @@ func (r *Report) glance() []string {
 				where += " with " + List(versions, 3)
 			}
 		}
-		out = append(out, fmt.Sprintf("%s in %s%s.", plural(t.rows, "row"), plural(len(r.Tables), "table"), where))
+		out = append(out, fmt.Sprintf("%s in %s%s.", phrase.Counted(t.rows, "row"), phrase.Counted(len(r.Tables), "table"), where))
 	}
 	if t.planned > 0 {
-		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", Count(int64(t.covered)), Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
+		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", phrase.Count(int64(t.covered)), phrase.Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
 		if t.failed+t.skipped > 0 {
-			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", Count(int64(t.failed)), Count(int64(t.skipped)))
+			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", phrase.Count(int64(t.failed)), phrase.Count(int64(t.skipped)))
 		}
 		out = append(out, s+".")
 	}
 	if t.filtered > 0 {
-		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.", Count(t.filtered), Count(t.declared)))
+		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.", phrase.Count(t.filtered), phrase.Count(t.declared)))
 	}
 	if c := results.Count(r.Gates); c.Passed+c.Failed+c.Warned+c.Skipped > 0 {
-		s := fmt.Sprintf("%s, %d failed, %s", held(c.Passed), c.Failed, plural(c.Warned, "warning"))
+		s := fmt.Sprintf("%s, %d failed, %s", held(c.Passed), c.Failed, phrase.Counted(c.Warned, "warning"))
 		if c.Skipped > 0 {
 			s += fmt.Sprintf(", %d could not be judged", c.Skipped)
 		}
@@ -206,7 +207,7 @@ func (r *Report) glance() []string {
 				sure = fmt.Sprintf(", with 95 %% confidence %.3f to %.3f", in[0], in[1])
 			}
 			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common%s; 5 %% below %.3f, 5 %% above %.3f).",
-				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, Count(int64(ref.Common)), sure, ref.Ratio.P5, ref.Ratio.P95))
+				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, phrase.Count(int64(ref.Common)), sure, ref.Ratio.P5, ref.Ratio.P95))
 		}
 	}
 	for _, x := range r.Tables {
@@ -215,7 +216,7 @@ func (r *Report) glance() []string {
 		}
 	}
 	if len(r.Files) > 0 {
-		out = append(out, fmt.Sprintf("%s written.", plural(len(r.Files), "file")))
+		out = append(out, fmt.Sprintf("%s written.", phrase.Counted(len(r.Files), "file")))
 	}
 	switch since := r.Run.IdleSince; {
 	case r.Run.Idle:
@@ -251,12 +252,12 @@ func (r *Report) risks(in Input) {
 			add(Bad, "%s is partial: %s", t.Name, t.Partial)
 		}
 		if share, ok := t.Coverage(); ok && t.Covered < t.Planned {
-			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share), Count(int64(t.Planned-t.Covered)))
+			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share), phrase.Count(int64(t.Planned-t.Covered)))
 		}
 		if t.Gate == nil {
 			unjudged = append(unjudged, t.Name)
 		} else if t.Gate.Skipped > 0 {
-			add(Warn, "%s of %s could not be judged", plural(t.Gate.Skipped, "check"), t.Gate.Address)
+			add(Warn, "%s of %s could not be judged", phrase.Counted(t.Gate.Skipped, "check"), t.Gate.Address)
 		}
 		if t.Noise != nil && t.Noise.P95 > noisy {
 			add(Warn, "%s is noisy: 5 %% of its rows have a standard deviation above %s of their mean", t.Name, percent(t.Noise.P95))
@@ -279,7 +280,7 @@ func (r *Report) risks(in Input) {
 	}
 	if n := failures.Total(r.Failures); n > 0 {
 		g := r.Failures[0]
-		add(Warn, "%s failed; the largest group: %s x %s", plural(n, "case"), Count(int64(g.Count)), g.Example.Message)
+		add(Warn, "%s failed; the largest group: %s x %s", phrase.Counted(n, "case"), phrase.Count(int64(g.Count)), g.Example.Message)
 	}
 	mixed := map[string][]string{}
 	for _, n := range r.Nodes {
@@ -311,5 +312,5 @@ func held(n int) string {
 	if n == 1 {
 		return "1 check holds"
 	}
-	return plural(n, "check") + " hold"
+	return phrase.Counted(n, "check") + " hold"
 }

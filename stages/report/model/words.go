@@ -37,19 +37,6 @@ func LevelOf(s stage.Status) string {
 	return Bad
 }
 
-// Count writes a number with commas between groups of three digits.
-func Count(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
 // Number writes a measured value with four significant digits, NaN as a dash.
 func Number(v float64) string {
 	switch a := math.Abs(v); {
@@ -87,13 +74,6 @@ func Duration(seconds float64) string {
 		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
 	}
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return Count(int64(n)) + " " + noun + "s"
 }
 
 // List joins words, at most n of them.

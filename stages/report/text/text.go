@@ -66,7 +66,7 @@ func Write(w io.Writer, r *model.Report) error {
 		for _, f := range r.Files {
 			rows := ""
 			if f.Rows > 0 {
-				rows = model.Count(int64(f.Rows)) + " rows"
+				rows = phrase.Count(int64(f.Rows)) + " rows"
 			}
 			b.columns([]column{{-44, f.Path}, {14, rows}, {-19, " " + f.Digest}})
 		}
@@ -169,7 +169,7 @@ func (b *builder) tables(r *model.Report) {
 		if t.Latency != nil {
 			median = model.Number(t.Latency.P50)
 		}
-		b.columns([]column{{-24, t.Name}, {9, model.Count(int64(t.Rows))}, {8, coverage}, {7, model.Count(int64(t.Failed))}, {7, model.Count(int64(t.Skipped))}, {-7, gate}, {12, median + " " + t.Unit}})
+		b.columns([]column{{-24, t.Name}, {9, phrase.Count(int64(t.Rows))}, {8, coverage}, {7, phrase.Count(int64(t.Failed))}, {7, phrase.Count(int64(t.Skipped))}, {-7, gate}, {12, median + " " + t.Unit}})
 		b.detail(t)
 	}
 }
@@ -204,7 +204,7 @@ func (b *builder) detail(t *model.Table) {
 			continue
 		}
 		full := 30 * s.Covered / s.Planned
-		b.columns([]column{{-3, ""}, {-20, s.Name}, {-32, "[" + strings.Repeat("#", full) + strings.Repeat(".", 30-full) + "]"}, {20, fmt.Sprintf("%s of %s", model.Count(int64(s.Covered)), model.Count(int64(s.Planned)))}})
+		b.columns([]column{{-3, ""}, {-20, s.Name}, {-32, "[" + strings.Repeat("#", full) + strings.Repeat(".", 30-full) + "]"}, {20, fmt.Sprintf("%s of %s", phrase.Count(int64(s.Covered)), phrase.Count(int64(s.Planned)))}})
 	}
 }
 
@@ -213,14 +213,14 @@ func (b *builder) losses(r *model.Report) {
 		b.heading("Failures by group")
 	}
 	for _, g := range r.Failures {
-		b.item(fmt.Sprintf("%6s  ", model.Count(int64(g.Count))), strings.Join([]string{g.Value("op"), g.Value("class"), g.Example.Message}, "  "))
+		b.item(fmt.Sprintf("%6s  ", phrase.Count(int64(g.Count))), strings.Join([]string{g.Value("op"), g.Value("class"), g.Example.Message}, "  "))
 		b.para(8, "e.g. "+g.Example.Case())
 	}
 	if len(r.Skips) > 0 {
 		b.heading("Left out, with reasons")
 	}
 	for _, s := range r.Skips {
-		b.item(fmt.Sprintf("%10s  ", model.Count(s.Count)), strings.TrimSpace(s.Where+" "+s.Kind+" "+s.Name)+": "+s.Reason+" ("+s.Meaning+")")
+		b.item(fmt.Sprintf("%10s  ", phrase.Count(s.Count)), strings.TrimSpace(s.Where+" "+s.Kind+" "+s.Name)+": "+s.Reason+" ("+s.Meaning+")")
 	}
 }
 

@@ -1,7 +1,6 @@
 """One worker: its ops, its device and the cases that it works on."""
 
 import contextlib
-import fcntl
 import functools
 import gc
 import hashlib
@@ -31,7 +30,7 @@ from .ranks import RanksOp
 from .reads import reads_of
 from .source import find_ops
 from .spool import Sink
-from .workdir import SITE, archive, remove_workdir, sweep_workdirs
+from .workdir import SITE, archive, own_folder, own_temporary, remove_workdir
 
 _FATAL = re.compile(
     r"illegal memory access|unspecified launch failure|device-side assert|misaligned address|illegal instruction"
@@ -59,6 +58,7 @@ class Host:
         self.sink = Sink()
         self.shim = None  # what stands in for the checkout's helper
         self.workdir = ""
+        self._folders, self._locks = [], []  # of this worker alone
         self._warned = set()
 
     # -- start
@@ -240,26 +240,14 @@ class Host:
         children find the helper."""
         if self.workdir:
             return
-        base = self.options.get("workdir") or tempfile.gettempdir()
+        temporary = tempfile.gettempdir()
         slot = re.sub(r"\W", "", str(self.init.get("slot", "w")))
-        sweep_workdirs(base)
-        while True:
-            self.workdir = tempfile.mkdtemp(prefix="aicplan-new-", dir=base)
-            # Collectors look for "context" in the whole path of a perf file.
-            if "context" not in os.path.basename(self.workdir):
-                break
-            os.rmdir(self.workdir)
-        # Who holds the lock is alive; the folder gets its name once it is held.
-        self._lock = os.open(os.path.join(self.workdir, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        named = self.workdir.replace("aicplan-new-", "aicplan-%s-" % slot)
-        os.rename(self.workdir, named)
-        self.workdir = named
+        self.workdir = self._own_folder(self.options.get("workdir") or temporary, slot)
         if "context" in self.workdir or "skip_indexer" in self.workdir:
             raise HostError(
                 'the work folder %s has "context" or "skip_indexer" in its path, which collectors take for the phase; set workdir' % self.workdir
             )
+        own_temporary(self._own_folder(temporary, slot) if self.options.get("workdir") else self.workdir)
         site = os.path.join(self.workdir, "site")
         os.mkdir(site)
         with open(os.path.join(site, "sitecustomize.py"), "w", encoding="utf-8") as f:
@@ -271,6 +259,12 @@ class Host:
         own_ports()
         if self.root:
             self.shim = hook_helper(self.root, self.bench, self.sink)
+
+    def _own_folder(self, base, slot):
+        folder, lock = own_folder(base, slot)
+        self._folders.append(folder)
+        self._locks.append(lock)
+        return folder
 
     def _tell_children(self):
         """What the children of hosted collectors measure with, and on which device
@@ -419,8 +413,8 @@ class Host:
                 self.channel.log("warn", "op %s labels its rows with version %s; %s is installed" % (op, logged, self.version))
 
     def close(self):
-        if self.workdir:
-            remove_workdir(self.workdir)
+        for folder in self._folders:
+            remove_workdir(folder)
 
 
 def _uuid(props):

@@ -2,9 +2,13 @@
 
 import contextlib
 import fcntl
+import getpass
 import glob
+import importlib.util
 import os
+import re
 import shutil
+import tempfile
 
 # Children find this file through PYTHONPATH before their own first import.
 SITE = """import importlib.machinery, importlib.util, os, sys, traceback
@@ -26,6 +30,52 @@ if os.environ.get("AICPLAN_SPOOL"):
 def archive():
     """What holds this package: the zip file that the engine wrote, or a folder."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def own_folder(base, slot):
+    """A new folder and the lock that says that this worker lives."""
+    sweep_workdirs(base)
+    while True:
+        new = tempfile.mkdtemp(prefix="aicplan-new-", dir=base)
+        # Collectors look for "context" in the whole path of a perf file.
+        if "context" not in os.path.basename(new):
+            break
+        os.rmdir(new)
+    # Who holds the lock is alive; the folder gets its name once it is held.
+    lock = os.open(os.path.join(new, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    named = new.replace("aicplan-new-", "aicplan-%s-" % slot)
+    os.rename(new, named)
+    return named, lock
+
+
+# Sockets of engines and of multiprocessing lie in the temporary folder, under names of
+# up to 37 characters, and the whole path has 107 at most.
+LONGEST = 68
+
+
+def own_temporary(folder):
+    """Has this process and its children put temporary files into a folder of their
+    own: collectors leave theirs behind, under names that no other process uses."""
+    own = os.path.join(folder, "tmp")
+    if len(os.fsencode(own)) > LONGEST:
+        return
+    os.mkdir(own, 0o700)
+    with contextlib.suppress(Exception):  # nobody has the name of this user
+        _keep_compiled(tempfile.gettempdir(), own, getpass.getuser())
+    os.environ["TMPDIR"] = tempfile.tempdir = own
+
+
+def _keep_compiled(shared, own, user):
+    """Leaves what is compiled where the next worker finds it: torch's, whose code has
+    the path in it, and that of the CuTe DSL, whose folder others choose by version
+    unless it is set."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(shared, "torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", user)))
+    of_user = os.path.join(shared, user)
+    if os.path.isdir(of_user) or importlib.util.find_spec("cutlass") is not None:
+        os.makedirs(of_user, exist_ok=True)
+        os.symlink(of_user, os.path.join(own, user))
 
 
 def remove_workdir(folder):

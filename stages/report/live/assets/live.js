@@ -18,9 +18,11 @@ function svg(name, attrs, ...kids) {
 const count = n => n.toLocaleString("en-US").replace(/,/g, "\u202f");
 function time(s) {
   if (s == null) return "";
-  if (s < 60) return Math.round(s) + " s";
-  if (s < 3600) return Math.floor(s / 60) + " min " + Math.round(s % 60) + " s";
-  return Math.floor(s / 3600) + " h " + Math.round(s % 3600 / 60) + " min";
+  s = Math.round(s);
+  if (s < 60) return s + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min " + s % 60 + " s";
+  const minutes = Math.round(s / 60);
+  return Math.floor(minutes / 60) + " h " + minutes % 60 + " min";
 }
 const value = v => v == null ? "" : Math.abs(v) >= 100 ? v.toFixed(0) : Math.abs(v) >= 1 ? v.toFixed(2) : v.toPrecision(3);
 const rate = r => r == null ? "" : r >= 1 ? r.toFixed(1) + "/s" : (60 * r).toFixed(1) + "/min";

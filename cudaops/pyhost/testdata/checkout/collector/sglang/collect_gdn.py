@@ -1,6 +1,9 @@
 """Asks for a fresh process with the sentinel of the other copy of the helper."""
 
 import os
+import subprocess
+import sys
+import tempfile
 
 from collector.helper import WORKER_RESTART, log_perf
 
@@ -34,6 +37,19 @@ class _AtEnd:
 def run_logging_late(phase, *, perf_filename, device="cuda:0"):
     _log(perf_filename, 1.0)
     return _AtEnd(perf_filename)
+
+
+def run_leaving(phase, *, perf_filename, device="cuda:0"):
+    """Leaves a folder behind, and has a child do so, as collectors do with the
+    configurations of their models."""
+    left = os.path.join(tempfile.gettempdir(), "aic_config_%d" % os.getpid())
+    os.makedirs(left, exist_ok=True)
+    child = subprocess.check_output([sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp())"], text=True).strip()
+    kernels = len(os.listdir(os.path.join(tempfile.gettempdir(), "me", "cutlass_python_cache")))
+    log_perf(
+        item_list=[{"latency": 1.0, "left": left, "child": child, "kernels": kernels, "compiled": os.environ["TORCHINDUCTOR_CACHE_DIR"]}],
+        framework="SGLang", version="0.5.14", device_name="x", op_name="x", kernel_source="x", perf_filename=perf_filename,
+    )
 
 
 def run_where(phase, *, perf_filename, device="cuda:0"):
