@@ -54,7 +54,7 @@ type tidyM struct {
 }
 
 func (m tidyM) Run() int {
-	code := m.M.Run()
+	code := pyhosttest.Run(m.M)
 	if m.folder == "" {
 		return code
 	}
@@ -119,5 +119,6 @@ func withPython(t *testing.T, e *testscript.Env) {
 		return
 	}
 	bin := filepath.Dir(pyhosttest.Python(t, filepath.Join(e.WorkDir, ".python")))
+	e.Setenv(pyhosttest.Cache, os.Getenv(pyhosttest.Cache))
 	e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 }
