@@ -1,9 +1,11 @@
 import fcntl
 import os
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
-from aicplan_host import spool, workdir
+from aicplan_host import fresh, spool, workdir
 from aicplan_host.errors import HostError
 from aicplan_host.source import find_ops, load_file
 
@@ -35,6 +37,15 @@ class FilesTest(unittest.TestCase):
             load_file(path)
         self.write("late.py", "value = 4\n")
         self.assertEqual(load_file(path).value, 4)
+
+    def test_looking_for_modules_imports_none(self):
+        fresh.read_source_of([self.folder])
+        before = dict(sys.modules)
+        importing = AssertionError("imported in the middle of an import")
+        with mock.patch("sysconfig.get_path", side_effect=importing), mock.patch("builtins.__import__", side_effect=importing):
+            self.assertIsNotNone(fresh._hook(self.folder))
+            self.assertFalse(fresh._own(os.path.dirname(os.__file__)))
+        self.assertEqual(dict(sys.modules), before)
 
     def test_rows_of_other_processes(self):
         sink = spool.Sink(self.folder)
