@@ -76,6 +76,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv(filelock.DeviceDirVariable, filepath.Join(e.WorkDir, ".locks"))
 			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+			e.Setenv("GOGC", "400") // commands end before their heap is worth collecting
 			withPython(t, e)
 			e.Setenv("REPO", root)
 			// The plans, stand-ins of frameworks with a checkout that hosts them, and a
