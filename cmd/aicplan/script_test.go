@@ -16,6 +16,7 @@ import (
 
 	"aicplan/cudaops/pyhost/pyhosttest"
 	"aicplan/sink/filelock"
+	"aicplan/sink/longtest"
 	"aicplan/stages/executors/slurmtest"
 	"aicplan/stages/runtimes"
 )
@@ -72,6 +73,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
+		Condition:     scriptCondition,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv(filelock.DeviceDirVariable, filepath.Join(e.WorkDir, ".locks"))
@@ -99,6 +101,15 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// scriptCondition knows [all]: whether all tests run, and not those of make test
+// alone.
+func scriptCondition(name string) (bool, error) {
+	if name == "all" {
+		return longtest.All(), nil
+	}
+	return false, fmt.Errorf("no condition %q", name)
 }
 
 // copyTree copies a file or a folder.
