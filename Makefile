@@ -16,7 +16,9 @@ export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -gcflags=all=-dwarf=false)
 # plans. (With -exec, which could set it for tests, Go keeps no results of tests.)
 COMPILER := -toolexec "env GOGC=off GOMEMLIMIT=1GiB"
 FASTER := GOGC=$${GOGC:-400}
-TESTS := $(FASTER) $(GO) test $(COMPILER) -vet=off -parallel 8
+# Tests that wait for processes leave a core idle: one package more than there are
+# cores is built or tested at a time.
+TESTS := $(FASTER) $(GO) test -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) $(COMPILER) -vet=off -parallel 8
 
 # make fuzz: how long each target runs, and which (a regular expression).
 FUZZTIME ?= 30s

@@ -322,7 +322,7 @@ func TestHostedWorkFoldersOfKilledWorkersGo(t *testing.T) {
 		t.Fatalf("the folder of a killed worker is not there, so that nothing is tested: %v", err)
 	}
 	// What a removal leaves that was itself cut short: nothing but the folder.
-	husk := filepath.Join(dir, "aicplan-w0-abcd_123")
+	husk := filepath.Join(dir, "aicplan-worker-w0-abcd_123")
 	if err := os.Mkdir(husk, 0o700); err != nil {
 		t.Fatal(err)
 	}

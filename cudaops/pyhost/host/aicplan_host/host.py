@@ -31,7 +31,7 @@ from .ranks import RanksOp
 from .reads import reads_of
 from .source import find_ops
 from .spool import Sink
-from .workdir import SITE, archive, remove_workdir, sweep_workdirs
+from .workdir import PREFIX, SITE, archive, remove_workdir, sweep_workdirs
 
 _FATAL = re.compile(
     r"illegal memory access|unspecified launch failure|device-side assert|misaligned address|illegal instruction"
@@ -253,7 +253,7 @@ class Host:
         self._lock = os.open(os.path.join(self.workdir, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         with contextlib.suppress(OSError):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        named = self.workdir.replace("aicplan-new-", "aicplan-%s-" % slot)
+        named = self.workdir.replace("aicplan-new-", "%s%s-" % (PREFIX, slot))
         os.rename(self.workdir, named)
         self.workdir = named
         if "context" in self.workdir or "skip_indexer" in self.workdir:

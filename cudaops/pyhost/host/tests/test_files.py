@@ -76,12 +76,15 @@ class FilesTest(unittest.TestCase):
             self.addCleanup(os.close, fd)
             return path, fd
 
-        dead, _ = folder("aicplan-w0-abcdefgh")
-        alive, fd = folder("aicplan-w1-abcdefgh")
+        dead, _ = folder("aicplan-worker-w0-abcdefgh")
+        alive, fd = folder("aicplan-worker-w1-abcdefgh")
         new, _ = folder("aicplan-new-abcdefgh")
         fcntl.flock(fd, fcntl.LOCK_EX)
+        empty = os.path.join(self.folder, "aicplan-docs-12345678")  # another program's, not used yet
+        os.mkdir(empty)
+        foreign, _ = folder("aicplan-publish-12345678")
         workdir.sweep_workdirs(self.folder)
-        self.assertEqual([os.path.exists(p) for p in (dead, alive, new)], [False, True, True])
+        self.assertEqual([os.path.exists(p) for p in (dead, alive, new, empty, foreign)], [False, True, True, True, True])
 
 
 if __name__ == "__main__":
