@@ -47,7 +47,7 @@ BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run test test-all lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
+.PHONY: run test test-all test-rest lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -73,11 +73,13 @@ test: ## run the tests
 	@echo "All packages pass. make test-all runs, besides, what repeats these checks at length: long campaigns of faults, a real Slurm, all backends on all generations of GPUs."
 
 # Tests that ask the package longtest are found by their names, scripts by their
-# conditions; what make test has run already comes from its cache.
+# conditions.
 LONGFILES = $$(grep -rl --include='*_test.go' 'sink/longtest"' .)
 LONGTESTS = $$(awk '/^func /{name = $$2; sub(/\(.*/, "", name)} /longtest\.(All|Skip|Rounds)\(/{print name}' $(LONGFILES) | sort -u | paste -sd'|' -)
 LONGSCRIPTS = $$(grep -lE '^\[!?all\] ' cmd/aicplan/testdata/script/*.txt | xargs -n1 basename -s .txt | paste -sd'|' -)
-test-all: test ## run the tests, and what make test leaves out
+test-all: test test-rest ## run the tests, and what make test leaves out
+
+test-rest: ## run what make test leaves out
 	AICPLAN_TEST_ALL=1 $(TESTS) -run "^($(LONGTESTS))\$$" $$(dirname $(LONGFILES) | sort -u)
 	AICPLAN_TEST_ALL=1 $(TESTS) -run "^TestScripts\$$/^($(LONGSCRIPTS))\$$" ./cmd/aicplan
 
