@@ -16,7 +16,9 @@ export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -gcflags=all=-dwarf=false)
 # plans. (With -exec, which could set it for tests, Go keeps no results of tests.)
 COMPILER := -toolexec "env GOGC=off GOMEMLIMIT=1GiB"
 FASTER := GOGC=$${GOGC:-400}
-TESTS := $(FASTER) $(GO) test $(COMPILER) -vet=off -parallel 8
+# Tests that wait for processes leave a core idle: one package more than there are
+# cores is built or tested at a time.
+TESTS := $(FASTER) $(GO) test -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) $(COMPILER) -vet=off -parallel 8
 
 # make fuzz: how long each target runs, and which (a regular expression).
 FUZZTIME ?= 30s
@@ -45,7 +47,7 @@ BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run test lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
+.PHONY: run test test-all test-rest lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -68,6 +70,18 @@ build: ## build bin/aicplan
 # more of them than there are cores run at the same time.
 test: ## run the tests
 	$(TESTS) ./...
+	@echo "All packages pass. make test-all runs, besides, what repeats these checks at length: long campaigns of faults, a real Slurm, all backends on all generations of GPUs."
+
+# Tests that ask the package longtest are found by their names, scripts by their
+# conditions.
+LONGFILES = $$(grep -rl --include='*_test.go' 'sink/longtest"' .)
+LONGTESTS = $$(awk '/^func /{name = $$2; sub(/\(.*/, "", name)} /longtest\.(All|Skip|Rounds)\(/{print name}' $(LONGFILES) | sort -u | paste -sd'|' -)
+LONGSCRIPTS = $$(grep -lE '^\[!?all\] ' cmd/aicplan/testdata/script/*.txt | xargs -n1 basename -s .txt | paste -sd'|' -)
+test-all: test test-rest ## run the tests, and what make test leaves out
+
+test-rest: ## run what make test leaves out
+	AICPLAN_TEST_ALL=1 $(TESTS) -run "^($(LONGTESTS))\$$" $$(dirname $(LONGFILES) | sort -u)
+	AICPLAN_TEST_ALL=1 $(TESTS) -run "^TestScripts\$$/^($(LONGSCRIPTS))\$$" ./cmd/aicplan
 
 lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -123,7 +137,7 @@ soak-short: build ## the same for three minutes, without fuzzing and what takes 
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses
-	$(TESTS) -timeout 30m -run "$(GOLDENTESTS)" $(PKG) -update
+	AICPLAN_TEST_ALL=1 $(TESTS) -timeout 30m -run "$(GOLDENTESTS)" $(PKG) -update
 	@git diff --stat
 
 # Binaries for a machine with GPUs, Go or not: copy the folder and run the

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/cudaops/pyhost/pyhosttest"
 	"aicplan/stages/executors/slurmtest"
 )
 
@@ -62,8 +63,10 @@ func tryDocument(t *testing.T, root, path string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "plans"), os.DirFS(filepath.Join(root, "plans"))); err != nil {
-		t.Fatal(err)
+	if bytes.Contains(data, []byte("\n<!-- run: ")) {
+		if err := os.CopyFS(filepath.Join(dir, "plans"), os.DirFS(filepath.Join(root, "plans"))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	lines := strings.Split(string(data), "\n")
 	var out []string
@@ -128,7 +131,7 @@ func runDocumented(t *testing.T, dir, line, at string) string {
 	}
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+binDir(t)+string(os.PathListSeparator)+os.Getenv("PATH"), "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "PATH="+commandPath(t), "NO_COLOR=1")
 	var both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &both, &both
 	err := cmd.Run()
@@ -140,6 +143,17 @@ func runDocumented(t *testing.T, dir, line, at string) string {
 
 // slowly matches what is printed only while planning takes seconds.
 var slowly = regexp.MustCompile(`(?m)^Planning: .* \.\.\.\n`)
+
+// commandPath is a PATH that begins with aicplan and with a Python that starts
+// quickly.
+func commandPath(t *testing.T) string {
+	t.Helper()
+	folders := []string{binDir(t)}
+	if _, err := exec.LookPath("python3"); err == nil || os.Getenv(pyhosttest.Variable) != "" {
+		folders = append(folders, filepath.Dir(pyhosttest.Python(t, t.TempDir())))
+	}
+	return strings.Join(append(folders, os.Getenv("PATH")), string(os.PathListSeparator))
+}
 
 // binDir holds links to this test binary, called aicplan and as the commands of
 // the cluster that stands in for Slurm; see TestMain.

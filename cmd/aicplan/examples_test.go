@@ -28,7 +28,7 @@ func TestShippedPlans(t *testing.T) {
 			aicplan := func(codes []int, args ...string) string {
 				t.Helper()
 				cmd := exec.Command(filepath.Join(binDir(t), "aicplan"), append(args, plan)...)
-				cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_STATE_DIR="+state)
+				cmd.Env = append(os.Environ(), "PATH="+commandPath(t), "NO_COLOR=1", "AICPLAN_STATE_DIR="+state)
 				out, err := cmd.CombinedOutput()
 				if code := cmd.ProcessState.ExitCode(); !slices.Contains(codes, code) {
 					t.Fatalf("aicplan %s ended with %d (%v), want %v:\n%s", args, code, err, codes, out)
@@ -63,7 +63,7 @@ func TestExampleCI(t *testing.T) {
 	job := func(want int, args ...string) string {
 		t.Helper()
 		cmd := exec.Command("sh", append([]string{filepath.Join(dir, "ci.sh")}, args...)...)
-		cmd.Env = append(os.Environ(), "PATH="+binDir(t)+string(os.PathListSeparator)+os.Getenv("PATH"), "NO_COLOR=1",
+		cmd.Env = append(os.Environ(), "PATH="+commandPath(t), "NO_COLOR=1",
 			"GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+summary)
 		out, err := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != want {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aicplan/sink/longtest"
 )
 
 // killPlan measures a synthetic op: any two runs must export the same bytes.
@@ -55,7 +57,7 @@ const killCases = 400
 // soak does the same, and more, for hours.
 func TestKillAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	moments := 8
+	moments := longtest.Rounds(4, 8)
 	if testing.Short() {
 		moments = 3
 	}

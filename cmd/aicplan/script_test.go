@@ -16,6 +16,7 @@ import (
 
 	"aicplan/cudaops/pyhost/pyhosttest"
 	"aicplan/sink/filelock"
+	"aicplan/sink/longtest"
 	"aicplan/stages/executors/slurmtest"
 	"aicplan/stages/runtimes"
 )
@@ -54,7 +55,7 @@ type tidyM struct {
 }
 
 func (m tidyM) Run() int {
-	code := m.M.Run()
+	code := pyhosttest.Run(m.M)
 	if m.folder == "" {
 		return code
 	}
@@ -72,10 +73,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
+		Condition:     scriptCondition,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv(filelock.DeviceDirVariable, filepath.Join(e.WorkDir, ".locks"))
 			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+			e.Setenv("GOGC", "400") // commands end before their heap is worth collecting
 			withPython(t, e)
 			e.Setenv("REPO", root)
 			// The plans, stand-ins of frameworks with a checkout that hosts them, and a
@@ -100,6 +103,15 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// scriptCondition knows [all]: whether all tests run, and not those of make test
+// alone.
+func scriptCondition(name string) (bool, error) {
+	if name == "all" {
+		return longtest.All(), nil
+	}
+	return false, fmt.Errorf("no condition %q", name)
+}
+
 // copyTree copies a file or a folder.
 func copyTree(to, from string) error {
 	data, err := os.ReadFile(from)
@@ -119,5 +131,6 @@ func withPython(t *testing.T, e *testscript.Env) {
 		return
 	}
 	bin := filepath.Dir(pyhosttest.Python(t, filepath.Join(e.WorkDir, ".python")))
+	e.Setenv(pyhosttest.Cache, os.Getenv(pyhosttest.Cache))
 	e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/sink/longtest"
 	"aicplan/stages/executors"
 	"aicplan/stages/executors/slurmtest"
 )
@@ -73,9 +74,7 @@ func TestClusterOfProcesses(t *testing.T) {
 // TestRealSlurm is the same on a Slurm that it starts on this host, and an
 // experiment with servers.
 func TestRealSlurm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starting a Slurm takes seconds")
-	}
+	longtest.Skip(t)
 	t.Parallel()
 	env := startSlurm(t)
 	t.Run("collect", func(t *testing.T) { disturbCluster(t, env) })

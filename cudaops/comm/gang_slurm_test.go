@@ -8,15 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"aicplan/sink/longtest"
 )
 
 // TestRanksOverSlurm starts ranks by srun, on the nodes of a Slurm that it starts
 // on this host. COMM_TEST_SLURM is another size than four nodes of two, such as
 // 16x4.
 func TestRanksOverSlurm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starting a Slurm takes seconds")
-	}
+	longtest.Skip(t)
 	nodes, perNode := 4, 2
 	if size := os.Getenv("COMM_TEST_SLURM"); size != "" {
 		if _, err := fmt.Sscanf(size, "%dx%d", &nodes, &perNode); err != nil {

@@ -23,6 +23,7 @@ import (
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nccl/nccltest"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/longtest"
 )
 
 // The test binary is what a launcher starts (relayVerb), and a launcher
@@ -272,7 +273,11 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 // TestRanksAcrossNodes: both methods over 2, 8 and 16 nodes, every rank in a
 // process that was started by a launcher and called back by TCP.
 func TestRanksAcrossNodes(t *testing.T) {
-	for _, size := range [][2]int{{2, 1}, {8, 4}, {16, 4}} {
+	sizes := [][2]int{{2, 1}, {8, 4}}
+	if longtest.All() {
+		sizes = append(sizes, [2]int{16, 4})
+	}
+	for _, size := range sizes {
 		t.Run(fmt.Sprintf("%d nodes of %d", size[0], size[1]), func(t *testing.T) {
 			b, starts := newGangBench(t, size[0], size[1], "block")
 			measureAcross(t, b, size[0], size[1])

@@ -19,6 +19,8 @@ import (
 	"aicplan/cudaops/worker"
 )
 
+func TestMain(m *testing.M) { os.Exit(pyhosttest.Run(m)) }
+
 // python returns the interpreter for tests, or skips.
 func python(t testing.TB) string {
 	t.Helper()

@@ -325,7 +325,7 @@ func TestHostedTemporaryFilesGo(t *testing.T) {
 			c, _ := start(t, init, "PYTHONPATH="+testdata(t, "frameworks"), "TMPDIR="+temporary, "LOGNAME=me", "USER=me")
 			row := c.rows("gdn", m{"phase": "context"}, nil)[0]
 			for _, name := range []string{"left", "child"} {
-				if rel, err := filepath.Rel(temporary, row[name].(string)); err != nil || !strings.HasPrefix(rel, "aicplan-w0-") {
+				if rel, err := filepath.Rel(temporary, row[name].(string)); err != nil || !strings.HasPrefix(rel, "aicplan-worker-w0-") {
 					t.Errorf("%s: %s is %s in %s", workdir, name, rel, temporary)
 				}
 			}
@@ -384,7 +384,7 @@ func TestHostedWorkFoldersOfKilledWorkersGo(t *testing.T) {
 		t.Fatalf("the folder of a killed worker is not there, so that nothing is tested: %v", err)
 	}
 	// What a removal leaves that was itself cut short: nothing but the folder.
-	husk := filepath.Join(dir, "aicplan-w0-abcd_123")
+	husk := filepath.Join(dir, "aicplan-worker-w0-abcd_123")
 	if err := os.Mkdir(husk, 0o700); err != nil {
 		t.Fatal(err)
 	}

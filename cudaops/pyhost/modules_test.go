@@ -13,6 +13,17 @@ import (
 // TestModulesOnTheirOwn runs the Python modules' unit tests.
 func TestModulesOnTheirOwn(t *testing.T) {
 	t.Parallel()
+	// go test keeps results for as long as the files that the test itself opens are
+	// the same.
+	files, err := filepath.Glob("host/*/*.py")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		if _, err := os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.Command(python(t), "-B", "-W", "error", "-m", "unittest", "discover", "-s", "tests", "-t", ".")
 	cmd.Dir = "host"
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "OK") {

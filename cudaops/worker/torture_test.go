@@ -12,6 +12,7 @@ import (
 
 	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/longtest"
 )
 
 // tortures says how each fault must end; the number is how often it is used.
@@ -44,7 +45,11 @@ var tortures = []struct {
 }
 
 func TestTorture(t *testing.T) {
-	for _, window := range []int{1, 4} {
+	windows := []int{1, 4}
+	if !longtest.All() {
+		windows = windows[1:]
+	}
+	for _, window := range windows {
 		t.Run(fmt.Sprintf("window %d", window), func(t *testing.T) { torture(t, window) })
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"aicplan/cudaops/cpu"
 	"aicplan/engine/stage"
+	"aicplan/sink/longtest"
 	"aicplan/sink/table"
 )
 
@@ -41,32 +42,35 @@ var tortures = []struct {
 	{"late", "", 4},
 }
 
-// A thousand cases of which two hundred misbehave: the ledger names exactly
-// those that must fail, everything else is measured, and the next run has
-// nothing to do.
+// A thousand cases of which two hundred misbehave, and a fifth of them in make
+// test: the ledger names exactly those that must fail, everything else is measured,
+// and the next run has nothing to do.
 func TestTorture(t *testing.T) {
+	scale := longtest.Rounds(5, 1)
+	cases := 1000 / scale
 	var lists []string
 	faults, first := 0, 0
 	want := map[string]int{}
 	bad := 0
 	for _, f := range tortures {
 		var ns []string
-		for range f.n {
+		n := (f.n + scale - 1) / scale
+		for range n {
 			ns = append(ns, fmt.Sprint(first))
 			first++
 		}
 		lists = append(lists, fmt.Sprintf("case_set %q {\n axis \"n\" { values = [%s] }\n axis \"fault\" { values = [%q] }\n}", f.fault, strings.Join(ns, ", "), f.fault))
-		faults += f.n
+		faults += n
 		if f.class != "" {
-			want[f.class] += f.n
-			bad += f.n
+			want[f.class] += n
+			bad += n
 		}
 	}
-	if faults != 200 {
+	if faults < 200/scale {
 		t.Fatalf("%d faults", faults)
 	}
 	var ns []string
-	for ; first < 1000; first++ {
+	for ; first < cases; first++ {
 		ns = append(ns, fmt.Sprint(first))
 	}
 	lists = append(lists, fmt.Sprintf("case_set \"healthy\" {\n axis \"n\" { values = [%s] }\n axis \"fault\" { values = [\"none\"] }\n}", strings.Join(ns, ", ")))
@@ -92,7 +96,7 @@ deadline {
 	if diff := cmp.Diff(want, histogram(t, out, "class")); diff != "" {
 		t.Error(diff)
 	}
-	if out.Counts.Measured != 1000-bad || out.Counts.Failed != bad {
+	if out.Counts.Measured != cases-bad || out.Counts.Failed != bad {
 		t.Errorf("%+v, want %d failed", out.Counts, bad)
 	}
 	n, err := table.Int64s(out.Data.Table, "n")

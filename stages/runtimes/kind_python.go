@@ -161,19 +161,20 @@ func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 // a second line the version of the interpreter.
 //
 // Python puts the current folder in front of what -c may import: that may be the
-// folder of a plan that nobody has decided to run yet.
+// folder of a plan that nobody has decided to run yet. Every plan asks, so nothing
+// is imported that the answer does not need: the version is that of
+// platform.python_version.
 const askPython = `import sys
 if sys.path[:1] == [""]:
     del sys.path[0]
-import platform
-from importlib import metadata, util
-try:
-    if sys.argv[1]:
+if sys.argv[1]:
+    from importlib import metadata, util
+    try:
         sys.stdout.write(metadata.version(sys.argv[1]))
-except metadata.PackageNotFoundError:
-    if util.find_spec(sys.argv[1]) is not None:
-        sys.stdout.write("` + unknownVersion + `")
-sys.stdout.write("\n" + platform.python_version())`
+    except metadata.PackageNotFoundError:
+        if util.find_spec(sys.argv[1]) is not None:
+            sys.stdout.write("` + unknownVersion + `")
+sys.stdout.write("\n" + sys.version.split()[0])`
 
 // installed is what an interpreter says of itself: versions, "" where there is
 // none; the package's is unknownVersion where the interpreter does not say.

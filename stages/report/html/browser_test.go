@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"aicplan/sink/longtest"
 	"aicplan/stages/report/browsertest"
 )
 
@@ -200,9 +201,7 @@ func TestInBrowser(t *testing.T) {
 // TestBigInBrowser opens a report of 100,000 rows: it works, and has few enough
 // elements to be quick. How quick is for BenchmarkOpen to say.
 func TestBigInBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a report of 100,000 rows takes a while to make")
-	}
+	longtest.Skip(t)
 	ctx := browsertest.Start(t)
 	data, r := sample(t, 100000)
 	wrong := browsertest.Watch(t, ctx, file)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/sink/longtest"
 	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
@@ -161,9 +162,7 @@ func TestRows(t *testing.T) {
 
 // TestSize keeps the page small enough for a mail.
 func TestSize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a report of 100,000 rows takes a while to make")
-	}
+	longtest.Skip(t)
 	data, _ := sample(t, 100000)
 	if len(data) > 6<<20 {
 		t.Errorf("a report of 100,000 rows has %d bytes", len(data))

@@ -9,6 +9,7 @@ needs it. Python 3.9 and later.
 
 A module imports from those above it in this list:
 
+    compiled     the code of this package
     errors       failure classes
     attaching    files that an op leaves with its case
     channel      messages
@@ -35,3 +36,7 @@ A module imports from those above it in this list:
     host         one worker
     loop         the conversation with the engine
 """
+
+from .compiled import install
+
+install(__path__[0], __spec__.loader)

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 
+from .compiled import keep
 from .environment import PlainDevice
 from .fresh import read_source_of
 from .helper import hook_helper
@@ -14,6 +15,7 @@ from .spool import Sink
 
 def install_child():
     """Gives a child process of a hosted collector the same helper."""
+    keep()
     settings = json.loads(os.environ["AICPLAN_CHILD"])
     index = settings["device"]
     kind = PlainDevice("cuda" if index >= 0 else "cpu")

@@ -8,7 +8,6 @@ Rows belong to the code in the files."""
 import importlib.machinery
 import os
 import sys
-import sysconfig
 
 _roots = []
 
@@ -49,13 +48,13 @@ def _hook(path):
 def _own(path):
     path = os.path.abspath(path)
     installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
-    return not installed and any(_in(path, r) for r in _roots) and not any(_in(path, p) for p in _standard())
+    return not installed and any(_in(path, r) for r in _roots) and not any(_in(path, p) for p in _STANDARD)
 
 
 def _in(path, folder):
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _standard():
-    """The folders of the interpreter's own modules."""
-    return {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+# The folders of the interpreter's own modules. Python asks the hook in the middle
+# of imports, so it must import nothing: sysconfig would, where it looks this up.
+_STANDARD = {os.path.dirname(os.__file__), os.path.join(sys.exec_prefix, sys.platlibdir, "python%d.%d" % sys.version_info[:2])}

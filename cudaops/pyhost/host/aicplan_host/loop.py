@@ -1,6 +1,5 @@
 """The conversation with the engine, from hello to bye."""
 
-import argparse
 import contextlib
 import errno
 import faulthandler
@@ -10,6 +9,7 @@ import sys
 import traceback
 
 from .channel import Channel
+from .compiled import keep
 from .errors import HostError, Restart
 from .host import Host
 
@@ -64,17 +64,29 @@ def serve(channel):
         host.close()
 
 
-def main():
+def descriptors(args):
+    """Those of the environment, or of args: launchers pass them on as flags."""
+    fd_in, fd_out = int(os.environ.get("AICPLAN_FD_IN", 3)), int(os.environ.get("AICPLAN_FD_OUT", 4))
+    if not args:
+        return fd_in, fd_out
+    import argparse
+
     parser = argparse.ArgumentParser(description="aicplan's Python worker; started by aicplan, not by hand")
-    parser.add_argument("--fd-in", type=int, default=int(os.environ.get("AICPLAN_FD_IN", 3)))
-    parser.add_argument("--fd-out", type=int, default=int(os.environ.get("AICPLAN_FD_OUT", 4)))
-    args = parser.parse_args()
+    parser.add_argument("--fd-in", type=int, default=fd_in)
+    parser.add_argument("--fd-out", type=int, default=fd_out)
+    parsed = parser.parse_args(args)
+    return parsed.fd_in, parsed.fd_out
+
+
+def main():
+    keep()
+    fd_in, fd_out = descriptors(sys.argv[1:])
     try:
-        channel = Channel(args.fd_in, args.fd_out)
+        channel = Channel(fd_in, fd_out)
     except OSError as err:
         if err.errno != errno.EBADF:
             raise
-        print("aicplan worker: descriptors %d and %d are not open: workers are started by aicplan, not by hand" % (args.fd_in, args.fd_out), file=sys.stderr)
+        print("aicplan worker: descriptors %d and %d are not open: workers are started by aicplan, not by hand" % (fd_in, fd_out), file=sys.stderr)
         return 2
     del sys.argv[1:]  # collectors look for flags of their own runner there
     faulthandler.enable()

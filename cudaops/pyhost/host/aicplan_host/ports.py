@@ -13,7 +13,6 @@ import os
 import re
 import socket
 import sys
-import urllib.parse
 
 MODULE = "torch.distributed.distributed_c10d"
 ATTEMPTS = 5
@@ -100,6 +99,8 @@ def _wrap(module):
 
 def _ranks(asked, method):
     """How many ranks the group will have, 0 where nothing says it."""
+    import urllib.parse  # late: it takes longer than the other modules, and few ops have a method
+
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(method).query)
     for found in (asked.get("world_size"), query.get("world_size", [None])[0], os.environ.get("WORLD_SIZE")):
         try:
@@ -113,6 +114,8 @@ def _ranks(asked, method):
 
 def _with_port(method, port):
     """The method at another port, None for one that has no port of its own."""
+    import urllib.parse
+
     parts = urllib.parse.urlsplit(method)
     if parts.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         os.environ["MASTER_PORT"] = str(port)

@@ -27,6 +27,10 @@ if os.environ.get("AICPLAN_SPOOL"):
 """
 
 
+# How the folders of workers begin.
+PREFIX = "aicplan-worker-"
+
+
 def archive():
     """What holds this package: the zip file that the engine wrote, or a folder."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -45,7 +49,7 @@ def own_folder(base, slot):
     lock = os.open(os.path.join(new, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    named = new.replace("aicplan-new-", "aicplan-%s-" % slot)
+    named = new.replace("aicplan-new-", "%s%s-" % (PREFIX, slot))
     os.rename(new, named)
     return named, lock
 
@@ -93,10 +97,10 @@ def remove_workdir(folder):
 
 
 def sweep_workdirs(base):
-    """Removes the folders of workers that were killed: nobody holds their locks."""
-    for folder in glob.glob(os.path.join(glob.escape(base), "aicplan-*-????????")):
-        if os.path.basename(folder).startswith("aicplan-new-"):
-            continue
+    """Removes the folders of workers that were killed: nobody holds their locks.
+    No other program makes folders with this name, and they often lie among those of
+    others, where an empty folder may be just about to be used."""
+    for folder in glob.glob(os.path.join(glob.escape(base), PREFIX + "*-????????")):
         # A folder has its name once its lock is held, so one without anything in
         # it is what a removal that was cut short has left.
         with contextlib.suppress(OSError):

@@ -2,8 +2,9 @@ import fcntl
 import os
 import tempfile
 import unittest
+from unittest import mock
 
-from aicplan_host import spool, workdir
+from aicplan_host import fresh, spool, workdir
 from aicplan_host.errors import HostError
 from aicplan_host.source import find_ops, load_file
 
@@ -35,6 +36,13 @@ class FilesTest(unittest.TestCase):
             load_file(path)
         self.write("late.py", "value = 4\n")
         self.assertEqual(load_file(path).value, 4)
+
+    def test_looking_for_modules_imports_none(self):
+        fresh.read_source_of([self.folder])
+        importing = AssertionError("imported in the middle of an import")
+        with mock.patch("sysconfig.get_path", side_effect=importing), mock.patch("builtins.__import__", side_effect=importing):
+            self.assertIsNotNone(fresh._hook(self.folder))
+            self.assertFalse(fresh._own(os.path.dirname(os.__file__)))
 
     def test_rows_of_other_processes(self):
         sink = spool.Sink(self.folder)
@@ -68,12 +76,15 @@ class FilesTest(unittest.TestCase):
             self.addCleanup(os.close, fd)
             return path, fd
 
-        dead, _ = folder("aicplan-w0-abcdefgh")
-        alive, fd = folder("aicplan-w1-abcdefgh")
+        dead, _ = folder("aicplan-worker-w0-abcdefgh")
+        alive, fd = folder("aicplan-worker-w1-abcdefgh")
         new, _ = folder("aicplan-new-abcdefgh")
         fcntl.flock(fd, fcntl.LOCK_EX)
+        empty = os.path.join(self.folder, "aicplan-docs-12345678")  # another program's, not used yet
+        os.mkdir(empty)
+        foreign, _ = folder("aicplan-publish-12345678")
         workdir.sweep_workdirs(self.folder)
-        self.assertEqual([os.path.exists(p) for p in (dead, alive, new)], [False, True, True])
+        self.assertEqual([os.path.exists(p) for p in (dead, alive, new, empty, foreign)], [False, True, True, True, True])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,77 @@
+package longtest_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"aicplan/sink/longtest"
+)
+
+func TestRounds(t *testing.T) {
+	for value, want := range map[string]int{"": 2, "1": 9} {
+		t.Setenv(longtest.Variable, value)
+		if got := longtest.Rounds(2, 9); got != want {
+			t.Errorf("with %q %d rounds, want %d", value, got, want)
+		}
+		went := false
+		t.Run("skip", func(t *testing.T) {
+			longtest.Skip(t)
+			went = true
+		})
+		if went != (value != "") {
+			t.Errorf("with %q a long test runs: %v", value, went)
+		}
+	}
+}
+
+var (
+	function = regexp.MustCompile(`^func (\w+)\(`)
+	call     = regexp.MustCompile(`longtest\.(All|Skip|Rounds)\(`)
+)
+
+// TestCallsAreFound: make test-all runs the tests that call this package, by their
+// names. A call in another function would leave its tests out.
+func TestCallsAreFound(t *testing.T) {
+	t.Parallel()
+	found := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "longtest") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name := ""
+		for i, line := range strings.Split(string(text), "\n") {
+			if m := function.FindStringSubmatch(line); m != nil {
+				name = m[1]
+			}
+			if !call.MatchString(line) {
+				continue
+			}
+			found++
+			// Scripts ask by a condition of their own.
+			if !strings.HasPrefix(name, "Test") && name != "scriptCondition" {
+				t.Errorf("%s:%d: %s asks longtest; let the test itself ask, so that make test-all finds it", path, i+1, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < 2 {
+		t.Errorf("%d calls", found)
+	}
+}
