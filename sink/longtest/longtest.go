@@ -15,10 +15,11 @@ const Variable = "AICPLAN_TEST_ALL"
 // All is true where all tests run.
 func All() bool { return os.Getenv(Variable) != "" }
 
-// Skip ends a test that is for make test-all only.
+// Skip ends a test that is for make test-all only; with -short, as under the race
+// detector, in any case.
 func Skip(tb testing.TB) {
 	tb.Helper()
-	if !All() {
+	if !All() || testing.Short() {
 		tb.Skip("runs in make test-all, or with " + Variable + "=1")
 	}
 }
