@@ -384,13 +384,13 @@ func TestHostedWorkFoldersOfKilledWorkersGo(t *testing.T) {
 		t.Fatalf("the folder of a killed worker is not there, so that nothing is tested: %v", err)
 	}
 	// What a removal leaves that was itself cut short: nothing but the folder.
-	husk := filepath.Join(dir, "aicplan-worker-w0-abcd_123")
-	if err := os.Mkdir(husk, 0o700); err != nil {
+	empty := filepath.Join(dir, "aicplan-worker-w0-abcd_123")
+	if err := os.Mkdir(empty, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	next, _ := start(t, init, env)
 	folder(next)
-	if _, err := os.Stat(husk); !os.IsNotExist(err) {
+	if _, err := os.Stat(empty); !os.IsNotExist(err) {
 		t.Errorf("an empty folder is still there: %v", err)
 	}
 	if _, err := os.Stat(lost); !os.IsNotExist(err) {
