@@ -178,7 +178,7 @@ func TestReadTries(t *testing.T) {
 	}
 	dir := t.TempDir()
 	tables, errors := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		at, err := os.MkdirTemp(dir, "")
 		if err != nil {
 			t.Fatal(err)
@@ -230,10 +230,15 @@ func TestReadTries(t *testing.T) {
 		if diff := table.Diff(want, part.Table); diff != "" {
 			t.Fatalf("columns %s: %s", strings.Join(kept, ", "), diff)
 		}
-	})
-	if tables < 10 || errors == 0 {
-		t.Errorf("%d tables and %d errors were compared", tables, errors)
 	}
+	// A store that cannot be read is rare: with -short, which draws a fifth as many,
+	// one round in three has none.
+	for range 30 {
+		if rapid.Check(t, check); tables >= 10 && errors > 0 || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("%d tables and %d errors were compared", tables, errors)
 }
 
 // TestTriesInTheOrderOfTime: tries are numbered by when they were measured, not by
