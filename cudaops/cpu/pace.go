@@ -25,12 +25,15 @@ const (
 	paceTries    = 3
 	paceReadings = 512
 	// paceLeast is how many readings it takes to know what the processor can do, and
-	// paceShare the share of them that were no slower than that: a single fast reading
-	// is a boost that does not last.
-	paceLeast = 8
-	paceShare = 0.1
-	// paceSlow is how much slower a disturbed processor is.
-	paceSlow = 1.1
+	// paceShare the share of them that were no slower than that, paceBoosts at least:
+	// one or two fast readings are a boost that does not last. A larger share would
+	// take a neighbour that is there nearly all the time for the processor.
+	paceLeast  = 8
+	paceBoosts = 2
+	paceShare  = 0.02
+	// paceSlow is how much slower a disturbed processor is. The work and a product slow
+	// down alike, within some 3 %.
+	paceSlow = 1.05
 )
 
 func newPace() *pace {
@@ -67,6 +70,6 @@ func (p *pace) slow() bool {
 	if len(p.seen) < paceLeast {
 		return false
 	}
-	best := slices.Sorted(slices.Values(p.seen))[int(paceShare*float64(len(p.seen)))]
+	best := slices.Sorted(slices.Values(p.seen))[max(paceBoosts, int(paceShare*float64(len(p.seen))))]
 	return now > paceSlow*best
 }

@@ -25,6 +25,25 @@ func TestPace(t *testing.T) {
 	if p.slow() {
 		t.Error("after a single boost everything counts as slow")
 	}
+	// A clock that falls by some percent is seen, too, and one that swings is not.
+	now = 107e-6
+	if !p.slow() {
+		t.Error("a processor that is 7 % slower is not seen")
+	}
+	now = 102e-6
+	if p.slow() {
+		t.Error("2 % slower counts as slow")
+	}
+	// A neighbour that pauses for one reading in twenty is a neighbour all the time.
+	now = 140e-6
+	for i := range paceReadings {
+		if now = 140e-6; i%20 == 0 {
+			now = 100e-6
+		}
+		if p.slow() != (i%20 > 0) {
+			t.Fatalf("reading %d, of %v s", i, now)
+		}
+	}
 	// A neighbour that stays makes the processor what it is.
 	now = 140e-6
 	for range 2 * paceReadings {

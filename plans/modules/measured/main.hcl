@@ -35,14 +35,16 @@ collect "op" {
 
   # A processor shares its time with everything else on the machine. Blocks are
   # shorter than the time that its scheduler gives a neighbour, so that most have
-  # none in them; visits are short and many, with those of up to 64 cases between
-  # them, because a neighbour stays for seconds.
+  # none in them. Visits are as short as they can be and many, with those of up to 64
+  # cases between them, because a neighbour stays for seconds: ten visits of three
+  # blocks repeat better than four of ten in the same time.
   measure {
-    min_block_seconds = 0.001
+    min_block_seconds = 0.0005
     max_pass_seconds  = 0.12
-    min_samples       = 5
-    passes            = 4
-    max_passes        = 8
+    min_samples       = 3
+    max_samples       = 3
+    passes            = 10
+    max_passes        = 24
     pass_tolerance    = 0.02
   }
 }
