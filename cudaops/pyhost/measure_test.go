@@ -124,6 +124,12 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	// Nobody knows what the cap does where neither the clock of an idle device nor the
 	// power is known.
 	near("capped_and_nothing_known", "took", 0.43, 0.05)
+	if said := fmt.Sprint(got["capped_and_nothing_known"]["said"]); strings.Count(said, "may be too fast") != 1 {
+		t.Errorf("where nothing is known of a capped device, workers say %s", said)
+	}
+	if said := fmt.Sprint(got["silent_edge"]["said"]); said != "[]" {
+		t.Errorf("where the clock is known, workers say %s", said)
+	}
 	for _, run := range []string{"capped_after_idle", "capped_behind", "light_behind_capped", "mid", "late", "edge", "capped_behind_edge", "with_power", "settle", "capped_long_launch", "cool", "held", "reference", "power", "sustained", "light", "eager", "slow_host_recovered", "slow_host_sustained", "warming"} {
 		if number(run, "executions") != number(run, "calls") {
 			t.Errorf("%s: %v executions in the row, %v were made", run, got[run]["executions"], got[run]["calls"])

@@ -389,16 +389,20 @@ def table(gap, mixed):
 
 out.update(table_sorted=table(0.015, False), table_mixed=table(0.045, True), table_slow=table(0.15, True))
 device.silent = True
+said.clear()
 out.update({"silent_" + name: row for name, row in capped().items() if name in ("capped_after_idle", "barely", "edge")})
+silent = list(said)
 device.silent = False
 lead = torch.cuda._sleep
 del torch.cuda._sleep  # and with it the clock of an idle device
 out["capped_without_idle_clock"] = capped()["capped_after_idle"]
 device.silent = True
-out["capped_and_nothing_known"] = capped()["capped_after_idle"]
+said.clear()
+out["capped_and_nothing_known"] = dict(capped()["capped_after_idle"], said=list(said))
 device.silent = False
 torch.cuda._sleep = lead
 device.library = False
 said.clear()
+out["silent_edge"]["said"] = silent
 out["no_library"] = dict(measured(power=True, operating_point="recovered"), said=said)
 print(json.dumps(out))

@@ -55,6 +55,10 @@ class Board:
         if nvml is not None:
             self._limit = self._read(nvml.power_limit)
 
+    @property
+    def says(self):
+        return bool(self._limit)
+
     def at_limit(self):
         """Whether it draws what its power limit leaves; False where nobody knows."""
         if not self._limit:
@@ -77,6 +81,11 @@ class PowerCap:
     def __init__(self, ready, board):
         self._ready, self._board, self._work = ready, board, CappedWork()
         self._full = False  # whether the last work drew what the limit leaves
+
+    @property
+    def blind(self):
+        """Whether nothing says what the cap holds."""
+        return not self._ready.level and not self._board.says
 
     def watch(self, target, work):
         """Runs work of a case, and notes when that was if the cap holds it. Returns

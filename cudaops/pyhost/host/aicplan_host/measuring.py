@@ -41,6 +41,10 @@ CUDA_LOOK_GAP_SECONDS = 0.010
 # keeps this share of its clock under the case: power-hungry work lowers the clock
 # within microseconds.
 HOLD_SECONDS = 0.2
+BLIND = (
+    "neither the SM clock (torch 2.8 and later read it, with NVRTC) nor the power of the device is known: "
+    "rows at the sustained point of work that its power cap holds back may be too fast"
+)
 HOLD_BLOCK_SECONDS = 0.010
 COOL_BLOCK_SECONDS = 0.0005
 DROOP_SHARE = 0.93
@@ -93,7 +97,7 @@ class Bench:
         self._log = log
         self._cuda = self._nvml = self._power_cap = None
         self._no_nvml = ""  # why there is none
-        self._said_powerless = self._held = False
+        self._said_powerless = self._said_blind = self._held = False
 
     def configure(self, settings):
         self.settings = dict(DEFAULTS)
@@ -258,6 +262,9 @@ class Bench:
             self._held, mhz = self._cap.watch(target, timed)
         else:
             self._held, mhz = self._cap.keep(target, run, timed, samples)
+            if self._cap.blind and not self._said_blind:
+                self._said_blind = True
+                self._log("warn", BLIND)
         executions += launches * target.per_launch
         return self._columns([statistics.fmean(samples)], samples, blocks, [mhz], executions)
 
