@@ -32,12 +32,22 @@ variable "m" {
   type        = list(number)
   default     = [8]
   description = "Rows of the products: tokens of a decode step."
+
+  validation {
+    condition     = length(var.m) > 0 && alltrue([for m in var.m : m >= 1])
+    error_message = "m is a list of rows from 1, one at least"
+  }
 }
 
 variable "models" {
   type        = list(string)
   default     = ["Llama-8B TP1"]
   description = "Models whose products are taken, of those in locals."
+
+  validation {
+    condition     = length(var.models) > 0 && alltrue([for name in var.models : contains(["Llama-8B TP1", "Qwen3-32B TP1", "Qwen3-32B TP8"], name)])
+    error_message = "models are Llama-8B TP1, Qwen3-32B TP1 and Qwen3-32B TP8, one of them at least"
+  }
 }
 
 variable "graphs" {

@@ -52,6 +52,11 @@ variable "models" {
   type        = list(string)
   default     = []
   description = "Models to measure, by name; none means all."
+
+  validation {
+    condition     = alltrue([for name in var.models : contains(["Qwen3-32B TP1", "Qwen3-32B TP8", "Llama-8B TP1"], name)])
+    error_message = "models are Qwen3-32B TP1, Qwen3-32B TP8 and Llama-8B TP1"
+  }
 }
 
 locals {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"aicplan/cudaops/ops"
 	"aicplan/engine/run"
 	"aicplan/stages/runtimes"
+	"aicplan/systems"
 )
 
 type benchProtocolCmd struct {
@@ -92,6 +94,18 @@ func (c *benchProtocolCmd) check() error {
 			return fmt.Errorf("there is no protocol %q; there are %s", p, strings.Join(benchproto.Protocols, ", "))
 		}
 	}
+	if _, err := systems.Load(c.System); err != nil {
+		return err
+	}
+	if c.Runs < 1 || c.Orders < 1 {
+		return fmt.Errorf("-runs %d -orders %d: every protocol runs once at least", c.Runs, c.Orders)
+	}
+	if c.Limit < 0 {
+		return fmt.Errorf("-limit is %d; it is a number of shapes from 1", c.Limit)
+	}
+	if c.Warmup < 0 || math.IsNaN(c.Warmup) || math.IsInf(c.Warmup, 0) {
+		return fmt.Errorf("-warmup %v: it is a number of seconds above 0", c.Warmup)
+	}
 	if slices.Contains(c.Only, benchproto.Soaked) && c.Warmup <= 0 {
 		return errors.New("-only soaked needs -warmup: how long every case is to run before it is timed, such as -warmup 0.1")
 	}
@@ -101,7 +115,7 @@ func (c *benchProtocolCmd) check() error {
 	if c.Captures < 0 || c.Captures > ops.MaxCaptures {
 		return fmt.Errorf("-captures %d: graphs are captured once at least, and %d times at most", c.Captures, ops.MaxCaptures)
 	}
-	if c.Tolerance < 0 || c.Tolerance >= 1 {
+	if !(c.Tolerance >= 0 && c.Tolerance < 1) {
 		return fmt.Errorf("-pass-tolerance %v: it is a share from 0 to below 1, such as 0.005", c.Tolerance)
 	}
 	return nil

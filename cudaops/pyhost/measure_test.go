@@ -78,35 +78,59 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	near("power", "energy", 400*0.020e-3*1980/1400, 0.04)
 	near("power", "power_latency", 0.020*1980/1400, 0.04)
 	// The loop that limits the mean power of a second acts late. A case that it is
-	// going to hold is timed after it did, wherever the worker was before.
-	for _, run := range []string{"capped_after_idle", "capped_behind", "capped_after_a_pause", "capped_behind_light", "capped_after_mid"} {
-		near(run, "latency", 0.4*1980/1360, 0.002)
-		near(run, "sm_clock_mhz", 1360, 0.002)
+	// going to hold is timed after it did, wherever the worker was before: also one
+	// whose clock does not say so before that, and one whose first look was at the
+	// clock of another case, or fell into a cut.
+	held := []string{"capped_after_idle", "capped_behind", "capped_after_a_pause", "capped_behind_light", "capped_after_mid",
+		"late", "late_behind", "late_behind_capped", "capped_behind_edge", "capped_long_launch", "capped_without_idle_clock", "silent_capped_after_idle", "silent_barely", "with_power", "behind_power"}
+	for _, run := range append(held, "mid", "edge", "silent_edge", "light_behind_capped") {
+		near(run, "sm_clock_mhz", number(run, "kept"), 0.002)
 	}
-	for _, run := range []string{"capped_after_idle", "capped_after_a_pause", "capped_behind_light", "capped_after_mid"} {
+	for _, run := range held[:9] {
+		near(run, "latency", 0.4*1980/number(run, "kept"), 0.002)
+	}
+	for _, run := range []string{"capped_after_idle", "capped_after_a_pause", "capped_behind_light", "capped_after_mid", "late", "silent_capped_after_idle", "silent_barely"} {
 		near(run, "took", 1.45, 0.06)
 	}
-	// What such a case left, the next one need not do again. Cases that the loop
-	// leaves alone run no longer than they did.
-	for run, mhz := range map[string]float64{"capped_behind": 1360, "mid": 0.88 * 1980, "light_behind_capped": 1980} {
-		near(run, "sm_clock_mhz", mhz, 0.002)
+	// What such a case left, the next one need not do again, be it the work that its
+	// power was measured by. Cases that the cap leaves alone run no longer than they did.
+	for _, run := range []string{"capped_behind", "late_behind", "light_behind_capped", "mid", "silent_edge"} {
 		near(run, "took", 0.43, 0.05)
+	}
+	if took := number("behind_power", "took") - number("behind_power", "power_seconds"); took > 1.1 {
+		t.Errorf("behind a case whose power was measured one took %v s without its own power", took)
 	}
 	near("light_after_idle", "latency", 0.4, 0.001)
 	if took := number("light_after_idle", "took"); took > 0.1 {
 		t.Errorf("a case that draws little took %v s", took)
 	}
+	// Whole tables, with pauses in which cases are prepared: every row shows the clock
+	// that its case keeps, but for the swing of that clock.
+	for _, run := range []string{"table_sorted", "table_mixed", "table_slow"} {
+		if low, high := number(run, "low"), number(run, "high"); low < -0.02 || high > 0.02 {
+			t.Errorf("%s: clocks are %+.3f to %+.3f from those that the cases keep", run, low, high)
+		}
+		if took := number(run, "light"); took > 0.75 {
+			t.Errorf("%s: a light case took %v s", run, took)
+		}
+	}
 	// settle is the caller's own choice: half of it is timed, whatever the clock does.
 	near("settle", "took", 0.42, 0.03)
 	near("settle", "sm_clock_mhz", 1590, 0.002)
 	// A launch that is longer than the window ends, with as many samples as others.
-	near("capped_long_launch", "sm_clock_mhz", 1360, 0.002)
 	if n := number("capped_long_launch", "executions"); n > 24 {
 		t.Errorf("%v executions of 2 s each", n)
 	}
-	// Nobody knows what the cap does where the clock of an idle device is unknown.
-	near("capped_without_idle_clock", "took", 0.43, 0.05)
-	for _, run := range []string{"capped_after_idle", "capped_behind", "light_behind_capped", "mid", "settle", "capped_long_launch", "cool", "held", "reference", "power", "sustained", "light", "eager", "slow_host_recovered", "slow_host_sustained", "warming"} {
+	// Nobody knows what the cap does where neither the clock of an idle device nor the
+	// power is known.
+	near("capped_and_nothing_known", "took", 0.43, 0.05)
+	if said := fmt.Sprint(got["capped_and_nothing_known"]["said"]); strings.Count(said, "may be too fast") != 1 {
+		t.Errorf("where nothing is known of a capped device, workers say %s", said)
+	}
+	if said := fmt.Sprint(got["silent_edge"]["said"]); said != "[]" {
+		t.Errorf("where the clock is known, workers say %s", said)
+	}
+	for _, run := range []string{"capped_after_idle", "capped_behind", "light_behind_capped", "mid", "late", "edge", "capped_behind_edge", "with_power", "settle", "capped_long_launch", "cool", "held", "reference", "power", "sustained", "light", "eager", "slow_host_recovered", "slow_host_sustained", "warming"} {
 		if number(run, "executions") != number(run, "calls") {
 			t.Errorf("%s: %v executions in the row, %v were made", run, got[run]["executions"], got[run]["calls"])
 		}

@@ -18,11 +18,12 @@ import (
 )
 
 // estimated fills in how long the cases to collect are going to take: by what
-// cases of the op took before, else by the latencies of the reference, else by
-// the peaks of the system.
+// cases of the op took before that were measured in the same way, else by the
+// latencies of the reference, else by the peaks of the system, else by cases that
+// were measured in another way.
 func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtimes.Environment, p *stage.Plan) error {
 	up := pc.Upstream(c.grid)
-	if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases); err != nil {
+	if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases, true); err != nil {
 		return err
 	}
 	workers := c.workers(env)
@@ -31,6 +32,11 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtim
 	}
 	if p.Cases.Seconds == 0 {
 		c.fromPeaks(up, env, p.Cases, workers)
+	}
+	if p.Cases.Seconds == 0 {
+		if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases, false); err != nil {
+			return err
+		}
 	}
 	if p.Cases.Seconds > 0 && c.onGPUs() {
 		p.Cases.GPUs = workers

@@ -293,16 +293,11 @@ func (c *Config) conditions(near *checkpoint.ContextInfo, why []string, now int)
 // their version if they were measured as they were: then the operating point is
 // other, and not the measuring code. Alone says that nothing else is other.
 func (c *Config) otherInstrument(near *checkpoint.ContextInfo, now int, alone bool) (string, error) {
-	var jc struct {
-		Measure measure.Settings `json:"measure"`
-		Extra   struct {
-			Instrument int `json:"instrument"`
-		} `json:"extra"`
+	settings, had, err := measuredAs(near)
+	if err != nil {
+		return "", err
 	}
-	if err := json.Unmarshal(near.JSON, &jc); err != nil {
-		return "", fmt.Errorf("journal of %s: %w", near.Op, err)
-	}
-	had, op, point := max(jc.Extra.Instrument, 1), c.opName(near.Op), c.heldAt(jc.Measure)
+	op, point := c.opName(near.Op), c.heldAt(settings)
 	if !alone && had == c.kind().Instrument(op, point).Version {
 		return "", nil
 	}
@@ -360,8 +355,9 @@ func history(journal *checkpoint.Journal) ([]float64, error) {
 }
 
 // opHistory are the wall seconds of earlier cases of an op, in this environment
-// or else in the one most like it; where says which.
-func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment) (secs []float64, where string, err error) {
+// or else in the one most like it; where says which. Alike leaves out cases that
+// were measured in another way, which takes another time.
+func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, alike bool) (secs []float64, where string, err error) {
 	var other []checkpoint.ContextInfo
 	op := spec.Op
 	if env != nil {
@@ -379,8 +375,13 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 		if near != nil {
 			other = append(other, *near)
 		}
-	} else if other, err = store.Contexts(op); err != nil {
-		return nil, "", err
+	}
+	if env == nil || alike {
+		all, err := store.Contexts(op)
+		if err != nil {
+			return nil, "", err
+		}
+		other = append(other, all...)
 	}
 	for _, info := range other {
 		var jc checkpoint.Context
@@ -389,6 +390,13 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 		}
 		if !c.comparable(jc) {
 			continue
+		}
+		if alike {
+			if same, err := c.measuresLike(&info, env); err != nil {
+				return nil, "", err
+			} else if !same {
+				continue
+			}
 		}
 		journal, err := store.Journal(jc)
 		if err != nil {
@@ -401,6 +409,33 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 	return nil, "", nil
 }
 
+// measuresLike says whether the cases of a context were measured as this collect
+// measures: by the same code, and with the settings that decide how long a case takes.
+func (c *Config) measuresLike(info *checkpoint.ContextInfo, env *runtimes.Environment) (bool, error) {
+	settings, instrument, err := measuredAs(info)
+	if err != nil || instrument != c.kind().Instrument(c.opName(info.Op), c.point(env)).Version {
+		return false, err
+	}
+	want, ok := c.measured().(measure.Settings)
+	return !ok || settings.Protocol == want.Protocol && settings.OperatingPoint == want.OperatingPoint &&
+		settings.Power == want.Power && settings.WarmupSeconds == want.WarmupSeconds, nil
+}
+
+// measuredAs is how the cases of a context were measured: the settings, and the
+// version of the measuring code.
+func measuredAs(info *checkpoint.ContextInfo) (measure.Settings, int, error) {
+	var jc struct {
+		Measure measure.Settings `json:"measure"`
+		Extra   struct {
+			Instrument int `json:"instrument"`
+		} `json:"extra"`
+	}
+	if err := json.Unmarshal(info.JSON, &jc); err != nil {
+		return jc.Measure, 0, fmt.Errorf("journal of %s: %w", info.Op, err)
+	}
+	return jc.Measure, max(jc.Extra.Instrument, 1), nil
+}
+
 // comparable says whether cases measured there may take about as long as here: a
 // product on a processor says nothing about one on a GPU, nor one framework about
 // another.
@@ -408,9 +443,10 @@ func (c *Config) comparable(jc checkpoint.Context) bool {
 	return jc.Runtime == c.runtime.Kind && (jc.Framework == "" || c.runtime.Framework == "" || jc.Framework == c.runtime.Framework)
 }
 
-// fromHistory estimates the time that the cases will take from earlier ones.
-func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, counts *stage.CaseCounts) error {
-	secs, where, err := c.opHistory(store, spec, env)
+// fromHistory estimates the time that the cases will take from earlier ones; alike
+// as opHistory has it.
+func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, counts *stage.CaseCounts, alike bool) error {
+	secs, where, err := c.opHistory(store, spec, env, alike)
 	if err != nil || len(secs) == 0 {
 		return err
 	}

@@ -41,8 +41,9 @@ const (
 	countKey    = "count"
 )
 
-// What rows of the sustained operating point say about their clock.
+// What rows say about their operating point and, of the sustained one, their clock.
 const (
+	pointColumn = "operating_point"
 	clockColumn = "sm_clock_mhz"
 	slopeColumn = "clock_slope"
 )
@@ -92,33 +93,57 @@ type part struct {
 type partSet struct {
 	column string
 	tables []arrow.Record
-	index  map[string]map[string]found // by part.key, then part.row
+	index  map[string]map[string][]found // by part.key, then part.row
 }
 
-// found is what the tables have for a part: its value, the clock at which that
-// was taken in MHz and how it follows the clock, NaN where the row does not say.
+// found is a row that the tables have for a part: its value, the clock at which that
+// was taken in MHz and how it follows the clock, NaN where the row does not say, and
+// its operating point, empty where it does not say one.
 type found struct {
 	value, clock, slope float64
-	rows                int
+	point               string
 }
 
 // at is the value at another clock.
 func (f found) at(mhz float64) float64 { return f.value * math.Pow(f.clock/mhz, f.slope) }
 
-func (p *partSet) lookup(x part, names []string) found {
+// lookup returns the rows of a part at a layer's operating point; those that name
+// none where there are none of it, and those of another one only with a word of why
+// they are no parts of the layer.
+func (p *partSet) lookup(x part, names []string, point string) ([]found, string) {
 	rows, ok := p.index[x.key]
 	if !ok {
-		rows = map[string]found{}
+		rows = map[string][]found{}
 		for _, rec := range p.tables {
 			p.read(rec, names, rows)
 		}
 		p.index[x.key] = rows
 	}
-	return rows[x.row]
+	all := rows[x.row]
+	if point == "" || len(all) == 0 {
+		return all, ""
+	}
+	for _, want := range []string{point, ""} {
+		if these := slices.DeleteFunc(slices.Clone(all), func(f found) bool { return f.point != want }); len(these) > 0 {
+			return these, ""
+		}
+	}
+	return all, fmt.Sprintf("the part %s was taken at the operating point %s and the layer at %s; collect both at one", x.text, all[0].point, point)
+}
+
+// textAt is a column's text by row, empty where there is none.
+func textAt(rec arrow.Record, name string) func(int) string {
+	col := column(rec, name)
+	return func(row int) string {
+		if col == nil {
+			return ""
+		}
+		return rowkey.Text(col, row)
+	}
 }
 
 // read adds a table's rows to those that columns of these names tell apart.
-func (p *partSet) read(rec arrow.Record, names []string, rows map[string]found) {
+func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found) {
 	value, err := table.Float64s(rec, p.column)
 	if err != nil {
 		return
@@ -134,7 +159,7 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string]found) 
 			return math.NaN()
 		}
 	}
-	clock, slope := other(clockColumn), other(slopeColumn)
+	clock, slope, point := other(clockColumn), other(slopeColumn), textAt(rec, pointColumn)
 	cols := make([]arrow.Array, len(names))
 	for i, n := range names {
 		if cols[i] = column(rec, n); cols[i] == nil {
@@ -147,15 +172,11 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string]found) 
 			words[i] = rowkey.Text(col, row)
 		}
 		key := strings.Join(words, "\x00")
-		f := rows[key]
-		f.rows++
+		f := found{value: math.NaN(), clock: clock(row), slope: slope(row), point: point(row)}
 		if v, ok := value.At(row); ok && v > 0 && !math.IsInf(v, 0) {
 			f.value = v
-		} else {
-			f.value = math.NaN()
 		}
-		f.clock, f.slope = clock(row), slope(row)
-		rows[key] = f
+		rows[key] = append(rows[key], f)
 	}
 }
 
@@ -206,11 +227,12 @@ func (c *composition) run(s *subject) finding {
 	if err != nil {
 		return s.cannot(fmt.Sprintf("the data has no column %q of numbers", c.Column))
 	}
+	points := textAt(s.rec, pointColumn)
 	clocks := func(int) (float64, bool) { return 0, false }
 	if mhz, err := table.Float64s(s.rec, clockColumn); err == nil {
 		clocks = mhz.At
 	}
-	set := &partSet{column: c.Column, index: map[string]map[string]found{}}
+	set := &partSet{column: c.Column, index: map[string]map[string][]found{}}
 	for _, ds := range s.parts {
 		if ds != nil && ds.Table != nil {
 			set.tables = append(set.tables, ds.Table)
@@ -236,7 +258,7 @@ func (c *composition) run(s *subject) finding {
 		if v, ok := clocks(row); ok && c.Column == "latency" {
 			clock = v
 		}
-		sum, there, why := c.sum(set, rowkey.Text(texts, row), clock)
+		sum, there, why := c.sum(set, rowkey.Text(texts, row), points(row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue
@@ -272,21 +294,24 @@ func (c *composition) run(s *subject) finding {
 
 // sum adds the parts of a layer up, as they are and as they would be at the
 // layer's clock (NaN where that cannot be known), or says why it cannot.
-func (c *composition) sum(set *partSet, text string, mhz float64) (sum, there float64, why string) {
+func (c *composition) sum(set *partSet, text, point string, mhz float64) (sum, there float64, why string) {
 	parts, names, err := partsOf(text)
 	if err != nil {
 		return 0, 0, err.Error()
 	}
 	for i, p := range parts {
-		f := set.lookup(p, names[i])
+		rows, why := set.lookup(p, names[i], point)
 		switch {
-		case f.rows == 0:
+		case why != "":
+			return 0, 0, why
+		case len(rows) == 0:
 			return 0, 0, "no row for the part " + p.text
-		case f.rows > 1:
-			return 0, 0, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", f.rows, p.text)
-		case math.IsNaN(f.value):
+		case len(rows) > 1:
+			return 0, 0, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", len(rows), p.text)
+		case math.IsNaN(rows[0].value):
 			return 0, 0, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
 		}
+		f := rows[0]
 		sum += p.count * f.value
 		there += p.count * f.at(mhz)
 	}

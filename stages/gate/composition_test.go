@@ -74,3 +74,29 @@ func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
 	unknown := with(gemm, "clock_slope", table.Floats([]float64{1, 0}, []bool{true, false}))
 	expect(t, only(t, run(t, layer, check, unknown)), "fail", "1 of 1 outside", "m=1 sum=10 layer=11 sum/layer=0.909 outside")
 }
+
+// Rows of another operating point are no parts of a layer: its own are taken where a
+// table has both, and rows that name no point where it has none.
+func TestCompositionTakesRowsOfTheLayersPoint(t *testing.T) {
+	t.Parallel()
+	gemm := func(points []string, valid []bool, latency ...float64) *stage.Dataset {
+		ds := measured(1)
+		ms := make([]int64, len(points))
+		for i := range ms {
+			ms[i] = 1
+		}
+		ds.Table = table.NewRecord([]string{"m", "latency", "operating_point"}, []arrow.Array{table.Ints(ms, nil), table.Floats(latency, nil), table.Texts(points, valid)})
+		return ds
+	}
+	layer := layers([]float64{10}, `[{"m":1}]`)
+	layer.Table = table.NewRecord([]string{"m", "parts", "latency", "operating_point"}, []arrow.Array{
+		layer.Table.Column(0), layer.Table.Column(1), layer.Table.Column(2), table.Texts([]string{"sustained"}, nil),
+	})
+	const check = `check "composition" { parts = [dedupe.gemm] }`
+	expect(t, only(t, run(t, layer, check, gemm([]string{"recovered", "sustained"}, nil, 8, 10))), "pass", "1.000 to 1.000")
+	expect(t, only(t, run(t, layer, check, gemm([]string{"recovered", ""}, []bool{true, false}, 8, 10))), "pass", "1.000 to 1.000")
+	expect(t, only(t, run(t, layer, check, gemm([]string{"recovered"}, nil, 10))), "fail", "the part m=1 was taken at the operating point recovered and the layer at sustained")
+	expect(t, only(t, run(t, layer, check, gemm([]string{"sustained", "sustained"}, nil, 10, 10))), "fail", "2 rows for the part m=1")
+	// A layer that names no point says nothing against any.
+	expect(t, only(t, run(t, layers([]float64{10}, `[{"m":1}]`), check, gemm([]string{"recovered"}, nil, 10))), "pass", "1.000 to 1.000")
+}

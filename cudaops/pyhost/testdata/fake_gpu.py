@@ -3,14 +3,16 @@ queued and takes time, and the clock falls under load and recovers in pauses, or
 follows the mean power of a second. What is measured of it, is printed as one JSON object."""
 
 import json
+import math
+import random
 import sys
 import types
 
 sys.path.insert(0, sys.argv[1])
-from aicplan_host import measuring, targets  # noqa: E402
+from aicplan_host import capping, measuring, targets  # noqa: E402
 from aicplan_host.errors import HostError  # noqa: E402
 
-FULL, HELD = 1980.0, 1400.0  # MHz, after so much load:
+FULL, HELD, LOW = 1980.0, 1400.0, 1360.0  # MHz, after so much load, and of a device that was held:
 LOAD_SECONDS = 0.05
 WATTS = 400.0
 
@@ -18,10 +20,12 @@ WATTS = 400.0
 class Cap:
     """The two loops of an H200's power cap: at once work runs at the clock fast and
     draws so many watts there. Where the mean power of a second comes to the limit,
-    the clock is cut for a while, and held from then on until the mean is far below."""
+    the clock is cut for a while, and from then on work runs at the clock at which it
+    draws the limit, until the mean is far below. noise is how far the clock swings."""
 
-    LIMIT, RELEASED, IDLE = 700.0, 650.0, 100.0  # W
-    CUT, HELD, CUT_SECONDS = 1000.0, 1360.0, 0.15  # MHz
+    LIMIT, RELEASED, IDLE = 700.0, 620.0, 100.0  # W
+    CUT, CUT_SECONDS = 1000.0, 0.15  # MHz
+    noise = 0.0
     STEP, STEPS = 0.01, 100  # of the mean
     RECOVERS = 0.1  # the clock with nothing running is low so long after held work
 
@@ -30,6 +34,7 @@ class Cap:
         self.steps = [self.IDLE * self.STEP] * self.STEPS  # J
         self.at = 0  # of the step that is being filled
         self.held, self.cut_until, self.held_at = False, 0.0, -1.0
+        self.drawn = self.IDLE  # W, lately
 
     def load(self, fast, watts):
         self.fast, self.watts = fast, watts
@@ -37,14 +42,20 @@ class Cap:
     def mhz(self, now):
         if now < self.cut_until:
             return self.CUT
-        return min(self.fast, self.HELD) if self.held else self.fast
+        return (self.kept() if self.held else self.fast) * (1 + self.noise * math.sin(40 * now))
+
+    def kept(self):
+        """The clock of the work that runs without end."""
+        return self.fast * min(1.0, (self.LIMIT - self.IDLE) / (self.watts - self.IDLE))
 
     def idle_mhz(self, now):
-        return self.HELD if now - self.held_at < self.RECOVERS else FULL
+        return LOW if now - self.held_at < self.RECOVERS else FULL
 
     def spend(self, now, seconds, mhz):
         """Power of the clock mhz, 0 for none, for so long from now on."""
         watts = self.IDLE + (self.watts - self.IDLE) * (mhz / self.fast) if mhz else self.IDLE
+        if mhz:
+            self.drawn = watts
         end = now + seconds
         if seconds > 1.5 * self.STEP * self.STEPS:  # a long pause forgets everything
             now = end - 1.5 * self.STEP * self.STEPS
@@ -82,6 +93,7 @@ class Device:
     calls = 0
     counter = True  # of energy, in steps of 0.1 s
     library = True  # that reads it
+    silent = False  # its driver does not say the power of a moment
     droop = 1.0  # clock under load / clock with nothing running, before the power cap acts
     slow_calls = 0  # calls that take ten times as long, after a capture
 
@@ -128,6 +140,11 @@ class Device:
     def energy(self, index):
         steps = int(self.now / 0.1) if self.counter else 0
         return int(steps * 0.1 * WATTS * 1e3)
+
+    def power(self, index):
+        if self.silent:
+            raise OSError("nvmlDeviceGetFieldValues failed with status 3")
+        return (self.cap.drawn if self.cap else WATTS) * 1e3
 
     def power_limit(self, index):
         return 700_000
@@ -240,7 +257,7 @@ torch.cuda = types.SimpleNamespace(
     _compile_kernel=compile_kernel, _sleep=sleep_kernel,
 )
 sys.modules["torch"] = torch
-measuring.time = targets.time = types.SimpleNamespace(perf_counter=lambda: device.host, sleep=device.pause)
+measuring.time = targets.time = capping.time = types.SimpleNamespace(perf_counter=lambda: device.host, sleep=device.pause)
 said = []
 
 
@@ -297,40 +314,95 @@ def row(bench, pause, **arguments):
     return dict(got, calls=device.calls, took=device.host - began)
 
 
-def capped(heavy_kernel=400e-6, **settings):
-    """Cases of a worker under the cap, by name: heavy ones, a mid and a light one."""
+# Clock at once, and watts there: of work that the first loop holds, that the second
+# one holds alone, that stays just below the limit, and that draws little.
+HEAVY, BARELY, LATE, EDGE, MID, LIGHT = (1590.0, 810.0), (0.87 * FULL, 810.0), (0.91 * FULL, 760.0), (0.91 * FULL, 690.0), (0.91 * FULL, 640.0), (FULL, 300.0)
+
+
+def worker(kernel_seconds=400e-6, noise=0.0, **settings):
+    """A worker under the cap, as a function that measures a case of a kind."""
     bench = measuring.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
-    heavy, mid, light = (1590.0, 810.0), (0.88 * FULL, 690.0), (FULL, 300.0)
-    device.cap, device.kernel = Cap(*light), heavy_kernel
+    device.cap, device.kernel = Cap(*LIGHT), kernel_seconds
+    device.cap.noise = noise
     bench.cuda.stamps()  # compiled before any case
 
     def of(kind, pause, **arguments):
         device.cap.load(*kind)
-        return row(bench, pause, **arguments)
+        return dict(row(bench, pause, **arguments), kept=device.cap.kept())
 
+    return of
+
+
+def capped(kernel_seconds=400e-6, **settings):
+    """Cases of a worker under the cap, by name."""
+    of = worker(kernel_seconds, **settings)
     got = {
-        "capped_after_idle": of(heavy, 2),
-        "capped_behind": of(heavy, 0.01),
-        "capped_after_a_pause": of(heavy, 0.4),
-        "light_behind_capped": of(light, 0.01),
-        "capped_behind_light": of(heavy, 0.01),
-        "mid": of(mid, 2),
-        "capped_after_mid": of(heavy, 0.01),
-        "settle": of(heavy, 2, settle=0.4),
-        "settle_behind": of(heavy, 0.01, settle=0.4),
-        "light_after_idle": of(light, 2),
+        "capped_after_idle": of(HEAVY, 2),
+        "capped_behind": of(HEAVY, 0.01),
+        "capped_after_a_pause": of(HEAVY, 0.4),
+        "light_behind_capped": of(LIGHT, 0.01),
+        "capped_behind_light": of(HEAVY, 0.01),
+        "mid": of(MID, 2),
+        "capped_after_mid": of(HEAVY, 0.01),
+        "late": of(LATE, 2),
+        "late_behind": of(LATE, 0.01),
+        "barely": of(BARELY, 2),
+        "edge": of(EDGE, 2),
+        "capped_behind_edge": of(HEAVY, 0.01),
+        "late_behind_capped": of(LATE, 0.01),
+        "settle": of(HEAVY, 2, settle=0.4),
+        "settle_behind": of(HEAVY, 0.01, settle=0.4),
+        "light_after_idle": of(LIGHT, 2),
     }
     device.cap, device.kernel = None, 20e-6
     return got
 
 
+def after_power():
+    """A heavy case behind one whose power was measured."""
+    of = worker(power=True)
+    return {"with_power": of(HEAVY, 2), "behind_power": of(HEAVY, 0.03)}
+
+
 out.update(capped())
-out["capped_long_launch"] = capped(heavy_kernel=2.0)["capped_after_idle"]
+out.update(after_power())
+out["capped_long_launch"] = capped(kernel_seconds=2.0)["capped_after_idle"]
+
+
+def table(gap, mixed):
+    """How far the clocks of a table's rows are from what their cases keep without
+    end: cases as a grid lists them, products of one weight by their rows, or mixed."""
+    rng = random.Random(5)
+    cases = []
+    for _ in range(2):
+        cases += [(rng.uniform(1500, 1690), rng.uniform(760, 950)) for _ in range(5)]
+        cases += [(0.91 * FULL, rng.uniform(690, 760)), *((0.92 * FULL, rng.uniform(400, 640)) for _ in range(4))]
+    if mixed:
+        rng.shuffle(cases)
+    of = worker(200e-6, noise=0.015)
+    device.pause(2)
+    rows = [of(case, gap) for case in cases]
+    off = [r["sm_clock_mhz"] / r["kept"] - 1 for r in rows]
+    device.cap = None
+    return {"low": min(off), "high": max(off), "light": max(r["took"] for r, case in zip(rows, cases) if case[1] < 670)}
+
+
+out.update(table_sorted=table(0.015, False), table_mixed=table(0.045, True), table_slow=table(0.15, True))
+device.silent = True
+said.clear()
+out.update({"silent_" + name: row for name, row in capped().items() if name in ("capped_after_idle", "barely", "edge")})
+silent = list(said)
+device.silent = False
 lead = torch.cuda._sleep
 del torch.cuda._sleep  # and with it the clock of an idle device
 out["capped_without_idle_clock"] = capped()["capped_after_idle"]
+device.silent = True
+said.clear()
+out["capped_and_nothing_known"] = dict(capped()["capped_after_idle"], said=list(said))
+device.silent = False
 torch.cuda._sleep = lead
 device.library = False
 said.clear()
+out["silent_edge"]["said"] = silent
 out["no_library"] = dict(measured(power=True, operating_point="recovered"), said=said)
 print(json.dumps(out))

@@ -49,31 +49,6 @@ class ReadyClock:
         return mhz >= (READY_SHARE - 2 * noise) * self.level
 
 
-# The power cap limits the mean power of a second. Work is on its own in that mean,
-# with something to spare, when so much of the last window was like it.
-WINDOW_SECONDS = 1.3
-FILLED_SECONDS = 1.2
-
-
-class CappedWork:
-    """When work ran lately whose clock the power cap held far down. Times are those
-    of the host's clock and only grow."""
-
-    def __init__(self):
-        self._ran = []
-
-    def add(self, begin, end):
-        self._ran = [*self._since(end - WINDOW_SECONDS), (begin, end)]
-
-    def fills(self, now):
-        """Whether such work has filled the window before now."""
-        start = now - WINDOW_SECONDS
-        return sum(end - max(begin, start) for begin, end in self._since(start)) >= FILLED_SECONDS
-
-    def _since(self, start):
-        return [(begin, end) for begin, end in self._ran if end > start]
-
-
 class Cuda:
     """What measurements on one device share: the stream, the events, the pool
     that graphs allocate from, the clock stamps and the operand arenas."""
@@ -92,7 +67,6 @@ class Cuda:
         self._stamps = None
         self._arenas = {}
         self.ready = ReadyClock()
-        self.capped = CappedWork()
 
     def capture(self, call, calls):
         torch = self.torch

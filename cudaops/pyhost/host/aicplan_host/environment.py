@@ -4,9 +4,13 @@ import importlib
 import importlib.util
 import platform
 
+POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT
+UNSIGNED_INT = 1  # NVML_VALUE_TYPE_UNSIGNED_INT
+
 
 class Nvml:
-    """The few NVML calls needed to name a device; absent without the library."""
+    """The few NVML calls that name a device and say what it draws; absent without
+    the library. What a device does not say is an OSError."""
 
     def __init__(self):
         import ctypes
@@ -33,14 +37,36 @@ class Nvml:
 
     def _number(self, call, index, kind):
         value = kind()
-        status = getattr(self._lib, call)(self._handle(index), self._c.byref(value))
-        if status != 0:
-            raise OSError("%s failed with status %d" % (call, status))
+        self._call(call, self._handle(index), self._c.byref(value))
         return value.value
+
+    def _call(self, name, *args):
+        call = getattr(self._lib, name, None)
+        if call is None:
+            raise OSError("this driver's NVML has no %s" % name)
+        status = call(*args)
+        if status != 0:
+            raise OSError("%s failed with status %d" % (name, status))
 
     def energy(self, index):
         """Millijoules since the driver was loaded; advances every 100 ms or so."""
         return self._number("nvmlDeviceGetTotalEnergyConsumption", index, self._c.c_ulonglong)
+
+    def power(self, index):
+        """Milliwatts at this moment, not the mean of a second that other calls give."""
+        c = self._c
+
+        class Field(c.Structure):
+            _fields_ = [
+                ("id", c.c_uint), ("scope", c.c_uint), ("timestamp", c.c_longlong), ("took", c.c_longlong),
+                ("kind", c.c_int), ("status", c.c_int), ("value", c.c_uint), ("rest", c.c_uint),
+            ]
+
+        field = Field(id=POWER_INSTANT)
+        self._call("nvmlDeviceGetFieldValues", self._handle(index), 1, c.byref(field))
+        if field.status != 0 or field.kind != UNSIGNED_INT:
+            raise OSError("the device does not say its power: status %d, type %d" % (field.status, field.kind))
+        return field.value
 
     def power_limit(self, index):
         """Milliwatts."""

@@ -6,7 +6,8 @@ import statistics
 import time
 
 from .attaching import Attachments
-from .cuda import WINDOW_SECONDS, Cuda
+from .capping import Board, PowerCap
+from .cuda import Cuda
 from .environment import Nvml
 from .errors import UNSUPPORTED, HostError, Unsupported
 from .targets import CpuTarget, CudaTarget
@@ -34,21 +35,16 @@ DEFAULTS = {
 # this long; passes beyond the planned ones find a colder device.
 CUDA_GAP_SECONDS = 0.004
 CUDA_LOOK_GAP_SECONDS = 0.010
-# The sustained operating point. A case that the power cap holds back runs so long
-# before it counts, and so long while it does; blocks are so long. A case is taken
-# for one that the cap leaves alone when a device that has recovered keeps this
-# share of its clock under the case: power-hungry work lowers the clock within
-# microseconds.
-#
-# A case whose clock is below CAPPED_SHARE of the idle one is held, sooner or later,
-# by the loop that limits the mean power of a second. On an H200 that loop cuts the
-# clock 0.85 s after heavy work began, for 0.15 s, and the clock after that is the one
-# that stays. Such a case runs on, LOOK_SECONDS at a time, until capped work has
-# filled the window of that loop.
-SOAK_SECONDS = 0.2
+# The sustained operating point. A case that the power cap holds back runs until it
+# keeps its clock before it counts, and so long while it does; blocks are so long. A
+# case is taken for one that the cap leaves alone when a device that has recovered
+# keeps this share of its clock under the case: power-hungry work lowers the clock
+# within microseconds.
 HOLD_SECONDS = 0.2
-LOOK_SECONDS = 0.1
-CAPPED_SHARE = 0.85
+BLIND = (
+    "neither the SM clock (torch 2.8 and later read it, with NVRTC) nor the power of the device is known: "
+    "rows at the sustained point of work that its power cap holds back may be too fast"
+)
 HOLD_BLOCK_SECONDS = 0.010
 COOL_BLOCK_SECONDS = 0.0005
 DROOP_SHARE = 0.93
@@ -99,8 +95,9 @@ class Bench:
         self.reads = []  # a Read for each stage that the collect reads
         self.package = ""  # what the runtime names as its package; "" for plain Python
         self._log = log
-        self._cuda = self._nvml = None
-        self._said_powerless = False
+        self._cuda = self._nvml = self._power_cap = None
+        self._no_nvml = ""  # why there is none
+        self._said_powerless = self._said_blind = self._held = False
 
     def configure(self, settings):
         self.settings = dict(DEFAULTS)
@@ -120,6 +117,21 @@ class Bench:
             at = torch.cuda.current_device() if self.device.index is None else self.device.index
             self._cuda = Cuda(torch, torch.device("cuda", at), self._log)
         return self._cuda
+
+    @property
+    def _cap(self):
+        if self._power_cap is None:
+            self._power_cap = PowerCap(self.cuda.ready, Board(self._library(), self.bus_index))
+        return self._power_cap
+
+    def _library(self):
+        """The device's NVML, or None."""
+        if self._nvml is None and not self._no_nvml:
+            try:
+                self._nvml = Nvml()
+            except OSError as err:
+                self._no_nvml = str(err)
+        return self._nvml
 
     def unsupported(self, reason):
         raise Unsupported(reason)
@@ -159,6 +171,7 @@ class Bench:
         settings = self.settings
         protocol = protocol or settings["protocol"]
         graph = graph or settings["graph"]
+        self._held = False  # until the case's own clock or power says so
         sets = list(operands) if operands is not None else None
         call = fn if not sets else _Rotating(fn, sets)
         on_cuda = self.device.type == "cuda"
@@ -173,7 +186,10 @@ class Bench:
             if on_cuda and protocol != "reference":
                 got["operating_point"] = settings["operating_point"]
             if settings["power"] and on_cuda and self._can_read_power():
+                began = time.perf_counter()
                 power, launches = self._power(target, got["latency"] / 1e3)
+                if self._held:
+                    self._cap.ran(began)
                 got.update(power, executions=got["executions"] + launches * target.per_launch)
             elif settings["power"] and not on_cuda:
                 self._powerless("power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
@@ -216,7 +232,7 @@ class Bench:
             executions += most * target.per_launch
             if self._cool(target, most):
                 return self._adaptive(target, (n, executions))
-        soak, hold = (settle / 2, settle / 2) if settle else (SOAK_SECONDS, HOLD_SECONDS)
+        hold = settle / 2 if settle else HOLD_SECONDS
         each = max(target.block(n) / n, 1e-9)
         executions += n * target.per_launch
         n = max(1, math.ceil(HOLD_BLOCK_SECONDS / each))
@@ -230,44 +246,27 @@ class Bench:
                 target.block(n)
                 launches += n
 
-        if settle:
-            run(soak)
-        else:
-            self._soak(target, run)
-
         def timed():
+            nonlocal launches
+            blocks.clear()
+            samples.clear()
             end = time.perf_counter() + hold
             while time.perf_counter() < end or len(samples) < self.settings["min_samples"]:
                 seconds = _checked(target.block(n), n)
+                launches += n
                 blocks.append(seconds * 1e3)
                 samples.append(seconds * 1e3 / (n * target.per_launch))
 
-        _, mhz = self._watched(target, timed)
-        executions += (launches + n * len(samples)) * target.per_launch
+        if settle:
+            run(settle / 2)
+            self._held, mhz = self._cap.watch(target, timed)
+        else:
+            self._held, mhz = self._cap.keep(target, run, timed, samples)
+            if self._cap.blind and not self._said_blind:
+                self._said_blind = True
+                self._log("warn", BLIND)
+        executions += launches * target.per_launch
         return self._columns([statistics.fmean(samples)], samples, blocks, [mhz], executions)
-
-    def _soak(self, target, run):
-        """Runs a case until it holds its clock: for SOAK_SECONDS, and one that the
-        mean of a second holds, or will, until such work has filled that second."""
-        began = time.perf_counter()
-        while True:
-            capped, _ = self._watched(target, lambda: run(LOOK_SECONDS))
-            now = time.perf_counter()
-            if now - began < SOAK_SECONDS:
-                continue
-            # After a whole window nothing in it is of another case.
-            if not capped or now - began >= WINDOW_SECONDS or self.cuda.capped.fills(now):
-                return
-
-    def _watched(self, target, work):
-        """Runs work, and notes when that was if the clock says that the power cap
-        held it far down. Returns whether it did, and the clock."""
-        begin = time.perf_counter()
-        _, mhz = target.clock(work)
-        capped = 0 < mhz < CAPPED_SHARE * self.cuda.ready.level
-        if capped:
-            self.cuda.capped.add(begin, time.perf_counter())
-        return capped, mhz
 
     def _cool(self, target, most):
         """Whether the clock says that the power cap leaves the case alone; not
@@ -365,11 +364,8 @@ class Bench:
             self._log("warn", why)
 
     def _can_read_power(self):
-        if self._nvml is None:
-            try:
-                self._nvml = Nvml()
-            except OSError as err:
-                self._powerless("power is not measured: %s" % err)
+        if self._library() is None:
+            self._powerless("power is not measured: %s" % self._no_nvml)
         return self._nvml is not None
 
     def _power(self, target, each):

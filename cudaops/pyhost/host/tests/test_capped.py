@@ -1,8 +1,11 @@
 """When work that the power cap holds has filled the window of its slow loop."""
 
+import types
 import unittest
+from unittest import mock
 
-from aicplan_host.cuda import FILLED_SECONDS, WINDOW_SECONDS, CappedWork
+from aicplan_host import capping
+from aicplan_host.capping import FILLED_SECONDS, LIMIT_SHARE, TAKES, WINDOW_SECONDS, Board, CappedWork, PowerCap
 
 
 class CappedWorkTest(unittest.TestCase):
@@ -40,6 +43,100 @@ class CappedWorkTest(unittest.TestCase):
         for i in range(10_000):
             work.add(0.2 * i, 0.2 * i + 0.1)
         self.assertLess(len(work._ran), 10)
+
+
+class Nvml:
+    def __init__(self, limit, *drawn):
+        self.limit, self.drawn, self.index = limit, list(drawn), None
+
+    def power_limit(self, index):
+        self.index = index
+        return self._said(self.limit)
+
+    def power(self, index):
+        return self._said(self.drawn.pop(0))
+
+    @staticmethod
+    def _said(value):
+        if value is None:
+            raise OSError("nvmlDeviceGetFieldValues failed with status 3")
+        return value
+
+
+class BoardTest(unittest.TestCase):
+    def test_at_the_limit_or_below(self):
+        nvml = Nvml(700_000, 700_000 * LIMIT_SHARE, 700_000 * LIMIT_SHARE - 1, 800_000)
+        board = Board(nvml, 3)
+        self.assertEqual([board.at_limit() for _ in range(3)], [True, False, True])
+        self.assertEqual(nvml.index, 3)
+
+    def test_nobody_knows(self):
+        self.assertFalse(Board(None, 0).at_limit())
+        self.assertFalse(Board(Nvml(None, 800_000), 0).at_limit())
+        self.assertFalse(Board(Nvml(0, 800_000), 0).at_limit())
+
+    def test_a_driver_that_does_not_say_it_is_asked_once(self):
+        nvml = Nvml(700_000, None, 800_000)
+        board = Board(nvml, 0)
+        self.assertEqual([board.at_limit() for _ in range(3)], [False, False, False])
+        self.assertEqual(nvml.drawn, [800_000])
+
+
+class Target:
+    """Says these clocks of the work that it runs, and the last of them from then on."""
+
+    def __init__(self, *clocks):
+        self.clocks, self.looks = list(clocks), 0
+
+    def clock(self, work):
+        self.looks += 1
+        work()
+        return None, self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
+
+
+class KeepTest(unittest.TestCase):
+    LEVEL = 1980.0
+
+    def keep(self, target, *takes, board=None):
+        """What it says, and how often the case was timed: takes are the samples of
+        each time, the last of them from then on."""
+        now, samples, takes = [0.0], [], list(takes or [[1.0, 1.0]])
+        timed = []
+
+        def run(seconds):
+            now[0] += seconds
+
+        def take():
+            now[0] += 0.2
+            timed.append(True)
+            samples[:] = takes.pop(0) if len(takes) > 1 else takes[0]
+
+        cap = PowerCap(types.SimpleNamespace(level=self.LEVEL), board or Board(None, 0))
+        with mock.patch.object(capping, "time", types.SimpleNamespace(perf_counter=lambda: now[0])):
+            return (*cap.keep(target, run, take, samples), len(timed), target.looks - len(timed))
+
+    def test_a_case_that_the_cap_leaves_alone(self):
+        self.assertEqual(self.keep(Target(1800.0)), (False, 1800.0, 1, 2))
+        self.assertEqual(self.keep(Target(0.0)), (False, 0.0, 1, 2))  # no clock
+
+    def test_a_held_case_runs_for_the_window(self):
+        held, mhz, timed, looks = self.keep(Target(1590.0, 1590.0, 1360.0))
+        self.assertEqual((held, mhz, timed), (True, 1360.0, 1))
+        self.assertGreaterEqual(looks, 12)
+
+    def test_timed_again_where_the_clock_moved(self):
+        # The look before was at another clock; the time of an execution moved.
+        self.assertEqual(self.keep(Target(1800.0, 1800.0, 1400.0)), (True, 1400.0, 2, 2))
+        self.assertEqual(self.keep(Target(1800.0), [1.0, 1.0, 1.6, 1.6], [1.0] * 4), (False, 1800.0, 2, 2))
+        # Noise is no reason, and an end there is.
+        self.assertEqual(self.keep(Target(1800.0), [1.0, 1.02, 1.0, 1.02])[2], 1)
+        self.assertEqual(self.keep(Target(1800.0), [1.0, 2.0])[2], TAKES)
+
+    def test_a_cut_draws_less_than_the_limit(self):
+        # No clock; the limit is seen in the first look alone.
+        drawn = [700_000] + [500_000] * 40
+        self.assertGreaterEqual(self.keep(Target(0.0), board=Board(Nvml(700_000, *drawn), 0))[3], 12)
+        self.assertEqual(self.keep(Target(0.0), board=Board(Nvml(700_000, *drawn[1:]), 0))[3], 2)
 
 
 if __name__ == "__main__":
