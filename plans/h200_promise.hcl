@@ -33,6 +33,12 @@ variable "formats" {
   description = "the formats of weights and caches that the served models have; others are not collected"
 }
 
+variable "uninitialised" {
+  type        = string
+  default     = null
+  description = "random: fill what the collectors leave uninitialised, such as the weights of bfloat16 products, with random values"
+}
+
 variable "published" {
   type        = map(string)
   default     = {}
@@ -212,6 +218,7 @@ runtime "collectors" {
   python         = var.serve_python
   env            = module.ops.runtime_env
   collector_root = var.collector_root
+  uninitialised  = var.uninitialised
 }
 
 module "ops" {

@@ -72,6 +72,12 @@ variable "collector_root" {
   description = "A checkout of aiconfigurator, whose collectors measure the ops."
 }
 
+variable "uninitialised" {
+  type        = string
+  default     = null
+  description = "random: fill what the collectors leave uninitialised, such as the weights of bfloat16 products, with random values"
+}
+
 system "this" {
   name = var.system
 }
@@ -83,6 +89,7 @@ runtime "vllm" {
   requires       = "==0.24.0"
   env            = module.vllm.runtime_env
   collector_root = var.collector_root
+  uninitialised  = var.uninitialised
 }
 
 # Kimi delta attention needs a preview build.
@@ -93,6 +100,7 @@ runtime "vllm_preview" {
   requires       = "==0.1.dev19262"
   env            = module.vllm.runtime_env
   collector_root = var.collector_root
+  uninitialised  = var.uninitialised
 }
 
 module "vllm" {

@@ -134,3 +134,61 @@ func TestHostedWithoutGPUSaysSoOnce(t *testing.T) {
 	}
 	c.rows("first", m{"n": 1}, nil)
 }
+
+// The part of torch that allocates, so that the test needs no torch.
+const emptyTorch = defaultsTorch + `
+import contextlib
+float16 = "float16"
+no_grad = contextlib.nullcontext
+class Generator:
+    def __init__(self, device): pass
+    def manual_seed(self, seed): self.seed = seed
+class Tensor:
+    dtype, device, filled = bfloat16, device("cpu"), 0
+    def detach(self): return self
+    def normal_(self, generator): self.filled = generator.seed
+def empty(*size): return Tensor()
+class cuda:
+    def is_available(): return False
+`
+
+// A collector that leaves its weight uninitialised, and whose kernel allocates.
+const emptyCollector = `
+import torch
+from collector.helper import benchmark_with_power, log_perf
+
+def run(n, *, perf_filename, device="cuda:0"):
+    weight, inside = torch.empty(n), []
+    def kernel():
+        inside.append(torch.empty(n).filled)
+        sum(range(1000))
+    with benchmark_with_power(device=device, kernel_func=kernel, use_cuda_graph=False) as results:
+        pass
+    log_perf(item_list=[{"n": n, "weight": weight.filled, "inside": sum(inside), "latency": results["latency_ms"]}],
+             op_name="x", kernel_source="y", perf_filename=perf_filename)
+`
+
+func TestHostedMemoryThatNobodyFills(t *testing.T) {
+	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "", "collector/vllm/first.py": emptyCollector})
+	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}})
+	settings := pyhost.Settings{CollectorRoot: root}
+	weight := func(options m) any {
+		t.Helper()
+		options["device"] = "cpu"
+		c, hello := start(t, worker.Init{Device: -1, Options: settings.Options(options), Ops: ops}, "PYTHONPATH="+root)
+		if hello.Error != nil {
+			t.Fatalf("%+v", hello.Error)
+		}
+		row := c.rows("first", m{"n": 1}, nil)[0]
+		if row["inside"] != 0.0 {
+			t.Errorf("%v: what the kernel allocates was filled: %v", options, row)
+		}
+		return row["weight"]
+	}
+	if got := weight(m{}); got != 0.0 {
+		t.Errorf("without the option the weight was filled: %v", got)
+	}
+	if got, ok := weight(m{"uninitialised": "random"}).(float64); !ok || got == 0 {
+		t.Errorf("the weight was not filled: %v", got)
+	}
+}

@@ -27,6 +27,7 @@ A module imports from those above it in this list:
     spool        rows between processes
     joining      rows and the measurements that they come from
     ports        the ports of process groups of one
+    filling      values for what a collector allocates and never fills
     helper       the stand-in for a checkout's helper module
     defaults     torch's defaults
     matching     cases in a collector's list

@@ -224,7 +224,7 @@ class CollectorOp:
                 # What is measured is safe if this process dies on its way.
                 sink.told = lambda name, row: host.tell(case, [self._row(name, row, perf)])
             try:
-                with TorchDefaults.kept():
+                with TorchDefaults.kept(), host.filling.preparing():
                     self._defaults.set()
                     got = self._run(*args, **keywords)
             except SystemExit as stop:

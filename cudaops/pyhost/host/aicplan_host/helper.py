@@ -25,10 +25,10 @@ class HelperShim(types.ModuleType):
     two functions that touch measuring and files are ours; every other name is
     the checkout's own, loaded on first use."""
 
-    def __init__(self, root, bench, sink):
+    def __init__(self, root, bench, sink, filling):
         super().__init__("helper")
         self.__dict__.update(
-            _root=root, _bench=bench, _sink=sink, _real=None, _join=Join(),
+            _root=root, _bench=bench, _sink=sink, _filling=filling, _real=None, _join=Join(),
             benchmark_with_power=self._benchmark, log_perf=self._log_perf,
         )
         self.__file__ = os.path.join(root, "collector", "helper.py")
@@ -65,7 +65,8 @@ class HelperShim(types.ModuleType):
             graph = "off"
         elif graph == "prefer" and not allow_graph_fail:
             graph = "require"
-        got = self._bench(kernel_func, graph=graph, warmups=num_warmups, runs=num_runs, repeat=repeat_n)
+        with self._filling.paused():
+            got = self._bench(kernel_func, graph=graph, warmups=num_warmups, runs=num_runs, repeat=repeat_n)
         self._join.measured(got)
         yield {
             "latency_ms": got["latency"],
@@ -110,9 +111,9 @@ def plain_value(name, value):
 _SENTINEL = WorkerRestartSignal()
 
 
-def hook_helper(root, bench, sink):
+def hook_helper(root, bench, sink, filling):
     """Makes `helper` and `collector.helper` one and the same shim."""
-    shim = HelperShim(root, bench, sink)
+    shim = HelperShim(root, bench, sink, filling)
     sys.modules["helper"] = sys.modules["collector.helper"] = shim
     for path in (os.path.join(root, "collector"), root):
         if path not in sys.path:

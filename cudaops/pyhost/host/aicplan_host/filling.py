@@ -1,0 +1,89 @@
+"""Values for what a collector allocates and never fills."""
+
+import contextlib
+import functools
+import sys
+
+# The ways to ask torch for memory as it is: of the module, and of a tensor.
+_FUNCTIONS = ("empty", "empty_like", "empty_strided")
+_METHODS = ("new_empty", "new_empty_strided")
+
+
+class Filling:
+    """Fills memory that a hosted collector asks torch for and leaves as it is with
+    seeded normals of mean 0 and deviation 1, while the collector prepares a case.
+
+    Some collectors leave the weights of a product uninitialised. What is there then
+    is zeros, or what the case before left; how much power a product draws, and so
+    the clock that the cap leaves it, depends on its operands. Only real numbers of
+    16, 32 and 64 bits are filled: what bytes mean in narrower ones (fp8, packed
+    weights, indices) is the collector's to know. Nothing is filled while a kernel
+    is timed or captured, and nothing that native code allocates."""
+
+    def __init__(self, bench):
+        self._bench = bench  # whose seed is the case's
+        self._generators = {}
+        self._on = False
+
+    @contextlib.contextmanager
+    def preparing(self):
+        """Within it, allocations are filled; each case draws the same values."""
+        torch = sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "Generator"):
+            yield
+            return
+        kept = []
+        for where, names in ((torch, _FUNCTIONS), (torch.Tensor, _METHODS)):
+            for name in names:
+                if hasattr(where, name):
+                    # Not getattr alone: what a class inherits is not its own to set back.
+                    kept.append((where, name, vars(where).get(name)))
+                    setattr(where, name, self._filled(torch, getattr(where, name)))
+        self._generators, self._on = {}, True
+        try:
+            yield
+        finally:
+            self._on = False
+            for where, name, own in kept:
+                if own is None:
+                    delattr(where, name)
+                else:
+                    setattr(where, name, own)
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Within it, memory stays as it is: a kernel is timed."""
+        before, self._on = self._on, False
+        try:
+            yield
+        finally:
+            self._on = before
+
+    def _filled(self, torch, allocate):
+        @functools.wraps(allocate)
+        def filled(*args, **keywords):
+            got = allocate(*args, **keywords)
+            if self._on:
+                self._fill(torch, got)
+            return got
+
+        return filled
+
+    def _fill(self, torch, tensor):
+        if tensor.dtype not in (torch.bfloat16, torch.float16, torch.float32, torch.float64) or tensor.device.type == "meta":
+            return
+        if tensor.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return
+        place = str(tensor.device)
+        if place not in self._generators:
+            self._generators[place] = torch.Generator(device=tensor.device)
+            self._generators[place].manual_seed(self._bench.seed)
+        with torch.no_grad():
+            # A subclass may know no such method: what is below it does.
+            torch.Tensor.normal_(tensor.detach(), generator=self._generators[place])
+
+
+class NoFilling:
+    """Memory stays as the collector leaves it."""
+
+    preparing = paused = staticmethod(contextlib.nullcontext)

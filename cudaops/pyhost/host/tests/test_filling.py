@@ -1,0 +1,109 @@
+import contextlib
+import sys
+import types
+import unittest
+
+from aicplan_host.filling import Filling, NoFilling
+
+
+class Device:
+    def __init__(self, type):
+        self.type = type
+
+    def __str__(self):
+        return self.type
+
+
+class TensorBase:
+    capturing = False
+
+    def __init__(self, dtype="bfloat16", device="cuda"):
+        self.dtype, self.device, self.values = dtype, Device(device), None
+
+    def detach(self):
+        return self
+
+    def normal_(self, generator):
+        self.values = "%d.%d" % (generator.seed, generator.drawn)
+        generator.drawn += 1
+
+    def new_empty(self):
+        return Tensor(self.dtype, self.device.type)
+
+
+class Tensor(TensorBase):
+    pass
+
+
+class Generator:
+    def __init__(self, device):
+        self.drawn = 0
+
+    def manual_seed(self, seed):
+        self.seed = seed
+
+
+def fake_torch():
+    torch = types.ModuleType("torch")
+    torch.bfloat16, torch.float16, torch.float32, torch.float64 = "bfloat16", "float16", "float32", "float64"
+    torch.Tensor, torch.Generator, torch.no_grad = Tensor, Generator, contextlib.nullcontext
+    torch.empty = lambda dtype="bfloat16", device="cuda": Tensor(dtype, device)
+    torch.empty_like = lambda like: Tensor(like.dtype, like.device.type)
+    torch.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: Tensor.capturing)
+    return torch
+
+
+class FillingTest(unittest.TestCase):
+    def setUp(self):
+        self.torch = sys.modules["torch"] = fake_torch()
+        self.addCleanup(sys.modules.pop, "torch")
+        self.bench = types.SimpleNamespace(seed=7)
+        self.filling = Filling(self.bench)
+
+    def test_fills_what_a_case_prepares(self):
+        torch = self.torch
+        with self.filling.preparing():
+            weight = torch.empty()
+            self.assertEqual(weight.values, "7.0")
+            self.assertEqual(torch.empty_like(weight).values, "7.1")
+            self.assertEqual(weight.new_empty().values, "7.2")
+            self.assertIsNone(torch.empty("float8_e4m3fn").values)
+            self.assertIsNone(torch.empty("int64").values)
+            self.assertIsNone(torch.empty("bfloat16", "meta").values)
+            self.assertEqual(torch.empty("float32", "cpu").values, "7.0")  # another device's own
+            with self.filling.paused():  # the kernel is timed
+                self.assertIsNone(torch.empty().values)
+            self.assertEqual(torch.empty().values, "7.3")
+            Tensor.capturing = True
+            self.addCleanup(setattr, Tensor, "capturing", False)
+            self.assertIsNone(torch.empty().values)
+
+    def test_leaves_torch_as_it_was(self):
+        before = dict(vars(self.torch))
+        methods = dict(vars(Tensor))
+        with self.assertRaises(ValueError), self.filling.preparing():
+            kept = self.torch.empty
+            raise ValueError("the case fails")
+        self.assertEqual(vars(self.torch), before)
+        self.assertEqual(dict(vars(Tensor)), methods)
+        self.assertIsNone(kept().values)  # who kept the function gets memory as it is
+
+    def test_same_values_for_a_case_each_time(self):
+        for _ in range(2):
+            with self.filling.preparing():
+                self.assertEqual(self.torch.empty().values, "7.0")
+        self.bench.seed = 8
+        with self.filling.preparing():
+            self.assertEqual(self.torch.empty().values, "8.0")
+
+    def test_without_torch(self):
+        del sys.modules["torch"]
+        self.addCleanup(sys.modules.setdefault, "torch", None)
+        with self.filling.preparing(), self.filling.paused():
+            pass
+        with NoFilling().preparing(), NoFilling().paused():
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()
