@@ -14,6 +14,7 @@ import (
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/trace"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/scripttest"
 )
 
 // stored is a trace of vLLM with 74 collectives.
@@ -279,9 +280,7 @@ esac
 func TestNsysPass(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "nsys")
-	if err := os.WriteFile(script, []byte(nsys), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	scripttest.Write(t, script, nsys)
 	for _, c := range []struct {
 		mode, want string
 		file       string
