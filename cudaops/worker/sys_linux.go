@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -149,7 +150,42 @@ func CommandOf(pid int) string {
 
 // variableOf is the value of a variable in a process's environment, "" without one.
 func variableOf(pid int, name string) string {
-	return variableIn(readPlain(fmt.Sprintf("/proc/%d/environ", pid)), name)
+	path := fmt.Sprintf("/proc/%d/environ", pid)
+	environ := readPlain(path)
+	for range newbornTries {
+		if len(environ) > 0 || environ == nil || !newborn(pid) {
+			break
+		}
+		time.Sleep(newbornPause)
+		environ = readPlain(path)
+	}
+	return variableIn(environ, name)
+}
+
+// How long a process may take to get its environment: on a busy machine it does not
+// run in between.
+const (
+	newbornTries = 1000
+	newbornPause = time.Millisecond
+)
+
+// newborn says whether a process is between its old program and its new one. It has no
+// environment then, though whoever started it has been told that it runs: a worker
+// that ends at that moment would leave it behind.
+func newborn(pid int) bool {
+	raw := readPlain(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	if len(fields) < 7 || fields[0] == "Z" || fields[0] == "X" {
+		return false
+	}
+	const exiting, kernelThread = 0x4, 0x200000
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	if err != nil || flags&(exiting|kernelThread) != 0 {
+		return false
+	}
+	// One that was started without an environment has a command line.
+	line := readPlain(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return line != nil && len(line) == 0
 }
 
 // variableIn is the value of a variable in an environment as the kernel shows it.
