@@ -306,9 +306,11 @@ func killMarked(marker string) int {
 // machine that are gone without having cleaned up: killed ones, for example. It
 // returns how many processes it ended. Processes of other users, of other
 // process namespaces and of living engines are left alone.
-func ReapOrphans() int {
+func ReapOrphans() int { return reapOrphans(pidNamespace()) }
+
+// reapOrphans ends those whose marker names a process namespace.
+func reapOrphans(ns string) int {
 	n := 0
-	ns := pidNamespace()
 	for _, pid := range allPids() {
 		marker := markerOf(pid)
 		parts := strings.Split(marker, ":")
