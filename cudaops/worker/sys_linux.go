@@ -152,11 +152,12 @@ func CommandOf(pid int) string {
 func variableOf(pid int, name string) string {
 	path := fmt.Sprintf("/proc/%d/environ", pid)
 	environ := readPlain(path)
-	for range newbornTries {
-		if len(environ) > 0 || environ == nil || !newborn(pid) {
-			break
+	for tries := 0; environ != nil && len(environ) == 0 && tries < newbornTries; tries++ {
+		if newborn(pid) {
+			time.Sleep(newbornPause)
+		} else {
+			tries = newbornTries // it may have been born since: once more
 		}
-		time.Sleep(newbornPause)
 		environ = readPlain(path)
 	}
 	return variableIn(environ, name)
@@ -175,17 +176,13 @@ const (
 func newborn(pid int) bool {
 	raw := readPlain(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-	if len(fields) < 7 || fields[0] == "Z" || fields[0] == "X" {
+	if len(fields) < 24 || fields[0] == "Z" || fields[0] == "X" {
 		return false
 	}
 	const exiting, kernelThread = 0x4, 0x200000
 	flags, err := strconv.ParseUint(fields[6], 10, 64)
-	if err != nil || flags&(exiting|kernelThread) != 0 {
-		return false
-	}
-	// One that was started without an environment has a command line.
-	line := readPlain(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return line != nil && len(line) == 0
+	// Where its code begins is the last that the kernel notes.
+	return err == nil && flags&(exiting|kernelThread) == 0 && fields[23] == "0"
 }
 
 // variableIn is the value of a variable in an environment as the kernel shows it.
