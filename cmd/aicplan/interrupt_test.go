@@ -17,15 +17,18 @@ import (
 	"aicplan/engine/run"
 )
 
-// slowPlan has cases enough that a run is under way while the test acts.
-var slowPlan = strings.ReplaceAll(killPlan, "axis \"delay_ms\" { values = [1] }", "axis \"delay_ms\" { values = [20] }")
+// slow is killPlan with cases that take so long.
+func slow(ms int) string {
+	return strings.ReplaceAll(killPlan, `axis "delay_ms" { values = [1] }`, fmt.Sprintf(`axis "delay_ms" { values = [%d] }`, ms))
+}
 
 // TestSecondApplyAndInterrupt starts an apply, tries another at the same time, and
 // then presses Ctrl-C.
 func TestSecondApplyAndInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slowPlan), 0o644); err != nil {
+	// The run has to last until a second apply and a plan have come to their ends.
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slow(200)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	v := newVictim(t, filepath.Join(binDir(t), "aicplan"), dir, "slow")
@@ -80,7 +83,7 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 func TestEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slowPlan), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slow(20)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(binDir(t), "aicplan")

@@ -16,6 +16,7 @@ import (
 
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/scripttest"
 )
 
 // fakeRankVerb makes the test binary a rank's process on a fake node.
@@ -93,9 +94,7 @@ func TestProcessThatIsNoRank(t *testing.T) {
 		"garbage": "#!/bin/sh\necho 'hello, world' >&4\nexec sleep 100\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		scripttest.Write(t, path, script)
 	}
 	for name, text := range map[string]string{"exits": "exit status 7", "garbage": `"hello, world"`} {
 		c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(filepath.Join(dir, name))) }, one, 10)

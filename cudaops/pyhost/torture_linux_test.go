@@ -205,7 +205,7 @@ func checkGone(t *testing.T, pids string) {
 		}
 		n, err := 0, error(unix.EINTR)
 		for errors.Is(err, unix.EINTR) {
-			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 60_000)
 		}
 		unix.Close(fd)
 		if err != nil || n == 0 {

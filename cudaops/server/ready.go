@@ -181,17 +181,3 @@ func Address(host string, port int) string {
 func bare(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
-
-// Port returns the port that a server is to listen on: want, or a free one for 0.
-// The error says that want is in use.
-func Port(host string, want int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(bare(host), strconv.Itoa(want)))
-	if err != nil {
-		if want == 0 {
-			return 0, fmt.Errorf("no port is free on %s: %w", host, err)
-		}
-		return 0, fmt.Errorf("port %d of %s is in use by another program; end it, give another port, or leave port away to take a free one", want, host)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
-}

@@ -13,3 +13,9 @@ func Marked(engine int) []int {
 	}
 	return out
 }
+
+// ReapOrphansOf ends the orphans of a process namespace.
+var ReapOrphansOf = reapOrphans
+
+// StartTime is when a process started.
+var StartTime = startTime

@@ -116,13 +116,27 @@ func TestReapOrphansEndsThoseOfDeadEngines(t *testing.T) {
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		return cmd
 	}
-	orphan := start(fmt.Sprintf("%s:%d:1:w0:x", ns, dead.Process.Pid))
-	elsewhere := start(fmt.Sprintf("1%s:%d:1:w0:x", ns, dead.Process.Pid))
-	if n := worker.ReapOrphans(); n < 1 {
-		t.Error("no process was ended")
+	wantKilled := func(orphan *exec.Cmd) {
+		t.Helper()
+		if err := orphan.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("the orphan ended with %v", err)
+		}
 	}
-	if err := orphan.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the orphan ended with %v", err)
+	elsewhere := start(fmt.Sprintf("1%s:%d:1:w0:x", ns, dead.Process.Pid))
+	// Every engine of the machine ends this one, and another test's may be first.
+	orphan := start(fmt.Sprintf("%s:%d:1:w0:x", ns, dead.Process.Pid))
+	worker.ReapOrphans()
+	wantKilled(orphan)
+	// Nobody else is in this namespace.
+	ours := fmt.Sprintf("test%d", os.Getpid())
+	orphan = start(fmt.Sprintf("%s:%d:1:w0:x", ours, dead.Process.Pid))
+	living := start(fmt.Sprintf("%s:%d:%s:w0:x", ours, os.Getpid(), worker.StartTime(os.Getpid())))
+	if n := worker.ReapOrphansOf(ours); n != 1 {
+		t.Errorf("%d processes were ended", n)
+	}
+	wantKilled(orphan)
+	if err := living.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("a process of a living engine was ended: %v", err)
 	}
 	if err := elsewhere.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("a process of another namespace was ended: %v", err)

@@ -266,7 +266,8 @@ func (s *server) run(ctx context.Context, in <-chan Case) (panicked *Failure, er
 }
 
 // feed gives queued cases to the host. It closes in and returns when the queue
-// has ended or a configure is next, and returns without closing when stopped.
+// has ended, a configure is next or ctx ends: a host that waits for its next case
+// alone would wait for ever. It returns without closing when stopped.
 func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{}) *Configure {
 	for {
 		s.mu.Lock()
@@ -297,6 +298,7 @@ func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{})
 				s.giveBack(next.Seq)
 				return nil
 			case <-ctx.Done():
+				close(in)
 				return nil
 			}
 		default:
@@ -305,6 +307,7 @@ func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{})
 			case <-stop:
 				return nil
 			case <-ctx.Done():
+				close(in)
 				return nil
 			}
 		}

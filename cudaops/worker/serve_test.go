@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -248,6 +249,19 @@ func TestHostWithoutConfigureIsMadeAnew(t *testing.T) {
 	if diff := cmp.Diff([]string{"1", "2"}, made); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestWaitingHostEnds: one that waits for nothing but its next case ends when the
+// engine is gone.
+func TestWaitingHostEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where it does not, all goroutines wait
+		s := newSession(t, Init{}, func(Init) (Host, error) { return &windowHost{n: 3}, nil })
+		s.want(TypeHello, 0)
+		s.to.Close()
+		if err := <-s.done; !errors.Is(err, errEngineGone) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestServeRestartAndStartErrors(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -149,7 +150,39 @@ func CommandOf(pid int) string {
 
 // variableOf is the value of a variable in a process's environment, "" without one.
 func variableOf(pid int, name string) string {
-	return variableIn(readPlain(fmt.Sprintf("/proc/%d/environ", pid)), name)
+	path := fmt.Sprintf("/proc/%d/environ", pid)
+	environ := readPlain(path)
+	for tries := 0; environ != nil && len(environ) == 0 && tries < newbornTries; tries++ {
+		if newborn(pid) {
+			time.Sleep(newbornPause)
+		} else {
+			tries = newbornTries // it may have been born since: once more
+		}
+		environ = readPlain(path)
+	}
+	return variableIn(environ, name)
+}
+
+// How long a process may take to get its environment: on a busy machine it does not
+// run in between.
+const (
+	newbornTries = 1000
+	newbornPause = time.Millisecond
+)
+
+// newborn says whether a process is between its old program and its new one. It has no
+// environment then, though whoever started it has been told that it runs: a worker
+// that ends at that moment would leave it behind.
+func newborn(pid int) bool {
+	raw := readPlain(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	if len(fields) < 24 || fields[0] == "Z" || fields[0] == "X" {
+		return false
+	}
+	const exiting, kernelThread = 0x4, 0x200000
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	// Where its code begins is the last that the kernel notes.
+	return err == nil && flags&(exiting|kernelThread) == 0 && fields[23] == "0"
 }
 
 // variableIn is the value of a variable in an environment as the kernel shows it.
@@ -270,9 +303,11 @@ func killMarked(marker string) int {
 // machine that are gone without having cleaned up: killed ones, for example. It
 // returns how many processes it ended. Processes of other users, of other
 // process namespaces and of living engines are left alone.
-func ReapOrphans() int {
+func ReapOrphans() int { return reapOrphans(pidNamespace()) }
+
+// reapOrphans ends those whose marker names a process namespace.
+func reapOrphans(ns string) int {
 	n := 0
-	ns := pidNamespace()
 	for _, pid := range allPids() {
 		marker := markerOf(pid)
 		parts := strings.Split(marker, ":")

@@ -63,9 +63,9 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 		return nil, err
 	}
 	fl, holder, err := s.tryLock()
-	for range dyingTries {
+	for tries := range dyingTries {
 		busy, ok := errors.AsType[*LockedError](err)
-		if !ok || busy.Holder == nil || !busy.Holder.Dying() {
+		if !ok || busy.Holder == nil && tries >= unnamedTries || busy.Holder != nil && !busy.Holder.Dying() {
 			break
 		}
 		s.pause()
@@ -96,6 +96,9 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 const (
 	dyingTries = 1000
 	dyingPause = 10 * time.Millisecond
+	// Nobody is named while Abandoned looks at the lock, and while a holder has not
+	// written its mark yet.
+	unnamedTries = 10
 )
 
 // Release gives the lock back. Releasing twice is fine.

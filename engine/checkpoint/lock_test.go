@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 func wantLocked(t *testing.T, err error, pid int, command string) {
@@ -193,6 +195,45 @@ func TestLockOfADyingHolder(t *testing.T) {
 		t.Fatalf("%v after %d looks", err, waited)
 	}
 	if err := errors.Join(next.Release(), cmd.Wait()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLockWhileSomebodyLooks: who asks whether the lock is abandoned has it for a
+// moment, and does not turn a run away.
+func TestLockWhileSomebodyLooks(t *testing.T) {
+	s := newStore(t)
+	if err := s.ensure(); err != nil {
+		t.Fatal(err)
+	}
+	look := flock.New(s.path("lock"), flock.SetFlag(os.O_RDONLY|os.O_CREATE))
+	if free, err := look.TryRLock(); err != nil || !free {
+		t.Fatal(free, err)
+	}
+	waited := 0
+	s.pause = func() {
+		if waited++; waited == 2 {
+			if err := look.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	lock, err := s.Lock(LockInfo{Command: "aicplan apply x.hcl"})
+	if err != nil || waited != 2 {
+		t.Fatalf("%v after %d looks", err, waited)
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+	// A holder that never says who it is is no reason to wait for ever.
+	if free, err := look.TryRLock(); err != nil || !free {
+		t.Fatal(free, err)
+	}
+	waited = 3
+	if _, err = s.Lock(LockInfo{}); !errors.Is(err, ErrLocked) || waited != 3+unnamedTries {
+		t.Errorf("%v after %d looks", err, waited-3)
+	}
+	if err := look.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -62,6 +62,7 @@ func (sp *space) intern(v *variable, val cty.Value) int32 {
 		return id
 	}
 	id := int32(len(v.vals))
+	val = wide(val)
 	v.vals = append(v.vals, val)
 	v.fast = append(v.fast, sp.fastOf(val))
 	v.index[key] = id

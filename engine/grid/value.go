@@ -119,6 +119,22 @@ func quoteJSON(s string) string {
 	return b.String()
 }
 
+// precision is that of the numbers that HCL reads.
+const precision = 512
+
+// wide gives an integer the precision of a number that is written in a plan. What is
+// computed from numbers has the largest of their precisions: one that the fast path
+// made of 64 bits would round a quotient where the language does not.
+func wide(v cty.Value) cty.Value {
+	if v.Type() != cty.Number || v.IsNull() || !v.IsKnown() {
+		return v
+	}
+	if f := v.AsBigFloat(); f.Prec() < precision && f.IsInt() {
+		return cty.NumberVal(f.SetPrec(precision))
+	}
+	return v
+}
+
 // isInt64 says whether a non-null number is an integer that fits int64.
 func isInt64(v cty.Value) bool {
 	_, acc := v.AsBigFloat().Int64()

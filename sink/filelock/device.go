@@ -70,12 +70,20 @@ func LockDevice(uuid string, me Holder) (*Device, error) {
 	}
 }
 
+// release ends the lock of a file and closes it. Closing alone does not end it while
+// a child that was forked meanwhile has the file, which is until it runs its own
+// program.
+func release(f *os.File) error {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing says what is wrong
+	return f.Close()
+}
+
 // Release gives the device back.
 func (d *Device) Release() error {
 	// The mark of one who is gone would mislead; that it cannot be emptied harms
 	// nothing, since the lock is what counts.
 	_ = d.f.Truncate(0)
-	return d.f.Close()
+	return release(d.f)
 }
 
 func devicePath(uuid string) (string, error) {

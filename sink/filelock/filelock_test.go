@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -164,6 +165,31 @@ func TestDevice(t *testing.T) {
 		t.Fatalf("after a kill: %v", err)
 	}
 	if err := d.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReleaseWhileAChildIsForked: a released device is free also while a child has its
+// file, as one has between its fork and its program.
+func TestReleaseWhileAChildIsForked(t *testing.T) {
+	t.Setenv(DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	d, err := LockDevice("GPU-1", me())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited, err := syscall.Dup(int(d.f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(inherited)
+	if err := d.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LockDevice("GPU-1", me())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
 		t.Error(err)
 	}
 }

@@ -83,7 +83,7 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 	sweep(path)
 	return func() error {
 		defer mu.Unlock()
-		defer f.Close()
+		defer release(f)
 		if !same(f, path) {
 			return nil // the folder is gone, or aicplan unlock was told that we are dead
 		}
@@ -205,7 +205,7 @@ func examine(path string) (*Holder, markState, error) {
 	if err != nil {
 		return nil, alive, atomic.Explain("read", path, err)
 	}
-	defer f.Close()
+	defer release(f)
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	locked := err == nil
 	if errors.Is(err, syscall.EWOULDBLOCK) {

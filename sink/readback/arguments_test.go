@@ -61,8 +61,10 @@ for q in json.load(sys.stdin):
 `
 	cmd := exec.CommandContext(t.Context(), program, "-c", strings.ReplaceAll(script, `if __name__ == "__main__":`, "if False:")+check)
 	cmd.Stdin = bytes.NewReader(in)
-	out, err := cmd.CombinedOutput()
+	var said bytes.Buffer
+	cmd.Stderr = &said // of a shell around the interpreter too
+	out, err := cmd.Output()
 	if err != nil || len(out) > 0 {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("%v\n%s%s", err, out, &said)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"aicplan/sink/scripttest"
 )
 
 const header = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
@@ -49,9 +51,7 @@ func python(t *testing.T) string {
 	}
 	path := filepath.Join(t.TempDir(), "python")
 	text := "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH=" + folder + " exec " + program + " \"$@\"\n"
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	scripttest.Write(t, path, text)
 	return path
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/sink/scripttest"
 	"aicplan/sink/table"
 )
 
@@ -49,9 +50,7 @@ func newCampaign(t *testing.T) *campaign {
 	c := &campaign{bench: newBench(t), remote: t.TempDir(), gh: t.TempDir()}
 	git(t, c.remote, "init", "-q", "--bare")
 	git(t, c.repo, "remote", "add", "origin", c.remote)
-	if err := os.WriteFile(filepath.Join(c.gh, "gh"), []byte(standInGH), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	scripttest.Write(t, filepath.Join(c.gh, "gh"), standInGH)
 	t.Setenv("PATH", c.gh+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("GH_STATE", c.gh)
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/scripttest"
 )
 
 func TestSatisfies(t *testing.T) {
@@ -35,9 +36,7 @@ func TestSatisfies(t *testing.T) {
 func interpreter(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python3")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	scripttest.Write(t, path, "#!/bin/sh\n"+body+"\n")
 	return path
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/scripttest"
 )
 
 func TestMissingNsys(t *testing.T) {
@@ -19,9 +20,7 @@ func TestMissingNsys(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		scripttest.Write(t, file, "#!/bin/sh\n")
 		return file
 	}
 	whole, copied := program("nsight-systems/2025.5.1"), program("nsight-compute/2025.3.1/host/target-linux-x64")

@@ -14,6 +14,7 @@ import (
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/trace"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/scripttest"
 )
 
 // stored is a trace of vLLM with 74 collectives.
@@ -279,9 +280,7 @@ esac
 func TestNsysPass(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "nsys")
-	if err := os.WriteFile(script, []byte(nsys), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	scripttest.Write(t, script, nsys)
 	for _, c := range []struct {
 		mode, want string
 		file       string
@@ -289,37 +288,39 @@ func TestNsysPass(t *testing.T) {
 		{"report", "", "nsys_0.nsys-rep"},
 		{"broken", "nsys stats: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
 		{"recording", "recorded and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
-		{"hangs", "did not end within 3s and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may be incomplete; the last lines:", "nsys_0.qdstrm"},
+		{"hangs", "did not end within LIMIT and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may be incomplete; the last lines:", "nsys_0.qdstrm"},
 		{"nothing", "nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart", ""},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, "", "-traces", "{trace_dir}")
-			b.options["profiler"] = map[string]any{"nsys": []any{script, "{trace_dir}", c.mode}, "nsys_body": map[string]any{"activities": []any{"CUDA_PROFILER"}}}
-			b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"torch": false, "nsys": true, "requests": 2, "osl": 2, "within": "WITHIN"}}`
-			within := "1m"
+			limit := time.Minute
 			if c.mode == "hangs" {
-				within = "3s"
+				limit = 3 * time.Second
 			}
-			b.blocks = strings.Replace(b.blocks, "WITHIN", within, 1)
-			e := b.run(t, `{"tensor_parallel_size": 1}`)
-			row := e.rows[1]
-			if row == nil {
-				t.Fatalf("%+v\n%s", e.failures, e.log())
-			}
-			why := ""
-			if v, ok := row["trace_error"]; ok {
-				why = fmt.Sprint(v)
-			}
-			if !strings.Contains(why, c.want) || c.want == "" && why != "" {
-				t.Errorf("trace_error is %q, want %q", why, c.want)
-			}
-			if c.file != "" && !slices.Contains(e.names(1), c.file) {
-				t.Errorf("no %s: %v", c.file, e.names(1))
-			}
-			if n, ok := row["coll_call_num"]; ok != (c.mode == "report") || ok && n != int64(1) {
-				t.Errorf("coll_call_num is %v", n)
-			}
+			within(t, limit, func(limit time.Duration) string {
+				b := newBench(t, "", "-traces", "{trace_dir}")
+				b.options["profiler"] = map[string]any{"nsys": []any{script, "{trace_dir}", c.mode}, "nsys_body": map[string]any{"activities": []any{"CUDA_PROFILER"}}}
+				b.blocks = fmt.Sprintf(`%s, "trace": {"torch": false, "nsys": true, "requests": 2, "osl": 2, "within": %q}}`, strings.TrimSuffix(b.blocks, "}"), limit)
+				e := b.run(t, `{"tensor_parallel_size": 1}`)
+				row := e.rows[1]
+				if row == nil {
+					return fmt.Sprintf("%+v\n%s", e.failures, e.log())
+				}
+				why, want := "", strings.Replace(c.want, "LIMIT", limit.String(), 1)
+				if v, ok := row["trace_error"]; ok {
+					why = fmt.Sprint(v)
+				}
+				if !strings.Contains(why, want) || want == "" && why != "" {
+					return fmt.Sprintf("trace_error is %q, want %q", why, want)
+				}
+				if c.file != "" && !slices.Contains(e.names(1), c.file) {
+					return fmt.Sprintf("no %s: %v", c.file, e.names(1))
+				}
+				if n, ok := row["coll_call_num"]; ok != (c.mode == "report") || ok && n != int64(1) {
+					return fmt.Sprintf("coll_call_num is %v", n)
+				}
+				return ""
+			})
 		})
 	}
 }

@@ -34,7 +34,10 @@ func Start(t testing.TB) context.Context {
 	// Without these it calls its maker at every start.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1300, 900), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1300, 900))
+	// The profile's folder is the library's, which removes it again and again: children
+	// of a browser that has ended still write into it. The one of the test, which is
+	// removed once, would fail the test.
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// Port returns the port that a server is to listen on: want, or a free one for 0.
+// The error says that want is in use.
+func Port(host string, want int) (int, error) {
+	if want == 0 {
+		return freePort(host)
+	}
+	if err := listens(host, want); err != nil {
+		return 0, fmt.Errorf("port %d of %s is in use by another program; end it, give another port, or leave port away to take a free one", want, host)
+	}
+	return want, nil
+}
+
+// A server takes its port when it begins to listen, which may be a minute after it was
+// chosen. So it is none of those that the kernel gives to connections and to listeners
+// that ask for any, and none that was given before.
+const (
+	firstPort = 20000
+	portTries = 200
+)
+
+// given counts the ports that were given; each process begins somewhere else.
+var given atomic.Uint32
+
+func init() { given.Store(rand.Uint32N(1 << 16)) }
+
+func freePort(host string) (int, error) {
+	if most := kernelPorts() - firstPort; most >= portTries {
+		for range portTries {
+			port := firstPort + int(given.Add(1)%uint32(most))
+			if err := listens(host, port); err == nil {
+				return port, nil
+			} else if !errors.Is(err, syscall.EADDRINUSE) {
+				break
+			}
+		}
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(bare(host), "0"))
+	if err != nil {
+		return 0, fmt.Errorf("no port is free on %s: %w", host, err)
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// listens says whether one can listen on a port.
+func listens(host string, port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(bare(host), strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// kernelPorts is the first of the ports that the kernel gives away; 0 where it does
+// not say so.
+func kernelPorts() int {
+	raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(raw)), "\t")
+	n, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil {
+		return 0
+	}
+	return n
+}
