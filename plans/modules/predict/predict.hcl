@@ -74,7 +74,7 @@ runtime "aiconfigurator" {
   python    = var.python
   package   = "aiconfigurator"
   requires  = var.requires
-  device    = "cpu"
+  device    = "none"
   path      = ["predict.py"]
 }
 

@@ -4,6 +4,9 @@ import functools
 import hashlib
 import json
 import os
+from importlib import metadata
+
+_not_found = {}  # what was said of models whose config the package could not get
 
 
 def predict(
@@ -27,6 +30,8 @@ def predict(
     """
     from aiconfigurator.cli.api import cli_estimate
 
+    if model_path in _not_found:
+        raise RuntimeError(_not_found[model_path])
     if bench.reads:
         systems_paths = bench.reads[0].dir
     elif tree == "exports":
@@ -36,7 +41,7 @@ def predict(
         "system_name": system_name,
         "mode": estimate_mode,
         "backend_name": backend,
-        "backend_version": backend_version or None,
+        "backend_version": backend_version or newest(system_name, backend, systems_paths),
         "isl": isl,
         "osl": osl,
         "batch_size": concurrency,
@@ -49,6 +54,15 @@ def predict(
         if "does not fit in GPU memory" in str(err):
             bench.unsupported(str(err))  # its answer, and no fault
         raise
+    except Exception as err:
+        if type(err).__name__ != "HuggingFaceDownloadError":
+            raise
+        # Without a network each workload would wait for it again.
+        _not_found[model_path] = (
+            "aiconfigurator %s does not have the model %s and cannot get its config: %s. Name one that it has, "
+            "or a folder with the model's config.json" % (metadata.version("aiconfigurator"), model_path, err)
+        )
+        raise RuntimeError(_not_found[model_path]) from err
     row = {
         "latency": result.ttft + result.tpot * max(osl - 1, 0),
         "kernel_source": "aiconfigurator",
@@ -82,6 +96,23 @@ def phases(summary):
             if get and get():
                 into[phase] = dict(get())
     return parts, source
+
+
+@functools.cache
+def newest(system_name, backend, systems_paths):
+    """The version that the package takes where none is named; None leaves it to the
+    package. It looks through the folders of all systems for it, up to a second each
+    time, and three times a workload."""
+    try:
+        from aiconfigurator.sdk.perf_database import get_latest_database_version
+    except ImportError:
+        return None
+    folders = None
+    if systems_paths:
+        folders = [p for p in systems_paths.split(",") if p]
+        if "default" in folders:
+            return None  # only the package knows where that is
+    return get_latest_database_version(system=system_name, backend=backend, systems_paths=folders)
 
 
 @functools.cache
