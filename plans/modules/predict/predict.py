@@ -70,6 +70,8 @@ def predict(
         "tables_digest": digest(systems_paths, system_name),
         "arguments": json.dumps(arguments, sort_keys=True),
     }
+    if getattr(result, "kv_cache_warning", None):
+        row["warning"] = result.kv_cache_warning  # such as a batch that does not fit
     for name, value in (("ttft", result.ttft), ("tpot", result.tpot)):
         if value and value > 0:
             row[name] = value  # a mode that has no such phase says 0
