@@ -36,7 +36,7 @@ variable "formats" {
 variable "published" {
   type        = map(string)
   default     = {}
-  description = "published tables that complete the tree, by name: -var 'published={custom_allreduce_perf=\"FILE.parquet\"}'; tensor parallelism needs that one"
+  description = "published tables that complete the tree, by name: -var 'published={custom_allreduce_perf=\"FILE.parquet\"}' in place of one that is collected for tensor parallelism"
 }
 
 variable "tables_version" {
@@ -181,6 +181,9 @@ system "this" {
 locals {
   ours   = var.collector_root != "" || var.tree != ""
   models = { for name, m in var.models : name => m if local.ours }
+  # Tensor parallelism reduces between the GPUs, and the package has no formula for it.
+  reduced = [for n in var.tp : n if n >= 2 && var.collector_root != "" && !contains(keys(var.published), "custom_allreduce_perf")]
+  tables  = concat(flatten([for t in module.tables : t.exports]), flatten([for t in module.allreduce_tables : t.exports]), values(export.published))
   # Static steps: the package asks for batches as it does for concurrencies.
   steps = flatten([for tp in var.tp : [for n in var.isl : [for b in var.batches : {
     tensor_parallel_size = tp
@@ -236,6 +239,37 @@ module "tables" {
   backend     = "vllm"
 }
 
+# vLLM's own all-reduce, with the settings of the server. One worker has all GPUs: the
+# collector starts a process on each of them.
+runtime "allreduce" {
+  kind           = "python"
+  framework      = "VLLM"
+  package        = "vllm"
+  python         = var.serve_python
+  env            = merge(module.ops.runtime_env, var.server_env)
+  collector_root = var.collector_root
+  one_worker     = true
+}
+
+module "allreduce" {
+  source  = "./modules/allreduce"
+  backend = "vllm"
+  system  = system.this
+  gpus    = var.tp
+}
+
+module "allreduce_tables" {
+  source   = "./modules/pipeline"
+  for_each = length(local.reduced) > 0 ? { vllm = runtime.allreduce } : {}
+
+  runtime  = each.value
+  system   = system.this
+  grids    = module.allreduce.grids
+  bindings = module.allreduce.bindings
+  layout   = "families"
+  backend  = "vllm"
+}
+
 import "published" {
   for_each = var.collector_root == "" ? {} : var.published
   path     = each.value
@@ -283,7 +317,7 @@ module "ours" {
   python        = var.predict_python
   system        = var.system
   model_path    = each.value.predict
-  reads         = concat(flatten([for t in module.tables : t.exports]), values(export.published))
+  reads         = local.tables
   systems_paths = var.tree
   tree          = var.tree_digest
   workloads     = local.workloads
@@ -297,7 +331,7 @@ module "ours_steps" {
   system        = var.system
   model_path    = each.value.predict
   estimate_mode = "static"
-  reads         = concat(flatten([for t in module.tables : t.exports]), values(export.published))
+  reads         = local.tables
   systems_paths = var.tree
   tree          = var.tree_digest
   workloads     = local.steps

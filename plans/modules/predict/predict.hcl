@@ -104,6 +104,12 @@ collect "predicted" {
   grid        = grid.workloads
   runtime     = runtime.aiconfigurator
   reads       = local.exported ? var.reads : null
+
+  # Tables that lack what one of them needs may have all for the others.
+  breaker {
+    after    = 20
+    group_by = ["tensor_parallel_size"]
+  }
 }
 
 output "predicted" { value = collect.predicted }

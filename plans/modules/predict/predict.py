@@ -50,11 +50,11 @@ def predict(
     }
     try:
         result = cli_estimate(**arguments)
-    except (RuntimeError, ValueError) as err:
+    except Exception as err:
         if "does not fit in GPU memory" in str(err):
             bench.unsupported(str(err))  # its answer, and no fault
-        raise
-    except Exception as err:
+        if type(err).__name__ == "PerfDataNotAvailableError":
+            raise RuntimeError("the tables lack what this workload needs: %s" % err) from err
         if type(err).__name__ != "HuggingFaceDownloadError":
             raise
         # Without a network each workload would wait for it again.
