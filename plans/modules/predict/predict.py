@@ -28,7 +28,10 @@ def predict(
     Where the collect reads exports, their output folder is the database that is
     asked. A workload that the package cannot estimate raises, with its own words.
     """
-    from aiconfigurator.cli.api import cli_estimate
+    try:
+        from aiconfigurator.cli.api import cli_estimate
+    except ImportError as err:
+        raise RuntimeError(other_version(err)) from err
 
     if model_path in _not_found:
         raise RuntimeError(_not_found[model_path])
@@ -53,6 +56,8 @@ def predict(
     except Exception as err:
         if "does not fit in GPU memory" in str(err):
             bench.unsupported(str(err))  # its answer, and no fault
+        if isinstance(err, TypeError) and "cli_estimate()" in str(err):
+            raise RuntimeError(other_version(err)) from err
         if type(err).__name__ == "PerfDataNotAvailableError":
             raise RuntimeError("the tables lack what this workload needs: %s" % err) from err
         if type(err).__name__ != "HuggingFaceDownloadError":
@@ -98,6 +103,13 @@ def phases(summary):
             if get and get():
                 into[phase] = dict(get())
     return parts, source
+
+
+def other_version(err):
+    return "aiconfigurator %s cannot be asked as this module does, which was tried with 0.12.0: %s" % (
+        metadata.version("aiconfigurator"),
+        err,
+    )
 
 
 @functools.cache
