@@ -106,6 +106,9 @@ collect "predicted" {
   reads       = local.exported ? var.reads : null
 
   # Tables that lack what one of them needs may have all for the others.
+  deadline {
+    first = "5m" # it reads its tables, which takes seconds
+  }
   breaker {
     after    = 20
     group_by = ["tensor_parallel_size"]
