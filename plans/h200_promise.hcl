@@ -73,8 +73,9 @@ variable "models" {
 }
 
 variable "tp" {
-  type    = list(number)
-  default = [1, 2]
+  type        = list(number)
+  default     = [1, 2]
+  description = "numbers of GPUs that a server takes; [1] on a machine with one GPU, which has no all-reduce"
 }
 
 variable "isl" {
