@@ -65,7 +65,7 @@ func (c *ckptListCmd) Run(a *app) error {
 			counts.Rows = 0 // an old record; the rest of the line still helps
 		}
 		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, phrase.ClipFront(s.Record.Address, w), s.Record.Status, counts.Rows,
-			bytesText(s.Bytes()), strings.TrimPrefix(s.Record.Key, "sha256:")[:8], dateText(s.Record.FinishedAt.Local(), time.Now()))
+			bytesText(s.Bytes()), shortKey(s.Record.Key), dateText(s.Record.FinishedAt.Local(), time.Now()))
 	}
 	if len(l.Journals) > 0 {
 		fmt.Fprintf(a.stdout, "\n%-*s %9s %9s %9s\n", w, "measured cases of", "measured", "failed", "size")
@@ -293,4 +293,13 @@ func (a *app) unlockState() (*checkpoint.Holder, error) {
 	}
 	defer store.Close()
 	return store.Unlock()
+}
+
+// shortKey is the beginning of a record's key; "-" for one that no plan reuses.
+func shortKey(key string) string {
+	key = strings.TrimPrefix(key, "sha256:")
+	if key == "" {
+		return "-"
+	}
+	return key[:min(8, len(key))]
 }

@@ -42,13 +42,29 @@ var cacheCounters = []struct{ queried, hit string }{
 	{"sglang:prompt_tokens_total", "sglang:cached_tokens_total"},
 }
 
+// Queue is what the server says of the requests of the profiling phase, in ms a
+// request, NaN where it does not tell.
+type Queue struct {
+	// Waited is from when the server took a request up until it first ran.
+	Waited float64
+	// Prefill is from then until its first token.
+	Prefill float64
+}
+
+// Histograms of a request's times in seconds, by server.
+var queueHistograms = []struct{ waited, prefill string }{
+	{"vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds"},
+	{"sglang:queue_time_seconds", ""},
+	{"trtllm_request_queue_time_seconds", ""},
+}
+
 // probeTimeout bounds each question about the cache.
 const probeTimeout = 2 * time.Second
 
 // maxMetrics bounds a metrics page, in bytes.
 const maxMetrics = 16 << 20
 
-// A cacheProbe asks a server about its prefix cache.
+// A cacheProbe asks a server about its prefix cache and its queue.
 type cacheProbe struct {
 	r      *runner
 	client *http.Client
@@ -118,11 +134,17 @@ func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
 
 func (p *cacheProbe) begin(ctx context.Context) { p.before = p.counters(ctx) }
 
-func (p *cacheProbe) end(ctx context.Context, c *Cache) {
+func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 	if p.before == nil {
 		return
 	}
 	after := p.counters(context.WithoutCancel(ctx))
+	for _, names := range queueHistograms {
+		if waited := p.mean(names.waited, after); !math.IsNaN(waited) {
+			q.Waited, q.Prefill = waited, p.mean(names.prefill, after)
+			break
+		}
+	}
 	for _, names := range cacheCounters {
 		q0, ok := p.before[names.queried]
 		q1, ok2 := after[names.queried]
@@ -134,8 +156,34 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache) {
 	}
 }
 
-// counters sums the cache counters over their labels; nil without a metrics
-// page.
+// mean is what a histogram of seconds has gained since the phase began, in ms a
+// request.
+func (p *cacheProbe) mean(name string, after map[string]float64) float64 {
+	s0, ok := p.before[name+"_sum"]
+	s1, ok2 := after[name+"_sum"]
+	n := after[name+"_count"] - p.before[name+"_count"]
+	if !ok || !ok2 || s1 < s0 || !(n > 0) {
+		return math.NaN()
+	}
+	return (s1 - s0) / n * 1e3
+}
+
+// counted are the counters that a probe reads.
+var counted = func() (out []string) {
+	for _, c := range cacheCounters {
+		out = append(out, c.queried, c.hit)
+	}
+	for _, h := range queueHistograms {
+		for _, name := range []string{h.waited, h.prefill} {
+			if name != "" {
+				out = append(out, name+"_sum", name+"_count")
+			}
+		}
+	}
+	return out
+}()
+
+// counters sums the counters over their labels; nil without a metrics page.
 func (p *cacheProbe) counters(ctx context.Context) map[string]float64 {
 	status, body := p.do(ctx, http.MethodGet, "/metrics")
 	if status != http.StatusOK {
@@ -146,22 +194,20 @@ func (p *cacheProbe) counters(ctx context.Context) map[string]float64 {
 	s.Buffer(nil, 1<<20)
 	for s.Scan() {
 		line := s.Text()
-		for _, names := range cacheCounters {
-			for _, name := range []string{names.queried, names.hit} {
-				rest, ok := strings.CutPrefix(line, name)
-				if !ok || rest == "" || (rest[0] != '{' && rest[0] != ' ') {
-					continue
-				}
-				if i := strings.LastIndexByte(rest, '}'); i >= 0 {
-					rest = rest[i+1:]
-				}
-				fields := strings.Fields(rest)
-				if len(fields) == 0 {
-					continue
-				}
-				if v, err := strconv.ParseFloat(fields[0], 64); err == nil && !math.IsNaN(v) {
-					out[name] += v
-				}
+		for _, name := range counted {
+			rest, ok := strings.CutPrefix(line, name)
+			if !ok || rest == "" || (rest[0] != '{' && rest[0] != ' ') {
+				continue
+			}
+			if i := strings.LastIndexByte(rest, '}'); i >= 0 {
+				rest = rest[i+1:]
+			}
+			fields := strings.Fields(rest)
+			if len(fields) == 0 {
+				continue
+			}
+			if v, err := strconv.ParseFloat(fields[0], 64); err == nil && !math.IsNaN(v) {
+				out[name] += v
 			}
 		}
 	}

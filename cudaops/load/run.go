@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -52,6 +53,7 @@ type Traffic struct {
 	Profiling, Warmup *Phase
 	Client            Client
 	Cache             Cache
+	Queue             Queue
 	// Interrupted is true when the context ended the run.
 	Interrupted bool
 	// Prompts says who made the prompts' lengths: tokenizer, token_ids, words or
@@ -271,6 +273,7 @@ func (r *runner) promptSource() string {
 
 func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	out := &Traffic{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
+	out.Queue = Queue{Waited: math.NaN(), Prefill: math.NaN()}
 	cache := newCacheProbe(r)
 	if err := cache.reset(ctx, &out.Cache); err != nil {
 		return nil, err
@@ -314,7 +317,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache.end(ctx, &out.Cache)
+	cache.end(ctx, &out.Cache, &out.Queue)
 	out.Profiling = p
 	out.Interrupted, out.TokenIDs, out.Resent = ctx.Err() != nil, r.counted.Load(), r.resent.Load()
 	return out, nil

@@ -322,6 +322,29 @@ func TestMultiTurn(t *testing.T) {
 	})
 }
 
+// TestServersSayHowLongRequestsWaited: the means are of the profiling phase alone.
+func TestServersSayHowLongRequestsWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server(t, loadtest.Options{Queue: 3 * time.Millisecond})
+		s := quick()
+		s.Requests, s.WarmupRequests = 5, 4
+		res, err := Run(t.Context(), s, Options{Dial: srv.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The requests 5 to 9 waited 7 times as long as the first, on average.
+		near(t, "queue", res.Queue.Waited, 21)
+		near(t, "prefill", res.Queue.Prefill, 42)
+		quiet, err := Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{PrefixCache: true}).Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q := quiet.Queue; !math.IsNaN(q.Waited) || !math.IsNaN(q.Prefill) {
+			t.Errorf("a server that says nothing of its queue: %v", q)
+		}
+	})
+}
+
 func TestEachLoadPointHasPromptsOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server(t, loadtest.Options{PrefixCache: true})

@@ -285,7 +285,9 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 		identity = s.Output // an import is what its plan says, here and in the next plan
 	}
 	digest = rec.Outputs.Table
-	if out.NoReuse || s.Instance.Kind.Guard || s.Key == "" {
+	if out.NoReuse && len(out.Artifacts) > 0 {
+		rec.Key = "" // no plan reuses it; it says who wrote the files
+	} else if out.NoReuse || s.Instance.Kind.Guard || s.Key == "" {
 		return identity, digest, nil
 	}
 	if o := r.plan.Options.Stage; o.Limit > 0 || o.Smoke {

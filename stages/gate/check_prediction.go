@@ -103,7 +103,11 @@ func (c *prediction) run(s *subject) finding {
 	if m.unasked > 0 && out.message != "" {
 		out.message += fmt.Sprintf("; %s predicted and not measured", phrase.Some(m.unasked, "workload"))
 	}
-	out.detail = c.detail(s, m, key, pairs)
+	detail := c.detail(s, m, key, pairs)
+	if out.message != "" {
+		out.message += queueText(detail.Queue)
+	}
+	out.detail = detail
 	return out
 }
 

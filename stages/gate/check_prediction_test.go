@@ -127,6 +127,44 @@ func TestPredictionOfWhatCannotBeCompared(t *testing.T) {
 }
 
 // TestPredictionByOp divides the error of a static step by its traces.
+// TestPredictionBesideTheServersQueue: what a server says of its queue is shown and
+// changes no verdict; a row without it, or with more queue than ttft, is left out.
+func TestPredictionBesideTheServersQueue(t *testing.T) {
+	t.Parallel()
+	fields := []arrow.Field{table.Field("isl", table.Int64), table.Field("ttft", table.Float64)}
+	row := func(isl int64, ttft float64, more map[string]any) map[string]any {
+		out := map[string]any{"isl": isl, "ttft": ttft}
+		maps.Copy(out, more)
+		return out
+	}
+	predicted := rowsOf(t, fields, row(1, 10, nil), row(2, 22, nil), row(3, 30, nil), row(4, 40, nil), row(5, 50, nil))
+	measured := rowsOf(t, append(fields, table.Field("server_queue", table.Float64), table.Field("server_prefill", table.Float64)),
+		row(1, 10, map[string]any{"server_queue": 0.0, "server_prefill": 9.0}),
+		row(2, 100, map[string]any{"server_queue": 80.0, "server_prefill": 19.0}),
+		row(3, 100, map[string]any{"server_queue": 60.0}),
+		row(4, 100, nil),
+		row(5, 100, map[string]any{"server_queue": 101.0}),
+	)
+	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, ref: &stage.Ref{Address: "collect.predicted"}}
+	s := &subject{ds: measured, rec: measured.Table, reference: predicted}
+	if err := s.restrict(nil); err != nil {
+		t.Fatal(err)
+	}
+	v := c.run(s)
+	// Without their queues 10, 20 and 40 ms were measured: errors of 0, 10 and 25 %.
+	want := "by the server's metrics 60.00 % of ttft is its queue (median of 3), and ttft without it: p50 10.00 %, p95 23.50 % (not judged)"
+	if v.ok || !strings.Contains(v.message, want) {
+		t.Errorf("got %t %s", v.ok, v.message)
+	}
+	detail := v.detail.(*results.Prediction)
+	if w := detail.Workloads; w[0].QueueMs == nil || *w[0].QueueMs != 0 || *w[1].PrefillMs != 19 || w[2].PrefillMs != nil || w[3].QueueMs != nil {
+		t.Errorf("workloads %+v", w)
+	}
+	if v := c.run(&subject{ds: predicted, rec: predicted.Table, reference: predicted, selected: 5}); strings.Contains(v.message, "queue") {
+		t.Errorf("a server that says nothing: %s", v.message)
+	}
+}
+
 func TestPredictionByOp(t *testing.T) {
 	kernel := func(name string, ts, dur int) string {
 		return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":7,"ts":%d,"dur":%d,"args":{"device":0}}`, name, ts, dur)

@@ -21,7 +21,7 @@ const mostWorkloads = 500
 
 // detail is what a report shows of the comparison.
 func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[string][]compared) *results.Prediction {
-	out := &results.Prediction{Kind: "prediction", Predicted: c.ref.Address, Tables: m.trees(s), Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
+	out := &results.Prediction{Queue: c.queue(s, pairs), Kind: "prediction", Predicted: c.ref.Address, Tables: m.trees(s), Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
 	for _, name := range c.Columns {
 		if all := pairs[name]; len(all) > 0 {
 			out.Columns = append(out.Columns, c.summary(name, all))
@@ -33,6 +33,7 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 		kernels = s.traced(key)
 	}
 	clock, power := cells(s.rec, "gpu_sm_clock_mhz"), cells(s.rec, "gpu_power_w")
+	queue, prefill := duration(s.rec, "server_queue"), duration(s.rec, "server_prefill")
 	var measured, predicted []func(row int) *float64
 	for _, name := range c.Columns {
 		measured = append(measured, cells(s.rec, name))
@@ -46,7 +47,7 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 			out.More++
 			continue
 		}
-		w := results.Workload{ClockMHz: clock(i), PowerW: power(i)}
+		w := results.Workload{ClockMHz: clock(i), PowerW: power(i), QueueMs: queue(i), PrefillMs: prefill(i)}
 		for _, k := range key {
 			w.Key = append(w.Key, textOf(s.rec, k, i))
 		}

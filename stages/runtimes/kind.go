@@ -63,6 +63,9 @@ type Kind struct {
 	OnGPUs func(rt *stage.Runtime) bool
 	// OnProcessor is true where workers without a GPU measure on the processor.
 	OnProcessor bool
+	// OnNothing says whether the runtime's rows are no measurements of this machine,
+	// such as predictions; nil means never.
+	OnNothing func(rt *stage.Runtime) bool
 	// Libraries are the CUDA libraries that the workers open, as doctor names them.
 	Libraries []string
 	// Bind completes a collect's binding by what lies in the plan's folder.

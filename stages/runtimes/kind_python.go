@@ -20,7 +20,8 @@ import (
 )
 
 // pythonKind runs the Python host: on every GPU, or on the processor where the
-// machine has none or the runtime says device = "cpu".
+// machine has none or the runtime says device = "cpu". With "none" its ops measure
+// nothing here.
 func pythonKind() Kind {
 	return Kind{
 		RuntimeKind: stage.RuntimeKind{
@@ -29,7 +30,7 @@ func pythonKind() Kind {
 			Stability:  stage.Stable,
 			Attributes: []string{"collector_root", "devices", "package", "path", "python", "requires", "workers"},
 			Options: []stage.Option{
-				{Name: "device", Type: cty.String, OneOf: []string{"cpu"}, Doc: "`cpu` keeps the workers off the GPUs"},
+				{Name: "device", Type: cty.String, OneOf: []string{"cpu", deviceNone}, Doc: "`cpu` keeps the workers off the GPUs; `none` does too, and other runs may measure meanwhile: for ops whose rows are no times of this machine"},
 				{Name: "fills_memory", Type: cty.Bool, Default: "false", Beside: true, Pool: true, Doc: "its workers take what memory the GPUs have, as an engine's cache does: they share a GPU with no warm worker of another runtime"},
 				{Name: "max_growth_gb", Type: cty.Number, Default: "16", Beside: true, Pool: true, Doc: "GiB by which a worker may grow before it is replaced"},
 				{Name: "one_worker", Type: cty.Bool, Default: "false", Beside: true, Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
@@ -58,6 +59,7 @@ func pythonKind() Kind {
 		Interpreter:    pythonVersion,
 		OnProcessor:    true,
 		OnGPUs:         pythonOnGPUs,
+		OnNothing:      pythonOnNothing,
 		Whole:          pythonWhole,
 		Source:         pythonSource,
 		CaseSeconds:    pythonSeconds,
@@ -71,9 +73,17 @@ var selfTimed = []string{"custom_allreduce", "static_step", "static_trace", "wid
 
 func pythonOnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
 
+// deviceNone is the device of a runtime whose ops compute and look up.
+const deviceNone = "none"
+
+func pythonOnNothing(rt *stage.Runtime) bool {
+	v, ok := rt.Options["device"]
+	return ok && v.RawEquals(cty.StringVal(deviceNone))
+}
+
 func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
 	devices := []Device{{Index: -1}}
-	if where, _ := spec.Init.Options["device"].(string); where != "cpu" {
+	if pythonOnGPUs(rt) {
 		if found, err := list(); err != nil {
 			return nil, err
 		} else if len(found) > 0 || len(rt.Devices) > 0 {

@@ -95,6 +95,9 @@ func (l *Locks) release() error {
 // devicesOf names what the workers of a runtime measure on.
 func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	kind := p.Kind(rt.Kind)
+	if kind.OnNothing != nil && kind.OnNothing(rt) {
+		return nil
+	}
 	var out []string
 	for _, s := range slots {
 		if uuid := s.Spec.Init.UUID; uuid != "" && !kind.HasAll(rt) {

@@ -133,9 +133,18 @@ func TestPythonSlots(t *testing.T) {
 	if slots, err = slotsOf(t, rt, listed()); err != nil || len(slots) != 1 || slots[0].Device != -1 {
 		t.Errorf("%v, %v", slots, err)
 	}
-	rt.Options["device"] = cty.StringVal("cpu")
-	if slots, err = slotsOf(t, rt, listed(twoGPUs...)); err != nil || len(slots) != 1 || slots[0].Device != -1 {
-		t.Errorf("%v, %v", slots, err)
+	p := NewPools(Kinds())
+	defer p.Close()
+	p.Devices = listed(twoGPUs...)
+	rt.Kind = "python"
+	for device, locks := range map[string][]string{"cpu": {"cpu"}, "none": nil} {
+		rt.Options["device"] = cty.StringVal(device)
+		if slots, err = slotsOf(t, rt, p.Devices); err != nil || len(slots) != 1 || slots[0].Device != -1 {
+			t.Errorf("%s: %v, %v", device, slots, err)
+		}
+		if diff := cmp.Diff(locks, p.devicesOf(rt, slots)); diff != "" {
+			t.Errorf("%s: locked %s", device, diff)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -91,6 +92,28 @@ func (e *emitter) file(t *testing.T, name string) []byte {
 		t.Fatalf("there is no %s", name)
 	}
 	return e.attached[i].Data
+}
+
+// TestARowSaysHowLongTheServerQueued: in ms, and no column where nobody says it.
+func TestARowSaysHowLongTheServerQueued(t *testing.T) {
+	t.Parallel()
+	rowOf := func(o loadtest.Options) worker.Row {
+		_, addr := listen(t, o)
+		e := measure(t, map[string]any{"url": addr, "model": "m"}, `{"load": {"requests": 4, "warmup_requests": 2, "isl": 5, "osl": 3}}`, "chat", `{"concurrency": 1}`)
+		if e.failure != nil {
+			t.Fatalf("%+v", e.failure)
+		}
+		return e.rows[0]
+	}
+	row := rowOf(loadtest.Options{Queue: 10 * time.Millisecond})
+	for name, want := range map[string]float64{"server_queue": 45, "server_prefill": 90} {
+		if got, ok := row[name].(float64); !ok || math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", name, row[name], want)
+		}
+	}
+	if row := rowOf(loadtest.Options{}); row["server_queue"] != nil {
+		t.Errorf("server_queue is %v", row["server_queue"])
+	}
 }
 
 func TestALoadPointIsARow(t *testing.T) {

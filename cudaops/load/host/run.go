@@ -352,6 +352,8 @@ func row(res *load.Traffic, counted bool) worker.Row {
 		r["token_mismatch"] = float64(sum.Mismatched) / float64(sum.Compared)
 	}
 	put("cache_hit_rate", res.Cache.HitRate())
+	put("server_queue", res.Queue.Waited)
+	put("server_prefill", res.Queue.Prefill)
 	unique := min(res.Conversations.Len(), sum.Requests)
 	r["unique_prompts"] = unique
 	if m, ok := sum.Get("usage_prompt_cache_read_pct"); ok {

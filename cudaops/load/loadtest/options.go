@@ -51,6 +51,9 @@ type Options struct {
 	// PrefixCache notes prompts, and /metrics reports hits; POST
 	// /reset_prefix_cache forgets them. Without it both are not found.
 	PrefixCache bool
+	// Queue is by how much longer each request waited than the one before it, as
+	// /metrics says; its prefill took twice as long as it waited.
+	Queue time.Duration
 	// NoTokenize leaves /tokenize away.
 	NoTokenize bool
 	// SkipTokenizer is a server without a tokenizer: prompts are token ids, answers

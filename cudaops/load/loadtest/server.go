@@ -194,10 +194,8 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 			ids = append(ids, strconv.Itoa(i+1))
 		}
 		return plain(c, 200, "application/json", fmt.Sprintf(`{"count":%d,"max_model_len":131072,"tokens":[%s]}`, len(ids), strings.Join(ids, ",")))
-	case path == "/metrics" && s.opts.PrefixCache:
-		return plain(c, 200, "text/plain; version=0.0.4", fmt.Sprintf(
-			"# TYPE vllm:prefix_cache_queries_total counter\nvllm:prefix_cache_queries_total{engine=\"0\"} %d\n"+
-				"# TYPE vllm:prefix_cache_hits_total counter\nvllm:prefix_cache_hits_total{engine=\"0\"} %d\n", s.asked.Load(), s.hits.Load()))
+	case path == "/metrics" && (s.opts.PrefixCache || s.opts.Queue > 0):
+		return plain(c, 200, "text/plain; version=0.0.4", s.metrics())
 	case path == "/reset_prefix_cache" && s.opts.PrefixCache:
 		s.mu.Lock()
 		clear(s.seen)

@@ -74,7 +74,7 @@ runtime "aiconfigurator" {
   python    = var.python
   package   = "aiconfigurator"
   requires  = var.requires
-  device    = "cpu"
+  device    = "none"
   path      = ["predict.py"]
 }
 
@@ -104,6 +104,15 @@ collect "predicted" {
   grid        = grid.workloads
   runtime     = runtime.aiconfigurator
   reads       = local.exported ? var.reads : null
+
+  # Tables that lack what one of them needs may have all for the others.
+  deadline {
+    first = "5m" # it reads its tables, which takes seconds
+  }
+  breaker {
+    after    = 20
+    group_by = ["tensor_parallel_size"]
+  }
 }
 
 output "predicted" { value = collect.predicted }

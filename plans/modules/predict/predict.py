@@ -4,6 +4,9 @@ import functools
 import hashlib
 import json
 import os
+from importlib import metadata
+
+_not_found = {}  # what was said of models whose config the package could not get
 
 
 def predict(
@@ -25,8 +28,13 @@ def predict(
     Where the collect reads exports, their output folder is the database that is
     asked. A workload that the package cannot estimate raises, with its own words.
     """
-    from aiconfigurator.cli.api import cli_estimate
+    try:
+        from aiconfigurator.cli.api import cli_estimate
+    except ImportError as err:
+        raise RuntimeError(other_version(err)) from err
 
+    if model_path in _not_found:
+        raise RuntimeError(_not_found[model_path])
     if bench.reads:
         systems_paths = bench.reads[0].dir
     elif tree == "exports":
@@ -36,7 +44,7 @@ def predict(
         "system_name": system_name,
         "mode": estimate_mode,
         "backend_name": backend,
-        "backend_version": backend_version or None,
+        "backend_version": backend_version or newest(system_name, backend, systems_paths),
         "isl": isl,
         "osl": osl,
         "batch_size": concurrency,
@@ -45,10 +53,21 @@ def predict(
     }
     try:
         result = cli_estimate(**arguments)
-    except (RuntimeError, ValueError) as err:
+    except Exception as err:
         if "does not fit in GPU memory" in str(err):
             bench.unsupported(str(err))  # its answer, and no fault
-        raise
+        if isinstance(err, TypeError) and "cli_estimate()" in str(err):
+            raise RuntimeError(other_version(err)) from err
+        if type(err).__name__ == "PerfDataNotAvailableError":
+            raise RuntimeError("the tables lack what this workload needs: %s" % err) from err
+        if type(err).__name__ != "HuggingFaceDownloadError":
+            raise
+        # Without a network each workload would wait for it again.
+        _not_found[model_path] = (
+            "aiconfigurator %s does not have the model %s and cannot get its config: %s. Name one that it has, "
+            "or a folder with the model's config.json" % (metadata.version("aiconfigurator"), model_path, err)
+        )
+        raise RuntimeError(_not_found[model_path]) from err
     row = {
         "latency": result.ttft + result.tpot * max(osl - 1, 0),
         "kernel_source": "aiconfigurator",
@@ -56,6 +75,8 @@ def predict(
         "tables_digest": digest(systems_paths, system_name),
         "arguments": json.dumps(arguments, sort_keys=True),
     }
+    if getattr(result, "kv_cache_warning", None):
+        row["warning"] = result.kv_cache_warning  # such as a batch that does not fit
     for name, value in (("ttft", result.ttft), ("tpot", result.tpot)):
         if value and value > 0:
             row[name] = value  # a mode that has no such phase says 0
@@ -82,6 +103,30 @@ def phases(summary):
             if get and get():
                 into[phase] = dict(get())
     return parts, source
+
+
+def other_version(err):
+    return "aiconfigurator %s cannot be asked as this module does, which was tried with 0.12.0: %s" % (
+        metadata.version("aiconfigurator"),
+        err,
+    )
+
+
+@functools.cache
+def newest(system_name, backend, systems_paths):
+    """The version that the package takes where none is named; None leaves it to the
+    package. It looks through the folders of all systems for it, up to a second each
+    time, and three times a workload."""
+    try:
+        from aiconfigurator.sdk.perf_database import get_latest_database_version
+    except ImportError:
+        return None
+    folders = None
+    if systems_paths:
+        folders = [p for p in systems_paths.split(",") if p]
+        if "default" in folders:
+            return None  # only the package knows where that is
+    return get_latest_database_version(system=system_name, backend=backend, systems_paths=folders)
 
 
 @functools.cache

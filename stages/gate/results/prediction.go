@@ -16,6 +16,8 @@ type Prediction struct {
 	Key       []string           `json:"key"`
 	Columns   []PredictionColumn `json:"columns"`
 	Workloads []Workload         `json:"workloads"`
+	// Queue is nil where no server said how long its requests waited.
+	Queue *QueueCompare `json:"queue,omitempty"`
 	// More counts workloads beyond those that are listed.
 	More int `json:"more,omitempty"`
 }
@@ -31,11 +33,25 @@ type PredictionColumn struct {
 	LimitP95 float64 `json:"limit_p95"`
 }
 
+// QueueCompare says how much of the measured ttft was spent in the server's queue, and
+// how far off the predictions are from what is left. It is not judged: predictions
+// may have a queue of their own.
+type QueueCompare struct {
+	Compared int     `json:"compared"`
+	Share    float64 `json:"share_of_ttft"` // median
+	P50      float64 `json:"p50"`           // of |predicted / (measured - queue) - 1|
+	P95      float64 `json:"p95"`
+}
+
 // Workload is one that was measured.
 type Workload struct {
 	Key    []string       `json:"key"` // values of the key's columns, as text
 	Values []Compared     `json:"values"`
 	Phases []PhaseCompare `json:"phases,omitempty"`
+	// QueueMs and PrefillMs are the server's own: until a request first ran, and from
+	// then until its first token.
+	QueueMs   *float64 `json:"server_queue_ms,omitempty"`
+	PrefillMs *float64 `json:"server_prefill_ms,omitempty"`
 	// ClockMHz and PowerW are what telemetry saw while it was measured.
 	ClockMHz *float64 `json:"sm_clock_mhz,omitempty"`
 	PowerW   *float64 `json:"power_w,omitempty"`

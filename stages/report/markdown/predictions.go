@@ -20,6 +20,9 @@ func (b *builder) predictions(r *model.Report) {
 			b.linef("- %s: error p50 %s (asked %s), p95 %s (asked %s), median of predicted / measured %.3f, of %d", phrase.Inline(x.Name),
 				model.Percent(x.P50), model.Percent(x.LimitP50), model.Percent(x.P95), model.Percent(x.LimitP95), x.Median, x.Compared)
 		}
+		if text := c.QueueText(); text != "" {
+			b.linef("\n%s", text)
+		}
 		if len(c.Workloads) == 0 {
 			continue
 		}
@@ -33,6 +36,10 @@ func (b *builder) predictions(r *model.Report) {
 		for _, v := range c.Workloads[0].Values {
 			head, line = head+fmt.Sprintf(" %s measured | predicted | error |", phrase.Cell(v.Column)), line+"---:|---:|---:|"
 		}
+		queued := c.Queued()
+		if queued {
+			head, line = head+" server's queue | server's prefill |", line+"---:|---:|"
+		}
 		b.linef("\n|%s\n%s", head, line)
 		b.list(len(c.Workloads), func(i int) {
 			var cells []string
@@ -45,6 +52,9 @@ func (b *builder) predictions(r *model.Report) {
 					predicted = v.Why
 				}
 				cells = append(cells, model.Millis(v.Measured), predicted, model.Signed(v.Error()))
+			}
+			if queued {
+				cells = append(cells, model.Millis(c.Workloads[i].QueueMs), model.Millis(c.Workloads[i].PrefillMs))
 			}
 			b.linef("| %s |", strings.Join(cells, " | "))
 		})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/sink/phrase"
 	"aicplan/stages/gate/results"
 )
 
@@ -110,6 +111,21 @@ func (c Comparison) Name(w results.Workload) string {
 // Watched says whether telemetry saw the GPUs while any workload was measured.
 func (c Comparison) Watched() bool {
 	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.ClockMHz != nil || w.PowerW != nil })
+}
+
+// Queued says whether a server told how long its requests waited.
+func (c Comparison) Queued() bool {
+	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.QueueMs != nil })
+}
+
+// QueueText says what the server's queue explains; "" where none was told.
+func (c Comparison) QueueText() string {
+	q := c.Queue
+	if q == nil {
+		return ""
+	}
+	return fmt.Sprintf("By the metrics of the server, %s of ttft was its queue (median of %s). Against ttft without it the predictions are off by p50 %s, p95 %s; that is not judged, because a prediction may have a queue of its own.",
+		Percent(q.Share), phrase.Some(q.Compared, "workload"), Percent(q.P50), Percent(q.P95))
 }
 
 // Part is a class of a phase with what it contributes to the error.

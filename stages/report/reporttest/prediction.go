@@ -20,9 +20,10 @@ func Predicted() (stage.Finished, error) {
 			{Name: "ttft", Compared: 3, P50: 0.12, P95: 0.21, Median: 0.88, LimitP50: 0.03, LimitP95: 0.08},
 			{Name: "tpot", Compared: 3, P50: 0.02, P95: 0.06, Median: 0.98, LimitP50: 0.03, LimitP95: 0.08},
 		},
+		Queue: &results.QueueCompare{Compared: 1, Share: 0.125, P50: 0.042, P95: 0.042},
 		Workloads: []results.Workload{
 			{
-				Key: []string{"1", "1024", "8"}, ClockMHz: at(1512.4), PowerW: at(688.2),
+				Key: []string{"1", "1024", "8"}, ClockMHz: at(1512.4), PowerW: at(688.2), QueueMs: at(26.3), PrefillMs: at(181),
 				Values: []results.Compared{{Column: "ttft", Measured: at(210), Predicted: at(176)}, {Column: "tpot", Measured: at(5.31), Predicted: at(5.07)}},
 				Phases: []results.PhaseCompare{
 					{Name: "prefill", Predicted: at(176), Measured: at(210), Kernels: at(201), Gap: at(9), Parts: []results.ClassPart{

@@ -20,6 +20,9 @@ func (b *builder) predictions(r *model.Report) {
 			b.item("  ", fmt.Sprintf("%s: error p50 %s (asked %s), p95 %s (asked %s), median of predicted / measured %.3f, of %d", x.Name,
 				model.Percent(x.P50), model.Percent(x.LimitP50), model.Percent(x.P95), model.Percent(x.LimitP95), x.Median, x.Compared))
 		}
+		if text := c.QueueText(); text != "" {
+			b.item("  ", text)
+		}
 		if common := c.Common(); common != "" {
 			b.item("  ", "All with "+common+"; times in ms.")
 		}
@@ -27,6 +30,9 @@ func (b *builder) predictions(r *model.Report) {
 			var values []string
 			for _, v := range w.Values {
 				values = append(values, fmt.Sprintf("%s %s, predicted %s (%s)", v.Column, model.Millis(v.Measured), model.Millis(v.Predicted), model.Signed(v.Error())))
+			}
+			if w.QueueMs != nil {
+				values = append(values, fmt.Sprintf("server's queue %s, prefill %s", model.Millis(w.QueueMs), model.Millis(w.PrefillMs)))
 			}
 			b.item("    ", c.Name(w)+": "+strings.Join(values, "; "))
 		}

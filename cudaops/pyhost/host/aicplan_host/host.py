@@ -236,7 +236,7 @@ class Host:
             ) from err
         # Said once, instead of by every case in the words of whatever it calls first.
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
-        if isinstance(op, CollectorOp) and self.index < 0 and self.options.get("device") != "cpu" and cuda is not None and not cuda.is_available():
+        if isinstance(op, CollectorOp) and self.index < 0 and self.options.get("device") is None and cuda is not None and not cuda.is_available():
             raise HostError("op %s: no GPU is visible here, and %s needs one" % (op.name, op.source()), RESOURCE)
 
     def _settle_in(self):

@@ -1,0 +1,54 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/stats"
+	"aicplan/stages/gate/results"
+)
+
+// queue sets the errors of ttft beside what the server said of its queue; nil where it
+// said nothing.
+func (c *prediction) queue(s *subject, pairs map[string][]compared) *results.QueueCompare {
+	waited := duration(s.rec, "server_queue")
+	var shares, errs []float64
+	for _, p := range pairs["ttft"] {
+		w := waited(p.row)
+		if w == nil || *w >= p.measured {
+			continue // means of different requests: some failed
+		}
+		shares = append(shares, *w/p.measured)
+		errs = append(errs, math.Abs(p.predicted/(p.measured-*w)-1))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	slices.Sort(shares)
+	slices.Sort(errs)
+	return &results.QueueCompare{
+		Compared: len(errs), Share: stats.Interpolated(shares, 0.5), P50: stats.Interpolated(errs, 0.5), P95: stats.Interpolated(errs, 0.95),
+	}
+}
+
+func queueText(q *results.QueueCompare) string {
+	if q == nil {
+		return ""
+	}
+	return fmt.Sprintf("; by the server's metrics %s of ttft is its queue (median of %d), and ttft without it: p50 %s, p95 %s (not judged)",
+		percent(q.Share), q.Compared, percent(q.P50), percent(q.P95))
+}
+
+// duration reads the cells of a column of times that may be zero; nil for others.
+func duration(rec arrow.Record, name string) func(row int) *float64 {
+	c, err := numbers(rec, name)
+	return func(row int) *float64 {
+		if err != nil || c.null[row] || math.IsNaN(c.val[row]) || math.IsInf(c.val[row], 0) || c.val[row] < 0 {
+			return nil
+		}
+		return &c.val[row]
+	}
+}
