@@ -156,7 +156,9 @@ func TestHostBestOfAtOneClock(t *testing.T) {
 		}
 		for _, seq := range seqs {
 			r := b.row(seq)
-			if ratio := r["latency_best"].(float64) / r["latency"].(float64); math.Abs(ratio-0.9) > 0.01 || !strings.Contains(r["algo_best"].(string), "tile=2") {
+			// Which case is prepared first is up to the scheduler: one order in a
+			// hundred gives the second case 0.887.
+			if ratio := r["latency_best"].(float64) / r["latency"].(float64); math.Abs(ratio-0.9) > 0.015 || !strings.Contains(r["algo_best"].(string), "tile=2") {
 				t.Errorf("warm-up of %g s, case %d: %.4f of the first's %v ms by %v, want 0.9", warmup, seq, ratio, r["latency"], r["algo_best"])
 			}
 		}
