@@ -149,16 +149,16 @@ func TestHostBestOfAtOneClock(t *testing.T) {
 		b := newBench(t, worker.Init{Measure: raw, Options: map[string]any{"best_of": 8.0, "system": "h200_sxm"}})
 		var seqs []int64
 		for _, s := range [][3]int{{16384, 16384, 16384}, {8192, 16384, 8192}, {64, 4096, 4096}} {
+			// One after the other, on one device: with several, how warm it is at
+			// a visit depends on when the other thread has prepared the next one.
 			seqs = append(seqs, b.gemm("bfloat16", s[0], s[1], s[2]))
-		}
-		if err := b.serve(); err != nil {
-			t.Fatal(err)
+			if err := b.serve(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for _, seq := range seqs {
 			r := b.row(seq)
-			// Which case is prepared first is up to the scheduler: one order in a
-			// hundred gives the second case 0.887.
-			if ratio := r["latency_best"].(float64) / r["latency"].(float64); math.Abs(ratio-0.9) > 0.015 || !strings.Contains(r["algo_best"].(string), "tile=2") {
+			if ratio := r["latency_best"].(float64) / r["latency"].(float64); math.Abs(ratio-0.9) > 0.01 || !strings.Contains(r["algo_best"].(string), "tile=2") {
 				t.Errorf("warm-up of %g s, case %d: %.4f of the first's %v ms by %v, want 0.9", warmup, seq, ratio, r["latency"], r["algo_best"])
 			}
 		}
