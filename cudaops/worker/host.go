@@ -23,8 +23,8 @@ type Host interface {
 	// The engine holds up to Hello.Window cases in the worker; a host that
 	// receives more before it ends the first may choose their order. A panic ends
 	// the case that was started last with an error, and Serve is called again
-	// with the others: state kept between calls must survive that. When ctx ends,
-	// upon which in is closed, the engine is gone and nothing counts any more.
+	// with the others: state kept between calls must survive that. When ctx ends, in is
+	// closed: the engine is gone and nothing counts any more.
 	Serve(ctx context.Context, in <-chan Case, out Emitter) error
 }
 
