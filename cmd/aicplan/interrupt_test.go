@@ -55,6 +55,7 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 		t.Errorf("planning during an apply: %v\n%s", err, plan)
 	}
 
+	waitFor(t, events, "sample")
 	if err := syscall.Kill(first.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 	}
 	kept := v.acknowledged(t)
 	if kept == 0 || kept == killCases {
-		t.Logf("%d of %d cases were measured by the interrupt", kept, killCases)
+		t.Fatalf("%d of %d cases were measured by the interrupt, want some", kept, killCases)
 	}
 	third := v.command("apply", "-out-dir", v.out, "-limit", fmt.Sprint(kept), "plan.hcl")
 	text, _ = third.CombinedOutput()
