@@ -164,20 +164,22 @@ func (t *trial) onDisk(format []string, size string) (image, clone, why string) 
 	return image, clone, ""
 }
 
-// restart mounts the clone where the image was.
+// restart mounts the clone where the image was. Both steps may have to wait:
+// workers that were killed with the engine hold the folder for a moment, and a host
+// of another trial that was started meanwhile holds a copy of all mounts, so that
+// the image stays in use, and its clone has the UUID of a file system in use.
 func (t *trial) restart(clone string) bool {
-	// Workers that were killed with the engine still hold the folder for a moment.
-	out, err := t.tool("umount", t.dir)
-	for begin := time.Now(); err != nil && time.Since(begin) < t.patience(); out, err = t.tool("umount", t.dir) {
-		time.Sleep(20 * time.Millisecond)
+	for _, args := range [][]string{{"umount", t.dir}, {"mount", "-o", "loop", clone, t.dir}} {
+		out, err := t.tool(args...)
+		for begin := time.Now(); err != nil && time.Since(begin) < t.patience(); out, err = t.tool(args...) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err != nil {
+			t.wrong("%s: %v: %s", args[0], err, clip(out))
+			return false
+		}
 	}
-	if err == nil {
-		out, err = t.tool("mount", "-o", "loop", clone, t.dir)
-	}
-	if err != nil {
-		t.wrong("%v: %s", err, clip(out))
-	}
-	return err == nil
+	return true
 }
 
 // cutsLose shows that a cut loses what was not synced, and keeps what was.
