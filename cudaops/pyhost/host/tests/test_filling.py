@@ -15,7 +15,7 @@ class Device:
 
 
 class TensorBase:
-    capturing = False
+    capturing = compiling = False
 
     def __init__(self, dtype="bfloat16", device="cuda"):
         self.dtype, self.device, self.values = dtype, Device(device), None
@@ -49,6 +49,7 @@ def fake_torch():
     torch.Tensor, torch.Generator, torch.no_grad = Tensor, Generator, contextlib.nullcontext
     torch.empty = lambda dtype="bfloat16", device="cuda": Tensor(dtype, device)
     torch.empty_like = lambda like: Tensor(like.dtype, like.device.type)
+    torch.compiler = types.SimpleNamespace(is_compiling=lambda: Tensor.compiling)
     torch.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: Tensor.capturing)
     return torch
 
@@ -77,6 +78,24 @@ class FillingTest(unittest.TestCase):
             Tensor.capturing = True
             self.addCleanup(setattr, Tensor, "capturing", False)
             self.assertIsNone(torch.empty().values)
+
+    def test_leaves_compiled_code_alone(self):
+        # torch.compile traces the functions that it finds, and compiles anew, at most a
+        # few times, where it finds others.
+        before = []
+        for _ in range(2):
+            with self.filling.preparing():
+                before.append((self.torch.empty, self.torch.empty_like, Tensor.new_empty))
+        self.assertEqual(*before)
+        Tensor.compiling = True
+        self.addCleanup(setattr, Tensor, "compiling", False)
+        with self.filling.preparing():
+            self.assertIsNone(self.torch.empty().values)
+
+    def test_torch_without_a_compiler(self):
+        del self.torch.compiler
+        with self.filling.preparing():
+            self.assertEqual(self.torch.empty().values, "7.0")
 
     def test_leaves_torch_as_it_was(self):
         before = dict(vars(self.torch))
