@@ -146,9 +146,9 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 		}
 	}
 	for _, names := range cacheCounters {
-		q0, ok := p.before[names.queried]
-		q1, ok2 := after[names.queried]
-		if !ok || !ok2 || q1 < q0 {
+		q0 := p.before[names.queried] // 0 where the server has not counted anything yet
+		q1, ok := after[names.queried]
+		if !ok || q1 < q0 {
 			continue // a restarted server has lost what it counted
 		}
 		c.Queried, c.Hit = q1-q0, after[names.hit]-p.before[names.hit]
@@ -157,12 +157,12 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 }
 
 // mean is what a histogram of seconds has gained since the phase began, in ms a
-// request.
+// request. A server whose metrics have labels shows them from the first request on.
 func (p *cacheProbe) mean(name string, after map[string]float64) float64 {
-	s0, ok := p.before[name+"_sum"]
-	s1, ok2 := after[name+"_sum"]
+	s0 := p.before[name+"_sum"]
+	s1, ok := after[name+"_sum"]
 	n := after[name+"_count"] - p.before[name+"_count"]
-	if !ok || !ok2 || s1 < s0 || !(n > 0) {
+	if !ok || s1 < s0 || !(n > 0) {
 		return math.NaN()
 	}
 	return (s1 - s0) / n * 1e3

@@ -12,8 +12,8 @@ func (s *Server) metrics() string {
 		fmt.Fprintf(&b, "# TYPE vllm:prefix_cache_queries_total counter\nvllm:prefix_cache_queries_total{engine=\"0\"} %d\n"+
 			"# TYPE vllm:prefix_cache_hits_total counter\nvllm:prefix_cache_hits_total{engine=\"0\"} %d\n", s.asked.Load(), s.hits.Load())
 	}
-	if s.opts.Queue > 0 {
-		n := float64(s.number.Load())
+	// Metrics with labels are there from the first request on.
+	if n := float64(s.number.Load()); s.opts.Queue > 0 && n > 0 {
 		waited := s.opts.Queue.Seconds() * n * (n + 1) / 2
 		for name, sum := range map[string]float64{"queue": waited, "prefill": 2 * waited} {
 			fmt.Fprintf(&b, "# TYPE vllm:request_%[1]s_time_seconds histogram\nvllm:request_%[1]s_time_seconds_bucket{engine=\"0\",le=\"+Inf\"} %[2]v\n"+
