@@ -66,14 +66,21 @@ class Filling:
 
     def _filled(self, torch, allocate):
         compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+        tracing = getattr(getattr(torch, "jit", None), "is_tracing", lambda: False)
 
         @functools.wraps(allocate)
         def filled(*args, **keywords):
             got = allocate(*args, **keywords)
-            if not compiling() and self._on:
+            if not compiling() and self._on and not tracing():
                 self._fill(torch, got)
             return got
 
+        # torch.jit.script compiles what is not in its table, and cannot compile this.
+        with contextlib.suppress(AttributeError):
+            table = torch.jit._builtins
+            name = table._find_builtin(allocate)
+            if name is not None:
+                table._register_builtin(filled, name)
         return filled
 
     def _fill(self, torch, tensor):
@@ -85,7 +92,9 @@ class Filling:
         if place not in self._generators:
             self._generators[place] = torch.Generator(device=tensor.device)
             self._generators[place].manual_seed(self._bench.seed)
-        with torch.no_grad():
+        # What torch refuses to fill stays as it is: sparse tensors, and those whose
+        # elements share memory.
+        with torch.no_grad(), contextlib.suppress(RuntimeError):
             # A subclass may know no such method: what is below it does.
             torch.Tensor.normal_(tensor.detach(), generator=self._generators[place])
 

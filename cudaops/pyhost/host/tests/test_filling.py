@@ -24,6 +24,8 @@ class TensorBase:
         return self
 
     def normal_(self, generator):
+        if self.dtype == "float64":
+            raise RuntimeError("more than one element of the written-to tensor refers to a single memory location")
         self.values = "%d.%d" % (generator.seed, generator.drawn)
         generator.drawn += 1
 
@@ -71,6 +73,7 @@ class FillingTest(unittest.TestCase):
             self.assertIsNone(torch.empty("float8_e4m3fn").values)
             self.assertIsNone(torch.empty("int64").values)
             self.assertIsNone(torch.empty("bfloat16", "meta").values)
+            self.assertIsNone(torch.empty("float64").values)  # torch refuses it
             self.assertEqual(torch.empty("float32", "cpu").values, "7.0")  # another device's own
             with self.filling.paused():  # the kernel is timed
                 self.assertIsNone(torch.empty().values)
@@ -90,6 +93,22 @@ class FillingTest(unittest.TestCase):
         Tensor.compiling = True
         self.addCleanup(setattr, Tensor, "compiling", False)
         with self.filling.preparing():
+            self.assertIsNone(self.torch.empty().values)
+
+    def test_scripts_of_torch_know_it(self):
+        # As torch.jit.script looks functions up: it cannot compile Python's own.
+        table = {id(self.torch.empty): "aten::empty"}
+        tracing = []
+        self.torch.jit = types.SimpleNamespace(
+            is_tracing=lambda: bool(tracing),
+            _builtins=types.SimpleNamespace(
+                _find_builtin=lambda f: table.get(id(f)), _register_builtin=lambda f, name: table.update({id(f): name})
+            ),
+        )
+        with self.filling.preparing():
+            self.assertEqual(table.get(id(self.torch.empty)), "aten::empty")
+            self.assertNotIn(id(self.torch.empty_like), table)
+            tracing.append(True)
             self.assertIsNone(self.torch.empty().values)
 
     def test_torch_without_a_compiler(self):
