@@ -55,8 +55,12 @@ type Queue struct {
 var queueHistograms = []struct{ waited, prefill string }{
 	{"vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds"},
 	{"sglang:queue_time_seconds", ""},
-	{"trtllm_request_queue_time_seconds", ""},
+	{"trtllm_request_queue_time_seconds", "trtllm_request_prefill_time_seconds"},
 }
+
+// Where servers show their metrics: vLLM and SGLang; TensorRT-LLM, which has other
+// statistics in the first place.
+var metricsPaths = []string{"/metrics", "/prometheus/metrics"}
 
 // probeTimeout bounds each question about the cache.
 const probeTimeout = 2 * time.Second
@@ -184,13 +188,21 @@ var counted = func() (out []string) {
 }()
 
 // counters sums the counters over their labels; nil without a metrics page.
-func (p *cacheProbe) counters(ctx context.Context) map[string]float64 {
-	status, body := p.do(ctx, http.MethodGet, "/metrics")
-	if status != http.StatusOK {
-		return nil
+func (p *cacheProbe) counters(ctx context.Context) (out map[string]float64) {
+	for _, path := range metricsPaths {
+		if status, body := p.do(ctx, http.MethodGet, path); status == http.StatusOK {
+			if out = countersOf(string(body)); len(out) > 0 {
+				break
+			}
+		}
 	}
+	return out
+}
+
+// countersOf reads a metrics page.
+func countersOf(page string) map[string]float64 {
 	out := map[string]float64{}
-	s := bufio.NewScanner(strings.NewReader(string(body)))
+	s := bufio.NewScanner(strings.NewReader(page))
 	s.Buffer(nil, 1<<20)
 	for s.Scan() {
 		line := s.Text()

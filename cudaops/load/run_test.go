@@ -335,6 +335,11 @@ func TestServersSayHowLongRequestsWaited(t *testing.T) {
 		// The requests 5 to 9 waited 7 times as long as the first, on average.
 		near(t, "queue", res.Queue.Waited, 21)
 		near(t, "prefill", res.Queue.Prefill, 42)
+		if res, err = Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial}); err != nil {
+			t.Fatal(err)
+		}
+		near(t, "queue of TensorRT-LLM", res.Queue.Waited, 21)
+		near(t, "prefill of TensorRT-LLM", res.Queue.Prefill, 42)
 		s.WarmupRequests = 0
 		if res, err = Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{Queue: 3 * time.Millisecond}).Dial}); err != nil {
 			t.Fatal(err)
