@@ -34,8 +34,8 @@ variable "m" {
   description = "Rows of the products: tokens of a decode step."
 
   validation {
-    condition     = length(var.m) > 0 && alltrue([for m in var.m : m >= 1])
-    error_message = "m is a list of rows from 1, one at least"
+    condition     = length(var.m) > 0 && alltrue([for m in var.m : m >= 1 && m == floor(m)])
+    error_message = "m is a list of whole numbers of rows, one at least"
   }
 }
 

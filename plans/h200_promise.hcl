@@ -82,33 +82,63 @@ variable "tp" {
   type        = list(number)
   default     = [1, 2]
   description = "numbers of GPUs that a server takes; [1] on a machine with one GPU, which has no all-reduce"
+
+  validation {
+    condition     = length(var.tp) > 0 && alltrue([for n in var.tp : n >= 1 && n == floor(n)])
+    error_message = "tp is a list of whole numbers of GPUs, one at least"
+  }
 }
 
 variable "isl" {
   type    = list(number)
   default = [256, 1024, 4096, 8192]
+
+  validation {
+    condition     = length(var.isl) > 0 && alltrue([for n in var.isl : n >= 1 && n == floor(n)])
+    error_message = "isl is a list of whole numbers of input tokens, one at least"
+  }
 }
 
 variable "osl" {
   type    = number
   default = 128
+
+  validation {
+    condition     = var.osl >= 2 && var.osl == floor(var.osl)
+    error_message = "osl is a whole number of output tokens from 2: tpot is what those after the first take"
+  }
 }
 
 variable "concurrency" {
   type    = list(number)
   default = [1, 8, 32, 128]
+
+  validation {
+    condition     = length(var.concurrency) > 0 && alltrue([for n in var.concurrency : n >= 1 && n == floor(n)])
+    error_message = "concurrency is a list of whole numbers of open requests, one at least"
+  }
 }
 
 variable "open_tokens" {
   type        = number
   default     = null
   description = "tokens that requests which are open at once may have, by input and output; workloads with more are left out"
+
+  validation {
+    condition     = var.open_tokens == null ? true : var.open_tokens >= min(var.concurrency...) * (min(var.isl...) + var.osl)
+    error_message = "open_tokens leaves no workload: those that are open at once have concurrency * (isl + osl) tokens"
+  }
 }
 
 variable "batches" {
   type        = list(number)
   default     = [1, 8, 32]
   description = "the batches of static steps"
+
+  validation {
+    condition     = length(var.batches) > 0 && alltrue([for n in var.batches : n >= 1 && n == floor(n)])
+    error_message = "batches is a list of whole numbers, one at least"
+  }
 }
 
 variable "prefill_tokens" {
@@ -120,6 +150,11 @@ variable "prefill_tokens" {
 variable "step_iterations" {
   type    = number
   default = 5
+
+  validation {
+    condition     = var.step_iterations >= 1 && var.step_iterations == floor(var.step_iterations)
+    error_message = "step_iterations is a whole number from 1"
+  }
 }
 
 variable "traced" {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -144,6 +146,33 @@ func TestMisses(t *testing.T) {
 	}
 	if m := NewReport("x", shapes, nil).Misses(DefaultGoals()); len(m) == 0 {
 		t.Error("no run passes")
+	}
+}
+
+// TestShapesThatFailed: a report says what it lacks, and can be printed whatever that is.
+func TestShapesThatFailed(t *testing.T) {
+	shapes := []Shape{{M: 1, N: 1, K: 1}, {M: 2, N: 1, K: 1}}
+	run := func(protocol string, latencies ...float64) Run {
+		r := Run{Protocol: protocol, Rows: make([]measure.Measured, len(latencies)), Seconds: 1}
+		for i, l := range latencies {
+			if r.Rows[i].Latency = l; l == 0 {
+				r.Errors = append(r.Errors, fmt.Sprintf("gemm m=%d: no memory", i+1))
+			}
+		}
+		return r
+	}
+	rep := NewReport("fake", shapes, []Run{run(Sustained, 1, 1), run(Sustained, 1, 0), run(Recovered, 0, 0)})
+	var text bytes.Buffer
+	if err := rep.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"sustained: 1 of 2 shapes are left out", "the first error: gemm m=2: no memory\n", "recovered: 2 of 2 shapes are left out"} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("the text lacks %q:\n%s", part, text.String())
+		}
+	}
+	if _, err := json.Marshal(rep); err != nil || strings.Contains(text.String(), "NaN") {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }
 

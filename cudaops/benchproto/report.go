@@ -129,7 +129,10 @@ func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Sum
 		looks += float64(r.Looks)
 	}
 	cases := float64(measured)
-	s.Rate, s.Busy, s.Looks = cases/seconds, busy/seconds, looks/cases
+	s.Rate, s.Busy = cases/seconds, busy/seconds
+	if cases > 0 {
+		s.Looks = looks / cases
+	}
 	s.Spread, s.Published = quantiles(rows)
 	s.Settled, s.Heavy, s.Light = quantilesOf(settled), quantilesOf(heavy), quantilesOf(light)
 	for i := 1; i < len(bounds); i++ {
@@ -221,6 +224,11 @@ func (r *Report) Text(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	for _, s := range r.Protocols {
+		if s.Errors > 0 {
+			fmt.Fprintf(w, "%s: %d of %d shapes are left out, which were not measured in each of its runs%s\n", s.Protocol, s.Errors, len(r.Shapes), r.firstError(s.Protocol))
+		}
+	}
 	if f := r.Floor; f != nil {
 		fmt.Fprintf(w, "settled against itself, one half of its %d orders over the other: p5 %s, p50 %s, p95 %s from 0.03 ms; %s, %s, %s below\n",
 			f.Orders, num(f.Heavy.P5), num(f.Heavy.P50), num(f.Heavy.P95), num(f.Light.P5), num(f.Light.P50), num(f.Light.P95))
@@ -239,6 +247,16 @@ func (r *Report) Text(w io.Writer) error {
 		}
 	}
 	return t.Flush()
+}
+
+// firstError is one reason why a protocol lacks shapes.
+func (r *Report) firstError(protocol string) string {
+	for _, run := range r.Runs {
+		if run.Protocol == protocol && len(run.Errors) > 0 {
+			return "; the first error: " + run.Errors[0]
+		}
+	}
+	return ""
 }
 
 func num(v float64) string {

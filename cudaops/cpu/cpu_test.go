@@ -69,7 +69,7 @@ func TestGemmAgreesWithNaiveReference(t *testing.T) {
 					for i := range k {
 						want += at(row*k+i) * at(m*k+col*k+i)
 					}
-					if got := at(m*k + n*k + row*n + col); math.Abs(got-want) > eps*float64(k) {
+					if got := at(m*k + n*k + row*n + col); !(math.Abs(got-want) <= eps*float64(k)) {
 						t.Fatalf("%s %dx%dx%d: y[%d,%d] is %v, want %v", dtype, m, n, k, row, col, got, want)
 					}
 				}
@@ -100,7 +100,7 @@ func TestMemoryAgreesWithNaiveReference(t *testing.T) {
 			kern.run()
 			for i := range n {
 				a, b, c := e.f64.mem[i], e.f64.mem[n+i], e.f64.mem[2*n+i]
-				if math.Abs(c-f(a, b)) > 1e-15*math.Abs(c) {
+				if !(math.Abs(c-f(a, b)) <= 1e-15*math.Abs(c)) {
 					t.Fatalf("%s with %d threads: element %d is %v, want %v", name, threads, i, c, f(a, b))
 				}
 			}

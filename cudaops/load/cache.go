@@ -55,8 +55,12 @@ type Queue struct {
 var queueHistograms = []struct{ waited, prefill string }{
 	{"vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds"},
 	{"sglang:queue_time_seconds", ""},
-	{"trtllm_request_queue_time_seconds", ""},
+	{"trtllm_request_queue_time_seconds", "trtllm_request_prefill_time_seconds"},
 }
+
+// Where servers show their metrics: vLLM and SGLang; TensorRT-LLM, which has other
+// statistics in the first place.
+var metricsPaths = []string{"/metrics", "/prometheus/metrics"}
 
 // probeTimeout bounds each question about the cache.
 const probeTimeout = 2 * time.Second
@@ -146,9 +150,9 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 		}
 	}
 	for _, names := range cacheCounters {
-		q0, ok := p.before[names.queried]
-		q1, ok2 := after[names.queried]
-		if !ok || !ok2 || q1 < q0 {
+		q0 := p.before[names.queried] // 0 where the server has not counted anything yet
+		q1, ok := after[names.queried]
+		if !ok || q1 < q0 {
 			continue // a restarted server has lost what it counted
 		}
 		c.Queried, c.Hit = q1-q0, after[names.hit]-p.before[names.hit]
@@ -157,12 +161,12 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 }
 
 // mean is what a histogram of seconds has gained since the phase began, in ms a
-// request.
+// request. A server whose metrics have labels shows them from the first request on.
 func (p *cacheProbe) mean(name string, after map[string]float64) float64 {
-	s0, ok := p.before[name+"_sum"]
-	s1, ok2 := after[name+"_sum"]
+	s0 := p.before[name+"_sum"]
+	s1, ok := after[name+"_sum"]
 	n := after[name+"_count"] - p.before[name+"_count"]
-	if !ok || !ok2 || s1 < s0 || !(n > 0) {
+	if !ok || s1 < s0 || !(n > 0) {
 		return math.NaN()
 	}
 	return (s1 - s0) / n * 1e3
@@ -184,13 +188,21 @@ var counted = func() (out []string) {
 }()
 
 // counters sums the counters over their labels; nil without a metrics page.
-func (p *cacheProbe) counters(ctx context.Context) map[string]float64 {
-	status, body := p.do(ctx, http.MethodGet, "/metrics")
-	if status != http.StatusOK {
-		return nil
+func (p *cacheProbe) counters(ctx context.Context) (out map[string]float64) {
+	for _, path := range metricsPaths {
+		if status, body := p.do(ctx, http.MethodGet, path); status == http.StatusOK {
+			if out = countersOf(string(body)); len(out) > 0 {
+				break
+			}
+		}
 	}
+	return out
+}
+
+// countersOf reads a metrics page.
+func countersOf(page string) map[string]float64 {
 	out := map[string]float64{}
-	s := bufio.NewScanner(strings.NewReader(string(body)))
+	s := bufio.NewScanner(strings.NewReader(page))
 	s.Buffer(nil, 1<<20)
 	for s.Scan() {
 		line := s.Text()

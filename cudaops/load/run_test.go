@@ -53,7 +53,7 @@ func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic,
 
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if math.Abs(got-want) > 1e-6 {
+	if !(math.Abs(got-want) <= 1e-6) { // not a number is not near either
 		t.Errorf("%s is %v, want %v", what, got, want)
 	}
 }
@@ -335,6 +335,17 @@ func TestServersSayHowLongRequestsWaited(t *testing.T) {
 		// The requests 5 to 9 waited 7 times as long as the first, on average.
 		near(t, "queue", res.Queue.Waited, 21)
 		near(t, "prefill", res.Queue.Prefill, 42)
+		if res, err = Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial}); err != nil {
+			t.Fatal(err)
+		}
+		near(t, "queue of TensorRT-LLM", res.Queue.Waited, 21)
+		near(t, "prefill of TensorRT-LLM", res.Queue.Prefill, 42)
+		s.WarmupRequests = 0
+		if res, err = Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{Queue: 3 * time.Millisecond}).Dial}); err != nil {
+			t.Fatal(err)
+		}
+		near(t, "queue of a server that has had no request before", res.Queue.Waited, 9)
+		s.WarmupRequests = 4
 		quiet, err := Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{PrefixCache: true}).Dial})
 		if err != nil {
 			t.Fatal(err)

@@ -121,7 +121,7 @@ func TestSustainedFew(t *testing.T) {
 	t.Parallel()
 	one := sustained(t, []gpuCase{{2e-3, 650, 1}}, 1, nil)
 	truth, _ := alone(gpuCase{2e-3, 650, 1}, 5)
-	if got := one.results[0].Latency / 1e3 / truth; math.Abs(got-1) > 0.02 {
+	if got := one.results[0].Latency / 1e3 / truth; !(math.Abs(got-1) <= 0.02) {
 		t.Errorf("alone: %.4f of the truth", got)
 	}
 	cases := hungry(60)[40:]
@@ -155,7 +155,7 @@ func TestSustainedBatches(t *testing.T) {
 		if parts.errs[i] != nil {
 			t.Fatal(parts.errs[i])
 		}
-		if r := parts.results[i].Latency / whole.results[i].Latency; math.Abs(r-1) > 0.05 {
+		if r := parts.results[i].Latency / whole.results[i].Latency; !(math.Abs(r-1) <= 0.05) {
 			t.Errorf("case %d: %.3f", i, r)
 		}
 	}

@@ -44,7 +44,7 @@ func TestHostRows(t *testing.T) {
 	}
 	for _, w := range wants {
 		r := b.row(w.seq)
-		if got := r["latency"].(float64) / 1e3; math.Abs(got/w.seconds-1) > 0.02 {
+		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/w.seconds-1) <= 0.02) {
 			t.Errorf("case %d: latency %.4g s, the device takes %.4g", w.seq, got, w.seconds)
 		}
 		for _, name := range []string{"samples", "rel_stdev", "p10", "p90", "passes", "used_cuda_graph", "sm_clock_mhz", "ready_clock_mhz", "bytes", "flops", "sol_ms", "reached", "algo", "kernel_source", "cache", "tflop_per_s", "gb_per_s"} {
@@ -62,7 +62,7 @@ func TestHostRows(t *testing.T) {
 	if r := b.row(mem); r["bytes"] != float64(3<<20) || r["flops"] != float64(2<<18) || r["kernel_source"] != "aicplan_triad" {
 		t.Errorf("triad row: %v", r)
 	}
-	if r := b.row(peer); math.Abs(r["reached"].(float64)-350e9/450e9) > 0.02 {
+	if r := b.row(peer); !(math.Abs(r["reached"].(float64)-350e9/450e9) <= 0.02) {
 		t.Errorf("a copy at 350 of 450 GB/s reached %v", r["reached"])
 	}
 	if r := b.row(bmm); r["flops"] != 2*128.0*16*512*128 {

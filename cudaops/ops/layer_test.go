@@ -37,7 +37,7 @@ func TestLayer(t *testing.T) {
 		sum += b.row(seq)["latency"].(float64)
 	}
 	r := b.row(layer)
-	if ratio := sum / r["latency"].(float64); math.Abs(ratio-1) > 0.03 {
+	if ratio := sum / r["latency"].(float64); !(math.Abs(ratio-1) <= 0.03) {
 		t.Errorf("the rows add up to %.4f of the layer", ratio)
 	}
 	var parts []map[string]any

@@ -13,15 +13,19 @@ import (
 )
 
 // Port returns the port that a server is to listen on: want, or a free one for 0.
-// The error says that want is in use.
+// The error says that want is in use, or cannot be had.
 func Port(host string, want int) (int, error) {
 	if want == 0 {
 		return freePort(host)
 	}
-	if err := listens(host, want); err != nil {
+	switch err := listens(host, want); {
+	case err == nil:
+		return want, nil
+	case !errors.Is(err, syscall.EADDRINUSE):
+		return 0, fmt.Errorf("port %d of %s cannot be listened on: %w; give another host or port", want, host, err)
+	default:
 		return 0, fmt.Errorf("port %d of %s is in use by another program; end it, give another port, or leave port away to take a free one", want, host)
 	}
-	return want, nil
 }
 
 // A server takes its port when it begins to listen, which may be a minute after it was

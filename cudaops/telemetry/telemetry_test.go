@@ -61,7 +61,7 @@ func TestPageOfExporter(t *testing.T) {
 	}
 	for name, want := range map[string]float64{Power: 22.582, Energy: 955287.014, Utilization: 1, MemoryUsed: 46614 * 1.048576e-3,
 		SMClock: 210, "nvidia_memory_utilization": 15, "nvidia_power_violation": 12000, "nvidia_power_management_limit": 300} {
-		if got := r.Values[name]; math.Abs(got-want) > 1e-9*max(1, want) {
+		if got := r.Values[name]; !(math.Abs(got-want) <= 1e-9*max(1, want)) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -502,7 +502,7 @@ func TestServedPageReadsBack(t *testing.T) {
 			t.Errorf("%+v, want %+v", got.Readings[i], r)
 		}
 		for name, v := range r.Values {
-			if g := got.Readings[i].Values[name]; math.Abs(g-v) > 1e-9*max(1, v) {
+			if g := got.Readings[i].Values[name]; !(math.Abs(g-v) <= 1e-9*max(1, v)) {
 				t.Errorf("%s is %v, want %v", name, g, v)
 			}
 		}

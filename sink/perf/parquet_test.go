@@ -55,7 +55,7 @@ func TestReadPublishedTables(t *testing.T) {
 				for _, v := range col.Values {
 					sum += v
 				}
-				if math.Abs(sum-want) > 1e-9*want {
+				if !(math.Abs(sum-want) <= 1e-9*want) {
 					t.Errorf("the sum of %s is %v, want %v", name, sum, want)
 				}
 			}

@@ -32,10 +32,10 @@ func TestMeanAndSpread(t *testing.T) {
 		{Config{Pattern: Gamma, Rate: 50, Smoothness: 0.25}, 2},
 	} {
 		mean, sd := stat.MeanStdDev(gaps(c.config, n), nil)
-		if math.Abs(mean*50-1) > 0.05 {
+		if !(math.Abs(mean*50-1) <= 0.05) {
 			t.Errorf("%+v: the mean gap is %v, want 0.02", c.config, mean)
 		}
-		if math.Abs(sd/mean-c.cv) > 0.06*max(c.cv, 1e-3)+1e-6 {
+		if !(math.Abs(sd/mean-c.cv) <= 0.06*max(c.cv, 1e-3)+1e-6) {
 			t.Errorf("%+v: the variation is %v, want %v", c.config, sd/mean, c.cv)
 		}
 	}

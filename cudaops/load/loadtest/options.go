@@ -54,6 +54,9 @@ type Options struct {
 	// Queue is by how much longer each request waited than the one before it, as
 	// /metrics says; its prefill took twice as long as it waited.
 	Queue time.Duration
+	// TensorRT says so where TensorRT-LLM does and by its names; /metrics is a list of
+	// other statistics then.
+	TensorRT bool
 	// NoTokenize leaves /tokenize away.
 	NoTokenize bool
 	// SkipTokenizer is a server without a tokenizer: prompts are token ids, answers

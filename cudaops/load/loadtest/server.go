@@ -194,7 +194,9 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 			ids = append(ids, strconv.Itoa(i+1))
 		}
 		return plain(c, 200, "application/json", fmt.Sprintf(`{"count":%d,"max_model_len":131072,"tokens":[%s]}`, len(ids), strings.Join(ids, ",")))
-	case path == "/metrics" && (s.opts.PrefixCache || s.opts.Queue > 0):
+	case path == "/metrics" && s.opts.TensorRT:
+		return plain(c, 200, "application/json", `[{"iter":1,"gpuMemUsage":1}]`)
+	case path == s.metricsPath() && (s.opts.PrefixCache || s.opts.Queue > 0):
 		return plain(c, 200, "text/plain; version=0.0.4", s.metrics())
 	case path == "/reset_prefix_cache" && s.opts.PrefixCache:
 		s.mu.Lock()

@@ -18,7 +18,7 @@ func TestNumpy(t *testing.T) {
 	}
 	for q, want := range map[float64]float64{1: 1.04, 5: 1.2, 10: 1.4, 25: 2, 50: 3.5, 75: 7, 90: 8.8, 95: 9.4, 99: 9.88} {
 		slices.Sort(v)
-		if got := Percentile(v, q); math.Abs(got-want) > 1e-12 {
+		if got := Percentile(v, q); !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("p%v is %v, want %v", q, got, want)
 		}
 	}
@@ -81,10 +81,10 @@ func TestSweepsKeepTokens(t *testing.T) {
 			return m.Stats.Avg
 		}
 		window := float64(s.To-s.From) / 1e9
-		if got := get("effective_prefill_throughput") * window; math.Abs(got-float64(input)) > 1e-6*float64(input) {
+		if got := get("effective_prefill_throughput") * window; !(math.Abs(got-float64(input)) <= 1e-6*float64(input)) {
 			t.Errorf("%v prompt tokens, want %d", got, input)
 		}
-		if got := get("effective_decode_throughput") * window; math.Abs(got-float64(output)) > 1e-6*float64(output) {
+		if got := get("effective_decode_throughput") * window; !(math.Abs(got-float64(output)) <= 1e-6*float64(output)) {
 			t.Errorf("%v output tokens, want %d", got, output)
 		}
 		if get("active_decode_throughput") < get("effective_decode_throughput")*(1-1e-9) {

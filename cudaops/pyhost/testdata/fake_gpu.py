@@ -81,6 +81,20 @@ class Cap:
             self.held = False
 
 
+class LaterCap(Cap):
+    """One whose first loop takes a while to act, too, and as long to forget."""
+
+    AT_ONCE, DELAY, FORGETS = 0.95 * FULL, 0.04, 0.4
+    ran = 0.0
+
+    def mhz(self, now):
+        return self.AT_ONCE if self.ran < self.DELAY and not self.held else super().mhz(now)
+
+    def spend(self, now, seconds, mhz):
+        super().spend(now, seconds, mhz)
+        self.ran = self.ran + seconds if mhz else max(0.0, self.ran - self.FORGETS * seconds)
+
+
 class Device:
     now = 0.0  # seconds
     cap = None  # instead of the clock of HELD and LOAD_SECONDS
@@ -319,10 +333,10 @@ def row(bench, pause, **arguments):
 HEAVY, BARELY, LATE, EDGE, MID, LIGHT = (1590.0, 810.0), (0.87 * FULL, 810.0), (0.91 * FULL, 760.0), (0.91 * FULL, 690.0), (0.91 * FULL, 640.0), (FULL, 300.0)
 
 
-def worker(kernel_seconds=400e-6, noise=0.0, **settings):
+def worker(kernel_seconds=400e-6, noise=0.0, cap=Cap, **settings):
     """A worker under the cap, as a function that measures a case of a kind."""
     bench = measuring.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
-    device.cap, device.kernel = Cap(*LIGHT), kernel_seconds
+    device.cap, device.kernel = cap(*LIGHT), kernel_seconds
     device.cap.noise = noise
     bench.cuda.stamps()  # compiled before any case
 
@@ -364,8 +378,21 @@ def after_power():
     return {"with_power": of(HEAVY, 2), "behind_power": of(HEAVY, 0.03)}
 
 
+def edges(seed):
+    """Cases that begin near the clock and the power by which held ones are told."""
+    rng = random.Random(seed)
+    of = worker(200e-6, noise=0.02)
+    rows = []
+    for _ in range(40):
+        kind = rng.uniform(0.875, 0.915) * FULL, rng.uniform(660, 800)
+        rows.append(of(kind, rng.choice((0.015, 2))))
+    off = [r["sm_clock_mhz"] / r["kept"] - 1 for r in rows]
+    return {"low": min(off), "high": max(off)}
+
+
 out.update(capped())
 out.update(after_power())
+out.update(edges_begun=edges(1), edges_behind=edges(4))
 out["capped_long_launch"] = capped(kernel_seconds=2.0)["capped_after_idle"]
 
 
@@ -392,6 +419,8 @@ device.silent = True
 said.clear()
 out.update({"silent_" + name: row for name, row in capped().items() if name in ("capped_after_idle", "barely", "edge")})
 silent = list(said)
+# Nothing but its clock, later on, says of a long kernel that it is held.
+out["later"] = worker(2e-3, cap=LaterCap)(HEAVY, 2)
 device.silent = False
 lead = torch.cuda._sleep
 del torch.cuda._sleep  # and with it the clock of an idle device

@@ -91,7 +91,7 @@ func TestRatesAndWorst(t *testing.T) {
 	if len(g.Rates) != 2 || g.Rates[0].Unit != "FLOP/s" || g.Rates[1].Unit != "B/s" {
 		t.Fatalf("rates %+v", g.Rates)
 	}
-	if got, want := f.Rates.Flops[i], f.Size[i]/(f.Latency[i]*1e-3); math.Abs(got/want-1) > 1e-12 {
+	if got, want := f.Rates.Flops[i], f.Size[i]/(f.Latency[i]*1e-3); !(math.Abs(got/want-1) <= 1e-12) {
 		t.Errorf("row %d does %v FLOP/s, want %v", i, got, want)
 	}
 	noisy, far := 0, 0

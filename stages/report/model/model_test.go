@@ -99,7 +99,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, ratio := range g.Ratio {
-		if want := g.Facets.Latency[i] / there.Values[i]; math.Abs(ratio-want) > 1e-12 {
+		if want := g.Facets.Latency[i] / there.Values[i]; !(math.Abs(ratio-want) <= 1e-12) {
 			t.Fatalf("ratio of row %d is %v, want %v", i, ratio, want)
 		}
 	}

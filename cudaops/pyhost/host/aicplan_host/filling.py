@@ -18,12 +18,14 @@ class Filling:
     the clock that the cap leaves it, depends on its operands. Only real numbers of
     16, 32 and 64 bits are filled: what bytes mean in narrower ones (fp8, packed
     weights, indices) is the collector's to know. Nothing is filled while a kernel
-    is timed or captured, and nothing that native code allocates."""
+    is timed or captured, nothing in code that torch compiles, and nothing that native
+    code allocates."""
 
     def __init__(self, bench):
         self._bench = bench  # whose seed is the case's
         self._generators = {}
         self._on = False
+        self._wrapped = {}  # by function: compiled code is for the functions that it was compiled with
 
     @contextlib.contextmanager
     def preparing(self):
@@ -38,7 +40,10 @@ class Filling:
                 if hasattr(where, name):
                     # Not getattr alone: what a class inherits is not its own to set back.
                     kept.append((where, name, vars(where).get(name)))
-                    setattr(where, name, self._filled(torch, getattr(where, name)))
+                    allocate = getattr(where, name)
+                    if allocate not in self._wrapped:
+                        self._wrapped[allocate] = self._filled(torch, allocate)
+                    setattr(where, name, self._wrapped[allocate])
         self._generators, self._on = {}, True
         try:
             yield
@@ -60,13 +65,22 @@ class Filling:
             self._on = before
 
     def _filled(self, torch, allocate):
+        compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+        tracing = getattr(getattr(torch, "jit", None), "is_tracing", lambda: False)
+
         @functools.wraps(allocate)
         def filled(*args, **keywords):
             got = allocate(*args, **keywords)
-            if self._on:
+            if not compiling() and self._on and not tracing():
                 self._fill(torch, got)
             return got
 
+        # torch.jit.script compiles what is not in its table, and cannot compile this.
+        with contextlib.suppress(AttributeError):
+            table = torch.jit._builtins
+            name = table._find_builtin(allocate)
+            if name is not None:
+                table._register_builtin(filled, name)
         return filled
 
     def _fill(self, torch, tensor):
@@ -78,7 +92,9 @@ class Filling:
         if place not in self._generators:
             self._generators[place] = torch.Generator(device=tensor.device)
             self._generators[place].manual_seed(self._bench.seed)
-        with torch.no_grad():
+        # What torch refuses to fill stays as it is: sparse tensors, and those whose
+        # elements share memory.
+        with torch.no_grad(), contextlib.suppress(RuntimeError):
             # A subclass may know no such method: what is below it does.
             torch.Tensor.normal_(tensor.detach(), generator=self._generators[place])
 

@@ -231,7 +231,11 @@ class Bench:
             most = max(n, math.ceil(n * DROOP_BLOCK_SECONDS / COOL_BLOCK_SECONDS))
             executions += most * target.per_launch
             if self._cool(target, most):
-                return self._adaptive(target, (n, executions))
+                got = self._adaptive(target, (n, executions))
+                # The cap acts on a long kernel after the look.
+                if not self._cap.holds(got.get("sm_clock_mhz", 0.0)):
+                    return got
+                executions = got["executions"]
         hold = settle / 2 if settle else HOLD_SECONDS
         each = max(target.block(n) / n, 1e-9)
         executions += n * target.per_launch

@@ -49,7 +49,7 @@ def own_folder(base, slot):
     lock = os.open(os.path.join(new, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    named = new.replace("aicplan-new-", "%s%s-" % (PREFIX, slot))
+    named = os.path.join(os.path.dirname(new), os.path.basename(new).replace("aicplan-new-", "%s%s-" % (PREFIX, slot)))
     os.rename(new, named)
     return named, lock
 

@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 from aicplan_host import capping
-from aicplan_host.capping import FILLED_SECONDS, LIMIT_SHARE, TAKES, WINDOW_SECONDS, Board, CappedWork, PowerCap
+from aicplan_host.capping import FILLED_SECONDS, LIMIT_SHARE, OVER_SHARE, TAKES, WINDOW_SECONDS, Board, CappedWork, PowerCap
 
 
 class CappedWorkTest(unittest.TestCase):
@@ -64,21 +64,22 @@ class Nvml:
 
 
 class BoardTest(unittest.TestCase):
-    def test_at_the_limit_or_below(self):
-        nvml = Nvml(700_000, 700_000 * LIMIT_SHARE, 700_000 * LIMIT_SHARE - 1, 800_000)
+    def test_share_of_the_limit(self):
+        nvml = Nvml(700_000, 350_000, 714_000)
         board = Board(nvml, 3)
-        self.assertEqual([board.at_limit() for _ in range(3)], [True, False, True])
+        self.assertEqual([board.share(), board.share()], [0.5, 1.02])
         self.assertEqual(nvml.index, 3)
 
     def test_nobody_knows(self):
-        self.assertFalse(Board(None, 0).at_limit())
-        self.assertFalse(Board(Nvml(None, 800_000), 0).at_limit())
-        self.assertFalse(Board(Nvml(0, 800_000), 0).at_limit())
+        self.assertEqual(Board(None, 0).share(), 0)
+        self.assertEqual(Board(Nvml(None, 800_000), 0).share(), 0)
+        self.assertEqual(Board(Nvml(0, 800_000), 0).share(), 0)
 
     def test_a_driver_that_does_not_say_it_is_asked_once(self):
         nvml = Nvml(700_000, None, 800_000)
         board = Board(nvml, 0)
-        self.assertEqual([board.at_limit() for _ in range(3)], [False, False, False])
+        self.assertEqual([board.share() for _ in range(3)], [0, 0, 0])
+        self.assertFalse(board.says)
         self.assertEqual(nvml.drawn, [800_000])
 
 
@@ -97,9 +98,10 @@ class Target:
 class KeepTest(unittest.TestCase):
     LEVEL = 1980.0
 
-    def keep(self, target, *takes, board=None):
-        """What it says, and how often the case was timed: takes are the samples of
-        each time, the last of them from then on."""
+    def keep(self, target, *takes, board=None, filled=False):
+        """What it says, and how often the case was timed and looked at: takes are the
+        samples of each time, the last of them from then on. filled says that held work
+        ran until then."""
         now, samples, takes = [0.0], [], list(takes or [[1.0, 1.0]])
         timed = []
 
@@ -112,6 +114,8 @@ class KeepTest(unittest.TestCase):
             samples[:] = takes.pop(0) if len(takes) > 1 else takes[0]
 
         cap = PowerCap(types.SimpleNamespace(level=self.LEVEL), board or Board(None, 0))
+        if filled:
+            cap._work.add(-WINDOW_SECONDS, 0.0)
         with mock.patch.object(capping, "time", types.SimpleNamespace(perf_counter=lambda: now[0])):
             return (*cap.keep(target, run, take, samples), len(timed), target.looks - len(timed))
 
@@ -126,11 +130,34 @@ class KeepTest(unittest.TestCase):
 
     def test_timed_again_where_the_clock_moved(self):
         # The look before was at another clock; the time of an execution moved.
-        self.assertEqual(self.keep(Target(1800.0, 1800.0, 1400.0)), (True, 1400.0, 2, 2))
+        self.assertEqual(self.keep(Target(1900.0, 1900.0, 1800.0)), (False, 1800.0, 2, 2))
         self.assertEqual(self.keep(Target(1800.0), [1.0, 1.0, 1.6, 1.6], [1.0] * 4), (False, 1800.0, 2, 2))
         # Noise is no reason, and an end there is.
         self.assertEqual(self.keep(Target(1800.0), [1.0, 1.02, 1.0, 1.02])[2], 1)
         self.assertEqual(self.keep(Target(1800.0), [1.0, 2.0])[2], TAKES)
+
+    def test_a_case_that_is_seen_to_be_held_while_it_is_timed(self):
+        # 0.891 of the idle clock in the looks, 0.886 while it is timed; held, it keeps 0.82.
+        held, mhz, timed, looks = self.keep(Target(1764.0, 1764.0, 1755.0, 1755.0, 1625.0))
+        self.assertEqual((held, mhz, timed), (True, 1625.0, 2))
+        self.assertGreaterEqual(looks, 2 + 10)
+        # The same by its power, where no clock is known.
+        drawn = [670_000, 670_000, *[690_000] * 40]
+        self.assertGreaterEqual(self.keep(Target(0.0), board=Board(Nvml(700_000, *drawn), 0))[3], 2 + 10)
+        # Also where that is the last time that it is timed.
+        self.assertEqual(self.keep(Target(*[1900.0, 1800.0] * 3, 1755.0, 1755.0, 1625.0), [1.0, 2.0])[1:3], (1625.0, TAKES + 1))
+
+    def test_power_says_which_case_is_held(self):
+        for share, looks in ((LIMIT_SHARE, 12), (LIMIT_SHARE - 0.001, 2)):
+            self.assertGreaterEqual(self.keep(Target(0.0), board=Board(Nvml(1e6, *[1e6 * share] * 40), 0))[3], looks)
+            self.assertLess(self.keep(Target(0.0), board=Board(Nvml(1e6, *[1e6 * share] * 40), 0))[3], looks + 3)
+
+    def test_behind_held_work(self):
+        # It has filled the second already, also for a case whose clock is low.
+        self.assertEqual(self.keep(Target(1590.0), filled=True)[3], 2)
+        # Not for one that draws more than the limit: its clock will fall.
+        for share, looks in ((OVER_SHARE, 2), (OVER_SHARE + 0.01, 13)):
+            self.assertEqual(self.keep(Target(1780.0), board=Board(Nvml(1e6, *[1e6 * share] * 40), 0), filled=True)[3], looks)
 
     def test_a_cut_draws_less_than_the_limit(self):
         # No clock; the limit is seen in the first look alone.

@@ -1,5 +1,6 @@
 import fcntl
 import os
+import shutil
 import tempfile
 import unittest
 from unittest import mock
@@ -85,6 +86,27 @@ class FilesTest(unittest.TestCase):
         foreign, _ = folder("aicplan-publish-12345678")
         workdir.sweep_workdirs(self.folder)
         self.assertEqual([os.path.exists(p) for p in (dead, alive, new, empty, foreign)], [False, True, True, True, True])
+
+    def test_a_folder_of_its_own_wherever_that_is(self):
+        base = os.path.join(self.folder, "aicplan-new-things")
+        os.mkdir(base)
+        folder, lock = workdir.own_folder(base, "w0")
+        self.addCleanup(os.close, lock)
+        self.assertEqual(os.listdir(base), [os.path.basename(folder)])
+        self.assertRegex(folder, "/aicplan-new-things/aicplan-worker-w0-.{8}$")
+
+    def test_temporary_files_have_a_folder_where_sockets_fit(self):
+        short = tempfile.mkdtemp(prefix="t", dir="/tmp")
+        self.addCleanup(shutil.rmtree, short)
+        long = os.path.join(short, "l" * 70)
+        os.mkdir(long)
+        with mock.patch.dict(os.environ, {"TMPDIR": self.folder}), mock.patch.object(tempfile, "tempdir", self.folder):
+            workdir.own_temporary(long)
+            self.assertEqual((os.environ["TMPDIR"], tempfile.gettempdir(), os.listdir(long)), (self.folder, self.folder, []))
+            workdir.own_temporary(short)
+            own = os.path.join(short, "tmp")
+            self.assertEqual((os.environ["TMPDIR"], tempfile.gettempdir()), (own, own))
+            self.assertTrue(os.environ["TORCHINDUCTOR_CACHE_DIR"].startswith(os.path.join(self.folder, "torchinductor_")))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ class Device:
 
 
 class TensorBase:
-    capturing = False
+    capturing = compiling = False
 
     def __init__(self, dtype="bfloat16", device="cuda"):
         self.dtype, self.device, self.values = dtype, Device(device), None
@@ -24,6 +24,8 @@ class TensorBase:
         return self
 
     def normal_(self, generator):
+        if self.dtype == "float64":
+            raise RuntimeError("more than one element of the written-to tensor refers to a single memory location")
         self.values = "%d.%d" % (generator.seed, generator.drawn)
         generator.drawn += 1
 
@@ -49,6 +51,7 @@ def fake_torch():
     torch.Tensor, torch.Generator, torch.no_grad = Tensor, Generator, contextlib.nullcontext
     torch.empty = lambda dtype="bfloat16", device="cuda": Tensor(dtype, device)
     torch.empty_like = lambda like: Tensor(like.dtype, like.device.type)
+    torch.compiler = types.SimpleNamespace(is_compiling=lambda: Tensor.compiling)
     torch.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: Tensor.capturing)
     return torch
 
@@ -70,6 +73,7 @@ class FillingTest(unittest.TestCase):
             self.assertIsNone(torch.empty("float8_e4m3fn").values)
             self.assertIsNone(torch.empty("int64").values)
             self.assertIsNone(torch.empty("bfloat16", "meta").values)
+            self.assertIsNone(torch.empty("float64").values)  # torch refuses it
             self.assertEqual(torch.empty("float32", "cpu").values, "7.0")  # another device's own
             with self.filling.paused():  # the kernel is timed
                 self.assertIsNone(torch.empty().values)
@@ -77,6 +81,40 @@ class FillingTest(unittest.TestCase):
             Tensor.capturing = True
             self.addCleanup(setattr, Tensor, "capturing", False)
             self.assertIsNone(torch.empty().values)
+
+    def test_leaves_compiled_code_alone(self):
+        # torch.compile traces the functions that it finds, and compiles anew, at most a
+        # few times, where it finds others.
+        before = []
+        for _ in range(2):
+            with self.filling.preparing():
+                before.append((self.torch.empty, self.torch.empty_like, Tensor.new_empty))
+        self.assertEqual(*before)
+        Tensor.compiling = True
+        self.addCleanup(setattr, Tensor, "compiling", False)
+        with self.filling.preparing():
+            self.assertIsNone(self.torch.empty().values)
+
+    def test_scripts_of_torch_know_it(self):
+        # As torch.jit.script looks functions up: it cannot compile Python's own.
+        table = {id(self.torch.empty): "aten::empty"}
+        tracing = []
+        self.torch.jit = types.SimpleNamespace(
+            is_tracing=lambda: bool(tracing),
+            _builtins=types.SimpleNamespace(
+                _find_builtin=lambda f: table.get(id(f)), _register_builtin=lambda f, name: table.update({id(f): name})
+            ),
+        )
+        with self.filling.preparing():
+            self.assertEqual(table.get(id(self.torch.empty)), "aten::empty")
+            self.assertNotIn(id(self.torch.empty_like), table)
+            tracing.append(True)
+            self.assertIsNone(self.torch.empty().values)
+
+    def test_torch_without_a_compiler(self):
+        del self.torch.compiler
+        with self.filling.preparing():
+            self.assertEqual(self.torch.empty().values, "7.0")
 
     def test_leaves_torch_as_it_was(self):
         before = dict(vars(self.torch))
