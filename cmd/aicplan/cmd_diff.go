@@ -264,8 +264,11 @@ func (c *diffCmd) operand(a *app, name string, other *operand, all bool) (*opera
 	if err != nil {
 		return nil, err
 	}
-	if d.Table == nil {
-		return nil, fmt.Errorf("%s has no table", name)
+	switch {
+	case d.Table == nil && d.Ledger != nil:
+		return nil, fmt.Errorf("%s measured nothing; aicplan show %s -ledger says why", name, address)
+	case d.Table == nil:
+		return nil, fmt.Errorf("%s has no table to compare; aicplan ckpt list shows the rows of each stage", name)
 	}
 	if !c.Tries {
 		return &operand{Dataset: d}, nil
