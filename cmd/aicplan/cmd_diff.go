@@ -169,7 +169,7 @@ func (c *diffCmd) byValues(a *app, o diff.Options) (*diff.Report, error) {
 		}
 		name += " where " + c.Where
 	}
-	return c.between(d.Dataset, name, o)
+	return c.between(a, d.Dataset, name, o)
 }
 
 // sides reads both sides, with all of their columns where it has to. Of many tries
