@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"aicplan/cudaops/worker"
@@ -25,6 +26,7 @@ type Locks struct {
 	// only the user does.
 	Timeout time.Duration
 
+	mu   sync.Mutex                  // of those who take devices: one waits at a time
 	held map[string]*filelock.Device // by UUID
 }
 
@@ -38,6 +40,11 @@ const processor = "cpu"
 // holds no other: two that wait for each other would wait for ever. Where it cannot
 // have all, it keeps none of them.
 func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) (err error) {
+	if len(uuids) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	slices.Sort(uuids)
 	var taken []string
 	defer func() {
@@ -97,6 +104,8 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 
 // release gives all devices back.
 func (l *Locks) release() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var errs []error
 	for _, d := range l.held {
 		errs = append(errs, d.Release())

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"aicplan/engine/stage"
 	"aicplan/sink/filelock"
 )
@@ -66,6 +68,44 @@ func TestDevicesThatCannotAllBeHad(t *testing.T) {
 		t.Error(err)
 	}
 	if err := errors.Join(other.Release(), l.release()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNobodyWaitsBehindADevice: while a stage waits for a GPU, one that measures
+// nothing gets its workers.
+func TestNobodyWaitsBehindADevice(t *testing.T) {
+	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	other := holding(t, twoGPUs[0].UUID, "another run")
+	p := NewPools(Kinds())
+	defer p.Close()
+	p.Devices, p.Locks = listed(twoGPUs...), &Locks{}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a test that fails
+	defer cancel()
+	waits, got := make(chan string, 1), make(chan error, 1)
+	at := Place{StateDir: t.TempDir()}
+	go func() {
+		at := at
+		at.Say = func(text string) { waits <- text }
+		_, err := p.Get(ctx, &stage.Runtime{Address: "runtime.gpu", Kind: "cuda"}, at)
+		got <- err
+	}()
+	if text := <-waits; !strings.Contains(text, "another run") {
+		t.Error(text)
+	}
+	rt := &stage.Runtime{Address: "runtime.predicts", Kind: "python", Python: fakePython(t, "1"), Options: map[string]cty.Value{"device": cty.StringVal("none")}}
+	if pool, err := p.Get(ctx, rt, at); err != nil || pool == nil {
+		t.Errorf("%v, %v", pool, err)
+	}
+	select {
+	case err := <-got:
+		t.Fatalf("got the GPU of another run, %v", err)
+	default:
+	}
+	if err := other.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := <-got; err != nil {
 		t.Error(err)
 	}
 }
