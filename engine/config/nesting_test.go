@@ -14,7 +14,7 @@ import (
 // TestNestedTooDeep: text that would end the program in the parser, where
 // nothing can be recovered, is refused with its place.
 func TestNestedTooDeep(t *testing.T) {
-	const n = 100_000
+	const n = 20_000
 	for name, expr := range map[string]string{
 		"parentheses":  strings.Repeat("(", n) + "1" + strings.Repeat(")", n),
 		"lists":        strings.Repeat("[", n) + "1" + strings.Repeat("]", n),
@@ -53,7 +53,7 @@ func TestNestedTooDeep(t *testing.T) {
 // TestExpressionTooLong: operators in a row hold each other, as brackets do.
 func TestExpressionTooLong(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
+	const n = 11_000
 	for name, expr := range map[string]string{
 		"sum":        "1" + strings.Repeat(" + 1", n),
 		"lines":      "(true" + strings.Repeat("\n && true", n) + ")",
@@ -71,7 +71,7 @@ func TestExpressionTooLong(t *testing.T) {
 // ends the line.
 func TestManyExpressions(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
+	const n = 11_000
 	for name, text := range map[string]string{
 		"lines":    "locals {\n" + strings.Repeat("  a = true ? 1 + 1 : 2\n", n) + "}\n",
 		"comments": "locals {\n" + strings.Repeat("  a = true ? 1 + 1 : 2 # one\n", n) + "}\n",
