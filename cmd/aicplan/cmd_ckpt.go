@@ -161,7 +161,7 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 		}
 		fmt.Fprintf(a.stdout, "Verified %s (%s), %s, %s with %d entries: %s.\n",
 			phrase.Counted(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), phrase.Counted(rep.Stages, "stage"),
-			phrase.Counted(rep.Journals, "journal"), rep.Entries, phrase.Counted(len(rep.Problems), "problem"))
+			phrase.Counted(rep.Journals, "journal"), rep.Entries, problemsText(rep))
 	}
 	if !rep.OK() {
 		return &exitError{code: run.ExitError, quiet: true}
@@ -293,6 +293,15 @@ func (a *app) unlockState() (*checkpoint.Holder, error) {
 	}
 	defer store.Close()
 	return store.Unlock()
+}
+
+// problemsText counts them. The exit code is about those that lose data.
+func problemsText(rep *checkpoint.VerifyReport) string {
+	text := phrase.Counted(len(rep.Problems), "problem")
+	if rep.OK() && len(rep.Problems) > 0 {
+		text += ", no data is lost"
+	}
+	return text
 }
 
 // shortKey is the beginning of a record's key; "-" for one that no plan reuses.

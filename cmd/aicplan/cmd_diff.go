@@ -169,7 +169,7 @@ func (c *diffCmd) byValues(a *app, o diff.Options) (*diff.Report, error) {
 		}
 		name += " where " + c.Where
 	}
-	return c.between(d.Dataset, name, o)
+	return c.between(a, d.Dataset, name, o)
 }
 
 // sides reads both sides, with all of their columns where it has to. Of many tries
@@ -264,8 +264,11 @@ func (c *diffCmd) operand(a *app, name string, other *operand, all bool) (*opera
 	if err != nil {
 		return nil, err
 	}
-	if d.Table == nil {
-		return nil, fmt.Errorf("%s has no table", name)
+	switch {
+	case d.Table == nil && d.Ledger != nil:
+		return nil, fmt.Errorf("%s measured nothing; aicplan show %s -ledger says why", name, address)
+	case d.Table == nil:
+		return nil, fmt.Errorf("%s has no table to compare; aicplan ckpt list shows the rows of each stage", name)
 	}
 	if !c.Tries {
 		return &operand{Dataset: d}, nil

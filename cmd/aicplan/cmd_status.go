@@ -148,7 +148,11 @@ func (c *watchCmd) Run(a *app) error {
 func statusLine(s *live.State, now time.Time) string {
 	done, failed, skipped, total := s.Totals()
 	n := s.Count()
-	text := fmt.Sprintf("run %s %s: %d of %d stages running, %s of %s cases", s.Run, s.Word(now), n[live.Running], len(s.Stages),
+	word, at := s.Word(now), live.Running
+	if word == "lost" {
+		at = begun
+	}
+	text := fmt.Sprintf("run %s %s: %d of %d stages %s, %s of %s cases", s.Run, word, n[live.Running], len(s.Stages), at,
 		phrase.Count(int64(done+failed+skipped)), phrase.Count(int64(total)))
 	if failed > 0 {
 		text += fmt.Sprintf(", %s failed", phrase.Count(int64(failed)))
@@ -170,27 +174,32 @@ func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) 
 	wrapped(&b, width, 2, "", head)
 	done, failed, skipped, total := s.Totals()
 	n := s.Count()
-	wrapped(&b, width, 2, "", fmt.Sprintf("Cases: %s of %s measured, %s failed, %s skipped. Stages: %d running, %d waiting, %d ended.",
+	gone := s.Word(now) == "lost"
+	at := live.Running
+	if gone {
+		at = begun
+	}
+	wrapped(&b, width, 2, "", fmt.Sprintf("Cases: %s of %s measured, %s failed, %s skipped. Stages: %d %s, %d waiting, %d ended.",
 		phrase.Count(int64(done)), phrase.Count(int64(total)), phrase.Count(int64(failed)), phrase.Count(int64(skipped)),
-		n[live.Running], n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting]))
+		n[live.Running], at, n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting]))
 	var shown []*live.Stage
 	names, words := 0, 0
 	for _, st := range s.Stages {
 		if all || st.Status != live.Waiting && !st.Reused && (st.Status != "ok" || st.Total > 0) {
 			shown = append(shown, st)
-			names, words = max(names, utf8.RuneCountInString(st.Address)), max(words, len(st.Status))
+			names, words = max(names, utf8.RuneCountInString(st.Address)), max(words, len(stageWord(st, gone)))
 		}
 	}
 	for _, st := range shown {
-		text := stageText(st)
+		word, text := stageWord(st, gone), stageText(st, gone)
 		if names+words+6+20 > width { // no room beside it
-			wrapped(&b, width, 6, "  "+st.Address+"  ", st.Status)
+			wrapped(&b, width, 6, "  "+st.Address+"  ", word)
 			if text != "" {
 				wrapped(&b, width, 6, "      ", text)
 			}
 			continue
 		}
-		wrapped(&b, width, names+words+6, fmt.Sprintf("  %-*s  %-*s  ", names, st.Address, words, st.Status), text)
+		wrapped(&b, width, names+words+6, fmt.Sprintf("  %-*s  %-*s  ", names, st.Address, words, word), text)
 	}
 	for i, f := range s.Failures {
 		if i == 5 {
@@ -213,7 +222,18 @@ func runWord(s *live.State, now time.Time) string {
 	}
 }
 
-func stageText(st *live.Stage) string {
+// begun is what a stage is that was running when its run was lost.
+const begun = "had begun"
+
+func stageWord(st *live.Stage, gone bool) string {
+	if gone && st.Status == live.Running {
+		return begun
+	}
+	return st.Status
+}
+
+// stageText is how far a stage is. Where its run is gone, nothing goes on at a rate.
+func stageText(st *live.Stage, gone bool) string {
 	if st.Message != "" && st.Status != live.Running && st.Status != live.Waiting {
 		return st.Message // it has the counts
 	}
@@ -224,10 +244,10 @@ func stageText(st *live.Stage) string {
 	if st.Failed > 0 {
 		parts = append(parts, phrase.Count(int64(st.Failed))+" failed")
 	}
-	if st.Status == live.Running && st.Rate != nil {
+	if st.Status == live.Running && !gone && st.Rate != nil {
 		parts = append(parts, rateText(*st.Rate))
 	}
-	if st.Status == live.Running && st.Left != nil && *st.Left > 0 {
+	if st.Status == live.Running && !gone && st.Left != nil && *st.Left > 0 {
 		parts = append(parts, phrase.Duration(*st.Left)+" left")
 	}
 	if st.Message != "" {

@@ -68,17 +68,19 @@ const mostSides = 64
 
 // between compares the rows of each value of a column with those of the first
 // value.
-func (c *diffCmd) between(d *stage.Dataset, name string, o diff.Options) (*diff.Report, error) {
+func (c *diffCmd) between(a *app, d *stage.Dataset, name string, o diff.Options) (*diff.Report, error) {
 	if err := hasColumn(d.Table, c.Between, "-between"); err != nil {
 		return nil, err
 	}
 	at := table.Index(d.Table, c.Between)
 	rows := map[string][]int{}
 	var order []string
+	unknown := 0
 	for row := range int(d.Table.NumRows()) {
 		v := table.Value(d.Table, at, row)
 		if v == nil {
-			continue // nobody knows which side it is on
+			unknown++ // nobody knows which side it is on
+			continue
 		}
 		text := fmt.Sprint(v)
 		if rows[text] == nil {
@@ -92,9 +94,12 @@ func (c *diffCmd) between(d *stage.Dataset, name string, o diff.Options) (*diff.
 	case len(order) > mostSides:
 		return nil, fmt.Errorf("-between %s: the rows of %s have %d values, and %d can be compared; choose among them with -where", c.Between, name, len(order), mostSides)
 	}
+	if unknown > 0 {
+		fmt.Fprintf(a.stderr, "Note: %s of %s left out for want of a value of %s.\n", phrase.Some(unknown, "row"), name, c.Between)
+	}
 	o.Key = slices.DeleteFunc(slices.Clone(o.Key), func(k string) bool { return k == c.Between })
 	side := func(value string) string { return fmt.Sprintf("%s %s", c.Between, value) }
-	rep := &diff.Report{A: name + ", " + side(order[0]), B: name + ", " + strings.Join(order[1:], ", ")}
+	rep := &diff.Report{A: name + ", " + side(order[0]), B: name + ", " + side(strings.Join(order[1:], ", "))}
 	first, err := c.counted(table.Take(d.Table, rows[order[0]]))
 	if err != nil {
 		return nil, err

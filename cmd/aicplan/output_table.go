@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -57,7 +58,7 @@ func writeJSONLines(w io.Writer, t arrow.Record) error {
 			if text, ok := value.(string); ok && t.ColumnName(i) == sweepColumn && json.Valid([]byte(text)) {
 				value = json.RawMessage(text) // an array, and no text
 			}
-			b, err := json.Marshal(value)
+			b, err := json.Marshal(jsonNumber(value))
 			if err != nil {
 				return err
 			}
@@ -66,4 +67,20 @@ func writeJSONLines(w io.Writer, t arrow.Record) error {
 		bw.WriteString("}\n")
 	}
 	return bw.Flush()
+}
+
+// jsonNumber is a value with the words that take the place of the numbers which JSON
+// does not have.
+func jsonNumber(v any) any {
+	f, ok := v.(float64)
+	switch {
+	case !ok:
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	return v
 }

@@ -75,9 +75,7 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		rows = fmt.Sprintf("%d of %s", t.NumRows(), phrase.Some(total, "row"))
 	}
 	text := rows + "."
-	if unit := catalog.SchemaOf(info.Perf).Primary().Unit; unit != "" && slices.Contains(fits, catalog.SchemaOf(info.Perf).Primary().Name) {
-		text += " Times are in " + unit + "."
-	}
+	text += unitsText(catalog.SchemaOf(info.Perf), fits)
 	if left := without(table.Names(t), append(empty, fits...), same); !given && len(left) > 0 {
 		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.", phrase.Some(len(left), "column"), strings.Join(left, ", "))
 	}
@@ -85,6 +83,28 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 	wrapped(&b, a.columns(), 2, "", text)
 	_, err := fmt.Fprint(w, "\n"+b.String())
 	return err
+}
+
+// unitsText says in which units the columns are that are shown: once where all of
+// them are times, as they are but in tables of servers.
+func unitsText(of *catalog.Schema, shown []string) string {
+	times, units := true, []string{}
+	var parts []string
+	for _, m := range of.Metrics {
+		if m.Unit == "" || !slices.Contains(shown, m.Name) {
+			continue
+		}
+		times = times && slices.Contains([]string{"s", "ms", "us"}, m.Unit)
+		units = append(units, m.Unit)
+		parts = append(parts, m.Name+keep+m.Unit)
+	}
+	switch {
+	case len(units) == 0:
+		return ""
+	case times && len(slices.Compact(slices.Sorted(slices.Values(units)))) == 1:
+		return " Times are in " + units[0] + "."
+	}
+	return " Units: " + strings.Join(parts, ", ") + "."
 }
 
 // without are the columns that neither the table nor the line above it has.

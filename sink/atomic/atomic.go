@@ -44,14 +44,20 @@ func Write(path string, fill func(io.Writer) error) (string, error) {
 	return digest, b.Commit()
 }
 
+// hashWriter writes a file and sums its bytes up. Its errors name the file and not
+// the temporary one, whoever hands them on.
 type hashWriter struct {
-	w io.Writer
-	h hash.Hash
+	w    io.Writer
+	path string
+	h    hash.Hash
 }
 
 func (h *hashWriter) Write(p []byte) (int, error) {
 	n, err := h.w.Write(p)
 	h.h.Write(p[:n])
+	if err != nil {
+		err = Explain("write", h.path, err)
+	}
 	return n, err
 }
 

@@ -1,6 +1,7 @@
 package atomic
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +66,24 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	var pe *os.PathError
 	if !errors.As(err, &pe) {
 		t.Error("the path error is lost")
+	}
+}
+
+// TestDiskThatFillsUp: the disk is full before all is written, in the hands of
+// somebody else's encoder. The file is named, not the temporary one, and what helps.
+func TestDiskThatFillsUp(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	defer full.Close()
+	_, err = fmt.Fprint(&hashWriter{w: full, path: "out/r.html", h: sha256.New()}, "some text")
+	if err = fmt.Errorf("template: %w", err); err.Error() != "template: cannot write out/r.html: free some space there and run the same command again: no space left on device" {
+		t.Errorf("got %v", err)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Error("the cause is lost")
 	}
 }
 

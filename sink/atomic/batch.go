@@ -43,13 +43,13 @@ func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, e
 	}
 	b.files = append(b.files, &staged{path: path, pending: pending})
 	hold(pending.File)
-	h := &hashWriter{w: pending, h: sha256.New()}
+	h := &hashWriter{w: pending, path: path, h: sha256.New()}
 	buf := bufio.NewWriterSize(h, 1<<16)
 	if err := fill(buf); err != nil {
 		return "", err
 	}
 	if err := buf.Flush(); err != nil {
-		return "", Explain("write", path, err)
+		return "", err
 	}
 	if err := pending.Sync(); err != nil {
 		return "", Explain("write", path, err)

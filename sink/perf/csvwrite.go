@@ -137,7 +137,7 @@ func stage(b *atomic.Batch, path string, fill func(io.Writer) error) (string, er
 		content = fill(tracked)
 		if tracked.err != nil {
 			content = nil
-			return atomic.Explain("write", path, tracked.err)
+			return tracked.err
 		}
 		return content
 	})

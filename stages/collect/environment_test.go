@@ -28,7 +28,7 @@ func TestEnvironmentFieldsAreReported(t *testing.T) {
 func TestEstimateKnowsRuntimesApart(t *testing.T) {
 	b := newBench(t, "op = \"memory\"\naxis \"kernel\" { values = [\"copy\", \"triad\"] }\naxis \"size_bytes\" { values = [4096] }\n")
 	b.must("", stage.StatusOK)
-	_, p := b.prepare("measure {\n passes = 3\n}")
+	_, p := b.prepare("measure {\n max_passes = 5\n}")
 	if p.Cases.Seconds == 0 || !strings.Contains(p.Cases.Basis, "under other conditions") {
 		t.Fatalf("no estimate from the same runtime under other settings: %+v", p.Cases)
 	}

@@ -417,8 +417,20 @@ func (c *Config) measuresLike(info *checkpoint.ContextInfo, env *runtimes.Enviro
 		return false, err
 	}
 	want, ok := c.measured().(measure.Settings)
-	return !ok || settings.Protocol == want.Protocol && settings.OperatingPoint == want.OperatingPoint &&
-		settings.Power == want.Power && settings.WarmupSeconds == want.WarmupSeconds, nil
+	return !ok || costs(settings) == costs(want), nil
+}
+
+// costs are the settings that decide how long a case takes, which is what kinds count
+// with in CaseSeconds. The reference protocol asks for few of them.
+func costs(s measure.Settings) measure.Settings {
+	of := measure.Settings{Protocol: s.Protocol, OperatingPoint: s.OperatingPoint, WarmupSeconds: s.WarmupSeconds, Power: s.Power}
+	if s.Power {
+		of.PowerMinSeconds = s.PowerMinSeconds
+	}
+	if s.Protocol != measure.ProtocolReference {
+		of.Passes, of.MinSamples, of.MinBlockSeconds, of.IdleGapSeconds = s.Passes, s.MinSamples, s.MinBlockSeconds, s.IdleGapSeconds
+	}
+	return of
 }
 
 // measuredAs is how the cases of a context were measured: the settings, and the

@@ -126,7 +126,6 @@ func TestPredictionOfWhatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// TestPredictionByOp divides the error of a static step by its traces.
 // TestPredictionBesideTheServersQueue: what a server says of its queue is shown and
 // changes no verdict; a row without it, or with more queue than ttft, is left out.
 func TestPredictionBesideTheServersQueue(t *testing.T) {
@@ -165,6 +164,7 @@ func TestPredictionBesideTheServersQueue(t *testing.T) {
 	}
 }
 
+// TestPredictionByOp divides the error of a static step by its traces.
 func TestPredictionByOp(t *testing.T) {
 	kernel := func(name string, ts, dur int) string {
 		return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":7,"ts":%d,"dur":%d,"args":{"device":0}}`, name, ts, dur)

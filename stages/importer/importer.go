@@ -163,14 +163,14 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	set := rc.Plan.Private.(*Set)
 	out := &stage.Outcome{Status: stage.StatusOK, Data: rc.Plan.Data}
 	out.Counts.Rows = int(set.Data.Table.NumRows())
-	check := stage.CheckResult{Name: "drift", Severity: c.OnDrift, Result: "pass", Message: fmt.Sprintf("%d files are as their tables are described", len(set.Files))}
+	check := stage.CheckResult{Name: "drift", Severity: c.OnDrift, Result: "pass", Message: "no difference from the description of the tables, in " + phrase.Some(len(set.Files), "file")}
 	var lines []string
 	for _, d := range set.Drift {
 		lines = append(lines, d.String())
 	}
 	if len(lines) > 0 {
 		check.Result = "warn"
-		check.Message = fmt.Sprintf("%d differences from the description of the table were mapped or kept", len(lines))
+		check.Message = phrase.Some(len(lines), "difference") + " from the description of the table, mapped or kept"
 		check.Rows = lines[:min(len(lines), 20)]
 		if c.OnDrift == "fail" {
 			check.Result, out.Status, out.NoReuse = "fail", stage.StatusGateFailed, true

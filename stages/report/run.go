@@ -126,7 +126,7 @@ func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, 
 	}
 	digest, err := atomic.Write(path, func(w io.Writer) error { return Write(w, format, r, c.Rows) })
 	if err != nil {
-		return stage.Artifact{}, fmt.Errorf("report: %w", err)
+		return stage.Artifact{}, err
 	}
 	return stage.Artifact{Path: path, Digest: digest}, nil
 }

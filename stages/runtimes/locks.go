@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"aicplan/cudaops/worker"
@@ -25,6 +26,7 @@ type Locks struct {
 	// only the user does.
 	Timeout time.Duration
 
+	mu   sync.Mutex                  // of those who take devices: one waits at a time
 	held map[string]*filelock.Device // by UUID
 }
 
@@ -35,14 +37,31 @@ const devicePoll = 100 * time.Millisecond
 const processor = "cpu"
 
 // take locks devices, in one order for all runs. It waits for them while this run
-// holds no other: two that wait for each other would wait for ever.
-func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) error {
+// holds no other: two that wait for each other would wait for ever. Where it cannot
+// have all, it keeps none of them.
+func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) (err error) {
+	if len(uuids) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	slices.Sort(uuids)
-	started, told, looked, others := time.Now(), false, false, len(l.held) > 0
+	var taken []string
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, uuid := range taken {
+			err = errors.Join(err, l.held[uuid].Release())
+			delete(l.held, uuid)
+		}
+	}()
+	started, others := time.Now(), len(l.held) > 0
 	for _, uuid := range slices.Compact(uuids) {
 		if l.held[uuid] != nil || l.Allotted && uuid == processor {
 			continue
 		}
+		told, looked := false, false // each may have another holder
 		for {
 			d, err := filelock.LockDevice(uuid, l.Me)
 			if err == nil {
@@ -50,6 +69,7 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 					l.held = map[string]*filelock.Device{}
 				}
 				l.held[uuid] = d
+				taken = append(taken, uuid)
 				break
 			}
 			var busy *filelock.BusyError
@@ -84,6 +104,8 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 
 // release gives all devices back.
 func (l *Locks) release() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var errs []error
 	for _, d := range l.held {
 		errs = append(errs, d.Release())

@@ -55,19 +55,20 @@ func NewPools(kinds []Kind) *Pools {
 // says why this machine cannot have workers of the runtime.
 func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.Pool, error) {
 	p.makeRoom(rt)
+	pool, slots, err := p.found(rt, at)
+	if err != nil || pool != nil {
+		return pool, err
+	}
+	if p.Locks != nil {
+		// Stages that need no device do not wait behind one that does.
+		if err := p.Locks.take(ctx, rt, p.devicesOf(rt, slots), at); err != nil {
+			return nil, err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pool := p.pools[rt.Address]; pool != nil {
 		return pool, nil
-	}
-	slots, err := p.slots(rt, at)
-	if err != nil {
-		return nil, err
-	}
-	if p.Locks != nil {
-		if err := p.Locks.take(ctx, rt, p.devicesOf(rt, slots), at); err != nil {
-			return nil, err
-		}
 	}
 	if !p.reaped {
 		// Workers of an engine that was killed would disturb every measurement.
@@ -85,10 +86,21 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 		spec.ShutdownGrace = k.Grace(rt)
 	}
 	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
-	pool := worker.NewPool(p.ctx, spec)
+	pool = worker.NewPool(p.ctx, spec)
 	p.pools[rt.Address] = pool
 	p.runtimes[rt.Address] = rt
 	return pool, nil
+}
+
+// found is the pool of a runtime, or the places for its workers where it has none yet.
+func (p *Pools) found(rt *stage.Runtime, at Place) (*worker.Pool, []worker.Slot, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pool := p.pools[rt.Address]; pool != nil {
+		return pool, nil, nil
+	}
+	slots, err := p.slots(rt, at)
+	return nil, slots, err
 }
 
 // makeRoom ends the warm workers of other runtimes whose memory rt's workers need,

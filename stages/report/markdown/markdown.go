@@ -214,7 +214,7 @@ func (b *builder) validation(r *model.Report) {
 		if c.Failed+c.Warned == 0 {
 			continue
 		}
-		b.linef("\n<details><summary>%s: %d failed, %d warnings</summary>\n", phrase.Cell(g.Address), c.Failed, c.Warned)
+		b.linef("\n<details><summary>%s: %d failed, %s</summary>\n", phrase.Cell(g.Address), c.Failed, phrase.Some(c.Warned, "warning"))
 		if len(g.Checks) == 0 {
 			b.linef("- %s", phrase.Cell(g.Message))
 		}

@@ -21,7 +21,11 @@ func (r *Report) evidence(in Input) {
 	for _, g := range r.Gates {
 		c := results.Count([]results.Group{g})
 		e := Evidence{Name: g.Address, Command: "aicplan apply: " + kinds[g.Address], Level: Good}
-		e.Result = fmt.Sprintf("%d of %s pass", c.Passed, phrase.Counted(c.Passed+c.Failed+c.Warned, "check"))
+		all, pass := c.Passed+c.Failed+c.Warned, "pass"
+		if all == 1 {
+			pass = "passes"
+		}
+		e.Result = fmt.Sprintf("%d of %s %s", c.Passed, phrase.Counted(all, "check"), pass)
 		if c.Skipped > 0 {
 			e.Result += fmt.Sprintf(", %d not judged", c.Skipped)
 		}

@@ -1,0 +1,111 @@
+package runtimes
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/filelock"
+)
+
+// holding is a device that another run measures on.
+func holding(t *testing.T, uuid, command string) *filelock.Device {
+	t.Helper()
+	d, err := filelock.LockDevice(uuid, filelock.Self(command, "", time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestWaitingForSeveralDevices: each device that is waited for is told with its own
+// holder.
+func TestWaitingForSeveralDevices(t *testing.T) {
+	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	others := []*filelock.Device{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a test that fails
+	defer cancel()
+	var said []string
+	var l Locks
+	err := l.take(ctx, &stage.Runtime{Address: "runtime.r"}, []string{"GPU-b", "GPU-a"}, Place{Say: func(text string) {
+		if said = append(said, text); len(said) <= len(others) {
+			if err := others[len(said)-1].Release(); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 2 || !strings.Contains(said[0], "the first one") || !strings.Contains(said[1], "the second one") {
+		t.Errorf("said %q", said)
+	}
+	if err := l.release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDevicesThatCannotAllBeHad: a run that does not get all devices of a runtime
+// leaves the others to those who wait for them.
+func TestDevicesThatCannotAllBeHad(t *testing.T) {
+	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	mine := holding(t, "GPU-0", "this run")
+	other := holding(t, "GPU-b", "another run")
+	l := Locks{held: map[string]*filelock.Device{"GPU-0": mine}} // so it does not wait
+	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"GPU-0", "GPU-a", "GPU-b"}, Place{}); !errors.Is(err, filelock.ErrBusy) {
+		t.Fatalf("took them: %v", err)
+	}
+	if l.held["GPU-0"] == nil || len(l.held) != 1 {
+		t.Errorf("holds %d devices", len(l.held))
+	}
+	if err := holding(t, "GPU-a", "a third run").Release(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(other.Release(), l.release()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNobodyWaitsBehindADevice: while a stage waits for a GPU, one that measures
+// nothing gets its workers.
+func TestNobodyWaitsBehindADevice(t *testing.T) {
+	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	other := holding(t, twoGPUs[0].UUID, "another run")
+	p := NewPools(Kinds())
+	defer p.Close()
+	p.Devices, p.Locks = listed(twoGPUs...), &Locks{}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a test that fails
+	defer cancel()
+	waits, got := make(chan string, 1), make(chan error, 1)
+	at := Place{StateDir: t.TempDir()}
+	go func() {
+		at := at
+		at.Say = func(text string) { waits <- text }
+		_, err := p.Get(ctx, &stage.Runtime{Address: "runtime.gpu", Kind: "cuda"}, at)
+		got <- err
+	}()
+	if text := <-waits; !strings.Contains(text, "another run") {
+		t.Error(text)
+	}
+	rt := &stage.Runtime{Address: "runtime.predicts", Kind: "python", Python: fakePython(t, "1"), Options: map[string]cty.Value{"device": cty.StringVal("none")}}
+	if pool, err := p.Get(ctx, rt, at); err != nil || pool == nil {
+		t.Errorf("%v, %v", pool, err)
+	}
+	select {
+	case err := <-got:
+		t.Fatalf("got the GPU of another run, %v", err)
+	default:
+	}
+	if err := other.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
