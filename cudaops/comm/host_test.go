@@ -288,7 +288,7 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 
 // A case that fails in a later visit ends alone; the others that are held go on.
 func TestHeldCasesSurviveAFailure(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"rank_deadline": 2.0}, `{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
+	b := newBench(t, 2, map[string]any{"rank_deadline": deadline}, `{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
 	seen := 0
 	b.fake.Stall = func(o nccltest.Op) bool {
 		if o.Name == "broadcast" {

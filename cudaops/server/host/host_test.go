@@ -337,7 +337,6 @@ func TestAddressesOfAServer(t *testing.T) {
 			}
 			b := newBench(t, "", "-host", strings.Trim(at, "[]"))
 			b.options["host"] = at
-			b.options["ready"] = map[string]any{"within": "20s"}
 			if e := b.run(t, `{"tensor_parallel_size": 1}`); e.rows[1] == nil {
 				t.Errorf("%+v", e.failures)
 			}
