@@ -38,15 +38,20 @@ stop() {
   rm -f "$dir/pids"
 }
 
-port() { python3 -c 'import socket
-while True:
-    first = socket.socket(); first.bind(("127.0.0.1", 0)); base = first.getsockname()[1]
-    if base > 60000: continue
+# The first of as many ports as there are daemons. They listen a moment later, so that
+# none may be of those that the kernel gives to connections meanwhile.
+port() { python3 -c 'import random, socket
+first, last = map(int, open("/proc/sys/net/ipv4/ip_local_port_range").read().split())
+low, high = (20000, first) if first > 21000 else (1024, first) if first > 2048 else (last, 65535)
+if high - low < 100: low, high = 1024, 65535  # it keeps none back
+for tries in range(1000):
+    base, held = random.randrange(low, high - '$nodes' - 1), []
     try:
-        for i in range(1, '$((nodes + 2))'):
-            s = socket.socket(); s.bind(("127.0.0.1", base + i)); s.close()
+        for i in range('$((nodes + 1))'):
+            held.append(socket.socket()); held[-1].bind(("127.0.0.1", base + i))
         print(base); break
-    except OSError: pass'; }
+    except OSError: pass
+    finally: [s.close() for s in held]'; }
 
 case $what in
 stop) stop ;;

@@ -9,6 +9,11 @@ import (
 	"aicplan/cudaops/worker"
 )
 
+// deadline of ranks that hang, in seconds of the fake clock, which does not wait. A
+// crew gives up ranks that do not even say so by the real one, a little later: that
+// much a busy machine may take for any task.
+const deadline = 60.0
+
 const quick = `{"passes":1,"max_passes":1,"min_samples":1,"max_samples":1}`
 
 // otherCases are measured after a failure: they must work as if nothing had
@@ -68,7 +73,7 @@ func TestFaultsOnPurpose(t *testing.T) {
 			FaultDie:      {worker.ClassFrameworkBug, "rank 1"},
 		} {
 			t.Run(method+" "+fault, func(t *testing.T) {
-				b := newBench(t, 4, map[string]any{"method": method, "fault": fault + where, "rank_deadline": 2.0}, quick)
+				b := newBench(t, 4, map[string]any{"method": method, "fault": fault + where, "rank_deadline": deadline}, quick)
 				b.goesOn(OpNCCL, 2, 4)
 				f := b.fails(want.class, want.text, OpNCCL, ncclCase(AllReduce, "half", 2, 1024))
 				if f.Fatal {
@@ -99,7 +104,7 @@ func TestFaultsOnPurpose(t *testing.T) {
 // A kernel that never ends is left by aborting the communicator.
 func TestKernelThatNeverEnds(t *testing.T) {
 	for _, method := range []string{MethodEager, MethodGraph} {
-		b := newBench(t, 2, map[string]any{"method": method, "rank_deadline": 3.0}, quick)
+		b := newBench(t, 2, map[string]any{"method": method, "rank_deadline": deadline}, quick)
 		b.goesOn(OpNCCL, 2)
 		seen := 0
 		b.fake.Stall = func(o nccltest.Op) bool {
@@ -109,12 +114,12 @@ func TestKernelThatNeverEnds(t *testing.T) {
 			return seen == 20 && o.Name == "reduce_scatter"
 		}
 		began := b.fake.Now()
-		f := b.fails(worker.ClassTimeout, "did not finish within 3s", OpNCCL, ncclCase(ReduceScatter, "half", 2, 1024))
+		f := b.fails(worker.ClassTimeout, "did not finish within 1m0s", OpNCCL, ncclCase(ReduceScatter, "half", 2, 1024))
 		if f.Fatal || b.fake.Happened("abort") != 2 {
 			t.Errorf("%s: %+v, %d aborts", method, f, b.fake.Happened("abort"))
 		}
-		if took := (b.fake.Now() - began).Seconds(); took > 8 {
-			t.Errorf("%s: a deadline of 3 s took %v s", method, took)
+		if took := (b.fake.Now() - began).Seconds(); took > deadline+5 {
+			t.Errorf("%s: a deadline of %v s took %v s", method, deadline, took)
 		}
 		b.goesOn(OpNCCL, 2)
 		if live := b.fake.Live(); live != 2 {

@@ -117,6 +117,22 @@ func (l *launched) said() string {
 	return ": " + strings.Join(lines[max(0, len(lines)-3):], " / ")
 }
 
+// awaitWord waits for what the launcher says of a rank that has ended: it says so a
+// moment later, and on a busy machine later than that. before is what it had said
+// while all ranks were well.
+func (l *launched) awaitWord(before string) {
+	for waited := time.Duration(0); waited < endGrace; waited += endGrace / 4 {
+		select {
+		case <-l.done:
+			return
+		case <-time.After(endGrace / 4):
+		}
+		if l.said() != before {
+			return
+		}
+	}
+}
+
 // launch starts the command with this program's verb for ranks behind it.
 func (g *gang) launch(env []string) (*launched, error) {
 	exe, err := os.Executable()
@@ -311,7 +327,7 @@ func (g *gang) placed(calls []*call) error {
 
 // open makes members of the callers, each with its device ready.
 func (g *gang) open(ctx context.Context, calls []*call, l *launched) ([]member, error) {
-	members := make([]member, len(calls))
+	members, quiet := make([]member, len(calls)), l.said()
 	abouts := make([]*about, len(calls))
 	errs := make([]error, len(calls))
 	var wg sync.WaitGroup
@@ -320,11 +336,7 @@ func (g *gang) open(ctx context.Context, calls []*call, l *launched) ([]member, 
 		pipes := &rankPipes{
 			orders: c.conn, replies: c.lines, kill: func() { _ = c.conn.Close() },
 			reaped: sync.OnceValue(func() error {
-				// The launcher says how it ended, a moment later.
-				select {
-				case <-l.done:
-				case <-time.After(endGrace / 4):
-				}
+				l.awaitWord(quiet)
 				return errors.New(lost.Error() + l.said())
 			}),
 		}

@@ -189,7 +189,7 @@ func gangBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *at
 	b := &bench{t: t, fake: fake}
 	b.host = &host{
 		init: worker.Init{Kind: "nccl", Device: -1, Measure: json.RawMessage(quick), Options: map[string]any{
-			"nodes": float64(nodes), "gpus_per_node": float64(perNode), "rank_launcher": launcher,
+			"nodes": float64(nodes), "gpus_per_node": float64(perNode), "rank_launcher": launcher, "rank_deadline": deadline,
 		}},
 		open: func() (*Node, error) { return node, nil },
 	}

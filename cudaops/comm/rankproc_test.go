@@ -45,7 +45,7 @@ func realProcesses(t *testing.T, args ...string) *crew {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(exe, args...)) }, one, 10)
+	c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(exe, args...)) }, one, deadline)
 	t.Cleanup(func() { c.close(t.Context()) })
 	return c
 }
@@ -97,7 +97,7 @@ func TestProcessThatIsNoRank(t *testing.T) {
 		scripttest.Write(t, path, script)
 	}
 	for name, text := range map[string]string{"exits": "exit status 7", "garbage": `"hello, world"`} {
-		c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(filepath.Join(dir, name))) }, one, 10)
+		c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(filepath.Join(dir, name))) }, one, deadline)
 		_, err := c.do(t.Context(), task{Kind: taskID, Ranks: 1})
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v, want %q", name, err, text)

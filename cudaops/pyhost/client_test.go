@@ -27,8 +27,9 @@ func python(t testing.TB) string {
 	return pyhosttest.Python(t, t.TempDir())
 }
 
-// patience is how long one worker of a test may live.
-const patience = time.Minute
+// patience is how long one worker of a test may live. A busy machine may need a minute
+// for the imports of a few of them.
+const patience = 5 * time.Minute
 
 // client is the engine's side of one worker, reduced to what tests need.
 type client struct {

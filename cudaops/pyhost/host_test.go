@@ -69,7 +69,12 @@ func TestMeasurementColumns(t *testing.T) {
 	if small["used_cuda_graph"] != false || small["protocol"] != "adaptive" || small["kernel_source"] != "python_loop" {
 		t.Errorf("row = %v", small)
 	}
-	if s, l := small["latency"].(float64), large["latency"].(float64); l < 20*s {
+	// A busy machine makes a latency longer and never shorter.
+	s, l := small["latency"].(float64), large["latency"].(float64)
+	for try := 0; l < 20*s && try < 20; try++ {
+		s = min(s, c.rows("spin", m{"n": 50}, nil)[0]["latency"].(float64))
+	}
+	if l < 20*s {
 		t.Errorf("a thousand times the work took %g ms against %g ms", l, s)
 	}
 	if small["p10"].(float64) > small["p90"].(float64) {

@@ -85,7 +85,15 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		res.Setup = err.Error()
 		return res
 	}
-	defer func() { e.cleanup(res, before) }()
+	defer func() {
+		e.cleanup(res, before)
+		select {
+		case <-setup.done: // its number may be somebody else's by now
+		default:
+			killGroup(setup.cmd)
+			<-setup.done // what it has printed is out before anybody reads it
+		}
+	}()
 	if res.Tries, err = e.healthy(ctx, setup); err != nil {
 		if errors.Is(err, errSetup) {
 			res.Setup = err.Error()
@@ -229,6 +237,7 @@ func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (co
 func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err error) {
 	begin := time.Now()
 	b := e.server.Health
+	last := ""
 	for {
 		select {
 		case <-setup.done:
@@ -239,7 +248,7 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 		}
 		left := e.o.Health - time.Since(begin)
 		if left <= 0 {
-			return tries, fmt.Errorf("%s: it did not pass within %v, in %d tries", b.Place, e.o.Health, tries)
+			return tries, fmt.Errorf("%s: it did not pass within %v, in %d tries%s", b.Place, e.o.Health, tries, last)
 		}
 		tries++
 		hctx, cancel := context.WithCancel(ctx)
@@ -259,8 +268,13 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 		if ctx.Err() != nil {
 			return tries, ctx.Err()
 		}
-		if err == nil && code == 0 {
+		switch {
+		case err == nil && code == 0:
 			return tries, nil
+		case err == nil:
+			last = fmt.Sprintf("; the last one ended with exit status %d", code)
+		default:
+			last = fmt.Sprintf("; the last one failed: %v", err)
 		}
 		e.o.Sleep(ctx, e.o.Pause)
 	}

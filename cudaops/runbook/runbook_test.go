@@ -95,6 +95,21 @@ func TestSetupThatFailsEndsTheWait(t *testing.T) {
 	}
 }
 
+// TestWhatASetupPrints is there when its server has ended, all of it: nobody writes
+// to the output any more.
+func TestWhatASetupPrints(t *testing.T) {
+	var out bytes.Buffer
+	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
+	s := Server{Name: "x", Setup: block("trap 'echo it ends; exit' TERM\ntouch ready\nwhile :; do sleep 0.01; done"), Health: block("test -f ready"), Runs: []Block{*block("true")}}
+	for range 10 {
+		o := options(t, &out)
+		out.Reset()
+		if res := Execute(t.Context(), s, o); !res.OK() || !strings.Contains(out.String(), "it ends") {
+			t.Fatalf("%+v\n%s", res, &out)
+		}
+	}
+}
+
 func TestHealthCheckThatNeverPasses(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
@@ -104,6 +119,10 @@ func TestHealthCheckThatNeverPasses(t *testing.T) {
 	res := Execute(t.Context(), s, o)
 	if !strings.Contains(res.Health, "did not pass within 300ms") || res.Tries < 1 || len(res.Runs) != 0 {
 		t.Errorf("%+v", res)
+	}
+	// A slow machine does not end its only try in that time.
+	if why := res.Health[strings.Index(res.Health, "tries"):]; !strings.Contains(why, "the last one ended with exit status 1") && !strings.Contains(why, "the last one failed: p.md:1: it did not end within") {
+		t.Error(res.Health)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 )
@@ -30,7 +31,8 @@ func Port(host string, want int) (int, error) {
 
 // A server takes its port when it begins to listen, which may be a minute after it was
 // chosen. So it is none of those that the kernel gives to connections and to listeners
-// that ask for any, and none that was given before.
+// that ask for any, none that was given before, and none that another aicplan on this
+// machine has given to a server of its own.
 const (
 	firstPort = 20000
 	portTries = 200
@@ -45,6 +47,9 @@ func freePort(host string) (int, error) {
 	if most := kernelPorts() - firstPort; most >= portTries {
 		for range portTries {
 			port := firstPort + int(given.Add(1)%uint32(most))
+			if !reserved.take(port) {
+				continue
+			}
 			if err := listens(host, port); err == nil {
 				return port, nil
 			} else if !errors.Is(err, syscall.EADDRINUSE) {
@@ -57,6 +62,40 @@ func freePort(host string) (int, error) {
 		return 0, fmt.Errorf("no port is free on %s: %w", host, err)
 	}
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// reserved are the ports that this process has given.
+var reserved reservations
+
+// reservations tell other processes which ports were given: for each there is a socket
+// whose name carries the number. It goes with this process, or when so many others
+// were given since that its server listens long ago.
+type reservations struct {
+	mu   sync.Mutex
+	held []*net.UnixConn
+}
+
+const mostReserved = 64
+
+// take is false where another process has given the port.
+func (r *reservations) take(port int) bool {
+	c, err := reserve(port)
+	if err != nil {
+		return !errors.Is(err, syscall.EADDRINUSE) // or there are no such names here
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held = append(r.held, c); len(r.held) > mostReserved {
+		_ = r.held[0].Close() // it has a name and nothing else
+		r.held = r.held[1:]
+	}
+	return true
+}
+
+// reserve opens the socket of a port. Names that begin with @ are no files but belong
+// to the network namespace, as ports do.
+func reserve(port int) (*net.UnixConn, error) {
+	return net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: "@aicplan-port-" + strconv.Itoa(port)})
 }
 
 // listens says whether one can listen on a port.

@@ -61,8 +61,9 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 	deadline := time.NewTimer(r.Within)
 	defer deadline.Stop()
 	told := began
-	missing := "it was not asked"
+	missing := ""
 	for {
+		tried := time.Now()
 		asked, cancel := context.WithDeadline(ctx, began.Add(r.Within))
 		unhook := make(chan struct{})
 		go func() {
@@ -73,6 +74,7 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 			}
 		}()
 		err := r.look(asked)
+		cut := asked.Err() != nil
 		close(unhook)
 		cancel()
 		if how := p.Ended(); how != "" {
@@ -83,7 +85,7 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 			p.look()
 			return after, nil
 		}
-		missing = err.Error()
+		missing = reason(missing, err, cut, time.Since(tried))
 		if r.Waiting != nil && time.Since(told) >= tellEvery {
 			told = time.Now()
 			r.Waiting(time.Since(began), missing)
@@ -98,6 +100,15 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 			return time.Since(began), ctx.Err()
 		}
 	}
+}
+
+// reason is what is missing after a try. One that was cut off by the end of the wait
+// soon after it had begun says nothing of the server, and those before it do.
+func reason(before string, err error, cut bool, took time.Duration) string {
+	if cut && before != "" && took < askPatience {
+		return before
+	}
+	return err.Error()
 }
 
 // look tries once.

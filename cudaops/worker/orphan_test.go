@@ -50,7 +50,7 @@ func gone(t *testing.T, pid int) {
 	}
 	defer unix.Close(fd)
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 30_000)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 60_000)
 		if err == unix.EINTR {
 			continue
 		}

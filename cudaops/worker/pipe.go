@@ -71,9 +71,9 @@ func (p *Process) answer(line []byte) error {
 }
 
 // goneBecause explains a broken pipe by the end of its process where that is
-// the reason.
+// the reason. On a busy machine a process that ends takes a while to be gone.
 func (p *Process) goneBecause(err error) error {
-	timer := time.NewTimer(time.Second)
+	timer := time.NewTimer(closedGrace)
 	defer timer.Stop()
 	select {
 	case <-p.ended:

@@ -30,6 +30,7 @@ type run struct {
 	queue []*Task // given back by workers that were lost
 	fresh []*Task // waiting for a fresh process
 	timer *time.Timer
+	due   time.Time // when timer fires
 }
 
 // loop runs until it has finished.
@@ -48,7 +49,7 @@ func (r *run) loop(finished func(*run) bool) error {
 		case ev := <-r.events:
 			r.handle(ev)
 		case <-r.timer.C:
-			r.expire(time.Now())
+			r.expireUnheard()
 		case <-wake:
 			wake = nil
 		case <-r.ctx.Done():
@@ -337,5 +338,8 @@ func (r *run) setTimer() {
 		r.timer.Stop()
 		return
 	}
-	r.timer.Reset(time.Until(first))
+	if r.due = time.Now(); first.After(r.due) {
+		r.due = first
+	}
+	r.timer.Reset(time.Until(r.due))
 }

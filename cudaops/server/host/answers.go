@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"aicplan/cudaops/load"
@@ -60,17 +61,38 @@ func (s *silence) see(p load.Progress, now time.Time) error {
 	return fmt.Errorf("the server hangs: it has %s and sent nothing for %v (answers_within of the runtime)", phrase.Some(int(p.InFlight), "request"), s.patience)
 }
 
+// How long a server that failed requests is watched: a server that dies closes its
+// connections before it is gone, and one that gives GPUs back takes a while.
+const (
+	endLook     = 200 * time.Millisecond
+	endPatience = 5 * time.Second
+)
+
+// endOf says how a server ended that has failed requests; "" where it lives on. One
+// that does not listen any more is waited for.
+func (h *Host) endOf(ctx context.Context, s *running) string {
+	for began := time.Now(); ; {
+		select {
+		case <-s.Exited():
+		case <-ctx.Done():
+		case <-time.After(endLook):
+		}
+		if how := s.Ended(); how != "" || ctx.Err() != nil || time.Since(began) > min(h.again, endPatience) {
+			return how
+		}
+		if c, err := net.DialTimeout("tcp", s.address, endPatience); err == nil {
+			_ = c.Close() // it was only tried
+			return ""
+		}
+	}
+}
+
 // duringLoad says of a load that failed whether its server is to blame.
 func (h *Host) duringLoad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// A server that dies closes its connections a moment before it is gone.
-	select {
-	case <-h.current.Exited():
-	case <-time.After(200 * time.Millisecond):
-	}
-	how := h.current.Ended()
+	how := h.endOf(ctx, h.current)
 	if how == "" {
 		return err
 	}

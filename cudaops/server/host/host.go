@@ -210,6 +210,8 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 	if s.doubted {
 		if err := h.recovers(ctx, s, a, out); ctx.Err() != nil {
 			return nil, ctx.Err()
+		} else if how := s.Ended(); how != "" {
+			return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
 		} else if err != nil {
 			err = failure(worker.ClassFrameworkBug, fmt.Errorf("the server failed requests of the load and does not answer any more: %w", err), h.log.Last(lastLines))
 			h.end(out) // it would fail the next case as well

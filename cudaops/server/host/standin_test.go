@@ -68,7 +68,7 @@ func standIn(args []string) error {
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 2, After: 1}}
 	case "hangs while it is traced": // before, there are a try, 2 requests of a warm-up and 6
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 10, After: 1}}
-	case "dies in the middle", "refuses in the middle", "refuses the load", "refuses the trace":
+	case "dies in the middle", "dies slowly", "dies slowly in the middle", "refuses in the middle", "refuses the load", "refuses the trace":
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: hanging[*fault], After: 1}}
 	case "resets some":
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultReset, Every: 5}}
@@ -120,6 +120,10 @@ func standIn(args []string) error {
 			}
 			_ = l.Close()
 			s.Close()
+			if strings.HasPrefix(*fault, "dies slowly") {
+				time.Sleep(3 * endLook) // as one does that gives GPUs back
+				os.Exit(7)
+			}
 		}()
 	}
 	if err := s.Serve(ctx, l); err != nil {
@@ -132,4 +136,4 @@ func standIn(args []string) error {
 // hanging are the requests at which servers with a fault end or refuse. They get no
 // whole answer, so that the load lasts until then: 1 is the try, 2 and 3 the warm-up
 // of the first case.
-var hanging = map[string]int{"dies in the middle": 7, "refuses in the middle": 7, "refuses the load": 2, "refuses the trace": 10}
+var hanging = map[string]int{"dies in the middle": 7, "dies slowly": 2, "dies slowly in the middle": 7, "refuses in the middle": 7, "refuses the load": 2, "refuses the trace": 10}

@@ -133,13 +133,13 @@ func (h *Host) torch(ctx context.Context, a *ask, inner *loadhost.Host, t *traci
 		return err
 	}
 	if err := prof.Begin(ctx); err != nil {
-		return h.blame(err)
+		return h.blame(ctx, err)
 	}
 	loadErr := shortLoad(ctx, s, o, within)
 	out.Log(levelStatus, "server of %s: writes its traces", a.about())
 	files, err := prof.End(ctx, before, max(a.gpus, 1))
 	if err = errors.Join(loadErr, err); err != nil {
-		return h.blame(err)
+		return h.blame(ctx, err)
 	}
 	err = h.read(ctx, a, files, processes, rules, t, out)
 	return errors.Join(err, h.observers(a, had, processes, t, out))
@@ -166,13 +166,9 @@ func shortLoad(ctx context.Context, s load.Settings, o load.Options, within time
 }
 
 // blame says of a request that failed whether the server has ended.
-func (h *Host) blame(err error) error {
+func (h *Host) blame(ctx context.Context, err error) error {
 	h.current.doubted = true
-	select {
-	case <-h.current.Exited():
-	case <-time.After(200 * time.Millisecond):
-	}
-	if how := h.current.Ended(); how != "" {
+	if how := h.endOf(ctx, h.current); how != "" {
 		return fmt.Errorf("the server ended with %s while traces were taken (%w)", how, err)
 	}
 	return err

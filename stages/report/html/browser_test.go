@@ -57,8 +57,10 @@ func TestInBrowser(t *testing.T) {
 	})
 
 	t.Run("pointer", func(t *testing.T) {
-		at := browsertest.Eval[[]float64](t, ctx, `(() => {
+		// Parts of the page are laid out when they come into sight, and move what follows.
+		at := browsertest.Eval[[]float64](t, ctx, `(async () => {
 			const svg = document.querySelector("#t0-latency > svg"); svg.scrollIntoView({block: "center", behavior: "instant"});
+			await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)));
 			const m = /M([\d.]+) ([\d.]+)/.exec(svg.querySelector("path.m").getAttribute("d"));
 			const p = new DOMPoint(Number(m[1]), Number(m[2])).matrixTransform(svg.getScreenCTM());
 			return [p.x, p.y]; })()`)
