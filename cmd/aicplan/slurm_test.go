@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/worker"
 	"aicplan/sink/longtest"
 	"aicplan/stages/executors"
 	"aicplan/stages/executors/slurmtest"
@@ -134,6 +135,7 @@ type clusterUser struct {
 // of Slurm are the stand-in's.
 func newClusterUser(t *testing.T, env []string) *clusterUser {
 	t.Helper()
+	t.Cleanup(func() { endStandIn(t, env) })
 	u := &clusterUser{t: t, bin: binDir(t), dir: t.TempDir(), env: env}
 	u.state, u.out = filepath.Join(u.dir, "state"), filepath.Join(u.dir, "out")
 	plan := strings.Replace(clusterPlan, "GO", u.goOn(), 1)
@@ -149,6 +151,29 @@ func newClusterUser(t *testing.T, env []string) *clusterUser {
 		}
 	}
 	return u
+}
+
+// endStandIn waits for what the stand-in has started: it writes into folders of the
+// test, which could then not be removed. What does not end is what a kill has left.
+func endStandIn(t *testing.T, env []string) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	patience := time.After(5 * time.Second)
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		for left := name == "SLURMTEST_DIR"; left; {
+			pids := worker.WithVariable(name, value)
+			left = len(pids) > 0
+			select {
+			case <-tick.C:
+			case <-patience:
+				for _, pid := range pids {
+					t.Logf("ends %d: %s", pid, worker.CommandOf(pid))
+					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+				}
+			}
+		}
+	}
 }
 
 // goOn is the file that most cases of clusterPlan wait for.
@@ -240,6 +265,31 @@ func (u *clusterUser) export(name string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
+// follow starts a call and waits until it follows the tasks of another one. It gives
+// what the call has said so far.
+func (u *clusterUser) follow(cmd *exec.Cmd) (said func() string) {
+	u.t.Helper()
+	f, err := os.Create(filepath.Join(u.dir, "second"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer f.Close()
+	said = func() string {
+		raw, err := os.ReadFile(f.Name())
+		if err != nil {
+			u.t.Error(err)
+		}
+		return string(raw)
+	}
+	cmd.Stdout, cmd.Stderr = f, f
+	if err := cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() { _ = cmd.Process.Kill() }) // where the test ends before it
+	u.until("the second call", func() bool { return strings.Contains(said(), "follows the 4 tasks") })
+	return said
+}
+
 var submitted = regexp.MustCompile(`(\d+) tasks? submitted as (\d+)`)
 
 // disturbCluster collects on a cluster while two tasks are killed, one is
@@ -276,15 +326,17 @@ func disturbCluster(t *testing.T, env []string) {
 	if out, err := requeue.CombinedOutput(); err != nil {
 		t.Fatalf("requeue: %v\n%s", err, out)
 	}
+	// The second call takes over while tasks are at work.
+	again := u.apply()
+	second := u.follow(again)
 	if err := os.WriteFile(u.goOn(), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	second, err := u.apply().CombinedOutput()
-	if err != nil {
-		t.Fatalf("the second call: %v\n%s\nthe first said:\n%s\n%s", err, second, said.String(), u.logs())
+	if err := again.Wait(); err != nil {
+		t.Fatalf("the second call: %v\n%s\nthe first said:\n%s\n%s", err, second(), said.String(), u.logs())
 	}
-	t.Logf("the first call, before it was killed:\n%s\nthe second call:\n%s", said.String(), second)
-	if want := "Apply: 2,000 measured, 0 reused, 0 failed, 0 skipped"; !bytes.Contains(second, []byte(want)) {
+	t.Logf("the first call, before it was killed:\n%s\nthe second call:\n%s", said.String(), second())
+	if want := "Apply: 2,000 measured, 0 reused, 0 failed, 0 skipped"; !strings.Contains(second(), want) {
 		t.Errorf("the second call does not end with %q", want)
 	}
 	if err := local.Wait(); err != nil {
