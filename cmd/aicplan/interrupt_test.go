@@ -17,9 +17,10 @@ import (
 	"aicplan/engine/run"
 )
 
-// slow is killPlan with cases that take so long.
-func slow(ms int) string {
-	return strings.ReplaceAll(killPlan, `axis "delay_ms" { values = [1] }`, fmt.Sprintf(`axis "delay_ms" { values = [%d] }`, ms))
+// held is killPlan whose cases wait for a file, except for the first of them.
+func held(until string) string {
+	return strings.Replace(killPlan, `op = "synthetic"`, fmt.Sprintf(`op = "synthetic"
+  derive "wait_for" { value = a < 2 ? "" : %q }`, until), 1)
 }
 
 // TestSecondApplyAndInterrupt starts an apply, tries another at the same time, and
@@ -28,19 +29,13 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// The run has to last until a second apply and a plan have come to their ends.
-	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slow(200)), 0o644); err != nil {
+	goOn := filepath.Join(dir, "go")
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(held(goOn)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	v := newVictim(t, filepath.Join(binDir(t), "aicplan"), dir, "slow")
+	v := newVictim(t, filepath.Join(binDir(t), "aicplan"), dir, "held")
 	first := v.command("apply", "-json", "-out-dir", v.out, "plan.hcl")
-	out, err := first.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	events := bufio.NewScanner(out)
+	events, said := started(t, first)
 	waitFor(t, events, "stage_start")
 
 	second := v.apply()
@@ -56,7 +51,8 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 	}
 
 	waitFor(t, events, "sample")
-	if err := syscall.Kill(first.Process.Pid, syscall.SIGINT); err != nil {
+	interrupt(t, first, syscall.SIGINT, said)
+	if err := os.WriteFile(goOn, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for events.Scan() {
@@ -83,31 +79,30 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 // interrupted; one under nohup goes on.
 func TestEndOfTheSession(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(slow(20)), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	bin := filepath.Join(binDir(t), "aicplan")
 	for _, c := range []struct {
 		name string
 		code int
 	}{{"session", run.ExitInterrupted}, {"nohup", run.ExitOK}} {
+		dir := t.TempDir()
+		goOn := filepath.Join(dir, "go")
+		if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(held(goOn)), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		v := newVictim(t, bin, dir, c.name)
 		cmd := v.command("apply", "-json", "-out-dir", v.out, "plan.hcl")
 		if c.name == "nohup" {
 			cmd = exec.Command("/bin/sh", append([]string{"-c", `trap "" HUP; exec "$@"`, "sh"}, cmd.Args...)...)
 			cmd.Dir, cmd.Env = dir, v.command().Env
 		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		events := bufio.NewScanner(out)
+		events, said := started(t, cmd)
 		waitFor(t, events, "stage_start")
-		if err := syscall.Kill(cmd.Process.Pid, syscall.SIGHUP); err != nil {
+		if c.code == run.ExitInterrupted {
+			interrupt(t, cmd, syscall.SIGHUP, said)
+		} else if err := syscall.Kill(cmd.Process.Pid, syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(goOn, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		for events.Scan() {
@@ -172,6 +167,40 @@ func processorTicks(t *testing.T, pid int) int {
 		t.Fatal(err)
 	}
 	return ticks
+}
+
+// started starts a command and gives its events, and what it says besides.
+func started(t *testing.T, cmd *exec.Cmd) (events, said *bufio.Scanner) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewScanner(out), bufio.NewScanner(errs)
+}
+
+// interrupt ends a run, which then finishes what is in flight: it returns once the
+// run has said so and begins no other case.
+func interrupt(t *testing.T, cmd *exec.Cmd, signal syscall.Signal, said *bufio.Scanner) {
+	t.Helper()
+	if err := syscall.Kill(cmd.Process.Pid, signal); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for said.Scan() {
+		fmt.Fprintln(&all, said.Text())
+		if strings.HasPrefix(said.Text(), "Stopping: ") {
+			return
+		}
+	}
+	t.Fatalf("the run did not say that it stops:\n%s", all.String())
 }
 
 // waitFor reads events up to the first of a type.

@@ -15,13 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/worker"
 	"aicplan/sink/longtest"
 	"aicplan/stages/executors"
 	"aicplan/stages/executors/slurmtest"
 )
 
 // clusterPlan measures a synthetic op, here or on a cluster: the exports must be
-// the same bytes.
+// the same bytes. GO is a file.
 const clusterPlan = `
 variable "executor" {
   type    = string
@@ -44,7 +45,8 @@ grid "s" {
   op = "synthetic"
   axis "a" { values = range(40) }
   axis "b" { values = range(50) }
-  axis "delay_ms" { values = [3] }
+  # Every task has some cases that end at once, and others that wait for the test.
+  derive "wait_for" { value = b < 10 ? "" : "GO" }
 }
 collect "s" {
   grid     = grid.s
@@ -133,9 +135,11 @@ type clusterUser struct {
 // of Slurm are the stand-in's.
 func newClusterUser(t *testing.T, env []string) *clusterUser {
 	t.Helper()
+	t.Cleanup(func() { endStandIn(t, env) })
 	u := &clusterUser{t: t, bin: binDir(t), dir: t.TempDir(), env: env}
 	u.state, u.out = filepath.Join(u.dir, "state"), filepath.Join(u.dir, "out")
-	if err := os.WriteFile(filepath.Join(u.dir, "plan.hcl"), []byte(clusterPlan), 0o644); err != nil {
+	plan := strings.Replace(clusterPlan, "GO", u.goOn(), 1)
+	if err := os.WriteFile(filepath.Join(u.dir, "plan.hcl"), []byte(plan), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "SLURM_CONF=") }) {
@@ -148,6 +152,32 @@ func newClusterUser(t *testing.T, env []string) *clusterUser {
 	}
 	return u
 }
+
+// endStandIn waits for what the stand-in has started: it writes into folders of the
+// test, which could then not be removed. What does not end is what a kill has left.
+func endStandIn(t *testing.T, env []string) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	patience := time.After(5 * time.Second)
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		for left := name == "SLURMTEST_DIR"; left; {
+			pids := worker.WithVariable(name, value)
+			left = len(pids) > 0
+			select {
+			case <-tick.C:
+			case <-patience:
+				for _, pid := range pids {
+					t.Logf("ends %d: %s", pid, worker.CommandOf(pid))
+					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+				}
+			}
+		}
+	}
+}
+
+// goOn is the file that most cases of clusterPlan wait for.
+func (u *clusterUser) goOn() string { return filepath.Join(u.dir, "go") }
 
 func (u *clusterUser) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(u.bin, "aicplan"), args...)
@@ -167,7 +197,7 @@ func (u *clusterUser) until(what string, is func() bool) {
 	u.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(2 * time.Minute)
+	end := time.After(5 * time.Minute)
 	for !is() {
 		select {
 		case <-tick.C:
@@ -235,6 +265,31 @@ func (u *clusterUser) export(name string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
+// follow starts a call and waits until it follows the tasks of another one. It gives
+// what the call has said so far.
+func (u *clusterUser) follow(cmd *exec.Cmd) (said func() string) {
+	u.t.Helper()
+	f, err := os.Create(filepath.Join(u.dir, "second"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer f.Close()
+	said = func() string {
+		raw, err := os.ReadFile(f.Name())
+		if err != nil {
+			u.t.Error(err)
+		}
+		return string(raw)
+	}
+	cmd.Stdout, cmd.Stderr = f, f
+	if err := cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() { _ = cmd.Process.Kill() }) // where the test ends before it
+	u.until("the second call", func() bool { return strings.Contains(said(), "follows the 4 tasks") })
+	return said
+}
+
 var submitted = regexp.MustCompile(`(\d+) tasks? submitted as (\d+)`)
 
 // disturbCluster collects on a cluster while two tasks are killed, one is
@@ -254,16 +309,10 @@ func disturbCluster(t *testing.T, env []string) {
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	const some = 20_000 // bytes of rows
-	// The task that is requeued is held until then: a busy machine may take longer
-	// for the kills than the task for its cases.
-	u.until("rows of task 2", func() bool { return u.stored(2) > some && u.said(2) != nil })
-	held := u.said(2).PID
-	_ = syscall.Kill(held, syscall.SIGSTOP) // where it has ended already, it says so
-	late := u.said(2).State == executors.Done
-	defer func() { _ = syscall.Kill(held, syscall.SIGCONT) }()
-	for _, shard := range []int{0, 1} {
-		u.until(fmt.Sprintf("rows of task %d", shard), func() bool { return u.stored(shard) > some && u.said(shard) != nil })
+	for shard := range 3 {
+		u.until(fmt.Sprintf("rows of task %d", shard), func() bool { return u.stored(shard) > 0 && u.said(shard) != nil })
+	}
+	for shard := range 2 {
 		if err := syscall.Kill(u.said(shard).PID, syscall.SIGKILL); err != nil {
 			t.Fatalf("task %d: %v", shard, err)
 		}
@@ -277,13 +326,17 @@ func disturbCluster(t *testing.T, env []string) {
 	if out, err := requeue.CombinedOutput(); err != nil {
 		t.Fatalf("requeue: %v\n%s", err, out)
 	}
-	_ = syscall.Kill(held, syscall.SIGCONT) // it was asked to end, or is gone
-	second, err := u.apply().CombinedOutput()
-	if err != nil {
-		t.Fatalf("the second call: %v\n%s\nthe first said:\n%s\n%s", err, second, said.String(), u.logs())
+	// The second call takes over while tasks are at work.
+	again := u.apply()
+	second := u.follow(again)
+	if err := os.WriteFile(u.goOn(), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("the first call, before it was killed:\n%s\nthe second call:\n%s", said.String(), second)
-	if want := "Apply: 2,000 measured, 0 reused, 0 failed, 0 skipped"; !bytes.Contains(second, []byte(want)) {
+	if err := again.Wait(); err != nil {
+		t.Fatalf("the second call: %v\n%s\nthe first said:\n%s\n%s", err, second(), said.String(), u.logs())
+	}
+	t.Logf("the first call, before it was killed:\n%s\nthe second call:\n%s", said.String(), second())
+	if want := "Apply: 2,000 measured, 0 reused, 0 failed, 0 skipped"; !strings.Contains(second(), want) {
 		t.Errorf("the second call does not end with %q", want)
 	}
 	if err := local.Wait(); err != nil {
@@ -298,9 +351,7 @@ func disturbCluster(t *testing.T, env []string) {
 	}
 	u.t.Logf("attempts: %d %d %d", u.said(0).Attempt, u.said(1).Attempt, u.said(2).Attempt)
 	// By Slurm's requeue, or by a job of its own where the coordinator found it gone.
-	if late {
-		t.Log("task 2 was done before it could be held, so its requeue had nothing left to do")
-	} else if u.said(2).Attempt == 0 {
+	if u.said(2).Attempt == 0 {
 		t.Errorf("task 2 was not started again: %+v", u.said(2))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -219,6 +221,30 @@ func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 	}
 	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 2}); err != nil {
 		t.Errorf("the second attempt failed: %v", err)
+	}
+}
+
+// TestSyntheticWaitsForAFile: a case that waits for a file ends once it is there, and
+// not before; one that is given up ends at once.
+func TestSyntheticWaitsForAFile(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, map[string]any{"synthetic": true})
+	path := filepath.Join(t.TempDir(), "go")
+	waits := worker.Case{Op: "synthetic", Params: json.RawMessage(fmt.Sprintf(`{"wait_for":%q}`, path)), Attempt: 1}
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.Run(given, waits); !errors.Is(err, context.Canceled) {
+		t.Errorf("without the file: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Run(t.Context(), waits); err != nil {
+		t.Errorf("with the file: %v", err)
+	}
+	waits.Params = json.RawMessage(fmt.Sprintf(`{"wait_for":%q}`, path+"/below"))
+	if _, err := h.Run(t.Context(), waits); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("a path that can never be there: %v", err)
 	}
 }
 

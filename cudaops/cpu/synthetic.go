@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
 
@@ -27,6 +30,7 @@ import (
 // Parameters with a meaning, all optional:
 //
 //	delay_ms  wall time that the case takes
+//	wait_for  a file; the case does not end before it is there
 //	fault     what goes wrong, see faults
 //	healthy   the attempt from which on a faulty case passes
 //	scale_by  a variable of the environment: latencies are so many times as long,
@@ -44,6 +48,11 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 			return nil, failure(worker.ClassCollectorBug, "delay_ms: %v", err)
 		}
 		if err := e.clock.Sleep(ctx, time.Duration(f*float64(time.Millisecond))); err != nil {
+			return nil, err
+		}
+	}
+	if path, _ := p.values["wait_for"].(string); path != "" {
+		if err := waitFor(ctx, e.clock, path); err != nil {
 			return nil, err
 		}
 	}
@@ -79,6 +88,23 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 		return f(e, c, rows)
 	}
 	return rows, nil
+}
+
+// waitFor waits for a file that another process makes. Tests that do something
+// while a run is at work hold it in that way, however busy the machine is.
+func waitFor(ctx context.Context, clock measure.Clock, path string) error {
+	for {
+		_, err := os.Stat(path)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return failure(worker.ClassCollectorBug, "wait_for: %v", err)
+		}
+		if err := clock.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // SyntheticLatency is the latency, in milliseconds, of a synthetic case with

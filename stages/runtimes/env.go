@@ -187,7 +187,7 @@ func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
 const unknownVersion = "?"
 
 // probeTimeout bounds what a plan waits for an interpreter.
-const probeTimeout = 5 * time.Second
+const probeTimeout = 30 * time.Second
 
 // packageVersion is the installed version of the runtime's package; "" where
 // there is none or nothing is asked here.
