@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/cudaops/measure"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
@@ -328,146 +326,4 @@ func inWords(line string) string {
 		return "what it reads changed"
 	}
 	return strings.TrimPrefix(line, "extra.")
-}
-
-// historySample bounds how many entries an estimate reads.
-const historySample = 2000
-
-// history are the wall seconds of earlier cases in a journal.
-func history(journal *checkpoint.Journal) ([]float64, error) {
-	var out []float64
-	for e, err := range journal.Some(historySample) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Kind != checkpoint.Measured {
-			continue
-		}
-		d, err := decodeEntry(e)
-		if err != nil {
-			return nil, err
-		}
-		if d.Seconds > 0 {
-			out = append(out, d.Seconds)
-		}
-	}
-	return out, nil
-}
-
-// opHistory are the wall seconds of earlier cases of an op, in this environment
-// or else in the one most like it; where says which. Alike leaves out cases that
-// were measured in another way, which takes another time.
-func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, alike bool) (secs []float64, where string, err error) {
-	var other []checkpoint.ContextInfo
-	op := spec.Op
-	if env != nil {
-		journal, jc, err := c.journal(store, spec, env)
-		if err != nil {
-			return nil, "", err
-		}
-		if secs, err = history(journal); err != nil || len(secs) > 0 {
-			return secs, "", err
-		}
-		near, _, err := store.Nearest(jc)
-		if err != nil {
-			return nil, "", err
-		}
-		if near != nil {
-			other = append(other, *near)
-		}
-	}
-	if env == nil || alike {
-		all, err := store.Contexts(op)
-		if err != nil {
-			return nil, "", err
-		}
-		other = append(other, all...)
-	}
-	for _, info := range other {
-		var jc checkpoint.Context
-		if err := json.Unmarshal(info.JSON, &jc); err != nil {
-			return nil, "", fmt.Errorf("journal of %s: %w", op, err)
-		}
-		if !c.comparable(jc) {
-			continue
-		}
-		if alike {
-			if same, err := c.measuresLike(&info, env); err != nil {
-				return nil, "", err
-			} else if !same {
-				continue
-			}
-		}
-		journal, err := store.Journal(jc)
-		if err != nil {
-			return nil, "", err
-		}
-		if secs, err = history(journal); err != nil || len(secs) > 0 {
-			return secs, " under other conditions", err
-		}
-	}
-	return nil, "", nil
-}
-
-// measuresLike says whether the cases of a context were measured as this collect
-// measures: by the same code, and with the settings that decide how long a case takes.
-func (c *Config) measuresLike(info *checkpoint.ContextInfo, env *runtimes.Environment) (bool, error) {
-	settings, instrument, err := measuredAs(info)
-	if err != nil || instrument != c.kind().Instrument(c.opName(info.Op), c.point(env)).Version {
-		return false, err
-	}
-	want, ok := c.measured().(measure.Settings)
-	return !ok || costs(settings) == costs(want), nil
-}
-
-// costs are the settings that decide how long a case takes, which is what kinds count
-// with in CaseSeconds. The reference protocol asks for few of them.
-func costs(s measure.Settings) measure.Settings {
-	of := measure.Settings{Protocol: s.Protocol, OperatingPoint: s.OperatingPoint, WarmupSeconds: s.WarmupSeconds, Power: s.Power}
-	if s.Power {
-		of.PowerMinSeconds = s.PowerMinSeconds
-	}
-	if s.Protocol != measure.ProtocolReference {
-		of.Passes, of.MinSamples, of.MinBlockSeconds, of.IdleGapSeconds = s.Passes, s.MinSamples, s.MinBlockSeconds, s.IdleGapSeconds
-	}
-	return of
-}
-
-// measuredAs is how the cases of a context were measured: the settings, and the
-// version of the measuring code.
-func measuredAs(info *checkpoint.ContextInfo) (measure.Settings, int, error) {
-	var jc struct {
-		Measure measure.Settings `json:"measure"`
-		Extra   struct {
-			Instrument int `json:"instrument"`
-		} `json:"extra"`
-	}
-	if err := json.Unmarshal(info.JSON, &jc); err != nil {
-		return jc.Measure, 0, fmt.Errorf("journal of %s: %w", info.Op, err)
-	}
-	return jc.Measure, max(jc.Extra.Instrument, 1), nil
-}
-
-// comparable says whether cases measured there may take about as long as here: a
-// product on a processor says nothing about one on a GPU, nor one framework about
-// another.
-func (c *Config) comparable(jc checkpoint.Context) bool {
-	return jc.Runtime == c.runtime.Kind && (jc.Framework == "" || c.runtime.Framework == "" || jc.Framework == c.runtime.Framework)
-}
-
-// fromHistory estimates the time that the cases will take from earlier ones; alike
-// as opHistory has it.
-func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, counts *stage.CaseCounts, alike bool) error {
-	secs, where, err := c.opHistory(store, spec, env, alike)
-	if err != nil || len(secs) == 0 {
-		return err
-	}
-	workers := c.workers(env)
-	median := measure.Median(secs)
-	counts.Seconds = median * float64(counts.Collect) / float64(workers)
-	counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs), spec.Op, where, median)
-	if workers > 1 {
-		counts.Basis += fmt.Sprintf(", %d workers", workers)
-	}
-	return nil
 }
