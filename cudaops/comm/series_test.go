@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,34 @@ func TestReplaysOfAVisit(t *testing.T) {
 	f.settings.Protocol, f.task.N = measure.ProtocolReference, 5
 	if times, ahead := f.plan(); times != 1 || ahead != 0 {
 		t.Errorf("the reference protocol replays %d times behind %d", times, ahead)
+	}
+}
+
+// TestLatencyOfPasses holds that a graph's row is the mean of its captures, none of
+// them further off than disturbed ones are, and that launches of the host are what
+// the fastest of them are.
+func TestLatencyOfPasses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		medians      []float64
+		graph, eager float64
+	}{
+		{[]float64{8}, 8, 8},
+		{[]float64{8.4, 8, 8.2, 8.2}, 8.2, 8.1},
+		{[]float64{8, 16, 8, 8}, (3*8 + 8*disturbedBy) / 4, 8},
+		{[]float64{8, 8.8}, (8 + 8.8) / 2, (8 + 8.8) / 2},
+		{[]float64{8, 12}, (8 + 10*disturbedBy) / 2, 10},
+	} {
+		s := series{medians: slices.Clone(c.medians)}
+		if got := s.latency(true); !near(got, c.graph) {
+			t.Errorf("graphs with passes of %v take %v, want %v", c.medians, got, c.graph)
+		}
+		if got := s.latency(false); !near(got, c.eager) {
+			t.Errorf("launches with passes of %v take %v, want %v", c.medians, got, c.eager)
+		}
+		if !slices.Equal(s.medians, c.medians) {
+			t.Errorf("the passes %v became %v", c.medians, s.medians)
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ func ncclKind() Kind {
 			Instruments: []stage.Instrument{
 				{Version: 2, Ops: collectives(), Why: "graphs of collectives are captured anew for every visit and replayed more often, so that rows repeat"},
 				{Version: 3, Ops: collectives(), Why: "graphs of small collectives are as long, and replayed as often, as their own time wants, not that of the host's first launches"},
+				{Version: 4, Ops: collectives(), Why: "a collective by graph takes the mean of its captures, not that of the two fastest ones"},
 			},
 		},
 		Slots: ncclSlots,
