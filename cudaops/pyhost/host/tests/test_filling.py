@@ -1,7 +1,9 @@
+import array
 import contextlib
 import sys
 import types
 import unittest
+import unittest.mock
 
 from aicplan_host.filling import Filling, NoFilling
 
@@ -23,6 +25,9 @@ class TensorBase:
     def detach(self):
         return self
 
+    def numel(self):
+        return 1
+
     def normal_(self, generator):
         if self.dtype == "float64":
             raise RuntimeError("more than one element of the written-to tensor refers to a single memory location")
@@ -35,6 +40,35 @@ class TensorBase:
 
 class Tensor(TensorBase):
     pass
+
+
+class Processor(Tensor):
+    """Of a processor: a view of numbers, which say how they were made."""
+
+    def __init__(self, numbers, contiguous=True):
+        super().__init__("bfloat16", "cpu")
+        self.numbers, self.contiguous = numbers, contiguous
+
+    def numel(self):
+        return len(self.numbers)
+
+    def is_contiguous(self):
+        return self.contiguous
+
+    def view(self, size):
+        assert size == -1
+        return self
+
+    def narrow(self, dimension, start, length):
+        return Processor(memoryview(self.numbers)[start : start + length])
+
+    def copy_(self, other):
+        self.numbers[:] = other.numbers
+
+    def normal_(self, generator):
+        for at in range(len(self.numbers)):
+            generator.drawn += 1
+            self.numbers[at] = 100 * generator.seed + generator.drawn
 
 
 class Generator:
@@ -110,6 +144,31 @@ class FillingTest(unittest.TestCase):
             self.assertNotIn(id(self.torch.empty_like), table)
             tracing.append(True)
             self.assertIsNone(self.torch.empty().values)
+
+    def test_a_default_device_stays_one(self):
+        # torch notes once, when a default device is first used, which functions allocate.
+        torch, noted = self.torch, []
+
+        class Place(contextlib.nullcontext):
+            def __init__(self, name):
+                super().__init__()
+                if not noted:
+                    noted.append(torch.empty)
+
+        torch.device = Place
+        with self.filling.preparing(), torch.device("cuda"):
+            pass
+        self.assertEqual(noted, [torch.empty])
+
+    def test_a_processor_draws_a_part(self):
+        torch = self.torch
+        torch.Tensor = Processor
+        torch.empty = lambda size, contiguous=True: Processor(array.array("q", [0] * size), contiguous)
+        with unittest.mock.patch("aicplan_host.filling._DRAWN", 5), self.filling.preparing():
+            self.assertEqual(list(torch.empty(5).numbers), [701, 702, 703, 704, 705])
+            self.assertEqual(list(torch.empty(13).numbers), [706, 707, 708, 709, 710] * 2 + [706, 707, 708])
+            self.assertEqual(list(torch.empty(7, contiguous=False).numbers), [711 + i for i in range(7)])
+            self.assertEqual(list(torch.empty(0).numbers), [])
 
     def test_torch_without_a_compiler(self):
         del self.torch.compiler
