@@ -75,7 +75,7 @@ variable "collector_root" {
 variable "uninitialised" {
   type        = string
   default     = null
-  description = "random: fill what the collectors leave uninitialised, such as the weights of bfloat16 products, with random values"
+  description = "what the collectors leave uninitialised: random fills it in all ops, left in none; without it the bindings say, random for the weights of products"
 }
 
 system "this" {

@@ -1,6 +1,7 @@
 package pyhost_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,6 +147,7 @@ class Generator:
 class Tensor:
     dtype, device, filled = bfloat16, device("cpu"), 0
     def detach(self): return self
+    def numel(self): return 1
     def normal_(self, generator): self.filled = generator.seed
 def empty(*size): return Tensor()
 class cuda:
@@ -170,25 +172,40 @@ def run(n, *, perf_filename, device="cuda:0"):
 
 func TestHostedMemoryThatNobodyFills(t *testing.T) {
 	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "", "collector/vllm/first.py": emptyCollector})
-	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}})
 	settings := pyhost.Settings{CollectorRoot: root}
-	weight := func(options m) any {
+	begin := func(options, binding m) (*client, worker.Hello) {
 		t.Helper()
 		options["device"] = "cpu"
-		c, hello := start(t, worker.Init{Device: -1, Options: settings.Options(options), Ops: ops}, "PYTHONPATH="+root)
+		maps.Copy(binding, m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}})
+		ops := raw(t, m{"first": binding})
+		return start(t, worker.Init{Device: -1, Options: settings.Options(options), Ops: ops}, "PYTHONPATH="+root)
+	}
+	weight := func(options, binding m) any {
+		t.Helper()
+		c, hello := begin(options, binding)
 		if hello.Error != nil {
 			t.Fatalf("%+v", hello.Error)
 		}
 		row := c.rows("first", m{"n": 1}, nil)[0]
 		if row["inside"] != 0.0 {
-			t.Errorf("%v: what the kernel allocates was filled: %v", options, row)
+			t.Errorf("%v, %v: what the kernel allocates was filled: %v", options, binding, row)
 		}
 		return row["weight"]
 	}
-	if got := weight(m{}); got != 0.0 {
-		t.Errorf("without the option the weight was filled: %v", got)
+	for _, c := range []struct {
+		options, binding m
+		filled           bool
+	}{
+		{m{}, m{}, false},
+		{m{"uninitialised": "random"}, m{}, true},
+		{m{}, m{"uninitialised": "random"}, true},
+		{m{"uninitialised": "left"}, m{"uninitialised": "random"}, false},
+	} {
+		if got, ok := weight(c.options, c.binding).(float64); !ok || (got != 0) != c.filled {
+			t.Errorf("options %v, binding %v: the weight is %v, filled should be %v", c.options, c.binding, got, c.filled)
+		}
 	}
-	if got, ok := weight(m{"uninitialised": "random"}).(float64); !ok || got == 0 {
-		t.Errorf("the weight was not filled: %v", got)
+	if _, hello := begin(m{}, m{"uninitialised": true}); hello.Error == nil || !strings.Contains(hello.Error.Message, `the binding's uninitialised is "random" or left out`) {
+		t.Errorf("a wrong word: %+v", hello.Error)
 	}
 }

@@ -35,7 +35,7 @@ func pythonKind() Kind {
 				{Name: "max_growth_gb", Type: cty.Number, Default: "16", Beside: true, Pool: true, Doc: "GiB by which a worker may grow before it is replaced"},
 				{Name: "one_worker", Type: cty.Bool, Default: "false", Beside: true, Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
 				{Name: "recycle_after", Type: cty.Number, Beside: true, Pool: true, Doc: "cases after which a worker is replaced"},
-				{Name: "uninitialised", Type: cty.String, OneOf: []string{"random"}, Doc: "`random` fills what a hosted collector allocates and leaves as it is, such as weights, with random values before its kernel is timed"},
+				{Name: "uninitialised", Type: cty.String, OneOf: []string{"random", "left"}, Doc: "`random` fills what hosted collectors allocate and leave as it is, such as weights, with random values before a kernel is timed; `left` does not, where a binding asks for it"},
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "has op functions compare their results with a reference"},
 				{Name: "window", Type: cty.Number, Default: "4", Beside: true, Doc: "cases that a worker holds at a time"},
 				{Name: "workdir", Type: cty.String, Beside: true, Doc: "where hosted collectors work; the system's temporary folder where it is left away"},

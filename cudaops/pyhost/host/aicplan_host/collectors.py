@@ -1,6 +1,7 @@
 """Ops of existing collectors, called as their own runner would call them."""
 
 import ast
+import contextlib
 import importlib
 import os
 import re
@@ -19,7 +20,7 @@ from .spool import read_perf_files, read_spool, remove_perf_files
 class CollectorOp:
     """An op of an existing collector, called as its own runner would call it."""
 
-    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words"}
+    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words", "uninitialised"}
 
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
@@ -34,6 +35,8 @@ class CollectorOp:
             raise HostError("op %s: the binding names no module" % name)
         if "match" in binding and "getter" not in binding:
             raise HostError("op %s: match looks cases up in what a getter lists; the binding names no getter" % name)
+        if binding.get("uninitialised", "random") != "random":
+            raise HostError('op %s: the binding\'s uninitialised is "random" or left out' % name)
 
     def source(self):
         return self.module_name()
@@ -105,6 +108,13 @@ class CollectorOp:
                         % (self.name, name, compat, self.host.package, self.host.version),
                         UNSUPPORTED,
                     )
+
+    def _preparing(self):
+        """Within it, what the collector allocates and leaves as it is gets values,
+        where the binding or the runtime says so."""
+        if (self.host.options.get("uninitialised") or self.binding.get("uninitialised")) == "random":
+            return self.host.filling.preparing()
+        return contextlib.nullcontext()
 
     def _arguments(self, case):
         params, sweep = case["params"], case.get("sweep") or []
@@ -224,7 +234,7 @@ class CollectorOp:
                 # What is measured is safe if this process dies on its way.
                 sink.told = lambda name, row: host.tell(case, [self._row(name, row, perf)])
             try:
-                with TorchDefaults.kept(), host.filling.preparing():
+                with TorchDefaults.kept(), self._preparing():
                     self._defaults.set()
                     got = self._run(*args, **keywords)
             except SystemExit as stop:

@@ -21,7 +21,7 @@ from .bindings import environment_of
 from .collectors import CollectorOp
 from .environment import Nvml, PlainDevice, cpu_name, package_version
 from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, HostError, Restart, Unsupported, clip
-from .filling import Filling, NoFilling
+from .filling import Filling
 from .fresh import read_source_of
 from .functions import FunctionOp
 from .helper import hook_helper
@@ -57,7 +57,7 @@ class Host:
         self.ops = {}
         self.bench = None
         self.sink = Sink()
-        self.filling = NoFilling()  # of what collectors leave uninitialised
+        self.filling = None  # of what collectors leave uninitialised
         self.shim = None  # what stands in for the checkout's helper
         self.workdir = ""
         self._folders, self._locks = [], []  # of this worker alone
@@ -86,8 +86,7 @@ class Host:
         self.bench.attachments = Attachments(self.init.get("spool"))
         self.bench.verify = bool(self.options.get("verify"))
         self.bench.package = self.package
-        if self.options.get("uninitialised") == "random":
-            self.filling = Filling(self.bench)
+        self.filling = Filling(self.bench)
         self.bench.reads = reads_of(self.init)
         self.bind(self.init.get("ops"))
         hello["ops"] = sorted(self.ops)
