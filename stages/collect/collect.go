@@ -118,6 +118,8 @@ type Config struct {
 	spec     *systems.Spec // of System; nil without one
 	bind     any
 	source   atomic.Pointer[runtimes.OpFile] // of a python op; see readSource
+	// under is where the rows were measured that the stage's key, or its run, took.
+	under    atomic.Pointer[runtimes.Environment]
 	settings measure.Settings
 	blocks   map[string]cty.Value // of the runtime's kind, by name
 	rules    []Rule

@@ -53,6 +53,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	}
 	env, _ := c.pools.Expect(ctx, pc.Store, c.runtime)
 	if env != nil {
+		c.under.Store(env)
 		k.Environment = map[string]string{}
 		for _, name := range c.Environment {
 			k.Environment[name] = env.Field(name)
