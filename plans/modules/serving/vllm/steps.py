@@ -4,6 +4,7 @@ when it took them up and had their tokens (the metrics of its outputs); where it
 whole generations are timed, as `vllm bench latency` does."""
 
 import atexit
+import contextlib
 import functools
 import gc
 import json
@@ -83,6 +84,8 @@ def static_trace(
     for name, osl in (("prefill", 1), ("decode", 1 + traced_steps)):
         chance = random.Random(bench.seed)
         _generate(engine, chance, isl, osl, concurrency)
+        for path in _traces():  # of a case that failed
+            os.unlink(path)
         engine.start_profile()
         try:
             row[name + "_traced_ms"] = _generate(engine, chance, isl, osl, concurrency)["wall"]
@@ -128,6 +131,9 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
 
     if _engine:
         _end(_engine.popitem()[1])
+    # Dropping an engine alone leaves its memory to the garbage collector; the error of
+    # a failed case holds one, too.
+    gc.collect()
     options = {
         "model": model,
         "dtype": dtype,
@@ -154,18 +160,44 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
 
 def _end(engine):
     """Ends an engine, so that its processes give their GPUs' memory back before
-    another one starts: dropping it alone leaves that to the garbage collector."""
+    another one starts."""
     core = getattr(getattr(engine, "llm_engine", None), "engine_core", None)
     if hasattr(core, "shutdown"):
         core.shutdown()
-    del core, engine
-    gc.collect()
 
 
 def _runs(engine, seed, isl, osl, batch, iterations):
     """Times of generations, as _generate returns them, after one that does not count."""
     chance = random.Random(seed)
     return [_generate(engine, chance, isl, osl, batch) for _ in range(iterations + 1)][1:]
+
+
+def _hold_and_run(engine, prompts, sampling):
+    """When the engine began with a batch that it has had as a whole, and its outputs."""
+    try:
+        # Without this the engine begins with the first request while others are on
+        # their way, and the batch's prefill is two steps.
+        engine.sleep(level=0)
+        engine.enqueue(prompts, sampling, use_tqdm=False)
+        begin = time.perf_counter()
+        engine.wake_up(tags=["scheduling"])
+        return begin, engine.wait_for_completion(use_tqdm=False)
+    except Exception:
+        _clear(engine)
+        raise
+
+
+def _clear(engine):
+    """Runs what a failed batch left in the engine, which would run it with the next one.
+    An engine that cannot is ended, and the next case starts another."""
+    try:
+        engine.wake_up(tags=["scheduling"])
+        engine.wait_for_completion(use_tqdm=False)
+    except Exception:
+        for settings in [s for s, e in _engine.items() if e is engine]:
+            del _engine[settings]
+        with contextlib.suppress(Exception):
+            _end(engine)
 
 
 def _generate(engine, chance, isl, osl, batch):
@@ -177,15 +209,9 @@ def _generate(engine, chance, isl, osl, batch):
     prompts = [{"prompt_token_ids": [chance.randrange(1, 10000) for _ in range(isl)]} for _ in range(batch)]
     held = hasattr(engine, "enqueue")
     if held:
-        # Without this the engine begins with the first request while others are on
-        # their way, and the batch's prefill is two steps.
-        engine.sleep(level=0)
-        engine.enqueue(prompts, sampling, use_tqdm=False)
-    begin = time.perf_counter()
-    if held:
-        engine.wake_up(tags=["scheduling"])
-        results = engine.wait_for_completion(use_tqdm=False)
+        begin, results = _hold_and_run(engine, prompts, sampling)
     else:
+        begin = time.perf_counter()
         results = engine.generate(prompts, sampling, use_tqdm=False)
     times = {"wall": (time.perf_counter() - begin) * 1e3}
     short = sum(1 for r in results if len(r.outputs[0].token_ids) != osl)
