@@ -185,6 +185,9 @@ class Bench:
                 got = self._adaptive(target)
             if on_cuda and protocol != "reference":
                 got["operating_point"] = settings["operating_point"]
+            slowdown = self._cap.board.slowdown() if on_cuda else None
+            if slowdown is not None:
+                got["throttled"] = slowdown
             if settings["power"] and on_cuda and self._can_read_power():
                 began = time.perf_counter()
                 power, launches = self._power(target, got["latency"] / 1e3)
@@ -274,12 +277,12 @@ class Bench:
 
     def _cool(self, target, most):
         """Whether the clock says that the power cap leaves the case alone; not
-        where no clock can be read."""
+        where no clock can be read, or where it is locked."""
         time.sleep(max(self.settings["idle_gap_seconds"], CUDA_GAP_SECONDS))
         idle = target.idle_clock()
         ready = self.cuda.ready.see(idle, target.idle_clock())
         _, busy = target.clock(lambda: target.block(most))
-        return ready and busy >= DROOP_SHARE * idle
+        return ready and not self._cap.locked and busy >= DROOP_SHARE * idle
 
     def _adaptive(self, target, launches=None):
         """Blocks until they agree, in passes with pauses between; more passes
