@@ -9,6 +9,7 @@ import shutil
 from .bindings import known_words
 from .defaults import TorchDefaults
 from .errors import UNSUPPORTED, HostError, clip
+from .filling import left_unfilled
 from .helper import RESTART_CODE
 from .matching import mapped, plain, positional, word
 from .rows import clean_rows
@@ -247,6 +248,11 @@ class CollectorOp:
             sink.open, sink.told = False, None
             os.chdir(before)
             os.environ.pop("AICPLAN_SPOOL", None)
+            if left_unfilled(spool):
+                host.warn(
+                    'op %s measures in processes that it starts anew: uninitialised = "random" does not reach them, and its '
+                    "rows are of memory as the collector leaves it" % self.name
+                )
             shutil.rmtree(spool, ignore_errors=True)
             remove_perf_files(host.workdir)
         return rows, restart

@@ -273,7 +273,8 @@ class Host:
     def _tell_children(self):
         """What the children of hosted collectors measure with, and on which device
         of the bus."""
-        os.environ["AICPLAN_CHILD"] = json.dumps({"root": self.root, "measure": self.init.get("measure"), "device": self.index})
+        settings = {"root": self.root, "measure": self.init.get("measure"), "device": self.index}
+        os.environ["AICPLAN_CHILD"] = json.dumps(dict(settings, filling=isinstance(self.filling, Filling)))
 
     def configure(self, message):
         self.init["measure"], self.init["seed"] = message.get("measure"), message.get("seed", 0)
@@ -411,10 +412,13 @@ class Host:
         """Says once when a collector labels its rows with another version than
         the one that is installed."""
         if logged and self.version and logged.partition("+")[0] != self.version.partition("+")[0]:
-            note = (op, logged)
-            if note not in self._warned:
-                self._warned.add(note)
-                self.channel.log("warn", "op %s labels its rows with version %s; %s is installed" % (op, logged, self.version))
+            self.warn("op %s labels its rows with version %s; %s is installed" % (op, logged, self.version))
+
+    def warn(self, text):
+        """Says it once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self.channel.log("warn", text)
 
     def close(self):
         for folder in self._folders:
