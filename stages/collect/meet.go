@@ -135,8 +135,8 @@ func (r *running) besides(env *runtimes.Environment, done string) error {
 		if !ok || c == r.Config || c.runtime.Address != r.runtime.Address {
 			continue
 		}
-		if under := c.under.Load(); under != nil && c.differences(under, env) != "" {
-			others, diff = append(others, address), c.differences(under, env)
+		if taken := c.assumed.Load(); taken != nil && c.differences(taken, env) != "" {
+			others, diff = append(others, address), c.differences(taken, env)
 		}
 	}
 	if len(others) == 0 {
@@ -149,7 +149,7 @@ func (r *running) besides(env *runtimes.Environment, done string) error {
 	if len(others) > 3 {
 		others = append(others[:3], fmt.Sprintf("%d more", len(others)-3))
 	}
-	return fmt.Errorf("workers of %s do not report what the plan assumed: %s; the rows of %s are those of what it assumed, and %s; plan and apply again, the plan then knows what the workers report",
+	return fmt.Errorf("workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; apply again: the plan then knows what the workers report",
 		r.runtime.Address, diff, strings.Join(others, ", "), done)
 }
 

@@ -111,7 +111,7 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 		return err
 	}
 	r.env, r.journal = env, journal
-	r.under.Store(env)
+	r.met.Store(env)
 	if r.part == nil {
 		if _, err := refill(r.rc.Store, r.rc.Address, r.planned.cases, journal); err != nil {
 			return err
