@@ -246,3 +246,29 @@ func TestHostedMemoryOfOtherProcesses(t *testing.T) {
 		}
 	}
 }
+
+// A collector that logs what its helper says of slowdowns.
+const throttledCollector = `
+from collector.helper import benchmark_with_power, log_perf
+
+def run(n, *, perf_filename, device="cuda:0"):
+    with benchmark_with_power(device=device, kernel_func=lambda: sum(range(1000)), use_cuda_graph=False) as results:
+        pass
+    log_perf(item_list=[{"n": n, "throttled": results["throttled"], "slow": bool(results["throttled"]), "latency": results["latency_ms"]}],
+             op_name="x", kernel_source="y", perf_filename=perf_filename)
+`
+
+// TestHostedSlowdownThatNobodyKnows: where no driver was asked, a row that a collector
+// makes of its helper's answer says nothing, too.
+func TestHostedSlowdownThatNobodyKnows(t *testing.T) {
+	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/first.py": throttledCollector})
+	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}})
+	c, hello := start(t, worker.Init{Device: -1, Options: pyhost.Settings{CollectorRoot: root}.Options(m{"device": "cpu"}), Ops: ops})
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	row := c.rows("first", m{"n": 1}, nil)[0]
+	if row["throttled"] != nil || row["slow"] != false {
+		t.Errorf("throttled is %v, and taken for %v", row["throttled"], row["slow"])
+	}
+}
