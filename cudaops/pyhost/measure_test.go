@@ -124,7 +124,7 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	// So do rows of cases that begin near the clock and the power by which held ones are
 	// told, behind idle times and behind each other, and of a long one that falls
 	// behind its look.
-	for _, run := range []string{"edges_begun", "edges_behind"} {
+	for _, run := range []string{"edges_begun", "edges_behind", "locks"} {
 		if low, high := number(run, "low"), number(run, "high"); low < -0.025 || high > 0.025 {
 			t.Errorf("%s: clocks are %+.3f to %+.3f from those that the cases keep", run, low, high)
 		}

@@ -421,6 +421,14 @@ def locked():
     device.silent = True
     got["locked_silent"] = worker(200e-6, cap=LockedCap)(HEAVY, 2)
     device.silent = False
+    rng, off = random.Random(3), []
+    for lock in (1400.0, 1700.0, 1830.0):
+        LockedCap.locked = lock
+        of = worker(200e-6, cap=LockedCap)
+        for _ in range(8):
+            r = of((rng.uniform(1560, 1700), rng.uniform(720, 950)), rng.choice((0.015, 0.1, 2)))
+            off.append(r["sm_clock_mhz"] / r["kept"] - 1)
+    got["locks"] = {"low": min(off), "high": max(off)}
     device.cap, device.kernel = None, 20e-6
     return got
 

@@ -25,7 +25,7 @@ LIMIT_SHARE = 0.97
 # Where the clock of an idle device is below this share of the highest that it has,
 # somebody has locked it. What the first loop leaves heavy work may then be no lower,
 # and a clock says nothing of the cap.
-LOCKED_SHARE = 0.9
+LOCKED_SHARE = 0.93
 # Nothing keeps the clock at which it draws more of the limit: the second loop has
 # still to act. Work that it holds draws 0.97 to 0.99 of the limit.
 OVER_SHARE = 1.02
