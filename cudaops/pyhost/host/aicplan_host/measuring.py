@@ -141,6 +141,11 @@ class Bench:
         file. It is kept with the case's rows, or with its failure."""
         self.attachments.add(name, content, media_type)
 
+    def folder(self):
+        """A folder for files of op functions, the same one for all cases of a worker.
+        It is removed when the worker ends, or by the next one where it was killed."""
+        raise HostError("only op functions of a worker have a folder")
+
     def rotate(self, *specs, keep=(), limit=16):
         """Operand sets of (shape, dtype) tensors with random values, carved
         from arenas that live as long as the worker: enough sets to exceed
