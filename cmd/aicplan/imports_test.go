@@ -52,7 +52,7 @@ var ground = []string{"sink/phrase", "sink/redact", "sink/stats"}
 // homes are modules that one folder hides from all others.
 var homes = map[string][]string{
 	"github.com/dominikbraun/graph":             {"engine/dag"},
-	"github.com/gofrs/flock":                    {"engine/checkpoint"},
+	"github.com/gofrs/flock":                    {"engine/checkpoint", "cudaops/server/host"},
 	"github.com/ebitengine/purego":              {"cudaops/dl"},
 	"github.com/NVIDIA/go-nvml":                 {"cudaops/nvml"},
 	"github.com/google/renameio":                {"sink/atomic"},

@@ -209,3 +209,83 @@ func TestHostedMemoryThatNobodyFills(t *testing.T) {
 		t.Errorf("a wrong word: %+v", hello.Error)
 	}
 }
+
+// A collector that does so in a process of its own, and says how that begins.
+const startingCollector = `
+import multiprocessing
+import torch
+from collector.helper import benchmark_with_power, log_perf
+
+def measure(n, perf_filename):
+    weight = torch.empty(n)
+    with benchmark_with_power(device="cuda:0", kernel_func=lambda: sum(range(1000)), use_cuda_graph=False) as results:
+        pass
+    log_perf(item_list=[{"n": n, "weight": weight.filled, "latency": results["latency_ms"]}],
+             op_name="x", kernel_source="y", perf_filename=perf_filename)
+
+def run(n, how, *, perf_filename, device="cuda:0"):
+    process = multiprocessing.get_context(how).Process(target=measure, args=(n, perf_filename))
+    process.start()
+    process.join()
+`
+
+// TestHostedMemoryOfOtherProcesses: a process that is forked fills as its worker
+// does; one that begins anew does not, and the worker says so once.
+func TestHostedMemoryOfOtherProcesses(t *testing.T) {
+	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "", "collector/vllm/first.py": startingCollector})
+	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n", "how"}}})
+	settings := pyhost.Settings{CollectorRoot: root}
+	for how, filled := range map[string]bool{"fork": true, "spawn": false} {
+		for _, option := range []string{"", "random"} {
+			options := m{"device": "cpu"}
+			if option != "" {
+				options["uninitialised"] = option
+			}
+			c, hello := start(t, worker.Init{Device: -1, Options: settings.Options(options), Ops: ops}, "PYTHONPATH="+root)
+			if hello.Error != nil {
+				t.Fatalf("%+v", hello.Error)
+			}
+			for n := range 2 {
+				row := c.rows("first", m{"n": n, "how": how}, nil)[0]
+				if got := row["weight"] != 0.0; got != (filled && option != "") {
+					t.Errorf("%s, %q: weight %v", how, option, row["weight"])
+				}
+			}
+			said := 0
+			for _, l := range c.logs {
+				if strings.Contains(l.Text, "op first measures in processes that it starts anew") {
+					said++
+				}
+			}
+			if want := map[bool]int{true: 1}[!filled && option != ""]; said != want {
+				t.Errorf("%s, %q: said %d times, want %d: %v", how, option, said, want, c.logs)
+			}
+		}
+	}
+}
+
+// A collector that logs what its helper says of slowdowns.
+const throttledCollector = `
+from collector.helper import benchmark_with_power, log_perf
+
+def run(n, *, perf_filename, device="cuda:0"):
+    with benchmark_with_power(device=device, kernel_func=lambda: sum(range(1000)), use_cuda_graph=False) as results:
+        pass
+    log_perf(item_list=[{"n": n, "throttled": results["throttled"], "slow": bool(results["throttled"]), "latency": results["latency_ms"]}],
+             op_name="x", kernel_source="y", perf_filename=perf_filename)
+`
+
+// TestHostedSlowdownThatNobodyKnows: where no driver was asked, a row that a collector
+// makes of its helper's answer says nothing, too.
+func TestHostedSlowdownThatNobodyKnows(t *testing.T) {
+	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/first.py": throttledCollector})
+	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}})
+	c, hello := start(t, worker.Init{Device: -1, Options: pyhost.Settings{CollectorRoot: root}.Options(m{"device": "cpu"}), Ops: ops})
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+	row := c.rows("first", m{"n": 1}, nil)[0]
+	if row["throttled"] != nil || row["slow"] != false {
+		t.Errorf("throttled is %v, and taken for %v", row["throttled"], row["slow"])
+	}
+}

@@ -100,6 +100,13 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	if took := number("behind_power", "took") - number("behind_power", "power_seconds"); took > 1.1 {
 		t.Errorf("behind a case whose power was measured one took %v s without its own power", took)
 	}
+	// A lock hides what the cap does to a clock: power says it, or a whole second of
+	// the case.
+	for _, run := range []string{"locked_after_idle", "locked_behind", "locked_mid", "locked_light", "locked_silent"} {
+		near(run, "sm_clock_mhz", number(run, "kept"), 0.002)
+		near(run, "latency", 0.2*1980/number(run, "kept"), 0.002)
+	}
+	near("locked_light", "took", 0.43, 0.1)
 	near("light_after_idle", "latency", 0.4, 0.001)
 	if took := number("light_after_idle", "took"); took > 0.1 {
 		t.Errorf("a case that draws little took %v s", took)
@@ -117,7 +124,7 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	// So do rows of cases that begin near the clock and the power by which held ones are
 	// told, behind idle times and behind each other, and of a long one that falls
 	// behind its look.
-	for _, run := range []string{"edges_begun", "edges_behind"} {
+	for _, run := range []string{"edges_begun", "edges_behind", "locks"} {
 		if low, high := number(run, "low"), number(run, "high"); low < -0.025 || high > 0.025 {
 			t.Errorf("%s: clocks are %+.3f to %+.3f from those that the cases keep", run, low, high)
 		}
@@ -153,6 +160,12 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	near("power", "power_limit", 700, 0)
 	if text, _ := got["no_counter"]["error"].(string); !strings.Contains(text, "stands still") {
 		t.Errorf("a counter that stands still gives %v", got["no_counter"])
+	}
+	// What the driver says of slowdowns is the row's, and nothing where it says nothing.
+	for run, want := range map[string]any{"cool": false, "light": false, "reference": false, "slow_True": true, "slow_None": nil, "no_library": nil} {
+		if is := got[run]["throttled"]; is != want {
+			t.Errorf("%s: throttled is %v, want %v", run, is, want)
+		}
 	}
 	// Without the library the run goes on, and says so.
 	near("no_library", "latency", 0.020, 0.001)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"time"
@@ -77,7 +78,7 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 	out, err = s.Config.Run(ctx, &stage.RunContext{
 		Address: s.Address(), Key: s.Key, Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
 		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
-		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace, Upstream: func() []stage.Finished { return r.finished(s.Address()) }, Claim: r.claim(s.Address()), Stop: r.opts.Stop,
+		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace, Upstream: func() []stage.Finished { return r.finished(s.Address()) }, Claim: r.claim(s.Address()), Standing: r.standing, Stop: r.opts.Stop,
 	})
 	if err == nil && out == nil {
 		panic("stage returned neither outcome nor error")
@@ -125,6 +126,20 @@ func (r *runner) finished(before string) []stage.Finished {
 			f.Waterfall = s.Plan.Waterfall
 		}
 		out = append(out, f)
+	}
+	return out
+}
+
+// standing are the stages whose data the run takes as it is. Those that wait for
+// others before they are reused are among them.
+func (r *runner) standing() map[string]stage.Stage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := maps.Clone(r.kept)
+	for _, s := range r.plan.Stages {
+		if sr := r.results[s.Address()]; sr != nil && !bad(sr.Status) {
+			out[s.Address()] = s.Config
+		}
 	}
 	return out
 }

@@ -68,6 +68,7 @@ type runner struct {
 	plan *plan.Plan
 	opts Options
 	ev   *events
+	kept map[string]stage.Stage // that the plan reuses, by address
 
 	mu      sync.Mutex
 	results map[string]*StageResult
@@ -90,7 +91,12 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{}, stored: map[arrow.Record]string{}, waiting: map[string]int{}}
+	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{}, stored: map[arrow.Record]string{}, waiting: map[string]int{}, kept: map[string]stage.Stage{}}
+	for _, s := range p.Stages {
+		if s.Action == stage.ActionReuse {
+			r.kept[s.Address()] = s.Config
+		}
+	}
 	ev.runStart(p)
 	r.loop(ctx)
 	res := &Applied{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds()}

@@ -342,6 +342,10 @@ type RunContext struct {
 	// Claim says which other stage of the plan writes a file, by its path, or "";
 	// then the file is the caller's for this run. Nil where there is no run.
 	Claim func(path string) string
+	// Standing returns the stages of the plan whose data this run takes as it is,
+	// by address: those that the state folder answers, and those that have ended
+	// well. Nil where there is no run.
+	Standing func() map[string]Stage
 	// OnNode is true in a task of an executor, on the node that measures.
 	OnNode bool
 	// Stop is closed at the first Ctrl-C: finish and keep what is in flight.

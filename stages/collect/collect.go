@@ -117,7 +117,9 @@ type Config struct {
 	system   string
 	spec     *systems.Spec // of System; nil without one
 	bind     any
-	source   atomic.Pointer[runtimes.OpFile] // of a python op; see readSource
+	source   atomic.Pointer[runtimes.OpFile]      // of a python op; see readSource
+	assumed  atomic.Pointer[runtimes.Environment] // of the key
+	met      atomic.Pointer[runtimes.Environment] // of the rows, once the stage runs
 	settings measure.Settings
 	blocks   map[string]cty.Value // of the runtime's kind, by name
 	rules    []Rule

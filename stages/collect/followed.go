@@ -138,17 +138,13 @@ func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
 	r := f.r
 	if !f.met {
 		f.met = true
-		if r.env != nil {
-			env.Sources = r.env.Sources
-			same, err := r.sameContext(env)
-			if err != nil {
-				return err
-			}
-			if same {
-				r.env = env
-				return nil
-			}
-			f.Say("warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, env))
+		same, err := r.asAssumed(env, "its tasks go on")
+		if err != nil {
+			return err
+		}
+		if same {
+			r.env = env
+			return nil
 		}
 		if err := r.settleIn(env); err != nil {
 			return err

@@ -83,19 +83,74 @@ func (r *running) meet(h *worker.Hello) error {
 	env.SeenAt, env.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
 	spec := r.planned.cases.Spec()
 	r.readSource(spec.Op, r.rc.PlanDir, &env)
-	if r.env != nil {
-		env.Sources = r.env.Sources
-		same, err := r.sameContext(&env)
-		if err != nil {
-			return err
-		}
-		if same {
-			r.env = &env
-			return nil
-		}
-		r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, &env))
+	same, err := r.asAssumed(&env, "nothing of it was measured")
+	switch {
+	case err != nil:
+		return err
+	case same:
+		r.env = &env
+		return nil
 	}
 	return r.settleIn(&env)
+}
+
+// asAssumed compares what the workers say of themselves with what was looked up
+// for them. Where it is something else, that is what counts from here on, for
+// the stages that follow and for later plans. Done says in an error what became
+// of the stage's cases.
+func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error) {
+	same := false
+	if r.env != nil {
+		env.Sources = r.env.Sources
+		var err error
+		if same, err = r.sameContext(env); err != nil {
+			return false, err
+		}
+	}
+	if same {
+		env.Asked = r.env.Asked
+	} else {
+		r.pools.Met(r.runtime, env)
+	}
+	if err := r.besides(env, done); err != nil {
+		return false, err
+	}
+	if r.env != nil && !same {
+		r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+r.differences(r.env, env))
+	}
+	return same, nil
+}
+
+// besides refuses to put rows of an environment beside those of other stages on
+// the same runtime that this run has taken from another one. What was done says
+// what became of the stage's own.
+func (r *running) besides(env *runtimes.Environment, done string) error {
+	if r.rc.Standing == nil || r.part != nil {
+		return nil // who hands out the parts compares them
+	}
+	var others []string
+	diff := ""
+	for address, s := range r.rc.Standing() {
+		c, ok := s.(*Config)
+		if !ok || c == r.Config || c.runtime.Address != r.runtime.Address {
+			continue
+		}
+		if taken := c.assumed.Load(); taken != nil && c.differences(taken, env) != "" {
+			others, diff = append(others, address), c.differences(taken, env)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	if err := runtimes.Remember(r.rc.Store, r.runtime.Address, *env); err != nil {
+		return err
+	}
+	slices.Sort(others)
+	if len(others) > 3 {
+		others = append(others[:3], fmt.Sprintf("%d more", len(others)-3))
+	}
+	return fmt.Errorf("workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; apply again: the plan then knows what the workers report",
+		r.runtime.Address, diff, strings.Join(others, ", "), done)
 }
 
 // sameContext says whether rows of an environment belong into the journal of the
@@ -123,12 +178,17 @@ func (r *running) reported(env *runtimes.Environment) error {
 	return nil
 }
 
-// differences names the fields of the policy that differ.
-func (r *running) differences(a, b *runtimes.Environment) string {
+// differences names the fields that differ of those that keep rows apart.
+func (c *Config) differences(a, b *runtimes.Environment) string {
 	var out []string
-	for _, name := range r.Environment {
+	for _, name := range c.Environment {
 		if x, y := a.Field(name), b.Field(name); x != y {
 			out = append(out, fmt.Sprintf("%s %q -> %q", name, x, y))
+		}
+	}
+	if c.kind().Interpreter != nil && !slices.Contains(c.Environment, "python") {
+		if x, y := minorVersion(a.Env["python"]), minorVersion(b.Env["python"]); x != y && x != "" && y != "" {
+			out = append(out, fmt.Sprintf("python %q -> %q", x, y))
 		}
 	}
 	return strings.Join(out, ", ")

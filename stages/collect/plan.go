@@ -51,8 +51,12 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	if c.resolve(pc) {
 		k.Reads = c.readIDs
 	}
-	env, _ := c.pools.Expect(ctx, pc.Store, c.runtime)
+	env := c.met.Load()
+	if env == nil { // else other stages may have met other workers since
+		env, _ = c.pools.Expect(ctx, pc.Store, c.runtime)
+	}
 	if env != nil {
+		c.assumed.Store(env)
 		k.Environment = map[string]string{}
 		for _, name := range c.Environment {
 			k.Environment[name] = env.Field(name)

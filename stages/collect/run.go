@@ -111,6 +111,7 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 		return err
 	}
 	r.env, r.journal = env, journal
+	r.met.Store(env)
 	if r.part == nil {
 		if _, err := refill(r.rc.Store, r.rc.Address, r.planned.cases, journal); err != nil {
 			return err
@@ -288,7 +289,11 @@ func (c *checked) Done(o worker.Outcome) {
 	if o.Hello != nil && r.foreign == nil {
 		env := runtimes.EnvironmentOf(r.runtime, o.Hello)
 		if diff := r.differences(r.env, &env); diff != "" {
-			r.foreign = fmt.Errorf("worker %s does not measure where the first one did: %s; give the runtime devices of one kind, or take the field out of environment", o.Slot, diff)
+			advice := "give the runtime devices of one kind, or take the field out of environment"
+			if env.Device == r.env.Device && env.Version != r.env.Version {
+				advice = "what it runs was replaced meanwhile: apply again"
+			}
+			r.foreign = fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
 		}
 	}
 	if r.foreign != nil || r.part.told(&o) {

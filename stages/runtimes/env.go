@@ -32,6 +32,10 @@ type Environment struct {
 	// Interpreter is the block's python as it was written: where the interpreter
 	// cannot be asked, another one knows nothing.
 	Interpreter string `json:"interpreter,omitempty"`
+	// Asked is what the interpreter said of itself, in the words of asAsked,
+	// where the workers that it ran said something else; "" where both agree. An
+	// interpreter that says it again runs the same workers.
+	Asked string `json:"asked,omitempty"`
 	// Sources are the files that ops were measured with, by SourceKey: plans that
 	// are made where the files are not assume them.
 	Sources map[string]string `json:"sources,omitempty"`
@@ -87,6 +91,9 @@ func (e *Environment) Field(name string) string {
 // nothing is known, and where what is known does not meet the runtime's
 // requires: rows of another version answer nothing then; Refused says so.
 func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.Runtime) (env *Environment, assumed string) {
+	if e := p.metBy(rt); e != nil {
+		return e, ""
+	}
 	if k := p.Kind(rt.Kind); k != nil && k.Probe != nil && len(rt.Launcher) == 0 {
 		if e := k.Probe(ctx, rt); e != nil {
 			return e, ""
@@ -105,21 +112,15 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 		if known.Interpreter == rt.Python {
 			ctx = Running(ctx) // the user has run it here before
 		}
-		pkg, python := p.packageVersion(ctx, rt), ""
-		if len(rt.Launcher) == 0 {
-			python = k.Interpreter(ctx, p, rt)
-		}
-		if pkg == unknownVersion || Satisfies(pkg, rt.Requires) != nil {
-			// What the runtime refuses is not what it will run on: the place where it
-			// was seen has another version.
-			pkg = ""
-		}
+		pkg, python := p.interpreterSays(ctx, rt)
 		told := pkg != "" || rt.Package == "" && python != ""
 		if !told && known.Interpreter != rt.Python {
 			return nil, ""
 		}
 		e := *known
 		switch {
+		case known.Asked != "" && known.Asked == asAsked(pkg, python):
+			told = false // its workers say what is known
 		case pkg != "" && pkg != known.Version:
 			e.Version = pkg
 			assumed = fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, pkg, day)

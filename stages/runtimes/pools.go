@@ -38,6 +38,7 @@ type Pools struct {
 	runtimes map[string]*stage.Runtime   // of the pools
 	versions map[string]func() installed // by interpreter and package
 	used     map[string]*use             // by the plan, by address
+	met      map[string]*Environment     // by runtimes; see Met
 	reaped   bool
 }
 
@@ -46,7 +47,7 @@ func NewPools(kinds []Kind) *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
-		pools: map[string]*worker.Pool{}, runtimes: map[string]*stage.Runtime{}, versions: map[string]func() installed{},
+		pools: map[string]*worker.Pool{}, runtimes: map[string]*stage.Runtime{}, versions: map[string]func() installed{}, met: map[string]*Environment{},
 	}
 }
 

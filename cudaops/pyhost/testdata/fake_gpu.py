@@ -26,6 +26,8 @@ class Cap:
     LIMIT, RELEASED, IDLE = 700.0, 620.0, 100.0  # W
     CUT, CUT_SECONDS = 1000.0, 0.15  # MHz
     noise = 0.0
+    locked = FULL  # no clock is higher
+    refresh = 0.0  # seconds between two readings of the power; 0 says that of the moment
     STEP, STEPS = 0.01, 100  # of the mean
     RECOVERS = 0.1  # the clock with nothing running is low so long after held work
 
@@ -42,19 +44,19 @@ class Cap:
     def mhz(self, now):
         if now < self.cut_until:
             return self.CUT
-        return (self.kept() if self.held else self.fast) * (1 + self.noise * math.sin(40 * now))
+        return (self.kept() if self.held else min(self.fast, self.locked)) * (1 + self.noise * math.sin(40 * now))
 
     def kept(self):
         """The clock of the work that runs without end."""
-        return self.fast * min(1.0, (self.LIMIT - self.IDLE) / (self.watts - self.IDLE))
+        return min(self.locked, self.fast * min(1.0, (self.LIMIT - self.IDLE) / (self.watts - self.IDLE)))
 
     def idle_mhz(self, now):
-        return LOW if now - self.held_at < self.RECOVERS else FULL
+        return LOW if now - self.held_at < self.RECOVERS else self.locked
 
     def spend(self, now, seconds, mhz):
         """Power of the clock mhz, 0 for none, for so long from now on."""
         watts = self.IDLE + (self.watts - self.IDLE) * (mhz / self.fast) if mhz else self.IDLE
-        if mhz:
+        if mhz and not self.refresh:
             self.drawn = watts
         end = now + seconds
         if seconds > 1.5 * self.STEP * self.STEPS:  # a long pause forgets everything
@@ -69,6 +71,8 @@ class Cap:
                 self.control(now)
             until = min(end, (step + 1) * self.STEP)
             self.steps[step % self.STEPS] += watts * (until - now)
+            if self.refresh and int(until / self.refresh) > int(now / self.refresh):
+                self.drawn = watts
             now = max(until, now + 1e-9)
         if mhz and self.held:
             self.held_at = end
@@ -107,6 +111,8 @@ class Device:
     calls = 0
     counter = True  # of energy, in steps of 0.1 s
     library = True  # that reads it
+    unknown_max = False  # it does not say which clock it could have
+    slow = False  # it says that something slows it down; None where it says nothing
     silent = False  # its driver does not say the power of a moment
     droop = 1.0  # clock under load / clock with nothing running, before the power cap acts
     slow_calls = 0  # calls that take ten times as long, after a capture
@@ -140,7 +146,7 @@ class Device:
         if at > self.now:
             if self.cap:
                 self.cap.spend(self.now, at - self.now, 0)
-            self.cycles += (at - self.now) * FULL * 1e6
+            self.cycles += (at - self.now) * (self.cap.locked if self.cap else FULL) * 1e6
             self.now = at
 
     def wait(self, *_):
@@ -162,6 +168,16 @@ class Device:
 
     def power_limit(self, index):
         return 700_000
+
+    def max_clock(self, index):
+        if self.unknown_max:
+            raise OSError("nvmlDeviceGetMaxClockInfo failed with status 3")
+        return int(FULL)
+
+    def slowdown(self, index):
+        if self.slow is None:
+            raise OSError("nvmlDeviceGetCurrentClocksEventReasons failed with status 3")
+        return self.slow
 
 
 device = Device()
@@ -390,6 +406,33 @@ def edges(seed):
     return {"low": min(off), "high": max(off)}
 
 
+
+
+class LockedCap(Cap):
+    """One whose clocks somebody has locked at the clock that the first loop leaves
+    heavy work. Its power is read ten times a second, as a driver does it."""
+
+    locked, refresh = 1590.0, 0.1
+
+
+def locked():
+    of = worker(200e-6, cap=LockedCap)
+    got = {"locked_after_idle": of(HEAVY, 2), "locked_mid": of(MID, 2), "locked_behind": of(HEAVY, 0.5), "locked_light": of(LIGHT, 2)}
+    device.silent = True
+    got["locked_silent"] = worker(200e-6, cap=LockedCap)(HEAVY, 2)
+    device.silent = False
+    rng, off = random.Random(3), []
+    for lock in (1400.0, 1700.0, 1830.0):
+        LockedCap.locked = lock
+        of = worker(200e-6, cap=LockedCap)
+        for _ in range(8):
+            r = of((rng.uniform(1560, 1700), rng.uniform(720, 950)), rng.choice((0.015, 0.1, 2)))
+            off.append(r["sm_clock_mhz"] / r["kept"] - 1)
+    got["locks"] = {"low": min(off), "high": max(off)}
+    device.cap, device.kernel = None, 20e-6
+    return got
+
+
 out.update(capped())
 out.update(after_power())
 out.update(edges_begun=edges(1), edges_behind=edges(4))
@@ -430,6 +473,10 @@ said.clear()
 out["capped_and_nothing_known"] = dict(capped()["capped_after_idle"], said=list(said))
 device.silent = False
 torch.cuda._sleep = lead
+out.update(locked())
+for slow in (None, True):
+    device.slow = slow
+    out["slow_%s" % slow] = measured(operating_point="recovered")
 device.library = False
 said.clear()
 out["silent_edge"]["said"] = silent

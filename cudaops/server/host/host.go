@@ -64,7 +64,8 @@ type running struct {
 	base    string // http://host:port
 	address string
 	ready   time.Duration
-	dir     string // its own folder, removed when it ends
+	folder  *folder // its own, removed when it ends
+	dir     string  // the path of folder
 	traces  string
 	gpus    []GPU
 	values  map[string]string

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -43,7 +42,7 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	}
 	// nsys writes its report when the server ends.
 	done := s.Stop(h.options.patient.signal, within)
-	defer os.RemoveAll(s.dir) //nolint:errcheck // what is worth keeping has been attached
+	defer s.folder.remove()
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
 	}

@@ -19,6 +19,10 @@ import (
 
 // TestMain runs this binary as a model server, with the faults that its flags name.
 func TestMain(m *testing.M) {
+	if base := os.Getenv(folderHolder); base != "" {
+		holdFolder(base)
+		return
+	}
 	if os.Getenv("HOST_TEST_SERVER") == "" {
 		os.Exit(m.Run())
 	}

@@ -73,11 +73,12 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
-	dir, err := os.MkdirTemp("", "aicplan-")
+	own, err := newFolder(os.TempDir())
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
-	s := &running{key: a.key, dir: dir, traces: dir + "/traces", gpus: gpus, address: server.Address(o.Host, port)}
+	dir := own.path
+	s := &running{key: a.key, folder: own, dir: dir, traces: dir + "/traces", gpus: gpus, address: server.Address(o.Host, port)}
 	s.base = "http://" + s.address
 	model, _ := h.init.Options["model"].(string)
 	s.values = map[string]string{
@@ -85,7 +86,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	}
 	maps.Copy(s.values, a.server)
 	drop := func(class string, err error) (*running, error) {
-		_ = os.RemoveAll(dir) // nothing of worth is in it
+		own.remove()
 		return nil, failure(class, err, "")
 	}
 	if err := os.Mkdir(s.traces, 0o755); err != nil {
@@ -237,7 +238,7 @@ func (h *Host) stop(s *running, out worker.Emitter) {
 	case len(done.Orphans) > 0:
 		out.Log("warn", "the server left %s behind; ended with it: %s", phrase.Some(len(done.Orphans), "process"), listed(done.Orphans))
 	}
-	_ = os.RemoveAll(s.dir) // what is worth keeping has been attached
+	s.folder.remove()
 }
 
 func listed(list []string) string {

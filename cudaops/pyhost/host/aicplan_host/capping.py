@@ -22,6 +22,10 @@ LOOK_SECONDS = 0.1
 # product that drew 0.93 of it kept its clock, one that drew 0.99 did not.
 CAPPED_SHARE = 0.89
 LIMIT_SHARE = 0.97
+# Where the clock of an idle device is below this share of the highest that it has,
+# somebody has locked it. What the first loop leaves heavy work may then be no lower,
+# and a clock says nothing of the cap.
+LOCKED_SHARE = 0.93
 # Nothing keeps the clock at which it draws more of the limit: the second loop has
 # still to act. Work that it holds draws 0.97 to 0.99 of the limit.
 OVER_SHARE = 1.02
@@ -54,9 +58,10 @@ class Board:
     """What the board of a device draws, where its driver says that."""
 
     def __init__(self, nvml, index):
-        self._nvml, self._index, self._limit = nvml, index, None
+        self._nvml, self._index, self._limit, self.max_clock = nvml, index, None, 0
         if nvml is not None:
             self._limit = self._read(nvml.power_limit)
+            self.max_clock = self._read(nvml.max_clock) or 0  # MHz; 0 where nobody knows
 
     @property
     def says(self):
@@ -72,6 +77,10 @@ class Board:
             return 0.0
         return drawn / self._limit
 
+    def slowdown(self):
+        """Whether something but its caps slows it down; None where nobody knows."""
+        return None if self._nvml is None else self._read(self._nvml.slowdown)
+
     def _read(self, call):
         try:
             return call(self._index)
@@ -83,13 +92,18 @@ class PowerCap:
     """Follows which work of a device its power cap holds."""
 
     def __init__(self, ready, board):
-        self._ready, self._board, self._work = ready, board, CappedWork()
+        self._ready, self.board, self._work = ready, board, CappedWork()
         self._share = 0.0  # of the power limit, that the last work drew
 
     @property
     def blind(self):
         """Whether nothing says what the cap holds."""
-        return not self._ready.level and not self._board.says
+        return not self._ready.level and not self.board.says
+
+    @property
+    def locked(self):
+        """Whether no clock says what the cap holds."""
+        return 0 < self._ready.level < LOCKED_SHARE * self.board.max_clock
 
     def watch(self, target, work):
         """Runs work of a case, and notes when that was if the cap holds it. Returns
@@ -104,7 +118,7 @@ class PowerCap:
     def holds(self, mhz):
         """Whether the cap holds work that ran until now, at this clock; 0 for an
         unknown one."""
-        self._share = self._board.share()
+        self._share = self.board.share()
         return 0 < mhz < CAPPED_SHARE * self._ready.level or self._share >= LIMIT_SHARE
 
     def ran(self, begin):
@@ -147,7 +161,9 @@ class PowerCap:
             filled = steady and self._share <= OVER_SHARE and self._work.fills(began + ran)
             if ran >= WINDOW_SECONDS or filled:
                 return mhz, True
-            if not (held or capped or full):
+            # Where neither clock nor power can say it, any case may be held.
+            unseen = self.locked and not self.board.says
+            if not (held or capped or full or unseen):
                 return mhz, False
 
 

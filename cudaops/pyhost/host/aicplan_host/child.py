@@ -6,7 +6,7 @@ import sys
 
 from .compiled import keep
 from .environment import PlainDevice
-from .filling import NoFilling
+from .filling import Unfilled
 from .fresh import read_source_of
 from .helper import hook_helper
 from .measuring import Bench
@@ -23,4 +23,5 @@ def install_child():
     bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr), max(index, 0))
     own_ports()
     read_source_of([settings["root"]] if settings["root"] else [])
-    hook_helper(settings["root"], bench, Sink(spool=os.environ["AICPLAN_SPOOL"]), NoFilling())
+    spool = os.environ["AICPLAN_SPOOL"]
+    hook_helper(settings["root"], bench, Sink(spool=spool), Unfilled(spool))

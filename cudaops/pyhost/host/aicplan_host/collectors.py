@@ -10,6 +10,7 @@ import shutil
 from .bindings import known_words
 from .defaults import TorchDefaults
 from .errors import UNSUPPORTED, HostError, clip
+from .filling import left_unfilled
 from .helper import RESTART_CODE
 from .matching import mapped, plain, positional, word
 from .rows import clean_rows
@@ -112,9 +113,11 @@ class CollectorOp:
     def _preparing(self):
         """Within it, what the collector allocates and leaves as it is gets values,
         where the binding or the runtime says so."""
-        if (self.host.options.get("uninitialised") or self.binding.get("uninitialised")) == "random":
-            return self.host.filling.preparing()
-        return contextlib.nullcontext()
+        return self.host.filling.preparing() if self._fills else contextlib.nullcontext()
+
+    @property
+    def _fills(self):
+        return (self.host.options.get("uninitialised") or self.binding.get("uninitialised")) == "random"
 
     def _arguments(self, case):
         params, sweep = case["params"], case.get("sweep") or []
@@ -257,6 +260,11 @@ class CollectorOp:
             sink.open, sink.told = False, None
             os.chdir(before)
             os.environ.pop("AICPLAN_SPOOL", None)
+            if self._fills and left_unfilled(spool):
+                host.warn(
+                    'op %s measures in processes that it starts anew: uninitialised = "random" does not reach them, and its '
+                    "rows are of memory as the collector leaves it" % self.name
+                )
             shutil.rmtree(spool, ignore_errors=True)
             remove_perf_files(host.workdir)
         return rows, restart

@@ -6,6 +6,10 @@ import platform
 
 POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT
 UNSIGNED_INT = 1  # NVML_VALUE_TYPE_UNSIGNED_INT
+SM_CLOCK = 1  # NVML_CLOCK_SM
+# Reasons for a low clock under which nothing should be measured: slowdowns by the
+# hardware, by heat as the driver or the hardware sees it, and by the power brake.
+SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
 
 
 class Nvml:
@@ -35,9 +39,9 @@ class Nvml:
             raise OSError("NVML has no device %d" % index)
         return handle
 
-    def _number(self, call, index, kind):
+    def _number(self, call, index, kind, *args):
         value = kind()
-        self._call(call, self._handle(index), self._c.byref(value))
+        self._call(call, self._handle(index), *args, self._c.byref(value))
         return value.value
 
     def _call(self, name, *args):
@@ -71,6 +75,17 @@ class Nvml:
     def power_limit(self, index):
         """Milliwatts."""
         return self._number("nvmlDeviceGetPowerManagementLimit", index, self._c.c_uint)
+
+    def max_clock(self, index):
+        """MHz that the SMs could have, whatever their clock is locked at."""
+        return self._number("nvmlDeviceGetMaxClockInfo", index, self._c.c_uint, SM_CLOCK)
+
+    def slowdown(self, index):
+        """Whether the driver names a reason for a low clock that is no cap."""
+        event = "nvmlDeviceGetCurrentClocksEventReasons"
+        older = "nvmlDeviceGetCurrentClocksThrottleReasons"
+        call = event if hasattr(self._lib, event) else older
+        return self._number(call, index, self._c.c_ulonglong) & SLOWDOWNS != 0
 
     def device(self, index):
         """(name, uuid) of the device at a PCI bus order index; empty strings

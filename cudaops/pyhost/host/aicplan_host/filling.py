@@ -2,8 +2,11 @@
 
 import contextlib
 import functools
+import os
 import sys
 
+# In the folder of a case's rows, of a process that left memory as it is.
+UNFILLED = "unfilled"
 # The ways to ask torch for memory as it is: of the module, and of a tensor.
 _FUNCTIONS = ("empty", "empty_like", "empty_strided")
 _METHODS = ("new_empty", "new_empty_strided")
@@ -121,7 +124,23 @@ def _draw(torch, tensor, generator):
         done += more
 
 
-class NoFilling:
-    """Memory stays as the collector leaves it."""
+class Unfilled:
+    """Leaves memory as it is in a process that a collector has started anew, and tells
+    its worker when something is timed there. Nothing there says when a case begins, so
+    what a framework allocates for itself, and compiles, would be filled too."""
 
-    preparing = paused = staticmethod(contextlib.nullcontext)
+    preparing = staticmethod(contextlib.nullcontext)
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    @contextlib.contextmanager
+    def paused(self):
+        with contextlib.suppress(OSError):
+            open(os.path.join(self._folder, UNFILLED), "w").close()
+        yield
+
+
+def left_unfilled(folder):
+    """Whether a process of the case with this folder said so."""
+    return os.path.exists(os.path.join(folder, UNFILLED))

@@ -71,7 +71,7 @@ class HelperShim(types.ModuleType):
         yield {
             "latency_ms": got["latency"],
             "power_stats": None,  # the engine reads power from the device
-            "throttled": False,
+            "throttled": got.get("throttled"),  # None where no driver was asked
             "num_runs_executed": got["executions"],
             "used_cuda_graph": got["used_cuda_graph"],
         }

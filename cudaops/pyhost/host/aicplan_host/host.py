@@ -61,6 +61,7 @@ class Host:
         self.shim = None  # what stands in for the checkout's helper
         self.workdir = ""
         self._folders, self._locks = [], []  # of this worker alone
+        self._ops_folder = ""  # one of them, once an op function asked for it
         self._warned = set()
 
     # -- start
@@ -85,7 +86,7 @@ class Host:
         self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, max(self.index, 0))
         self.bench.attachments = Attachments(self.init.get("spool"))
         self.bench.verify = bool(self.options.get("verify"))
-        self.bench.package = self.package
+        self.bench.package, self.bench.folder = self.package, self._folder_of_ops
         self.filling = Filling(self.bench)
         self.bench.reads = reads_of(self.init)
         self.bind(self.init.get("ops"))
@@ -244,13 +245,12 @@ class Host:
         if self.workdir:
             return
         temporary = tempfile.gettempdir()
-        slot = re.sub(r"\W", "", str(self.init.get("slot", "w")))
-        self.workdir = self._own_folder(self.options.get("workdir") or temporary, slot)
+        self.workdir = self._own_folder(self.options.get("workdir") or temporary)
         if "context" in self.workdir or "skip_indexer" in self.workdir:
             raise HostError(
                 'the work folder %s has "context" or "skip_indexer" in its path, which collectors take for the phase; set workdir' % self.workdir
             )
-        own_temporary(self._own_folder(temporary, slot) if self.options.get("workdir") else self.workdir)
+        own_temporary(self._own_folder(temporary) if self.options.get("workdir") else self.workdir)
         site = os.path.join(self.workdir, "site")
         os.mkdir(site)
         with open(os.path.join(site, "sitecustomize.py"), "w", encoding="utf-8") as f:
@@ -263,7 +263,13 @@ class Host:
         if self.root:
             self.shim = hook_helper(self.root, self.bench, self.sink, self.filling)
 
-    def _own_folder(self, base, slot):
+    def _folder_of_ops(self):
+        if not self._ops_folder:
+            self._ops_folder = self._own_folder(tempfile.gettempdir())
+        return self._ops_folder
+
+    def _own_folder(self, base):
+        slot = re.sub(r"\W", "", str(self.init.get("slot", "w")))
         folder, lock = own_folder(base, slot)
         self._folders.append(folder)
         self._locks.append(lock)
@@ -410,10 +416,13 @@ class Host:
         """Says once when a collector labels its rows with another version than
         the one that is installed."""
         if logged and self.version and logged.partition("+")[0] != self.version.partition("+")[0]:
-            note = (op, logged)
-            if note not in self._warned:
-                self._warned.add(note)
-                self.channel.log("warn", "op %s labels its rows with version %s; %s is installed" % (op, logged, self.version))
+            self.warn("op %s labels its rows with version %s; %s is installed" % (op, logged, self.version))
+
+    def warn(self, text):
+        """Says it once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self.channel.log("warn", text)
 
     def close(self):
         for folder in self._folders:

@@ -141,6 +141,11 @@ class Bench:
         file. It is kept with the case's rows, or with its failure."""
         self.attachments.add(name, content, media_type)
 
+    def folder(self):
+        """A folder for files of op functions, the same one for all cases of a worker.
+        It is removed when the worker ends, or by the next one where it was killed."""
+        raise HostError("only op functions of a worker have a folder")
+
     def rotate(self, *specs, keep=(), limit=16):
         """Operand sets of (shape, dtype) tensors with random values, carved
         from arenas that live as long as the worker: enough sets to exceed
@@ -185,6 +190,9 @@ class Bench:
                 got = self._adaptive(target)
             if on_cuda and protocol != "reference":
                 got["operating_point"] = settings["operating_point"]
+            slowdown = self._cap.board.slowdown() if on_cuda else None
+            if slowdown is not None:
+                got["throttled"] = slowdown
             if settings["power"] and on_cuda and self._can_read_power():
                 began = time.perf_counter()
                 power, launches = self._power(target, got["latency"] / 1e3)
@@ -274,12 +282,12 @@ class Bench:
 
     def _cool(self, target, most):
         """Whether the clock says that the power cap leaves the case alone; not
-        where no clock can be read."""
+        where no clock can be read, or where it is locked."""
         time.sleep(max(self.settings["idle_gap_seconds"], CUDA_GAP_SECONDS))
         idle = target.idle_clock()
         ready = self.cuda.ready.see(idle, target.idle_clock())
         _, busy = target.clock(lambda: target.block(most))
-        return ready and busy >= DROOP_SHARE * idle
+        return ready and not self._cap.locked and busy >= DROOP_SHARE * idle
 
     def _adaptive(self, target, launches=None):
         """Blocks until they agree, in passes with pauses between; more passes

@@ -46,8 +46,8 @@ class CappedWorkTest(unittest.TestCase):
 
 
 class Nvml:
-    def __init__(self, limit, *drawn):
-        self.limit, self.drawn, self.index = limit, list(drawn), None
+    def __init__(self, limit, *drawn, highest=None):
+        self.limit, self.drawn, self.index, self.highest = limit, list(drawn), None, highest
 
     def power_limit(self, index):
         self.index = index
@@ -55,6 +55,9 @@ class Nvml:
 
     def power(self, index):
         return self._said(self.drawn.pop(0))
+
+    def max_clock(self, index):
+        return self._said(self.highest)
 
     @staticmethod
     def _said(value):
@@ -151,6 +154,18 @@ class KeepTest(unittest.TestCase):
         for share, looks in ((LIMIT_SHARE, 12), (LIMIT_SHARE - 0.001, 2)):
             self.assertGreaterEqual(self.keep(Target(0.0), board=Board(Nvml(1e6, *[1e6 * share] * 40), 0))[3], looks)
             self.assertLess(self.keep(Target(0.0), board=Board(Nvml(1e6, *[1e6 * share] * 40), 0))[3], looks + 3)
+
+    def test_a_locked_clock(self):
+        level = types.SimpleNamespace(level=self.LEVEL)
+        for highest, locked in ((None, False), (1980, False), (2120, False), (2140, True)):
+            self.assertIs(PowerCap(level, Board(Nvml(1e6, highest=highest), 0)).locked, locked)
+        level.level = 0  # no clock can be read
+        self.assertFalse(PowerCap(level, Board(Nvml(1e6, highest=1980), 0)).locked)
+        # Power tells which case is held; without it all of them run for the window.
+        for limit, looks in ((1e6, 2), (None, 12)):
+            board = Board(Nvml(limit, *[5e5] * 40, highest=3000), 0)
+            self.assertGreaterEqual(self.keep(Target(1980.0), board=board)[3], looks)
+            self.assertLess(self.keep(Target(1980.0), board=board)[3], looks + 3)
 
     def test_behind_held_work(self):
         # It has filled the second already, also for a case whose clock is low.

@@ -80,6 +80,13 @@ class JoiningTest(unittest.TestCase):
         self.assertEqual(self.of(0.3)[1]["samples"], 5)
         self.assertNotIn("rel_stdev", self.join.of(0.0, 0.0)[1])
 
+    def test_a_slowdown_of_one_is_one_of_a_difference(self):
+        for slow, want in (((False, False), False), ((False, True), True), ((None, True), True), ((None, False), None)):
+            self.join.start()
+            for latency, says in zip((0.5, 0.3), slow):
+                self.join.measured(measured(latency, **({} if says is None else {"throttled": says})))
+            self.assertIs(self.of(0.2)[1].get("throttled"), want)
+
 
 if __name__ == "__main__":
     unittest.main()

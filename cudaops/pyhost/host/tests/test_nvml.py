@@ -31,8 +31,23 @@ class Library:
         return 0
 
 
+    def nvmlDeviceGetMaxClockInfo(self, handle, clock, value):
+        value._obj.value = {1: 1980, 2: 3201}[clock]
+        return 0
+
+    reasons = 0
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle, value):
+        value._obj.value = self.reasons
+        return 0
+
+
 class OldLibrary:
     def nvmlDeviceGetHandleByIndex_v2(self, index, handle):
+        return 0
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle, value):
+        value._obj.value = 1 << 32 | 0x40
         return 0
 
 
@@ -47,6 +62,19 @@ class PowerTest(unittest.TestCase):
         device = nvml(Library(695_040))
         self.assertEqual(device.power(1), 695_040)
         self.assertEqual(device.power_limit(1), 700_000)
+
+    def test_clock_of_the_sms(self):
+        self.assertEqual(nvml(Library(0)).max_clock(1), 1980)
+
+    def test_slowdowns(self):
+        library = Library(0)
+        # Idle, clocks that are set, the power cap and the display's are none.
+        for reasons, slow in ((0, False), (0x1 | 0x2 | 0x4 | 0x10 | 0x100, False), (0x4 | 0x20, True), (0x8, True), (0x40, True), (0x80, True)):
+            library.reasons = reasons
+            self.assertIs(nvml(library).slowdown(1), slow)
+        self.assertIs(nvml(OldLibrary()).slowdown(1), True)
+        with self.assertRaises(OSError):
+            nvml(library).slowdown(2)
 
     def test_what_is_not_said_is_an_os_error(self):
         for device, index in ((nvml(Library(0, status=3)), 1), (nvml(Library(0, kind=0)), 1), (nvml(Library(1)), 2), (nvml(OldLibrary()), 1)):

@@ -3,16 +3,13 @@ token ids and no text. The engine holds the requests until it has all of them, a
 when it took them up and had their tokens (the metrics of its outputs); where it cannot,
 whole generations are timed, as `vllm bench latency` does."""
 
-import atexit
-import functools
+import contextlib
 import gc
 import json
 import os
 import pathlib
 import random
-import shutil
 import statistics
-import tempfile
 import time
 
 _engine = {}
@@ -39,7 +36,7 @@ def static_step(
     that says nothing is timed from outside (timed_by is wall in place of engine): tpot is
     then what latency has beyond a generation of one token, divided by osl - 1, and the
     prefill may be several steps."""
-    engine = _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args)
+    engine = _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args, bench)
     runs = _runs(engine, bench.seed, isl, osl, concurrency, iterations)
     whole = [r["wall"] for r in runs]
     row = {
@@ -78,17 +75,19 @@ def static_trace(
     """Traces of the profiler: one of a batch's prefill, and one of the prefill with
     traced_steps decode steps behind it. Each is an attachment for each rank; no time
     of the row is a measurement of the framework without a profiler."""
-    engine = _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args)
+    engine = _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args, bench)
     row = {"kernel_source": "vllm"}
     for name, osl in (("prefill", 1), ("decode", 1 + traced_steps)):
         chance = random.Random(bench.seed)
         _generate(engine, chance, isl, osl, concurrency)
+        for path in _traces(bench):  # of a case that failed
+            os.unlink(path)
         engine.start_profile()
         try:
             row[name + "_traced_ms"] = _generate(engine, chance, isl, osl, concurrency)["wall"]
         finally:
             engine.stop_profile()
-        files = _traces()
+        files = _traces(bench)
         if len(files) != tensor_parallel_size:
             raise RuntimeError("the profiler wrote %d traces of %d ranks" % (len(files), tensor_parallel_size))
         for rank, path in enumerate(files):
@@ -99,17 +98,10 @@ def static_trace(
     return row
 
 
-@functools.cache
-def _trace_dir():
-    """A folder for what the profiler writes, removed at the end."""
-    path = tempfile.mkdtemp(prefix="steps-")
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
-
-
-def _traces():
+def _traces(bench):
     """The traces that are there, by rank."""
-    return sorted((os.path.join(_trace_dir(), n) for n in os.listdir(_trace_dir()) if ".pt.trace.json" in n), key=_rank)
+    folder = bench.folder()
+    return sorted((os.path.join(folder, n) for n in os.listdir(folder) if ".pt.trace.json" in n), key=_rank)
 
 
 def _rank(path):
@@ -118,7 +110,7 @@ def _rank(path):
     return (int(digits) if digits.isdigit() else 0, path)
 
 
-def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args):
+def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args, bench):
     """The engine of these settings. One process has one engine: another one would find
     the first one's memory taken."""
     settings = (model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args)
@@ -128,6 +120,9 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
 
     if _engine:
         _end(_engine.popitem()[1])
+    # Dropping an engine alone leaves its memory to the garbage collector; the error of
+    # a failed case holds one, too.
+    gc.collect()
     options = {
         "model": model,
         "dtype": dtype,
@@ -141,7 +136,7 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
         # Nothing is recorded before start_profile.
         "profiler_config": {
             "profiler": "torch",
-            "torch_profiler_dir": _trace_dir(),
+            "torch_profiler_dir": bench.folder(),
             "torch_profiler_with_stack": False,
             "torch_profiler_dump_cuda_time_total": False,
         },
@@ -154,18 +149,44 @@ def _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_par
 
 def _end(engine):
     """Ends an engine, so that its processes give their GPUs' memory back before
-    another one starts: dropping it alone leaves that to the garbage collector."""
+    another one starts."""
     core = getattr(getattr(engine, "llm_engine", None), "engine_core", None)
     if hasattr(core, "shutdown"):
         core.shutdown()
-    del core, engine
-    gc.collect()
 
 
 def _runs(engine, seed, isl, osl, batch, iterations):
     """Times of generations, as _generate returns them, after one that does not count."""
     chance = random.Random(seed)
     return [_generate(engine, chance, isl, osl, batch) for _ in range(iterations + 1)][1:]
+
+
+def _hold_and_run(engine, prompts, sampling):
+    """When the engine began with a batch that it has had as a whole, and its outputs."""
+    try:
+        # Without this the engine begins with the first request while others are on
+        # their way, and the batch's prefill is two steps.
+        engine.sleep(level=0)
+        engine.enqueue(prompts, sampling, use_tqdm=False)
+        begin = time.perf_counter()
+        engine.wake_up(tags=["scheduling"])
+        return begin, engine.wait_for_completion(use_tqdm=False)
+    except Exception:
+        _clear(engine)
+        raise
+
+
+def _clear(engine):
+    """Runs what a failed batch left in the engine, which would run it with the next one.
+    An engine that cannot is ended, and the next case starts another."""
+    try:
+        engine.wake_up(tags=["scheduling"])
+        engine.wait_for_completion(use_tqdm=False)
+    except Exception:
+        for settings in [s for s, e in _engine.items() if e is engine]:
+            del _engine[settings]
+        with contextlib.suppress(Exception):
+            _end(engine)
 
 
 def _generate(engine, chance, isl, osl, batch):
@@ -177,15 +198,9 @@ def _generate(engine, chance, isl, osl, batch):
     prompts = [{"prompt_token_ids": [chance.randrange(1, 10000) for _ in range(isl)]} for _ in range(batch)]
     held = hasattr(engine, "enqueue")
     if held:
-        # Without this the engine begins with the first request while others are on
-        # their way, and the batch's prefill is two steps.
-        engine.sleep(level=0)
-        engine.enqueue(prompts, sampling, use_tqdm=False)
-    begin = time.perf_counter()
-    if held:
-        engine.wake_up(tags=["scheduling"])
-        results = engine.wait_for_completion(use_tqdm=False)
+        begin, results = _hold_and_run(engine, prompts, sampling)
     else:
+        begin = time.perf_counter()
         results = engine.generate(prompts, sampling, use_tqdm=False)
     times = {"wall": (time.perf_counter() - begin) * 1e3}
     short = sum(1 for r in results if len(r.outputs[0].token_ids) != osl)
