@@ -105,11 +105,9 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 		}
 	}
 	if diags.HasErrors() {
-		more := c.decodeErrors(sound)
-		if wrongVariable(diags) {
-			// What uses the value is unknown everywhere, and no mistake of its own.
-			more = slices.DeleteFunc(more, func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
-		}
+		// What uses a wrong variable or a wrong block is unknown, in modules too, and
+		// no mistake of its own.
+		more := slices.DeleteFunc(c.decodeErrors(sound), func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
 		return c, append(diags, more...)
 	}
 	diags = append(diags, c.checkMoved()...)
@@ -122,13 +120,6 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 
 // followUps are what grids say of values that are not known.
 var followUps = []string{"Value not known at plan time", "Unknown loop"}
-
-// wrongVariable says whether a variable has no value that fits it.
-func wrongVariable(diags hcl.Diagnostics) bool {
-	return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
-		return slices.Contains([]string{badValue, invalidValue, noValue}, d.Summary)
-	})
-}
 
 // decodeErrors finds what else is wrong in instances whose references lead
 // somewhere, for a load that has failed already.
