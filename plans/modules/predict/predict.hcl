@@ -61,11 +61,27 @@ variable "tree" {
 
 variable "workloads" {
   type        = any
-  description = "objects with isl, osl, concurrency and tensor_parallel_size"
+  description = "objects with isl, osl, concurrency and tensor_parallel_size, and options of their own"
+
+  validation {
+    condition = alltrue([for w in var.workloads : try(
+      alltrue([for n in [w.isl, w.osl, w.concurrency, w.tensor_parallel_size] : n >= 1 && n == floor(n)]), false
+    )])
+    error_message = "workloads are objects with isl, osl, concurrency and tensor_parallel_size, each a whole number from 1"
+  }
+}
+
+variable "options" {
+  type        = any
+  default     = {}
+  description = "further arguments by aiconfigurator's names of them: {moe_ep_size = 8} for a model with experts, {ctx_tokens = 8192}, or what the mode disagg asks for; those of a workload win"
 }
 
 locals {
   exported = length(var.reads) > 0
+  options  = [for w in var.workloads : merge(var.options, try(w.options, {}))]
+  # A column only where there are any.
+  optional = anytrue([for o in local.options : length(keys(o)) > 0])
 }
 
 runtime "aiconfigurator" {
@@ -90,12 +106,12 @@ grid "workloads" {
   axis "tree" { values = [local.exported ? "exports" : var.tree] }
 
   rows "workload" {
-    values = [for w in var.workloads : {
+    values = [for i, w in var.workloads : merge({
       isl                  = w.isl
       osl                  = w.osl
       concurrency          = w.concurrency
       tensor_parallel_size = w.tensor_parallel_size
-    }]
+    }, local.optional ? { options = jsonencode(local.options[i]) } : {})]
   }
 }
 
