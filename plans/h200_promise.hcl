@@ -60,7 +60,7 @@ variable "tree" {
 variable "tree_digest" {
   type        = string
   default     = ""
-  description = "what the tree is, for the rows: change it when the tree has changed"
+  description = "what the tree is, for the rows; its content counts in any case"
 }
 
 variable "system" {

@@ -48,7 +48,11 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 		}
 		c.bind = with
 	}
-	if c.resolve(pc) {
+	known, err := c.resolve(pc)
+	if err != nil {
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the files", Detail: err.Error() + ".", Subject: pc.Range.Ptr()}}
+	}
+	if known {
 		k.Reads = c.readIDs
 	}
 	env, _ := c.pools.Expect(ctx, pc.Store, c.runtime)
@@ -141,7 +145,10 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if why := runtimes.Refused(pc.Store, c.runtime); env == nil && why != "" {
 		reason = why
 	}
-	readsKnown := c.resolve(pc)
+	readsKnown, err := c.resolve(pc)
+	if err != nil {
+		return fail("Cannot read the files", err)
+	}
 	if !readsKnown {
 		reason = "what it reads is written first"
 	}

@@ -56,7 +56,7 @@ variable "reads" {
 variable "tree" {
   type        = string
   default     = ""
-  description = "what the folder in systems_paths is; another text is predicted anew"
+  description = "what the folder in systems_paths is, for the rows; its content counts in any case"
 }
 
 variable "workloads" {
@@ -78,6 +78,10 @@ variable "options" {
 }
 
 locals {
+  # Of tables those of the system, and of a model's folder its config.
+  folders = local.exported ? [] : [for p in split(",", var.systems_paths) : p if p != "" && p != "default"]
+  read = concat(flatten([for p in local.folders : ["${p}/${var.system}.yaml", "${p}/data/${var.system}"]]),
+  startswith(var.model_path, "/") ? ["${var.model_path}/config.json", "${var.model_path}/hf_quant_config.json"] : [])
   exported = length(var.reads) > 0
   options  = [for w in var.workloads : merge(var.options, try(w.options, {}))]
   # A column only where there are any.
@@ -120,6 +124,7 @@ collect "predicted" {
   grid        = grid.workloads
   runtime     = runtime.aiconfigurator
   reads       = local.exported ? var.reads : null
+  reads_files = length(local.read) > 0 ? local.read : null
 
   # Tables that lack what one of them needs may have all for the others.
   deadline {
