@@ -142,8 +142,15 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
 	reason := c.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
-	if why := runtimes.Refused(pc.Store, c.runtime); env == nil && why != "" {
-		reason = why
+	otherPython := ""
+	if env == nil {
+		if why := runtimes.Refused(pc.Store, c.runtime); why != "" {
+			reason = why
+		}
+		if python := runtimes.SeenWith(pc.Store, c.runtime); python != "" {
+			otherPython = fmt.Sprintf("; the state folder has seen it with python = %q, and a plan that names the same finds its rows also where that is not", python)
+			reason += otherPython
+		}
 	}
 	readsKnown, err := c.resolve(pc)
 	if err != nil {
@@ -200,6 +207,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if why := c.pools.Absent(ctx, c.runtime); why != nil {
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
 			p.Notes = append(p.Notes, why.Fix)
+			p.Reason += otherPython
 			if err := c.estimated(pc, cases, env, p); err != nil {
 				return fail("The case journal cannot be read", err)
 			}
