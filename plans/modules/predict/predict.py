@@ -66,16 +66,22 @@ def predict(
     try:
         result = cli_estimate(**arguments)
     except Exception as err:
-        if "does not fit in GPU memory" in str(err):
-            bench.unsupported(str(err))  # its answer, and no fault
-        lacking = [n for n in sorted(known or ()) if n not in arguments and re.search(r"\b%s\b" % n, str(err))]
+        said = str(err)
+        if bench.reads:
+            said = said.replace(systems_paths, shown)
+        if "does not fit in GPU memory" in said:
+            bench.unsupported(said)  # its answer, and no fault
+        lacking = [n for n in sorted(known or ()) if n not in arguments and re.search(r"\b%s\b" % n, said)]
         if isinstance(err, ValueError) and lacking:
-            raise RuntimeError("%s (options of the module predict takes %s)" % (err, ", ".join(lacking))) from err
-        if isinstance(err, TypeError) and "cli_estimate()" in str(err):
+            raise RuntimeError("%s (options of the module predict takes %s)" % (said, ", ".join(lacking))) from err
+        if isinstance(err, TypeError) and "cli_estimate()" in said:
             raise RuntimeError(other_version(err)) from err
         if type(err).__name__ == "PerfDataNotAvailableError":
-            raise RuntimeError("the tables lack what this workload needs: %s" % err) from err
+            what = "a table cannot be read" if "Parquet error" in said else "the tables lack what this workload needs"
+            raise RuntimeError("%s: %s" % (what, said)) from err
         if type(err).__name__ != "HuggingFaceDownloadError":
+            if said != str(err):
+                raise RuntimeError(said) from err
             raise
         # Without a network each workload would wait for it again.
         _not_found[model_path] = (
