@@ -1,6 +1,5 @@
 """What aiconfigurator predicts for a workload, by its own API."""
 
-import atexit
 import difflib
 import functools
 import hashlib
@@ -8,7 +7,6 @@ import inspect
 import json
 import os
 import re
-import shutil
 import tempfile
 from importlib import metadata
 
@@ -46,7 +44,7 @@ def predict(
     shown = systems_paths
     if bench.reads:
         shown = bench.reads[0].dir
-        systems_paths = exported(shown, system_name, tuple(f for r in bench.reads for f in r.files))
+        systems_paths = exported(bench.scratch(), shown, system_name, tuple(f for r in bench.reads for f in r.files))
     elif tree == "exports":
         raise RuntimeError("the tree is that of exports, and this collect reads none")
     arguments = {
@@ -142,12 +140,11 @@ def further(options, arguments, known):
 
 
 @functools.cache
-def exported(folder, system_name, files):
-    """A folder with links to the files that exports wrote, and to what describes them.
+def exported(scratch, folder, system_name, files):
+    """A folder in scratch with links to the files that exports wrote, and to what describes them.
     The output folder may have others, of earlier runs and of other plans, such as a
     newer version's, which the package would take in their place."""
-    root = tempfile.mkdtemp(prefix="predict-")
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    root = tempfile.mkdtemp(prefix="predict-", dir=scratch)
     wanted = set(files) | {os.path.join(folder, system_name + ".yaml")}
     wanted |= {os.path.join(os.path.dirname(f), "collection_meta.yaml") for f in files}
     for path in sorted(wanted):

@@ -84,6 +84,7 @@ class Host:
         self._torch(env, hello)
         self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, max(self.index, 0))
         self.bench.attachments = Attachments(self.init.get("spool"))
+        self.bench.new_folder = lambda: self._own_folder(tempfile.gettempdir(), self._slot())
         self.bench.verify = bool(self.options.get("verify"))
         self.bench.package = self.package
         if self.options.get("uninitialised") == "random":
@@ -245,7 +246,7 @@ class Host:
         if self.workdir:
             return
         temporary = tempfile.gettempdir()
-        slot = re.sub(r"\W", "", str(self.init.get("slot", "w")))
+        slot = self._slot()
         self.workdir = self._own_folder(self.options.get("workdir") or temporary, slot)
         if "context" in self.workdir or "skip_indexer" in self.workdir:
             raise HostError(
@@ -263,6 +264,9 @@ class Host:
         own_ports()
         if self.root:
             self.shim = hook_helper(self.root, self.bench, self.sink, self.filling)
+
+    def _slot(self):
+        return re.sub(r"\W", "", str(self.init.get("slot", "w")))
 
     def _own_folder(self, base, slot):
         folder, lock = own_folder(base, slot)

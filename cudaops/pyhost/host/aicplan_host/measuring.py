@@ -2,7 +2,9 @@
 
 import importlib
 import math
+import os
 import statistics
+import tempfile
 import time
 
 from .attaching import Attachments
@@ -94,6 +96,8 @@ class Bench:
         self.verify = False  # op functions check their result against a reference
         self.reads = []  # a Read for each stage that the collect reads
         self.package = ""  # what the runtime names as its package; "" for plain Python
+        self.new_folder = tempfile.mkdtemp  # the host's are removed
+        self._scratch = ""
         self._log = log
         self._cuda = self._nvml = self._power_cap = None
         self._no_nvml = ""  # why there is none
@@ -140,6 +144,15 @@ class Bench:
         """Leaves a file with the case: bytes, a text, or the pathlib.Path of a
         file. It is kept with the case's rows, or with its failure."""
         self.attachments.add(name, content, media_type)
+
+    def scratch(self):
+        """A folder for files of the op, the same one for all cases of this worker. It
+        goes when the worker ends; where that was killed, when the next worker that
+        needs such a folder begins. (Handlers of atexit do not run in workers.)"""
+        if not self._scratch:
+            self._scratch = os.path.join(self.new_folder(), "scratch")
+            os.mkdir(self._scratch)
+        return self._scratch
 
     def rotate(self, *specs, keep=(), limit=16):
         """Operand sets of (shape, dtype) tensors with random values, carved
