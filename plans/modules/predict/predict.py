@@ -5,6 +5,7 @@ import functools
 import hashlib
 import inspect
 import json
+import math
 import os
 import re
 import tempfile
@@ -88,6 +89,10 @@ def predict(
         )
         raise RuntimeError(_not_found[model_path]) from err
     arguments["systems_paths"] = shown or None
+    for name in ("ttft", "tpot"):
+        value = getattr(result, name, None)
+        if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            raise RuntimeError("aiconfigurator %s says that %s is %s, which is no time" % (metadata.version("aiconfigurator"), name, value))
     latency = result.ttft + result.tpot * max(osl - 1, 0)
     if latency == 0:
         bench.unsupported("%s says nothing of %d tokens out: there is no such phase" % (estimate_mode, osl))
