@@ -60,7 +60,7 @@ variable "tree" {
 variable "tree_digest" {
   type        = string
   default     = ""
-  description = "what the tree is, for the rows: change it when the tree has changed"
+  description = "what the tree is, for the rows; its content counts in any case"
 }
 
 variable "system" {
@@ -70,7 +70,7 @@ variable "system" {
 
 variable "models" {
   type        = any
-  description = "the models: a name, aiconfigurator's name for it, and a folder with its config.json"
+  description = "the models: a name, aiconfigurator's name for it, and a folder with its config.json; options are those of the module predict, such as {moe_ep_size = 2}"
 
   default = {
     llama = { predict = "meta-llama/Meta-Llama-3.1-8B", shape = "llama-3.1-8b" }
@@ -339,6 +339,7 @@ module "published" {
   python     = var.predict_python
   system     = var.system
   model_path = each.value.predict
+  options    = try(each.value.options, {})
   workloads  = local.workloads
 }
 
@@ -349,6 +350,7 @@ module "published_steps" {
   python        = var.predict_python
   system        = var.system
   model_path    = each.value.predict
+  options       = try(each.value.options, {})
   estimate_mode = "static"
   workloads     = local.steps
 }
@@ -360,6 +362,7 @@ module "ours" {
   python        = var.predict_python
   system        = var.system
   model_path    = each.value.predict
+  options       = try(each.value.options, {})
   reads         = local.tables
   systems_paths = var.tree
   tree          = var.tree_digest
@@ -373,6 +376,7 @@ module "ours_steps" {
   python        = var.predict_python
   system        = var.system
   model_path    = each.value.predict
+  options       = try(each.value.options, {})
   estimate_mode = "static"
   reads         = local.tables
   systems_paths = var.tree

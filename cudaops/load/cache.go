@@ -1,10 +1,10 @@
 package load
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -110,8 +110,8 @@ func (p *cacheProbe) send(ctx context.Context, method, path string, content io.R
 		return 0, nil
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxMetrics))
-	if err != nil {
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxMetrics+1))
+	if err != nil || len(body) > maxMetrics { // a part of the series is no sum of them
 		return 0, nil
 	}
 	return res.StatusCode, body
@@ -142,7 +142,14 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 	if p.before == nil {
 		return
 	}
-	after := p.counters(context.WithoutCancel(ctx))
+	p.gains(p.counters(context.WithoutCancel(ctx)), c, q)
+}
+
+// gains is what the counters gained since the phase began.
+func (p *cacheProbe) gains(after map[string]float64, c *Cache, q *Queue) {
+	if started := p.before[processStart]; started != after[processStart] {
+		return // another process has counted since
+	}
 	for _, names := range queueHistograms {
 		if waited := p.mean(names.waited, after); !math.IsNaN(waited) {
 			q.Waited, q.Prefill = waited, p.mean(names.prefill, after)
@@ -155,7 +162,11 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 		if !ok || q1 < q0 {
 			continue // a restarted server has lost what it counted
 		}
-		c.Queried, c.Hit = q1-q0, after[names.hit]-p.before[names.hit]
+		hit := after[names.hit] - p.before[names.hit]
+		if hit < 0 || hit > q1-q0 {
+			continue // of another process, or of other lookups
+		}
+		c.Queried, c.Hit = q1-q0, hit
 		return
 	}
 }
@@ -172,8 +183,12 @@ func (p *cacheProbe) mean(name string, after map[string]float64) float64 {
 	return (s1 - s0) / n * 1e3
 }
 
+// processStart is when the server's process was started, where its page tells.
+const processStart = "process_start_time_seconds"
+
 // counted are the counters that a probe reads.
 var counted = func() (out []string) {
+	out = append(out, processStart)
 	for _, c := range cacheCounters {
 		out = append(out, c.queried, c.hit)
 	}
@@ -199,29 +214,49 @@ func (p *cacheProbe) counters(ctx context.Context) (out map[string]float64) {
 	return out
 }
 
-// countersOf reads a metrics page.
+// countersOf reads a metrics page. A counter with a value that is none is left out:
+// the others are no sum.
 func countersOf(page string) map[string]float64 {
 	out := map[string]float64{}
-	s := bufio.NewScanner(strings.NewReader(page))
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		line := s.Text()
+	for line := range strings.Lines(page) {
 		for _, name := range counted {
 			rest, ok := strings.CutPrefix(line, name)
-			if !ok || rest == "" || (rest[0] != '{' && rest[0] != ' ') {
+			if !ok || rest == "" || !strings.ContainsRune("{ \t", rune(rest[0])) {
 				continue
 			}
-			if i := strings.LastIndexByte(rest, '}'); i >= 0 {
-				rest = rest[i+1:]
-			}
-			fields := strings.Fields(rest)
+			fields := strings.Fields(withoutLabels(rest))
 			if len(fields) == 0 {
+				out[name] = math.NaN()
 				continue
 			}
-			if v, err := strconv.ParseFloat(fields[0], 64); err == nil && !math.IsNaN(v) {
-				out[name] += v
+			v, err := strconv.ParseFloat(fields[0], 64)
+			if err != nil || math.IsInf(v, 0) {
+				v = math.NaN()
 			}
+			out[name] += v
 		}
 	}
+	maps.DeleteFunc(out, func(_ string, v float64) bool { return math.IsNaN(v) })
 	return out
+}
+
+// withoutLabels is what stands behind the labels of a series: its value, and maybe a
+// time and an example with labels of its own. Values of labels are in quotes, and
+// have any characters.
+func withoutLabels(rest string) string {
+	if rest[0] != '{' {
+		return rest
+	}
+	quoted := false
+	for i := 1; i < len(rest); i++ {
+		switch {
+		case quoted && rest[i] == '\\':
+			i++
+		case rest[i] == '"':
+			quoted = !quoted
+		case rest[i] == '}' && !quoted:
+			return rest[i+1:]
+		}
+	}
+	return ""
 }

@@ -43,13 +43,15 @@ const (
 
 var (
 	attentionKernel = regexp.MustCompile(`(?i)flash|fmha|attention|attn|reshape_and_cache|paged_kv|mla_|prepare_varlen`)
-	gemmKernel      = regexp.MustCompile(`(?i)nvjet|gemm|gemv|splitk|cijk_|cublas|cutlass.*(universal|kernel2)|xmma|triton_tem_.*mm|matmul`)
+	gemmKernel      = regexp.MustCompile(`(?i)nvjet|gemm|gemv|splitk|cijk_|cublas|cutlass.*(universal|kernel2)|xmma|triton_tem_.*mm|matmul|fused_moe_kernel|marlin|\bbmm_`)
+	// FlashInfer has kernels of all classes, and its name is no kernel's.
+	flashinfer = regexp.MustCompile(`(?i)flashinfer(::)?(norm|activation|sampling|quantization|gemm|group_gemm|rope|\w*rotary|moe)`)
 )
 
 // classOf names the class of a kernel that no rule takes for communication.
 func classOf(kernel string) string {
 	switch {
-	case attentionKernel.MatchString(kernel):
+	case attentionKernel.MatchString(kernel) && !flashinfer.MatchString(kernel):
 		return ClassAttention
 	case gemmKernel.MatchString(kernel):
 		return ClassGEMM

@@ -64,3 +64,27 @@ func TestPhases(t *testing.T) {
 		t.Errorf("no steps: %s", text(got))
 	}
 }
+
+// TestClasses: names of kernels as engines have them.
+func TestClasses(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>":                           ClassOther,
+		"kernel_cutlass_kernel_flashinfernormkernelsrmsnormRMSNormKernel_object_at__tensorptrbf16":  ClassOther,
+		"void flashinfer::activation::act_and_mul_kernel<__nv_bfloat16, &silu>":                     ClassOther,
+		"void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u>":                          ClassOther,
+		"void flashinfer::BatchQKApplyRotaryPosIdsCosSinCacheEnhancedParallelismKernel<true, 128u>": ClassOther,
+		"void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits>":             ClassAttention,
+		"void flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla>":                            ClassAttention,
+		"void flash::prepare_varlen_num_blocks_kernel<1, false>":                                    ClassAttention,
+		"fused_moe_kernel": ClassGEMM,
+		"bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2":                                           ClassGEMM,
+		"void marlin::Marlin<__nv_bfloat16, 256>":                                                ClassGEMM,
+		"void moe::dev::routing::routingIndicesHistogramKernel<moe::dev::routing::KernelParams>": ClassOther,
+		"void vllm::moe::topkGatingSoftmax<4, 128>":                                              ClassOther,
+	} {
+		if got := classOf(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}

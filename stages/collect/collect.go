@@ -94,6 +94,8 @@ type Config struct {
 	// Reads are stages whose files the op reads, such as exports. Rows belong to
 	// what these have written.
 	Reads cty.Value `hcl:"reads,optional"`
+	// ReadsFiles are files and folders that the op reads besides.
+	ReadsFiles []string `hcl:"reads_files,optional"`
 	// FailOver is the share of failed cases above which the stage fails.
 	FailOver float64 `hcl:"fail_over,optional"`
 

@@ -48,7 +48,11 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 		}
 		c.bind = with
 	}
-	if c.resolve(pc) {
+	known, err := c.resolve(pc)
+	if err != nil {
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the files", Detail: err.Error() + ".", Subject: pc.Range.Ptr()}}
+	}
+	if known {
 		k.Reads = c.readIDs
 	}
 	env := c.met.Load()
@@ -142,10 +146,20 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
 	reason := c.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
-	if why := runtimes.Refused(pc.Store, c.runtime); env == nil && why != "" {
-		reason = why
+	otherPython := ""
+	if env == nil {
+		if why := runtimes.Refused(pc.Store, c.runtime); why != "" {
+			reason = why
+		}
+		if python := runtimes.SeenWith(pc.Store, c.runtime); python != "" {
+			otherPython = fmt.Sprintf("; the state folder has seen it with python = %q, and a plan that names the same finds its rows also where that is not", python)
+			reason += otherPython
+		}
 	}
-	readsKnown := c.resolve(pc)
+	readsKnown, err := c.resolve(pc)
+	if err != nil {
+		return fail("Cannot read the files", err)
+	}
 	if !readsKnown {
 		reason = "what it reads is written first"
 	}
@@ -197,6 +211,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if why := c.pools.Absent(ctx, c.runtime); why != nil {
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
 			p.Notes = append(p.Notes, why.Fix)
+			p.Reason += otherPython
 			if err := c.estimated(pc, cases, env, p); err != nil {
 				return fail("The case journal cannot be read", err)
 			}

@@ -1,7 +1,13 @@
 package collect
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -14,6 +20,9 @@ const readsWord = "reads"
 
 // checkReads finds the stages whose files the op reads.
 func (c *Config) checkReads() error {
+	if len(c.ReadsFiles) > 0 && c.runtime != nil && !c.kind().Reads {
+		return fmt.Errorf("workers of kind %s read no files; remove reads_files", c.runtime.Kind)
+	}
 	if !isSet(c.Reads) {
 		return nil
 	}
@@ -35,19 +44,71 @@ func (c *Config) checkReads() error {
 	return nil
 }
 
-// resolve learns what the stages that the op reads have written. It is false
-// while one of them has not run.
-func (c *Config) resolve(pc *stage.PlanContext) bool {
+// resolve learns what the stages that the op reads have written, and what is in the
+// files that it reads besides. It is false while one of the stages has not run.
+func (c *Config) resolve(pc *stage.PlanContext) (bool, error) {
 	c.readIDs = nil
 	for _, ref := range c.reads {
 		id := pc.Identity(ref)
 		if id == "" {
 			c.readIDs = nil
-			return false
+			return false, nil
 		}
 		c.readIDs = append(c.readIDs, id)
 	}
-	return true
+	if len(c.ReadsFiles) > 0 {
+		id, err := contentOf(c.ReadsFiles)
+		if err != nil {
+			return false, fmt.Errorf("reads_files: %w", err)
+		}
+		c.readIDs = append(c.readIDs, id)
+	}
+	return true, nil
+}
+
+// contentOf identifies files, and folders with all that is in them, by their content
+// and their places in these folders: not by where the folders are. What does not exist
+// has no content.
+func contentOf(paths []string) (string, error) {
+	all := sha256.New()
+	for i, path := range paths {
+		root, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(all, "%d absent\x00", i)
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+		err = filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := os.Stat(name)
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			one := sha256.New()
+			if _, err := io.Copy(one, f); err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(root, name)
+			fmt.Fprintf(all, "%d %q %x\x00", i, filepath.ToSlash(rel), one.Sum(nil))
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("sha256:%x", all.Sum(nil)), nil
 }
 
 // readFiles is what workers are told of the stages that the op reads.
@@ -74,11 +135,11 @@ func (r *running) readFiles() []worker.Read {
 // readsElsewhere refuses an executor: its tasks may run where the output folder
 // is not.
 func (c *Config) readsElsewhere() hcl.Diagnostics {
-	if len(c.reads) == 0 || !c.Elsewhere() {
+	if len(c.reads) == 0 && len(c.ReadsFiles) == 0 || !c.Elsewhere() {
 		return nil
 	}
 	return hcl.Diagnostics{{
 		Severity: hcl.DiagError, Summary: "Wrong executor",
-		Detail: "This collect reads files that other stages write into the output folder, which tasks of an executor do not have; remove executor or reads.",
+		Detail: "This collect reads files of this machine, such as those that other stages write into the output folder, which tasks of an executor do not have; remove executor or reads.",
 	}}
 }

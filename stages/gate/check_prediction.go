@@ -106,6 +106,9 @@ func (c *prediction) run(s *subject) finding {
 	detail := c.detail(s, m, key, pairs)
 	if out.message != "" {
 		out.message += queueText(detail.Queue)
+		if detail.Warned > 0 {
+			out.message += fmt.Sprintf("; %s with a warning: %s", phrase.Some(detail.Warned, "prediction"), detail.Warning)
+		}
 	}
 	out.detail = detail
 	return out

@@ -43,6 +43,14 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 		if !s.has(i) {
 			continue
 		}
+		if at >= 0 && column(s.reference.Table, "warning") != nil {
+			if text := textOf(s.reference.Table, "warning", at); text != "" {
+				out.Warned++
+				if out.Warning == "" {
+					out.Warning = text
+				}
+			}
+		}
 		if len(out.Workloads) == mostWorkloads {
 			out.More++
 			continue
@@ -112,13 +120,27 @@ func predictedPhases(rec arrow.Record, row int) []results.PhaseCompare {
 	for _, p := range []struct {
 		name, ops string
 		divide    float64
-	}{{trace.Prefill, "context", 1}, {trace.Decode, "generation", steps}, {mixedStep, "mix_step", 1}, {trace.Decode, "genonly_step", 1}} {
-		ops := parts[p.ops]
+	}{{trace.Prefill, "context", 1}, {trace.Decode, "generation", steps}, {mixedStep, "mix_step", 1}, {trace.Decode, "genonly_step", 1},
+		{trace.Prefill, "prefill", 1}, {trace.Decode, "decode", steps}} {
+		ops, from := parts[p.ops], source[p.ops]
+		if p.ops == "context" && len(parts["encoder"]) > 0 { // images are encoded in the same step
+			ops, from = both(parts["encoder"], ops), both(source["encoder"], from)
+		}
 		if len(ops) == 0 || p.divide <= 0 {
 			continue
 		}
-		out = append(out, predictedPhase(p.name, ops, source[p.ops], p.divide))
+		out = append(out, predictedPhase(p.name, ops, from, p.divide))
 	}
+	return out
+}
+
+// both joins ops of two phases, whose names differ.
+func both[V any](a, b map[string]V) map[string]V {
+	out := maps.Clone(b)
+	if out == nil {
+		out = map[string]V{}
+	}
+	maps.Copy(out, a)
 	return out
 }
 
@@ -130,8 +152,12 @@ func predictedPhase(name string, ops map[string]float64, source map[string]strin
 	sums := map[string]float64{}
 	from := map[string][]string{}
 	total := 0.0
+	whole := slices.ContainsFunc(slices.Collect(maps.Keys(ops)), func(op string) bool { return classOfOp(op) == classBlock })
 	for _, op := range slices.Sorted(maps.Keys(ops)) {
 		class := classOfOp(op)
+		if whole && (class == trace.ClassGEMM || class == trace.ClassAttention) {
+			class = classBlock
+		}
 		sums[class] += ops[op] / divide
 		total += ops[op] / divide
 		if f := source[op]; f != "" && ops[op] > 0 && !slices.Contains(from[class], f) {
@@ -139,7 +165,7 @@ func predictedPhase(name string, ops map[string]float64, source map[string]strin
 		}
 	}
 	p := results.PhaseCompare{Name: name, Predicted: &total, Why: "no trace of it"}
-	for _, class := range []string{trace.ClassGEMM, trace.ClassAttention, trace.ClassCommunication, trace.ClassOther} {
+	for _, class := range []string{classBlock, trace.ClassGEMM, trace.ClassAttention, trace.ClassCommunication, trace.ClassOther} {
 		if v, ok := sums[class]; ok && (v > 0 || class != trace.ClassCommunication) {
 			p.Parts = append(p.Parts, results.ClassPart{Class: class, Predicted: &v, Source: strings.Join(from[class], ", ")})
 		}
@@ -147,15 +173,21 @@ func predictedPhase(name string, ops map[string]float64, source map[string]strin
 	return p
 }
 
+// classBlock is what gemm and attention become where a prediction has an op that is
+// both, such as a block of latent attention with its products: neither is known alone.
+const classBlock = "gemm and attention"
+
 // classOfOp is the class of an op as aiconfigurator names it.
 func classOfOp(op string) string {
 	op = strings.TrimSuffix(op, " (scaled)")
 	switch {
 	case strings.HasSuffix(op, "attention"):
 		return trace.ClassAttention
-	case strings.HasSuffix(op, "gemm"):
-		return trace.ClassGEMM
-	case strings.Contains(op, "_ar_") || strings.HasSuffix(op, "_ar") || strings.HasSuffix(op, "p2p") || strings.Contains(op, "dispatch") || strings.Contains(op, "all_"):
+	case strings.HasSuffix(op, "mla_block"):
+		return classBlock
+	case strings.HasSuffix(op, "gemm"), strings.HasSuffix(op, "moe"), strings.HasSuffix(op, "moe_overlap"):
+		return trace.ClassGEMM // experts are products with weights
+	case strings.Contains(op, "allreduce") || strings.Contains(op, "_ar_") || strings.HasSuffix(op, "_ar") || strings.HasSuffix(op, "p2p") || strings.Contains(op, "dispatch") || strings.Contains(op, "all_"):
 		return trace.ClassCommunication
 	}
 	return trace.ClassOther
@@ -218,13 +250,22 @@ func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
 			continue
 		}
 		p.Why, p.Kernels = "", seen.Kernels
+		whole := slices.ContainsFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == classBlock })
 		for _, part := range seen.Parts {
-			at := slices.IndexFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == part.Class })
+			class := part.Class
+			if whole && (class == trace.ClassGEMM || class == trace.ClassAttention) {
+				class = classBlock
+			}
+			at := slices.IndexFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == class })
 			if at < 0 {
-				p.Parts = append(p.Parts, results.ClassPart{Class: part.Class})
+				p.Parts = append(p.Parts, results.ClassPart{Class: class})
 				at = len(p.Parts) - 1
 			}
-			p.Parts[at].Measured = part.Measured
+			sum := *part.Measured
+			if before := p.Parts[at].Measured; before != nil {
+				sum += *before
+			}
+			p.Parts[at].Measured = &sum
 		}
 		for _, v := range w.Values {
 			if v.Column == phaseColumn[p.Name] && v.Measured != nil {

@@ -154,6 +154,16 @@ func Refused(store *checkpoint.Store, rt *stage.Runtime) string {
 	return fmt.Sprintf("%s requires %s, and %s was seen last", rt.Address, rt.Requires, known.Version)
 }
 
+// SeenWith is the interpreter with which a runtime was seen last, where it is another
+// one than the plan names now; "" else.
+func SeenWith(store *checkpoint.Store, rt *stage.Runtime) string {
+	known, err := Known(store, rt.Address)
+	if err != nil || known == nil || known.Identity != identity(rt) || known.Interpreter == rt.Python {
+		return ""
+	}
+	return known.Interpreter
+}
+
 // binds says whether requires is about the version that a runtime reports: its
 // package's.
 func binds(rt *stage.Runtime) bool { return rt.Package != "" && rt.Requires != "" }

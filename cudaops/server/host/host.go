@@ -196,6 +196,11 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 	if err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
 	}
+	// A server that starts for minutes and is then asked in vain is a dear way to learn
+	// that the case is wrong. The address is none yet, and no setting depends on it.
+	if _, _, err := h.load(&running{base: "http://127.0.0.1:1"}).Settings(a.Case); err != nil {
+		return nil, failure(worker.ClassUnsupportedConfig, err, "")
+	}
 	if err := h.need(ctx, a, out); err != nil {
 		return nil, err
 	}

@@ -253,6 +253,21 @@ func TestFaultsOfServers(t *testing.T) {
 	}
 }
 
+// TestSettingsThatAreWrong: a case that no load can have starts no server, and the next
+// case is measured.
+func TestSettingsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	b.blocks = `{"load": {"prompt": "token_ids", "isl": 4, "osl": 2}}`
+	e := b.run(t, `{"tensor_parallel_size": 1, "requests": 0.5}`, `{"tensor_parallel_size": 1, "requests": 2}`)
+	if f := e.failures[1]; f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "requests is a number 0.5; a whole number is needed") {
+		t.Errorf("got %+v", f)
+	}
+	if f, failed := e.failures[2]; failed || len(b.started(t)) != 1 {
+		t.Errorf("the next case: %+v, servers %q", f, b.started(t))
+	}
+}
+
 // TestAServerThatNobodyTellsItsPort: what is wrong is said with the failure.
 func TestAServerThatNobodyTellsItsPort(t *testing.T) {
 	t.Parallel()

@@ -56,16 +56,36 @@ variable "reads" {
 variable "tree" {
   type        = string
   default     = ""
-  description = "what the folder in systems_paths is; another text is predicted anew"
+  description = "what the folder in systems_paths is, for the rows; its content counts in any case"
 }
 
 variable "workloads" {
   type        = any
-  description = "objects with isl, osl, concurrency and tensor_parallel_size"
+  description = "objects with isl, osl, concurrency and tensor_parallel_size, and options of their own"
+
+  validation {
+    condition = alltrue([for w in var.workloads : try(
+      alltrue([for n in [w.isl, w.osl, w.concurrency, w.tensor_parallel_size] : n >= 1 && n == floor(n)]), false
+    )])
+    error_message = "workloads are objects with isl, osl, concurrency and tensor_parallel_size, each a whole number from 1"
+  }
+}
+
+variable "options" {
+  type        = any
+  default     = {}
+  description = "further arguments by aiconfigurator's names of them: {moe_ep_size = 8} for a model with experts, {ctx_tokens = 8192}, or what the mode disagg asks for; those of a workload win"
 }
 
 locals {
+  # Of tables those of the system, and of a model's folder its config.
+  folders = local.exported ? [] : [for p in split(",", var.systems_paths) : p if p != "" && p != "default"]
+  read = concat(flatten([for p in local.folders : ["${p}/${var.system}.yaml", "${p}/data/${var.system}"]]),
+  startswith(var.model_path, "/") ? ["${var.model_path}/config.json", "${var.model_path}/hf_quant_config.json"] : [])
   exported = length(var.reads) > 0
+  options  = [for w in var.workloads : merge(var.options, try(w.options, {}))]
+  # A column only where there are any.
+  optional = anytrue([for o in local.options : length(keys(o)) > 0])
 }
 
 runtime "aiconfigurator" {
@@ -90,12 +110,12 @@ grid "workloads" {
   axis "tree" { values = [local.exported ? "exports" : var.tree] }
 
   rows "workload" {
-    values = [for w in var.workloads : {
+    values = [for i, w in var.workloads : merge({
       isl                  = w.isl
       osl                  = w.osl
       concurrency          = w.concurrency
       tensor_parallel_size = w.tensor_parallel_size
-    }]
+    }, local.optional ? { options = jsonencode(local.options[i]) } : {})]
   }
 }
 
@@ -104,6 +124,7 @@ collect "predicted" {
   grid        = grid.workloads
   runtime     = runtime.aiconfigurator
   reads       = local.exported ? var.reads : null
+  reads_files = length(local.read) > 0 ? local.read : null
 
   # Tables that lack what one of them needs may have all for the others.
   deadline {

@@ -1,9 +1,14 @@
 """What aiconfigurator predicts for a workload, by its own API."""
 
+import difflib
 import functools
 import hashlib
+import inspect
 import json
+import math
 import os
+import re
+import tempfile
 from importlib import metadata
 
 _not_found = {}  # what was said of models whose config the package could not get
@@ -22,11 +27,13 @@ def predict(
     systems_paths,
     tree,
     bench,
+    options="{}",
 ):
     """One workload: times in ms, tokens/s per GPU, and the parts by op as JSON.
 
-    Where the collect reads exports, their output folder is the database that is
-    asked. A workload that the package cannot estimate raises, with its own words.
+    Where the collect reads exports, their files are the database that is asked, and
+    no others that are in the output folder. A workload that the package cannot
+    estimate raises, with its own words. options are further arguments of cli_estimate.
     """
     try:
         from aiconfigurator.cli.api import cli_estimate
@@ -35,8 +42,10 @@ def predict(
 
     if model_path in _not_found:
         raise RuntimeError(_not_found[model_path])
+    shown = systems_paths
     if bench.reads:
-        systems_paths = bench.reads[0].dir
+        shown = bench.reads[0].dir
+        systems_paths = exported(bench.folder(), shown, system_name, tuple(f for r in bench.reads for f in r.files))
     elif tree == "exports":
         raise RuntimeError("the tree is that of exports, and this collect reads none")
     arguments = {
@@ -51,16 +60,27 @@ def predict(
         "tp_size": tensor_parallel_size,
         "systems_paths": systems_paths or None,
     }
+    known = parameters(cli_estimate)
+    arguments.update(further(json.loads(options), arguments, known))
     try:
         result = cli_estimate(**arguments)
     except Exception as err:
-        if "does not fit in GPU memory" in str(err):
-            bench.unsupported(str(err))  # its answer, and no fault
-        if isinstance(err, TypeError) and "cli_estimate()" in str(err):
+        said = str(err)
+        if bench.reads:
+            said = said.replace(systems_paths, shown)
+        if "does not fit in GPU memory" in said:
+            bench.unsupported(said)  # its answer, and no fault
+        lacking = [n for n in sorted(known or ()) if n not in arguments and re.search(r"\b%s\b" % n, said)]
+        if isinstance(err, ValueError) and lacking:
+            raise RuntimeError("%s (options of the module predict takes %s)" % (said, ", ".join(lacking))) from err
+        if isinstance(err, TypeError) and "cli_estimate()" in said:
             raise RuntimeError(other_version(err)) from err
         if type(err).__name__ == "PerfDataNotAvailableError":
-            raise RuntimeError("the tables lack what this workload needs: %s" % err) from err
+            what = "a table cannot be read" if "Parquet error" in said else "the tables lack what this workload needs"
+            raise RuntimeError("%s: %s" % (what, said)) from err
         if type(err).__name__ != "HuggingFaceDownloadError":
+            if said != str(err):
+                raise RuntimeError(said) from err
             raise
         # Without a network each workload would wait for it again.
         _not_found[model_path] = (
@@ -68,8 +88,16 @@ def predict(
             "or a folder with the model's config.json" % (metadata.version("aiconfigurator"), model_path, err)
         )
         raise RuntimeError(_not_found[model_path]) from err
+    arguments["systems_paths"] = shown or None
+    for name in ("ttft", "tpot"):
+        value = getattr(result, name, None)
+        if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            raise RuntimeError("aiconfigurator %s says that %s is %s, which is no time" % (metadata.version("aiconfigurator"), name, value))
+    latency = result.ttft + result.tpot * max(osl - 1, 0)
+    if latency == 0:
+        bench.unsupported("%s says nothing of %d tokens out: there is no such phase" % (estimate_mode, osl))
     row = {
-        "latency": result.ttft + result.tpot * max(osl - 1, 0),
+        "latency": latency,
         "kernel_source": "aiconfigurator",
         "tables_version": str(result.backend_version),
         "tables_digest": digest(systems_paths, system_name),
@@ -93,11 +121,51 @@ def predict(
     return row
 
 
+def parameters(function):
+    """The names of a function's arguments; None where it takes any."""
+    has = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in has):
+        return None
+    return {p.name for p in has}
+
+
+def further(options, arguments, known):
+    """The options, none of which a workload has already. batch_size may differ from
+    the number of open requests: with attention_dp_size it is that of one rank."""
+    for name in options:
+        if name in arguments and name != "batch_size":
+            raise ValueError("options has %s, which is the module's own setting or the workload's; set it there" % name)
+        if known is not None and name not in known:
+            near = difflib.get_close_matches(name, sorted(known), 1)
+            raise ValueError(
+                "options has %s, and estimates of aiconfigurator %s have no such argument%s"
+                % (name, metadata.version("aiconfigurator"), "; it has " + near[0] if near else "")
+            )
+    return options
+
+
+@functools.cache
+def exported(within, folder, system_name, files):
+    """A folder within another with links to the files that exports wrote, and to what describes them.
+    The output folder may have others, of earlier runs and of other plans, such as a
+    newer version's, which the package would take in their place."""
+    root = tempfile.mkdtemp(prefix="predict-", dir=within)
+    wanted = set(files) | {os.path.join(folder, system_name + ".yaml")}
+    wanted |= {os.path.join(os.path.dirname(f), "collection_meta.yaml") for f in files}
+    for path in sorted(wanted):
+        if not os.path.isfile(path):
+            continue
+        link = os.path.join(root, os.path.relpath(path, folder))
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        os.symlink(path, link)
+    return root
+
+
 def phases(summary):
-    """The parts of static modes, by phase: the whole prefill, and all decode steps
-    together. The package's API leaves them in its summary."""
+    """The parts of static modes, by phase: the encoder of images, the whole prefill, and
+    all decode steps together. The package's API leaves them in its summary."""
     parts, source = {}, {}
-    for phase in ("context", "generation"):
+    for phase in ("encoder", "context", "generation"):
         for into, what in ((parts, "latency"), (source, "source")):
             get = getattr(summary, "get_%s_%s_dict" % (phase, what), None)
             if get and get():

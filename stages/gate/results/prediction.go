@@ -18,6 +18,10 @@ type Prediction struct {
 	Workloads []Workload         `json:"workloads"`
 	// Queue is nil where no server said how long its requests waited.
 	Queue *QueueCompare `json:"queue,omitempty"`
+	// Warned counts the workloads whose prediction comes with a warning of the package,
+	// such as of a batch that does not fit; Warning is the first one.
+	Warned  int    `json:"warned,omitempty"`
+	Warning string `json:"warning,omitempty"`
 	// More counts workloads beyond those that are listed.
 	More int `json:"more,omitempty"`
 }

@@ -89,3 +89,19 @@ func TestLimit(t *testing.T) {
 		t.Error("the head is not whole")
 	}
 }
+
+// TestPredictions: what is not in the list of workloads is counted, and what the
+// package warns of is told.
+func TestPredictions(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := Write(&b, reporttest.PredictionReport(t)); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{"1 prediction with a warning of the package: the batch does not fit &lt;once>", "2 more workloads, not listed."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -23,6 +23,9 @@ func (b *builder) predictions(r *model.Report) {
 		if text := c.QueueText(); text != "" {
 			b.linef("\n%s", text)
 		}
+		if text := c.WarningText(); text != "" {
+			b.linef("\n%s", phrase.Inline(text))
+		}
 		if len(c.Workloads) == 0 {
 			continue
 		}
@@ -58,6 +61,9 @@ func (b *builder) predictions(r *model.Report) {
 			}
 			b.linef("| %s |", strings.Join(cells, " | "))
 		})
+		if c.More > 0 {
+			b.linef("\n%s, not listed.", phrase.Some(c.More, "more workload"))
+		}
 		for _, w := range c.Workloads {
 			for _, p := range w.Phases {
 				if p.Kernels == nil {

@@ -42,6 +42,7 @@ func Build(in Input) (*Report, error) {
 		}
 		r.Tables = append(r.Tables, t)
 	}
+	tellApart(r.Tables)
 	r.attachGates(in.Finished)
 	r.Nodes = nodes(in.Tables, r.Tables)
 	if err := r.losses(in); err != nil {
@@ -109,23 +110,29 @@ func (r *Report) attachGates(finished []stage.Finished) {
 		byAddr[f.Address] = f
 	}
 	for _, t := range r.Tables {
-		gate, ok := byAddr[t.Address]
-		if !ok || !gate.Is.Judges {
-			ok = false
+		var gates []stage.Finished
+		if own, ok := byAddr[t.Address]; ok && own.Is.Judges {
+			gates = append(gates, own)
+		} else {
 			for _, f := range finished {
 				if f.Is.Judges && slices.Contains(Reads(finished, f.Address), t.Address) {
-					gate, ok = f, true
+					gates = append(gates, f)
 				}
 			}
 		}
-		if !ok || gate.Outcome == nil {
-			continue
+		var groups []results.Group
+		var addresses []string
+		for _, g := range gates {
+			if g.Outcome == nil || len(g.Outcome.Checks) == 0 && g.Outcome.Status != stage.StatusFailed {
+				continue // it never ran
+			}
+			groups = append(groups, results.Group{Status: g.Outcome.Status, Checks: g.Outcome.Checks})
+			addresses = append(addresses, g.Address)
 		}
-		c := results.Count([]results.Group{{Status: gate.Outcome.Status, Checks: gate.Outcome.Checks}})
-		if len(gate.Outcome.Checks) == 0 && gate.Outcome.Status != stage.StatusFailed {
-			continue // it never ran
+		if len(groups) > 0 {
+			c := results.Count(groups)
+			t.Gate = &Gate{Address: strings.Join(addresses, ", "), Passed: c.Passed, Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
 		}
-		t.Gate = &Gate{Address: gate.Address, Passed: c.Passed, Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
 	}
 }
 
@@ -202,4 +209,21 @@ func percent(share float64) string {
 		return "99.9 %" // never round a gap away
 	}
 	return strings.Replace(text, ".0 %", " %", 1)
+}
+
+// tellApart adds the stage to names of tables that readers could not tell apart
+// else, such as those of two models under the same load.
+func tellApart(tables []*Table) {
+	same := map[[3]string][]*Table{}
+	for _, t := range tables {
+		is := [3]string{t.Name, t.Framework, t.Version}
+		same[is] = append(same[is], t)
+	}
+	for _, twins := range same {
+		for _, t := range twins {
+			if len(twins) > 1 && t.Name != t.Address {
+				t.Name += " of " + t.Address
+			}
+		}
+	}
 }

@@ -227,3 +227,38 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// TestTablesOfOneKind: two tables of one op have names of their own, and a table that
+// several gates judge has the checks of all of them.
+func TestTablesOfOneKind(t *testing.T) {
+	t.Parallel()
+	gemm, err := reporttest.Gemm(30, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := func(address, reads, severity, result string, status stage.Status) stage.Finished {
+		return stage.Finished{Address: address, Kind: "gate", Is: roles.Of("gate"), After: []string{reads}, Outcome: &stage.Outcome{
+			Status: status, Checks: []stage.CheckResult{{Name: "c", Severity: severity, Result: result}}}}
+	}
+	r, err := model.Build(model.Input{
+		Tables: []model.TableInput{{Address: "collect.a", Data: gemm}, {Address: "collect.b", Data: gemm}},
+		Finished: []stage.Finished{
+			gate("gate.hard", "collect.a", "fail", "fail", stage.StatusGateFailed), gate("gate.mild", "collect.a", "warn", "warn", stage.StatusOK),
+			gate("gate.other", "collect.b", "fail", "pass", stage.StatusOK),
+			{Address: "gate.late", Kind: "gate", Is: roles.Of("gate"), After: []string{"collect.b"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := r.Tables[0], r.Tables[1]
+	if a.Name != "gemm_perf of collect.a" || b.Name != "gemm_perf of collect.b" {
+		t.Errorf("names %q, %q", a.Name, b.Name)
+	}
+	if a.Gate == nil || a.Gate.Failed != 1 || a.Gate.Warned != 1 || a.Gate.Address != "gate.hard, gate.mild" {
+		t.Errorf("gates of a: %+v", a.Gate)
+	}
+	if b.Gate == nil || b.Gate.Passed != 1 || b.Gate.Address != "gate.other" {
+		t.Errorf("gates of b: %+v", b.Gate)
+	}
+}

@@ -128,6 +128,14 @@ func (c Comparison) QueueText() string {
 		Percent(q.Share), phrase.Some(q.Compared, "workload"), Percent(q.P50), Percent(q.P95))
 }
 
+// WarningText says what the package warns of; "" where it does not.
+func (c Comparison) WarningText() string {
+	if c.Warned == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s with a warning of the package: %s", phrase.Some(c.Warned, "prediction"), c.Warning)
+}
+
 // Part is a class of a phase with what it contributes to the error.
 type Part struct {
 	Class, Source       string

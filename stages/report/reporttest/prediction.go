@@ -2,9 +2,11 @@ package reporttest
 
 import (
 	"encoding/json"
+	"testing"
 
 	"aicplan/engine/stage"
 	"aicplan/stages/gate/results"
+	"aicplan/stages/report/model"
 	"aicplan/stages/report/roles"
 )
 
@@ -20,6 +22,7 @@ func Predicted() (stage.Finished, error) {
 			{Name: "ttft", Compared: 3, P50: 0.12, P95: 0.21, Median: 0.88, LimitP50: 0.03, LimitP95: 0.08},
 			{Name: "tpot", Compared: 3, P50: 0.02, P95: 0.06, Median: 0.98, LimitP50: 0.03, LimitP95: 0.08},
 		},
+		Warned: 1, Warning: "the batch does not fit <once>", More: 2,
 		Queue: &results.QueueCompare{Compared: 1, Share: 0.125, P50: 0.042, P95: 0.042},
 		Workloads: []results.Workload{
 			{
@@ -50,4 +53,23 @@ func Predicted() (stage.Finished, error) {
 	return stage.Finished{Address: "gate.steps", Kind: "gate", Is: roles.Of("gate"), Outcome: &stage.Outcome{Status: stage.StatusGateFailed, Checks: []stage.CheckResult{
 		{Name: "prediction of module.ours.collect.predicted", Severity: "fail", Result: "fail", Message: "too far off", Detail: raw},
 	}}}, nil
+}
+
+// PredictionReport is a report with Predicted among its gates.
+func PredictionReport(t *testing.T) *model.Report {
+	t.Helper()
+	in, err := Input(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Predicted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Finished = append(in.Finished, f)
+	r, err := model.Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

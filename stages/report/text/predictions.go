@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"aicplan/sink/phrase"
 	"aicplan/stages/report/model"
 )
 
@@ -23,6 +24,9 @@ func (b *builder) predictions(r *model.Report) {
 		if text := c.QueueText(); text != "" {
 			b.item("  ", text)
 		}
+		if text := c.WarningText(); text != "" {
+			b.item("  ", text)
+		}
 		if common := c.Common(); common != "" {
 			b.item("  ", "All with "+common+"; times in ms.")
 		}
@@ -35,6 +39,9 @@ func (b *builder) predictions(r *model.Report) {
 				values = append(values, fmt.Sprintf("server's queue %s, prefill %s", model.Millis(w.QueueMs), model.Millis(w.PrefillMs)))
 			}
 			b.item("    ", c.Name(w)+": "+strings.Join(values, "; "))
+		}
+		if c.More > 0 {
+			b.item("    ", phrase.Some(c.More, "more workload")+", not listed.")
 		}
 	}
 }

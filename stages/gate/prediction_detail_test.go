@@ -1,0 +1,86 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/cudaops/trace"
+	"aicplan/engine/stage"
+	"aicplan/sink/table"
+	"aicplan/stages/gate/results"
+)
+
+// phasesOf writes phases in one line each.
+func phasesOf(phases []results.PhaseCompare) string {
+	var b strings.Builder
+	for _, p := range phases {
+		b.WriteString(p.Name)
+		for _, c := range p.Parts {
+			for i, v := range []*float64{c.Predicted, c.Measured} {
+				if v != nil {
+					fmt.Fprintf(&b, ", %s %s %s", []string{"predicted", "measured"}[i], c.Class, number(*v))
+				}
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// TestPredictedPhases: the parts of models and modes that differ from a dense model
+// on one server.
+func TestPredictedPhases(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ name, ops, want string }{
+		{"experts are products", `{"context":{"context_full_moe":4,"context_router_gemm":1,"context_moe_pre_dispatch":2,"context_attention":3}}`,
+			"prefill, predicted gemm 5, predicted attention 3, predicted communication 2\n"},
+		{"experts beside others", `{"generation":{"generation_moe_overlap":4}}`, "decode, predicted gemm 2\n"},
+		{"an all-reduce of hybrid models", `{"context":{"context_tp_allreduce":2,"context_mamba_ssm":1}}`, "prefill, predicted communication 2, predicted other 1\n"},
+		{"latent attention with its products", `{"context":{"context_mla_block":4,"context_shared_gate_up_gemm":1,"context_add_norm_1":1}}`, "prefill, predicted gemm and attention 5, predicted other 1\n"},
+		{"workers of one phase each", `{"prefill":{"context_qkv_gemm":4},"decode":{"generation_qkv_gemm":6}}`, "prefill, predicted gemm 4\ndecode, predicted gemm 3\n"},
+		{"images", `{"encoder":{"encoder_attention":2,"encoder_qkv_gemm":1},"context":{"context_qkv_gemm":4}}`, "prefill, predicted gemm 5, predicted attention 2\n"},
+	} {
+		ds := rowsOf(t, []arrow.Field{table.Field("osl", table.Int64), table.Field("per_ops", table.String)}, map[string]any{"osl": int64(3), "per_ops": x.ops})
+		if got := phasesOf(predictedPhases(ds.Table, 0)); got != x.want {
+			t.Errorf("%s: got %swant %s", x.name, got, x.want)
+		}
+	}
+}
+
+// TestPhasesOfBlocks: where a prediction has an op that is attention and products,
+// what was traced of both is one class too.
+func TestPhasesOfBlocks(t *testing.T) {
+	t.Parallel()
+	at := func(v float64) *float64 { return &v }
+	measured := rowsOf(t, []arrow.Field{table.Field("isl", table.Int64)}, map[string]any{"isl": int64(8)})
+	traced := &tracedRows{
+		data: measured, key: []string{"isl"}, rows: map[string]int{}, why: map[int]string{},
+		read: map[int]map[string]results.PhaseCompare{0: {trace.Prefill: {Kernels: at(9), Parts: []results.ClassPart{
+			{Class: trace.ClassAttention, Measured: at(3)}, {Class: trace.ClassGEMM, Measured: at(4)}, {Class: trace.ClassOther, Measured: at(2)}}}}},
+	}
+	traced.rows[traced.name(measured.Table, 0)] = 0
+	w := results.Workload{Phases: []results.PhaseCompare{predictedPhase(trace.Prefill, map[string]float64{"context_mla_block": 6}, nil, 1)}}
+	traced.measure(&subject{rec: measured.Table}, 0, &w)
+	want := "prefill, predicted gemm and attention 6, measured gemm and attention 7, measured other 2\n"
+	// A class that the prediction has none of stays beside it.
+	got := phasesOf(w.Phases)
+	got = strings.ReplaceAll(got, ", predicted other 0", "")
+	if got != want {
+		t.Errorf("got %swant %s", got, want)
+	}
+}
+
+// TestPredictionWithWarnings: what the package warns of is told, and judged as before.
+func TestPredictionWithWarnings(t *testing.T) {
+	t.Parallel()
+	fields := []arrow.Field{table.Field("isl", table.Int64), table.Field("ttft", table.Float64), table.Field("warning", table.String)}
+	rows := rowsOf(t, fields, map[string]any{"isl": int64(1), "ttft": 1.0}, map[string]any{"isl": int64(2), "ttft": 2.0, "warning": "it does not fit"})
+	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, Key: []string{"isl"}, ref: &stage.Ref{Address: "collect.predicted"}}
+	v := c.run(&subject{ds: rows, rec: rows.Table, reference: rows, selected: 2})
+	if !v.ok || !strings.Contains(v.message, "; 1 prediction with a warning: it does not fit") {
+		t.Errorf("got %t %s", v.ok, v.message)
+	}
+}
