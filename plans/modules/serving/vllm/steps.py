@@ -4,17 +4,40 @@ when it took them up and had their tokens (the metrics of its outputs); where it
 whole generations are timed, as `vllm bench latency` does."""
 
 import contextlib
+import functools
 import gc
 import json
+import math
 import os
 import pathlib
 import random
 import statistics
 import time
+from importlib import metadata
 
 _engine = {}
+_TRIED = "0.24.0"  # the version of vLLM whose interface this is
 
 
+def _named(op):
+    """The op; its errors that another version of vLLM may explain say which one this is."""
+
+    @functools.wraps(op)
+    def run(*args, **columns):
+        try:
+            return op(*args, **columns)
+        except (TypeError, AttributeError) as err:
+            version = metadata.version("vllm")
+            if version.partition("+")[0] == _TRIED:
+                raise
+            raise RuntimeError(
+                "%s: %s (static steps were tried with vLLM %s, and this is %s)" % (type(err).__name__, err, _TRIED, version)
+            ) from err
+
+    return run
+
+
+@_named
 def static_step(
     model,
     dtype,
@@ -58,6 +81,7 @@ def static_step(
     return row
 
 
+@_named
 def static_trace(
     model,
     dtype,
@@ -189,6 +213,12 @@ def _clear(engine):
             _end(engine)
 
 
+def _told(metrics):
+    """Whether an engine says when it had a request's tokens; some have zeros there."""
+    times = [getattr(metrics, name, None) or 0.0 for name in ("scheduled_ts", "first_token_ts", "last_token_ts")]
+    return 0 < times[0] < times[1] <= times[2] < math.inf
+
+
 def _generate(engine, chance, isl, osl, batch):
     """Times in ms of one generation: wall, and where the engine says it first (from when
     it took the batch up until it had the first tokens) and rest (until the last ones)."""
@@ -207,7 +237,7 @@ def _generate(engine, chance, isl, osl, batch):
     if short or len(results) != batch:
         raise RuntimeError("%d of %d requests did not give %d tokens" % (short + batch - len(results), batch, osl))
     stats = [getattr(r, "metrics", None) for r in results]
-    if held and all(hasattr(s, "scheduled_ts") for s in stats):
+    if held and all(_told(s) for s in stats):
         firsts = {s.first_token_ts for s in stats}
         if len(firsts) > 1:
             raise RuntimeError(
