@@ -68,7 +68,7 @@ def static_step(
         "samples": len(whole),
         "rel_stdev": statistics.stdev(whole) / statistics.fmean(whole) if len(whole) > 1 else None,
     }
-    if "first" in runs[0]:
+    if all("first" in r for r in runs):
         ttft = statistics.median(r["first"] for r in runs)
         rest = statistics.median(r["rest"] for r in runs)
         frontend = statistics.median(r["wall"] - r["first"] - r["rest"] for r in runs)
