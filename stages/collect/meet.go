@@ -123,7 +123,8 @@ func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error
 
 // besides refuses to put rows of an environment beside those of other stages on
 // the same runtime that this run has taken from another one. What was done says
-// what became of the stage's own.
+// what became of the stage's own. Stages that the plan sends to other machines have
+// what is there: that is so in every run.
 func (r *running) besides(env *runtimes.Environment, done string) error {
 	if r.rc.Standing == nil || r.part != nil {
 		return nil // who hands out the parts compares them
@@ -132,7 +133,7 @@ func (r *running) besides(env *runtimes.Environment, done string) error {
 	diff := ""
 	for address, s := range r.rc.Standing() {
 		c, ok := s.(*Config)
-		if !ok || c == r.Config || c.runtime.Address != r.runtime.Address {
+		if !ok || c == r.Config || c.runtime.Address != r.runtime.Address || !sameMachines(c, r.Config) {
 			continue
 		}
 		taken := c.assumed.Load()
@@ -159,6 +160,12 @@ func (r *running) besides(env *runtimes.Environment, done string) error {
 	}
 	return fmt.Errorf("workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; %s",
 		r.runtime.Address, diff, strings.Join(others, ", "), done, advice)
+}
+
+// sameMachines says whether the plan has two stages measure in one place: here, or
+// by one executor.
+func sameMachines(a, b *Config) bool {
+	return !a.Elsewhere() && !b.Elsewhere() || a.Elsewhere() && b.Elsewhere() && a.place.Address == b.place.Address
 }
 
 // sameContext says whether rows of an environment belong into the journal of the
