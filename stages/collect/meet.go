@@ -123,7 +123,8 @@ func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error
 
 // besides refuses to put rows of an environment beside those of other stages on
 // the same runtime that this run has taken from another one. What was done says
-// what became of the stage's own.
+// what became of the stage's own. Stages that the plan sends to other machines have
+// what is there: that is so in every run.
 func (r *running) besides(env *runtimes.Environment, done string) error {
 	if r.rc.Standing == nil || r.part != nil {
 		return nil // who hands out the parts compares them
@@ -132,11 +133,15 @@ func (r *running) besides(env *runtimes.Environment, done string) error {
 	diff := ""
 	for address, s := range r.rc.Standing() {
 		c, ok := s.(*Config)
-		if !ok || c == r.Config || c.runtime.Address != r.runtime.Address {
+		if !ok || c == r.Config || c.runtime.Address != r.runtime.Address || !sameMachines(c, r.Config) {
 			continue
 		}
-		if taken := c.assumed.Load(); taken != nil && c.differences(taken, env) != "" {
-			others, diff = append(others, address), c.differences(taken, env)
+		taken := c.assumed.Load()
+		if taken == nil {
+			continue
+		}
+		if d := c.apart(c.but(hostField), taken, env); d != "" {
+			others, diff = append(others, address), d
 		}
 	}
 	if len(others) == 0 {
@@ -149,8 +154,18 @@ func (r *running) besides(env *runtimes.Environment, done string) error {
 	if len(others) > 3 {
 		others = append(others[:3], fmt.Sprintf("%d more", len(others)-3))
 	}
-	return fmt.Errorf("workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; apply again: the plan then knows what the workers report",
-		r.runtime.Address, diff, strings.Join(others, ", "), done)
+	advice := "apply again: the plan then knows what the workers report"
+	if r.Elsewhere() {
+		advice += "; where the executor has nodes of several kinds, name one kind with constraint"
+	}
+	return fmt.Errorf("workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; %s",
+		r.runtime.Address, diff, strings.Join(others, ", "), done, advice)
+}
+
+// sameMachines says whether the plan has two stages measure in one place: here, or
+// by one executor.
+func sameMachines(a, b *Config) bool {
+	return !a.Elsewhere() && !b.Elsewhere() || a.Elsewhere() && b.Elsewhere() && a.place.Address == b.place.Address
 }
 
 // sameContext says whether rows of an environment belong into the journal of the
@@ -178,10 +193,23 @@ func (r *running) reported(env *runtimes.Environment) error {
 	return nil
 }
 
+// hostField is where rows were measured, and nothing of what measured them: stages
+// of one run may have different nodes, and with an executor they often do.
+const hostField = "hostname"
+
+// but are the fields that keep rows apart, without one.
+func (c *Config) but(field string) []string {
+	return slices.DeleteFunc(slices.Clone(c.Environment), func(name string) bool { return name == field })
+}
+
 // differences names the fields that differ of those that keep rows apart.
 func (c *Config) differences(a, b *runtimes.Environment) string {
+	return c.apart(c.Environment, a, b)
+}
+
+func (c *Config) apart(fields []string, a, b *runtimes.Environment) string {
 	var out []string
-	for _, name := range c.Environment {
+	for _, name := range fields {
 		if x, y := a.Field(name), b.Field(name); x != y {
 			out = append(out, fmt.Sprintf("%s %q -> %q", name, x, y))
 		}

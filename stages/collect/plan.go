@@ -48,7 +48,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 		}
 		c.bind = with
 	}
-	known, err := c.resolve(pc)
+	known, err := c.resolve(ctx, pc)
 	if err != nil {
 		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the files", Detail: err.Error() + ".", Subject: pc.Range.Ptr()}}
 	}
@@ -156,7 +156,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			reason += otherPython
 		}
 	}
-	readsKnown, err := c.resolve(pc)
+	readsKnown, err := c.resolve(ctx, pc)
 	if err != nil {
 		return fail("Cannot read the files", err)
 	}

@@ -1,13 +1,8 @@
 package collect
 
 import (
-	"crypto/sha256"
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -46,7 +41,7 @@ func (c *Config) checkReads() error {
 
 // resolve learns what the stages that the op reads have written, and what is in the
 // files that it reads besides. It is false while one of the stages has not run.
-func (c *Config) resolve(pc *stage.PlanContext) (bool, error) {
+func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, error) {
 	c.readIDs = nil
 	for _, ref := range c.reads {
 		id := pc.Identity(ref)
@@ -57,58 +52,13 @@ func (c *Config) resolve(pc *stage.PlanContext) (bool, error) {
 		c.readIDs = append(c.readIDs, id)
 	}
 	if len(c.ReadsFiles) > 0 {
-		id, err := contentOf(c.ReadsFiles)
+		id, err := contentOf(ctx, c.ReadsFiles)
 		if err != nil {
 			return false, fmt.Errorf("reads_files: %w", err)
 		}
 		c.readIDs = append(c.readIDs, id)
 	}
 	return true, nil
-}
-
-// contentOf identifies files, and folders with all that is in them, by their content
-// and their places in these folders: not by where the folders are. What does not exist
-// has no content.
-func contentOf(paths []string) (string, error) {
-	all := sha256.New()
-	for i, path := range paths {
-		root, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(all, "%d absent\x00", i)
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", path, err)
-		}
-		err = filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := os.Stat(name)
-			if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			one := sha256.New()
-			if _, err := io.Copy(one, f); err != nil {
-				return err
-			}
-			rel, err := filepath.Rel(root, name)
-			fmt.Fprintf(all, "%d %q %x\x00", i, filepath.ToSlash(rel), one.Sum(nil))
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("sha256:%x", all.Sum(nil)), nil
 }
 
 // readFiles is what workers are told of the stages that the op reads.

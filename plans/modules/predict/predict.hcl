@@ -81,7 +81,7 @@ locals {
   # Of tables those of the system, and of a model's folder its config.
   folders = local.exported ? [] : [for p in split(",", var.systems_paths) : p if p != "" && p != "default"]
   read = concat(flatten([for p in local.folders : ["${p}/${var.system}.yaml", "${p}/data/${var.system}"]]),
-  startswith(var.model_path, "/") ? ["${var.model_path}/config.json", "${var.model_path}/hf_quant_config.json"] : [])
+  startswith(var.model_path, "/") || startswith(var.model_path, ".") ? ["${var.model_path}/config.json", "${var.model_path}/hf_quant_config.json"] : [])
   exported = length(var.reads) > 0
   options  = [for w in var.workloads : merge(var.options, try(w.options, {}))]
   # A column only where there are any.
