@@ -146,9 +146,10 @@ def further(options, arguments, known):
 
 @functools.cache
 def exported(within, folder, system_name, files):
-    """A folder within another with links to the files that exports wrote, and to what describes them.
-    The output folder may have others, of earlier runs and of other plans, such as a
-    newer version's, which the package would take in their place."""
+    """Makes a folder below within, with links to the files that exports wrote and to what
+    describes them, and returns its path. The output folder may have other files, of
+    earlier runs and of other plans, such as a newer version's, which the package would
+    take in their place."""
     root = tempfile.mkdtemp(prefix="predict-", dir=within)
     wanted = set(files) | {os.path.join(folder, system_name + ".yaml")}
     wanted |= {os.path.join(os.path.dirname(f), "collection_meta.yaml") for f in files}

@@ -11,8 +11,8 @@ UNFILLED = "unfilled"
 _FUNCTIONS = ("empty", "empty_like", "empty_strided")
 _METHODS = ("new_empty", "new_empty_strided")
 
-# Numbers that a processor draws for one allocation. It draws them a hundred times as
-# slowly as it copies: the six weights of a product took it four seconds.
+# How many numbers a processor draws for one allocation; the others repeat them. Six
+# weights of 25 million numbers took two cores 3.9 s to draw, and 0.4 to 0.7 s so.
 _DRAWN = 1048573
 
 
@@ -128,8 +128,6 @@ class Unfilled:
     """Leaves memory as it is in a process that a collector has started anew, and tells
     its worker when something is timed there. Nothing there says when a case begins, so
     what a framework allocates for itself, and compiles, would be filled too."""
-
-    preparing = staticmethod(contextlib.nullcontext)
 
     def __init__(self, folder):
         self._folder = folder
