@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
+	"aicplan/sink/scratch"
 	"aicplan/stages/publish"
 )
 
@@ -96,14 +96,14 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "aicplan-publish-")
+	own, err := scratch.New("", "publish")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer own.Remove()
 	rc := &stage.RunContext{
 		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{},
-		RunDir: dir, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
+		RunDir: own.Path, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
 	}
 	waiting := unmeasured(p, store)
 	if c.DryRun {

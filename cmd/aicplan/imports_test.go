@@ -47,12 +47,12 @@ var layers = []layer{
 
 // ground are the packages that every other may import: they import nothing of
 // the project themselves.
-var ground = []string{"sink/phrase", "sink/redact", "sink/stats"}
+var ground = []string{"sink/phrase", "sink/redact", "sink/scratch", "sink/stats"}
 
 // homes are modules that one folder hides from all others.
 var homes = map[string][]string{
 	"github.com/dominikbraun/graph":             {"engine/dag"},
-	"github.com/gofrs/flock":                    {"engine/checkpoint", "cudaops/server/host"},
+	"github.com/gofrs/flock":                    {"engine/checkpoint", "sink/scratch"},
 	"github.com/ebitengine/purego":              {"cudaops/dl"},
 	"github.com/NVIDIA/go-nvml":                 {"cudaops/nvml"},
 	"github.com/google/renameio":                {"sink/atomic"},

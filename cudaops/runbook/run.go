@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"aicplan/sink/scratch"
 )
 
 // Options of a run.
@@ -72,13 +74,13 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		res.Setup = err.Error()
 		return res
 	}
-	scratch, err := os.MkdirTemp("", "aicplan-docs-")
+	own, err := scratch.New("", "docs")
 	if err != nil {
 		res.Setup = err.Error()
 		return res
 	}
-	defer os.RemoveAll(scratch)
-	e.env = filepath.Join(scratch, "env")
+	defer own.Remove()
+	e.env = filepath.Join(own.Path, "env")
 	before := containers(ctx)
 	setup, err := e.start(s.Setup, true)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"aicplan/sink/catalog"
+	"aicplan/sink/scratch"
 	"aicplan/sink/tree"
 )
 
@@ -14,25 +16,30 @@ import (
 // specs of systems, and nothing else: some packages fill what a version lacks from
 // its neighbours, and would answer from rows that nobody asked about. The caller
 // removes it.
-func alone(dir string, o Options) (folder string, err error) {
+func alone(dir string, o Options) (folder string, remove func(), err error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	scan, err := tree.Walk(root)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	folder, err = os.MkdirTemp("", "aicplan-read-back-")
+	own, err := scratch.New("", "read-back")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.RemoveAll(folder)
+			own.Remove()
 			err = fmt.Errorf("a folder to read %s from: %w", dir, err)
 		}
 	}()
+	// The folder has a file of its own, of which the package must not see anything.
+	folder = filepath.Join(own.Path, "tables")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return "", nil, err
+	}
 	// Symbolic links, because tables are large.
 	link := func(rel string) error {
 		at := filepath.Join(folder, filepath.FromSlash(rel))
@@ -47,28 +54,28 @@ func alone(dir string, o Options) (folder string, err error) {
 	}
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return folder, err
+		return "", nil, err
 	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			if err := link(e.Name()); err != nil {
-				return folder, err
+				return "", nil, err
 			}
 		}
 	}
 	for _, e := range scan.Entries {
 		if o.reads(e) {
 			if err := link(e.Dir()); err != nil {
-				return folder, err
+				return "", nil, err
 			}
 		}
 	}
-	return folder, nil
+	return folder, own.Remove, nil
 }
 
-// reads tells whether a table belongs to the version that is asked about. NCCL's
-// follows from the system.
+// reads tells whether a table belongs to the version that is asked about. That of
+// a library of collectives follows from the system.
 func (o Options) reads(e tree.Entry) bool {
-	own := e.Backend == o.Backend && e.Version == o.Version || e.Table == "nccl_perf"
+	own := e.Backend == o.Backend && e.Version == o.Version || catalog.IsLibrary(e.Backend)
 	return own && e.System == o.System && e.Layout != tree.Flat
 }

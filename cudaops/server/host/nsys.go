@@ -42,7 +42,7 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	}
 	// nsys writes its report when the server ends.
 	done := s.Stop(h.options.patient.signal, within)
-	defer s.folder.remove()
+	defer s.folder.Remove()
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/phrase"
+	"aicplan/sink/scratch"
 )
 
 // need makes sure that the server of a case is up.
@@ -73,11 +75,11 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
-	own, err := newFolder(os.TempDir())
+	own, err := scratch.New("", "server")
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
-	dir := own.path
+	dir := own.Path
 	s := &running{key: a.key, folder: own, dir: dir, traces: dir + "/traces", gpus: gpus, address: server.Address(o.Host, port)}
 	s.base = "http://" + s.address
 	model, _ := h.init.Options["model"].(string)
@@ -86,7 +88,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	}
 	maps.Copy(s.values, a.server)
 	drop := func(class string, err error) (*running, error) {
-		own.remove()
+		own.Remove()
 		return nil, failure(class, err, "")
 	}
 	if err := os.Mkdir(s.traces, 0o755); err != nil {
@@ -119,7 +121,9 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 			return nil, ctx.Err()
 		}
 		class := worker.ClassTimeout
-		if ended {
+		if e, ok := errors.AsType[*server.NotReadyError](err); ok && e.Refused {
+			class = worker.ClassCollectorBug // what the plan asks for is wrong
+		} else if ended {
 			class = worker.ClassFrameworkBug
 		} else if o.portless() {
 			err = fmt.Errorf("%w; %s", err, NoPort)
@@ -133,7 +137,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 
 // answering says when a server may be asked.
 func (h *Host) answering(s *running, a *ask, within time.Duration, out worker.Emitter) *server.Ready {
-	r := &server.Ready{Address: s.address, Within: within, Waiting: func(d time.Duration, missing string) {
+	r := &server.Ready{Address: s.address, Within: within, Steady: h.steady, Waiting: func(d time.Duration, missing string) {
 		out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
 	}}
 	if path := h.options.health(); path != "" {
@@ -154,7 +158,7 @@ func (h *Host) recovers(ctx context.Context, s *running, a *ask, out worker.Emit
 		if e.Exited != "" {
 			return fmt.Errorf("it ended with %s", e.Exited)
 		}
-		return fmt.Errorf("%s, for %v", e.Missing, within)
+		return fmt.Errorf("%s, for %v", e.Missing, e.After.Round(time.Millisecond))
 	}
 	if err == nil {
 		s.doubted = false
@@ -189,9 +193,26 @@ func (h *Host) complete(ctx context.Context, s *running, a *ask) error {
 	}
 	if sum := res.Profiling.Summary; sum.Succeeded == 0 {
 		e := sum.Errors[0]
-		return fmt.Errorf("%d %s: %s", e.Code, e.Type, firstLine(e.Message))
+		return h.refusal(ctx, s, e.Code, fmt.Errorf("%d %s: %s", e.Code, e.Type, firstLine(e.Message)))
 	}
 	return nil
+}
+
+// refusal is a *server.RefusedError where a server's answer says that the request is
+// wrong. Of a model that it does not know, its list of models says whether it may be
+// one that it has not loaded yet.
+func (h *Host) refusal(ctx context.Context, s *running, status int, err error) error {
+	if server.Wrong(status) {
+		return &server.RefusedError{Err: err}
+	}
+	if status != http.StatusNotFound {
+		return err
+	}
+	model := s.values["model"]
+	if have := server.Models(ctx, s.base); len(have) > 0 && model != "" && !slices.Contains(have, model) {
+		return &server.RefusedError{Err: fmt.Errorf("%w; it serves %s, and model of the runtime is %q", err, phrase.Clip(strings.Join(have, ", "), 200), model)}
+	}
+	return err
 }
 
 // What a completion that only tries the server asks for, in tokens.
@@ -238,7 +259,7 @@ func (h *Host) stop(s *running, out worker.Emitter) {
 	case len(done.Orphans) > 0:
 		out.Log("warn", "the server left %s behind; ended with it: %s", phrase.Some(len(done.Orphans), "process"), listed(done.Orphans))
 	}
-	s.folder.remove()
+	s.folder.Remove()
 }
 
 func listed(list []string) string {

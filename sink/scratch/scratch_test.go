@@ -1,4 +1,4 @@
-package host
+package scratch
 
 import (
 	"bufio"
@@ -13,23 +13,31 @@ import (
 
 // folderHolder is where a process of the test makes a folder, which it keeps until it
 // is killed.
-const folderHolder = "HOST_TEST_FOLDER"
+const folderHolder = "SCRATCH_TEST_FOLDER"
+
+func TestMain(m *testing.M) {
+	if base := os.Getenv(folderHolder); base != "" {
+		holdFolder(base)
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // holdFolder makes a folder, says where, and keeps it until its input ends.
 func holdFolder(base string) {
-	f, err := newFolder(base)
+	f, err := New(base, "try")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
 	}
-	fmt.Println(f.path)
+	fmt.Println(f.Path)
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	f.remove()
+	f.Remove()
 }
 
-// TestFoldersOfKilledWorkers: who starts a server removes the folders of workers that
-// were killed, and no others.
-func TestFoldersOfKilledWorkers(t *testing.T) {
+// TestFoldersOfKilledProcesses: who makes a folder removes those of processes that were
+// killed, and no others.
+func TestFoldersOfKilledProcesses(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	hold := func() (*exec.Cmd, string) {
@@ -58,9 +66,9 @@ func TestFoldersOfKilledWorkers(t *testing.T) {
 	}
 	killed, dead := hold()
 	_, alive := hold()
-	half := filepath.Join(base, folderPrefix+"half")
-	foreign := filepath.Join(base, folderPrefix+"foreign")
-	for _, path := range []string{filepath.Join(dead, "traces", "a"), half, filepath.Join(foreign, "data"), filepath.Join(base, "aicplan-1", "traces")} {
+	half := filepath.Join(base, "aicplan-try-half")
+	foreign := filepath.Join(base, "aicplan-try-foreign")
+	for _, path := range []string{filepath.Join(dead, "traces", "a"), half, filepath.Join(foreign, "data"), filepath.Join(base, "aicplan-1", "traces"), filepath.Join(base, "aicplan-other-1")} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -69,20 +77,20 @@ func TestFoldersOfKilledWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = killed.Wait() // killed
-	mine, err := newFolder(base)
+	mine, err := New(base, "try")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{dead: false, half: false, alive: true, foreign: true, mine.path: true, filepath.Join(base, "aicplan-1"): true} {
+	for path, want := range map[string]bool{dead: false, half: false, alive: true, foreign: true, mine.Path: true, filepath.Join(base, "aicplan-1"): true, filepath.Join(base, "aicplan-other-1"): true} {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(mine.path, "log"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(mine.Path, "log"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mine.remove()
-	if _, err := os.Stat(mine.path); !os.IsNotExist(err) {
+	mine.Remove()
+	if _, err := os.Stat(mine.Path); !os.IsNotExist(err) {
 		t.Errorf("its own folder is still there: %v", err)
 	}
 }
