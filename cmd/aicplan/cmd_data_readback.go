@@ -25,7 +25,8 @@ type dataReadBackCmd struct {
 // Help is printed below the flags.
 func (c *dataReadBackCmd) Help() string {
 	return `Runs the package's own reader in its own interpreter, over this database alone, and counts what it answers. For each
-row that is asked about, places between rows are asked about too. No GPU is needed.
+row that is asked about, places between rows are asked about too. "Rows as they are" are those for which the package
+answers the row's own time to the last bit; for some tables it adds to it. No GPU is needed.
 
 With -against it says whether the answers are equal to the last bit to those from another database. What -json prints is
 what the draft block of publish reads.
@@ -81,7 +82,7 @@ func (c *dataReadBackCmd) version() (readback.Version, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return readback.Version{}, fmt.Errorf("%s has no perf files in the layout families or systems", c.Dir)
+		return readback.Version{}, fmt.Errorf("%s has no perf files of a backend in the layout families or systems (those of NCCL and oneCCL are read with a backend)", c.Dir)
 	case len(fit) == 0:
 		return readback.Version{}, fmt.Errorf("%s has no such tables; it has %s", c.Dir, strings.Join(names, ", "))
 	case len(fit) > 1:
@@ -94,6 +95,9 @@ func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 	fmt.Fprintf(a.stdout, "%s reads %s, %s %s %s:\n", r.Package, r.Dir, r.System, r.Backend, r.Version)
 	for _, t := range r.Tables {
 		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table, phrase.Count(int64(t.Rows)), t.Answered, t.Queries)
+		if t.Asked > 0 {
+			fmt.Fprintf(a.stdout, ", %d of %d rows as they are", t.Exact, t.Asked)
+		}
 		if r.Against != "" {
 			fmt.Fprintf(a.stdout, ", %d differ", t.Differ)
 		}

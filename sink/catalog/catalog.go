@@ -12,13 +12,14 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Type is the physical type of a column. Perf files know these three.
+// Type is the physical type of a column. Perf files know these four.
 type Type int
 
 const (
 	Int64 Type = iota
 	Double
 	UTF8
+	Bool
 )
 
 func (t Type) String() string {
@@ -27,6 +28,8 @@ func (t Type) String() string {
 		return "int64"
 	case Double:
 		return "float64"
+	case Bool:
+		return "bool"
 	}
 	return "utf8"
 }
@@ -43,6 +46,8 @@ const (
 	// Optional columns are part of the key where they exist; readers assume a
 	// default where they do not.
 	Optional
+	// Needed columns are no part of the key; readers fail without them.
+	Needed
 	// Info columns are written and not read.
 	Info
 	// Metric columns hold what was measured.
@@ -50,7 +55,7 @@ const (
 )
 
 func (r Role) String() string {
-	return [...]string{"identity", "key", "optional", "info", "metric"}[r]
+	return [...]string{"identity", "key", "optional", "needed", "info", "metric"}[r]
 }
 
 // Column is one column of a table.
@@ -65,6 +70,9 @@ type Column struct {
 	// Lacking is true of metrics that a row may lack: what was not measured is
 	// null there.
 	Lacking bool
+	// Zero is true of metrics that may be nothing although others of the row are
+	// times: no wait for other ranks.
+	Zero bool
 }
 
 // Direction says which values of a metric are better.
@@ -83,6 +91,16 @@ func (d Direction) String() string {
 	return "lower"
 }
 
+// Repeats is what readers of a table do with rows of one file that repeat a key.
+type Repeats int
+
+// What they do.
+const (
+	TakeFirst Repeats = iota
+	TakeLast
+	GiveUp // on the whole table
+)
+
 // Table is one perf table.
 type Table struct {
 	Name   string // "gemm_perf"
@@ -100,6 +118,11 @@ type Table struct {
 	lanes string
 	// ZeroLegal is true when a latency of zero is data, not a fault.
 	ZeroLegal bool
+	// Repeats is what readers do with rows that repeat a key.
+	Repeats Repeats
+	// Library is the folder of a table that lies below a library and its version
+	// whoever measured it; empty for tables of backends.
+	Library string
 	// Legacy is true for tables that are read but no longer written.
 	Legacy bool
 	// Open is true for tables of ours whose rows may be named by further
@@ -114,6 +137,7 @@ type Table struct {
 	labels  map[string]string // framework labels that differ from the backend's
 	words   map[string]string // spellings by "backend column word"
 	units   map[string]string // units that differ from the column's own
+	takes   map[string]string // the values that readers take of a column, where that is a matter of the table
 
 	parsed []Column
 	byName map[string]int
@@ -129,6 +153,12 @@ func Lookup(name string) (*Table, bool) {
 		}
 	}
 	return nil, false
+}
+
+// IsLibrary says whether a folder of a database is of a library, such as NCCL,
+// and of no backend.
+func IsLibrary(folder string) bool {
+	return folder != "" && slices.ContainsFunc(tables, func(t *Table) bool { return t.Library == folder })
 }
 
 // Stem strips the folder and extension of a perf file's name: the rest is the
@@ -217,7 +247,7 @@ func (t *Table) FileOrder(key []string) []string {
 
 // Key returns the columns that name a row for a reader, in table order:
 // op_name and kernel_source where they tell rows apart, then key and optional
-// columns. Two rows that agree on them are duplicates: readers take the first.
+// columns. Two rows that agree on them are duplicates: see Repeats.
 func (t *Table) Key() []string {
 	var key []string
 	if t.OpNameKey {
@@ -250,12 +280,17 @@ func (t *Table) Lane(kernel string) string {
 }
 
 // Required returns the columns that readers fail without: the key without its
-// optional columns, and the metrics that every row has.
+// optional columns, others that they need, and the metrics that every row has.
 func (t *Table) Required() []string {
 	var names []string
 	for _, k := range t.Key() {
 		if c, _ := t.Column(k); c.Role != Optional {
 			names = append(names, k)
+		}
+	}
+	for _, c := range t.parsed {
+		if c.Role == Needed {
+			names = append(names, c.Name)
 		}
 	}
 	return append(names, t.Schema().Required()...)
@@ -329,6 +364,16 @@ func (t *Table) Spelling(backend, column, word string) string {
 		return w
 	}
 	return word
+}
+
+// Takes returns the values, as text, that readers take of a column, or nil where
+// they take any or the column's vocabulary says it (Words). A reader that meets
+// another value gives up on the whole table.
+func (t *Table) Takes(column string) []string {
+	if values, ok := t.takes[column]; ok {
+		return strings.Fields(values)
+	}
+	return nil
 }
 
 // Issue is one way in which a set of columns does not fit a table.

@@ -18,14 +18,20 @@ type published struct {
 }
 
 // readPublished reads the schemas of the database that aiconfigurator 0.11.0
-// ships for the H200.
+// ships for the H200, and those of the tables that 0.12.0 has of other systems
+// alone.
 func readPublished(t *testing.T) []published {
 	t.Helper()
-	src, err := os.ReadFile("testdata/published.tsv")
+	return append(readSchemas(t, "testdata/published.tsv"), readSchemas(t, "testdata/elsewhere.tsv")...)
+}
+
+func readSchemas(t *testing.T, path string) []published {
+	t.Helper()
+	src, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]Type{"s": UTF8, "i": Int64, "d": Double}
+	types := map[string]Type{"s": UTF8, "i": Int64, "d": Double, "b": Bool}
 	var all []published
 	for _, line := range strings.Split(strings.TrimSpace(string(src)), "\n")[1:] {
 		f := strings.Split(line, "\t")
@@ -67,14 +73,15 @@ var older = map[string]string{
 	"wideep_generation_mla_perf sglang/0.5.6.post2": "no model",
 	"wideep_deepep_ll_perf sglang/0.5.6.post2":      "node_num before kernel_source",
 	"wideep_deepep_normal_perf sglang/0.5.6.post2":  "node_num before kernel_source",
+	"trtllm_alltoall_perf trtllm/1.3.0rc10":         "no num_nodes",
 }
 
 // TestPublishedSchemas holds the catalog against every table of the published
 // database: known columns, types, families, orders and what readers need.
 func TestPublishedSchemas(t *testing.T) {
 	all := readPublished(t)
-	if len(all) != 179 {
-		t.Fatalf("%d schemas, the database has 179 tables", len(all))
+	if len(all) != 179+6 {
+		t.Fatalf("%d schemas, the database of the H200 has 179 tables, and 6 are of other systems", len(all))
 	}
 	seen := map[string]bool{}
 	for _, p := range all {
@@ -108,7 +115,7 @@ func TestFrameworkLabels(t *testing.T) {
 	for _, p := range readPublished(t) {
 		tab, _ := Lookup(p.table)
 		for _, f := range p.frameworks {
-			if f == "-" || p.backend == "nccl" || p.version == "0.5.6.post2" && p.family == "comm" {
+			if f == "-" || p.backend == "nccl" || p.backend == "oneccl" || p.version == "0.5.6.post2" && p.family == "comm" {
 				continue // labels that the collectors got wrong
 			}
 			if b, ok := BackendOf(f); !ok || b.Name != p.backend {
@@ -124,12 +131,16 @@ func TestFrameworkLabels(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for table, want := range map[string]string{
-		"gemm_perf":                    "gemm_dtype m n k",
-		"context_attention_perf":       "batch_size isl num_heads num_key_value_heads head_dim attn_dtype kv_cache_dtype window_size",
-		"generation_attention_perf":    "batch_size isl num_heads num_key_value_heads head_dim kv_cache_dtype step window_size",
-		"mla_bmm_perf":                 "op_name bmm_dtype num_tokens num_heads",
-		"gdn_perf":                     "kernel_source phase batch_size seq_len d_model d_conv num_k_heads head_k_dim num_v_heads head_v_dim",
-		"nccl_perf":                    "op_name nccl_dtype num_gpus message_size",
+		"gemm_perf":                 "gemm_dtype m n k",
+		"context_attention_perf":    "batch_size isl num_heads num_key_value_heads head_dim attn_dtype kv_cache_dtype window_size",
+		"generation_attention_perf": "batch_size isl num_heads num_key_value_heads head_dim kv_cache_dtype step window_size",
+		"mla_bmm_perf":              "op_name bmm_dtype num_tokens num_heads",
+		"gdn_perf":                  "kernel_source phase batch_size seq_len d_model d_conv num_k_heads head_k_dim num_v_heads head_v_dim",
+		"nccl_perf":                 "op_name nccl_dtype num_gpus message_size",
+		"oneccl_perf":               "op_name nccl_dtype num_gpus message_size",
+		"trtllm_alltoall_perf":      "op_name kernel_source moe_dtype num_tokens hidden_size topk num_experts moe_ep_size num_nodes",
+		"dsv4_megamoe_module_perf": "kernel_source phase moe_dtype kernel_dtype num_tokens hidden_size inter_size topk num_experts " +
+			"num_fused_shared_experts moe_tp_size moe_ep_size distribution source_policy pre_dispatch",
 		"dsv4_csa_context_module_perf": "model mla_dtype kv_cache_dtype gemm_type num_heads batch_size isl tp_size step",
 		"glm5_topk_module_perf":        "num_heads batch_size isl tp_size step score_mode",
 	} {
@@ -178,6 +189,8 @@ func TestUnitsAndWords(t *testing.T) {
 		{"nccl_dtype", "float16", "", `nccl_dtype "float16" is unknown`},
 		{"distribution", "power_law_1.01", "power_law_1.01", ""},
 		{"distribution", "power_law_1.2_eplb", "power_law_1.2_eplb", ""},
+		{"distribution", "power_law_sampled_1.9", "power_law_sampled_1.9", ""},
+		{"distribution", "power_law_sampled_", "", "power_law_<alpha>"},
 		{"distribution", "skewed", "", "power_law_<alpha>"},
 		{"kernel_source", "anything", "anything", ""},
 	} {

@@ -16,6 +16,8 @@ func describe(name string, role Role) Column {
 	switch {
 	case slices.Contains(textColumns, name):
 		c.Type = UTF8
+	case slices.Contains(boolColumns, name):
+		c.Type = Bool
 	case role == Metric || slices.Contains(doubleColumns, name):
 		c.Type = Double
 		c.Unit = unitOf(name)
@@ -23,6 +25,7 @@ func describe(name string, role Role) Column {
 	if slices.Contains(rates, name) || strings.HasSuffix(name, "_gbps") {
 		c.Better = Higher
 	}
+	c.Zero = role == Metric && strings.HasSuffix(name, "_notify_us")
 	return c
 }
 
@@ -60,9 +63,12 @@ var textColumns = []string{
 	"nccl_dtype", "allreduce_dtype", "comm_dtype",
 	"distribution", "phase", "inference_phase", "model", "model_name", "architecture", "score_mode",
 	"backend", "implementation", "comm_backend", "moe_kernel", "simulation_mode",
+	"kernel_dtype", "source_policy", "pre_dispatch", "buffer_policy",
 }
 
-var doubleColumns = []string{"transmit_us", "notify_us", "request_rate"}
+var boolColumns = []string{"includes_routed_scale", "includes_gate_topk", "includes_buffer_init", "used_cuda_graph"}
+
+var doubleColumns = []string{"transmit_us", "notify_us", "request_rate", "routed_scaling_factor"}
 
 // serverTimes are the times of requests, in milliseconds.
 var serverTimes = []string{"ttft", "ttst", "itl", "icl", "tpot"}
@@ -155,4 +161,20 @@ var docs = map[string]string{
 	"comm_exposed_pct":       "share of a step in which nothing but collectives runs, from the traces",
 	"coll_call_num":          "collectives in the traces of all ranks",
 	"power_limit":            "board power limit",
+
+	// of dsv4_megamoe_module_perf and trtllm_alltoall_perf
+	"num_nodes":                         "nodes; readers count four ranks to a node where a file does not say it",
+	"kernel_dtype":                      "formats in which the kernel multiplies: activations, weights",
+	"global_num_tokens":                 "tokens of all ranks",
+	"source_policy":                     "how tokens spread over the ranks that send them",
+	"pre_dispatch":                      "what quantises tokens before they are sent",
+	"buffer_policy":                     "whose buffers the kernel exchanges tokens in",
+	"routed_scaling_factor":             "what the experts' output is multiplied by",
+	"includes_routed_scale":             "the time has that product in it",
+	"includes_gate_topk":                "the time has the choice of experts in it",
+	"includes_buffer_init":              "the time has the making of the buffers in it",
+	"used_cuda_graph":                   "the calls were replayed as a CUDA graph",
+	"num_fused_shared_experts":          "shared experts that the kernel runs with the routed ones",
+	"num_max_tokens_per_rank":           "tokens that the buffers of one rank are for",
+	"effective_num_max_tokens_per_rank": "the same, as the kernel rounds it up",
 }

@@ -31,6 +31,7 @@ var ops = []Op{
 	{Name: "mla_generation_module", Table: "mla_generation_module_perf", OpName: "mla_generation_module"},
 	{Name: "moe", Table: "moe_perf", OpName: "moe"},
 	{Name: "moe_ep", Table: "moe_expert_compute_perf", OpName: "moe_expert_compute"},
+	{Name: "dsv4_megamoe_module", Table: "dsv4_megamoe_module_perf", OpName: "dsv4_megamoe_module"},
 	{Name: "gdn", Table: "gdn_perf", OpName: "gdn"},
 	{Name: "kda", Table: "kda_perf", OpName: "kda"},
 	{Name: "mamba2", Table: "mamba2_perf", OpName: "mamba2"},

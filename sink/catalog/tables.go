@@ -7,6 +7,7 @@ import "strings"
 //
 //	name*   key: readers fail without it
 //	name?   optional: part of the key where it exists
+//	name=   needed: no part of the key, and readers fail without it
 //	name    info: written, not read
 //	name!   metric that every row has; the first is the one that readers use
 //	name+   metric that a row may lack
@@ -97,6 +98,16 @@ var tables = prepare([]*Table{
 		columns: "moe_dtype* distribution* inference_phase* topk* num_experts* num_slots* hidden_size* inter_size* moe_tp_size* moe_ep_size* num_tokens* latency!",
 	},
 	{
+		Name: "dsv4_megamoe_module_perf", Family: "moe", OpNames: []string{"dsv4_megamoe_module"}, KernelSourceKey: true, Repeats: GiveUp,
+		Doc: "DeepSeek-V4's experts with dispatch and combine in one kernel; num_tokens are those of one rank",
+		columns: "phase* moe_dtype* kernel_dtype* num_tokens* global_num_tokens hidden_size* inter_size* topk* num_experts* num_fused_shared_experts? " +
+			"moe_tp_size? moe_ep_size* distribution* source_policy* pre_dispatch* num_max_tokens_per_rank effective_num_max_tokens_per_rank " +
+			"routed_scaling_factor= includes_routed_scale= includes_gate_topk= buffer_policy includes_buffer_init used_cuda_graph= latency!",
+		takes: map[string]string{
+			"phase": "context generation", "used_cuda_graph": "true", "includes_routed_scale": "true", "includes_gate_topk": "false",
+		},
+	},
+	{
 		Name: "wideep_moe_perf", Family: "moe", OpNames: []string{"wideep_moe", "wideep_moe_eplb"}, OpNameKey: true, Legacy: true,
 		Doc:     "experts under wide expert parallelism",
 		columns: "moe_dtype* moe_kernel num_tokens* dp_num_tokens rank0_num_tokens hidden_size* inter_size* topk* num_experts* num_slots* moe_tp_size* moe_ep_size* distribution* simulation_mode latency!",
@@ -122,8 +133,13 @@ var tables = prepare([]*Table{
 		columns: "quant_type* num_token* hidden_size* intermediate_size* avg_ms!",
 	},
 	{
-		Name: "nccl_perf", Family: "comm", OpNames: []string{"all_gather", "alltoall", "reduce_scatter", "all_reduce"}, OpNameKey: true,
+		Name: "nccl_perf", Family: "comm", Library: "nccl", OpNames: []string{"all_gather", "alltoall", "reduce_scatter", "all_reduce"}, OpNameKey: true,
 		Doc:     "one collective; message_size counts elements",
+		columns: "nccl_dtype* num_gpus* message_size* latency!",
+	},
+	{
+		Name: "oneccl_perf", Family: "comm", Library: "oneccl", OpNames: []string{"all_gather", "alltoall", "reduce_scatter", "all_reduce"}, OpNameKey: true,
+		Doc:     "one collective of oneCCL, which readers take where a system has no NCCL; message_size counts elements",
 		columns: "nccl_dtype* num_gpus* message_size* latency!",
 	},
 	{
@@ -145,6 +161,12 @@ var tables = prepare([]*Table{
 		columns: "comm_backend* phase* comm_dtype* ep_size* node_num* hidden_size* topk* num_experts* num_tokens* sms? latency! transmit_us notify_us",
 		units:   map[string]string{"latency": "us"},
 		labels:  map[string]string{"vllm": "vLLM"},
+	},
+	{
+		Name: "trtllm_alltoall_perf", Family: "comm", OpNameKey: true, KernelSourceKey: true, Legacy: true,
+		OpNames: []string{"alltoall_prepare", "alltoall_dispatch", "alltoall_combine", "alltoall_combine_low_precision"},
+		Doc:     "one phase of TensorRT-LLM's exchange of tokens between experts over NVLink; moe_a2a_perf has it today",
+		columns: "moe_dtype* num_tokens* hidden_size* topk* num_experts* moe_ep_size* distribution num_nodes? latency!",
 	},
 	{
 		Name: "wideep_deepep_ll_perf", Family: "comm", OpNames: []string{"ll"}, Legacy: true,
@@ -217,7 +239,7 @@ const (
 )
 
 func dsa(name, doc string, ops ...string) *Table {
-	return &Table{Name: name, Family: "sparse_attention", OpNames: ops, OpNameKey: true, lanes: "_indexer_trtllm", Doc: doc, columns: moduleColumns}
+	return &Table{Name: name, Family: "sparse_attention", OpNames: ops, OpNameKey: true, lanes: "_indexer_trtllm", Repeats: TakeLast, Doc: doc, columns: moduleColumns}
 }
 
 func dsv4(op, doc string) *Table {
@@ -245,7 +267,7 @@ func scored(op, doc string) *Table {
 }
 
 func plainOrder(columns string) string {
-	return strings.NewReplacer("*", "", "?", "", "!", "", "+", "").Replace(columns)
+	return strings.NewReplacer("*", "", "?", "", "=", "", "!", "", "+", "").Replace(columns)
 }
 
 // prepare parses the notation once.
@@ -261,10 +283,12 @@ func prepare(list []*Table) []*Table {
 				role = Key
 			case '?':
 				role = Optional
+			case '=':
+				role = Needed
 			case '!', '+':
 				role = Metric
 			}
-			c := describe(strings.TrimRight(f, "*?!+"), role)
+			c := describe(strings.TrimRight(f, "*?=!+"), role)
 			c.Lacking = strings.HasSuffix(f, "+")
 			if u, ok := t.units[c.Name]; ok {
 				c.Unit = u

@@ -22,7 +22,7 @@ var vocabulary = map[string][]string{
 	"gemm_dtype":      gemmWords,
 	"gemm_type":       gemmWords,
 	"quant_type":      gemmWords,
-	"moe_dtype":       {"bfloat16", "fp8", "int4_wo", "fp8_block", "w4afp8", "nvfp4", "nvfp4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8"},
+	"moe_dtype":       {"bfloat16", "fp8", "int4_wo", "fp8_block", "w4afp8", "nvfp4", "nvfp4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm", "w4a16_mxfp4_cutlass", "w4a16_nvfp4"},
 	"attn_dtype":      {"bfloat16", "fp8", "fp8_block"},
 	"mla_dtype":       mlaWords,
 	"kv_cache_dtype":  {"bfloat16", "int8", "fp8", "fp8_e4m3"},
@@ -36,7 +36,7 @@ var vocabulary = map[string][]string{
 // renamed are words of older files with what they are called now.
 var renamed = map[string]string{"float16": "bfloat16"}
 
-var distribution = regexp.MustCompile(`^(balanced|uniform|power_law_\d+(\.\d+)?(_eplb)?)$`)
+var distribution = regexp.MustCompile(`^(balanced|uniform|power_law_(sampled_)?\d+(\.\d+)?(_eplb)?)$`)
 
 // Word returns the word as readers know it today: older spellings are
 // translated. An unknown word is an error that names the known ones.
@@ -76,6 +76,7 @@ var backends = []Backend{
 	{"vllm", "VLLM", "vllm"},
 	{"sglang", "SGLang", "sglang"},
 	{"nccl", "NCCL", ""},
+	{"oneccl", "oneCCL", ""},
 	{"torch", "TORCH", "torch"},
 	{"cuda", "CUDA", ""},
 	{"cpu", "CPU", ""},

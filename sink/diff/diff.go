@@ -11,6 +11,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -91,7 +92,7 @@ type Comparison struct {
 	UnusableWhy map[string]int `json:"unusable_why,omitempty"`
 
 	// Uncompared are rows that repeat a key where the two sides do not have the
-	// same values for it: only the first of each side was compared.
+	// same values for it: only one of each side was compared.
 	Uncompared int `json:"uncompared,omitempty"`
 
 	Tolerance float64    `json:"tolerance"`
@@ -120,8 +121,8 @@ func (r *Comparison) Pairs() ([]Pair, []float64) { return r.pairs, r.ratios }
 // ErrNoKey says that the tables have nothing in common to compare rows by.
 var ErrNoKey = errors.New("the tables have no columns in common that name a row")
 
-// Tables compares a with b. Of rows that repeat a key the first counts, as it
-// does for readers. Older words are compared as what they are called now.
+// Tables compares a with b. Of rows that repeat a key the one counts that readers
+// of the table take: the first, of some tables the last. Older words are compared as what they are called now.
 func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, error) {
 	a, rowsA, err := restrict(a, o.On, nameA)
 	if err != nil {
@@ -153,8 +154,10 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", nameB, err)
 	}
-	firstA, dupA := first(idA, ix.Len())
-	firstB, dupB := first(idB, ix.Len())
+	tab, _ := catalog.Lookup(o.Table)
+	last := tab != nil && tab.Repeats == catalog.TakeLast
+	firstA, dupA := one(idA, ix.Len(), last)
+	firstB, dupB := one(idB, ix.Len(), last)
 	r.A.Duplicates, r.B.Duplicates = dupA, dupB
 	metricA, err := table.Float64s(a, r.Metric)
 	if err != nil {
@@ -249,16 +252,17 @@ func original(rows []int, i int) int {
 	return rows[i]
 }
 
-// first is the first row of every key, -1 where a side lacks it.
-func first(ids []uint32, n int) (rows []int, duplicates int) {
+// one is the first row of every key, or the last, and -1 where a side lacks it.
+func one(ids []uint32, n int, last bool) (rows []int, duplicates int) {
 	rows = make([]int, n)
 	for i := range rows {
 		rows[i] = -1
 	}
 	for i, id := range ids {
 		if rows[id] >= 0 {
-			duplicates++
-			continue
+			if duplicates++; !last {
+				continue
+			}
 		}
 		rows[id] = i
 	}

@@ -34,7 +34,7 @@ func TestTables(t *testing.T) {
 	if r.Common != 3 || r.Added != 1 || r.Removed != 1 || r.Changed != 1 || r.Unusable != 0 || r.A.Duplicates != 1 {
 		t.Errorf("%+v", r)
 	}
-	if r.Ratio.Min != 0.75 || r.Ratio.P50 != 0.75 || r.Ratio.Max != 1 || math.Abs(r.Ratio.Geomean-math.Sqrt(0.75)) > 1e-12 {
+	if r.Ratio.Min != 0.75 || r.Ratio.P50 != 0.75 || r.Ratio.Max != 1 || !(math.Abs(r.Ratio.Geomean-math.Sqrt(0.75)) <= 1e-12) {
 		t.Errorf("ratio %+v", *r.Ratio)
 	}
 	if len(r.Worst) != 1 || r.Worst[0].Key != "gemm_dtype=bfloat16 m=3 n=64 k=64" || r.Worst[0].KernelA != "x" || r.Worst[0].KernelB != "y" {

@@ -226,7 +226,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 	count(l.Removed, r.Removed, "removed")
 	count(l.Added, r.Added, "added")
 	if l.any() && r.Uncompared > 0 {
-		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only the first of each was compared; name what tells them apart with -key, or dedupe them", r.Uncompared))
+		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name what tells them apart with -key, or dedupe them", r.Uncompared))
 	}
 	ratio := l.Median != nil || l.P5 != nil || l.P95 != nil
 	if ratio && r.Unusable > 0 {

@@ -32,7 +32,10 @@ const maxValues = 32
 func (r *Comparison) breakdown(a, b arrow.Record, o Options) {
 	columns := o.By
 	if columns == nil {
-		columns = append([]string{"kernel_source"}, r.Key...)
+		columns = r.Key
+		if !slices.Contains(columns, "kernel_source") {
+			columns = append([]string{"kernel_source"}, columns...)
+		}
 	}
 	for _, name := range columns {
 		arr, err := table.Array(a, name)

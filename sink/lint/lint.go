@@ -60,7 +60,7 @@ func Rules() []Rule {
 		{"unknown_table", Warn, 0, "every file is a table that aicplan knows"},
 		{"schema", Error, 0, "columns, types and words are those that readers need"},
 		{"nonpositive_latency", Error, 0, "latencies are finite and above zero"},
-		{"duplicates", Error, 0, "no two rows have the same key: readers take the first"},
+		{"duplicates", Error, 0, "no two rows have the same key: readers take one of them"},
 		{"sidecar_rows", Error, 0, "the sidecar's row counts and data hashes are those of the files"},
 		{"sidecar_orphan", Warn, 0, "the sidecar names tables that are there"},
 		{"version_mismatch", Error, 0, "rows carry the version of their folder"},
@@ -224,9 +224,10 @@ func (l *linter) group(entries []tree.Entry) {
 		if l.opt.Progress != nil {
 			l.opt.Progress(e.Path)
 		}
-		rec, err := tree.ReadFile(filepath.Join(l.root, filepath.FromSlash(e.Path)))
+		at := filepath.Join(l.root, filepath.FromSlash(e.Path))
+		rec, err := tree.ReadFile(at)
 		if err != nil {
-			l.add(Finding{Rule: "unreadable", Path: e.Path, Table: e.Table, Message: err.Error(), Count: 1})
+			l.add(Finding{Rule: "unreadable", Path: e.Path, Table: e.Table, Message: strings.TrimPrefix(strings.TrimPrefix(err.Error(), at+":"), " "), Count: 1})
 			continue
 		}
 		l.mu.Lock()

@@ -81,8 +81,12 @@ func TestPublishedDefects(t *testing.T) {
 	if len(r.of("R1")) != 11 || r.Files != 11 || r.Rows != 8290 {
 		t.Errorf("%d files of %d without a sidecar, %d rows", len(r.of("R1")), r.Files, r.Rows)
 	}
-	if !r.Failed() || !slices.Contains(r.Exceeded, "duplicates") {
-		t.Errorf("exceeded %v", r.Exceeded)
+	if !r.Failed() || !slices.Contains(r.Exceeded, "duplicates") || strings.Contains(r.Summary(), "fail nothing") {
+		t.Errorf("exceeded %v: %s", r.Exceeded, r.Summary())
+	}
+	warned := &Report{Findings: make([]Finding, 1), Exceeded: []string{"opaque_kernel"}}
+	if s := warned.Summary(); warned.Failed() || s != "1 finding; more than allowed of opaque_kernel (warnings, which fail nothing)" {
+		t.Error(s)
 	}
 }
 
@@ -351,7 +355,7 @@ func TestOptionsAndViews(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !strings.Contains(txt.String(), "error duplicates: no two rows have the same key: readers take the first (1016)") || !strings.Contains(txt.String(), "all within what is allowed") {
+	if !strings.Contains(txt.String(), "error duplicates: no two rows have the same key: readers take one of them (1016)") || !strings.Contains(txt.String(), "all within what is allowed") {
 		t.Errorf("text:\n%s", txt.String())
 	}
 	if !strings.Contains(md.String(), "| duplicates | error |") {
@@ -415,5 +419,29 @@ func TestFilesBesideTheSpecs(t *testing.T) {
 	write("query_versions.yaml", "schema_version: 3\n")
 	if f := lint(t, dir, Options{}).of("unreadable"); len(f) != 1 || !strings.Contains(f[0].Message, "schema_version is 3") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestTablesWithoutRows: a file that is cut off and one that has no rows are told
+// with what is wrong, not with types that nothing has.
+func TestTablesWithoutRows(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	const header = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
+	text(t, header, root, "data", "h200_sxm", "trtllm", "1.0", "gemm_perf.txt")
+	text(t, "PAR1", root, "data", "h200_sxm", "trtllm", "1.1", "gemm_perf.parquet")
+	text(t, header+"a,b\n", root, "data", "h200_sxm", "trtllm", "1.2", "gemm_perf.txt")
+	r := lint(t, root, Options{})
+	want(t, r, "schema", "1.0/gemm_perf.txt", 1, "the table has no rows")
+	for path, message := range map[string]string{
+		"1.1/gemm_perf.parquet": "the file is cut off",
+		"1.2/gemm_perf.txt":     "2:1: this row has 2 fields, the header has 10",
+	} {
+		want(t, r, "unreadable", path, 1, message)
+	}
+	for _, f := range r.of("unreadable") {
+		if strings.Contains(f.Message, root) {
+			t.Errorf("the place is told twice: %s %s", f.Path, f.Message)
+		}
 	}
 }

@@ -47,11 +47,15 @@ func (r *Report) Summary() string {
 	if len(r.Findings) == 0 {
 		return "nothing found"
 	}
-	s := fmt.Sprintf("%d findings", len(r.Findings))
+	s := phrase.Counted(len(r.Findings), "finding")
 	if len(r.Exceeded) == 0 {
 		return s + ", all within what is allowed"
 	}
-	return s + "; more than allowed of " + strings.Join(r.Exceeded, ", ")
+	s += "; more than allowed of " + strings.Join(r.Exceeded, ", ")
+	if !r.Failed() {
+		s += " (warnings, which fail nothing)"
+	}
+	return s
 }
 
 func summaryOf(rule string) string {

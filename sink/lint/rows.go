@@ -26,6 +26,10 @@ func (l *linter) file(f *loaded) {
 	if f.table == nil {
 		return
 	}
+	if f.rec.NumRows() == 0 {
+		l.add(f.finding("schema", 1, "the table has no rows: readers have no answer from it"))
+		return
+	}
 	old := f.Layout == tree.Families // older readers know the older words
 	if p := tree.SchemaProblems(f.rec, f.table, tree.SchemaOptions{Words: true, OldWords: old}); len(p) > 0 {
 		l.add(f.finding("schema", len(p), strings.Join(p[:min(3, len(p))], "; "), p...))
@@ -117,7 +121,7 @@ func (l *linter) provenance(f *loaded) {
 	}
 	for _, v := range slices.Sorted(maps.Keys(labels)) {
 		want := f.Backend
-		if want == "" || want == "nccl" {
+		if want == "" || f.table != nil && f.table.Library == want {
 			continue // collectives are measured by whichever framework drives them
 		}
 		if b, ok := catalog.BackendOf(v); !ok || b.Name != want {

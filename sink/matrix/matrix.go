@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -111,7 +112,7 @@ func releasesOf(scan *tree.Scan, o Options) []*release {
 	type key struct{ system, backend string }
 	byBackend := map[key][]tree.Entry{}
 	for _, e := range scan.Entries {
-		if e.Backend == "" || e.Backend == "nccl" || e.Backend == "oneccl" || o.System != "" && e.System != o.System || o.Backend != "" && e.Backend != o.Backend {
+		if e.Backend == "" || catalog.IsLibrary(e.Backend) || o.System != "" && e.System != o.System || o.Backend != "" && e.Backend != o.Backend {
 			continue
 		}
 		k := key{e.System, e.Backend}

@@ -185,6 +185,9 @@ func TestReadCSVErrorsHavePlaces(t *testing.T) {
 		{"lfs", "version https://git-lfs.github.com/spec/v1\noid sha256:x\n", "fetch it with git lfs pull"},
 		{"parquet", "PAR1....", "this is a Parquet file"},
 		{"utf16", "a\x00,\x00b\x00", "f.txt:1:2: a NUL byte"},
+		{"utf32", "\xff\xfe\x00\x00a\x00\x00\x00", "f.txt:1:1: this is UTF-32"},
+		{"gzip", "\x1f\x8b\x08\x00", "f.txt:1:1: this is a gzip file, not CSV; unpack it first"},
+		{"workbook", "PK\x03\x04\x14\x00", "f.txt:1:1: this is a zip file or a workbook, not CSV"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f.txt")

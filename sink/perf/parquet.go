@@ -69,10 +69,30 @@ func ReadParquetFile(path string) (arrow.Record, error) {
 	return rec, nil
 }
 
+// noParquet recognises what is often found in place of a Parquet file.
+func noParquet(data []byte) error {
+	magic := []byte("PAR1")
+	switch begins, ends := bytes.HasPrefix(data, magic), bytes.HasSuffix(data, magic); {
+	case bytes.HasPrefix(data, lfsPointer):
+		return ErrLFSPointer
+	case len(data) == 0:
+		return errors.New("the file is empty")
+	case bytes.HasPrefix(data, []byte("PARE")):
+		return errors.New("this Parquet file is encrypted; write it without encryption")
+	case begins && (!ends || len(data) < 12): // 4 for each mark, 4 for the length of what is before the last
+		return fmt.Errorf("the file is cut off: it begins as Parquet and does not end as such, after %d bytes; copy it again", len(data))
+	case !begins && ends:
+		return errors.New("the beginning of this Parquet file is missing; copy it again")
+	case !begins:
+		return errors.New("this is no Parquet file; the name of a CSV file ends in .csv or .txt")
+	}
+	return nil
+}
+
 // ReadParquet is ReadParquetFile for bytes. Damaged data is an error.
 func ReadParquet(data []byte) (rec arrow.Record, err error) {
-	if bytes.HasPrefix(data, lfsPointer) {
-		return nil, ErrLFSPointer
+	if err := noParquet(data); err != nil {
+		return nil, err
 	}
 	defer func() {
 		// The reader trusts sizes and offsets in the file.

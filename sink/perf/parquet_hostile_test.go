@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -62,6 +63,33 @@ func integers(t *testing.T, names []string, meta map[string]string, props ...par
 	return b.Bytes()
 }
 
+// TestParquetOfTooManyRows: a megabyte holds hundreds of millions of equal cells,
+// and reading them would end the program.
+func TestParquetOfTooManyRows(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*metadata.FileMetaData){
+		"the file":       func(m *metadata.FileMetaData) { m.NumRows = maxCells/2 + 1 },
+		"a row group":    func(m *metadata.FileMetaData) { m.RowGroups[0].NumRows = math.MaxInt64 },
+		"its row groups": func(m *metadata.FileMetaData) { m.RowGroups[0].NumRows = maxCells / 2 },
+		"no more rows than is allowed": func(m *metadata.FileMetaData) {
+			m.RowGroups = m.RowGroups[:1]
+		},
+	} {
+		pf, err := file.NewParquetReader(bytes.NewReader(integers(t, []string{"m", "latency"}, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := pf.MetaData()
+		second := *m.RowGroups[0]
+		m.RowGroups = append(m.RowGroups, &second)
+		spoil(m)
+		err = cellsOf(pf)
+		if allowed := strings.HasPrefix(name, "no more"); allowed != (err == nil) || !allowed && !strings.Contains(err.Error(), "rows or more of 2 columns") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // arrowSchema is what Arrow's writers put beside the columns.
 func arrowSchema(f arrow.Field) map[string]string {
 	var b bytes.Buffer
@@ -94,6 +122,22 @@ func TestParquetThatIsRefused(t *testing.T) {
 		case c.want == "" && (err != nil || rec.NumRows() != 1):
 			t.Errorf("%s: %v", name, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	good := integers(t, []string{"latency"}, nil)
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":     {nil, "the file is empty"},
+		"CSV":       {[]byte("m,latency\n1,0.1\n"), "this is no Parquet file; the name of a CSV file ends in .csv or .txt"},
+		"cut off":   {good[:len(good)-3], fmt.Sprintf("the file is cut off: it begins as Parquet and does not end as such, after %d bytes", len(good)-3)},
+		"a mark":    {good[:4], "the file is cut off"},
+		"no head":   {good[6:], "the beginning of this Parquet file is missing"},
+		"encrypted": {append([]byte("PARE"), good[4:]...), "this Parquet file is encrypted"},
+	} {
+		if _, err := ReadParquet(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -23,6 +24,9 @@ func readColumns(pf *file.Reader) (arrow.Record, error) {
 	rows := pf.NumRows()
 	if n := sc.NumColumns(); n > maxColumns {
 		return nil, tooWide(n)
+	}
+	if err := cellsOf(pf); err != nil {
+		return nil, err
 	}
 	if err := unitsOf(pf); err != nil {
 		return nil, err
@@ -61,6 +65,26 @@ func tooWide(n int) error {
 	return fmt.Errorf("it has %d columns, and %d are the most of a perf file", n, maxColumns)
 }
 
+// maxCells is how many cells a file may have. A million of equal ones take a few
+// bytes in a file and megabytes when read, so its size says nothing.
+const maxCells = 1 << 27
+
+// cellsOf refuses files that would not fit into the memory.
+func cellsOf(pf *file.Reader) error {
+	columns := int64(pf.MetaData().Schema.NumColumns())
+	most := maxCells / max(columns, 1)
+	rows := int64(0)
+	for _, g := range pf.MetaData().RowGroups {
+		if rows += g.NumRows; g.NumRows > most || rows > most {
+			break
+		}
+	}
+	if rows = max(rows, pf.NumRows()); rows > most {
+		return fmt.Errorf("it has %d rows or more of %d columns, and %d cells are the most of a perf file; split it", rows, columns, maxCells)
+	}
+	return nil
+}
+
 // unitsOf refuses durations. They are stored as bare integers, and only the Arrow
 // schema that Arrow's writers put beside says so, and of which unit.
 func unitsOf(pf *file.Reader) error {
@@ -92,7 +116,7 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 	integer, isInt := logical.(*schema.IntLogicalType)
 	switch _, isNull := logical.(schema.NullLogicalType); {
 	case isNull:
-		return table.Texts(make([]string, rows), make([]bool, rows)), nil
+		return table.Nulls(table.String, int(rows)), nil
 	case c.PhysicalType() == parquet.Types.Boolean:
 		v, valid, err := readValues(pf, i, (*file.BooleanColumnChunkReader).ReadBatch)
 		return table.Flags(v, valid), err
@@ -124,7 +148,7 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 	}
 	kind := c.PhysicalType().String()
 	if !plain {
-		kind = logical.String()
+		kind, _, _ = strings.Cut(logical.String(), "(") // without its parameters
 	}
 	return nil, fmt.Errorf("the type is %s; only integers, floats, strings and booleans can be kept", kind)
 }
@@ -181,8 +205,7 @@ func room(pf *file.Reader) int64 { return min(max(pf.NumRows(), 0), 1<<20) }
 func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16) (int64, error)) error {
 	optional := pf.MetaData().Schema.Column(col).MaxDefinitionLevel() > 0
 	for g := range pf.NumRowGroups() {
-		rg := pf.RowGroup(g)
-		reader, err := rg.Column(col)
+		reader, err := columnReader(pf, g, col)
 		if err != nil {
 			return err
 		}
@@ -194,7 +217,7 @@ func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16)
 		if optional {
 			levels = make([]int16, batch)
 		}
-		left := rg.NumRows()
+		left := pf.RowGroup(g).NumRows()
 		for left > 0 {
 			n, err := read(cr, levels)
 			if err != nil {

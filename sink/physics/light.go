@@ -21,7 +21,7 @@ func bytesOf(dtype string) (activation, weight float64) {
 	switch dtype {
 	case "bfloat16", "float16", "half":
 		return 2, 2
-	case "fp8", "fp8_static", "fp8_block", "fp8_ootb", "fp8_e4m3", "sq", "int8", "w4a8_mxfp4_mxfp8":
+	case "fp8", "fp8_static", "fp8_block", "fp8_ootb", "fp8_e4m3", "sq", "int8", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm":
 		return 1, 1
 	case "w4afp8":
 		return 1, 0.5
@@ -29,7 +29,7 @@ func bytesOf(dtype string) (activation, weight float64) {
 		return 0.5, 0.5
 	case "int8_wo":
 		return 2, 1
-	case "int4_wo", "nvfp4_wo", "w4a16_nvfp4", "w4a16_mxfp4":
+	case "int4_wo", "nvfp4_wo", "w4a16_nvfp4", "w4a16_mxfp4", "w4a16_mxfp4_cutlass":
 		return 2, 0.5
 	case "float32":
 		return 4, 4

@@ -46,7 +46,7 @@ var likely = map[string]func(r *reader) Work{
 
 // links are tables of ops that move messages between GPUs instead.
 var links = map[string]bool{
-	"nccl_perf": true, "nccl_eager_perf": true, "custom_allreduce_perf": true, // tables
+	"nccl_perf": true, "nccl_eager_perf": true, "oneccl_perf": true, "custom_allreduce_perf": true, // tables
 	"nccl": true, "custom_allreduce": true, "p2p": true, // ops
 }
 

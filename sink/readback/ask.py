@@ -57,10 +57,11 @@ class Methods:
 class Engine:
     """Packages that answer through their compiled engine: from 0.11."""
 
-    def __init__(self, db, common):
+    def __init__(self, db, common, root):
         engine = module("engine")
         self.common, self.build = common, engine.build_ops_json
-        self.handle = engine.EngineHandle.for_database(db)
+        # Without the folder the engine reads the package's own tables, wherever db is.
+        self.handle = engine.EngineHandle.for_database(db, systems_path=root)
 
     def ask(self, table, row):
         name, v = arguments(table, row, self.common)
@@ -78,7 +79,7 @@ CLASSES = {
     "encoder_attention": ("attention", "EncoderAttention"), "context_mla": ("mla", "ContextMLA"), "generation_mla": ("mla", "GenerationMLA"),
     "mla_bmm": ("mla", "MLABmm"), "context_mla_module": ("mla", "MLAModule"), "generation_mla_module": ("mla", "MLAModule"),
     "mamba2": ("mamba", "Mamba2Kernel"), "gdn": ("mamba", "GDNKernel"), "kda": ("mamba", "KDAKernel"), "mhc_module": ("dsv4", "DeepSeekV4MHCModule"),
-    "moe_a2a": ("moe_comm", "MoEAllToAll"), "context_dsa_module": ("dsa", "ContextDSAModule"), "generation_dsa_module": ("dsa", "GenerationDSAModule"),
+    "moe_a2a": ("moe_comm", "MoEAllToAll"), "dsv4_megamoe_module": ("dsv4", "DeepSeekV4MegaMoEModule"), "context_dsa_module": ("dsa", "ContextDSAModule"), "generation_dsa_module": ("dsa", "GenerationDSAModule"),
 }
 
 
@@ -140,7 +141,20 @@ def arguments(table, r, common):
     if table == "moe_a2a_perf":
         v = {k: r[k] for k in ("phase", "comm_backend", "hidden_size", "topk", "num_experts", "node_num", "comm_dtype")}
         return stem, dict(v, moe_ep_size=r["ep_size"], sms=r.get("sms") or 0, at={"x": r["num_tokens"]})
-    if table == "nccl_perf":
+    if table == "trtllm_alltoall_perf":
+        # Today's query is that of moe_a2a, which this table was before.
+        way = {"NVLinkTwoSided": "nvlink_two_sided", "NVLinkOneSided": "nvlink_one_sided"}.get(r["kernel_source"])
+        phase, _, low = r["op_name"].removeprefix("alltoall_").partition("_")
+        if way is None:
+            raise NoQuery()
+        v = {k: r[k] for k in ("hidden_size", "topk", "num_experts", "moe_ep_size")}
+        nodes = r.get("num_nodes") or max(1, r["moe_ep_size"] // 4)
+        return "moe_a2a", dict(v, phase=phase, comm_backend=way, node_num=nodes, comm_dtype="fp4" if low else r["moe_dtype"], at={"x": r["num_tokens"]})
+    if table == "dsv4_megamoe_module_perf":
+        v = {k: r[k] for k in ("hidden_size", "inter_size", "topk", "num_experts", "moe_ep_size", "source_policy", "pre_dispatch", "kernel_source", "kernel_dtype")}
+        v.update(moe_tp_size=r.get("moe_tp_size", 1), num_fused_shared_experts=r.get("num_fused_shared_experts", 0), is_context=r["phase"] == "context")
+        return stem, dict(v, workload_distribution=r["distribution"], quant_mode=common.MoEQuantMode[r["moe_dtype"]], at={"x": r["num_tokens"]})
+    if table in ("nccl_perf", "oneccl_perf"):
         tokens, each = split(r["message_size"])
         v = {"num_gpus": r["num_gpus"], "operation": r["op_name"], "nccl_op": r["op_name"], "message_size": r["message_size"]}
         dtype = common.CommQuantMode[r["nccl_dtype"]]
@@ -178,7 +192,7 @@ def main():
     if db is None:
         said["error"] = "the package finds no database of %s, %s %s there" % (asked["system"], asked["backend"], asked["version"])
     else:
-        reader = Methods(db, common) if hasattr(db, "query_gemm") else Engine(db, common)
+        reader = Methods(db, common) if hasattr(db, "query_gemm") else Engine(db, common, asked["root"])
         for q in asked["queries"]:
             try:
                 said["answers"].append({"value": reader.ask(q["table"], q["row"]).hex()})

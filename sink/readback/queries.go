@@ -2,14 +2,20 @@ package readback
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"go.yaml.in/yaml/v3"
 
+	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -36,24 +42,28 @@ var asked = map[string][]string{
 	"moe_perf":                   {"num_tokens"},
 	"custom_allreduce_perf":      {"message_size"},
 	"nccl_perf":                  {"message_size"},
+	"oneccl_perf":                {"message_size"},
+	"trtllm_alltoall_perf":       {"num_tokens"},
+	"dsv4_megamoe_module_perf":   {"num_tokens"},
 	"moe_a2a_perf":               {"num_tokens"},
 }
 
-// kernels are the tables of single kernels.
-var kernels = []string{"mamba2_perf", "gdn_perf", "kda_perf"}
+// kernels are the tables whose queries say the kernel.
+var kernels = []string{"mamba2_perf", "gdn_perf", "kda_perf", "trtllm_alltoall_perf", "dsv4_megamoe_module_perf"}
 
 // source is a table of the database with the questions about it.
 type source struct {
 	name, path string
 	rows       int
 	queries    []query
+	unread     string // why the package does not read this table, "" where it does
 }
 
 // Version is a backend's version in a database.
 type Version struct{ System, Backend, Version string }
 
-// Versions lists what a database has tables of, NCCL's apart: their version
-// follows from the system.
+// Versions lists what a database has tables of, those of libraries of collectives
+// apart: their version follows from the system.
 func Versions(dir string) ([]Version, error) {
 	scan, err := tree.Walk(dir)
 	if err != nil {
@@ -61,7 +71,7 @@ func Versions(dir string) ([]Version, error) {
 	}
 	seen := map[Version]bool{}
 	for _, e := range scan.Entries {
-		if e.Layout != tree.Flat && e.Table != "nccl_perf" {
+		if e.Layout != tree.Flat && !catalog.IsLibrary(e.Backend) {
 			seen[Version{e.System, e.Backend, e.Version}] = true
 		}
 	}
@@ -75,17 +85,19 @@ func tablesOf(dir string, o Options) ([]source, error) {
 	if err != nil {
 		return nil, err
 	}
+	entries := slices.DeleteFunc(scan.Entries, func(e tree.Entry) bool { return !o.reads(e) })
+	named, err := librariesOf(dir, o.System)
+	if err != nil {
+		return nil, err
+	}
 	var out []source
-	for _, e := range scan.Entries {
-		if !o.reads(e) {
-			continue
-		}
+	for _, e := range entries {
 		rec, err := tree.ReadFile(filepath.Join(dir, filepath.FromSlash(e.Path)))
 		if err != nil {
 			return nil, err
 		}
-		s := source{name: e.Table, path: e.Path, rows: int(rec.NumRows())}
-		if axes, ok := asked[e.Table]; ok {
+		s := source{name: e.Table, path: e.Path, rows: int(rec.NumRows()), unread: cmp.Or(named.unread(e, entries), severalModels(e.Table, rec))}
+		if axes, ok := asked[e.Table]; ok && s.unread == "" {
 			if s.queries, err = queriesOf(e.Table, rec, axes, o.Rows); err != nil {
 				return nil, fmt.Errorf("%s: %w", e.Path, err)
 			}
@@ -98,6 +110,64 @@ func tablesOf(dir string, o Options) ([]source, error) {
 	return out, nil
 }
 
+// libraries are the versions of the libraries of collectives that a system's spec
+// names.
+type libraries map[string]string
+
+// librariesOf reads them; nil where there is no spec, which the package tells.
+func librariesOf(dir, system string) (libraries, error) {
+	path := filepath.Join(dir, system+".yaml")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var spec struct {
+		Misc struct {
+			NCCL   string `yaml:"nccl_version"`
+			OneCCL string `yaml:"oneccl_version"`
+		} `yaml:"misc"`
+	}
+	if err := yaml.Unmarshal(data, &spec); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return libraries{"nccl": spec.Misc.NCCL, "oneccl": spec.Misc.OneCCL}, nil
+}
+
+// unread says why the package answers without a library's table: it reads one
+// version of it, and oneCCL's only where there is none of NCCL.
+func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
+	version, known := l[e.Backend]
+	switch {
+	case !known:
+		return ""
+	case version != e.Version:
+		return fmt.Sprintf("the package reads %s %s, as %s.yaml says, and not this table", e.Backend, cmp.Or(version, "of no version"), e.System)
+	case e.Backend == "oneccl" && slices.ContainsFunc(all, func(x tree.Entry) bool { return x.Table == "nccl_perf" && x.Version == l["nccl"] }):
+		return "the package reads NCCL's table, and this one only where there is none"
+	}
+	return ""
+}
+
+// severalModels says why a module of latent attention is not asked about where a file
+// has it of several models: which of them is meant, the query says by the heads of the
+// whole model, and a row has those of one rank.
+func severalModels(name string, rec arrow.Record) string {
+	if name != "mla_context_module_perf" && name != "mla_generation_module_perf" {
+		return ""
+	}
+	models, err := table.Strings(rec, "model")
+	if err != nil {
+		return ""
+	}
+	if at := slices.IndexFunc(models.Values, func(m string) bool { return m != models.Values[0] }); at > 0 {
+		return fmt.Sprintf("it has rows of several models, %s and %s among them, and the query takes the heads of the whole model, which no row has", models.Values[0], models.Values[at])
+	}
+	return ""
+}
+
 // queriesOf asks about n rows at equal distances, and beside each along each axis.
 func queriesOf(name string, rec arrow.Record, axes []string, n int) ([]query, error) {
 	rows := int(rec.NumRows())
@@ -108,20 +178,34 @@ func queriesOf(name string, rec arrow.Record, axes []string, n int) ([]query, er
 		if err != nil {
 			return nil, err
 		}
-		// Which kernel of several, only the queries for single kernels say.
+		// Which kernel of several, other queries do not say.
 		if !slices.Contains(kernels, name) {
 			delete(row, "kernel_source")
 		}
-		out = append(out, query{name, row})
+		out = append(out, query{name, row, ownTime(name, row)})
 		for _, axis := range axes {
 			if v, ok := row[axis].(int64); ok && v > 0 {
 				beside := maps.Clone(row)
 				beside[axis] = v + v/4 + 1
-				out = append(out, query{name, beside})
+				out = append(out, query{name, beside, math.NaN()})
 			}
 		}
 	}
 	return out, nil
+}
+
+// ownTime is what a row of a table says itself, in milliseconds as the package
+// answers.
+func ownTime(name string, row map[string]any) float64 {
+	m := catalog.SchemaOf(name).Primary()
+	v, ok := row[m.Name].(float64)
+	switch {
+	case !ok:
+		return math.NaN()
+	case m.Unit == "us":
+		return v / 1000
+	}
+	return v
 }
 
 // rowOf is a row as plain values; nulls are left out.

@@ -5,15 +5,18 @@ package readback
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"math"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 //go:embed ask.py
@@ -43,7 +46,9 @@ type Table struct {
 	Rows     int    `json:"rows"`
 	Queries  int    `json:"queries"`
 	Answered int    `json:"answered"`
-	Differ   int    `json:"differ"` // from the other database
+	Differ   int    `json:"differ"`     // from the other database
+	Asked    int    `json:"rows_asked"` // rows that were asked about themselves
+	Exact    int    `json:"rows_exact"` // of them, those whose answer is their own time to the last bit
 	Result   string `json:"result"`
 	Message  string `json:"message,omitempty"`
 }
@@ -76,6 +81,8 @@ func (r *Report) Totals() (queries, answered, differ int) {
 type query struct {
 	Table string         `json:"table"`
 	Row   map[string]any `json:"row"`
+	// own is the time in milliseconds that the row itself has; NaN beside a row.
+	own float64
 }
 
 type answer struct {
@@ -98,7 +105,7 @@ func Run(ctx context.Context, dir string, o Options) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{Dir: dir, Against: o.Against, System: o.System, Backend: o.Backend, Version: o.Version}
-	var all []query
+	all := []query{} // null is no list of queries
 	for _, t := range tables {
 		all = append(all, t.queries...)
 	}
@@ -116,12 +123,12 @@ func Run(ctx context.Context, dir string, o Options) (*Report, error) {
 	at := 0
 	for _, t := range tables {
 		n := len(t.queries)
-		line := Table{Table: t.name, Path: t.path, Rows: t.rows, Queries: n}
+		line := Table{Table: t.name, Path: t.path, Rows: t.rows, Queries: n, Message: t.unread}
 		var before []answer
 		if other != nil {
 			before = other.Answers[at : at+n]
 		}
-		line.judge(got.Answers[at:at+n], before)
+		line.judge(t.queries, got.Answers[at:at+n], before)
 		at += n
 		r.Tables = append(r.Tables, line)
 	}
@@ -130,7 +137,7 @@ func Run(ctx context.Context, dir string, o Options) (*Report, error) {
 
 // judge counts the answers. A table passes when something was answered and nothing
 // differs; what the package answers neither here nor there is the same.
-func (t *Table) judge(now, before []answer) {
+func (t *Table) judge(queries []query, now, before []answer) {
 	first := ""
 	for i, a := range now {
 		if a.None {
@@ -145,10 +152,16 @@ func (t *Table) judge(now, before []answer) {
 		if before != nil && a.Value != before[i].Value {
 			t.Differ++
 		}
+		if own := queries[i].own; !math.IsNaN(own) {
+			t.Asked++
+			if v, err := strconv.ParseFloat(a.Value, 64); err == nil && v == own {
+				t.Exact++
+			}
+		}
 	}
 	switch {
 	case t.Queries == 0:
-		t.Result, t.Message = NotAsked, "read-back has no query for this table and package"
+		t.Result, t.Message = NotAsked, cmp.Or(t.Message, "read-back has no query for this table and package")
 	case t.Answered == 0:
 		t.Result, t.Message = Fail, first
 	case t.Differ > 0:
@@ -163,17 +176,18 @@ func (t *Table) judge(now, before []answer) {
 
 // ask runs the script in the interpreter that has the package.
 func ask(ctx context.Context, dir string, o Options, queries []query) (*said, error) {
-	root, err := alone(dir, o)
+	root, remove, err := alone(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(root)
+	defer remove()
 	in, err := json.Marshal(map[string]any{"root": root, "system": o.System, "backend": o.Backend, "version": o.Version, "queries": queries})
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, o.Python, "-c", script)
 	cmd.Stdin = bytes.NewReader(in)
+	cmd.WaitDelay = time.Second // after an interrupt, for what it has started
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -39,13 +39,15 @@ func row(m, latency string) string {
 }
 
 // python is an interpreter that has the stand-in of an old package.
-func python(t *testing.T) string {
+func python(t *testing.T) string { return pythonWith(t, "testdata/old") }
+
+func pythonWith(t *testing.T, standIn string) string {
 	t.Helper()
 	program, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed")
 	}
-	folder, err := filepath.Abs("testdata/old")
+	folder, err := filepath.Abs(standIn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestQuantilesAreOrdered(t *testing.T) {
 		p, q = min(p, q), max(p, q)
 		for name, f := range map[string]func([]float64, float64) float64{"Rank": Rank, "Interpolated": Interpolated} {
 			a, b := f(v, p), f(v, q)
-			if a > b+1e-9 || a < v[0] || b > v[len(v)-1] {
+			if !(a <= b+1e-9 && a >= v[0]) || !(b <= v[len(v)-1]) {
 				t.Fatalf("%s of %v: %v at %v, %v at %v", name, v, a, p, b, q)
 			}
 		}

@@ -4,6 +4,7 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -71,17 +72,15 @@ func folderName(s string) error {
 }
 
 // PlaceOf completes a place from the catalog: the table's family, and the
-// backend that owns the table whoever measured it (NCCL's collectives lie
-// under nccl).
+// library that owns the table whoever measured it (NCCL's collectives lie under
+// nccl).
 func PlaceOf(p Place) Place {
 	if t, ok := catalog.Lookup(p.Table); ok {
 		p.Table = t.Name
 		if p.Family == "" {
 			p.Family = t.Family
 		}
-	}
-	if p.Table == "nccl_perf" {
-		p.Backend = "nccl"
+		p.Backend = cmp.Or(t.Library, p.Backend)
 	}
 	return p
 }

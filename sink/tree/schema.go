@@ -2,11 +2,14 @@ package tree
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/catalog"
+	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -19,7 +22,7 @@ type SchemaOptions struct {
 
 // SchemaProblems lists what keeps readers from reading rec as table t: missing
 // key columns and metrics, wrong types, nulls in keys, words that they do not
-// know, sizes that nothing can have.
+// know or take, sizes that nothing can have.
 func SchemaProblems(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 	var out []string
 	required := t.Required()
@@ -44,6 +47,7 @@ func SchemaProblems(rec arrow.Record, t *catalog.Table, o SchemaOptions) []strin
 		if arr.NullN() > 0 && slices.Contains(required, name) {
 			out = append(out, fmt.Sprintf("%s has no value in %d rows", name, arr.NullN()))
 		}
+		out = append(out, notTaken(rec, name, t)...)
 		if o.Words {
 			out = append(out, unknownWords(rec, name, o.OldWords)...)
 		}
@@ -72,6 +76,26 @@ func below(rec arrow.Record, name string, least int64) (n int, first int64) {
 		}
 	}
 	return n, first
+}
+
+// notTaken counts the rows whose value readers of the table do not take.
+func notTaken(rec arrow.Record, name string, t *catalog.Table) []string {
+	takes := t.Takes(name)
+	if takes == nil {
+		return nil
+	}
+	col := rec.Column(table.Index(rec, name))
+	others := map[string]int{}
+	for i := range col.Len() {
+		if v := rowkey.Text(col, i); col.IsValid(i) && !slices.Contains(takes, v) {
+			others[v]++
+		}
+	}
+	var out []string
+	for _, v := range slices.Sorted(maps.Keys(others)) {
+		out = append(out, fmt.Sprintf("%s is %s in %d rows, and readers take %s only", name, v, others[v], strings.Join(takes, " or ")))
+	}
+	return out
 }
 
 func unknownWords(rec arrow.Record, name string, old bool) []string {
@@ -107,6 +131,8 @@ func typeOf(t arrow.DataType) (catalog.Type, bool) {
 		return catalog.Double, true
 	case arrow.STRING, arrow.LARGE_STRING:
 		return catalog.UTF8, true
+	case arrow.BOOL:
+		return catalog.Bool, true
 	}
 	return 0, false
 }

@@ -46,18 +46,19 @@ func Kind() stage.Kind {
 // What to keep of rows with one key.
 const (
 	KeepLatest = "latest" // the one measured last, by started_at, else the last row
-	KeepFirst  = "first"  // the first row, which is what aiconfigurator's loader reads
+	KeepFirst  = "first"  // the first row
+	KeepRead   = "read"   // the row that readers of the perf table take: the first, of some tables the last
 	KeepBest   = "best"   // the lowest latency, the highest rate
 	KeepMedian = "median" // the row whose metric is the lower median
 )
 
-var keeps = []string{KeepLatest, KeepFirst, KeepBest, KeepMedian}
+var keeps = []string{KeepLatest, KeepFirst, KeepRead, KeepBest, KeepMedian}
 
 // Config is a dedupe block.
 type Config struct {
 	Description string    `hcl:"description,optional"`
 	Input       cty.Value `hcl:"input"`
-	// Keep is one of latest, first, best and median.
+	// Keep is one of latest, first, read, best and median.
 	Keep string `hcl:"keep,optional"`
 	// By replaces the key; empty means the key of the data's perf table.
 	By []string `hcl:"by,optional"`
@@ -138,6 +139,9 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 		key = KeyColumns(ds)
 	}
 	o := Options{Key: key, Keep: c.Keep, Metric: c.Metric, Tolerance: c.Tolerance, ZeroOK: zeroOK(ds)}
+	if t, ok := PerfTable(ds); ok {
+		o.ReadLast = t.Repeats == catalog.TakeLast
+	}
 	schema := SchemaOf(ds)
 	if o.Metric == "" {
 		o.Metric = schema.Primary().Name
@@ -194,6 +198,7 @@ type Options struct {
 	Better    catalog.Direction
 	Tolerance float64
 	ZeroOK    bool // zero is a value of the metric
+	ReadLast  bool // KeepRead is the last row, not the first
 }
 
 // Choice says which rows stay.
@@ -236,7 +241,7 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 	drop := make([]bool, rec.NumRows())
 	var conflicts []conflict
 	for _, rows := range groups {
-		keep := choose(rows, o.Keep, o.Better, metric, fit, when)
+		keep := choose(rows, o, metric, fit, when)
 		for _, r := range rows {
 			drop[r] = r != keep
 		}
@@ -309,12 +314,17 @@ func startedAt(rec arrow.Record) []time.Time {
 // choose returns the row of rows that stays; ties go to the earlier row, for
 // latest to the later one. A row whose metric is no measurement stays only when
 // no row of the key has one.
-func choose(rows []int, keep string, better catalog.Direction, metric *table.Col[float64], usable func(int) bool, when []time.Time) int {
+func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) bool, when []time.Time) int {
 	if fit := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return !usable(r) }); len(fit) > 0 {
 		rows = fit
 	}
-	switch keep {
+	switch o.Keep {
 	case KeepFirst:
+		return rows[0]
+	case KeepRead:
+		if o.ReadLast {
+			return rows[len(rows)-1]
+		}
 		return rows[0]
 	case KeepLatest:
 		best := rows[0]
@@ -328,9 +338,9 @@ func choose(rows []int, keep string, better catalog.Direction, metric *table.Col
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(order(metric, a), order(metric, b)) })
 	switch {
-	case keep == KeepBest && better == catalog.Higher:
+	case o.Keep == KeepBest && o.Better == catalog.Higher:
 		return sorted[len(sorted)-1]
-	case keep == KeepBest:
+	case o.Keep == KeepBest:
 		return sorted[0]
 	}
 	return sorted[(len(sorted)-1)/2]

@@ -114,6 +114,9 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	for _, text := range noted.words {
 		doubtful = append(doubtful, stage.CheckResult{Name: "words", Severity: "warn", Result: "warn", Message: text})
 	}
+	if noted.power != "" {
+		doubtful = append(doubtful, stage.CheckResult{Name: "power", Severity: "warn", Result: "warn", Message: noted.power})
+	}
 	out.Checks = doubtful
 	if len(leftOut) > 0 {
 		out.Checks = append(out.Checks, stage.CheckResult{Name: "left_out", Severity: "warn", Result: "warn", Rows: leftOut[:min(len(leftOut), 20)],
@@ -263,7 +266,7 @@ func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, notes, err
 			return nil, from, all, fmt.Errorf("nothing was written: %w", err)
 		}
 		recs = append(recs, rec)
-		all.lacks, all.words = append(all.lacks, n.lacks...), append(all.words, n.words...)
+		all.lacks, all.words, all.power = append(all.lacks, n.lacks...), append(all.words, n.words...), cmp.Or(all.power, n.power)
 		from = from.and(o)
 	}
 	rec, err := join(recs)

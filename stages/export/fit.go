@@ -43,7 +43,7 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 		if !table.Has(rec, m.Name) {
 			continue
 		}
-		if err := fitMetric(rec, m.Name, key, i == 0, zero || m.Lacking); err != nil {
+		if err := fitMetric(rec, m.Name, key, i == 0, zero || m.Lacking || m.Zero); err != nil {
 			return err
 		}
 	}
@@ -211,8 +211,16 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		seen[id] = true
 	}
 	if twice > 0 && len(key) > 0 { // a table of no key tells its rows apart by the grid
-		warn("duplicates", "%d of %d rows repeat the key of a row before them, for example %s; readers see the first of each. A dedupe before the export keeps one",
+		which := fmt.Sprintf("%d of %d rows repeat the key of a row before them, for example %s",
 			twice, len(ids), rowkey.Describe(rec, example, slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
+		seen := "first"
+		switch tab, _ := catalog.Lookup(t.place.Table); {
+		case tab != nil && tab.Repeats == catalog.GiveUp:
+			return nil, fmt.Errorf("nothing was written: %s; readers of %s give up on the whole table then. A dedupe before the export keeps one of each", which, tab.Name)
+		case tab != nil && tab.Repeats == catalog.TakeLast:
+			seen = "last"
+		}
+		warn("duplicates", "%s; readers see the %s of each. A dedupe before the export keeps one", which, seen)
 	}
 	if t.layout == tree.Flat {
 		for _, name := range []string{"framework", "version", "device"} {

@@ -58,15 +58,38 @@ func TestUnfitRowsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPowerThatIsNoNumber: the columns are left out, as where a row has none.
-func TestPowerThatIsNoNumber(t *testing.T) {
+// TestPowerThatIsNone: the columns are left out where a row has no power, or one
+// that is none, and that is told where any row has said one.
+func TestPowerThatIsNone(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	ds := gemm(order(2))
-	ds.Table = table.WithColumn(table.WithColumn(ds.Table, "power_limit", table.Constant(700.0, 2)), "power", table.Floats([]float64{1, math.NaN()}, nil))
-	mustRun(t, config(nil), dir, ds)
-	if got := read(t, dir, "gemm_perf.txt"); strings.Contains(got, "power") {
-		t.Errorf("the file:\n%s", got)
+	for name, c := range map[string]struct {
+		power []float64
+		valid []bool
+		want  string // "" for nothing to tell
+	}{
+		"NaN in a row":  {power: []float64{1, math.NaN()}, want: "1 of 2 rows have a power and a limit above zero"},
+		"null in a row": {power: []float64{1, 0}, valid: []bool{true, false}, want: "1 of 2 rows"},
+		"negative":      {power: []float64{-500, -500}, want: "0 of 2 rows"},
+		"zero":          {power: []float64{0, 500}, want: "1 of 2 rows"},
+		"infinite":      {power: []float64{math.Inf(1), 500}, want: "1 of 2 rows"},
+		"none at all":   {power: []float64{0, 0}, valid: []bool{false, false}},
+	} {
+		dir := t.TempDir()
+		ds := gemm(order(2))
+		ds.Table = table.WithColumn(table.WithColumn(ds.Table, "power_limit", table.Constant(700.0, 2)), "power", table.Floats(c.power, c.valid))
+		out := mustRun(t, config(nil), dir, ds)
+		if got := read(t, dir, "gemm_perf.txt"); strings.Contains(got, "power") {
+			t.Errorf("%s: the file:\n%s", name, got)
+		}
+		told := ""
+		for _, check := range out.Checks {
+			if check.Name == "power" && check.Result == "warn" {
+				told = check.Message
+			}
+		}
+		if (c.want == "") != (told == "") || !strings.Contains(told, c.want) {
+			t.Errorf("%s: told %q, want %q", name, told, c.want)
+		}
 	}
 }
 

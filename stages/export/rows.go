@@ -30,6 +30,7 @@ type shape struct {
 type notes struct {
 	lacks []string // columns that the file is written without
 	words []string // that readers do not know
+	power string   // why the file has no power although rows have
 }
 
 // perfRows brings a dataset to the form of its perf file: identity columns
@@ -55,7 +56,7 @@ func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes
 	if err != nil {
 		return nil, from, n, err
 	}
-	power, err := sh.powerColumns(rec)
+	power, dropped, err := sh.powerColumns(rec)
 	if err != nil {
 		return nil, from, n, err
 	}
@@ -68,7 +69,7 @@ func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes
 	if err != nil {
 		return nil, from, n, err
 	}
-	return out, from, notes{lacks: lacks, words: words}, nil
+	return out, from, notes{lacks: lacks, words: words, power: dropped}, nil
 }
 
 // ownRows keeps the rows that belong to the table: cases of some ops fill two.
@@ -212,13 +213,14 @@ func (sh shape) metrics(rec arrow.Record) []string {
 	return out
 }
 
-// powerColumns returns the power columns to write.
-func (sh shape) powerColumns(rec arrow.Record) ([]string, error) {
+// powerColumns returns the power columns to write, or why there are none although
+// rows have a power. A power that is not above zero is no measurement.
+func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, err error) {
 	if sh.power == PowerNever {
-		return nil, nil
+		return nil, "", nil
 	}
 	rows, whole := int(rec.NumRows()), true
-	have := rows
+	have, said := rows, false
 	for _, name := range []string{"power", "power_limit"} {
 		if !table.Has(rec, name) {
 			whole, have = false, 0
@@ -226,11 +228,14 @@ func (sh shape) powerColumns(rec arrow.Record) ([]string, error) {
 		}
 		col, err := table.Float64s(rec, name)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		n := 0
 		for i, v := range col.Values {
-			if !col.Null(i) && !math.IsNaN(v) && !math.IsInf(v, 0) {
+			if col.Null(i) || math.IsNaN(v) {
+				continue
+			}
+			if said = said || name == "power"; v > 0 && !math.IsInf(v, 0) {
 				n++
 			}
 		}
@@ -239,12 +244,13 @@ func (sh shape) powerColumns(rec arrow.Record) ([]string, error) {
 	}
 	switch {
 	case whole && rows > 0:
-		return []string{"power", "power_limit"}, nil
+		return []string{"power", "power_limit"}, "", nil
 	case sh.power == PowerNeed:
-		return nil, fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
+		return nil, "", fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
+	case said:
+		dropped = fmt.Sprintf("%d of %d rows have a power and a limit above zero, and readers take them of every row of a file or of none: they are not written", have, rows)
 	}
-	// Readers take a file's power columns as all or nothing.
-	return nil, nil
+	return nil, dropped, nil
 }
 
 // conform brings types and words to what readers of the table accept.
@@ -309,6 +315,9 @@ func conformColumn(rec arrow.Record, name string, want catalog.Type) (arrow.Arra
 			}
 		}
 		return table.Ints(ints, validOf(c)), nil
+	case catalog.Bool:
+		_, err := table.Bools(rec, name)
+		return arr, err
 	}
 	if _, err := table.Strings(rec, name); err != nil {
 		return nil, err

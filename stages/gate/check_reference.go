@@ -93,7 +93,7 @@ func (c *deviation) run(s *subject) finding {
 		return failed(err.Error())
 	}
 	out := finding{limit: c.limitText(), total: r.Common + r.B.Duplicates}
-	out.left.add(r.B.Duplicates, "it repeats a key, and only the first row of one is compared")
+	out.left.add(r.B.Duplicates, "it repeats a key, and only one row of each is compared")
 	for why, n := range r.UnusableWhy {
 		out.left.add(n, why)
 	}

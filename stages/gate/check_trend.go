@@ -166,7 +166,7 @@ func (c *trend) extent(s *subject, rec arrow.Record, rows []int, axes, key []str
 		case why != "":
 			left.row(row, why)
 		case taken[id]:
-			left.row(row, "it repeats a key, and only the first row of one is compared")
+			left.row(row, "it repeats a key, and only one row of each is compared")
 		case seen[i]:
 			judged++
 		default:

@@ -187,7 +187,7 @@ func (c *conformer) convert(want catalog.Column) error {
 	if err != nil {
 		return err
 	}
-	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64, catalog.UTF8: table.String}[want.Type]
+	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64, catalog.UTF8: table.String, catalog.Bool: table.Bool}[want.Type]
 	if arr.DataType().ID() == target.ID() {
 		return nil
 	}
@@ -195,18 +195,19 @@ func (c *conformer) convert(want catalog.Column) error {
 		c.rec = table.WithColumn(c.rec, want.Name, table.Nulls(target, arr.Len()))
 		return nil
 	}
+	wrong := fmt.Errorf("it is %s", table.TypeName(arr.DataType()))
 	switch want.Type {
 	case catalog.Double:
 		col, err := table.Float64s(c.rec, want.Name)
 		if err != nil {
-			return c.refuse(want, err)
+			return c.refuse(want, wrong)
 		}
 		valid := validOf(col)
 		c.rec = table.WithColumn(c.rec, want.Name, table.Floats(col.Values, valid))
 	case catalog.Int64:
 		col, err := table.Float64s(c.rec, want.Name)
 		if err != nil {
-			return c.refuse(want, err)
+			return c.refuse(want, wrong)
 		}
 		ints := make([]int64, col.Len())
 		for i, v := range col.Values {
@@ -221,15 +222,32 @@ func (c *conformer) convert(want catalog.Column) error {
 			}
 		}
 		c.rec = table.WithColumn(c.rec, want.Name, table.Ints(ints, validOf(col)))
+	case catalog.Bool:
+		col, err := table.Int64s(c.rec, want.Name)
+		if err != nil {
+			return c.refuse(want, wrong)
+		}
+		flags := make([]bool, col.Len())
+		for i, v := range col.Values {
+			if flags[i] = v == 1; v != 0 && v != 1 && !col.Null(i) {
+				return c.refuse(want, fmt.Errorf("row %d has %d, which is neither 0 nor 1", i+1, v))
+			}
+		}
+		c.rec = table.WithColumn(c.rec, want.Name, table.Flags(flags, validOf(col)))
 	default:
-		return c.refuse(want, fmt.Errorf("it is %s", table.TypeName(arr.DataType())))
+		return c.refuse(want, wrong)
 	}
 	c.note(c.rows, "%s is %s there and %s in the table; its values were converted without loss", want.Name, table.TypeName(arr.DataType()), want.Type)
 	return nil
 }
 
 func (c *conformer) refuse(want catalog.Column, err error) error {
-	if col, wordErr := table.Strings(c.rec, want.Name); wordErr == nil && want.Type != catalog.UTF8 {
+	switch col, wordErr := table.Strings(c.rec, want.Name); {
+	case wordErr != nil || want.Type == catalog.UTF8:
+	case want.Type == catalog.Bool:
+		at := slices.IndexFunc(col.Values, func(v string) bool { return v != "" && !slices.Contains([]string{"true", "True", "false", "False"}, v) })
+		err = fmt.Errorf("row %d has %q, and true or false is needed", max(0, at)+1, col.Values[max(0, at)])
+	default:
 		// The first that is no number, else the first that is not written as one.
 		at := slices.IndexFunc(col.Values, func(v string) bool {
 			_, err := strconv.ParseFloat(v, 64)
@@ -241,12 +259,12 @@ func (c *conformer) refuse(want catalog.Column, err error) error {
 		if at < 0 {
 			at = max(0, slices.IndexFunc(col.Values, func(v string) bool { return v != "" }))
 		}
-		err = fmt.Errorf("row %d has %q", at+1, col.Values[at])
+		err = fmt.Errorf("row %d has the text %q", at+1, col.Values[at])
 	}
 	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
 }
 
-func validOf(col *table.Col[float64]) []bool {
+func validOf[T any](col *table.Col[T]) []bool {
 	if col.Nulls() == 0 {
 		return nil
 	}

@@ -59,9 +59,9 @@ func TestBadFiles(t *testing.T) {
 		"huge key":              {replace(",2,512", ",1e30,512"), "row 2 has 1e+30, which is too large"},
 		"2^63 key":              {replace(",2,512", ",9223372036854775808,512"), "row 2 has 9.2233720368547758e+18, which is too large"},
 		"infinite key":          {replace(",2,512", ",inf,512"), "row 2 has +Inf, which is"},
-		"zeros before a key":    {replace(",2,512", ",0002,512"), `row 2 has "0002"`},
-		"text key":              {replace(",2,512", ",two,512"), `row 2 has "two"`},
-		"hexadecimal key":       {replace(",2,512", ",0x2,512"), `row 2 has "0x2"`},
+		"zeros before a key":    {replace(",2,512", ",0002,512"), `row 2 has the text "0002"`},
+		"text key":              {replace(",2,512", ",two,512"), `row 2 has the text "two"`},
+		"hexadecimal key":       {replace(",2,512", ",0x2,512"), `row 2 has the text "0x2"`},
 		"short row":             {goodTable + "TRTLLM,1.2.0\n", ":5:1: this row has 2 fields, the header has 10"},
 		"long row":              {goodTable + "TRTLLM,1.2.0,NVIDIA H200,gemm,nvjet,fp8,4,512,512,0.3,1\n", ":5:1: this row has 11 fields, the header has 10"},
 		"cut row":               {goodTable[:len(goodTable)-9], "this row has 8 fields"},
@@ -116,8 +116,8 @@ func TestBadParquet(t *testing.T) {
 		cells  arrow.Array
 		want   string
 	}{
-		"text":         {"latency", table.Constant("0.1", 2), `the column latency cannot be read as float64: row 1 has "0.1"`},
-		"bool":         {"latency", table.Constant(true, 2), "the column latency cannot be read as float64"},
+		"text":         {"latency", table.Constant("0.1", 2), `the column latency cannot be read as float64: row 1 has the text "0.1"`},
+		"bool":         {"latency", table.Constant(true, 2), "the column latency cannot be read as float64: it is bool"},
 		"NUL":          {"kernel_source", table.Constant("a\x00b", 2), "row 1: the column kernel_source holds the control character U+0000"},
 		"escape":       {"kernel_source", table.Texts([]string{"fine", "\x1b]0;x\a"}, nil), "row 2: the column kernel_source holds the control character U+001B"},
 		"formula":      {"kernel_source", table.Constant("=1+1", 2), "begins like a formula"},

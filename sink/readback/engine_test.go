@@ -1,0 +1,165 @@
+package readback
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/table"
+)
+
+// TestEngineReadsTheDatabase: today's package answers through an engine, which has
+// to be told the folder: without it, it answers from the package's own tables, and
+// no two databases ever differ.
+func TestEngineReadsTheDatabase(t *testing.T) {
+	t.Parallel()
+	program := pythonWith(t, "testdata/new")
+	before := database(t, row("1", "0.5"), row("64", "0.9"))
+	after := database(t, row("1", "0.5"), row("64", "1.8"))
+	r, err := Run(t.Context(), after, options(program, before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Both rows and the places beside them along m, n and k; at 64 and beside it the
+	// answer is another one, and n and k beside a row have no table.
+	if gemm := find(t, r, "gemm_perf"); r.Package != "aiconfigurator 0.12.0" || gemm.Answered == 0 || gemm.Differ == 0 || gemm.Result != Fail {
+		t.Errorf("%s: %+v", r.Package, gemm)
+	}
+	if r, err = Run(t.Context(), before, options(program, before)); err != nil {
+		t.Fatal(err)
+	}
+	// Without another database, too, it shows: the answers are the rows' own.
+	if gemm := find(t, r, "gemm_perf"); gemm.Differ != 0 || gemm.Result != Pass || gemm.Asked != 2 || gemm.Exact != 2 {
+		t.Errorf("%+v", gemm)
+	}
+}
+
+// TestTimesOfRows are in milliseconds, as the package answers.
+func TestTimesOfRows(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]float64{"gemm_perf": 2.5, "moe_a2a_perf": 0.0025} {
+		if got := ownTime(name, map[string]any{"latency": 2.5}); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	if got := ownTime("gemm_perf", map[string]any{}); !math.IsNaN(got) {
+		t.Errorf("a row without a time: %v", got)
+	}
+}
+
+// TestLibrariesThatAreRead: the package reads one version of a library's table, the
+// one that the system's spec names, and oneCCL's only where there is none of NCCL.
+// Other tables are not asked about: the answers would not come from them.
+func TestLibrariesThatAreRead(t *testing.T) {
+	t.Parallel()
+	program := pythonWith(t, "testdata/new")
+	table := func(dir, library, version, framework string) {
+		at := filepath.Join(dir, "data", "h200_sxm", library, version)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n" +
+			framework + "," + version + ",NVIDIA H200,all_gather,x,half,2,64,0.5\n"
+		if err := os.WriteFile(filepath.Join(at, library+"_perf.txt"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		spec string
+		nccl bool
+		want map[string]string // by path: what the message has, "" for a table that passes
+	}{
+		"oneccl": {spec: "misc:\n  nccl_version: '2.1'\n  oneccl_version: '2021.1'\n", want: map[string]string{
+			"data/h200_sxm/oneccl/2021.1/oneccl_perf.txt": "",
+			"data/h200_sxm/oneccl/2021.2/oneccl_perf.txt": "reads oneccl 2021.1, as h200_sxm.yaml says",
+		}},
+		"both": {spec: "misc:\n  nccl_version: '2.1'\n  oneccl_version: '2021.1'\n", nccl: true, want: map[string]string{
+			"data/h200_sxm/nccl/2.1/nccl_perf.txt":        "",
+			"data/h200_sxm/oneccl/2021.1/oneccl_perf.txt": "only where there is none",
+		}},
+		"neither": {spec: "", nccl: true, want: map[string]string{
+			"data/h200_sxm/nccl/2.1/nccl_perf.txt": "reads nccl of no version",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := database(t, row("1", "0.5"))
+			table(dir, "oneccl", "2021.1", "VLLM")
+			table(dir, "oneccl", "2021.2", "VLLM")
+			if c.nccl {
+				table(dir, "nccl", "2.1", "TRTLLM")
+			}
+			if err := os.WriteFile(filepath.Join(dir, "h200_sxm.yaml"), []byte("data_dir: data/h200_sxm\n"+c.spec), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			versions, err := Versions(dir)
+			if err != nil || len(versions) != 1 || versions[0].Backend != "trtllm" {
+				t.Errorf("%v, %v", versions, err)
+			}
+			r, err := Run(t.Context(), dir, options(program, ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range r.Tables {
+				message, ok := c.want[x.Path]
+				switch {
+				case !ok:
+				case message == "" && (x.Result != Pass || x.Answered == 0):
+					t.Errorf("%+v", x)
+				case message != "" && (x.Result != NotAsked || x.Queries != 0 || !strings.Contains(x.Message, message)):
+					t.Errorf("%+v, want %q", x, message)
+				}
+				delete(c.want, x.Path)
+			}
+			if len(c.want) > 0 {
+				t.Errorf("not in the report: %v", c.want)
+			}
+		})
+	}
+}
+
+// TestModulesOfSeveralModels: a query that says the model by what no row has is not
+// asked, as its answer may be another model's row.
+func TestModulesOfSeveralModels(t *testing.T) {
+	t.Parallel()
+	record := func(models ...string) arrow.Record {
+		return table.NewRecord([]string{"model"}, []arrow.Array{table.Texts(models, nil)})
+	}
+	for _, c := range []struct {
+		name   string
+		models []string
+		unread bool
+	}{
+		{"mla_context_module_perf", []string{"a", "a"}, false},
+		{"mla_context_module_perf", []string{"a", "a", "b"}, true},
+		{"mla_generation_module_perf", []string{"a", "b"}, true},
+		{"mla_generation_module_perf", nil, false},
+		{"dsa_context_module_perf", []string{"a", "b"}, false},
+	} {
+		if got := severalModels(c.name, record(c.models...)); (got != "") != c.unread {
+			t.Errorf("%s of %v: %q", c.name, c.models, got)
+		}
+	}
+}
+
+// TestNothingToAsk: a database whose tables have no query is read and not asked.
+func TestNothingToAsk(t *testing.T) {
+	t.Parallel()
+	dir := database(t, row("1", "0.5"))
+	for _, name := range []string{"gemm_perf.txt", "custom_allreduce_perf.txt"} {
+		if err := os.Remove(filepath.Join(dir, "data", "h200_sxm", "trtllm", "1.0.0rc3", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Run(t.Context(), dir, options(pythonWith(t, "testdata/new"), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tables) != 1 || r.Tables[0].Result != NotAsked || r.Failed() {
+		t.Errorf("%+v", r.Tables)
+	}
+}
