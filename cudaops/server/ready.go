@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,10 @@ type Ready struct {
 	Complete func(ctx context.Context) error
 	// Within bounds the wait.
 	Within time.Duration
+	// Steady is how long a server whose page says that it is ready has to refuse a
+	// completion as wrong (a *RefusedError) until that is taken for its last word; 0
+	// means 10 s. Some refuse what they do not know yet while they start.
+	Steady time.Duration
 	// Waiting is called about every five seconds with what is missing; nil drops it.
 	Waiting func(elapsed time.Duration, missing string)
 }
@@ -32,15 +37,26 @@ const (
 	readyPoll   = 250 * time.Millisecond
 	askPatience = 5 * time.Second
 	tellEvery   = 5 * time.Second
+	steady      = 10 * time.Second
 )
 
-// NotReadyError is a server that ended, or was not ready in time.
+// RefusedError is an answer that says that the request itself is wrong.
+type RefusedError struct{ Err error }
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the answer.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// NotReadyError is a server that ended, refused, or was not ready in time.
 type NotReadyError struct {
 	// Exited says how it ended; "" when it still runs.
 	Exited string
 	// Missing is what it did not do, as of the last try.
 	Missing string
 	After   time.Duration
+	// Refused is true when it has been up and refused the completion.
+	Refused bool
 }
 
 func (e *NotReadyError) Error() string {
@@ -50,6 +66,9 @@ func (e *NotReadyError) Error() string {
 		return "the server ended with exit status 0 before it was ready; the command has to stay in the foreground while the server runs"
 	default:
 		return fmt.Sprintf("the server ended with %s before it was ready", e.Exited)
+	}
+	if e.Refused {
+		return fmt.Sprintf("the server is up and refuses the request, %v after its start: %s", e.After.Round(time.Second/10), e.Missing)
 	}
 	return fmt.Sprintf("the server was not ready after %v: %s", e.After, e.Missing)
 }
@@ -62,6 +81,7 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 	defer deadline.Stop()
 	told := began
 	missing := ""
+	var refusing time.Time // since when; zero where it does not
 	for {
 		tried := time.Now()
 		asked, cancel := context.WithDeadline(ctx, began.Add(r.Within))
@@ -86,6 +106,13 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 			return after, nil
 		}
 		missing = reason(missing, err, cut, time.Since(tried))
+		if _, refused := errors.AsType[*RefusedError](err); !refused || r.URL == "" {
+			refusing = time.Time{}
+		} else if refusing.IsZero() {
+			refusing = tried
+		} else if tried.Sub(refusing) >= cmp.Or(r.Steady, steady) {
+			return time.Since(began), &NotReadyError{Missing: missing, After: time.Since(began), Refused: true}
+		}
 		if r.Waiting != nil && time.Since(told) >= tellEvery {
 			told = time.Now()
 			r.Waiting(time.Since(began), missing)

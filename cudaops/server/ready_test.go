@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,6 +34,39 @@ func TestTheLastTryIsCutOff(t *testing.T) {
 	// A slow machine has no time to try at all.
 	if !ok || tries.Load() > 0 && e.Missing != "a completion: 500 Internal Server Error" {
 		t.Errorf("%v after %d tries", err, tries.Load())
+	}
+}
+
+// TestRefusals: only one that stands for a while, of a server that says it is ready, is
+// its last word.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	page := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(page.Close)
+	refused := &RefusedError{Err: errors.New("400 Bad Request")}
+	for name, c := range map[string]struct {
+		url  string
+		says []error
+		want int // tries
+	}{
+		"for good":        {page.URL, []error{refused, refused, nil}, 2},
+		"with a break":    {page.URL, []error{refused, errors.New("503"), refused, nil}, 4},
+		"without a page":  {"", []error{refused, refused, refused, nil}, 4},
+		"nothing refused": {page.URL, []error{errors.New("400"), errors.New("400"), nil}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tries := 0
+			r := Ready{URL: c.url, Address: page.Listener.Addr().String(), Within: time.Minute, Steady: time.Nanosecond, Complete: func(context.Context) error {
+				tries++
+				return c.says[tries-1]
+			}}
+			_, err := r.Wait(t.Context(), &Process{exited: make(chan struct{})})
+			e, _ := errors.AsType[*NotReadyError](err)
+			if got := e != nil && e.Refused && e.Missing == "a completion: 400 Bad Request"; tries != c.want || got != (c.want < len(c.says)) {
+				t.Errorf("%v after %d tries, want %d", err, tries, c.want)
+			}
+		})
 	}
 }
 

@@ -170,11 +170,11 @@ func (r *run) startFailed(s *slot, err error) {
 	s.dirty = true
 	said, lasting := false, false
 	if sf, ok := errors.AsType[*StartFailure](err); ok {
-		said = sf.Said
+		said = sf.Said || sf.Late
 		lasting = sf.Failure.Class == ClassCollectorBug || sf.Failure.Class == ClassUnsupportedConfig
 	}
-	// A worker that names its reason will name it again; one that was up before
-	// may have met a device that is not free yet.
+	// A worker that names its reason will name it again, and one that hangs will hang
+	// again; one that was up before may have met a device that is not free yet.
 	if s.fails >= maxFails || (said && (lasting || !s.everUp)) {
 		s.state, s.fresh = slotDead, false
 		r.set.Log(s.Name, "error", err.Error())

@@ -29,6 +29,14 @@ func (p *Process) greet() error {
 		if env, err = openEnvelope(line); err != nil {
 			return fmt.Errorf("instead of a hello it sent %w", err)
 		}
+		if env.Type == TypeLog {
+			var l Log
+			if err := decodeMessage(line, &l); err != nil {
+				return fmt.Errorf("before its hello it sent %w", err)
+			}
+			p.say(l.Level, l.Text)
+			continue
+		}
 		if env.Type != TypeAsk {
 			break
 		}

@@ -245,7 +245,7 @@ func (p *Pool) Close() {
 // slotEvent is what happens on a slot, in the order it happens.
 type slotEvent struct {
 	slot  int
-	proc  *Process // nil for a failed start
+	proc  *Process // nil for a start that failed or has not ended
 	err   error    // of a failed start
 	up    bool     // proc has said hello
 	ended bool     // proc is gone; nothing more comes from it
@@ -263,6 +263,9 @@ func (p *Pool) start(no int, set Settings, clean bool) {
 				p.events <- slotEvent{slot: no, err: fmt.Errorf("worker %s: device %d is not clean: %w", s.Name, s.Device, err)}
 				return
 			}
+		}
+		spec.Log = func(level, text string) {
+			p.events <- slotEvent{slot: no, evs: []Event{{Log: &Log{Level: level, Text: text}}}}
 		}
 		proc, err := Launch(p.ctx, spec)
 		if err != nil {

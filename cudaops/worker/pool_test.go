@@ -41,6 +41,8 @@ func TestMain(m *testing.M) {
 	case "alien":
 		fmt.Fprintln(os.NewFile(4, "out"), `{"type":"hello","protocol":99,"version":"1"}`)
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
+	case "warns":
+		fmt.Fprintln(os.NewFile(4, "out"), `{"type":"log","level":"warn","text":"this Python has no torch"}`)
 	case "babbles":
 		fmt.Fprintln(os.NewFile(4, "out"), `Loading checkpoint shards: 100%`)
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
@@ -175,6 +177,45 @@ func TestStartFailures(t *testing.T) {
 				t.Errorf("%#v", sf)
 			}
 		})
+	}
+}
+
+// TestSlowStart: a start that takes long is told of before its time is over, with what
+// the user can do, and one that takes too long is not made again.
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	slots := testSlots(t, 1, 1, "TEST_WORKER=mute")
+	slots[0].Spec.SlowStart, slots[0].Spec.HelloTimeout, slots[0].Spec.StartHelp = time.Millisecond, short, "run it by hand"
+	pool := newPool(t, worker.PoolSpec{Slots: slots})
+	src := &list{}
+	src.add(1, "none", long)
+	var said []string
+	err := pool.Run(t.Context(), worker.Settings{Log: func(_, level, text string) { said = append(said, level+" "+text) }}, src)
+	if sf, ok := errors.AsType[*worker.StartFailure](err); !ok || !sf.Late || sf.Failure.Class != worker.ClassTimeout || !strings.Contains(sf.Failure.Message, "200ms; run it by hand") {
+		t.Errorf("got %#v", err)
+	}
+	if len(said) != 2 || !strings.HasPrefix(said[0], "warn slow start: not ready after 1ms, ") || !strings.HasPrefix(said[1], "error ") {
+		t.Fatalf("said %q", said)
+	}
+	for _, w := range []string{"up to 200ms (process ", ": aicplan worker); run it by hand"} {
+		if !strings.Contains(said[0], w) {
+			t.Errorf("%q does not say %q", said[0], w)
+		}
+	}
+}
+
+// TestLinesBeforeHello: what a worker logs while it starts is heard and costs it nothing.
+func TestLinesBeforeHello(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1, "TEST_WORKER=warns")})
+	src := &list{}
+	src.add(1, "none", long)
+	var said []string
+	if err := pool.Run(t.Context(), worker.Settings{Log: func(_, level, text string) { said = append(said, level+" "+text) }}, src); err != nil {
+		t.Fatal(err)
+	}
+	if len(said) == 0 || said[0] != "warn this Python has no torch" || len(src.ends) != 1 || src.ends[0].Failure != nil {
+		t.Errorf("said %q, ends %+v", said, src.ends)
 	}
 }
 

@@ -38,6 +38,14 @@ type Spec struct {
 	Secrets *redact.Values
 	// HelloTimeout is how long a start may take; 0 means DefaultHelloTimeout.
 	HelloTimeout time.Duration
+	// SlowStart is after how long a start is told of as slow; 0 means
+	// DefaultSlowStart. StartHelp is what a user can do about one, a sentence
+	// without a full stop.
+	SlowStart time.Duration
+	StartHelp string
+	// Log takes what the worker logs before its hello, and that its start is slow.
+	// It is called before Launch returns; nil drops the lines.
+	Log func(level, text string)
 }
 
 // DefaultHelloTimeout leaves a framework time to import and compile.
@@ -71,6 +79,8 @@ type StartFailure struct {
 	LogPath string
 	// Said is true when the worker itself reported the reason in its hello.
 	Said bool
+	// Late is true when the worker was there and sent no hello in time.
+	Late bool
 }
 
 func (e *StartFailure) Error() string {
@@ -127,18 +137,10 @@ func Launch(ctx context.Context, spec Spec) (*Process, error) {
 	}()
 	hello := make(chan error, 1)
 	go func() { hello <- p.greet() }()
-	timeout := spec.HelloTimeout
-	if timeout <= 0 {
-		timeout = DefaultHelloTimeout
-	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case err = <-hello:
-	case <-timer.C:
+	err, late := p.awaitHello(hello)
+	if late {
 		p.Quit("no hello in time")
 		<-hello
-		err = fmt.Errorf("it sent no hello within %v", timeout)
 	}
 	if err == nil && p.Hello.Error == nil {
 		go p.read()
@@ -150,12 +152,15 @@ func Launch(ctx context.Context, spec Spec) (*Process, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	f := &StartFailure{Slot: spec.Init.Slot, Tail: p.exit.Tail, LogPath: spec.LogPath}
+	f := &StartFailure{Slot: spec.Init.Slot, Tail: p.exit.Tail, LogPath: spec.LogPath, Late: late}
 	if p.Hello.Error != nil {
 		f.Failure, f.Said = *p.Hello.Error, true
 		return nil, f
 	}
 	f.Failure = Failure{Class: ClassCollectorBug, Exception: p.exit.Exception, Message: err.Error()}
+	if late {
+		f.Failure.Class = ClassTimeout
+	}
 	return nil, f
 }
 

@@ -76,8 +76,8 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 				fmt.Sprintf("Runtimes of kind %s do not use %s; what it says would be recorded and not be true. Remove it.", b.Kind, name)))
 		}
 	}
-	if a, ok := d.body.Attributes["devices"]; ok && b.Devices != nil && len(b.Devices) == 0 {
-		return cty.DynamicVal, append(diags, errorAt(a.Expr.Range(), "No devices", "An empty list leaves the runtime nothing to work on; leave devices away for all that are visible."))
+	if more := b.unusable(d.body, secretEnv); more.HasErrors() {
+		return cty.DynamicVal, append(diags, more...)
 	}
 	rt := &stage.Runtime{
 		Name: d.name, Kind: b.Kind, Framework: b.Framework, Package: b.Package, Requires: b.Requires, Env: b.Env,

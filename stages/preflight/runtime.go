@@ -17,7 +17,10 @@ func RuntimeChecks(pools *runtimes.Pools) []Check {
 			}
 			text, err := pools.Framework(runtimes.Running(ctx), t.Runtime)
 			var m *runtimes.Missing
+			var u *runtimes.Unjudged
 			switch {
+			case errors.As(err, &u):
+				return []Finding{{Skip: true, Message: u.What, Fix: u.Fix}}
 			case errors.As(err, &m):
 				return []Finding{{Message: m.What, Fix: m.Fix}}
 			case err != nil:

@@ -38,7 +38,7 @@ func TestPythonSeconds(t *testing.T) {
 	} {
 		heavy := pythonSeconds(c.rt, c.s, physics.Kernel{Seconds: c.seconds, ComputeBound: true})
 		light := pythonSeconds(c.rt, c.s, physics.Kernel{Seconds: c.seconds})
-		if light <= 0 || math.Abs(heavy-light-c.want) > 1e-9 {
+		if !(light > 0) || !(math.Abs(heavy-light-c.want) <= 1e-9) {
 			t.Errorf("%s takes %v s, and %v s where its operations bound it; want %v s more", name, light, heavy, c.want)
 		}
 	}

@@ -107,7 +107,7 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store, rt *stage.R
 		known.Framework = rt.Framework
 	}
 	day, _, _ := strings.Cut(known.SeenAt, "T")
-	assumed = fmt.Sprintf("%s %s on %s, as seen on %s", known.Framework, known.Version, known.Device, day)
+	assumed = fmt.Sprintf("%s on %s, as seen on %s", strings.TrimSpace(known.Framework+" "+known.Version), known.Device, day)
 	if k := p.Kind(rt.Kind); k != nil && k.Interpreter != nil {
 		if known.Interpreter == rt.Python {
 			ctx = Running(ctx) // the user has run it here before

@@ -19,10 +19,18 @@ type Missing struct {
 
 func (m *Missing) Error() string { return m.What }
 
+// Unjudged says why it cannot be told here whether a runtime can work.
+type Unjudged struct {
+	What string
+	Fix  string
+}
+
+func (u *Unjudged) Error() string { return u.What }
+
 // Framework makes sure that what a runtime runs on is installed in the version
 // that it requires, collectors that the plan hosts on it included, without
 // starting a worker. The text says what was found;
-// a *Missing error says what was not.
+// a *Missing error says what was not, an *Unjudged one that only a worker will tell.
 func (p *Pools) Framework(ctx context.Context, rt *stage.Runtime) (string, error) {
 	text, err := p.look(ctx, rt)
 	if err != nil {

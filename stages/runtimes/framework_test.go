@@ -1,10 +1,14 @@
 package runtimes
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"aicplan/engine/stage"
@@ -40,15 +44,59 @@ func interpreter(t *testing.T, body string) string {
 	return path
 }
 
+// TestInterpreterThatDoesNotAnswer: one that was asked in vain has not passed and misses
+// nothing, and one that cannot say a version may be worked with.
 func TestInterpreterThatDoesNotAnswer(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
-	for _, python := range []string{interpreter(t, "exit 1"), interpreter(t, "printf '?'")} {
-		text, err := p.Framework(t.Context(), &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Requires: ">=9", Python: python})
-		if err != nil || !strings.Contains(text, "a worker will") {
-			t.Errorf("%q, %v: nobody knows that it is missing", text, err)
-		}
+	rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Requires: ">=9", Python: interpreter(t, "echo 'cannot load libpython' >&2; exit 1")}
+	_, err := p.Framework(Running(t.Context()), rt)
+	if u, ok := errors.AsType[*Unjudged](err); !ok || !strings.Contains(u.What, "exit status 1: cannot load libpython") {
+		t.Errorf("%v", err)
 	}
+	if m := p.Lacking(Running(t.Context()), rt); m != nil {
+		t.Errorf("it misses %v", m)
+	}
+	if u := p.Unanswered(t.Context(), rt); u == nil {
+		t.Error("a plan is not told of it")
+	}
+	rt.Python = interpreter(t, "printf '?'")
+	if u := p.Unanswered(Running(t.Context()), rt); u != nil {
+		t.Errorf("nobody asked, and %v", u)
+	}
+	if text, err := p.Framework(Running(t.Context()), rt); err != nil || !strings.Contains(text, "a worker will") {
+		t.Errorf("%q, %v: nobody knows that it is missing", text, err)
+	}
+}
+
+// TestWrapperThatHangs: what a wrapper of the interpreter has started does not hold a
+// plan after the wrapper was given up.
+func TestWrapperThatHangs(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	started := filepath.Join(t.TempDir(), "started")
+	python := interpreter(t, fmt.Sprintf("{ echo > %s; cat %s; } & wait", started, fifo))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for {
+			if _, err := os.Stat(started); err == nil || t.Context().Err() != nil {
+				cancel()
+				return
+			}
+			runtime.Gosched()
+		}
+	}()
+	if got := askInterpreter(ctx, python, "acme", nil); got.why == "" || got.pkg != unknownVersion {
+		t.Errorf("%+v", got)
+	}
+	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets cat end
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
 }
 
 func notExecutable(t *testing.T) string {

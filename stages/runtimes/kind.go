@@ -83,6 +83,9 @@ type Kind struct {
 	// Released is true where the workers end with the collect, because they hold what
 	// the next stage may need.
 	Released bool
+	// StartHelp is what a user can do about a worker that does not get ready, a
+	// sentence without a full stop; nil where there is nothing to say.
+	StartHelp func(rt *stage.Runtime) string
 	// Grace is how long a worker may take to end; 0 means the default of all.
 	Grace func(rt *stage.Runtime) time.Duration
 	// CaseSeconds says how long a case takes whose kernels take so many seconds,

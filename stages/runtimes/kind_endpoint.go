@@ -55,7 +55,7 @@ func endpointOps() []stage.Op {
 // endpointOptions say where the server is and how it is spoken to.
 func endpointOptions() []stage.Option {
 	return []stage.Option{
-		{Name: "url", Type: cty.String, Default: `"localhost:8000"`, Doc: "the server, with or without a scheme"},
+		{Name: "url", Type: cty.String, Check: checkURL, Default: `"localhost:8000"`, Doc: "the server, with or without a scheme"},
 		{Name: "model", Type: cty.String, Required: true, Doc: "the name that the server knows the model by"},
 		{Name: "endpoint_type", Type: cty.String, OneOf: openai.Endpoints(), Default: "the grid's op", Doc: "what is asked for"},
 		{Name: "endpoint", Type: cty.String, Doc: "the path of the endpoint where it is not the usual one"},
@@ -116,23 +116,35 @@ func loadOptions() []stage.Option {
 	}
 }
 
+// dialerOf is how the server at a url is reached.
+func dialerOf(url string) (*http1.Dialer, error) {
+	s := load.DefaultSettings()
+	s.URL = url
+	u, err := s.Target()
+	if err != nil {
+		return nil, err
+	}
+	return http1.NewDialer(u)
+}
+
+func checkURL(text string) error {
+	_, err := dialerOf(text)
+	return err
+}
+
 // lookTimeout bounds the look for a server.
 const lookTimeout = 2 * time.Second
 
 // lookEndpoint says whether something listens at the runtime's url. A plan that is
 // looked at reaches nobody: then the server counts as there.
 func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
-	s := load.DefaultSettings()
+	url := load.DefaultSettings().URL
 	if v, ok := rt.Options["url"]; ok && v.IsKnown() && v.Type() == cty.String {
-		s.URL = v.AsString()
+		url = v.AsString()
 	}
-	u, err := s.Target()
+	d, err := dialerOf(url)
 	if err != nil {
-		return "", &Missing{What: fmt.Sprintf("%s: %v", rt.Address, err), Fix: "give url the server's address, such as http://localhost:8000"}
-	}
-	d, err := http1.NewDialer(u)
-	if err != nil {
-		return "", &Missing{What: fmt.Sprintf("%s: %v", rt.Address, err), Fix: "give url the server's address, such as http://localhost:8000"}
+		return "", &Missing{What: err.Error(), Fix: "give url the server's address, such as http://localhost:8000"}
 	}
 	if !mayReach(ctx) {
 		return "", nil
@@ -141,10 +153,10 @@ func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, err
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.Address)
 	if err != nil {
-		return "", &Missing{What: fmt.Sprintf("%s: nothing listens at %s (%v)", rt.Address, d.Address, err), Fix: "start the server, or set url"}
+		return "", &Missing{What: fmt.Sprintf("nothing listens at %s (%v)", d.Address, err), Fix: "start the server, or set url"}
 	}
 	if err := c.Close(); err != nil {
-		return "", &Missing{What: fmt.Sprintf("%s: %v", rt.Address, err), Fix: "start the server, or set url"}
+		return "", &Missing{What: err.Error(), Fix: "start the server, or set url"}
 	}
 	return "a server listens at " + d.Address, nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -17,6 +18,7 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/phrase"
 )
 
 // pythonKind runs the Python host: on every GPU, or on the processor where the
@@ -35,6 +37,7 @@ func pythonKind() Kind {
 				{Name: "max_growth_gb", Type: cty.Number, Default: "16", Beside: true, Pool: true, Doc: "GiB by which a worker may grow before it is replaced"},
 				{Name: "one_worker", Type: cty.Bool, Default: "false", Beside: true, Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
 				{Name: "recycle_after", Type: cty.Number, Beside: true, Pool: true, Doc: "cases after which a worker is replaced"},
+				{Name: startsWithin, Type: cty.String, Check: stage.Time, Default: `"5m"`, Beside: true, Pool: true, Doc: "how long a worker may take until it is ready: to start, and to import what its ops need"},
 				{Name: "uninitialised", Type: cty.String, OneOf: []string{"random", "left"}, Doc: "`random` fills what hosted collectors allocate and leave as it is, such as weights, with random values before a kernel is timed; `left` does not, where a binding asks for it"},
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "has op functions compare their results with a reference"},
 				{Name: "window", Type: cty.Number, Default: "4", Beside: true, Doc: "cases that a worker holds at a time"},
@@ -53,6 +56,7 @@ func pythonKind() Kind {
 		Program:        pythonProgram,
 		Env:            []string{cudaOrder},
 		Answer:         pyhost.Answer,
+		StartHelp:      pythonStartHelp,
 		WorkerOptions:  pythonOptions,
 		Look:           lookPython,
 		PackageVersion: pythonPackage,
@@ -69,7 +73,7 @@ func pythonKind() Kind {
 
 // selfTimed are the ops of the plans here whose times are not bench's: those of a
 // serving engine, and of collectors that start processes of their own.
-var selfTimed = []string{"custom_allreduce", "static_step", "static_trace", "wideep"}
+var selfTimed = []string{"custom_allreduce", "static_prefill", "static_step", "static_trace", "wideep"}
 
 func pythonOnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
 
@@ -127,6 +131,21 @@ func pythonProgram(rt *stage.Runtime, at Place) ([]string, error) {
 	return []string{pythonOf(rt), "-u", host}, err
 }
 
+// startsWithin is the option that bounds the start of a worker.
+const startsWithin = "starts_within"
+
+func pythonStartHelp(rt *stage.Runtime) string {
+	more := fmt.Sprintf("%s of %s gives it more time", startsWithin, rt.Address)
+	if len(rt.Launcher) > 0 {
+		return "its launcher may still be fetching an image; " + more
+	}
+	code := "pass"
+	if rt.Package != "" {
+		code = "import " + strings.ReplaceAll(rt.Package, "-", "_")
+	}
+	return fmt.Sprintf("%s -v -c '%s' by hand shows what it waits for; %s", pythonOf(rt), code, more)
+}
+
 // pythonOf is the runtime's Python as the block has it.
 func pythonOf(rt *stage.Runtime) string {
 	if rt.Python == "" {
@@ -155,6 +174,9 @@ func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 		return python + " is there; the runtime names no package", nil
 	}
 	v := p.packageVersion(ctx, rt)
+	if u := p.Unanswered(ctx, rt); u != nil {
+		return "", u
+	}
 	if v == "" {
 		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
 	}
@@ -189,7 +211,10 @@ sys.stdout.write("\n" + sys.version.split()[0])`
 
 // installed is what an interpreter says of itself: versions, "" where there is
 // none; the package's is unknownVersion where the interpreter does not say.
-type installed struct{ pkg, python string }
+type installed struct {
+	pkg, python string
+	why         string // it was asked and did not answer; pkg is unknownVersion then
+}
 
 // pythonPackage is the installed version of the runtime's package.
 func pythonPackage(ctx context.Context, p *Pools, rt *stage.Runtime) string {
@@ -204,14 +229,10 @@ func pythonVersion(ctx context.Context, p *Pools, rt *stage.Runtime) string {
 // interpreter asks a runtime's interpreter what it has, without importing the
 // package. It asks once. What a plan may not ask, only a worker can tell.
 func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime) installed {
-	env := environ(rt)
-	if !mayRun(ctx) {
-		if !plainPython(rt) {
-			return installed{pkg: unknownVersion}
-		}
-		env = nil // a wrapper in front of the interpreter could obey what is left of it
+	key, env, ok := question(ctx, rt)
+	if !ok {
+		return installed{pkg: unknownVersion}
 	}
-	key := strings.Join(append([]string{pythonOf(rt), rt.Package}, env...), "\x00")
 	p.mu.Lock()
 	ask := p.versions[key]
 	if ask == nil {
@@ -222,6 +243,38 @@ func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime) installed {
 	return ask()
 }
 
+// question is what an interpreter is asked, and the variables that it gets; false
+// where a plan may not ask it.
+func question(ctx context.Context, rt *stage.Runtime) (key string, env []string, ok bool) {
+	env = environ(rt)
+	if !mayRun(ctx) {
+		if !plainPython(rt) {
+			return "", nil, false
+		}
+		env = nil // a wrapper in front of the interpreter could obey what is left of it
+	}
+	return strings.Join(append([]string{pythonOf(rt), rt.Package}, env...), "\x00"), env, true
+}
+
+// Unanswered says why a runtime's interpreter, which was asked before, did not answer;
+// nil where it did, and where nobody asked.
+func (p *Pools) Unanswered(ctx context.Context, rt *stage.Runtime) *Unjudged {
+	for _, ctx := range []context.Context{ctx, Running(ctx)} { // a plan asks what has run here as a run does
+		key, _, ok := question(ctx, rt)
+		p.mu.Lock()
+		ask := p.versions[key]
+		p.mu.Unlock()
+		if !ok || ask == nil || ask().why == "" {
+			continue
+		}
+		return &Unjudged{
+			What: fmt.Sprintf("the interpreter %s did not say what it has: %s; a worker will find out", pythonOf(rt), ask().why),
+			Fix:  fmt.Sprintf("try it by hand: %s -v -c 'pass'", pythonOf(rt)),
+		}
+	}
+	return nil
+}
+
 func askInterpreter(ctx context.Context, python, pkg string, env []string) installed {
 	if _, err := exec.LookPath(python); err != nil {
 		return installed{}
@@ -230,10 +283,27 @@ func askInterpreter(ctx context.Context, python, pkg string, env []string) insta
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
 	cmd.Env = append(os.Environ(), env...)
+	// What a wrapper has started keeps its output open after its end.
+	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
-	if err != nil {
-		return installed{pkg: unknownVersion} // slow, or broken: its worker says which
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return installed{pkg: unknownVersion, why: unanswered(ctx, err)}
 	}
 	first, second, _ := strings.Cut(string(out), "\n")
 	return installed{pkg: strings.TrimSpace(first), python: strings.TrimSpace(second)}
+}
+
+// unanswered says why an interpreter did not answer.
+func unanswered(ctx context.Context, err error) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Sprintf("no answer within %v, so it hangs or its disk is very slow", probeTimeout)
+	}
+	why := err.Error()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
+		if last := phrase.OneLine(lines[len(lines)-1]); last != "" {
+			why += ": " + phrase.Clip(last, 200)
+		}
+	}
+	return why
 }

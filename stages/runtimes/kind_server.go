@@ -41,7 +41,7 @@ func serverKind() Kind {
 					{Name: "nsys", Type: cty.Bool, Default: "false", Doc: "a report by nsys, of a server that is started for it"},
 					{Name: "requests", Type: cty.Number, Default: "4", Doc: "requests of the pass"},
 					{Name: "osl", Type: cty.Number, Default: "8", Doc: "tokens that each of them asks for"},
-					{Name: "within", Type: cty.String, Default: `"10m"`, Doc: "how long the profiler may take to write its files"},
+					{Name: "within", Type: cty.String, Check: stage.Time, Default: `"10m"`, Doc: "how long the profiler may take to write its files"},
 					{Name: "required", Type: cty.Bool, Default: "false", Doc: "a case without the traces of all its ranks fails; otherwise its row says trace_error"},
 					{Name: "rules", Type: cty.String, Doc: "a file of rules for collectives, as aicplan trace -rules takes"},
 				}},
@@ -83,8 +83,8 @@ func serverOptions() []stage.Option {
 		{Name: "host", Type: cty.String, Default: `"127.0.0.1"`, Beside: true, Doc: "where the server listens"},
 		{Name: "port", Type: cty.Number, Default: "0", Beside: true, Doc: "the port that it listens on; 0 takes a free one for each start"},
 		{Name: "gpus_by", Type: cty.List(cty.String), Default: "tensor_parallel_size, pipeline_parallel_size, data_parallel_size", Doc: "columns whose product is the number of GPUs"},
-		{Name: "gpus_within", Type: cty.String, Default: `"60s"`, Beside: true, Doc: "how long the memory of the GPUs may take to come free before a start"},
-		{Name: "answers_within", Type: cty.String, Default: `"10m"`, Beside: true, Doc: "how long a server that has requests may send nothing before the case fails and the server is ended; without it, 10m where answers are streamed"},
+		{Name: "gpus_within", Type: cty.String, Check: stage.Time, Default: `"60s"`, Beside: true, Doc: "how long the memory of the GPUs may take to come free before a start"},
+		{Name: "answers_within", Type: cty.String, Check: stage.Time, Default: `"10m"`, Beside: true, Doc: "how long a server that has requests may send nothing before the case fails and the server is ended; without it, 10m where answers are streamed"},
 	}
 	for _, o := range endpointOptions() {
 		if o.Name != "url" {
@@ -99,11 +99,11 @@ func serverBlocks() []stage.Block {
 		{Name: "ready", Beside: true, Doc: "when the server may be asked", Options: []stage.Option{
 			{Name: "path", Type: cty.String, Default: `"/health"`, Doc: "the page that answers 200; empty waits for the port alone"},
 			{Name: "completion", Type: cty.Bool, Default: "true", Doc: "a real completion must succeed, too"},
-			{Name: "within", Type: cty.String, Default: `"15m"`, Doc: "how long that may take"},
+			{Name: "within", Type: cty.String, Check: stage.Time, Default: `"15m"`, Doc: "how long that may take"},
 		}},
 		{Name: "stop", Beside: true, Doc: "how the server ends", Options: []stage.Option{
 			{Name: "signal", Type: cty.String, Default: `"SIGTERM"`, Doc: "what its process group is sent"},
-			{Name: "within", Type: cty.String, Default: `"20s"`, Doc: "how long it may take before it is killed"},
+			{Name: "within", Type: cty.String, Check: stage.Time, Default: `"20s"`, Doc: "how long it may take before it is killed"},
 		}},
 		{Name: "profiler", Doc: "how the server records traces of itself", Options: []stage.Option{
 			{Name: "args", Type: cty.List(cty.String), Doc: "arguments that the command gets where a collect has a trace block"},

@@ -74,6 +74,8 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 			}
 			var busy *filelock.BusyError
 			switch {
+			case uuid == "":
+				at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind its launcher, and this machine does not list them", rt.Address))
 			case !errors.As(err, &busy):
 				at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))
 			case others:

@@ -51,6 +51,19 @@ func TestWaitingForSeveralDevices(t *testing.T) {
 	}
 }
 
+// TestDevicesBehindALauncher: GPUs that this machine does not list are told by their runtime.
+func TestDevicesBehindALauncher(t *testing.T) {
+	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	var said []string
+	var l Locks
+	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"", ""}, Place{Say: func(text string) { said = append(said, text) }}); err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "the GPUs of runtime.r are not locked") {
+		t.Errorf("said %q", said)
+	}
+}
+
 // TestDevicesThatCannotAllBeHad: a run that does not get all devices of a runtime
 // leaves the others to those who wait for them.
 func TestDevicesThatCannotAllBeHad(t *testing.T) {

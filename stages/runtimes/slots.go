@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
@@ -85,6 +86,14 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 		Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: env},
 	}
 	spec.Env, spec.Answer = append(spec.Env, kind.Env...), kind.Answer
+	if kind.StartHelp != nil {
+		spec.StartHelp = kind.StartHelp(rt)
+	}
+	if v, ok := rt.Options[startsWithin]; ok && kind.Option(startsWithin) != nil && v.IsKnown() && !v.IsNull() && v.AsString() != "" {
+		if spec.HelloTimeout, err = time.ParseDuration(v.AsString()); err != nil {
+			return worker.Spec{}, fmt.Errorf("%s: %s: %w", rt.Address, startsWithin, err)
+		}
+	}
 	if kind.Inside && len(rt.Launcher) == 0 {
 		spec.Inside = kind.Host
 		return spec, nil

@@ -23,6 +23,7 @@ import (
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/phrase"
+	"aicplan/sink/scratch"
 )
 
 // Framework is the label of rows whose plan gives none and names no package.
@@ -52,6 +53,8 @@ type Host struct {
 	// again is how long a server that failed a case may take to answer before it is
 	// ended and started again.
 	again time.Duration
+	// steady is server.Ready.Steady.
+	steady time.Duration
 }
 
 // answersAgain is the usual again.
@@ -64,8 +67,8 @@ type running struct {
 	base    string // http://host:port
 	address string
 	ready   time.Duration
-	folder  *folder // its own, removed when it ends
-	dir     string  // the path of folder
+	folder  *scratch.Folder // its own, removed when it ends
+	dir     string          // the path of folder
 	traces  string
 	gpus    []GPU
 	values  map[string]string
@@ -139,8 +142,14 @@ func packageVersion(ctx context.Context, o *Options) (string, error) {
 	if python == "" {
 		python = pyhost.DefaultPython
 	}
-	out, err := exec.CommandContext(ctx, python, "-c", askVersion, o.Package).Output()
-	if err != nil {
+	cmd := exec.CommandContext(ctx, python, "-c", askVersion, o.Package)
+	// What a wrapper has started keeps its output open after its end.
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "", fmt.Errorf("%s does not tell the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
+	}
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		why := err.Error()
 		if ee, ok := errors.AsType[*exec.ExitError](err); ok {
 			lines := strings.Split(strings.TrimSpace(string(ee.Stderr)), "\n")

@@ -19,10 +19,6 @@ import (
 
 // TestMain runs this binary as a model server, with the faults that its flags name.
 func TestMain(m *testing.M) {
-	if base := os.Getenv(folderHolder); base != "" {
-		holdFolder(base)
-		return
-	}
 	if os.Getenv("HOST_TEST_SERVER") == "" {
 		os.Exit(m.Run())
 	}
@@ -41,6 +37,7 @@ func standIn(args []string) error {
 	trace := f.String("trace", "", "")
 	starts := f.String("starts", "", "a file that gets a line a start")
 	fault := f.String("fault", "", "")
+	status := f.Int("status", 500, "of no completion")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -67,7 +64,7 @@ func standIn(args []string) error {
 		fmt.Println("compiling for ever")
 		select {}
 	case "no completion":
-		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 500}}
+		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: *status}}
 	case "hangs in the middle": // the first request is that which tries it
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 2, After: 1}}
 	case "hangs while it is traced": // before, there are a try, 2 requests of a warm-up and 6

@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"aicplan/sink/phrase"
+)
+
+// DefaultSlowStart is more than frameworks take to import from a local disk.
+const DefaultSlowStart = 45 * time.Second
+
+// awaitHello waits for the end of greet. It says once that a start is slow, and
+// returns true when it took too long.
+func (p *Process) awaitHello(greeted <-chan error) (err error, late bool) {
+	timeout := cmp.Or(p.spec.HelloTimeout, DefaultHelloTimeout)
+	slow := min(cmp.Or(p.spec.SlowStart, DefaultSlowStart), timeout)
+	help := ""
+	if p.spec.StartHelp != "" {
+		help = "; " + p.spec.StartHelp
+	}
+	timer := time.NewTimer(slow)
+	defer timer.Stop()
+	for left := timeout - slow; ; left = 0 {
+		select {
+		case err := <-greeted:
+			return err, false
+		case <-timer.C:
+		}
+		if left <= 0 {
+			break
+		}
+		last := ""
+		if line := phrase.OneLine(lastLines(p.log.lastLines(), 1)); line != "" {
+			last = "; it printed last: " + phrase.Clip(line, 200)
+		}
+		p.say("warn", fmt.Sprintf("slow start: not ready after %v, and waited for up to %v (%s)%s%s", slow, timeout, p.what(), help, last))
+		timer.Reset(left)
+	}
+	select {
+	case err := <-greeted: // it came while nobody could look
+		return err, false
+	default:
+	}
+	return fmt.Errorf("it sent no hello within %v%s", timeout, help), true
+}
+
+// what names the process and its command, for messages.
+func (p *Process) what() string {
+	if p.spec.Inside != nil {
+		return "it is a part of this process"
+	}
+	args := p.spec.Args
+	if len(args) == 0 {
+		args = []string{p.spec.Path}
+	}
+	return fmt.Sprintf("process %d: %s", p.pid, phrase.Clip(phrase.OneLine(strings.Join(args, " ")), 100))
+}
+
+// say hands on a line of a start.
+func (p *Process) say(level, text string) {
+	if p.spec.Log == nil {
+		return
+	}
+	if p.spec.Secrets != nil {
+		text = string(p.spec.Secrets.Bytes([]byte(text)))
+	}
+	p.spec.Log(level, text)
+}
