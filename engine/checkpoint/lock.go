@@ -153,12 +153,24 @@ func (s *Store) Unlock() (*Holder, error) {
 // changes nothing.
 func (s *Store) Locked() (*Holder, error) { return s.readHolder() }
 
-// Abandoned says whether the mark names a process of this machine that is gone
-// and left its lock. It is false of what cannot be known: another machine, or a
-// file system without locks.
-func (s *Store) Abandoned(pid int) bool {
+// Abandoned says whether a run has ended though its events do not tell it, by the host
+// and the process that it names: the process is gone and left its lock, or has given
+// it back on a disk that had no room for the end. It is false of what cannot be
+// known: another machine, or a file system without locks.
+func (s *Store) Abandoned(host string, pid int) bool {
 	h, err := s.readHolder()
-	if err != nil || h == nil || h.PID != pid || !h.SameKernel() || h.Running() {
+	switch {
+	case err != nil:
+		return false
+	case h == nil:
+		if here, err := os.Hostname(); err != nil || host != here {
+			return false
+		}
+	case !h.SameKernel():
+		return false
+	case h.PID != pid:
+		return h.Host == host // somebody else has the lock by now
+	case h.Running():
 		return false
 	}
 	// In another container it may live under another pid: the lock tells.

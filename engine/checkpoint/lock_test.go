@@ -24,6 +24,41 @@ func wantLocked(t *testing.T, err error, pid int, command string) {
 	}
 }
 
+// TestAbandoned: a run goes on while it holds the lock, and no longer when it has given
+// it back. Of other machines nothing is known.
+func TestAbandoned(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	s, reader := open(t, dir, Options{}), open(t, dir, Options{})
+	me, other := os.Getpid(), os.Getpid()+1
+	want := func(when string, pids map[int]bool) {
+		t.Helper()
+		for pid, want := range pids {
+			if got := reader.Abandoned(host, pid); got != want {
+				t.Errorf("%s: process %d is gone: %v", when, pid, got)
+			}
+			if pid != me && reader.Abandoned("another "+host, pid) {
+				t.Errorf("%s: a process of another machine is gone", when)
+			}
+		}
+	}
+	lock, err := s.Lock(LockInfo{Command: "aicplan apply x.hcl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("during the run", map[int]bool{me: false, other: true})
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	want("after the run", map[int]bool{me: true, other: true})
+	if reader.Abandoned("another "+host, me) {
+		t.Error("a process of another machine is gone")
+	}
+}
+
 func TestLockExcludesAndNames(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }

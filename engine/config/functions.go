@@ -68,8 +68,8 @@ func Functions() map[string]function.Function {
 		"zipmap":          stdlib.ZipmapFunc,
 		// strings
 		"endswith":   endsWithFunc,
-		"format":     stdlib.FormatFunc,
-		"formatlist": stdlib.FormatListFunc,
+		"format":     formatFunc,
+		"formatlist": formatListFunc,
 		"join":       stdlib.JoinFunc,
 		"lower":      stdlib.LowerFunc,
 		"regex":      stdlib.RegexFunc,

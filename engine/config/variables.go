@@ -209,7 +209,7 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	if !diags.HasErrors() {
 		v, more := expr.Value(ctx)
 		if !more.HasErrors() {
-			return v, diags
+			return v, append(diags, g.surprising(d, v)...)
 		}
 		diags = append(diags, more...)
 	}
@@ -218,6 +218,20 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	}
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
 		fmt.Sprintf("var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text, g.hint(d, diags[0].Detail)))}
+}
+
+// surprising warns of a text that is read as a number which is written otherwise, such
+// as a version 1.10 or a date, for a variable that nothing says is one.
+func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
+	if d.typ != cty.DynamicPseudoType || d.hasDefault && d.def.Type() == cty.Number || d.sensitive || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
+		return nil
+	}
+	text, err := convert.Convert(v, cty.String)
+	if err != nil || text.AsString() == strings.TrimSpace(g.text) {
+		return nil
+	}
+	return hcl.Diagnostics{warnAt(g.rng, "Text read as a number", fmt.Sprintf(
+		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, declare type = number.", d.name, g.text, text.AsString(), d.name, g.text))}
 }
 
 // hint says how a text is written that cannot be read as a value.

@@ -1,9 +1,10 @@
 package run
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,12 +42,18 @@ type events struct {
 	plan  *plan.Plan // set by runStart
 
 	mu      sync.Mutex
-	file    *os.File
-	w       *bufio.Writer
+	file    eventFile
+	size    int64 // of the file, in whole lines
 	err     error // the first failure to write
 	last    map[string]time.Time
 	running map[string]stage.Progress // as last reported
 	ended   chan struct{}             // closed when the run has
+}
+
+// eventFile is the file that events are appended to.
+type eventFile interface {
+	io.WriteCloser
+	Truncate(size int64) error
 }
 
 // pulse is how often a running stage's progress is shown again when nothing
@@ -94,7 +101,7 @@ func newEvents(run *checkpoint.Run, views []View, log hclog.Logger) (*events, er
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the run's events: %w", err)
 	}
-	return &events{log: log, views: views, runID: run.ID, file: f, w: bufio.NewWriter(f), last: map[string]time.Time{}, running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
+	return &events{log: log, views: views, runID: run.ID, file: f, last: map[string]time.Time{}, running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
 }
 
 // write appends one event. The envelope's names are those of Terraform's
@@ -111,16 +118,25 @@ func (e *events) write(level, typ, message, address string, fields map[string]an
 	if err != nil {
 		line, _ = json.Marshal(map[string]any{"@level": "error", "@message": fmt.Sprintf("event %s cannot be written: %v", typ, err), "type": "log"})
 	}
-	if _, err := e.w.Write(append(line, '\n')); err == nil {
-		err = e.w.Flush()
-		if e.err == nil {
-			e.err = err
-		}
-	} else if e.err == nil {
-		e.err = err
-	}
+	e.append(append(line, '\n'))
 	for _, v := range e.views {
 		v.Event(line)
+	}
+}
+
+// append writes a line, or nothing: the part of one that a full disk takes would make
+// the next one unreadable, too. That may find room again, such as the end of the run.
+func (e *events) append(line []byte) {
+	n, err := e.file.Write(line)
+	if err == nil {
+		e.size += int64(n)
+		return
+	}
+	if n > 0 {
+		err = errors.Join(err, e.file.Truncate(e.size))
+	}
+	if e.err == nil {
+		e.err = err
 	}
 }
 

@@ -35,3 +35,46 @@ func TestDevicesFollowThePlan(t *testing.T) {
 		}
 	}
 }
+
+// TestDevicesGoOnWithWhatIsWarm has stages of two engines in turn, each behind one
+// before it: what an engine can do while it is there is done before the other starts.
+func TestDevicesGoOnWithWhatIsWarm(t *testing.T) {
+	b := newBench(t)
+	b.warm = func(value int) string { return []string{"", "one", "two"}[value] }
+	b.apply(`
+device "a" { value = 1 }
+device "b" { value = 2 }
+device "c" { value = 0 }
+device "d" {
+  input = device.a
+  value = 1
+}
+device "e" {
+  input = device.b
+  value = 2
+}
+device "f" {
+  input = device.d
+  value = 1
+}
+`)
+	if want := "a d f b e c"; order(b.ran) != want {
+		t.Errorf("ran %s, want %s", order(b.ran), want)
+	}
+
+	// Without anything warm it is the plan's order.
+	b = newBench(t)
+	b.apply(`
+device "a" { value = 1 }
+device "b" { value = 2 }
+device "d" {
+  input = device.a
+  value = 1
+}
+`)
+	if want := "a b d"; order(b.ran) != want {
+		t.Errorf("ran %s, want %s", order(b.ran), want)
+	}
+}
+
+func order(ran []string) string { return strings.ReplaceAll(strings.Join(ran, " "), "device.", "") }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,8 +131,9 @@ func (r *runner) loop(ctx context.Context) {
 	finished := make(chan string)
 	started, free := map[string]bool{}, map[string]func(){}
 	running, deviceBusy, cpuRunning := 0, false, 0
+	warm := "" // what the last stage on the devices left
 	for {
-		for _, s := range r.plan.Stages {
+		for _, s := range r.warmFirst(warm, started) {
 			addr := s.Address()
 			if started[addr] || r.waiting[addr] > 0 {
 				continue
@@ -151,6 +153,7 @@ func (r *runner) loop(ctx context.Context) {
 			case device && deviceBusy, !device && cpuRunning >= r.opts.Parallelism:
 				continue
 			case device:
+				warm = warmOf(s)
 				deviceBusy, free[addr] = true, func() { deviceBusy = false }
 			default:
 				cpuRunning++
@@ -171,6 +174,29 @@ func (r *runner) loop(ctx context.Context) {
 		free[addr]()
 		end(addr)
 	}
+}
+
+// warmFirst are the plan's stages in its order, but first one that can start and finds
+// warm what it needs: starting an engine again takes longer than most cases.
+func (r *runner) warmFirst(warm string, started map[string]bool) []*plan.Stage {
+	if warm == "" {
+		return r.plan.Stages
+	}
+	i := slices.IndexFunc(r.plan.Stages, func(s *plan.Stage) bool {
+		return !started[s.Address()] && r.waiting[s.Address()] == 0 && !answered(s) && !elsewhere(s) && warmOf(s) == warm
+	})
+	if i < 0 {
+		return r.plan.Stages
+	}
+	return slices.Concat(r.plan.Stages[i:i+1], r.plan.Stages[:i], r.plan.Stages[i+1:])
+}
+
+// warmOf names what a stage that owns the devices leaves warm.
+func warmOf(s *plan.Stage) string {
+	if w, ok := s.Config.(stage.Warmer); ok && s.Instance.Kind.Device {
+		return w.Warm()
+	}
+	return ""
 }
 
 // elsewhere says whether a stage does its work on other machines.

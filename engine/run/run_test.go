@@ -32,6 +32,8 @@ type bench struct {
 	state string
 	kinds map[string]stage.Kind
 
+	warm func(value int) string // of device stages; nil leaves nothing warm
+
 	mu  sync.Mutex
 	ran []string
 	do  map[string]func(*stage.RunContext) (*stage.Outcome, error)
@@ -41,6 +43,13 @@ type bench struct {
 type gadget struct {
 	stagetest.Config
 	b *bench
+}
+
+func (g *gadget) Warm() string {
+	if g.b.warm == nil || g.Value == nil {
+		return ""
+	}
+	return g.b.warm(*g.Value)
 }
 
 func (g *gadget) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -138,7 +139,18 @@ func (o *Option) take(v cty.Value) (cty.Value, error) {
 	if len(o.OneOf) > 0 && v.IsKnown() && v.Type() == cty.String && !slices.Contains(o.OneOf, v.AsString()) {
 		return v, fmt.Errorf("%q is not one of %s", v.AsString(), strings.Join(o.OneOf, ", "))
 	}
+	if o.Check != nil && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() != "" { // an empty one is as none
+		return v, o.Check(v.AsString())
+	}
 	return v, nil
+}
+
+// Time is the Check of an option that is a time above zero.
+func Time(text string) error {
+	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a time above zero, such as \"90s\" or \"15m\"", text)
+	}
+	return nil
 }
 
 func errorAt(at hcl.Range, summary, detail string) *hcl.Diagnostic {

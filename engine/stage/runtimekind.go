@@ -77,7 +77,9 @@ type Option struct {
 	// empty where there is none.
 	Default string
 	// OneOf are the only values of a text; nil takes any.
-	OneOf    []string
+	OneOf []string
+	// Check says what is wrong with a text that is not empty; nil takes any.
+	Check    func(text string) error
 	Required bool
 	// Beside is true when the value does not change what rows mean: it is then in
 	// no key.

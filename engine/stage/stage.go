@@ -135,6 +135,13 @@ type Placer interface {
 	Elsewhere() bool
 }
 
+// Warmer is implemented by stages of kinds that own devices where they leave
+// something warm behind, such as an engine with its model. Of stages that are ready,
+// one with the name that the last one had goes first; "" has none.
+type Warmer interface {
+	Warm() string
+}
+
 // FileWriter is implemented by stages that know from their config alone which
 // files they are going to replace as a whole.
 type FileWriter interface {

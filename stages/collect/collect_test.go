@@ -65,7 +65,7 @@ func TestCollectAndReuse(t *testing.T) {
 	// One more value on an axis: only its cases are new.
 	b.reopen()
 	b.grid = strings.Replace(plain, "10]", "10, 11]", 1)
-	if _, p := b.prepare(""); p.Cases.Reuse != 20 || p.Cases.Collect != 2 || p.Cases.Seconds <= 0 || !strings.Contains(p.Cases.Basis, "median of 20 earlier cases") {
+	if _, p := b.prepare(""); p.Cases.Reuse != 20 || p.Cases.Collect != 2 || !(p.Cases.Seconds > 0) || !strings.Contains(p.Cases.Basis, "median of 20 earlier cases") {
 		t.Errorf("third plan: %s %+v", p.Reason, p.Cases)
 	}
 	third := b.must("", stage.StatusOK)

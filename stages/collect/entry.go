@@ -30,6 +30,9 @@ type entry struct {
 	// Seconds is the wall time of the whole case; Points how many units it had.
 	Seconds float64 `json:"seconds,omitempty"`
 	Points  int     `json:"points,omitempty"`
+	// First is true of the first case of a process, which often pays for what is
+	// imported, compiled or loaded once.
+	First bool `json:"first,omitempty"`
 	// Source is the file of the op's function as it was, for a plan to say that
 	// it has changed since; see runtimes.OpFile.
 	Source string `json:"source,omitempty"`
@@ -82,6 +85,9 @@ func (e *entry) encode() ([]byte, error) {
 	}
 	if e.Points != 0 {
 		b = strconv.AppendInt(append(b, `,"points":`...), int64(e.Points), 10)
+	}
+	if e.First {
+		b = append(b, `,"first":true`...)
 	}
 	return append(b, '}'), nil
 }

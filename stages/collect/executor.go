@@ -24,6 +24,14 @@ const lostClass = "lost"
 // Elsewhere implements stage.Placer.
 func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
 
+// Warm implements stage.Warmer by the runtime, whose workers stay warm.
+func (c *Config) Warm() string {
+	if c.runtime == nil {
+		return ""
+	}
+	return c.runtime.Address
+}
+
 // tooFew says what a runtime over several nodes needs and the executor does not
 // give; "" where it fits.
 func (c *Config) tooFew() string {

@@ -14,22 +14,47 @@ import (
 // historySample bounds how many entries an estimate reads.
 const historySample = 2000
 
+// took are the wall seconds of cases.
+type took struct {
+	all []float64
+	// first are those that were the first of a process, later the others, as far as
+	// entries say it.
+	first, later []float64
+}
+
+// typical is how long a case takes, and by how much the first one of a process takes
+// longer; 0 where that is less than a second or not known.
+func (t *took) typical() (median, start float64) {
+	if len(t.first) > 0 && len(t.later) > 0 {
+		median = measure.Median(t.later)
+		if start = measure.Median(t.first) - median; start >= 1 {
+			return median, start
+		}
+	}
+	return measure.Median(t.all), 0
+}
+
 // history are the wall seconds of earlier cases in a journal.
-func history(journal *checkpoint.Journal) ([]float64, error) {
-	var out []float64
+func history(journal *checkpoint.Journal) (out took, err error) {
 	for e, err := range journal.Some(historySample) {
 		if err != nil {
-			return nil, err
+			return took{}, err
 		}
 		if e.Kind != checkpoint.Measured {
 			continue
 		}
 		d, err := decodeEntry(e)
 		if err != nil {
-			return nil, err
+			return took{}, err
 		}
-		if d.Seconds > 0 {
-			out = append(out, d.Seconds)
+		if d.Seconds <= 0 {
+			continue
+		}
+		out.all = append(out.all, d.Seconds)
+		if d.First {
+			out.first = append(out.first, d.Seconds)
+		} else {
+			out.later = append(out.later, d.Seconds)
 		}
 	}
 	return out, nil
@@ -38,20 +63,20 @@ func history(journal *checkpoint.Journal) ([]float64, error) {
 // opHistory are the wall seconds of earlier cases of an op, in this environment
 // or else in the one most like it; where says which. Alike leaves out cases that
 // were measured in another way, which takes another time.
-func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, alike bool) (secs []float64, where string, err error) {
+func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, alike bool) (secs took, where string, err error) {
 	var other []checkpoint.ContextInfo
 	op := spec.Op
 	if env != nil {
 		journal, jc, err := c.journal(store, spec, env)
 		if err != nil {
-			return nil, "", err
+			return took{}, "", err
 		}
-		if secs, err = history(journal); err != nil || len(secs) > 0 {
+		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
 			return secs, "", err
 		}
 		near, _, err := store.Nearest(jc)
 		if err != nil {
-			return nil, "", err
+			return took{}, "", err
 		}
 		if near != nil {
 			other = append(other, *near)
@@ -60,34 +85,34 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 	if env == nil || alike {
 		all, err := store.Contexts(op)
 		if err != nil {
-			return nil, "", err
+			return took{}, "", err
 		}
 		other = append(other, all...)
 	}
 	for _, info := range other {
 		var jc checkpoint.Context
 		if err := json.Unmarshal(info.JSON, &jc); err != nil {
-			return nil, "", fmt.Errorf("journal of %s: %w", op, err)
+			return took{}, "", fmt.Errorf("journal of %s: %w", op, err)
 		}
 		if !c.comparable(jc) {
 			continue
 		}
 		if alike {
 			if same, err := c.measuresLike(&info, env); err != nil {
-				return nil, "", err
+				return took{}, "", err
 			} else if !same {
 				continue
 			}
 		}
 		journal, err := store.Journal(jc)
 		if err != nil {
-			return nil, "", err
+			return took{}, "", err
 		}
-		if secs, err = history(journal); err != nil || len(secs) > 0 {
+		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
 			return secs, " under other conditions", err
 		}
 	}
-	return nil, "", nil
+	return took{}, "", nil
 }
 
 // measuresLike says whether the cases of a context were measured as this collect
@@ -140,15 +165,18 @@ func (c *Config) comparable(jc checkpoint.Context) bool {
 // as opHistory has it.
 func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, counts *stage.CaseCounts, alike bool) error {
 	secs, where, err := c.opHistory(store, spec, env, alike)
-	if err != nil || len(secs) == 0 {
+	if err != nil || len(secs.all) == 0 {
 		return err
 	}
 	workers := c.workers(env)
-	median := measure.Median(secs)
-	counts.Seconds = median * float64(counts.Collect) / float64(workers)
-	counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs), spec.Op, where, median)
+	median, start := secs.typical()
+	counts.Seconds = median*float64(counts.Collect)/float64(workers) + start
+	counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs.all), spec.Op, where, median)
 	if workers > 1 {
 		counts.Basis += fmt.Sprintf(", %d workers", workers)
+	}
+	if start > 0 {
+		counts.Basis += fmt.Sprintf(", and %.3g s more for the first one of each worker", start)
 	}
 	return nil
 }

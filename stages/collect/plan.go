@@ -145,6 +145,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d of %d cases are going to fail: %s; leave them out with a filter", strange, cases.Len(), why))
 	}
 	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
+	if u := c.pools.Unanswered(ctx, c.runtime); u != nil {
+		p.Warnings = append(p.Warnings, u.What+"; "+u.Fix)
+	}
 	reason := c.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
 	otherPython := ""
 	if env == nil {

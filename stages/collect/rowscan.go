@@ -139,6 +139,8 @@ func (t *entryTail) read(sc *scanner) bool {
 		case "points":
 			_, err := strconv.Atoi(string(v))
 			good = good && tag == aNumber && err == nil
+		case "first":
+			good = good && (tag == aFlag || tag == aTrue)
 		case "source":
 			good = good && tag == aWord
 		default:

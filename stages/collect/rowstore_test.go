@@ -23,6 +23,7 @@ func sampleEntries() []*entry {
 		{Rows: []worker.Row{{"latency": json.Number("3"), "note": `a "quoted" \ <text> ü`, "n": json.Number("9007199254740993")}}, Attempts: 1, Worker: "w0"},
 		{Rows: []worker.Row{{"latency": json.Number("4"), "n": json.Number("1"), "plain": "x", "flag": true}}, Attempts: 1, Label: &label{"F", "1", "D"}},
 		{Rows: []worker.Row{{"latency": json.Number("5")}}, Attempts: 1, Source: "ops.py", At: "x"},
+		{Rows: []worker.Row{{"latency": json.Number("6")}}, Attempts: 1, First: true},
 	}
 }
 
@@ -49,6 +50,8 @@ func TestEncodeKeepsEveryField(t *testing.T) {
 		e := &entry{Rows: []worker.Row{{"latency": json.Number("1")}}}
 		f := reflect.ValueOf(e).Elem().Field(i)
 		switch f.Kind() {
+		case reflect.Bool:
+			f.SetBool(true)
 		case reflect.String:
 			f.SetString("x")
 		case reflect.Int:
@@ -106,8 +109,8 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 		}
 		back.add(d)
 	}
-	if quick != 3 { // escapes and labels are for the general way
-		t.Errorf("%d of 5 were read the quick way", quick)
+	if quick != 4 { // escapes and labels are for the general way
+		t.Errorf("%d of 6 were read the quick way", quick)
 	}
 	text := func(s *rowStore) []string {
 		at := make([]int32, s.n)

@@ -210,7 +210,7 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 		return err
 	}
 	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
-	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier, r.rc.Options.Seed, k, r.rc.Stop)
+	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier.all, r.rc.Options.Seed, k, r.rc.Stop)
 	r.policy.source, _ = r.sourceIn(op, r.env)
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
 	r.policy.attach = r.attach

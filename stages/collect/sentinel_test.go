@@ -16,7 +16,7 @@ func TestDeviations(t *testing.T) {
 	}
 	got := deviationsOf(seen)
 	for node, want := range map[string]float64{"n0": 0, "n1": 0, "n2": 0.2} {
-		if v, ok := got[node]; !ok || math.Abs(v-want) > 0.03 {
+		if v, ok := got[node]; !ok || !(math.Abs(v-want) <= 0.03) {
 			t.Errorf("%s: %v, want about %v", node, v, want)
 		}
 	}
