@@ -112,7 +112,7 @@ func TestHostedStatisticsOfSeveralCallsInOne(t *testing.T) {
 		t.Fatalf("row = %v", row)
 	}
 	// They are of one call, as the latency is: not six times as large.
-	if p90 := row["p90"].(float64); p10 > latency || p90 < latency {
+	if p90 := row["p90"].(float64); !(p10 <= latency) || !(p90 >= latency) {
 		t.Errorf("latency %g lies outside p10 %g and p90 %g", latency, p10, p90)
 	}
 }

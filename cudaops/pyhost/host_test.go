@@ -74,13 +74,13 @@ func TestMeasurementColumns(t *testing.T) {
 	for try := 0; l < 20*s && try < 20; try++ {
 		s = min(s, c.rows("spin", m{"n": 50}, nil)[0]["latency"].(float64))
 	}
-	if l < 20*s {
+	if !(l >= 20*s) {
 		t.Errorf("a thousand times the work took %g ms against %g ms", l, s)
 	}
-	if small["p10"].(float64) > small["p90"].(float64) {
+	if !(small["p10"].(float64) <= small["p90"].(float64)) {
 		t.Errorf("p10 %v above p90 %v", small["p10"], small["p90"])
 	}
-	if small["passes"].(float64) < 2 {
+	if !(small["passes"].(float64) >= 2) {
 		t.Errorf("passes = %v, want at least 2", small["passes"])
 	}
 }
@@ -352,7 +352,7 @@ func TestSkeletonMeasuresAtOnce(t *testing.T) {
 			t.Fatalf("ops = %v, error %+v", hello.Ops, hello.Error)
 		}
 		row := c.rows("my_kernel", m{"num_tokens": 4, "hidden_size": 64, "dtype": dtype}, nil)[0]
-		if v, ok := row["latency"].(float64); !ok || v <= 0 || row["kernel_source"] != source {
+		if v, ok := row["latency"].(float64); !ok || !(v > 0) || row["kernel_source"] != source {
 			t.Errorf("package %q: row = %v", pkg, row)
 		}
 		if pkg != "" {

@@ -115,6 +115,9 @@ class Device:
     slow = False  # it says that something slows it down; None where it says nothing
     silent = False  # its driver does not say the power of a moment
     droop = 1.0  # clock under load / clock with nothing running, before the power cap acts
+    l2 = 1 << 10  # bytes
+    missed = 1.0  # how much longer a kernel takes whose operands are not in the cache
+    evicted = False  # they are not
     slow_calls = 0  # calls that take ten times as long, after a capture
 
     def mhz(self):
@@ -185,12 +188,26 @@ capturing = None
 
 
 def kernel():
-    global capturing
+    queue(execute)
+
+
+def queue(work):
     if capturing is not None:
-        capturing.calls += 1
+        capturing.work.append(work)
         return
     device.launch()
-    execute()
+    work()
+
+
+def read(data, dim, out):
+    """A sum of data that fills the cache."""
+    assert 4 * len(data) >= 2 * device.l2 and len(out) == 1
+
+    def work():
+        device.evicted = True
+        device.run(30e-6)
+
+    queue(work)
 
 
 def execute():
@@ -199,11 +216,13 @@ def execute():
         device.slow_calls -= 1
         device.run(200e-6)
         return
-    device.run(device.kernel)
+    device.run(device.kernel * (device.missed if device.evicted else 1.0))
+    device.evicted = False
 
 
 class Graph:
-    calls = 0
+    def __init__(self):
+        self.work = []
 
     def capture_begin(self, **_):
         global capturing
@@ -215,11 +234,11 @@ class Graph:
 
     def replay(self):
         device.launch()
-        for _ in range(self.calls):
-            execute()
+        for work in self.work:
+            work()
 
     def reset(self):
-        self.calls = 0
+        self.work = []
 
 
 class Stream:
@@ -278,12 +297,14 @@ def sleep_kernel(cycles):
 
 torch = types.ModuleType("torch")
 torch.int64 = "int64"
-torch.zeros = lambda n, **_: Buffer([0] * n)
+torch.float32 = "float32"
+torch.zeros = lambda n, **_: Buffer([0] * (n if n != () else 1))
+torch.sum = read
 torch.device = lambda kind, index: types.SimpleNamespace(type=kind, index=index)
 torch.cuda = types.SimpleNamespace(
     set_device=lambda _: None, current_device=lambda: 0, current_stream=lambda *_: Stream(), stream=lambda s: s,
     Stream=Stream, Event=Event, CUDAGraph=Graph, graph_pool_handle=lambda: 1, synchronize=device.wait,
-    get_device_properties=lambda _: types.SimpleNamespace(multi_processor_count=1, total_memory=1 << 30),
+    get_device_properties=lambda _: types.SimpleNamespace(multi_processor_count=1, total_memory=1 << 30, L2_cache_size=device.l2),
     _compile_kernel=compile_kernel, _sleep=sleep_kernel,
 )
 sys.modules["torch"] = torch
@@ -300,13 +321,13 @@ def nvml():
 measuring.Nvml = nvml
 
 
-def measured(**settings):
+def measured(arguments=None, **settings):
     bench = measuring.Bench(types.SimpleNamespace(type="cuda", index=0), settings, lambda level, text: said.append(text))
     device.wait()
     device.pause(1)
     device.sleeps = device.calls = 0
     try:
-        got = dict(bench(kernel))
+        got = dict(bench(kernel, **arguments or {}))
     except HostError as err:
         return {"error": str(err), "class": err.cls}
     return dict(got, sleeps=device.sleeps, calls=device.calls)
@@ -481,4 +502,14 @@ device.library = False
 said.clear()
 out["silent_edge"]["said"] = silent
 out["no_library"] = dict(measured(power=True, operating_point="recovered"), said=said)
+device.missed = 1.4
+out["hot"] = measured()
+out["cold"] = measured({"evict": True})
+out["cold_reference"] = measured({"evict": True}, protocol="reference")
+out["cold_eager"] = measured({"evict": True}, graph="off")
+device.kernel = 300e-6
+out["cold_long"] = measured({"evict": True})
+device.kernel, device.droop = 20e-6, 0.8
+out["cold_held"] = measured({"evict": True})
+device.droop, device.missed = 1.0, 1.0
 print(json.dumps(out))

@@ -17,6 +17,7 @@ A module imports from those above it in this list:
     rows         values of rows
     targets      what is timed
     cuda         what measurements on one device share
+    evicting     what a case takes with a cache full of other data
     capping      what the power cap does to a case
     measuring    the measuring itself
     fresh        modules that are read from their source

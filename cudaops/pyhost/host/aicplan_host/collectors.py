@@ -21,7 +21,7 @@ from .spool import read_perf_files, read_spool, remove_perf_files
 class CollectorOp:
     """An op of an existing collector, called as its own runner would call it."""
 
-    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words", "uninitialised"}
+    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words", "uninitialised", "cache"}
 
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
@@ -38,6 +38,8 @@ class CollectorOp:
             raise HostError("op %s: match looks cases up in what a getter lists; the binding names no getter" % name)
         if binding.get("uninitialised", "random") != "random":
             raise HostError('op %s: the binding\'s uninitialised is "random" or left out' % name)
+        if binding.get("cache", "cold") != "cold":
+            raise HostError('op %s: the binding\'s cache is "cold" or left out' % name)
 
     def source(self):
         return self.module_name()
@@ -237,6 +239,7 @@ class CollectorOp:
                 # What is measured is safe if this process dies on its way.
                 sink.told = lambda name, row: host.tell(case, [self._row(name, row, perf)])
             try:
+                host.bench.evict = "cache" in self.binding
                 with TorchDefaults.kept(), self._preparing():
                     self._defaults.set()
                     got = self._run(*args, **keywords)
@@ -258,6 +261,7 @@ class CollectorOp:
             raise
         finally:
             sink.open, sink.told = False, None
+            host.bench.evict = False
             os.chdir(before)
             os.environ.pop("AICPLAN_SPOOL", None)
             if self._fills and left_unfilled(spool):

@@ -66,6 +66,7 @@ class Cuda:
         self._said_eager = False
         self._stamps = None
         self._arenas = {}
+        self.evictor = None  # see evicting
         self.ready = ReadyClock()
 
     def capture(self, call, calls):
@@ -165,7 +166,7 @@ class Cuda:
 
     def trim(self):
         """Gives back what is held between cases, the graphs' pool included."""
-        self._keeper = self._pool = None
+        self._keeper = self._pool = self.evictor = None
         self._arenas.clear()
         gc.collect()
         self.torch.cuda.empty_cache()

@@ -10,6 +10,7 @@ from .capping import Board, PowerCap
 from .cuda import Cuda
 from .environment import Nvml
 from .errors import UNSUPPORTED, HostError, Unsupported
+from .evicting import cold
 from .targets import CpuTarget, CudaTarget
 
 # The measure block's settings; cudaops/measure documents them and sends all.
@@ -91,6 +92,7 @@ class Bench:
         self.seed = 0
         self.case_id = ""
         self.attachments = Attachments("")
+        self.evict = False  # every case is measured with evict=True
         self.verify = False  # op functions check their result against a reference
         self.reads = []  # a Read for each stage that the collect reads
         self.package = ""  # what the runtime names as its package; "" for plain Python
@@ -172,7 +174,7 @@ class Bench:
         kept = tuple(carve(*spec) for spec in keep)
         return [kept + tuple(carve(*spec) for spec in specs) for _ in range(copies)]
 
-    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=3, runs=6, repeat=1, settle=0.0, **columns):
+    def __call__(self, fn, *, operands=None, graph=None, protocol=None, warmups=3, runs=6, repeat=1, settle=0.0, evict=False, **columns):
         settings = self.settings
         protocol = protocol or settings["protocol"]
         graph = graph or settings["graph"]
@@ -205,6 +207,8 @@ class Bench:
             target.close()
         got["used_cuda_graph"] = target.used_graph
         got["protocol"] = protocol
+        if on_cuda and (evict or self.evict) and protocol != "reference":
+            got = cold(self.cuda, call, got, self._adaptive, self._held)
         got.update(columns)
         return got
 

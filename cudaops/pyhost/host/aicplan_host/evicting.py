@@ -1,0 +1,73 @@
+"""What a case takes when the L2 cache is full of other data."""
+
+import math
+import statistics
+
+from .targets import CudaTarget
+
+# A longer case has read more than the cache holds, or is not waiting for memory.
+LONGEST_MS = 0.2
+# To a graph, of a case with what evicts it and of that alone: the launch of a graph
+# costs both the same.
+CALLS = 8
+
+
+class Evictor:
+    """Reads twice as much as the L2 cache holds, as the weights of a layer do."""
+
+    def __init__(self, cuda):
+        self.torch = cuda.torch
+        self._data = self.torch.zeros(cuda.l2 // 2, dtype=self.torch.float32, device=cuda.device)
+        self._sum = self.torch.zeros((), dtype=self.torch.float32, device=cuda.device)
+
+    def __call__(self):
+        self.torch.sum(self._data, 0, out=self._sum)
+
+
+def cold(cuda, call, hot, measure, held):
+    """The measurement hot of call, as one whose operands come from memory: what call
+    and a read of other data take in turn, less what the read takes alone.
+    measure(target) measures a CudaTarget. A row says in cache which of both it is of,
+    and in latency_hot what it was when nothing came between its executions. A case that
+    the power cap holds back stays hot: the read would change its clock."""
+    if held or not hot["used_cuda_graph"] or hot["latency"] > LONGEST_MS:
+        hot["cache"] = "hot"
+        return hot
+    evict = cuda.evictor = cuda.evictor or Evictor(cuda)
+
+    def both():
+        evict()
+        call()
+
+    turns, alone = (_measured(cuda, fn, measure) for fn in (both, evict))
+    latency = turns["latency"] - alone["latency"]
+    if not latency > 0:
+        hot["cache"] = "hot"
+        return hot
+    spread = [m["rel_stdev"] * m["latency"] for m in (turns, alone) if m["rel_stdev"] is not None]
+    got = type(hot)(
+        hot,
+        latency=latency,
+        latency_hot=hot["latency"],
+        cache="cold",
+        samples=turns["samples"],
+        rel_stdev=math.hypot(*spread) / latency if len(spread) == 2 else None,
+        p10=max(0.0, turns["p10"] - alone["latency"]),
+        p90=turns["p90"] - alone["latency"],
+        passes=turns["passes"],
+        pass_spread=None if turns["pass_spread"] is None else turns["pass_spread"] * turns["latency"] / latency,
+        executions=hot["executions"] + turns["executions"],
+        block_ms=turns["block_ms"],
+    )
+    clocks = [m["sm_clock_mhz"] for m in (turns, alone) if "sm_clock_mhz" in m]
+    if len(clocks) == 2:
+        got["sm_clock_mhz"] = round(statistics.fmean(clocks), 1)
+    return got
+
+
+def _measured(cuda, fn, measure):
+    target = CudaTarget(cuda, fn, CALLS, "require")
+    try:
+        return measure(target)
+    finally:
+        target.close()
