@@ -19,6 +19,23 @@ variable "step_iterations" {
   default = 5
 }
 
+variable "prefill_workloads" {
+  type        = any
+  default     = []
+  description = "workloads as step_workloads, whose prefill is repeated without pause, as in a server full of prefills"
+}
+
+variable "prefill_soak" {
+  type        = number
+  default     = 1.5
+  description = "seconds that prefills are repeated before they count: until the GPU has the clock that they leave it"
+
+  validation {
+    condition     = var.prefill_soak >= 0
+    error_message = "prefill_soak is a number of seconds from 0"
+  }
+}
+
 variable "trace_workloads" {
   type        = any
   default     = []
@@ -107,6 +124,54 @@ collect "steps" {
   }
 }
 
+grid "prefills" {
+  for_each = length(var.prefill_workloads) > 0 && length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
+  op       = "static_prefill"
+
+  axis "model" { values = [var.model] }
+  axis "dtype" { values = [var.dtype] }
+  axis "dummy" { values = [var.dummy] }
+  axis "iterations" { values = [var.step_iterations] }
+  axis "soak_s" { values = [var.prefill_soak] }
+  axis "prefill_tokens" { values = [var.prefill_tokens] }
+  # The settings of the engine that measures, so that it is the same one.
+  axis "seq_len" { values = [try(max([for w in var.step_workloads : w.isl + w.osl]...), 1)] }
+  axis "max_num_seqs" { values = [try(max([for w in var.step_workloads : w.concurrency]...), 1)] }
+
+  rows "workload" {
+    values = [for w in var.prefill_workloads : merge({
+      tensor_parallel_size = w.tensor_parallel_size
+      isl                  = w.isl
+      concurrency          = w.concurrency
+    }, local.engine_args)]
+  }
+
+  filter "one_step" {
+    keep   = isl * concurrency <= prefill_tokens
+    reason = "its prefill is more than one step (prefill_tokens)"
+  }
+  filter "fits" {
+    keep   = isl < seq_len && concurrency <= max_num_seqs
+    reason = "it does not fit into the engine of step_workloads"
+  }
+  distinct {}
+}
+
+collect "prefills" {
+  description = "prefills that are repeated without pause"
+  for_each    = grid.prefills
+  grid        = each.value
+  runtime     = runtime.steps
+  telemetry   = var.telemetry
+  order       = "weights"
+  weights     = ["tensor_parallel_size"]
+  depends_on  = [collect.steps]
+
+  deadline {
+    first = "20m"
+  }
+}
+
 grid "traces" {
   for_each = length(var.trace_workloads) > 0 && length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
   op       = "static_trace"
@@ -146,11 +211,16 @@ collect "traces" {
   runtime     = runtime.steps
   order       = "weights"
   weights     = ["tensor_parallel_size"]
-  depends_on  = [collect.steps]
+  depends_on  = [collect.steps, collect.prefills]
 
   deadline {
     first = "20m"
   }
+}
+
+output "prefills" {
+  description = "the collect of repeated prefills, in a list; empty without prefill_workloads"
+  value       = values(collect.prefills)
 }
 
 output "traces" {

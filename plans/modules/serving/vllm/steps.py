@@ -61,13 +61,7 @@ def static_step(
     prefill may be several steps."""
     engine = _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args, bench)
     runs = _runs(engine, bench.seed, isl, osl, concurrency, iterations)
-    whole = [r["wall"] for r in runs]
-    row = {
-        "latency": statistics.median(whole),
-        "kernel_source": "vllm",
-        "samples": len(whole),
-        "rel_stdev": statistics.stdev(whole) / statistics.fmean(whole) if len(whole) > 1 else None,
-    }
+    row = _row([r["wall"] for r in runs])
     if all("first" in r for r in runs):
         ttft = statistics.median(r["first"] for r in runs)
         rest = statistics.median(r["rest"] for r in runs)
@@ -79,6 +73,55 @@ def static_step(
         row.update(timed_by="wall", frontend_ms=None)
     row.update(ttft=ttft, tpot=rest / (osl - 1))
     return row
+
+
+@_named
+def static_prefill(
+    model,
+    dtype,
+    dummy,
+    iterations,
+    soak_s,
+    prefill_tokens,
+    seq_len,
+    max_num_seqs,
+    tensor_parallel_size,
+    isl,
+    concurrency,
+    bench,
+    engine_args="{}",
+):
+    """ttft in ms of a batch's prefill that is repeated without pause, as in a server full
+    of prefills: the median of those that begin soak_s seconds after the first, iterations
+    at least. The prefill of static_step is behind decode steps, which leave the GPU a
+    higher clock. latency, frontend_ms and timed_by are as there."""
+    engine = _load(model, dtype, dummy, prefill_tokens, seq_len, max_num_seqs, tensor_parallel_size, engine_args, bench)
+    chance = random.Random(bench.seed)
+    batches = [_prompts(chance, isl, concurrency) for _ in range(iterations)]  # nothing is drawn between two steps
+    begin, runs, counted = time.perf_counter(), 0, []
+    while len(counted) < iterations or time.perf_counter() - begin < 1.25 * soak_s:
+        soaked = time.perf_counter() - begin >= soak_s
+        times = _generate(engine, batches[runs % iterations], 1)
+        runs += 1
+        if soaked:
+            counted.append(times)
+    row = _row([r["wall"] for r in counted])
+    if all("first" in r for r in counted):
+        frontend = statistics.median(r["wall"] - r["first"] for r in counted)
+        row.update(ttft=statistics.median(r["first"] for r in counted), timed_by="engine", frontend_ms=frontend)
+    else:
+        row.update(ttft=row["latency"], timed_by="wall", frontend_ms=None)
+    return row
+
+
+def _row(whole):
+    """What every row has, of whole generations in ms."""
+    return {
+        "latency": statistics.median(whole),
+        "kernel_source": "vllm",
+        "samples": len(whole),
+        "rel_stdev": statistics.stdev(whole) / statistics.fmean(whole) if len(whole) > 1 else None,
+    }
 
 
 @_named
@@ -103,12 +146,12 @@ def static_trace(
     row = {"kernel_source": "vllm"}
     for name, osl in (("prefill", 1), ("decode", 1 + traced_steps)):
         chance = random.Random(bench.seed)
-        _generate(engine, chance, isl, osl, concurrency)
+        _generate(engine, _prompts(chance, isl, concurrency), osl)
         for path in _traces(bench):  # of a case that failed
             os.unlink(path)
         engine.start_profile()
         try:
-            row[name + "_traced_ms"] = _generate(engine, chance, isl, osl, concurrency)["wall"]
+            row[name + "_traced_ms"] = _generate(engine, _prompts(chance, isl, concurrency), osl)["wall"]
         finally:
             engine.stop_profile()
         files = _traces(bench)
@@ -182,7 +225,12 @@ def _end(engine):
 def _runs(engine, seed, isl, osl, batch, iterations):
     """Times of generations, as _generate returns them, after one that does not count."""
     chance = random.Random(seed)
-    return [_generate(engine, chance, isl, osl, batch) for _ in range(iterations + 1)][1:]
+    return [_generate(engine, _prompts(chance, isl, batch), osl) for _ in range(iterations + 1)][1:]
+
+
+def _prompts(chance, isl, batch):
+    """A batch of random token ids."""
+    return [{"prompt_token_ids": [chance.randrange(1, 10000) for _ in range(isl)]} for _ in range(batch)]
 
 
 def _hold_and_run(engine, prompts, sampling):
@@ -219,13 +267,12 @@ def _told(metrics):
     return 0 < times[0] < times[1] <= times[2] < math.inf
 
 
-def _generate(engine, chance, isl, osl, batch):
+def _generate(engine, prompts, osl):
     """Times in ms of one generation: wall, and where the engine says it first (from when
     it took the batch up until it had the first tokens) and rest (until the last ones)."""
     from vllm import SamplingParams
 
     sampling = SamplingParams(max_tokens=osl, ignore_eos=True, detokenize=False, temperature=1.0, top_p=1.0)
-    prompts = [{"prompt_token_ids": [chance.randrange(1, 10000) for _ in range(isl)]} for _ in range(batch)]
     held = hasattr(engine, "enqueue")
     if held:
         begin, results = _hold_and_run(engine, prompts, sampling)
@@ -234,6 +281,7 @@ def _generate(engine, chance, isl, osl, batch):
         results = engine.generate(prompts, sampling, use_tqdm=False)
     times = {"wall": (time.perf_counter() - begin) * 1e3}
     short = sum(1 for r in results if len(r.outputs[0].token_ids) != osl)
+    batch = len(prompts)
     if short or len(results) != batch:
         raise RuntimeError("%d of %d requests did not give %d tokens" % (short + batch - len(results), batch, osl))
     stats = [getattr(r, "metrics", None) for r in results]
@@ -242,7 +290,7 @@ def _generate(engine, chance, isl, osl, batch):
         if len(firsts) > 1:
             raise RuntimeError(
                 "the engine prefilled the batch in %d steps, so this is no static step: %d requests of %d tokens "
-                "have to fit into one step (prefill_tokens) and into its cache of keys and values" % (len(firsts), batch, isl)
+                "have to fit into one step (prefill_tokens) and into its cache of keys and values" % (len(firsts), batch, len(prompts[0]["prompt_token_ids"]))
             )
         begin, first, last = min(s.scheduled_ts for s in stats), max(firsts), max(s.last_token_ts for s in stats)
         times.update(first=(first - begin) * 1e3, rest=(last - first) * 1e3)

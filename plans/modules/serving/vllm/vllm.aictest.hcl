@@ -78,3 +78,36 @@ run "a step takes one prefill and decodes" {
     error_message = "one engine has room for the largest workload"
   }
 }
+
+run "prefills are repeated in the engine of the steps" {
+  plan {
+    module "server" {
+      source         = "./"
+      model          = "Qwen/Qwen3-8B"
+      prefill_tokens = 8192
+      step_workloads = [
+        { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
+      ]
+      prefill_workloads = [
+        { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
+        { isl = 1024, osl = 64, concurrency = 8, tensor_parallel_size = 1 },
+        { isl = 1024, osl = 32, concurrency = 16, tensor_parallel_size = 1 },
+        { isl = 1056, osl = 32, concurrency = 1, tensor_parallel_size = 1 },
+      ]
+    }
+  }
+
+  expect "grid.prefills[\"all\"]" {
+    declared = 4
+    cases    = 1
+    drops = {
+      "its prefill is more than one step (prefill_tokens)" = 1
+      "it does not fit into the engine of step_workloads"  = 1
+    }
+  }
+  expect "collect.prefills[\"all\"]" { cases = 1 }
+  assert {
+    condition     = alltrue([for c in cases("module.server.grid.prefills[\"all\"]") : c.seq_len == 1056 && c.max_num_seqs == 8])
+    error_message = "the engine is that of the steps"
+  }
+}
