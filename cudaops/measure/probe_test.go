@@ -42,7 +42,7 @@ func TestProbe(t *testing.T) {
 	p5, p95, rate := width(false)
 	q5, q95, probed := width(true)
 	t.Logf("p5 %.4f p95 %.4f at %.1f/s without, %.4f %.4f at %.1f/s with", p5, p95, rate, q5, q95, probed)
-	if math.Max(1-q5, q95-1) > 0.85*math.Max(1-p5, p95-1) {
+	if !(math.Max(1-q5, q95-1) <= 0.85*math.Max(1-p5, p95-1)) {
 		t.Error("the probe is of no use")
 	}
 }

@@ -45,7 +45,7 @@ func TestCapturesAreAveraged(t *testing.T) {
 			return measure.Mean(spreads(runs)) - 1
 		}
 		one, two := spread(1), spread(2)
-		if two > 0.8*one {
+		if !(two <= 0.8*one) {
 			t.Errorf("%s: rows of three runs differ by %.4f with two captures, by %.4f with one", point, two, one)
 		}
 	}
@@ -59,7 +59,7 @@ func TestCapturesAreAveraged(t *testing.T) {
 	if want := 1.02 * cases[0].latency * 1e3; !(math.Abs(r.Latency/want-1) <= 0.002) {
 		t.Errorf("latency %.6f ms, the mean of both captures is %.6f", r.Latency, want)
 	}
-	if r.Passes != 4 || math.Abs(r.PassSpread-0.04) > 0.004 {
+	if r.Passes != 4 || !(math.Abs(r.PassSpread-0.04) <= 0.004) {
 		t.Errorf("%d visits that are %.4f apart, want 4 and 0.04", r.Passes, r.PassSpread)
 	}
 }

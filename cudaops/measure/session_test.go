@@ -130,10 +130,10 @@ func TestSessionIndependentOfNeighbours(t *testing.T) {
 	s, r := spreads(own), spreads(ref)
 	p := func(xs []float64, q float64) float64 { return measure.Percentile(xs, q) }
 	t.Logf("spread p50 / p95: session %.4f / %.4f, reference %.4f / %.4f", p(s, .5), p(s, .95), p(r, .5), p(r, .95))
-	if p(s, .5) > 1.01 || p(s, .95) > 1.03 {
+	if !(p(s, .5) <= 1.01) || !(p(s, .95) <= 1.03) {
 		t.Errorf("session spread p50 %.4f p95 %.4f, want at most 1.01 and 1.03", p(s, .5), p(s, .95))
 	}
-	if p(r, .95) < 1.05 {
+	if !(p(r, .95) >= 1.05) {
 		t.Errorf("the reference protocol spreads only %.4f on this device: it does not test anything", p(r, .95))
 	}
 }
@@ -177,7 +177,7 @@ func TestSessionDisturbed(t *testing.T) {
 		if loud.errs[i] != nil {
 			t.Fatal(loud.errs[i])
 		}
-		if r := loud.results[i].Latency / quiet.results[i].Latency; r > 1.015 || r < 0.985 {
+		if r := loud.results[i].Latency / quiet.results[i].Latency; !(r <= 1.015 && r >= 0.985) {
 			t.Errorf("case %d: %.4f of its undisturbed latency", i, r)
 		}
 		if is := loud.results[i].Throttled; is != nil && *is {
@@ -201,7 +201,7 @@ func TestSessionNeverReady(t *testing.T) {
 	})
 	throttled := 0
 	for i := range cases {
-		if o.errs[i] != nil || o.results[i].Latency <= 0 {
+		if o.errs[i] != nil || !(o.results[i].Latency > 0) {
 			t.Fatalf("case %d: %+v, %v", i, o.results[i], o.errs[i])
 		}
 		if is := o.results[i].Throttled; is != nil && *is {
@@ -251,7 +251,7 @@ func TestSessionSustained(t *testing.T) {
 	if capped < 10 {
 		t.Errorf("only %d rows are held down by the power cap: the workload does not test it", capped)
 	}
-	if s := spreads(runs); measure.Percentile(s, .95) > 1.03 {
+	if s := spreads(runs); !(measure.Percentile(s, .95) <= 1.03) {
 		t.Errorf("spread p95 %.4f", measure.Percentile(s, .95))
 	}
 }
@@ -307,7 +307,7 @@ func TestSessionPassesAndLooks(t *testing.T) {
 				t.Errorf("case %d: visits %v apart, want at least %v", i, apart, o.session.Tuning.Separation)
 			}
 		}
-		if !r.UsedGraph || r.ClockMHz == 0 || r.ReadyMHz == 0 || r.Executions == 0 || r.Samples == 0 || r.P10 > r.Latency*1.05 || r.P90 < r.Latency*0.95 {
+		if !r.UsedGraph || r.ClockMHz == 0 || r.ReadyMHz == 0 || r.Executions == 0 || r.Samples == 0 || !(r.P10 <= r.Latency*1.05) || !(r.P90 >= r.Latency*0.95) {
 			t.Errorf("case %d: implausible row %+v", i, r)
 		}
 	}
@@ -351,7 +351,7 @@ func TestSessionErrors(t *testing.T) {
 		if bad := i == 4 || i == 9; bad != (err != nil) || bad && !errors.Is(err, boom) {
 			t.Errorf("case %d ended with %v", i, err)
 		}
-		if err == nil && o.results[i].Latency <= 0 {
+		if err == nil && !(o.results[i].Latency > 0) {
 			t.Errorf("case %d has no latency", i)
 		}
 	}
@@ -428,7 +428,7 @@ func TestSessionStreams(t *testing.T) {
 		in <- &measure.Job{
 			Target: &measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share}, Seconds: c.latency, Watts: c.watts,
 			Done: func(r measure.Measured, err error) {
-				if err != nil || r.Latency <= 0 {
+				if err != nil || !(r.Latency > 0) {
 					t.Errorf("%+v, %v", r, err)
 				}
 				done++

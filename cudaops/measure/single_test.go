@@ -35,7 +35,7 @@ func TestOnceAdaptive(t *testing.T) {
 		if r.Samples < s.Passes*s.MinSamples || r.Passes < 2 || !r.UsedGraph || r.Protocol != "adaptive" {
 			t.Errorf("%v s: %+v", latency, r)
 		}
-		if r.P10 > r.Latency || r.P90 < r.Latency {
+		if !(r.P10 <= r.Latency) || !(r.P90 >= r.Latency) {
 			t.Errorf("%v s: p10 %v and p90 %v do not enclose %v", latency, r.P10, r.P90, r.Latency)
 		}
 		if r.BlockMillis < 0.5*s.MinBlockSeconds*1e3 {
@@ -170,7 +170,7 @@ func TestRoundedBlocks(t *testing.T) {
 		for _, b := range target.Bursts {
 			made += (b.Executions + 4) / 5 * 5
 		}
-		if math.Abs(r.Latency/0.05-1) > 0.01 || r.Executions != made {
+		if !(math.Abs(r.Latency/0.05-1) <= 0.01) || r.Executions != made {
 			t.Errorf("%s: %.4f ms and %d executions, want 0.05 and %d", protocol, r.Latency, r.Executions, made)
 		}
 	}
@@ -268,7 +268,7 @@ func TestVisits(t *testing.T) {
 	}
 	r := v.Result()
 	near(t, "latency", r.Latency, 0.1, 0.001)
-	if r.PassSpread < 0.2 {
+	if !(r.PassSpread >= 0.2) {
 		t.Errorf("the visits differ by %v, and the row hides it", r.PassSpread)
 	}
 	if r.Passes != visits || visits < s.Passes {

@@ -73,17 +73,17 @@ func TestSustained(t *testing.T) {
 		if truth > 1.05*c.latency {
 			slower++
 		}
-		if r.OperatingPoint != measure.PointSustained || r.ClockMHz <= 0 || r.Columns()["operating_point"] != "sustained" {
+		if r.OperatingPoint != measure.PointSustained || !(r.ClockMHz > 0) || r.Columns()["operating_point"] != "sustained" {
 			t.Errorf("case %d: %+v", i, r)
 		}
 	}
 	if slower < 30 {
 		t.Fatalf("the cap holds back %d of %d cases: nothing is tried", slower, len(cases))
 	}
-	if p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95); p5 < 0.96 || p95 > 1.04 || math.Abs(p50-1) > 0.01 {
+	if p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95); !(p5 >= 0.96) || !(p95 <= 1.04) || !(math.Abs(p50-1) <= 0.01) {
 		t.Errorf("against what the cases take alone: p5 %.4f, p50 %.4f, p95 %.4f", p5, p50, p95)
 	}
-	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); p50 > 1.01 || p95 > 1.03 {
+	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); !(p50 <= 1.01) || !(p95 <= 1.03) {
 		t.Errorf("two orders differ by p50 %.4f, p95 %.4f", p50, p95)
 	}
 	if per := a.elapsed.Seconds() / float64(len(cases)); per > 1./20 {
@@ -139,9 +139,47 @@ func TestSustainedFew(t *testing.T) {
 			if !errors.Is(some.errs[i], broken) {
 				t.Errorf("the failed case ended with %v", some.errs[i])
 			}
-		} else if some.errs[i] != nil || some.results[i].Latency <= 0 {
+		} else if some.errs[i] != nil || !(some.results[i].Latency > 0) {
 			t.Errorf("case %d: %+v, %v", i, some.results[i], some.errs[i])
 		}
+	}
+}
+
+// TestSustainedSmallBatch has so few cases that a pass of short visits is over before a
+// controller that keeps the mean power of a second has told them apart.
+func TestSustainedSmallBatch(t *testing.T) {
+	t.Parallel()
+	const slow = 50 // periods of the controller's mean
+	cases := hungry(90)[45:]
+	truth := make([]float64, len(cases))
+	for i := range cases {
+		cases[i] = gpuCase{1e-4 * float64(1+i%7*3), 560 + 250*float64(i)/float64(len(cases)), 1}
+		clock := &measuretest.Clock{}
+		gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(5, 9)))
+		gpu.MeanPeriods = slow
+		n, sum := 0.0, 0.0
+		for clock.Now() < 6*time.Second {
+			s := gpu.Execute(2e-3, cases[i].watts, 1) / 2e-3 * cases[i].latency
+			if clock.Now() > 4*time.Second {
+				n, sum = n+1, sum+s
+			}
+		}
+		truth[i] = sum / n
+	}
+	got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) { o.gpu.MeanPeriods = slow })
+	var off []float64
+	for i := range cases {
+		if got.errs[i] != nil {
+			t.Fatal(got.errs[i])
+		}
+		off = append(off, got.results[i].Latency/1e3/truth[i])
+	}
+	if r := truth[len(truth)-1] / cases[len(cases)-1].latency * cases[0].latency / truth[0]; !(r > 1.4) {
+		t.Fatalf("the cap slows the hungriest case %.2f times as much as the first: nothing is tried", r)
+	}
+	// Visits of a pass of 1.5 s are 0.78 to 1.18 of it.
+	if p5, p95 := measure.Percentile(off, .05), measure.Percentile(off, .95); !(p5 >= 0.92 && p95 <= 1.05) {
+		t.Errorf("against what the cases take alone: p5 %.4f, p95 %.4f", p5, p95)
 	}
 }
 

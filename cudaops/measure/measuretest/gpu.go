@@ -30,9 +30,13 @@ type GPU struct {
 	// device can deliver at once: work that would draw more lowers the clock while
 	// it runs. 0 for no such limit.
 	FastWatts float64
+	// MeanPeriods is of how many periods the mean power is held at the cap; 0 for one.
+	// The clock then follows it by up to a step.
+	MeanPeriods int
 	// Noise is the relative standard deviation between blocks.
 	Noise float64
 
+	means  []float64 // W, of the last periods
 	mhz    float64
 	joules float64 // in the current period
 	begin  time.Duration
@@ -78,7 +82,9 @@ func (g *GPU) reading() float64 {
 // settle lets the controller act for every period that has passed.
 func (g *GPU) settle() {
 	for g.Clock.Now()-g.begin >= g.Period {
-		if g.joules/g.Period.Seconds() > g.CapWatts {
+		if g.MeanPeriods > 0 {
+			g.slowly()
+		} else if g.joules/g.Period.Seconds() > g.CapWatts {
 			g.mhz = math.Max(g.MinMHz, g.mhz-g.StepDown)
 		} else {
 			g.mhz = math.Min(g.MaxMHz, g.mhz+g.StepUp)
@@ -86,6 +92,17 @@ func (g *GPU) settle() {
 		g.joules = 0
 		g.begin += g.Period
 	}
+}
+
+// slowly is a loop over the mean of many periods.
+func (g *GPU) slowly() {
+	g.means = append(g.means, g.joules/g.Period.Seconds())
+	if len(g.means) > g.MeanPeriods {
+		g.means = g.means[1:]
+	}
+	over := measure.Mean(g.means)/g.CapWatts - 1
+	step := g.StepDown * max(min(-over*20/float64(g.MeanPeriods), 1), -1)
+	g.mhz = math.Max(g.MinMHz, math.Min(g.MaxMHz, g.mhz+step))
 }
 
 // under is the clock while work of so many watts at full clock runs.
