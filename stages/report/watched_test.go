@@ -85,7 +85,7 @@ func TestSpread(t *testing.T) {
 		w.At, w.Value = append(w.At, float64(-i)), append(w.Value, float64(i))
 	}
 	w = spread(w)
-	if len(w.At) != mostSamples || w.At[0] != float64(1-3*mostSamples) || w.Value[0] != -w.At[0] || w.At[1] <= w.At[0] {
+	if len(w.At) != mostSamples || w.At[0] != float64(1-3*mostSamples) || w.Value[0] != -w.At[0] || !(w.At[1] > w.At[0]) {
 		t.Errorf("%d samples from %v", len(w.At), w.At[:2])
 	}
 }

@@ -13,7 +13,7 @@ func TestLongNamesLeaveRoom(t *testing.T) {
 		names := []string{name + "1", name + "2", "b"}
 		m := &cells{nx: 3, ny: 3, class: make([]int, 9), classes: []string{"h0"}}
 		body := matrix(m, "x", "y", names, names, 140)
-		if m.box[2] < width/2 {
+		if !(m.box[2] >= width/2) {
 			t.Errorf("%.20q...: the cells are %.0f wide, of %d", name, m.box[2], int(width))
 		}
 		if !strings.Contains(body, ">b<") {

@@ -66,7 +66,7 @@ func TestDraw(t *testing.T) {
 		for _, m := range moves.FindAllStringSubmatch(c.Body, -1) {
 			x, _ := strconv.ParseFloat(m[1], 64)
 			y, _ := strconv.ParseFloat(m[2], 64)
-			if x < -1 || y < -1 || x > float64(c.W)+1 || y > float64(c.H)+1 {
+			if !(x >= -1) || !(y >= -1) || !(x <= float64(c.W)+1) || !(y <= float64(c.H)+1) {
 				t.Fatalf("%s: a mark at %v, %v in a box of %d by %d", id, x, y, c.W, c.H)
 			}
 		}
@@ -182,7 +182,7 @@ func TestTimeline(t *testing.T) {
 	rows := 0
 	for _, s := range d.Spans {
 		rows += int(s[6])
-		if s[7] < 0 || s[2] <= 0 {
+		if !(s[7] >= 0) || !(s[2] > 0) {
 			t.Errorf("span %v", s)
 		}
 	}
@@ -198,14 +198,14 @@ func TestTimeline(t *testing.T) {
 func TestClock(t *testing.T) {
 	night := float64(time.Date(2026, 1, 2, 22, 0, 0, 0, time.UTC).Unix())
 	c := newClock([]float64{night, night + 10, night + 20, night + 36000, night + 36010})
-	if len(c.segments) != 2 || c.total > 60 {
+	if len(c.segments) != 2 || !(c.total <= 60) {
 		t.Fatalf("%+v", c)
 	}
 	if !strings.Contains(c.label(), "2026-01-02 to 2026-01-03; one pause cut") {
 		t.Errorf("label %q", c.label())
 	}
 	for _, tick := range c.Ticks(0, c.total) {
-		if tick.Label == "" || tick.Value < 0 || tick.Value > c.total {
+		if tick.Label == "" || !(tick.Value >= 0 && tick.Value <= c.total) {
 			t.Errorf("tick %+v", tick)
 		}
 	}
@@ -214,11 +214,11 @@ func TestClock(t *testing.T) {
 		c := newClock(list)
 		sorted := facets.Sorted(list)
 		for i := 1; i < len(sorted); i++ {
-			if a, b := c.on(sorted[i-1]), c.on(sorted[i]); a > b+1e-6 {
+			if a, b := c.on(sorted[i-1]), c.on(sorted[i]); !(a <= b+1e-6) {
 				t.Fatalf("%v comes at %v, %v at %v", sorted[i-1], a, sorted[i], b)
 			}
 		}
-		if end := c.on(sorted[len(sorted)-1]); end > c.total+1e-6 {
+		if end := c.on(sorted[len(sorted)-1]); !(end <= c.total+1e-6) {
 			t.Fatalf("the last moment is at %v of %v", end, c.total)
 		}
 	})
@@ -232,7 +232,7 @@ func TestTicks(t *testing.T) {
 		labels := 0
 		last := 0.0
 		for _, k := range (logTicks{}).Ticks(lo, hi) {
-			if k.Value < lo*0.999 || k.Value > hi*1.001 || k.Value <= last {
+			if !(k.Value >= lo*0.999 && k.Value <= hi*1.001) || !(k.Value > last) {
 				t.Fatalf("tick %v after %v in %v..%v", k.Value, last, lo, hi)
 			}
 			last = k.Value

@@ -54,7 +54,7 @@ func of(i int, t *model.Table, budget int) Group {
 	if f.Size != nil && f.Latency != nil {
 		columns := hover(t)
 		add(points{
-			id: id("latency"), title: capital(f.Metric.Name) + " against size", x: f.Size, y: f.Latency, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " (" + f.Unit + ")",
+			id: id("latency"), title: Capital(f.Metric.Name) + " against size", x: f.Size, y: f.Latency, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " (" + f.Unit + ")",
 			xLog: true, yLog: true, series: f.Series, columns: columns, budget: budget, low: f.Low, high: f.High,
 		}.chart())
 		add(rates(id("rate"), t, slices.Clone(columns), budget))
@@ -217,7 +217,8 @@ func overTime(id, title, label string, c *clock, tables []*model.Table, budget i
 	return pt.chart()
 }
 
-func capital(name string) string {
+// Capital is a name that begins a line.
+func Capital(name string) string {
 	first, n := utf8.DecodeRuneInString(name)
 	if n == 0 {
 		return ""

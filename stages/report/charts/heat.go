@@ -147,7 +147,7 @@ func heat(id string, t *model.Table) *Chart {
 		return nil
 	}
 	value, unit, log := f.Latency, f.Unit, true
-	title := capital(f.Metric.Name)
+	title := Capital(f.Metric.Name)
 	if f.Light != nil {
 		value, unit, log, title = f.Light, "%", false, "Share of the speed of light"
 	}

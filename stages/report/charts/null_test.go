@@ -95,8 +95,8 @@ func TestParameterThatNoRowHas(t *testing.T) {
 func TestCapital(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"": "", "latency": "Latency", "µs": "Μs", "éa": "Éa"} {
-		if got := capital(in); got != want {
-			t.Errorf("capital(%q) = %q", in, got)
+		if got := Capital(in); got != want {
+			t.Errorf("Capital(%q) = %q", in, got)
 		}
 	}
 }

@@ -107,12 +107,24 @@ var functions = template.FuncMap{
 	"sorted":   worstFirst,
 	"mul":      func(a, b float64) float64 { return a * b },
 	"quantity": quantity,
+	"capital":  charts.Capital,
+	"metric":   metricHeading,
 	"deref":    func(v *float64) float64 { return *v },
 	"boolOf":   func(v *bool) bool { return *v },
 	"signed":   model.Signed,
 	"millis":   model.Millis,
 	"account":  model.Account,
 	"errorBar": errorBar,
+}
+
+// metricHeading heads the column with the median of what tables are compared by.
+func metricHeading(tables []*model.Table) string {
+	for _, t := range tables {
+		if t.Metric != tables[0].Metric {
+			return "metric, median"
+		}
+	}
+	return tables[0].Metric + ", median"
 }
 
 func toInt(n any) int64 {

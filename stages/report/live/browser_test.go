@@ -88,7 +88,7 @@ func (f *folder) start() {
 	page := &Server{
 		Token: f.token, Interval: 10 * time.Millisecond,
 		Runs: func() ([]checkpoint.Run, error) { f.mu.Lock(); defer f.mu.Unlock(); return slices.Clone(f.runs), nil },
-		Dead: func(pid int) bool { f.mu.Lock(); defer f.mu.Unlock(); return f.dead[pid] },
+		Dead: func(_ string, pid int) bool { f.mu.Lock(); defer f.mu.Unlock(); return f.dead[pid] },
 		Report: func(id, since string) ([]byte, error) {
 			return []byte("<!doctype html><title>report of " + id + "</title><p>ok"), nil
 		},

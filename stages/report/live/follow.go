@@ -21,16 +21,16 @@ import (
 // Follower reads the events of one run as they are written.
 type Follower struct {
 	path   string
-	dead   func(pid int) bool
+	dead   func(host string, pid int) bool
 	offset int64
 	tail   []byte // a line that is not whole yet
 	state  *State
 }
 
 // Follow begins to follow a run. dead says whether the process of a run that has
-// not ended is known to be gone, such as [checkpoint.Store.Abandoned]; nil where
-// nobody can say.
-func Follow(run checkpoint.Run, dead func(pid int) bool) *Follower {
+// not ended is known to be gone, or to have ended all the same, such as
+// [checkpoint.Store.Abandoned]; nil where nobody can say.
+func Follow(run checkpoint.Run, dead func(host string, pid int) bool) *Follower {
 	s := newState(run.ID)
 	s.Started, s.Seen = run.Started, run.Started
 	return &Follower{dead: dead, path: filepath.Join(run.Dir, "events.ndjson"), state: s}
@@ -49,7 +49,7 @@ func (f *Follower) Poll() error {
 		return err
 	}
 	s := f.state
-	if !s.Ended && f.dead != nil && s.PID > 0 && f.dead(s.PID) {
+	if !s.Ended && f.dead != nil && s.PID > 0 && f.dead(s.Host, s.PID) {
 		// What it wrote before it ended counts.
 		if err := f.read(); err != nil {
 			return err
@@ -72,7 +72,12 @@ func (f *Follower) read() error {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.Size() < f.offset {
-		return fmt.Errorf("events of run %s became shorter: the state folder was changed by somebody else", f.state.Run)
+		back := f.offset - info.Size()
+		if back > int64(len(f.tail)) {
+			return fmt.Errorf("events of run %s became shorter: the state folder was changed by somebody else", f.state.Run)
+		}
+		// The part of a line that a full disk took was taken back.
+		f.offset, f.tail = info.Size(), f.tail[:int64(len(f.tail))-back]
 	}
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return fmt.Errorf("events of run %s: %w", f.state.Run, err)

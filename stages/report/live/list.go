@@ -30,17 +30,13 @@ const (
 )
 
 // glance reads the ends of a run's events.
-func glance(run checkpoint.Run, dead func(pid int) bool, now time.Time) RunLine {
+func glance(run checkpoint.Run, dead func(host string, pid int) bool, now time.Time) RunLine {
 	line := RunLine{Run: run.ID, Started: run.Started, Word: "unknown"}
 	file, err := os.Open(filepath.Join(run.Dir, "events.ndjson"))
 	if err != nil {
 		return line
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return line
-	}
 	s := State{Started: run.Started, Seen: run.Started}
 	said := false
 	var e event
@@ -51,10 +47,30 @@ func glance(run checkpoint.Run, dead func(pid int) bool, now time.Time) RunLine 
 			s.Started, s.Seen, said = e.At, e.At, true
 		}
 	}
+	if !s.glanceEnd(file, &said) {
+		return line
+	}
+	if !s.Ended && dead != nil && s.PID > 0 && dead(line.Host, s.PID) {
+		// What it wrote before it ended counts.
+		s.Gone = s.glanceEnd(file, &said) && !s.Ended
+	}
+	line.Word, line.ExitCode = s.Word(now), s.ExitCode
+	if said {
+		line.Seconds = &s.Seconds
+	}
+	return line
+}
+
+// glanceEnd reads what the last whole event of a run says; false where it cannot be read.
+func (s *State) glanceEnd(file *os.File, said *bool) bool {
+	info, err := file.Stat()
+	if err != nil {
+		return false
+	}
 	tail := make([]byte, min(info.Size(), tailBytes))
 	n, err := file.ReadAt(tail, info.Size()-int64(len(tail)))
 	if err != nil && err != io.EOF {
-		return line
+		return false
 	}
 	lines := bytes.Split(tail[:n], []byte("\n"))
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -62,19 +78,14 @@ func glance(run checkpoint.Run, dead func(pid int) bool, now time.Time) RunLine 
 		if json.Unmarshal(lines[i], &e) != nil || e.At.IsZero() {
 			continue // cut short, by a kill or by where the tail begins
 		}
-		s.Seen, said = e.At, true
+		s.Seen, *said = e.At, true
 		s.Seconds = s.Seen.Sub(s.Started).Seconds()
 		if e.Type == "run_end" {
 			s.Ended, s.ExitCode, s.Seconds = true, &e.ExitCode, e.Seconds
 		}
 		break
 	}
-	s.Gone = !s.Ended && dead != nil && s.PID > 0 && dead(s.PID)
-	line.Word, line.ExitCode = s.Word(now), s.ExitCode
-	if said {
-		line.Seconds = &s.Seconds
-	}
-	return line
+	return true
 }
 
 // lines lists runs, the newest first. What ended does not change.

@@ -96,7 +96,27 @@ func TestFollow(t *testing.T) {
 	if !s.Ended || *s.ExitCode != 3 || s.Word(time.Now()) != "ended" || c.Done != 8 || c.Status != "partial" || len(s.Messages) != 1 || s.Stages[2].Status != Waiting {
 		t.Errorf("%+v %+v", s, c)
 	}
-	if err := os.Truncate(filepath.Join(r.Dir, "events.ndjson"), 10); err != nil {
+	// What a full disk took of a line is taken back.
+	events := filepath.Join(r.Dir, "events.ndjson")
+	whole, err := os.Stat(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(`{"type":"message","@level":"wa`)
+	if err := f.Poll(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(events, whole.Size()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Poll(); err != nil {
+		t.Fatal(err)
+	}
+	write(`{"type":"message","@level":"warn"}`, "\n")
+	if err := f.Poll(); err != nil || len(s.Messages) != 2 {
+		t.Errorf("%v, %+v", err, s.Messages)
+	}
+	if err := os.Truncate(events, 10); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Poll(); err == nil || !strings.Contains(err.Error(), "became shorter") {

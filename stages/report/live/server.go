@@ -27,7 +27,7 @@ type Server struct {
 	Runs func() ([]checkpoint.Run, error)
 	// Dead says whether the process of a run that has not ended is known to be
 	// gone; nil where nobody can say.
-	Dead func(pid int) bool
+	Dead func(host string, pid int) bool
 	// Report writes the report of a finished run as HTML, its rows held against
 	// what the run since had left, or, for "", against the time before.
 	Report func(id, since string) ([]byte, error)

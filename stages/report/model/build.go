@@ -131,7 +131,7 @@ func (r *Report) attachGates(finished []stage.Finished) {
 		}
 		if len(groups) > 0 {
 			c := results.Count(groups)
-			t.Gate = &Gate{Address: strings.Join(addresses, ", "), Passed: c.Passed, Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
+			t.Gate = &Gate{Address: strings.Join(addresses, ", "), addresses: addresses, Passed: c.Passed, Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
 		}
 	}
 }

@@ -66,10 +66,10 @@ func TestChange(t *testing.T) {
 	in.Tables[0].Before = before
 	r = build(t, in)
 	c := r.Tables[0].Change
-	if c == nil || c.Rows != 40 || c.Slower != 1 || c.Faster != 0 || math.Abs(c.Median-1.001) > 1e-9 || c.Interval == nil {
+	if c == nil || c.Rows != 40 || c.Slower != 1 || c.Faster != 0 || !(math.Abs(c.Median-1.001) <= 1e-9) || c.Interval == nil {
 		t.Fatalf("%+v", c)
 	}
-	if len(c.Worst) != 1 || math.Abs(c.Worst[0].Ratio-2) > 1e-9 || !strings.Contains(c.Worst[0].Case, "m=") {
+	if len(c.Worst) != 1 || !(math.Abs(c.Worst[0].Ratio-2) <= 1e-9) || !strings.Contains(c.Worst[0].Case, "m=") {
 		t.Errorf("worst %+v", c.Worst)
 	}
 	if text := c.Text(); text != "40 rows were measured before, the last time 2026-11-21 10:00 UTC: the median of now over then is 1.001 (95 % confidence: 1.001 to 1.001); by more than their noise and 2 %, 1 slower." {
@@ -99,12 +99,12 @@ func TestRatesAndWorst(t *testing.T) {
 		switch {
 		case w.Why == "noisy":
 			noisy++
-			if *w.Noise < g.Noise.P50 {
+			if !(*w.Noise >= g.Noise.P50) {
 				t.Errorf("%+v is not noisy", w)
 			}
 		case w.Light != nil:
 			far++
-			if *w.Light > g.Light.P50 {
+			if !(*w.Light <= g.Light.P50) {
 				t.Errorf("%+v is not far", w)
 			}
 		}

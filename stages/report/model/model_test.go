@@ -103,7 +103,7 @@ func TestReference(t *testing.T) {
 			t.Fatalf("ratio of row %d is %v, want %v", i, ratio, want)
 		}
 	}
-	if g.Light == nil || g.Light.Max > 1 || g.Light.P50 < 0.2 {
+	if g.Light == nil || !(g.Light.Max <= 1) || !(g.Light.P50 >= 0.2) {
 		t.Errorf("speed of light %+v", g.Light)
 	}
 }
@@ -151,6 +151,38 @@ func TestVerdicts(t *testing.T) {
 		if nothing := strings.Contains(strings.ToLower(r.Verdict.Text), "nothing can stop this data"); nothing != slices.Contains([]string{"no gate", "node only", "only warns", "warned"}, name) {
 			t.Errorf("%s: %+v", name, r.Verdict)
 		}
+	}
+}
+
+// TestChecksThatCouldNotJudge: each is told once, with its gate.
+func TestChecksThatCouldNotJudge(t *testing.T) {
+	gemm, err := reporttest.Gemm(30, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := func(address string, skipped ...string) stage.Finished {
+		checks := []stage.CheckResult{{Name: "positive", Severity: "fail", Result: "pass"}}
+		for _, name := range skipped {
+			checks = append(checks, stage.CheckResult{Name: name, Severity: "warn", Result: "skip", Message: "there are no rows to judge"})
+		}
+		return stage.Finished{Address: address, Kind: "gate", Is: roles.Of("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: checks}, After: []string{"collect.g"}}
+	}
+	r := build(t, model.Input{
+		Finished: []stage.Finished{
+			{Address: "collect.g", Kind: "collect", Is: roles.Of("collect"), Outcome: &stage.Outcome{Status: stage.StatusOK, Data: gemm}},
+			gate("gate.a", "noise"), gate("gate.b", "noise", "physics"), gate("gate.c"),
+		},
+		Tables: []model.TableInput{{Address: "collect.g", Data: gemm}, {Address: "gate.b", Data: gemm}},
+	})
+	var got []string
+	for _, x := range r.Risks {
+		if strings.Contains(x.Text, "could not be judged") {
+			got = append(got, x.Text)
+		}
+	}
+	want := []string{"check noise of gate.a could not be judged: there are no rows to judge", "2 checks of gate.b could not be judged: noise and physics"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

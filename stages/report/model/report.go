@@ -215,6 +215,8 @@ type Gate struct {
 	Failed  int    `json:"failed"`
 	Warned  int    `json:"warned"`
 	Skipped int    `json:"skipped"`
+
+	addresses []string // of the gates
 }
 
 // Skip is a set of configurations that were left out, with the reason.

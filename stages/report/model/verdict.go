@@ -256,8 +256,6 @@ func (r *Report) risks(in Input) {
 		}
 		if t.Gate == nil {
 			unjudged = append(unjudged, t.Name)
-		} else if t.Gate.Skipped > 0 {
-			add(Warn, "%s of %s could not be judged", phrase.Counted(t.Gate.Skipped, "check"), t.Gate.Address)
 		}
 		if t.Noise != nil && t.Noise.P95 > noisy {
 			add(Warn, "%s is noisy: 5 %% of its rows have a standard deviation above %s of their mean", t.Name, percent(t.Noise.P95))
@@ -270,6 +268,11 @@ func (r *Report) risks(in Input) {
 		}
 		if t.Imported {
 			imported = append(imported, t.Name)
+		}
+	}
+	for _, g := range r.Gates {
+		if slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Gate != nil && slices.Contains(t.Gate.addresses, g.Address) }) {
+			addSkipped(add, g)
 		}
 	}
 	if len(unjudged) > 0 {
@@ -293,6 +296,24 @@ func (r *Report) risks(in Input) {
 	}
 	for _, text := range in.Risks {
 		r.Risks = append(r.Risks, Risk{Level: Warn, Text: text, Stated: true})
+	}
+}
+
+// addSkipped tells which checks of a gate could not be judged.
+func addSkipped(add func(level, format string, args ...any), g results.Group) {
+	var names []string
+	why := ""
+	for _, c := range g.Checks {
+		if c.Result == "skip" {
+			names, why = append(names, c.Name), c.Message
+		}
+	}
+	switch len(names) {
+	case 0:
+	case 1:
+		add(Warn, "check %s of %s could not be judged%s", names[0], g.Address, dash(why))
+	default:
+		add(Warn, "%d checks of %s could not be judged: %s", len(names), g.Address, List(names, 12))
 	}
 }
 

@@ -32,7 +32,7 @@ func TestCoordinates(t *testing.T) {
 	c.Push()
 	c.Translate(vg.Point{X: 10, Y: 20})
 	c.Rotate(math.Pi / 2)
-	if x, y := c.At(vg.Point{X: 5, Y: 0}); math.Abs(x-10) > 1e-9 || math.Abs(y-25) > 1e-9 {
+	if x, y := c.At(vg.Point{X: 5, Y: 0}); !(math.Abs(x-10) <= 1e-9) || !(math.Abs(y-25) <= 1e-9) {
 		t.Errorf("rotated point at %v, %v; want 10, 25", x, y)
 	}
 	c.Pop()
