@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,6 +14,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/atomic"
 	"aicplan/sink/filelock"
 	"aicplan/sink/phrase"
 )
@@ -271,6 +274,9 @@ func (c *unlockCmd) Run(a *app) error {
 	var err error
 	if c.Folder != "" {
 		what = c.Folder
+		if err := c.lockable(); err != nil {
+			return err
+		}
 		h, err = filelock.UnlockFolder(c.Folder)
 	} else {
 		h, err = a.unlockState()
@@ -283,6 +289,25 @@ func (c *unlockCmd) Run(a *app) error {
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "Removed the mark of %q (pid %d on %s).\n", h.Command, h.PID, h.Host)
+	return nil
+}
+
+// lockable says what is wrong with a folder that cannot have a mark, so that nobody
+// takes another one for free.
+func (c *unlockCmd) lockable() error {
+	folder := c.Folder
+	if filepath.Base(folder) == filelock.FolderMark {
+		folder = filepath.Dir(folder)
+	}
+	switch info, err := os.Stat(folder); {
+	case err != nil:
+		return atomic.Explain("unlock", folder, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is a file; name the folder that is marked as in use, or the mark %s in it", folder, filelock.FolderMark)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "lock.json")); err == nil {
+		return fmt.Errorf("%s is a state folder: aicplan -state-dir %s unlock", folder, folder)
+	}
 	return nil
 }
 

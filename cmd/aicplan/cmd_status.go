@@ -216,6 +216,9 @@ func runWord(s *live.State, now time.Time) string {
 	case "ended":
 		return fmt.Sprintf("ended with exit code %d", *s.ExitCode)
 	case "lost":
+		if s.Gone {
+			return fmt.Sprintf("lost (its process ended and did not say how: it was killed, or the disk was full; last sign of life %s ago; the same apply goes on from where it was)", phrase.Duration(now.Sub(s.Seen).Seconds()))
+		}
 		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)", phrase.Duration(now.Sub(s.Seen).Seconds()))
 	default:
 		return word

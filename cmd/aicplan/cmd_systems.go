@@ -90,7 +90,10 @@ func (c *systemsShowCmd) Run(a *app) error {
 
 // specOf loads a shipped spec by name, or a file.
 func specOf(name string) (*systems.Spec, error) {
-	if _, err := os.Stat(name); err == nil {
+	if info, err := os.Stat(name); err == nil {
+		if info.IsDir() {
+			return nil, fmt.Errorf("%s is a folder; name a system file in it", name)
+		}
 		return systems.LoadFile(name)
 	}
 	return systems.Load(name)
@@ -108,6 +111,7 @@ func (c *systemsValidateCmd) Run(a *app) error {
 		names = systems.List()
 	}
 	var all systems.Problems
+	var unread []error
 	for _, n := range names {
 		_, err := specOf(n)
 		var ps systems.Problems
@@ -115,7 +119,7 @@ func (c *systemsValidateCmd) Run(a *app) error {
 		case errors.As(err, &ps):
 			all = append(all, ps...)
 		case err != nil:
-			return err
+			unread = append(unread, err)
 		}
 	}
 	if c.JSON {
@@ -129,7 +133,10 @@ func (c *systemsValidateCmd) Run(a *app) error {
 		for _, p := range all {
 			fmt.Fprintln(a.stdout, p)
 		}
-		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", phrase.Count(int64(len(names))), phrase.Count(int64(len(all))))
+		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", phrase.Count(int64(len(names)-len(unread))), phrase.Count(int64(len(all))))
+	}
+	if len(unread) > 0 {
+		return errors.Join(unread...)
 	}
 	if len(all) > 0 {
 		return &exitError{code: run.ExitError, quiet: true}

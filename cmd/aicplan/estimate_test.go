@@ -52,10 +52,10 @@ func TestEstimatesFitWhatWasRecorded(t *testing.T) {
 					gpus += s.Cases.GPUHours()
 				}
 			}
-			if got < c.seconds/1.5 || got > c.seconds*1.5 {
+			if !(got >= c.seconds/1.5 && got <= c.seconds*1.5) {
 				t.Errorf("estimated %.0f s, it took %.0f s", got, c.seconds)
 			}
-			if gpus <= 0 || sum.Totals.GPUHours < 0.99*gpus || sum.Totals.GPUHours > 1.01*gpus {
+			if !(gpus > 0) || !(sum.Totals.GPUHours >= 0.99*gpus && sum.Totals.GPUHours <= 1.01*gpus) {
 				t.Errorf("%v GPU-hours in all, the stages have %v", sum.Totals.GPUHours, gpus)
 			}
 		})

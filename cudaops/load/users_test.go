@@ -27,7 +27,7 @@ func TestPrefillConcurrency(t *testing.T) {
 			}
 		}
 		near(t, "lag", avg(t, res.Profiling.Summary, "send_lag"), 0)
-		if got := avg(t, res.Profiling.Summary, "effective_prefill_concurrency"); got > 1 {
+		if got := avg(t, res.Profiling.Summary, "effective_prefill_concurrency"); !(got <= 1) {
 			t.Errorf("%v requests were filled in at once", got)
 		}
 	})

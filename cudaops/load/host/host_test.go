@@ -107,7 +107,7 @@ func TestARowSaysHowLongTheServerQueued(t *testing.T) {
 	}
 	row := rowOf(loadtest.Options{Queue: 10 * time.Millisecond})
 	for name, want := range map[string]float64{"server_queue": 45, "server_prefill": 90} {
-		if got, ok := row[name].(float64); !ok || math.Abs(got-want) > 1e-6 {
+		if got, ok := row[name].(float64); !ok || !(math.Abs(got-want) <= 1e-6) {
 			t.Errorf("%s is %v, want %v", name, row[name], want)
 		}
 	}

@@ -6,6 +6,7 @@ package loadtest
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,26 +132,38 @@ func ParseFault(text string) (Fault, error) {
 	for item := range strings.SplitSeq(rest, ",") {
 		name, value, _ := strings.Cut(item, "=")
 		var err error
+		whole := func(least, most int) int {
+			n, failed := strconv.Atoi(value)
+			if failed != nil || n < least || n > most {
+				err = fmt.Errorf("%s is a whole number from %d to %d", name, least, most)
+			}
+			return n
+		}
 		switch name {
 		case "every":
-			f.Every, err = strconv.Atoi(value)
+			f.Every = whole(1, mostOf)
 		case "first":
-			f.First, err = strconv.Atoi(value)
+			f.First = whole(0, mostOf)
 		case "after":
-			f.After, err = strconv.Atoi(value)
+			f.After = whole(0, mostOf)
 		case "status":
-			f.Status, err = strconv.Atoi(value)
+			f.Status = whole(200, 599)
 		case "delay":
-			f.Delay, err = time.ParseDuration(value)
+			if f.Delay, err = time.ParseDuration(value); err != nil || f.Delay < 0 {
+				err = fmt.Errorf("delay is a time, such as 2s")
+			}
 		default:
 			err = fmt.Errorf("it has every, first, after, status and delay")
 		}
-		if err != nil || f.Every < 1 || f.After < 0 || f.First < 0 {
-			return f, fmt.Errorf("fault %q: %q: %v", text, item, err)
+		if err != nil {
+			return f, fmt.Errorf("fault %q: %q: %w", text, item, err)
 		}
 	}
 	return f, nil
 }
+
+// mostOf bounds the numbers of faults and answers.
+const mostOf = 1_000_000_000
 
 // strikes says whether the fault hits request number n, counted from 1.
 func (f Fault) strikes(n int) bool {
@@ -181,6 +194,24 @@ func (o *Options) settle() error {
 	}
 	if err := def(&o.ReasoningKey, "reasoning_content", "reasoning_content", "reasoning"); err != nil {
 		return fmt.Errorf("reasoning key: %w", err)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"tokens", o.Tokens}, {"token spread", o.TokenSpread}, {"chunk tokens", o.ChunkTokens}, {"reasoning", o.Reasoning}, {"pieces", o.Pieces}} {
+		if n.value < 0 || n.value > mostOf {
+			return fmt.Errorf("%s is %d; it is a number from 0 to %d", n.name, n.value, mostOf)
+		}
+	}
+	for _, path := range o.ProfileTraces {
+		if info, err := os.Stat(path); err != nil {
+			return fmt.Errorf("trace of a rank: %w", err)
+		} else if info.IsDir() {
+			return fmt.Errorf("trace of a rank: %s is a folder", path)
+		}
+	}
+	if info, err := os.Stat(o.ProfileDir); o.ProfileDir != "" && err == nil && !info.IsDir() {
+		return fmt.Errorf("folder of traces: %s is a file", o.ProfileDir)
 	}
 	if o.Framing == "length" && (o.TTFT > 0 || o.ITL > 0) {
 		return fmt.Errorf("framing length: an answer whose length is known is sent at once; leave the delays away")

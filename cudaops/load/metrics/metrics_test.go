@@ -22,7 +22,7 @@ func TestNumpy(t *testing.T) {
 			t.Errorf("p%v is %v, want %v", q, got, want)
 		}
 	}
-	if math.Abs(s.Std-3.340658617698013) > 1e-12 { // ddof 0
+	if !(math.Abs(s.Std-3.340658617698013) <= 1e-12) { // ddof 0
 		t.Errorf("std %v", s.Std)
 	}
 	if _, ok := Describe(nil); ok {
@@ -43,7 +43,7 @@ func TestColumnsOfOneValue(t *testing.T) {
 		}
 		got, _ := c.stats()
 		want, _ := Describe(slices.Clone(values))
-		if math.Abs(got.Avg-want.Avg) > 1e-9 || got.P50 != want.P50 || got.P99 != want.P99 || got.Count != want.Count || math.Abs(c.sum()-sum) > 1e-9 || math.Abs(got.Std-want.Std) > 1e-9 {
+		if !(math.Abs(got.Avg-want.Avg) <= 1e-9) || got.P50 != want.P50 || got.P99 != want.P99 || got.Count != want.Count || !(math.Abs(c.sum()-sum) <= 1e-9) || !(math.Abs(got.Std-want.Std) <= 1e-9) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
@@ -87,7 +87,7 @@ func TestSweepsKeepTokens(t *testing.T) {
 		if got := get("effective_decode_throughput") * window; !(math.Abs(got-float64(output)) <= 1e-6*float64(output)) {
 			t.Errorf("%v output tokens, want %d", got, output)
 		}
-		if get("active_decode_throughput") < get("effective_decode_throughput")*(1-1e-9) {
+		if !(get("active_decode_throughput") >= get("effective_decode_throughput")*(1-1e-9)) {
 			t.Error("active is below effective")
 		}
 	})

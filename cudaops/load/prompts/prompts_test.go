@@ -61,7 +61,7 @@ func TestLengths(t *testing.T) {
 		sq += float64(turn.Tokens) * float64(turn.Tokens)
 	}
 	mean := sum / 2000
-	if sd := math.Sqrt(sq/2000 - mean*mean); math.Abs(mean-50.5) > 1 || math.Abs(sd-10) > 1 {
+	if sd := math.Sqrt(sq/2000 - mean*mean); !(math.Abs(mean-50.5) <= 1) || !(math.Abs(sd-10) <= 1) {
 		t.Errorf("%v +- %v", mean, sd)
 	}
 	if (Length{Mean: -5, StdDev: 1}).draw(newMaker(Config{}, 0).rand) < 1 {

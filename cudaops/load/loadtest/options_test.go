@@ -1,0 +1,45 @@
+package loadtest
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestParseFault: what a fault cannot be is said in words.
+func TestParseFault(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"cut": "", "cut:": "", "cut:every=5,after=4": "", "status:status=429,first=2": "", "slow_head:delay=2s": "",
+		"nosuch": "the kinds are status, ", "cut:every=0": "every is a whole number from 1", "cut:every=-1": "every is a whole number", "cut:after=x": "after is a whole number from 0",
+		"status:status=9999": "status is a whole number from 200 to 599", "status:status=99": "status is", "slow_head:delay=-1s": "delay is a time", "cut:more=1": "it has every, first",
+	} {
+		_, err := ParseFault(text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "nil")) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if f, err := ParseFault("cut:every=5,after=4"); err != nil || f != (Fault{Kind: FaultCut, Every: 5, After: 4, Status: 500, Delay: time.Second}) {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestOptionsThatNoServerCanHave: they are refused, and not met by the first request.
+func TestOptionsThatNoServerCanHave(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]Options{
+		"pieces is -1":            {Pieces: -1},
+		"tokens is -1":            {Tokens: -1},
+		"chunk tokens is -3":      {ChunkTokens: -3},
+		"token spread is -5":      {TokenSpread: -5},
+		"reasoning is 9000000000": {Reasoning: 9_000_000_000},
+		"no such file":            {ProfileDir: t.TempDir(), ProfileTraces: []string{filepath.Join(t.TempDir(), "nothere")}},
+		"is a folder":             {ProfileDir: t.TempDir(), ProfileTraces: []string{t.TempDir()}},
+		"is a file":               {ProfileDir: "options.go"},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

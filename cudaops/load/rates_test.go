@@ -1,0 +1,99 @@
+package load
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicplan/cudaops/load/loadtest"
+)
+
+func TestRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.RequestRate, set.Arrival, set.Requests = 0, 100, "constant", 50
+		srv := server(t, loadtest.Options{TTFT: 300 * time.Millisecond})
+		res, recs := start(t, srv, set, Options{})
+		for i, r := range recs {
+			if got := time.Duration(r.Start - res.Profiling.From); got != time.Duration(r.Number)*10*time.Millisecond {
+				t.Fatalf("request %d (%d) started at %v", i, r.Number, got)
+			}
+		}
+		if srv.MostOpen() < 25 {
+			t.Errorf("at most %d requests were open", srv.MostOpen())
+		}
+	})
+}
+
+func TestRateWithCap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.RequestRate, set.Arrival, set.Requests, set.OSL = 2, 100, "constant", 6, 1
+		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond})
+		_, recs := start(t, srv, set, Options{})
+		if srv.MostOpen() != 2 {
+			t.Errorf("%d requests were open at once", srv.MostOpen())
+		}
+		last := recs[len(recs)-1]
+		// Request 5 was due after 50 ms and could go after 200: the wait is in its
+		// effective latency, and is not the client's fault.
+		if wait := last.Start - last.Credit; time.Duration(wait) != 160*time.Millisecond || last.Lag() != 0 {
+			t.Errorf("it waited %v and lagged by %v", time.Duration(wait), last.Lag())
+		}
+	})
+}
+
+func TestDurationAndGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Requests, set.Duration, set.Grace, set.Concurrency = 0, 1, 0.05, 2
+		set.OSL = 1
+		srv := server(t, loadtest.Options{TTFT: 300 * time.Millisecond})
+		res, recs := start(t, srv, set, Options{})
+		s := res.Profiling.Summary
+		// Three rounds of two end within a second; the fourth has 50 ms and is cut.
+		if s.Succeeded != 6 || s.Cancelled != 2 {
+			t.Errorf("%d succeeded, %d were cut: %+v", s.Succeeded, s.Cancelled, s.Errors)
+		}
+		near(t, "duration", avg(t, s, "benchmark_duration"), 1.05)
+		if len(recs) != 8 {
+			t.Errorf("%d records", len(recs))
+		}
+	})
+}
+
+// TestBatches: a batch begins when the one before has ended, and its wall time is
+// that of its slowest request.
+func TestBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, TokenSpread: 2})
+		s := quick()
+		s.Concurrency, s.Batch, s.Requests, s.WarmupRequests = 0, 4, 12, 8
+		res, recs := start(t, srv, s, Options{})
+		if n := srv.MostOpen(); n != 4 {
+			t.Errorf("%d requests were open at once, want 4", n)
+		}
+		if len(res.Warmup.Batches) != 2 || len(res.Profiling.Batches) != 3 {
+			t.Fatalf("%d and %d batches, want 2 and 3", len(res.Warmup.Batches), len(res.Profiling.Batches))
+		}
+		for i, b := range res.Profiling.Batches {
+			var last int64
+			n := 0
+			for _, r := range recs {
+				if !r.Warmup && r.Start >= b.From && r.Finish <= b.To {
+					n++
+					last = max(last, r.Finish)
+				}
+			}
+			if n != 4 || last != b.To {
+				t.Errorf("batch %d has %d requests and ends at %d, want 4 and %d", i, n, b.To, last)
+			}
+		}
+	})
+	s := quick()
+	s.Concurrency, s.Batch, s.Requests = 0, 4, 10
+	if err := s.Settle(); err == nil || !strings.Contains(err.Error(), "multiples") {
+		t.Errorf("half a batch: %v", err)
+	}
+}
