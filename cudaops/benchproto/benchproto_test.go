@@ -100,7 +100,7 @@ func TestBench(t *testing.T) {
 	if own.Protocol != Recovered || own.Errors != 0 || own.Runs != 3 {
 		t.Errorf("%+v", own)
 	}
-	if own.Spread.P95 > 1.02 || ref.Spread.P95 < own.Spread.P95+0.02 {
+	if !(own.Spread.P95 <= 1.02) || !(ref.Spread.P95 >= own.Spread.P95+0.02) {
 		t.Errorf("spread p95: session %.4f, reference %.4f", own.Spread.P95, ref.Spread.P95)
 	}
 	n := 0
@@ -110,7 +110,7 @@ func TestBench(t *testing.T) {
 	if n != len(few) {
 		t.Errorf("the buckets hold %d of %d shapes", n, len(few))
 	}
-	if own.Rate <= 0 || own.Busy <= 0 || own.Busy > 1.02 || ref.Busy > 1.02 {
+	if !(own.Rate > 0) || !(own.Busy > 0 && own.Busy <= 1.02) || !(ref.Busy <= 1.02) {
 		t.Errorf("rate %v, busy %v and %v", own.Rate, own.Busy, ref.Busy)
 	}
 	var text bytes.Buffer
@@ -210,17 +210,17 @@ func TestSettled(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if s, r := by[Sustained].Heavy, by[Recovered].Heavy; s.P50 < 0.98 || s.P50 > 1.02 || s.P5 < 0.94 || s.P95 > 1.04 || r.P5 > s.P5-0.05 {
+	if s, r := by[Sustained].Heavy, by[Recovered].Heavy; !(s.P50 >= 0.98 && s.P50 <= 1.02) || !(s.P5 >= 0.94) || !(s.P95 <= 1.04) || !(r.P5 <= s.P5-0.05) {
 		t.Errorf("against the shapes alone: sustained %+v, recovered %+v", s, r)
 	}
 	var text bytes.Buffer
 	if err := rep.Text(&text); err != nil || !strings.Contains(text.String(), "vs settled from 0.03 ms p5") || !strings.Contains(text.String(), "settled against itself, one half of its 2 orders") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
-	if f := rep.Floor; f == nil || f.Orders != 2 || f.Heavy.P5 < 0.9 || f.Heavy.P95 > 1.1 || f.Light.P50 == 0 {
+	if f := rep.Floor; f == nil || f.Orders != 2 || !(f.Heavy.P5 >= 0.9) || !(f.Heavy.P95 <= 1.1) || f.Light.P50 == 0 {
 		t.Errorf("the truth against itself: %+v", f)
 	}
-	if s := by[Sustained]; s.Light.P50 < 0.97 || s.Light.P50 > 1.03 {
+	if s := by[Sustained]; !(s.Light.P50 >= 0.97 && s.Light.P50 <= 1.03) {
 		t.Errorf("lighter shapes: %+v", s.Light)
 	}
 }
@@ -244,7 +244,7 @@ func TestSettledOrders(t *testing.T) {
 		runs = append(runs, *r)
 	}
 	for i, r := range runs {
-		if light := r.Rows[0].Latency > 0; light != (i < lightOrders) || r.Rows[1].Latency <= 0 {
+		if light := r.Rows[0].Latency > 0; light != (i < lightOrders) || !(r.Rows[1].Latency > 0) {
 			t.Errorf("order %d: %+v", i, r.Rows)
 		}
 	}
@@ -257,7 +257,7 @@ func TestSettledOrders(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.Trace = func(int, measure.Visit) { cancel() }
-	if r, err := b.Run(ctx, Settled, 0, 9); err == nil || r.Visits != 1 || r.Rows[1].Latency+r.Rows[2].Latency <= 0 {
+	if r, err := b.Run(ctx, Settled, 0, 9); err == nil || r.Visits != 1 || !(r.Rows[1].Latency+r.Rows[2].Latency > 0) {
 		t.Errorf("interrupted behind the first shape: %v, %+v", err, r)
 	}
 	if s := NewReport("fake", shapes, runs).Protocols[0]; s.Errors != 0 || s.Runs != 3 {

@@ -133,7 +133,7 @@ func TestHostPowerCounterStops(t *testing.T) {
 	if err := b.serve(); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.row(seq); r["power"].(float64) < 50 || r["power_seconds"].(float64) > 0.7 {
+	if r := b.row(seq); !(r["power"].(float64) >= 50) || !(r["power_seconds"].(float64) <= 0.7) {
 		t.Errorf("power %v over %v s", r["power"], r["power_seconds"])
 	}
 }

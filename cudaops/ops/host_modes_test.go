@@ -64,16 +64,16 @@ func TestHostPower(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := b.row(seq)
-	if p := r["power"].(float64); math.Abs(p-432) > 432*0.05 || r["power_method"] != "energy" {
+	if p := r["power"].(float64); !(math.Abs(p-432) <= 432*0.05) || r["power_method"] != "energy" {
 		t.Errorf("power %v by %v, the device draws 432 W", p, r["power_method"])
 	}
-	if r["power_limit"] != 700.0 || r["power_seconds"].(float64) < 1 {
+	if r["power_limit"] != 700.0 || !(r["power_seconds"].(float64) >= 1) {
 		t.Errorf("limit %v over %v s, want 700 W over at least 1 s", r["power_limit"], r["power_seconds"])
 	}
 	// The case runs slower without a break than on a device that has recovered, and
 	// its energy is that of the executions that drew the power.
 	e, ran := r["energy"].(float64), r["power_latency"].(float64)
-	if math.Abs(e/(r["power"].(float64)*ran/1e3)-1) > 1e-9 || ran < 1.05*r["latency"].(float64) {
+	if !(math.Abs(e/(r["power"].(float64)*ran/1e3)-1) <= 1e-9) || !(ran >= 1.05*r["latency"].(float64)) {
 		t.Errorf("energy %v J of %v ms, the latency is %v ms", e, ran, r["latency"])
 	}
 	if truth := 432 * ran / 1e3; !(math.Abs(e/truth-1) <= 0.03) {
@@ -127,7 +127,7 @@ func TestHostBestOf(t *testing.T) {
 	}
 	r := b.row(seq)
 	first, best := r["latency"].(float64), r["latency_best"].(float64)
-	if math.Abs(best/first-0.9) > 0.02 || !strings.Contains(r["algo_best"].(string), "tile=2") || !strings.Contains(r["algo"].(string), "tile=0") || r["algos"] != 8 {
+	if !(math.Abs(best/first-0.9) <= 0.02) || !strings.Contains(r["algo_best"].(string), "tile=2") || !strings.Contains(r["algo"].(string), "tile=0") || r["algos"] != 8 {
 		t.Errorf("first %.4g by %v, best %.4g by %v of %v", first, r["algo"], best, r["algo_best"], r["algos"])
 	}
 	b.noLeaks()
@@ -158,7 +158,7 @@ func TestHostBestOfAtOneClock(t *testing.T) {
 		}
 		for _, seq := range seqs {
 			r := b.row(seq)
-			if ratio := r["latency_best"].(float64) / r["latency"].(float64); math.Abs(ratio-0.9) > 0.01 || !strings.Contains(r["algo_best"].(string), "tile=2") {
+			if ratio := r["latency_best"].(float64) / r["latency"].(float64); !(math.Abs(ratio-0.9) <= 0.01) || !strings.Contains(r["algo_best"].(string), "tile=2") {
 				t.Errorf("warm-up of %g s, case %d: %.4f of the first's %v ms by %v, want 0.9", warmup, seq, ratio, r["latency"], r["algo_best"])
 			}
 		}

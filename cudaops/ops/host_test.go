@@ -52,7 +52,7 @@ func TestHostRows(t *testing.T) {
 				t.Errorf("case %d: no column %s", w.seq, name)
 			}
 		}
-		if x := r["reached"].(float64); x <= 0 || x > 1 {
+		if x := r["reached"].(float64); !(x > 0 && x <= 1) {
 			t.Errorf("case %d reached %v of the speed of light", w.seq, x)
 		}
 		if b.emit.starts[w.seq] < 2 {
@@ -75,7 +75,7 @@ func TestHostRows(t *testing.T) {
 	for _, s := range b.emit.seconds {
 		sum += s
 	}
-	if total := b.drv.Clock.Now().Seconds(); sum > total*(1+1e-9) || sum < 0.8*total {
+	if total := b.drv.Clock.Now().Seconds(); !(sum <= total*(1+1e-9) && sum >= 0.8*total) {
 		t.Errorf("the cases' seconds add up to %.3f of %.3f", sum, total)
 	}
 	b.noLeaks()
@@ -103,7 +103,7 @@ func TestHostOrder(t *testing.T) {
 	}
 	one, two := run(1), run(2)
 	for k, v := range one {
-		if r := v / two[k]; r > 1.01 || r < 0.99 {
+		if r := v / two[k]; !(r <= 1.01 && r >= 0.99) {
 			t.Errorf("%s: %.4f ms in one order, %.4f in another", k, v, two[k])
 		}
 	}

@@ -39,7 +39,7 @@ func TestDeviation(t *testing.T) {
 	if d := deviationOf([]float64{3, 4}, []float64{3, 4}, 1e-3); d.Relative != 0 || !d.OK() {
 		t.Errorf("equal values deviate: %+v", d)
 	}
-	if d := deviationOf([]float64{3, 5}, []float64{3, 4}, 1e-3); math.Abs(d.Relative-0.2) > 1e-12 || d.OK() {
+	if d := deviationOf([]float64{3, 5}, []float64{3, 4}, 1e-3); !(math.Abs(d.Relative-0.2) <= 1e-12) || d.OK() {
 		t.Errorf("one of five off: %+v, want 0.2", d)
 	}
 	if d := deviationOf([]float64{math.NaN(), 4}, []float64{3, 4}, 1); d.OK() {

@@ -221,7 +221,7 @@ func checkFiles(t *testing.T, files []File) {
 			t.Fatalf("%v, and the line says %s", row, line)
 		}
 		joules, ok := row["nvidia_energy_consumption_j"].(float64)
-		if !ok || row["nvidia_power_usage_w"] != one.Data[telemetry.Power] || math.Abs(joules/1e6-one.Data[telemetry.Energy]) > 1e-12 {
+		if !ok || row["nvidia_power_usage_w"] != one.Data[telemetry.Power] || !(math.Abs(joules/1e6-one.Data[telemetry.Energy]) <= 1e-12) {
 			t.Fatalf("%v, and the line says %s", row, line)
 		}
 	}

@@ -51,7 +51,7 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	ms, err := d.Elapsed(a, b)
-	if err != nil || math.Abs(ms-0.4) > 1e-3 {
+	if err != nil || !(math.Abs(ms-0.4) <= 1e-3) {
 		t.Errorf("four times 0.1 ms took %v ms, %v", ms, err)
 	}
 }
