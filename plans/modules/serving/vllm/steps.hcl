@@ -17,12 +17,22 @@ variable "prefill_tokens" {
 variable "step_iterations" {
   type    = number
   default = 5
+
+  validation {
+    condition     = var.step_iterations >= 1 && var.step_iterations == floor(var.step_iterations)
+    error_message = "step_iterations is a whole number from 1"
+  }
 }
 
 variable "prefill_workloads" {
   type        = any
   default     = []
   description = "workloads as step_workloads, whose prefill is repeated without pause, as in a server full of prefills"
+
+  validation {
+    condition     = length(var.prefill_workloads) == 0 || length(var.step_workloads) > 0
+    error_message = "prefills are repeated in the engine of step_workloads, and there are none"
+  }
 }
 
 variable "prefill_soak" {
@@ -40,6 +50,11 @@ variable "trace_workloads" {
   type        = any
   default     = []
   description = "workloads as step_workloads, whose steps are traced by the profiler after all of those are measured"
+
+  validation {
+    condition     = length(var.trace_workloads) == 0 || length(var.step_workloads) > 0
+    error_message = "traces are taken in the engine of step_workloads, and there are none"
+  }
 }
 
 variable "traced_steps" {
@@ -125,7 +140,7 @@ collect "steps" {
 }
 
 grid "prefills" {
-  for_each = length(var.prefill_workloads) > 0 && length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
+  for_each = length(var.prefill_workloads) > 0 ? toset(["all"]) : toset([])
   op       = "static_prefill"
 
   axis "model" { values = [var.model] }
@@ -173,7 +188,7 @@ collect "prefills" {
 }
 
 grid "traces" {
-  for_each = length(var.trace_workloads) > 0 && length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
+  for_each = length(var.trace_workloads) > 0 ? toset(["all"]) : toset([])
   op       = "static_trace"
 
   axis "model" { values = [var.model] }

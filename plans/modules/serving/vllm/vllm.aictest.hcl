@@ -111,3 +111,40 @@ run "prefills are repeated in the engine of the steps" {
     error_message = "the engine is that of the steps"
   }
 }
+
+run "prefills need steps" {
+  plan {
+    module "server" {
+      source            = "./"
+      model             = "Qwen/Qwen3-8B"
+      prefill_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
+    }
+  }
+
+  expect_error { text = "prefills are repeated in the engine of step_workloads, and there are none" }
+}
+
+run "traces need steps" {
+  plan {
+    module "server" {
+      source          = "./"
+      model           = "Qwen/Qwen3-8B"
+      trace_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
+    }
+  }
+
+  expect_error { text = "traces are taken in the engine of step_workloads, and there are none" }
+}
+
+run "a step that is never timed is none" {
+  plan {
+    module "server" {
+      source          = "./"
+      model           = "Qwen/Qwen3-8B"
+      step_iterations = 0
+      step_workloads  = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
+    }
+  }
+
+  expect_error { text = "step_iterations is a whole number from 1" }
+}
