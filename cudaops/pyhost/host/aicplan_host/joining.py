@@ -3,6 +3,7 @@
 import math
 
 MAX_CALLS = 64  # that a collector is taken to make in one measured call
+OF_A_CALL = ("p10", "p90", "latency_hot", "power_latency", "energy")
 EXACT = 1e-12  # relative: a quotient that was taken in another order
 
 
@@ -77,10 +78,10 @@ class Join:
 
 
 def statistics_of(got, calls):
-    """The statistics of one of the calls of a measured one; without p10 and p90
+    """The statistics of one of the calls of a measured one; without those of a call
     when it is not known how many those are."""
     out = {k: v for k, v in got.items() if k != "latency"}
-    for name in ("p10", "p90"):
+    for name in OF_A_CALL:
         if out.get(name) is not None:
             if calls:
                 out[name] /= calls

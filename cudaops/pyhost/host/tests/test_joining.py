@@ -58,6 +58,17 @@ class JoiningTest(unittest.TestCase):
         self.assertEqual((latency, stats["executions"]), (0.6 / 7, 70))
         self.assertAlmostEqual(stats["p90"], 0.66 / 7)
 
+    def test_energy_and_time_are_of_one_call(self):
+        whole = {"latency_hot": 0.4, "energy": 0.28, "power_latency": 0.7, "power": 400.0, "pass_spread": 0.02}
+        self.join.measured(measured(0.6, **whole))
+        _, stats = self.of(0.6 / 7)
+        for name in ("latency_hot", "energy", "power_latency"):
+            self.assertAlmostEqual(stats[name], whole[name] / 7, msg=name)
+        self.assertEqual((stats["power"], stats["pass_spread"]), (400.0, 0.02))
+        self.join.start()
+        self.join.measured(measured(0.05, **whole))
+        self.assertEqual({"latency_hot", "energy", "power_latency"} & set(self.of("0.0008")[1]), set())
+
     def test_a_rounding_of_several_quotients_stays_as_logged(self):
         self.join.measured(measured(0.05))
         latency, stats = self.of("0.0008")
