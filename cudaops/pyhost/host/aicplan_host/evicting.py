@@ -17,8 +17,11 @@ class Evictor:
 
     def __init__(self, cuda):
         self.torch = cuda.torch
-        self._data = self.torch.zeros(cuda.l2 // 2, dtype=self.torch.float32, device=cuda.device)
-        self._sum = self.torch.zeros((), dtype=self.torch.float32, device=cuda.device)
+        # A collector may measure in inference mode: a sum that was made in it could not
+        # be written by a case that is not.
+        with self.torch.inference_mode(False):
+            self._data = self.torch.zeros(cuda.l2 // 2, dtype=self.torch.float32, device=cuda.device)
+            self._sum = self.torch.zeros((), dtype=self.torch.float32, device=cuda.device)
 
     def __call__(self):
         self.torch.sum(self._data, 0, out=self._sum)
