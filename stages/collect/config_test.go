@@ -72,3 +72,19 @@ func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
 		}
 	}
 }
+
+// TestWarmIsWhatStays holds that a runtime whose workers end with each collect leaves
+// nothing for the next one.
+func TestWarmIsWhatStays(t *testing.T) {
+	for kind, want := range map[string]string{"cpu": "runtime.cpu", "python": "runtime.cpu", "server": "", "none such": "runtime.cpu"} {
+		b := newBench(t, plain)
+		c, diags := b.config("")
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		c.runtime.Kind = kind
+		if got := c.Warm(); got != want {
+			t.Errorf("after a collect of kind %s %q is warm, want %q", kind, got, want)
+		}
+	}
+}

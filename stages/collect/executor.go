@@ -24,9 +24,10 @@ const lostClass = "lost"
 // Elsewhere implements stage.Placer.
 func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
 
-// Warm implements stage.Warmer by the runtime, whose workers stay warm.
+// Warm implements stage.Warmer by the runtime, whose workers stay warm unless its
+// kind ends them.
 func (c *Config) Warm() string {
-	if c.runtime == nil {
+	if c.runtime == nil || c.kind().Released {
 		return ""
 	}
 	return c.runtime.Address
