@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"aicplan/sink/filelock"
@@ -38,10 +39,16 @@ func TestVerbsThatMeasureLockDevices(t *testing.T) {
 	if err := release(); err != nil {
 		t.Error(err)
 	}
-	a.global.LockTimeout = time.Millisecond
-	if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, filelock.ErrBusy) || !strings.Contains(said.String(), "Waiting up to 1ms") {
-		t.Errorf("%v, said %q", err, said.String())
-	}
+	synctest.Test(t, func(t *testing.T) { // the time is not over before the device was looked at
+		began := time.Now()
+		a.global.LockTimeout = time.Second
+		if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, filelock.ErrBusy) || strings.Count(said.String(), "Waiting up to 1s") != 1 {
+			t.Errorf("%v, said %q", err, said.String())
+		}
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("waited for %v", waited)
+		}
+	})
 	if err := other.Release(); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -79,6 +80,13 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 // interrupted; one under nohup goes on.
 func TestEndOfTheSession(t *testing.T) {
 	t.Parallel()
+	if signal.Ignored(syscall.SIGHUP) {
+		// The tests are under nohup: what they start would ignore the signal as they do,
+		// and the test would wait for its end for ever.
+		heard := make(chan os.Signal, 1)
+		signal.Notify(heard, syscall.SIGHUP)
+		t.Cleanup(func() { signal.Stop(heard) })
+	}
 	bin := filepath.Join(binDir(t), "aicplan")
 	for _, c := range []struct {
 		name string

@@ -31,6 +31,7 @@ type gang struct {
 	verb           string   // of this program, behind argv
 	listen         func() ([]net.Listener, error)
 	startup        time.Duration
+	word           time.Duration // how long the launcher has to say why a rank ended
 	limit          float64
 	say            io.Writer // the worker's log
 	env            []string  // further variables of the launcher
@@ -77,7 +78,7 @@ func newGang(o options) *gang {
 	if len(argv) == 0 {
 		argv = Srun
 	}
-	return &gang{nodes: o.nodes, perNode: o.perNode, argv: argv, verb: RankVerb, listen: listenForRanks, startup: 90 * time.Second, limit: o.limit, say: os.Stderr}
+	return &gang{nodes: o.nodes, perNode: o.perNode, argv: argv, verb: RankVerb, listen: listenForRanks, startup: 90 * time.Second, word: endGrace, limit: o.limit, say: os.Stderr}
 }
 
 func (g *gang) ranks() int { return g.nodes * g.perNode }
@@ -120,8 +121,8 @@ func (l *launched) said() string {
 // awaitWord waits for what the launcher says of a rank that has ended: it says so a
 // moment later, and on a busy machine later than that. before is what it had said
 // while all ranks were well.
-func (l *launched) awaitWord(before string) {
-	for waited := time.Duration(0); waited < endGrace; waited += endGrace / 4 {
+func (l *launched) awaitWord(before string, within time.Duration) {
+	for waited := time.Duration(0); waited < within; waited += endGrace / 4 {
 		select {
 		case <-l.done:
 			return
@@ -336,7 +337,7 @@ func (g *gang) open(ctx context.Context, calls []*call, l *launched) ([]member, 
 		pipes := &rankPipes{
 			orders: c.conn, replies: c.lines, kill: func() { _ = c.conn.Close() },
 			reaped: sync.OnceValue(func() error {
-				l.awaitWord(quiet)
+				l.awaitWord(quiet, g.word)
 				return errors.New(lost.Error() + l.said())
 			}),
 		}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"aicplan/sink/longtest"
 )
@@ -25,6 +26,7 @@ func TestRanksOverSlurm(t *testing.T) {
 	}
 	t.Setenv("SLURM_CONF", slurmHere(t, nodes))
 	b, starts := gangBench(t, nodes, perNode, Srun)
+	b.host.gang.word = 20 * time.Second // srun's word is wanted, however busy the machine is
 	measureAcross(t, b, nodes, perNode)
 	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": Broadcast}}}
 	b.fails("framework_bug", "Killed", OpNCCL, ncclMethod(Broadcast, nodes*perNode, MethodGraph))

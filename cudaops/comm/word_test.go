@@ -21,7 +21,7 @@ func TestTheLauncherIsHeard(t *testing.T) {
 			speak := time.AfterFunc(after, func() { _, _ = l.Write([]byte("srun: error: node1: task 3: Killed\n")) })
 			defer speak.Stop()
 			began := time.Now()
-			l.awaitWord(before)
+			l.awaitWord(before, endGrace)
 			if took := time.Since(began); took != want {
 				t.Errorf("a word after %v was awaited for %v, want %v", after, took, want)
 			}

@@ -34,7 +34,7 @@ func spawnInside(spec Spec) (*Process, error) {
 		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
 		events: make(chan []Event, 16), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.lines = newLineReader(&untilExit{f: p.from, exited: p.exited}, MaxLine)
+	p.lines = newLineReader(newUntilExit(p.from, p.exited), MaxLine)
 	p.lines.secrets = spec.Secrets
 	go p.write()
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -329,8 +330,13 @@ const maxWrite = 64 << 10
 // and nothing is left in it: a descendant that got away may hold the other end
 // open for ever.
 type untilExit struct {
-	f      *os.File
-	exited <-chan struct{}
+	f         *os.File
+	exited    <-chan struct{}
+	lastWords time.Duration // how long the pipe may be silent when the process is gone
+}
+
+func newUntilExit(f *os.File, exited <-chan struct{}) *untilExit {
+	return &untilExit{f: f, exited: exited, lastWords: lastWords}
 }
 
 func (r *untilExit) Read(b []byte) (int, error) {
@@ -340,13 +346,37 @@ func (r *untilExit) Read(b []byte) (int, error) {
 	}
 	// A deadline is only ever set when the process is gone.
 	<-r.exited
-	if err := r.f.SetReadDeadline(time.Now().Add(lastWords)); err != nil {
+	if err := r.f.SetReadDeadline(time.Now().Add(r.lastWords)); err != nil {
 		return 0, io.EOF
 	}
-	if n, err = r.f.Read(b); n == 0 {
-		return 0, io.EOF
+	if n, err = r.f.Read(b); n > 0 {
+		return n, err
 	}
-	return n, err
+	// After a pause of this process the deadline is over before the pipe was looked at.
+	if n = ReadThere(r.f, b); n > 0 {
+		return n, nil
+	}
+	return 0, io.EOF
+}
+
+// ReadThere reads what lies in a pipe, whose deadline may have passed, and waits for
+// nothing; 0 where nothing is there. A read after it has a deadline that has passed.
+func ReadThere(f *os.File, b []byte) (n int) {
+	raw, err := f.SyscallConn()
+	if err != nil || f.SetReadDeadline(time.Time{}) != nil { // with one that has passed, nothing is read
+		return 0
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		err := error(syscall.EINTR)
+		for err == syscall.EINTR {
+			n, err = syscall.Read(int(fd), b)
+		}
+		return true
+	})
+	if err != nil || f.SetReadDeadline(time.Now()) != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // closedGrace is how long a process may live on without its pipe.

@@ -196,7 +196,7 @@ func spawn(spec Spec) (*Process, error) {
 		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
 		events: make(chan []Event, 4), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.lines = newLineReader(&untilExit{f: from, exited: p.exited}, MaxLine)
+	p.lines = newLineReader(newUntilExit(from, p.exited), MaxLine)
 	p.lines.secrets, lf.secrets = spec.Secrets, spec.Secrets
 	cmd := exec.Command(spec.Path)
 	if spec.Args != nil {
@@ -238,7 +238,7 @@ func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
 	}
 	p.pid = cmd.Process.Pid
 	noCoreDumps(p.pid)
-	go p.log.drain(&untilExit{f: logR, exited: p.exited})
+	go p.log.drain(newUntilExit(logR, p.exited))
 	go p.write()
 	started <- nil
 

@@ -1,4 +1,4 @@
-"""A port of its own for every process group of one.
+"""Ports of process groups: one of its own for every group of one.
 
 Collectors measure one rank and still start torch.distributed, at a port that they
 compute from the device's number or draw by lot. Two workers on one machine come to
@@ -6,6 +6,8 @@ the same one, and so do two containers that share a network. Nobody else has to 
 a group of one, so it takes whichever port is free.
 """
 
+import contextlib
+import errno
 import functools
 import importlib.machinery
 import inspect
@@ -16,6 +18,11 @@ import sys
 
 MODULE = "torch.distributed.distributed_c10d"
 ATTEMPTS = 5
+# Of the ports that are kept: those of servers, and marked as theirs are. See
+# cudaops/server/port.go.
+FIRST = 20000
+TRIES = 200
+MARK = "\0aicplan-port-%d"
 TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
 
 
@@ -28,15 +35,47 @@ def own_ports():
         sys.meta_path.insert(0, _Watch())
 
 
-def free_port():
+def free_port(port=0):
+    """A port on which one can listen now. An OSError says that the given one is taken."""
     if socket.has_dualstack_ipv6():
         try:
-            with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as s:
+            with socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True) as s:
                 return s.getsockname()[1]
-        except OSError:
-            pass  # compiled in, and switched off on this machine
-    with socket.create_server(("", 0)) as s:
+        except OSError as err:
+            if err.errno == errno.EADDRINUSE:
+                raise
+            # Otherwise it is compiled in, and switched off on this machine.
+    with socket.create_server(("", port)) as s:
         return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def kept_port():
+    """A port for a group whose first rank listens only when it has imported a
+    framework. Until the block ends the kernel gives it to no connection and to no
+    listener that asks for any, and no other aicplan on this machine gives it away."""
+    ports = range(FIRST, _kernel_ports())
+    begin = int.from_bytes(os.urandom(4), "big")
+    for n in range(min(TRIES, len(ports))):
+        port = ports[(begin + n) % len(ports)]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mark:
+            try:
+                mark.bind(MARK % port)
+                free_port(port)
+            except OSError:
+                continue
+            yield port
+            return
+    yield free_port()
+
+
+def _kernel_ports():
+    """The first of the ports that the kernel gives away, 0 where it does not say so."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+            return int(f.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class _Watch:

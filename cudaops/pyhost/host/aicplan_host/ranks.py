@@ -12,7 +12,7 @@ import time
 from .collectors import CollectorOp
 from .defaults import TorchDefaults
 from .errors import RESOURCE, UNSUPPORTED, HostError
-from .ports import free_port
+from .ports import kept_port
 from .source import parsed
 
 # Rank numbers as torchrun, Open MPI, other MPIs and srun give them.
@@ -73,19 +73,18 @@ class RanksOp(CollectorOp):
             env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, devices))
         program = [sys.executable, "-u", "-c", START]
         launcher = self.binding.get("launcher")
-        if launcher:
-            commands = [([word.replace("{ranks}", str(count)) for word in launcher] + program, env)]
-        else:
-            port = str(free_port())
-            common = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            commands = [(program, dict(env, RANK=str(i), LOCAL_RANK=str(i), **common)) for i in range(count)]
         logs = os.path.join(self.host.workdir, "ranks")
         shutil.rmtree(logs, ignore_errors=True)
         os.mkdir(logs)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, logs, ignore_errors=True)
+            if launcher:
+                commands = [([word.replace("{ranks}", str(count)) for word in launcher] + program, env)]
+            else:
+                port = str(stack.enter_context(kept_port()))
+                common = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+                commands = [(program, dict(env, RANK=str(i), LOCAL_RANK=str(i), **common)) for i in range(count)]
             self._wait(commands, logs, launcher)
-        finally:
-            shutil.rmtree(logs, ignore_errors=True)
 
     def _wait(self, commands, logs, launcher):
         import subprocess

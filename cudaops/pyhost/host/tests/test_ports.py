@@ -1,9 +1,13 @@
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
 import unittest
+from unittest import mock
+
+from aicplan_host import ports
 
 HOST = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -132,6 +136,29 @@ class PortsTest(unittest.TestCase):
         """)
         self.assertEqual(code, 0, said)
         self.assertTrue(said.startswith("3 ") and "EADDRINUSE" in said, said)
+
+
+@unittest.skipIf(ports._kernel_ports() - ports.FIRST < ports.TRIES, "the kernel keeps no ports back")
+class KeptPorts(unittest.TestCase):
+    def only(self, port):
+        """No other port is there to be kept."""
+        return mock.patch.multiple(ports, FIRST=port, _kernel_ports=lambda: port + 1)
+
+    def test_the_kernel_gives_it_to_nobody(self):
+        with ports.kept_port() as port:
+            self.assertTrue(ports.FIRST <= port < ports._kernel_ports(), port)
+            socket.create_server(("127.0.0.1", port)).close()  # as its first rank does
+
+    def test_it_is_given_once(self):
+        with ports.kept_port() as port, self.only(port), ports.kept_port() as other:
+            self.assertNotEqual(other, port)
+
+    def test_one_in_use_is_not_given(self):
+        for address in ("127.0.0.1", ""):
+            with socket.create_server((address, 0)) as busy:
+                port = busy.getsockname()[1]
+                with self.only(port), ports.kept_port() as other:
+                    self.assertNotEqual(other, port)
 
 
 if __name__ == "__main__":
