@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -292,7 +293,7 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 	}
 	sums := map[string]map[string]float64{}
 	ranks := map[string]int{}
-	lacking := map[string]string{} // by phase, the trace of a rank that has no such steps
+	lacking, empty := map[string]string{}, "" // by phase, the trace of a rank that has no such steps; one without kernels
 	for _, a := range list {
 		phase, _, ok := strings.Cut(a.Name, "_trace_")
 		if !ok || phaseColumn[phase] == "" {
@@ -310,6 +311,9 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 		for _, device := range seen {
 			if device.Truncated() { // its sums are those of the part that is there
 				return nil, fmt.Sprintf("%s is not whole: %s", a.Name, device.Warning)
+			}
+			if device.Error != "" && empty == "" {
+				empty = a.Name + ": " + device.Error
 			}
 			for _, p := range device.Phases {
 				if p.Name != phase {
@@ -351,7 +355,7 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 		out[phase] = p
 	}
 	if len(out) == 0 && why == "" {
-		why = "its traces do not say which steps are prefill and which decode"
+		why = cmp.Or(empty, "its traces do not say which steps are prefill and which decode")
 	}
 	return out, why
 }

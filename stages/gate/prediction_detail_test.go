@@ -103,6 +103,7 @@ func TestTracesThatLackSomething(t *testing.T) {
 		{"cut off", prefill, prefill[:len(prefill)-60], "", "prefill_trace_1.json is not whole: the file ends in the middle"},
 		{"cut off behind the last kernel", prefill[:len(prefill)-2], prefill, "", "prefill_trace_0.json is not whole"},
 		{"of another phase", prefill, decode, "", "prefill_trace_1.json has no such steps, and traces of other ranks have"},
+		{"without kernels", `{"traceEvents":[]}`, `{"traceEvents":[]}`, "", "prefill_trace_0.json: no kernel of a device is in it"},
 		{"without steps", decode, decode, "", "its traces do not say which steps are prefill and which decode"},
 	} {
 		text := `[{"name":"prefill_trace_0.json","digest":"0"},{"name":"prefill_trace_1.json","digest":"1"}]`
