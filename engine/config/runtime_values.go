@@ -38,7 +38,7 @@ func (b *runtimeBody) unusable(body *hclsyntax.Body, secret map[string]string) (
 	}
 	for _, name := range slices.Concat(sortedKeys(b.Env), sortedKeys(secret)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			bad("env", "Unsuitable variable", "%q cannot be the name of an environment variable: it is not empty and has no = in it.", name)
+			bad("env", "Unsuitable variable", "%q cannot be the name of an environment variable: one is not empty, and has no = and no byte 0 in it.", name)
 		} else if strings.ContainsRune(b.Env[name], 0) {
 			bad("env", "Unsuitable variable", "The value of %s has a byte 0, which no environment variable can have.", name)
 		}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -292,6 +293,7 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 	}
 	sums := map[string]map[string]float64{}
 	ranks := map[string]int{}
+	lacking, empty := map[string]string{}, "" // by phase, the trace of a rank that has no such steps; one without kernels
 	for _, a := range list {
 		phase, _, ok := strings.Cut(a.Name, "_trace_")
 		if !ok || phaseColumn[phase] == "" {
@@ -305,11 +307,19 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 		if err != nil {
 			return nil, fmt.Sprintf("%s cannot be read: %v", a.Name, err)
 		}
+		has := false
 		for _, device := range seen {
+			if device.Truncated() { // its sums are those of the part that is there
+				return nil, fmt.Sprintf("%s is not whole: %s", a.Name, device.Warning)
+			}
+			if device.Error != "" && empty == "" {
+				empty = a.Name + ": " + device.Error
+			}
 			for _, p := range device.Phases {
 				if p.Name != phase {
 					continue
 				}
+				has = true
 				if sums[phase] == nil {
 					sums[phase] = map[string]float64{}
 				}
@@ -324,10 +334,17 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 				}
 			}
 		}
+		if !has && lacking[phase] == "" {
+			lacking[phase] = a.Name
+		}
 	}
-	out := map[string]results.PhaseCompare{}
-	for phase, by := range sums {
-		total := 0.0
+	out, why := map[string]results.PhaseCompare{}, ""
+	for _, phase := range slices.Sorted(maps.Keys(sums)) {
+		if name, ok := lacking[phase]; ok {
+			why = fmt.Sprintf("%s has no such steps, and traces of other ranks have", name)
+			continue
+		}
+		by, total := sums[phase], 0.0
 		p := results.PhaseCompare{Name: phase}
 		for _, class := range slices.Sorted(maps.Keys(by)) {
 			v := by[class] / float64(ranks[phase])
@@ -337,8 +354,8 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 		p.Kernels = &total
 		out[phase] = p
 	}
-	if len(out) == 0 {
-		return nil, "its traces do not say which steps are prefill and which decode"
+	if len(out) == 0 && why == "" {
+		why = cmp.Or(empty, "its traces do not say which steps are prefill and which decode")
 	}
-	return out, ""
+	return out, why
 }

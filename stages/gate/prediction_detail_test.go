@@ -84,3 +84,40 @@ func TestPredictionWithWarnings(t *testing.T) {
 		t.Errorf("got %t %s", v.ok, v.message)
 	}
 }
+
+// TestTracesThatLackSomething: kernels of a trace that ends in the middle, or of some of
+// the ranks, are no sum of a phase.
+func TestTracesThatLackSomething(t *testing.T) {
+	t.Parallel()
+	const step = `{"ph":"X","cat":"gpu_user_annotation","name":"%s","ts":%d,"dur":100,"args":{"device":0}},` +
+		`{"ph":"X","cat":"kernel","name":"nvjet_gemm","ts":%d,"dur":80,"args":{"device":0}},` +
+		`{"ph":"X","cat":"kernel","name":"flash_fwd","ts":%d,"dur":10,"args":{"device":0}}`
+	at := func(name string, ts int) string { return fmt.Sprintf(step, name, ts, ts+1, ts+85) }
+	prefill := `{"traceEvents":[` + at("execute_context_1(8)_generation_0(0)", 1000) + `]}`
+	decode := `{"traceEvents":[` + at("execute_context_0(0)_generation_1(1)", 2000) + "," + at("execute_context_0(0)_generation_1(1)", 3000) + `]}`
+	const both = "prefill, measured attention 0.01, measured gemm 0.08\n"
+	for _, x := range []struct {
+		name, trace0, trace1, want, why string
+	}{
+		{"whole", prefill, prefill, both, ""},
+		{"cut off", prefill, prefill[:len(prefill)-60], "", "prefill_trace_1.json is not whole: the file ends in the middle"},
+		{"cut off behind the last kernel", prefill[:len(prefill)-2], prefill, "", "prefill_trace_0.json is not whole"},
+		{"of another phase", prefill, decode, "", "prefill_trace_1.json has no such steps, and traces of other ranks have"},
+		{"without kernels", `{"traceEvents":[]}`, `{"traceEvents":[]}`, "", "prefill_trace_0.json: no kernel of a device is in it"},
+		{"without steps", decode, decode, "", "its traces do not say which steps are prefill and which decode"},
+	} {
+		text := `[{"name":"prefill_trace_0.json","digest":"0"},{"name":"prefill_trace_1.json","digest":"1"}]`
+		rows := rowsOf(t, []arrow.Field{table.Field("isl", table.Int64), table.Field(stage.AttachmentsColumn, table.String)}, map[string]any{"isl": int64(8), stage.AttachmentsColumn: text})
+		s := &subject{rec: rows.Table, object: func(digest string) ([]byte, error) {
+			return []byte(map[string]string{"0": x.trace0, "1": x.trace1}[digest]), nil
+		}}
+		got, why := (&tracedRows{data: rows}).kernels(s, 0)
+		var phases []results.PhaseCompare
+		for _, p := range got {
+			phases = append(phases, p)
+		}
+		if phasesOf(phases) != x.want || !strings.HasPrefix(why, x.why) || (why == "") != (x.why == "") {
+			t.Errorf("%s: got %s%q\nwant %s%q", x.name, phasesOf(phases), why, x.want, x.why)
+		}
+	}
+}

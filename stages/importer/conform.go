@@ -246,7 +246,9 @@ func (c *conformer) refuse(want catalog.Column, err error) error {
 	case wordErr != nil || want.Type == catalog.UTF8:
 	case want.Type == catalog.Bool:
 		at := slices.IndexFunc(col.Values, func(v string) bool { return v != "" && !slices.Contains([]string{"true", "True", "false", "False"}, v) })
-		err = fmt.Errorf("row %d has %q, and true or false is needed", max(0, at)+1, col.Values[max(0, at)])
+		if err = fmt.Errorf("its values are the texts true and false; store them as booleans"); at >= 0 {
+			err = fmt.Errorf("row %d has %q, and true or false is needed", at+1, col.Values[at])
+		}
 	default:
 		// The first that is no number, else the first that is not written as one.
 		at := slices.IndexFunc(col.Values, func(v string) bool {

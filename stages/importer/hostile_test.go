@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
 	"aicplan/sink/table"
 )
@@ -134,6 +135,26 @@ func TestBadParquet(t *testing.T) {
 		}
 		if _, err := Load(path, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestBadFlags: what is wrong with a column of flags is said of what it has.
+func TestBadFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cells arrow.Array
+		want  string
+	}{
+		{table.Texts([]string{"true", "yes"}, nil), `row 2 has "yes", and true or false is needed`},
+		{table.Texts([]string{"True", "False"}, nil), "its values are the texts true and false; store them as booleans"},
+		{table.Ints([]int64{1, 2}, nil), "row 2 has 2, which is neither 0 nor 1"},
+		{table.Floats([]float64{1, 0}, nil), "it is float64"},
+	} {
+		x := conformer{path: "x_perf.parquet", rec: table.NewRecord([]string{"used_cuda_graph"}, []arrow.Array{c.cells})}
+		err := x.convert(catalog.Column{Name: "used_cuda_graph", Type: catalog.Bool})
+		if err == nil || err.Error() != "x_perf.parquet: the column used_cuda_graph cannot be read as bool: "+c.want {
+			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
 }

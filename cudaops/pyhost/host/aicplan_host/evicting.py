@@ -55,7 +55,8 @@ def cold(cuda, call, hot, measure, held):
         cache="cold",
         samples=turns["samples"],
         rel_stdev=math.hypot(*spread) / latency if len(spread) == 2 else None,
-        p10=max(0.0, turns["p10"] - alone["latency"]),
+        # Noise of the read may leave nothing, which is no time.
+        p10=turns["p10"] - alone["latency"] if turns["p10"] > alone["latency"] else None,
         p90=turns["p90"] - alone["latency"],
         passes=turns["passes"],
         pass_spread=None if turns["pass_spread"] is None else turns["pass_spread"] * turns["latency"] / latency,

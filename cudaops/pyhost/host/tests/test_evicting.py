@@ -1,7 +1,9 @@
 import contextlib
 import types
 import unittest
+from unittest import mock
 
+from aicplan_host import evicting
 from aicplan_host.evicting import Evictor
 
 
@@ -37,6 +39,24 @@ class Evicting(unittest.TestCase):
                 evict()
             with torch.inference_mode(not first):
                 evict()
+
+    def test_a_percentile_below_the_read_is_none(self):
+        def measured(latency, p10):
+            stats = {"samples": 8, "rel_stdev": 0.02, "p90": 1.02 * latency, "passes": 2, "pass_spread": 0.01, "executions": 16, "block_ms": 1.0}
+            return dict(stats, latency=latency, p10=p10)
+
+        cuda = types.SimpleNamespace(evictor=lambda: None)
+        for p10, want in ((0.0214, 0.0014), (0.0199, None)):
+            hot = dict(measured(0.001, 0.0009), used_cuda_graph=True)
+            measure = mock.Mock(side_effect=[measured(0.0215, p10), measured(0.0200, 0.0198)])
+            with mock.patch.object(evicting, "CudaTarget"):
+                got = evicting.cold(cuda, lambda: None, hot, measure, False)
+            self.assertEqual((got["cache"], got["latency_hot"]), ("cold", 0.001))
+            self.assertAlmostEqual(got["latency"], 0.0015)
+            if want is None:
+                self.assertIsNone(got["p10"])
+            else:
+                self.assertAlmostEqual(got["p10"], want)
 
 
 if __name__ == "__main__":

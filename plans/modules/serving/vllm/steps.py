@@ -6,6 +6,7 @@ whole generations are timed, as `vllm bench latency` does."""
 import contextlib
 import functools
 import gc
+import itertools
 import json
 import math
 import os
@@ -16,6 +17,8 @@ import time
 from importlib import metadata
 
 _engine = {}
+_generations = itertools.count()
+_TOKENS = 10000  # every vocabulary has more
 _TRIED = "0.24.0"  # the version of vLLM whose interface this is
 
 
@@ -232,7 +235,7 @@ def _runs(engine, seed, isl, osl, batch, iterations):
 
 def _prompts(chance, isl, batch):
     """A batch of random token ids."""
-    return [{"prompt_token_ids": [chance.randrange(1, 10000) for _ in range(isl)]} for _ in range(batch)]
+    return [{"prompt_token_ids": [chance.randrange(1, _TOKENS) for _ in range(isl)]} for _ in range(batch)]
 
 
 def _hold_and_run(engine, prompts, sampling):
@@ -275,6 +278,11 @@ def _generate(engine, prompts, osl):
     from vllm import SamplingParams
 
     sampling = SamplingParams(max_tokens=osl, ignore_eos=True, detokenize=False, temperature=1.0, top_p=1.0)
+    # An engine that was told to cache prefixes has seen these prompts in other cases, but
+    # not behind this token.
+    first = 1 + next(_generations) % (_TOKENS - 1)
+    for prompt in prompts:
+        prompt["prompt_token_ids"][0] = first
     held = hasattr(engine, "enqueue")
     if held:
         begin, results = _hold_and_run(engine, prompts, sampling)
