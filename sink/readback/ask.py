@@ -10,6 +10,7 @@ import importlib.metadata
 import inspect
 import json
 import logging
+import math
 import os
 import sys
 
@@ -195,7 +196,8 @@ def main():
         reader = Methods(db, common) if hasattr(db, "query_gemm") else Engine(db, common, asked["root"])
         for q in asked["queries"]:
             try:
-                said["answers"].append({"value": reader.ask(q["table"], q["row"]).hex()})
+                value = reader.ask(q["table"], q["row"])
+                said["answers"].append({"value": value.hex()} if math.isfinite(value) else {"error": "the answer is %s, which is no time" % value})
             except NoQuery:
                 said["answers"].append({"none": True})
             except Exception as err:

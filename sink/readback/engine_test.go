@@ -163,3 +163,31 @@ func TestNothingToAsk(t *testing.T) {
 		t.Errorf("%+v", r.Tables)
 	}
 }
+
+// TestRowsThatAreNoTimes: a time that is no number is no answer, nor is what the package
+// makes of it, and a table without rows has none.
+func TestRowsThatAreNoTimes(t *testing.T) {
+	t.Parallel()
+	program := pythonWith(t, "testdata/new")
+	for _, c := range []struct {
+		rows           []string
+		result, want   string
+		asked, answers int // rows about themselves, and of all queries
+	}{
+		{[]string{row("1", "NaN"), row("64", "0.9")}, Pass, "not answered: the answer is nan, which is no time", 1, 3},
+		{[]string{row("1", "NaN")}, Fail, "the answer is nan, which is no time", 0, 0},
+		{nil, Fail, "it has no rows", 0, 0},
+		{[]string{strings.Replace(row("1", "0.5"), "torch_flow", "broken", 1)}, Fail, "cannot read DIR/data/gemm_perf.txt", 1, 0},
+	} {
+		dir := database(t, c.rows...)
+		r, err := Run(t.Context(), dir, options(program, ""))
+		if err != nil {
+			t.Errorf("%q: %v", c.rows, err)
+			continue
+		}
+		got := find(t, r, "gemm_perf")
+		if got.Result != c.result || !strings.Contains(strings.ReplaceAll(got.Message, dir, "DIR"), c.want) || got.Asked != c.asked || got.Answered != c.answers {
+			t.Errorf("%q: %+v", c.rows, got)
+		}
+	}
+}

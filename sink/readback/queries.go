@@ -208,7 +208,7 @@ func ownTime(name string, row map[string]any) float64 {
 	return v
 }
 
-// rowOf is a row as plain values; nulls are left out.
+// rowOf is a row as plain values; nulls and what is no number are left out.
 func rowOf(rec arrow.Record, at int) (map[string]any, error) {
 	out := map[string]any{}
 	for i, name := range table.Names(rec) {
@@ -226,8 +226,8 @@ func rowOf(rec arrow.Record, at int) (map[string]any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !col.Null(at) {
-				out[name] = col.Values[at]
+			if v := col.Values[at]; !col.Null(at) && !math.IsNaN(v) && !math.IsInf(v, 0) { // JSON has no others
+				out[name] = v
 			}
 		case arrow.STRING, arrow.LARGE_STRING:
 			col, err := table.Strings(rec, name)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,6 +161,8 @@ func (t *Table) judge(queries []query, now, before []answer) {
 		}
 	}
 	switch {
+	case t.Rows == 0 && asked[t.Table] != nil && t.Message == "":
+		t.Result, t.Message = Fail, "it has no rows, so the package has no answer from it"
 	case t.Queries == 0:
 		t.Result, t.Message = NotAsked, cmp.Or(t.Message, "read-back has no query for this table and package")
 	case t.Answered == 0:
@@ -208,6 +211,10 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	}
 	if s.Error != "" {
 		return nil, fmt.Errorf("%s: %s; it needs %s.yaml in %s (system_spec = true of the export), and the layout that this package reads (docs/readers.md)", s.Package, s.Error, o.System, dir)
+	}
+	// The folder is gone when somebody reads its name.
+	for i := range s.Answers {
+		s.Answers[i].Error = strings.ReplaceAll(s.Answers[i].Error, root+string(filepath.Separator), filepath.Clean(dir)+string(filepath.Separator))
 	}
 	if len(s.Answers) != len(queries) {
 		return nil, fmt.Errorf("%s gave %d answers to %d queries", s.Package, len(s.Answers), len(queries))

@@ -33,6 +33,8 @@ class EngineHandle:
         if "n" in q:
             rows = [r for r in self.rows if r.get("n") == str(q["n"])]
             near = min(rows, key=lambda r: abs(int(r["m"]) - x))
+            if near["kernel_source"] == "broken":
+                raise RuntimeError("cannot read " + os.path.join(os.getcwd(), "data", "gemm_perf.txt"))
         else:
             rows = [r for r in self.rows if r.get("num_gpus") == str(q["num_gpus"]) and r["op_name"] == q["op"]]
             near = min(rows, key=lambda r: abs(int(r["message_size"]) - x * q["each"]))
