@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"aicplan/cudaops/worker"
 )
 
 // TestLastWordsAfterAPause: what a server printed before its end is kept, also where
@@ -25,7 +27,7 @@ func TestLastWordsAfterAPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := NewLog(nil)
-	hear(r, log)
+	worker.Hear(r, log)
 	if got := string(log.Text()); got != said {
 		t.Errorf("heard %q", got)
 	}
