@@ -1,8 +1,8 @@
 package server
 
 import (
+	"cmp"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -80,28 +80,9 @@ func Start(spec Spec) (*Process, error) {
 	}
 	go func() {
 		defer close(p.read)
-		hear(r, spec.Log)
+		worker.Hear(r, cmp.Or(spec.Log, NewLog(nil)))
 	}()
 	return p, nil
-}
-
-// hear reads what a server prints to its end, or until the pipe's deadline. After a
-// pause of this process that has passed though the server's last words are there
-// still; they are no more than a pipe holds.
-func hear(r *os.File, log *Log) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := r.Read(buf)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			n = worker.ReadThere(r, buf)
-		}
-		if n > 0 && log != nil {
-			_, _ = log.Write(buf[:n]) // it does not fail
-		}
-		if err != nil {
-			return
-		}
-	}
 }
 
 // keep starts the process and stays until it is reaped: the kernel ties the

@@ -284,9 +284,8 @@ func askInterpreter(ctx context.Context, python, pkg string, env []string) insta
 	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
 	cmd.Env = append(os.Environ(), env...)
 	// What a wrapper has started keeps its output open after its end.
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+	out, err := worker.Output(cmd, time.Second)
+	if err != nil {
 		return installed{pkg: unknownVersion, why: unanswered(ctx, err)}
 	}
 	first, second, _ := strings.Cut(string(out), "\n")

@@ -144,12 +144,11 @@ func packageVersion(ctx context.Context, o *Options) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, python, "-c", askVersion, o.Package)
 	// What a wrapper has started keeps its output open after its end.
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
+	out, err := worker.Output(cmd, time.Second)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("%s does not tell the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
 	}
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+	if err != nil {
 		why := err.Error()
 		if ee, ok := errors.AsType[*exec.ExitError](err); ok {
 			lines := strings.Split(strings.TrimSpace(string(ee.Stderr)), "\n")
