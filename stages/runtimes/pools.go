@@ -74,7 +74,7 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 	if !p.reaped {
 		// Workers of an engine that was killed would disturb every measurement.
 		if n := worker.ReapOrphans(); n > 0 {
-			at.say(fmt.Sprintf("%d processes that a killed run had left behind were ended", n))
+			at.say(fmt.Sprintf("a killed run had left behind processes, and they were ended: %d", n))
 		}
 		p.reaped = true
 	}
