@@ -77,6 +77,9 @@ variable "telemetry" {
 locals {
   # A column only where there are any.
   engine_args = length(keys(var.engine_args)) > 0 ? { engine_args = jsonencode(var.engine_args) } : {}
+  # Steps, prefills and traces have one engine, with room for the largest step.
+  seq_len      = try(max([for w in var.step_workloads : w.isl + w.osl]...), 1)
+  max_num_seqs = try(max([for w in var.step_workloads : w.concurrency]...), 1)
 }
 
 runtime "steps" {
@@ -103,8 +106,8 @@ grid "steps" {
   axis "dummy" { values = [var.dummy] }
   axis "iterations" { values = [var.step_iterations] }
   axis "prefill_tokens" { values = [var.prefill_tokens] }
-  axis "seq_len" { values = [try(max([for w in var.step_workloads : w.isl + w.osl]...), 1)] }
-  axis "max_num_seqs" { values = [try(max([for w in var.step_workloads : w.concurrency]...), 1)] }
+  axis "seq_len" { values = [local.seq_len] }
+  axis "max_num_seqs" { values = [local.max_num_seqs] }
 
   rows "workload" {
     values = [for w in var.step_workloads : merge({
@@ -149,9 +152,8 @@ grid "prefills" {
   axis "iterations" { values = [var.step_iterations] }
   axis "soak_s" { values = [var.prefill_soak] }
   axis "prefill_tokens" { values = [var.prefill_tokens] }
-  # The settings of the engine that measures, so that it is the same one.
-  axis "seq_len" { values = [try(max([for w in var.step_workloads : w.isl + w.osl]...), 1)] }
-  axis "max_num_seqs" { values = [try(max([for w in var.step_workloads : w.concurrency]...), 1)] }
+  axis "seq_len" { values = [local.seq_len] }
+  axis "max_num_seqs" { values = [local.max_num_seqs] }
 
   rows "workload" {
     values = [for w in var.prefill_workloads : merge({
@@ -196,9 +198,8 @@ grid "traces" {
   axis "dummy" { values = [var.dummy] }
   axis "traced_steps" { values = [var.traced_steps] }
   axis "prefill_tokens" { values = [var.prefill_tokens] }
-  # The settings of the engine that measures, so that it is the same one.
-  axis "seq_len" { values = [try(max([for w in var.step_workloads : w.isl + w.osl]...), 1)] }
-  axis "max_num_seqs" { values = [try(max([for w in var.step_workloads : w.concurrency]...), 1)] }
+  axis "seq_len" { values = [local.seq_len] }
+  axis "max_num_seqs" { values = [local.max_num_seqs] }
 
   rows "workload" {
     values = [for w in var.trace_workloads : merge({
