@@ -67,13 +67,17 @@ func TestMeasuringOnADeviceInVirtualTime(t *testing.T) {
 	near("cold", "latency", 0.028, 0.001)
 	near("cold", "latency_hot", 0.020, 0.001)
 	near("cold", "p10", 0.028, 0.001)
+	// Its power and energy are of the executions without that data.
+	near("cold_power", "latency", 0.028, 0.001)
+	near("cold_power", "power_latency", 0.020*1980/1400, 0.04)
+	near("cold_power", "energy", 400*0.020e-3*1980/1400, 0.04)
 	// The protocol of the collectors knows no such thing, calls without a graph are as
 	// slow as their host, and a long case does not fit into the cache.
 	near("cold_reference", "latency", 0.020, 0.001)
 	near("cold_eager", "latency", 0.020, 0.001)
 	near("cold_long", "latency", 0.300, 0.001)
-	for run, want := range map[string]any{"hot": nil, "cold": "cold", "cold_reference": nil, "cold_eager": "hot", "cold_long": "hot", "cold_held": "hot"} {
-		if got[run]["cache"] != want || run != "cold" && got[run]["latency_hot"] != nil {
+	for run, want := range map[string]any{"hot": nil, "cold": "cold", "cold_reference": nil, "cold_power": "cold", "cold_eager": "hot", "cold_long": "hot", "cold_held": "hot"} {
+		if got[run]["cache"] != want || (want != "cold") != (got[run]["latency_hot"] == nil) {
 			t.Errorf("%s says cache %v and latency_hot %v", run, got[run]["cache"], got[run]["latency_hot"])
 		}
 	}

@@ -507,6 +507,9 @@ out["no_library"] = dict(measured(power=True, operating_point="recovered"), said
 device.missed = 1.4
 out["hot"] = measured()
 out["cold"] = measured({"evict": True})
+device.library = True
+out["cold_power"] = measured({"evict": True}, power=True, operating_point="recovered")
+device.library = False
 out["cold_reference"] = measured({"evict": True}, protocol="reference")
 out["cold_eager"] = measured({"evict": True}, graph="off")
 device.kernel = 300e-6
