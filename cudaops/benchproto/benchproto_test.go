@@ -133,10 +133,14 @@ func TestMisses(t *testing.T) {
 		t.Errorf("a perfect run misses %q", m)
 	}
 	m := strings.Join(NewReport("x", shapes, []Run{run(1, 1.3), run(1.1, 1.2), {Protocol: Reference, Rows: []measure.Measured{{}, {}}}}).Misses(DefaultGoals()), "; ")
-	for _, part := range []string{"spread p50", "spread p95", "median against", "p95 against"} {
+	for _, part := range []string{"spread p50", "spread p95", "1 ms: median", "1 ms: p95"} {
 		if !strings.Contains(m, part) {
 			t.Errorf("misses %q lack %q", m, part)
 		}
+	}
+	long := []Shape{{M: 1, N: 1, K: 1, PublishedMS: 2}, {M: 2, N: 1, K: 1, PublishedMS: 0.02}}
+	if m := NewReport("x", long, []Run{run(1, 1), run(1, 1)}).Misses(DefaultGoals()); len(m) != 0 {
+		t.Errorf("rows that published ones cannot be compared with miss %q", m)
 	}
 	if m := NewReport("x", shapes, []Run{run(1, 0), run(1, 1)}).Misses(DefaultGoals()); len(m) == 0 || !strings.Contains(m[0], "1 shapes were not measured") {
 		t.Errorf("a shape without a latency: %q", m)

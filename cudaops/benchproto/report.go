@@ -38,6 +38,9 @@ type Summary struct {
 	// Published is our median over the runs / the published latency; 0 without
 	// published latencies.
 	Published Quantiles `json:"vs_published"`
+	// Comparable is that of the shapes whose published latency is from ComparableFromMS
+	// to ComparableToMS.
+	Comparable Quantiles `json:"vs_published_comparable"`
 	// Settled is our median over the runs / the settled protocol's mean, over the
 	// shapes that both have; Heavy is the part from HeavyMS up, Light the rest. 0
 	// where the settled protocol was not run.
@@ -52,6 +55,14 @@ type Summary struct {
 	Buckets []Bucket `json:"buckets"`
 	Errors  int      `json:"errors"`
 }
+
+// Published rows below ComparableFromMS have a share of a graph's launch in them, and
+// those above ComparableToMS are at the clock of a power cap that had acted for a
+// while: rows of the recovered point are neither.
+const (
+	ComparableFromMS = 0.05
+	ComparableToMS   = 1
+)
 
 // Bucket is the part of the shapes in a range of latency.
 type Bucket struct {
@@ -89,7 +100,7 @@ type row struct{ latency, spread, published float64 }
 func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Summary {
 	s := Summary{Protocol: protocol, Runs: len(runs)}
 	var rows []row
-	var settled, heavy, light []float64
+	var settled, heavy, light, comparable []float64
 	measured := 0
 	for i, shape := range shapes {
 		var xs []float64
@@ -111,6 +122,9 @@ func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Sum
 		}
 		if shape.PublishedMS > 0 {
 			x.published = x.latency / shape.PublishedMS
+			if shape.PublishedMS >= ComparableFromMS && shape.PublishedMS <= ComparableToMS {
+				comparable = append(comparable, x.published)
+			}
 		}
 		rows = append(rows, x)
 		if truth[i] > 0 {
@@ -134,7 +148,7 @@ func summarise(protocol string, shapes []Shape, runs []Run, truth []float64) Sum
 		s.Looks = looks / cases
 	}
 	s.Spread, s.Published = quantiles(rows)
-	s.Settled, s.Heavy, s.Light = quantilesOf(settled), quantilesOf(heavy), quantilesOf(light)
+	s.Settled, s.Heavy, s.Light, s.Comparable = quantilesOf(settled), quantilesOf(heavy), quantilesOf(light), quantilesOf(comparable)
 	for i := 1; i < len(bounds); i++ {
 		b := Bucket{FromMS: bounds[i-1], ToMS: bounds[i]}
 		in := slices.DeleteFunc(slices.Clone(rows), func(x row) bool { return x.latency < b.FromMS || x.latency >= b.ToMS })
@@ -175,13 +189,13 @@ func quantilesOf(xs []float64) Quantiles {
 type Goals struct {
 	SpreadP50, SpreadP95      float64
 	Rate                      float64
-	PublishedP50              float64 // distance from 1
+	PublishedP50              float64 // of comparable shapes, distance from 1
 	PublishedP5, PublishedP95 float64
 }
 
 // DefaultGoals are for an H200 and the sample by rank.
 func DefaultGoals() Goals {
-	return Goals{SpreadP50: 1.01, SpreadP95: 1.03, Rate: 75, PublishedP50: 0.02, PublishedP5: 0.88, PublishedP95: 1.08}
+	return Goals{SpreadP50: 1.006, SpreadP95: 1.022, Rate: 150, PublishedP50: 0.02, PublishedP5: 0.87, PublishedP95: 1.08}
 }
 
 // Misses lists the goals that the recovered point missed; none means passed.
@@ -201,10 +215,11 @@ func (r *Report) Misses(g Goals) []string {
 		miss(s.Spread.P50 > g.SpreadP50, "spread p50 %.4f, at most %.4f", s.Spread.P50, g.SpreadP50)
 		miss(s.Spread.P95 > g.SpreadP95, "spread p95 %.4f, at most %.4f", s.Spread.P95, g.SpreadP95)
 		miss(s.Rate < g.Rate, "%.1f cases/s, at least %.1f", s.Rate, g.Rate)
-		if s.Published.P50 > 0 {
-			miss(math.Abs(s.Published.P50-1) > g.PublishedP50, "median against the published table %.4f, within %.2f of 1", s.Published.P50, g.PublishedP50)
-			miss(s.Published.P5 < g.PublishedP5, "p5 against the published table %.4f, at least %.2f", s.Published.P5, g.PublishedP5)
-			miss(s.Published.P95 > g.PublishedP95, "p95 against the published table %.4f, at most %.2f", s.Published.P95, g.PublishedP95)
+		if c := s.Comparable; c.P50 > 0 {
+			const of = "against the published table, from 0.05 to 1 ms:"
+			miss(math.Abs(c.P50-1) > g.PublishedP50, "%s median %.4f, within %.2f of 1", of, c.P50, g.PublishedP50)
+			miss(c.P5 < g.PublishedP5, "%s p5 %.4f, at least %.2f", of, c.P5, g.PublishedP5)
+			miss(c.P95 > g.PublishedP95, "%s p95 %.4f, at most %.2f", of, c.P95, g.PublishedP95)
 		}
 		return out
 	}

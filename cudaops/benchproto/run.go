@@ -191,22 +191,22 @@ func (b *Bench) clock() measure.Clock {
 	return measure.NewSystemClock()
 }
 
-// captures is how often a session with these settings captures the graphs of a
-// shape.
-func (b *Bench) captures(set measure.Settings) int {
+// graphs says how the graphs of a shape are made with these settings.
+func (b *Bench) graphs(set measure.Settings) ops.Graphs {
+	g := ops.Graphs{Mode: b.Settings.Graph, Captures: set.Captures(), Seconds: set.GraphSeconds()}
 	if b.Captures > 0 {
-		return b.Captures
+		g.Captures = b.Captures
 	}
-	return set.Captures()
+	return g
 }
 
 // prepare makes the target of a shape.
-func (b *Bench) prepare(s Shape, captures int) (*ops.Target, *ops.Case, error) {
+func (b *Bench) prepare(s Shape, g ops.Graphs) (*ops.Target, *ops.Case, error) {
 	cases, err := b.Device.GEMM(ops.GEMM{M: s.M, N: s.N, K: s.K, Type: "bfloat16"})
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := b.Device.NewTargetOf(cases[0], b.Settings.Graph, captures)
+	t, err := b.Device.NewTarget(cases[0], g)
 	if err != nil {
 		cases[0].Close()
 		return nil, nil, err
@@ -261,7 +261,7 @@ func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) 
 			case <-inner.Done():
 				return
 			}
-			t, c, err := b.prepare(b.Shapes[i], b.captures(set))
+			t, c, err := b.prepare(b.Shapes[i], b.graphs(set))
 			if err != nil {
 				failed <- fmt.Errorf("shape m=%d n=%d k=%d: %w", b.Shapes[i].M, b.Shapes[i].N, b.Shapes[i].K, err)
 				return
@@ -307,7 +307,7 @@ func (b *Bench) reference(ctx context.Context, seed uint64) (*Run, error) {
 	clock := b.clock()
 	begin := clock.Now()
 	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(b.Shapes)) {
-		t, c, err := b.prepare(b.Shapes[i], 1)
+		t, c, err := b.prepare(b.Shapes[i], ops.Graphs{Mode: set.Graph})
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/ops"
 )
 
 const (
@@ -63,7 +64,7 @@ func (b *Bench) settled(ctx context.Context, seed uint64) (*Run, error) {
 
 // alone runs one shape for so many seconds.
 func (b *Bench) alone(ctx context.Context, i int, length float64) (measure.Measured, error) {
-	t, c, err := b.prepare(b.Shapes[i], 1)
+	t, c, err := b.prepare(b.Shapes[i], ops.Graphs{Mode: b.Settings.Graph, Seconds: b.Settings.GraphSeconds()})
 	if err != nil {
 		return measure.Measured{}, err
 	}

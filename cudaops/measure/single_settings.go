@@ -102,6 +102,20 @@ func (s Settings) Captures() int {
 	return s.Passes
 }
 
+// graphSeconds is how long a graph takes at least, where 64 executions take as long.
+// On an H200 rows of such graphs repeat twice as well as those of graphs of five, and
+// longer ones repeat no better: they only heat a device that is to stay recovered.
+const graphSeconds = 100e-6
+
+// GraphSeconds is how long the graphs of a case take at least; 0 for graphs of as
+// many executions as the collectors' have.
+func (s Settings) GraphSeconds() float64 {
+	if s.Protocol == ProtocolReference {
+		return 0
+	}
+	return graphSeconds
+}
+
 // Validate reports everything that is wrong with the settings, joined.
 func (s Settings) Validate() error {
 	var errs []error

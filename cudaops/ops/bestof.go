@@ -97,7 +97,7 @@ func (h *Host) alternatives(ctx context.Context, p *prepared, r *measure.Measure
 		}
 	}()
 	for _, x := range p.others {
-		t, err := h.dev.NewTarget(x, h.set.measure.Graph)
+		t, err := h.dev.NewTarget(x, Graphs{Mode: h.set.measure.Graph, Seconds: h.set.measure.GraphSeconds()})
 		if err != nil {
 			if driver.Sticky(err) {
 				return 0, err

@@ -43,7 +43,8 @@ func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, e
 	t.use(b.Capture)
 	const around = 4 // two stamps and two events of a block
 	launches := (b.Executions + t.Quantum() - 1) / t.Quantum()
-	atOnce := min(max(min(queueDepth/(b.Executions+around), queueDepth/2/(launches+around)), 1), maxBlocks)
+	kernels := b.Executions * max(t.c.Kernels, 1)
+	atOnce := min(max(min(queueDepth/(kernels+around), queueDepth/2/(launches+around)), 1), maxBlocks)
 	var out []measure.Block
 	for len(out) < b.Blocks {
 		part := b
@@ -133,7 +134,7 @@ func (t *Target) warmUp() error {
 			m.warm = true
 			return nil
 		}
-		n = len(m.execs) * t.c.PerGraph
+		n = len(m.execs) * t.perGraph
 	}
 	if _, err := t.queue(n); err != nil {
 		return err

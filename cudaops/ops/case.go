@@ -29,8 +29,13 @@ type Case struct {
 	// multiple of PerGraph: an operand set that two graphs held would still be in
 	// the cache when the second one reads it.
 	Sets int
-	// PerGraph is how many executions one captured graph holds.
+	// PerGraph is how many executions a graph holds at least.
 	PerGraph int
+	// Kernels is how many kernels an execution launches at most, where it is a chain;
+	// 0 for one operation.
+	Kernels int
+	// Unsure says that Bytes and Flops may not tell how long an execution takes.
+	Unsure bool
 	// Enqueue queues one execution on operand set i.
 	Enqueue func(set int, s driver.Stream) error
 	// Settle is how many seconds the case runs alone at the sustained point, to
@@ -53,10 +58,12 @@ func hashOf(label string) uint64 {
 // How operands rotate. In serving, weights come from memory at every step while
 // activations were just written: so weights rotate and activations stay.
 const (
-	// perReplay is how many executions one graph holds at most: as many as the
-	// collectors of serving frameworks capture, so that launching a graph costs
-	// the same share of an execution.
+	// perReplay is how many executions a graph of the reference protocol holds at
+	// most: as many as the collectors of serving frameworks capture, so that
+	// launching a graph costs the same share of an execution.
 	perReplay = 5
+	// mostExecutions is how many executions, and kernels of chains, longer graphs hold.
+	mostExecutions = 64
 	// coldCopies is up to how many copies of an operand are made to cover the L2
 	// cache. Smaller operands, for which reading takes little of the time, rotate
 	// through perReplay copies, as the collectors' do.
@@ -78,7 +85,7 @@ func (d *Device) copies(bytes float64) int {
 // graph costs nothing worth sharing.
 const longEnough = 150e-6
 
-// perGraph is how many executions a graph of a case holds.
+// perGraph is how many executions a graph of a case holds at least.
 func (d *Device) perGraph(c *Case, rotating float64) int {
 	if t, _ := d.Peaks.Estimate(c); t > longEnough {
 		return 1
@@ -110,11 +117,38 @@ func (d *Device) cacheState(sets int, bytes float64, pool *Pool) string {
 
 // Target is a prepared case on its device: a measure.Burster.
 type Target struct {
-	dev   *Device
-	c     *Case
-	made  []capture // at least one; without graphs when eager
-	which int       // of them, that runs now
-	next  int       // graph of the next launch, or operand set of the next execution
+	dev      *Device
+	c        *Case
+	perGraph int       // executions of a graph: a part of the operand sets, or whole rotations
+	made     []capture // at least one; without graphs when eager
+	which    int       // of them, that runs now
+	next     int       // graph of the next launch, or operand set of the next execution
+}
+
+// Graphs says how the graphs of a target are made.
+type Graphs struct {
+	// Mode is what measure.Settings call graph: with "prefer" a failed capture falls
+	// back to eager launches, with "require" it is an error, with "off" there is none.
+	Mode string
+	// Captures is how often they are captured, for bursts to choose from: at least
+	// once, MaxCaptures times at most, and once where an execution is so long that
+	// launching a graph is no share of it.
+	Captures int
+	// Seconds is how long a graph should take at least; 0 for graphs of the case's
+	// own PerGraph.
+	Seconds float64
+}
+
+// perGraph is how many executions a graph that takes so many seconds holds: whole
+// rotations, so that there is one graph. A case whose execution alone takes as long,
+// or whose time is not known, stays as it is.
+func (g Graphs) perGraph(c *Case, execution float64) int {
+	if c.Unsure || execution >= g.Seconds {
+		return c.PerGraph
+	}
+	most := max(mostExecutions/max(c.Kernels, 1)/c.Sets, 1)
+	rotation := max(execution, 1e-9) * float64(c.Sets)
+	return c.Sets * int(min(max(math.Ceil(g.Seconds/rotation-1e-9), 1), float64(most)))
 }
 
 // capture are the graphs of a case, captured once. The same graphs captured again
@@ -122,7 +156,7 @@ type Target struct {
 // launch, and by up to 0.9 us where two graphs take turns. Nothing that a case
 // could choose decides which, so a row is the mean over several captures.
 type capture struct {
-	execs []driver.GraphExec // one per PerGraph operand sets; empty when eager
+	execs []driver.GraphExec // in the order of their operand sets; empty when eager
 	warm  bool               // they have run: their code is on the device
 }
 
@@ -135,27 +169,22 @@ var (
 	_ measure.Eager    = (*Target)(nil)
 )
 
-// NewTarget captures the case's graphs once.
-func (d *Device) NewTarget(c *Case, graph string) (*Target, error) {
-	return d.NewTargetOf(c, graph, 1)
-}
-
-// NewTargetOf captures the case's graphs so many times, for bursts to choose
-// from: at least once, MaxCaptures times at most, and once where an execution is
-// so long that launching a graph is no share of it. With graph "prefer" a failed
-// capture falls back to eager launches; with "require" it is an error.
-func (d *Device) NewTargetOf(c *Case, graph string, captures int) (*Target, error) {
+// NewTarget makes a target with graphs. Only with "prefer" and "off" it may have
+// none.
+func (d *Device) NewTarget(c *Case, g Graphs) (*Target, error) {
 	if c.PerGraph < 1 || c.Sets < 1 || c.Sets%c.PerGraph != 0 {
 		panic(fmt.Sprintf("ops: %s has %d operand sets in graphs of %d", c.Label, c.Sets, c.PerGraph))
 	}
-	t := &Target{dev: d, c: c, made: make([]capture, 1)}
-	if graph == measure.GraphOff {
+	t := &Target{dev: d, c: c, perGraph: c.PerGraph, made: make([]capture, 1)}
+	if g.Mode == measure.GraphOff {
 		return t, nil
 	}
-	if s, _ := d.Peaks.Estimate(c); s > longEnough {
-		captures = 1
+	execution, _ := d.Peaks.Estimate(c)
+	t.perGraph = g.perGraph(c, execution)
+	if execution > longEnough {
+		g.Captures = 1
 	}
-	t.made = make([]capture, min(max(captures, 1), MaxCaptures))
+	t.made = make([]capture, min(max(g.Captures, 1), MaxCaptures))
 	err := t.capture()
 	if err == nil {
 		return t, nil
@@ -164,7 +193,7 @@ func (d *Device) NewTargetOf(c *Case, graph string, captures int) (*Target, erro
 	if driver.Sticky(err) {
 		return nil, err
 	}
-	if graph == measure.GraphRequire {
+	if g.Mode == measure.GraphRequire {
 		return nil, fmt.Errorf(`graph = "require": %s cannot be captured: %w`, c.Label, err)
 	}
 	return t, nil
@@ -174,8 +203,8 @@ func (t *Target) capture() error {
 	t.dev.capturing.Lock()
 	defer t.dev.capturing.Unlock()
 	for i := range t.made {
-		for g := range t.c.Sets / t.c.PerGraph {
-			x, err := t.captureOne(g * t.c.PerGraph)
+		for g := range max(t.c.Sets/t.perGraph, 1) {
+			x, err := t.captureOne(g * t.perGraph)
 			if err != nil {
 				return err
 			}
@@ -200,8 +229,8 @@ func (t *Target) captureOne(first int) (driver.GraphExec, error) {
 		return 0, err
 	}
 	var failed error
-	for i := range t.c.PerGraph {
-		if failed = t.c.Enqueue(first+i, s); failed != nil {
+	for i := range t.perGraph {
+		if failed = t.c.Enqueue((first+i)%t.c.Sets, s); failed != nil {
 			break
 		}
 	}
@@ -249,7 +278,7 @@ func (t *Target) Close() {
 // Quantum is how many executions come in one piece.
 func (t *Target) Quantum() int {
 	if t.UsesGraph() {
-		return t.c.PerGraph
+		return t.perGraph
 	}
 	return 1
 }
@@ -268,14 +297,14 @@ func (t *Target) queue(n int) (int, error) {
 		}
 		return n, nil
 	}
-	launches := (n + t.c.PerGraph - 1) / t.c.PerGraph
+	launches := (n + t.perGraph - 1) / t.perGraph
 	for range launches {
 		if err := api.LaunchGraph(t.execs()[t.next], s); err != nil {
 			return 0, err
 		}
 		t.next = (t.next + 1) % len(t.execs())
 	}
-	return launches * t.c.PerGraph, nil
+	return launches * t.perGraph, nil
 }
 
 // Eager implements measure.Eager.

@@ -66,7 +66,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: settleLayer}
+	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: settleLayer, Kernels: 2 * len(l.Sizes)}
 	problems := make([]cublaslt.Problem, len(l.Sizes))
 	var parts []Part
 	weights := 0.0

@@ -76,7 +76,7 @@ func TestRotationOrder(t *testing.T) {
 			continue
 		}
 		tried++
-		for _, graph := range []string{measure.GraphRequire, measure.GraphOff} {
+		for _, graph := range []Graphs{{Mode: measure.GraphRequire}, {Mode: measure.GraphRequire, Seconds: measure.Defaults().GraphSeconds()}, {Mode: measure.GraphOff}} {
 			x := &Case{Label: "order", Bytes: c.Bytes}
 			d.rotate(x, c.Bytes)
 			if x.Sets != c.Native.Sets || x.PerGraph != c.Native.PerLaunch {
@@ -98,7 +98,7 @@ func TestRotationOrder(t *testing.T) {
 			}
 			for i, set := range *order {
 				if want := i % x.Sets; set != want {
-					t.Errorf("%.0f bytes, graph %q: execution %d reads set %d of %d, want %d", c.Bytes, graph, i, set, x.Sets, want)
+					t.Errorf("%.0f bytes, %+v: execution %d reads set %d of %d, want %d", c.Bytes, graph, i, set, x.Sets, want)
 					break
 				}
 			}
@@ -107,6 +107,75 @@ func TestRotationOrder(t *testing.T) {
 	}
 	if tried < 10 {
 		t.Errorf("%d vectors", tried)
+	}
+}
+
+// TestGraphLengths holds how many executions a graph has: whole rotations that take
+// as long as asked for, and the least where an execution alone does or where nobody
+// knows how long it takes.
+func TestGraphLengths(t *testing.T) {
+	t.Parallel()
+	const asked = 100e-6
+	for _, c := range []struct {
+		what      string
+		c         Case
+		execution float64
+		seconds   float64
+		want      int
+	}{
+		{"a short kernel", Case{Sets: 5, PerGraph: 5}, 2e-6, asked, 50},
+		{"a shorter one than 64 fill", Case{Sets: 5, PerGraph: 5}, 0.5e-6, asked, 60},
+		{"of no time", Case{Sets: 5, PerGraph: 5}, 0, asked, 60},
+		{"rounded up to a rotation", Case{Sets: 6, PerGraph: 2}, 15e-6, asked, 12},
+		{"one rotation that takes longer", Case{Sets: 4, PerGraph: 1}, 60e-6, asked, 4},
+		{"one execution that takes as long", Case{Sets: 3, PerGraph: 1}, asked, asked, 1},
+		{"more sets than 64", Case{Sets: 80, PerGraph: 5}, 1e-6, asked, 80},
+		{"a user's kernel", Case{Sets: 5, PerGraph: 5, Unsure: true}, 2e-6, asked, 5},
+		{"the reference protocol", Case{Sets: 5, PerGraph: 5}, 2e-6, 0, 5},
+		{"a chain", Case{Sets: 2, PerGraph: 1, Kernels: 8}, 1e-6, asked, 8},
+		{"a long chain", Case{Sets: 2, PerGraph: 1, Kernels: 100}, 1e-6, asked, 2},
+	} {
+		got := Graphs{Seconds: c.seconds}.perGraph(&c.c, c.execution)
+		if got != c.want {
+			t.Errorf("%s: %d executions, want %d", c.what, got, c.want)
+		}
+		if got%c.c.Sets != 0 && c.c.Sets%got != 0 {
+			t.Errorf("%s: %d executions are no whole rotations of %d", c.what, got, c.c.Sets)
+		}
+	}
+}
+
+// TestBurstsOfChains holds that a burst never queues more kernels of a chain behind
+// the closed gate than a device takes.
+func TestBurstsOfChains(t *testing.T) {
+	t.Parallel()
+	d, order := orderBench(t)
+	const kernels = 16
+	x := &Case{Label: "chain", Bytes: 1 << 30, Sets: 2, PerGraph: 1, Kernels: kernels}
+	x.Enqueue = func(set int, s driver.Stream) error {
+		for range kernels {
+			if err := d.Lib.Driver.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	target, err := d.NewTarget(x, Graphs{Mode: measure.GraphRequire})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	gates := func() uint32 { return d.gateNo }
+	before := gates()
+	const blocks, each = 40, 3
+	if got, err := target.Burst(context.Background(), measure.Burst{Executions: each, Blocks: blocks}); err != nil || len(got) != blocks {
+		t.Fatalf("%d blocks: %v", len(got), err)
+	}
+	if opened, least := gates()-before, uint32(blocks*each*kernels/queueDepth); opened < least {
+		t.Errorf("%d kernels behind %d gates, want at least %d", blocks*each*kernels, opened, least)
+	}
+	if len(*order) < blocks*each*kernels {
+		t.Errorf("%d kernels ran", len(*order))
 	}
 }
 
@@ -150,7 +219,7 @@ func TestCapturesTakeTurns(t *testing.T) {
 	x.Enqueue = func(set int, s driver.Stream) error {
 		return d.Lib.Driver.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
 	}
-	target, err := d.NewTargetOf(x, measure.GraphRequire, 2)
+	target, err := d.NewTarget(x, Graphs{Mode: measure.GraphRequire, Captures: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +250,7 @@ func TestCapturesTakeTurns(t *testing.T) {
 	// Where an execution is long, launching it is no share of it.
 	long := *x
 	long.Bytes = 1 << 40
-	once, err := d.NewTargetOf(&long, measure.GraphRequire, 2)
+	once, err := d.NewTarget(&long, Graphs{Mode: measure.GraphRequire, Captures: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,7 @@ func (t *Timing) judge(p Peaks) {
 }
 
 func (d *Device) timeCase(ctx context.Context, c *Case, n int) (measure.Block, error) {
-	t, err := d.NewTarget(c, measure.GraphPrefer)
+	t, err := d.NewTarget(c, Graphs{Mode: measure.GraphPrefer})
 	if err != nil {
 		return measure.Block{}, err
 	}

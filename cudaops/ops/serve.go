@@ -38,7 +38,7 @@ func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 		return nil, err
 	}
 	p := &prepared{c: c, others: cases[1:], extra: map[string]any{}}
-	if p.target, err = h.dev.NewTargetOf(cases[0], h.set.measure.Graph, h.captures(cases[0])); err != nil {
+	if p.target, err = h.dev.NewTarget(cases[0], h.graphs(cases[0])); err != nil {
 		for _, x := range cases {
 			if x.Close != nil {
 				x.Close()
@@ -53,13 +53,19 @@ func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 	return p, nil
 }
 
-// captures is how often the graphs of a case are captured: once where it is run
-// without end instead of visited.
-func (h *Host) captures(c *Case) int {
+// settledGraph is how long a graph of a case that is run without end takes at least,
+// in seconds: a server's holds many layers.
+const settledGraph = 500e-6
+
+// graphs says how the graphs of a case are made. Those of one that is run without end
+// instead of visited are captured once.
+func (h *Host) graphs(c *Case) Graphs {
+	set := h.set.measure
+	g := Graphs{Mode: set.Graph, Captures: set.Captures(), Seconds: set.GraphSeconds()}
 	if c.Settle > 0 {
-		return 1
+		g.Captures, g.Seconds = 1, max(g.Seconds, settledGraph)
 	}
-	return h.set.measure.Captures()
+	return g
 }
 
 // serveSession measures the cases side by side. A second thread prepares cases

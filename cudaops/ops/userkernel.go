@@ -239,7 +239,7 @@ type userBuffer struct {
 
 // Kernel prepares a user's kernel for a case.
 func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (*Case, error) {
-	c := &Case{Label: label, DType: b.DType, Columns: map[string]any{"kernel_source": b.Entry}}
+	c := &Case{Label: label, DType: b.DType, Unsure: true, Columns: map[string]any{"kernel_source": b.Entry}}
 	k := driver.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
 	var err error
 	for i, n := range b.Grid {

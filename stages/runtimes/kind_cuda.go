@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"slices"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -34,11 +35,14 @@ func cudaKind() Kind {
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "compares every case's result with a reference in higher precision"},
 				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
-			Closed:      true,
-			Ops:         cudaOps(),
-			Measure:     allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
-			Binds:       "a CUDA kernel",
-			Instruments: []stage.Instrument{{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"}},
+			Closed:  true,
+			Ops:     cudaOps(),
+			Measure: allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
+			Binds:   "a CUDA kernel",
+			Instruments: []stage.Instrument{
+				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
+				{Version: 3, Ops: ownOps(), Why: "graphs take 0.1 ms, so that the launch of one is a small share of short kernels"},
+			},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
 			devices, err := chosen(rt, list)
@@ -63,6 +67,11 @@ func cudaOps() []stage.Op {
 		out[i].Bound = out[i].Name == ops.OpKernel
 	}
 	return out
+}
+
+// ownOps are the ops whose kernels are not a user's.
+func ownOps() []string {
+	return slices.DeleteFunc(slices.Clone(ops.Names), func(name string) bool { return name == ops.OpKernel })
 }
 
 // lookGPUs is the Look of kinds that need nothing but GPUs and their driver.

@@ -1,9 +1,10 @@
 """A decoder layer through torch, and the kernels between its products.
 
 layer replays norm, qkv, attention, output, norm, gate and up, activation and
-down of one rank without end: the layer that the rows of its parts have to add
-up to. Its column parts names those rows: gemm of gemm.py, attention of
-attention.py and elementwise of this file. There is no communication in it.
+down of one rank without end, each layer on what the one before it has just
+written: the layer that the rows of its parts have to add up to. Its column parts
+names those rows: gemm of gemm.py, attention of attention.py and elementwise of
+this file. There is no communication in it.
 """
 
 import json
@@ -79,8 +80,12 @@ def layer(phase, batch_size, isl, cached, hidden_size, num_heads, num_key_value_
     cache = [((batch_size, cached, num_key_value_heads, head_dim), kind)] * 2 if phase == "decode" else []
     sets = bench.rotate(*weights, *cache, keep=[((tokens, hidden_size), kind)])
     linear, grouped = torch.nn.functional.linear, num_heads != num_key_value_heads
+    written = []  # by the layer before it in the graph
 
     def forward(x, norm1, qkv, out, norm2, gate_up, down, *kv):
+        chained = torch.cuda.is_current_stream_capturing()
+        if chained and written:
+            x = written.pop()
         h = linear(_rms_norm(torch, x, norm1), qkv).view(batch_size, length, -1, head_dim)
         q, k, v = h.split([num_heads, num_key_value_heads, num_key_value_heads], dim=2)
         if kv:
@@ -90,7 +95,10 @@ def layer(phase, batch_size, isl, cached, hidden_size, num_heads, num_key_value_
         )
         h = linear(h.transpose(1, 2).reshape(tokens, q_width), out)
         h = linear(_rms_norm(torch, h, norm2), gate_up)
-        return linear(_silu_and_mul(torch, h, None), down)
+        h = linear(_silu_and_mul(torch, h, None), down)
+        if chained:
+            written.append(h)
+        return h
 
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         return bench(

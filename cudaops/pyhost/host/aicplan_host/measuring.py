@@ -31,6 +31,9 @@ DEFAULTS = {
     "power": False,
     "power_min_seconds": 1.0,
 }
+# A case that is run without end for so long: its graph takes this share of that time,
+# as a server's graph of many layers does.
+SETTLE_GRAPH = 1e-3
 # A GPU under its power cap remembers what ran before for milliseconds. Passes
 # over one case follow each other here, so the pause between them is at least
 # this long; passes beyond the planned ones find a colder device.
@@ -217,18 +220,18 @@ class Bench:
         for _ in range(warmups):
             target.call()
         target.rotation, target.lead = repeat, False
-        target.prepare(1.0, self.settings)
+        target.prepare(1.0, 0.0)
         unroll = 1 if target.used_graph else repeat
         target.block(warmups * unroll)
         seconds, mhz = target.clock(lambda: target.block(runs * unroll))
         each = seconds * 1e3 / (runs * repeat)
         return self._columns([each], [each], [seconds * 1e3], [mhz], warmups + (warmups + runs) * repeat)
 
-    def _launches(self, target, least):
+    def _launches(self, target, least, settle=0.0):
         """How many launches make a block of at least so many seconds, and how many
         executions it took to find out. The first launch of a graph brings it to
         the device, and functions warm up: only a later one tells."""
-        target.prepare(max(target.warm(), 1e-9), self.settings)
+        target.prepare(max(target.warm(), 1e-9), max(self.settings["min_block_seconds"], settle * SETTLE_GRAPH))
         target.block(1)
         launch = _checked(target.block(1), 1)
         return max(1, math.ceil(least / launch)), 3 + 2 * target.per_launch
@@ -238,7 +241,7 @@ class Bench:
         power cap leaves alone is measured on a device that has recovered; any
         other one runs until it holds its own clock, and is timed there. settle
         is how long it runs where that is too short, half of it timed."""
-        n, executions = self._launches(target, max(COOL_BLOCK_SECONDS, self.settings["min_block_seconds"]))
+        n, executions = self._launches(target, max(COOL_BLOCK_SECONDS, self.settings["min_block_seconds"]), settle)
         if not settle:
             most = max(n, math.ceil(n * DROOP_BLOCK_SECONDS / COOL_BLOCK_SECONDS))
             executions += most * target.per_launch

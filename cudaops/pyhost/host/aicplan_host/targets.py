@@ -16,7 +16,7 @@ class CpuTarget:
         self.call()
         return (time.perf_counter_ns() - start) / 1e9
 
-    def prepare(self, estimate, settings):
+    def prepare(self, estimate, seconds):
         pass
 
     def block(self, n):
@@ -89,10 +89,12 @@ class CudaTarget:
             cycles += int(min(launches * self.host_seconds, _MOST_LEAD_SECONDS) * _CYCLES_PER_SECOND)
         self.torch.cuda._sleep(cycles)
 
-    def prepare(self, estimate, settings):
+    def prepare(self, estimate, seconds):
+        """Captures a graph of so many seconds, 64 calls at most; a call takes about
+        estimate."""
         if self.mode == "off":
             return
-        want = math.ceil(settings["min_block_seconds"] / max(estimate, 1e-7))
+        want = math.ceil(seconds / max(estimate, 1e-7))
         calls = whole_rotations(max(1, min(64, want)), self.rotation)
         try:
             self._graph = self.cuda.capture(self.call, calls)

@@ -85,7 +85,7 @@ class RotationTest(unittest.TestCase):
             call = _Rotating(device.kernel, [(i,) for i in range(sets)])
             target = CudaTarget(device, call, sets, "require")
             target.warm()
-            target.prepare(1e-6, {"min_block_seconds": wanted * 1e-6})
+            target.prepare(1e-6, wanted * 1e-6)
             self.assertEqual(target.per_launch, case["python"]["per_launch"], case)
             for blocks in (1, 3, 2):
                 target.block(blocks)
