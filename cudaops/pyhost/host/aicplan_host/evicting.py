@@ -27,15 +27,18 @@ class Evictor:
         self.torch.sum(self._data, 0, out=self._sum)
 
 
-def cold(cuda, call, hot, measure, held):
+def applies(hot, held):
+    """Whether a case of this hot measurement is to be taken cold. One that the power cap
+    holds back stays hot: the read would change its clock."""
+    return not held and hot["used_cuda_graph"] and hot["latency"] <= LONGEST_MS
+
+
+def cold(cuda, call, hot, measure):
     """The measurement hot of call, as one whose operands come from memory: what call
-    and a read of other data take in turn, less what the read takes alone.
-    measure(target) measures a CudaTarget. A row says in cache which of both it is of,
-    and in latency_hot what it was when nothing came between its executions. A case that
-    the power cap holds back stays hot: the read would change its clock."""
-    if held or not hot["used_cuda_graph"] or hot["latency"] > LONGEST_MS:
-        hot["cache"] = "hot"
-        return hot
+    and a read of other data take and draw in turn, less what the read does alone.
+    measure(target) measures a CudaTarget, its power too where that is wanted. A row
+    says in cache which of both it is of, and in latency_hot what it was when nothing
+    came between its executions."""
     evict = cuda.evictor = cuda.evictor or Evictor(cuda)
 
     def both():
@@ -45,8 +48,7 @@ def cold(cuda, call, hot, measure, held):
     turns, alone = (_measured(cuda, fn, measure) for fn in (both, evict))
     latency = turns["latency"] - alone["latency"]
     if not latency > 0:
-        hot["cache"] = "hot"
-        return hot
+        return type(hot)(hot, cache="hot")
     spread = [m["rel_stdev"] * m["latency"] for m in (turns, alone) if m["rel_stdev"] is not None]
     got = type(hot)(
         hot,
@@ -66,7 +68,20 @@ def cold(cuda, call, hot, measure, held):
     clocks = [m["sm_clock_mhz"] for m in (turns, alone) if "sm_clock_mhz" in m]
     if len(clocks) == 2:
         got["sm_clock_mhz"] = round(statistics.fmean(clocks), 1)
+    got.update(_power(turns, alone))
     return got
+
+
+def _power(turns, alone):
+    """The columns of power of what turns does beside alone; none where that was not
+    measured, or is lost in the noise of the read."""
+    if "energy" not in turns or "energy" not in alone:
+        return {}
+    energy, took = turns["energy"] - alone["energy"], turns["power_latency"] - alone["power_latency"]
+    if not (energy > 0 and took > 0):
+        return {}
+    beside = {name: turns[name] for name in ("power_limit", "power_method", "power_seconds")}
+    return dict(beside, power=energy * 1e3 / took, energy=energy, power_latency=took)
 
 
 def _measured(cuda, fn, measure):

@@ -10,7 +10,7 @@ from .capping import Board, PowerCap
 from .cuda import Cuda
 from .environment import Nvml
 from .errors import UNSUPPORTED, HostError, Unsupported
-from .evicting import cold
+from .evicting import applies, cold
 from .targets import CpuTarget, CudaTarget
 
 # The measure block's settings; cudaops/measure documents them and sends all.
@@ -198,20 +198,21 @@ class Bench:
             slowdown = self._cap.board.slowdown() if on_cuda else None
             if slowdown is not None:
                 got["throttled"] = slowdown
-            if settings["power"] and on_cuda and self._can_read_power():
-                began = time.perf_counter()
-                power, launches = self._power(target, got["latency"] / 1e3)
-                if self._held:
-                    self._cap.ran(began)
-                got.update(power, executions=got["executions"] + launches * target.per_launch)
+            got["used_cuda_graph"] = target.used_graph
+            colder = on_cuda and (evict or self.evict) and protocol != "reference"
+            evicts = colder and applies(got, self._held)
+            powered = settings["power"] and on_cuda and self._can_read_power()
+            if powered and not evicts:
+                self._powered(target, got)
             elif settings["power"] and not on_cuda:
                 self._powerless("power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
         finally:
             target.close()
-        got["used_cuda_graph"] = target.used_graph
         got["protocol"] = protocol
-        if on_cuda and (evict or self.evict) and protocol != "reference":
-            got = cold(self.cuda, call, got, self._adaptive, self._held)
+        if evicts:
+            got = cold(self.cuda, call, got, self._powerfully if powered else self._adaptive)
+        elif colder:
+            got["cache"] = "hot"
         got.update(columns)
         return got
 
@@ -386,6 +387,20 @@ class Bench:
         if self._library() is None:
             self._powerless("power is not measured: %s" % self._no_nvml)
         return self._nvml is not None
+
+    def _powered(self, target, got):
+        """Adds the columns of power to a measurement of target."""
+        began = time.perf_counter()
+        power, launches = self._power(target, got["latency"] / 1e3)
+        if self._held:
+            self._cap.ran(began)
+        got.update(power, executions=got["executions"] + launches * target.per_launch)
+
+    def _powerfully(self, target):
+        """A measurement in passes, with the columns of power."""
+        got = self._adaptive(target)
+        self._powered(target, got)
+        return got
 
     def _power(self, target, each):
         """Mean power in watts while the case runs back to back, between edges of
