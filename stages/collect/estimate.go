@@ -103,11 +103,20 @@ func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *st
 	}
 	// A case with a sweep measures all its points.
 	points := max(float64(counts.Rows), float64(counts.Collect))
-	counts.Seconds = total / float64(known) * points / float64(workers)
+	counts.Seconds = total/float64(known)*points/float64(workers) + c.shared(kernels, points/float64(workers))
 	counts.Basis = fmt.Sprintf("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
 	if workers > 1 {
 		counts.Basis += fmt.Sprintf(", %d workers", workers)
 	}
+}
+
+// shared is what so many cases of a worker take together beside what each does.
+func (c *Config) shared(kernels []physics.Kernel, cases float64) float64 {
+	f := c.kind().SharedSeconds
+	if f == nil {
+		return 0
+	}
+	return f(c.runtime, c.settings, kernels, cases)
 }
 
 // sampled are the cases of a grid, or some of them evenly spread, with the points
@@ -190,23 +199,26 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runt
 	if spec, _ := c.peaks(env); spec != nil {
 		likely, _ = physics.Likely(t, ref.Data.Info.Perf, c.opName(planned.Info.Op), spec)
 	}
-	seconds := map[string]float64{}
+	seconds, kernels := map[string]float64{}, map[string]physics.Kernel{}
 	for i, k := range have {
 		if _, dup := seconds[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
 			of := physics.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
-			seconds[k] = cost(c.runtime, c.settings, of)
+			seconds[k], kernels[k] = cost(c.runtime, c.settings, of), of
 		}
 	}
 	total, matched := 0.0, 0
+	var wanted []physics.Kernel
 	for _, k := range want {
 		if s, ok := seconds[k]; ok {
 			total += s
 			matched++
+			wanted = append(wanted, kernels[k])
 		}
 	}
 	if matched == 0 {
 		return
 	}
-	counts.Seconds = total / float64(matched) * float64(counts.Collect) / float64(workers)
+	each := float64(counts.Collect) / float64(workers)
+	counts.Seconds = total/float64(matched)*each + c.shared(wanted, each)
 	counts.Basis = fmt.Sprintf("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted", matched, len(want))
 }

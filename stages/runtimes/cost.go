@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"math"
 	"runtime"
 
 	"github.com/zclconf/go-cty/cty"
@@ -27,11 +28,11 @@ const (
 	cudaHostSeconds  = 2.4e-3 // choosing algorithms, capturing and queueing, a case
 	cudaBusyShare    = 0.7    // of the time above it: pauses keep the mean power below the cap
 	cudaCappedSecond = 15e-6  // shorter kernels are rarely held back by the power cap
-	cudaCappedVisit  = 13e-3
-	cudaHeatSeconds  = 1.3 / 192 // a window of capped cases is heated once
-	cudaCoolBlock    = 0.5e-3    // of the other cases at the sustained point
-	cudaBestOf       = 3.5e-3    // for each further algorithm
-	powerCases       = 3         // `power = true` takes so often power_min_seconds
+	cudaHeat         = 1.3    // seconds that a window of capped cases is heated
+	cudaWindow       = 192.   // cases, where the option window does not say it
+	cudaCoolBlock    = 0.5e-3 // of the other cases at the sustained point
+	cudaBestOf       = 3.5e-3 // for each further algorithm
+	powerCases       = 3      // `power = true` takes so often power_min_seconds
 )
 
 // cudaSeconds is the CaseSeconds of cuda runtimes.
@@ -51,22 +52,59 @@ func cudaSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float6
 	if s.Power {
 		extra += powerCases * s.PowerMinSeconds
 	}
-	sustained := s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0
-	if sustained && kernel > cudaCappedSecond {
-		return cudaHostSeconds + cudaHeatSeconds + passes*max(cudaCappedVisit, kernel) + extra
+	if capped(s, k) {
+		return cudaHostSeconds + cudaHeat/cudaWindow + passes*max(measure.HotLength(cudaWindow).Seconds(), kernel) + extra
 	}
 	least := s.MinBlockSeconds
-	if sustained {
+	if sustained(s) {
 		least = max(least, cudaCoolBlock)
 	}
 	return cudaHostSeconds + passes*(s.IdleGapSeconds+passSeconds(s, blocks, least, kernel))/cudaBusyShare + extra
 }
 
-// bestOf is the option of that name.
-func bestOf(rt *stage.Runtime) float64 {
-	v := rt.Options["best_of"]
-	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
+func sustained(s measure.Settings) bool {
+	return s.Protocol != measure.ProtocolReference && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0
+}
+
+// capped says whether a kernel is likely to be one that the power cap holds.
+func capped(s measure.Settings, k physics.Kernel) bool {
+	return sustained(s) && k.Seconds > cudaCappedSecond
+}
+
+// cudaShared is the SharedSeconds of cuda runtimes: a window of few capped
+// cases is heated for as long as one of many, and visits them for longer.
+func cudaShared(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64 {
+	held, known := 0.0, 0.0
+	for _, k := range kernels {
+		if k.Seconds <= 0 {
+			continue
+		}
+		if known++; capped(s, k) {
+			held++
+		}
+	}
+	if held == 0 {
 		return 0
+	}
+	of := func(n int) float64 {
+		if n == 0 {
+			return 0
+		}
+		longer := measure.HotLength(n) - measure.HotLength(cudaWindow)
+		return math.Max(cudaHeat*(1-float64(n)/cudaWindow), 0) + float64(n*s.Passes)*longer.Seconds()
+	}
+	n, window := int(math.Round(held/known*cases)), int(math.Max(numberOption(rt, "window", cudaWindow), 1))
+	return float64(n/window)*of(window) + of(n%window)
+}
+
+// bestOf is the option of that name.
+func bestOf(rt *stage.Runtime) float64 { return numberOption(rt, "best_of", 0) }
+
+// numberOption is an option of a runtime that is a number.
+func numberOption(rt *stage.Runtime, name string, otherwise float64) float64 {
+	v := rt.Options[name]
+	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
+		return otherwise
 	}
 	n, _ := v.AsBigFloat().Float64()
 	return n

@@ -43,3 +43,38 @@ func TestPythonSeconds(t *testing.T) {
 		}
 	}
 }
+
+// TestCudaShared: a few capped cases take as long together as an H200 took for them,
+// a full window nothing more, and what the cap does not hold nothing at all.
+func TestCudaShared(t *testing.T) {
+	t.Parallel()
+	s := measure.Defaults()
+	recovered := s
+	recovered.OperatingPoint = measure.PointRecovered
+	heavy, light := physics.Kernel{Seconds: 1e-4}, physics.Kernel{Seconds: 5e-6}
+	windowed := &stage.Runtime{Kind: "cuda", Options: map[string]cty.Value{"window": cty.NumberIntVal(45)}}
+	for name, c := range map[string]struct {
+		rt      *stage.Runtime
+		s       measure.Settings
+		kernels []physics.Kernel
+		cases   float64
+		least   float64
+		most    float64
+	}{
+		"45 of 60":                 {nil, s, []physics.Kernel{heavy, heavy, heavy, light}, 60, 10, 12},
+		"a full window":            {nil, s, []physics.Kernel{heavy}, 192, 0, 0},
+		"one more":                 {nil, s, []physics.Kernel{heavy}, 193, 1.5, 2},
+		"150":                      {nil, s, []physics.Kernel{heavy}, 150, 0.2, 0.4},
+		"two windows of 45":        {windowed, s, []physics.Kernel{heavy}, 90, 20, 24},
+		"short kernels":            {nil, s, []physics.Kernel{light}, 20, 0, 0},
+		"the recovered point":      {nil, recovered, []physics.Kernel{heavy}, 20, 0, 0},
+		"kernels of no known time": {nil, s, []physics.Kernel{{}}, 20, 0, 0},
+	} {
+		if c.rt == nil {
+			c.rt = &stage.Runtime{Kind: "cuda"}
+		}
+		if got := cudaShared(c.rt, c.s, c.kernels, c.cases); !(got >= c.least && got <= c.most) {
+			t.Errorf("%s: %v s, want %v to %v", name, got, c.least, c.most)
+		}
+	}
+}

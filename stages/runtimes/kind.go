@@ -91,6 +91,9 @@ type Kind struct {
 	// CaseSeconds says how long a case takes whose kernels take so many seconds,
 	// with what surrounds them; nil where that cannot be told.
 	CaseSeconds func(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64
+	// SharedSeconds says what so many cases of one worker take together beside that;
+	// kernels are a sample of them. Nil where that is nothing.
+	SharedSeconds func(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64
 	// Peaks are the operations and bytes a second that kinds without a GPU come to,
 	// roughly, for estimates; nil for others, whose system says it.
 	Peaks func() (flops, bytes float64)

@@ -54,10 +54,10 @@ func cudaKind() Kind {
 		Host:        func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
 		Env:         []string{cudaOrder},
 		Look:        lookGPUs,
-		CaseSeconds: cudaSeconds,
-		OnGPUs:      always,
-		Libraries:   []string{"driver", "cublaslt", "nvrtc"},
-		Bind:        readKernel,
+		CaseSeconds: cudaSeconds, SharedSeconds: cudaShared,
+		OnGPUs:    always,
+		Libraries: []string{"driver", "cublaslt", "nvrtc"},
+		Bind:      readKernel,
 	}
 }
 
