@@ -145,6 +145,30 @@ func TestGraphLengths(t *testing.T) {
 	}
 }
 
+// TestGraphsOfHosts holds which cases get longer graphs: not those of the reference
+// protocol, and layers at the other points the longest.
+func TestGraphsOfHosts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what   string
+		change func(*measure.Settings)
+		settle float64
+		want   Graphs
+	}{
+		{"sustained", func(*measure.Settings) {}, 0, Graphs{Mode: "prefer", Captures: 2, Seconds: 100e-6}},
+		{"recovered", func(s *measure.Settings) { s.OperatingPoint = measure.PointRecovered }, 0, Graphs{Mode: "prefer", Captures: 1, Seconds: 100e-6}},
+		{"a layer", func(*measure.Settings) {}, 2, Graphs{Mode: "prefer", Captures: 1, Seconds: 500e-6}},
+		{"the reference protocol", func(s *measure.Settings) { s.Protocol = measure.ProtocolReference }, 0, Graphs{Mode: "prefer", Captures: 1}},
+		{"a layer by it", func(s *measure.Settings) { s.Protocol = measure.ProtocolReference }, 2, Graphs{Mode: "prefer", Captures: 1}},
+	} {
+		h := &Host{set: settings{measure: measure.Defaults()}}
+		c.change(&h.set.measure)
+		if got := h.graphs(&Case{Settle: c.settle}); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+	}
+}
+
 // TestBurstsOfChains holds that a burst never queues more kernels of a chain behind
 // the closed gate than a device takes.
 func TestBurstsOfChains(t *testing.T) {

@@ -62,7 +62,7 @@ const settledGraph = 500e-6
 func (h *Host) graphs(c *Case) Graphs {
 	set := h.set.measure
 	g := Graphs{Mode: set.Graph, Captures: set.Captures(), Seconds: set.GraphSeconds()}
-	if c.Settle > 0 {
+	if c.Settle > 0 && g.Seconds > 0 {
 		g.Captures, g.Seconds = 1, max(g.Seconds, settledGraph)
 	}
 	return g
