@@ -74,7 +74,7 @@ func toyChanges(version string) []stage.Instrument {
 func heldKind(version string) runtimes.Kind {
 	k := toyKind()
 	if version == "2" {
-		k.Instruments = []stage.Instrument{{Version: 2, Point: measure.PointSustained, Not: []string{"serve"}, Why: "it plays for a second first"}}
+		k.Instruments = []stage.Instrument{{Version: 2, Points: []string{measure.PointSustained}, Not: []string{"serve"}, Why: "it plays for a second first"}}
 	}
 	k.Name, k.Summary, k.Measure = "held", "multiplies under a cap", []string{"operating_point", "passes", "protocol", "warmup_seconds"}
 	k.OnGPUs = func(*stage.Runtime) bool { return true }

@@ -26,6 +26,9 @@ const (
 	// PointRecovered is what it does on a device that comes from idle or light
 	// work.
 	PointRecovered = "recovered"
+	// PointWarmed is what it does after a warm-up of its own. It is no setting: rows
+	// with warmup_seconds are there, whatever point they ask for.
+	PointWarmed = "warmed"
 )
 
 // The ways to treat CUDA graphs.

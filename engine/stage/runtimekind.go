@@ -120,9 +120,9 @@ type Instrument struct {
 	// Ops are the ops that it is about, as names or globs; none means all. Those of
 	// Not are left out.
 	Ops, Not []string
-	// Point is the operating point that it is about; empty means that it is about
+	// Points are the operating points that it is about; none means that it is about
 	// rows of any point, and of none.
-	Point string
+	Points []string
 	// Why is one sentence without a full stop: what a number means since then.
 	Why string
 }
@@ -235,5 +235,5 @@ func (c Instrument) about(op, point string) bool {
 		ok, err := path.Match(glob, op)
 		return ok && err == nil
 	}
-	return (c.Point == "" || c.Point == point) && (len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, named)) && !slices.ContainsFunc(c.Not, named)
+	return (len(c.Points) == 0 || slices.Contains(c.Points, point)) && (len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, named)) && !slices.ContainsFunc(c.Not, named)
 }

@@ -123,8 +123,7 @@ func (c *Config) measured() any {
 }
 
 // point is the operating point that the measuring code holds its rows at, for its
-// instrument; "" where it holds none: on a processor, with the reference protocol,
-// and after a warm-up of the case's own. An environment that is not known yet is
+// instrument; "" where it holds none: on a processor, and with the reference protocol. An environment that is not known yet is
 // taken to have the GPUs that the runtime asks for.
 func (c *Config) point(env *runtimes.Environment) string {
 	if !c.onGPUs() || c.kind().OnProcessor && env != nil && !env.OnGPU() {
@@ -135,8 +134,11 @@ func (c *Config) point(env *runtimes.Environment) string {
 
 // heldAt is the point of settings, on a GPU.
 func (c *Config) heldAt(s measure.Settings) string {
-	if !slices.Contains(c.kind().Measure, "operating_point") || s.Protocol == measure.ProtocolReference || s.WarmupSeconds > 0 {
+	if !slices.Contains(c.kind().Measure, "operating_point") || s.Protocol == measure.ProtocolReference {
 		return ""
+	}
+	if s.WarmupSeconds > 0 {
+		return measure.PointWarmed
 	}
 	return s.OperatingPoint
 }

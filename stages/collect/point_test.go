@@ -63,3 +63,36 @@ func TestInstrumentOfPythonRows(t *testing.T) {
 		})
 	}
 }
+
+// TestInstrumentOfCudaRows: graphs became longer for what this package's own kernels
+// take, at every point, and stayed for users' kernels and the reference protocol.
+func TestInstrumentOfCudaRows(t *testing.T) {
+	t.Parallel()
+	env := &runtimes.Environment{Device: "NVIDIA H200", Env: map[string]string{"sm": "90"}}
+	for name, c := range map[string]struct {
+		src  string
+		op   string
+		want int
+	}{
+		"by default":             {op: "gemm", want: 3},
+		"recovered":              {op: "gemm", src: `measure { operating_point = "recovered" }`, want: 3},
+		"a warm-up of its own":   {op: "gemm", src: `measure { warmup_seconds = 0.1 }`, want: 3},
+		"a layer":                {op: "layer", want: 3},
+		"memory":                 {op: "memory", want: 3},
+		"the reference protocol": {op: "gemm", src: `measure { protocol = "reference" }`, want: 2},
+		"a user's kernel":        {op: "scale", want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "op = \"gemm\"\naxis \"m\" { values = [1] }\n")
+			b.runtime = &stage.Runtime{Name: "cuda", Kind: "cuda", Framework: "CUDA", Address: "runtime.cuda", Options: map[string]cty.Value{}}
+			cfg, diags := b.config(c.src)
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			if got := cfg.Context(&grid.Spec{Op: c.op}, env).Extra[instrumentWord]; got != c.want {
+				t.Errorf("the rows have version %v of the instrument, want %d", got, c.want)
+			}
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -41,7 +42,7 @@ func cudaKind() Kind {
 			Binds:   "a CUDA kernel",
 			Instruments: []stage.Instrument{
 				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
-				{Version: 3, Ops: ownOps(), Why: "graphs take 0.1 ms, so that the launch of one is a small share of short kernels"},
+				{Version: 3, Ops: ownOps(), Points: []string{measure.PointSustained, measure.PointRecovered, measure.PointWarmed}, Why: "graphs take 0.1 ms, so that the launch of one is a small share of short kernels"},
 			},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {

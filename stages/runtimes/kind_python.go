@@ -47,7 +47,7 @@ func pythonKind() Kind {
 			Binds:   "Python code",
 			Instruments: []stage.Instrument{
 				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
-				{Version: 3, Point: measure.PointSustained, Not: selfTimed, Why: "a kernel that the power cap holds is timed after it ran for a second, at the clock that it keeps"},
+				{Version: 3, Points: []string{measure.PointSustained}, Not: selfTimed, Why: "a kernel that the power cap holds is timed after it ran for a second, at the clock that it keeps"},
 			},
 			NamesOps: true,
 			Reads:    true,
