@@ -183,6 +183,35 @@ func TestSustainedSmallBatch(t *testing.T) {
 	}
 }
 
+// TestSustainedOwnClock: the fewer capped cases there are, the longer each is visited,
+// and the more its latency is stated at the clock that it had itself.
+func TestSustainedOwnClock(t *testing.T) {
+	t.Parallel()
+	apart := func(n int) float64 {
+		cases := make([]gpuCase, n)
+		for i := range cases {
+			cases[i] = gpuCase{1e-4 * float64(1+i%7*3), 560 + 250*float64(i)/float64(n), 1}
+		}
+		got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) { o.gpu.MeanPeriods = 50 })
+		most := 0.0
+		for i, r := range got.results {
+			if got.errs[i] != nil || r.ClockSeenMHz == 0 {
+				t.Fatalf("case %d of %d: %+v, %v", i, n, r, got.errs[i])
+			}
+			most = max(most, math.Abs(math.Log(r.ClockMHz/r.ClockSeenMHz)))
+		}
+		return most
+	}
+	// Where it is stated wholly at its own clock, what is left is the mean of another
+	// kind; at that of its neighbours it is 0.04 away.
+	if few := apart(30); !(few <= 0.01) {
+		t.Errorf("of 30 cases one is stated %.4f from its own clock", few)
+	}
+	if more := apart(50); !(more >= 0.02 && more <= 0.035) {
+		t.Errorf("of 50 cases one is stated %.4f from its own clock", more)
+	}
+}
+
 // TestSustainedBatches gives no more cases at once than a worker holds.
 func TestSustainedBatches(t *testing.T) {
 	t.Parallel()
