@@ -82,7 +82,11 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 	}
 	defer own.Remove()
 	e.env = filepath.Join(own.Path, "env")
-	before := containers(ctx)
+	var before seen
+	if before.ids, before.err = containers(ctx); ctx.Err() != nil {
+		res.Setup = "interrupted before the set-up"
+		return res
+	}
 	setup, err := e.start(s.Setup, true)
 	if err != nil {
 		res.Setup = err.Error()
@@ -291,37 +295,16 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 }
 
 // cleanup stops the processes and containers that the blocks started.
-func (e *execution) cleanup(res *ServerRun, before []string) {
+func (e *execution) cleanup(res *ServerRun, before seen) {
 	for _, pid := range marked(e.id) {
 		res.Cleanup = append(res.Cleanup, fmt.Sprintf("process %d", pid))
 	}
-	if err := stopMarked(e.id); err != nil {
-		res.CleanupError = err.Error()
+	err := stopMarked(e.id)
+	removed, left := before.removeNew(context.Background())
+	res.Cleanup = append(res.Cleanup, removed...)
+	if err = errors.Join(err, left); err != nil {
+		res.CleanupError = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	for _, id := range containers(context.Background()) {
-		if slices.Contains(before, id) {
-			continue
-		}
-		if out, err := exec.Command("docker", "rm", "-f", id).CombinedOutput(); err != nil {
-			res.CleanupError = strings.TrimSpace(string(out))
-		} else {
-			res.Cleanup = append(res.Cleanup, "container "+id[:min(12, len(id))])
-		}
-	}
-}
-
-// containers are the ids of all containers; none where there is no docker.
-func containers(ctx context.Context) []string {
-	if _, err := exec.LookPath("docker"); err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "docker", "ps", "-aq", "--no-trunc").Output()
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(out))
 }
 
 // prefixed writes whole lines with a prefix.
