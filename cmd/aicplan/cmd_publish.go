@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
+	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/scratch"
 	"aicplan/stages/publish"
@@ -33,7 +35,20 @@ push = true, and opens or updates the draft pull request only where the plan has
 
 With -dry-run it says what would be committed, pushed and written.
 
-Exit codes: 0 done, or nothing to do yet; 1 a mistake, or git or gh failed.`
+Exit codes: 0 done, or nothing to do yet; 1 a mistake, or git or gh failed; 130 interrupted.`
+}
+
+// warnings tells the user what a stage warns of, and drops what else it says.
+type warnings struct {
+	quietEvents
+	to io.Writer
+}
+
+// Message implements stage.Events.
+func (w warnings) Message(address, level, text string) {
+	if level == "warn" || level == "error" {
+		fmt.Fprintf(w.to, "Warning: %s: %s\n", address, text)
+	}
 }
 
 // published is the result of one stage.
@@ -59,11 +74,13 @@ func (c *publishCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
-	p, err := a.plan(ctx, c.planFlags, plan.Options{OutDir: out}, all, store)
+	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: out}, all, store)
 	if err != nil {
 		return err
 	}
+	a.endPlanning()
+	ctx, end := untilInterrupt() // git and gh hear of it by this process
+	defer end()
 	results := []published{}
 	found := 0
 	for _, s := range p.Stages {
@@ -73,6 +90,9 @@ func (c *publishCmd) Run(a *app) error {
 		}
 		found++
 		r, err := c.one(ctx, a, p, s, cfg, store, out)
+		if err != nil && ctx.Err() != nil {
+			return &exitError{code: run.ExitInterrupted, err: fmt.Errorf("interrupted: %s: %w", s.Address(), err)}
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Address(), err)
 		}
@@ -102,7 +122,7 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 	}
 	defer own.Remove()
 	rc := &stage.RunContext{
-		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{},
+		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(), Events: warnings{to: a.stderr},
 		RunDir: own.Path, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
 	}
 	waiting := unmeasured(p, store)

@@ -47,7 +47,7 @@ var layers = []layer{
 
 // ground are the packages that every other may import: they import nothing of
 // the project themselves.
-var ground = []string{"sink/phrase", "sink/redact", "sink/scratch", "sink/stats"}
+var ground = []string{"sink/command", "sink/phrase", "sink/redact", "sink/scratch", "sink/stats"}
 
 // homes are modules that one folder hides from all others.
 var homes = map[string][]string{

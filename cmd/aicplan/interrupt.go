@@ -44,6 +44,23 @@ func endOnInterrupt() (end func()) {
 	}
 }
 
+// untilInterrupt is a context that ends with the first Ctrl-C.
+func untilInterrupt() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := interrupts()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}
+
 // outliveReader lets a run go on when what reads its output goes away, such as a
 // tee that dies at night: what is measured is on disk. Who reads events needs all
 // of them, and hears that they are not whole.

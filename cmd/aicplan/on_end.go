@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aicplan/engine/run"
+	"aicplan/sink/command"
 )
 
 // onEndDeadline bounds the user's command: a hanging mail server must not keep
@@ -18,15 +19,14 @@ const onEndDeadline = time.Minute
 // onEnd runs the user's command when a run has ended, however it did. The
 // command is the user's own, from the command line or the environment; a plan
 // cannot name one. Its result changes no exit code.
-func (a *app) onEnd(command, stateDir string, r *run.Applied) {
-	if command == "" {
+func (a *app) onEnd(line, stateDir string, r *run.Applied) {
+	if line == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), onEndDeadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Stdout, cmd.Stderr = a.stderr, a.stderr
-	cmd.WaitDelay = time.Second
 	var measured, failed int
 	for _, s := range r.Stages {
 		if s.Outcome != nil {
@@ -37,7 +37,8 @@ func (a *app) onEnd(command, stateDir string, r *run.Applied) {
 	cmd.Env = append(os.Environ(),
 		"AICPLAN_RUN="+r.RunID, "AICPLAN_EXIT_CODE="+strconv.Itoa(r.ExitCode()), "AICPLAN_SECONDS="+strconv.FormatFloat(r.Seconds, 'f', 0, 64),
 		"AICPLAN_MEASURED="+strconv.Itoa(measured), "AICPLAN_FAILED="+strconv.Itoa(failed), "AICPLAN_STATE_DIR="+stateDir)
-	if err := cmd.Run(); err != nil {
+	// "notify &" leaves something behind that keeps the output open.
+	if err := command.Run(cmd, time.Second); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("it was stopped after %s", onEndDeadline)
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/driver"
+	"aicplan/sink/command"
 )
 
 // gang is the ranks of several nodes. One command, usually srun, starts a
@@ -145,13 +146,14 @@ func (g *gang) launch(env []string) (*launched, error) {
 	cmd.Env = append(append(os.Environ(), g.env...), env...)
 	l := &launched{done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = g.say, io.MultiWriter(g.say, l)
-	cmd.WaitDelay = endGrace
-	if err := cmd.Start(); err != nil {
+	running, err := command.Start(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("the ranks cannot be started by %s: %w; rank_launcher of the runtime names another command", argv[0], err)
 	}
 	l.kill = func() { _ = cmd.Process.Kill() } // already ended is as good
 	go func() {
-		l.err = cmd.Wait()
+		l.err = running.Wait()
+		running.Hear(endGrace) // ranks may hold its output open
 		close(l.done)
 	}()
 	return l, nil

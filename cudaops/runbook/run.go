@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"aicplan/sink/command"
 	"aicplan/sink/scratch"
 )
 
@@ -81,7 +82,11 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 	}
 	defer own.Remove()
 	e.env = filepath.Join(own.Path, "env")
-	before := containers(ctx)
+	var before seen
+	if before.ids, before.err = containers(ctx); ctx.Err() != nil {
+		res.Setup = "interrupted before the set-up"
+		return res
+	}
 	setup, err := e.start(s.Setup, true)
 	if err != nil {
 		res.Setup = err.Error()
@@ -93,8 +98,9 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		case <-setup.done: // its number may be somebody else's by now
 		default:
 			killGroup(setup.cmd)
-			<-setup.done // what it has printed is out before anybody reads it
+			<-setup.done
 		}
+		setup.hear() // what it has printed is out before anybody reads it
 	}()
 	if res.Tries, err = e.healthy(ctx, setup); err != nil {
 		if errors.Is(err, errSetup) {
@@ -164,15 +170,24 @@ func (e *execution) files() error {
 
 // A process is a block at work.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error // once done is closed
-	out  *prefixed
+	cmd     *exec.Cmd
+	running *command.Running
+	done    chan struct{}
+	err     error // once done is closed
+	out     *prefixed
+}
+
+// hear waits for the rest of what a block prints that has ended. A server that was
+// left in the background may hold the output open.
+func (j *process) hear() {
+	j.running.Hear(time.Second)
+	j.out.flush()
 }
 
 // start begins a block in a shell and a process group of its own. What the
 // set-up exports is kept in a file after every command: the set-up may never
-// end, and what follows needs its variables.
+// end, and what follows needs its variables. The server that a set-up leaves in the
+// background is heard until hear: without a reader it would die of its next line.
 func (e *execution) start(b *Block, keep bool) (*process, error) {
 	text := b.Text
 	if keep {
@@ -186,20 +201,17 @@ func (e *execution) start(b *Block, keep bool) (*process, error) {
 	cmd.Env = append(os.Environ(), marker+"="+e.id, "AICPLAN_DOCS_ENV="+e.env)
 	out := &prefixed{w: e.o.Out, mu: &e.mu, prefix: fmt.Sprintf("%s %s: ", e.server.Name, b.Kind)}
 	cmd.Stdout, cmd.Stderr = out, out
-	// A server that was left in the background holds the pipe open; its shell's
-	// end is the block's.
-	cmd.WaitDelay = time.Second
 	ownGroup(cmd)
-	if err := cmd.Start(); err != nil {
+	running, err := command.Start(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Place, err)
 	}
-	j := &process{cmd: cmd, done: make(chan struct{}), out: out}
+	j := &process{cmd: cmd, running: running, done: make(chan struct{}), out: out}
 	go func() {
-		j.err = cmd.Wait()
-		if errors.Is(j.err, exec.ErrWaitDelay) {
-			j.err = nil
+		j.err = running.Wait() // its shell's end is the block's
+		if !keep {
+			j.hear()
 		}
-		out.flush()
 		close(j.done)
 	}()
 	return j, nil
@@ -283,37 +295,16 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 }
 
 // cleanup stops the processes and containers that the blocks started.
-func (e *execution) cleanup(res *ServerRun, before []string) {
+func (e *execution) cleanup(res *ServerRun, before seen) {
 	for _, pid := range marked(e.id) {
 		res.Cleanup = append(res.Cleanup, fmt.Sprintf("process %d", pid))
 	}
-	if err := stopMarked(e.id); err != nil {
-		res.CleanupError = err.Error()
+	err := stopMarked(e.id)
+	removed, left := before.removeNew(context.Background())
+	res.Cleanup = append(res.Cleanup, removed...)
+	if err = errors.Join(err, left); err != nil {
+		res.CleanupError = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	for _, id := range containers(context.Background()) {
-		if slices.Contains(before, id) {
-			continue
-		}
-		if out, err := exec.Command("docker", "rm", "-f", id).CombinedOutput(); err != nil {
-			res.CleanupError = strings.TrimSpace(string(out))
-		} else {
-			res.Cleanup = append(res.Cleanup, "container "+id[:min(12, len(id))])
-		}
-	}
-}
-
-// containers are the ids of all containers; none where there is no docker.
-func containers(ctx context.Context) []string {
-	if _, err := exec.LookPath("docker"); err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "docker", "ps", "-aq", "--no-trunc").Output()
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(out))
 }
 
 // prefixed writes whole lines with a prefix.

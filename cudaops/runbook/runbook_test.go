@@ -110,6 +110,22 @@ func TestWhatASetupPrints(t *testing.T) {
 	}
 }
 
+// TestAServerInTheBackground lives on when its set-up has ended, and what it prints
+// is told.
+func TestAServerInTheBackground(t *testing.T) {
+	var out bytes.Buffer
+	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
+	s := Server{
+		Name:   "x",
+		Setup:  block("(for i in $(seq 150); do sleep 0.01; done; echo it serves; touch served) &\necho $! > pid\nmv pid ready"),
+		Health: block("test -f ready"),
+		Runs:   []Block{*block("while ! test -f served; do kill -0 $(cat ready) || exit 1; sleep 0.01; done")},
+	}
+	if res := Execute(t.Context(), s, options(t, &out)); !res.OK() || !strings.Contains(out.String(), "x setup: it serves") {
+		t.Errorf("%+v\n%s", res, &out)
+	}
+}
+
 func TestHealthCheckThatNeverPasses(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }

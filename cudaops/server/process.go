@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/worker"
+	"aicplan/sink/command"
 )
 
 // EnvMark is the variable by which the processes of a server are found, also
@@ -80,7 +81,7 @@ func Start(spec Spec) (*Process, error) {
 	}
 	go func() {
 		defer close(p.read)
-		worker.Hear(r, cmp.Or(spec.Log, NewLog(nil)))
+		command.Hear(r, cmp.Or(spec.Log, NewLog(nil)))
 	}()
 	return p, nil
 }

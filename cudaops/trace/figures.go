@@ -43,10 +43,16 @@ type Analysis struct {
 	// calls are the times of the collectives in order, for Align.
 	calls map[callKey][]int64
 	cut   bool
+	lacks bool
 }
 
 // Truncated says that the file ends in the middle.
 func (a *Analysis) Truncated() bool { return a.cut }
+
+// Incomplete says that sums over the kernels or the steps of the file are too small, or
+// may be: it ends in the middle, an event cannot be read, or one has no usable time.
+// Warning says which.
+func (a *Analysis) Incomplete() bool { return a.lacks }
 
 // Parts divide a stretch of time on a device. Sums add kernel times up, unions
 // count overlapping kernels once.
@@ -108,6 +114,7 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 	blank := func(device string) *Analysis {
 		return &Analysis{
 			File: file, Format: format, Device: device, Meta: r.meta, Events: r.events, Warning: r.warning(), cut: r.cut != "",
+			lacks:   r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
 			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},
 		}
 	}
@@ -154,6 +161,9 @@ func (r *recording) warning() string {
 	}
 	if r.skipped > 0 {
 		all = append(all, "left out: "+phrase.Some(int(r.skipped), "kernel")+" without a usable time")
+	}
+	if r.unsteps > 0 {
+		all = append(all, "left out: "+phrase.Some(int(r.unsteps), "step")+" without a usable time")
 	}
 	return strings.Join(all, "; ")
 }

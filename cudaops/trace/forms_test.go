@@ -123,6 +123,39 @@ func TestDamagedEvents(t *testing.T) {
 	}
 }
 
+// What is left out for want of a usable time is told of: kernels and steps, however
+// they are written. Of other ranges nothing is taken.
+func TestEventsWithoutTimes(t *testing.T) {
+	t.Parallel()
+	good := event("gemm", 1, 2, 0) + "," + event("gemm", 5, 2, 0)
+	of := func(ph, cat, name, times string) string {
+		return fmt.Sprintf(`{"ph":%q,"cat":%q,"name":%q,"pid":0,"tid":9%s}`, ph, cat, name, times)
+	}
+	end := `{"ph":"E","pid":0,"tid":9,"ts":9}`
+	for name, c := range map[string]struct{ events, want string }{
+		"all is well":            {of("B", "kernel", "gemm", `,"ts":1`) + "," + end, ""},
+		"no duration":            {of("X", "kernel", "gemm", `,"ts":1`), "left out: 1 kernel without a usable time"},
+		"a negative one":         {of("X", "kernel", "gemm", `,"ts":1,"dur":-1`), "left out: 1 kernel without a usable time"},
+		"it never ends":          {of("B", "kernel", "gemm", `,"ts":1`), "left out: 1 kernel without a usable time"},
+		"it begins at no time":   {of("B", "kernel", "gemm", "") + "," + end, "left out: 1 kernel without a usable time"},
+		"its end is at no time":  {of("B", "kernel", "gemm", `,"ts":1`) + `,{"ph":"E","pid":0,"tid":9}`, "left out: 1 kernel without a usable time"},
+		"it ends before":         {of("B", "kernel", "gemm", `,"ts":20`) + "," + end, "left out: 1 kernel without a usable time"},
+		"too many that are open": {strings.Repeat(of("B", "kernel", "gemm", `,"ts":1`)+",", maxOpen) + of("B", "kernel", "gemm", `,"ts":1`), "left out: 1001 kernels without a usable time"},
+		"a step":                 {of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`), "left out: 1 step without a usable time"},
+		"a step that never ends": {of("B", "gpu_user_annotation", "execute_context_1(8)_generation_0(0)", `,"ts":1`), "left out: 1 step without a usable time"},
+		"another range":          {of("X", "user_annotation", "forward", `,"ts":1`), ""},
+	} {
+		r := read(t, "["+good+","+c.events+"]")[0]
+		if r.Warning != c.want || r.Incomplete() != (c.want != "") {
+			t.Errorf("%s: %q, want %q", name, r.Warning, c.want)
+		}
+	}
+	// A range is no kernel.
+	if r := read(t, "["+of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`)+"]")[0]; !strings.HasPrefix(r.Error, "no kernel of a device is in it") {
+		t.Error(r.Error)
+	}
+}
+
 // Steps that the profiler projected to several devices are those of each device.
 func TestStepsOfDevices(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,8 @@ type recording struct {
 	order   []string
 	ranges  []span
 	events  int64
-	skipped int64 // events of a kernel without times
+	skipped int64 // kernels without times
+	unsteps int64 // steps without times
 	broken  int64 // events that are no JSON objects
 	wrong   error // the first of them
 	twice   int64 // kernels that are written more than once

@@ -144,6 +144,7 @@ func readEvents(s *scanner, rec *recording) error {
 		switch s.token() {
 		case ']':
 			s.pos++
+			e.close()
 			return nil
 		case ',':
 			s.pos++
@@ -183,6 +184,7 @@ func readEvents(s *scanner, rec *recording) error {
 type begin struct {
 	cat, name string
 	ts        int64
+	timed     bool // ts is a time
 	args      []byte
 }
 
@@ -230,12 +232,16 @@ func (e *eventReader) event(obj []byte) error {
 	case "X":
 		return e.complete(cat, name, pid, args, ts, dur)
 	case "B":
-		if t, err := nanoseconds(ts); err == nil && (isKernel(cat) || isRange(cat)) {
-			key := string(pid) + " " + string(tid)
-			if len(e.open[key]) < maxOpen {
-				e.open[key] = append(e.open[key], begin{cat: string(cat), name: string(name), ts: t, args: bytes.Clone(args)})
-			}
+		if !isKernel(cat) && !isRange(cat) {
+			return nil
 		}
+		key := string(pid) + " " + string(tid)
+		if len(e.open[key]) == maxOpen {
+			e.untimed(cat, name)
+			return nil
+		}
+		t, err := nanoseconds(ts)
+		e.open[key] = append(e.open[key], begin{cat: string(cat), name: string(name), ts: t, timed: err == nil, args: bytes.Clone(args)})
 	case "E":
 		key := string(pid) + " " + string(tid)
 		stack := e.open[key]
@@ -244,8 +250,10 @@ func (e *eventReader) event(obj []byte) error {
 		}
 		b := stack[len(stack)-1]
 		e.open[key] = stack[:len(stack)-1]
-		if t, err := nanoseconds(ts); err == nil && usable(b.ts, t-b.ts) {
+		if t, err := nanoseconds(ts); err == nil && b.timed && usable(b.ts, t-b.ts) {
 			e.take([]byte(b.cat), []byte(b.name), pid, b.args, interval{b.ts, t})
+		} else {
+			e.untimed([]byte(b.cat), []byte(b.name))
 		}
 	}
 	return nil
@@ -255,18 +263,34 @@ func (e *eventReader) complete(cat, name, pid, args, ts, dur []byte) error {
 	if !isKernel(cat) && !isRange(cat) {
 		return nil
 	}
-	start, err := nanoseconds(ts)
-	if err != nil {
-		e.rec.skipped++
-		return nil
-	}
-	d, err := nanoseconds(dur)
-	if err != nil || !usable(start, d) {
-		e.rec.skipped++
+	start, errStart := nanoseconds(ts)
+	d, errDur := nanoseconds(dur)
+	if errStart != nil || errDur != nil || !usable(start, d) {
+		e.untimed(cat, name)
 		return nil
 	}
 	e.take(cat, name, pid, args, interval{start, start + d})
 	return nil
+}
+
+// untimed counts what cannot be taken for want of a usable time. Of ranges only
+// steps are missed.
+func (e *eventReader) untimed(cat, name []byte) {
+	switch {
+	case isKernel(cat):
+		e.rec.skipped++
+	case isStep(string(decoded(name))):
+		e.rec.unsteps++
+	}
+}
+
+// close counts what has begun and never ends.
+func (e *eventReader) close() {
+	for _, stack := range e.open {
+		for _, b := range stack {
+			e.untimed([]byte(b.cat), []byte(b.name))
+		}
+	}
 }
 
 func (e *eventReader) take(cat, name, pid, args []byte, iv interval) {

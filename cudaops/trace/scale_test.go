@@ -121,6 +121,9 @@ func TestTimesThatAreNone(t *testing.T) {
 	if r.Kernels != 40 || *r.CommSumNs != 40*280_000_000_000_000 || *r.SpanNs != 280_000_000_000_000+39_000 || r.Warning != "left out: 4 kernels without a usable time" {
 		t.Error(dump(r))
 	}
+	if !r.Incomplete() || r.Truncated() {
+		t.Error("nothing is missed")
+	}
 	if plus(1<<62, 1<<62) != 1<<63-1 {
 		t.Error("a sum ran over")
 	}

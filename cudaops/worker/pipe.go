@@ -9,8 +9,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"aicplan/sink/command"
 )
 
 // greet sends init and reads hello.
@@ -353,30 +354,10 @@ func (r *untilExit) Read(b []byte) (int, error) {
 		return n, err
 	}
 	// After a pause of this process the deadline is over before the pipe was looked at.
-	if n = ReadThere(r.f, b); n > 0 {
+	if n = command.ReadThere(r.f, b); n > 0 {
 		return n, nil
 	}
 	return 0, io.EOF
-}
-
-// ReadThere reads what lies in a pipe, whose deadline may have passed, and waits for
-// nothing; 0 where nothing is there. A read after it has a deadline that has passed.
-func ReadThere(f *os.File, b []byte) (n int) {
-	raw, err := f.SyscallConn()
-	if err != nil || f.SetReadDeadline(time.Time{}) != nil { // with one that has passed, nothing is read
-		return 0
-	}
-	err = raw.Read(func(fd uintptr) bool {
-		err := error(syscall.EINTR)
-		for err == syscall.EINTR {
-			n, err = syscall.Read(int(fd), b)
-		}
-		return true
-	})
-	if err != nil || f.SetReadDeadline(time.Now()) != nil {
-		return 0
-	}
-	return max(n, 0)
 }
 
 // closedGrace is how long a process may live on without its pipe.

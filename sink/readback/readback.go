@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"aicplan/sink/command"
 )
 
 //go:embed ask.py
@@ -190,10 +192,9 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	}
 	cmd := exec.CommandContext(ctx, o.Python, "-c", script)
 	cmd.Stdin = bytes.NewReader(in)
-	cmd.WaitDelay = time.Second // after an interrupt, for what it has started
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
+	if err := command.Run(cmd, time.Second); err != nil { // what it has started may live on
 		if errors.Is(err, exec.ErrNotFound) {
 			return nil, fmt.Errorf("%s is not there: -python names the interpreter that has aiconfigurator", o.Python)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -28,8 +29,9 @@ func New(base, name string) (*Folder, error) {
 		base = os.TempDir()
 	}
 	prefix := Prefix + name + "-"
-	sweep(base, prefix)
+	sweep(base, prefix, 0)
 	unnamed := Prefix + "new-" + name + "-"
+	sweep(base, unnamed, unnamedAge)
 	made, err := os.MkdirTemp(base, unnamed)
 	if err != nil {
 		return nil, err
@@ -44,6 +46,10 @@ func New(base, name string) (*Folder, error) {
 	}
 	return f, nil
 }
+
+// unnamedAge is how old a folder without its name is that a killed process has left: a
+// living one gives it at once, and nobody else may take its folder before.
+const unnamedAge = 24 * time.Hour
 
 // Remove removes the folder and all that is in it.
 func (f *Folder) Remove() {
@@ -64,16 +70,19 @@ func empty(path string) {
 	_ = os.Remove(path)
 }
 
-// sweep removes the folders in base whose process was killed.
-func sweep(base, prefix string) {
+// sweep removes the folders in base whose process was killed, and that are so old.
+func sweep(base, prefix string, age time.Duration) {
 	entries, _ := os.ReadDir(base)
 	for _, e := range entries {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
+		if info, err := e.Info(); age > 0 && (err != nil || time.Since(info.ModTime()) < age) {
+			continue
+		}
 		path := filepath.Join(base, e.Name())
 		if os.Remove(path) == nil {
-			continue // it was empty: a removal was cut short
+			continue // it was empty: a removal, or its making, was cut short
 		}
 		lock := flock.New(filepath.Join(path, "lock"), flock.SetFlag(os.O_RDONLY)) // makes none
 		if held, err := lock.TryLock(); err == nil && held {

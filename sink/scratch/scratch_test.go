@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // folderHolder is where a process of the test makes a folder, which it keeps until it
@@ -92,5 +95,58 @@ func TestFoldersOfKilledProcesses(t *testing.T) {
 	mine.Remove()
 	if _, err := os.Stat(mine.Path); !os.IsNotExist(err) {
 		t.Errorf("its own folder is still there: %v", err)
+	}
+}
+
+// TestFoldersWithoutTheirName: a process may be killed before its folder has its name.
+// Nobody can tell a young one from that of a process that lives.
+func TestFoldersWithoutTheirName(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	long := time.Now().Add(-2 * unnamedAge)
+	want := map[string]bool{}
+	for _, c := range []struct {
+		name            string
+		lock, held, old bool
+		stays           bool
+	}{
+		{name: "aicplan-new-try-1", lock: true, old: true},
+		{name: "aicplan-new-try-2", old: true},
+		{name: "aicplan-new-try-3", lock: true, stays: true},
+		{name: "aicplan-new-try-4", stays: true},
+		{name: "aicplan-new-try-5", lock: true, held: true, old: true, stays: true},
+		{name: "aicplan-new-other-1", lock: true, old: true, stays: true},
+	} {
+		path := filepath.Join(base, c.name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if c.lock {
+			lock := flock.New(filepath.Join(path, "lock"))
+			if held, err := lock.TryLock(); err != nil || !held {
+				t.Fatal(held, err)
+			}
+			if c.held {
+				t.Cleanup(func() { _ = lock.Close() })
+			} else if err := lock.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.old {
+			if err := os.Chtimes(path, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want[path] = c.stays
+	}
+	mine, err := New(base, "try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Remove()
+	for path, stays := range want {
+		if _, err := os.Stat(path); (err == nil) != stays {
+			t.Errorf("%s is there: %v, want %v", path, err == nil, stays)
+		}
 	}
 }

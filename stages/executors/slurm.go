@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"aicplan/sink/command"
 )
 
 // Scheduler are the commands of Slurm that are used: sbatch, squeue, scontrol
@@ -53,14 +55,15 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = environment(os.Environ(), s.Set)
-	cmd.WaitDelay = time.Second
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	err := cmd.Run()
+	// A site's own sbatch may leave something behind that keeps its output open: the
+	// job is submitted all the same.
+	err := command.Run(cmd, time.Second)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("there is no %s here: run aicplan on a login node of the cluster, or load the module that has Slurm's commands (%w)", name, exec.ErrNotFound)
-	case ctx.Err() == context.DeadlineExceeded:
+	case err != nil && ctx.Err() == context.DeadlineExceeded:
 		return "", &busyError{fmt.Sprintf("%s did not answer within %s", name, limit)}
 	case err != nil:
 		text := complaint(name, said.String())

@@ -309,7 +309,7 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 		}
 		has := false
 		for _, device := range seen {
-			if device.Truncated() { // its sums are those of the part that is there
+			if device.Incomplete() { // its sums are those of the part that is there
 				return nil, fmt.Sprintf("%s is not whole: %s", a.Name, device.Warning)
 			}
 			if device.Error != "" && empty == "" {

@@ -95,6 +95,8 @@ func TestTracesThatLackSomething(t *testing.T) {
 	at := func(name string, ts int) string { return fmt.Sprintf(step, name, ts, ts+1, ts+85) }
 	prefill := `{"traceEvents":[` + at("execute_context_1(8)_generation_0(0)", 1000) + `]}`
 	decode := `{"traceEvents":[` + at("execute_context_0(0)_generation_1(1)", 2000) + "," + at("execute_context_0(0)_generation_1(1)", 3000) + `]}`
+	untimed := strings.Replace(prefill, `"dur":10,`, `"dur":-10,`, 1)
+	damaged := strings.Replace(prefill, `"name":"flash_fwd",`, `"name":"flash_fwd" `, 1)
 	const both = "prefill, measured attention 0.01, measured gemm 0.08\n"
 	for _, x := range []struct {
 		name, trace0, trace1, want, why string
@@ -102,6 +104,8 @@ func TestTracesThatLackSomething(t *testing.T) {
 		{"whole", prefill, prefill, both, ""},
 		{"cut off", prefill, prefill[:len(prefill)-60], "", "prefill_trace_1.json is not whole: the file ends in the middle"},
 		{"cut off behind the last kernel", prefill[:len(prefill)-2], prefill, "", "prefill_trace_0.json is not whole"},
+		{"a kernel without a time", prefill, untimed, "", "prefill_trace_1.json is not whole: left out: 1 kernel without a usable time"},
+		{"a damaged kernel", damaged, prefill, "", "prefill_trace_0.json is not whole: left out: 1 event that cannot be read"},
 		{"of another phase", prefill, decode, "", "prefill_trace_1.json has no such steps, and traces of other ranks have"},
 		{"without kernels", `{"traceEvents":[]}`, `{"traceEvents":[]}`, "", "prefill_trace_0.json: no kernel of a device is in it"},
 		{"without steps", decode, decode, "", "its traces do not say which steps are prefill and which decode"},

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -60,7 +61,8 @@ type Config struct {
 
 	exports []*stage.Ref
 	report  *stage.Ref
-	waiting []string // ops without a record; nil in a run
+	waiting []string      // ops without a record; nil in a run
+	slow    time.Duration // of git and gh, for tests; 0: defaultSlow
 }
 
 // Author is who commits; without one it is git's own user.

@@ -74,12 +74,12 @@ func (d *Draft) head(branch string) string {
 var errNoGH = errors.New("gh is not installed; install GitHub's command line, or remove the draft block and open the pull request by hand with the text in the body file")
 
 // gh runs GitHub's command line with arguments: no shell reads them. It never asks.
-func gh(ctx context.Context, args ...string) (string, error) {
+func (p programs) gh(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "gh", args...)
-	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1", "LC_ALL=C")
+	cmd.Env = append(os.Environ(), "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1", "LC_ALL=C")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
+	err := p.run(ctx, cmd, "gh "+strings.Join(args[:2], " "))
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", errNoGH
@@ -119,8 +119,8 @@ func (d *Draft) restArgs(number int, body string) []string {
 }
 
 // find returns the open pull request of the branch, nil where there is none.
-func (d *Draft) find(ctx context.Context, branch string) (*pull, error) {
-	text, err := gh(ctx, d.listArgs(branch)...)
+func (d *Draft) find(ctx context.Context, by programs, branch string) (*pull, error) {
+	text, err := by.gh(ctx, d.listArgs(branch)...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,24 +138,24 @@ func (d *Draft) find(ctx context.Context, branch string) (*pull, error) {
 
 // update opens the pull request, or gives the open one its text of now. It
 // returns its address.
-func (d *Draft) update(ctx context.Context, branch, body string) (url string, opened bool, err error) {
-	open, err := d.find(ctx, branch)
+func (d *Draft) update(ctx context.Context, by programs, branch, body string) (url string, opened bool, err error) {
+	open, err := d.find(ctx, by, branch)
 	if err != nil {
 		return "", false, err
 	}
 	if open == nil {
-		out, err := gh(ctx, d.createArgs(branch, body)...)
+		out, err := by.gh(ctx, d.createArgs(branch, body)...)
 		if err != nil {
 			return "", false, err
 		}
 		lines := strings.Split(out, "\n")
 		return strings.TrimSpace(lines[len(lines)-1]), true, nil
 	}
-	if _, err := gh(ctx, d.editArgs(open.Number, body)...); err != nil {
+	if _, err := by.gh(ctx, d.editArgs(open.Number, body)...); err != nil {
 		if errors.Is(err, errNoGH) || ctx.Err() != nil {
 			return "", false, err
 		}
-		if _, again := gh(ctx, d.restArgs(open.Number, body)...); again != nil {
+		if _, again := by.gh(ctx, d.restArgs(open.Number, body)...); again != nil {
 			return "", false, fmt.Errorf("the text of %s could not be changed: %w; and by the REST call: %w", open.URL, err, again)
 		}
 	}

@@ -17,13 +17,14 @@ type repository struct {
 	dir   string
 	index string // a temporary index file; "" uses none
 	env   []string
+	by    programs
 }
 
 // git runs one command and returns what it prints, without the last line end.
 // Commands never ask anything.
 func (r repository) git(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, args...)...)
-	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0")
 	if r.index != "" {
 		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+r.index)
 	}
@@ -31,14 +32,24 @@ func (r repository) git(ctx context.Context, stdin string, args ...string) (stri
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
+	err := r.by.run(ctx, cmd, "git "+args[0])
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("git is not installed; publish needs it")
 	case err != nil:
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, firstLines(errs.String(), 3))
+		return "", fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(errs.String(), 3), signIn(errs.String()))
 	}
 	return strings.TrimRight(out.String(), "\n"), nil
+}
+
+// signIn says what to do where git would have asked somebody.
+func signIn(said string) string {
+	for _, asks := range []string{"terminal prompts disabled", "Host key verification failed", "Permission denied (publickey"} {
+		if strings.Contains(said, asks) {
+			return "; nobody is asked here: add the key to ssh-agent (ssh-add), the host's key by calling ssh once, or a token to a credential helper of git"
+		}
+	}
+	return ""
 }
 
 func firstLines(s string, n int) string {

@@ -58,7 +58,7 @@ func (c *Config) Preview(ctx context.Context, w io.Writer, rc *stage.RunContext,
 	if err != nil {
 		return err
 	}
-	r := c.repository(rc.PlanDir)
+	r := c.repository(rc)
 	if err := r.check(ctx); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 	defer os.RemoveAll(index)
-	r := c.repository(rc.PlanDir)
+	r := c.repository(rc)
 	r.index = filepath.Join(index, "index")
 	commit, made, files := "", 0, 0
 	for _, s := range job.steps {
@@ -73,7 +73,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push), "pull_request": cty.NullVal(cty.String),
 	}
 	if c.Draft != nil {
-		url, opened, err := c.Draft.update(ctx, c.Branch, a.Path)
+		url, opened, err := c.Draft.update(ctx, r.by, c.Branch, a.Path)
 		if err != nil {
 			return nil, fmt.Errorf("%s is pushed to %s, but the pull request is not up to date: %w", c.Branch, c.Remote, err)
 		}
@@ -83,8 +83,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	return out, nil
 }
 
-func (c *Config) repository(planDir string) repository {
-	r := repository{dir: c.dir(planDir)}
+func (c *Config) repository(rc *stage.RunContext) repository {
+	r := repository{dir: c.dir(rc.PlanDir), by: c.programs(rc)}
 	if c.Author != nil {
 		r.env = []string{
 			"GIT_AUTHOR_NAME=" + c.Author.Name, "GIT_AUTHOR_EMAIL=" + c.Author.Email,

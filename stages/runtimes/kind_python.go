@@ -18,6 +18,7 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/command"
 	"aicplan/sink/phrase"
 )
 
@@ -284,7 +285,7 @@ func askInterpreter(ctx context.Context, python, pkg string, env []string) insta
 	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
 	cmd.Env = append(os.Environ(), env...)
 	// What a wrapper has started keeps its output open after its end.
-	out, err := worker.Output(cmd, time.Second)
+	out, err := command.Output(cmd, time.Second)
 	if err != nil {
 		return installed{pkg: unknownVersion, why: unanswered(ctx, err)}
 	}

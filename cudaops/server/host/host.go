@@ -22,6 +22,7 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/command"
 	"aicplan/sink/phrase"
 	"aicplan/sink/scratch"
 )
@@ -144,8 +145,8 @@ func packageVersion(ctx context.Context, o *Options) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, python, "-c", askVersion, o.Package)
 	// What a wrapper has started keeps its output open after its end.
-	out, err := worker.Output(cmd, time.Second)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	out, err := command.Output(cmd, time.Second)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("%s does not tell the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
 	}
 	if err != nil {

@@ -152,8 +152,11 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Ru
 	}
 	for i, r := range results {
 		t.ranks[i] = figures(r)
-		if r.Error != "" {
+		switch {
+		case r.Error != "":
 			t.fail(fmt.Errorf("the report of nsys: %s", r.Error))
+		case r.Incomplete():
+			t.fail(fmt.Errorf("the report of nsys: %s", r.Warning))
 		}
 	}
 	return nil

@@ -189,7 +189,7 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 			continue
 		}
 		r := busiest(results)
-		if r.Truncated() {
+		if r.Incomplete() {
 			errs = append(errs, fmt.Errorf("%s: %s", filepath.Base(file), r.Warning))
 		}
 		if r.Kernels == 0 && len(files) > 1 && r.Rank == nil {

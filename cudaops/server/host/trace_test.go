@@ -29,7 +29,8 @@ func traced(t *testing.T) map[string]string {
 	dir, out := t.TempDir(), map[string]string{}
 	for name, content := range map[string]string{
 		"whole": text, "cut": text[:len(text)-20], "empty": "",
-		"none": `{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "add", "ts": 1, "dur": 1}]}`,
+		"untimed": strings.Replace(text, `"traceEvents": [`, `"traceEvents": [{"ph":"X","cat":"kernel","name":"gemm","ts":1,"dur":-1},`, 1),
+		"none":    `{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "add", "ts": 1, "dur": 1}]}`,
 	} {
 		out[name] = filepath.Join(dir, name+".json")
 		if err := os.WriteFile(out[name], []byte(content), 0o644); err != nil {
@@ -50,6 +51,7 @@ func TestTracesThatAreNotWhole(t *testing.T) {
 		want   string
 	}{
 		{"cut", 2, "rank1.1.pt.trace.json: the file ends in the middle"},
+		{"untimed", 2, "rank1.1.pt.trace.json: left out: 1 kernel without a usable time"},
 		{"none", 1, "trace of rank 1: no kernel of a device is in it"},
 		{"empty", 1, "there are traces of 1 of 2 ranks"},
 	} {
@@ -255,7 +257,8 @@ if [ "$1" = stats ]; then
     echo 'Start (ns),Duration (ns),CorrId,GrdX,Device,Name'
     echo '100,50,1,8,d,ncclDevKernel_AllReduce_x'
     echo '120,80,2,8,d,gemm'
-    exit
+    [ -e "$(dirname "$6")/untimed" ] && echo '300,-1,3,8,d,gemm'
+    exit 0
 fi
 dir=$1 mode=$2
 shift 2
@@ -264,7 +267,7 @@ trap : TERM
 while ! wait $!; do kill -0 $! 2> /dev/null || break; done
 case $mode in
 report) echo x > "$dir/nsys.nsys-rep" ;;
-broken) echo x > "$dir/nsys.nsys-rep"; touch "$dir/broken" ;;
+broken | untimed) echo x > "$dir/nsys.nsys-rep"; touch "$dir/$mode" ;;
 recording)
     echo x > "$dir/nsys.qdstrm"
     echo 'Unable to find QdstrmImporter' >&2
@@ -287,6 +290,7 @@ func TestNsysPass(t *testing.T) {
 	}{
 		{"report", "", "nsys_0.nsys-rep"},
 		{"broken", "nsys stats: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
+		{"untimed", "the report of nsys: left out: 1 kernel without a usable time", "nsys_0.nsys-rep"},
 		{"recording", "recorded and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
 		{"hangs", "did not end within LIMIT and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may be incomplete; the last lines:", "nsys_0.qdstrm"},
 		{"nothing", "nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart", ""},
@@ -316,7 +320,7 @@ func TestNsysPass(t *testing.T) {
 				if c.file != "" && !slices.Contains(e.names(1), c.file) {
 					return fmt.Sprintf("no %s: %v", c.file, e.names(1))
 				}
-				if n, ok := row["coll_call_num"]; ok != (c.mode == "report") || ok && n != int64(1) {
+				if n, ok := row["coll_call_num"]; ok != (c.mode == "report" || c.mode == "untimed") || ok && n != int64(1) {
 					return fmt.Sprintf("coll_call_num is %v", n)
 				}
 				return ""

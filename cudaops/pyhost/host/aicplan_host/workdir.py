@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 
 # Children find this file through PYTHONPATH before their own first import.
 SITE = """import importlib.machinery, importlib.util, os, sys, traceback
@@ -27,8 +28,13 @@ if os.environ.get("AICPLAN_SPOOL"):
 """
 
 
-# How the folders of workers begin.
+# How the folders of workers begin, and those that are without their name yet.
 PREFIX = "aicplan-worker-"
+UNNAMED = "aicplan-new-"
+
+# How old, in seconds, one without its name is that a killed worker has left: a living
+# one gives it at once, and nobody else may take its folder before.
+UNNAMED_AGE = 24 * 3600
 
 
 def archive():
@@ -40,7 +46,7 @@ def own_folder(base, slot):
     """A new folder and the lock that says that this worker lives."""
     sweep_workdirs(base)
     while True:
-        new = tempfile.mkdtemp(prefix="aicplan-new-", dir=base)
+        new = tempfile.mkdtemp(prefix=UNNAMED, dir=base)
         # Collectors look for "context" in the whole path of a perf file.
         if "context" not in os.path.basename(new):
             break
@@ -49,7 +55,7 @@ def own_folder(base, slot):
     lock = os.open(os.path.join(new, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    named = os.path.join(os.path.dirname(new), os.path.basename(new).replace("aicplan-new-", "%s%s-" % (PREFIX, slot)))
+    named = os.path.join(os.path.dirname(new), os.path.basename(new).replace(UNNAMED, "%s%s-" % (PREFIX, slot)))
     os.rename(new, named)
     return named, lock
 
@@ -96,13 +102,24 @@ def remove_workdir(folder):
         os.rmdir(folder)
 
 
+def _old(folders):
+    """Those that have been without their name for too long."""
+    out = []
+    for folder in folders:
+        with contextlib.suppress(OSError):  # it has its name by now
+            if time.time() - os.stat(folder).st_mtime > UNNAMED_AGE:
+                out.append(folder)
+    return out
+
+
 def sweep_workdirs(base):
     """Removes the folders of workers that were killed: nobody holds their locks.
     No other program makes folders with this name, and they often lie among those of
     others, where an empty folder may be just about to be used."""
-    for folder in glob.glob(os.path.join(glob.escape(base), PREFIX + "*-????????")):
+    begin = os.path.join(glob.escape(base), "")
+    for folder in glob.glob(begin + PREFIX + "*-????????") + _old(glob.glob(begin + UNNAMED + "????????")):
         # A folder has its name once its lock is held, so one without anything in
-        # it is what a removal that was cut short has left.
+        # it is what a removal, or its making, that was cut short has left.
         with contextlib.suppress(OSError):
             os.rmdir(folder)
             continue

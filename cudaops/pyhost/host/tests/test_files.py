@@ -2,6 +2,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -86,6 +87,30 @@ class FilesTest(unittest.TestCase):
         foreign, _ = folder("aicplan-publish-12345678")
         workdir.sweep_workdirs(self.folder)
         self.assertEqual([os.path.exists(p) for p in (dead, alive, new, empty, foreign)], [False, True, True, True, True])
+
+    def test_folders_that_never_got_their_name_go(self):
+        def folder(name, locked, age):
+            path = os.path.join(self.folder, name)
+            os.mkdir(path)
+            if locked is not None:
+                fd = os.open(os.path.join(path, "lock"), os.O_CREAT | os.O_RDWR)
+                self.addCleanup(os.close, fd)
+                if locked:
+                    fcntl.flock(fd, fcntl.LOCK_EX)
+            then = time.time() - age
+            os.utime(path, (then, then))
+            return path
+
+        old = 2 * workdir.UNNAMED_AGE
+        gone = [folder("aicplan-new-aaaaaaaa", False, old), folder("aicplan-new-bbbbbbbb", None, old)]
+        stay = [
+            folder("aicplan-new-cccccccc", False, 0),
+            folder("aicplan-new-dddddddd", None, 0),
+            folder("aicplan-new-eeeeeeee", True, old),
+            folder("aicplan-new-docs-123456", False, old),  # the engine's
+        ]
+        workdir.sweep_workdirs(self.folder)
+        self.assertEqual([p for p in gone + stay if os.path.exists(p)], stay)
 
     def test_a_folder_of_its_own_wherever_that_is(self):
         base = os.path.join(self.folder, "aicplan-new-things")

@@ -1,0 +1,39 @@
+package executors
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"aicplan/sink/scripttest"
+)
+
+// TestCommandsThatLeaveSomething: a site's own sbatch may start what keeps its output
+// open. Its job is submitted all the same: as a failure it would be submitted again.
+func TestCommandsThatLeaveSomething(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sbatch := filepath.Join(dir, "sbatch")
+	scripttest.Write(t, sbatch, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done &\necho 4711\n")
+	if out, err := (&Scheduler{}).run(t.Context(), sbatch); err != nil || out != "4711\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestCommandsThatHang: they are ended with their time, and with the run.
+func TestCommandsThatHang(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	squeue := filepath.Join(dir, "squeue")
+	scripttest.Write(t, squeue, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done\n")
+	if out, err := (&Scheduler{Timeout: time.Millisecond}).run(t.Context(), squeue); err == nil || !strings.Contains(err.Error(), "did not answer within 1ms") {
+		t.Errorf("%q, %v", out, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out, err := (&Scheduler{}).run(ctx, squeue); err == nil {
+		t.Errorf("after an interrupt: %q", out)
+	}
+}
