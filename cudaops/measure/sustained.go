@@ -167,9 +167,9 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	return nil
 }
 
-// HotLength is how long each of n capped cases of a session is visited. The controller keeps the mean
-// power of a second: where a pass over all of them takes little more, they all run at
-// the clock of their mean, the hungriest up to 5 % too fast on an H200.
+// HotLength is how long each of n capped cases of a session is visited. The controller
+// keeps the mean power of a second: where a pass over all of them takes little more,
+// they all run at the clock of their mean, the hungriest up to 5 % too fast on an H200.
 func HotLength(n int) time.Duration {
 	few := max(float64(fewCases)/float64(max(n, 1)), 1)
 	return min(time.Duration(few*few*few*float64(hotVisit)), longVisit)

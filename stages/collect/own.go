@@ -123,8 +123,9 @@ func (c *Config) measured() any {
 }
 
 // point is the operating point that the measuring code holds its rows at, for its
-// instrument; "" where it holds none: on a processor, and with the reference protocol. An environment that is not known yet is
-// taken to have the GPUs that the runtime asks for.
+// instrument; "" where it holds none: on a processor, and with the reference protocol.
+// An environment that is not known yet is taken to have the GPUs that the runtime asks
+// for.
 func (c *Config) point(env *runtimes.Environment) string {
 	if !c.onGPUs() || c.kind().OnProcessor && env != nil && !env.OnGPU() {
 		return ""

@@ -203,14 +203,14 @@ class Bench:
             evicts = colder and applies(got, self._held)
             powered = settings["power"] and on_cuda and self._can_read_power()
             if powered and not evicts:
-                self._powered(target, got)
+                self._add_power(target, got)
             elif settings["power"] and not on_cuda:
                 self._powerless("power is measured on CUDA devices only: rows of the %s have none" % self.device.type)
         finally:
             target.close()
         got["protocol"] = protocol
         if evicts:
-            got = cold(self.cuda, call, got, self._powerfully if powered else self._adaptive)
+            got = cold(self.cuda, call, got, self._adaptive_with_power if powered else self._adaptive)
         elif colder:
             got["cache"] = "hot"
         got.update(columns)
@@ -388,7 +388,7 @@ class Bench:
             self._powerless("power is not measured: %s" % self._no_nvml)
         return self._nvml is not None
 
-    def _powered(self, target, got):
+    def _add_power(self, target, got):
         """Adds the columns of power to a measurement of target."""
         began = time.perf_counter()
         power, launches = self._power(target, got["latency"] / 1e3)
@@ -396,10 +396,10 @@ class Bench:
             self._cap.ran(began)
         got.update(power, executions=got["executions"] + launches * target.per_launch)
 
-    def _powerfully(self, target):
+    def _adaptive_with_power(self, target):
         """A measurement in passes, with the columns of power."""
         got = self._adaptive(target)
-        self._powered(target, got)
+        self._add_power(target, got)
         return got
 
     def _power(self, target, each):
