@@ -83,6 +83,8 @@ type Problem struct {
 	Scaled         bool
 	ScaleA, ScaleB ScaleMode
 	FastAccumulate bool
+	// Alpha multiplies the product of floating-point operands; 0 stands for 1.
+	Alpha float32
 	// Workspace is the most memory that an algorithm may ask for, in bytes.
 	Workspace int64
 }

@@ -1,6 +1,7 @@
 package cublaslt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -57,8 +58,8 @@ type shared struct {
 
 // scalars hold alpha and beta in the scale type of the problem.
 type scalars struct {
-	oneF, zeroF float32
-	oneI, zeroI int32
+	alphaF, zeroF float32
+	oneI, zeroI   int32
 }
 
 // Prepare implements API.
@@ -102,7 +103,7 @@ func (l *Library) Prepare(p Problem, n int) ([]Matmul, error) {
 	m.shared.users = len(out)
 	for _, o := range out {
 		mm := o.(*matmul)
-		mm.scalars = &scalars{oneF: 1, oneI: 1}
+		mm.scalars = &scalars{alphaF: cmp.Or(p.Alpha, 1), oneI: 1}
 	}
 	return out, nil
 }
@@ -237,7 +238,7 @@ func (m *matmul) Enqueue(o Operands, s driver.Stream) error {
 			return err
 		}
 	}
-	alpha, beta := unsafe.Pointer(&m.scalars.oneF), unsafe.Pointer(&m.scalars.zeroF)
+	alpha, beta := unsafe.Pointer(&m.scalars.alphaF), unsafe.Pointer(&m.scalars.zeroF)
 	if m.p.A == I8 {
 		alpha, beta = unsafe.Pointer(&m.scalars.oneI), unsafe.Pointer(&m.scalars.zeroI)
 	}

@@ -178,13 +178,13 @@ func (d *Device) matmulError(label string, err error) error {
 
 // matmulSets lays out so many operand sets of a product.
 func (d *Device) matmulSets(p cublaslt.Problem, pool *Pool, copies int, label string) ([]cublaslt.Operands, error) {
-	return d.matmulSetsAt(p, pool.cursor(hashOf(label)), copies, label)
+	return d.matmulSetsAt(p, pool.cursor(hashOf(label)), d.Arena.Out.cursor(hashOf(label)), 0, copies)
 }
 
-// matmulSetsAt takes the inputs from a cursor.
-func (d *Device) matmulSetsAt(p cublaslt.Problem, in *cursor, copies int, label string) ([]cublaslt.Operands, error) {
+// matmulSetsAt takes the inputs and the output from cursors. A left operand that
+// is not 0 is where the activations lie already.
+func (d *Device) matmulSetsAt(p cublaslt.Problem, in, out *cursor, left driver.Ptr, copies int) ([]cublaslt.Operands, error) {
 	var err error
-	out := d.Arena.Out.cursor(hashOf(label))
 	extentA, extentB, extentD := p.Extents()
 	sizeA, sizeB, sizeD := extentA*p.A.Size(), extentB*p.B.Size(), extentD*p.D.Size()
 	var ones *Pool
@@ -212,8 +212,10 @@ func (d *Device) matmulSetsAt(p cublaslt.Problem, in *cursor, copies int, label 
 		if i > 0 {
 			continue
 		}
-		if o.B, err = in.take("the left operand", sizeB); err != nil {
-			return nil, err
+		if o.B = left; left == 0 {
+			if o.B, err = in.take("the left operand", sizeB); err != nil {
+				return nil, err
+			}
 		}
 		if o.D, err = out.take("the output", sizeD); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -59,8 +60,21 @@ func (p *params) layer() (l Layer) {
 	return l
 }
 
+// handsOn says that a product's output can be the activations of the next one:
+// the same type, as many elements, and an output of its own in a pool of so many
+// bytes, wherever in it the outputs begin.
+func handsOn(p, next cublaslt.Problem, pool int64) bool {
+	_, _, output := p.Extents()
+	_, activations, nextOutput := next.Extents()
+	return p.D == next.B && activations <= output && (output+2*nextOutput)*p.D.Size() <= pool
+}
+
 // Layer prepares the chain: every product with the first algorithm of the
-// heuristic and weights of its own, which rotate together.
+// heuristic and weights of its own, which rotate together. A product reads what the
+// one before it has written where that has its type and enough elements: in a
+// model activations are in the cache when they are read, and operands of their own
+// would have been pushed out of it by the weights of the chain. The first product
+// reads the same ones again and again.
 func (d *Device) Layer(l Layer) (*Case, error) {
 	lt, err := d.lt()
 	if err != nil {
@@ -88,6 +102,14 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
+	chained := 0
+	for i := range problems[1:] {
+		if handsOn(problems[i], problems[i+1], d.Arena.Out.bytes) {
+			// Normals again, however long the chain is.
+			problems[i].Alpha = float32(1 / math.Sqrt(float64(problems[i].K)))
+			chained++
+		}
+	}
 	d.rotate(c, weights)
 	pool, err := d.Arena.Operands(c.DType)
 	if err != nil {
@@ -103,9 +125,13 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 			m.Close()
 		}
 	}
-	in := pool.cursor(hashOf(c.Label))
+	in, out := pool.cursor(hashOf(c.Label)), d.Arena.Out.cursor(hashOf(c.Label))
 	for i, p := range problems {
-		mine, err := d.matmulSetsAt(p, in, c.Sets, fmt.Sprintf("%s, product %d", c.Label, i+1))
+		var left driver.Ptr
+		if i > 0 && problems[i-1].Alpha != 0 {
+			left = sets[i-1][0].D
+		}
+		mine, err := d.matmulSetsAt(p, in, out, left, c.Sets)
 		if err == nil {
 			var found []cublaslt.Matmul
 			if found, err = lt.Prepare(p, 1); err == nil {
@@ -122,7 +148,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 		algos[i] = m.Algo().String()
 	}
 	c.Columns = map[string]any{
-		"kernel_source": "cublaslt", "algo": strings.Join(algos, "; "), "cache": d.cacheState(c.Sets, weights, pool), "products": len(problems), "parts": string(text),
+		"kernel_source": "cublaslt", "algo": strings.Join(algos, "; "), "cache": d.cacheState(c.Sets, weights, pool), "products": len(problems), "chained": chained, "parts": string(text),
 	}
 	c.Enqueue = func(set int, s driver.Stream) error {
 		for i, m := range products {

@@ -47,7 +47,7 @@ func TestLayer(t *testing.T) {
 	if p := parts[2]; p["n"] != 51200.0 || p["k"] != 5120.0 || p["m"] != 4096.0 || p["gemm_dtype"] != "bfloat16" {
 		t.Errorf("part %v", p)
 	}
-	if r["operating_point"] != "sustained" || r["products"] != 4 {
+	if r["operating_point"] != "sustained" || r["products"] != 4 || r["chained"] != 3 {
 		t.Errorf("row %v", r)
 	}
 	if f := b.failure(wrong); !strings.Contains(f.Message, `"5120" is no product`) {
@@ -90,4 +90,100 @@ func TestLayerOfOneProduct(t *testing.T) {
 		t.Errorf("algo %q", r["algo"])
 	}
 	b.noLeaks()
+}
+
+// TestLayerHandsOn holds every product of a chain to reading what the one before it
+// has written, as normals, where that has the type and the elements for it.
+func TestLayerHandsOn(t *testing.T) {
+	t.Parallel()
+	set, _ := json.Marshal(measure.Defaults())
+	tests := []struct {
+		name, dtype, shapes string
+		from                []bool // of each product: reads the output before
+	}{
+		{"model", "bfloat16", "1280x5120 5120x1024 6400x5120 5120x3200", []bool{false, true, true, true}},
+		{"an output that is too small", "float16", "1280x5120 5120x2048 6400x5120", []bool{false, false, true}},
+		{"a type that is no output", "fp8", "1280x5120 5120x1024", []bool{false, false}},
+		{"one product", "bfloat16", "1280x5120", []bool{false}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, worker.Init{Measure: set})
+			type call struct {
+				p cublaslt.Problem
+				o cublaslt.Operands
+			}
+			var calls []call
+			b.lt.Seen = func(p cublaslt.Problem, o cublaslt.Operands) {
+				if len(calls) < len(tt.from) {
+					calls = append(calls, call{p, o})
+				}
+			}
+			seq := b.add(OpLayer, map[string]any{"gemm_dtype": tt.dtype, "m": 64, "shapes": tt.shapes})
+			if err := b.serve(); err != nil {
+				t.Fatal(err)
+			}
+			chained := 0
+			for i, c := range calls {
+				if c.o.D == c.o.B {
+					t.Errorf("product %d writes over its activations", i)
+				}
+				if i == 0 {
+					continue
+				}
+				before := calls[i-1]
+				if reads := c.o.B == before.o.D; reads != tt.from[i] {
+					t.Errorf("product %d reads the output before: %v", i, reads)
+				}
+				if d := before.o.D; c.o.D >= d && c.o.D < d+driver.Ptr(64*before.p.M*before.p.D.Size()) {
+					t.Errorf("product %d writes into the output before", i)
+				}
+				want := float32(0)
+				if tt.from[i] {
+					want, chained = float32(1/math.Sqrt(float64(before.p.K))), chained+1
+				}
+				if before.p.Alpha != want {
+					t.Errorf("product %d is scaled by %v, want %v", i-1, before.p.Alpha, want)
+				}
+			}
+			if r := b.row(seq); r["chained"] != chained {
+				t.Errorf("chained %v, want %d", r["chained"], chained)
+			}
+			b.noLeaks()
+		})
+	}
+}
+
+// TestLayerOutputsOverlap has a pool that holds an output once or twice: where the next
+// output may lie over it, no product reads it.
+func TestLayerOutputsOverlap(t *testing.T) {
+	t.Parallel()
+	a := cublaslt.RowMajorLinear(8, 4096, 1024, cublaslt.BF16, cublaslt.BF16)
+	b := cublaslt.RowMajorLinear(8, 1024, 4096, cublaslt.BF16, cublaslt.BF16)
+	const first, second = 8 * 4096 * 2, 8 * 1024 * 2
+	for _, tt := range []struct {
+		pool int64
+		want bool
+	}{{first + 2*second, true}, {first + 2*second - 1, false}, {first + second, false}} {
+		if got := handsOn(a, b, tt.pool); got != tt.want {
+			t.Errorf("a pool of %d bytes: %v", tt.pool, got)
+		}
+	}
+	// Wherever the outputs begin in the smallest pool that hands on, they lie apart.
+	p := &Pool{bytes: first + 2*second}
+	for at := int64(0); at < p.bytes; at += operandAlign {
+		c := &cursor{pool: p, at: at}
+		x, err := c.take("the first", first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := c.take("the second", second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x < y+second && y < x+first {
+			t.Fatalf("outputs at %d and %d overlap", x, y)
+		}
+	}
 }

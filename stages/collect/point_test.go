@@ -77,7 +77,7 @@ func TestInstrumentOfCudaRows(t *testing.T) {
 		"by default":             {op: "gemm", want: 3},
 		"recovered":              {op: "gemm", src: `measure { operating_point = "recovered" }`, want: 3},
 		"a warm-up of its own":   {op: "gemm", src: `measure { warmup_seconds = 0.1 }`, want: 3},
-		"a layer":                {op: "layer", want: 3},
+		"a layer":                {op: "layer", want: 4},
 		"memory":                 {op: "memory", want: 3},
 		"the reference protocol": {op: "gemm", src: `measure { protocol = "reference" }`, want: 2},
 		"a user's kernel":        {op: "scale", want: 2},

@@ -43,6 +43,7 @@ func cudaKind() Kind {
 			Instruments: []stage.Instrument{
 				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
 				{Version: 3, Ops: ownOps(), Points: []string{measure.PointSustained, measure.PointRecovered, measure.PointWarmed}, Why: "graphs take 0.1 ms, so that the launch of one is a small share of short kernels"},
+				{Version: 4, Ops: []string{ops.OpLayer}, Why: "a product of a layer reads what the one before it has just written, as in a model"},
 			},
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
