@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -258,22 +259,25 @@ func (c *composition) run(s *subject) finding {
 		if v, ok := clocks(row); ok && c.Column == "latency" {
 			clock = v
 		}
-		sum, there, why := c.sum(set, rowkey.Text(texts, row), points(row), clock)
+		sum, there, terms, why := c.sum(set, rowkey.Text(texts, row), points(row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue
 		}
 		ratio := sum / layer
 		low, high = min(low, ratio), max(high, ratio)
-		note := ""
+		of, note := "", ""
 		if ratio < c.Min || ratio > c.Max {
 			outside++
 			note = " outside"
+			if len(terms) > 1 {
+				of = " (" + strings.Join(terms, " + ") + ")"
+			}
 			if !math.IsNaN(there) {
 				note += fmt.Sprintf(" (%.3f at the layer's clock of %.0f MHz)", there/layer, clock)
 			}
 		}
-		lines = append(lines, line{math.Abs(ratio - 1), fmt.Sprintf("%s sum=%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), number(layer), ratio, note)})
+		lines = append(lines, line{math.Abs(ratio - 1), fmt.Sprintf("%s sum=%s%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), of, number(layer), ratio, note)})
 	}
 	if len(lines) == 0 {
 		return v
@@ -293,27 +297,33 @@ func (c *composition) run(s *subject) finding {
 }
 
 // sum adds the parts of a layer up, as they are and as they would be at the
-// layer's clock (NaN where that cannot be known), or says why it cannot.
-func (c *composition) sum(set *partSet, text, point string, mhz float64) (sum, there float64, why string) {
+// layer's clock (NaN where that cannot be known), with what is added up for people,
+// or says why it cannot.
+func (c *composition) sum(set *partSet, text, point string, mhz float64) (sum, there float64, terms []string, why string) {
 	parts, names, err := partsOf(text)
 	if err != nil {
-		return 0, 0, err.Error()
+		return 0, 0, nil, err.Error()
 	}
 	for i, p := range parts {
 		rows, why := set.lookup(p, names[i], point)
 		switch {
 		case why != "":
-			return 0, 0, why
+			return 0, 0, nil, why
 		case len(rows) == 0:
-			return 0, 0, "no row for the part " + p.text
+			return 0, 0, nil, "no row for the part " + p.text
 		case len(rows) > 1:
-			return 0, 0, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", len(rows), p.text)
+			return 0, 0, nil, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", len(rows), p.text)
 		case math.IsNaN(rows[0].value):
-			return 0, 0, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
+			return 0, 0, nil, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
 		}
 		f := rows[0]
 		sum += p.count * f.value
 		there += p.count * f.at(mhz)
+		term := strconv.FormatFloat(f.value, 'g', 4, 64)
+		if p.count != 1 {
+			term = number(p.count) + " x " + term
+		}
+		terms = append(terms, term)
 	}
-	return sum, there, ""
+	return sum, there, terms, ""
 }

@@ -36,7 +36,7 @@ func TestComposition(t *testing.T) {
 	const check = `check "composition" { parts = [dedupe.gemm, import.old] }`
 	good := layers([]float64{26.5}, whole)
 	expect(t, only(t, run(t, good, check, gemm, attention)), "pass", "0.981 to 0.981", "m=1 sum=26 layer=26.5 sum/layer=0.981")
-	expect(t, only(t, run(t, layers([]float64{26.5, 30}, whole, whole), check, gemm, attention)), "fail", "1 of 2 outside", "sum/layer=0.867 outside", "0.981")
+	expect(t, only(t, run(t, layers([]float64{26.5, 30}, whole, whole), check, gemm, attention)), "fail", "1 of 2 outside", "sum=26 (2 x 1 + 4 + 20) layer=30 sum/layer=0.867 outside", "sum=26 layer=26.5 sum/layer=0.981")
 	expect(t, only(t, run(t, good, `check "composition" {
 		parts = [dedupe.gemm, import.old]
 		min   = 0.99
@@ -70,9 +70,9 @@ func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
 		layer.Table.Column(0), layer.Table.Column(1), layer.Table.Column(2), table.Floats([]float64{1200}, nil),
 	})
 	const check = `check "composition" { parts = [dedupe.gemm] }`
-	expect(t, only(t, run(t, layer, check, gemm)), "fail", "1 of 1 outside", "m=1 sum=10 layer=11 sum/layer=0.909 outside (1.000 at the layer's clock of 1200 MHz)")
+	expect(t, only(t, run(t, layer, check, gemm)), "fail", "1 of 1 outside", "m=1 sum=10 (4 + 6) layer=11 sum/layer=0.909 outside (1.000 at the layer's clock of 1200 MHz)")
 	unknown := with(gemm, "clock_slope", table.Floats([]float64{1, 0}, []bool{true, false}))
-	expect(t, only(t, run(t, layer, check, unknown)), "fail", "1 of 1 outside", "m=1 sum=10 layer=11 sum/layer=0.909 outside")
+	expect(t, only(t, run(t, layer, check, unknown)), "fail", "1 of 1 outside", "m=1 sum=10 (4 + 6) layer=11 sum/layer=0.909 outside")
 }
 
 // Rows of another operating point are no parts of a layer: its own are taken where a
