@@ -16,9 +16,9 @@ import (
 // parts have to add up to.
 const OpLayer = "layer"
 
-// settleLayer is how long a layer runs at the sustained point, in seconds; the
+// SettleLayer is how long a layer runs at the sustained point, in seconds; the
 // last half counts.
-const settleLayer = 2
+const SettleLayer = 2
 
 // Layer is the products of one layer of a model, one after the other, with M
 // rows each.
@@ -80,7 +80,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: settleLayer, Kernels: 2 * len(l.Sizes)}
+	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: SettleLayer, Kernels: 2 * len(l.Sizes)}
 	problems := make([]cublaslt.Problem, len(l.Sizes))
 	var parts []Part
 	weights := 0.0

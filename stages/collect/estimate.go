@@ -84,6 +84,13 @@ func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *st
 		return
 	}
 	perf, op := up.Data.Info.Perf, c.opName(up.Data.Info.Op)
+	if f := c.kind().OpSeconds; f != nil {
+		if each := f(op, c.settings); each > 0 {
+			counts.Seconds = each * float64(counts.Collect) / float64(workers)
+			counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
+			return
+		}
+	}
 	if !physics.Estimates(perf, op) {
 		return // before the points of its cases are made
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/ops"
 	"aicplan/engine/stage"
 	"aicplan/sink/physics"
 )
@@ -32,6 +33,7 @@ const (
 	cudaWindow       = 192.   // cases, where the option window does not say it
 	cudaCoolBlock    = 0.5e-3 // of the other cases at the sustained point
 	cudaBestOf       = 3.5e-3 // for each further algorithm
+	cudaLayer        = 0.65   // beside the time that a layer runs
 	powerCases       = 3      // `power = true` takes so often power_min_seconds
 )
 
@@ -60,6 +62,14 @@ func cudaSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float6
 		least = max(least, cudaCoolBlock)
 	}
 	return cudaHostSeconds + passes*(s.IdleGapSeconds+passSeconds(s, blocks, least, kernel))/cudaBusyShare + extra
+}
+
+// cudaOpSeconds: a layer runs alone until its clock is settled.
+func cudaOpSeconds(op string, s measure.Settings) float64 {
+	if op != ops.OpLayer || !sustained(s) {
+		return 0
+	}
+	return ops.SettleLayer + cudaLayer
 }
 
 func sustained(s measure.Settings) bool {

@@ -7,6 +7,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/ops"
 	"aicplan/engine/stage"
 	"aicplan/sink/physics"
 )
@@ -75,6 +76,29 @@ func TestCudaShared(t *testing.T) {
 		}
 		if got := cudaShared(c.rt, c.s, c.kernels, c.cases); !(got >= c.least && got <= c.most) {
 			t.Errorf("%s: %v s, want %v to %v", name, got, c.least, c.most)
+		}
+	}
+}
+
+// TestCudaOpSeconds: a layer takes the time for which it runs, and 15 of them took 39.8 s
+// on an H200.
+func TestCudaOpSeconds(t *testing.T) {
+	t.Parallel()
+	s := measure.Defaults()
+	if all := 15 * cudaOpSeconds(ops.OpLayer, s); math.Abs(all/39.8-1) > 0.05 {
+		t.Errorf("15 layers take %g s", all)
+	}
+	if got := cudaOpSeconds(ops.OpGEMM, s); got != 0 {
+		t.Errorf("a product takes %g s whatever it is", got)
+	}
+	for _, other := range []func(*measure.Settings){
+		func(s *measure.Settings) { s.Protocol = measure.ProtocolReference },
+		func(s *measure.Settings) { s.OperatingPoint = measure.PointRecovered },
+	} {
+		s := measure.Defaults()
+		other(&s)
+		if got := cudaOpSeconds(ops.OpLayer, s); got != 0 {
+			t.Errorf("a layer that does not run until it has settled takes %g s", got)
 		}
 	}
 }

@@ -91,6 +91,9 @@ type Kind struct {
 	// CaseSeconds says how long a case takes whose kernels take so many seconds,
 	// with what surrounds them; nil where that cannot be told.
 	CaseSeconds func(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64
+	// OpSeconds says how long a case of an op takes whatever its kernels take; 0 for
+	// others. Nil where there are no such ops.
+	OpSeconds func(op string, s measure.Settings) float64
 	// SharedSeconds says what so many cases of one worker take together beside that;
 	// kernels are a sample of them. Nil where that is nothing.
 	SharedSeconds func(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64

@@ -56,7 +56,7 @@ func cudaKind() Kind {
 		Host:        func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
 		Env:         []string{cudaOrder},
 		Look:        lookGPUs,
-		CaseSeconds: cudaSeconds, SharedSeconds: cudaShared,
+		CaseSeconds: cudaSeconds, OpSeconds: cudaOpSeconds, SharedSeconds: cudaShared,
 		OnGPUs:    always,
 		Libraries: []string{"driver", "cublaslt", "nvrtc"},
 		Bind:      readKernel,
