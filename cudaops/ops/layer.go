@@ -102,9 +102,10 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
+	reads := make([]bool, len(problems)) // what the product before has written
 	chained := 0
 	for i := range problems[1:] {
-		if handsOn(problems[i], problems[i+1], d.Arena.Out.bytes) {
+		if reads[i+1] = handsOn(problems[i], problems[i+1], d.Arena.Out.bytes); reads[i+1] {
 			// Normals again, however long the chain is.
 			problems[i].Alpha = float32(1 / math.Sqrt(float64(problems[i].K)))
 			chained++
@@ -128,7 +129,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	in, out := pool.cursor(hashOf(c.Label)), d.Arena.Out.cursor(hashOf(c.Label))
 	for i, p := range problems {
 		var left driver.Ptr
-		if i > 0 && problems[i-1].Alpha != 0 {
+		if reads[i] {
 			left = sets[i-1][0].D
 		}
 		mine, err := d.matmulSetsAt(p, in, out, left, c.Sets)

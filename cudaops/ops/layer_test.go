@@ -124,6 +124,9 @@ func TestLayerHandsOn(t *testing.T) {
 			if err := b.serve(); err != nil {
 				t.Fatal(err)
 			}
+			if len(calls) != len(tt.from) {
+				t.Fatalf("%d products were queued, want %d", len(calls), len(tt.from))
+			}
 			chained := 0
 			for i, c := range calls {
 				if c.o.D == c.o.B {
