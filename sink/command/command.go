@@ -26,7 +26,8 @@ type Running struct {
 const unread = time.Second
 
 // Start starts a command. What it and its descendants print goes to cmd.Stdout and
-// cmd.Stderr; one writer for both gets it in order. End waits for its end.
+// cmd.Stderr; one writer for both gets it in order. Wait waits for the command's end,
+// and Hear for the rest of what is printed.
 func Start(cmd *exec.Cmd) (*Running, error) {
 	r := &Running{cmd: cmd}
 	var theirs []*os.File

@@ -50,10 +50,7 @@ func cudaSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float6
 	case kernel > 0.3e-3:
 		blocks = min(blocks, 2)
 	}
-	extra := bestOf(rt) * (cudaBestOf + 2*kernel)
-	if s.Power {
-		extra += powerCases * s.PowerMinSeconds
-	}
+	extra := bestOf(rt)*(cudaBestOf+2*kernel) + powerSeconds(s)
 	if capped(s, k) {
 		return cudaHostSeconds + cudaHeat/cudaWindow + passes*max(measure.HotLength(cudaWindow).Seconds(), kernel) + extra
 	}
@@ -69,7 +66,15 @@ func cudaOpSeconds(op string, s measure.Settings) float64 {
 	if op != ops.OpLayer || !sustained(s) {
 		return 0
 	}
-	return ops.SettleLayer + cudaLayer
+	return ops.SettleLayer + cudaLayer + powerSeconds(s)
+}
+
+// powerSeconds is what power = true adds to a case.
+func powerSeconds(s measure.Settings) float64 {
+	if !s.Power {
+		return 0
+	}
+	return powerCases * s.PowerMinSeconds
 }
 
 func sustained(s measure.Settings) bool {
@@ -142,10 +147,7 @@ func pythonSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) floa
 	if onGPU {
 		gap, host = max(gap, pythonGapSeconds), pythonHostSeconds
 	}
-	extra := pythonEager * kernel
-	if s.Power {
-		extra += powerCases * s.PowerMinSeconds
-	}
+	extra := pythonEager*kernel + powerSeconds(s)
 	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
 		soak := pythonSoakAndHold
 		if k.ComputeBound && kernel > pythonHeavy {

@@ -88,6 +88,11 @@ func TestCudaOpSeconds(t *testing.T) {
 	if all := 15 * cudaOpSeconds(ops.OpLayer, s); math.Abs(all/39.8-1) > 0.05 {
 		t.Errorf("15 layers take %g s", all)
 	}
+	power := s
+	power.Power = true
+	if more := cudaOpSeconds(ops.OpLayer, power) - cudaOpSeconds(ops.OpLayer, s); more < s.PowerMinSeconds {
+		t.Errorf("a layer whose power is measured takes %g s more", more)
+	}
 	if got := cudaOpSeconds(ops.OpGEMM, s); got != 0 {
 		t.Errorf("a product takes %g s whatever it is", got)
 	}
