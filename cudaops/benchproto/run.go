@@ -269,6 +269,7 @@ func (b *Bench) session(ctx context.Context, set measure.Settings, seed uint64) 
 			j := &measure.Job{Target: t, Tag: i}
 			j.Seconds, j.Watts = b.Device.Peaks.Estimate(c)
 			j.Draw = func(seconds, clock float64) float64 { return b.Device.Peaks.Load(c, seconds, clock) }
+			j.Rank = func(seconds, clock float64) float64 { return b.Device.Peaks.Rank(c, seconds, clock) }
 			j.Done = func(r measure.Measured, err error) {
 				if err != nil {
 					out.Errors = append(out.Errors, fmt.Sprintf("%s: %v", c.Label, err))

@@ -22,6 +22,8 @@ type Job struct {
 	// when an execution takes so many seconds at so much of it; nil where Watts is
 	// all that is known.
 	Draw func(seconds, clockShare float64) float64
+	// Rank is Draw as it orders the capped cases of a batch; nil where Draw does.
+	Rank func(seconds, clockShare float64) float64
 	// Visit is told before every visit; it may be nil.
 	Visit func()
 	// Finish runs on the device once the case is measured and before Done, for
@@ -170,7 +172,7 @@ type pending struct {
 	timed  bool    // seconds was measured, at the sustained point
 	clock  float64 // under load at the last visit, MHz; 0 if unknown
 	droops bool    // the clock under load says that the case is capped
-	load   float64 // watts above idle at full clock, by which a batch is ordered
+	load   float64 // watts above idle at full clock by Rank, in whose order a batch is visited
 	probed bool    // it was looked at on a device that had recovered
 	droop  float64 // clock under load over that of the ready device, then; 0 if unknown
 	points []block

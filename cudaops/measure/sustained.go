@@ -71,11 +71,23 @@ func (s *Session) load(o *pending) float64 {
 	if o.job.Draw == nil {
 		return o.job.Watts
 	}
-	share := 1.0
-	if full := s.fullClock(); full > 0 && o.clock > 0 {
-		share = min(o.clock/full, 1)
+	return o.job.Draw(s.guess(o), s.clockShare(o))
+}
+
+// rank is load as it orders capped cases.
+func (s *Session) rank(o *pending) float64 {
+	if o.job.Rank == nil {
+		return s.load(o)
 	}
-	return o.job.Draw(s.guess(o), share)
+	return o.job.Rank(s.guess(o), s.clockShare(o))
+}
+
+// clockShare is the clock that the case had at its last visit, of the full one.
+func (s *Session) clockShare(o *pending) float64 {
+	if full := s.fullClock(); full > 0 && o.clock > 0 {
+		return min(o.clock/full, 1)
+	}
+	return 1
 }
 
 // capped says whether a case belongs to those that the power cap holds back.
@@ -119,7 +131,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		return err
 	}
 	for _, o := range batch {
-		o.load = s.load(o)
+		o.load = s.rank(o)
 	}
 	slices.SortStableFunc(batch, func(a, b *pending) int {
 		switch {
@@ -134,7 +146,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	for pass := range max(s.Settings.Passes, 1) {
 		for _, o := range slices.Clone(batch) {
 			l := length
-			if o.load < shortShare*s.Tuning.CapWatts && l == hotVisit {
+			if l == hotVisit && s.load(o) < shortShare*s.Tuning.CapWatts {
 				l = hotVisit / 2
 			}
 			if err := failed(o, s.hotVisit(ctx, o, l.Seconds(), false)); err != nil {
@@ -181,7 +193,7 @@ func HotLength(n int) time.Duration {
 func (s *Session) preheat(ctx context.Context, batch []*pending, failed func(*pending, error) error) error {
 	order := slices.Clone(batch)
 	slices.SortStableFunc(order, func(a, b *pending) int {
-		switch la, lb := s.load(a), s.load(b); {
+		switch la, lb := s.rank(a), s.rank(b); {
 		case la < lb:
 			return -1
 		case la > lb:

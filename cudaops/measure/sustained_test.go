@@ -54,6 +54,48 @@ func sustained(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome,
 	})
 }
 
+// TestBatchIsVisitedByRank: Draw tells which cases are capped, and Rank in which
+// order they are visited; those that are not capped have none.
+func TestBatchIsVisitedByRank(t *testing.T) {
+	t.Parallel()
+	cases := hungry(60)
+	var order []int
+	o := sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+		for i, j := range jobs {
+			j.Draw = func(float64, float64) float64 { return cases[i].watts }
+			j.Rank = func(float64, float64) float64 { return float64(1 + i*37%60) }
+		}
+		o.session.Trace = func(v measure.Visit) {
+			if v.Hot && !v.Discarded {
+				order = append(order, v.Job.Tag.(int))
+			}
+		}
+	})
+	capped, n := make([]bool, len(cases)), 0
+	for i, r := range o.results {
+		if o.errs[i] != nil {
+			t.Fatal(o.errs[i])
+		}
+		if capped[i] = r.ClockSlope != nil; capped[i] {
+			n++
+		}
+		if share := cases[i].watts / o.gpu.CapWatts; capped[i] != (share > 0.6) && math.Abs(share-0.6) > 0.1 {
+			t.Errorf("a case of %.2f of the cap counts as capped: %v", share, capped[i])
+		}
+	}
+	if n < 20 || len(order) != 2*n {
+		t.Fatalf("%d visits to %d capped cases", len(order), n)
+	}
+	for i, tag := range order[:n] {
+		if i > 0 && tag*37%60 > order[i-1]*37%60 {
+			t.Errorf("down the order %d comes behind %d", tag, order[i-1])
+		}
+		if back := order[2*n-1-i]; back != tag {
+			t.Errorf("up the order %d is where %d was", back, tag)
+		}
+	}
+}
+
 // TestSustained holds rows to what every case takes alone without end, and to
 // what another order of the same cases gives.
 func TestSustained(t *testing.T) {

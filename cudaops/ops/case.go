@@ -18,6 +18,8 @@ type Case struct {
 	// Bytes moved through device memory at least, and floating-point (or
 	// integer) operations, of one execution.
 	Bytes, Flops float64
+	// Kept are those of Bytes that stay in the cache from one execution to the next.
+	Kept float64
 	// LinkBytes cross the link to another device.
 	LinkBytes float64
 	// DType is the type whose tensor throughput bounds the case; empty for cases
@@ -103,6 +105,15 @@ func (d *Device) rotate(c *Case, bytes float64) {
 
 // wholeGraphs rounds operand sets up to whole graphs.
 func wholeGraphs(sets, perGraph int) int { return (sets + perGraph - 1) / perGraph * perGraph }
+
+// kept is how many of so many bytes, which do not rotate, stay in the cache: all
+// or, where they exceed it, none.
+func (d *Device) kept(bytes float64) float64 {
+	if bytes < 0 || bytes > float64(d.Info.L2Bytes) {
+		return 0
+	}
+	return bytes
+}
 
 // cacheState says where the rotating operand of a case lies when an execution
 // begins: "cold" when everything that is read before its turn comes again

@@ -132,6 +132,7 @@ func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType, bestOf int) (
 	extentA, _, _ := p.Extents()
 	weight := float64(extentA * p.A.Size())
 	d.rotate(&c, weight)
+	c.Kept = d.kept(c.Bytes - weight)
 	pool, err := d.Arena.Operands(operand)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)

@@ -50,9 +50,13 @@ const (
 	typicalFlops  = 400e12
 	wattsPerFlops = 0.95 // share of the dynamic power at full tensor throughput
 	wattsPerBytes = 0.45 // and at full memory bandwidth: see Draw
-	// loadPerBytes is wattsPerBytes where it orders capped cases: what moves memory
-	// draws more than it lets the clock fall.
+	// loadPerBytes is wattsPerBytes where it tells which cases are capped, rankPerBytes
+	// where it orders those, and rankPerKept for bytes that stay in the cache. Beside
+	// operations, memory draws as much as rankPerBytes says; alone it never draws so
+	// much that the clock falls, as Load would have it with that share.
 	loadPerBytes = 0.6
+	rankPerBytes = 0.8
+	rankPerKept  = 0.4
 	wattsAtLeast = 0.1
 	idleShare    = 0.15 // of the power limit, drawn by an idle device
 	typicalWatts = 500
@@ -78,10 +82,20 @@ func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
 
 // Load guesses the watts above idle that a case would draw at full clock, when an
 // execution takes so many seconds at clock, the share of the full one. It is not
-// bounded by what a device can do: it orders cases by how far the power cap holds
-// them back. The shares are those that best order H200 products by the clock that
-// they hold.
+// bounded by what a device can do: it tells which cases the power cap holds back.
 func (p Peaks) Load(c *Case, seconds, clock float64) float64 {
+	return p.weigh(c, seconds, clock, loadPerBytes, loadPerBytes)
+}
+
+// Rank is Load with the shares that best order H200 products by the clock that
+// they hold without end.
+func (p Peaks) Rank(c *Case, seconds, clock float64) float64 {
+	return p.weigh(c, seconds, clock, rankPerBytes, rankPerKept)
+}
+
+// weigh charges bytes that come from memory, and those that stay in the cache,
+// with shares of the dynamic power at full bandwidth.
+func (p Peaks) weigh(c *Case, seconds, clock, perBytes, perKept float64) float64 {
 	limit := p.Watts
 	if limit <= 0 {
 		limit = typicalWatts
@@ -93,7 +107,7 @@ func (p Peaks) Load(c *Case, seconds, clock float64) float64 {
 	if flops <= 0 {
 		flops = typicalFlops
 	}
-	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops + loadPerBytes*c.Bytes/seconds/bw
+	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops + (perBytes*(c.Bytes-c.Kept)+perKept*c.Kept)/seconds/bw
 	return limit * (1 - idleShare) * share
 }
 

@@ -167,6 +167,7 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job 
 	j := &measure.Job{Target: p.target, Seconds: p.seconds, Watts: p.watts}
 	if p.seconds > 0 {
 		j.Draw = func(seconds, clock float64) float64 { return h.dev.Peaks.Load(p.target.c, seconds, clock) }
+		j.Rank = func(seconds, clock float64) float64 { return h.dev.Peaks.Rank(p.target.c, seconds, clock) }
 	}
 	j.Visit = func() {
 		if p.begin == 0 {
