@@ -131,7 +131,7 @@ const (
 	pythonCapped      = 0.01e-3 // shorter kernels of functions are hardly ever held back
 	pythonSoakAndHold = 0.4
 	pythonHeavy       = 30e-6 // longer products draw so much that the mean of a second holds them,
-	pythonHeavySoak   = 1.0   // for which they run so much longer
+	pythonHeavySoak   = 1.6   // for which they run so much longer, and are timed for a second where it swings
 	pythonEager       = 10    // executions that find the length of a block
 )
 

@@ -40,11 +40,9 @@ SETTLE_GRAPH = 1e-3
 CUDA_GAP_SECONDS = 0.004
 CUDA_LOOK_GAP_SECONDS = 0.010
 # The sustained operating point. A case that the power cap holds back runs until it
-# keeps its clock before it counts, and so long while it does; blocks are so long. A
-# case is taken for one that the cap leaves alone when a device that has recovered
-# keeps this share of its clock under the case: power-hungry work lowers the clock
-# within microseconds.
-HOLD_SECONDS = 0.2
+# keeps its clock before it counts, in blocks so long. A case is taken for one that
+# the cap leaves alone when a device that has recovered keeps this share of its clock
+# under the case: power-hungry work lowers the clock within microseconds.
 BLIND = (
     "neither the SM clock (torch 2.8 and later read it, with NVRTC) nor the power of the device is known: "
     "rows at the sustained point of work that its power cap holds back may be too fast"
@@ -252,7 +250,6 @@ class Bench:
                 if not self._cap.holds(got.get("sm_clock_mhz", 0.0)):
                     return got
                 executions = got["executions"]
-        hold = settle / 2 if settle else HOLD_SECONDS
         each = max(target.block(n) / n, 1e-9)
         executions += n * target.per_launch
         n = max(1, math.ceil(HOLD_BLOCK_SECONDS / each))
@@ -266,7 +263,7 @@ class Bench:
                 target.block(n)
                 launches += n
 
-        def timed():
+        def timed(hold):
             nonlocal launches
             blocks.clear()
             samples.clear()
@@ -279,7 +276,7 @@ class Bench:
 
         if settle:
             run(settle / 2)
-            self._held, mhz = self._cap.watch(target, timed)
+            self._held, mhz = self._cap.watch(target, lambda: timed(settle / 2))
         else:
             self._held, mhz = self._cap.keep(target, run, timed, samples)
             if self._cap.blind and not self._said_blind:

@@ -5,7 +5,18 @@ import unittest
 from unittest import mock
 
 from aicplan_host import capping
-from aicplan_host.capping import FILLED_SECONDS, LIMIT_SHARE, OVER_SHARE, TAKES, WINDOW_SECONDS, Board, CappedWork, PowerCap
+from aicplan_host.capping import (
+    FILLED_SECONDS,
+    LIMIT_SHARE,
+    OVER_SHARE,
+    PERIOD_SECONDS,
+    TAKE_SECONDS,
+    TAKES,
+    WINDOW_SECONDS,
+    Board,
+    CappedWork,
+    PowerCap,
+)
 
 
 class CappedWorkTest(unittest.TestCase):
@@ -106,14 +117,14 @@ class KeepTest(unittest.TestCase):
         samples of each time, the last of them from then on. filled says that held work
         ran until then."""
         now, samples, takes = [0.0], [], list(takes or [[1.0, 1.0]])
-        timed = []
+        timed = self.timed = []  # seconds
 
         def run(seconds):
             now[0] += seconds
 
-        def take():
-            now[0] += 0.2
-            timed.append(True)
+        def take(seconds):
+            now[0] += seconds
+            timed.append(seconds)
             samples[:] = takes.pop(0) if len(takes) > 1 else takes[0]
 
         cap = PowerCap(types.SimpleNamespace(level=self.LEVEL), board or Board(None, 0))
@@ -138,6 +149,23 @@ class KeepTest(unittest.TestCase):
         # Noise is no reason, and an end there is.
         self.assertEqual(self.keep(Target(1800.0), [1.0, 1.02, 1.0, 1.02])[2], 1)
         self.assertEqual(self.keep(Target(1800.0), [1.0, 2.0])[2], TAKES)
+
+    def test_a_held_case_whose_clock_moves_is_timed_for_a_period(self):
+        short, long = TAKE_SECONDS, PERIOD_SECONDS
+        looks = self.keep(Target(1380.0), [1.0, 1.01])[3]
+        self.assertEqual(self.timed, [short])
+        # The time of an execution moved, by less than another case may; and in the
+        # period behind it, whose mean counts.
+        self.keep(Target(1380.0), [1.0, 1.02], [1.0, 1.02])
+        self.assertEqual(self.timed, [short, long])
+        # Its clock did, to what it was a look ago.
+        self.assertEqual(self.keep(Target(*[1380.0] * looks, 1410.0, 1380.0))[:2], (True, 1380.0))
+        self.assertEqual(self.timed, [short, long])
+        # A cut within the period.
+        self.keep(Target(1380.0), [1.0, 1.02], [1.0, 1.05], [1.0, 1.0])
+        self.assertEqual(self.timed, [short, long, long])
+        self.keep(Target(1800.0), [1.0, 1.02])
+        self.assertEqual(self.timed, [short])
 
     def test_a_case_that_is_seen_to_be_held_while_it_is_timed(self):
         # 0.891 of the idle clock in the looks, 0.886 while it is timed; held, it keeps 0.82.
