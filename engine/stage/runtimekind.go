@@ -123,8 +123,17 @@ type Instrument struct {
 	// Points are the operating points that it is about; none means that it is about
 	// rows of any point, and of none.
 	Points []string
+	// Power is true where it is about rows with power and energy alone.
+	Power bool
 	// Why is one sentence without a full stop: what a number means since then.
 	Why string
+}
+
+// Rows say how rows are measured, as far as an Instrument may be about it.
+type Rows struct {
+	Op    string
+	Point string // operating point; "" where none is held
+	Power bool   // they have power and energy
 }
 
 // RuntimeAttributes are the attributes of a runtime block that several kinds
@@ -208,10 +217,10 @@ func (k *RuntimeKind) Words() []string {
 // Instrument is the last change of the measuring code that is about op at an
 // operating point, which is empty where nothing holds one; version 1 where there
 // was none.
-func (k *RuntimeKind) Instrument(op, point string) Instrument {
+func (k *RuntimeKind) Instrument(of Rows) Instrument {
 	out := Instrument{Version: 1}
 	for _, c := range k.Instruments {
-		if c.Version > out.Version && c.about(op, point) {
+		if c.Version > out.Version && c.about(of) {
 			out = c
 		}
 	}
@@ -219,21 +228,21 @@ func (k *RuntimeKind) Instrument(op, point string) Instrument {
 }
 
 // InstrumentsSince are the changes of the measuring code after a version that
-// are about op at an operating point, oldest first.
-func (k *RuntimeKind) InstrumentsSince(version int, op, point string) []Instrument {
+// are about such rows, oldest first.
+func (k *RuntimeKind) InstrumentsSince(version int, of Rows) []Instrument {
 	var out []Instrument
 	for _, c := range k.Instruments {
-		if c.Version > version && c.about(op, point) {
+		if c.Version > version && c.about(of) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-func (c Instrument) about(op, point string) bool {
+func (c Instrument) about(of Rows) bool {
 	named := func(glob string) bool {
-		ok, err := path.Match(glob, op)
+		ok, err := path.Match(glob, of.Op)
 		return ok && err == nil
 	}
-	return (len(c.Points) == 0 || slices.Contains(c.Points, point)) && (len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, named)) && !slices.ContainsFunc(c.Not, named)
+	return (!c.Power || of.Power) && (len(c.Points) == 0 || slices.Contains(c.Points, of.Point)) && (len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, named)) && !slices.ContainsFunc(c.Not, named)
 }

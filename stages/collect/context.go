@@ -87,7 +87,7 @@ func (c *Config) elder(gridOp string, env *runtimes.Environment) checkpoint.Cont
 	}
 	// A number that came to mean something else is no longer the same
 	// measurement, whatever it was called.
-	if v := c.kind().Instrument(c.opName(gridOp), c.point(env)).Version; v > 1 {
+	if v := c.kind().Instrument(c.rows(gridOp, env)).Version; v > 1 {
 		ctx.Extra[instrumentWord] = v
 	}
 	return ctx

@@ -119,7 +119,7 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 // measures: by the same code, and with the settings that decide how long a case takes.
 func (c *Config) measuresLike(info *checkpoint.ContextInfo, env *runtimes.Environment) (bool, error) {
 	settings, instrument, err := measuredAs(info)
-	if err != nil || instrument != c.kind().Instrument(c.opName(info.Op), c.point(env)).Version {
+	if err != nil || instrument != c.kind().Instrument(c.rows(info.Op, env)).Version {
 		return false, err
 	}
 	want, ok := c.measured().(measure.Settings)

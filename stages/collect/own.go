@@ -122,6 +122,11 @@ func (c *Config) measured() any {
 	return s
 }
 
+// rows are those of an op of the grid, for the version of its measuring code.
+func (c *Config) rows(gridOp string, env *runtimes.Environment) stage.Rows {
+	return stage.Rows{Op: c.opName(gridOp), Point: c.point(env), Power: c.settings.Power}
+}
+
 // point is the operating point that the measuring code holds its rows at, for its
 // instrument; "" where it holds none: on a processor, and with the reference protocol.
 // An environment that is not known yet is taken to have the GPUs that the runtime asks

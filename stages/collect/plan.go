@@ -72,7 +72,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	cases := grids.CasesOf(pc.Upstream(c.grid))
 	if cases != nil {
 		c.readSource(cases.Spec().Op, pc.PlanDir, env)
-		if v := c.kind().Instrument(c.opName(cases.Spec().Op), c.point(env)).Version; v > 1 {
+		if v := c.kind().Instrument(c.rows(cases.Spec().Op, env)).Version; v > 1 {
 			k.Instrument = v
 		}
 	}
@@ -317,12 +317,12 @@ func (c *Config) otherInstrument(near *checkpoint.ContextInfo, now int, alone bo
 	if err != nil {
 		return "", err
 	}
-	op, point := c.opName(near.Op), c.heldAt(settings)
-	if !alone && had == c.kind().Instrument(op, point).Version {
+	of := stage.Rows{Op: c.opName(near.Op), Point: c.heldAt(settings), Power: settings.Power}
+	if !alone && had == c.kind().Instrument(of).Version {
 		return "", nil
 	}
 	var whys []string
-	for _, change := range c.kind().InstrumentsSince(had, op, point) {
+	for _, change := range c.kind().InstrumentsSince(had, of) {
 		whys = append(whys, change.Why)
 	}
 	if len(whys) == 0 { // the rows come from a later aicplan

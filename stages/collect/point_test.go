@@ -28,7 +28,8 @@ func TestInstrumentOfPythonRows(t *testing.T) {
 	}{
 		"by default":               {env: h200, want: 3},
 		"said":                     {src: `measure { operating_point = "sustained" }`, env: h200, want: 3},
-		"with power":               {src: `measure { power = true }`, env: h200, want: 3},
+		"with power":               {src: `measure { power = true }`, env: h200, want: 4},
+		"an engine's, with power":  {op: "static_step", src: `measure { power = true }`, env: h200, want: 2},
 		"rows from a file":         {env: imported, want: 3},
 		"a GPU of another name":    {env: old, want: 3},
 		"recovered":                {src: `measure { operating_point = "recovered" }`, env: h200, want: 2},

@@ -49,6 +49,7 @@ func pythonKind() Kind {
 			Instruments: []stage.Instrument{
 				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
 				{Version: 3, Points: []string{measure.PointSustained}, Not: selfTimed, Why: "a kernel that the power cap holds is timed after it ran for a second, at the clock that it keeps"},
+				{Version: 4, Power: true, Not: selfTimed, Why: "power and energy are of the case alone: the device no longer idles while its energy counter is read"},
 			},
 			NamesOps: true,
 			Reads:    true,

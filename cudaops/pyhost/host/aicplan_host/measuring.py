@@ -1,5 +1,6 @@
 """The measuring that op functions and hosted collectors share."""
 
+import collections
 import importlib
 import math
 import statistics
@@ -53,8 +54,10 @@ DROOP_SHARE = 0.93
 DROOP_BLOCK_SECONDS = 0.005  # long against the launches around it, when the device idles
 MAX_SHORT_BLOCKS = 8  # of a pass, thrown away
 # Power: how long a case runs between two readings of the energy counter, before
-# the first edge counts, and for the counter to move at all.
+# the first edge counts, and for the counter to move at all. A reading takes some
+# milliseconds, so that two blocks are queued meanwhile.
 POWER_BLOCK_SECONDS = 0.010
+POWER_QUEUE = 3
 POWER_SETTLE_SECONDS = 0.2
 POWER_WAIT_SECONDS = 2.0
 
@@ -404,19 +407,23 @@ class Bench:
         the energy counter (it moves in steps of 0.1 s or so, and only an edge
         says when a count was true), the device's limit, and how many launches
         that took."""
-        least, launches = self.settings["power_min_seconds"], 0
+        least, launches, ended = self.settings["power_min_seconds"], 0, 0
         first = last = None
+        running = collections.deque()
         try:
             nvml = self._nvml
             n = max(1, math.ceil(POWER_BLOCK_SECONDS / max(each * target.per_launch, 1e-9)))
             began, before = time.perf_counter(), nvml.energy(self.bus_index)
             while True:
-                target.block(n)
-                launches += n
+                while len(running) < POWER_QUEUE:
+                    running.append(target.queue(n))
+                    launches += n
+                running.popleft().synchronize()
+                ended += n
                 now, energy = time.perf_counter(), nvml.energy(self.bus_index)
                 spent = now - began - POWER_SETTLE_SECONDS
                 if energy != before and spent >= 0:
-                    last = (now, energy, launches)
+                    last = (now, energy, ended)
                     first = first or last
                 before = energy
                 if first and last[0] - first[0] >= least or spent >= least + POWER_WAIT_SECONDS:
@@ -424,6 +431,9 @@ class Bench:
             limit = nvml.power_limit(self.bus_index) / 1e3
         except OSError as err:
             raise HostError("power was asked for and cannot be read: %s" % err, UNSUPPORTED)
+        finally:
+            while running:
+                running.popleft().synchronize()
         if first is None or last[0] <= first[0]:
             raise HostError("power was asked for and the device's energy counter stands still", UNSUPPORTED)
         joules, seconds = (last[1] - first[1]) / 1e3, last[0] - first[0]

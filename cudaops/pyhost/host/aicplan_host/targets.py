@@ -117,6 +117,15 @@ class CudaTarget:
         end.synchronize()
         return start.elapsed_time(end) / 1e3
 
+    def queue(self, n):
+        """Queues n launches and waits for none of them. Returns the event of their end."""
+        launch = self._graph.replay if self._graph is not None else self.call
+        for _ in range(n):
+            launch()
+        end = self.torch.cuda.Event()
+        end.record()
+        return end
+
     def clock(self, timed):
         return self.cuda.clocked(timed)
 
