@@ -259,22 +259,26 @@ func (c *composition) run(s *subject) finding {
 		if v, ok := clocks(row); ok && c.Column == "latency" {
 			clock = v
 		}
-		sum, there, terms, why := c.sum(set, rowkey.Text(texts, row), points(row), clock)
+		added, why := c.sum(set, rowkey.Text(texts, row), points(row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue
 		}
+		sum := added.value
 		ratio := sum / layer
 		low, high = min(low, ratio), max(high, ratio)
 		of, note := "", ""
 		if ratio < c.Min || ratio > c.Max {
 			outside++
 			note = " outside"
-			if len(terms) > 1 {
-				of = " (" + strings.Join(terms, " + ") + ")"
+			if len(added.terms) > 1 {
+				of = " (" + strings.Join(added.terms, " + ") + ")"
 			}
-			if !math.IsNaN(there) {
-				note += fmt.Sprintf(" (%.3f at the layer's clock of %.0f MHz)", there/layer, clock)
+			switch {
+			case !math.IsNaN(added.there):
+				note += fmt.Sprintf(" (%.3f at the layer's clock of %.0f MHz)", added.there/layer, clock)
+			case !math.IsNaN(clock) && !math.IsNaN(added.slowest):
+				note += fmt.Sprintf(" (the parts at %.0f to %.0f MHz, the layer at %.0f)", added.slowest, added.fastest, clock)
 			}
 		}
 		lines = append(lines, line{math.Abs(ratio - 1), fmt.Sprintf("%s sum=%s%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), of, number(layer), ratio, note)})
@@ -287,7 +291,7 @@ func (c *composition) run(s *subject) finding {
 	v.message = fmt.Sprintf("the sums of the parts are %s of the %s of their layers", v.value, c.Column)
 	if !v.ok {
 		v.message += fmt.Sprintf(": %d of %d outside", outside, len(lines))
-		v.fix = "collect layer and parts at operating_point = \"sustained\" in one run; what is between kernels (launches, a cache that the layer keeps warm) is no part of rows"
+		v.fix = "collect layer and parts at operating_point = \"sustained\" in one run; what is between kernels (launches, a cache that the layer keeps warm) is no part of rows, and parts that the power cap holds by themselves are faster in a layer that it hardly holds"
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.off, a.off) })
 	for _, l := range lines {
@@ -296,34 +300,44 @@ func (c *composition) run(s *subject) finding {
 	return v
 }
 
-// sum adds the parts of a layer up, as they are and as they would be at the
-// layer's clock (NaN where that cannot be known), with what is added up for people,
-// or says why it cannot.
-func (c *composition) sum(set *partSet, text, point string, mhz float64) (sum, there float64, terms []string, why string) {
+// summed is what the parts of a layer come to.
+type summed struct {
+	value float64
+	there float64 // as they would be at the layer's clock; NaN where that cannot be known
+	// slowest and fastest are the least and the largest clock of a part, in MHz; NaN
+	// where one of them does not say its own.
+	slowest, fastest float64
+	terms            []string // what is added up, for people
+}
+
+// sum adds the parts of a layer up, or says why it cannot.
+func (c *composition) sum(set *partSet, text, point string, mhz float64) (out summed, why string) {
 	parts, names, err := partsOf(text)
 	if err != nil {
-		return 0, 0, nil, err.Error()
+		return out, err.Error()
 	}
+	out.slowest, out.fastest = math.Inf(1), math.Inf(-1)
 	for i, p := range parts {
 		rows, why := set.lookup(p, names[i], point)
 		switch {
 		case why != "":
-			return 0, 0, nil, why
+			return out, why
 		case len(rows) == 0:
-			return 0, 0, nil, "no row for the part " + p.text
+			return out, "no row for the part " + p.text
 		case len(rows) > 1:
-			return 0, 0, nil, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", len(rows), p.text)
+			return out, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", len(rows), p.text)
 		case math.IsNaN(rows[0].value):
-			return 0, 0, nil, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
+			return out, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
 		}
 		f := rows[0]
-		sum += p.count * f.value
-		there += p.count * f.at(mhz)
+		out.value += p.count * f.value
+		out.there += p.count * f.at(mhz)
+		out.slowest, out.fastest = min(out.slowest, f.clock), max(out.fastest, f.clock)
 		term := strconv.FormatFloat(f.value, 'g', 4, 64)
 		if p.count != 1 {
 			term = number(p.count) + " x " + term
 		}
-		terms = append(terms, term)
+		out.terms = append(out.terms, term)
 	}
-	return sum, there, terms, ""
+	return out, ""
 }

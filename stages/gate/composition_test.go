@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -58,12 +59,13 @@ func TestComposition(t *testing.T) {
 }
 
 // A layer outside of the limits says what its parts would sum to at its own
-// clock, where the rows know theirs: that tells the clock from all other causes.
+// clock, where the rows know how they follow it: that tells the clock from all other
+// causes. Where they do not, it says both clocks as far as rows have them.
 func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
 	t.Parallel()
 	gemm := measured(1, 2)
 	gemm.Table = table.NewRecord([]string{"m", "latency", "sm_clock_mhz", "clock_slope"}, []arrow.Array{
-		table.Ints([]int64{1, 2}, nil), table.Floats([]float64{4, 6}, nil), table.Floats([]float64{1500, 1500}, nil), table.Floats([]float64{1, 0}, nil),
+		table.Ints([]int64{1, 2}, nil), table.Floats([]float64{4, 6}, nil), table.Floats([]float64{1500, 1300}, nil), table.Floats([]float64{1, 0}, nil),
 	})
 	layer := layers([]float64{11}, `[{"m":1},{"m":2}]`)
 	layer.Table = table.NewRecord([]string{"m", "parts", "latency", "sm_clock_mhz"}, []arrow.Array{
@@ -72,7 +74,11 @@ func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
 	const check = `check "composition" { parts = [dedupe.gemm] }`
 	expect(t, only(t, run(t, layer, check, gemm)), "fail", "1 of 1 outside", "m=1 sum=10 (4 + 6) layer=11 sum/layer=0.909 outside (1.000 at the layer's clock of 1200 MHz)")
 	unknown := with(gemm, "clock_slope", table.Floats([]float64{1, 0}, []bool{true, false}))
-	expect(t, only(t, run(t, layer, check, unknown)), "fail", "1 of 1 outside", "m=1 sum=10 (4 + 6) layer=11 sum/layer=0.909 outside")
+	expect(t, only(t, run(t, layer, check, unknown)), "fail", "1 of 1 outside", "m=1 sum=10 (4 + 6) layer=11 sum/layer=0.909 outside (the parts at 1300 to 1500 MHz, the layer at 1200)")
+	silent := with(unknown, "sm_clock_mhz", table.Floats([]float64{1500, 0}, []bool{true, false}))
+	if rows := only(t, run(t, layer, check, silent)).Rows; len(rows) != 1 || !strings.HasSuffix(rows[0], "sum/layer=0.909 outside") {
+		t.Errorf("where a part does not say its clock: %q", rows)
+	}
 }
 
 // Rows of another operating point are no parts of a layer: its own are taken where a
