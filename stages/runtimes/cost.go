@@ -34,7 +34,7 @@ const (
 	cudaCoolBlock    = 0.5e-3 // of the other cases at the sustained point
 	cudaBestOf       = 3.5e-3 // for each further algorithm
 	cudaLayer        = 0.65   // beside the time that a layer runs
-	powerCases       = 3      // `power = true` takes so often power_min_seconds
+	powerEdges       = 0.4    // `power = true` takes so much more than power_min_seconds: steps of the counter
 )
 
 // cudaSeconds is the CaseSeconds of cuda runtimes.
@@ -74,7 +74,7 @@ func powerSeconds(s measure.Settings) float64 {
 	if !s.Power {
 		return 0
 	}
-	return powerCases * s.PowerMinSeconds
+	return s.PowerMinSeconds + powerEdges
 }
 
 func sustained(s measure.Settings) bool {
