@@ -70,13 +70,16 @@ func toyChanges(version string) []stage.Instrument {
 }
 
 // heldKind is a toy on a GPU: its measuring code holds an operating point, and
-// changed for one of them.
+// changed for one of them, and later for rows with power.
 func heldKind(version string) runtimes.Kind {
 	k := toyKind()
-	if version == "2" {
+	if version >= "2" {
 		k.Instruments = []stage.Instrument{{Version: 2, Points: []string{measure.PointSustained}, Not: []string{"serve"}, Why: "it plays for a second first"}}
 	}
-	k.Name, k.Summary, k.Measure = "held", "multiplies under a cap", []string{"operating_point", "passes", "protocol", "warmup_seconds"}
+	if version >= "3" {
+		k.Instruments = append(k.Instruments, stage.Instrument{Version: 3, Power: true, Why: "the scale is empty at first"})
+	}
+	k.Name, k.Summary, k.Measure = "held", "multiplies under a cap", []string{"operating_point", "passes", "power", "protocol", "warmup_seconds"}
 	k.OnGPUs = func(*stage.Runtime) bool { return true }
 	return k
 }

@@ -122,20 +122,25 @@ func (c *Config) measured() any {
 	return s
 }
 
-// rows are those of an op of the grid, for the version of its measuring code.
+// rows are those of an op of the grid, for the version of its measuring code. None
+// has power on a processor.
 func (c *Config) rows(gridOp string, env *runtimes.Environment) stage.Rows {
-	return stage.Rows{Op: c.opName(gridOp), Point: c.point(env), Power: c.settings.Power}
+	return stage.Rows{Op: c.opName(gridOp), Point: c.point(env), Power: c.settings.Power && c.measuresGPU(env)}
 }
 
 // point is the operating point that the measuring code holds its rows at, for its
 // instrument; "" where it holds none: on a processor, and with the reference protocol.
-// An environment that is not known yet is taken to have the GPUs that the runtime asks
-// for.
 func (c *Config) point(env *runtimes.Environment) string {
-	if !c.onGPUs() || c.kind().OnProcessor && env != nil && !env.OnGPU() {
+	if !c.measuresGPU(env) {
 		return ""
 	}
 	return c.heldAt(c.settings)
+}
+
+// measuresGPU says whether the rows of an environment are of a GPU. One that is not
+// known yet is taken to have the GPUs that the runtime asks for.
+func (c *Config) measuresGPU(env *runtimes.Environment) bool {
+	return c.onGPUs() && (!c.kind().OnProcessor || env == nil || env.OnGPU())
 }
 
 // heldAt is the point of settings, on a GPU.
