@@ -62,6 +62,15 @@ func newBench(t *testing.T, init worker.Init) *bench {
 	return b
 }
 
+// device is the device of the bench's host, open.
+func (b *bench) device() *Device {
+	b.t.Helper()
+	if _, err := b.host.Hello(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.host.dev
+}
+
 func (b *bench) add(op string, params map[string]any) int64 {
 	b.t.Helper()
 	raw, err := json.Marshal(params)
@@ -81,9 +90,7 @@ func (b *bench) gemm(typ string, m, n, k int) int64 {
 func (b *bench) serve() error {
 	b.t.Helper()
 	if b.host.dev == nil {
-		if _, err := b.host.Hello(context.Background()); err != nil {
-			b.t.Fatal(err)
-		}
+		b.device()
 	}
 	in := make(chan worker.Case, len(b.in))
 	for _, c := range b.in {

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"testing"
 
 	"aicplan/cudaops/worker"
@@ -13,16 +12,7 @@ import (
 // the cache: to Load, which tells both as capped ones, they are the other way round.
 func TestRankOrdersByTheClockThatCasesKeep(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, worker.Init{})
-	if _, err := b.host.Hello(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	d := b.host.dev
-	unbind, err := d.Bind()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unbind()
+	d := newBench(t, worker.Init{}).device()
 	type product struct {
 		m, n, k int64
 		us, mhz float64
@@ -58,16 +48,7 @@ func TestRankOrdersByTheClockThatCasesKeep(t *testing.T) {
 // and come from memory where it does not.
 func TestKeptBytes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, worker.Init{})
-	if _, err := b.host.Hello(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	d := b.host.dev
-	unbind, err := d.Bind()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unbind()
+	d := newBench(t, worker.Init{}).device()
 	for _, c := range []struct {
 		m, n, k int64
 		kept    float64

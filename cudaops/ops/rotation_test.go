@@ -30,9 +30,7 @@ type rotationVectors struct {
 func orderBench(t *testing.T) (*Device, *[]int) {
 	t.Helper()
 	b := newBench(t, worker.Init{})
-	if _, err := b.host.Hello(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	d := b.device()
 	var order []int
 	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
 		w := drivertest.Work{Name: name, Seconds: 5e-6}
@@ -45,12 +43,12 @@ func orderBench(t *testing.T) (*Device, *[]int) {
 		}
 		return w
 	}
-	unbind, err := b.host.dev.Bind()
+	unbind, err := d.Bind()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(unbind)
-	return b.host.dev, &order
+	return d, &order
 }
 
 // TestRotationOrder holds the order of operand sets over whole visits: no set is
@@ -207,11 +205,7 @@ func TestBurstsOfChains(t *testing.T) {
 // weights in the sizes that were read hot before.
 func TestRotationOfProducts(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, worker.Init{})
-	if _, err := b.host.Hello(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	d := b.host.dev
+	d := newBench(t, worker.Init{}).device()
 	for _, nk := range [][2]int64{{2560, 2048}, {5120, 4096}, {7168, 4096}, {4096, 2048}, {8192, 2048}, {128, 64}, {65536, 1024}} {
 		cases, err := d.GEMM(GEMM{M: 1, N: nk[0], K: nk[1], Type: "bfloat16"})
 		if err != nil {

@@ -214,9 +214,8 @@ func (k *RuntimeKind) Words() []string {
 	return out
 }
 
-// Instrument is the last change of the measuring code that is about op at an
-// operating point, which is empty where nothing holds one; version 1 where there
-// was none.
+// Instrument is the last change of the measuring code that is about such rows;
+// version 1 where there was none.
 func (k *RuntimeKind) Instrument(of Rows) Instrument {
 	out := Instrument{Version: 1}
 	for _, c := range k.Instruments {

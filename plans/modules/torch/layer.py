@@ -24,7 +24,7 @@ def elementwise(kernel, num_tokens, hidden_size, bench):
 
     The products before it must not be held back by the power cap: with the kernel
     between them they would run at a higher clock than alone, and what they gain
-    would be missing from the row (a fifth of the kernel, on an H200). So the one
+    would be missing from the row (up to a quarter of the kernel, on H200s). So the one
     whose weight passes through the caches has few rows, and a thin one writes the
     input where there are more."""
     torch = bench.torch

@@ -20,7 +20,7 @@ class Tensor:
 
 class Bench:
     """Runs what it is to measure once, on shapes, and answers that it took as many
-    milliseconds as there were kernels. kernels are those of every call."""
+    milliseconds as there were kernels. calls has the kernels of each time."""
 
     settings = {"protocol": "adaptive"}
     verify = False
