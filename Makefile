@@ -82,6 +82,7 @@ test-all: test test-rest ## run the tests, and what make test leaves out
 test-rest: ## run what make test leaves out
 	AICPLAN_TEST_ALL=1 $(TESTS) -run "^($(LONGTESTS))\$$" $$(dirname $(LONGFILES) | sort -u)
 	AICPLAN_TEST_ALL=1 $(TESTS) -run "^TestScripts\$$/^($(LONGSCRIPTS))\$$" ./cmd/aicplan
+	AICPLAN_TEST_ALL=1 $(TESTS) -timeout 30m -run '^TestCaseLists$$' ./cmd/aicplan/contract
 
 lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
