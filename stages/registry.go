@@ -68,10 +68,7 @@ func (s *Set) Services() []stage.ServiceKind {
 }
 
 // Invoked says how the plan was made, for tasks of executors, which make it again.
-func (s *Set) Invoked(inv executors.Invocation) {
-	inv.Slots = new(executors.Slots)
-	s.invocation = inv
-}
+func (s *Set) Invoked(inv executors.Invocation) { s.invocation = inv }
 
 // LockDevices keeps other runs off the devices that stages of this one measure
 // on, until Close.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,41 +28,41 @@ type taskCmd struct {
 	Order      string `arg:"" help:"Folder of the order." type:"path"`
 	Offset     int    `help:"Shard of the array's index 0." placeholder:"N"`
 	Submission int    `help:"Number of the submission." placeholder:"N"`
-	Shard      int    `help:"Be the task of this shard, without a scheduler." default:"-1" placeholder:"N"`
 }
 
-// Run measures one shard of an order: it is what jobs of an executor run.
+// Run measures one shard of an order. It is the command that jobs run.
 func (c *taskCmd) Run(a *app) error {
 	a.endPlanning()
 	order, err := executors.OpenOrder(c.Order)
 	if err != nil {
 		return err
 	}
-	task, err := executors.OpenTask(order, c.Offset, c.Submission, c.Shard)
+	task, err := executors.OpenTask(order, c.Offset, c.Submission)
 	if err != nil {
 		return err
 	}
-	drain, requeue, done := drainSignals()
-	defer done()
+	signals := watchSignals()
+	defer signals.close()
+
 	ended := make(chan struct{})
 	fenced := make(chan error, 1)
 	var beating sync.WaitGroup
 	beating.Go(func() {
 		if err := task.Beat(ended); err != nil {
 			fenced <- err
-			drain()
+			signals.drain()
 		}
 	})
-	state, message := c.measure(a, order, task, requeue.stop)
+	state, message := c.measure(a, order, task, signals.stop)
 	close(ended)
 	beating.Wait()
 	select {
 	case err := <-fenced:
-		return err // the other try speaks for the shard
+		return err // the other try reports for the shard
 	default:
 	}
+
 	fmt.Fprintf(a.stdout, "%s task %d on %s: %s %s\n", time.Now().Format(time.RFC3339), task.Shard, executors.NodeName(), state, message)
-	task.Update(false, func(s *executors.Status) { s.Told = requeue.told() })
 	if err := task.End(state, message); err != nil {
 		return err
 	}
@@ -69,9 +70,9 @@ func (c *taskCmd) Run(a *app) error {
 	case executors.Done:
 		return nil
 	case executors.Drained:
-		// Where nothing was measured, another try would end as this one did.
-		if requeue.asked() && message == "" && task.Requeue(context.Background()) {
-			requeue.awaitEnd()
+		// If nothing was measured, another try would end in the same way.
+		if signals.limit.Load() && message == "" && task.Requeue(context.Background()) {
+			signals.awaitEnd()
 		}
 		return nil
 	}
@@ -84,7 +85,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 		return executors.Failed, fmt.Sprintf(format, args...)
 	}
 	if order.Version != version {
-		return fail("the coordinator was aicplan %s and this is %s: let both be the same", order.Version, version)
+		return fail("the jobs were submitted by aicplan %s and this is %s: use the same version", order.Version, version)
 	}
 	if err := os.Chdir(order.WorkDir); err != nil {
 		return fail("the folder in which the plan was applied is not on this node: %v", err)
@@ -112,11 +113,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 		return fail("the cases of %s are not known: what it depends on has not run", order.Stage)
 	}
 	if key, err := cfg.OrderKey(cases); err != nil || key != order.Key {
-		return fail("the plan comes to something else than when the jobs were submitted: was it changed since? Apply it again")
-	}
-	places, err := order.Places(task.Shard)
-	if err != nil {
-		return fail("%v", err)
+		return fail("the plan has changed since the jobs were submitted: apply it again")
 	}
 	all.LockDevices(&runtimes.Locks{Me: filelock.Self(a.commandLine(), "", time.Now()), Allotted: true})
 	log, closeLog, err := a.runLog(a.taskDir(order, task))
@@ -145,11 +142,9 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 			return fail("%s: %s%s", g.Address(), out.Message, failureTexts(out.Checks))
 		}
 	}
-	state, message := cfg.RunPart(ctx, on(s), &collect.Part{
-		Task: task, Places: places, Scout: order.Scout && task.Shard == 0, Sentinels: order.Sentinels,
-	})
+	state, message := cfg.RunPart(ctx, on(s), &collect.Part{Task: task, Places: order.Shards[task.Shard].Places})
 	if state == executors.Done && events.quiet() {
-		// Nothing went wrong: nobody will ask for the logs of its workers.
+		// Without an error the logs of the workers are not needed.
 		if err := all.Close(); err == nil {
 			_ = os.RemoveAll(a.taskDir(order, task))
 		}
@@ -157,8 +152,8 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 	return state, message
 }
 
-// failureTexts says what checks that did not pass have found, as far as a line of
-// the coordinator holds it.
+// failureTexts lists the messages of checks that did not pass, shortened to a line
+// of the coordinator.
 func failureTexts(checks []stage.CheckResult) string {
 	const most = 300 // bytes of each
 	var b strings.Builder
@@ -175,10 +170,10 @@ func failureTexts(checks []stage.CheckResult) string {
 	return b.String()
 }
 
-// taskDir is where a task keeps logs.
+// taskDir creates and returns the folder for a task's logs.
 func (a *app) taskDir(o *executors.Order, t *executors.Task) string {
 	dir := o.TaskDir(t.Shard)
-	_ = os.MkdirAll(dir, 0o755) // whoever writes there says why it cannot
+	_ = os.MkdirAll(dir, 0o755) // writing there reports the error
 	return dir
 }
 
@@ -190,9 +185,10 @@ func (a *app) openLabelled(label string) (*checkpoint.Store, error) {
 	return checkpoint.Open(a.global.StateDir, opts)
 }
 
-// invocation says how tasks of executors make the plan again.
+// invocation returns what tasks of executors need to make the plan again.
 func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, error) {
-	// Values of sensitive variables go to no file: sbatch hands the environment on.
+	// Values of sensitive variables are not written to files: sbatch passes the
+	// environment on.
 	inv := executors.Invocation{Version: version, OutDir: opts.OutDir}
 	secret := plan.Saved{Sensitive: a.sensitive}
 	for _, kv := range c.Var {
@@ -225,63 +221,41 @@ func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, 
 	return inv, nil
 }
 
-// signals of a task: USR1 comes before its time limit, TERM from scancel.
+// taskSignals are the signals of a task: USR1 comes before its time limit, TERM if
+// Slurm ends it.
 type taskSignals struct {
-	stop chan struct{}
-	once sync.Once
-	usr1 chan struct{}
-	term chan struct{}
+	stop  chan struct{} // closed by the first one
+	once  sync.Once
+	term  chan struct{}
+	got   chan os.Signal
+	limit atomic.Bool // USR1 came, and TERM did not
 }
 
-func drainSignals() (drain func(), s *taskSignals, done func()) {
-	s = &taskSignals{stop: make(chan struct{}), usr1: make(chan struct{}), term: make(chan struct{})}
-	drain = func() { s.once.Do(func() { close(s.stop) }) }
-	got := make(chan os.Signal, 4)
-	signal.Notify(got, syscall.SIGUSR1, syscall.SIGTERM, os.Interrupt)
-	ended := make(chan struct{})
+func watchSignals() *taskSignals {
+	s := &taskSignals{stop: make(chan struct{}), term: make(chan struct{}), got: make(chan os.Signal, 4)}
+	signal.Notify(s.got, syscall.SIGUSR1, syscall.SIGTERM, os.Interrupt)
 	go func() {
-		var limit, end sync.Once
-		for {
-			select {
-			case sig := <-got:
-				if sig == syscall.SIGUSR1 {
-					limit.Do(func() { close(s.usr1) })
-				} else {
-					end.Do(func() { close(s.term) })
-				}
-				drain()
-			case <-ended:
-				return
+		var end sync.Once
+		for sig := range s.got {
+			s.limit.Store(sig == syscall.SIGUSR1)
+			if sig != syscall.SIGUSR1 {
+				end.Do(func() { close(s.term) })
 			}
+			s.drain()
 		}
 	}()
-	return drain, s, func() { signal.Stop(got); close(ended) }
+	return s
 }
 
-// asked says whether the time limit is near, so that the job is to start again.
-func (s *taskSignals) asked() bool {
-	if s.told() {
-		return false
-	}
-	select {
-	case <-s.usr1:
-		return true
-	default:
-		return false
-	}
+// drain ends the measuring after the cases in flight.
+func (s *taskSignals) drain() { s.once.Do(func() { close(s.stop) }) }
+
+func (s *taskSignals) close() {
+	signal.Stop(s.got)
+	close(s.got)
 }
 
-// told says whether somebody, or Slurm, ends the job.
-func (s *taskSignals) told() bool {
-	select {
-	case <-s.term:
-		return true
-	default:
-		return false
-	}
-}
-
-// awaitEnd waits for Slurm, which ends a job that it starts again.
+// awaitEnd waits for Slurm, which ends a job that it requeues.
 func (s *taskSignals) awaitEnd() {
 	select {
 	case <-s.term:

@@ -34,7 +34,6 @@ executor "cluster" {
   time          = "00:30:00"
   tasks         = 4
   poll          = "200ms"
-  settle        = "5s"
 }
 runtime "cpu" {
   kind      = "cpu"

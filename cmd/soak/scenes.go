@@ -260,14 +260,12 @@ func jobs() *scene {
 		return ""
 	}, plan: `
 executor "cluster" {
-  kind         = "slurm"
-  account      = "a"
-  time         = "00:30:00"
-  tasks        = 3
-  poll         = "100ms"
-  settle       = "2s"
-  attempts     = 5
-  start_within = "1h"
+  kind     = "slurm"
+  account  = "a"
+  time     = "00:30:00"
+  tasks    = 3
+  poll     = "100ms"
+  attempts = 5
 }
 runtime "cpu" {
   kind      = "cpu"

@@ -70,9 +70,6 @@ func (r *running) finish() (*stage.Outcome, error) {
 	for _, name := range r.job.mixed {
 		r.rc.Events.Message(r.rc.Address, "warn", fmt.Sprintf("the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and is kept as text", name))
 	}
-	if rec, err = r.compareNodes(rec); err != nil {
-		return nil, err
-	}
 	ledger, err := r.job.ledger(r.rules)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,6 @@ import (
 type followed struct {
 	r       *running
 	order   *executors.Order
-	places  [][]int
 	unitOf  map[string]int32
 	shardOf []int32 // by unit; -1
 	left    []int   // by shard
@@ -32,14 +31,9 @@ type followed struct {
 	outcome *executors.Outcome
 }
 
-// follow submits and follows an order. Nil without an error means that the user
-// stopped it before anything was known.
+// follow submits and follows an order.
 func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order, attached bool) (*followed, error) {
 	f := &followed{r: r, order: o, foreign: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
-	var err error
-	if f.places, err = o.AllPlaces(); err != nil {
-		return f, err
-	}
 	f.count()
 	f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
 	if attached {
@@ -47,18 +41,15 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 		if err != nil {
 			return f, err
 		}
-		text := fmt.Sprintf("%s: follows the %d tasks that an earlier call has submitted", r.rc.Address, n)
-		if more := len(o.Shards) - n; more > 0 {
-			text += fmt.Sprintf(", and submits the other %d", more)
-		}
+		text := fmt.Sprintf("%s: follows the %d tasks that an earlier run has submitted", r.rc.Address, n)
 		r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
 	}
 	follower := &executors.Follower{
-		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop, Slots: r.invocation.Slots,
-		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.ID, o.Dir()),
+		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop,
+		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.Dir()),
 	}
-	f.outcome, err = follower.Follow(ctx)
-	if err != nil {
+	var err error
+	if f.outcome, err = follower.Follow(ctx); err != nil {
 		return f, err
 	}
 	return f, f.read()
@@ -67,15 +58,15 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 // count finds out which units are open, by shard.
 func (f *followed) count() {
 	j := f.r.job
-	f.left = make([]int, len(f.places))
+	f.left = make([]int, len(f.order.Shards))
 	f.unitOf = make(map[string]int32, len(j.units))
 	f.shardOf = make([]int32, len(j.units))
 	for i := range f.shardOf {
 		f.shardOf[i] = -1
 		f.unitOf[j.id(i)] = int32(i)
 	}
-	for s, places := range f.places {
-		for _, p := range places {
+	for s, shard := range f.order.Shards {
+		for _, p := range shard.Places {
 			if p < 0 || p >= len(j.tasks) {
 				continue
 			}
@@ -265,15 +256,11 @@ func (f *followed) trip(name string, g *group) {
 	}
 }
 
-// settleFound closes the units that were found before an error.
-func (r *running) settleFound(f *followed) {
-	if f != nil && f.keeper != nil {
-		r.now = f.newRows()
-	}
-}
-
 // newRows counts the units whose rows tasks of the order have written.
 func (f *followed) newRows() (n int) {
+	if f.r.journal == nil {
+		return 0
+	}
 	label := strings.TrimSuffix(f.order.Label(0), "00000")
 	for i := range f.r.job.units {
 		u := &f.r.job.units[i]

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"slices"
 	"time"
 
 	"aicplan/cudaops/worker"
@@ -28,13 +27,8 @@ type Part struct {
 	Task *executors.Task
 	// Places are the cases, by their places in the grid.
 	Places []int
-	// Scout is true where the cases are the samples of the ramp.
-	Scout bool
-	// Sentinels are cases that are measured first, to compare the nodes.
-	Sentinels []int
 
 	driver string
-	scout  string // why the ramp did not pass
 }
 
 // OrderKey identifies what a task measures: everything that the collect's block
@@ -92,8 +86,8 @@ func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) 
 	}
 	part.count(r, mine)
 	switch {
-	case part.scout != "":
-		return executors.Stopped, part.scout
+	case r.policy != nil && r.policy.stopped != "":
+		return executors.Stopped, r.policy.stopped
 	case r.stopped() && r.now == 0 && part.left(r, mine) > 0:
 		return executors.Drained, "its time was over before the first case had ended; time and drain say how long it has"
 	case r.stopped() && part.left(r, mine) > 0:
@@ -146,9 +140,6 @@ func (p *Part) count(r *running, mine []int) {
 			skips++
 		}
 	}
-	if r.policy != nil && p.Scout {
-		p.scout = r.policy.stopped
-	}
 	left := p.left(r, mine)
 	p.Task.Update(false, func(s *executors.Status) { s.Measured, s.Failed, s.Skipped, s.Left = r.now, failures, skips, left })
 }
@@ -179,20 +170,6 @@ func (p *Part) mark(o *worker.Outcome) {
 // every process, and which of them hears it first is a matter of chance.
 func (p *Part) told(o *worker.Outcome) bool {
 	return p != nil && o.Failure != nil && o.Cause == worker.CauseDied && o.Failure.Exception == "SIGTERM"
-}
-
-// shape makes a policy that of a task: the ramp is the scout's, and groups are
-// judged together with the other tasks.
-func (p *Part) shape(to *policy) {
-	to.shared = &sharedGroups{path: p.Task.Order.GroupsFile(), now: to.now}
-	if p.Scout {
-		// Behind its last sample comes what the others do.
-		to.rungs, to.total = append(to.rungs, nil), to.total+1
-		return
-	}
-	all := slices.Concat(to.queue, slices.Concat(to.rungs...))
-	slices.Sort(all)
-	to.queue, to.rungs, to.rung, to.total = all, nil, 1, 1
 }
 
 // sharedGroups are the groups of cases as the coordinator sees them in the rows of

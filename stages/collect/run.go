@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
@@ -173,9 +174,6 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		if len(r.job.todo()) == 0 {
 			return nil, nil
 		}
-		if err := r.sentinels(ctx, set); err != nil {
-			return nil, err
-		}
 	}
 	if r.rc.Replace != nil {
 		if err := r.rc.Replace(); err != nil {
@@ -215,7 +213,7 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
 	r.policy.attach = r.attach
 	if r.part != nil {
-		r.part.shape(r.policy)
+		r.policy.shared = &sharedGroups{path: r.part.Task.Order.GroupsFile(), now: time.Now}
 	}
 	if r.openLabel() {
 		r.policy.label = func(h *worker.Hello) *label {

@@ -124,7 +124,7 @@ func (t *taker) inexact() bool { return t.extras && t.left }
 func (t *taker) take(rec arrow.Record) error {
 	names := table.Names(rec)
 	from := slices.Index(names, "framework")
-	if from < 0 || !sameNames(names[:from], t.before) || slices.Contains(names, DeviationColumn) {
+	if from < 0 || !sameNames(names[:from], t.before) {
 		return errInexact
 	}
 	ids, err := table.Array(rec, "case_id")

@@ -9,8 +9,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// timed compares what the largest task is estimated to take with the time that a
-// task has, and warns where it is more.
+// timed compares the estimated time of the largest task with the time that a task
+// has, and warns if it is more.
 func (c *Config) timed(d *dealt, counts *stage.CaseCounts, workers int, p *stage.Plan) {
 	if c.place.Limit == 0 || counts.Seconds <= 0 || counts.Collect == 0 {
 		return
@@ -24,8 +24,8 @@ func (c *Config) timed(d *dealt, counts *stage.CaseCounts, workers int, p *stage
 	}
 }
 
-// tooLong says that the largest job does not end within its time, where a case
-// takes so many seconds of a job with so many workers; "" where it does.
+// tooLong returns a warning if the largest task does not end within its time limit,
+// given the seconds that a task needs for each case, and its number of workers.
 func (c *Config) tooLong(d *dealt, each float64, workers int) string {
 	usable := (c.place.Limit - c.place.Drain).Seconds()
 	needs := each * float64(d.largest)
@@ -38,39 +38,11 @@ func (c *Config) tooLong(d *dealt, each float64, workers int) string {
 	if alone := each * float64(max(1, workers)); alone > c.place.Limit.Seconds() {
 		return fmt.Sprintf("%s: a single case is estimated to take %s, and %s, so tasks may end without any row: raise time to %s or more", where, span(alone), has, enough(alone, c.place.Drain))
 	}
-	text := fmt.Sprintf("%s: the largest task has %s, estimated to take %s, and %s: it would be started again about %s", where,
-		phrase.Some(d.largest, "case"), span(needs), has, times(int(math.Ceil(needs/usable))-1))
-	way := fmt.Sprintf("time %q", enough(needs, c.place.Drain))
-	if n := tasksFor(d, int(usable/each)); n > c.place.Tasks {
-		way = fmt.Sprintf("tasks = %d or more, or %s,", n, way)
-	}
-	return text + "; " + way + " would fit"
+	return fmt.Sprintf("%s: the largest task has %s, estimated to take %s, and %s: it would be started again %d times; more tasks, or time %q, would fit",
+		where, phrase.Some(d.largest, "case"), span(needs), has, int(math.Ceil(needs/usable))-1, enough(needs, c.place.Drain))
 }
 
-// tasksFor is how many tasks give each of them no more cases than fit; 0 where no
-// number does.
-func tasksFor(d *dealt, fit int) int {
-	if fit < 1 || d.samples > fit {
-		return 0
-	}
-	n := 0
-	for _, cases := range d.cases {
-		n += (cases + fit - 1) / fit
-	}
-	if d.again == nil {
-		return n
-	}
-	// Groups that stay together make shares uneven.
-	for range 16 {
-		if d.again(n) <= fit {
-			return n
-		}
-		n += max(1, n/16)
-	}
-	return 0
-}
-
-// enough is a time limit, as Slurm writes it, for so many seconds of cases.
+// enough returns a time limit in Slurm's notation for so many seconds of cases.
 func enough(seconds float64, drain time.Duration) string {
 	minutes := int64(math.Ceil((seconds + drain.Seconds()) / 60))
 	text := fmt.Sprintf("%02d:%02d:00", minutes/60%24, minutes%60)
@@ -80,14 +52,7 @@ func enough(seconds float64, drain time.Duration) string {
 	return text
 }
 
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-// span is phrase.Duration with parts of a second: a case may take less than one.
+// span is phrase.Duration with fractions of a second.
 func span(seconds float64) string {
 	if math.Round(seconds) < 60 {
 		return fmt.Sprintf("%.3gs", seconds)

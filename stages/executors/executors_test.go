@@ -1,6 +1,8 @@
 package executors
 
 import (
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,92 +117,49 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestIndicesOf reads what scontrol says of tasks that are one record.
-func TestIndicesOf(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][]int{
-		"3": {3}, "2-5%2": {2, 3, 4, 5}, "0,2-3,9": {0, 2, 3, 9}, "0-6:2%8": {0, 2, 4, 6}, "": nil, "N/A": nil, "1-2,...": {1, 2}, "0-99999999999": nil, "5-1": nil, "0-3:0": nil,
-	} {
-		if got := indicesOf(text); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
-// TestOrderKeepsItsShards reads back what was written, one shard and all.
-func TestOrderKeepsItsShards(t *testing.T) {
+// TestOrderKeepsShards reads back what Create wrote.
+func TestOrderKeepsShards(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	shards := [][]int{{0, 5, 6, 1000}, {1}, {2, 3, 4}}
-	var write []Shard
-	for _, s := range shards {
-		write = append(write, Shard{Places: s, GPUs: len(s)})
-	}
-	if err := Create(home, &Order{ID: NewID(home, time.Now()), Stage: "collect.s", Key: "k"}, write); err != nil {
+	shards := []Shard{{Places: []int{0, 5, 6, 1000}, GPUs: 4}, {Places: []int{1}}, {Places: []int{2, 3, 4}}}
+	if err := Create(home, &Order{Stage: "collect.s", Key: "k", Shards: shards}); err != nil {
 		t.Fatal(err)
 	}
 	o, err := Latest(home, "collect.s")
-	if err != nil || o == nil {
-		t.Fatalf("%v, %v", o, err)
+	if err != nil || o == nil || !reflect.DeepEqual(o.Shards, shards) {
+		t.Fatalf("%+v, %v", o, err)
 	}
-	all, err := o.AllPlaces()
-	if err != nil || !slices.EqualFunc(all, shards, slices.Equal[[]int]) {
-		t.Errorf("%v, %v", all, err)
+}
+
+func TestReportRejectsEarlierTry(t *testing.T) {
+	t.Parallel()
+	o := &Order{Stage: "collect.s", Shards: make([]Shard, 2)}
+	if err := Create(t.TempDir(), o); err != nil {
+		t.Fatal(err)
 	}
-	for s, want := range shards {
-		if got := o.Shards[s].GPUs; got != len(want) {
-			t.Errorf("the cases of shard %d need %d GPUs, want %d", s, got, len(want))
-		}
-		if got, err := o.Places(s); err != nil || !slices.Equal(got, want) {
-			t.Errorf("shard %d: %v, %v; want %v", s, got, err, want)
-		}
-	}
-	if _, err := o.Places(3); err == nil {
-		t.Error("there is no shard 3")
-	}
-	// A later try speaks for its shard.
 	for _, s := range []Status{{Shard: 1, Attempt: 1}, {Shard: 1, Attempt: 1000}} {
 		if err := o.Report(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := o.Report(Status{Shard: 1, Attempt: 1}); err == nil {
-		t.Error("an earlier try speaks after a later one")
+	if err := o.Report(Status{Shard: 1, Attempt: 1}); !errors.Is(err, ErrFenced) {
+		t.Errorf("an earlier try reports after a later one: %v", err)
 	}
 }
 
-// TestIdsSortBehindThoseThatAreThere: the clock of one login node may be behind
-// that of another, and two orders may be made within a second.
-func TestIdsSortBehindThoseThatAreThere(t *testing.T) {
-	t.Parallel()
-	home, now := t.TempDir(), time.Now()
-	for i, at := range []time.Time{now, now, now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(time.Minute), now} {
-		o := &Order{ID: NewID(home, at), Stage: "collect.s", Key: "k"}
-		if err := Create(home, o, []Shard{{Places: []int{0}}}); err != nil {
-			t.Fatal(err)
-		}
-		if last, err := Latest(home, "collect.s"); err != nil || last == nil || last.ID != o.ID {
-			t.Errorf("order %d, made at %s, is not the last one: %+v, %v", i, at, last, err)
-		}
-	}
-}
-
-// TestStagesWithOneHome: names that differ only in what no name of a file has are
-// in one folder, and have orders of their own.
-func TestStagesWithOneHome(t *testing.T) {
+// TestStagesSharingHome: stages whose names differ only in characters that file
+// names should not have share a folder, and have orders of their own.
+func TestStagesSharingHome(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	ids := map[string]string{}
 	stages := []string{`collect.s["a b"]`, `collect.s["a_b"]`, `collect.s["a/b"]`}
 	for _, stage := range stages {
-		home := Home(state, stage)
-		if home != Home(state, stages[0]) {
-			t.Fatalf("%s has a home of its own", stage)
-		}
-		ids[stage] = NewID(home, time.Now())
-		if err := Create(home, &Order{ID: ids[stage], Stage: stage, Key: stage}, []Shard{{Places: []int{0}}}); err != nil {
+		o := &Order{Stage: stage, Key: stage}
+		if err := Create(Home(state, stage), o); err != nil {
 			t.Fatal(err)
 		}
+		ids[stage] = o.ID
 	}
 	for _, stage := range stages {
 		if o, err := Latest(Home(state, stage), stage); err != nil || o == nil || o.ID != ids[stage] || o.Key != stage {
@@ -215,7 +174,7 @@ func TestStagesWithOneHome(t *testing.T) {
 func TestScriptWritesPercentSignsOfFolders(t *testing.T) {
 	t.Parallel()
 	c := &Config{Nodes: 1, TasksPerNode: 1, Drain: time.Minute}
-	text := c.Text(Script{Stage: "collect.s", Order: "o", OrderDir: "/w/100%A d/o", StateDir: "/w/100%A d", LogDir: "/w/100%A d/logs", Program: "/bin/aicplan"})
+	text := c.Text(Script{Stage: "collect.s", OrderDir: "/w/100%A d/o", StateDir: "/w/100%A d", LogDir: "/w/100%A d/logs", Program: "/bin/aicplan"})
 	for _, want := range []string{`#SBATCH -o "/w/100%%A d/logs/aic_collect.s_%A_%a.out"`, `task '/w/100%A d/o'`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)

@@ -4,192 +4,147 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"aicplan/sink/atomic"
+	"aicplan/sink/phrase"
 )
 
 // Work is the collect whose shards are followed.
 type Work interface {
-	// Take is called with what tasks said since the last call, and reads what they
-	// have stored. An error ends the following; the jobs go on.
-	Take(said []*Status) error
+	// Take is called with the statuses that changed since the last call; it reads
+	// what the tasks have stored. An error ends the following; the jobs continue.
+	Take(changed []*Status) error
 	// Left counts the cases of a shard that have no result yet.
 	Left(shard int) int
-	// Waiting shows how many tasks run and wait, and why.
+	// Waiting shows how many tasks run and wait.
 	Waiting(text string)
 	// Say shows a line.
 	Say(level, text string)
 }
 
-// Follower submits the shards of an order and sees to it that all end.
+// Follower submits the shards of an order until all have a result or are given
+// up.
 type Follower struct {
 	Config    *Config
 	Order     *Order
 	Scheduler *Scheduler
 	Script    Script
 	Work      Work
-	// Stop, when it is closed, ends the following.
+	// Stop ends the following if it is closed.
 	Stop <-chan struct{}
-	// CancelOnStop cancels the jobs then; else they go on.
+	// CancelOnStop cancels the jobs then; otherwise they continue.
 	CancelOnStop bool
-	// Slots are shared by all followers of a run; nil where there is one only.
-	Slots *Slots
 
-	batches     []Batch
-	shards      []shard
-	queueFailed time.Time
-	refused     time.Time                    // since when sbatch takes no jobs
-	heldSince   time.Time                    // since when all that is left is held
-	full        bool                         // the user was told that some tasks are not in the queue
-	room        int                          // tasks that an array has at most, after such a refusal; 0 where there was none
-	queued      int                          // jobs of the user when the queue was last read, of other work too
-	accounts    map[string]map[string]string // what sacct said, by task
-	accountsAt  time.Time
-	ends        map[string]map[string]map[string]string // what scontrol said since the last look, by array and task
-	waiting     string
-	strangers   map[string]*Order   // orders with jobs in the queue, by id; nil where they do not count here
-	beside      int                 // tasks of this executor that no follower of the run speaks for
-	crowded     int                 // shards that wait for others of the executor
-	crowdedTold bool                // the user was told
-	rigid       bool                // Slurm changes no limit of an array
-	reasons     map[string]*lasting // for which tasks wait or have waited
-	waitingTold time.Time
+	arrays  []Array
+	shards  []shard
+	trouble string          // the last temporary error that was shown
+	reasons map[string]bool // reasons for waiting that were shown
 }
+
+// shardState is the state of a shard from the coordinator's point of view.
+type shardState int
+
+const (
+	open   shardState = iota // to be submitted, for the first time or again
+	queued                   // submitted, and not seen running
+	running
+	lost   // left the queue without a final status, or with rows still on their way
+	done   // every case has a result
+	failed // given up
+)
 
 // shard is what is known of one.
 type shard struct {
-	batch     int       // the last one that has it, in batches; -1 before the first
-	left      int       // when it was submitted last
-	fruitless int       // submissions in a row that brought no row
-	gone      time.Time // since when it is in no queue
-	hurried   time.Time
-	said      *Status
-	heard     time.Time // when that was read: clocks of nodes differ
-	done      bool
-	lost      string   // why it was given up
-	held      bool     // its job stays in the queue all the same
-	node      string   // where its last try ended
-	state     string   // how Slurm says that it ended, where it was asked
-	cancelled int      // tries that somebody has cancelled
-	avoid     []string // nodes where tries brought no row
-	due       bool     // to be submitted once the queue takes more jobs
-	silent    bool     // the user was told that it is
+	state     shardState
+	array     int       // index of its last submission in arrays; -1 before the first
+	left      int       // cases without a result when it was submitted
+	fruitless int       // submissions in a row without a new row
+	gone      time.Time // since when it has been lost
+	status    *Status
+	hurried   *Status // status at the last call of startNow
+	why       string  // it failed
 }
 
-// Outcome is how the following ended.
+// Outcome is the result of Follow.
 type Outcome struct {
 	// Lost are the shards that were given up, with the reason.
 	Lost map[int]string
-	// Stopped says why the ramp did not pass; "" where it did.
+	// Stopped explains why the ramp did not pass; it is empty if it did.
 	Stopped string
-	// Detached is true when the user stopped the following; Jobs are those that go
-	// on.
+	// Detached is true if the user stopped the following. Jobs are the arrays that
+	// had not ended.
 	Detached bool
 	Jobs     []string
-	// Submitted counts the jobs that this call submitted.
-	Submitted int
 }
 
-// Active says which jobs of an order wait or run.
-func Active(ctx context.Context, s *Scheduler, o *Order) ([]string, error) {
-	batches, err := o.batches()
-	if err != nil || len(batches) == 0 {
+// Active lists the jobs of an order that wait or run.
+func Active(ctx context.Context, s *Scheduler, o *Order) ([]Job, error) {
+	arrays, err := o.arrays()
+	if err != nil || len(arrays) == 0 {
 		return nil, err
 	}
 	jobs, err := s.queue(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, j := range jobs {
-		if slices.ContainsFunc(batches, func(b Batch) bool { return b.Job == j.Array || b.Job == "" && j.Comment == o.comment(b.Number) }) {
-			out = append(out, j.ID())
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(jobs, func(j Job) bool {
+		return !slices.ContainsFunc(arrays, func(a Array) bool { return a.Job == j.Array })
+	}), err
 }
 
-// Follow returns when every shard has ended or was given up, or when the user
-// stops it. What an earlier call submitted is taken over.
+// Follow returns when every shard is done or has failed, when the ramp of a task
+// does not pass, or when Stop is closed. It takes over what an earlier process
+// has submitted.
 func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 	out := &Outcome{Lost: map[int]string{}}
-	if f.Slots == nil {
-		f.Slots = new(Slots)
-	}
-	defer f.Slots.leave(f.Config.Address, f.Order.ID)
-	f.shards = make([]shard, len(f.Order.Shards))
-	for i := range f.shards {
-		f.shards[i].batch = -1
-	}
-	var err error
-	if f.batches, err = f.Order.batches(); err != nil {
+	if err := f.load(); err != nil {
 		return out, err
 	}
-	for n, b := range f.batches {
-		for _, s := range b.Shards {
-			f.shards[s].batch, f.shards[s].left = n, f.Order.Shards[s].Cases
-		}
-	}
 	pause := min(f.Config.Poll, 200*time.Millisecond)
+
 	for {
-		jobs, known, err := f.look(ctx)
-		var busy *busyError
-		if err != nil && ctx.Err() == nil && (errors.Is(err, exec.ErrNotFound) || len(f.batches) == 0 && !errors.As(err, &busy)) {
-			// It will not pass by itself, and no job has to be looked after.
-			return out, fmt.Errorf("%s (%s:%d): nothing is submitted: %w", f.Config.Address, f.Config.Range.Filename, f.Config.Range.Start.Line, err)
+		jobs, err := f.Scheduler.queue(ctx)
+		_, passes := errors.AsType[*temporary](err)
+		if err != nil && len(f.arrays) == 0 && !passes && ctx.Err() == nil {
+			return out, f.errorf("nothing was submitted: %w", err)
 		}
+		known := err == nil
+		f.warn("the queue cannot be read and is read again", err)
+
 		if err := f.take(); err != nil {
 			return out, err
 		}
 		if known {
-			if err := f.adopt(jobs); err != nil {
-				return out, err
-			}
-			f.count(jobs)
-			again, err := f.judge(ctx, jobs, out)
-			if err != nil {
-				return out, err
-			}
+			out.Stopped = f.judge(ctx, jobs)
 			if out.Stopped != "" {
-				return out, f.cancelAll(ctx, jobs)
+				return out, f.Scheduler.cancel(context.WithoutCancel(ctx), f.live()...)
 			}
-			before := len(f.batches)
-			n, err := f.submit(ctx, again)
-			out.Submitted += n
-			if err == nil {
-				err = f.widen(ctx, jobs)
-			}
-			if err != nil {
-				out.Jobs = f.ids(jobs)
-				for _, b := range f.batches[before:] {
-					out.Jobs = append(out.Jobs, b.Job)
-				}
-				if len(out.Jobs) > 0 {
+			if err := f.submit(ctx, len(jobs)); err != nil {
+				if out.Jobs = f.live(); len(out.Jobs) > 0 {
 					ids := strings.Join(out.Jobs, " ")
-					err = fmt.Errorf("%w; the jobs %s go on, the same command follows them, and scancel %s ends them", err, ids, ids)
+					err = fmt.Errorf("%w; the jobs %s continue: the same command follows them, scancel %s ends them", err, ids, ids)
 				}
 				return out, err
 			}
-			if f.ended() {
-				f.clear(ctx, jobs)
-				return f.concluded(out), nil
+		}
+		if f.complete(known) {
+			for i, s := range f.shards {
+				if s.state == failed {
+					out.Lost[i] = s.why
+				}
 			}
+			return out, nil
 		}
-		if !known && f.complete() {
-			f.Work.Say("warn", "all cases have a result, so the queue is not waited for; jobs that are still in it find nothing to do")
-			return f.concluded(out), nil
-		}
+
 		select {
 		case <-f.Stop:
-			// Jobs were submitted since the queue was read.
-			if now, known, _ := f.look(ctx); known {
-				jobs = now
-			}
-			out.Detached, out.Jobs = true, f.ids(jobs)
+			out.Detached, out.Jobs = true, f.live()
 			if f.CancelOnStop {
-				return out, f.cancelAll(ctx, jobs)
+				return out, f.Scheduler.cancel(context.WithoutCancel(ctx), out.Jobs...)
 			}
 			return out, nil
 		case <-ctx.Done():
@@ -200,100 +155,347 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 	}
 }
 
-// look asks for the queue. A scheduler that does not answer says nothing about
-// the jobs: they are taken to go on.
-func (f *Follower) look(ctx context.Context) ([]Job, bool, error) {
-	jobs, err := f.Scheduler.queue(ctx)
-	f.ends = nil
-	switch {
-	case err != nil && ctx.Err() == nil:
-		if f.queueFailed.IsZero() {
-			f.queueFailed = time.Now()
-			f.Work.Say("warn", fmt.Sprintf("the queue cannot be read, and is asked again: %v", err))
-		}
-		return nil, false, err
-	case err == nil && !f.queueFailed.IsZero():
-		f.Work.Say("info", fmt.Sprintf("the queue can be read again, after %s", rounded(time.Since(f.queueFailed))))
-		f.queueFailed = time.Time{}
+// load reads what an earlier process has submitted.
+func (f *Follower) load() (err error) {
+	if f.arrays, err = f.Order.arrays(); err != nil {
+		return err
 	}
-	f.queued = f.Scheduler.listed
-	return jobs, err == nil, err
-}
-
-// take reads what the tasks said.
-func (f *Follower) take() error {
-	var said []*Status
+	f.shards, f.reasons = make([]shard, len(f.Order.Shards)), map[string]bool{}
 	for i := range f.shards {
-		s := &f.shards[i]
-		if s.done || s.lost != "" || s.batch < 0 {
+		f.shards[i].array = -1
+	}
+	for n, a := range f.arrays {
+		if a.Job == "" {
 			continue
 		}
-		st, err := f.Order.Status(i)
-		if err != nil || st == nil || s.said != nil && st.Attempt == s.said.Attempt && st.Seen.Equal(s.said.Seen) {
-			continue // what cannot be read now can be in a moment
-		}
-		s.said, s.heard = st, time.Now()
-		said = append(said, st)
-	}
-	return f.Work.Take(said)
-}
-
-// ids are the jobs of the order in a queue.
-func (f *Follower) ids(jobs []Job) []string {
-	var out []string
-	for _, b := range f.batches {
-		if slices.ContainsFunc(jobs, func(j Job) bool { return j.Array == b.Job }) {
-			out = append(out, b.Job)
+		for _, i := range a.Shards {
+			f.shards[i].state, f.shards[i].array, f.shards[i].left = queued, n, f.Work.Left(i)
 		}
 	}
-	return out
+	return nil
 }
 
-// cancelAll ends all jobs, also when a second signal has ended the run.
-func (f *Follower) cancelAll(ctx context.Context, jobs []Job) error {
-	return f.Scheduler.cancel(context.WithoutCancel(ctx), f.ids(jobs)...)
-}
-
-// concluded adds the shards that were given up.
-func (f *Follower) concluded(out *Outcome) *Outcome {
-	for i := range f.shards {
-		if f.shards[i].lost != "" {
-			out.Lost[i] = f.shards[i].lost
-		}
-	}
-	return out
-}
-
-// clear cancels what is left of tries that others have replaced: a job that waits
-// would start for nothing, and one that Slurm takes to run may be lost.
-func (f *Follower) clear(ctx context.Context, jobs []Job) {
-	var ids []string
-	for n, b := range f.batches {
-		for _, j := range jobs {
-			shard := b.Offset + j.Index
-			if j.Array != b.Job || shard >= len(f.shards) || f.shards[shard].held {
-				continue
-			}
-			if waits(j.State) || f.shards[shard].batch != n && f.batches[f.shards[shard].batch].Job != j.Array {
-				ids = append(ids, j.ID())
-			}
-		}
-	}
-	f.cancel(ctx, ids)
-}
-
-// complete says whether every shard was submitted and has no case left. Where the
-// ramp decides, its task must have said that it passed.
-func (f *Follower) complete() bool {
-	for i := range f.shards {
-		s := &f.shards[i]
-		if s.lost == "" && !s.done && (s.batch < 0 || f.Work.Left(i) > 0) {
+// complete reports whether no shard needs the queue any more. If the queue cannot
+// be read, it is enough that all cases have a result.
+func (f *Follower) complete(known bool) bool {
+	for i, s := range f.shards {
+		if s.state < done && (known || s.array < 0 || f.Work.Left(i) > 0) {
 			return false
 		}
 	}
-	return !f.Order.Scout || f.shards[0].done || f.shards[0].said != nil && f.shards[0].said.State == Done
+	return true
 }
 
-func (f *Follower) ended() bool {
-	return !slices.ContainsFunc(f.shards, func(s shard) bool { return !s.done && s.lost == "" })
+// live returns the arrays of shards that wait or run.
+func (f *Follower) live() (ids []string) {
+	for _, s := range f.shards {
+		if s.state != queued && s.state != running {
+			continue
+		}
+		if id := f.arrays[s.array].Job; !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// take passes changed statuses on.
+func (f *Follower) take() error {
+	var changed []*Status
+	for i := range f.shards {
+		s := &f.shards[i]
+		if s.state >= done || s.array < 0 {
+			continue
+		}
+		st, err := f.Order.Status(i)
+		if err != nil || st == nil || s.status != nil && st.Attempt == s.status.Attempt && st.Seen.Equal(s.status.Seen) {
+			continue // a status that cannot be read now may be readable at the next poll
+		}
+		s.status = st
+		changed = append(changed, st)
+	}
+	return f.Work.Take(changed)
+}
+
+// judge updates the state of every shard. It returns why the ramp of a task did
+// not pass, if it did not.
+func (f *Follower) judge(ctx context.Context, jobs []Job) (stopped string) {
+	active := map[string]Job{}
+	for _, j := range jobs {
+		active[j.ID()] = j
+	}
+	now := time.Now()
+	var cancel, ids []string // ids of tasks whose end the accounting may explain
+	ended := map[int]string{}
+	stuck, waiting := byReason{}, byReason{}
+	working := 0
+
+	for i := range f.shards {
+		s := &f.shards[i]
+		if s.state == open || s.state >= done {
+			continue
+		}
+		left, id := f.Work.Left(i), f.id(i)
+		job, listed := active[id]
+		switch {
+		case listed && job.waits():
+			s.state, s.gone = queued, time.Time{}
+			switch {
+			case left == 0: // the rows of a killed try arrived
+				cancel, s.state = append(cancel, id), done
+			case job.never():
+				cancel, s.state, s.why = append(cancel, id), failed, "it cannot start: Slurm gives the reason "+job.Reason
+				stuck.add(s.why, i)
+			default:
+				waiting.add(job.Reason, i)
+				if job.Reason == "BeginTime" && s.status != nil && s.hurried != s.status {
+					s.hurried = s.status
+					f.Scheduler.startNow(ctx, id)
+				}
+			}
+		case listed:
+			s.state, s.gone = running, time.Time{}
+			working++
+		case left == 0:
+			s.state = done
+		default:
+			if s.state != lost {
+				s.state, s.gone = lost, now
+			}
+			// The shared file system may show the rows and the status later than the
+			// queue shows the end.
+			patient := now.Sub(s.gone) < 12*f.Config.Poll
+			switch st := s.status; {
+			case st != nil && st.State == Stopped:
+				return st.Message
+			case st != nil && st.State.Ended() && st.Attempt >= s.array*restarts:
+				if st.Left >= left || !patient {
+					ended[i] = st.ending()
+				}
+				if st.State == Drained { // by its time limit, a cancellation or a preemption
+					ids = append(ids, id)
+				}
+			case !patient:
+				ended[i] = ""
+				ids = append(ids, id)
+			}
+			working++
+		}
+	}
+
+	endings := f.Scheduler.endings(ctx, ids)
+	again := byReason{}
+	for _, i := range slices.Sorted(maps.Keys(ended)) {
+		s, why := &f.shards[i], ended[i]
+		switch ending := endings[f.id(i)]; {
+		case why == "":
+			why = f.postMortem(i, ending)
+		case ending != "":
+			why = ending
+		}
+		// A task that is cancelled again and again is not wanted, whatever it stores.
+		if left := f.Work.Left(i); left < s.left && !strings.Contains(why, "CANCELLED") {
+			s.fruitless = 0
+		} else {
+			s.fruitless++
+		}
+		if s.fruitless >= f.Config.Attempts {
+			s.state, s.why = failed, fmt.Sprintf("%s; %s brought no further row", why, phrase.Some(s.fruitless, "try"))
+			if s.fruitless > 1 {
+				s.why = fmt.Sprintf("%s; %d tries brought no further row", why, s.fruitless)
+			}
+			stuck.add(s.why, i)
+			continue
+		}
+		s.state = open
+		again.add(why, i)
+	}
+
+	f.warn("tasks cannot be cancelled", f.Scheduler.cancel(ctx, cancel...))
+	stuck.each(func(why string, shards []int) {
+		f.Work.Say("error", fmt.Sprintf("%s: given up: %s", tasks(shards), why))
+	})
+	again.each(func(why string, shards []int) {
+		f.Work.Say("warn", fmt.Sprintf("%s: submitted again: %s", tasks(shards), why))
+	})
+	f.show(working, waiting)
+	return ""
+}
+
+// id returns the id of a shard's last array task.
+func (f *Follower) id(shard int) string {
+	a := f.arrays[f.shards[shard].array]
+	return Job{Array: a.Job, Index: shard - a.Offset}.ID()
+}
+
+// show reports how many tasks run and wait.
+func (f *Follower) show(running int, waiting byReason) {
+	var parts []string
+	if running > 0 {
+		parts = append(parts, fmt.Sprintf("%d running", running))
+	}
+	waiting.each(func(reason string, shards []int) {
+		if reason == "" || reason == "None" {
+			reason = "not scheduled yet"
+		} else if name, _, _ := strings.Cut(reason, ","); !f.reasons[name] {
+			f.reasons[name] = true
+			f.Work.Say("info", fmt.Sprintf("%s: waiting, Slurm gives the reason %s", tasks(shards), reason))
+		}
+		parts = append(parts, fmt.Sprintf("%d waiting (%s)", len(shards), reason))
+	})
+	if len(parts) > 0 {
+		f.Work.Waiting("tasks: " + strings.Join(parts, ", "))
+	}
+}
+
+// ending describes the end that a task reports.
+func (s *Status) ending() string {
+	if s.Message != "" {
+		return fmt.Sprintf("%s (on %s)", s.Message, s.Node)
+	}
+	return fmt.Sprintf("%s (on %s)", s.State, s.Node)
+}
+
+// postMortem describes the end of a task without a final status, by the
+// accounting and the end of its log.
+func (f *Follower) postMortem(shard int, ending string) string {
+	if ending == "" {
+		ending = "its job ended without a result"
+	}
+	array, index, _ := strings.Cut(f.id(shard), "_")
+	name := fileName(f.Config.Title(f.Order.Stage)) + "_" + array + "_" + index
+	for _, ext := range []string{".err", ".out"} {
+		raw, err := lastBytes(filepath.Join(f.Script.LogDir, name+ext), 2000)
+		if err != nil || len(raw) == 0 {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(raw), "?")), "\n")
+		return ending + "; the end of its output: " + strings.Join(lines[max(0, len(lines)-2):], " / ")
+	}
+	return ending
+}
+
+// lastBytes reads the end of a file.
+func lastBytes(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-most), most))
+}
+
+// arraySize is the number of indices of an array by Slurm's default of
+// MaxArraySize.
+const arraySize = 1000
+
+// submit hands open shards to Slurm, in as few arrays as possible. listed is the
+// number of the user's jobs in the queue.
+func (f *Follower) submit(ctx context.Context, listed int) error {
+	var shards []int
+	for i, s := range f.shards {
+		switch {
+		case s.state != open:
+		case f.Work.Left(i) == 0:
+			f.shards[i].state = done
+		default:
+			shards = append(shards, i)
+		}
+	}
+	for len(shards) > 0 {
+		offset, gpus := shards[0]-shards[0]%arraySize, f.Order.Shards[shards[0]].GPUs
+		n := 1
+		for n < len(shards) && shards[n] < offset+arraySize && f.Order.Shards[shards[n]].GPUs == gpus {
+			n++
+		}
+		err := f.submitArray(ctx, Array{Offset: offset, Shards: shards[:n]}, gpus)
+		_, passes := errors.AsType[*temporary](err)
+		if passes || err != nil && listed > 0 && strings.Contains(err.Error(), "job submit limit") {
+			f.warn(phrase.Some(len(shards), "task")+" cannot be submitted now", err)
+			return nil
+		}
+		if err != nil {
+			return f.errorf("the jobs cannot be submitted: %w", err)
+		}
+		shards = shards[n:]
+	}
+	return nil
+}
+
+// submitArray submits one array.
+func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
+	// Without this folder Slurm fails the jobs without a message.
+	if err := os.MkdirAll(f.Script.LogDir, 0o755); err != nil {
+		return atomic.Explain("create", f.Script.LogDir, err)
+	}
+	script := filepath.Join(f.Order.Dir(), "script.sh")
+	if gpus > 0 {
+		script = filepath.Join(f.Order.Dir(), fmt.Sprintf("script-%d-gpus.sh", gpus))
+	}
+	if err := os.WriteFile(script, []byte(f.Config.Sized(gpus).Text(f.Script)), 0o755); err != nil {
+		return err
+	}
+	indices := make([]int, len(a.Shards))
+	for i, s := range a.Shards {
+		indices[i] = s - a.Offset
+	}
+
+	// An array without a job id uses up its number: if sbatch timed out but Slurm
+	// took the array, later tries of its shards replace its tasks.
+	number := len(f.arrays)
+	var err error
+	a.Job, err = f.Scheduler.submit(ctx, script, indices, f.Config.Parallel, fmt.Sprint(a.Offset), fmt.Sprint(number))
+	if _, unclear := errors.AsType[*temporary](err); err != nil && !unclear {
+		return err
+	}
+	f.arrays = append(f.arrays, a)
+	if werr := f.Order.writeArrays(f.arrays); err != nil || werr != nil {
+		return errors.Join(err, werr)
+	}
+	for _, i := range a.Shards {
+		s := &f.shards[i]
+		s.state, s.array, s.left, s.gone = queued, number, f.Work.Left(i), time.Time{}
+	}
+	f.Work.Say("info", fmt.Sprintf("%s submitted as %s; logs in %s", phrase.Some(len(a.Shards), "task"), a.Job, f.Script.LogDir))
+	return nil
+}
+
+// errorf returns an error with the place of the block.
+func (f *Follower) errorf(format string, err error) error {
+	r := f.Config.Range
+	return fmt.Errorf("%s (%s:%d): "+format, f.Config.Address, r.Filename, r.Start.Line, err)
+}
+
+// warn shows an error, unless it is the one that was shown last.
+func (f *Follower) warn(what string, err error) {
+	if err == nil {
+		return
+	}
+	if text := fmt.Sprintf("%s: %v", what, err); text != f.trouble {
+		f.trouble = text
+		f.Work.Say("warn", text)
+	}
+}
+
+// byReason groups shards.
+type byReason map[string][]int
+
+func (b byReason) add(reason string, shard int) { b[reason] = append(b[reason], shard) }
+
+func (b byReason) each(do func(reason string, shards []int)) {
+	for _, reason := range slices.Sorted(maps.Keys(b)) {
+		do(reason, b[reason])
+	}
+}
+
+// tasks names tasks: "task 3", "tasks 0-2,7".
+func tasks(shards []int) string {
+	if len(shards) == 1 {
+		return "task " + ranges(shards)
+	}
+	return "tasks " + ranges(shards)
 }

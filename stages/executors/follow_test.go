@@ -8,117 +8,137 @@ import (
 	"time"
 )
 
-// sayings keeps what the user is told.
-type sayings struct{ lines, waiting []string }
+// fakeWork records what the follower shows.
+type fakeWork struct {
+	left    []int
+	lines   []string
+	waiting string
+}
 
-func (*sayings) Take([]*Status) error     { return nil }
-func (*sayings) Left(int) int             { return 1 }
-func (w *sayings) Waiting(text string)    { w.waiting = append(w.waiting, text) }
-func (w *sayings) Say(level, text string) { w.lines = append(w.lines, level+": "+text) }
+func (*fakeWork) Take([]*Status) error     { return nil }
+func (w *fakeWork) Left(shard int) int     { return w.left[shard] }
+func (w *fakeWork) Waiting(text string)    { w.waiting = text }
+func (w *fakeWork) Say(level, text string) { w.lines = append(w.lines, level+": "+text) }
 
-// TestSilenceIsByTheCoordinatorsClock: a node whose clock is an hour behind is not
-// silent, and one that is heard no more is, whatever its clock says.
-func TestSilenceIsByTheCoordinatorsClock(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	o := &Order{ID: NewID(home, time.Now()), Stage: "collect.s", Key: "k"}
-	if err := Create(home, o, []Shard{{Places: []int{0}}}); err != nil {
+// newFollower returns a follower of shards that were submitted as the array 7, and
+// whose commands of Slurm are not installed.
+func newFollower(t *testing.T, left ...int) (*Follower, *fakeWork) {
+	t.Helper()
+	o := &Order{Stage: "collect.s", Shards: make([]Shard, len(left))}
+	if err := Create(t.TempDir(), o); err != nil {
 		t.Fatal(err)
 	}
-	said := &sayings{}
-	f := &Follower{Config: &Config{Settle: time.Minute}, Order: o, Work: said, shards: []shard{{}}}
-	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
-		said.lines = nil
-		status := Status{Shard: 0, State: Running, Node: "n0", Seen: time.Now().Add(skew)}
-		if err := writeJSON(o.statusFile(0), status); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.take(); err != nil {
-			t.Fatal(err)
-		}
-		now := time.Now()
-		f.silence(0, Job{Array: "1"}, now)
-		if len(said.lines) > 0 {
-			t.Errorf("skew %v: %v", skew, said.lines)
-		}
-		f.silence(0, Job{Array: "1"}, now.Add(quietAfter*Heartbeat+2*time.Minute))
-		if len(said.lines) != 1 || !strings.Contains(said.lines[0], "has said nothing for") {
-			t.Errorf("skew %v: %v", skew, said.lines)
-		}
-		f.shards[0].silent = false
+	a := Array{Job: "7"}
+	for i := range left {
+		a.Shards = append(a.Shards, i)
+	}
+	if err := o.writeArrays([]Array{a}); err != nil {
+		t.Fatal(err)
+	}
+	w := &fakeWork{left: left}
+	f := &Follower{Config: &Config{Attempts: 2, Poll: time.Hour}, Order: o, Scheduler: &Scheduler{}, Work: w, Script: Script{LogDir: o.dir}}
+	if err := f.load(); err != nil {
+		t.Fatal(err)
+	}
+	return f, w
+}
+
+// TestJudgeStates: the state of a shard follows from the queue, from the status of
+// its task and from the cases that are left.
+func TestJudgeStates(t *testing.T) {
+	t.Parallel()
+	ended := func(s State) *Status { return &Status{State: s, Message: "m", Node: "n0", Left: 1} }
+	for name, tt := range map[string]struct {
+		jobs      []Job
+		left      int
+		status    *Status
+		long      bool // the job has been gone for longer than the file system is waited for
+		fruitless int  // before
+		want      shardState
+	}{
+		"pending":                        {jobs: []Job{{"7", 0, "PENDING", "Priority"}}, left: 1, want: queued},
+		"held after a requeue":           {jobs: []Job{{"7", 0, "SPECIAL_EXIT", "job requeued in held state"}}, left: 1, want: queued},
+		"running":                        {jobs: []Job{{"7", 0, "RUNNING", "None"}}, left: 1, want: running},
+		"never starts":                   {jobs: []Job{{"7", 0, "PENDING", "PartitionNodeLimit"}}, left: 1, want: failed},
+		"above a limit of each job":      {jobs: []Job{{"7", 0, "PENDING", "QOSMaxWallDurationPerJobLimit"}}, left: 1, want: failed},
+		"above a limit of the user":      {jobs: []Job{{"7", 0, "PENDING", "QOSMaxJobsPerUserLimit"}}, left: 1, want: queued},
+		"pending without cases":          {jobs: []Job{{"7", 0, "PENDING", "BeginTime"}}, want: done},
+		"another task of the array":      {jobs: []Job{{"7", 1, "RUNNING", "None"}}, left: 1, want: lost},
+		"ended, nothing left":            {status: ended(Done), want: done},
+		"gone without a status":          {left: 1, want: lost},
+		"gone for long":                  {left: 1, long: true, want: open},
+		"gone for long, again":           {left: 1, long: true, fruitless: 1, want: failed},
+		"drained":                        {left: 1, status: ended(Drained), want: open},
+		"failed":                         {left: 1, status: ended(Failed), fruitless: 1, want: failed},
+		"ended, rows are not here yet":   {left: 2, status: ended(Done), want: lost},
+		"ended, rows are still not here": {left: 2, status: ended(Done), long: true, want: open},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _ := newFollower(t, tt.left)
+			s := &f.shards[0]
+			s.status, s.fruitless = tt.status, tt.fruitless
+			if tt.long {
+				s.state, s.gone = lost, time.Now().Add(-13*f.Config.Poll)
+			}
+			if stopped := f.judge(t.Context(), tt.jobs); stopped != "" || s.state != tt.want {
+				t.Errorf("state %d (%s), stopped %q; want state %d", s.state, s.why, stopped, tt.want)
+			}
+		})
 	}
 }
 
-// TestJobsThatWereRequeuedAndAreHeld: a site's epilog, or a person, requeues jobs
-// into states that are not called PENDING; they wait like held ones, and have an
-// end.
-func TestJobsThatWereRequeuedAndAreHeld(t *testing.T) {
+// TestJudgeCountsTriesWithoutRows: a new row resets the count, but not if the job
+// was cancelled.
+func TestJudgeCountsTriesWithoutRows(t *testing.T) {
 	t.Parallel()
-	for _, state := range []string{"SPECIAL_EXIT", "REQUEUE_HOLD"} {
-		home := t.TempDir()
-		o := &Order{ID: NewID(home, time.Now()), Stage: "collect.s", Key: "k"}
-		if err := Create(home, o, []Shard{{Places: []int{0}}}); err != nil {
-			t.Fatal(err)
-		}
-		said := &sayings{}
-		f := &Follower{Config: &Config{Attempts: 3}, Order: o, Work: said, batches: []Batch{{Job: "7", Shards: []int{0}}}, shards: []shard{{}}}
-		again, err := f.judge(t.Context(), []Job{{Array: "7", State: state, Reason: "job requeued in held state"}}, &Outcome{})
-		if err != nil || len(again) > 0 {
-			t.Errorf("%s: %v is submitted again (%v)", state, again, err)
-		}
-		if !f.ended() || !f.shards[0].held {
-			t.Errorf("%s: it is waited for without end; said: %q", state, said.lines)
-		}
-		if text := strings.Join(said.lines, "\n"); !strings.Contains(text, "scontrol release 7 lets the jobs start") {
-			t.Errorf("%s: %q", state, text)
+	for message, want := range map[string]shardState{"its time was over": open, "Slurm reports CANCELLED by 0": failed} {
+		f, w := newFollower(t, 5)
+		w.left[0] = 3
+		s := &f.shards[0]
+		s.fruitless, s.status = 1, &Status{State: Failed, Message: message, Left: 3}
+		if f.judge(t.Context(), nil); s.state != want {
+			t.Errorf("%s: state %d, want %d: %s", message, s.state, want, w.lines)
 		}
 	}
 }
 
-// TestSuspendedJobsAreNotSilent: a job that Slurm has stopped in favour of another
-// cannot say anything.
-func TestSuspendedJobsAreNotSilent(t *testing.T) {
+func TestJudgeStopsIfRampOfTaskFails(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	o := &Order{ID: NewID(home, time.Now()), Stage: "collect.s", Key: "k"}
-	if err := Create(home, o, []Shard{{Places: []int{0}}}); err != nil {
-		t.Fatal(err)
-	}
-	said := &sayings{}
-	long := time.Now().Add(-time.Hour)
-	f := &Follower{Config: &Config{Attempts: 3}, Order: o, Work: said, batches: []Batch{{Job: "7", Shards: []int{0}}}, shards: []shard{{said: &Status{State: Running, Node: "n0"}, heard: long}}}
-	if _, err := f.judge(t.Context(), []Job{{Array: "7", State: "SUSPENDED", Reason: "None"}}, &Outcome{}); err != nil {
-		t.Fatal(err)
-	}
-	if text := strings.Join(said.lines, "\n"); strings.Contains(text, "has said nothing") {
-		t.Errorf("%q", text)
-	}
-	if len(said.waiting) != 1 || !strings.Contains(said.waiting[0], "1 waiting (SUSPENDED: it was stopped in favour of another job") {
-		t.Errorf("%q", said.waiting)
+	f, _ := newFollower(t, 1)
+	f.shards[0].status = &Status{State: Stopped, Message: "rung 1 of 2 did not pass"}
+	if got := f.judge(t.Context(), nil); got != "rung 1 of 2 did not pass" {
+		t.Errorf("%q", got)
 	}
 }
 
-// TestTailOfALongLog: only the end of a log is read.
-func TestTailOfALongLog(t *testing.T) {
+func TestShowReportsEachReasonOnce(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	o := &Order{ID: NewID(home, time.Now()), Stage: "collect.s", Key: "k"}
-	if err := Create(home, o, []Shard{{Places: []int{0}}}); err != nil {
-		t.Fatal(err)
+	f, w := newFollower(t, 1, 1)
+	jobs := []Job{{"7", 0, "RUNNING", "None"}, {"7", 1, "PENDING", "ReqNodeNotAvail, UnavailableNodes:n[0-3]"}}
+	for range 2 {
+		f.judge(t.Context(), jobs)
 	}
-	f := &Follower{Config: &Config{}, Order: o}
-	log, err := os.Create(filepath.Join(o.LogDir(nil), "aic_collect.s_7_0.err"))
+	if want := "tasks: 1 running, 1 waiting (ReqNodeNotAvail, UnavailableNodes:n[0-3])"; w.waiting != want {
+		t.Errorf("%q, want %q", w.waiting, want)
+	}
+	if len(w.lines) != 1 || !strings.HasPrefix(w.lines[0], "info: task 1: waiting, Slurm gives the reason ReqNodeNotAvail") {
+		t.Errorf("%q", w.lines)
+	}
+}
+
+func TestPostMortemReadsEndOfLog(t *testing.T) {
+	t.Parallel()
+	f, _ := newFollower(t, 1)
+	log, err := os.Create(filepath.Join(f.Script.LogDir, "aic_collect.s_7_0.err"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if err := log.Truncate(1 << 40); err != nil { // a hole: no disk is used
-		t.Skipf("no large file can be made here: %v", err)
-	}
-	if _, err := log.WriteAt([]byte("\nit broke\xff\nfor good\n"), 1<<40-20); err != nil {
+	if _, err := log.WriteAt([]byte("\nit broke\xff\nfor good\n"), 1<<20); err != nil { // behind a hole
 		t.Fatal(err)
 	}
-	if got := f.tail(0, "7_0"); got != "it broke? / for good" {
-		t.Errorf("%q", got)
+	if got, want := f.postMortem(0, ""), "its job ended without a result; the end of its output: it broke? / for good"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

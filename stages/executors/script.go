@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Script is what a job needs besides the executor's block.
+// Script is the input of a job script besides the executor's block.
 type Script struct {
 	Stage    string // address of the collect
-	Order    string // id of the order, by which jobs are found again
 	OrderDir string
 	StateDir string
 	PlanDir  string
@@ -19,7 +18,7 @@ type Script struct {
 	Program  string // the path of this program
 }
 
-// Title is the name that squeue shows.
+// Title returns the name that squeue shows.
 func (c *Config) Title(stage string) string {
 	if c.JobName != "" {
 		return c.JobName
@@ -27,8 +26,8 @@ func (c *Config) Title(stage string) string {
 	return "aic:" + stage
 }
 
-// Header are the lines "#SBATCH ..." as a person would write them, in the order
-// that is usual: who pays, what kind of node, how long, how many, names, output.
+// Header returns the lines "#SBATCH ..." in the usual order: account, kind of
+// node, time, sizes, names, output.
 func (c *Config) Header(s Script) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, "#SBATCH "+fmt.Sprintf(format, args...)) }
@@ -44,18 +43,12 @@ func (c *Config) Header(s Script) []string {
 	flag("t", c.Time)
 	add("-N %d", c.Nodes)
 	add("--ntasks-per-node=%d", c.TasksPerNode)
-	if c.CPUsPerTask > 0 {
-		add("--cpus-per-task=%d", c.CPUsPerTask)
-	}
 	if c.GPUsPerNode > 0 {
 		add("--gpus-per-node=%d", c.GPUsPerNode)
 	}
-	if c.Memory != "" {
-		add("--mem=%s", quoteWord(c.Memory))
-	}
 	name := c.Title(s.Stage)
 	flag("J", name)
-	// In a name of a file a percent sign begins one of Slurm's patterns.
+	// A percent sign in a file name begins one of Slurm's patterns.
 	file := filepath.Join(strings.ReplaceAll(s.LogDir, "%", "%%"), fileName(name)+"_%A_%a")
 	flag("o", file+".out")
 	flag("e", file+".err")
@@ -66,20 +59,16 @@ func (c *Config) Header(s Script) []string {
 			add("--%s", name)
 		}
 	}
-	// What the tasks rest on: a warning before the end, the same job once more
-	// after it, and one file of output for all tries.
+	// The tasks depend on these: a signal before the time limit, a requeue after
+	// it, and one output file for all tries.
 	add("--signal=B:USR1@%d", int(c.Drain/time.Second))
 	add("--requeue")
 	add("--open-mode=append")
-	add("--comment=%s", commentOf(s.Order))
 	return out
 }
 
-// commentOf marks the jobs of an order.
-func commentOf(order string) string { return "aicplan:" + order }
-
-// Text is the whole script. Its arguments are the number of the first shard of
-// the array and the number of the submission.
+// Text returns the whole script. Its arguments are the number of the first shard
+// of the array and the number of the submission.
 func (c *Config) Text(s Script) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n")
@@ -93,23 +82,19 @@ func (c *Config) Text(s Script) string {
 	for _, line := range c.Setup {
 		b.WriteString(line + "\n")
 	}
-	program := c.Program
-	if program == "" {
-		program = s.Program
-	}
-	task := fmt.Sprintf(`%s --state-dir %s task %s --offset "${1:-0}" --submission "${2:-0}"`, shellWord(program), shellWord(s.StateDir), shellWord(s.OrderDir))
-	// exec: the signal before the time limit goes to the script's own process.
-	b.WriteString("exec " + c.through(s, program) + task + "\n")
+	task := fmt.Sprintf(`%s --state-dir %s task %s --offset "${1:-0}" --submission "${2:-0}"`, shellWord(s.Program), shellWord(s.StateDir), shellWord(s.OrderDir))
+	// exec, since the signal before the time limit goes to the script's process.
+	b.WriteString("exec " + c.through(s) + task + "\n")
 	return b.String()
 }
 
-// through is the start of the command inside a container, with a blank behind it.
-func (c *Config) through(s Script, program string) string {
+// through returns the command that starts a container, with a blank at its end.
+func (c *Config) through(s Script) string {
 	if c.Container == nil {
 		return ""
 	}
 	mounts := slices.Clone(c.Container.Mounts)
-	for _, dir := range []string{s.StateDir, s.PlanDir, filepath.Dir(program), s.LogDir} {
+	for _, dir := range []string{s.StateDir, s.PlanDir, filepath.Dir(s.Program), s.LogDir} {
 		if dir == "" || !filepath.IsAbs(dir) {
 			continue
 		}
@@ -124,7 +109,6 @@ func (c *Config) through(s Script, program string) string {
 		if len(mounts) > 0 {
 			words = append(words, "--container-mounts="+strings.Join(mounts, ","))
 		}
-		words = append(words, c.Container.Options...)
 	case Apptainer:
 		words = []string{"apptainer", "exec"}
 		if c.GPUsPerNode > 0 {
@@ -133,7 +117,7 @@ func (c *Config) through(s Script, program string) string {
 		for _, m := range mounts {
 			words = append(words, "--bind", m)
 		}
-		words = append(append(words, c.Container.Options...), c.Container.Image)
+		words = append(words, c.Container.Image)
 	}
 	for i, w := range words {
 		words[i] = shellWord(w)
@@ -141,7 +125,7 @@ func (c *Config) through(s Script, program string) string {
 	return strings.Join(words, " ") + " "
 }
 
-// within says whether a mount FROM:TO with the same name on both sides holds dir.
+// within reports whether a mount FROM:TO with equal sides contains dir.
 func within(mount, dir string) bool {
 	from, to, _ := strings.Cut(mount, ":")
 	to, _, _ = strings.Cut(to, ":")
@@ -149,7 +133,7 @@ func within(mount, dir string) bool {
 	return from == to && err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// shellWord quotes a word for the shell where it has to be.
+// shellWord quotes a word for the shell if necessary.
 func shellWord(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:,=@%", r))
@@ -159,8 +143,8 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// quoteWord quotes a value of a line "#SBATCH", which sbatch splits at blanks
-// and reads quotes in.
+// quoteWord quotes a value of a line "#SBATCH"; sbatch splits lines at blanks and
+// interprets quotes.
 func quoteWord(s string) string {
 	if s != "" && !strings.ContainsAny(s, " \t\"'#\\") {
 		return s
@@ -168,8 +152,8 @@ func quoteWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// fileName makes a name of a stage or job fit for a file, where Slurm's own
-// patterns begin with a percent sign.
+// fileName replaces the characters that a file name should not have, such as the
+// percent sign of Slurm's patterns.
 func fileName(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

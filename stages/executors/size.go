@@ -8,8 +8,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Sized is the executor as jobs have it whose cases need so many GPUs: on as few
-// nodes as hold them. With 0, or without gpus_by, it is the block itself.
+// Sized returns the executor for jobs whose cases need the given number of GPUs,
+// on as few nodes as have them. If gpus is 0 or gpus_by is not set, it returns c.
 func (c *Config) Sized(gpus int) *Config {
 	if gpus == 0 || len(c.GPUsBy) == 0 {
 		return c
@@ -22,7 +22,8 @@ func (c *Config) Sized(gpus int) *Config {
 	return &out
 }
 
-// TooLarge says why no job has so many GPUs; "" where one can.
+// TooLarge explains why no job has so many GPUs; it returns "" if one can have
+// them.
 func (c *Config) TooLarge(gpus int) string {
 	if len(c.GPUsBy) == 0 || gpus <= c.Nodes*c.GPUsPerNode {
 		return ""
@@ -31,15 +32,14 @@ func (c *Config) TooLarge(gpus int) string {
 		gpus, c.Address, phrase.Some(c.Nodes, "node"), phrase.Some(c.GPUsPerNode, "GPU"))
 }
 
-// Class are cases that need the same number of GPUs, and the jobs that they are
-// split into.
+// Class is the set of cases that need the same number of GPUs, and the number of
+// shards that they are split into.
 type Class struct {
 	GPUs, Cases, Shards int
 }
 
-// Classes deals out tasks to cases of different sizes, given how many there are of
-// each number of GPUs: one at least for each size, and more where there are more
-// cases for each.
+// Classes divides the tasks among cases of different sizes, given the number of
+// cases by GPUs. Each size gets at least one task, larger classes get more.
 func (c *Config) Classes(cases map[int]int) []Class {
 	var out []Class
 	left := c.Tasks
@@ -58,33 +58,6 @@ func (c *Config) Classes(cases map[int]int) []Class {
 			break
 		}
 		out[most].Shards++
-	}
-	return out
-}
-
-// parallels divides the number of tasks that may run at the same time among
-// arrays of so many tasks each: one for each as long as there are any, and more
-// where there are more tasks for each.
-func parallels(most int, tasks []int) []int {
-	out := make([]int, len(tasks))
-	left := most
-	for i := range out {
-		if left > 0 && tasks[i] > 0 {
-			out[i] = 1
-			left--
-		}
-	}
-	for ; left > 0; left-- {
-		at := -1
-		for i := range out {
-			if out[i] > 0 && out[i] < tasks[i] && (at < 0 || tasks[i]*out[at] > tasks[at]*out[i]) {
-				at = i
-			}
-		}
-		if at < 0 {
-			break
-		}
-		out[at]++
 	}
 	return out
 }

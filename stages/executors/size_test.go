@@ -44,16 +44,3 @@ func TestClasses(t *testing.T) {
 		}
 	}
 }
-
-func TestParallels(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		most  int
-		tasks []int
-		want  string
-	}{{0, []int{3, 3}, "[0 0]"}, {1, []int{3, 3}, "[1 0]"}, {2, []int{9, 1, 9}, "[1 1 0]"}, {6, []int{30, 10}, "[4 2]"}, {8, []int{2, 2}, "[2 2]"}, {5, []int{9}, "[5]"}} {
-		if got := fmt.Sprint(parallels(tt.most, tt.tasks)); got != tt.want {
-			t.Errorf("%d at once of %v: %s, want %s", tt.most, tt.tasks, got, tt.want)
-		}
-	}
-}

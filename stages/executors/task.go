@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Heartbeat is how often a task says that it lives.
-const Heartbeat = 20 * time.Second
+// heartbeat is the interval at which a task writes its status.
+const heartbeat = 20 * time.Second
 
 // restarts is the factor between numbers of submissions and of tries.
 const restarts = 1000
 
-// Task is the side of an order that runs on a node.
+// Task is the part of an order that runs on a node.
 type Task struct {
 	Order *Order
 	Shard int
@@ -27,19 +27,19 @@ type Task struct {
 	err    error // of the last report
 }
 
-// OpenTask finds out which task of the order this process is.
-func OpenTask(o *Order, offset, submission, shard int) (*Task, error) {
+// OpenTask finds out by Slurm's environment which task of the order this process
+// is.
+func OpenTask(o *Order, offset, submission int) (*Task, error) {
 	index := os.Getenv("SLURM_ARRAY_TASK_ID")
-	if shard < 0 {
-		n, err := strconv.Atoi(index)
-		if err != nil {
-			return nil, fmt.Errorf("this is no task of a job array: SLURM_ARRAY_TASK_ID is %q; -shard names the shard", index)
-		}
-		shard = offset + n
+	n, err := strconv.Atoi(index)
+	if err != nil {
+		return nil, fmt.Errorf("this process is not a task of a job array: SLURM_ARRAY_TASK_ID is %q", index)
 	}
-	if shard >= len(o.Shards) {
+	shard := offset + n
+	if shard < 0 || shard >= len(o.Shards) {
 		return nil, fmt.Errorf("there is no shard %d: the order %s has %d", shard, o.ID, len(o.Shards))
 	}
+
 	t := &Task{Order: o, Shard: shard}
 	restart, err := strconv.Atoi(os.Getenv("SLURM_RESTART_COUNT"))
 	if err != nil {
@@ -47,16 +47,14 @@ func OpenTask(o *Order, offset, submission, shard int) (*Task, error) {
 	}
 	t.status = Status{
 		Shard: shard, Attempt: submission*restarts + min(restart, restarts-1), State: Starting, Node: NodeName(), PID: os.Getpid(), Started: time.Now().UTC(),
-		Left: o.Shards[shard].Cases,
+		Left: len(o.Shards[shard].Places),
 	}
-	if id := os.Getenv("SLURM_ARRAY_JOB_ID"); id != "" {
-		t.status.Job = id + "_" + index
-	}
+	t.status.Job = os.Getenv("SLURM_ARRAY_JOB_ID") + "_" + index
 	return t, t.Order.Report(t.status)
 }
 
-// NodeName is the name that Slurm has for this node, or the host's. On clusters
-// for tests many nodes are one host.
+// NodeName returns the name that Slurm has for this node, or the host's. On test
+// clusters many nodes are one host.
 func NodeName() string {
 	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
 		return name
@@ -78,10 +76,10 @@ func (t *Task) Update(now bool, change func(*Status)) {
 	}
 }
 
-// Beat writes the status again and again until stop is closed. It returns
-// ErrFenced when a later try has taken over.
+// Beat writes the status periodically until stop is closed. It returns ErrFenced if
+// a later try has taken over.
 func (t *Task) Beat(stop <-chan struct{}) error {
-	tick := time.NewTicker(Heartbeat)
+	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for {
 		select {
@@ -96,23 +94,16 @@ func (t *Task) Beat(stop <-chan struct{}) error {
 	}
 }
 
-// End writes the last word. An error means that nobody will read it.
+// End writes the final status.
 func (t *Task) End(state State, message string) error {
 	t.Update(true, func(s *Status) { s.State, s.Message = state, message })
 	return t.err
 }
 
-// Requeue asks Slurm to start this job once more, and waits to be ended. False
-// means that it could not be asked; the coordinator submits what is left.
+// Requeue asks Slurm to start this job again. It returns false if that failed; the
+// coordinator then submits what is left.
 func (t *Task) Requeue(ctx context.Context) bool {
-	job := t.status.Job
-	if job == "" {
-		return false
-	}
-	if _, err := exec.LookPath("scontrol"); err != nil {
-		return false
-	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return exec.CommandContext(ctx, "scontrol", "requeue", job).Run() == nil
+	return exec.CommandContext(ctx, "scontrol", "requeue", t.status.Job).Run() == nil
 }

@@ -54,7 +54,6 @@ func specs() []spec {
 		{"short_outputs", "share of outputs shorter than asked for", newShortOutputs},
 		{"token_mismatch", "share of requests whose tokens server and client count differently", newTokenMismatch},
 		{"request_errors", "share of requests that failed", newRequestErrors},
-		{"nodes", "the nodes that measured the rows are alike", func() check { return &nodes{Max: 0.05, SameDriver: true} }},
 		{"prediction", "what was predicted for workloads is near to what was measured", func() check { return &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15, Min: 1} }},
 		{"consistency", "figures of a cell that follow from each other do: tokens/s and TPOT, GPUs and ranks, communication, parts of a step, energy", func() check { return &consistency{Throughput: 0.25, Parts: 0.01, Energy: 0.05} }},
 		{"noise", "a percentile of the relative standard deviation", func() check { return &noise{Column: "rel_stdev", Percentile: 95} }},

@@ -35,7 +35,7 @@ func flawless(n int) *stage.Dataset {
 	rec = table.WithColumn(rec, "node", constants("n1"))
 	for name, v := range map[string]float64{
 		"send_lag_p99": 0.1, "client_sched_p99": 0.1, "client_cpu_share": 0.1, "unique_prompts": 64, "requests": 64,
-		"short_outputs": 0, "token_mismatch": 0, "error_rate": 0, "comm_overhead": 20, "node_deviation": 0.01,
+		"short_outputs": 0, "token_mismatch": 0, "error_rate": 0, "comm_overhead": 20,
 	} {
 		rec = table.WithColumn(rec, name, constants(v))
 	}
@@ -165,7 +165,6 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "short_outputs" {}`, "short_outputs", "P u u u u u u u P P P  P P u u P P u"},
 	{`check "token_mismatch" {}`, "token_mismatch", "P u u u u u u u P P P  P P u u P P u"},
 	{`check "request_errors" {}`, "error_rate", "P u u u u u u u P P P  P P u u P P u"},
-	{`check "nodes" {}`, "node_deviation", "P u u F u F u u P P P  P P F u P P u"},
 	{`check "consistency" {}`, "comm_overhead", "P u u F u F u u P P P  P P F u P P u"},
 	{`check "prediction" { @ predicted = import.old @ columns = ["latency"] @ }`, "latency", "P F u u u u u u P F P  u u F u P P u"},
 	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "latency", "P u u u u u u u P P P  u u F u P P u"},

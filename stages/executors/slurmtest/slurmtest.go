@@ -1,38 +1,39 @@
-// Package slurmtest stands in for a cluster: sbatch, squeue, scontrol, scancel
-// and sacct as far as executors use them, with jobs that are real processes on
-// this host. It knows arrays, dependencies, limits on how many run at once,
-// requeues and cancellation. It is for tests on machines without Slurm; those
-// with a real one are beside it.
+// Package slurmtest replaces a cluster in tests: sbatch, squeue, scontrol, scancel
+// and sacct as far as executors use them, with jobs that are processes on this
+// host. It implements arrays, limits on how many of their tasks run at once,
+// requeues and cancellation.
 //
-// The folder SLURMTEST_DIR holds the state. SLURMTEST_NODES is the number of
-// nodes, of one task each (4). SLURMTEST_REASON lets every task wait for ever
-// for that reason. SLURMTEST_DOWN, a file, makes all commands fail while it is
-// there. SLURMTEST_LATE, a file, lets the next sbatch take its jobs and say that
-// it got no answer. SLURMTEST_REFUSE is what sbatch says instead of taking any.
-// SLURMTEST_MOST is how many tasks may wait and run, SLURMTEST_ARRAY is
-// MaxArraySize. With SLURMTEST_FORGET scontrol knows no task that has ended, and
-// with SLURMTEST_ACCOUNTING sacct knows them all; its value is how those that
-// failed are said to have ended. The file "busiest" has the largest number of tasks
-// that ran at the same time.
+// These variables of the environment control it:
+//
+//	SLURMTEST_DIR         folder of the state; .slurmtest by default
+//	SLURMTEST_REASON      no task starts, for this reason
+//	SLURMTEST_REFUSE      sbatch refuses with this message
+//	SLURMTEST_LATE        a file: the next sbatch removes it, takes the job and fails with a timeout
+//	SLURMTEST_DOWN        a file: all commands fail while it exists
+//	SLURMTEST_ACCOUNTING  sacct reports this state for tasks that failed
 package slurmtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Commands are the names of the programs.
 var Commands = []string{"sbatch", "squeue", "scontrol", "scancel", "sacct"}
 
-// Main is one of Commands; it returns the exit code.
+// Main runs one of Commands; it returns the exit code.
 func Main(name string, args []string, stdout, stderr io.Writer) int {
 	c, err := open()
 	if err == nil {
@@ -40,15 +41,17 @@ func Main(name string, args []string, stdout, stderr io.Writer) int {
 		case "sbatch":
 			err = c.sbatch(args, stdout)
 		case "squeue":
-			err = c.squeue(args, stdout)
+			err = c.squeue(stdout)
 		case "scontrol":
-			err = c.scontrol(args, stdout)
+			if args[0] == "requeue" {
+				err = c.end(args[1], "REQUEUED")
+			}
 		case "scancel":
-			err = c.scancel(args)
+			for _, id := range args {
+				err = errors.Join(err, c.end(id, "CANCELLED"))
+			}
 		case "sacct":
-			err = c.sacct(args, stdout)
-		default:
-			err = fmt.Errorf("no command %s", name)
+			err = c.sacct(stdout)
 		}
 	}
 	if err != nil {
@@ -58,48 +61,37 @@ func Main(name string, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// task is one element of an array, as its file has it.
+// task is one element of an array.
 type task struct {
 	Array   string   `json:"array"`
 	Index   int      `json:"index"`
 	State   string   `json:"state"`
 	Reason  string   `json:"reason"`
-	Comment string   `json:"comment"`
-	Name    string   `json:"name"`
 	Script  string   `json:"script"`
 	Args    []string `json:"args"`
 	Out     string   `json:"out"`
 	Err     string   `json:"err"`
-	After   string   `json:"after"`
-	Most    int      `json:"most"`
-	Exclude string   `json:"exclude"`
+	Most    int      `json:"most"` // of the array that run at the same time; 0: all
 	Node    string   `json:"node"`
 	PID     int      `json:"pid"`
 	Restart int      `json:"restart"`
 	Exit    string   `json:"exit"`
 }
 
-func (t *task) id() string     { return fmt.Sprintf("%s_%d", t.Array, t.Index) }
-func (t *task) active() bool   { return t.State == "PENDING" || t.State == "RUNNING" }
-func (t *task) wellDone() bool { return t.State == "COMPLETED" }
+func (t *task) id() string   { return fmt.Sprintf("%s_%d", t.Array, t.Index) }
+func (t *task) active() bool { return t.State == "PENDING" || t.State == "RUNNING" }
 
-// cluster is the folder with its lock.
+// cluster is the folder of the state.
 type cluster struct{ dir string }
 
 func open() (*cluster, error) {
-	dir := os.Getenv("SLURMTEST_DIR")
-	if dir == "" {
-		dir = ".slurmtest"
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("SLURMTEST_DIR"), ".slurmtest"))
 	if err != nil {
 		return nil, err
 	}
-	if down := os.Getenv("SLURMTEST_DOWN"); down != "" {
-		if _, err := os.Stat(down); err == nil {
-			//lint:ignore ST1005 Slurm words it so
-			return nil, errors.New("Unable to contact slurm controller (connect failure)")
-		}
+	if _, err := os.Stat(os.Getenv("SLURMTEST_DOWN")); err == nil {
+		//lint:ignore ST1005 Slurm words it so
+		return nil, errors.New("Unable to contact slurm controller (connect failure)")
 	}
 	return &cluster{dir}, os.MkdirAll(filepath.Join(dir, "tasks"), 0o755)
 }
@@ -117,32 +109,29 @@ func (c *cluster) locked(do func() error) error {
 	return do()
 }
 
-func (c *cluster) path(t *task) string { return filepath.Join(c.dir, "tasks", t.id()+".json") }
+func (c *cluster) path(id string) string { return filepath.Join(c.dir, "tasks", id+".json") }
 
 func (c *cluster) write(t *task) error {
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	tmp := c.path(t) + ".tmp"
+	tmp := c.path(t.id()) + ".tmp"
 	if err := os.WriteFile(tmp, raw, 0o644); err != nil {
 		return err
 	}
-	return os.Rename(tmp, c.path(t))
+	return os.Rename(tmp, c.path(t.id()))
 }
 
-// read lists tasks of an array, or all.
-func (c *cluster) read(array string) ([]*task, error) {
-	entries, err := os.ReadDir(filepath.Join(c.dir, "tasks"))
+// read lists the tasks whose files match a pattern.
+func (c *cluster) read(pattern string) ([]*task, error) {
+	files, err := filepath.Glob(c.path(pattern))
 	if err != nil {
 		return nil, err
 	}
 	var out []*task
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".json") || array != "" && !strings.HasPrefix(e.Name(), array+"_") {
-			continue
-		}
-		raw, err := os.ReadFile(filepath.Join(c.dir, "tasks", e.Name()))
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
@@ -152,171 +141,257 @@ func (c *cluster) read(array string) ([]*task, error) {
 		}
 		out = append(out, t)
 	}
-	slices.SortFunc(out, func(a, b *task) int {
-		if a.Array != b.Array {
-			return strings.Compare(a.Array, b.Array)
-		}
-		return a.Index - b.Index
-	})
+	slices.SortFunc(out, func(a, b *task) int { return a.Index - b.Index })
 	return out, nil
 }
 
-func (c *cluster) squeue(_ []string, stdout io.Writer) error {
-	tasks, err := c.read("")
-	if err != nil {
-		return err
-	}
+func (c *cluster) squeue(stdout io.Writer) error {
+	tasks, err := c.read("*")
 	for _, t := range tasks {
 		if t.active() {
-			fmt.Fprintf(stdout, "%s|%d|%s|%s|%s\n", t.Array, t.Index, t.State, t.Reason, t.Comment)
+			fmt.Fprintf(stdout, "%s|%d|%s|%s\n", t.Array, t.Index, t.State, t.Reason)
 		}
 	}
-	return nil
+	return err
 }
 
-func (c *cluster) scontrol(args []string, stdout io.Writer) error {
-	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "--") })
-	switch {
-	case len(args) == 2 && args[0] == "show" && args[1] == "config":
-		fmt.Fprintln(stdout, "MaxArraySize            =", mostIndices())
-		return nil
-	case len(args) == 3 && args[0] == "show":
-		array, index, one := strings.Cut(args[2], "_")
-		tasks, err := c.read(array)
-		if err != nil {
-			return err
-		}
-		shown := 0
-		for _, t := range tasks {
-			if one && strconv.Itoa(t.Index) != index || os.Getenv("SLURMTEST_FORGET") != "" && !t.active() {
-				continue
-			}
-			shown++
-			fmt.Fprintf(stdout, "JobId=%s ArrayJobId=%s ArrayTaskId=%d JobName=%s JobState=%s Reason=%s ExitCode=%s NodeList=%s Restarts=%d StdOut=%s\n",
-				t.Array, t.Array, t.Index, t.Name, t.State, t.Reason, t.Exit, t.Node, t.Restart, t.Out)
-		}
-		if shown == 0 {
-			//lint:ignore ST1005 Slurm words it so
-			return errors.New("Invalid job id specified")
-		}
-		return nil
-	case len(args) == 2 && args[0] == "requeue":
-		return c.end(args[1], "REQUEUED", "")
-	case len(args) == 3 && args[0] == "update":
-		return c.update(strings.TrimPrefix(args[1], "JobId="), args[2])
-	}
-	return fmt.Errorf("invalid request %q", args)
-}
-
-// update changes how many tasks of an array may run at the same time; of a time to
-// start nothing is known here.
-func (c *cluster) update(array, what string) error {
-	text, ok := strings.CutPrefix(what, "ArrayTaskThrottle=")
-	if !ok {
-		return nil
-	}
-	most, err := strconv.Atoi(text)
-	if err != nil {
-		return err
-	}
-	return c.locked(func() error {
-		tasks, err := c.read(array)
-		for _, t := range tasks {
-			t.Most = most
-			if err := c.write(t); err != nil {
-				return err
-			}
-		}
-		return err
-	})
-}
-
-// busiest keeps the largest number of tasks that ran at the same time in a file of
-// that name; the lock is held.
-func (c *cluster) busiest() error {
-	tasks, err := c.read("")
-	if err != nil {
-		return err
-	}
-	n := 0
-	for _, t := range tasks {
-		if t.State == "RUNNING" {
-			n++
-		}
-	}
-	path := filepath.Join(c.dir, "busiest")
-	if raw, err := os.ReadFile(path); err == nil {
-		if most, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && most >= n {
-			return nil
-		}
-	}
-	return os.WriteFile(path, []byte(strconv.Itoa(n)+"\n"), 0o644)
-}
-
-// sacct lists tasks of arrays as --parsable2 does.
-func (c *cluster) sacct(args []string, stdout io.Writer) error {
-	as := os.Getenv("SLURMTEST_ACCOUNTING")
-	if as == "" {
+// sacct lists all tasks as --parsable2 does.
+func (c *cluster) sacct(stdout io.Writer) error {
+	failed := os.Getenv("SLURMTEST_ACCOUNTING")
+	if failed == "" {
 		//lint:ignore ST1005 Slurm words it so
 		return errors.New("Slurm accounting storage is disabled")
 	}
-	for _, a := range args {
-		list, ok := strings.CutPrefix(a, "--jobs=")
-		if !ok {
-			continue
+	tasks, err := c.read("*")
+	for _, t := range tasks {
+		state := t.State
+		if state == "FAILED" {
+			state = failed
 		}
-		for array := range strings.SplitSeq(list, ",") {
-			tasks, err := c.read(array)
+		fmt.Fprintf(stdout, "%s|%s|%s|%s\n", t.id(), state, t.Exit, t.Node)
+	}
+	return err
+}
+
+// end takes a task, or all of an array, out of the queue and signals its process.
+func (c *cluster) end(id, state string) error {
+	if !strings.Contains(id, "_") {
+		id += "_*"
+	}
+	return c.locked(func() error {
+		tasks, err := c.read(id)
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			if !t.active() || state == "REQUEUED" && t.State == "PENDING" {
+				continue
+			}
+			pid := t.PID
+			t.State = state
+			if err := c.write(t); err != nil {
+				return err
+			}
+			if pid > 0 {
+				_ = syscall.Kill(-pid, syscall.SIGTERM) // it may have ended by itself
+			}
+		}
+		return nil
+	})
+}
+
+// serve is the argument with which sbatch runs the tasks of an array.
+const serve = "serve"
+
+var header = regexp.MustCompile(`(?m)^#SBATCH -([poe]) (.*)$`)
+
+func (c *cluster) sbatch(args []string, stdout io.Writer) error {
+	if args[0] == serve {
+		return c.serve(args[1])
+	}
+	if why := os.Getenv("SLURMTEST_REFUSE"); why != "" {
+		return errors.New("Batch job submission failed: " + why)
+	}
+	array := ""
+	for len(args) > 0 && strings.HasPrefix(args[0], "--") {
+		if text, ok := strings.CutPrefix(args[0], "--array="); ok {
+			array = text
+		}
+		args = args[1:]
+	}
+	text, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	opts := map[string]string{}
+	for _, m := range header.FindAllStringSubmatch(string(text), -1) {
+		opts[m[1]] = strings.Trim(m[2], `"`)
+	}
+	if opts["p"] == "nowhere" {
+		//lint:ignore ST1005 Slurm words it so
+		return errors.New("Batch job submission failed: Invalid partition name specified")
+	}
+
+	id, err := c.take(array, text, args[1:], opts)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, serve, id)
+	cmd.Args[0] = "sbatch"
+	cmd.Env = append(os.Environ(), "SLURMTEST_DIR="+c.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // jobs outlive the session
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if late := os.Getenv("SLURMTEST_LATE"); late != "" && os.Remove(late) == nil {
+		//lint:ignore ST1005 Slurm words it so
+		return errors.New("Batch job submission failed: Socket timed out on send/recv operation")
+	}
+	fmt.Fprintln(stdout, id)
+	return nil
+}
+
+// take puts the tasks of an array such as 0-3,7%2 into the queue.
+func (c *cluster) take(array string, script []byte, args []string, opts map[string]string) (id string, err error) {
+	list, limit, _ := strings.Cut(array, "%")
+	most, _ := strconv.Atoi(limit) // none: 0
+	err = c.locked(func() error {
+		raw, _ := os.ReadFile(filepath.Join(c.dir, "last"))
+		n, _ := strconv.Atoi(string(raw)) // the first one has no file
+		id = strconv.Itoa(n + 1)
+		copied := filepath.Join(c.dir, "script-"+id) // as sbatch does
+		err := errors.Join(os.WriteFile(filepath.Join(c.dir, "last"), []byte(id), 0o644), os.WriteFile(copied, script, 0o755))
+		if err != nil {
+			return err
+		}
+		for part := range strings.SplitSeq(list, ",") {
+			from, to, isRange := strings.Cut(part, "-")
+			if !isRange {
+				to = from
+			}
+			a, err1 := strconv.Atoi(from)
+			b, err2 := strconv.Atoi(to)
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			for i := a; i <= b; i++ {
+				fill := strings.NewReplacer("%A", id, "%a", strconv.Itoa(i), "%%", "%")
+				t := &task{Array: id, Index: i, State: "PENDING", Reason: "None", Script: copied, Args: args, Out: fill.Replace(opts["o"]), Err: fill.Replace(opts["e"]), Most: most}
+				if err := c.write(t); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return id, err
+}
+
+// nodes is the number of nodes; each runs one task at a time.
+const nodes = 4
+
+// serve runs the tasks of an array until all have ended.
+func (c *cluster) serve(array string) error {
+	var busy [nodes]bool
+	ended := make(chan int)
+	running := 0
+	for {
+		left := 0
+		err := c.locked(func() error {
+			tasks, err := c.read(array + "_*")
 			if err != nil {
 				return err
 			}
 			for _, t := range tasks {
-				state := t.State
-				if state == "FAILED" {
-					state = as
+				if !t.active() {
+					continue
 				}
-				fmt.Fprintf(stdout, "%s|%s|%s|%s|%s\n", t.id(), state, t.Exit, t.Node, t.Reason)
+				left++
+				if t.State != "PENDING" {
+					continue
+				}
+				if why := os.Getenv("SLURMTEST_REASON"); why != "" {
+					t.Reason = why
+					if err := c.write(t); err != nil {
+						return err
+					}
+					continue
+				}
+				node := slices.Index(busy[:], false)
+				if node < 0 || t.Most > 0 && running >= t.Most {
+					continue
+				}
+				if err := c.start(t, node, ended); err != nil {
+					return err
+				}
+				busy[node] = true
+				running++
 			}
+			return nil
+		})
+		if err != nil || left == 0 && running == 0 {
+			return err
+		}
+		select {
+		case node := <-ended:
+			busy[node] = false
+			running--
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return nil
 }
 
-func (c *cluster) scancel(args []string) error {
-	for _, a := range args {
-		if !strings.HasPrefix(a, "-") {
-			if err := c.end(a, "CANCELLED", "None"); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// end takes a task, or all of an array, out of the queue; its process is told.
-func (c *cluster) end(id, state, reason string) error {
-	array, index, one := strings.Cut(id, "_")
-	return c.locked(func() error {
-		tasks, err := c.read(array)
+// start runs a task on a node; the lock is held.
+func (c *cluster) start(t *task, node int, ended chan<- int) error {
+	cmd := exec.Command(t.Script, t.Args...)
+	for path, to := range map[string]*io.Writer{t.Out: &cmd.Stdout, t.Err: &cmd.Stderr} {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 		if err != nil {
 			return err
 		}
-		for _, t := range tasks {
-			if one && strconv.Itoa(t.Index) != index || !t.active() {
-				continue
-			}
-			if state == "REQUEUED" && t.State == "PENDING" {
-				continue
-			}
-			ran := t.State == "RUNNING"
-			t.State, t.Reason = state, reason
-			if err := c.write(t); err != nil {
-				return err
-			}
-			if ran && t.PID > 0 {
-				_ = syscall.Kill(-t.PID, syscall.SIGTERM) // it may have ended by itself
-			}
-		}
-		return nil
-	})
+		defer f.Close()
+		*to = f
+	}
+	t.State, t.Reason, t.Node = "RUNNING", "None", "n"+strconv.Itoa(node)
+	cmd.Env = append(os.Environ(), "SLURM_ARRAY_JOB_ID="+t.Array, "SLURM_ARRAY_TASK_ID="+strconv.Itoa(t.Index), "SLURM_JOB_ID="+t.Array,
+		"SLURMD_NODENAME="+t.Node, "SLURM_RESTART_COUNT="+strconv.Itoa(t.Restart))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	t.PID = cmd.Process.Pid
+	if err := c.write(t); err != nil {
+		return err
+	}
+	go func() {
+		err := cmd.Wait()
+		_ = c.locked(func() error { return c.over(t.id(), err) })
+		ended <- node
+	}()
+	return nil
+}
+
+// over records the end of a task; the lock is held.
+func (c *cluster) over(id string, err error) error {
+	tasks, rerr := c.read(id)
+	if rerr != nil || len(tasks) != 1 {
+		return rerr
+	}
+	t := tasks[0]
+	t.PID = 0
+	switch {
+	case t.State == "REQUEUED":
+		t.State, t.Reason = "PENDING", "None"
+		t.Restart++
+	case t.State == "CANCELLED":
+	case err == nil:
+		t.State, t.Exit = "COMPLETED", "0:0"
+	default:
+		t.State, t.Exit = "FAILED", "1:0"
+	}
+	return c.write(t)
 }

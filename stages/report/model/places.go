@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"aicplan/cudaops/measure"
@@ -17,18 +16,13 @@ type place struct {
 	facts []Fact
 	rows  int
 
-	clocks, deviations []float64
+	clocks []float64
 }
 
 // add takes the rows of one more table that a node measured.
 func (n *Node) add(p place) {
 	n.Rows += p.rows
 	n.clocks = append(n.clocks, p.clocks...)
-	for _, d := range p.deviations {
-		if n.Deviation == nil || math.Abs(d) > math.Abs(*n.Deviation) {
-			n.Deviation = &d
-		}
-	}
 }
 
 // places are the nodes that the rows of a dataset name, each with what sets it
@@ -39,7 +33,7 @@ func places(ds *stage.Dataset) []place {
 	}
 	names := texts(ds, "node")
 	uuids, drivers := texts(ds, "device_uuid"), texts(ds, "driver")
-	clocks, deviations := numbersOf(ds, "sm_clock_mhz"), numbersOf(ds, "node_deviation")
+	clocks := numbersOf(ds, "sm_clock_mhz")
 	rows := map[string][]int{}
 	var order []string
 	for i := range int(ds.Table.NumRows()) {
@@ -59,7 +53,6 @@ func places(ds *stage.Dataset) []place {
 				p.facts = append(p.facts, Fact{"driver", d})
 			}
 			p.clocks = some(rows[name], clocks)
-			p.deviations = some(rows[name], deviations)
 		}
 		out = append(out, p)
 	}
@@ -72,9 +65,6 @@ func (n *Node) sum() {
 		m := measure.Median(n.clocks)
 		n.Clock = &m
 		n.Facts = append(n.Facts, Fact{"SM clock (median)", fmt.Sprintf("%.0f MHz", m)})
-	}
-	if n.Deviation != nil {
-		n.Facts = append(n.Facts, Fact{"sentinels against the median of all nodes", fmt.Sprintf("%+.1f %%", 100**n.Deviation)})
 	}
 	if n.Rows > 0 {
 		n.Facts = append(n.Facts, Fact{"rows", fmt.Sprint(n.Rows)})

@@ -109,12 +109,9 @@ type Node struct {
 	System    string   `json:"system,omitempty"`
 	Facts     []Fact   `json:"facts,omitempty"` // driver, libraries, by name
 	Tables    []string `json:"tables"`
-	// Of rows that say which node measured them: how many, the median of their SM
-	// clocks, and the share by which the node's sentinels differ from the median of
-	// all nodes, the farthest of all tables.
-	Rows      int      `json:"rows,omitempty"`
-	Clock     *float64 `json:"sm_clock_mhz,omitempty"`
-	Deviation *float64 `json:"deviation,omitempty"`
+	// The number of rows that name the node, and the median of their SM clocks.
+	Rows  int      `json:"rows,omitempty"`
+	Clock *float64 `json:"sm_clock_mhz,omitempty"`
 
 	clocks []float64
 }
