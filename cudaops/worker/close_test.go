@@ -66,29 +66,3 @@ func TestStarted(t *testing.T) {
 		}
 	}
 }
-
-// TestStartedAtOnce: a process that was just started has no environment for a moment,
-// in which it is not taken for one without a marker.
-func TestStartedAtOnce(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the environment of a process can be read on linux only")
-	}
-	for range 30 {
-		cmd := exec.Command("sleep", "60")
-		cmd.Env = []string{EnvMarker + "=a:1:2:w0:x"}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		found := Started(cmd.Process.Pid)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait() // it was killed
-		if !found {
-			t.Fatal("it is not taken for a worker")
-		}
-		if Started(cmd.Process.Pid) {
-			t.Fatal("it is gone")
-		}
-	}
-}

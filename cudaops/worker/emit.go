@@ -42,30 +42,27 @@ func (s *server) result(seq int64, rows []Row, seconds float64) {
 	if seconds == 0 && !h.started.IsZero() {
 		seconds = time.Since(h.started).Seconds()
 	}
-	if len(h.attached) == 0 {
-		s.outMu.Lock()
-		line, ok := appendResult(s.line[:0], seq, rows, seconds)
-		if ok {
-			s.line = line
-			_, err := s.out.Write(line)
-			s.outMu.Unlock()
-			s.stopAt(err)
-			return
-		}
-		s.outMu.Unlock()
-	}
+
 	finite := make([]Row, len(rows))
 	for i, r := range rows {
 		finite[i] = finiteRow(r)
 	}
 	line, err := encodeLine(CaseResult{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
 	if err != nil {
-		// The case must end all the same; what it returned cannot be sent.
+		// The rows cannot be encoded, but the case needs an end.
 		line, err = encodeLine(Error{Type: TypeError, Seq: seq, Failure: Failure{
 			Class: ClassCollectorBug, Message: "the rows cannot be sent: " + err.Error(),
 		}})
 	}
-	s.writeOrStop(line, err)
+	if err != nil {
+		s.stopAt(err)
+		return
+	}
+
+	s.outMu.Lock()
+	_, err = s.out.Write(line)
+	s.outMu.Unlock()
+	s.stopAt(err)
 }
 
 // Attach implements Emitter.

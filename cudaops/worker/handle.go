@@ -221,37 +221,6 @@ func (r *run) culprit(s *slot, polite bool) *flight {
 	return nil
 }
 
-// stopped is how late a deadline is looked at before this process counts as one that
-// did not run in the meantime.
-const stopped = time.Second
-
-// mostUnheard bounds the events that are heard before a deadline counts: a worker that
-// talks without end does not keep the others from theirs.
-const mostUnheard = 1000
-
-// expireUnheard deals with the slots whose deadline has passed, once what has arrived
-// is heard: the end of a case counts though its deadline has passed since. Where this
-// process was stopped (Ctrl-Z, a container that was frozen), nobody could hear the
-// workers, which may have been stopped as well: each has its time once more.
-func (r *run) expireUnheard() {
-	if now := time.Now(); now.Sub(r.due) > stopped {
-		for _, s := range r.slots {
-			s.again(now)
-		}
-		return
-	}
-	for range mostUnheard {
-		select {
-		case ev := <-r.events:
-			r.handle(ev)
-			continue
-		default:
-		}
-		break
-	}
-	r.expire(time.Now())
-}
-
 // expire deals with the slots whose deadline has passed.
 func (r *run) expire(now time.Time) {
 	for _, s := range r.slots {

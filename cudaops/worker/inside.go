@@ -34,7 +34,7 @@ func spawnInside(spec Spec) (*Process, error) {
 		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
 		events: make(chan []Event, 16), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.lines = newLineReader(newUntilExit(p.from, p.exited), MaxLine)
+	p.lines = newLineReader(p.from, MaxLine)
 	p.lines.secrets = spec.Secrets
 	go p.write()
 	go func() {
@@ -60,7 +60,6 @@ func spawnInside(spec Spec) (*Process, error) {
 		}
 		p.mu.Unlock()
 		close(p.exited)
-		_ = p.from.SetReadDeadline(time.Now()) // wakes the reader, which takes what is left
 		p.to.Close()
 		lf.close("worker " + spec.Init.Slot + " ended: " + how)
 		close(p.ended)

@@ -4,14 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
-	"strconv"
 	"strings"
 	"time"
-
-	"aicplan/sink/command"
 )
 
 // greet sends init and reads hello.
@@ -105,28 +100,27 @@ func (p *Process) read() {
 		p.from.Close()
 		close(p.events)
 	}()
-	known := words{}
 	var batch []Event
 	for {
 		line, err := p.lines.next()
 		var ev Event
 		switch {
 		case err == nil:
-			var ok bool
-			if ev, ok = parseResult(line, known); ok {
+			var env envelope
+			if env, err = openEnvelope(line); err != nil {
 				break
 			}
-			if env, bad := openEnvelope(line); bad == nil && env.Type == TypeAsk {
-				if err = p.answer(line); err == nil {
-					if len(batch) > 0 && !p.lines.more() {
-						p.events <- batch
-						batch = nil
-					}
-					continue
+			if env.Type != TypeAsk {
+				ev, err = parseEvent(env, line)
+				break
+			}
+			if err = p.answer(line); err == nil {
+				if len(batch) > 0 && !p.lines.more() {
+					p.events <- batch
+					batch = nil
 				}
-				break
+				continue
 			}
-			ev, err = parseEvent(line)
 		case isGarbage(err):
 		default:
 			if len(batch) > 0 {
@@ -163,19 +157,12 @@ func isGarbage(err error) bool {
 	return ok
 }
 
-// parseEvent reads one message of a worker behind its hello.
-func parseEvent(line []byte) (ev Event, err error) {
-	env, err := openEnvelope(line)
-	if err != nil {
-		return ev, err
-	}
+// parseEvent decodes one message that a worker sent after its hello.
+func parseEvent(env envelope, line []byte) (ev Event, err error) {
 	switch env.Type {
 	case TypeStart, TypeRows, TypeResult, TypeError:
 		if env.Seq == nil {
 			return ev, &garbage{"a " + env.Type + " without a seq: " + excerpt(line)}
-		}
-		if err := audit(line); err != nil {
-			return ev, err
 		}
 	}
 	switch env.Type {
@@ -209,24 +196,6 @@ func parseEvent(line []byte) (ev Event, err error) {
 // plausible says whether a case can take so long.
 func plausible(seconds float64) bool { return seconds >= 0 && seconds < 1e9 }
 
-// parseResult reads a start or a result in one pass, since nearly all messages are;
-// false leaves it to the general way, with its errors.
-func parseResult(line []byte, known words) (ev Event, ok bool) {
-	if rest, is := bytes.CutPrefix(line, []byte(`{"type":"start","seq":`)); is {
-		number, _ := bytes.CutSuffix(rest, []byte(`}`))
-		// The general way decides about what ParseInt takes and JSON does not: 007.
-		seq, err := strconv.ParseInt(string(number), 10, 64)
-		if err != nil || len(number) == len(rest) || strconv.FormatInt(seq, 10) != string(number) {
-			return ev, false
-		}
-		return Event{Start: &Start{Type: TypeStart, Seq: seq}}, true
-	}
-	if r, ok := parseRows(line, known); ok {
-		return Event{Result: r}, true
-	}
-	return ev, false
-}
-
 // Events delivers the worker's messages. It ends once the process is gone and
 // everything it sent was delivered; Exit is known then.
 func (p *Process) Events() iter.Seq[Event] {
@@ -259,9 +228,6 @@ func (p *Process) RSS() int64 {
 // Send gives the worker a case.
 func (p *Process) Send(c Case) error {
 	c.Type = TypeCase
-	if line, ok := appendCase(make([]byte, 0, 128+len(c.Params)+len(c.Sweep)), &c); ok {
-		return p.queue(line)
-	}
 	return p.send(c)
 }
 
@@ -283,10 +249,6 @@ func (p *Process) send(msg any) error {
 	if err != nil {
 		return err
 	}
-	return p.queue(line)
-}
-
-func (p *Process) queue(line []byte) error {
 	select {
 	case p.outbox <- line:
 		return nil
@@ -327,44 +289,9 @@ func (p *Process) write() {
 // holds.
 const maxWrite = 64 << 10
 
-// untilExit reads a pipe to its end, or to the moment when its process is gone
-// and nothing is left in it: a descendant that got away may hold the other end
-// open for ever.
-type untilExit struct {
-	f         *os.File
-	exited    <-chan struct{}
-	lastWords time.Duration // how long the pipe may be silent when the process is gone
-}
-
-func newUntilExit(f *os.File, exited <-chan struct{}) *untilExit {
-	return &untilExit{f: f, exited: exited, lastWords: lastWords}
-}
-
-func (r *untilExit) Read(b []byte) (int, error) {
-	n, err := r.f.Read(b)
-	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, err
-	}
-	// A deadline is only ever set when the process is gone.
-	<-r.exited
-	if err := r.f.SetReadDeadline(time.Now().Add(r.lastWords)); err != nil {
-		return 0, io.EOF
-	}
-	if n, err = r.f.Read(b); n > 0 {
-		return n, err
-	}
-	// After a pause of this process the deadline is over before the pipe was looked at.
-	if n = command.ReadThere(r.f, b); n > 0 {
-		return n, nil
-	}
-	return 0, io.EOF
-}
-
-// closedGrace is how long a process may live on without its pipe.
+// closedGrace is how long a process may outlive its pipe, and how long its pipes are read
+// after its end if a descendant keeps them open.
 const closedGrace = 10 * time.Second
-
-// lastWords is how long an open pipe of a process that is gone may be silent.
-const lastWords = 100 * time.Millisecond
 
 // lastLines returns the last n lines of a text.
 func lastLines(text string, n int) string {

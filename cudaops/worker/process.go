@@ -196,7 +196,7 @@ func spawn(spec Spec) (*Process, error) {
 		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
 		events: make(chan []Event, 4), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.lines = newLineReader(newUntilExit(from, p.exited), MaxLine)
+	p.lines = newLineReader(from, MaxLine)
 	p.lines.secrets, lf.secrets = spec.Secrets, spec.Secrets
 	cmd := exec.Command(spec.Path)
 	if spec.Args != nil {
@@ -238,25 +238,23 @@ func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
 	}
 	p.pid = cmd.Process.Pid
 	noCoreDumps(p.pid)
-	go p.log.drain(newUntilExit(logR, p.exited))
+	go p.log.drain(logR)
 	go p.write()
 	started <- nil
 
 	awaitExit(p.pid)
-	// What the worker started must not outlive it: a child that holds memory of
-	// the device would disturb the next worker.
+	// A child that outlives the worker and holds memory of the device would disturb
+	// the next worker.
 	orphans := killMarked(p.marker) > 0
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	p.mu.Lock()
 	p.reaped = true
 	p.mu.Unlock()
 	err := cmd.Wait()
-	// A child that was being born at the first look shows its marker by now.
-	orphans = killMarked(p.marker) > 0 || orphans
 	close(p.exited)
+
 	for _, f := range []*os.File{p.from, logR} {
-		// Wakes the readers; they take what is left and stop.
-		_ = f.SetReadDeadline(time.Now())
+		_ = f.SetReadDeadline(time.Now().Add(closedGrace)) // a pipe has deadlines
 	}
 	p.to.Close()
 	<-p.log.done

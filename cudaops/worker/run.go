@@ -15,6 +15,8 @@ const (
 	// maxUnblamed is how often a worker may die holding a task that it never
 	// started before the task is blamed after all.
 	maxUnblamed = 3
+	// maxRows limits the rows that a case may send before its end.
+	maxRows = 1 << 17
 	// killPatience is how long a killed process may take to go away; one that
 	// takes longer is stuck in the kernel and its slot is lost.
 	killPatience = 30 * time.Second
@@ -30,7 +32,6 @@ type run struct {
 	queue []*Task // given back by workers that were lost
 	fresh []*Task // waiting for a fresh process
 	timer *time.Timer
-	due   time.Time // when timer fires
 }
 
 // loop runs until it has finished.
@@ -49,7 +50,7 @@ func (r *run) loop(finished func(*run) bool) error {
 		case ev := <-r.events:
 			r.handle(ev)
 		case <-r.timer.C:
-			r.expireUnheard()
+			r.expire(time.Now())
 		case <-wake:
 			wake = nil
 		case <-r.ctx.Done():
@@ -338,8 +339,5 @@ func (r *run) setTimer() {
 		r.timer.Stop()
 		return
 	}
-	if r.due = time.Now(); first.After(r.due) {
-		r.due = first
-	}
-	r.timer.Reset(time.Until(r.due))
+	r.timer.Reset(time.Until(first))
 }

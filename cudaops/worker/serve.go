@@ -169,10 +169,6 @@ func (s *server) read() {
 			s.cancel(errEngineGone)
 			return
 		}
-		if c, ok := parseCase(line); ok {
-			s.push(item{c: c}, false)
-			continue
-		}
 		env, err := openEnvelope(line)
 		if err != nil {
 			s.cancel(err)

@@ -132,17 +132,6 @@ func (s *slot) armStall(now time.Time) {
 	}
 }
 
-// again gives the slot its time anew.
-func (s *slot) again(now time.Time) {
-	switch s.state {
-	case slotUp:
-		s.arm(now)
-		s.armStall(now)
-	case slotDraining, slotKilling:
-		s.deadline = now.Add(killPatience)
-	}
-}
-
 // due is when the slot needs attention next; zero for never.
 func (s *slot) due() time.Time {
 	if s.stall.IsZero() || (!s.deadline.IsZero() && s.deadline.Before(s.stall)) {

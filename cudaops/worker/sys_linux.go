@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -148,78 +146,19 @@ func CommandOf(pid int) string {
 	return text
 }
 
-// variableOf is the value of a variable in a process's environment, "" without one.
+// variableOf returns the value of a variable in a process's environment, or "" if it
+// is not set or the environment cannot be read.
 func variableOf(pid int, name string) string {
-	path := fmt.Sprintf("/proc/%d/environ", pid)
-	environ := readPlain(path)
-	for tries := 0; environ != nil && len(environ) == 0 && tries < newbornTries; tries++ {
-		if newborn(pid) {
-			time.Sleep(newbornPause)
-		} else {
-			tries = newbornTries // it may have been born since: once more
-		}
-		environ = readPlain(path)
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
 	}
-	return variableIn(environ, name)
-}
-
-// How long a process may take to get its environment: on a busy machine it does not
-// run in between.
-const (
-	newbornTries = 1000
-	newbornPause = time.Millisecond
-)
-
-// newborn says whether a process is between its old program and its new one. It has no
-// environment then, though whoever started it has been told that it runs: a worker
-// that ends at that moment would leave it behind.
-func newborn(pid int) bool {
-	raw := readPlain(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-	if len(fields) < 24 || fields[0] == "Z" || fields[0] == "X" {
-		return false
-	}
-	const exiting, kernelThread = 0x4, 0x200000
-	flags, err := strconv.ParseUint(fields[6], 10, 64)
-	// Where its code begins is the last that the kernel notes.
-	return err == nil && flags&(exiting|kernelThread) == 0 && fields[23] == "0"
-}
-
-// variableIn is the value of a variable in an environment as the kernel shows it.
-func variableIn(environ []byte, name string) string {
 	for kv := range bytes.SplitSeq(environ, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(name)); ok && len(v) > 0 && v[0] == '=' {
-			return string(v[1:])
+		if v, ok := bytes.CutPrefix(kv, []byte(name+"=")); ok {
+			return string(v)
 		}
 	}
 	return ""
-}
-
-// readPlain reads a file of /proc by its system calls alone: a run looks at every
-// process of the machine before it begins, and os.ReadFile takes three times as
-// many. nil where it cannot be read.
-func readPlain(path string) []byte {
-	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer syscall.Close(fd)
-	b := make([]byte, 0, 8<<10)
-	for {
-		n, err := syscall.Read(fd, b[len(b):cap(b)])
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil
-		}
-		if n == 0 {
-			return b
-		}
-		if b = b[:len(b)+n]; len(b) == cap(b) {
-			b = slices.Grow(b, cap(b))
-		}
-	}
 }
 
 // Started says whether a process is a worker of this or another aicplan, or was

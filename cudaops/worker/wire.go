@@ -92,15 +92,25 @@ func openEnvelope(line []byte) (envelope, error) {
 	return e, nil
 }
 
-// decodeMessage fills dst from a line; numbers in open-ended places stay
-// json.Number so that no digit of an integer is lost.
+// decodeMessage fills dst from a line that openEnvelope has checked. Numbers in
+// open-ended places stay json.Number so that no digit of an integer is lost.
 func decodeMessage(line []byte, dst any) error {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber()
-	if err := d.Decode(dst); err != nil {
+	if err := decodeNumbers(line, dst); err != nil {
 		return &garbage{fmt.Sprintf("a malformed message (%v): %s", err, excerpt(line))}
 	}
 	return nil
+}
+
+func decodeNumbers(text []byte, dst any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(dst)
+}
+
+// DecodeParams decodes the parameters of a case. Numbers are json.Number.
+func DecodeParams(raw json.RawMessage) (out map[string]any, err error) {
+	err = decodeNumbers(raw, &out)
+	return out, err
 }
 
 // excerpt quotes the beginning of a line for an error message.
