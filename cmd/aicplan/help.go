@@ -74,7 +74,7 @@ var exitCodes = []exitCode{
 	{run.ExitGate, "beyond a limit", []string{"diff", "data lint", "data matrix"}},
 	{run.ExitPreflight, "a preflight check failed", []string{"apply", "preflight"}},
 	{run.ExitLocked, "another aicplan uses the state folder or the device", []string{
-		"apply", "ckpt gc", "ckpt rm", "ckpt import", "ckpt prune", "unlock", "doctor", "bench-protocol"}},
+		"apply", "ckpt gc", "ckpt rm", "ckpt import", "ckpt prune", "unlock", "doctor"}},
 	{run.ExitInterrupted, "interrupted", nil},
 }
 
@@ -150,7 +150,6 @@ var examples = map[string]string{
 	"unlock":           "aicplan unlock",
 	"models":           "aicplan models Qwen/Qwen3-32B",
 	"doctor":           "aicplan doctor",
-	"bench-protocol":   "aicplan bench-protocol -limit 20",
 	"systems list":     "aicplan systems list",
 	"systems show":     "aicplan systems show h200_sxm",
 	"systems validate": "aicplan systems validate my_system.yaml",

@@ -14,7 +14,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	_ "aicplan/cudaops/resident" // keeps the program small in memory
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/filelock"

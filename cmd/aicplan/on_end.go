@@ -38,7 +38,7 @@ func (a *app) onEnd(line, stateDir string, r *run.Applied) {
 		"AICPLAN_RUN="+r.RunID, "AICPLAN_EXIT_CODE="+strconv.Itoa(r.ExitCode()), "AICPLAN_SECONDS="+strconv.FormatFloat(r.Seconds, 'f', 0, 64),
 		"AICPLAN_MEASURED="+strconv.Itoa(measured), "AICPLAN_FAILED="+strconv.Itoa(failed), "AICPLAN_STATE_DIR="+stateDir)
 	// "notify &" leaves something behind that keeps the output open.
-	if err := command.Run(cmd, time.Second); err != nil {
+	if err := command.Run(cmd); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("it was stopped after %s", onEndDeadline)
 		}

@@ -1,36 +1,28 @@
 package affinity
 
-import (
-	"syscall"
-	"unsafe"
-)
+import "golang.org/x/sys/unix"
 
-// cpuSet is a bit for each of 8192 processors.
-type cpuSet [128]uint64
-
-// Get returns the processors that the calling thread may run on, lowest first.
+// Get returns the processors that the calling thread may run on, in ascending order.
 func Get() ([]int, error) {
-	var set cpuSet
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
-	if errno != 0 {
-		return nil, errno
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, err
 	}
 	var out []int
 	for i := range len(set) * 64 {
-		if set[i/64]&(1<<(i%64)) != 0 {
+		if set.IsSet(i) {
 			out = append(out, i)
 		}
 	}
 	return out, nil
 }
 
-// Set keeps the calling thread on these processors: the caller has locked its
-// goroutine to the thread.
+// Set binds the calling thread to the given processors. The caller has locked its
+// goroutine to the thread. A system that does not permit this is no error.
 func Set(cpus []int) {
-	var set cpuSet
+	var set unix.CPUSet
 	for _, c := range cpus {
-		set[c/64] |= 1 << (c % 64)
+		set.Set(c)
 	}
-	// A thread that may not be pinned works all the same.
-	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
+	_ = unix.SchedSetaffinity(0, &set)
 }

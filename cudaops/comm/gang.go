@@ -146,14 +146,13 @@ func (g *gang) launch(env []string) (*launched, error) {
 	cmd.Env = append(append(os.Environ(), g.env...), env...)
 	l := &launched{done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = g.say, io.MultiWriter(g.say, l)
-	running, err := command.Start(cmd)
-	if err != nil {
+	cmd.WaitDelay = endGrace // ranks may keep its output open
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("the ranks cannot be started by %s: %w; rank_launcher of the runtime names another command", argv[0], err)
 	}
 	l.kill = func() { _ = cmd.Process.Kill() } // already ended is as good
 	go func() {
-		l.err = running.Wait()
-		running.Hear(endGrace) // ranks may hold its output open
+		l.err = command.Wait(cmd)
 		close(l.done)
 	}()
 	return l, nil

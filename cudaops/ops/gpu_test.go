@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -235,6 +237,47 @@ func TestGPUHost(t *testing.T) {
 		}
 		if r["used_cuda_graph"] != true {
 			t.Errorf("%s %s was not captured", c.Op, c.Params)
+		}
+	}
+}
+
+// TestGPUOperatingPoints measures the same shapes in three orders at each operating
+// point: a row must not depend on the rows that were measured before it.
+func TestGPUOperatingPoints(t *testing.T) {
+	shapes := [][3]int{
+		{1, 4096, 4096}, {16, 2112, 7168}, {64, 7168, 2048}, {256, 4096, 4096},
+		{1024, 7168, 2048}, {4096, 4096, 4096}, {4096, 7168, 16384}, {8192, 8192, 8192},
+	}
+	for _, point := range []string{measure.PointRecovered, measure.PointSustained} {
+		latencies := make([][]float64, len(shapes))
+		for run := range 3 {
+			set := measure.Defaults()
+			set.OperatingPoint = point
+			raw, _ := json.Marshal(set)
+			h, e := gpuHost(t, worker.Init{Measure: raw, Seed: int64(run)})
+			var cases []worker.Case
+			for _, i := range rand.New(rand.NewPCG(uint64(run), 1)).Perm(len(shapes)) {
+				s := shapes[i]
+				cases = append(cases, gpuCase(int64(i), OpGEMM, map[string]any{"gemm_dtype": "bfloat16", "m": s[0], "n": s[1], "k": s[2]}))
+			}
+			if err := gpuServe(h, e, cases); err != nil {
+				t.Fatal(err)
+			}
+			for i := range shapes {
+				ms, ok := e.rows[int64(i)]["latency"].(float64)
+				if !ok {
+					t.Fatalf("%v: %+v", shapes[i], e.errs[int64(i)])
+				}
+				latencies[i] = append(latencies[i], ms)
+			}
+		}
+		var spreads []float64
+		for i, l := range latencies {
+			spreads = append(spreads, slices.Max(l)/slices.Min(l))
+			t.Logf("%s %v: %.5f ms, spread %.4f", point, shapes[i], l, spreads[i])
+		}
+		if p50 := measure.Median(spreads); p50 > 1.02 {
+			t.Errorf("%s: rows of three orders differ by %.1f %% (median)", point, (p50-1)*100)
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 func docker(ctx context.Context, limit time.Duration, args ...string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, err := command.Output(exec.CommandContext(bounded, "docker", args...), time.Second)
+	out, err := command.Output(exec.CommandContext(bounded, "docker", args...))
 	if err == nil {
 		return string(out), nil
 	}

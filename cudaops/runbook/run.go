@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"aicplan/sink/command"
 	"aicplan/sink/scratch"
 )
 
@@ -100,7 +99,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 			killGroup(setup.cmd)
 			<-setup.done
 		}
-		setup.hear() // what it has printed is out before anybody reads it
+		setup.drain()
 	}()
 	if res.Tries, err = e.healthy(ctx, setup); err != nil {
 		if errors.Is(err, errSetup) {
@@ -170,24 +169,28 @@ func (e *execution) files() error {
 
 // A process is a block at work.
 type process struct {
-	cmd     *exec.Cmd
-	running *command.Running
-	done    chan struct{}
-	err     error // once done is closed
-	out     *prefixed
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // once done is closed
+
+	out    *prefixed
+	output *os.File
+	copied chan struct{}
 }
 
-// hear waits for the rest of what a block prints that has ended. A server that was
-// left in the background may hold the output open.
-func (j *process) hear() {
-	j.running.Hear(time.Second)
+// drain copies the rest of the output of a block that has ended. A server in the
+// background may keep the output open.
+func (j *process) drain() {
+	_ = j.output.SetReadDeadline(time.Now().Add(time.Second)) // a pipe has deadlines
+	<-j.copied
+	j.output.Close()
 	j.out.flush()
 }
 
 // start begins a block in a shell and a process group of its own. What the
 // set-up exports is kept in a file after every command: the set-up may never
-// end, and what follows needs its variables. The server that a set-up leaves in the
-// background is heard until hear: without a reader it would die of its next line.
+// end, and what follows needs its variables. The output of a set-up is read until
+// drain is called: a server that it leaves in the background keeps its reader.
 func (e *execution) start(b *Block, keep bool) (*process, error) {
 	text := b.Text
 	if keep {
@@ -200,17 +203,28 @@ func (e *execution) start(b *Block, keep bool) (*process, error) {
 	cmd.Dir = e.o.Dir
 	cmd.Env = append(os.Environ(), marker+"="+e.id, "AICPLAN_DOCS_ENV="+e.env)
 	out := &prefixed{w: e.o.Out, mu: &e.mu, prefix: fmt.Sprintf("%s %s: ", e.server.Name, b.Kind)}
-	cmd.Stdout, cmd.Stderr = out, out
-	ownGroup(cmd)
-	running, err := command.Start(cmd)
+	r, w, err := os.Pipe()
 	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	ownGroup(cmd)
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		r.Close()
 		return nil, fmt.Errorf("%s: %w", b.Place, err)
 	}
-	j := &process{cmd: cmd, running: running, done: make(chan struct{}), out: out}
+
+	j := &process{cmd: cmd, done: make(chan struct{}), out: out, output: r, copied: make(chan struct{})}
 	go func() {
-		j.err = running.Wait() // its shell's end is the block's
+		_, _ = io.Copy(out, r) // until EOF or the deadline of drain
+		close(j.copied)
+	}()
+	go func() {
+		j.err = cmd.Wait() // the block ends with its shell
 		if !keep {
-			j.hear()
+			j.drain()
 		}
 		close(j.done)
 	}()

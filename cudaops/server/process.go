@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
-	"maps"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/worker"
-	"aicplan/sink/command"
 )
 
 // EnvMark is the variable by which the processes of a server are found, also
@@ -35,18 +34,13 @@ type Process struct {
 	pid    int
 	mark   string
 	exited chan struct{} // closed when the first process has ended
+	how    string        // how it ended, set before exited is closed
 
-	reap   chan struct{} // closed when its number may be given away
-	reaped chan struct{}
 	output *os.File
 	read   chan struct{} // closed when the output has been read
 
 	once    sync.Once
 	stopped Stopped
-
-	mu    sync.Mutex
-	how   string         // it ended, once exited is closed
-	below map[int]string // processes that it was seen to have started, with when they did
 }
 
 // Start starts a server in a process group of its own. The error says why the
@@ -60,7 +54,7 @@ func Start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{mark: rand.Text(), exited: make(chan struct{}), reap: make(chan struct{}), reaped: make(chan struct{}), output: r, read: make(chan struct{})}
+	p := &Process{mark: rand.Text(), exited: make(chan struct{}), output: r, read: make(chan struct{})}
 	cmd := exec.Command(path)
 	cmd.Args = spec.Command
 	cmd.Dir = spec.Dir
@@ -70,7 +64,7 @@ func Start(spec Spec) (*Process, error) {
 	})
 	cmd.Env = append(append(cmd.Env, spec.Env...), EnvMark+"="+p.mark)
 	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = procAttr()
+	cmd.SysProcAttr = worker.ProcAttr()
 	started := make(chan error)
 	go p.keep(cmd, started)
 	err = <-started
@@ -81,13 +75,13 @@ func Start(spec Spec) (*Process, error) {
 	}
 	go func() {
 		defer close(p.read)
-		command.Hear(r, cmp.Or(spec.Log, NewLog(nil)))
+		_, _ = io.Copy(cmp.Or(spec.Log, NewLog(nil)), r) // until EOF or the deadline of end
 	}()
 	return p, nil
 }
 
-// keep starts the process and stays until it is reaped: the kernel ties the
-// server's life to the thread that forked it, so this goroutine keeps its thread.
+// keep starts the process and waits for its end. The kernel sends the parent-death
+// signal when the thread that forked the child ends, so this goroutine keeps its thread.
 func (p *Process) keep(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -97,15 +91,12 @@ func (p *Process) keep(cmd *exec.Cmd, started chan<- error) {
 	}
 	p.pid = cmd.Process.Pid
 	started <- nil
-	how := awaitExit(cmd)
-	p.mu.Lock()
-	p.how = how
-	p.mu.Unlock()
+
+	err := cmd.Wait()
+	if p.how = worker.DescribeExit(cmd, err); p.how == "" {
+		p.how = "exit status 0"
+	}
 	close(p.exited)
-	// Its number stays taken until the whole group has been ended.
-	<-p.reap
-	_ = cmd.Wait() // how it ended is known
-	close(p.reaped)
 }
 
 // Pid is the server's process number.
@@ -114,12 +105,15 @@ func (p *Process) Pid() int { return p.pid }
 // Exited is closed when the server's first process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Ended says how the server's first process ended ("exit status 1", "SIGSEGV"); ""
-// while it runs.
+// Ended returns how the server's first process ended ("exit status 1", "SIGSEGV"), or
+// "" while it runs.
 func (p *Process) Ended() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.how
+	select {
+	case <-p.exited:
+		return p.how
+	default:
+		return ""
+	}
 }
 
 // Stopped is how a server was ended.
@@ -146,21 +140,8 @@ func (p *Process) Stop(sig syscall.Signal, within time.Duration) Stopped {
 	return p.stopped
 }
 
-// look notes the processes that the server has started: one that leaves the group
-// with an environment of its own is known in no other way once its parent has ended.
-func (p *Process) look() {
-	below := worker.Below(p.pid)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.below == nil {
-		p.below = map[int]string{}
-	}
-	maps.Copy(p.below, below)
-}
-
 func (p *Process) end(sig syscall.Signal, within time.Duration) Stopped {
 	var out Stopped
-	p.look()
 	select {
 	case <-p.exited: // what it left behind is not asked
 	default:
@@ -183,8 +164,6 @@ func (p *Process) end(sig syscall.Signal, within time.Duration) Stopped {
 		}
 	}
 	<-p.exited
-	close(p.reap)
-	<-p.reaped
 	// A process that is stuck in the kernel may still hold the pipe.
 	_ = p.output.SetReadDeadline(time.Now().Add(time.Second))
 	<-p.read
@@ -213,17 +192,10 @@ func (p *Process) endsWithin(within time.Duration) bool {
 	return true
 }
 
-// left lists the server's processes that have not ended, also those that left its
+// left lists the server's processes that have not ended, including those that left its
 // process group.
 func (p *Process) left() []int {
 	out := append(worker.InGroup(p.pid), worker.WithVariable(EnvMark, p.mark)...)
-	p.mu.Lock()
-	for pid, started := range p.below {
-		if worker.Runs(pid, started) {
-			out = append(out, pid)
-		}
-	}
-	p.mu.Unlock()
 	slices.Sort(out)
 	return slices.Compact(out)
 }

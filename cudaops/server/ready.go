@@ -101,9 +101,7 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 			return time.Since(began), &NotReadyError{Exited: how}
 		}
 		if err == nil {
-			after := time.Since(began)
-			p.look()
-			return after, nil
+			return time.Since(began), nil
 		}
 		missing = reason(missing, err, cut, time.Since(tried))
 		if _, refused := errors.AsType[*RefusedError](err); !refused || r.URL == "" {

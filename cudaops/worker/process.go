@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"aicplan/sink/redact"
 )
 
@@ -206,7 +208,7 @@ func spawn(spec Spec) (*Process, error) {
 	cmd.Env = append(append(ownEnvironment(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4", EnvMarker+"="+p.marker)
 	cmd.ExtraFiles = []*os.File{childIn, childOut}
 	cmd.Stdout, cmd.Stderr = logW, logW
-	cmd.SysProcAttr = procAttr()
+	cmd.SysProcAttr = ProcAttr()
 
 	started := make(chan error)
 	go p.keep(cmd, logR, started)
@@ -242,15 +244,14 @@ func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
 	go p.write()
 	started <- nil
 
-	awaitExit(p.pid)
+	err := cmd.Wait()
+	p.mu.Lock()
+	p.reaped = true
+	p.mu.Unlock()
 	// A child that outlives the worker and holds memory of the device would disturb
 	// the next worker.
 	orphans := killMarked(p.marker) > 0
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	p.mu.Lock()
-	p.reaped = true
-	p.mu.Unlock()
-	err := cmd.Wait()
 	close(p.exited)
 
 	for _, f := range []*os.File{p.from, logR} {
@@ -259,7 +260,7 @@ func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
 	p.to.Close()
 	<-p.log.done
 	logR.Close()
-	p.exit = Exit{Exception: describeExit(cmd, err), Tail: p.log.lastLines(), Orphans: orphans}
+	p.exit = Exit{Exception: DescribeExit(cmd, err), Tail: p.log.lastLines(), Orphans: orphans}
 	how := p.exit.Exception
 	if how == "" {
 		how = "exit status 0"
@@ -273,27 +274,19 @@ func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
 	close(p.ended)
 }
 
-// describeExit names a signal or a status; "" for success.
-func describeExit(cmd *exec.Cmd, err error) string {
+// DescribeExit returns the signal or the status with which a command ended, or "" if it
+// succeeded.
+func DescribeExit(cmd *exec.Cmd, err error) string {
 	if err == nil {
 		return ""
 	}
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return signalName(ws.Signal())
+		if name := unix.SignalName(ws.Signal()); name != "" {
+			return name
+		}
+		return fmt.Sprintf("signal %d", int(ws.Signal()))
 	}
 	return err.Error()
-}
-
-func signalName(s syscall.Signal) string {
-	names := map[syscall.Signal]string{
-		syscall.SIGSEGV: "SIGSEGV", syscall.SIGKILL: "SIGKILL", syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS",
-		syscall.SIGFPE: "SIGFPE", syscall.SIGILL: "SIGILL", syscall.SIGTERM: "SIGTERM", syscall.SIGQUIT: "SIGQUIT",
-		syscall.SIGINT: "SIGINT", syscall.SIGPIPE: "SIGPIPE", syscall.SIGHUP: "SIGHUP", syscall.SIGTRAP: "SIGTRAP",
-	}
-	if n, ok := names[s]; ok {
-		return n
-	}
-	return fmt.Sprintf("signal %d", int(s))
 }
 
 // Kill ends the process and everything it started. It does not wait.

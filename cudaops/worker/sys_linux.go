@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procAttr puts a worker into its own process group and has the kernel end it
-// when the engine's thread that started it dies.
-func procAttr() *syscall.SysProcAttr {
+// ProcAttr puts a child into its own process group and has the kernel end it when the
+// thread that started it ends.
+func ProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
@@ -21,18 +21,6 @@ func procAttr() *syscall.SysProcAttr {
 func noCoreDumps(pid int) {
 	// A worker that is gone already needs no limit.
 	_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
-}
-
-// awaitExit waits until pid has ended and leaves it to be reaped, so that its
-// process group's number cannot be taken by somebody else meanwhile.
-func awaitExit(pid int) {
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR {
-			return
-		}
-	}
 }
 
 // ownMarker returns a text that no other worker on any machine has: its parts
@@ -194,22 +182,6 @@ func descendants(pid int) []int {
 		out = append(out, p)
 	}
 	return out
-}
-
-// Below lists the processes below pid, each with when it started: a number may be
-// given away again.
-func Below(pid int) map[int]string {
-	out := map[int]string{}
-	for _, p := range descendants(pid) {
-		out[p] = startTime(p)
-	}
-	return out
-}
-
-// Runs says whether a process that Below has listed has not ended.
-func Runs(pid int, started string) bool {
-	_, fields, ok := procStat(pid)
-	return ok && len(fields) >= 20 && fields[0] != "Z" && fields[19] == started
 }
 
 // killMarked ends every process whose environment carries the marker and

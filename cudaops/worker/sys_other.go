@@ -12,11 +12,10 @@ import (
 // On systems without /proc a worker's process group is all that can be found:
 // children that left it outlive their worker, and memory growth is not seen.
 
-func procAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// ProcAttr puts a child into its own process group.
+func ProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func noCoreDumps(int) {}
-
-func awaitExit(int) {}
 
 func ownMarker(slot, unique string) string {
 	return strings.Join([]string{"?", strconv.Itoa(os.Getpid()), "?", slot, unique}, ":")
@@ -40,12 +39,6 @@ func InGroup(int) []int { return nil }
 
 // CommandOf knows nothing on this system.
 func CommandOf(int) string { return "" }
-
-// Below finds none here.
-func Below(int) map[int]string { return nil }
-
-// Runs says of none that it runs.
-func Runs(int, string) bool { return false }
 
 func rssBytes(int) int64 { return 0 }
 

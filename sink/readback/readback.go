@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"aicplan/sink/command"
 )
@@ -194,7 +193,7 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	cmd.Stdin = bytes.NewReader(in)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := command.Run(cmd, time.Second); err != nil { // what it has started may live on
+	if err := command.Run(cmd); err != nil { // what it has started may live on
 		if errors.Is(err, exec.ErrNotFound) {
 			return nil, fmt.Errorf("%s is not there: -python names the interpreter that has aiconfigurator", o.Python)
 		}

@@ -75,7 +75,7 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	cmd.Stdout, cmd.Stderr = &out, &messages
 	// A site's own sbatch may start a process that keeps its output open. The job is
 	// submitted all the same.
-	err := command.Run(cmd, time.Second)
+	err := command.Run(cmd)
 
 	switch {
 	case errors.Is(err, exec.ErrNotFound):

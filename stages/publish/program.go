@@ -50,18 +50,15 @@ func (p programs) run(ctx context.Context, cmd *exec.Cmd, what string) error {
 		return err
 	}
 	cmd.Cancel = func() error { return end(syscall.SIGTERM) }
-	cmd.WaitDelay = time.Second
-	running, err := command.Start(cmd)
-	if err != nil {
+	if err := command.Start(cmd); err != nil {
 		return err
 	}
 	stop := p.tellLate(cmd.Process.Pid, what)
-	err = running.Wait()
+	err := command.Wait(cmd)
 	stop()
 	if ctx.Err() != nil {
-		_ = end(syscall.SIGKILL) // nothing may be left
+		_ = end(syscall.SIGKILL) // ends its descendants too
 	}
-	running.Hear(time.Second)
 	return err
 }
 

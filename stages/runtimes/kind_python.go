@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -286,7 +285,7 @@ func askInterpreter(ctx context.Context, python, pkg string, env []string) insta
 	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
 	cmd.Env = append(os.Environ(), env...)
 	// What a wrapper has started keeps its output open after its end.
-	out, err := command.Output(cmd, time.Second)
+	out, err := command.Output(cmd)
 	if err != nil {
 		return installed{pkg: unknownVersion, why: unanswered(ctx, err)}
 	}

@@ -14,7 +14,6 @@ import (
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/resident"
 	"aicplan/cudaops/worker"
 )
 
@@ -59,11 +58,9 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 	// What it took to get here is of no use any more, and a load needs so little that
 	// collecting often costs nothing.
 	debug.SetGCPercent(50)
-	resident.Release()
 	res, err := load.Run(ctx, s, o)
 	// Nor is what the load took, for what follows.
 	debug.FreeOSMemory()
-	resident.Release()
 	if cerr := rec.close(); err == nil && cerr != nil {
 		err = &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue, Message: "the request log: " + cerr.Error()}}
 	}

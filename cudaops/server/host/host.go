@@ -145,7 +145,7 @@ func packageVersion(ctx context.Context, o *Options) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, python, "-c", askVersion, o.Package)
 	// What a wrapper has started keeps its output open after its end.
-	out, err := command.Output(cmd, time.Second)
+	out, err := command.Output(cmd)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("%s does not tell the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
 	}

@@ -90,12 +90,6 @@ func standIn(args []string) error {
 				return err
 			}
 		}
-		// One that has neither the group nor the environment.
-		c := exec.Command("sleep", "601")
-		c.SysProcAttr, c.Env = &syscall.SysProcAttr{Setsid: true}, []string{"HOME=/"}
-		if err := c.Start(); err != nil {
-			return err
-		}
 	}
 	s, err := loadtest.New(o)
 	if err != nil {
