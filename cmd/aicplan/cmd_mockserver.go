@@ -25,7 +25,7 @@ type mockServerCmd struct {
 	Reasoning   int           `name:"reasoning" help:"So many tokens are reasoning, first."`
 	Role        bool          `name:"role" help:"Send a message with only a role at once."`
 	Usage       string        `name:"usage" default:"asked" enum:"asked,always,never,wrong" help:"When usage is told: asked, always, never, wrong."`
-	LineEnd     string        `name:"line-end" default:"lf" enum:"lf,crlf,cr" help:"Line ends of streams: lf, crlf, cr."`
+	LineEnd     string        `name:"line-end" default:"lf" enum:"lf,crlf" help:"Line ends of streams: lf, crlf."`
 	Comments    bool          `name:"comments" help:"Send comment lines."`
 	DataLines   bool          `name:"data-lines" help:"Spread messages over two data lines."`
 	Pieces      int           `name:"pieces" help:"Cut messages into writes of so many bytes."`

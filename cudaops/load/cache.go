@@ -83,7 +83,7 @@ func newCacheProbe(r *runner) *cacheProbe {
 		panic("load: " + err.Error()) // newRunner has seen it
 	}
 	key, _ := r.settings.key(r.options.Getenv) // newRunner has read it
-	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.dialer.TLS.Clone(), DisableKeepAlives: true}
+	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone(), DisableKeepAlives: true}
 	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: u.Scheme, Host: u.Host}, client: &http.Client{Transport: t, Timeout: probeTimeout}}
 }
 

@@ -1,19 +1,18 @@
 package load
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"strconv"
+	"net/http/httptrace"
 	"strings"
 	"time"
 
-	"aicplan/cudaops/load/http1"
 	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/prompts"
@@ -26,56 +25,28 @@ const maxError = 2 << 10
 // maxAnswer bounds an answer that is no stream, in bytes.
 const maxAnswer = 64 << 20
 
-// A slot sends one request at a time and keeps its connection and memory.
+// A slot sends one request at a time and keeps its memory.
 type slot struct {
-	r    *runner
-	conn *http1.Conn
-	ids  *rand.ChaCha8
-	idle int64 // when the connection was used last
+	r   *runner
+	ids *rand.ChaCha8
 
-	request []byte
-	content []byte // the body of the request
-	events  sse.Reader
-	parser  openai.Parser
-	body    []byte // of an answer that is no stream
-	inflate *inflater
-	text    strings.Builder
-	reason  strings.Builder
-	calls   strings.Builder // of tools
+	events sse.Reader
+	parser openai.Parser
+	in     *bufio.Reader
+	body   []byte // of an answer that is no stream
+	text   strings.Builder
+	reason strings.Builder
+	calls  strings.Builder // of tools
 
 	prefilling bool // it holds a place of runner.prefill
 
-	// Of the exchange in progress.
+	// Of the request in progress.
 	rec    *metrics.Record
+	x      *stamps
 	isSSE  bool
-	typed  bool
-	sniff  bool // the body's first bytes say whether it is one
 	done   bool
 	tokens int // ids that the answer has told
 	failed error
-	at     int64
-}
-
-// dial connects, which counts into the record where there is one.
-func (s *slot) dial(ctx context.Context) error {
-	c, err := s.r.dialer.Open(ctx)
-	if err != nil {
-		return err
-	}
-	if !s.r.open(c) {
-		_ = c.Close() // the run is over
-		return context.Canceled
-	}
-	s.conn = c
-	return nil
-}
-
-func (s *slot) drop() {
-	if s.conn != nil {
-		s.r.gone(s.conn)
-		_ = s.conn.Close() // it is of no use any more
-		s.conn = nil
-	}
 }
 
 // id is a new UUID (version 4).
@@ -93,154 +64,56 @@ func (s *slot) id() string {
 	return string(t[:])
 }
 
-// send does one request and fills in what happened. due and free are when it
-// was due and when the cap let it go.
+// send does one request and fills in what happened. A cancelAfter of 0 or more ends the
+// request after that time.
 func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cancelAfter time.Duration) {
 	r := s.r
 	rec.ID = s.id()
 	if rec.Correlation == "" {
 		rec.Correlation = s.id()
 	}
-	s.request = append(s.request[:0], r.head...)
-	s.request = append(s.request, "X-Request-ID: "...)
-	s.request = append(s.request, rec.ID...)
-	s.request = append(s.request, "\r\nX-Correlation-ID: "...)
-	s.request = append(s.request, rec.Correlation...)
-	s.request = append(s.request, "\r\nContent-Length: "...)
-	s.request = strconv.AppendInt(s.request, int64(len(body)), 10)
-	s.request = append(s.request, "\r\n\r\n"...)
-	s.request = append(s.request, body...)
 	rec.BytesOut = int64(len(body))
-
-	s.rec, s.isSSE, s.typed, s.sniff, s.done, s.tokens, s.failed = rec, false, false, false, false, 0, nil
-	s.events.Reset()
+	x := &stamps{now: r.now}
+	s.rec, s.x, s.isSSE, s.done, s.tokens, s.failed = rec, x, false, false, 0, nil
 	s.body = s.body[:0]
 	s.text.Reset()
 	s.reason.Reset()
 	s.calls.Reset()
 
-	if s.conn != nil && r.now()-s.idle > int64(time.Second) && s.conn.Stale() {
-		s.drop()
-	}
 	rec.Start = r.now()
 	limit, cancelled := r.settings.Timeout, false
 	if cancelAfter >= 0 && cancelAfter.Seconds() < limit {
 		limit, cancelled = cancelAfter.Seconds(), true
 	}
-	deadline := r.timeOf(rec.Start).Add(seconds(limit))
-	var err error
-	if s.conn == nil {
-		dctx, stop := context.WithDeadline(ctx, deadline)
-		err = s.dial(dctx)
-		stop()
-		rec.Connect = r.now() - rec.Start
-	} else {
-		rec.Reused = s.conn.Reused()
+	ctx, stop := context.WithDeadline(ctx, r.timeOf(rec.Start).Add(seconds(limit)))
+	defer stop()
+	req := &http.Request{
+		Method: http.MethodPost, URL: r.url, Header: r.header.Clone(),
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
-	var x http1.Exchange
+	req.Header["X-Request-Id"], req.Header["X-Correlation-Id"] = []string{rec.ID}, []string{rec.Correlation}
+	res, err := r.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, x.trace())))
 	if err == nil {
-		x, err = s.exchange(deadline)
+		err = s.read(res, x)
+		_ = res.Body.Close() // it was read, or is given up
 	}
-	if errors.Is(err, http1.ErrUnread) && rec.Connect == 0 {
-		// The connection was made earlier, and the server has given it up since.
-		r.resent.Add(1)
-		s.drop()
-		begun := r.now()
-		dctx, stop := context.WithDeadline(ctx, deadline)
-		err = s.dial(dctx)
-		stop()
-		rec.Connect, rec.Reused = r.now()-begun, false
-		if err == nil {
-			x, err = s.exchange(deadline)
-		}
+	end := r.now()
+
+	if rec.Reused = x.reused.Load(); !rec.Reused {
+		rec.Connect = max(x.connected.Load()-rec.Start, 0)
 	}
-	s.idle = r.now()
-	rec.Sent, rec.Ack, rec.Last, rec.Reads, rec.BytesIn = x.Sent, x.First, x.Last, x.Reads, x.Bytes
-	rec.Finish = max(x.Last, rec.Start)
-	if err != nil || !x.Keep {
-		s.drop()
-	}
-	if s.inflate != nil {
-		if ierr := s.inflate.end(s.take); err == nil {
-			err = ierr
-		}
-		s.inflate = nil
-	}
-	if err == nil && s.isSSE {
-		err = s.events.End(s.event)
-	}
-	if err != nil && s.failed == nil {
-		s.failed = err
-	}
+	rec.Sent, rec.Ack = x.sent.Load(), x.first.Load()
+	rec.Last, rec.Reads, rec.BytesIn = max(x.last, rec.Ack), x.reads, x.bytes
+	rec.Finish = max(rec.Last, rec.Start)
 	if err != nil {
-		rec.Finish = max(rec.Finish, s.idle)
+		rec.Finish = max(rec.Finish, end)
+		if s.failed == nil {
+			s.failed = err
+		}
 	}
-	rec.Err = s.judge(&x, limit, cancelled && errors.Is(err, os.ErrDeadlineExceeded))
+	rec.Err = s.judge(res, limit, cancelled && errors.Is(err, context.DeadlineExceeded))
 	s.keep()
-}
-
-// exchange sends the request that was made on the connection.
-func (s *slot) exchange(deadline time.Time) (http1.Exchange, error) {
-	if err := s.conn.SetDeadline(deadline); err != nil {
-		return http1.Exchange{}, err
-	}
-	return s.conn.Do(s.request, s.r.now, s.part)
-}
-
-// part takes a part of the body as it was sent.
-func (s *slot) part(x *http1.Exchange, part []byte, at int64) (err error) {
-	s.at = at
-	if !s.typed {
-		s.typed = true
-		if s.inflate, err = newInflater(x.Encoding); err != nil {
-			return err
-		}
-		asked := x.Status == http.StatusOK && s.r.settings.Streaming
-		s.isSSE = asked && streams(x.ContentType)
-		s.sniff = asked && vague(x.ContentType)
-	}
-	if s.inflate != nil {
-		return s.inflate.feed(part, s.take)
-	}
-	return s.take(part)
-}
-
-// take takes a part of the body.
-func (s *slot) take(part []byte) error {
-	if s.sniff && len(part) > 0 {
-		s.sniff = false
-		s.isSSE = beginsStream(part)
-	}
-	if !s.isSSE {
-		if len(s.body)+len(part) > maxAnswer {
-			return fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
-		}
-		s.body = append(s.body, part...)
-		return nil
-	}
-	return s.events.Feed(part, s.event)
-}
-
-// streams says whether a body of a media type may be an event stream. Servers
-// that name none are taken at the request's word.
-func streams(contentType string) bool {
-	kind, _, _ := strings.Cut(contentType, ";")
-	kind = strings.ToLower(strings.TrimSpace(kind))
-	return kind == "" || kind == "text/event-stream"
-}
-
-// vague says that a media type leaves open what a body is: servers and proxies
-// that do not know event streams name these.
-func vague(contentType string) bool {
-	kind, _, _ := strings.Cut(contentType, ";")
-	kind = strings.ToLower(strings.TrimSpace(kind))
-	return kind == "text/plain" || kind == "application/octet-stream"
-}
-
-// beginsStream says that bytes begin an event stream.
-func beginsStream(b []byte) bool {
-	b = bytes.TrimLeft(b, "\r\n")
-	return bytes.HasPrefix(b, []byte("data:")) || bytes.HasPrefix(b, []byte("event:")) || bytes.HasPrefix(b, []byte(":"))
 }
 
 // event takes one message of the stream.
@@ -256,13 +129,13 @@ func (s *slot) event(e sse.Event) error {
 		}
 	}
 	if err != nil {
-		// The rest of the stream is read all the same: the connection can stay.
+		// The rest of the stream is read so that the connection can be used again.
 		if s.failed == nil {
 			s.failed = err
 		}
 		return nil
 	}
-	s.chunk(&c, s.at)
+	s.chunk(&c, s.x.last)
 	return nil
 }
 
@@ -320,9 +193,8 @@ func (r *runner) count(rec *metrics.Record) {
 	}
 }
 
-// body is the JSON body of a turn with the conversation before it; it may use
-// the memory of b.
-func (r *runner) body(b []byte, history []openai.Message, t *prompts.Turn) ([]byte, error) {
+// body is the JSON body of a turn with the conversation before it.
+func (r *runner) body(history []openai.Message, t *prompts.Turn) ([]byte, error) {
 	if b, ok := r.bodies[t]; ok {
 		return b, nil
 	}
@@ -340,5 +212,5 @@ func (r *runner) body(b []byte, history []openai.Message, t *prompts.Turn) ([]by
 		}
 		p.Text = all.String() + t.Text
 	}
-	return r.request.Append(b, p, t.Output)
+	return r.request.Append(nil, p, t.Output)
 }

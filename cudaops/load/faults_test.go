@@ -32,7 +32,7 @@ func TestErrorsCountAsErrors(t *testing.T) {
 		{fault: loadtest.Fault{Kind: loadtest.FaultEmpty}, whole: true, kind: metrics.TypeEmpty, text: "the answer has no body"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultNoTokens}, whole: true, kind: metrics.TypeEmpty, text: "no output of the model"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultHTML}, whole: true, kind: metrics.TypeEmpty, text: "text/html"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultBadChunk, After: 3}, kind: metrics.TypeProtocol, text: "a chunk's size"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultBadChunk, After: 3}, kind: metrics.TypeProtocol, text: "chunk length"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultShort}, whole: true, allows: 8},
 		{fault: loadtest.Fault{Kind: loadtest.FaultSlowHead, Delay: time.Second}, whole: true, allows: 8},
 		{fault: loadtest.Fault{Kind: loadtest.FaultWrongUsage}, whole: true, allows: 8},

@@ -1,24 +1,25 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
-	"aicplan/cudaops/load/http1"
 	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
 )
 
 // judge decides whether the request succeeded; nil when it did.
 // Servers repeat a wrong key in their answer.
-func (s *slot) judge(x *http1.Exchange, limit float64, cancelled bool) *metrics.Failure {
-	f := s.failure(x, limit, cancelled)
+func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *metrics.Failure {
+	f := s.failure(res, limit, cancelled)
 	if f != nil {
 		f.Message, f.Type = s.r.secrets.String(f.Message), s.r.secrets.String(f.Type)
 	}
@@ -26,7 +27,7 @@ func (s *slot) judge(x *http1.Exchange, limit float64, cancelled bool) *metrics.
 }
 
 // failure is judge with what the server said.
-func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metrics.Failure {
+func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *metrics.Failure {
 	rec := s.rec
 	fail := func(code int, kind, format string, args ...any) *metrics.Failure {
 		return &metrics.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
@@ -35,35 +36,34 @@ func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metric
 		rec.Cancelled = true
 		return fail(499, metrics.TypeCancelled, "Request cancelled %.3fs after being sent", limit)
 	}
-	if x.Status != 0 && x.Status != http.StatusOK {
+	if res != nil && res.StatusCode != http.StatusOK {
 		text := strings.TrimSpace(string(s.body[:min(len(s.body), maxError)]))
 		if text == "" {
 			text = "the answer has no body"
 		}
-		if x.Location != "" {
-			text = "redirected to " + x.Location + "; give the final URL"
+		if to := res.Header.Get("Location"); to != "" {
+			text = "redirected to " + to + "; give the final URL"
 		}
-		if _, err := strconv.Atoi(x.RetryAfter); err == nil {
-			text += " (the server asks to wait " + x.RetryAfter + " s)"
+		if wait := res.Header.Get("Retry-After"); isNumber(wait) {
+			text += " (the server asks to wait " + wait + " s)"
 		}
-		kind := x.Reason
-		if kind == "" {
-			kind = http.StatusText(x.Status)
-		}
-		return fail(x.Status, kind, "%s", text)
+		_, kind, _ := strings.Cut(res.Status, " ")
+		return fail(res.StatusCode, cmp.Or(kind, http.StatusText(res.StatusCode)), "%s", text)
 	}
 	if err := s.failed; err != nil {
 		if se, ok := errors.AsType[*openai.ServerError](err); ok {
 			return fail(se.Code, metrics.TypeServer, "%s", err)
 		}
 		switch {
-		case s.r.stopped.Load():
+		case errors.Is(err, context.Canceled):
 			rec.Cancelled = true
 			return fail(499, metrics.TypeCancelled, "the run ended before the answer did")
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, context.DeadlineExceeded):
 			return fail(0, metrics.TypeTimeout, "no complete answer within %v s", limit)
-		case errors.Is(err, http1.ErrTruncated):
-			return fail(0, metrics.TypeStream, "%s after %d messages with output", err, len(rec.Times))
+		case res != nil && errors.Is(err, io.ErrUnexpectedEOF):
+			return fail(0, metrics.TypeStream, "the connection ended inside the response after %d messages with output", len(rec.Times))
+		case res == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+			return fail(0, metrics.TypeConnection, "the server closed the connection without a response")
 		case errors.Is(err, openai.ErrJSON):
 			return fail(0, metrics.TypeStream, "%s", err)
 		}
@@ -73,7 +73,7 @@ func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metric
 		return fail(0, metrics.TypeProtocol, "%s", err)
 	}
 	if !s.isSSE {
-		if f := s.whole(x); f != nil {
+		if f := s.whole(res); f != nil {
 			return f
 		}
 	} else if !s.done && s.r.settings.RequireDone {
@@ -89,7 +89,7 @@ func (s *slot) failure(x *http1.Exchange, limit float64, cancelled bool) *metric
 }
 
 // whole reads an answer that is no stream.
-func (s *slot) whole(x *http1.Exchange) *metrics.Failure {
+func (s *slot) whole(res *http.Response) *metrics.Failure {
 	fail := func(format string, args ...any) *metrics.Failure {
 		return &metrics.Failure{Type: metrics.TypeEmpty, Message: fmt.Sprintf(format, args...)}
 	}
@@ -101,16 +101,21 @@ func (s *slot) whole(x *http1.Exchange) *metrics.Failure {
 		return &metrics.Failure{Code: se.Code, Type: metrics.TypeServer, Message: err.Error()}
 	}
 	if err != nil {
-		return fail("the answer (%s) is no JSON object: %.120q", x.ContentType, s.body)
+		return fail("the answer (%s) is no JSON object: %.120q", res.Header.Get("Content-Type"), s.body)
 	}
-	s.chunk(&c, x.Last)
+	s.chunk(&c, s.x.last)
 	return nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
 }
 
 func isNet(err error) bool {
 	_, op := errors.AsType[*net.OpError](err)
 	_, dns := errors.AsType[*net.DNSError](err)
-	return op || dns || errors.Is(err, http1.ErrNoResponse) || errors.Is(err, http1.ErrUnread) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled)
+	return op || dns || errors.Is(err, net.ErrClosed)
 }
 
 // plainNet leaves local ports away: with them every failure would be a kind of

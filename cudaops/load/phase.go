@@ -55,10 +55,13 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	recorder := p.record()
 	meter := startMeter()
 	from := r.now()
+	outer := ctx
+	ctx, abort := context.WithCancel(outer)
+	defer abort()
 	if duration > 0 {
 		stop := time.AfterFunc(duration, p.stop)
 		defer stop.Stop()
-		late := time.AfterFunc(duration+seconds(s.Grace), r.abort)
+		late := time.AfterFunc(duration+seconds(s.Grace), abort)
 		defer late.Stop()
 	}
 	unhook := context.AfterFunc(ctx, p.stop)
@@ -87,13 +90,9 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		panic(*v)
 	}
 	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches}
-	if r.stopped.Load() && ctx.Err() == nil {
-		// The grace ran out: what follows may go on.
-		r.stopped.Store(false)
-	}
 	if out.Summary.Requests == 0 {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		if outer.Err() != nil {
+			return nil, outer.Err()
 		}
 		return nil, errStopped
 	}
@@ -176,13 +175,10 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	rec.Correlation = ses.id
 	rec.Credit, rec.Free = credit, free
 	rec.Asked = t.Output
-	body, err := r.body(s.content[:0], ses.history, t)
+	body, err := r.body(ses.history, t)
 	if err != nil {
 		// The extra inputs were checked before the run; text is always JSON.
 		panic("load: a request's body: " + err.Error())
-	}
-	if _, kept := r.bodies[t]; !kept {
-		s.content = body
 	}
 	if r.counter != nil && t.Tokens < 0 {
 		for _, m := range ses.history {

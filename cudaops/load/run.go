@@ -6,19 +6,19 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"aicplan/cudaops/load/http1"
+	"golang.org/x/sync/errgroup"
+
 	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/prompts"
@@ -62,9 +62,6 @@ type Traffic struct {
 	// TokenIDs is true where the outputs' lengths are counts of token ids that the
 	// server told.
 	TokenIDs bool
-	// Resent is how many requests went out again on another connection because the
-	// server had closed the first before they came.
-	Resent        int64
 	Conversations *prompts.Set
 }
 
@@ -96,8 +93,12 @@ func Run(ctx context.Context, s Settings, o Options) (*Traffic, error) {
 type runner struct {
 	settings  Settings
 	options   Options
-	dialer    *http1.Dialer
-	head      []byte // of every request, up to its own headers
+	url       *url.URL
+	address   string      // host and port of url
+	tls       *tls.Config // nil for http
+	transport *http.Transport
+	ready     chan net.Conn // connections that were opened before the run
+	header    http.Header   // of every request
 	secrets   *redact.Values
 	request   openai.Request
 	slo       metrics.SLO
@@ -116,16 +117,13 @@ type runner struct {
 
 	panicked atomic.Pointer[string] // the first panic of a goroutine of the run
 
-	mu      sync.Mutex
-	conns   map[*http1.Conn]bool
-	stopped atomic.Bool // no answer counts any more
+	abort   context.CancelFunc // ends the run
 	counted atomic.Bool // the server told token ids, which were counted
 
 	free    chan *metrics.Record
 	records chan *metrics.Record
 
 	sent, succeeded, failed, inFlight, tokens atomic.Int64
-	resent                                    atomic.Int64 // over both phases
 	recent                                    recent
 }
 
@@ -148,23 +146,28 @@ func newRunner(s Settings, o Options) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{settings: s, options: o, tokenizer: o.Tokenizer, conns: map[*http1.Conn]bool{}}
-	if r.dialer, err = http1.NewDialer(u); err != nil {
+	r := &runner{settings: s, options: o, tokenizer: o.Tokenizer, url: u}
+	if r.address, err = Address(u); err != nil {
 		return nil, err
 	}
-	r.dialer.Dial = o.Dial
+	if u.Scheme == "https" {
+		r.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.TLS != nil {
+			r.tls = o.TLS.Clone()
+		}
+		r.tls.ServerName, r.tls.NextProtos = u.Hostname(), []string{"http/1.1"}
+	}
 	own, err := s.TLS()
 	switch {
 	case err != nil:
 		return nil, err
-	case own != nil && r.dialer.TLS == nil:
+	case own != nil && r.tls == nil:
 		return nil, fmt.Errorf("ca_file is set, and %s is no https URL", s.URL)
 	case own != nil:
-		r.dialer.TLS.RootCAs = own.RootCAs
+		r.tls.RootCAs = own.RootCAs
 	}
-	if o.TLS != nil && r.dialer.TLS != nil {
-		o.TLS.ServerName, r.dialer.TLS = r.dialer.TLS.ServerName, o.TLS
-	}
+	r.ready = make(chan net.Conn, r.width())
+	r.transport = r.newTransport()
 	key, err := s.key(o.Getenv)
 	if err != nil {
 		return nil, err
@@ -180,29 +183,29 @@ func newRunner(s Settings, o Options) (*runner, error) {
 	if err := r.makePrompts(); err != nil {
 		return nil, err
 	}
-	r.head = head(u.EscapedPath(), u.Host, s, key)
+	r.header = header(s, key)
 	r.secrets = redact.New(key)
 	r.base = time.Now()
 	r.baseUnix = r.base.UnixNano()
 	return r, nil
 }
 
-// head is the part of a request that all have in common.
-func head(path, host string, s Settings, key string) []byte {
-	var b strings.Builder
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nUser-Agent: aicplan\r\n", path, host)
+// header is what the headers of all requests have in common.
+func header(s Settings, key string) http.Header {
+	h := http.Header{}
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", "aicplan")
+	h.Set("Accept", "application/json")
 	if s.Streaming {
-		b.WriteString("Accept: text/event-stream\r\n")
-	} else {
-		b.WriteString("Accept: application/json\r\n")
+		h.Set("Accept", "text/event-stream")
 	}
 	if key != "" {
-		b.WriteString("Authorization: Bearer " + key + "\r\n")
+		h.Set("Authorization", "Bearer "+key)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		b.WriteString(name + ": " + s.Headers[name] + "\r\n")
+	for name, value := range s.Headers {
+		h.Set(name, value)
 	}
-	return []byte(b.String())
+	return h
 }
 
 func (r *runner) makePrompts() error {
@@ -246,7 +249,7 @@ func (r *runner) makePrompts() error {
 	size := 0
 	for i := 0; i < r.conversations.Len() && r.conversations.Kept(); i++ {
 		t := &r.conversations.At(i).Turns[0]
-		b, err := r.body(nil, nil, t)
+		b, err := r.body(nil, t)
 		if err != nil {
 			return fmt.Errorf("a request's body: %w", err)
 		}
@@ -284,8 +287,9 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 			return nil, err
 		}
 	}
-	stop := context.AfterFunc(ctx, r.abort)
-	defer stop()
+	outer := ctx
+	ctx, r.abort = context.WithCancel(outer)
+	defer r.abort()
 	n := r.width()
 	slots := make([]*slot, n)
 	for i := range slots {
@@ -293,14 +297,9 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 	// Connections are made before the clock runs; a server that is not there ends
 	// the run before it begins.
-	if err := r.connect(ctx, slots); err != nil {
+	if err := r.connect(ctx, n); err != nil {
 		return nil, err
 	}
-	defer func() {
-		for _, s := range slots {
-			s.drop()
-		}
-	}()
 	if w := r.settings.WarmupRequests; w > 0 {
 		p, err := r.phase(ctx, &slots, true, nil)
 		if err != nil {
@@ -319,7 +318,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 	cache.end(ctx, &out.Cache, &out.Queue)
 	out.Profiling = p
-	out.Interrupted, out.TokenIDs, out.Resent = ctx.Err() != nil, r.counted.Load(), r.resent.Load()
+	out.Interrupted, out.TokenIDs = ctx.Err() != nil, r.counted.Load()
 	return out, nil
 }
 
@@ -367,63 +366,37 @@ func (r *runner) caught() {
 	}
 }
 
-// connect dials for the slots, some at a time.
-func (r *runner) connect(ctx context.Context, slots []*slot) error {
+// connect opens n connections, some at a time.
+func (r *runner) connect(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, min(seconds(r.settings.Timeout), time.Minute))
 	defer cancel()
-	if err := slots[0].dial(ctx); err != nil {
+	open := func() error {
+		c, err := r.dial(ctx)
+		if err == nil {
+			r.ready <- c
+		}
+		return err
+	}
+	if err := open(); err != nil {
 		return fmt.Errorf("cannot reach the server: %s; is it running, and is url right?", plainNet(err))
 	}
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, 64)
-	var first error
-	var once sync.Once
-	for _, s := range slots[1:] {
-		gate <- struct{}{}
-		r.spawn(&wg, func() {
-			if err := s.dial(ctx); err != nil {
-				once.Do(func() { first = err })
-			}
-			<-gate
-		})
+	var g errgroup.Group
+	g.SetLimit(64)
+	for range n - 1 {
+		g.Go(open)
 	}
-	wg.Wait()
-	if first != nil {
-		return fmt.Errorf("cannot open %d connections to the server: %s", len(slots), plainNet(first))
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("cannot open %d connections to the server: %s", n, plainNet(err))
 	}
 	return nil
 }
 
-// open notes a connection, so that the end of the run can close it.
-func (r *runner) open(c *http1.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopped.Load() {
-		return false
-	}
-	r.conns[c] = true
-	return true
-}
-
-func (r *runner) gone(c *http1.Conn) {
-	r.mu.Lock()
-	delete(r.conns, c)
-	r.mu.Unlock()
-}
-
-// abort ends all open requests.
-func (r *runner) abort() {
-	r.stopped.Store(true)
-	r.close()
-}
-
+// close closes all connections.
 func (r *runner) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for c := range r.conns {
-		_ = c.Close() // its request ends with it
+	r.transport.CloseIdleConnections()
+	for len(r.ready) > 0 {
+		_ = (<-r.ready).Close() // it was not used
 	}
-	clear(r.conns)
 }
 
 // errStopped ends a phase from within.

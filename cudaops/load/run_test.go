@@ -78,7 +78,6 @@ func TestExactTimes(t *testing.T) {
 		{"role first", loadtest.Options{Role: true}},
 		{"usage always", loadtest.Options{Usage: "always"}},
 		{"crlf", loadtest.Options{LineEnd: "crlf"}},
-		{"cr", loadtest.Options{LineEnd: "cr"}},
 		{"comments", loadtest.Options{Comments: true}},
 		{"two data lines", loadtest.Options{DataLines: true}},
 		{"pieces", loadtest.Options{Pieces: 7}},

@@ -11,7 +11,6 @@ import (
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/load/arrivals"
 	"aicplan/cudaops/load/host"
-	"aicplan/cudaops/load/http1"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -116,19 +115,19 @@ func loadOptions() []stage.Option {
 	}
 }
 
-// dialerOf is how the server at a url is reached.
-func dialerOf(url string) (*http1.Dialer, error) {
+// addressOf returns the host and the port of a url.
+func addressOf(url string) (string, error) {
 	s := load.DefaultSettings()
 	s.URL = url
 	u, err := s.Target()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return http1.NewDialer(u)
+	return load.Address(u)
 }
 
 func checkURL(text string) error {
-	_, err := dialerOf(text)
+	_, err := addressOf(text)
 	return err
 }
 
@@ -142,7 +141,7 @@ func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, err
 	if v, ok := rt.Options["url"]; ok && v.IsKnown() && v.Type() == cty.String {
 		url = v.AsString()
 	}
-	d, err := dialerOf(url)
+	address, err := addressOf(url)
 	if err != nil {
 		return "", &Missing{What: err.Error(), Fix: "give url the server's address, such as http://localhost:8000"}
 	}
@@ -151,12 +150,12 @@ func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.Address)
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return "", &Missing{What: fmt.Sprintf("nothing listens at %s (%v)", d.Address, err), Fix: "start the server, or set url"}
+		return "", &Missing{What: fmt.Sprintf("nothing listens at %s (%v)", address, err), Fix: "start the server, or set url"}
 	}
 	if err := c.Close(); err != nil {
 		return "", &Missing{What: err.Error(), Fix: "start the server, or set url"}
 	}
-	return "a server listens at " + d.Address, nil
+	return "a server listens at " + address, nil
 }

@@ -75,9 +75,6 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 		e := sum.Errors[0]
 		return nil, nil, failure(worker.ClassFrameworkBug, fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type, e.Message))
 	}
-	if res.Resent > 0 {
-		out.Log("warn", "%s: the server closes connections between requests without saying so; %d requests went out again on new ones, whose making is in their times", point(&res.Settings), res.Resent)
-	}
 	row := row(res, o.Tokenizer != nil)
 	if err := h.keep(c, out, res, rec); err != nil {
 		return nil, nil, failure(worker.ClassResourceIssue, err)

@@ -61,7 +61,7 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 		_, err := c.Write(s.cached(a))
 		return err == nil
 	}
-	w := &writer{s: s, c: c, chunked: s.opts.Framing == "chunked", eol: map[string]string{"lf": "\n", "crlf": "\r\n", "cr": "\r"}[s.opts.LineEnd]}
+	w := &writer{s: s, c: c, chunked: s.opts.Framing == "chunked", eol: map[string]string{"lf": "\n", "crlf": "\r\n"}[s.opts.LineEnd]}
 	s.stream(w, a)
 	return w.err == nil && !w.ended && w.chunked
 }

@@ -35,7 +35,7 @@ type Options struct {
 	// Usage is "asked" (the default: where stream_options asks for it, and in
 	// whole answers), "always", "never" or "wrong" (10 tokens too many).
 	Usage string
-	// LineEnd is lf, crlf or cr.
+	// LineEnd is lf or crlf.
 	LineEnd string
 	// Comments sends a comment line before each message; DataLines spreads each
 	// message over two data lines.
@@ -186,7 +186,7 @@ func (o *Options) settle() error {
 	if err := def(&o.Usage, "asked", "asked", "always", "never", "wrong"); err != nil {
 		return fmt.Errorf("usage: %w", err)
 	}
-	if err := def(&o.LineEnd, "lf", "lf", "crlf", "cr"); err != nil {
+	if err := def(&o.LineEnd, "lf", "lf", "crlf"); err != nil {
 		return fmt.Errorf("line end: %w", err)
 	}
 	if err := def(&o.Framing, "chunked", "chunked", "close", "length"); err != nil {

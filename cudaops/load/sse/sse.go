@@ -1,17 +1,18 @@
-// Package sse reads server-sent events as the HTML standard defines them
-// (https://html.spec.whatwg.org/multipage/server-sent-events.html): lines end
-// with LF, CRLF or CR, an event is dispatched by an empty line, several data
-// lines are joined with LF, lines that start with a colon are comments, and a
-// byte order mark at the start is skipped. Bytes may arrive split anywhere.
+// Package sse reads server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html). Lines end with LF or
+// CRLF, an empty line dispatches an event, several data lines are joined with LF, and
+// lines that start with a colon are comments.
 package sse
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 )
 
-// MaxEvent is the most bytes of one event's data; a stream with more is not a
-// chat.
+// MaxEvent limits the data of one event, in bytes.
 const MaxEvent = 16 << 20
 
 // An Event is one dispatched event. Data is valid only during the call.
@@ -21,104 +22,45 @@ type Event struct {
 	Data []byte
 }
 
-// Reader takes the bytes of one stream. The zero value is ready.
+// Reader reads streams one after the other. The zero value is ready.
 type Reader struct {
-	line    []byte // an unfinished line
-	data    []byte
-	typ     string
-	hasData bool
-	sawCR   bool // the last byte was CR: an LF that follows belongs to it
-	begun   bool // the byte order mark has been looked for
-	mark    int  // bytes of it that were seen
+	line, data []byte
+	typ        string
+	hasData    bool
 }
 
-var bom = []byte("\xef\xbb\xbf")
+// Read calls event for every event of the stream, in order, until in ends. An event
+// that the stream ends without an empty line is dispatched too. Errors of in and of
+// event end the call.
+func (r *Reader) Read(in *bufio.Reader, event func(Event) error) error {
+	r.line, r.data, r.typ, r.hasData = r.line[:0], r.data[:0], "", false
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(r.line)+len(part) > MaxEvent {
+			return fmt.Errorf("a line of the event stream is longer than %d MiB", MaxEvent>>20)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			r.line = append(r.line, part...)
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
 
-// Reset makes the reader ready for another stream and keeps its memory.
-func (r *Reader) Reset() {
-	*r = Reader{line: r.line[:0], data: r.data[:0]}
-}
-
-// Feed takes the next bytes and calls event for every event that they
-// complete, in order. An error of event ends the call.
-func (r *Reader) Feed(p []byte, event func(Event) error) error {
-	if !r.begun {
-		if p = r.skipMark(p); !r.begun {
-			return nil
-		}
-	}
-	for len(p) > 0 {
-		if r.sawCR {
-			r.sawCR = false
-			if p[0] == '\n' {
-				p = p[1:]
-				continue
-			}
-		}
-		i := lineEnd(p)
-		if i < 0 {
-			if len(r.line)+len(p) > MaxEvent {
-				return fmt.Errorf("a line of the event stream is longer than %d MiB", MaxEvent>>20)
-			}
-			r.line = append(r.line, p...)
-			return nil
-		}
-		line := p[:i]
+		line := part
 		if len(r.line) > 0 {
-			r.line = append(r.line, line...)
+			r.line = append(r.line, part...)
 			line = r.line
 		}
-		r.sawCR = p[i] == '\r'
-		p = p[i+1:]
-		if err := r.take(line, event); err != nil {
-			return err
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		if terr := r.take(line, event); terr != nil {
+			return terr
 		}
 		r.line = r.line[:0]
-	}
-	return nil
-}
-
-// End is called when the stream has ended. The standard drops an event that no
-// empty line closed; servers whose last event ends with the connection are
-// common, so a data line that is complete in itself is dispatched.
-func (r *Reader) End(event func(Event) error) error {
-	if !r.begun && r.mark > 0 {
-		r.line, r.begun = append(r.line, bom[:r.mark]...), true
-	}
-	if len(r.line) > 0 {
-		line := r.line
-		r.line = nil
-		if err := r.take(line, event); err != nil {
-			return err
+		if err != nil {
+			return r.dispatch(event)
 		}
 	}
-	return r.dispatch(event)
-}
-
-func (r *Reader) skipMark(p []byte) []byte {
-	for len(p) > 0 && r.mark < len(bom) && p[0] == bom[r.mark] {
-		r.mark++
-		p = p[1:]
-	}
-	if r.mark == len(bom) {
-		r.begun = true
-	} else if len(p) > 0 {
-		r.line, r.begun = append(r.line, bom[:r.mark]...), true
-	}
-	return p
-}
-
-// lineEnd finds the first LF or CR.
-func lineEnd(p []byte) int {
-	i := bytes.IndexByte(p, '\n')
-	head := p
-	if i >= 0 {
-		head = p[:i]
-	}
-	if j := bytes.IndexByte(head, '\r'); j >= 0 {
-		return j
-	}
-	return i
 }
 
 func (r *Reader) take(line []byte, event func(Event) error) error {

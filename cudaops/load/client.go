@@ -1,0 +1,171 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Address returns the host and the port of an http or https URL.
+func Address(u *url.URL) (string, error) {
+	port := u.Port()
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("%q has the scheme %q; http and https are known", u.Redacted(), u.Scheme)
+	case u.Hostname() == "":
+		return "", fmt.Errorf("%q names no host", u.Redacted())
+	case port == "" && u.Scheme == "http":
+		port = "80"
+	case port == "":
+		port = "443"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", fmt.Errorf("%q has the port %q", u.Redacted(), port)
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// newTransport returns a transport that keeps all connections and takes those that
+// were opened before the run first.
+func (r *runner) newTransport() *http.Transport {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		select {
+		case c := <-r.ready:
+			return c, nil
+		default:
+			return r.dial(ctx)
+		}
+	}
+	return &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 1 << 20, DisableCompression: true}
+}
+
+// dial opens a connection to the server, with TLS for an https URL.
+func (r *runner) dial(ctx context.Context) (net.Conn, error) {
+	dial := r.options.Dial
+	if dial == nil {
+		dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
+	}
+	c, err := dial(ctx, "tcp", r.address)
+	if err != nil || r.tls == nil {
+		return c, err
+	}
+	t := tls.Client(c, r.tls)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = c.Close() // the handshake's error says more
+		return nil, explainTLS(err)
+	}
+	return t, nil
+}
+
+// explainTLS adds what to do to errors of the handshake that have a usual cause.
+func explainTLS(err error) error {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%w; ca_file names the file of a private authority's certificates", err)
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return fmt.Errorf("the server does not speak TLS (%w); an http:// URL is for servers without it", err)
+	}
+	return err
+}
+
+// stamps are the times of one request on the runner's clock; 0 for what did not happen.
+// The transport sets the first three from goroutines of its own.
+type stamps struct {
+	connected, sent, first atomic.Int64
+	reused                 atomic.Bool
+
+	body  io.Reader
+	now   func() int64
+	last  int64 // end of the last read of the body
+	reads int
+	bytes int64
+}
+
+func (x *stamps) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) {
+			x.connected.Store(x.now())
+			x.reused.Store(c.Reused)
+		},
+		WroteRequest:         func(httptrace.WroteRequestInfo) { x.sent.Store(x.now()) },
+		GotFirstResponseByte: func() { x.first.Store(x.now()) },
+	}
+}
+
+// Read reads the body.
+func (x *stamps) Read(b []byte) (int, error) {
+	n, err := x.body.Read(b)
+	if n > 0 {
+		x.last = x.now()
+		x.reads++
+		x.bytes += int64(n)
+	}
+	return n, err
+}
+
+// read reads the answer to a request.
+func (s *slot) read(res *http.Response, x *stamps) error {
+	x.body = res.Body
+	var in io.Reader = x
+	switch e := strings.ToLower(res.Header.Get("Content-Encoding")); e {
+	case "", "identity":
+	case "gzip": // proxies send it unasked
+		z, err := gzip.NewReader(x)
+		if err != nil {
+			return fmt.Errorf("the answer is no gzip: %w", err)
+		}
+		in = z
+	default:
+		return fmt.Errorf("the answer is encoded as %.40q, which was not asked for; have the server or the proxy before it send it as it is, or as gzip", e)
+	}
+	if s.in == nil {
+		s.in = bufio.NewReaderSize(in, 16<<10)
+	}
+	s.in.Reset(in)
+
+	kind := mediaType(res)
+	asked := res.StatusCode == http.StatusOK && s.r.settings.Streaming
+	s.isSSE = asked && (kind == "" || kind == "text/event-stream")
+	vague := asked && (kind == "text/plain" || kind == "application/octet-stream")
+	n := 1
+	if vague {
+		n = len("event:")
+	}
+	head, err := s.in.Peek(n)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case len(head) == 0:
+		s.isSSE = false // reported as an answer without a body
+	case vague: // servers and proxies that do not know event streams name these types
+		s.isSSE = bytes.HasPrefix(head, []byte("data:")) || bytes.HasPrefix(head, []byte("event:")) || head[0] == ':'
+	}
+	if s.isSSE {
+		return s.events.Read(s.in, s.event)
+	}
+
+	b := bytes.NewBuffer(s.body[:0])
+	_, err = b.ReadFrom(io.LimitReader(s.in, maxAnswer+1))
+	if s.body = b.Bytes(); len(s.body) > maxAnswer {
+		return fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+	}
+	return err
+}
+
+func mediaType(res *http.Response) string {
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(kind))
+}
