@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -27,8 +24,6 @@ type gpusCmd struct {
 	Interval  time.Duration `help:"Time between two looks, 10ms to 300s." default:"1s" placeholder:"TIME"`
 	Once      bool          `help:"Print one table and end. What is no terminal gets one anyway."`
 	JSON      bool          `name:"json" help:"Print as JSON, once."`
-	Listen    string        `help:"Offer this machine's GPUs as a page like a DCGM exporter's, on HOST:PORT or :PORT (this machine only)." placeholder:"ADDRESS"`
-	TokenFile string        `help:"File with the token that readers of -listen need; required where others can reach the address." placeholder:"FILE" type:"path"`
 }
 
 // Help is what --help prints below the summary.
@@ -36,12 +31,11 @@ func (gpusCmd) Help() string {
 	return `Examples:
   aicplan gpus                        a live table of this machine's GPUs
   aicplan gpus node1:9400 node2:9400  of other nodes too
-  aicplan gpus -listen :9401          what a DCGM exporter would offer there
 
 Exit code 1 when no source reports a GPU.`
 }
 
-// Run shows GPUs, or offers them.
+// Run shows GPUs.
 func (c *gpusCmd) Run(a *app) error {
 	set := telemetry.Builtin()
 	if c.Counters != "" {
@@ -60,9 +54,6 @@ func (c *gpusCmd) Run(a *app) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if c.Listen != "" {
-		return c.serve(ctx, a, set)
-	}
 	defaults, named, err := c.sources(set)
 	if err != nil {
 		return err
@@ -217,34 +208,4 @@ func gpusJSON(w *telemetry.Window) any {
 		out.GPUs = append(out.GPUs, d)
 	}
 	return out
-}
-
-// serve offers the local GPUs until it is interrupted.
-func (c *gpusCmd) serve(ctx context.Context, a *app, set *telemetry.Set) error {
-	host, port, token, err := listenAddress(c.Listen, c.TokenFile)
-	if err != nil {
-		return err
-	}
-	if token == "" && !loopback(host) {
-		return fmt.Errorf("others can reach %s: give -token-file FILE, or listen on :%s for this machine only", host, port)
-	}
-	api, err := nvml.Open()
-	if err != nil {
-		return fmt.Errorf("-listen offers this machine's GPUs, and no GPU was found: %w", err)
-	}
-	defer api.Close()
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return err
-	}
-	srv := &http.Server{Handler: telemetry.Handler(telemetry.NewNVML(api, hostname()), set, 50*time.Millisecond, token), ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		<-ctx.Done()
-		_ = srv.Close()
-	}()
-	fmt.Fprintf(a.stderr, "Serving GPU metrics at http://%s/metrics; Ctrl-C ends it.\n", ln.Addr())
-	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

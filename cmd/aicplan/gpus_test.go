@@ -49,7 +49,6 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 
 		"c.csv:1":          {"-counters", bad},
 		"names no host":    {"http://"},
 		"-interval is 1ms": {"-interval", "1ms"},
-		"-token-file":      {"-listen", "0.0.0.0:0"},
 	} {
 		if code, _, errs := do(args...); code != 1 || !strings.Contains(errs, want) {
 			t.Errorf("%v: %d %s", args, code, errs)

@@ -9,9 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
-	"aicplan/cudaops/nvml/nvmltest"
 )
 
 func TestNormalize(t *testing.T) {
@@ -178,40 +176,4 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestServedPageReadsBack: what is offered is read as it was.
-func TestServedPageReadsBack(t *testing.T) {
-	t.Parallel()
-	api := &nvmltest.API{GPUs: []*nvmltest.Device{nvmltest.H200(0), nvmltest.H200(1)}}
-	local := NewNVML(api, `n"1`)
-	srv := httptest.NewServer(Handler(local, Builtin(), time.Hour, "key"))
-	defer srv.Close()
-	src, err := NewExporter(srv.URL+"/metrics", Builtin(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := src.Scrape(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
-		t.Fatal(err)
-	}
-	open := httptest.NewServer(Handler(local, Builtin(), time.Hour, ""))
-	defer open.Close()
-	if src, err = NewExporter(open.URL+"/metrics", Builtin(), nil); err != nil {
-		t.Fatal(err)
-	}
-	got, err := src.Scrape(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, _ := local.Scrape(t.Context())
-	for i, r := range want.Readings {
-		if got.Readings[i].GPU != r.GPU || len(got.Readings[i].Values) != len(r.Values) {
-			t.Errorf("%+v, want %+v", got.Readings[i], r)
-		}
-		for name, v := range r.Values {
-			if g := got.Readings[i].Values[name]; !(math.Abs(g-v) <= 1e-9*max(1, v)) {
-				t.Errorf("%s is %v, want %v", name, g, v)
-			}
-		}
-	}
 }
