@@ -54,9 +54,9 @@ func benchExpand(b *testing.B, src string, o Options) {
 
 func BenchmarkMillion(b *testing.B) {
 	b.Run("memoised", func(b *testing.B) { benchExpand(b, millionGrid, Options{}) })
-	b.Run("memoised-hcl-only", func(b *testing.B) { benchExpand(b, millionGrid, Options{hclOnly: true}) })
-	b.Run("unknown-pruned", func(b *testing.B) { benchExpand(b, millionGrid, Options{Strategy: UnknownPruned}) })
-	b.Run("flat", func(b *testing.B) { benchExpand(b, millionGrid, Options{Strategy: Flat}) })
+	b.Run("memoised-hcl-only", func(b *testing.B) { benchExpand(b, millionGrid, hclOnly) })
+	b.Run("unknown-pruned", func(b *testing.B) { benchExpand(b, millionGrid, unknownPruned) })
+	b.Run("flat", func(b *testing.B) { benchExpand(b, millionGrid, flat) })
 }
 
 // BenchmarkMillionRatio reports, from one run, how many times longer the flat
@@ -78,7 +78,7 @@ func BenchmarkMillionRatio(b *testing.B) {
 	}
 	for b.Loop() {
 		memo, bytes := timed(Options{})
-		flat, _ := timed(Options{Strategy: Flat})
+		flat, _ := timed(flat)
 		b.ReportMetric(float64(flat)/float64(memo), "times-flat")
 		b.ReportMetric(float64(bytes)/1e6, "memo-MB")
 	}
@@ -86,7 +86,7 @@ func BenchmarkMillionRatio(b *testing.B) {
 
 func BenchmarkLarge(b *testing.B) {
 	b.Run("expand", func(b *testing.B) { benchExpand(b, largeGrid, Options{}) })
-	c := mustExpand(b, mustDecode(b, largeGrid), Memoised)
+	c := mustExpand(b, mustDecode(b, largeGrid))
 	b.Run("ids", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -108,7 +108,7 @@ func BenchmarkRealGrids(b *testing.B) {
 		b.Run(g.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				c := mustExpand(b, mustDecode(b, g.src), Memoised)
+				c := mustExpand(b, mustDecode(b, g.src))
 				c.Record().Columns()
 			}
 		})

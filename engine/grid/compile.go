@@ -20,8 +20,7 @@ type prog struct {
 	named   bool
 	logical bool // has &&, ||, ! or ?:, so it may be known before all names are
 	divides bool
-	fast    fastNode // nil where only HCL can do it
-	checked int      // answers of fast compared with HCL's
+	fast    fastNode // nil if only HCL can evaluate it
 }
 
 // varNode reads the current value of a variable. The embedded expression is

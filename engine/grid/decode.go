@@ -207,7 +207,9 @@ func (d *decoder) fill(p *product, content *hcl.BodyContent) {
 func (d *decoder) block(p *product, b *hcl.Block) {
 	switch b.Type {
 	case "axis":
-		if dim := d.axis(b); dim != nil {
+		content, diags := b.Body.Content(axisSchema)
+		d.diags = append(d.diags, diags...)
+		if dim := d.axis(b, content); dim != nil {
 			dim.set, dim.order = p.name, d.next()
 			p.axes = append(p.axes, dim)
 		}

@@ -12,9 +12,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-func (d *decoder) axis(b *hcl.Block) *Dim {
-	content, diags := b.Body.Content(axisSchema)
-	d.diags = append(d.diags, diags...)
+// axis decodes an axis, or a sweep that has values.
+func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 	name := b.Labels[0]
 	if why := checkName(name); why != "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
@@ -30,7 +29,7 @@ func (d *decoder) axis(b *hcl.Block) *Dim {
 	}
 	for i, v := range vals {
 		if !v.IsNull() && !v.Type().IsPrimitiveType() {
-			d.errorf(elementRange(a.Expr, i), "Wrong type", "Axis %q takes numbers, strings or bools; value %d is %s. Values that belong together are rows.", name, i+1, v.Type().FriendlyName())
+			d.errorf(elementRange(a.Expr, i), "Wrong type", "%s %q takes numbers, strings or bools; value %d is %s. Values that belong together are rows.", capital(b.Type), name, i+1, v.Type().FriendlyName())
 			return nil
 		}
 	}
@@ -57,7 +56,7 @@ func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 		}
 		text := exactKey(v)
 		if seen[text] {
-			d.diags = append(d.diags, warnAt(elementRange(expr, i), "Repeated value", fmt.Sprintf("Axis %q has the value %s before already; it counts once.", dim.Name, display(v))))
+			d.diags = append(d.diags, warnAt(elementRange(expr, i), "Repeated value", fmt.Sprintf("Axis %q has the value %s twice; it counts once.", dim.Name, display(v))))
 		}
 		seen[text] = true
 	}

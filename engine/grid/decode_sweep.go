@@ -31,7 +31,8 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 				d.errorf(a.NameRange, "Unused attribute", "%s belongs to a sweep with blocks inside.", name)
 			}
 		}
-		if dim := d.sweepAxis(b, content); dim != nil {
+		if dim := d.axis(b, content); dim != nil {
+			dim.order = d.next()
 			simple = append(simple, dim)
 		}
 	}
@@ -53,31 +54,4 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 	}
 	d.distinct(spec, content.Blocks)
 	return spec
-}
-
-func (d *decoder) sweepAxis(b *hcl.Block, content *hcl.BodyContent) *Dim {
-	name := b.Labels[0]
-	if why := checkName(name); why != "" {
-		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
-	}
-	a := content.Attributes["values"]
-	vals, ok := d.list(a.Expr, "values")
-	if !ok {
-		return nil
-	}
-	for i, v := range vals {
-		if !v.IsNull() && !v.Type().IsPrimitiveType() {
-			d.errorf(elementRange(a.Expr, i), "Wrong type", "Sweep %q takes numbers, strings or bools; value %d is %s.", name, i+1, v.Type().FriendlyName())
-			return nil
-		}
-	}
-	vals, ok = d.column(name, vals, a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
-	if !ok {
-		return nil
-	}
-	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange, order: d.next(), static: len(a.Expr.Variables()) == 0}
-	dim.Description = d.str(content.Attributes["description"])
-	dim.Values = append(dim.Values, vals)
-	d.noteEmpty(dim, a.Expr.Range())
-	return dim
 }

@@ -2,7 +2,6 @@ package grid
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -76,24 +75,14 @@ func (k *keyer) places(n int) func(i, next int32) (int32, bool) {
 			return at, seen
 		}
 	}
-	// An open hash table: Go's maps take three times as long.
-	size := 16
-	for size < 2*n {
-		size *= 2
-	}
-	shift := 64 - bits.TrailingZeros(uint(size))
-	keys, vals := make([]uint64, size), make([]int32, size) // vals count from 1
+	known := make(map[uint64]int32, n)
 	return func(i, next int32) (int32, bool) {
 		key := k.number(i)
-		for h := int(key * 0x9e3779b97f4a7c15 >> shift); ; h = (h + 1) & (size - 1) {
-			switch {
-			case vals[h] == 0:
-				keys[h], vals[h] = key, next+1
-				return next, false
-			case keys[h] == key:
-				return vals[h] - 1, true
-			}
+		at, seen := known[key]
+		if !seen {
+			known[key] = next
 		}
+		return at, seen
 	}
 }
 

@@ -36,27 +36,17 @@ func (w *walker) compute(v *variable) {
 
 // judge evaluates a condition for the current values.
 func (w *walker) judge(p *prog) answer {
-	if v, ok := p.fastAnswer(); ok {
-		out := isOpen
+	if v := p.quick(); v.kind != fastUnsure {
+		w.quick++
 		switch {
-		case v.kind == fastBool && v.i == 1:
-			out = isTrue
-		case v.kind == fastBool:
-			out = isFalse
-		case v.kind != fastUnknown:
-			out = isError
+		case v.kind == fastUnknown:
+			return isOpen
+		case v.kind != fastBool:
+			return isError
+		case v.i == 1:
+			return isTrue
 		}
-		if p.checked >= fastChecks {
-			w.quick++
-			return out
-		}
-		p.checked++
-		w.evals++
-		if slow := judge(p.eval()); slow != out {
-			p.fast = nil // not the language's own function
-			return slow
-		}
-		return out
+		return isFalse
 	}
 	w.evals++
 	return judge(p.eval())
@@ -65,19 +55,9 @@ func (w *walker) judge(p *prog) answer {
 // result evaluates a derived value: its id + 1, or -1 when it failed.
 func (w *walker) result(dp *deriveProg) int32 {
 	p := dp.prog
-	if v, ok := p.fastAnswer(); ok && (v.kind == fastInt || v.kind == fastBool) {
-		quick := v.cty()
-		if p.checked >= fastChecks {
-			w.quick++
-			return w.p.sp.intern(dp.target, quick) + 1
-		}
-		p.checked++
-		w.evals++
-		slow, diags := p.eval()
-		if !diags.HasErrors() && usable(slow) && slow.RawEquals(quick) {
-			return w.p.sp.intern(dp.target, quick) + 1
-		}
-		p.fast = nil
+	if v := p.quick(); v.kind == fastInt || v.kind == fastBool {
+		w.quick++
+		return w.p.sp.intern(dp.target, v.cty()) + 1
 	}
 	w.evals++
 	val, diags := p.eval()

@@ -8,28 +8,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Strategy is a way to evaluate filters. All give the same cases.
-type Strategy int
-
-const (
-	// Memoised evaluates every conjunct once per distinct values of the names
-	// it uses, as far out in the loops as they are known.
-	Memoised Strategy = iota
-	// Flat evaluates every filter for every combination.
-	Flat
-	// UnknownPruned binds one loop after another with the others unknown, and
-	// stops where a filter is known to be false. It may know that earlier than
-	// the others (a null never equals a name that has none) and then charges
-	// combinations to another filter of its waterfall.
-	UnknownPruned
-)
-
 // Options of an expansion.
 type Options struct {
-	Strategy Strategy
-	Limits   Limits // the zero value means DefaultLimits
+	Limits Limits // the zero value means DefaultLimits
 
-	hclOnly bool // no fast path: for tests
+	walk func(*walker) // tests replace the memoised walk
 }
 
 // Expand computes the cases of a grid. Cases are nil exactly when the
@@ -39,19 +22,12 @@ func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags 
 	if opts.Limits == (Limits{}) {
 		opts.Limits = DefaultLimits()
 	}
-	p := newProgram(spec, nil)
-	if opts.hclOnly {
-		p.hclOnly()
+	if opts.walk == nil {
+		opts.walk = (*walker).run
 	}
-	w := newWalker(ctx, p, opts.Limits)
-	switch opts.Strategy {
-	case Flat:
-		w.runFlat()
-	case UnknownPruned:
-		w.runUnknown()
-	default:
-		w.run()
-	}
+
+	w := newWalker(ctx, newProgram(spec, nil), opts.Limits)
+	opts.walk(w)
 	if w.diags.HasErrors() {
 		return nil, spec.located(w.diags)
 	}

@@ -123,15 +123,10 @@ func (v fastVal) cty() cty.Value {
 	return cty.NilVal
 }
 
-// fastAnswer is a verdict or, for derived values, a value; ok is false where
-// HCL has to be asked.
-func (p *prog) fastAnswer() (fastVal, bool) {
+// quick returns the value of the fast evaluator, unsure if HCL must evaluate.
+func (p *prog) quick() fastVal {
 	if p.fast == nil {
-		return unsure, false
+		return unsure
 	}
-	v := p.fast()
-	if v.kind == fastUnsure {
-		return v, false
-	}
-	return v, true
+	return p.fast()
 }

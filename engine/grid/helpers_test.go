@@ -112,9 +112,9 @@ func mustDecode(t rapid.TB, src string) *Spec {
 	return spec
 }
 
-func mustExpand(t rapid.TB, spec *Spec, s Strategy) *Cases {
+func mustExpand(t rapid.TB, spec *Spec) *Cases {
 	t.Helper()
-	c, diags := Expand(context.Background(), spec, Options{Strategy: s})
+	c, diags := Expand(context.Background(), spec, Options{})
 	if diags.HasErrors() {
 		t.Fatalf("expand: %v", diags)
 	}

@@ -33,13 +33,7 @@ func (c *Cases) makeIDs() {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(c.columns[a].name, c.columns[b].name) })
-	texts := make([][][]byte, len(order)) // by sorted column, then dictionary entry
-	for i, col := range order {
-		k := &c.columns[col]
-		for _, v := range k.dict {
-			texts[i] = append(texts[i], []byte(k.name+"="+canonical(v)+"\n"))
-		}
-	}
+	texts := textsOf(c.columns)
 	all := make([]byte, c.n*IDLength)
 	chunk := max(1<<13, (c.n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
@@ -48,8 +42,8 @@ func (c *Cases) makeIDs() {
 			buf := make([]byte, 0, 512)
 			for i := from; i < min(from+chunk, c.n); i++ {
 				buf = append(append(buf[:0], c.spec.Op...), '\n')
-				for j, col := range order {
-					buf = append(buf, texts[j][c.columns[col].ids[i]]...)
+				for _, col := range order {
+					buf = append(buf, texts[col][c.columns[col].ids[i]]...)
 				}
 				sum := sha256.Sum256(buf)
 				hex.Encode(all[i*IDLength:], sum[:IDLength/2])

@@ -14,7 +14,7 @@ import (
 
 // idsOf maps the parameters of the cases to their ids.
 func idsOf(t rapid.TB, src string) map[string]string {
-	c := mustExpand(t, mustDecode(t, src), Memoised)
+	c := mustExpand(t, mustDecode(t, src))
 	out := map[string]string{}
 	for i := range c.Len() {
 		out[string(c.ParamsJSON(i))] = c.ID(i)
@@ -99,7 +99,7 @@ axis "i" { values = [1, null] }
 axis "f" { values = [1, 0.5] }
 axis "s" { values = ["a"] }
 axis "b" { values = [true] }
-`), Memoised)
+`))
 	r := c.Record()
 	want := []string{"case_id utf8", "i int64", "f float64", "s utf8", "b bool", "k float64", "status utf8"}
 	var got []string
@@ -146,7 +146,7 @@ filter "kept" {
   keep   = `+keep+` && gone != null
   reason = "so that no null of gone is left"
 }
-`), Memoised)
+`))
 		r := c.Record()
 		arrays := r.Columns()
 		if len(arrays) != int(r.NumCols()) || len(arrays) != r.Schema().NumFields() {
@@ -191,12 +191,12 @@ filter "f" {
 }
 sweep "p" { values = [1, 2] }
 `)
-	shared := mustExpand(t, spec, Memoised)
+	shared := mustExpand(t, spec)
 	var wg sync.WaitGroup
 	digests := make([]string, 4)
 	for i := range digests {
 		wg.Go(func() {
-			c := mustExpand(t, spec, Memoised)
+			c := mustExpand(t, spec)
 			digests[i] = fmt.Sprint(c.Digest() == shared.Digest(), shared.Record().Column(1).Len() == c.Len())
 		})
 	}

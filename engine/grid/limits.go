@@ -2,7 +2,6 @@ package grid
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -34,63 +33,13 @@ func DefaultLimits() Limits {
 	return Limits{Cases: 4_000_000, Evaluations: 4_000_000, Visits: 100_000_000, Points: 200_000_000}
 }
 
-// fits says whether n more combinations may be kept; if not, the walk stops
-// with a diagnostic.
+// fits returns whether n more combinations may be kept. If not, the walk stops with
+// a diagnostic.
 func (w *walker) fits(n int64) bool {
 	if n <= int64(w.limits.Cases)-int64(w.kept) {
 		return true
 	}
 	w.tooLarge(fmt.Sprintf("it keeps more than %d", w.limits.Cases))
-	return false
-}
-
-// feasible refuses a set before its first loop begins when the loops up to the first
-// filter that could drop something take more steps than the limit by themselves.
-func (w *walker) feasible() bool {
-	steps := int64(1)
-	for i := 1; i < len(w.set.levels); i++ {
-		lv := &w.set.levels[i]
-		steps = mulSat(steps, int64(lv.size))
-		if len(lv.steps) == 0 {
-			continue
-		}
-		evals := steps
-		if c := lv.steps[0].conj; c != nil && c.prog.fast != nil {
-			evals = steps / quickShare
-		}
-		switch {
-		case steps > w.limits.Visits:
-			w.tooLarge(fmt.Sprintf("its loops take %s steps before a filter can drop anything, and %d are the limit", count(steps), w.limits.Visits))
-		case evals > w.limits.Evaluations && lv.steps[0].askedOnce(w.set):
-			w.tooLarge(fmt.Sprintf("its first filter has to be evaluated for %s combinations, and %d evaluations are the limit", count(steps), w.limits.Evaluations))
-		default:
-			return true
-		}
-		return false
-	}
-	return true
-}
-
-// askedOnce says whether a question comes with other values each time: it uses
-// a name of every loop down to its own.
-func (s *step) askedOnce(sp *setProg) bool {
-	if s.once != 0 || s.conj == nil {
-		return s.once > 0
-	}
-	s.once = -1
-	for i := 1; i < len(sp.levels); i++ {
-		lv := &sp.levels[i]
-		used := lv.dim != nil && !lv.dim.Rows && len(lv.vars) == 1 && slices.Contains(s.vars, lv.vars[0])
-		if !used {
-			return false
-		}
-		for j := range lv.steps {
-			if &lv.steps[j] == s {
-				s.once = 1
-				return true
-			}
-		}
-	}
 	return false
 }
 
@@ -107,56 +56,10 @@ func (w *walker) mayGoOn() bool {
 		w.tooLarge(fmt.Sprintf("its filters and derived values need more than %d evaluations", w.limits.Evaluations))
 	case w.visits > w.limits.Visits:
 		w.tooLarge(fmt.Sprintf("its loops take more than %d steps", w.limits.Visits))
-	case w.visits&0xffff == 0 && w.hopeless(evals):
 	default:
 		return true
 	}
 	return false
-}
-
-// hopeless judges by the progress so far whether the work would exceed its
-// limits by far, so that nobody waits for a limit that is certain to be hit.
-// Filters remove points unevenly, so the margin is wide.
-func (w *walker) hopeless(evals int64) bool {
-	const margin = 1000
-	done := w.progress()
-	if all := float64(evals) / done; all > margin*float64(w.limits.Evaluations) {
-		w.tooLarge(fmt.Sprintf("its filters and derived values would need some %.0e evaluations, and %d are the limit", all, w.limits.Evaluations))
-		return true
-	}
-	if all := float64(w.visits) / done; all > margin*float64(w.limits.Visits) {
-		w.tooLarge(fmt.Sprintf("its loops would take some %.0e steps, and %d are the limit", all, w.limits.Visits))
-		return true
-	}
-	return false
-}
-
-// progress is the share of the current set's loops that is done, judged by
-// where they stand; at least 1e-18.
-func (w *walker) progress() float64 {
-	done, weight := 0.0, 1.0
-	for _, l := range w.set.levels[1:] {
-		if len(l.vars) == 0 || l.vars[0].cur < 0 || l.size == 0 {
-			break
-		}
-		at := 0
-		for at < l.size-1 && !l.stands(at) {
-			at++
-		}
-		done += weight * float64(at) / float64(l.size)
-		weight /= float64(l.size)
-	}
-	return max(done, weight, 1e-18)
-}
-
-// stands says whether the loop is at entry i.
-func (l *level) stands(i int) bool {
-	for f, v := range l.vars {
-		if l.ids[f][i] != v.cur {
-			return false
-		}
-	}
-	return true
 }
 
 func (w *walker) tooLarge(why string) {

@@ -9,17 +9,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// PointID is the id of point j of case i: that of a case which has the point's
-// values among its parameters, so that it does not matter whether a parameter
-// is an axis or swept. Without a sweep it is ID(i).
-func (c *Cases) PointID(i, j int) string {
-	p := c.Sweep(i)
-	if p.Len() == 0 {
-		return c.ID(i)
-	}
-	return c.pointID(i, p, j)
-}
-
+// pointID is the id of point j of p in case i: that of a case which has the point's
+// values among its parameters. It does not matter whether a parameter is an axis or
+// swept.
 func (c *Cases) pointID(i int, p Points, j int) string {
 	lines := make([]string, 0, len(c.columns)+len(p.columns))
 	add := func(name string, v cty.Value) {
@@ -43,31 +35,25 @@ func (c *Cases) pointID(i int, p Points, j int) string {
 	return hex.EncodeToString(sum[:IDLength/2])
 }
 
-// PointIDs returns the ids of all points of case i in their order: PointID for
-// each, at a fraction of its cost. Without a sweep it is the case's own id.
+// PointIDs returns the ids of the points of case i in order, see pointID. Without a
+// sweep it returns the case's own id.
 func (c *Cases) PointIDs(i int) []string {
 	if c.SweepColumns() == nil {
 		return []string{c.ID(i)}
 	}
-	p := c.Sweep(i)
-	if p.Len() == 0 {
-		return nil
-	}
 	ids := c.pointIDWriter()
-	raw := make([]byte, 0, p.Len()*IDLength)
-	for j := range p.Len() {
-		raw = ids(raw, i, j)
-	}
-	text := string(raw) // one allocation for all ids
-	out := make([]string, p.Len())
+	out := make([]string, c.Sweep(i).Len())
 	for j := range out {
-		out[j] = text[j*IDLength : (j+1)*IDLength]
+		out[j] = string(ids(nil, i, j))
 	}
 	return out
 }
 
-// pointIDWriter appends PointID(i, j) of grids that sweep.
+// pointIDWriter returns a function that appends the id of point j of case i.
 func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
+	if c.sweep == nil {
+		return func(to []byte, i, _ int) []byte { return append(to, c.ID(i)...) }
+	}
 	c.pointsOnce.Do(func() { c.points = c.newPointText() })
 	t := c.points
 	buf := make([]byte, 0, 1024)

@@ -17,23 +17,22 @@ func (c *Cases) PointRecord() arrow.Record {
 	return c.PointSample(1)
 }
 
-// PointSample is every step-th row of PointRecord, beginning with the first, made
-// without the others.
+// PointSample is every step-th row of PointRecord, starting with the first. It does
+// not build the other rows.
 func (c *Cases) PointSample(step int) arrow.Record {
-	step = max(1, step)
-	if c.SweepColumns() == nil {
-		return c.caseSample(step)
-	}
-	n := (c.Rows() + step - 1) / step
-	rows, points := make([]int32, 0, n), make([]int32, 0, n) // the cases, and which of their points
+	var rows, points []int32 // the cases, and which of their points
 	skip := 0
 	for i := range c.n {
-		j := skip
-		for ; j < c.Sweep(i).Len(); j += step {
+		n, j := 1, skip
+		if c.sweep != nil {
+			n = c.Sweep(i).Len()
+		}
+		for ; j < n; j += max(1, step) {
 			rows, points = append(rows, int32(i)), append(points, int32(j))
 		}
-		skip = j - c.Sweep(i).Len()
+		skip = j - n
 	}
+
 	var own, swept []column
 	for at, name := range c.SweepColumns() {
 		swept = append(swept, c.sweptColumn(at, name, rows, points))
@@ -43,32 +42,11 @@ func (c *Cases) PointSample(step int) arrow.Record {
 			own = append(own, k.only(rows))
 		}
 	}
-	return tableOf(c.spec, append(own, swept...), n, func() []byte {
-		all, write := make([]byte, 0, n*IDLength), c.pointIDWriter()
+
+	return tableOf(c.spec, append(own, swept...), len(rows), func() []byte {
+		all, write := make([]byte, 0, len(rows)*IDLength), c.pointIDWriter()
 		for at, i := range rows {
 			all = write(all, int(i), int(points[at]))
-		}
-		return all
-	})
-}
-
-func (c *Cases) caseSample(step int) arrow.Record {
-	if step == 1 {
-		return c.Record()
-	}
-	var rows []int32
-	for i := 0; i < c.n; i += step {
-		rows = append(rows, int32(i))
-	}
-	var columns []column
-	for _, k := range c.columns {
-		columns = append(columns, k.only(rows))
-	}
-	return tableOf(c.spec, columns, len(rows), func() []byte {
-		c.idOnce.Do(c.makeIDs)
-		all := make([]byte, 0, len(rows)*IDLength)
-		for _, i := range rows {
-			all = append(all, c.idBytes[int(i)*IDLength:(int(i)+1)*IDLength]...)
 		}
 		return all
 	})

@@ -31,7 +31,7 @@ func TestPointSampleIsEveryNthPoint(t *testing.T) {
 			axis "dtype" { values = ["fp8"] }
 		`,
 	} {
-		c := mustExpand(t, mustDecode(t, body), Memoised)
+		c := mustExpand(t, mustDecode(t, body))
 		all := c.PointRecord()
 		if int(all.NumRows()) != c.Rows() || c.Rows() < 6 {
 			t.Fatalf("%s: %d rows of %d points", name, all.NumRows(), c.Rows())

@@ -115,10 +115,6 @@ func (c *Cases) Rows() int {
 // the case's names that it uses.
 func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Diagnostics {
 	sub := c.spec.Sweep
-	p := newProgram(sub, w.p.sp)
-	if opts.hclOnly {
-		p.hclOnly()
-	}
 	var diags hcl.Diagnostics
 	outer := sub.outerNames()
 	var vars []*variable
@@ -131,7 +127,7 @@ func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Di
 	known := newKeyer(w, outer)
 	lists := map[string]int32{}
 	var total int64
-	sw := newWalker(ctx, p, opts.Limits)
+	sw := newWalker(ctx, newProgram(sub, w.p.sp), opts.Limits)
 	for i, at := range w.stay {
 		key := string(known.text(at))
 		list, ok := lists[key]
@@ -139,7 +135,7 @@ func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Di
 			for o, v := range vars {
 				v.cur = cols[o][at]
 			}
-			points, more := sw.points(opts.Strategy)
+			points, more := sw.points(opts.walk)
 			if diags = append(diags, more...); diags.HasErrors() {
 				return diags
 			}
@@ -159,16 +155,9 @@ func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Di
 }
 
 // points expands the sweep for the case whose names are bound.
-func (w *walker) points(strategy Strategy) (Points, hcl.Diagnostics) {
+func (w *walker) points(walk func(*walker)) (Points, hcl.Diagnostics) {
 	w.reset()
-	switch strategy {
-	case Flat:
-		w.runFlat()
-	case UnknownPruned:
-		w.runUnknown()
-	default:
-		w.run()
-	}
+	walk(w)
 	if w.diags.HasErrors() {
 		return Points{}, w.diags
 	}

@@ -3,6 +3,7 @@ package grid
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // answer is what a condition says about a combination, or part of one.
@@ -54,7 +55,7 @@ type step struct {
 	vars   []*variable
 	memo   *memo[uint8]
 	final  bool // all names of the conjunct are bound
-	once   int8 // askedOnce: 0 not known, 1 yes, -1 no
+	once   bool // its names have other values each time
 }
 
 // level is one loop of a set; level 0 stands before the first.
@@ -85,21 +86,6 @@ type program struct {
 	sets    []*setProg
 	filters []*filterProg
 	stored  []*variable
-}
-
-// hclOnly turns the fast path off.
-func (p *program) hclOnly() {
-	for _, f := range p.filters {
-		f.whole.fast = nil
-		for _, c := range f.conjs {
-			c.prog.fast = nil
-		}
-	}
-	for _, sp := range p.sets {
-		for _, dp := range sp.derives {
-			dp.prog.fast = nil
-		}
-	}
 }
 
 // newProgram compiles a spec. outer holds the names of the case around a
@@ -200,6 +186,8 @@ func (p *program) newSet(set *Set) *setProg {
 	for _, f := range set.Filters {
 		p.addSteps(sp, p.filters[f.order])
 	}
+	sp.markOnce()
+
 	open := false
 	for i := len(sp.levels) - 1; i >= 0; i-- {
 		sp.levels[i].open = open
@@ -232,6 +220,21 @@ func (p *program) addSteps(sp *setProg, f *filterProg) {
 		}
 	}
 	sp.levels[full].steps = append(sp.levels[full].steps, step{filter: f, final: true})
+}
+
+// markOnce marks the questions that use a name of every loop down to their own:
+// each is asked once per combination, so a memo would never be read.
+func (sp *setProg) markOnce() {
+	for depth := 1; depth < len(sp.levels); depth++ {
+		lv := &sp.levels[depth]
+		for i := range lv.steps {
+			s := &lv.steps[i]
+			s.once = s.conj != nil
+			for _, outer := range sp.levels[1 : depth+1] {
+				s.once = s.once && !outer.dim.Rows && slices.Contains(s.vars, outer.vars[0])
+			}
+		}
+	}
 }
 
 // levelOf is the level at which all vars are bound.

@@ -52,7 +52,7 @@ func TestRealGrids(t *testing.T) {
 			if len(diags) > 0 {
 				t.Fatalf("a correct grid has diagnostics: %v", diags)
 			}
-			c := mustExpand(t, spec, Memoised)
+			c := mustExpand(t, spec)
 			if c.Len() != g.cases || c.Rows() != g.rows {
 				t.Errorf("%d cases, %d rows; want %d and %d", c.Len(), c.Rows(), g.cases, g.rows)
 			}
@@ -81,8 +81,8 @@ func TestRealGrids(t *testing.T) {
 func TestFastPathOnRealGrids(t *testing.T) {
 	for _, g := range realGrids(t) {
 		spec := mustDecode(t, g.src)
-		fast := mustExpand(t, spec, Memoised)
-		slow, diags := Expand(context.Background(), spec, Options{hclOnly: true})
+		fast := mustExpand(t, spec)
+		slow, diags := Expand(context.Background(), spec, hclOnly)
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}

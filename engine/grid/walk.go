@@ -71,7 +71,7 @@ func (w *walker) enter(l int) {
 		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
 			return
 		}
-		if !w.ask(l, lv) || l == 0 && !w.feasible() {
+		if !w.ask(l, lv) {
 			continue
 		}
 		if !lv.open && !w.fits(lv.inner) {
@@ -135,13 +135,8 @@ func (w *walker) ask(l int, lv *level) bool {
 // verdict answers a question from its memo or by evaluating it.
 func (w *walker) verdict(s *step) answer {
 	w.derive(s.vars)
-	if s.askedOnce(w.set) {
-		// Every key would be asked once: remembering them is memory for nothing.
-		v := w.judge(s.conj.prog)
-		if v == isError && !s.final {
-			v = isOpen
-		}
-		return v
+	if s.once {
+		return w.decide(s)
 	}
 	if s.memo == nil {
 		s.memo = s.conj.memoFor(w.p.sp, s.vars)
@@ -149,11 +144,17 @@ func (w *walker) verdict(s *step) answer {
 	key := s.memo.key(w.p.sp)
 	v := answer(s.memo.get(key))
 	if v == unasked {
-		v = w.judge(s.conj.prog)
-		if v == isError && !s.final {
-			v = isOpen
-		}
+		v = w.decide(s)
 		s.memo.put(key, uint8(v))
+	}
+	return v
+}
+
+// decide evaluates a question. An error counts only once all names are bound.
+func (w *walker) decide(s *step) answer {
+	v := w.judge(s.conj.prog)
+	if v == isError && !s.final {
+		return isOpen
 	}
 	return v
 }

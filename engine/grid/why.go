@@ -18,7 +18,7 @@ type Reasons struct {
 	Matching int64 `json:"matching"`
 	Passing  int64 `json:"passing"`
 	// IDs are the ids of the matching cases in order of the grid (for points
-	// see Cases.PointID), at most MaxIDs; Cases is their number. A kept verdict
+	// see Cases.PointIDs), at most MaxIDs; Cases is their number. A kept verdict
 	// has at least one id.
 	IDs   []string `json:"ids,omitempty"`
 	Cases int      `json:"cases"`
@@ -299,6 +299,33 @@ func (x *explainer) known(p *prog) answer {
 		return false
 	})
 	return out
+}
+
+// eachStage calls ask with the names that p uses bound up to one loop after
+// another, wherever the memoised strategy asks, until it returns true.
+func (w *walker) eachStage(p *prog, ask func(level int) bool) {
+	saved := make([]int32, len(p.vars))
+	for i, v := range p.vars {
+		saved[i] = v.cur
+	}
+	last := w.set.levelOf(p.vars)
+	for l := 0; l <= last; l++ {
+		if l > 0 && l < last && !p.logical {
+			continue
+		}
+		for i, v := range p.vars {
+			v.cur = saved[i]
+			if w.set.at[v] > l {
+				v.cur = idUnbound
+			}
+		}
+		if ask(l) {
+			break
+		}
+	}
+	for i, v := range p.vars {
+		v.cur = saved[i]
+	}
 }
 
 // values lists the names that a filter uses with their current values.

@@ -57,7 +57,7 @@ filter "room" {
   reason = "no room"
 }
 `)
-	if w := mustExpand(t, spec, Memoised).Waterfall(); w.Filters[0].Dropped != 3 {
+	if w := mustExpand(t, spec).Waterfall(); w.Filters[0].Dropped != 3 {
 		t.Fatalf("the grid keeps what this test is about: %+v", w)
 	}
 	v, diags := Why(context.Background(), spec, nil)
@@ -86,7 +86,7 @@ func TestPackageExample(t *testing.T) {
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
-	c := mustExpand(t, spec, Memoised)
+	c := mustExpand(t, spec)
 	if w := c.Waterfall(); w.Declared != 16 || w.Cases != 12 || w.Filters[0].Dropped != 4 {
 		t.Errorf("%+v", w)
 	}
@@ -118,8 +118,8 @@ func TestExpansionStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	spec := mustDecode(t, millionGrid)
-	for _, s := range []Strategy{Memoised, Flat, UnknownPruned} {
-		c, diags := Expand(ctx, spec, Options{Strategy: s})
+	for s, o := range []Options{{}, flat, unknownPruned} {
+		c, diags := Expand(ctx, spec, o)
 		if c != nil || !diags.HasErrors() || diags[0].Subject == nil || !strings.Contains(diags[0].Detail, "canceled") {
 			t.Errorf("strategy %d: %v", s, diags)
 		}

@@ -5,8 +5,23 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// The strategies of this file evaluate the expressions as they stand in the
-// plan, without memos. They are the yardstick for the memoised one.
+// The walks of this file evaluate the expressions as written in the plan, without
+// memos. The tests compare the memoised walk with them.
+
+// flat evaluates every filter for every combination.
+var flat = Options{walk: (*walker).runFlat}
+
+// unknownPruned binds one loop after another with the others unknown, and stops
+// if a filter is known to be false. It may know that earlier than the others (a
+// null never equals a name that is never null) and then charges combinations to
+// another filter of its waterfall.
+var unknownPruned = Options{walk: (*walker).runUnknown}
+
+// hclOnly is the memoised walk without the fast evaluator.
+var hclOnly = Options{walk: func(w *walker) {
+	w.p.hclOnly()
+	w.run()
+}}
 
 // plain evaluates the expression as written; only divisions go through the
 // rewritten form, which rejects zero divisors.
@@ -149,33 +164,6 @@ func (w *walker) staged(f *filterProg) answer {
 	return out
 }
 
-// eachStage calls ask with the names that p uses bound up to one loop after
-// another, wherever the memoised strategy asks, until it returns true.
-func (w *walker) eachStage(p *prog, ask func(level int) bool) {
-	saved := make([]int32, len(p.vars))
-	for i, v := range p.vars {
-		saved[i] = v.cur
-	}
-	last := w.set.levelOf(p.vars)
-	for l := 0; l <= last; l++ {
-		if l > 0 && l < last && !p.logical {
-			continue
-		}
-		for i, v := range p.vars {
-			v.cur = saved[i]
-			if w.set.at[v] > l {
-				v.cur = idUnbound
-			}
-		}
-		if ask(l) {
-			break
-		}
-	}
-	for i, v := range p.vars {
-		v.cur = saved[i]
-	}
-}
-
 // blame finds the filter that a combination is charged to, see Waterfall.
 func (w *walker) blame(dropping []*filterProg) *filterProg {
 	best, at := dropping[0], len(w.set.levels)
@@ -261,4 +249,19 @@ func (w *walker) pruneHere(lv *level, open []*filterProg) (still []*filterProg, 
 		}
 	}
 	return still, false
+}
+
+// hclOnly turns the fast path off.
+func (p *program) hclOnly() {
+	for _, f := range p.filters {
+		f.whole.fast = nil
+		for _, c := range f.conjs {
+			c.prog.fast = nil
+		}
+	}
+	for _, sp := range p.sets {
+		for _, dp := range sp.derives {
+			dp.prog.fast = nil
+		}
+	}
 }
