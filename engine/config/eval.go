@@ -60,7 +60,7 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue, bound map[strin
 		}
 		vals["module"][name] = v
 	}
-	ctx := &hcl.EvalContext{Variables: make(map[string]cty.Value, len(vals)), Functions: s.functionsHere()}
+	ctx := &hcl.EvalContext{Variables: make(map[string]cty.Value, len(vals)), Functions: s.l.functions}
 	for root, m := range vals {
 		ctx.Variables[root] = cty.ObjectVal(m)
 	}

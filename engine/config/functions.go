@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"math/big"
+	"sort"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
@@ -14,13 +16,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// setproductLimit bounds what a plan may build element by element in HCL;
-// large products belong into a grid.
-const setproductLimit = 20000
-
-// Functions returns the pure functions that plans may call. None of them reads
-// the clock, the environment or a file: the same plan means the same cases
-// everywhere.
+// Functions returns the functions that plans may call. All are pure: none reads the
+// clock, the environment or a file, so the same plan means the same cases everywhere.
 func Functions() map[string]function.Function {
 	return map[string]function.Function{
 		// numbers
@@ -28,70 +25,52 @@ func Functions() map[string]function.Function {
 		"ceil":     stdlib.CeilFunc,
 		"ceil_div": ceilDivFunc,
 		"floor":    stdlib.FloorFunc,
-		"log":      logFunc,
 		"max":      stdlib.MaxFunc,
 		"min":      stdlib.MinFunc,
 		"pow":      powFunc,
-		"signum":   stdlib.SignumFunc,
-		"sum":      sumFunc,
-		"parseint": stdlib.ParseIntFunc,
 		// collections
-		"alltrue":         allTrueFunc,
-		"anytrue":         anyTrueFunc,
-		"chunklist":       stdlib.ChunklistFunc,
-		"coalesce":        stdlib.CoalesceFunc,
-		"coalescelist":    stdlib.CoalesceListFunc,
-		"compact":         stdlib.CompactFunc,
-		"concat":          stdlib.ConcatFunc,
-		"contains":        containsFunc,
-		"did_you_mean":    didYouMeanFunc,
-		"distinct":        distinctFunc,
-		"element":         stdlib.ElementFunc,
-		"flatten":         stdlib.FlattenFunc,
-		"index":           indexFunc,
-		"keys":            stdlib.KeysFunc,
-		"length":          stdlib.LengthFunc,
-		"line_of":         lineOfFunc(nil),
-		"lookup":          stdlib.LookupFunc,
-		"merge":           stdlib.MergeFunc,
-		"one":             oneFunc,
-		"powers":          powersFunc,
-		"range":           rangeFunc,
-		"reverse":         stdlib.ReverseListFunc,
-		"setintersection": stdlib.SetIntersectionFunc,
-		"setproduct":      boundedSetProduct,
-		"setsubtract":     stdlib.SetSubtractFunc,
-		"setunion":        stdlib.SetUnionFunc,
-		"slice":           stdlib.SliceFunc,
-		"sort":            sortFunc,
-		"values":          stdlib.ValuesFunc,
-		"zipmap":          stdlib.ZipmapFunc,
+		"alltrue":      boolFold("true when every element is true", true),
+		"anytrue":      boolFold("true when an element is true", false),
+		"coalesce":     stdlib.CoalesceFunc,
+		"compact":      stdlib.CompactFunc,
+		"concat":       stdlib.ConcatFunc,
+		"contains":     containsFunc,
+		"did_you_mean": didYouMeanFunc,
+		"distinct":     stdlib.DistinctFunc,
+		"element":      stdlib.ElementFunc,
+		"flatten":      stdlib.FlattenFunc,
+		"keys":         stdlib.KeysFunc,
+		"length":       stdlib.LengthFunc,
+		"lookup":       stdlib.LookupFunc,
+		"merge":        stdlib.MergeFunc,
+		"powers":       powersFunc,
+		"range":        rangeFunc,
+		"reverse":      stdlib.ReverseListFunc,
+		"setsubtract":  stdlib.SetSubtractFunc,
+		"setunion":     stdlib.SetUnionFunc,
+		"slice":        stdlib.SliceFunc,
+		"sort":         sortFunc,
+		"values":       stdlib.ValuesFunc,
 		// strings
-		"endswith":   endsWithFunc,
-		"format":     formatFunc,
-		"formatlist": formatListFunc,
+		"format":     stdlib.FormatFunc,
 		"join":       stdlib.JoinFunc,
 		"lower":      stdlib.LowerFunc,
 		"regex":      stdlib.RegexFunc,
-		"regexall":   stdlib.RegexAllFunc,
 		"replace":    stdlib.ReplaceFunc,
 		"split":      stdlib.SplitFunc,
 		"startswith": startsWithFunc,
-		"strlen":     stdlib.StrlenFunc,
 		"substr":     stdlib.SubstrFunc,
-		"trim":       stdlib.TrimFunc,
 		"trimprefix": stdlib.TrimPrefixFunc,
-		"trimsuffix": stdlib.TrimSuffixFunc,
 		"upper":      stdlib.UpperFunc,
 		// conversion
 		"can":        tryfunc.CanFunc,
-		"jsondecode": jsonDecodeFunc,
+		"jsondecode": stdlib.JSONDecodeFunc,
 		"jsonencode": stdlib.JSONEncodeFunc,
-		"tobool":     toFunc("tobool", cty.Bool),
-		"tolist":     toListFunc,
-		"tonumber":   toFunc("tonumber", cty.Number),
-		"toset":      toSetFunc,
-		"tostring":   toFunc("tostring", cty.String),
+		"tobool":     stdlib.MakeToFunc(cty.Bool),
+		"tolist":     stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
+		"tonumber":   stdlib.MakeToFunc(cty.Number),
+		"toset":      stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+		"tostring":   stdlib.MakeToFunc(cty.String),
 		"try":        tryfunc.TryFunc,
 	}
 }
@@ -108,45 +87,18 @@ var ceilDivFunc = function.New(&function.Spec{
 	},
 })
 
-// distinctFunc is that of the library, which compares each element with all before
-// it: strings are looked up.
-var distinctFunc = function.New(&function.Spec{
-	Description: stdlib.DistinctFunc.Description(),
-	Params:      stdlib.DistinctFunc.Params(),
-	Type:        stdlib.DistinctFunc.ReturnTypeForValues,
-	Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
-		if t.ElementType() != cty.String || !args[0].IsWhollyKnown() {
-			return stdlib.DistinctFunc.Call(args)
-		}
-		seen, kept := map[string]bool{}, []cty.Value{}
-		for _, v := range args[0].AsValueSlice() {
-			if v.IsNull() {
-				return stdlib.DistinctFunc.Call(args)
-			}
-			if s := v.AsString(); !seen[s] {
-				seen[s], kept = true, append(kept, v)
-			}
-		}
-		if len(kept) == 0 {
-			return args[0], nil
-		}
-		return cty.ListVal(kept), nil
-	},
-})
-
-var sumFunc = function.New(&function.Spec{
-	Description: "sum of a list of numbers",
-	Params:      []function.Parameter{{Name: "list", Type: cty.List(cty.Number)}},
+var powFunc = function.New(&function.Spec{
+	Description: "a number to the power of another",
+	Params:      []function.Parameter{{Name: "num", Type: cty.Number}, {Name: "power", Type: cty.Number}},
 	Type:        function.StaticReturnType(cty.Number),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		total := cty.Zero
-		for _, v := range args[0].AsValueSlice() {
-			if v.IsNull() {
-				return cty.NilVal, function.NewArgErrorf(0, "an element is null")
-			}
-			total = total.Add(v)
+		num, _ := args[0].AsBigFloat().Float64()
+		power, _ := args[1].AsBigFloat().Float64()
+		v := math.Pow(num, power)
+		if math.IsNaN(v) || math.IsInf(v, 0) { // the standard library panics or returns infinity
+			return cty.NilVal, fmt.Errorf("%v to the power of %v is not a finite number", num, power)
 		}
-		return total, nil
+		return cty.NumberFloatVal(v), nil
 	},
 })
 
@@ -175,9 +127,6 @@ var didYouMeanFunc = function.New(&function.Spec{
 		return cty.StringVal(best), nil
 	},
 })
-
-var allTrueFunc = boolFold("true when every element is true", true)
-var anyTrueFunc = boolFold("true when an element is true", false)
 
 func boolFold(description string, all bool) function.Function {
 	return function.New(&function.Spec{
@@ -247,50 +196,6 @@ func sameValue(a, b cty.Value) cty.Value {
 	return a.Equals(b)
 }
 
-var indexFunc = function.New(&function.Spec{
-	Description: "position of a value in a list",
-	Params: []function.Parameter{
-		{Name: "list", Type: cty.DynamicPseudoType},
-		{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true},
-	},
-	Type: function.StaticReturnType(cty.Number),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		t := args[0].Type()
-		if !t.IsTupleType() && !t.IsListType() {
-			return cty.NilVal, function.NewArgErrorf(0, "a list or tuple is needed, not %s", t.FriendlyName())
-		}
-		for i, v := range args[0].AsValueSlice() {
-			eq := sameValue(v, args[1])
-			if !eq.IsKnown() {
-				return cty.UnknownVal(cty.Number), nil
-			}
-			if eq.True() {
-				return cty.NumberIntVal(int64(i)), nil
-			}
-		}
-		return cty.NilVal, function.NewArgErrorf(1, "the list has no such element")
-	},
-})
-
-var oneFunc = function.New(&function.Spec{
-	Description: "the only element of a list, or null when it is empty",
-	Params:      []function.Parameter{{Name: "list", Type: cty.DynamicPseudoType}},
-	Type:        function.StaticReturnType(cty.DynamicPseudoType),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		if !args[0].CanIterateElements() {
-			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is needed")
-		}
-		vs := args[0].AsValueSlice()
-		switch len(vs) {
-		case 0:
-			return cty.NullVal(cty.DynamicPseudoType), nil
-		case 1:
-			return vs[0], nil
-		}
-		return cty.NilVal, function.NewArgErrorf(0, "the list has %d elements, at most one is allowed", len(vs))
-	},
-})
-
 // powersFunc lists base^from .. base^to: the shape of most size axes.
 var powersFunc = function.New(&function.Spec{
 	Description: "powers(base, from, to): base^from up to base^to, both included",
@@ -311,6 +216,57 @@ var powersFunc = function.New(&function.Spec{
 				out = append(out, v)
 			}
 			v = v.Multiply(args[0])
+		}
+		return cty.ListVal(out), nil
+	},
+})
+
+// rangeLimit is how many values range makes at most; longer axes are powers,
+// steps, or the plan's mistake.
+const rangeLimit = 20_000
+
+// rangeFunc is the standard library's range with more values, as axes need them.
+var rangeFunc = function.New(&function.Spec{
+	Description: "numbers from the first to below the second, in steps of the third",
+	VarParam:    &function.Parameter{Name: "params", Type: cty.Number},
+	Type:        function.StaticReturnType(cty.List(cty.Number)),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		start := cty.Zero
+		var end, step cty.Value
+		switch len(args) {
+		case 1:
+			end = args[0]
+		case 2, 3:
+			start, end = args[0], args[1]
+		default:
+			return cty.NilVal, fmt.Errorf("range takes one to three numbers: range(END), range(START, END) or range(START, END, STEP)")
+		}
+		if len(args) == 3 {
+			step = args[2]
+		} else if step = cty.NumberIntVal(1); end.LessThan(start).True() {
+			step = cty.NumberIntVal(-1)
+		}
+		if step.Equals(cty.Zero).True() {
+			return cty.NilVal, function.NewArgErrorf(2, "the step is 0")
+		}
+		down := step.LessThan(cty.Zero).True()
+		if down && end.GreaterThan(start).True() || !down && end.LessThan(start).True() {
+			return cty.NilVal, function.NewArgErrorf(1, "the steps lead away from the end")
+		}
+		var out []cty.Value
+		for v := start; down && v.GreaterThan(end).True() || !down && v.LessThan(end).True(); {
+			if len(out) == rangeLimit {
+				return cty.NilVal, fmt.Errorf("range makes at most %d values; use a larger step, or powers(...)", rangeLimit)
+			}
+			out = append(out, v)
+			next, err := stdlib.Add(v, step)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			v = next
+		}
+		if len(out) == 0 {
+			return cty.ListValEmpty(cty.Number), nil
 		}
 		return cty.ListVal(out), nil
 	},
@@ -340,20 +296,32 @@ var sortFunc = function.New(&function.Spec{
 	},
 })
 
-var boundedSetProduct = function.New(&function.Spec{
-	Description: "every combination of elements of lists; bounded, use a grid for large products",
-	VarParam:    &function.Parameter{Name: "sets", Type: cty.DynamicPseudoType},
-	Type: func(args []cty.Value) (cty.Type, error) {
-		n := 1
-		for i, a := range args {
-			if a.IsKnown() && !a.IsNull() && a.CanIterateElements() {
-				n *= a.LengthInt()
-				if n > setproductLimit {
-					return cty.NilType, function.NewArgErrorf(i, "the product has more than %d elements: declare the lists as axes of a grid instead", setproductLimit)
-				}
-			}
+func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
+	vs := l.AsValueSlice()
+	for _, v := range vs {
+		if v.IsNull() {
+			return cty.NilVal, function.NewArgErrorf(0, "an element is null")
 		}
-		return stdlib.SetProductFunc.ReturnTypeForValues(args)
+	}
+	switch t.ElementType() {
+	case cty.Number:
+		sort.SliceStable(vs, func(i, j int) bool { return vs[i].LessThan(vs[j]).True() })
+	case cty.String:
+		sort.SliceStable(vs, func(i, j int) bool { return vs[i].AsString() < vs[j].AsString() })
+	default:
+		return cty.NilVal, function.NewArgErrorf(0, "only numbers or strings can be sorted, not %s", t.ElementType().FriendlyName())
+	}
+	if len(vs) == 0 {
+		return cty.ListValEmpty(t.ElementType()), nil
+	}
+	return cty.ListVal(vs), nil
+}
+
+var startsWithFunc = function.New(&function.Spec{
+	Description: "whether a string begins with another",
+	Params:      []function.Parameter{{Name: "str", Type: cty.String}, {Name: "prefix", Type: cty.String}},
+	Type:        function.StaticReturnType(cty.Bool),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		return cty.BoolVal(strings.HasPrefix(args[0].AsString(), args[1].AsString())), nil
 	},
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return stdlib.SetProduct(args...) },
 })

@@ -9,9 +9,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
-	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // impure are functions of other languages that read what a plan does not say.
@@ -109,54 +106,3 @@ func after(d *hcl.Diagnostic, files map[string]*hcl.File) string {
 	}
 	return ""
 }
-
-// rangeLimit is how many values range makes at most; longer axes are powers,
-// steps, or the plan's mistake.
-const rangeLimit = 20_000
-
-// rangeFunc is the standard library's range with more values, as axes need them.
-var rangeFunc = function.New(&function.Spec{
-	Description: "numbers from the first to below the second, in steps of the third",
-	VarParam:    &function.Parameter{Name: "params", Type: cty.Number},
-	Type:        function.StaticReturnType(cty.List(cty.Number)),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		start := cty.Zero
-		var end, step cty.Value
-		switch len(args) {
-		case 1:
-			end = args[0]
-		case 2, 3:
-			start, end = args[0], args[1]
-		default:
-			return cty.NilVal, fmt.Errorf("range takes one to three numbers: range(END), range(START, END) or range(START, END, STEP)")
-		}
-		if len(args) == 3 {
-			step = args[2]
-		} else if step = cty.NumberIntVal(1); end.LessThan(start).True() {
-			step = cty.NumberIntVal(-1)
-		}
-		if step.Equals(cty.Zero).True() {
-			return cty.NilVal, function.NewArgErrorf(2, "the step is 0")
-		}
-		down := step.LessThan(cty.Zero).True()
-		if down && end.GreaterThan(start).True() || !down && end.LessThan(start).True() {
-			return cty.NilVal, function.NewArgErrorf(1, "the steps lead away from the end")
-		}
-		var out []cty.Value
-		for v := start; down && v.GreaterThan(end).True() || !down && v.LessThan(end).True(); {
-			if len(out) == rangeLimit {
-				return cty.NilVal, fmt.Errorf("range makes at most %d values; use a larger step, or powers(...)", rangeLimit)
-			}
-			out = append(out, v)
-			next, err := stdlib.Add(v, step)
-			if err != nil {
-				return cty.NilVal, err
-			}
-			v = next
-		}
-		if len(out) == 0 {
-			return cty.ListValEmpty(cty.Number), nil
-		}
-		return cty.ListVal(out), nil
-	},
-})

@@ -75,9 +75,6 @@ func (s *scope) meant(t hcl.Traversal, bound []string) string {
 // references finds what an expression refers to. Roots in bound are skipped.
 func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[string]bool) ([]ref, hcl.Diagnostics) {
 	parsed := s.l.parts(expr)
-	if parsed.diags.HasErrors() {
-		return nil, parsed.diags
-	}
 	dynamic := s.dynamicKeys(parsed, each)
 	var out []ref
 	var diags hcl.Diagnostics
@@ -129,7 +126,6 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 type exprParts struct {
 	variables []hcl.Traversal
 	indexes   []indexPart
-	diags     hcl.Diagnostics
 }
 
 // indexPart is an index expression such as collect.gemm[each.key] with the
@@ -147,7 +143,7 @@ func (l *loader) parts(expr hcl.Expression) exprParts {
 	if p, ok := l.exprs[node]; ok {
 		return p
 	}
-	p := exprParts{variables: expr.Variables(), diags: boundedLiterals(node)}
+	p := exprParts{variables: expr.Variables()}
 	hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n := n.(type) {
 		case *hclsyntax.RelativeTraversalExpr:

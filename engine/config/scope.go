@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
 
 	"aicplan/engine/stage"
 )
@@ -31,7 +30,6 @@ type scope struct {
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
 	byKey     map[*blockDecl]map[string]*Instance // of stages with for_each
-	functions map[string]function.Function        // of functionsHere
 }
 
 // memoized is a value that was evaluated. One that waits for a stage is good
@@ -161,11 +159,6 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 	}
 	v, diags := get()
 	s.leave()
-	// Products of products grow faster than they are spelt.
-	known, within := look(v)
-	if !diags.HasErrors() && !within {
-		diags = append(diags, unbounded(rng))
-	}
 	if diags.HasErrors() {
 		s.memo[label] = memoized{value: cty.DynamicVal}
 		if s.failed == nil {
@@ -175,7 +168,7 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}
-	s.memo[label] = memoized{value: v, waits: !known, seen: s.l.finished}
+	s.memo[label] = memoized{value: v, waits: !v.IsWhollyKnown(), seen: s.l.finished}
 	return v, diags
 }
 

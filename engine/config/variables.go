@@ -262,7 +262,7 @@ func (g givenValue) asList(d *variableDecl, v cty.Value) string {
 // validateVariable runs the variable's validation blocks.
 func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	if !whollyKnown(v) {
+	if !v.IsWhollyKnown() {
 		return nil
 	}
 	for _, val := range d.validations {

@@ -17,7 +17,7 @@ locals {
       model            = r.model
       native_num_heads = r.num_heads
       selected         = anytrue([for q in local.models.dsa : q.selected if q.architecture == r.architecture])
-    } if index([for q in local.models.dsa : q.architecture], r.architecture) == i
+    } if !contains([for q in slice(local.models.dsa, 0, i) : q.architecture], r.architecture)
   ]
 
   msa_modules = [for r in local.models.msa : {

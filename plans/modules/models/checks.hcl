@@ -50,10 +50,10 @@ locals {
       if !contains(local.family_words, k)
     ]]),
     flatten([for c in local.checked_rows : [for k in c.unknown :
-      "${line_of(c.name, k)}: The ${c.kind} row of ${c.name} has the field ${k}, which its kind does not have.${did_you_mean(k, c.knows) == "" ? "" : " Did you mean ${did_you_mean(k, c.knows)}?"}"
+      "The ${c.kind} row of ${c.name} has the field ${k}, which its kind does not have.${did_you_mean(k, c.knows) == "" ? "" : " Did you mean ${did_you_mean(k, c.knows)}?"}"
     ]]),
-    flatten([for c in local.checked_rows : [for k in c.missing : "${line_of(c.name, k)}: The ${c.kind} row of ${c.name} has no ${k}."] if length(c.unknown) == 0]),
-    flatten([for c in local.checked_rows : [for k in c.texts : "${line_of(c.name, k)}: The ${c.kind} row of ${c.name} has ${k} as a text; write the number without quotes."]]),
+    flatten([for c in local.checked_rows : [for k in c.missing : "The ${c.kind} row of ${c.name} has no ${k}."] if length(c.unknown) == 0]),
+    flatten([for c in local.checked_rows : [for k in c.texts : "The ${c.kind} row of ${c.name} has ${k} as a text; write the number without quotes."]]),
   )
 }
 
@@ -76,7 +76,7 @@ variable "sound" {
   validation {
     condition = length(local.wrong_rows) == 0 && (!var.sound || length(local.wrong_dtypes) == 0)
     error_message = join(" ", concat(local.wrong_rows, [for w in local.wrong_dtypes :
-      "${line_of(w.model, "dtypes")}: The moe row of ${w.model} has the format ${w.dtype}, which no table knows.${w.meant == "" ? "" : " Did you mean ${w.meant}?"}"
+      "The moe row of ${w.model} has the format ${w.dtype}, which no table knows.${w.meant == "" ? "" : " Did you mean ${w.meant}?"}"
     ]))
   }
 }
