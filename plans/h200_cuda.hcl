@@ -146,8 +146,9 @@ gate "op" {
   check "positive" { column = "latency" }
   check "duplicates" { max = 0 }
   check "noise" {
-    max      = 0.05
-    severity = "warn"
+    percentile = 95
+    max        = 0.05
+    severity   = "warn"
   }
   check "throttled" {
     max      = 0.01
@@ -158,8 +159,9 @@ gate "op" {
 gate "speed_of_light" {
   input = dedupe.op["gemm"]
   check "speed_of_light" {
-    system   = system.this
-    severity = "warn"
+    system    = system.this
+    tolerance = 0.05
+    severity  = "warn"
   }
 }
 

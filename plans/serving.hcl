@@ -181,12 +181,21 @@ gate "load" {
   description = "nothing void passes"
   input       = collect.load
 
-  check "request_errors" {}
+  check "request_errors" { max = 0 }
   check "client_saturation" { severity = "warn" }
-  check "prefix_cache" { severity = "warn" }
-  check "short_outputs" { severity = "warn" }
+
+  check "prefix_cache" {
+    max_hit_rate = 0.05
+    severity     = "warn"
+  }
+
+  check "short_outputs" {
+    max      = 0.01
+    severity = "warn"
+  }
 
   check "token_mismatch" {
+    max        = 0.01
     severity   = "warn"
     min_judged = 0
   }

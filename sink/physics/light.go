@@ -229,9 +229,6 @@ func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 
 // LightOptions adjust SpeedOfLight.
 type LightOptions struct {
-	// Compute and Memory say which bounds apply; both when neither is set.
-	// Operands that stay in the cache between executions beat the memory bound.
-	Compute, Memory bool
 	// Cache is how many bytes may not have come from memory, because they were
 	// in a cache since the execution before.
 	Cache float64
@@ -249,9 +246,6 @@ func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o Ligh
 	if !ok {
 		return nil, false
 	}
-	if !o.Compute && !o.Memory {
-		o.Compute, o.Memory = true, true
-	}
 	r := newReader(rec)
 	least = make([]float64, rec.NumRows())
 	for i := range least {
@@ -259,10 +253,8 @@ func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o Ligh
 		if !known {
 			continue
 		}
-		if o.Memory {
-			least[i] = spec.MemorySeconds(max(0, w.Bytes-o.Cache)) * 1000
-		}
-		if s, known := spec.ComputeSeconds(w.Flops, w.Dtype); o.Compute && known {
+		least[i] = spec.MemorySeconds(max(0, w.Bytes-o.Cache)) * 1000
+		if s, known := spec.ComputeSeconds(w.Flops, w.Dtype); known {
 			least[i] = max(least[i], s*1000)
 		}
 	}

@@ -8,23 +8,17 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// consistency: figures of a cell that follow from each other do.
-type consistency struct {
-	Throughput float64 `hcl:"throughput,optional" json:"throughput"` // relative
-	Parts      float64 `hcl:"parts,optional" json:"parts"`           // relative
-	Energy     float64 `hcl:"energy,optional" json:"energy"`         // relative
-}
+// Relative differences up to which figures of a cell agree.
+const (
+	throughputWithin = 0.25
+	partsWithin      = 0.01
+	energyWithin     = 0.05
+)
 
-func (c *consistency) prepare(r hcl.Range) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	for _, l := range []struct {
-		name string
-		v    float64
-	}{{"throughput", c.Throughput}, {"parts", c.Parts}, {"energy", c.Energy}} {
-		diags = append(diags, shareBetween(l.name, l.v, r)...)
-	}
-	return diags
-}
+// consistency: figures of a cell that follow from each other do.
+type consistency struct{}
+
+func (c *consistency) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
 // cellValues reads a cell's columns; NaN is not known.
 type cellValues struct {
@@ -73,7 +67,7 @@ func (c *consistency) run(s *subject) finding {
 		}
 		v.cols[name] = col
 	}
-	out := finding{total: s.selected, limit: fmt.Sprintf("throughput within %s, parts within %s, energy within %s, communication at most 100 %%", percent(c.Throughput), percent(c.Parts), percent(c.Energy))}
+	out := finding{total: s.selected, limit: fmt.Sprintf("throughput within %s, parts within %s, energy within %s, communication at most 100 %%", percent(throughputWithin), percent(partsWithin), percent(energyWithin))}
 	var bad []offender
 	if s.rec == nil {
 		return out
@@ -114,13 +108,13 @@ func (c *consistency) judge(v cellValues) (notes []string, judged int) {
 		if known(ttft, osl) && osl > 1 {
 			want, low = n*osl*1000/(ttft+tpot*(osl-1)), true
 		}
-		if tput > want*(1+c.Throughput) || low && tput < want*(1-c.Throughput) || tput < want/100 {
+		if tput > want*(1+throughputWithin) || low && tput < want*(1-throughputWithin) || tput < want/100 {
 			note("%s tokens/s, and TPOT and concurrency make %s", number(round(tput)), number(round(want)))
 		}
 	}
 	if iter, tokens, k := v.get("iteration_wall_clock"), v.get("output_tokens"), v.get("iterations"); known(iter, tokens, k, tput) && iter > 0 && k > 0 {
 		judged++
-		if want := tokens / k / iter; math.Abs(tput/want-1) > c.Throughput {
+		if want := tokens / k / iter; math.Abs(tput/want-1) > throughputWithin {
 			note("%s tokens/s, and tokens and iteration times make %s", number(round(tput)), number(round(want)))
 		}
 	}
@@ -149,13 +143,13 @@ func (c *consistency) judge(v cellValues) (notes []string, judged int) {
 	}
 	if wall, busy, bubble := v.get("trace_wall_ms"), v.get("trace_busy_ms"), v.get("trace_bubble_ms"); known(wall, busy, bubble) && wall > 0 {
 		judged++
-		if math.Abs((busy+bubble)/wall-1) > c.Parts {
+		if math.Abs((busy+bubble)/wall-1) > partsWithin {
 			note("busy %s ms and bubbles %s ms, of steps of %s ms", number(round(busy)), number(round(bubble)), number(round(wall)))
 		}
 	}
 	if counted, integral := v.get("gpu_energy_j"), v.get("gpu_energy_by_power_j"); known(counted, integral) && integral > 0 {
 		judged++
-		if math.Abs(counted/integral-1) > c.Energy {
+		if math.Abs(counted/integral-1) > energyWithin {
 			note("%s J by the counters, %s J by the power", number(round(counted)), number(round(integral)))
 		}
 	}

@@ -3,33 +3,22 @@ package gate
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 )
 
 // saturation: the client of a load test was not what was measured.
-type saturation struct {
-	SendLag float64 `hcl:"max_send_lag,optional" json:"max_send_lag"` // ms, of 99 % of the requests
-	Wait    float64 `hcl:"max_wait,optional" json:"max_wait"`         // ms, for a processor
-	CPU     float64 `hcl:"max_cpu,optional" json:"max_cpu"`           // share
-}
+type saturation struct{}
 
-func (c *saturation) prepare(r hcl.Range) hcl.Diagnostics {
-	diags := slices.Concat(notNegative("max_send_lag", c.SendLag, r), notNegative("max_wait", c.Wait, r))
-	if !(c.CPU > 0 && c.CPU <= 1) {
-		diags = append(diags, problem("Wrong share", fmt.Sprintf("max_cpu is %s; a share lies between 0 and 1.", number(c.CPU)), r))
-	}
-	return diags
-}
+func (c *saturation) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
 func (c *saturation) run(s *subject) finding {
 	limits := []struct {
 		column string
 		max    float64
 		unit   string
-	}{{"send_lag_p99", c.SendLag, " ms"}, {"client_sched_p99", c.Wait, " ms"}, {"client_cpu_share", c.CPU, ""}}
+	}{{"send_lag_p99", 10, " ms"}, {"client_sched_p99", 10, " ms"}, {"client_cpu_share", 0.9, ""}}
 	out := finding{total: s.selected, ok: true}
 	var texts []string
 	bad, unknown := map[int]string{}, map[int]bool{}

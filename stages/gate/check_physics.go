@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -15,13 +14,13 @@ import (
 	"aicplan/systems"
 )
 
-// power: values lie above zero and below the board's limit.
+// overLimit is how far a row's average power may exceed the board's limit.
+const overLimit = 0.05
+
+// power: values lie above zero and at most overLimit above the board's limit.
 type power struct {
-	Limit     *float64  `hcl:"limit,optional" json:"limit,omitempty"`
-	Tolerance float64   `hcl:"tolerance,optional" json:"tolerance"`
-	Required  bool      `hcl:"required,optional" json:"required"`
-	System    cty.Value `hcl:"system,optional" json:"-"`
-	Max       int       `hcl:"max,optional" json:"max"`
+	Required bool      `hcl:"required,optional" json:"required"`
+	System   cty.Value `hcl:"system,optional" json:"-"`
 
 	spec *systems.Spec
 }
@@ -29,10 +28,7 @@ type power struct {
 func (c *power) prepare(r hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	c.spec, diags = optionalSystem(c.System, r)
-	if c.Limit != nil && !(*c.Limit > 0) {
-		diags = append(diags, problem("Wrong limit", fmt.Sprintf("limit is %s W; it must be above 0. Without it the rows' own power_limit is taken, else that of the system.", number(*c.Limit)), r))
-	}
-	return slices.Concat(diags, notNegative("tolerance", c.Tolerance, r), notNegative("max", float64(c.Max), r))
+	return diags
 }
 
 func optionalSystem(v cty.Value, r hcl.Range) (*systems.Spec, hcl.Diagnostics) {
@@ -61,7 +57,7 @@ func (c *power) run(s *subject) finding {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	out := finding{limit: fmt.Sprintf("above 0, at most %s over the limit", percent(c.Tolerance)), total: s.selected}
+	out := finding{limit: fmt.Sprintf("above 0, at most %s over the limit", percent(overLimit)), total: s.selected}
 	var bad []offender
 	highest := 0.0
 	for i, v := range watts.val {
@@ -80,8 +76,8 @@ func (c *power) run(s *subject) finding {
 			bad = append(bad, offender{row: i, worse: v})
 			continue
 		case limits[i] == 0:
-			out.left.row(i, "no limit is known: give limit or system")
-		case v > limits[i]*(1+c.Tolerance):
+			out.left.row(i, "no limit is known: give system")
+		case v > limits[i]*(1+overLimit):
 			bad = append(bad, offender{row: i, worse: v / limits[i]})
 		}
 		highest = max(highest, v)
@@ -90,7 +86,7 @@ func (c *power) run(s *subject) finding {
 	if judged == 0 {
 		return out
 	}
-	out.ok, out.value = len(bad) <= c.Max, number(highest)+" W"
+	out.ok, out.value = len(bad) == 0, number(highest)+" W"
 	out.message = fmt.Sprintf("%d of %d values of power are outside (0, limit]; the highest is %s W", len(bad), judged, number(highest))
 	out.rows = s.worst(bad, s.metric(), "power", "power_limit")
 	return out
@@ -104,7 +100,7 @@ const mostWatts = 1e4
 func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 	out := make([]float64, n)
 	var own series
-	if c.Limit == nil && column(s.rec, "power_limit") != nil {
+	if column(s.rec, "power_limit") != nil {
 		var err error
 		if own, err = numbers(s.rec, "power_limit"); err != nil {
 			return nil, err
@@ -112,8 +108,6 @@ func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 	}
 	for i := range out {
 		switch {
-		case c.Limit != nil:
-			out[i] = *c.Limit
 		case own.val != nil && own.val[i] > 0 && own.val[i] <= mostWatts:
 			out[i] = own.val[i]
 		case c.spec != nil:
@@ -127,16 +121,9 @@ func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 type light struct {
 	System    cty.Value `hcl:"system" json:"-"`
 	Tolerance float64   `hcl:"tolerance,optional" json:"tolerance"`
-	Bound     string    `hcl:"bound,optional" json:"bound"`
-	// CacheMB is how much of a row's operands may have been in the cache since
-	// the execution before; operands that rotate leave it at 0.
-	CacheMB float64 `hcl:"cache_mb,optional" json:"cache_mb,omitempty"`
-	Max     int     `hcl:"max,optional" json:"max"`
 
 	spec *systems.Spec
 }
-
-var bounds = []string{"both", "compute", "memory"}
 
 func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
 	spec, diags := optionalSystem(c.System, r)
@@ -144,10 +131,7 @@ func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
 	if spec == nil && !diags.HasErrors() {
 		diags = append(diags, problem("No system", "speed_of_light needs the system whose peaks it compares with, for example system.h200_sxm.", r))
 	}
-	if !slices.Contains(bounds, c.Bound) {
-		diags = append(diags, problem("Unknown bound", fmt.Sprintf("bound is %q; it must be \"both\", \"compute\" or \"memory\".", c.Bound), r))
-	}
-	return slices.Concat(diags, notNegative("tolerance", c.Tolerance, r), notNegative("cache_mb", c.CacheMB, r), notNegative("max", float64(c.Max), r))
+	return append(diags, notNegative("tolerance", c.Tolerance, r)...)
 }
 
 func (c *light) run(s *subject) finding {
@@ -158,7 +142,7 @@ func (c *light) run(s *subject) finding {
 	if s.rec == nil {
 		return finding{}
 	}
-	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{Compute: c.Bound == "compute", Memory: c.Bound == "memory", Cache: c.CacheMB * 1e6})
+	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{})
 	metric := s.metric()
 	lat, err := numbers(s.rec, metric)
 	if err != nil {
@@ -189,7 +173,7 @@ func (c *light) run(s *subject) finding {
 	if judged == 0 {
 		return out
 	}
-	out.ok, out.value = len(bad) <= c.Max, percent(best)
+	out.ok, out.value = len(bad) == 0, percent(best)
 	out.message = fmt.Sprintf("%d of %d rows are faster than %s allows; the fastest runs at %s of the speed of light", len(bad), judged, c.spec.Name, percent(best))
 	out.rows = s.worst(bad, "kernel_source", metric)
 	if !out.ok {
@@ -203,15 +187,10 @@ type throttled struct {
 	Max float64 `hcl:"max,optional" json:"max"`
 }
 
-func (c *throttled) prepare(r hcl.Range) hcl.Diagnostics {
-	if !(c.Max >= 0 && c.Max <= 1) {
-		return hcl.Diagnostics{problem("Wrong share", fmt.Sprintf("max is %s; a share lies between 0 and 1.", number(c.Max)), r)}
-	}
-	return nil
-}
+func (c *throttled) prepare(r hcl.Range) hcl.Diagnostics { return shareBetween("max", c.Max, r) }
 
 func (c *throttled) run(s *subject) finding {
-	out, bad, judged := s.flagged("throttled", "whether it was throttled was not read", c.Max, func(_ int, v float64) bool { return v != 0 })
+	out, bad, judged := s.flagged("throttled", "whether it was throttled was not read", c.Max, func(v float64) bool { return v != 0 })
 	if judged == 0 {
 		return out
 	}

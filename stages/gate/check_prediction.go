@@ -26,8 +26,6 @@ type prediction struct {
 	P50 float64  `hcl:"p50,optional" json:"p50"`
 	P95 float64  `hcl:"p95,optional" json:"p95"`
 	Key []string `hcl:"key,optional" json:"key,omitempty"`
-	// Min is the least number of workloads that both have.
-	Min int `hcl:"min,optional" json:"min"`
 	// Traces has kernel traces of workloads, which say by op where an error is from.
 	Traces cty.Value `hcl:"traces,optional" json:"-"`
 
@@ -88,8 +86,8 @@ func (c *prediction) run(s *subject) finding {
 	if err != nil {
 		return failed(err.Error())
 	}
-	if least := max(c.Min, 1); m.common < least {
-		return failed(fmt.Sprintf("%d workloads are both measured and predicted, and at least %d are needed to judge%s", m.common, least, m.apart(s, key)))
+	if m.common == 0 {
+		return failed("no workload is both measured and predicted" + m.apart(s, key))
 	}
 	out := finding{total: s.selected, limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s", percent(c.P50), percent(c.P95))}
 	pairs, err := c.pairs(s, m, &out)

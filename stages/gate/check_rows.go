@@ -9,15 +9,13 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/sink/phrase"
 	"aicplan/sink/rowkey"
 	"aicplan/stages/dedupe"
 )
 
 // duplicates: rows that share their key.
 type duplicates struct {
-	Max int      `hcl:"max,optional" json:"max"`
-	By  []string `hcl:"by,optional" json:"by,omitempty"`
+	Max int `hcl:"max,optional" json:"max"`
 }
 
 func (c *duplicates) prepare(r hcl.Range) hcl.Diagnostics {
@@ -28,17 +26,9 @@ func (c *duplicates) run(s *subject) finding {
 	if s.rec == nil {
 		return finding{}
 	}
-	key := c.By
-	if len(key) == 0 {
-		key = s.fullKey()
-		if err := s.lackingKey(s.rec, "the data", key); err != nil {
-			return s.cannot(err.Error())
-		}
-	}
-	for _, k := range c.By {
-		if column(s.rec, k) == nil {
-			return failed(fmt.Sprintf("\"by\" names the column %q, which the data lacks.%s", k, phrase.DidYouMean(k, columnNames(s.rec))))
-		}
+	key := s.fullKey()
+	if err := s.lackingKey(s.rec, "the data", key); err != nil {
+		return s.cannot(err.Error())
 	}
 	ix := rowkey.New(key, rowkey.Options{})
 	ids, err := ix.Number(s.rec)

@@ -5,54 +5,29 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
 
-func describeCells(rec arrow.Record, row int, columns []string) string {
-	return rowkey.Describe(rec, row, columns)
-}
-
 // schema: the columns, types and words that readers of the table need.
-type schema struct {
-	Table string `hcl:"table,optional" json:"table,omitempty"`
-	// Words off accepts dtype words that readers do not know.
-	Words bool `hcl:"words,optional" json:"words"`
-}
+type schema struct{}
 
-func (c *schema) prepare(r hcl.Range) hcl.Diagnostics {
-	if c.Table == "" {
-		return nil
-	}
-	if _, ok := catalog.Lookup(c.Table); !ok {
-		detail := fmt.Sprintf("There is no perf table %q.", c.Table)
-		if s := catalog.Suggest(c.Table); len(s) > 0 {
-			detail += " Did you mean " + strings.Join(s, " or ") + "?"
-		}
-		return hcl.Diagnostics{problem("Unknown table", detail, r)}
-	}
-	return nil
-}
+func (c *schema) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
 func (c *schema) run(s *subject) finding {
-	t, ok := catalog.Lookup(c.Table)
-	if c.Table == "" {
-		t, ok = dedupe.PerfTable(s.ds)
-	}
+	t, ok := dedupe.PerfTable(s.ds)
 	if !ok {
-		return s.cannot("the data belongs to no perf table; say which with \"table\"")
+		return s.cannot("the data belongs to no perf table")
 	}
 	if s.rec == nil {
 		return finding{}
 	}
-	rows := tree.SchemaProblems(s.rec, t, tree.SchemaOptions{Words: c.Words, OldWords: c.Words, Kernel: true})
+	rows := tree.SchemaProblems(s.rec, t, tree.SchemaOptions{Words: true, OldWords: true, Kernel: true})
 	out := finding{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows, total: s.selected}
 	out.definite = !out.ok // a missing column is one with no rows too
 	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.selected == 0 && out.ok {
@@ -67,10 +42,7 @@ func (c *schema) run(s *subject) finding {
 // provenance: every row says it comes from the framework, version and device
 // that the data is said to come from.
 type provenance struct {
-	Framework string    `hcl:"framework,optional" json:"framework,omitempty"`
-	Version   string    `hcl:"version,optional" json:"version,omitempty"`
-	Device    string    `hcl:"device,optional" json:"device,omitempty"`
-	System    cty.Value `hcl:"system,optional" json:"-"`
+	System cty.Value `hcl:"system,optional" json:"-"`
 
 	spec *systems.Spec
 }
@@ -85,11 +57,7 @@ func (c *provenance) run(s *subject) finding {
 	if s.selected == 0 {
 		return finding{}
 	}
-	expected := map[string]string{
-		"framework": orElse(c.Framework, s.ds.Info.Framework),
-		"version":   orElse(c.Version, s.ds.Info.Version),
-		"device":    orElse(c.Device, s.ds.Info.Device),
-	}
+	expected := map[string]string{"framework": s.ds.Info.Framework, "version": s.ds.Info.Version, "device": s.ds.Info.Device}
 	var bad []string
 	judged := 0
 	for _, name := range []string{"framework", "version", "device"} {
@@ -132,13 +100,6 @@ func (c *provenance) run(s *subject) finding {
 		out.fix = "rows of another origin do not belong into this table: collect or import them under their own version"
 	}
 	return out
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // sameWord compares provenance: files spell framework labels in several ways.

@@ -17,19 +17,14 @@ import (
 
 // trend: latencies do not fall or spike while the work grows.
 type trend struct {
-	Along []string `hcl:"along,optional" json:"along,omitempty"`
-	Ratio float64  `hcl:"ratio,optional" json:"ratio"`
-	Floor *float64 `hcl:"floor,optional" json:"floor,omitempty"`
-	Max   int      `hcl:"max,optional" json:"max"`
+	Ratio float64 `hcl:"ratio,optional" json:"ratio"`
+	Max   int     `hcl:"max,optional" json:"max"`
 
 	spikes bool
 }
 
 func (c *trend) prepare(r hcl.Range) hcl.Diagnostics {
 	diags := notNegative("max", float64(c.Max), r)
-	if c.Floor != nil {
-		diags = append(diags, notNegative("floor", *c.Floor, r)...)
-	}
 	switch {
 	case c.spikes && !(c.Ratio > 1):
 		diags = append(diags, problem("Wrong ratio", fmt.Sprintf("ratio is %s; a spike is a multiple of its neighbours, so it must be above 1.", number(c.Ratio)), r))
@@ -59,11 +54,9 @@ func (c *trend) run(s *subject) finding {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	axes := c.Along
+	axes := physics.AxesOf(rec, key)
 	if len(axes) == 0 {
-		if axes = physics.AxesOf(rec, key); len(axes) == 0 {
-			return s.cannot("no column is known as an axis along which work grows; name one with \"along\"")
-		}
+		return s.cannot("no column is known as an axis along which work grows")
 	}
 	out := finding{limit: fmt.Sprintf("at most %d", c.Max)}
 	seen := make([]bool, rec.NumRows())
@@ -106,11 +99,6 @@ func (c *trend) compare(s *subject, rec arrow.Record, rows []int, axes, key []st
 	}
 	t, _ := dedupe.PerfTable(s.ds)
 	o := physics.TrendOptions{Metric: metric, Ratio: c.Ratio, Floor: physics.FloorOf(t), Compared: func(row int) { seen[row] = true }}
-	if c.Floor != nil {
-		if o.Floor = *c.Floor; o.Floor == 0 {
-			o.Floor = -1 // no floor at all
-		}
-	}
 	for _, axis := range axes {
 		found, n, err := find(rec, axis, key, o)
 		if err != nil {

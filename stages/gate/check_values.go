@@ -12,9 +12,7 @@ import (
 // positive: every value is finite and above zero.
 type positive struct {
 	// Column is the table's metric where none is given.
-	Column    string `hcl:"column,optional" json:"column"`
-	AllowZero bool   `hcl:"allow_zero,optional" json:"allow_zero"`
-	Max       int    `hcl:"max,optional" json:"max"`
+	Column string `hcl:"column,optional" json:"column"`
 }
 
 func (c *positive) title() string {
@@ -23,7 +21,7 @@ func (c *positive) title() string {
 	}
 	return "positive " + c.Column
 }
-func (c *positive) prepare(r hcl.Range) hcl.Diagnostics { return notNegative("max", float64(c.Max), r) }
+func (c *positive) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
 func (c *positive) run(s *subject) finding {
 	name := c.Column
@@ -34,7 +32,7 @@ func (c *positive) run(s *subject) finding {
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	zeroOK := c.AllowZero || (name == s.metric() && zeroAllowed(s.ds))
+	zeroOK := name == s.metric() && zeroAllowed(s.ds)
 	var bad []offender
 	nulls, zeros, negative, infinite := 0, 0, 0, 0
 	for i, v := range col.val {
@@ -56,7 +54,7 @@ func (c *positive) run(s *subject) finding {
 			bad = append(bad, offender{row: i, worse: 0})
 		}
 	}
-	v := finding{ok: len(bad) <= c.Max, value: number(float64(len(bad))), limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
+	v := finding{ok: len(bad) == 0, value: number(float64(len(bad))), limit: "at most 0", total: s.selected}
 	if s.selected == 0 {
 		return v
 	}
@@ -73,11 +71,9 @@ func (c *positive) run(s *subject) finding {
 
 // rangeCheck: every value lies within [min, max].
 type rangeCheck struct {
-	Column    string   `hcl:"column" json:"column"`
-	Min       *float64 `hcl:"min,optional" json:"min,omitempty"`
-	Max       *float64 `hcl:"max,optional" json:"max,omitempty"`
-	AllowNull bool     `hcl:"allow_null,optional" json:"allow_null"`
-	Allow     int      `hcl:"allow,optional" json:"allow"`
+	Column string   `hcl:"column" json:"column"`
+	Min    *float64 `hcl:"min,optional" json:"min,omitempty"`
+	Max    *float64 `hcl:"max,optional" json:"max,omitempty"`
 }
 
 func (c *rangeCheck) title() string { return "range " + c.Column }
@@ -88,7 +84,7 @@ func (c *rangeCheck) prepare(r hcl.Range) hcl.Diagnostics {
 	case c.Min != nil && c.Max != nil && *c.Min > *c.Max:
 		return hcl.Diagnostics{problem("Empty range", fmt.Sprintf("min %s is above max %s.", number(*c.Min), number(*c.Max)), r)}
 	}
-	return notNegative("allow", float64(c.Allow), r)
+	return nil
 }
 
 func (c *rangeCheck) limitText() string {
@@ -109,7 +105,7 @@ func (c *rangeCheck) run(s *subject) finding {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	var bad []offender
 	for i, v := range col.val {
-		if !s.has(i) || (col.null[i] && c.AllowNull) {
+		if !s.has(i) {
 			continue
 		}
 		// No range holds what is no finite number, also one that is open above.
@@ -125,7 +121,7 @@ func (c *rangeCheck) run(s *subject) finding {
 		lo, hi = min(lo, v), max(hi, v)
 	}
 	limit := c.limitText()
-	out := finding{ok: len(bad) <= c.Allow, limit: limit, total: s.selected}
+	out := finding{ok: len(bad) == 0, limit: limit, total: s.selected}
 	if s.selected == 0 {
 		return out
 	}
@@ -143,17 +139,12 @@ func (c *rangeCheck) run(s *subject) finding {
 
 // noise: a percentile of a spread column stays below a limit.
 type noise struct {
-	Column     string  `hcl:"column,optional" json:"column"`
 	Percentile float64 `hcl:"percentile,optional" json:"percentile"`
 	Max        float64 `hcl:"max" json:"max"`
 }
 
-func (c *noise) title() string {
-	if c.Column == "rel_stdev" {
-		return fmt.Sprintf("noise p%s", number(c.Percentile))
-	}
-	return fmt.Sprintf("noise %s p%s", c.Column, number(c.Percentile))
-}
+func (c *noise) title() string { return fmt.Sprintf("noise p%s", number(c.Percentile)) }
+
 func (c *noise) prepare(r hcl.Range) hcl.Diagnostics {
 	switch {
 	case c.Percentile > 0 && c.Percentile <= 1:
@@ -166,10 +157,11 @@ func (c *noise) prepare(r hcl.Range) hcl.Diagnostics {
 }
 
 func (c *noise) run(s *subject) finding {
-	if column(s.rec, c.Column) == nil {
-		return s.cannot(fmt.Sprintf("the data has no column %q: only measured rows carry their spread", c.Column))
+	const name = "rel_stdev"
+	if column(s.rec, name) == nil {
+		return s.cannot(fmt.Sprintf("the data has no column %q: only measured rows carry their spread", name))
 	}
-	col, err := numbers(s.rec, c.Column)
+	col, err := numbers(s.rec, name)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
@@ -181,7 +173,7 @@ func (c *noise) run(s *subject) finding {
 		if !s.has(i) {
 			continue
 		}
-		if why := col.unfit(c.Column, i, true); why != "" {
+		if why := col.unfit(name, i, true); why != "" {
 			out.left.row(i, why)
 			continue
 		}
@@ -195,9 +187,9 @@ func (c *noise) run(s *subject) finding {
 	}
 	got := measure.Percentile(vals, c.Percentile/100)
 	out.ok, out.value = got <= c.Max, number(got)
-	out.message = fmt.Sprintf("p%s of %s is %s over %d rows (median %s, worst %s)", number(c.Percentile), c.Column, number(got), len(vals), number(measure.Percentile(vals, 0.5)), number(worst))
+	out.message = fmt.Sprintf("p%s of %s is %s over %d rows (median %s, worst %s)", number(c.Percentile), name, number(got), len(vals), number(measure.Percentile(vals, 0.5)), number(worst))
 	if !out.ok {
-		out.rows = s.worst(bad, s.metric(), c.Column)
+		out.rows = s.worst(bad, s.metric(), name)
 		out.fix = "more samples or longer idle gaps in the measure block, a quieter machine, locked clocks"
 	}
 	return out

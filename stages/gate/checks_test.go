@@ -58,7 +58,6 @@ func TestSchema(t *testing.T) {
 	expect(t, only(t, run(t, bad, `check "schema" {}`)), "fail", "m is float64, and readers need int64")
 	bad = with(ds, "gemm_dtype", table.Texts([]string{"float16", "float8"}, nil))
 	expect(t, only(t, run(t, bad, `check "schema" {}`)), "fail", "", `"float16" is called "bfloat16" now`, `"float8" is unknown`)
-	expect(t, only(t, run(t, bad, `check "schema" { words = false }`)), "pass", "")
 	lost := *ds
 	lost.Table = table.Drop(ds.Table, "k")
 	expect(t, only(t, run(t, &lost, `check "schema" {}`)), "fail", "the column k is missing")
@@ -84,7 +83,6 @@ func TestPower(t *testing.T) {
 	hot := with(with(ds, "power", table.Floats([]float64{699, 719, 740}, nil)), "power_limit", table.Constant(700.0, 3))
 	expect(t, only(t, run(t, hot, `check "power" {}`)), "fail", "1 of 3 values", "power=740")
 	expect(t, only(t, run(t, with(hot, "power", table.Floats([]float64{0, 1, 2}, nil)), `check "power" {}`)), "fail", "1 of 3 values", "power=0")
-	expect(t, only(t, run(t, hot, `check "power" { tolerance = 0.1 }`)), "pass", "")
 	bare := with(ds, "power", table.Constant(900.0, 3))
 	expect(t, only(t, run(t, bare, `check "power" {}`)), "fail", "none of 3 could be judged: no limit is known")
 	expect(t, only(t, run(t, bare, `check "power" { system = system.h200_sxm }`)), "fail", "3 of 3")
@@ -95,9 +93,6 @@ func TestSpeedOfLight(t *testing.T) {
 	ds := measured(0.008, 0.0085, 0.002)
 	got := only(t, run(t, ds, `check "speed_of_light" { system = system.h200_sxm }`))
 	expect(t, got, "fail", "1 of 3 rows are faster than h200_sxm allows", "m=4 n=4096 k=4096")
-	expect(t, only(t, run(t, ds, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nbound = \"compute\"\n}")), "pass", "")
-	expect(t, only(t, run(t, ds, "check \"speed_of_light\" {\nsystem = system.h200_sxm\ncache_mb = 50\n}")), "pass", "")
-	expect(t, only(t, run(t, ds, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nmax = 1\n}")), "pass", "")
 	other := *ds
 	other.Info.Perf = "nccl_perf"
 	expect(t, only(t, run(t, &other, `check "speed_of_light" { system = system.h200_sxm }`)), "fail", "no formula")
@@ -108,11 +103,9 @@ func TestTrends(t *testing.T) {
 	ds := measured(0.05, 0.06, 0.04, 0.07, 0.5, 0.08)
 	expect(t, only(t, run(t, ds, `check "monotonic" {}`)), "fail", "2 of 5 steps", "m=32 ", "m=4 ")
 	expect(t, only(t, run(t, ds, `check "spikes" {}`)), "fail", "1 of 4 steps", "m=16 ")
-	expect(t, only(t, run(t, ds, "check \"monotonic\" {\nratio = 0.1\nalong = [\"m\"]\n}")), "pass", "")
+	expect(t, only(t, run(t, ds, `check "monotonic" { ratio = 0.1 }`)), "pass", "")
 	expect(t, only(t, run(t, ds, `check "monotonic" { max = 2 }`)), "pass", "")
 	expect(t, only(t, run(t, measured(0.02, 0.001), `check "monotonic" {}`)), "fail", "above the floor")
-	expect(t, only(t, run(t, measured(0.02, 0.001), `check "monotonic" { floor = 0 }`)), "fail", "1 of 1 steps")
-	expect(t, only(t, run(t, ds, `check "monotonic" { along = ["batch"] }`)), "fail", `no column "batch"`)
 }
 
 func TestThrottled(t *testing.T) {
@@ -133,7 +126,6 @@ func TestCudaGraph(t *testing.T) {
 	eager := with(ds, "used_cuda_graph", table.Flags([]bool{false, true, true, true}, nil))
 	expect(t, only(t, run(t, eager, `check "cuda_graph" {}`)), "fail", "1 of 4 rows", "m=1 ")
 	expect(t, only(t, run(t, eager, `check "cuda_graph" { max = 0.25 }`)), "pass", "")
-	expect(t, only(t, run(t, eager, `check "cuda_graph" { above = 0.000001 }`)), "pass", "")
 }
 
 func TestDeviation(t *testing.T) {
@@ -148,41 +140,20 @@ func TestDeviation(t *testing.T) {
 	if !strings.Contains(got.Rows[0], "m=8 n=4096 k=4096 latency=6 reference=4 ratio=1.500") {
 		t.Errorf("rows %q", got.Rows)
 	}
-	expect(t, only(t, run(t, ds, "check \"deviation\" {\nreference = import.old\nmedian = 0.02\nmin = 5\n}", ref)), "fail", "4 rows are common")
 	expect(t, only(t, run(t, ds, "check \"deviation\" {\nreference = import.old\np95_max = 1.1\non = { m = [1, 2] }\n}", ref)), "pass", "over 2 common rows")
-}
-
-func TestRowCount(t *testing.T) {
-	ref, ds := measured(1, 2, 3, 4), measured(1, 2, 3)
-	expect(t, only(t, run(t, ds, `check "row_count" { reference = import.old }`, ref)), "fail", "3 rows, import.old has 4")
-	expect(t, only(t, run(t, ds, "check \"row_count\" {\nreference = import.old\nmin = 0.7\n}", ref)), "pass", "")
-	expect(t, only(t, run(t, ds, "check \"row_count\" {\nreference = import.old\nmin = 0.7\nby = [\"m\"]\n}", ref)), "fail", "", "m=8 0 rows, import.old has 1")
-}
-
-func TestFailures(t *testing.T) {
-	ds := dataset(1, -1, 3, -1)
-	expect(t, only(t, run(t, ds, `check "failures" {}`)), "fail", "2 of 4 cases failed: 2 unsupported_config", "m=2 gemm_dtype=float64 (unsupported_config: no such kernel)", "m=4")
-	expect(t, only(t, run(t, ds, `check "failures" { share = 0.5 }`)), "pass", "")
-	expect(t, only(t, run(t, ds, `check "failures" { classes = ["framework_bug"] }`)), "pass", "0 of 4")
-	expect(t, only(t, run(t, ds, "check \"failures\" {\nclasses = [\"unsupported_config\"]\nby = [\"gemm_dtype\"]\n}")), "fail", "by group: 2 gemm_dtype=float64")
 }
 
 func TestBadChecks(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		{`check "speed_of_light" { system = var.limit }`, "must refer to a system"},
 		{`check "deviation" { reference = import.old }`, "Give median"},
-		{`check "row_count" { reference = var.limit }`, "must refer to a stage"},
-		{`check "schema" { table = "gemm" }`, "no perf table"},
+		{"check \"deviation\" {\nreference = var.limit\nmedian = 1\n}", "must refer to a stage"},
 		{`check "monotonic" { ratio = 2 }`, "at most 1"},
 		{`check "spikes" { ratio = 0.5 }`, "above 1"},
-		{`check "failures" { classes = ["oom"] }`, "Unknown failure class"},
 		{`check "throttled" { max = 5 }`, "between 0 and 1"},
 		{`check "cuda_graph" { max = 5 }`, "between 0 and 1"},
 		{`check "throttled" { min_judged = 5 }`, "between 0 and 1"},
-		{`check "throttled" { unjudged = "ignore" }`, "\"fail\" or \"warn\""},
 		{"check \"noise\" {\nmax = 1\npercentile = 0.95\n}", "Write 95"},
-		{`check "power" { limit = 0 }`, "above 0"},
-		{"check \"speed_of_light\" {\nsystem = system.h200_sxm\nbound = \"bytes\"\n}", "bound"},
 	} {
 		_, diags := decode(t, "input = dedupe.gemm\n"+tt.src)
 		found := false
@@ -202,19 +173,16 @@ func TestBadChecks(t *testing.T) {
 func TestEveryLimitIsInTheFingerprint(t *testing.T) {
 	pairs := [][2]string{
 		{`check "coverage" { min = 0.9 }`, `check "coverage" { min = 0.8 }`},
-		{`check "positive" {}`, `check "positive" { max = 1 }`},
+		{`check "duplicates" {}`, `check "duplicates" { max = 1 }`},
 		{`check "noise" { max = 0.1 }`, `check "noise" { max = 0.2 }`},
 		{`check "power" {}`, `check "power" { system = system.h200_sxm }`},
 		{`check "speed_of_light" { system = system.h200_sxm }`, "check \"speed_of_light\" {\nsystem = system.h200_sxm\ntolerance = 0.5\n}"},
-		{`check "monotonic" {}`, `check "monotonic" { floor = 1 }`},
+		{`check "monotonic" {}`, `check "monotonic" { max = 1 }`},
 		{`check "monotonic" {}`, `check "spikes" {}`},
 		{`check "throttled" {}`, `check "throttled" { max = 0.1 }`},
-		{`check "provenance" {}`, `check "provenance" { version = "1" }`},
-		{`check "schema" {}`, `check "schema" { words = false }`},
-		{`check "failures" {}`, `check "failures" { share = 0.1 }`},
+		{`check "provenance" {}`, `check "provenance" { system = system.h200_sxm }`},
 		{`check "positive" {}`, `check "positive" { on = { m = 1 } }`},
 		{`check "positive" {}`, `check "positive" { min_judged = 0.5 }`},
-		{`check "positive" {}`, `check "positive" { unjudged = "warn" }`},
 	}
 	print := func(src string) string {
 		b, err := json.Marshal(stage.Identity(Kind(), mustDecode(t, "input = dedupe.gemm\n"+src)))
@@ -233,7 +201,7 @@ func TestEveryLimitIsInTheFingerprint(t *testing.T) {
 // Checks of a dataset without a table or with strange columns answer, they do
 // not panic.
 func TestNoTable(t *testing.T) {
-	checks := []string{"positive", "duplicates", "schema", "provenance", "power", "monotonic", "spikes", "throttled", "failures", "coverage"}
+	checks := []string{"positive", "duplicates", "schema", "provenance", "power", "monotonic", "spikes", "throttled", "coverage"}
 	odd := measured(1, 2)
 	odd.Table = table.NewRecord([]string{"latency", "m", "power", "throttled", "case_id", "framework"}, []arrow.Array{
 		table.Texts([]string{"a", "b"}, nil), table.Texts([]string{"a", "b"}, nil), table.Nulls(table.Float64, 2), table.Nulls(table.Bool, 2), table.Nulls(table.String, 2), table.Nulls(table.String, 2)})
@@ -246,7 +214,6 @@ func TestNoTable(t *testing.T) {
 		only(t, run(t, ds, "check \"range\" {\ncolumn = \"latency\"\nmin = 0\n}"))
 		only(t, run(t, ds, `check "speed_of_light" { system = system.h200_sxm }`))
 		only(t, run(t, ds, "check \"deviation\" {\nreference = import.old\nmedian = 1\n}", measured(1)))
-		only(t, run(t, ds, `check "row_count" { reference = import.old }`, measured(1)))
 		only(t, run(t, ds, `assert "a" { condition = count > 0 && coverage > 0 && p95.latency > 0 }`))
 	}
 }

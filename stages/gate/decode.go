@@ -24,7 +24,7 @@ var bodySchema = &hcl.BodySchema{
 
 // commonAttributes may stand in every check and assert block.
 var commonAttributes = []hcl.AttributeSchema{
-	{Name: "severity"}, {Name: "min_judged"}, {Name: "unjudged"}, {Name: "on"}, {Name: "description"},
+	{Name: "severity"}, {Name: "min_judged"}, {Name: "on"},
 }
 
 // DecodeBody reads the gate: which checks there are is known here only, and
@@ -101,7 +101,7 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 }
 
 func newEntry(name, kind string, b *hcl.Block) entry {
-	return entry{name: name, kind: kind, severity: SeverityFail, minJudged: 1, unjudged: unjudgedFails, block: b.DefRange}
+	return entry{name: name, kind: kind, severity: SeverityFail, minJudged: 1, block: b.DefRange}
 }
 
 // common decodes what every block may say and returns the body without it,
@@ -122,12 +122,6 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.minJudged)
 		if diags = append(diags, d...); !d.HasErrors() && !(e.minJudged >= 0 && e.minJudged <= 1) {
 			diags = append(diags, problem("Wrong share", fmt.Sprintf("min_judged is %s; a share lies between 0 and 1: 1 asks that every row can be judged, 0 accepts that none can.", number(e.minJudged)), a.Expr.Range()))
-		}
-	}
-	if a, ok := content.Attributes["unjudged"]; ok {
-		d := gohcl.DecodeExpression(a.Expr, ctx, &e.unjudged)
-		if diags = append(diags, d...); !d.HasErrors() && e.unjudged != unjudgedFails && e.unjudged != unjudgedWarns {
-			diags = append(diags, problem("Unknown setting", fmt.Sprintf("unjudged is %q; it must be \"fail\" or \"warn\".", e.unjudged), a.Expr.Range()))
 		}
 	}
 	if a, ok := content.Attributes["on"]; ok {

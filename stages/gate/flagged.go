@@ -5,7 +5,7 @@ import "fmt"
 // flagged judges rows by a column of 0 and 1 that measuring fills in: at most the
 // share most of those where it is known may be bad. Judged is how many that are;
 // with none, or without the column, the finding says all there is to say.
-func (s *subject) flagged(name, unsaid string, most float64, isBad func(row int, v float64) bool) (out finding, bad []offender, judged int) {
+func (s *subject) flagged(name, unsaid string, most float64, isBad func(v float64) bool) (out finding, bad []offender, judged int) {
 	if column(s.rec, name) == nil {
 		return s.cannot(fmt.Sprintf("the data has no column %q: only measured rows carry it", name)), nil, 0
 	}
@@ -19,7 +19,7 @@ func (s *subject) flagged(name, unsaid string, most float64, isBad func(row int,
 		case !s.has(i):
 		case flags.null[i]:
 			out.left.row(i, unsaid)
-		case isBad(i, v):
+		case isBad(v):
 			bad = append(bad, offender{row: i})
 		}
 	}

@@ -19,27 +19,7 @@ func (c *positive) columns() []string {
 	return []string{c.Column}
 }
 func (c *rangeCheck) columns() []string { return []string{c.Column} }
-func (c *duplicates) columns() []string { return c.By }
-func (c *coverage) columns() []string   { return c.By }
-func (c *rowCount) columns() []string   { return c.By }
-func (c *failures) columns() []string   { return c.By }
-func (c *trend) columns() []string      { return c.Along }
-
-func (c *deviation) columns() []string {
-	if c.Metric == "" {
-		return c.Key
-	}
-	return append(append([]string{}, c.Key...), c.Metric)
-}
-
 func (c *prediction) columns() []string { return c.Columns }
-
-func (c *noise) columns() []string {
-	if c.Column == "rel_stdev" {
-		return nil // data from files has no spread, and the check says so
-	}
-	return []string{c.Column}
-}
 
 func (a *assertion) columns() []string {
 	var out []string

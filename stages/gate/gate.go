@@ -70,10 +70,7 @@ type entry struct {
 	name     string // as shown in results
 	kind     string // name of the check, or "assert"
 	severity string
-	// minJudged is the share of the rows that the check must be able to judge,
-	// unjudged what follows when it cannot.
-	minJudged float64
-	unjudged  string
+	minJudged float64 // share of the rows that the check must be able to judge
 	on        []selection
 	onAt      hcl.Range
 	check     check
@@ -120,7 +117,7 @@ func (c *Config) Values() map[string]any {
 			v = own.Values()
 		}
 		v["kind"], v["name"], v["severity"] = e.kind, e.name, e.severity
-		v["min_judged"], v["unjudged"] = e.minJudged, e.unjudged
+		v["min_judged"] = e.minJudged
 		if len(e.on) > 0 {
 			v["on"] = e.on
 		}
@@ -199,7 +196,7 @@ func (e entry) vacuous(s *subject) bool {
 }
 
 // countingChecks judge an empty selection too.
-var countingChecks = []string{"coverage", "row_count", "deviation", "failures", "assert"}
+var countingChecks = []string{"coverage", "deviation", "assert"}
 
 func selectionText(on []selection) string {
 	parts := make([]string, len(on))

@@ -135,10 +135,6 @@ func TestCoverage(t *testing.T) {
 	tests := []struct{ checks, result, message string }{
 		{`check "coverage" {}`, "fail", "3 of 4 planned cases have a row (75.00 %); missing: 1 unsupported_config"},
 		{`check "coverage" { min = 0.75 }`, "pass", "3 of 4"},
-		{`check "coverage" {
-			min = 0.7
-			by  = ["gemm_dtype"]
-		}`, "fail", "least: gemm_dtype=float64 with 1 of 2"},
 		{`check "coverage" { excuse = ["unsupported_config"] }`, "pass", "3 of 3 planned cases have a row (100.00 %); 1 excused"},
 		{`check "coverage" { on = { gemm_dtype = "float32" } }`, "pass", "2 of 2"},
 		{`check "coverage" { severity = "warn" }`, "warn", "3 of 4"},
@@ -151,19 +147,6 @@ func TestCoverage(t *testing.T) {
 		if tt.result == "fail" && (len(got.Rows) != 1 || !strings.Contains(got.Rows[0], "m=4 gemm_dtype=float64 (unsupported_config: no such kernel)")) {
 			t.Errorf("%s: rows %q do not name the lost case", tt.checks, got.Rows)
 		}
-	}
-}
-
-// TestLeastOfEqualGroups: the group that is named has its own counts, also when no
-// group is worse than all of them together.
-func TestLeastOfEqualGroups(t *testing.T) {
-	ds := dataset(1, -1, -1, 4)
-	got := only(t, run(t, ds, `check "coverage" {
-		min = 0.4
-		by  = ["gemm_dtype"]
-	}`))
-	if want := "2 of 4 planned cases have a row (50.00 %); least: gemm_dtype=float32 with 1 of 2"; got.Result != "pass" || !strings.Contains(got.Message, want) {
-		t.Errorf("%s: %s, want %s", got.Result, got.Message, want)
 	}
 }
 
@@ -188,19 +171,10 @@ func TestCoverageByKey(t *testing.T) {
 	}
 }
 
-func TestCoverageAgainstReference(t *testing.T) {
-	ref := dataset(1, 2, 3, 4)
-	ref.Planned, ref.Ledger = nil, nil
-	got := only(t, run(t, dataset(1, -1, 3), `check "coverage" { reference = import.old }`, ref))
-	if got.Result != "fail" || !strings.Contains(got.Message, "2 of 4 rows of import.old") {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestCoverageOfImportedDataIsNotJudged(t *testing.T) {
 	ds := dataset(1, 2)
 	ds.Planned = nil
-	for check, want := range map[string]string{`check "coverage" {}`: "fail", `check "coverage" { unjudged = "warn" }`: "warn", `check "coverage" { min_judged = 0 }`: "skip"} {
+	for check, want := range map[string]string{`check "coverage" {}`: "fail", `check "coverage" { min_judged = 0 }`: "skip"} {
 		if got := only(t, run(t, ds, check)); got.Result != want || got.Judged != 0 || got.Total != 2 {
 			t.Errorf("%s: %+v, want %s", check, got, want)
 		}
@@ -215,9 +189,6 @@ func TestPositive(t *testing.T) {
 	}
 	if len(got.Rows) != 4 || !strings.Contains(got.Rows[3], "m=2") {
 		t.Errorf("rows %q: the zero is the least bad and comes last", got.Rows)
-	}
-	if got := only(t, run(t, dataset(1, 0), `check "positive" { allow_zero = true }`)); got.Result != "pass" {
-		t.Errorf("%+v", got)
 	}
 	clamped := dataset(1, 0)
 	clamped.Info.Perf = "computescale_perf"
@@ -266,14 +237,13 @@ func TestDuplicates(t *testing.T) {
 	if got := only(t, run(t, ds, `check "duplicates" {}`)); got.Result != "pass" {
 		t.Errorf("%+v", got)
 	}
-	got := only(t, run(t, ds, `check "duplicates" { by = ["gemm_dtype"] }`))
-	if got.Result != "fail" || !strings.Contains(got.Rows[0], "gemm_dtype=float32: 2 rows, latency 1 3, max/min 3") {
+	twice := dataset(1, 2, 3)
+	twice.Table = table.WithColumn(twice.Table, "m", table.Ints([]int64{1, 1, 1}, nil))
+	got := only(t, run(t, twice, `check "duplicates" {}`))
+	if got.Result != "fail" || !strings.Contains(got.Rows[0], "m=1 gemm_dtype=float32: 2 rows, latency 1 3, max/min 3") {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(got.Fix, "told apart by m,") {
-		t.Errorf("cases that differ in a column beyond the key: to do: %s", got.Fix)
-	}
-	if got := only(t, run(t, ds, "check \"duplicates\" {\nby = [\"gemm_dtype\"]\nmax = 1\n}")); got.Result != "pass" {
+	if got := only(t, run(t, twice, `check "duplicates" { max = 1 }`)); got.Result != "pass" {
 		t.Errorf("%+v", got)
 	}
 }

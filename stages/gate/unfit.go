@@ -59,14 +59,11 @@ func (e entry) unmatched(f *stage.Forecast) hcl.Diagnostics {
 func (e entry) vain(f *stage.Forecast, what, hint string) *hcl.Diagnostic {
 	d := &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Selection of nothing", Subject: e.onAt.Ptr(),
 		Detail: fmt.Sprintf("%s has %s.%s", nothing(f), what, hint)}
-	counts, accept := e.kind == "failures", "severity = \"warn\""
-	if c, ok := e.check.(*coverage); ok && c.ref == nil {
-		counts = true
+	counts, accept := e.kind == "coverage", "min_judged = 0"
+	if counts {
+		accept = "severity = \"warn\""
 	}
-	if !counts {
-		accept = "min_judged = 0"
-	}
-	sure := counts || !slices.Contains(countingChecks, e.kind) && e.unjudged == unjudgedFails && e.minJudged > 0
+	sure := counts || !slices.Contains(countingChecks, e.kind) && e.minJudged > 0
 	if sure && e.severity == SeverityFail {
 		d.Severity = hcl.DiagError
 		d.Detail += fmt.Sprintf(" The check would have nothing to judge, and the gate would fail after all was measured. If that may be, %s accepts it.", accept)

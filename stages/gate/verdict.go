@@ -80,12 +80,6 @@ func (s *subject) cannot(why string) finding {
 	return v
 }
 
-// Settings of what follows when a check cannot judge everything.
-const (
-	unjudgedFails = "fail"
-	unjudgedWarns = "warn"
-)
-
 // settle turns a verdict into a result. A limit that holds for the rows that
 // could be judged says nothing of the others, so the check holds only when
 // enough were.
@@ -110,8 +104,6 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 		res.Result = ResultPass
 	case judged == 0 && e.minJudged == 0:
 		res.Result = ResultSkip
-	case e.unjudged == unjudgedWarns:
-		res.Result = ResultWarn
 	default:
 		res.Result = broken
 	}
@@ -129,9 +121,6 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 		res.Rows = append(res.Rows, s.worst(v.left.rows)...)
 		if res.Fix == "" {
 			res.Fix = "min_judged = 0 accepts rows that cannot be judged"
-			if res.Result == ResultFail {
-				res.Fix += ", unjudged = \"warn\" lets the data through with a warning"
-			}
 		}
 	}
 	if len(res.Rows) > maxRows {
