@@ -100,10 +100,10 @@ type Kind struct {
 	// Peaks are the operations and bytes a second that kinds without a GPU come to,
 	// roughly, for estimates; nil for others, whose system says it.
 	Peaks func() (flops, bytes float64)
-	// Whole is true for runtimes whose one worker has all their GPUs; nil means none.
+	// Whole reports whether the runtime's one worker has all its GPUs; nil means never.
 	Whole func(rt *stage.Runtime) bool
-	// MaxGrowth is by how many bytes a worker may grow before it is replaced; 0
-	// means that it does not matter.
+	// MaxGrowth is the growth of a worker in bytes after which it is replaced; 0 means
+	// no limit.
 	MaxGrowth int64
 }
 
@@ -129,7 +129,7 @@ func Registered(kinds []Kind) []stage.RuntimeKind {
 	return out
 }
 
-// HasAll tells whether the runtime's one worker has all its GPUs.
+// HasAll reports whether the runtime's one worker has all its GPUs.
 func (k *Kind) HasAll(rt *stage.Runtime) bool { return k.Whole != nil && k.Whole(rt) }
 
 // HostOf makes the host that an init message asks for, of the kinds that this

@@ -34,7 +34,6 @@ func pythonKind() Kind {
 			Options: []stage.Option{
 				{Name: "device", Type: cty.String, OneOf: []string{"cpu", deviceNone}, Doc: "`cpu` keeps the workers off the GPUs; `none` does too, and other runs may measure meanwhile: for ops whose rows are no times of this machine"},
 				{Name: "fills_memory", Type: cty.Bool, Default: "false", Beside: true, Pool: true, Doc: "its workers take what memory the GPUs have, as an engine's cache does: they share a GPU with no warm worker of another runtime"},
-				{Name: "max_growth_gb", Type: cty.Number, Default: "16", Beside: true, Pool: true, Doc: "GiB by which a worker may grow before it is replaced"},
 				{Name: "one_worker", Type: cty.Bool, Default: "false", Beside: true, Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
 				{Name: "recycle_after", Type: cty.Number, Beside: true, Pool: true, Doc: "cases after which a worker is replaced"},
 				{Name: startsWithin, Type: cty.String, Check: stage.Time, Default: `"5m"`, Beside: true, Pool: true, Doc: "how long a worker may take until it is ready: to start, and to import what its ops need"},

@@ -155,35 +155,13 @@ func (p *Pools) Release(rt *stage.Runtime) {
 	}
 }
 
-// recycling reads the options recycle_after (cases) and max_growth_gb of a
-// runtime.
+// recycling returns the number of cases (the option recycle_after) and the growth
+// in bytes after which a worker is replaced. Zero means never.
 func (p *Pools) recycling(rt *stage.Runtime) (after int, growth int64) {
-	number := func(name string) (float64, bool) {
-		v, ok := rt.Options[name]
-		if !ok {
-			return 0, false
-		}
-		plain, err := Plain(v)
-		if err != nil {
-			return 0, false
-		}
-		n, ok := plain.(interface{ Float64() (float64, error) })
-		if !ok {
-			return 0, false
-		}
-		f, err := n.Float64()
-		return f, err == nil && f > 0
-	}
 	if k := p.Kind(rt.Kind); k != nil {
 		growth = k.MaxGrowth
 	}
-	if f, ok := number("recycle_after"); ok {
-		after = int(f)
-	}
-	if f, ok := number("max_growth_gb"); ok {
-		growth = int64(f * (1 << 30))
-	}
-	return after, growth
+	return int(max(0, numberOption(rt, "recycle_after", 0))), growth
 }
 
 // Close ends the workers of all pools, politely and side by side.

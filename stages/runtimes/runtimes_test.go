@@ -343,8 +343,8 @@ func (nothing) Done(worker.Outcome) {}
 func TestRecycling(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
-	rt := &stage.Runtime{Kind: "python", Options: map[string]cty.Value{"recycle_after": cty.NumberIntVal(50), "max_growth_gb": cty.NumberFloatVal(0.5)}}
-	if after, growth := p.recycling(rt); after != 50 || growth != 1<<29 {
+	rt := &stage.Runtime{Kind: "python", Options: map[string]cty.Value{"recycle_after": cty.NumberIntVal(50)}}
+	if after, growth := p.recycling(rt); after != 50 || growth != 16<<30 {
 		t.Errorf("%d cases, %d bytes", after, growth)
 	}
 	if after, growth := p.recycling(&stage.Runtime{Kind: "cpu"}); after != 0 || growth != 0 {
@@ -358,7 +358,7 @@ func TestPoolOptionsStayHere(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
 	rt := &stage.Runtime{Name: "p", Address: "runtime.p", Kind: "python", Python: fakePython(t, "1"), Options: map[string]cty.Value{
-		"recycle_after": cty.NumberIntVal(3), "max_growth_gb": cty.NumberIntVal(2), "window": cty.NumberIntVal(8),
+		"recycle_after": cty.NumberIntVal(3), "window": cty.NumberIntVal(8),
 	}}
 	spec, err := p.Command(rt, Place{StateDir: t.TempDir()})
 	if err != nil {
