@@ -264,16 +264,21 @@ func (f *Follower) judge(ctx context.Context, jobs []Job) (stopped string) {
 			}
 			// The shared file system may show the rows and the status later than the
 			// queue shows the end.
-			patient := now.Sub(s.gone) < 12*f.Config.Poll
+			away := now.Sub(s.gone)
+			patient := away < 12*f.Config.Poll
 			switch st := s.status; {
 			case st != nil && st.State == Stopped:
 				return st.Message
+			case st != nil && st.State == Drained && st.Attempt >= s.array*restarts:
+				// The accounting reports later whether its time limit, a cancellation or a
+				// preemption ended it.
+				if away >= 2*f.Config.Poll && st.Left >= left || !patient {
+					ended[i] = st.ending()
+					ids = append(ids, id)
+				}
 			case st != nil && st.State.Ended() && st.Attempt >= s.array*restarts:
 				if st.Left >= left || !patient {
 					ended[i] = st.ending()
-				}
-				if st.State == Drained { // by its time limit, a cancellation or a preemption
-					ids = append(ids, id)
 				}
 			case !patient:
 				ended[i] = ""
