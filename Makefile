@@ -47,7 +47,7 @@ BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run test test-all test-rest lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
+.PHONY: run test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -83,6 +83,17 @@ test-rest: ## run what make test leaves out
 	AICPLAN_TEST_ALL=1 $(TESTS) -run "^($(LONGTESTS))\$$" $$(dirname $(LONGFILES) | sort -u)
 	AICPLAN_TEST_ALL=1 $(TESTS) -run "^TestScripts\$$/^($(LONGSCRIPTS))\$$" ./cmd/aicplan
 	AICPLAN_TEST_ALL=1 $(TESTS) -timeout 30m -run '^TestCaseLists$$' ./cmd/aicplan/contract
+
+# The release whose answers cmd/aicplan/contract/testdata/consumer.json has, in a
+# virtual environment that is kept.
+CONSUMER := aiconfigurator==0.12.0
+bin/consumer/$(CONSUMER):
+	$(or $(PYTHON),python3) -m venv bin/consumer
+	bin/consumer/bin/pip -q --disable-pip-version-check install $(CONSUMER)
+	@touch $@
+
+contract-consumer: bin/consumer/$(CONSUMER) ## compare what the real aiconfigurator answers from its tables and from our exports of them
+	AICPLAN_CONTRACT_PYTHON=$(CURDIR)/bin/consumer/bin/python $(TESTS) -run '^TestConsumer$$' ./cmd/aicplan/contract
 
 lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi

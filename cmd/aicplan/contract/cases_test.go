@@ -112,7 +112,8 @@ func countsOf(t *testing.T, plan, system string) map[string]caseList {
 // columns and lines.
 func digestCases(t *testing.T, plan, system, address string) (points int, digest string) {
 	t.Helper()
-	r := newFolder(t).expect(0, "cases", "-points", "-var", "system="+system, filepath.Join(root, "plans", plan+".hcl"), address)
+	r := newFolder(t).expect(0, "cases", "-points", "-var", "system="+system, filepath.Join(root, "plans",
+		plan+".hcl"), address)
 	in := csv.NewReader(bufio.NewReader(strings.NewReader(string(r.stdout))))
 	in.ReuseRecord = true
 	head, err := in.Read()
@@ -192,7 +193,8 @@ func TestCaseLists(t *testing.T) {
 							found[c.id()] = c
 							mu.Unlock()
 							if w := want[c.id()]; !*update && c != w {
-								t.Errorf("cases %s, points %s, digest %s; want %s, %s, %s", c.cases, c.points, c.digest, w.cases, w.points, w.digest)
+								t.Errorf("cases %s, points %s, digest %s; want %s, %s, %s", c.cases, c.points, c.digest, w.cases,
+									w.points, w.digest)
 							}
 						})
 					}

@@ -134,6 +134,23 @@ func (f *folder) read(name string) []byte {
 	return data
 }
 
+func (f *folder) has(name string) bool {
+	_, err := os.Stat(f.path(name))
+	return err == nil
+}
+
+// waitFor waits until something is true, for at most a minute.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(time.Minute); !is(); <-look.C {
+		if time.Now().After(end) {
+			t.Fatal("in a minute it did not come to it that " + what)
+		}
+	}
+}
+
 var comment = regexp.MustCompile(`(?m)^\s*#.*\n`)
 
 // files returns the regular files below a folder, with their SHA-256; of YAML
@@ -206,7 +223,8 @@ func (f *folder) expect(code int, args ...string) result {
 	f.t.Helper()
 	r := f.run(args...)
 	if r.code != code {
-		f.t.Fatalf("aicplan %s: exit code %d, want %d\n%s\n%s", strings.Join(args, " "), r.code, code, short(r.stdout), short(r.stderr))
+		f.t.Fatalf("aicplan %s: exit code %d, want %d\n%s\n%s", strings.Join(args, " "), r.code, code,
+			short(r.stdout), short(r.stderr))
 	}
 	return r
 }

@@ -10,8 +10,10 @@ import (
 // figures are the fields of a trace that the contract holds, times in
 // nanoseconds.
 var figures = []string{
-	"device", "rank", "world_size", "events", "kernels", "span_ns", "busy_union_ns", "idle_ns", "comm_sum_ns", "comm_union_ns",
-	"compute_union_ns", "overlap_ns", "exposed_comm_ns", "steps", "collectives", "top_kernels", "per_step", "phases", "wait_ns",
+	"device", "rank", "world_size", "events", "kernels", "span_ns", "busy_union_ns", "idle_ns", "comm_sum_ns",
+	"comm_union_ns",
+	"compute_union_ns", "overlap_ns", "exposed_comm_ns", "steps", "collectives", "top_kernels", "per_step",
+	"phases", "wait_ns",
 }
 
 // TestTraces compares the figures of the shipped traces, alone and of the two
@@ -27,7 +29,8 @@ func TestTraces(t *testing.T) {
 	for _, file := range files {
 		got[strings.TrimSuffix(filepath.Base(file), ".json.gz")] = figuresOf(t, file)
 	}
-	got["both ranks"] = figuresOf(t, filepath.Join(dir, "vllm_tp2__rank0.json.gz"), filepath.Join(dir, "vllm_tp2__rank1.json.gz"))
+	got["both ranks"] = figuresOf(t, filepath.Join(dir, "vllm_tp2__rank0.json.gz"), filepath.Join(dir,
+		"vllm_tp2__rank1.json.gz"))
 	golden(t, *update, "traces", got)
 }
 
