@@ -22,7 +22,6 @@ import (
 	"aicplan/sink/redact"
 	"aicplan/sink/visible"
 	"aicplan/stages"
-	"aicplan/stages/collect"
 	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
@@ -206,7 +205,7 @@ func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
 // reading says what can be read of a state folder: every verb takes the same for
 // damaged.
 func reading(readOnly bool) checkpoint.Options {
-	return checkpoint.Options{ReadOnly: readOnly, Valid: collect.ValidEntry, ValidStage: plan.ReadableRecord}
+	return checkpoint.Options{ReadOnly: readOnly, ValidStage: plan.ReadableRecord}
 }
 
 // plan loads and plans in one go.

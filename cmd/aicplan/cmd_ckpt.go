@@ -240,10 +240,6 @@ func (c *ckptGcCmd) Run(a *app) error {
 		verb = "Would remove"
 	}
 	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %s rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), phrase.Counted(len(rep.Compacted), "journal"))
-	if h := rep.Active; h != nil {
-		fmt.Fprintf(a.stdout, "%q (pid %d on %s) is at work in the state folder since %s: what was written since is left out, and gc itself has to wait for its end.\n",
-			h.Command, h.PID, h.Host, h.Started.Local().Format("2006-01-02 15:04:05"))
-	}
 	return nil
 }
 

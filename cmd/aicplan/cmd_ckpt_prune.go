@@ -3,11 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/sink/phrase"
@@ -16,7 +14,7 @@ import (
 type ckptPruneCmd struct {
 	planFlags `embed:""`
 	DryRun    bool `help:"Only say what would be removed."`
-	All       bool `help:"Also records that another plan made, or that do not tell which one did."`
+	All       bool `help:"Also records of other plans."`
 	JSON      bool `name:"json" help:"Print as JSON."`
 }
 
@@ -66,10 +64,10 @@ func (c *ckptPruneCmd) Run(a *app) error {
 	var gone []orphan
 	others := 0
 	for _, r := range records {
-		if cfg.Instance(r.Address) != nil || movedTo(cfg, r.Address) {
+		if cfg.Instance(r.Address) != nil {
 			continue
 		}
-		if !checkpoint.IsPlan(r.Plan, plan.NameOf(cfg)) && !c.All {
+		if r.Plan != plan.NameOf(cfg) && !c.All {
 			others++
 			continue
 		}
@@ -98,19 +96,12 @@ func (c *ckptPruneCmd) Run(a *app) error {
 		fmt.Fprintln(a.stdout, "No record is without its stage.")
 	}
 	if others > 0 {
-		fmt.Fprintf(a.stdout, "%s of other plans, or of plans that nobody knows, left alone; -all takes them too.\n", phrase.Counted(others, "record"))
+		fmt.Fprintf(a.stdout, "%s of other plans kept; -all removes them too.\n", phrase.Counted(others, "record"))
 	}
 	if len(gone) > 0 {
 		fmt.Fprintln(a.stdout, "Measured cases stay in the journal; aicplan ckpt gc removes the tables.")
 	}
 	return nil
-}
-
-// movedTo says whether a moved block gives the record at address to a stage.
-func movedTo(cfg *config.Config, address string) bool {
-	return slices.ContainsFunc(cfg.Moved(), func(m config.Move) bool {
-		return slices.ContainsFunc(cfg.Instances, func(in *config.Instance) bool { return m.Before(in.Address) == address })
-	})
 }
 
 // artifactsOf are the files that a stage wrote.

@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
-	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -45,13 +41,13 @@ type diffCmd struct {
 // Help is what --help prints below the summary.
 func (diffCmd) Help() string {
 	return `Rows are matched by the key of their perf table, those of stages by the
-parameters of their cases. -where, -where-b, -between and -tries choose the two
-sides among the rows of one file or stage.
+parameters of their cases. -where, -where-b and -between choose the two sides
+among the rows of one file or stage.
 
 Examples:
   aicplan diff old/gemm_perf.txt new/gemm_perf.txt -max-median 0.02
   aicplan diff collect.gemm other/.aicplan@collect.gemm
-  aicplan diff collect.gemm -tries -between hostname`
+  aicplan diff collect.gemm -between hostname`
 }
 
 // Run compares two files, folders or stages.
@@ -93,11 +89,6 @@ func (c *diffCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.B == "" && !c.Tries && !slices.ContainsFunc(rep.Tables, func(t *diff.Comparison) bool { return t.Common > 0 }) {
-		if _, err := os.Stat(c.A); err != nil {
-			fmt.Fprintln(a.stderr, "Note: a stage has the last measurement of each case; -tries compares every measurement that the journals have.")
-		}
-	}
 	beyond := rep.Exceeded(limits)
 	for _, line := range beyond {
 		fmt.Fprintf(a.stderr, "Beyond the limits: %s\n", line)
@@ -110,7 +101,7 @@ func (c *diffCmd) Run(a *app) error {
 
 // compare tells paths from stages: what exists on disk is a path.
 func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
-	chooses := c.Where != "" || c.WhereB != "" || c.Between != "" || c.Tries
+	chooses := c.Where != "" || c.WhereB != "" || c.Between != ""
 	if c.B == "" || chooses {
 		if err := c.check(c.B); err != nil {
 			return nil, err
@@ -125,23 +116,15 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 	if c.Between != "" {
 		return c.byValues(a, o)
 	}
-	left, right, err := c.sides(a, nameB, false)
+	left, right, err := c.sides(a, nameB)
 	if err != nil {
 		return nil, err
 	}
 	key, perf := c.caseKey(left.Dataset, right.Dataset), cmp.Or(left.Info.Perf, right.Info.Perf)
-	if (left.part || right.part) && (len(o.Key) == 0 && key == nil || perf != left.Info.Perf) {
-		// What tells the rows apart, or what is compared, is among the other columns.
-		if left, right, err = c.sides(a, nameB, true); err != nil {
-			return nil, err
-		}
-		key = c.caseKey(left.Dataset, right.Dataset)
-	}
 	o.Table = cmp.Or(o.Table, perf)
 	if len(o.Key) == 0 {
 		o.Key = key
 	}
-	o.SchemaA, o.SchemaB = left.schema, right.schema
 	res, err := diff.Tables(left.Table, right.Table, left.name, right.name, o)
 	if err != nil {
 		return nil, err
@@ -154,7 +137,7 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 
 // byValues compares the rows of one side with each other.
 func (c *diffCmd) byValues(a *app, o diff.Options) (*diff.Report, error) {
-	d, err := c.operand(a, c.A, nil, false)
+	d, err := c.operand(a, c.A)
 	if err != nil {
 		return nil, err
 	}
@@ -172,69 +155,50 @@ func (c *diffCmd) byValues(a *app, o diff.Options) (*diff.Report, error) {
 	return c.between(a, d.Dataset, name, o)
 }
 
-// sides reads both sides, with all of their columns where it has to. Of many tries
-// the rows that are compared are chosen before the other side is read.
-func (c *diffCmd) sides(a *app, nameB string, all bool) (left, right *operand, err error) {
-	if left, err = c.operand(a, c.A, nil, all); err != nil {
+// sides reads both sides and chooses their rows.
+func (c *diffCmd) sides(a *app, nameB string) (left, right *operand, err error) {
+	if left, err = c.operand(a, c.A); err != nil {
 		return nil, nil, err
 	}
-	whereB := cmp.Or(c.WhereB, c.Where)
-	if nameB == c.A {
-		if right, err = c.chosen(left, nameB, whereB); err != nil {
+	right = left
+	if nameB != c.A {
+		if right, err = c.operand(a, nameB); err != nil {
 			return nil, nil, err
 		}
-		left, err = c.chosen(left, c.A, c.Where)
-		return left, right, err
 	}
-	if left, err = c.chosen(left, c.A, c.Where); err != nil {
+
+	if right, err = c.chosen(right, nameB, cmp.Or(c.WhereB, c.Where)); err != nil {
 		return nil, nil, err
 	}
-	if right, err = c.operand(a, nameB, left, all); err != nil {
-		return nil, nil, err
-	}
-	right, err = c.chosen(right, nameB, whereB)
+	left, err = c.chosen(left, c.A, c.Where)
 	return left, right, err
 }
 
-// caseKey is the columns that name a case of two stages: the parameters of their
-// grids, and never what was measured besides. Nil leaves the key to the perf
-// table or to the columns of a file. Tries have more columns, such as when they were
-// measured: of them the parameters that both have are the key.
+// caseKey returns the columns that name a case of two stages: the parameters of
+// their grids. It returns nil if a side lacks one of them; the key is then the
+// perf table's, or is derived from the columns of a file.
 func (c *diffCmd) caseKey(a, b *stage.Dataset) []string {
-	if len(a.Info.Params) == 0 && len(b.Info.Params) == 0 {
-		return nil
-	}
 	key := a.Info.Params
 	if len(key) == 0 {
 		key = b.Info.Params
 	}
-	var both []string
 	for _, k := range key {
-		switch {
-		case table.Has(a.Table, k) && table.Has(b.Table, k):
-			both = append(both, k)
-		case !c.Tries:
+		if !table.Has(a.Table, k) || !table.Has(b.Table, k) {
 			return nil
 		}
 	}
-	return both
+	return key
 }
 
 // operand is one side of a comparison.
 type operand struct {
 	*stage.Dataset
-	name   string        // with how its rows were chosen
-	schema *arrow.Schema // of all columns where part are read
-	part   bool
+	name string // with the expression that chose its rows
 }
 
-// operand reads a perf file or what a stage left. other is the side that was read
-// before, if any.
-func (c *diffCmd) operand(a *app, name string, other *operand, all bool) (*operand, error) {
+// operand reads a perf file or the table of a stage.
+func (c *diffCmd) operand(a *app, name string) (*operand, error) {
 	if info, err := os.Stat(name); err == nil {
-		if c.Tries {
-			return nil, fmt.Errorf("-tries: %s is a file, and only a collect has tries in the journals", name)
-		}
 		if info.IsDir() {
 			return nil, fmt.Errorf("%s is a folder, and the other side is no file or folder that exists: compare it with a folder, or name one file of it to compare with a stage", name)
 		}
@@ -270,22 +234,7 @@ func (c *diffCmd) operand(a *app, name string, other *operand, all bool) (*opera
 	case d.Table == nil:
 		return nil, fmt.Errorf("%s has no table to compare; aicplan ckpt list shows the rows of each stage", name)
 	}
-	if !c.Tries {
-		return &operand{Dataset: d}, nil
-	}
-	var columns []string
-	if !all {
-		columns = c.needed(d, other)
-	}
-	tries, err := triesOf(store, d, columns)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if tries.Several > 0 && !all {
-		fmt.Fprintf(a.stderr, "Note: %s with several rows each are left out of the tries of %s.\n", phrase.Some(tries.Several, "case"), name)
-	}
-	part := int(tries.Table.NumCols()) < tries.Schema.NumFields()
-	return &operand{Dataset: &stage.Dataset{Info: d.Info, Table: tries.Table}, schema: tries.Schema, part: part}, nil
+	return &operand{Dataset: d}, nil
 }
 
 // selections reads COLUMN=VALUE|VALUE.

@@ -9,13 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
@@ -23,11 +21,11 @@ import (
 
 // toyKind is a kind of runtimes in one file: all that there is to adding one is
 // its value and a line in a list. Its latency is the option speed times the
-// case's n. Changes are those of its instrument.
-func toyKind(changes ...stage.Instrument) runtimes.Kind {
+// case's n.
+func toyKind(instrument int) runtimes.Kind {
 	return runtimes.Kind{
 		RuntimeKind: stage.RuntimeKind{
-			Name: "toy", Summary: "multiplies", Stability: stage.Experimental, Instruments: changes,
+			Name: "toy", Summary: "multiplies", Stability: stage.Experimental, Instrument: instrument,
 			Options: []stage.Option{
 				{Name: "speed", Type: cty.Number, Required: true, Doc: "milliseconds for each n"},
 				{Name: "colour", Type: cty.String, OneOf: []string{"red", "blue"}, Beside: true, Doc: "what it looks like"},
@@ -59,31 +57,6 @@ func toyKind(changes ...stage.Instrument) runtimes.Kind {
 	}
 }
 
-// toyChanges are the changes of the toy's instrument up to a version.
-func toyChanges(version string) []stage.Instrument {
-	all := []stage.Instrument{
-		{Version: 2, Ops: []string{"serve*"}, Why: "the clock starts with the first byte"},
-		{Version: 3, Ops: []string{"serve"}, Why: "the warm-up is left out"},
-	}
-	n, _ := strconv.Atoi(version)
-	return all[:min(max(n-1, 0), len(all))]
-}
-
-// heldKind is a toy on a GPU: its measuring code holds an operating point, and
-// changed for one of them, and later for rows with power.
-func heldKind(version string) runtimes.Kind {
-	k := toyKind()
-	if version >= "2" {
-		k.Instruments = []stage.Instrument{{Version: 2, Points: []string{measure.PointSustained}, Not: []string{"serve"}, Why: "it plays for a second first"}}
-	}
-	if version >= "3" {
-		k.Instruments = append(k.Instruments, stage.Instrument{Version: 3, Power: true, Why: "the scale is empty at first"})
-	}
-	k.Name, k.Summary, k.Measure = "held", "multiplies under a cap", []string{"operating_point", "passes", "power", "protocol", "warmup_seconds"}
-	k.OnGPUs = func(*stage.Runtime) bool { return true }
-	return k
-}
-
 // serve answers as a test of a server does: rates and times, no latency, a small
 // attachment and a file. Five of them fail, with a log of why.
 func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, error) {
@@ -111,7 +84,7 @@ func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, erro
 // completion and asked for by the test of the language page.
 func TestToyKind(t *testing.T) {
 	t.Parallel()
-	kinds := append(runtimes.Kinds(), toyKind())
+	kinds := append(runtimes.Kinds(), toyKind(0))
 	say := func(args ...string) string {
 		var out bytes.Buffer
 		if code := mainWith(kinds, args, nil, &out, &out); code != 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,7 +41,8 @@ func TestMain(m *testing.M) {
 			tuneCollector()
 			kinds := runtimes.Kinds()
 			if os.Getenv("AICPLAN_TEST_TOY") != "" {
-				kinds = append(kinds, toyKind(toyChanges(os.Getenv("AICPLAN_TEST_TOY"))...), heldKind(os.Getenv("AICPLAN_TEST_TOY")))
+				version, _ := strconv.Atoi(os.Getenv("AICPLAN_TEST_TOY"))
+				kinds = append(kinds, toyKind(version))
 			}
 			os.Exit(mainWith(kinds, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},

@@ -153,19 +153,6 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 	return table.Take(t, rows), lacking, nil
 }
 
-// columnsOf are the columns that an expression of -where looks at.
-func columnsOf(text string) []string {
-	expr, diags := hclsyntax.ParseExpression([]byte(text), "-where", hcl.InitialPos)
-	if text == "" || diags.HasErrors() { // which is said when rows are chosen
-		return nil
-	}
-	var out []string
-	for _, v := range expr.Variables() {
-		out = append(out, v.RootName())
-	}
-	return out
-}
-
 // plainValue is a cell as expressions see it. Numbers are the decimals that they
 // are written as, so that they equal the literals of an expression.
 func plainValue(v any) cty.Value {

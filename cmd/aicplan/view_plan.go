@@ -58,11 +58,7 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		switch {
 		case s.Cases == nil || verbose:
 		case s.Action == stage.ActionStale:
-			reason := s.Reason
-			if s.Instrument != "" { // told once, below
-				reason = strings.Replace(reason, ": "+s.Instrument, "", 1)
-			}
-			wrapped(&b, wide, 6, "      ", reason)
+			wrapped(&b, wide, 6, "      ", s.Reason)
 		case s.Action == stage.ActionNeeds:
 			wrapped(&b, wide, 6, "      ", s.Reason)
 		}
@@ -78,7 +74,6 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	}
 	if !verbose {
 		a.rest(&b, sum.Stages)
-		instruments(&b, sum.Stages)
 	}
 	b.WriteByte('\n')
 	if a.screen() == 0 { // one line, for grep
@@ -88,29 +83,6 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	}
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
-}
-
-// instruments tells each change of the measuring code once, with the stages whose
-// rows it made stale.
-func instruments(b *strings.Builder, all []plan.StageSummary) {
-	var order []string
-	who := map[string][]string{}
-	for _, s := range all {
-		if s.Instrument == "" || s.Action != stage.ActionStale {
-			continue
-		}
-		if who[s.Instrument] == nil {
-			order = append(order, s.Instrument)
-		}
-		who[s.Instrument] = append(who[s.Instrument], s.Address)
-	}
-	for _, why := range order {
-		stages := who[why]
-		if len(stages) > 4 {
-			stages = append(stages[:3:3], fmt.Sprintf("and %d more", len(stages)-3))
-		}
-		fmt.Fprintf(b, "\n  %s%s\n    (%s)\n", stage.OtherInstrument, why, strings.Join(stages, ", "))
-	}
 }
 
 // fold lets a grid that one collect reads be shown on that collect's line: it

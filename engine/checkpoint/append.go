@@ -64,13 +64,8 @@ func (j *Journal) enqueue(e Entry, done func(error)) error {
 	if len(e.ID)+len(e.Payload)+16 > maxBody {
 		return fmt.Errorf("case %s: its %d bytes are more than the journal takes (%d)", e.ID, len(e.Payload), maxBody)
 	}
-	j.mu.Lock()
-	ready := j.started
-	j.mu.Unlock()
-	if !ready { // later, newSegment looks
-		if err := j.store.ensure(); err != nil {
-			return err
-		}
+	if err := j.store.ensure(); err != nil {
+		return err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -163,9 +158,10 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 		err = seg.f.Sync()
 	}
 	if err == nil && seg.size == 0 {
-		if err = j.store.files.SyncDir(j.dir); errors.Is(err, fs.ErrNotExist) {
-			err = nil // removed a moment ago: Gone says so below
-		}
+		err = j.store.files.SyncDir(j.dir)
+	}
+	if err == nil && seg.f.Gone() {
+		err = errors.New("it was removed or replaced while this run appends to it; do not change the state folder during a run")
 	}
 	if err != nil {
 		err = j.store.explain("append to", seg.path, err)
@@ -176,11 +172,6 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 		base = int64(len(segmentMagic))
 	}
 	seg.size += int64(len(buf))
-	if seg.f.Gone() {
-		if seg, err = j.again(seg); err != nil {
-			return nil, err
-		}
-	}
 	j.mu.Lock()
 	for _, p := range b.entries {
 		j.publish(p.entry, ref{segment: seg.n, off: base + int64(p.off), size: int32(p.size), kind: p.entry.Kind})
@@ -190,62 +181,8 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 	return seg, nil
 }
 
-// again writes a segment anew whose file was removed under this run: by a gc that
-// no lock kept away, or with the whole state folder. What is open can still be
-// read. Whoever removed it read it before or has lost it; entries that are there
-// twice harm nothing.
-func (j *Journal) again(old *segment) (*segment, error) {
-	j.store.warn(fmt.Sprintf("%s was removed while this run appends to it: it is written again, with everything that this run has put there", old.path))
-	data := make([]byte, old.size)
-	if _, err := old.f.ReadAt(data, 0); err != nil {
-		return nil, errors.Join(j.store.explain("read", old.path, err), old.f.Close())
-	}
-	var seg *segment
-	var err error
-	for range removalTries { // whoever removes the folder may still be at it
-		if seg, err = j.newSegment(); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, old.f.Close())
-	}
-	_, err = seg.f.Write(data)
-	if err == nil {
-		err = seg.f.Sync()
-	}
-	if err == nil {
-		if err = j.store.files.SyncDir(j.dir); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(j.store.explain("append to", seg.path, err), j.abandon(seg), old.f.Close())
-	}
-	seg.size = old.size
-	j.mu.Lock()
-	for _, r := range j.index.all() {
-		if r.segment == old.n {
-			r.segment = seg.n
-		}
-	}
-	j.readTo(seg.n, seg.size)
-	j.mu.Unlock()
-	if err := old.f.Close(); err != nil {
-		return seg, err
-	}
-	if seg.f.Gone() {
-		return j.again(seg)
-	}
-	return seg, nil
-}
-
-// removalTries is how often a folder is made again that is being removed.
-const removalTries = 100
-
-// abandon leaves a segment behind with nothing in it but what was
-// acknowledged. That it fails, too, harms nothing: readers skip what has no
-// valid sum, and a whole entry that was never acknowledged is still true.
+// abandon cuts a segment back to its acknowledged bytes and closes it. Readers skip
+// frames without a valid checksum, so a failure here loses nothing.
 func (j *Journal) abandon(seg *segment) error {
 	var errs []error
 	if seg.size > 0 {
@@ -253,7 +190,9 @@ func (j *Journal) abandon(seg *segment) error {
 	}
 	errs = append(errs, seg.f.Close())
 	if seg.size == 0 {
-		errs = append(errs, j.store.files.Remove(seg.path))
+		if err := j.store.files.Remove(seg.path); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -71,17 +69,16 @@ func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
 // their order. The new segment is durable before the old ones go, so that a
 // crash at any moment leaves every entry, at worst twice.
 //
-// A journal that somebody appends to is left alone. Where locks do not show that,
-// an entry that is appended meanwhile is kept by one of two: this reads the
-// removed files again, and the writer looks after every write whether its file
-// still has its name.
+// A journal with a segment that is being appended to is skipped.
 func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
-	j := &Journal{store: s, dir: dir, counts: map[Kind]int{}}
-	old, busy, err := openSegments(dir, dry)
-	defer old.close()
-	if busy || err != nil {
-		return nil, err
+	if !dry {
+		unlock, err := lockSegments(dir)
+		if err != nil || unlock == nil {
+			return nil, err
+		}
+		defer unlock()
 	}
+	j := &Journal{store: s, dir: dir, counts: map[Kind]int{}}
 	if err := j.load(); err != nil {
 		return nil, err
 	}
@@ -89,20 +86,17 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 	c := &Compacted{Dir: dir, Entries: j.Len(), Segments: len(j.segments), After: int64(len(segmentMagic))}
 	for _, path := range j.segments {
 		info, err := os.Stat(path)
-		if dry && errors.Is(err, fs.ErrNotExist) {
-			return nil, nil // another gc is at it
-		}
 		if err != nil {
 			return nil, atomic.Explain("read", path, err)
 		}
 		c.Before += info.Size()
 	}
-	for no, r := range j.index.all() {
+	for id, r := range j.entries {
 		if r.kind != Withdrawn {
 			c.After += int64(r.size)
 		}
 		if r.epoch > 0 {
-			c.After += int64(len(appendFrame(nil, j.withdrawal(j.index.id(no), r.ref))))
+			c.After += int64(len(appendFrame(nil, j.withdrawal(id, r))))
 		}
 	}
 	if len(j.segments) == 0 || (len(j.segments) == 1 && c.After == c.Before && len(j.damage) == 0) {
@@ -111,14 +105,8 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 	if dry {
 		return c, nil
 	}
-	if len(old) != len(j.segments) {
-		return nil, nil // one was begun meanwhile: somebody is at work
-	}
 	if err := s.writeSegment(j); err != nil {
 		return nil, err
-	}
-	if beforeRemove != nil {
-		beforeRemove(dir)
 	}
 	for _, path := range j.segments {
 		if err := s.files.Remove(path); err != nil {
@@ -128,85 +116,35 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 	if err := s.files.SyncDir(dir); err != nil {
 		return nil, s.explain("remove from", dir, err)
 	}
-	return c, s.rescue(dir, old)
+	return c, nil
 }
 
-// beforeRemove is for tests: what another process does in that moment.
-var beforeRemove func(dir string)
-
-// oldSegment is a segment that is open while it is removed.
-type oldSegment struct {
-	f    *os.File
-	size int64 // before it was read
-}
-
-type oldSegments []oldSegment
-
-func (o oldSegments) close() {
-	for _, s := range o {
-		s.f.Close()
-	}
-}
-
-// openSegments opens the segments of a folder; busy says that one is appended to.
-func openSegments(dir string, dry bool) (out oldSegments, busy bool, err error) {
+// lockSegments locks the segments of a folder. It returns nil if one of them is being
+// appended to.
+func lockSegments(dir string) (unlock func(), err error) {
 	paths, err := segmentPaths(dir)
 	if err != nil {
-		return nil, false, err
+		return nil, err
+	}
+	var files []*os.File
+	unlock = func() {
+		for _, f := range files {
+			f.Close()
+		}
 	}
 	for _, path := range paths {
 		f, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
 		if err != nil {
-			return out, false, atomic.Explain("read", path, err)
+			unlock()
+			return nil, atomic.Explain("read", path, err)
 		}
-		info, err := f.Stat()
-		if err != nil {
-			f.Close()
-			return out, false, atomic.Explain("read", path, err)
-		}
-		out = append(out, oldSegment{f: f, size: info.Size()})
-		if !dry && inUse(f) {
-			return out, true, nil
+		files = append(files, f)
+		if inUse(f) {
+			unlock()
+			return nil, nil
 		}
 	}
-	return out, false, nil
-}
-
-// rescue keeps what was appended to segments after they were read and before
-// they were removed.
-func (s *Store) rescue(dir string, old oldSegments) error {
-	var entries []Entry
-	for _, o := range old {
-		info, err := o.f.Stat()
-		if err != nil {
-			return atomic.Explain("read", o.f.Name(), err)
-		}
-		if info.Size() <= o.size {
-			continue
-		}
-		_, err = scanSegment(io.NewSectionReader(o.f, 0, info.Size()), o.f.Name(), func(e Entry, off int64, size int) {
-			if off+int64(size) > o.size {
-				e.Payload = slices.Clone(e.Payload)
-				entries = append(entries, e)
-			}
-		})
-		if err != nil {
-			return atomic.Explain("read", o.f.Name(), err)
-		}
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	return s.putSegment(dir, func(yield func(Entry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	})
+	return unlock, nil
 }
 
 // writeSegment writes the entries of j that count as its newest segment.

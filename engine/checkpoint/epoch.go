@@ -5,34 +5,6 @@ import (
 	"strings"
 )
 
-// Elder is a journal under the name that an earlier aicplan gave to the
-// conditions of another one.
-type Elder struct {
-	Context Context
-	// Takes says whether an entry was measured under these conditions, where the
-	// elder's name tells less than today's; nil takes all.
-	Takes func(Entry) bool
-}
-
-// loadElders reads what was measured under earlier names of the context.
-func (j *Journal) loadElders() error {
-	seen := map[string]bool{j.digest: true}
-	for _, e := range j.elders {
-		digest, err := e.Context.Digest()
-		if err != nil {
-			return err
-		}
-		if seen[digest] {
-			continue
-		}
-		seen[digest] = true
-		if err := j.loadSegments(j.store.contextDir(e.Context.Op, digest), e.Takes); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // NewEpoch returns a token for Withdraw that no other run makes. What begins it
 // tells epochs apart that have other meanings; see InEpoch.
 func NewEpoch(what string) string { return what + "-" + randomHex(8) }
@@ -57,7 +29,7 @@ func (j *Journal) Withdraw(ids []string, token string) error {
 func (j *Journal) Epoch(id string) (token string, open bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r, _ := j.index.get(id)
+	r := j.entries[id]
 	if len(j.epochs) == 0 {
 		return "", false
 	}
@@ -79,15 +51,15 @@ func (j *Journal) withdrawal(id string, r ref) Entry {
 	return Entry{ID: id, Kind: Withdrawn, Payload: []byte(j.epochs[r.epoch])}
 }
 
-// withdrawals are the entries that withdrew cases, by id: a journal that is
-// rewritten keeps them, for what its elders have and for Epoch.
+// withdrawals are the entries that withdrew cases, by id. A compacted journal keeps
+// them for Epoch.
 func (j *Journal) withdrawals() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var out []Entry
-	for no, r := range j.index.all() {
+	for id, r := range j.entries {
 		if r.epoch > 0 {
-			out = append(out, j.withdrawal(j.index.id(no), r.ref))
+			out = append(out, j.withdrawal(id, r))
 		}
 	}
 	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.ID, b.ID) })

@@ -3,7 +3,8 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+
+	"aicplan/sink/phrase"
 )
 
 // What errors.Is finds in the errors of this package.
@@ -21,15 +22,15 @@ var (
 	ErrClosed = errors.New("the state folder was closed")
 )
 
-// FormatError says that a newer program wrote the state folder.
+// FormatError reports a state folder of another format.
 type FormatError struct {
 	Dir   string
-	Found int
+	Found string // the content of the file named format
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("state folder %s was written by a newer aicplan (format %d; this one knows up to %d): use that version, or choose another folder with -state-dir; if no other version was ever used here, the file %s is damaged: write a %d into it",
-		e.Dir, e.Found, Format, filepath.Join(e.Dir, "format"), Format)
+	return fmt.Sprintf("state folder %s has format %q, this aicplan reads and writes format %d: choose another folder with -state-dir, or delete %s and measure again",
+		e.Dir, phrase.Clip(e.Found, 20), Format, e.Dir)
 }
 
 // CorruptError says what is damaged.

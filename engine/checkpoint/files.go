@@ -32,8 +32,7 @@ type file interface {
 	io.ReaderAt
 	Sync() error
 	Truncate(size int64) error
-	// Gone says whether the name that the file was created under does not mean it
-	// any more: it was removed or moved away.
+	// Gone returns true if the file was removed, renamed or replaced.
 	Gone() bool
 	Close() error
 }
@@ -45,13 +44,12 @@ func (osFiles) Create(path string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	// While it is open gc leaves it alone; where there are no locks, see
-	// Journal.commit and Store.compact.
+	// gc does not compact a journal with a locked segment; see inUse.
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	return osFile{f}, nil
 }
 
-// osFile is a file that knows whether its name still means it.
+// osFile adds Gone to os.File.
 type osFile struct{ *os.File }
 
 func (f osFile) Gone() bool {
@@ -63,11 +61,10 @@ func (f osFile) Gone() bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(a, b)
 }
 
-// inUse says whether another process, or another part of this one, appends to
-// the file: as far as the file system has locks.
+// inUse reports whether another writer may append to the file. It returns true if the
+// file system does not support locks.
 func inUse(f *os.File) bool {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	return errors.Is(err, syscall.EWOULDBLOCK)
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
 
 func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }

@@ -108,10 +108,6 @@ type Damage struct {
 	// Tail is true when nothing readable follows: the usual mark of a process
 	// that was killed while it wrote. What it lost was never acknowledged.
 	Tail bool
-	// Entry is true when it is a whole frame of which no result can be read; Case is
-	// the id that it has.
-	Entry bool
-	Case  string
 	// Head is true when it is the mark at the beginning and no more.
 	Head bool
 }
@@ -122,9 +118,6 @@ func (d Damage) Harmless() bool { return d.Tail || d.Head }
 func (d Damage) String() string {
 	if d.Tail {
 		return fmt.Sprintf("%s: the last %d bytes are an unfinished write", d.Path, d.Length)
-	}
-	if d.Entry {
-		return fmt.Sprintf("%s: the entry at offset %d holds no case that can be read (%q)", d.Path, d.Offset, d.Case)
 	}
 	if d.Head {
 		return fmt.Sprintf("%s: the mark at its beginning is damaged, and no case", d.Path)

@@ -18,8 +18,7 @@ import (
 
 // GCOptions say what GC may remove.
 type GCOptions struct {
-	// DryRun reports what would go and removes nothing. It takes no lock, so that
-	// it can be asked during a run; see GCReport.Active.
+	// DryRun reports what would be removed and removes nothing.
 	DryRun bool
 	// KeepRuns is how many of the newest run folders stay; 0 keeps all.
 	KeepRuns int
@@ -37,9 +36,6 @@ type GCReport struct {
 	// Compacted are the journals that were rewritten without what no longer
 	// counts: repeated cases, torn ends, damage.
 	Compacted []Compacted `json:"compacted"`
-	// Active is who was at work in the state folder during a dry run. What has
-	// been written since that began is in none of the lists above.
-	Active *Holder `json:"active,omitempty"`
 }
 
 // Removed is one file or run folder.
@@ -55,13 +51,16 @@ type Removed struct {
 // nothing of a run in progress is touched. Journals that this store has open
 // are left as they are.
 func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
-	if opts.DryRun {
-		return s.dryGC(ctx, opts)
-	}
-	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) && !s.readOnly {
+	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return &GCReport{}, nil
 	}
-	if !s.holds() {
+	switch {
+	case s.holds():
+	case opts.DryRun:
+		if err := s.idle(); err != nil {
+			return nil, err
+		}
+	default:
 		lock, err := s.Lock(LockInfo{Command: "aicplan ckpt gc"})
 		if err != nil {
 			return nil, err
@@ -77,18 +76,39 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
-		if err := os.RemoveAll(d.Path); err != nil {
-			return r, s.explain("remove", d.Path, err)
+		if !opts.DryRun {
+			if err := os.RemoveAll(d.Path); err != nil {
+				return r, s.explain("remove", d.Path, err)
+			}
 		}
 		r.Removed = append(r.Removed, d)
 		r.Bytes += d.Bytes
 	}
-	return r, s.compactAll(ctx, r, false)
+	return r, s.compactAll(ctx, r, opts.DryRun)
 }
 
-// garbage lists what can go, by path. Objects are listed before the records
-// are read: those of a run that goes on during a dry one are then named by its
-// records.
+func (s *Store) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held != nil
+}
+
+// idle fails with a *LockedError if a run holds the state folder. It takes no lock.
+func (s *Store) idle() error {
+	h, err := s.readHolder()
+	if h == nil || errors.Is(err, ErrCorrupt) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if alive, elsewhere := state(h, false); alive || elsewhere {
+		return &LockedError{Dir: s.dir, Holder: h, Elsewhere: elsewhere}
+	}
+	return nil
+}
+
+// garbage lists what can be removed, by path.
 func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 	drop, err := s.strays()
 	if err != nil {
@@ -212,9 +232,6 @@ func (s *Store) strays() ([]Removed, error) {
 			return nil
 		case err != nil:
 			return atomic.Explain("read", path, err)
-		case d.IsDir() && (strings.HasPrefix(d.Name(), tempPrefix) || filepath.Dir(path) == s.path("objects", "corrupt")):
-			out = append(out, removed(path, "put aside: a folder where a file of ours belongs"))
-			return fs.SkipDir
 		case d.IsDir():
 			if path == s.path("runs") {
 				return fs.SkipDir // the folders of runs are theirs

@@ -28,19 +28,18 @@ type Journal struct {
 	digest  string
 	json    json.RawMessage
 	dir     string
-	elders  []Elder
+	also    []string // folders of other contexts whose entries count
 
 	mu       sync.Mutex
 	segments []string        // paths
 	read     []int64         // how far each was read, by place in segments
 	own      map[string]bool // that this process writes
-	index    index
+	entries  map[string]ref  // by case id
 	counts   map[Kind]int
 	epochs   []string // tokens; the first is "", of cases that were never withdrawn
 	damage   []Damage
-	offered  map[string]Entry // see Offer
-	next     *batch           // not yet taken by the writer
-	started  bool             // the writer runs
+	next     *batch // not yet taken by the writer
+	started  bool   // the writer runs
 	closed   bool
 	kick     chan struct{}
 	done     chan struct{}
@@ -78,10 +77,9 @@ type pending struct {
 // payloads. Opening it again returns the same Journal. Nothing is created
 // before the first Append. Store.Close closes it.
 //
-// Elders are journals of the same conditions under the names that an earlier
-// aicplan gave them: what they have counts, as if it had been appended first.
-// They are read and never written.
-func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
+// Entries of the contexts in also count as if they had been appended first. They are
+// read and never written.
+func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 	digest, canonical, err := Key(c)
 	if err != nil {
 		return nil, fmt.Errorf("journal of %s: %w", c.Op, err)
@@ -101,56 +99,57 @@ func (s *Store) Journal(c Context, elders ...Elder) (*Journal, error) {
 	j := &Journal{
 		store: s, context: c, digest: digest, json: canonical, dir: dir,
 		counts: map[Kind]int{}, next: &batch{}, own: map[string]bool{},
-		kick: make(chan struct{}, 1), done: make(chan struct{}), elders: elders,
+		kick: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	for _, other := range also {
+		digest, err := other.Digest()
+		if err != nil {
+			return nil, fmt.Errorf("journal of %s: %w", other.Op, err)
+		}
+		if from := s.contextDir(other.Op, digest); from != dir {
+			j.also = append(j.also, from)
+		}
 	}
 	if err := j.load(); err != nil {
 		return nil, err
-	}
-	if len(j.segments) > 0 && !s.readOnly {
-		// Cases without what says which conditions they belong to are found all the
-		// same by those who ask for these; people and gc read the description.
-		if info, err := readContext(dir); errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || err == nil && info.Digest != digest {
-			if _, err := os.Stat(dir); err == nil {
-				s.warn(filepath.Join(dir, "context.json") + " was missing or damaged: it is written again")
-				if err := j.describe(); err != nil {
-					return nil, err
-				}
-			}
-		}
 	}
 	s.journals[dir] = j
 	return j, nil
 }
 
-// load reads every segment. A torn tail is expected after a kill; damage in
-// the middle is reported. It starts over when gc merges segments meanwhile.
+// loadTries bounds how often load starts over because gc merged the segments.
+const loadTries = 10
+
+// load reads every segment. A torn tail is expected after a kill; other damage is
+// reported. It starts over if gc merges segments meanwhile.
 func (j *Journal) load() error {
-	for tries := 1; ; tries++ {
+	var err error
+	for range loadTries {
 		j.segments, j.read, j.damage, j.epochs = nil, nil, nil, []string{""}
-		j.index.clear()
+		j.entries = map[string]ref{}
 		clear(j.counts)
-		err := j.loadElders()
-		if err == nil {
-			err = j.loadSegments(j.dir, nil)
-		}
-		if errors.Is(err, fs.ErrNotExist) && tries < removalTries {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, d := range j.damage {
-			if !d.Harmless() {
-				j.store.warn(d.String() + "; the cases that were there count as not measured")
+		for _, dir := range append(slices.Clone(j.also), j.dir) {
+			if err = j.loadSegments(dir); err != nil {
+				break
 			}
 		}
-		return nil
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
+	if err != nil {
+		return err
+	}
+
+	for _, d := range j.damage {
+		if !d.Harmless() {
+			j.store.warn(d.String() + "; the cases that were there count as not measured")
+		}
+	}
+	return nil
 }
 
-// loadSegments reads the segments of one folder; takes, where it is not nil,
-// says which entries count.
-func (j *Journal) loadSegments(dir string, takes func(Entry) bool) error {
+func (j *Journal) loadSegments(dir string) error {
 	paths, err := segmentPaths(dir)
 	if err != nil {
 		return err
@@ -161,19 +160,9 @@ func (j *Journal) loadSegments(dir string, takes func(Entry) bool) error {
 		}
 		n := int32(len(j.segments))
 		j.segments = append(j.segments, path)
-		frames, before := 0, j.index.n
-		damage, err := j.store.readValid(path, func(e Entry, off int64, size int) {
+		damage, err := readSegment(path, func(e Entry, off int64, size int) {
 			j.readTo(n, off+int64(size))
-			const sample = 1024
-			if frames++; frames == sample && j.index.n-before > sample/2 {
-				// The index need not grow step by step where the rest is like that.
-				if info, err := os.Stat(path); err == nil {
-					j.index.reserve(j.index.n + int(max(0, info.Size()-off)*sample/off))
-				}
-			}
-			if takes == nil || takes(e) {
-				j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
-			}
+			j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
 		})
 		if err != nil {
 			return err
@@ -197,23 +186,9 @@ func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damag
 	return damage, nil
 }
 
-// readValid is readSegment without the entries that hold no case.
-func (s *Store) readValid(path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
-	var none []Damage
-	damage, err := readSegment(path, func(e Entry, off int64, size int) {
-		if e.Kind != Withdrawn && !s.valid(e) {
-			none = append(none, Damage{Path: path, Offset: off, Length: int64(size), Entry: true, Case: e.ID})
-			return
-		}
-		visit(e, off, size)
-	})
-	return append(damage, none...), err
-}
-
 // publish makes an entry visible; j.mu is held, or j is not shared yet.
 func (j *Journal) publish(e Entry, r ref) {
-	at := j.index.place(e.ID)
-	old, known := *at, at.kind != 0
+	old, known := j.entries[e.ID]
 	switch {
 	case e.Kind == Withdrawn:
 		r.epoch = j.epoch(string(e.Payload))
@@ -226,7 +201,7 @@ func (j *Journal) publish(e Entry, r ref) {
 		j.counts[old.kind]--
 	}
 	j.counts[r.kind]++
-	*at = r
+	j.entries[e.ID] = r
 }
 
 // Context returns what the journal was opened with.
@@ -239,7 +214,7 @@ func (j *Journal) Digest() string { return j.digest }
 func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.index.n - j.counts[Withdrawn] + len(j.offered)
+	return len(j.entries) - j.counts[Withdrawn]
 }
 
 // Count returns the number of cases of one kind.
@@ -261,29 +236,18 @@ func (j *Journal) Damage() []Damage {
 func (j *Journal) Has(id string) (Kind, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r, ok := j.index.get(id)
-	if r.kind == Withdrawn {
+	r, ok := j.entries[id]
+	if !ok || r.kind == Withdrawn {
 		return 0, false
 	}
-	if !ok {
-		if e, ok := j.offered[id]; ok {
-			return e.Kind, true
-		}
-	}
-	return r.kind, ok
+	return r.kind, true
 }
 
 // Lookup returns the entry of a case; ok is false when there is none. The
 // error is an ErrCorrupt when the file changed since it was opened.
 func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	j.mu.Lock()
-	r, ok := j.index.get(id)
-	if !ok {
-		if e, ok := j.offered[id]; ok {
-			j.mu.Unlock()
-			return e, true, nil
-		}
-	}
+	r, ok := j.entries[id]
 	ok = ok && r.kind != Withdrawn
 	var path string
 	if ok {

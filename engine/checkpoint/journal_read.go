@@ -29,13 +29,7 @@ func (j *Journal) Reader() *Reader { return &Reader{j: j} }
 func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 	j := r.j
 	j.mu.Lock()
-	at, ok := j.index.get(id)
-	if !ok {
-		if e, ok := j.offered[id]; ok {
-			j.mu.Unlock()
-			return e, true, nil
-		}
-	}
+	at, ok := j.entries[id]
 	ok = ok && at.kind != Withdrawn
 	var path string
 	if ok {
@@ -73,24 +67,17 @@ func checkFrame(path string, frame []byte, r ref, id string) (Entry, error) {
 // appended, as of the call. It stops after the first error.
 func (j *Journal) All() iter.Seq2[Entry, error] { return j.Some(-1) }
 
-// Some is All for at most n cases, those that came first; all for n < 0.
+// Some is All limited to the first n entries; all for n < 0.
 func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 	type item struct {
-		no int
+		id string
 		ref
 	}
 	j.mu.Lock()
-	var items []item
-	if n < 0 {
-		n = j.index.n
-		items = make([]item, 0, n)
-	}
-	for no, r := range j.index.all() {
-		if len(items) == n {
-			break
-		}
+	items := make([]item, 0, len(j.entries))
+	for id, r := range j.entries {
 		if r.kind != Withdrawn {
-			items = append(items, item{no, r.ref})
+			items = append(items, item{id, r})
 		}
 	}
 	segments := slices.Clone(j.segments)
@@ -98,6 +85,9 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 	slices.SortFunc(items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.off, b.off))
 	})
+	if n >= 0 {
+		items = items[:min(n, len(items))]
+	}
 	return func(yield func(Entry, error) bool) {
 		const ahead = 1 << 20
 		var win []byte
@@ -114,10 +104,7 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 				}
 				win, winSegment, winOff, at = win[:n], it.segment, it.off, 0
 			}
-			j.mu.Lock()
-			id := j.index.id(it.no)
-			j.mu.Unlock()
-			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, id)
+			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, it.id)
 			if !yield(e, err) || err != nil {
 				return
 			}

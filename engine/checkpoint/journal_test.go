@@ -300,7 +300,7 @@ func TestAcknowledgedMeansSynced(t *testing.T) {
 					return
 				}
 				j.mu.Lock()
-				r, _ := j.index.get(id)
+				r := j.entries[id]
 				path := j.segments[r.segment]
 				j.mu.Unlock()
 				ff.set(func() {

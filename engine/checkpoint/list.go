@@ -133,8 +133,8 @@ func (s *Store) summary(rec *StageRecord) StageSummary {
 	return sum
 }
 
-// summarize reads a journal without opening it, and returns the ids' kinds
-// along with the summary.
+// summarize reads a journal without opening it. It returns the summary and the kind
+// of each case.
 func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, error) {
 	sum := &JournalSummary{Context: c}
 	paths, err := segmentPaths(c.Dir)
@@ -146,7 +146,7 @@ func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, erro
 		if info, err := os.Stat(path); err == nil {
 			sum.Bytes += info.Size()
 		}
-		damage, err := s.readValid(path, func(e Entry, _ int64, _ int) {
+		damage, err := readSegment(path, func(e Entry, _ int64, _ int) {
 			switch {
 			case e.Kind == Withdrawn:
 				delete(kinds, e.ID)

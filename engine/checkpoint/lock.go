@@ -54,7 +54,7 @@ type RunLock struct {
 	flock *flock.Flock // nil where the file system has no locks
 }
 
-// Lock takes the run lock, or fails at once with a *LockedError. A mark left by a
+// Lock takes the run lock, or fails with a *LockedError after a second of retries. A mark left by a
 // process that died under the running kernel is taken over; every other is not,
 // since the lock of some network file systems does not reach beyond the machine
 // and machines may have one name: Unlock removes it.
@@ -63,9 +63,8 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 		return nil, err
 	}
 	fl, holder, err := s.tryLock()
-	for tries := range dyingTries {
-		busy, ok := errors.AsType[*LockedError](err)
-		if !ok || busy.Holder == nil && tries >= unnamedTries || busy.Holder != nil && !busy.Holder.Dying() {
+	for range lockTries {
+		if !errors.Is(err, ErrLocked) {
 			break
 		}
 		s.pause()
@@ -91,14 +90,11 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	return l, nil
 }
 
-// Whoever kills a run and starts the next one at once is not refused because the
-// kernel still frees the memory of the first: that takes longer than its end.
+// Lock retries for a second: a killed process keeps its lock until the kernel has freed
+// its memory, and Abandoned takes the lock for a moment.
 const (
-	dyingTries = 1000
-	dyingPause = 10 * time.Millisecond
-	// Nobody is named while Abandoned looks at the lock, and while a holder has not
-	// written its mark yet.
-	unnamedTries = 10
+	lockTries = 100
+	lockPause = 10 * time.Millisecond
 )
 
 // Release gives the lock back. Releasing twice is fine.

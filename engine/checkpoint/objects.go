@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -70,7 +68,6 @@ func (s *Store) PutRecord(rec arrow.Record) (string, error) {
 		return "", errors.Join(err, s.files.Remove(tmp))
 	}
 	if old, err := fileDigest(path); err == nil && old == digest {
-		_ = os.Chtimes(path, time.Time{}, time.Now()) // see PutBytes
 		return digest, s.files.Remove(tmp)
 	}
 	return digest, s.place(tmp, path)
@@ -87,54 +84,9 @@ func (s *Store) GetRecord(digest string) (arrow.Record, error) {
 	}
 	rec, err := table.DecodeIPC(data)
 	if err != nil {
-		return nil, s.noTable(digest, err)
+		return nil, fmt.Errorf("object %s is not a table: %w", digest, err)
 	}
 	return rec, nil
-}
-
-// noTable puts aside what a record calls a table, and what is whole and none: the
-// stage that the record is of runs again, else it would be taken for done for ever.
-func (s *Store) noTable(digest string, why error) error {
-	path, err := s.ObjectPath(digest)
-	if err != nil {
-		return err
-	}
-	return s.putAside(path, "it is no table: "+why.Error())
-}
-
-// RecordParts is GetRecord for tables of which not all rows are needed at once.
-func (s *Store) RecordParts(digest string, take func(arrow.Record) error) error {
-	path, err := s.ObjectPath(digest)
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(path)
-	if err == nil {
-		defer f.Close()
-	}
-	sum := sha256.New()
-	var size int64
-	if err == nil {
-		size, err = io.Copy(sum, f)
-	}
-	if err != nil || digestPrefix+hex.EncodeToString(sum.Sum(nil)) != digest {
-		if _, err := s.GetBytes(digest); err != nil { // it says what is wrong, and puts damage aside
-			return err
-		}
-		return fmt.Errorf("object %s changed while it was read", digest)
-	}
-	var taken error
-	err = table.DecodeIPCParts(f, int(size), func(rec arrow.Record) error {
-		taken = take(rec)
-		return taken
-	})
-	switch {
-	case taken != nil:
-		return fmt.Errorf("object %s: %w", digest, taken)
-	case err != nil:
-		return s.noTable(digest, err)
-	}
-	return nil
 }
 
 // PutBytes stores data and returns its digest. It returns once the bytes are
@@ -149,9 +101,6 @@ func (s *Store) PutBytes(data []byte) (string, error) {
 		return "", err
 	}
 	if old, err := os.ReadFile(path); err == nil && Digest(old) == digest {
-		// Its age tells a dry gc during this run that it is not garbage any more;
-		// that it cannot be set harms nothing else.
-		_ = os.Chtimes(path, time.Time{}, time.Now())
 		return digest, nil
 	}
 	return digest, s.writeFile(path, data)
@@ -178,7 +127,6 @@ func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 		return "", 0, err
 	}
 	if old, err := fileDigest(path); err == nil && old == digest {
-		_ = os.Chtimes(path, time.Time{}, time.Now()) // see PutBytes
 		return digest, size, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -219,9 +167,6 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", digest, ErrMissing)
-	}
-	if errors.Is(err, syscall.EISDIR) {
-		return nil, s.putAside(path, "it is a folder")
 	}
 	if err != nil {
 		return nil, atomic.Explain("read", path, err)

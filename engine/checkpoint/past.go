@@ -25,7 +25,7 @@ func (s *Store) EachEntry(info ContextInfo, visit func(Entry, Place)) error {
 		return err
 	}
 	for _, path := range paths {
-		_, err := s.readValid(path, func(e Entry, off int64, size int) {
+		_, err := readSegment(path, func(e Entry, off int64, size int) {
 			if e.Kind != Withdrawn {
 				visit(e, Place{path, off, int32(size)})
 			}

@@ -113,10 +113,8 @@ func (j *Journal) takeIn(segment int32, from int64, data []byte, ids []string) [
 	for at < len(data) {
 		if frameSize(data[at:]) > 0 {
 			if e, size, ok := parseFrame(data[at:]); ok {
-				if e.Kind == Withdrawn || j.store.valid(e) {
-					j.publish(e, ref{segment: segment, off: from + int64(at), size: int32(size), kind: e.Kind})
-					ids = append(ids, e.ID)
-				}
+				j.publish(e, ref{segment: segment, off: from + int64(at), size: int32(size), kind: e.Kind})
+				ids = append(ids, e.ID)
 				at += size
 				j.readTo(segment, from+int64(at))
 				continue
@@ -143,7 +141,7 @@ func (j *Journal) InOrder(ids []string) []int {
 	places := make([]place, len(ids))
 	j.mu.Lock()
 	for i, id := range ids {
-		r, ok := j.index.get(id)
+		r, ok := j.entries[id]
 		if !ok {
 			r.segment = int32(len(j.segments))
 		}
@@ -174,7 +172,7 @@ func (j *Journal) InOrder(ids []string) []int {
 func (j *Journal) Segment(id string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if r, ok := j.index.get(id); ok {
+	if r, ok := j.entries[id]; ok {
 		return filepath.Base(j.segments[r.segment])
 	}
 	return ""

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"aicplan/sink/atomic"
@@ -27,14 +26,8 @@ type StageRecord struct {
 	Inputs  json.RawMessage `json:"inputs"`
 	Outputs Outputs         `json:"outputs"`
 
-	// Journal is the digest of the journal that a collect took its rows from, and
-	// JournalCases how many cases of it have rows here. Records of before have
-	// neither, nor the next.
-	Journal      string `json:"journal,omitempty"`
-	JournalCases int    `json:"journal_cases,omitempty"`
-	// JournalRead are the journal's Marks: what the table was made of. A later run
-	// takes rows from the table where the journal has nothing newer.
-	JournalRead map[string]int64 `json:"journal_read,omitempty"`
+	// Journal is the digest of the journal that a collect took its rows from.
+	Journal string `json:"journal,omitempty"`
 
 	Status  string          `json:"status"`
 	Message string          `json:"message,omitempty"`
@@ -42,7 +35,7 @@ type StageRecord struct {
 	Counts  json.RawMessage `json:"counts,omitempty"`
 	Values  json.RawMessage `json:"values,omitempty"`
 	Checks  json.RawMessage `json:"checks,omitempty"`
-	// Plan is the name of the plan's file or folder. Records of before have none.
+	// Plan is the name of the plan's file or folder; see PlanName.
 	Plan string `json:"plan,omitempty"`
 	// Sample is true where -limit or -smoke left cases out: the record of a run over
 	// all cases replaces it, and not the other way round.
@@ -130,9 +123,6 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 // readJSON reads a file of the state folder.
 func readJSON(path string, to any) error {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, syscall.EISDIR) {
-		return &CorruptError{Path: path, Detail: "it is a folder"}
-	}
 	if err != nil {
 		return atomic.Explain("read", path, err)
 	}
@@ -256,4 +246,14 @@ func fileName(address string) string {
 		name = name[:140] + "~" + short(Digest([]byte(address)))
 	}
 	return name
+}
+
+// PlanName is the name of a plan in stage records: its file or folder and the folder
+// that contains it. Longer paths differ between machines, and the last element alone
+// would give every main.hcl the same name.
+func PlanName(file string) string {
+	if abs, err := filepath.Abs(file); err == nil {
+		file = abs
+	}
+	return filepath.ToSlash(filepath.Join(filepath.Base(filepath.Dir(file)), filepath.Base(file)))
 }

@@ -22,15 +22,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	"aicplan/sink/atomic"
 )
 
-// Format is the version of the state folder's layout that this program
-// writes. It reads this one and older ones.
-const Format = 1
+// Format is the version of the state folder's layout. Folders of other versions are
+// refused with a *FormatError.
+const Format = 2
 
 // Options of a Store.
 type Options struct {
@@ -42,9 +43,6 @@ type Options struct {
 	// Warn receives one line for each thing found damaged and treated as
 	// missing; nil drops them. It is called from any goroutine.
 	Warn func(string)
-	// Valid says whether an entry of a journal holds a case. One that does not
-	// counts as damage: its case is measured again. Nil takes all.
-	Valid func(Entry) bool
 	// ValidStage says why a stage record cannot be used, which then counts as
 	// damaged: its stage runs again. Nil takes all.
 	ValidStage func(*StageRecord) error
@@ -63,15 +61,13 @@ type Store struct {
 	readOnly bool
 	now      func() time.Time
 	warn     func(string)
-	valid    func(Entry) bool
 	usable   func(*StageRecord) error
 	files    files
 	label    string
-	pause    func() // between two looks at a lock whose holder is dying
+	pause    func() // between two tries of Lock
 
 	ensureMu sync.Mutex
 	ensured  bool
-	mending  bool // the file called format was reported
 
 	mu       sync.Mutex
 	journals map[string]*Journal
@@ -82,25 +78,22 @@ type Store struct {
 }
 
 // Open opens the state folder dir. Nothing is created before the first write.
-// It fails with a *FormatError when a newer program wrote the folder, and when
-// dir holds other things than state.
+// It fails with a *FormatError if the folder has another format, and if dir contains
+// other files.
 func Open(dir string, opts Options) (*Store, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("state folder %q: %w", dir, err)
 	}
 	s := &Store{
-		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, valid: opts.Valid, usable: opts.ValidStage, files: opts.files, label: opts.Label,
-		journals: map[string]*Journal{}, pause: func() { time.Sleep(dyingPause) },
+		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, usable: opts.ValidStage, files: opts.files, label: opts.Label,
+		journals: map[string]*Journal{}, pause: func() { time.Sleep(lockPause) },
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.warn == nil {
 		s.warn = func(string) {}
-	}
-	if s.valid == nil {
-		s.valid = func(Entry) bool { return true }
 	}
 	if s.files == nil {
 		s.files = osFiles{}
@@ -157,8 +150,7 @@ func (s *Store) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// ensure creates the state folder before a write, and puts back what says that it
-// is one: it may be removed while a run works.
+// ensure creates the state folder before the first write.
 func (s *Store) ensure() error {
 	if s.readOnly {
 		return fmt.Errorf("state folder %s: %w", s.dir, ErrReadOnly)
@@ -166,20 +158,21 @@ func (s *Store) ensure() error {
 	s.ensureMu.Lock()
 	defer s.ensureMu.Unlock()
 	if s.ensured {
-		if _, err := os.Lstat(s.path("format")); err == nil {
-			return nil
+		return nil
+	}
+	exists, err := s.checkFormat()
+	if err != nil {
+		return err
+	}
+	if !exists {
+		if err := s.mkdir(s.dir); err != nil {
+			return err
 		}
-	} else if exists, err := s.checkFormat(); err != nil || exists {
-		s.ensured = err == nil
-		return err
+		if err := s.writeFile(s.path("format"), []byte(strconv.Itoa(Format)+"\n")); err != nil {
+			return err
+		}
 	}
-	if err := s.mkdir(s.dir); err != nil {
-		return err
-	}
-	if err := s.writeFormat(); err != nil {
-		return err
-	}
-	s.ensured, s.mending = true, false
+	s.ensured = true
 	return nil
 }
 
@@ -249,12 +242,6 @@ func (s *Store) writeTemp(dir string, fill func(io.Writer) error) (tmp string, e
 func (s *Store) place(tmp, path string) error {
 	dir := filepath.Dir(path)
 	err := s.mkdir(dir)
-	if err == nil {
-		if info, serr := os.Lstat(path); serr == nil && info.IsDir() {
-			// Nothing of ours: it would be in the way for ever.
-			err = s.files.Rename(path, filepath.Join(dir, tempPrefix+filepath.Base(path)+"-"+randomHex(6)))
-		}
-	}
 	if err == nil {
 		err = s.files.Rename(tmp, path)
 	}

@@ -20,6 +20,7 @@ func open(t testing.TB, dir string, opts Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.pause = func() {}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -49,7 +50,7 @@ func TestOpenCreatesNothingUntilItIsWritten(t *testing.T) {
 	if err := j.Append(Entry{ID: "c1", Kind: Measured, Payload: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := os.ReadFile(filepath.Join(dir, "format")); err != nil || string(data) != "1\n" {
+	if data, err := os.ReadFile(filepath.Join(dir, "format")); err != nil || string(data) != "2\n" {
 		t.Errorf("format: %q, %v", data, err)
 	}
 }
@@ -89,9 +90,9 @@ func TestOpenRefusesWhatItMustNotTouch(t *testing.T) {
 		return dir
 	}
 	for _, tc := range []struct{ name, dir, want string }{
-		{"newer", write("format", "7\n"), "was written by a newer aicplan (format 7; this one knows up to 1)"},
-		{"damaged", write("format", "x"), "does not hold a version number"},
-		{"other files", write("notes.txt", ""), `it holds "notes.txt" and no file called format`},
+		{"another format", write("format", "7\n"), `has format "7", this aicplan reads and writes format 2`},
+		{"damaged", write("format", "x"), `has format "x"`},
+		{"other files", write("notes.txt", ""), `it contains "notes.txt" and no file named format`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Open(tc.dir, Options{})
@@ -101,7 +102,7 @@ func TestOpenRefusesWhatItMustNotTouch(t *testing.T) {
 		})
 	}
 	var fe *FormatError
-	if _, err := Open(write("format", "7"), Options{}); !errors.As(err, &fe) || fe.Found != 7 {
+	if _, err := Open(write("format", "7"), Options{}); !errors.As(err, &fe) || fe.Found != "7" {
 		t.Errorf("no FormatError: %v", err)
 	}
 	if _, err := Open(write(".gitignore", "*"), Options{}); err != nil {

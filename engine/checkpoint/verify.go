@@ -161,7 +161,7 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 			return err
 		}
 		rec, err := s.readStageFile(path)
-		if err != nil || !hasCases(rec) || !good[rec.Outputs.Table] {
+		if err != nil || rec.Journal == "" || !good[rec.Outputs.Table] {
 			continue // reported already, or nothing to compare
 		}
 		tab, err := s.GetRecord(rec.Outputs.Table)
@@ -183,21 +183,11 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 			continue
 		}
 		p := Problem{Path: path, Detail: fmt.Sprintf("%d of the %d measured cases of %s are in no journal", lost, len(cases), rec.Address),
-			Fix: "the stage's table has them, and the next run of the stage puts them back"}
-		if rec.Journal == "" {
-			p.Fix = "the stage's table has them; without it they are measured again"
-		}
+			Fix: "the stage's table has them; a run that needs them measures them again"}
 		add(p)
 	}
 	return nil
 }
-
-// measuredBefore is the kind of the records with cases that name no journal: they
-// are of an aicplan that did not write one.
-const measuredBefore = "collect"
-
-// hasCases says whether the rows of a record were measured as cases.
-func hasCases(rec *StageRecord) bool { return rec.Journal != "" || rec.Kind == measuredBefore }
 
 // verifyJournals also returns the ids of all cases that a journal knows.
 func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) (map[string]bool, error) {
@@ -214,7 +204,7 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "no case is lost; the next apply that looks cases up there writes it again", Harmless: true})
+			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "no case is lost; plans that look its cases up still find them", Harmless: true})
 			info = &ContextInfo{Dir: dir}
 		default:
 			return nil, err
@@ -230,12 +220,8 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		}
 		for _, d := range sum.Damage {
 			p := Problem{Path: d.Path, Detail: d.String(), Fix: "cases that were there are measured again; aicplan ckpt gc cleans the journal"}
-			_, again := kinds[d.Case]
-			switch {
-			case d.Harmless():
+			if d.Harmless() {
 				p.Fix, p.Harmless = "nothing acknowledged was there; aicplan ckpt gc cleans the journal", true
-			case again:
-				p.Fix, p.Harmless = "another entry has the case; aicplan ckpt gc cleans the journal", true
 			}
 			add(p)
 		}

@@ -19,7 +19,6 @@ import (
 // moduleDecl is a folder or file as written: names, ranges and unevaluated
 // bodies.
 type moduleDecl struct {
-	moved     []Move
 	dir       string
 	program   *hclsyntax.Block // the aicplan block; nil without one
 	variables map[string]*variableDecl
@@ -160,8 +159,6 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		return declareVariable(m, b)
 	case "output":
 		return declareOutput(m, b)
-	case "moved":
-		return m.declareMoved(b)
 	}
 	kind, isStage := l.kinds[b.Type]
 	isService := l.serviceKind(b.Type) != nil

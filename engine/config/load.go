@@ -110,7 +110,6 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 		more := slices.DeleteFunc(c.decodeErrors(sound), func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
 		return c, append(diags, more...)
 	}
-	diags = append(diags, c.checkMoved()...)
 	for _, in := range c.Instances {
 		more := in.trace()
 		diags = append(diags, WithAddress(more, in.Address)...)

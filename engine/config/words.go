@@ -16,7 +16,6 @@ func Words() stage.Vocabulary {
 	out := stage.Vocabulary{
 		"aicplan": {"required_version"},
 		"module":  {"depends_on", "description", "enabled", "for_each", "source"},
-		"moved":   {"from", "to"},
 		"output":  {"description", "value"},
 		"stage":   metaArguments,
 	}

@@ -19,7 +19,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		return nil
 	}
 	s.Key, s.Inputs, s.Output, s.Plan, s.Warnings = "", nil, "", nil, nil
-	s.Record, s.MovedFrom = p.moved(s.Address())
+	s.Record = p.record(s.Address())
 	if s.Deferred {
 		// The stages before it may be answered by now.
 		st, deferred, diags := p.Config.Decode(s.Instance)
@@ -319,26 +319,6 @@ func (p *Plan) record(address string) *checkpoint.StageRecord {
 		return nil // missing, or damaged and warned about
 	}
 	return rec
-}
-
-// moved is the record of a stage, with the address that it has in the state
-// folder where a moved block says that it is another one.
-func (p *Plan) moved(address string) (*checkpoint.StageRecord, string) {
-	if rec := p.record(address); rec != nil {
-		return rec, ""
-	}
-	for _, m := range p.Config.Moved() {
-		from := m.Before(address)
-		if from == "" {
-			continue
-		}
-		if rec := p.record(from); rec != nil {
-			moved := *rec
-			moved.Address = address
-			return &moved, from
-		}
-	}
-	return nil, ""
 }
 
 // again says whether a stage is to be run again: because it is asked for, or

@@ -76,9 +76,6 @@ type Stage struct {
 	// Warnings are what the user should read before applying.
 	Warnings []string
 	Record   *checkpoint.StageRecord // what the state folder has; nil without
-	// MovedFrom is the address that Record has in the state folder, where a moved
-	// block says so; "" elsewhere.
-	MovedFrom string
 }
 
 // Address of the stage.

@@ -27,14 +27,12 @@ type StageSummary struct {
 	// Measures is true of stages that work through cases.
 	Measures bool `json:"measures,omitempty"`
 	// Guard is true of stages that produce no data and are never reused.
-	Guard       bool         `json:"guard,omitempty"`
-	Description string       `json:"description,omitempty"`
-	Action      stage.Action `json:"action"`
-	Reason      string       `json:"reason,omitempty"`
-	// Instrument is how the measuring code changed since the stage's rows.
-	Instrument string            `json:"instrument,omitempty"`
-	Grid       *stage.Waterfall  `json:"grid,omitempty"`
-	Cases      *stage.CaseCounts `json:"cases,omitempty"`
+	Guard       bool              `json:"guard,omitempty"`
+	Description string            `json:"description,omitempty"`
+	Action      stage.Action      `json:"action"`
+	Reason      string            `json:"reason,omitempty"`
+	Grid        *stage.Waterfall  `json:"grid,omitempty"`
+	Cases       *stage.CaseCounts `json:"cases,omitempty"`
 	// Request is what the stage asks of a cluster.
 	Request   *stage.Request `json:"request,omitempty"`
 	Notes     []string       `json:"notes,omitempty"`
@@ -82,7 +80,7 @@ func Summarize(p *Plan) Summary {
 		}
 		if s.Plan != nil {
 			ss.Grid, ss.Cases, ss.Notes = s.Plan.Waterfall, s.Plan.Cases, s.Plan.Notes
-			ss.Instrument, ss.Request = s.Plan.Instrument, s.Plan.Request
+			ss.Request = s.Plan.Request
 		}
 		out.Work = out.Work || !idle[s.Address()]
 		out.Totals.add(ss, s)

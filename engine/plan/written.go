@@ -67,7 +67,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 	by := map[string][]string{}
 	for _, s := range p.Stages {
 		r := s.Record
-		if r == nil || r.Plan == "" || checkpoint.IsPlan(r.Plan, p.Name()) || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
+		if r == nil || r.Plan == p.Name() || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
 			continue
 		}
 		switch s.Action {
@@ -103,7 +103,7 @@ func (p *Plan) replaces(s *Stage) []string {
 	for _, f := range w.Files() {
 		file := filepath.Join(p.Options.OutDir, f)
 		by := p.written()[file]
-		if by != nil && (by.Plan == "" || checkpoint.IsPlan(by.Plan, p.Name())) {
+		if by != nil && by.Plan == p.Name() {
 			continue
 		}
 		if _, err := os.Stat(file); err != nil {

@@ -262,7 +262,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	}
 	rec := &checkpoint.StageRecord{
 		Address: s.Address(), Kind: s.Instance.Kind.Name, Key: s.Key, Inputs: s.Inputs, Status: string(out.Status),
-		Journal: out.Journal, JournalCases: out.JournalCases, JournalRead: out.JournalRead,
+		Journal: out.Journal,
 		Message: out.Message, Reason: s.Reason, RunID: r.opts.Run.ID, Seconds: seconds,
 		Plan: r.plan.Name(),
 	}
@@ -315,7 +315,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	if err := r.plan.Store.WriteStage(rec); err != nil {
 		return identity, digest, err
 	}
-	return identity, digest, r.move(s)
+	return identity, digest, nil
 }
 
 func (r *runner) putTables(d *stage.Dataset) (checkpoint.Outputs, error) {
@@ -361,28 +361,9 @@ func (r *runner) put(rec arrow.Record) (string, error) {
 	return digest, nil
 }
 
-// move keeps the record of a stage under the address that it has by now.
-func (r *runner) move(s *plan.Stage) error {
-	if s.MovedFrom == "" {
-		return nil
-	}
-	if s.Action == stage.ActionReuse {
-		if err := r.plan.Store.WriteStage(s.Record); err != nil {
-			return err
-		}
-	}
-	err := r.plan.Store.RemoveStage(s.MovedFrom)
-	s.MovedFrom = ""
-	return err
-}
-
 // reuse ends a stage with what its record says.
 func (r *runner) reuse(s *plan.Stage, sr *StageResult) {
 	rec := s.Record
-	if err := r.move(s); err != nil {
-		sr.Status, sr.Message = stage.StatusFailed, err.Error()
-		return
-	}
 	sr.Reused, sr.Status, sr.Message = true, stage.Status(rec.Status), s.Reason
 	out, err := plan.ReadOutcome(rec)
 	if err != nil {

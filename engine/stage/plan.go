@@ -21,10 +21,6 @@ const (
 	ActionNeeds   Action = "needs"   // ! its runtime is not the one at hand
 )
 
-// OtherInstrument begins the reason of a stage whose rows are stale because the
-// measuring code changed what their numbers mean.
-const OtherInstrument = "measured before with another instrument: "
-
 // PlanContext is given to Planner.Plan.
 type PlanContext struct {
 	Address string
@@ -43,9 +39,6 @@ type PlanContext struct {
 type Plan struct {
 	Action Action
 	Reason string // one line: why
-	// Instrument is what of Reason, after OtherInstrument, says how the measuring
-	// code changed since the rows that are there were measured; "" where it did not.
-	Instrument string
 	// KeyExtra is mixed into the stage's checkpoint key besides Fingerprint and
 	// input digests; for stages that know it only after planning (a grid's
 	// sweeps, an imported file's digest). See Keyer for the others.

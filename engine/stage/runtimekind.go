@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"path"
 	"slices"
 
 	"github.com/zclconf/go-cty/cty"
@@ -48,9 +47,10 @@ type RuntimeKind struct {
 	// Reads is true when ops may read the files of other stages; see the attribute
 	// reads of a collect.
 	Reads bool
-	// Instruments are the changes of the measuring code by which a number came to
-	// mean something else, oldest first.
-	Instruments []Instrument
+	// Instrument is the version of the measuring code, from 1; 0 if the workers
+	// measure nothing themselves. Raise it if a number changes its meaning: rows of
+	// other versions are then stale.
+	Instrument int
 }
 
 // Stability says what users may rely on.
@@ -58,8 +58,8 @@ type Stability string
 
 // The levels of stability.
 const (
-	// Stable kinds keep their options, and their rows keep their meaning unless an
-	// Instrument says otherwise.
+	// Stable kinds keep their options, and their rows keep their meaning unless
+	// Instrument is raised.
 	Stable Stability = "stable"
 	// Experimental kinds may change both between releases.
 	Experimental Stability = "experimental"
@@ -111,29 +111,6 @@ type Op struct {
 	Option string
 	// Bound is true for an op that needs a collect's bind.
 	Bound bool
-}
-
-// Instrument is a change of the measuring code of a kind.
-type Instrument struct {
-	// Version counts up over the kind's changes, beginning at 2.
-	Version int
-	// Ops are the ops that it is about, as names or globs; none means all. Those of
-	// Not are left out.
-	Ops, Not []string
-	// Points are the operating points that it is about; none means that it is about
-	// rows of any point, and of none.
-	Points []string
-	// Power is true where it is about rows with power and energy alone.
-	Power bool
-	// Why is one sentence without a full stop: what a number means since then.
-	Why string
-}
-
-// Rows say how rows are measured, as far as an Instrument may be about it.
-type Rows struct {
-	Op    string
-	Point string // operating point; "" where none is held
-	Power bool   // they have power and energy
 }
 
 // RuntimeAttributes are the attributes of a runtime block that several kinds
@@ -212,36 +189,4 @@ func (k *RuntimeKind) Words() []string {
 	out := slices.Concat(RuntimeCommon, k.Attributes, k.OptionNames())
 	slices.Sort(out)
 	return out
-}
-
-// Instrument is the last change of the measuring code that is about such rows;
-// version 1 where there was none.
-func (k *RuntimeKind) Instrument(of Rows) Instrument {
-	out := Instrument{Version: 1}
-	for _, c := range k.Instruments {
-		if c.Version > out.Version && c.about(of) {
-			out = c
-		}
-	}
-	return out
-}
-
-// InstrumentsSince are the changes of the measuring code after a version that
-// are about such rows, oldest first.
-func (k *RuntimeKind) InstrumentsSince(version int, of Rows) []Instrument {
-	var out []Instrument
-	for _, c := range k.Instruments {
-		if c.Version > version && c.about(of) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func (c Instrument) about(of Rows) bool {
-	named := func(glob string) bool {
-		ok, err := path.Match(glob, of.Op)
-		return ok && err == nil
-	}
-	return (!c.Power || of.Power) && (len(c.Points) == 0 || slices.Contains(c.Points, of.Point)) && (len(c.Ops) == 0 || slices.ContainsFunc(c.Ops, named)) && !slices.ContainsFunc(c.Not, named)
 }

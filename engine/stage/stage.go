@@ -236,11 +236,8 @@ type Outcome struct {
 	Checks []CheckResult
 	// Artifacts are files written outside the state folder.
 	Artifacts []Artifact
-	// Journal names the journal that the rows of JournalCases cases came from; see
-	// checkpoint.StageRecord.
-	Journal      string
-	JournalCases int
-	JournalRead  map[string]int64
+	// Journal is the digest of the journal that the rows came from.
+	Journal string
 	// NoReuse keeps the outcome out of the checkpoints: the next apply runs the
 	// stage again.
 	NoReuse bool

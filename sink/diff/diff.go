@@ -37,9 +37,6 @@ type Options struct {
 	// By lists the columns of the breakdown; nil means kernel_source and every
 	// key column with at most 32 values.
 	By []string
-	// SchemaA and SchemaB are the columns of the sides where the tables were read
-	// without those that the comparison does not look at; nil means theirs.
-	SchemaA, SchemaB *arrow.Schema
 }
 
 // Quantiles of B / A over the common rows.

@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,7 +127,7 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 	if len(r.Key) == 0 {
 		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name, strings.Join(table.Names(b), ", "))
 	}
-	r.Drift = drift(cmp.Or(o.SchemaA, a.Schema()), cmp.Or(o.SchemaB, b.Schema()), r.A.Name, r.B.Name)
+	r.Drift = drift(a.Schema(), b.Schema(), r.A.Name, r.B.Name)
 	return nil
 }
 

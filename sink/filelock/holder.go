@@ -61,39 +61,6 @@ func (h *Holder) Running() bool {
 	return ticks == 0 || h.StartTicks == 0 || ticks == h.StartTicks
 }
 
-// Dying says whether the holder's process has been killed or has ended, and the
-// kernel has not yet taken from it all that it had: its locks are free in a moment.
-// It is false where that cannot be seen.
-func (h *Holder) Dying() bool {
-	if !h.SameKernel() || !h.Running() {
-		return false
-	}
-	state := stat(h.PID)
-	if len(state) < 7 {
-		return false
-	}
-	const exiting = 0x4 // PF_EXITING
-	flags, err := strconv.ParseUint(state[6], 10, 64)
-	if state[0] == "Z" || state[0] == "X" || err == nil && flags&exiting != 0 {
-		return true
-	}
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(h.PID) + "/status")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(status)) {
-		name, mask, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name != "SigPnd" && name != "ShdPnd" {
-			continue
-		}
-		pending, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-		if err == nil && pending&(1<<(syscall.SIGKILL-1)) != 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // bootID identifies the running kernel; "" where it cannot be known.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -13,19 +13,7 @@ import (
 // Context is the journal that measurements of cases in an environment belong
 // to: everything that its rows depend on other than a case's own values.
 func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
-	ctx := c.elder(spec.Op, env)
-	if c.stated() {
-		ctx.Extra["bind"] = c.bind
-	}
-	// What the columns of a row say beside its case must be of the same
-	// measurement.
-	if len(spec.Constants) > 0 {
-		constants := map[string]any{}
-		for _, k := range spec.Constants {
-			constants[k.Name] = json.RawMessage(k.JSON())
-		}
-		ctx.Extra["constants"] = constants
-	}
+	ctx := c.origin(spec, env)
 	if source, ok := c.sourceIn(spec.Op, env); ok {
 		ctx.Extra["source"] = source
 	}
@@ -40,10 +28,10 @@ func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.
 	return ctx
 }
 
-// elder is the context as an aicplan named it that knew of neither constants,
-// nor op sources, interpreters and workers.
-func (c *Config) elder(gridOp string, env *runtimes.Environment) checkpoint.Context {
-	ctx := checkpoint.Context{Op: gridOp, Runtime: c.runtime.Kind, Measure: c.measured(), Extra: map[string]any{}}
+// origin is the context of rows that ckpt import reads from files. The code, the
+// interpreter and the number of workers that measured them are not known.
+func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
+	ctx := checkpoint.Context{Op: spec.Op, Runtime: c.runtime.Kind, Measure: c.measured(), Extra: map[string]any{}}
 	for _, name := range c.Environment {
 		switch name {
 		case "framework":
@@ -59,25 +47,35 @@ func (c *Config) elder(gridOp string, env *runtimes.Environment) checkpoint.Cont
 			ctx.Env[name] = env.Env[name]
 		}
 	}
+	if v := c.kind().Instrument; v > 0 {
+		ctx.Extra[instrumentWord] = v
+	}
 	if len(c.readIDs) > 0 {
 		ctx.Extra[readsWord] = c.readIDs
 	}
-	if c.Op != "" && c.Op != gridOp {
+	if c.Op != "" && c.Op != spec.Op {
 		ctx.Extra["op"] = c.Op
 	}
+	if len(spec.Constants) > 0 {
+		constants := map[string]any{}
+		for _, k := range spec.Constants {
+			constants[k.Name] = json.RawMessage(k.JSON())
+		}
+		ctx.Extra["constants"] = constants
+	}
+
 	if c.runtime.Package != "" {
 		ctx.Extra["package"] = c.runtime.Package
 	}
-	// Where the plan states what the runtime's image is, rows of another image
-	// must not be passed off as this one's.
+	// If the plan states the runtime's image, rows of another image do not count.
 	switch {
 	case c.runtime.ImageDigest != "":
 		ctx.Extra["image_digest"] = c.runtime.ImageDigest
 	case c.runtime.Image != "":
 		ctx.Extra["image"] = c.runtime.Image
 	}
-	if b := c.workerBind(); b != nil {
-		ctx.Extra["bind"] = b
+	if c.bind != nil {
+		ctx.Extra["bind"] = c.bind
 	}
 	if extra := c.runtimeExtra(); len(extra) > 0 {
 		ctx.Extra["runtime"] = extra
@@ -85,57 +83,18 @@ func (c *Config) elder(gridOp string, env *runtimes.Environment) checkpoint.Cont
 	if extra := c.blockExtra(); len(extra) > 0 {
 		ctx.Extra["blocks"] = extra
 	}
-	// A number that came to mean something else is no longer the same
-	// measurement, whatever it was called.
-	if v := c.kind().Instrument(c.rows(gridOp, env)).Version; v > 1 {
-		ctx.Extra[instrumentWord] = v
-	}
 	return ctx
 }
 
 // instrumentWord is where a context has the version of the measuring code.
 const instrumentWord = "instrument"
 
-// journal opens the case journal of an environment, with what an earlier
-// aicplan kept of the same conditions under another name.
+// journal opens the case journal of an environment. Imported rows count for cases
+// that were not measured.
 func (c *Config) journal(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment) (*checkpoint.Journal, checkpoint.Context, error) {
 	ctx := c.Context(spec, env)
-	j, err := store.Journal(ctx, c.elders(spec, env)...)
+	j, err := store.Journal(ctx, c.origin(spec, env))
 	return j, ctx, err
-}
-
-// elders name the conditions as an earlier aicplan did, and as rows of other
-// origins have them, which know no code and no interpreter. Of the entries
-// there, those do not count that say that they were measured with another state
-// of the op's file.
-func (c *Config) elders(spec *grid.Spec, env *runtimes.Environment) []checkpoint.Elder {
-	now := c.source.Load()
-	takes := func(e checkpoint.Entry) bool {
-		made := madeWith(e.Payload)
-		return made == "" || now == nil || made[strings.LastIndexByte(made, ' ')+1:] == now.Bytes
-	}
-	return []checkpoint.Elder{{Context: c.elder(spec.Op, env), Takes: takes}, {Context: c.origin(spec, env), Takes: takes}}
-}
-
-// origin is the context of rows that were not measured by this collect's code,
-// as far as anybody knows: those that ckpt import takes from files.
-func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
-	ctx := c.Context(spec, env)
-	delete(ctx.Extra, "source")
-	delete(ctx.Extra, "python")
-	delete(ctx.Extra, "workers")
-	return ctx
-}
-
-// madeWith is the source that an entry names; "" where it names none.
-func madeWith(payload []byte) string {
-	var made struct {
-		Source string `json:"source"`
-	}
-	if json.Unmarshal(payload, &made) != nil {
-		return "" // whoever needs the entry says what is wrong with it
-	}
-	return made.Source
 }
 
 // minorVersion is 3.11 of 3.11.7: patches of an interpreter measure alike.

@@ -186,32 +186,15 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		rec = table.Take(rec, at)
 	}
 	at = nil
-	g := gather(rows, j.stored)
-	rows = g.rows
-	var wrong error
 	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }
-	join := func(name string, own arrow.Array) arrow.Array {
-		col, err := g.column(name, own)
-		if err != nil {
-			wrong = err
-			return own
-		}
-		return col
-	}
-	all := func(name string, own arrow.Array) {
-		if col := join(name, own); wrong == nil {
-			add(name, col)
-		}
-	}
-	all("framework", j.rows.label(rows, 0, env.Framework))
-	all("version", j.rows.label(rows, 1, env.Version))
-	all("device", j.rows.label(rows, 2, env.Device))
+	add("framework", j.rows.label(rows, 0, env.Framework))
+	add("version", j.rows.label(rows, 1, env.Version))
+	add("device", j.rows.label(rows, 2, env.Device))
 	for _, m := range j.schema.fields {
 		if table.Has(rec, m.name) {
 			continue // an axis of the grid, such as kernel_source
 		}
-		own := j.rows.metric(rows, m.name, m.kind)
-		if col := join(m.name, own); wrong == nil && (!m.rare || col.NullN() < col.Len()) {
+		if col := j.rows.metric(rows, m.name, m.kind); !m.rare || col.NullN() < col.Len() {
 			add(m.name, col)
 		}
 		delete(j.rows.columns, m.name)
@@ -220,13 +203,13 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 	for i, r := range rows {
 		attempts[i] = int64(j.rows.attempts[r])
 	}
-	all("attempts", table.Ints(attempts, nil))
-	all("worker", j.rows.texts(rows, j.rows.workers))
-	all("device_uuid", j.rows.texts(rows, j.rows.uuids))
-	all("started_at", table.TextsOf(len(rows), func(i int, b []byte) []byte { return j.rows.at.append(b, int(rows[i])) }))
+	add("attempts", table.Ints(attempts, nil))
+	add("worker", j.rows.texts(rows, j.rows.workers))
+	add("device_uuid", j.rows.texts(rows, j.rows.uuids))
+	add("started_at", table.TextsOf(len(rows), func(i int, b []byte) []byte { return j.rows.at.append(b, int(rows[i])) }))
 	j.rows.attempts, j.rows.workers, j.rows.uuids, j.rows.at = nil, nil, nil, timeColumn{}
 	if texts, valid := j.rows.attachments(rows); texts != nil {
-		all(stage.AttachmentsColumn, table.Texts(texts, valid))
+		add(stage.AttachmentsColumn, table.Texts(texts, valid))
 	}
 	for _, name := range j.rows.extras(rows) {
 		if table.Has(rec, name) {
@@ -236,12 +219,8 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		if mixed {
 			j.mixed = append(j.mixed, name)
 		}
-		all(name, col)
+		add(name, col)
 	}
-	if wrong != nil {
-		return nil, wrong
-	}
-	j.stored = nil
 	j.rows = newRowStore(j.schema) // they are in the table now
 	return rec, nil
 }

@@ -33,9 +33,6 @@ type entry struct {
 	// First is true of the first case of a process, which often pays for what is
 	// imported, compiled or loaded once.
 	First bool `json:"first,omitempty"`
-	// Source is the file of the op's function as it was, for a plan to say that
-	// it has changed since; see runtimes.OpFile.
-	Source string `json:"source,omitempty"`
 	// Attachments are files of the case, kept as objects.
 	Attachments []stage.Attachment `json:"attachments,omitempty"`
 	// Label is set where the journal's context leaves one of its fields open.
@@ -67,7 +64,7 @@ func (e *entry) encode() ([]byte, error) {
 	}
 	rest := *e
 	rest.Rows = nil
-	if e.Label != nil || e.Source != "" || len(e.Attachments) > 0 {
+	if e.Label != nil || len(e.Attachments) > 0 {
 		tail, err := json.Marshal(&rest)
 		if err != nil {
 			return nil, err
@@ -163,16 +160,6 @@ func decodeEntry(e checkpoint.Entry) (*entry, error) {
 		return nil, fmt.Errorf("the journal's entry of case %s cannot be read: %w; aicplan ckpt verify says in which file, and the next apply measures the case again", e.ID, err)
 	}
 	return out, nil
-}
-
-// ValidEntry says whether an entry of a journal can be read. What encode writes is
-// looked at without building it, since a journal has millions.
-func ValidEntry(e checkpoint.Entry) bool {
-	if quickEntry(e) {
-		return true
-	}
-	_, err := decodeEntry(e)
-	return err == nil
 }
 
 // text writes a parameter as people do: strings without quotes.

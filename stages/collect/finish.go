@@ -49,10 +49,6 @@ func (r *running) finish() (*stage.Outcome, error) {
 			r.rc.Events.Message(r.rc.Address, "warn", err.Error())
 		}
 	}
-	marks := r.journal.Marks()
-	if err := r.takeStored(); err != nil {
-		return nil, err
-	}
 	if err := r.job.load(r.journal); err != nil {
 		return nil, err
 	}
@@ -84,8 +80,8 @@ func (r *running) finish() (*stage.Outcome, error) {
 			"measured": cty.NumberIntVal(int64(n.Measured)), "reused": cty.NumberIntVal(int64(r.reused)),
 			"failed": cty.NumberIntVal(int64(n.Failed)), "skipped": cty.NumberIntVal(int64(n.Skipped)),
 		},
-		Journal: r.journal.Digest(), JournalCases: n.Measured, JournalRead: marks,
-		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
+		Journal: r.journal.Digest(),
+		Counts:  stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}
 	if rec != nil {
 		out.Counts.Rows = int(rec.NumRows())

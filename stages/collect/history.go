@@ -98,7 +98,7 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 			continue
 		}
 		if alike {
-			if same, err := c.measuresLike(&info, env); err != nil {
+			if same, err := c.measuresLike(&info); err != nil {
 				return took{}, "", err
 			} else if !same {
 				continue
@@ -117,13 +117,21 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 
 // measuresLike says whether the cases of a context were measured as this collect
 // measures: by the same code, and with the settings that decide how long a case takes.
-func (c *Config) measuresLike(info *checkpoint.ContextInfo, env *runtimes.Environment) (bool, error) {
-	settings, instrument, err := measuredAs(info)
-	if err != nil || instrument != c.kind().Instrument(c.rows(info.Op, env)).Version {
-		return false, err
+func (c *Config) measuresLike(info *checkpoint.ContextInfo) (bool, error) {
+	var jc struct {
+		Measure measure.Settings `json:"measure"`
+		Extra   struct {
+			Instrument int `json:"instrument"`
+		} `json:"extra"`
+	}
+	if err := json.Unmarshal(info.JSON, &jc); err != nil {
+		return false, fmt.Errorf("journal of %s: %w", info.Op, err)
+	}
+	if jc.Extra.Instrument != c.kind().Instrument {
+		return false, nil
 	}
 	want, ok := c.measured().(measure.Settings)
-	return !ok || costs(settings) == costs(want), nil
+	return !ok || costs(jc.Measure) == costs(want), nil
 }
 
 // costs are the settings that decide how long a case takes, which is what kinds count
@@ -137,21 +145,6 @@ func costs(s measure.Settings) measure.Settings {
 		of.Passes, of.MinSamples, of.MinBlockSeconds, of.IdleGapSeconds = s.Passes, s.MinSamples, s.MinBlockSeconds, s.IdleGapSeconds
 	}
 	return of
-}
-
-// measuredAs is how the cases of a context were measured: the settings, and the
-// version of the measuring code.
-func measuredAs(info *checkpoint.ContextInfo) (measure.Settings, int, error) {
-	var jc struct {
-		Measure measure.Settings `json:"measure"`
-		Extra   struct {
-			Instrument int `json:"instrument"`
-		} `json:"extra"`
-	}
-	if err := json.Unmarshal(info.JSON, &jc); err != nil {
-		return jc.Measure, 0, fmt.Errorf("journal of %s: %w", info.Op, err)
-	}
-	return jc.Measure, max(jc.Extra.Instrument, 1), nil
 }
 
 // comparable says whether cases measured there may take about as long as here: a

@@ -77,7 +77,7 @@ func (p *policy) retry(a *attempt, o worker.Outcome, class string, oom bool) str
 }
 
 func (p *policy) entry(o worker.Outcome) entry {
-	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano), First: o.Fresh, Source: p.source, Attachments: p.attached}
+	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, At: o.Ended.UTC().Format(time.RFC3339Nano), First: o.Fresh, Attachments: p.attached}
 	if !o.Started.IsZero() {
 		e.At = o.Started.UTC().Format(time.RFC3339Nano)
 	}

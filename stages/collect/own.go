@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"aicplan/cudaops/measure"
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
@@ -120,36 +119,4 @@ func (c *Config) measured() any {
 		s.OperatingPoint = "" // not a choice of workers without a power cap
 	}
 	return s
-}
-
-// rows are those of an op of the grid, for the version of its measuring code. None
-// has power on a processor.
-func (c *Config) rows(gridOp string, env *runtimes.Environment) stage.Rows {
-	return stage.Rows{Op: c.opName(gridOp), Point: c.point(env), Power: c.settings.Power && c.measuresGPU(env)}
-}
-
-// point is the operating point that the measuring code holds its rows at, for its
-// instrument; "" where it holds none: on a processor, and with the reference protocol.
-func (c *Config) point(env *runtimes.Environment) string {
-	if !c.measuresGPU(env) {
-		return ""
-	}
-	return c.heldAt(c.settings)
-}
-
-// measuresGPU says whether the rows of an environment are of a GPU. One that is not
-// known yet is taken to have the GPUs that the runtime asks for.
-func (c *Config) measuresGPU(env *runtimes.Environment) bool {
-	return c.onGPUs() && (!c.kind().OnProcessor || env == nil || env.OnGPU())
-}
-
-// heldAt is the point of settings, on a GPU.
-func (c *Config) heldAt(s measure.Settings) string {
-	if !slices.Contains(c.kind().Measure, "operating_point") || s.Protocol == measure.ProtocolReference {
-		return ""
-	}
-	if s.WarmupSeconds > 0 {
-		return measure.PointWarmed
-	}
-	return s.OperatingPoint
 }

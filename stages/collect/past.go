@@ -97,12 +97,6 @@ func FindPast(store *checkpoint.Store, op string, ids []string) (*Past, error) {
 
 // nanosOf is when an entry was measured.
 func nanosOf(e checkpoint.Entry) (int64, error) {
-	var tail entryTail
-	if e.Kind == checkpoint.Measured {
-		if _, _, quick := tail.look(&scanner{b: e.Payload}); quick {
-			return Nanos(string(tail.at)), nil
-		}
-	}
 	d, err := decodeEntry(e)
 	if err != nil {
 		return 0, err

@@ -2,68 +2,41 @@ package collect
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"aicplan/engine/checkpoint"
 )
 
-// Number is what the journals say of a metric at one try of a case that gave one row.
+// Number is the value of a metric in one measurement of a case with a single row.
 type Number struct {
 	CaseID string
-	At     string // RFC 3339; empty where nobody knows
+	At     string // RFC 3339; empty if unknown
 	Value  float64
 	Noise  float64 // rel_stdev; see HasNoise
-	// HasNoise is false where the scatter is not known.
+	// HasNoise is false if the row has no rel_stdev.
 	HasNoise bool
 }
 
-// EachNumber calls each for the measured tries of cases of an op for which want is
-// true, journal by journal. It builds no rows: journals may have millions of tries.
+// EachNumber calls each for every measurement, in all journals of an op, of the cases
+// for which want returns true. Cases with several rows are skipped.
 func EachNumber(store *checkpoint.Store, op, metric string, want func(caseID string) bool, each func(Number)) error {
 	return eachEntry(store, op, func(_ journaled, e checkpoint.Entry, _ checkpoint.Place) error {
 		if e.Kind != checkpoint.Measured || !want(e.ID) {
 			return nil
 		}
-		n, ok, err := numberIn(e, metric)
-		if err == nil && ok {
-			n.CaseID = e.ID
-			each(n)
+		d, err := decodeEntry(e)
+		if err != nil || len(d.Rows) != 1 {
+			return err
 		}
-		return err
-	})
-}
 
-// numberIn reads the metric of an entry with one row; false where it has none.
-func numberIn(e checkpoint.Entry, metric string) (Number, bool, error) {
-	sc := scanner{b: e.Payload}
-	var n Number
-	var tail entryTail
-	has := false
-	if sc.word(`{"rows":[`) && sc.object(func(name []byte, tag byte, v []byte) {
-		if tag != aNumber {
-			return
+		n := Number{CaseID: e.ID, At: d.At}
+		var known bool
+		if n.Value, known = floatOf(d.Rows[0][metric]); !known {
+			return nil
 		}
-		switch string(name) {
-		case metric:
-			f, err := strconv.ParseFloat(string(v), 64)
-			n.Value, has = f, err == nil
-		case "rel_stdev":
-			f, err := strconv.ParseFloat(string(v), 64)
-			n.Noise, n.HasNoise = f, err == nil
-		}
-	}) && sc.word(`]`) && tail.read(&sc) {
-		n.At = string(tail.at)
-		return n, has, nil
-	}
-	// Several rows, or what encode writes of rare values.
-	d, err := decodeEntry(e)
-	if err != nil || len(d.Rows) != 1 {
-		return Number{}, false, err
-	}
-	n = Number{At: d.At}
-	n.Value, has = floatOf(d.Rows[0][metric])
-	n.Noise, n.HasNoise = floatOf(d.Rows[0]["rel_stdev"])
-	return n, has, nil
+		n.Noise, n.HasNoise = floatOf(d.Rows[0]["rel_stdev"])
+		each(n)
+		return nil
+	})
 }
 
 func floatOf(v any) (float64, bool) {

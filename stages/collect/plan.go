@@ -40,7 +40,7 @@ type keyExtra struct {
 // KeyExtra implements stage.Keyer: the environment as far as it is known
 // without a worker, and the selection of cases.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
-	var k keyExtra
+	k := keyExtra{Instrument: c.kind().Instrument}
 	if bind := c.kind().Bind; bind != nil && c.bind != nil {
 		with, err := bind(c.bind, pc.PlanDir)
 		if err != nil {
@@ -72,9 +72,6 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	cases := grids.CasesOf(pc.Upstream(c.grid))
 	if cases != nil {
 		c.readSource(cases.Spec().Op, pc.PlanDir, env)
-		if v := c.kind().Instrument(c.rows(cases.Spec().Op, env)).Version; v > 1 {
-			k.Instrument = v
-		}
 	}
 	if cases != nil && env != nil {
 		k.Source, _ = c.sourceIn(cases.Spec().Op, env)
@@ -172,11 +169,6 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if err != nil {
 			return fail("The case journal cannot be read", err)
 		}
-		if n, err := refill(pc.Store, pc.Address, cases, journal); err != nil {
-			return fail("The case journal cannot be read", err)
-		} else if n > 0 {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("the journal has lost %d cases that the stage's own table has: they are taken from there", n))
-		}
 		if journal.Len() > 0 {
 			j, err := newJob(cases, c.schema(up.Data.Info.Perf), c.limits.groupBy, pc.Options)
 			if err != nil {
@@ -190,7 +182,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			}
 			counts, seen = j.counts(), j
 		}
-		if reason, p.Instrument, err = c.reason(pc.Store, counts, jc, journal); err != nil {
+		if reason, err = reasonOf(pc.Store, counts, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 	}
@@ -258,77 +250,32 @@ func (c *Config) unsupportedText() string {
 	return strings.Join(all, "; ")
 }
 
-// reason says in one line where the plan stands; the second text is what of it
-// is about another instrument.
-func (c *Config) reason(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, string, error) {
+// reasonOf says in one line how much is measured and, if nothing is, how the conditions
+// differ from those of the most similar measurements.
+func reasonOf(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
 	switch {
 	case counts.Collect == 0 && counts.Reuse > 0:
-		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), "", nil
+		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), nil
 	case counts.Reuse > 0:
-		return fmt.Sprintf("%d of %d cases are measured already", counts.Reuse, counts.Planned), "", nil
+		return fmt.Sprintf("%d of %d cases are measured already", counts.Reuse, counts.Planned), nil
 	case journal.Len() > 0:
-		return "none of these cases is measured yet", "", nil
+		return "none of these cases is measured yet", nil
 	}
 	near, why, err := store.Nearest(jc)
 	if err != nil {
-		return "", "", err
-	}
-	if near == nil {
-		return "nothing is there yet", "", nil
-	}
-	now, _ := jc.Extra[instrumentWord].(int)
-	return c.conditions(near, why, max(now, 1))
-}
-
-// conditions says what is other than it was when cases of the op were measured,
-// and apart what of it is about the instrument, whose version is now. Why is the
-// difference of the contexts.
-func (c *Config) conditions(near *checkpoint.ContextInfo, why []string, now int) (reason, instrument string, err error) {
-	var other []string
-	for _, line := range why {
-		if !strings.HasPrefix(line, "extra."+instrumentWord+" ") {
-			other = append(other, inWords(line))
-		}
-	}
-	if len(other) < len(why) {
-		if instrument, err = c.otherInstrument(near, now, len(other) == 0); err != nil {
-			return "", "", err
-		}
-	}
-	if len(other) > 3 {
-		other = append(slices.Clone(other[:3]), fmt.Sprintf("and %d more", len(other)-3))
-	}
-	conditions := "under other conditions: " + strings.Join(other, "; ")
-	switch {
-	case instrument == "":
-		return "measured before " + conditions, "", nil
-	case len(other) == 0:
-		return stage.OtherInstrument + instrument, instrument, nil
-	}
-	return stage.OtherInstrument + instrument + "; and " + conditions, instrument, nil
-}
-
-// otherInstrument says what changed since the rows of a context were measured,
-// where the version is now another one. It is "" for rows that would still have
-// their version if they were measured as they were: then the operating point is
-// other, and not the measuring code. Alone says that nothing else is other.
-func (c *Config) otherInstrument(near *checkpoint.ContextInfo, now int, alone bool) (string, error) {
-	settings, had, err := measuredAs(near)
-	if err != nil {
 		return "", err
 	}
-	of := stage.Rows{Op: c.opName(near.Op), Point: c.heldAt(settings), Power: settings.Power}
-	if !alone && had == c.kind().Instrument(of).Version {
-		return "", nil
+	if near == nil {
+		return "nothing is there yet", nil
 	}
-	var whys []string
-	for _, change := range c.kind().InstrumentsSince(had, of) {
-		whys = append(whys, change.Why)
+
+	for i, line := range why {
+		why[i] = inWords(line)
 	}
-	if len(whys) == 0 { // the rows come from a later aicplan
-		return fmt.Sprintf("its version was %d, this aicplan has %d", had, now), nil
+	if len(why) > 3 {
+		why = append(slices.Clone(why[:3]), fmt.Sprintf("and %d more", len(why)-3))
 	}
-	return strings.Join(whys, "; "), nil
+	return "measured before under other conditions: " + strings.Join(why, "; "), nil
 }
 
 // inWords is a difference of two contexts without the names that only journals
@@ -339,10 +286,10 @@ func inWords(line string) string {
 			now = after
 		}
 		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(now, "added "), `("`), " ")
-		if strings.HasPrefix(now, "added ") { // an earlier aicplan kept it otherwise
-			return "the journal does not say with which code of " + file + " they were measured"
-		}
 		return "the code of " + file + ", or what it imports, changed"
+	}
+	if versions, ok := strings.CutPrefix(line, "extra."+instrumentWord+" "); ok {
+		return "another version of the measuring code: " + versions
 	}
 	if strings.HasPrefix(line, "extra."+readsWord+" ") {
 		return "what it reads changed"

@@ -43,8 +43,6 @@ type policy struct {
 	// label names framework, version and device of a row where the journal does
 	// not; nil where it does.
 	label func(*worker.Hello) *label
-	// source goes into the entries of all cases.
-	source string
 	// attach stores the files of a case; nil drops them. attached are those of the
 	// case that ends.
 	attach   func(worker.Outcome) []stage.Attachment

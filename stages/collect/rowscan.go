@@ -3,10 +3,7 @@ package collect
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 	"unicode/utf8"
-
-	"aicplan/engine/checkpoint"
 )
 
 // read takes the rows of an entry as encode writes it, without building it. It is
@@ -29,27 +26,6 @@ func (s *rowStore) read(payload []byte) (first, n int, ok bool) {
 		s.end(tail.attempts, tail.worker, tail.uuid, tail.at, nil)
 	}
 	return first, rows, true
-}
-
-// quickEntry says whether an entry is as encode writes it, without building it.
-func quickEntry(e checkpoint.Entry) bool {
-	var tail entryTail
-	sc := &scanner{b: e.Payload, escapes: true}
-	if e.Kind == checkpoint.Measured {
-		_, _, ok := tail.look(sc)
-		return ok
-	}
-	good := e.Kind == checkpoint.Failed && sc.word(`{"failure":`)
-	return good && sc.object(func(name []byte, tag byte, _ []byte) {
-		switch string(name) {
-		case "class", "exception", "message", "traceback":
-			good = good && tag == aWord
-		case "fatal":
-			good = good && (tag == aFlag || tag == aTrue)
-		default:
-			good = false
-		}
-	}) && good && tail.read(sc)
 }
 
 // look reads an entry to its end and says how many rows it has, and where they
@@ -141,8 +117,6 @@ func (t *entryTail) read(sc *scanner) bool {
 			good = good && tag == aNumber && err == nil
 		case "first":
 			good = good && (tag == aFlag || tag == aTrue)
-		case "source":
-			good = good && tag == aWord
 		default:
 			return false
 		}
@@ -152,9 +126,8 @@ func (t *entryTail) read(sc *scanner) bool {
 
 // scanner reads JSON without spaces and nesting.
 type scanner struct {
-	b       []byte
-	i       int
-	escapes bool // texts may have escapes, and are given as they are written
+	b []byte
+	i int
 }
 
 func (s *scanner) word(w string) bool {
@@ -204,11 +177,7 @@ func (s *scanner) text() ([]byte, bool) {
 			t := s.b[from:i]
 			return t, ascii || utf8.Valid(t)
 		case c == '\\':
-			n := escape(s.b[i:])
-			if n == 0 || !s.escapes {
-				return nil, false
-			}
-			i += n - 1
+			return nil, false
 		case c < ' ':
 			return nil, false
 		case c >= utf8.RuneSelf:
@@ -216,24 +185,6 @@ func (s *scanner) text() ([]byte, bool) {
 		}
 	}
 	return nil, false
-}
-
-// escape is the length of the escape that begins b; 0 where it is none.
-func escape(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		const size = len(`\u0000`)
-		if len(b) < size || strings.TrimLeft(string(b[2:size]), "0123456789abcdefABCDEF") != "" {
-			return 0
-		}
-		return size
-	}
-	return 0
 }
 
 func (s *scanner) value() (tag byte, v []byte, ok bool) {

@@ -154,11 +154,6 @@ func (s *rowStore) end(attempts int, worker, uuid, at []byte, l *label) {
 	s.attempts = append(s.attempts, int32(attempts))
 	s.workers = append(s.workers, s.word(worker))
 	s.uuids = append(s.uuids, s.word(uuid))
-	s.ended(at, l)
-}
-
-// ended is the part of end that rows of a stored table have in common with others.
-func (s *rowStore) ended(at []byte, l *label) {
 	s.at.add(at)
 	if l != nil {
 		s.labels = grown(s.labels, 3*s.n+2)

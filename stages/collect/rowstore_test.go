@@ -22,7 +22,7 @@ func sampleEntries() []*entry {
 		{Rows: []worker.Row{{"latency": json.Number("2e-3")}, {"latency": json.Number("7"), "throttled": false}}, Attempts: 2, Worker: "w1", DeviceUUID: "GPU-1"},
 		{Rows: []worker.Row{{"latency": json.Number("3"), "note": `a "quoted" \ <text> ü`, "n": json.Number("9007199254740993")}}, Attempts: 1, Worker: "w0"},
 		{Rows: []worker.Row{{"latency": json.Number("4"), "n": json.Number("1"), "plain": "x", "flag": true}}, Attempts: 1, Label: &label{"F", "1", "D"}},
-		{Rows: []worker.Row{{"latency": json.Number("5")}}, Attempts: 1, Source: "ops.py", At: "x"},
+		{Rows: []worker.Row{{"latency": json.Number("5")}}, Attempts: 1, At: "x"},
 		{Rows: []worker.Row{{"latency": json.Number("6")}}, Attempts: 1, First: true},
 	}
 }

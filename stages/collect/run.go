@@ -113,14 +113,6 @@ func (r *running) settleIn(env *runtimes.Environment) error {
 	}
 	r.env, r.journal = env, journal
 	r.met.Store(env)
-	if r.part == nil {
-		if _, err := refill(r.rc.Store, r.rc.Address, r.planned.cases, journal); err != nil {
-			return err
-		}
-		if err := journal.Keep(); err != nil {
-			return err
-		}
-	}
 	r.job.forget()
 	if err := r.job.reuse(journal, r.rc.Options, r.limits.tripAfter); err != nil {
 		return err
@@ -209,7 +201,6 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	}
 	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
 	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier.all, r.rc.Options.Seed, k, r.rc.Stop)
-	r.policy.source, _ = r.sourceIn(op, r.env)
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
 	r.policy.attach = r.attach
 	if r.part != nil {

@@ -71,7 +71,6 @@ type job struct {
 	rows   *rowStore
 	// failures are the entries of failed units.
 	failures []*entry
-	stored   *storedColumns // rows that need not be in rows; nil without any
 	// demands are columns that every row must have, for a stage behind.
 	demands []string
 	// tried are the tasks that failed before and are tried again, with their group.

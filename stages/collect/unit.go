@@ -3,14 +3,12 @@ package collect
 // A unit is what one row of the planned table is: a case, or one point of a
 // case that sweeps.
 type unit struct {
-	why     *why  // shared by units; nil where there is nothing to say
-	failure int32 // of failed units: in job.failures, from 1
-	task    int32 // in job.tasks
-	point   int32 // of the sweep; 0 without one
-	// Of measured units: their rows in job.rows, or in job.stored from inStored on.
-	row, rows int32
+	why       *why  // shared by units; nil where there is nothing to say
+	failure   int32 // of failed units: in job.failures, from 1
+	task      int32 // in job.tasks
+	point     int32 // of the sweep; 0 without one
+	row, rows int32 // of measured units: their rows in job.rows
 	state     state
-	taken     bool // of measured units: the rows are of the stage's stored table
 }
 
 // why says why a unit was skipped, and why it has no kernel.

@@ -214,9 +214,6 @@ func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
 func Known(store *checkpoint.Store, address string) (*Environment, error) {
 	raw, err := os.ReadFile(knownPath(store, address))
 	if errors.Is(err, fs.ErrNotExist) {
-		raw, err = os.ReadFile(elderKnownPath(store, address))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
@@ -275,12 +272,6 @@ func RememberSource(store *checkpoint.Store, address, key, source string) error 
 
 func knownPath(store *checkpoint.Store, address string) string {
 	return filepath.Join(store.Dir(), "runtimes", ownName(address, "/\\\x00")+".json")
-}
-
-// elderKnownPath is where earlier versions kept it, for addresses that differ in
-// letter case or in separators alone the same file.
-func elderKnownPath(store *checkpoint.Store, address string) string {
-	return filepath.Join(store.Dir(), "runtimes", shortName(without(address, "/\\\x00"))+".json")
 }
 
 // without puts underscores in the place of characters.

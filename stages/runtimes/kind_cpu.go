@@ -24,10 +24,10 @@ func cpuKind() Kind {
 				{Name: "synthetic", Type: cty.Bool, Default: "false", Beside: true, Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
 				{Name: "window", Type: cty.Number, Beside: true, Doc: "cases that a worker visits in turn; 24 where it is left out, and 1 with `synthetic`"},
 			},
-			Closed:      true,
-			Ops:         cpuOps(),
-			Measure:     allMeasureBut("operating_point", "power"),
-			Instruments: []stage.Instrument{{Version: 3, Ops: []string{"gemm", "memory"}, Why: "visits of a case have others between them, and products run on one thread that stays in its place, unless `threads` says otherwise"}},
+			Closed:     true,
+			Ops:        cpuOps(),
+			Measure:    allMeasureBut("operating_point", "power"),
+			Instrument: 3,
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 			if len(rt.Devices) > 0 {

@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"slices"
 
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -36,15 +34,11 @@ func cudaKind() Kind {
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "compares every case's result with a reference in higher precision"},
 				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
-			Closed:  true,
-			Ops:     cudaOps(),
-			Measure: allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
-			Binds:   "a CUDA kernel",
-			Instruments: []stage.Instrument{
-				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
-				{Version: 3, Ops: ownOps(), Points: []string{measure.PointSustained, measure.PointRecovered, measure.PointWarmed}, Why: "graphs take 0.1 ms, so that the launch of one is a small share of short kernels"},
-				{Version: 4, Ops: []string{ops.OpLayer}, Why: "a product of a layer reads what the one before it has just written, as in a model"},
-			},
+			Closed:     true,
+			Ops:        cudaOps(),
+			Measure:    allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
+			Binds:      "a CUDA kernel",
+			Instrument: 4,
 		},
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
 			devices, err := chosen(rt, list)
@@ -69,11 +63,6 @@ func cudaOps() []stage.Op {
 		out[i].Bound = out[i].Name == ops.OpKernel
 	}
 	return out
-}
-
-// ownOps are the ops whose kernels are not a user's.
-func ownOps() []string {
-	return slices.DeleteFunc(slices.Clone(ops.Names), func(name string) bool { return name == ops.OpKernel })
 }
 
 // lookGPUs is the Look of kinds that need nothing but GPUs and their driver.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/cudaops/measure"
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -42,15 +41,11 @@ func pythonKind() Kind {
 				{Name: "window", Type: cty.Number, Default: "4", Beside: true, Doc: "cases that a worker holds at a time"},
 				{Name: "workdir", Type: cty.String, Beside: true, Doc: "where hosted collectors work; the system's temporary folder where it is left away"},
 			},
-			Measure: allMeasureBut(),
-			Binds:   "Python code",
-			Instruments: []stage.Instrument{
-				{Version: 2, Why: "operands that a row calls cold are never found in the cache, and rows say at which operating point they were taken"},
-				{Version: 3, Points: []string{measure.PointSustained}, Not: selfTimed, Why: "a kernel that the power cap holds is timed after it ran for a second, at the clock that it keeps"},
-				{Version: 4, Power: true, Not: selfTimed, Why: "power and energy are of the case alone: the device no longer idles while its energy counter is read"},
-			},
-			NamesOps: true,
-			Reads:    true,
+			Measure:    allMeasureBut(),
+			Binds:      "Python code",
+			Instrument: 4,
+			NamesOps:   true,
+			Reads:      true,
 		},
 		Slots:          pythonSlots,
 		Program:        pythonProgram,

@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -39,12 +38,5 @@ func TestEveryRuntimeHasFilesOfItsOwn(t *testing.T) {
 		if e, err := Known(store, a); err != nil || e == nil || e.Version != fmt.Sprint(i) {
 			t.Errorf("%s: %+v, %v", a, e, err)
 		}
-	}
-	// What an earlier aicplan wrote is read where there is nothing newer.
-	if err := os.WriteFile(elderKnownPath(store, "runtime.Old"), []byte(`{"version": "7"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if e, err := Known(store, "runtime.Old"); err != nil || e == nil || e.Version != "7" {
-		t.Errorf("%+v, %v", e, err)
 	}
 }

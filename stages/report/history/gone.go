@@ -1,8 +1,6 @@
 package history
 
 import (
-	"path"
-
 	"aicplan/engine/checkpoint"
 )
 
@@ -25,15 +23,13 @@ func Gone(store *checkpoint.Store, records []*checkpoint.StageRecord) (map[strin
 			known[s.Address] = true
 		}
 		name := checkpoint.PlanName(past.Plan)
-		for _, n := range []string{name, path.Base(name)} { // see checkpoint.IsPlan
-			if stages[n] == nil {
-				stages[n] = known
-			}
+		if stages[name] == nil {
+			stages[name] = known
 		}
 	}
 	out := map[string]bool{}
 	for _, r := range records {
-		if known := stages[r.Plan]; r.Plan != "" && known != nil && !known[r.Address] {
+		if known := stages[r.Plan]; known != nil && !known[r.Address] {
 			out[r.Address] = true
 		}
 	}
