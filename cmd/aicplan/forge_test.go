@@ -3,20 +3,17 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 )
 
 // forge is a command of scripts: it changes what has a sum, and gives it the sum
 // that it then must have.
 //
-//	forge entry SEGMENT OLD NEW   in the first entry of a journal that has OLD
-//	forge record FILE OLD NEW     in a stage record
-//	forge object STATE TEXT       stores an object and prints its digest
+//	forge record FILE OLD NEW   in a stage record
+//	forge object STATE TEXT     stores an object and prints its digest
 func forge() {
 	if err := forged(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -39,31 +36,10 @@ func forged(args []string) error {
 		return err
 	}
 	old, now := []byte(args[2]), []byte(args[3])
-	change := forgedRecord
-	if args[0] == "entry" {
-		change = forgedEntry
-	}
-	if data, err = change(data, old, now); err != nil {
+	if data, err = forgedRecord(data, old, now); err != nil {
 		return fmt.Errorf("forge: %s: %w", args[1], err)
 	}
 	return os.WriteFile(args[1], data, 0o644)
-}
-
-func forgedEntry(data, old, now []byte) ([]byte, error) {
-	const magic, header = 8, 12 // as checkpoint has them
-	for at := magic; at < len(data); {
-		end := at + header + int(binary.LittleEndian.Uint32(data[at+4:]))
-		if !bytes.Contains(data[at:end], old) {
-			at = end
-			continue
-		}
-		frame := append(bytes.Clone(data[at:at+header]), bytes.Replace(data[at+header:end], old, now, 1)...)
-		binary.LittleEndian.PutUint32(frame[4:], uint32(len(frame)-header))
-		sum := crc32.MakeTable(crc32.Castagnoli)
-		binary.LittleEndian.PutUint32(frame[8:], crc32.Update(crc32.Checksum(frame[4:8], sum), sum, frame[header:]))
-		return bytes.Join([][]byte{data[:at], frame, data[end:]}, nil), nil
-	}
-	return nil, fmt.Errorf("no entry has %q", old)
 }
 
 func forgedRecord(data, old, now []byte) ([]byte, error) {
