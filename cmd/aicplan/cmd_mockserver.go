@@ -21,18 +21,8 @@ type mockServerCmd struct {
 	TTFTSpread  time.Duration `name:"ttft-spread" placeholder:"TIME" help:"Vary the first token by +- that much."`
 	Tokens      int           `name:"tokens" default:"16" help:"Tokens for requests that ask for no number."`
 	TokenSpread int           `name:"token-spread" help:"Vary the tokens by +- that many."`
-	ChunkTokens int           `name:"chunk-tokens" default:"1" help:"Tokens a message."`
 	Reasoning   int           `name:"reasoning" help:"So many tokens are reasoning, first."`
-	Role        bool          `name:"role" help:"Send a message with only a role at once."`
 	Usage       string        `name:"usage" default:"asked" enum:"asked,always,never,wrong" help:"When usage is told: asked, always, never, wrong."`
-	LineEnd     string        `name:"line-end" default:"lf" enum:"lf,crlf" help:"Line ends of streams: lf, crlf."`
-	Comments    bool          `name:"comments" help:"Send comment lines."`
-	DataLines   bool          `name:"data-lines" help:"Spread messages over two data lines."`
-	Pieces      int           `name:"pieces" help:"Cut messages into writes of so many bytes."`
-	PieceDelay  time.Duration `name:"piece-delay" placeholder:"TIME" help:"Time between pieces."`
-	Framing     string        `name:"framing" default:"chunked" enum:"chunked,close,length" help:"How bodies end: chunked, close, length."`
-	Unicode     bool          `name:"unicode" help:"Send text of several bytes a character."`
-	NoDone      bool          `name:"no-done" help:"Leave [DONE] away."`
 	PrefixCache bool          `name:"prefix-cache" help:"Have a prefix cache with metrics and a reset."`
 	SkipTok     bool          `name:"skip-tokenizer" help:"Have no tokenizer: prompts are token ids, answers carry ids where they are asked for."`
 	ProfileDir  string        `name:"profile-dir" placeholder:"DIR" help:"Have /start_profile and /stop_profile, which leaves traces there."`
@@ -44,7 +34,7 @@ type mockServerCmd struct {
 
 // Help implements kong.HelpProvider.
 func (c *mockServerCmd) Help() string {
-	return `An OpenAI-compatible server for trying load: exact delays, and the habits and faults of real servers. It answers
+	return `An OpenAI-compatible server for trying load: exact delays, and faults of real servers. It answers
 /v1/chat/completions, /v1/completions, /v1/models, /health, /tokenize and, with -truth, /truth; with -profile-dir,
 /start_profile and /stop_profile.
 
@@ -59,10 +49,10 @@ Exit code 0 when a signal ends it.`
 // Run serves until a signal comes.
 func (c *mockServerCmd) Run(a *app) error {
 	o := loadtest.Options{
-		TTFT: c.TTFT, ITL: c.ITL, TTFTSpread: c.TTFTSpread, Tokens: c.Tokens, TokenSpread: c.TokenSpread, ChunkTokens: c.ChunkTokens,
-		Reasoning: c.Reasoning, Role: c.Role, Usage: c.Usage, LineEnd: c.LineEnd, Comments: c.Comments, DataLines: c.DataLines,
-		Pieces: c.Pieces, PieceDelay: c.PieceDelay, Framing: c.Framing, Unicode: c.Unicode, NoDone: c.NoDone, PrefixCache: c.PrefixCache,
-		Key: c.Key, Truth: c.Truth, SkipTokenizer: c.SkipTok, ProfileDir: c.ProfileDir, ProfileTraces: c.Traces,
+		TTFT: c.TTFT, ITL: c.ITL, TTFTSpread: c.TTFTSpread, Tokens: c.Tokens, TokenSpread: c.TokenSpread,
+		Reasoning: c.Reasoning, Usage: c.Usage,
+		PrefixCache: c.PrefixCache,
+		Key:         c.Key, Truth: c.Truth, SkipTokenizer: c.SkipTok, ProfileDir: c.ProfileDir, ProfileTraces: c.Traces,
 	}
 	for _, text := range c.Faults {
 		f, err := loadtest.ParseFault(text)

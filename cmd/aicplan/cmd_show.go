@@ -87,7 +87,7 @@ func (c *showCmd) Run(a *app) error {
 		}
 		return a.viewTable(a.stdout, t, d.Info, len(c.Columns) > 0, all)
 	case "markdown":
-		return writeMarkdown(a.stdout, t, d.Info.Op)
+		return writeMarkdown(a.stdout, t)
 	}
 	return writeTable(a.stdout, t, c.Format)
 }

@@ -11,17 +11,9 @@ import (
 )
 
 // words are the tokens of answers; a token is a word with its blank.
-var (
-	words   = []string{" alpha", " bravo", " charlie", " delta", " echo", " foxtrot", " golf", " hotel"}
-	foreign = []string{" caf\u00e9", " \u4e16\u754c", " \U0001f600", " na\u00efve", " \u03a9mega", " \u65e5\u672c", " z\u00fcrich", " \U0001f680"}
-)
+var words = []string{" alpha", " bravo", " charlie", " delta", " echo", " foxtrot", " golf", " hotel"}
 
-func (s *Server) token(i int) string {
-	if s.opts.Unicode {
-		return foreign[i%len(foreign)]
-	}
-	return words[i%len(words)]
-}
+func token(i int) string { return words[i%len(words)] }
 
 // bodyKey names answers that are the same bytes.
 type bodyKey struct {
@@ -61,16 +53,15 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 		_, err := c.Write(s.cached(a))
 		return err == nil
 	}
-	w := &writer{s: s, c: c, chunked: s.opts.Framing == "chunked", eol: map[string]string{"lf": "\n", "crlf": "\r\n"}[s.opts.LineEnd]}
+	w := &writer{c: c}
 	s.stream(w, a)
-	return w.err == nil && !w.ended && w.chunked
+	return w.err == nil && !w.ended
 }
 
 // fast says that the whole stream may go out in one write.
 func (s *Server) fast(a *ask) bool {
 	o := &s.opts
-	return o.TTFT == 0 && o.ITL == 0 && o.TTFTSpread == 0 && a.fault.Kind == "" && o.Pieces == 0 && o.Framing != "close" &&
-		!o.Comments && !o.DataLines && !o.Unicode && !o.NoDone && o.LineEnd == "lf" && !o.Role && o.Reasoning == 0 && !o.SkipTokenizer && a.truth < 0
+	return o.TTFT == 0 && o.ITL == 0 && o.TTFTSpread == 0 && a.fault.Kind == "" && !o.Role && o.Reasoning == 0 && !o.SkipTokenizer && a.truth < 0
 }
 
 // cached is the whole answer of a stream without delays.
@@ -85,21 +76,15 @@ func (s *Server) cached(a *ask) []byte {
 		clear(s.bodies)
 	}
 	var text strings.Builder
-	for i := 0; i < a.tokens; i += s.opts.ChunkTokens {
-		text.WriteString("data: " + s.content(a, i, min(i+s.opts.ChunkTokens, a.tokens)) + "\n\n")
+	for i := range a.tokens {
+		text.WriteString("data: " + s.content(a, i) + "\n\n")
 	}
 	text.WriteString("data: " + s.finish(a, "length") + "\n\n")
 	if s.tellsUsage(a) {
 		text.WriteString("data: " + s.usage(a) + "\n\n")
 	}
 	text.WriteString("data: [DONE]\n\n")
-	body := text.String()
-	if s.opts.Framing == "length" {
-		body = fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
-	} else {
-		body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
-	}
-	b := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n" + body)
+	b := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", text.Len(), text.String())
 	s.bodies[key] = b
 	return b
 }
@@ -108,19 +93,12 @@ func (s *Server) tellsUsage(a *ask) bool {
 	return s.opts.Usage == "always" || s.opts.Usage != "never" && a.usage
 }
 
-// content is a message with the tokens from i to j.
-func (s *Server) content(a *ask, i, j int) string {
-	var text strings.Builder
-	for k := i; k < j; k++ {
-		text.WriteString(s.token(k))
-	}
+// content is a message with token i.
+func (s *Server) content(a *ask, i int) string {
 	if s.opts.SkipTokenizer {
-		return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":null%s}]}`, a.model, s.ids(a, i, j))
+		return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":null%s}]}`, a.model, s.ids(a, i, i+1))
 	}
-	q := strconv.Quote(text.String())
-	if s.opts.Unicode {
-		q = `"` + text.String() + `"`
-	}
+	q := strconv.Quote(token(i))
 	if !a.chat {
 		return fmt.Sprintf(`{"id":"cmpl-%d","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%s,"finish_reason":null}]}`, 1, a.model, q)
 	}
@@ -172,9 +150,9 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 	var text, reasoning strings.Builder
 	for k := range a.tokens {
 		if k < s.opts.Reasoning {
-			reasoning.WriteString(s.token(k))
+			reasoning.WriteString(token(k))
 		} else {
-			text.WriteString(s.token(k))
+			text.WriteString(token(k))
 		}
 	}
 	reason := "length"
@@ -236,7 +214,7 @@ func (s *Server) stream(w *writer, a *ask) {
 	if f.Kind == FaultNoTokens {
 		tokens = 0
 	}
-	for i := 0; i < tokens && w.err == nil; i += s.opts.ChunkTokens {
+	for i := 0; i < tokens && w.err == nil; i++ {
 		if i >= f.After {
 			switch f.Kind {
 			case FaultErrorEvent:
@@ -265,9 +243,8 @@ func (s *Server) stream(w *writer, a *ask) {
 			}
 		}
 		s.until(a, i)
-		j := min(i+s.opts.ChunkTokens, tokens)
-		text := s.content(a, i, j)
-		s.sent(a, s.opts.Now(), j-i)
+		text := s.content(a, i)
+		s.sent(a, s.opts.Now(), 1)
 		w.message(text)
 	}
 	reason := "length"
@@ -278,7 +255,7 @@ func (s *Server) stream(w *writer, a *ask) {
 	if s.tellsUsage(a) {
 		w.message(s.usage(a))
 	}
-	if !s.opts.NoDone && f.Kind != FaultNoDone {
+	if f.Kind != FaultNoDone {
 		w.message("[DONE]")
 	}
 	w.end()
@@ -286,21 +263,13 @@ func (s *Server) stream(w *writer, a *ask) {
 
 // A writer sends one stream.
 type writer struct {
-	s       *Server
-	c       net.Conn
-	chunked bool
-	ended   bool
-	eol     string
-	err     error
-	buf     []byte
+	c     net.Conn
+	ended bool // the connection ends with the stream
+	err   error
 }
 
 func (w *writer) head() {
-	framing := "Connection: close\r\n"
-	if w.chunked {
-		framing = "Transfer-Encoding: chunked\r\n"
-	}
-	w.raw("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n" + framing + "\r\n")
+	w.raw("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n")
 }
 
 func (w *writer) raw(text string) {
@@ -309,49 +278,11 @@ func (w *writer) raw(text string) {
 	}
 }
 
-// message sends one event in the form that the options ask for.
+// message sends one event.
 func (w *writer) message(data string) {
-	o := &w.s.opts
-	text := ""
-	if o.Comments {
-		text = ": keep-alive" + w.eol + w.eol
-	}
-	if i := strings.Index(data, `,"`); o.DataLines && i > 0 {
-		text += "data: " + data[:i+1] + w.eol + "data: " + data[i+1:] + w.eol + w.eol
-	} else {
-		text += "data: " + data + w.eol + w.eol
-	}
-	if o.Pieces == 0 {
-		w.chunk(text)
-		return
-	}
-	for len(text) > 0 {
-		n := min(o.Pieces, len(text))
-		w.chunk(text[:n])
-		text = text[n:]
-		if len(text) > 0 && o.PieceDelay > 0 {
-			o.Sleep(o.PieceDelay)
-		}
-	}
+	text := "data: " + data + "\n\n"
+	w.raw(fmt.Sprintf("%x\r\n%s\r\n", len(text), text))
 }
 
-func (w *writer) chunk(text string) {
-	w.buf = w.buf[:0]
-	if w.chunked {
-		w.buf = fmt.Appendf(w.buf, "%x\r\n%s\r\n", len(text), text)
-	} else {
-		w.buf = append(w.buf, text...)
-	}
-	if w.err == nil {
-		_, w.err = w.c.Write(w.buf)
-	}
-}
-
-// end closes the body in the proper way.
-func (w *writer) end() {
-	if w.chunked {
-		w.raw("0\r\n\r\n")
-		return
-	}
-	w.ended = true
-}
+// end closes the body.
+func (w *writer) end() { w.raw("0\r\n\r\n") }

@@ -24,8 +24,6 @@ type Options struct {
 	// Tokens is the length of answers to requests that ask for none (16).
 	// TokenSpread makes answers +- that much of it.
 	Tokens, TokenSpread int
-	// ChunkTokens is how many tokens a message carries (1).
-	ChunkTokens int
 	// Reasoning is how many tokens of an answer are reasoning, first.
 	Reasoning int
 	// ReasoningKey is the field of reasoning text: reasoning_content or reasoning.
@@ -35,20 +33,6 @@ type Options struct {
 	// Usage is "asked" (the default: where stream_options asks for it, and in
 	// whole answers), "always", "never" or "wrong" (10 tokens too many).
 	Usage string
-	// LineEnd is lf or crlf.
-	LineEnd string
-	// Comments sends a comment line before each message; DataLines spreads each
-	// message over two data lines.
-	Comments, DataLines bool
-	// Pieces cuts messages into writes of that many bytes, PieceDelay apart.
-	Pieces     int
-	PieceDelay time.Duration
-	// Framing is chunked, close or length (only with all delays zero).
-	Framing string
-	// Unicode makes tokens of two to four bytes a character.
-	Unicode bool
-	// NoDone leaves data: [DONE] away from every stream.
-	NoDone bool
 	// PrefixCache notes prompts, and /metrics reports hits; POST
 	// /reset_prefix_cache forgets them. Without it both are not found.
 	PrefixCache bool
@@ -186,19 +170,13 @@ func (o *Options) settle() error {
 	if err := def(&o.Usage, "asked", "asked", "always", "never", "wrong"); err != nil {
 		return fmt.Errorf("usage: %w", err)
 	}
-	if err := def(&o.LineEnd, "lf", "lf", "crlf"); err != nil {
-		return fmt.Errorf("line end: %w", err)
-	}
-	if err := def(&o.Framing, "chunked", "chunked", "close", "length"); err != nil {
-		return fmt.Errorf("framing: %w", err)
-	}
 	if err := def(&o.ReasoningKey, "reasoning_content", "reasoning_content", "reasoning"); err != nil {
 		return fmt.Errorf("reasoning key: %w", err)
 	}
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"tokens", o.Tokens}, {"token spread", o.TokenSpread}, {"chunk tokens", o.ChunkTokens}, {"reasoning", o.Reasoning}, {"pieces", o.Pieces}} {
+	}{{"tokens", o.Tokens}, {"token spread", o.TokenSpread}, {"reasoning", o.Reasoning}} {
 		if n.value < 0 || n.value > mostOf {
 			return fmt.Errorf("%s is %d; it is a number from 0 to %d", n.name, n.value, mostOf)
 		}
@@ -213,13 +191,9 @@ func (o *Options) settle() error {
 	if info, err := os.Stat(o.ProfileDir); o.ProfileDir != "" && err == nil && !info.IsDir() {
 		return fmt.Errorf("folder of traces: %s is a file", o.ProfileDir)
 	}
-	if o.Framing == "length" && (o.TTFT > 0 || o.ITL > 0) {
-		return fmt.Errorf("framing length: an answer whose length is known is sent at once; leave the delays away")
-	}
 	if o.Tokens == 0 {
 		o.Tokens = 16
 	}
-	o.ChunkTokens = max(o.ChunkTokens, 1)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

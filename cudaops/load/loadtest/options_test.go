@@ -29,9 +29,7 @@ func TestParseFault(t *testing.T) {
 func TestOptionsThatNoServerCanHave(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]Options{
-		"pieces is -1":            {Pieces: -1},
 		"tokens is -1":            {Tokens: -1},
-		"chunk tokens is -3":      {ChunkTokens: -3},
 		"token spread is -5":      {TokenSpread: -5},
 		"reasoning is 9000000000": {Reasoning: 9_000_000_000},
 		"no such file":            {ProfileDir: t.TempDir(), ProfileTraces: []string{filepath.Join(t.TempDir(), "nothere")}},
