@@ -47,12 +47,6 @@ variable "protocol" {
   description = "adaptive, or reference: the collectors' own, for comparison."
 }
 
-variable "best_of" {
-  type        = number
-  default     = 0
-  description = "Also measure so many of cuBLASLt's algorithms; the fastest gets columns of its own."
-}
-
 variable "coverage" {
   type        = number
   default     = 0.95
@@ -74,7 +68,6 @@ runtime "cuda" {
   framework = "CUDA"
   devices   = var.devices
   system    = var.system
-  best_of   = var.best_of
 }
 
 preflight "node" {

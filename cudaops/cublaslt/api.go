@@ -158,10 +158,9 @@ func (a Algo) String() string {
 type API interface {
 	// Version is the library's version, for example 130002.
 	Version() int
-	// Prepare asks the heuristic for up to n algorithms, best first; at least
-	// one is returned or an error: *Error with Unsupported when the device or
-	// library has no kernel for the problem.
-	Prepare(p Problem, n int) ([]Matmul, error)
+	// Prepare asks the heuristic for its best algorithm. The error is an *Error with
+	// Unsupported if the device or the library has no kernel for the problem.
+	Prepare(p Problem) (Matmul, error)
 }
 
 // Matmul is a problem with its algorithm, ready to be queued. It is used by one

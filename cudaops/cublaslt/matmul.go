@@ -43,17 +43,11 @@ type matmul struct {
 	lib              *Library
 	p                Problem
 	desc, la, lb, ld uintptr
-	shared           *shared
+	scaleA, scaleB   driver.Ptr // what desc holds
 	algo             Algo
 	raw              *heuristicResult // nil: let the library choose
-	scalars          *scalars
+	scalars          scalars
 	closed           bool
-}
-
-// shared belongs to all algorithms of one Prepare: they use one descriptor.
-type shared struct {
-	users          int
-	scaleA, scaleB driver.Ptr // what the descriptor holds
 }
 
 // scalars hold alpha and beta in the scale type of the problem.
@@ -63,49 +57,35 @@ type scalars struct {
 }
 
 // Prepare implements API.
-func (l *Library) Prepare(p Problem, n int) ([]Matmul, error) {
-	m := &matmul{lib: l, p: p, shared: new(shared)}
+func (l *Library) Prepare(p Problem) (Matmul, error) {
+	m := &matmul{lib: l, p: p, raw: new(heuristicResult), scalars: scalars{alphaF: cmp.Or(p.Alpha, 1), oneI: 1}}
 	if err := m.describe(); err != nil {
 		m.destroy()
 		return nil, err
 	}
-	results := make([]heuristicResult, n)
+
 	var got int32
 	l.mu.Lock()
 	err := l.setWorkspace(p.Workspace)
 	if err == nil {
 		err = l.call("cublasLtMatmulAlgoGetHeuristic", l.fn.heuristic, l.handle, m.desc, m.la, m.lb, m.ld, m.ld,
-			l.pref, uintptr(n), uintptr(unsafe.Pointer(&results[0])), uintptr(unsafe.Pointer(&got)))
+			l.pref, 1, uintptr(unsafe.Pointer(m.raw)), uintptr(unsafe.Pointer(&got)))
 	}
 	l.mu.Unlock()
-	if err != nil && !(isUnsupported(err) && p.A == I8) {
-		m.destroy()
-		return nil, fmt.Errorf("%v: %w", p, err)
+	offered := err == nil && got == 1 && m.raw.state == 0
+	switch {
+	case offered:
+		m.algo = l.config(m.raw)
+		return m, nil
+	case p.A == I8 && (err == nil || isUnsupported(err)):
+		// The library multiplies int8 even if its heuristic offers no algorithm.
+		m.raw, m.algo = nil, Algo{Default: true}
+		return m, nil
+	case err == nil:
+		err = &Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Text: "no algorithm is offered"}
 	}
-	var out []Matmul
-	for i := 0; i < int(got); i++ {
-		if results[i].state != 0 {
-			continue
-		}
-		r := results[i]
-		one := &matmul{lib: l, p: p, desc: m.desc, la: m.la, lb: m.lb, ld: m.ld, shared: m.shared, raw: &r}
-		one.algo = l.config(&r)
-		out = append(out, one)
-	}
-	if len(out) == 0 && p.A == I8 {
-		// The library multiplies int8 also where its heuristic has no answer.
-		out = append(out, &matmul{lib: l, p: p, desc: m.desc, la: m.la, lb: m.lb, ld: m.ld, shared: m.shared, algo: Algo{Default: true}})
-	}
-	if len(out) == 0 {
-		m.destroy()
-		return nil, fmt.Errorf("%v: %w", p, &Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Text: "no algorithm is offered"})
-	}
-	m.shared.users = len(out)
-	for _, o := range out {
-		mm := o.(*matmul)
-		mm.scalars = &scalars{alphaF: cmp.Or(p.Alpha, 1), oneI: 1}
-	}
-	return out, nil
+	m.destroy()
+	return nil, fmt.Errorf("%v: %w", p, err)
 }
 
 func isUnsupported(err error) bool {
@@ -202,7 +182,7 @@ func (m *matmul) layout(at *uintptr, t Type, rows, cols, ld, stride int64) error
 }
 
 func (m *matmul) setScales(a, b driver.Ptr) error {
-	if m.shared.scaleA == a && m.shared.scaleB == b {
+	if m.scaleA == a && m.scaleB == b {
 		return nil
 	}
 	l := m.lib
@@ -210,7 +190,7 @@ func (m *matmul) setScales(a, b driver.Ptr) error {
 		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrA, uintptr(unsafe.Pointer(&a)), 8),
 		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrB, uintptr(unsafe.Pointer(&b)), 8))
 	if err == nil {
-		m.shared.scaleA, m.shared.scaleB = a, b
+		m.scaleA, m.scaleB = a, b
 	}
 	return err
 }
@@ -261,9 +241,7 @@ func (m *matmul) Close() {
 		return
 	}
 	m.closed = true
-	if m.shared.users--; m.shared.users == 0 {
-		m.destroy()
-	}
+	m.destroy()
 }
 
 func (m *matmul) destroy() {

@@ -59,7 +59,7 @@ func (b MLABMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 }
 
 // MLABMM prepares a product.
-func (d *Device) MLABMM(b MLABMM, bestOf int) ([]*Case, error) {
+func (d *Device) MLABMM(b MLABMM) (*Case, error) {
 	if b.Tokens < 1 || b.Heads < 1 {
 		return nil, fmt.Errorf("%s of %d tokens and %d heads: both must be at least 1", b.name(), b.Tokens, b.Heads)
 	}
@@ -78,5 +78,5 @@ func (d *Device) MLABMM(b MLABMM, bestOf int) ([]*Case, error) {
 		Bytes: h * ((m*k+n*k)*float64(p.A.Size()) + m*n*float64(p.D.Size())),
 		Flops: 2 * h * m * n * k, DType: operand,
 	}
-	return d.matmul(c, p, operand, bestOf)
+	return d.matmul(c, p, operand)
 }

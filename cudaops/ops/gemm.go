@@ -3,7 +3,6 @@ package ops
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 
 	"aicplan/cudaops/cublaslt"
@@ -15,9 +14,6 @@ type GEMM struct {
 	M, N, K int64
 	// Type is the perf table's word: bfloat16, float16, fp8, int8, fp8_block.
 	Type string
-	// BestOf asks for the fastest of so many heuristics after the first; 0 for
-	// the first alone.
-	BestOf int
 }
 
 // UnsupportedError says that this device or library has no kernel for a case.
@@ -101,9 +97,8 @@ func (d *Device) lt() (cublaslt.API, error) {
 	return d.Lib.Lt, nil
 }
 
-// GEMM prepares a product with each of the heuristic's candidates: the first is
-// what frameworks get, the others follow when BestOf asks for them.
-func (d *Device) GEMM(g GEMM) ([]*Case, error) {
+// GEMM prepares a product with the heuristic's first algorithm, as frameworks do.
+func (d *Device) GEMM(g GEMM) (*Case, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
@@ -119,12 +114,11 @@ func (d *Device) GEMM(g GEMM) ([]*Case, error) {
 	if p.N != g.M {
 		c.Columns = map[string]any{"padded_m": p.N}
 	}
-	return d.matmul(c, p, operand, g.BestOf)
+	return d.matmul(c, p, operand)
 }
 
-// matmul prepares a product with the heuristic's first algorithm and, for
-// bestOf, with the ones behind it.
-func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType, bestOf int) ([]*Case, error) {
+// matmul completes the case of a product with the heuristic's first algorithm.
+func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType) (*Case, error) {
 	lt, err := d.lt()
 	if err != nil {
 		return nil, err
@@ -141,29 +135,23 @@ func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType, bestOf int) (
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
-	algos, err := lt.Prepare(p, max(1, bestOf))
+	mm, err := lt.Prepare(p)
 	if err != nil {
 		return nil, d.matmulError(c.Label, err)
 	}
-	var cases []*Case
-	for _, mm := range algos {
-		one := c
-		one.Columns = maps.Clone(c.Columns)
-		if one.Columns == nil {
-			one.Columns = map[string]any{}
-		}
-		one.Columns["kernel_source"] = "cublaslt"
-		one.Columns["algo"] = mm.Algo().String()
-		one.Columns["waves"] = float64(mm.Algo().Waves)
-		one.Columns["cache"] = d.cacheState(c.Sets, weight, pool)
-		one.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
-		one.Close = mm.Close
-		one.Verify = func(samples int, seed uint64) (Deviation, error) {
-			return d.verifyMatmul(p, sets[0], func() error { return mm.Enqueue(sets[0], d.stream) }, samples, seed)
-		}
-		cases = append(cases, &one)
+	if c.Columns == nil {
+		c.Columns = map[string]any{}
 	}
-	return cases, nil
+	c.Columns["kernel_source"] = "cublaslt"
+	c.Columns["algo"] = mm.Algo().String()
+	c.Columns["waves"] = float64(mm.Algo().Waves)
+	c.Columns["cache"] = d.cacheState(c.Sets, weight, pool)
+	c.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
+	c.Close = mm.Close
+	c.Verify = func(samples int, seed uint64) (Deviation, error) {
+		return d.verifyMatmul(p, sets[0], func() error { return mm.Enqueue(sets[0], d.stream) }, samples, seed)
+	}
+	return &c, nil
 }
 
 func (d *Device) matmulError(label string, err error) error {

@@ -134,9 +134,9 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 		}
 		mine, err := d.matmulSetsAt(p, in, out, left, c.Sets)
 		if err == nil {
-			var found []cublaslt.Matmul
-			if found, err = lt.Prepare(p, 1); err == nil {
-				products, sets = append(products, found...), append(sets, mine)
+			var found cublaslt.Matmul
+			if found, err = lt.Prepare(p); err == nil {
+				products, sets = append(products, found), append(sets, mine)
 				continue
 			}
 			err = d.matmulError(c.Label, err)

@@ -18,9 +18,6 @@ type Options struct {
 	// with its fields mem_bw, bfloat16_tc_flops, fp8_tc_flops, int8_tc_flops,
 	// float32_tc_flops, intra_node_bw and power.
 	Peaks Peaks
-	// BestOf measures so many of cuBLASLt's algorithms and adds the fastest as
-	// columns of its own; 0 or 1 for none.
-	BestOf int
 	// ArenaBytes is the operand memory of a worker; 0 chooses.
 	ArenaBytes int64
 	// Window is how many cases a worker holds.
@@ -49,9 +46,6 @@ func parseOptions(raw map[string]any) (Options, error) {
 		switch name {
 		case "system":
 			o.Peaks, err = parseSystem(v)
-		case "best_of":
-			f, err = whole(0, 64)
-			o.BestOf = int(f)
 		case "window":
 			f, err = whole(1, 4096)
 			o.Window = int(f)

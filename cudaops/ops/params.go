@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,9 +17,8 @@ type params struct {
 
 func parseParams(raw json.RawMessage) *params {
 	p := &params{}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&p.values); err != nil {
+	var err error
+	if p.values, err = worker.DecodeParams(raw); err != nil {
 		p.fail("the case's parameters are no JSON object: %v", err)
 	}
 	return p
@@ -118,9 +116,8 @@ func Words() map[string]map[string][]string {
 	}
 }
 
-// prepare makes the cases of an op: one, or several where alternatives of the
-// first are asked for.
-func (d *Device) prepare(c worker.Case, o Options, bindings map[string]*KernelBinding) ([]*Case, error) {
+// prepare makes the case of an op ready to run.
+func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Case, error) {
 	if len(c.Sweep) > 0 {
 		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cuda runtime has no sweep; make it an axis", c.Op)
 	}
@@ -128,18 +125,12 @@ func (d *Device) prepare(c worker.Case, o Options, bindings map[string]*KernelBi
 	if p.err != nil {
 		return nil, p.err
 	}
-	one := func(x *Case, err error) ([]*Case, error) {
-		if err != nil {
-			return nil, err
-		}
-		return []*Case{x}, nil
-	}
 	if b, ok := bindings[c.Op]; ok {
-		return one(d.Kernel(b, fmt.Sprintf("%s %s", c.Op, c.Params), p.values))
+		return d.Kernel(b, fmt.Sprintf("%s %s", c.Op, c.Params), p.values)
 	}
 	switch c.Op {
 	case OpGEMM:
-		g := GEMM{Type: p.word("gemm_dtype"), M: p.whole("m", 1), N: p.whole("n", 1), K: p.whole("k", 1), BestOf: o.BestOf}
+		g := GEMM{Type: p.word("gemm_dtype"), M: p.whole("m", 1), N: p.whole("n", 1), K: p.whole("k", 1)}
 		if p.err != nil {
 			return nil, p.err
 		}
@@ -149,25 +140,25 @@ func (d *Device) prepare(c worker.Case, o Options, bindings map[string]*KernelBi
 		if p.err != nil {
 			return nil, p.err
 		}
-		return d.MLABMM(b, o.BestOf)
+		return d.MLABMM(b)
 	case OpMemory:
 		m := Memory{Kernel: p.word("kernel"), Size: p.whole("size_bytes", 1), Peer: int(p.wholeOr("peer", 0, -1))}
 		if p.err != nil {
 			return nil, p.err
 		}
-		return one(d.Memory(m))
+		return d.Memory(m)
 	case OpElementwise:
 		e := Elementwise{Kernel: p.word("kernel"), Type: p.word("dtype"), Tokens: p.whole("num_tokens", 1), Hidden: p.whole("hidden_size", 1)}
 		if p.err != nil {
 			return nil, p.err
 		}
-		return one(d.Elementwise(e))
+		return d.Elementwise(e)
 	case OpLayer:
 		l := p.layer()
 		if p.err != nil {
 			return nil, p.err
 		}
-		return one(d.Layer(l))
+		return d.Layer(l)
 	case OpKernel:
 		return nil, failure(worker.ClassCollectorBug, "op kernel needs a binding that names the kernel's source")
 	}

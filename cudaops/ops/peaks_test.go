@@ -19,12 +19,12 @@ func TestRankOrdersByTheClockThatCasesKeep(t *testing.T) {
 	}
 	const full = 1975.0 // MHz
 	of := func(p product) (load, rank float64) {
-		cases, err := d.GEMM(GEMM{Type: "bfloat16", M: p.m, N: p.n, K: p.k})
+		one, err := d.GEMM(GEMM{Type: "bfloat16", M: p.m, N: p.n, K: p.k})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer cases[0].Close()
-		return d.Peaks.Load(cases[0], p.us*1e-6, p.mhz/full), d.Peaks.Rank(cases[0], p.us*1e-6, p.mhz/full)
+		defer one.Close()
+		return d.Peaks.Load(one, p.us*1e-6, p.mhz/full), d.Peaks.Rank(one, p.us*1e-6, p.mhz/full)
 	}
 	for _, pair := range [][2]product{
 		{{225, 3072, 10240, 37.7, 1349}, {4097, 256, 2048, 9.2, 1705}},
@@ -57,13 +57,13 @@ func TestKeptBytes(t *testing.T) {
 		{4096, 1024, 1024, 2 * 4096 * (1024 + 1024)},
 		{16384, 4096, 4096, 0}, // 256 MiB
 	} {
-		cases, err := d.GEMM(GEMM{Type: "bfloat16", M: c.m, N: c.n, K: c.k})
+		one, err := d.GEMM(GEMM{Type: "bfloat16", M: c.m, N: c.n, K: c.k})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cases[0].Kept != c.kept {
-			t.Errorf("%dx%dx%d keeps %.0f of its %.0f bytes, want %.0f", c.m, c.n, c.k, cases[0].Kept, cases[0].Bytes, c.kept)
+		if one.Kept != c.kept {
+			t.Errorf("%dx%dx%d keeps %.0f of its %.0f bytes, want %.0f", c.m, c.n, c.k, one.Kept, one.Bytes, c.kept)
 		}
-		cases[0].Close()
+		one.Close()
 	}
 }

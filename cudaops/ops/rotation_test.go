@@ -207,11 +207,11 @@ func TestRotationOfProducts(t *testing.T) {
 	t.Parallel()
 	d := newBench(t, worker.Init{}).device()
 	for _, nk := range [][2]int64{{2560, 2048}, {5120, 4096}, {7168, 4096}, {4096, 2048}, {8192, 2048}, {128, 64}, {65536, 1024}} {
-		cases, err := d.GEMM(GEMM{M: 1, N: nk[0], K: nk[1], Type: "bfloat16"})
+		one, err := d.GEMM(GEMM{M: 1, N: nk[0], K: nk[1], Type: "bfloat16"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := cases[0]
+		c := one
 		weight := float64(2 * nk[0] * nk[1])
 		if c.Sets%c.PerGraph != 0 {
 			t.Errorf("%s: %d sets in graphs of %d", c.Label, c.Sets, c.PerGraph)

@@ -15,39 +15,29 @@ import (
 type prepared struct {
 	c       worker.Case
 	target  *Target
-	others  []*Case // cuBLASLt's further algorithms
 	watts   float64
 	seconds float64
 	begin   time.Duration // of the first visit
 	extra   map[string]any
 }
 
-func (p *prepared) close() {
-	p.target.Close()
-	for _, o := range p.others {
-		if o.Close != nil {
-			o.Close()
-		}
-	}
-}
+func (p *prepared) close() { p.target.Close() }
 
 // prepareCase makes a case's target; the calling thread has the context.
 func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
-	cases, err := h.dev.prepare(c, h.options, h.set.bindings)
+	x, err := h.dev.prepare(c, h.set.bindings)
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{c: c, others: cases[1:], extra: map[string]any{}}
-	if p.target, err = h.dev.NewTarget(cases[0], h.graphs(cases[0])); err != nil {
-		for _, x := range cases {
-			if x.Close != nil {
-				x.Close()
-			}
+	p := &prepared{c: c, extra: map[string]any{}}
+	if p.target, err = h.dev.NewTarget(x, h.graphs(x)); err != nil {
+		if x.Close != nil {
+			x.Close()
 		}
 		return nil, err
 	}
-	p.seconds, p.watts = h.dev.Peaks.Estimate(cases[0])
-	if c := cases[0]; c.Bytes+c.Flops+c.LinkBytes <= 0 {
+	p.seconds, p.watts = h.dev.Peaks.Estimate(x)
+	if x.Bytes+x.Flops+x.LinkBytes <= 0 {
 		p.seconds = 0 // a user's kernel of which nothing is known
 	}
 	return p, nil
@@ -191,7 +181,7 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job 
 }
 
 func (h *Host) needsFinish(p *prepared) bool {
-	return h.options.Verify || len(p.others) > 0 || h.settles(p) || h.set.measure.Power && h.nvml != nil
+	return h.options.Verify || h.settles(p) || h.set.measure.Power && h.nvml != nil
 }
 
 // settles reports whether the case has to run alone.
@@ -200,7 +190,7 @@ func (h *Host) settles(p *prepared) bool {
 }
 
 // finish does what follows a measurement with the device to itself: the numeric
-// check, the other algorithms, the power. It returns the joules above idle.
+// check and the power. It returns the joules above idle.
 func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (joules float64, err error) {
 	c := p.target.c
 	if h.options.Verify && c.Verify != nil {
@@ -222,11 +212,6 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (jo
 		joules = p.target.c.Settle * p.watts
 		alone.Throttled = r.Throttled
 		*r = alone
-	}
-	if len(p.others) > 0 {
-		if joules, err = h.alternatives(ctx, p, r); err != nil {
-			return joules, err
-		}
 	}
 	if h.set.measure.Power && h.nvml != nil {
 		pw, err := h.power(ctx, p.target, r.Latency/1e3)

@@ -13,7 +13,7 @@ import (
 var measuredColumns = []string{
 	"passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point", "ready_clock_mhz", "clock_seen_mhz", "clock_slope",
 	"bytes", "flops", "gb_per_s", "tflop_per_s", "gflop_per_s", "sol_ms", "reached", "cache", "algo", "waves", "padded_m",
-	"latency_hot", "latency_best", "algo_best", "algos", "relative_error", "temperature_c", "clock_reasons", "mem_clock_mhz", "neighbours",
+	"latency_hot", "relative_error", "temperature_c", "clock_reasons", "mem_clock_mhz", "neighbours",
 	"power_method", "power_seconds", "power_sampled", "power_latency", "products", "chained", "parts", "threads",
 	"method", "algbw_gb_s", "busbw_gb_s", "rank_spread", "checked", "nodes", "gpus_per_node", "node_names", "device_uuids",
 	"latency_in_place", "rel_stdev_in_place", "samples_in_place", "algbw_in_place_gb_s", "busbw_in_place_gb_s",

@@ -32,7 +32,6 @@ const (
 	cudaHeat         = 1.3    // seconds that a window of capped cases is heated
 	cudaWindow       = 192.   // cases, where the option window does not say it
 	cudaCoolBlock    = 0.5e-3 // of the other cases at the sustained point
-	cudaBestOf       = 3.5e-3 // for each further algorithm
 	cudaLayer        = 0.65   // beside the time that a layer runs
 	powerEdges       = 0.4    // `power = true` takes so much more than power_min_seconds: steps of the counter
 )
@@ -50,7 +49,7 @@ func cudaSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float6
 	case kernel > 0.3e-3:
 		blocks = min(blocks, 2)
 	}
-	extra := bestOf(rt)*(cudaBestOf+2*kernel) + powerSeconds(s)
+	extra := powerSeconds(s)
 	if capped(s, k) {
 		return cudaHostSeconds + cudaHeat/cudaWindow + passes*max(measure.HotLength(cudaWindow).Seconds(), kernel) + extra
 	}
@@ -111,9 +110,6 @@ func cudaShared(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel,
 	n, window := int(math.Round(held/known*cases)), int(math.Max(numberOption(rt, "window", cudaWindow), 1))
 	return float64(n/window)*of(window) + of(n%window)
 }
-
-// bestOf is the option of that name.
-func bestOf(rt *stage.Runtime) float64 { return numberOption(rt, "best_of", 0) }
 
 // numberOption is an option of a runtime that is a number.
 func numberOption(rt *stage.Runtime, name string, otherwise float64) float64 {

@@ -29,7 +29,6 @@ func cudaKind() Kind {
 			Attributes: []string{"devices", "workers"},
 			Options: []stage.Option{
 				{Name: "arena_gb", Type: cty.Number, Doc: "memory for operands in GiB; chosen by the device where it is left away"},
-				{Name: "best_of", Type: cty.Number, Default: "0", Doc: "how many of cuBLASLt's algorithms are measured, the fastest as columns of its own"},
 				{Name: "system", Type: cty.DynamicPseudoType, Doc: "the name of a system, or an object with its peaks, for `achieved_fraction`"},
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "compares every case's result with a reference in higher precision"},
 				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},

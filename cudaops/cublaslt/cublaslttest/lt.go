@@ -43,23 +43,14 @@ func Bytes(p cublaslt.Problem) float64 {
 	return float64(max(p.Batch, 1)) * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) + float64(p.M*p.N*p.D.Size()))
 }
 
-// Seconds is what a product takes at full clock with an algorithm; the third is
-// the fastest.
-func Seconds(p cublaslt.Problem, algo int) float64 {
-	b := float64(max(p.Batch, 1))
-	flops := 2 * b * float64(p.M) * float64(p.N) * float64(p.K)
-	t := Overhead + max(flops/FlopsPerSecond, Bytes(p)/BytesPerSecond)
-	switch algo {
-	case 0:
-		return t
-	case 2:
-		return 0.9 * t
-	}
-	return (1 + 0.1*float64(algo)) * t
+// Seconds is what a product takes at full clock.
+func Seconds(p cublaslt.Problem) float64 {
+	flops := 2 * float64(max(p.Batch, 1)) * float64(p.M) * float64(p.N) * float64(p.K)
+	return Overhead + max(flops/FlopsPerSecond, Bytes(p)/BytesPerSecond)
 }
 
 // Prepare implements cublaslt.API.
-func (l *Lt) Prepare(p cublaslt.Problem, n int) ([]cublaslt.Matmul, error) {
+func (l *Lt) Prepare(p cublaslt.Problem) (cublaslt.Matmul, error) {
 	if l.Unsupported != nil && l.Unsupported(p) {
 		return nil, fmt.Errorf("%v: %w", p, &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: cublaslt.StatusNotSupported})
 	}
@@ -68,28 +59,23 @@ func (l *Lt) Prepare(p cublaslt.Problem, n int) ([]cublaslt.Matmul, error) {
 			return nil, fmt.Errorf("%v: %w", p, err)
 		}
 	}
-	var out []cublaslt.Matmul
-	for i := range n {
-		l.Open.Add(1)
-		out = append(out, &matmul{lt: l, p: p, algo: i})
-	}
-	return out, nil
+	l.Open.Add(1)
+	return &matmul{lt: l, p: p}, nil
 }
 
 type matmul struct {
 	lt     *Lt
 	p      cublaslt.Problem
-	algo   int
 	closed bool
 }
 
-func (m *matmul) Algo() cublaslt.Algo { return cublaslt.Algo{ID: 66, Tile: uint32(m.algo), Waves: 1} }
+func (m *matmul) Algo() cublaslt.Algo { return cublaslt.Algo{ID: 66, Waves: 1} }
 
 func (m *matmul) Enqueue(o cublaslt.Operands, s driver.Stream) error {
 	if m.lt.Seen != nil {
 		m.lt.Seen(m.p, o)
 	}
-	t := Seconds(m.p, m.algo)
+	t := Seconds(m.p)
 	flops := 2 * float64(max(m.p.Batch, 1)) * float64(m.p.M) * float64(m.p.N) * float64(m.p.K)
 	w := drivertest.Work{
 		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond) + 280*min(1, Bytes(m.p)/t/BytesPerSecond), Share: min(1, flops/t/FlopsPerSecond),
