@@ -71,8 +71,8 @@ type Page struct {
 	Malformed string
 }
 
-// parse reads Prometheus text. Lines without a gpu label (CPUs, switches) and
-// fields that the set lacks are passed over, and so are lines with mistakes.
+// parse reads Prometheus text up to its first mistake. Samples without a gpu label
+// (CPUs, switches) and fields that the set lacks are skipped.
 func (s *Set) parse(r io.Reader) Page {
 	var p Page
 	text, err := io.ReadAll(r)
@@ -80,20 +80,9 @@ func (s *Set) parse(r io.Reader) Page {
 		// A line that was cut is no value; who reads says why it was.
 		text = text[:bytes.LastIndexByte(text, '\n')+1]
 	}
-	text = tidy(text)
-	var found map[string]*dto.MetricFamily
-	for bad := 0; ; bad++ {
-		if found, err = families(text); err == nil {
-			break
-		}
-		if p.Malformed == "" {
-			p.Malformed = err.Error()
-		}
-		next, ok := without(text, err)
-		if !ok || bad == maxBadLines {
-			break // what came before the mistake counts
-		}
-		text = next
+	found, err := families(text)
+	if err != nil {
+		p.Malformed = err.Error()
 	}
 	index := map[GPU]int{}
 	for _, field := range s.order {
