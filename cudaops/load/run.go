@@ -61,7 +61,7 @@ type Traffic struct {
 	Prompts string
 	// TokenIDs is true where the outputs' lengths are counts of token ids that the
 	// server told.
-	TokenIDs bool
+	TokenIDs      bool
 	Conversations *prompts.Set
 }
 
@@ -118,7 +118,7 @@ type runner struct {
 	panicked atomic.Pointer[string] // the first panic of a goroutine of the run
 
 	abort   context.CancelFunc // ends the run
-	counted atomic.Bool // the server told token ids, which were counted
+	counted atomic.Bool        // the server told token ids, which were counted
 
 	free    chan *metrics.Record
 	records chan *metrics.Record

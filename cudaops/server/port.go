@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 )
 
@@ -29,95 +25,32 @@ func Port(host string, want int) (int, error) {
 	}
 }
 
-// A server takes its port when it begins to listen, which may be a minute after it was
-// chosen. So it is none of those that the kernel gives to connections and to listeners
-// that ask for any, none that was given before, and none that another aicplan on this
-// machine has given to a server of its own.
+// A server may begin to listen a minute after its port was chosen. Chosen ports lie
+// below the range from which Linux takes the ports of outgoing connections.
 const (
 	firstPort = 20000
+	lastPort  = 32767
 	portTries = 200
 )
 
-// given counts the ports that were given; each process begins somewhere else.
-var given atomic.Uint32
-
-func init() { given.Store(rand.Uint32N(1 << 16)) }
-
-func freePort(host string) (int, error) {
-	if most := kernelPorts() - firstPort; most >= portTries {
-		for range portTries {
-			port := firstPort + int(given.Add(1)%uint32(most))
-			if !reserved.take(port) {
-				continue
-			}
-			if err := listens(host, port); err == nil {
-				return port, nil
-			} else if !errors.Is(err, syscall.EADDRINUSE) {
-				break
-			}
+func freePort(host string) (port int, err error) {
+	for range portTries {
+		port = firstPort + rand.IntN(lastPort-firstPort+1)
+		if err = listens(host, port); !errors.Is(err, syscall.EADDRINUSE) {
+			break
 		}
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(bare(host), "0"))
 	if err != nil {
 		return 0, fmt.Errorf("no port is free on %s: %w", host, err)
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return port, nil
 }
 
-// reserved are the ports that this process has given.
-var reserved reservations
-
-// reservations tell other processes which ports were given: for each there is a socket
-// whose name carries the number. It goes with this process, or when so many others
-// were given since that its server listens long ago.
-type reservations struct {
-	mu   sync.Mutex
-	held []*net.UnixConn
-}
-
-const mostReserved = 64
-
-// take is false where another process has given the port.
-func (r *reservations) take(port int) bool {
-	c, err := reserve(port)
-	if err != nil {
-		return !errors.Is(err, syscall.EADDRINUSE) // or there are no such names here
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.held = append(r.held, c); len(r.held) > mostReserved {
-		_ = r.held[0].Close() // it has a name and nothing else
-		r.held = r.held[1:]
-	}
-	return true
-}
-
-// reserve opens the socket of a port. Names that begin with @ are no files but belong
-// to the network namespace, as ports do.
-func reserve(port int) (*net.UnixConn, error) {
-	return net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: "@aicplan-port-" + strconv.Itoa(port)})
-}
-
-// listens says whether one can listen on a port.
+// listens checks that a program can listen on a port.
 func listens(host string, port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(bare(host), strconv.Itoa(port)))
 	if err != nil {
 		return err
 	}
 	return l.Close()
-}
-
-// kernelPorts is the first of the ports that the kernel gives away; 0 where it does
-// not say so.
-func kernelPorts() int {
-	raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		return 0
-	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(raw)), "\t")
-	n, err := strconv.Atoi(strings.TrimSpace(first))
-	if err != nil {
-		return 0
-	}
-	return n
 }

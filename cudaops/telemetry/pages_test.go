@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
 )
 
 func TestNormalize(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // folderHolder is where a process of the test makes a folder, which it keeps until it
@@ -38,9 +36,7 @@ func holdFolder(base string) {
 	f.Remove()
 }
 
-// TestFoldersOfKilledProcesses: who makes a folder removes those of processes that were
-// killed, and no others.
-func TestFoldersOfKilledProcesses(t *testing.T) {
+func TestNewRemovesFoldersOfKilledProcesses(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	hold := func() (*exec.Cmd, string) {
@@ -67,26 +63,38 @@ func TestFoldersOfKilledProcesses(t *testing.T) {
 		}
 		return cmd, strings.TrimSpace(line)
 	}
-	killed, dead := hold()
 	_, alive := hold()
-	half := filepath.Join(base, "aicplan-try-half")
-	foreign := filepath.Join(base, "aicplan-try-foreign")
-	for _, path := range []string{filepath.Join(dead, "traces", "a"), half, filepath.Join(foreign, "data"), filepath.Join(base, "aicplan-1", "traces"), filepath.Join(base, "aicplan-other-1")} {
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	killed, dead := hold()
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = killed.Wait() // killed
+
+	foreign := filepath.Join(base, "aicplan-try-foreign") // without a lock
+	fresh := filepath.Join(base, "aicplan-try-fresh")
+	other := filepath.Join(base, "aicplan-other-1")
+	for _, path := range []string{filepath.Join(dead, "traces", "a"), foreign, fresh, other} {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(fresh, "lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * young)
+	for _, path := range []string{dead, alive, foreign, other} {
+		if err := os.Chtimes(path, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	mine, err := New(base, "try")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{dead: false, half: false, alive: true, foreign: true, mine.Path: true, filepath.Join(base, "aicplan-1"): true, filepath.Join(base, "aicplan-other-1"): true} {
+	for path, want := range map[string]bool{dead: false, alive: true, foreign: true, fresh: true, other: true, mine.Path: true} {
 		if _, err := os.Stat(path); (err == nil) != want {
-			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
+			t.Errorf("%s exists: %v, want %v", path, err == nil, want)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(mine.Path, "log"), nil, 0o600); err != nil {
@@ -94,59 +102,6 @@ func TestFoldersOfKilledProcesses(t *testing.T) {
 	}
 	mine.Remove()
 	if _, err := os.Stat(mine.Path); !os.IsNotExist(err) {
-		t.Errorf("its own folder is still there: %v", err)
-	}
-}
-
-// TestFoldersWithoutTheirName: a process may be killed before its folder has its name.
-// Nobody can tell a young one from that of a process that lives.
-func TestFoldersWithoutTheirName(t *testing.T) {
-	t.Parallel()
-	base := t.TempDir()
-	long := time.Now().Add(-2 * unnamedAge)
-	want := map[string]bool{}
-	for _, c := range []struct {
-		name            string
-		lock, held, old bool
-		stays           bool
-	}{
-		{name: "aicplan-new-try-1", lock: true, old: true},
-		{name: "aicplan-new-try-2", old: true},
-		{name: "aicplan-new-try-3", lock: true, stays: true},
-		{name: "aicplan-new-try-4", stays: true},
-		{name: "aicplan-new-try-5", lock: true, held: true, old: true, stays: true},
-		{name: "aicplan-new-other-1", lock: true, old: true, stays: true},
-	} {
-		path := filepath.Join(base, c.name)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if c.lock {
-			lock := flock.New(filepath.Join(path, "lock"))
-			if held, err := lock.TryLock(); err != nil || !held {
-				t.Fatal(held, err)
-			}
-			if c.held {
-				t.Cleanup(func() { _ = lock.Close() })
-			} else if err := lock.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if c.old {
-			if err := os.Chtimes(path, long, long); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want[path] = c.stays
-	}
-	mine, err := New(base, "try")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mine.Remove()
-	for path, stays := range want {
-		if _, err := os.Stat(path); (err == nil) != stays {
-			t.Errorf("%s is there: %v, want %v", path, err == nil, stays)
-		}
+		t.Errorf("its own folder still exists: %v", err)
 	}
 }
