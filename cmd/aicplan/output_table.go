@@ -15,7 +15,7 @@ import (
 )
 
 func writeCSV(w io.Writer, t arrow.Record) error {
-	return perf.WriteCSV(w, withoutFormulas(t), perf.Layout{})
+	return perf.WriteCSV(w, withoutFormulas(t))
 }
 
 // withoutFormulas puts an apostrophe before text that a spreadsheet would run:

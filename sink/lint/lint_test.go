@@ -325,7 +325,7 @@ func TestMachineDeviation(t *testing.T) {
 				c["latency"] = scale(c["latency"], f)
 			})
 			if i > 0 {
-				rec, _ = table.Rename(rec, map[string]string{"gemm_dtype": "quant_dtype"})
+				rec = table.WithColumn(table.Drop(rec, "gemm_dtype"), "quant_dtype", rec.Column(table.Index(rec, "gemm_dtype")))
 				rec = table.WithColumn(rec, "quant_dtype", table.Constant("fp8", 60))
 			}
 			family := map[bool]string{true: "gemm", false: "quantize"}[i == 0]

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/atomic"
 	"aicplan/sink/table"
 )
 
@@ -45,19 +43,6 @@ func Texts(names ...string) Types {
 		t[n] = table.String
 	}
 	return t
-}
-
-// ReadCSVFile reads a CSV file; errors in it are *CSVError.
-func ReadCSVFile(path string, types Types) (arrow.Record, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, atomic.Explain("read", path, err)
-	}
-	rec, err := ReadCSV(data, types)
-	if ce, ok := err.(*CSVError); ok {
-		ce.Path = path
-	}
-	return rec, err
 }
 
 // ReadCSV reads CSV with a header: RFC 4180 with lines that end in "\n" or
@@ -100,11 +85,6 @@ type splitter struct {
 	fields []field // row by row
 }
 
-// packed are the first bytes of files that hold others.
-var packed = map[string]string{
-	"\x1f\x8b": "a gzip file", "PK\x03\x04": "a zip file or a workbook", "\x28\xb5\x2f\xfd": "a zstd file", "BZh": "a bzip2 file", "\xfd7zXZ\x00": "an xz file",
-}
-
 // foreign recognises what is often found in place of a CSV file.
 func (s *splitter) foreign() error {
 	switch {
@@ -116,17 +96,6 @@ func (s *splitter) foreign() error {
 		return &CSVError{Line: 1, Column: 1, Msg: lfsHint}
 	case bytes.HasPrefix(s.data, []byte("PAR1")):
 		return &CSVError{Line: 1, Column: 1, Msg: "this is a Parquet file, not CSV"}
-	}
-	for magic, what := range packed {
-		if bytes.HasPrefix(s.data, []byte(magic)) {
-			return &CSVError{Line: 1, Column: 1, Msg: fmt.Sprintf("this is %s, not CSV; unpack it first", what)}
-		}
-	}
-	if bytes.IndexByte(s.data, '\n') < 0 && bytes.Count(s.data, []byte("\r")) > 1 {
-		return &CSVError{Line: 1, Column: 1, Msg: "its lines end in carriage returns alone; save the file with line feeds"}
-	}
-	if bytes.HasPrefix(s.data, []byte("\xff\xfe\x00\x00")) || bytes.HasPrefix(s.data, []byte("\x00\x00\xfe\xff")) {
-		return &CSVError{Line: 1, Column: 1, Msg: "this is UTF-32; save the file as UTF-8"}
 	}
 	if bytes.HasPrefix(s.data, []byte("\xff\xfe")) || bytes.HasPrefix(s.data, []byte("\xfe\xff")) {
 		return &CSVError{Line: 1, Column: 1, Msg: "this is UTF-16; save the file as UTF-8"}

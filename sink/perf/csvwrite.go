@@ -1,11 +1,11 @@
 // Package perf reads and writes perf files: CSV (*_perf.txt) and Parquet
-// (*_perf.parquet). What it writes depends on the data alone: the same rows,
-// in any order, make the same bytes.
+// (*_perf.parquet). The bytes that it writes depend on the rows alone.
 package perf
 
 import (
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -13,120 +13,112 @@ import (
 	"aicplan/sink/table"
 )
 
-// Layout is the shape of a perf file.
-type Layout struct {
-	// Columns are written in this order; nil means all, as they are.
-	Columns []string
-	// SortBy orders the rows, most significant column first, each ascending
-	// (table.SortIndices has the rules). Rows that are equal in all of them are
-	// ordered by the remaining columns, so the order of the input never shows.
-	// Nil keeps the input's order.
-	SortBy []string
-}
-
-// arrange brings rec to the layout.
-func (l Layout) arrange(rec arrow.Record) (arrow.Record, error) {
-	if l.Columns != nil {
-		var err error
-		if rec, err = table.Select(rec, l.Columns...); err != nil {
-			return nil, err
-		}
-	}
-	return rec, nil
-}
-
-// order returns the row order, or nil to keep it.
-func (l Layout) order(rec arrow.Record) ([]int, error) {
-	if l.SortBy == nil {
-		return nil, nil
-	}
-	keys := table.Asc(l.SortBy...)
-	order, ties, err := table.SortIndicesTies(rec, keys...)
-	if err != nil || !ties {
-		return order, err
-	}
-	seen := map[string]bool{}
-	for _, n := range l.SortBy {
-		seen[n] = true
-	}
-	for _, n := range table.Names(rec) {
-		if !seen[n] {
-			keys = append(keys, table.SortKey{Name: n})
-		}
-	}
-	return table.SortIndices(rec, keys...)
-}
-
-// WriteCSV writes rec as CSV: a header, one line per row, "\n" behind each.
-// Integers are plain, floats have the fewest digits that read back as the same
-// float (Go's 'g'), booleans are true and false, null is empty. A field is
-// quoted, as RFC 4180 has it, only when it holds a comma, a quote or a line
-// break, or when it is the empty string, which sets it apart from null.
-func WriteCSV(w io.Writer, rec arrow.Record, l Layout) error {
-	rec, err := l.arrange(rec)
-	if err != nil {
-		return err
-	}
-	order, err := l.order(rec)
-	if err != nil {
-		return err
-	}
-	line, err := newLine(rec)
-	if err != nil {
-		return err
-	}
+// WriteCSV writes rec as CSV: a header and one line per row, each ending in "\n".
+// Integers are plain, floats have the fewest digits that read back as the same float
+// (Go's 'g'), booleans are true and false, null is empty. A field is quoted, as in RFC
+// 4180, only if it holds a comma, a quote or a line break, or if it is the empty
+// string, which differs from null.
+func WriteCSV(w io.Writer, rec arrow.Record) error {
 	const flushAt = 1 << 16
 	buf := make([]byte, 0, flushAt+1<<12)
+
+	cells := make([]func(b []byte, row int) []byte, rec.NumCols())
 	for i, name := range table.Names(rec) {
+		var err error
+		if cells[i], err = cellWriter(rec, i); err != nil {
+			return err
+		}
 		if i > 0 {
 			buf = append(buf, ',')
 		}
 		buf = appendText(buf, name)
 	}
 	buf = append(buf, '\n')
-	rows := make([]int, 0, block)
-	for first := 0; first < int(rec.NumRows()); first += block {
-		rows = rows[:min(block, int(rec.NumRows())-first)]
-		for i := range rows {
-			if rows[i] = first + i; order != nil {
-				rows[i] = order[first+i]
+
+	for row := range int(rec.NumRows()) {
+		for i, cell := range cells {
+			if i > 0 {
+				buf = append(buf, ',')
 			}
+			buf = cell(buf, row)
 		}
-		line.load(rows)
-		for i := range rows {
-			buf = line.append(buf, i)
-			if len(buf) >= flushAt {
-				if _, err := w.Write(buf); err != nil {
-					return err
-				}
-				buf = buf[:0]
+		buf = append(buf, '\n')
+		if len(buf) >= flushAt {
+			if _, err := w.Write(buf); err != nil {
+				return err
 			}
+			buf = buf[:0]
 		}
 	}
-	_, err = w.Write(buf)
+
+	_, err := w.Write(buf)
 	return err
 }
 
-// WriteCSVFile writes path atomically and returns the digest of the bytes,
-// "sha256:<hex>".
-func WriteCSVFile(path string, rec arrow.Record, l Layout) (string, error) {
-	return alone(func(b *atomic.Batch) (string, error) { return StageCSV(b, path, rec, l) })
-}
-
-// StageCSV is WriteCSVFile as a part of a batch.
-func StageCSV(b *atomic.Batch, path string, rec arrow.Record, l Layout) (string, error) {
-	return stage(b, path, func(w io.Writer) error { return WriteCSV(w, rec, l) })
-}
-
-// alone writes a batch of one file.
-func alone(stage func(*atomic.Batch) (string, error)) (string, error) {
-	var b atomic.Batch
-	defer b.Discard()
-	digest, err := stage(&b)
-	if err != nil {
-		return "", err
+// cellWriter returns the function that appends a cell of column i.
+func cellWriter(rec arrow.Record, i int) (func(b []byte, row int) []byte, error) {
+	var add func(b []byte, row int) []byte
+	var err error
+	name, arr := rec.ColumnName(i), rec.Column(i)
+	switch id := arr.DataType().ID(); {
+	case arrow.IsInteger(id):
+		var v *table.Col[int64]
+		v, err = table.Int64s(rec, name)
+		add = func(b []byte, row int) []byte { return strconv.AppendInt(b, v.Values[row], 10) }
+	case arrow.IsFloating(id):
+		var v *table.Col[float64]
+		v, err = table.Float64s(rec, name)
+		add = func(b []byte, row int) []byte { return strconv.AppendFloat(b, v.Values[row], 'g', -1, 64) }
+	case id == arrow.BOOL:
+		var v *table.Col[bool]
+		v, err = table.Bools(rec, name)
+		add = func(b []byte, row int) []byte { return strconv.AppendBool(b, v.Values[row]) }
+	default:
+		var codes []int32
+		var fields []string
+		codes, fields, err = table.Codes(rec, name)
+		for i, v := range fields {
+			fields[i] = string(appendText(nil, v))
+		}
+		add = func(b []byte, row int) []byte { return append(b, fields[codes[row]]...) }
 	}
-	return digest, b.Commit()
+	if arr.NullN() == 0 {
+		return add, err
+	}
+	return func(b []byte, row int) []byte {
+		if arr.IsNull(row) {
+			return b
+		}
+		return add(b, row)
+	}, err
+}
+
+// appendText writes a field of text, quoted where RFC 4180 needs it.
+func appendText(b []byte, s string) []byte {
+	plain := s != ""
+	for i := range len(s) {
+		if c := s[i]; c == ',' || c == '"' || c == '\n' || c == '\r' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return append(b, s...)
+	}
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' {
+			b = append(b, '"')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
+}
+
+// StageCSV writes a CSV file as a part of a batch and returns the digest of its bytes,
+// "sha256:<hex>".
+func StageCSV(b *atomic.Batch, path string, rec arrow.Record) (string, error) {
+	return stage(b, path, func(w io.Writer) error { return WriteCSV(w, rec) })
 }
 
 // stage keeps the message of a failed disk and adds the path to others.

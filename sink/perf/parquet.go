@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/parquet/file"
@@ -26,47 +26,18 @@ const lfsHint = "this is a git-lfs pointer, not the data: fetch it with git lfs 
 // WriteParquet writes rec as Parquet with the types INT64, DOUBLE, BYTE_ARRAY
 // (UTF8) and BOOLEAN, every column optional, dictionary encoded where that
 // pays, compressed with zstd, in one row group.
-func WriteParquet(w io.Writer, rec arrow.Record, l Layout) error {
-	rec, err := l.arrange(rec)
+func WriteParquet(w io.Writer, rec arrow.Record) error {
+	rec, err := table.Normal(rec)
 	if err != nil {
 		return err
-	}
-	order, err := l.order(rec)
-	if err != nil {
-		return err
-	}
-	if rec, err = table.Normal(rec); err != nil {
-		return err
-	}
-	if order != nil {
-		rec = table.Take(rec, order)
 	}
 	return writeRowGroup(w, rec)
 }
 
-// WriteParquetFile writes path atomically and returns the digest of the
+// StageParquet writes a Parquet file as a part of a batch and returns the digest of its
 // bytes, "sha256:<hex>".
-func WriteParquetFile(path string, rec arrow.Record, l Layout) (string, error) {
-	return alone(func(b *atomic.Batch) (string, error) { return StageParquet(b, path, rec, l) })
-}
-
-// StageParquet is WriteParquetFile as a part of a batch.
-func StageParquet(b *atomic.Batch, path string, rec arrow.Record, l Layout) (string, error) {
-	return stage(b, path, func(w io.Writer) error { return WriteParquet(w, rec, l) })
-}
-
-// ReadParquetFile reads a Parquet file of any writer as one record in normal
-// form (table.Normal).
-func ReadParquetFile(path string) (arrow.Record, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, atomic.Explain("read", path, err)
-	}
-	rec, err := ReadParquet(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return rec, nil
+func StageParquet(b *atomic.Batch, path string, rec arrow.Record) (string, error) {
+	return stage(b, path, func(w io.Writer) error { return WriteParquet(w, rec) })
 }
 
 // noParquet recognises what is often found in place of a Parquet file.
@@ -89,11 +60,37 @@ func noParquet(data []byte) error {
 	return nil
 }
 
-// ReadParquet is ReadParquetFile for bytes. Damaged data is an error.
-func ReadParquet(data []byte) (rec arrow.Record, err error) {
+// ReadParquet reads a Parquet file of any writer as one record in normal form
+// (table.Normal).
+func ReadParquet(data []byte) (arrow.Record, error) {
 	if err := noParquet(data); err != nil {
 		return nil, err
 	}
+
+	type result struct {
+		rec arrow.Record
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		rec, err := readParquet(data)
+		done <- result{rec, err}
+	}()
+
+	limit := readTime + time.Duration(len(data))*time.Microsecond
+	select {
+	case r := <-done:
+		return r.rec, r.err
+	case <-time.After(limit):
+		return nil, fmt.Errorf("reading Parquet: damaged file: the reader did not finish within %s", limit)
+	}
+}
+
+// readTime is how long the smallest file may take. Arrow's decoders do not return if a
+// page ends early. A test shortens it.
+var readTime = 30 * time.Second
+
+func readParquet(data []byte) (rec arrow.Record, err error) {
 	defer func() {
 		// The reader trusts sizes and offsets in the file.
 		if r := recover(); r != nil {
@@ -105,11 +102,12 @@ func ReadParquet(data []byte) (rec arrow.Record, err error) {
 		return nil, fmt.Errorf("reading Parquet: %w", err)
 	}
 	defer pf.Close()
+
 	rec, err = readColumns(pf)
-	switch {
-	case err != nil && (strings.Contains(err.Error(), "unimplemented") || strings.Contains(err.Error(), "unsupported data encoding")):
+	if err != nil && (strings.Contains(err.Error(), "unimplemented") || strings.Contains(err.Error(), "unsupported data encoding")) {
 		return nil, fmt.Errorf("reading Parquet: %w; write it with zstd, snappy or gzip and with plain or dictionary encoding", err)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading Parquet: %w", err)
 	}
 	return rec, nil

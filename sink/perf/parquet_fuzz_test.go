@@ -15,7 +15,7 @@ func FuzzReadParquet(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(toParquet(f, rec, Layout{}))
+		f.Add(toParquet(f, rec))
 	}
 	f.Add([]byte("PAR1"))
 	f.Add([]byte("PAR1\x00\x00\x00\x00PAR1"))
@@ -25,7 +25,7 @@ func FuzzReadParquet(f *testing.F) {
 			return
 		}
 		var b bytes.Buffer
-		if err := WriteParquet(&b, rec, Layout{}); err != nil {
+		if err := WriteParquet(&b, rec); err != nil {
 			return // text that is no UTF-8 and the like: refused with a word
 		}
 		again, err := ReadParquet(b.Bytes())

@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/ipc"
@@ -147,5 +149,19 @@ func TestParquetThatIsRefused(t *testing.T) {
 	}
 	if _, err := ReadCSV([]byte(strings.Repeat(header+",", 200)), nil); err == nil {
 		t.Error("a header of 800,000 names is read")
+	}
+}
+
+// The library's decoder does not return from a page that ends early.
+func TestParquetWithPageThatEndsEarly(t *testing.T) {
+	data, err := os.ReadFile("testdata/early_end.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(before time.Duration) { readTime = before }(readTime)
+	readTime = 100 * time.Millisecond
+
+	if _, err := ReadParquet(data); err == nil || !strings.Contains(err.Error(), "the reader did not finish within") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -205,7 +205,7 @@ func room(pf *file.Reader) int64 { return min(max(pf.NumRows(), 0), 1<<20) }
 func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16) (int64, error)) error {
 	optional := pf.MetaData().Schema.Column(col).MaxDefinitionLevel() > 0
 	for g := range pf.NumRowGroups() {
-		reader, err := columnReader(pf, g, col)
+		reader, err := pf.RowGroup(g).Column(col)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@
 package rowkey
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -33,13 +34,13 @@ type Index struct {
 	columns []string
 	opt     Options
 	dicts   []dict
-	combos  []pairs // of all columns but the first, whose codes are the keys
+	combos  []map[uint64]uint32 // numbers of pairs: of the columns before, and of this one
 }
 
 // dict numbers the values of one column.
 type dict struct {
 	n      uint32
-	texts  texts
+	texts  map[string]uint32
 	ints   map[int64]uint32
 	others map[any]uint32
 	last   arrow.Array // a column that was numbered
@@ -52,9 +53,12 @@ func New(columns []string, opt Options) *Index {
 	ix := &Index{columns: columns, opt: opt}
 	ix.dicts = make([]dict, len(columns))
 	for i := range ix.dicts {
-		ix.dicts[i] = dict{ints: map[int64]uint32{}, others: map[any]uint32{}}
+		ix.dicts[i] = dict{texts: map[string]uint32{}, ints: map[int64]uint32{}, others: map[any]uint32{}}
 	}
-	ix.combos = make([]pairs, len(columns))
+	ix.combos = make([]map[uint64]uint32, len(columns))
+	for i := range ix.combos {
+		ix.combos[i] = map[uint64]uint32{}
+	}
 	return ix
 }
 
@@ -66,7 +70,7 @@ func (ix *Index) Len() int {
 	case 1:
 		return int(ix.dicts[0].n)
 	default:
-		return ix.combos[n-1].n
+		return len(ix.combos[n-1])
 	}
 }
 
@@ -87,27 +91,20 @@ func (ix *Index) Number(rec arrow.Record) ([]uint32, error) {
 			ids = slices.Clone(codes)
 			continue
 		}
-		combos, left := &ix.combos[c], int(ix.dicts[0].n)
-		if c > 1 {
-			left = ix.combos[c-1].n
-		}
-		if combos.direct(left, int(ix.dicts[c].n), n) {
-			for i := range n {
-				ids[i] = combos.numberDirect(ids[i], codes[i])
-			}
-			continue
-		}
+		combos := ix.combos[c]
 		var lastPair uint64
-		var lastID uint32
+		var id uint32
 		for i := range n {
 			pair := uint64(ids[i])<<32 | uint64(codes[i])
 			if i == 0 || pair != lastPair {
-				lastPair, lastID = pair, combos.number(pair)
+				var seen bool
+				if id, seen = combos[pair]; !seen {
+					id = uint32(len(combos))
+					combos[pair] = id
+				}
+				lastPair = pair
 			}
-			ids[i] = lastID
-			if i == sampled && combos.n > sampled {
-				combos.reserve(n)
-			}
+			ids[i] = id
 		}
 	}
 	return ids, nil
@@ -214,19 +211,17 @@ func (ix *Index) textCodes(c int, name string, n int, codes []uint32, null any, 
 			seen[w] = code
 		}
 		codes[i] = code
-		if i == sampled && len(d.texts.words) > sampled {
-			d.texts.reserve(n)
-		}
 	}
 }
 
 func (d *dict) text(v string) uint32 {
-	id, known := d.texts.id(v)
-	if !known {
-		*id = d.n
+	id, ok := d.texts[v]
+	if !ok {
+		id = d.n
 		d.n++
+		d.texts[v] = id
 	}
-	return *id
+	return id
 }
 
 func (d *dict) int(v int64) uint32 {
@@ -254,6 +249,20 @@ func (ix *Index) code(c int, v any) uint32 {
 		d.others[v] = id
 	}
 	return id
+}
+
+// sameTexts says whether two columns have the same texts in the same rows, where
+// that is cheap to see.
+func sameTexts(a, b arrow.Array) bool {
+	x, ok := a.(*array.String)
+	y, also := b.(*array.String)
+	if !ok || !also || x.Len() == 0 || x.Len() != y.Len() || x.NullN() > 0 || y.NullN() > 0 {
+		return false
+	}
+	if !slices.Equal(x.ValueOffsets(), y.ValueOffsets()) {
+		return false
+	}
+	return bytes.Equal(x.ValueBytes(), y.ValueBytes())
 }
 
 // canonical makes equal numbers equal whatever their Go type; NaN equals

@@ -35,7 +35,7 @@ func Write(w io.Writer, rec arrow.Record) error {
 	if table.Has(rec, Case) {
 		return fmt.Errorf("a series of one case has no column %q", Case)
 	}
-	return perf.WriteParquet(w, rec, perf.Layout{})
+	return perf.WriteParquet(w, rec)
 }
 
 // Encode returns the bytes that Write writes. They depend on the data only.

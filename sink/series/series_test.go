@@ -64,7 +64,7 @@ func TestReadBringsRowsInOrder(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	rec := record(t, map[string]any{Time: 3, "v": 30}, map[string]any{Time: 1, "v": 10}, map[string]any{Time: 3, "v": 31}, map[string]any{Time: 2, "v": 20})
-	if err := perf.WriteParquet(&out, rec, perf.Layout{}); err != nil { // as another program might
+	if err := perf.WriteParquet(&out, rec); err != nil { // as another program might
 		t.Fatal(err)
 	}
 	got, err := Read(out.Bytes())

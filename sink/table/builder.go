@@ -66,9 +66,6 @@ func (b *Builder) add(name string) *column {
 	return c
 }
 
-// Len returns the number of rows.
-func (b *Builder) Len() int { return b.rows }
-
 // Append adds a row by column name; columns that it lacks are null. New
 // columns are added in the order of their names. The error names the column
 // and the value that does not fit; the row is then not part of the record.
@@ -89,21 +86,6 @@ func (b *Builder) Append(row map[string]any) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(row)) {
 		if err := b.byName[name].set(b.rows, row[name]); err != nil {
-			b.undo()
-			return err
-		}
-	}
-	b.rows++
-	return nil
-}
-
-// AppendValues adds a row by position; missing trailing values are null.
-func (b *Builder) AppendValues(values ...any) error {
-	if len(values) > len(b.cols) {
-		return fmt.Errorf("row %d has %d values for %d columns", b.rows, len(values), len(b.cols))
-	}
-	for i, v := range values {
-		if err := b.cols[i].set(b.rows, v); err != nil {
 			b.undo()
 			return err
 		}

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/ipc"
-
-	"aicplan/sink/atomic"
 )
 
 // Compression of IPC files.
@@ -247,23 +244,4 @@ func join(schema *arrow.Schema, parts [][]arrow.Array, rows int64) (arrow.Record
 		parts[i] = nil
 	}
 	return Normal(array.NewRecord(schema, cols, rows))
-}
-
-// WriteIPCFile writes rec to path atomically and returns the digest of the
-// bytes, "sha256:<hex>".
-func WriteIPCFile(path string, rec arrow.Record, c Compression) (string, error) {
-	return atomic.Write(path, func(w io.Writer) error { return WriteIPC(w, rec, c) })
-}
-
-// ReadIPCFile reads an Arrow IPC file as one record.
-func ReadIPCFile(path string) (arrow.Record, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	rec, err := DecodeIPC(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return rec, nil
 }

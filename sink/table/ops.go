@@ -216,28 +216,6 @@ func Drop(rec arrow.Record, names ...string) arrow.Record {
 	return array.NewRecord(arrow.NewSchema(fields, nil), cols, rec.NumRows())
 }
 
-// Rename gives columns other names: old to new. It fails when a column is
-// missing or two would have the same name.
-func Rename(rec arrow.Record, names map[string]string) (arrow.Record, error) {
-	for old := range names {
-		if !Has(rec, old) {
-			return nil, &MissingError{Name: old, Have: Names(rec)}
-		}
-	}
-	fields := slices.Clone(rec.Schema().Fields())
-	seen := map[string]bool{}
-	for i := range fields {
-		if to, ok := names[fields[i].Name]; ok {
-			fields[i].Name = to
-		}
-		if seen[fields[i].Name] {
-			return nil, fmt.Errorf("two columns would be called %q", fields[i].Name)
-		}
-		seen[fields[i].Name] = true
-	}
-	return array.NewRecord(arrow.NewSchema(fields, nil), rec.Columns(), rec.NumRows()), nil
-}
-
 // WithColumn returns rec with the column replaced, or added at the end. A
 // column of another length panics.
 func WithColumn(rec arrow.Record, name string, arr arrow.Array) arrow.Record {

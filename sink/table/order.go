@@ -30,18 +30,11 @@ func Asc(names ...string) []SortKey {
 // bytes, false is before true, -0 equals 0, NaN is behind all numbers, and
 // null is last, ascending or not.
 func SortIndices(rec arrow.Record, keys ...SortKey) ([]int, error) {
-	order, _, err := SortIndicesTies(rec, keys...)
-	return order, err
-}
-
-// SortIndicesTies is SortIndices and says whether any two rows are equal in
-// all keys.
-func SortIndicesTies(rec arrow.Record, keys ...SortKey) (order []int, ties bool, err error) {
 	var w words
 	for _, k := range keys {
 		r, err := rank(rec, k.Name)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if k.Desc {
 			for row := range r.codes {
@@ -50,8 +43,16 @@ func SortIndicesTies(rec arrow.Record, keys ...SortKey) (order []int, ties bool,
 		}
 		w.add(r)
 	}
-	order, ties = w.sort(int(rec.NumRows()))
-	return order, ties, nil
+
+	order := make([]int, rec.NumRows())
+	for i := range order {
+		order[i] = i
+	}
+	if !slices.IsSortedFunc(order, w.compare) {
+		// The position decides between equal rows, which is faster than a stable sort.
+		slices.SortFunc(order, func(a, b int) int { return cmp.Or(w.compare(a, b), cmp.Compare(a, b)) })
+	}
+	return order, nil
 }
 
 // Sort returns rec sorted as SortIndices says.
@@ -102,62 +103,6 @@ func (w *words) compare(a, b int) int {
 		}
 	}
 	return 0
-}
-
-type keyed struct {
-	key uint64
-	row uint32
-}
-
-// sort is a radix sort, the least significant digit of the last word first:
-// every pass is stable, so later passes decide and earlier ones break ties.
-func (w *words) sort(rows int) (order []int, ties bool) {
-	order = make([]int, rows)
-	sorted := true
-	for i := range order {
-		order[i] = i
-		if i > 0 && sorted {
-			c := w.compare(i-1, i)
-			sorted = c <= 0
-			ties = ties || c == 0
-		}
-	}
-	if sorted {
-		return order, ties
-	}
-	const digit = 11
-	items, scratch := make([]keyed, rows), make([]keyed, rows)
-	for i := range items {
-		items[i].row = uint32(i)
-	}
-	for n, values := range slices.Backward(w.values) {
-		for i := range items {
-			items[i].key = values[items[i].row]
-		}
-		for shift := 0; shift < w.bits[n]; shift += digit {
-			var count [1 << digit]int
-			for i := range items {
-				count[items[i].key>>shift&(1<<digit-1)]++
-			}
-			at := 0
-			for d, n := range count {
-				count[d] = at
-				at += n
-			}
-			for _, it := range items {
-				d := it.key >> shift & (1<<digit - 1)
-				scratch[count[d]] = it
-				count[d]++
-			}
-			items, scratch = scratch, items
-		}
-	}
-	ties = false
-	for i, it := range items {
-		order[i] = int(it.row)
-		ties = ties || (i > 0 && w.compare(order[i-1], order[i]) == 0)
-	}
-	return order, ties
 }
 
 // ranking is a column as codes that order like its values.

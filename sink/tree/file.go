@@ -102,9 +102,9 @@ func StageInOrder(b *atomic.Batch, path string, rec arrow.Record) (string, error
 		return "", err
 	}
 	if strings.EqualFold(filepath.Ext(path), ".parquet") {
-		return perf.StageParquet(b, path, rec, perf.Layout{})
+		return perf.StageParquet(b, path, rec)
 	}
-	return perf.StageCSV(b, path, rec, perf.Layout{})
+	return perf.StageCSV(b, path, rec)
 }
 
 // ErrCSVPower says that a CSV file would have power in some rows only.
