@@ -68,8 +68,7 @@ type shard struct {
 	fruitless int       // submissions in a row without a new row
 	gone      time.Time // since when it has been lost
 	status    *Status
-	hurried   *Status // status at the last call of startNow
-	why       string  // it failed
+	why       string // it failed
 }
 
 // Outcome is the result of Follow.
@@ -248,10 +247,6 @@ func (f *Follower) judge(ctx context.Context, jobs []Job) (stopped string) {
 				stuck.add(s.why, i)
 			default:
 				waiting.add(job.Reason, i)
-				if job.Reason == "BeginTime" && s.status != nil && s.hurried != s.status {
-					s.hurried = s.status
-					f.Scheduler.startNow(ctx, id)
-				}
 			}
 		case listed:
 			s.state, s.gone = running, time.Time{}

@@ -169,12 +169,6 @@ func (s *Scheduler) cancel(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// startNow lets a requeued task start at once. By default Slurm delays it by two
-// minutes.
-func (s *Scheduler) startNow(ctx context.Context, id string) {
-	_, _ = s.run(ctx, "scontrol", "update", "JobId="+id, "StartTime=now") // it starts later otherwise
-}
-
 // ranges formats ascending numbers for Slurm: 0-3,7.
 func ranges(n []int) string {
 	var parts []string
