@@ -24,18 +24,12 @@ type OpFile struct {
 	// meaning. Modules of the interpreter and of installed packages are not among
 	// them; the versions of both are in the journal.
 	Digest string
-	// Bytes is the beginning of the SHA-256 of the first file as it is, which is
-	// all that earlier records tell.
-	Bytes string
 	// Files are the files by their names relative to where they were looked for.
 	Files []string
 }
 
 // String is how journals keep it.
 func (s OpFile) String() string { return s.Name + " " + s.Digest }
-
-// Elder is how journals of before kept it.
-func (s OpFile) Elder() string { return s.Name + " " + s.Bytes }
 
 // pythonSource finds the code that a worker of a python runtime will measure an op
 // with: the file that the binding names, the module that it names in the
@@ -233,8 +227,7 @@ func (c *closure) source() (OpFile, bool) {
 	if len(c.files) == 0 {
 		return OpFile{}, false
 	}
-	first, _ := readCode(c.files[0])
-	s := OpFile{Name: filepath.Base(c.files[0]), Bytes: first.bytes}
+	s := OpFile{Name: filepath.Base(c.files[0])}
 	byName := map[string]string{}
 	for _, f := range c.files {
 		code, ok := readCode(f)
@@ -267,7 +260,6 @@ func (c *closure) relative(path string) string {
 // code is what is known of one file.
 type code struct {
 	digest  string // of its meaning
-	bytes   string // of the file
 	imports []imported
 }
 
@@ -297,8 +289,8 @@ func readCode(path string) (code, bool) {
 	if err != nil {
 		return code{}, false
 	}
-	c := code{bytes: shortSum(data)}
-	if c.digest = c.bytes; !strings.HasSuffix(path, ".so") {
+	c := code{digest: shortSum(data)}
+	if !strings.HasSuffix(path, ".so") {
 		text := meaning(string(data))
 		c.digest, c.imports = shortSum([]byte(text)), importsOf(text)
 	}

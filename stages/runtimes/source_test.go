@@ -1,8 +1,6 @@
 package runtimes
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,8 +57,7 @@ func TestSourceOf(t *testing.T) {
 		if !ok {
 			continue
 		}
-		sum := sha256.Sum256([]byte(files[tt.want]))
-		if want := filepath.Base(tt.want); got.Name != want || got.Bytes != hex.EncodeToString(sum[:8]) || len(got.Digest) != 16 {
+		if want := filepath.Base(tt.want); got.Name != want || len(got.Digest) != 16 {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
 	}
