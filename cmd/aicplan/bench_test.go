@@ -83,12 +83,11 @@ collect "s" {
 }
 dedupe "s" {
   input = collect.s
-  by    = ["a", "b", "c"]
 }
 gate "s" {
   input = dedupe.s
   check "coverage" { min = 1.0 }
-  check "duplicates" { by = ["a", "b", "c"] }
+  check "duplicates" {}
 }
 export "s" {
   input = gate.s

@@ -6,7 +6,6 @@ package collect
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -51,15 +50,6 @@ func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 	}
 }
 
-// Orders of the cases.
-const (
-	OrderGrid     = "grid"     // as the grid lists them
-	OrderShuffled = "shuffled" // random, by the run's seed
-	OrderWeights  = "weights"  // cases with the same values in weights together
-)
-
-var orders = []string{OrderGrid, OrderShuffled, OrderWeights}
-
 // Config is a collect block.
 type Config struct {
 	Description string    `hcl:"description,optional"`
@@ -82,8 +72,7 @@ type Config struct {
 	// Ramp are the sizes of the samples that must pass before everything runs: a
 	// list, or a ramp block that also says when a sample fails.
 	Ramp []int `hcl:"ramp,optional"`
-	// Order is one of grid, shuffled and weights; weights names the columns.
-	Order   string   `hcl:"order,optional"`
+	// Weights are columns: cases with equal values in them run one after the other.
 	Weights []string `hcl:"weights,optional"`
 	// Environment names what else tells measurements of a case apart: framework,
 	// version, device, or a field that the worker reports.
@@ -132,7 +121,6 @@ type Config struct {
 
 func newConfig(pools *runtimes.Pools) *Config {
 	return &Config{
-		Order:       OrderGrid,
 		Environment: []string{"framework", "version", "device"},
 		FailOver:    1,
 		pools:       pools,
@@ -222,12 +210,6 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.unsupported, err = readUnsupported(c.Unsupported); err != nil {
 		bad("Wrong unsupported", "unsupported: %s.", err)
-	}
-	if !slices.Contains(orders, c.Order) {
-		bad("Unknown order", "order is %q; it must be one of %s.", c.Order, strings.Join(orders, ", "))
-	}
-	if (c.Order == OrderWeights) != (len(c.Weights) > 0) {
-		bad("Incomplete order", "order = %q and weights belong together: weights names the columns whose equal values should come one after the other.", OrderWeights)
 	}
 	if !(c.FailOver >= 0 && c.FailOver <= 1) {
 		bad("Wrong fail_over", "fail_over is %v; it is a share between 0 and 1.", c.FailOver)

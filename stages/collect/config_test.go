@@ -12,8 +12,6 @@ import (
 func TestConfigProblems(t *testing.T) {
 	b := newBench(t, plain)
 	for src, want := range map[string]string{
-		`order = "fast"`:                                          "must be one of grid, shuffled, weights",
-		`order = "weights"`:                                       "belong together",
 		`fail_over = 2`:                                           "share between 0 and 1",
 		`ramp = [20, 4]`:                                          "growing numbers",
 		"ramp = [4]\nramp { rungs = [4] }":                        "as a list and as a block",
@@ -37,8 +35,8 @@ func TestConfigProblems(t *testing.T) {
 		}
 	}
 	for src, want := range map[string]string{
-		`breaker { group_by = ["gemm_dtype"] }`:  `breaker.group_by names "gemm_dtype"; the grid's columns are m, dtype`,
-		"order = \"weights\"\nweights = [\"k\"]": `weights names "k"`,
+		`breaker { group_by = ["gemm_dtype"] }`: `breaker.group_by names "gemm_dtype"; the grid's columns are m, dtype`,
+		`weights = ["k"]`:                       `weights names "k"`,
 	} {
 		c, diags := b.config(src)
 		if diags.HasErrors() {
@@ -55,7 +53,6 @@ func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
 	base, _ := b.config("")
 	for src, same := range map[string]bool{
 		`ramp = [4]`:                  true,
-		`order = "shuffled"`:          true,
 		`retry { oom = 3 }`:           true,
 		`description = "x"`:           true,
 		`measure { min_samples = 9 }`: false,

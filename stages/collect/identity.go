@@ -15,7 +15,6 @@ var beside = map[string]string{
 	"breaker":     "it decides which cases are not tried any further",
 	"retry":       "it decides how often a case is tried",
 	"deadline":    "it decides how long a case may take",
-	"order":       "cases do not depend on each other",
 	"weights":     "cases do not depend on each other",
 	"executor":    "a row means the same wherever its case was scheduled",
 	"fail_over":   "it judges what is there; see Judge",

@@ -82,23 +82,18 @@ func rng(seed int64, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), h))
 }
 
-// order puts tasks into the order in which they are collected.
-func (j *job) order(tasks []int, order string, weights []string, o stage.Options) ([]int, error) {
-	out := slices.Clone(tasks)
+// order puts tasks into the order in which they are collected: at random, or with
+// equal values of the columns weights together.
+func (j *job) order(tasks []int, weights []string, o stage.Options) ([]int, error) {
 	if o.Shuffle {
-		order = OrderShuffled
+		out := slices.Clone(tasks)
+		rng(o.Seed, "order").Shuffle(len(out), func(a, b int) { out[a], out[b] = out[b], out[a] })
+		return out, nil
 	}
-	switch order {
-	case OrderShuffled:
-		r := rng(o.Seed, "order")
-		r.Shuffle(len(out), func(a, b int) { out[a], out[b] = out[b], out[a] })
-	case OrderWeights:
-		if _, err := columnsOf(j.cases, weights, "weights"); err != nil {
-			return nil, err
-		}
-		out = j.together(out, weights)
+	if _, err := columnsOf(j.cases, weights, "weights"); err != nil {
+		return nil, err
 	}
-	return out, nil
+	return j.together(slices.Clone(tasks), weights), nil
 }
 
 // together moves tasks with the same values of the columns behind the first of

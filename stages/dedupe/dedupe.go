@@ -39,7 +39,7 @@ func Kind() stage.Kind {
 			"removed":   cty.Number,
 			"conflicts": cty.Number,
 		},
-		New: func() stage.Stage { return &Config{Keep: KeepLatest, Tolerance: 0.1, OnConflict: "warn"} },
+		New: func() stage.Stage { return &Config{Keep: KeepLatest} },
 	}
 }
 
@@ -49,27 +49,20 @@ const (
 	KeepFirst  = "first"  // the first row
 	KeepRead   = "read"   // the row that readers of the perf table take: the first, of some tables the last
 	KeepBest   = "best"   // the lowest latency, the highest rate
-	KeepMedian = "median" // the row whose metric is the lower median
 )
 
-var keeps = []string{KeepLatest, KeepFirst, KeepRead, KeepBest, KeepMedian}
+var keeps = []string{KeepLatest, KeepFirst, KeepRead, KeepBest}
+
+// tolerance is how far max/min - 1 of one key's metric may go before the rows count as
+// a conflict.
+const tolerance = 0.1
 
 // Config is a dedupe block.
 type Config struct {
 	Description string    `hcl:"description,optional"`
 	Input       cty.Value `hcl:"input"`
-	// Keep is one of latest, first, read, best and median.
+	// Keep is one of latest, first, read and best.
 	Keep string `hcl:"keep,optional"`
-	// By replaces the key; empty means the key of the data's perf table.
-	By []string `hcl:"by,optional"`
-	// Metric is the column that best and median compare and conflicts are
-	// judged by.
-	Metric string `hcl:"metric,optional"`
-	// Tolerance is how far max/min - 1 of one key's metric may go before the
-	// rows count as a conflict.
-	Tolerance float64 `hcl:"tolerance,optional"`
-	// OnConflict is warn or fail.
-	OnConflict string `hcl:"on_conflict,optional"`
 
 	input *stage.Ref
 }
@@ -88,12 +81,6 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if !slices.Contains(keeps, c.Keep) {
 		bad("Unknown keep", fmt.Sprintf("keep is %q; it must be one of %s.", c.Keep, strings.Join(keeps, ", ")))
 	}
-	if c.OnConflict != "warn" && c.OnConflict != "fail" {
-		bad("Unknown on_conflict", fmt.Sprintf("on_conflict is %q; it must be \"warn\" or \"fail\".", c.OnConflict))
-	}
-	if !(c.Tolerance >= 0) {
-		bad("Negative tolerance", "tolerance is a share such as 0.1 for 10 %; it must be 0 or more.")
-	}
 	return diags
 }
 
@@ -106,23 +93,10 @@ func (c *Config) Inputs() []stage.Input {
 	return []stage.Input{{Name: "input", Ref: ref}}
 }
 
-var (
-	_ stage.Forecaster = (*Config)(nil)
-	_ stage.Foreseer   = (*Config)(nil)
-)
+var _ stage.Forecaster = (*Config)(nil)
 
 // Forecast implements stage.Forecaster: rows go, columns stay.
 func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return stage.Through(c.Input, in) }
-
-// Foresee implements stage.Foreseer.
-func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
-	f := c.Forecast(in)
-	columns := c.By
-	if c.Metric != "" {
-		columns = append(slices.Clone(columns), c.Metric)
-	}
-	return stage.MissingColumns(f, columns, at)
-}
 
 // Run keeps one row of every key, in the input's order.
 func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
@@ -134,20 +108,10 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if ds.Table == nil {
 		return outcome(&out, Choice{}, c), nil
 	}
-	key := c.By
-	if len(key) == 0 {
-		key = KeyColumns(ds)
-	}
-	o := Options{Key: key, Keep: c.Keep, Metric: c.Metric, Tolerance: c.Tolerance, ZeroOK: zeroOK(ds)}
+	metric := SchemaOf(ds).Primary()
+	o := Options{Key: KeyColumns(ds), Keep: c.Keep, Metric: metric.Name, Better: metric.Better, Tolerance: tolerance, ZeroOK: zeroOK(ds)}
 	if t, ok := PerfTable(ds); ok {
 		o.ReadLast = t.Repeats == catalog.TakeLast
-	}
-	schema := SchemaOf(ds)
-	if o.Metric == "" {
-		o.Metric = schema.Primary().Name
-	}
-	if m, ok := schema.Metric(o.Metric); ok {
-		o.Better = m.Better
 	}
 	res, err := Rows(ds.Table, o)
 	if err != nil {
@@ -175,16 +139,12 @@ func outcome(ds *stage.Dataset, res Choice, c *Config) *stage.Outcome {
 		"removed":   cty.NumberIntVal(int64(res.Removed)),
 		"conflicts": cty.NumberIntVal(int64(res.Conflicts)),
 	}
-	check := stage.CheckResult{Name: "conflicts", Severity: c.OnConflict, Result: "pass",
-		Message: fmt.Sprintf("%d rows removed, none of them differs from its twin by more than %g %%", res.Removed, 100*c.Tolerance)}
+	check := stage.CheckResult{Name: "conflicts", Severity: "warn", Result: "pass",
+		Message: fmt.Sprintf("%d rows removed, none of them differs from its twin by more than %g %%", res.Removed, 100*tolerance)}
 	if res.Conflicts > 0 {
 		check.Result = "warn"
-		check.Message = fmt.Sprintf("%d keys have rows that differ by more than %g %%", res.Conflicts, 100*c.Tolerance)
+		check.Message = fmt.Sprintf("%d keys have rows that differ by more than %g %%", res.Conflicts, 100*tolerance)
 		check.Rows = res.Worst
-		if c.OnConflict == "fail" {
-			check.Result = "fail"
-			out.Status, out.NoReuse, out.Message = stage.StatusGateFailed, true, check.Message
-		}
 	}
 	out.Checks = []stage.CheckResult{check}
 	return out
@@ -281,8 +241,7 @@ func zeroOK(ds *stage.Dataset) bool {
 }
 
 func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
-	needed := o.Keep == KeepBest || o.Keep == KeepMedian
-	if !table.Has(rec, o.Metric) && !needed {
+	if !table.Has(rec, o.Metric) && o.Keep != KeepBest {
 		return nil, nil
 	}
 	col, err := table.Float64s(rec, o.Metric)
@@ -337,13 +296,10 @@ func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) 
 	}
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(order(metric, a), order(metric, b)) })
-	switch {
-	case o.Keep == KeepBest && o.Better == catalog.Higher:
+	if o.Better == catalog.Higher {
 		return sorted[len(sorted)-1]
-	case o.Keep == KeepBest:
-		return sorted[0]
 	}
-	return sorted[(len(sorted)-1)/2]
+	return sorted[0]
 }
 
 // order puts nulls and NaN behind every number.

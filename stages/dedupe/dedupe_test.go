@@ -36,7 +36,7 @@ func sample() *stage.Dataset {
 }
 
 func TestKeep(t *testing.T) {
-	for keep, want := range map[string]float64{KeepFirst: 10, KeepLatest: 10, KeepBest: 10, KeepMedian: 20} {
+	for keep, want := range map[string]float64{KeepFirst: 10, KeepLatest: 10, KeepBest: 10} {
 		t.Run(keep, func(t *testing.T) {
 			c := config(keep)
 			if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
@@ -98,18 +98,6 @@ func TestLatestWithoutTimes(t *testing.T) {
 	}
 }
 
-func TestConflictFails(t *testing.T) {
-	c := config(KeepLatest)
-	c.OnConflict = "fail"
-	out, err := c.Run(t.Context(), &stage.RunContext{Inputs: map[string]*stage.Dataset{"input": sample()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Status != stage.StatusGateFailed {
-		t.Errorf("status %s, want %s", out.Status, stage.StatusGateFailed)
-	}
-}
-
 func TestNullsAndZerosAreConflictsNotPanics(t *testing.T) {
 	rec := table.NewRecord([]string{"m", "latency"}, []arrow.Array{
 		table.Ints([]int64{1, 1, 2, 2, 3, 3}, nil),
@@ -123,20 +111,15 @@ func TestNullsAndZerosAreConflictsNotPanics(t *testing.T) {
 		if res.Conflicts != 3 || len(res.Keep) != 3 {
 			t.Errorf("keep %s: %d conflicts, rows %v; want 3 and 3 rows", keep, res.Conflicts, res.Keep)
 		}
-		if keep == KeepMedian && !slices.Contains(res.Keep, 5) {
-			t.Errorf("median kept the NaN row: %v", res.Keep)
-		}
 	}
 }
 
 func TestCheckNamesWhatIsWrong(t *testing.T) {
 	c := config("newest")
-	c.Tolerance = -1
-	c.OnConflict = "stop"
 	c.Input = cty.StringVal("gemm")
 	diags := c.Check(&stage.CheckContext{Range: hcl.Range{Filename: "p.hcl"}})
-	if len(diags) != 4 {
-		t.Fatalf("%d problems, want 4: %v", len(diags), diags)
+	if len(diags) != 2 {
+		t.Fatalf("%d problems, want 2: %v", len(diags), diags)
 	}
 	for _, d := range diags {
 		if d.Subject == nil {
@@ -200,9 +183,7 @@ func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
 }
 
 func TestUnknownKeyColumn(t *testing.T) {
-	c := config(KeepFirst)
-	c.By = []string{"mm"}
-	_, err := c.Run(t.Context(), &stage.RunContext{Inputs: map[string]*stage.Dataset{"input": sample()}})
+	_, err := Rows(sample().Table, Options{Key: []string{"mm"}, Keep: KeepFirst})
 	if err == nil || !strings.Contains(err.Error(), `"mm"`) {
 		t.Errorf("error %v does not name the column", err)
 	}

@@ -41,7 +41,7 @@ func Kind() stage.Kind {
 			"files": cty.Number,
 			"drift": cty.Number,
 		},
-		New: func() stage.Stage { return &Config{OnDrift: "warn"} },
+		New: func() stage.Stage { return &Config{} },
 	}
 }
 
@@ -55,16 +55,11 @@ type Config struct {
 	System  cty.Value `hcl:"system,optional"`
 	Backend string    `hcl:"backend,optional"`
 	Version string    `hcl:"version,optional"`
-	// Nearest takes System, Backend and Version as what the rows are compared
-	// with, and chooses the table that is most like it.
-	Nearest bool `hcl:"nearest,optional"`
 	// Framework, FrameworkVersion and Device fill columns that the oldest files
 	// lack.
 	Framework        string `hcl:"framework,optional"`
 	FrameworkVersion string `hcl:"framework_version,optional"`
 	Device           string `hcl:"device,optional"`
-	// OnDrift is warn or fail.
-	OnDrift string `hcl:"on_drift,optional"`
 }
 
 // Check validates the config.
@@ -75,9 +70,6 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if strings.TrimSpace(c.Path) == "" {
 		bad("Empty path", "path names a perf file or a folder of them.")
-	}
-	if c.OnDrift != "warn" && c.OnDrift != "fail" {
-		bad("Unknown on_drift", fmt.Sprintf("on_drift is %q; it must be \"warn\" or \"fail\".", c.OnDrift))
 	}
 	if c.Table != "" {
 		if _, ok := catalog.Lookup(c.Table); !ok {
@@ -90,9 +82,6 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if _, err := c.systemName(); err != nil {
 		bad("Wrong system", err.Error())
-	}
-	if c.Nearest && c.Table == "" {
-		bad("Nearest without a table", "nearest = true looks for the table that is most like another one: say which with \"table\".")
 	}
 	return diags
 }
@@ -133,7 +122,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 	}
 	system, _ := c.systemName()
 	set, err := Load(path, Options{
-		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version, Nearest: c.Nearest,
+		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version,
 		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device,
 	})
 	if err != nil {
@@ -145,9 +134,6 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 		KeyExtra: set.digests(),
 		Data:     set.Data,
 		Private:  set,
-	}
-	if c.Nearest {
-		p.Notes = append(p.Notes, "the nearest table is "+set.Files[0].Path)
 	}
 	for _, d := range set.Drift {
 		p.Notes = append(p.Notes, d.String())
@@ -163,7 +149,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	set := rc.Plan.Private.(*Set)
 	out := &stage.Outcome{Status: stage.StatusOK, Data: rc.Plan.Data}
 	out.Counts.Rows = int(set.Data.Table.NumRows())
-	check := stage.CheckResult{Name: "drift", Severity: c.OnDrift, Result: "pass", Message: "no difference from the description of the tables, in " + phrase.Some(len(set.Files), "file")}
+	check := stage.CheckResult{Name: "drift", Severity: "warn", Result: "pass", Message: "no difference from the description of the tables, in " + phrase.Some(len(set.Files), "file")}
 	var lines []string
 	for _, d := range set.Drift {
 		lines = append(lines, d.String())
@@ -172,10 +158,6 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 		check.Result = "warn"
 		check.Message = phrase.Some(len(lines), "difference") + " from the description of the table, mapped or kept"
 		check.Rows = lines[:min(len(lines), 20)]
-		if c.OnDrift == "fail" {
-			check.Result, out.Status, out.NoReuse = "fail", stage.StatusGateFailed, true
-			out.Message = check.Message
-		}
 	}
 	out.Checks = []stage.CheckResult{check}
 	out.Values = map[string]cty.Value{

@@ -3,7 +3,6 @@ package importer
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -208,10 +207,6 @@ func TestStage(t *testing.T) {
 	if out.Status != stage.StatusOK || out.Checks[0].Result != "warn" || out.Data != p.Data {
 		t.Errorf("%+v", out)
 	}
-	c.OnDrift = "fail"
-	if out, _ = c.Run(t.Context(), &stage.RunContext{Plan: p}); out.Status != stage.StatusGateFailed {
-		t.Errorf("status %s", out.Status)
-	}
 	c.Path = "nowhere"
 	if _, diags := c.Plan(t.Context(), &stage.PlanContext{PlanDir: t.TempDir(), Range: hcl.Range{Filename: "p.hcl"}}); !diags.HasErrors() || diags[0].Subject == nil {
 		t.Errorf("%v", diags)
@@ -222,9 +217,9 @@ func TestStage(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	c := &Config{OnDrift: "stop", Table: "gemm_pref", System: cty.NumberIntVal(1)}
-	if diags := c.Check(&stage.CheckContext{}); len(diags) != 4 {
-		t.Errorf("%d problems, want 4: %v", len(diags), diags)
+	c := &Config{Table: "gemm_pref", System: cty.NumberIntVal(1)}
+	if diags := c.Check(&stage.CheckContext{}); len(diags) != 3 {
+		t.Errorf("%d problems, want 3: %v", len(diags), diags)
 	}
 }
 
@@ -249,30 +244,5 @@ func TestRoundTrip(t *testing.T) {
 		if d1 != d2 || len(back.Drift) != 0 {
 			t.Errorf("%s: %s and %s; drift %s", name, d1, d2, drift(back))
 		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	root := t.TempDir()
-	row := "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\nT,1,D,gemm,k,fp8,1,1,1,1\n"
-	for _, dir := range []string{"h100_sxm/trtllm/1.0", "h100_sxm/vllm/1.2", "h200_sxm/trtllm/1.1", "h200_sxm/trtllm/1.3", "h200_sxm/trtllm/1.2", "b200_sxm/trtllm/1.2", "a100_sxm/sglang/1.2"} {
-		write(t, row, root, "data", filepath.FromSlash(dir), "gemm_perf.txt")
-	}
-	for _, tt := range []struct{ system, backend, version, want string }{
-		{"h200_sxm", "trtllm", "1.2", "h200_sxm/trtllm/1.1"},                     // the version before
-		{"h200_sxm", "trtllm", "1.0", "h200_sxm/trtllm/1.1"},                     // else the next one
-		{"h200_sxm", "vllm", "1.2", "h100_sxm/vllm/1.2"},                         // the same backend on the same generation
-		{"gb200", "trtllm", "1.2", "b200_sxm/trtllm/1.2"},                        // the same generation
-		{"gb200", "sglang", "1.2", "a100_sxm/sglang/1.2"},                        // the only one of the backend
-		{"b200_sxm", "trtllm", "1.2", "h200_sxm/trtllm/1.2|h100_sxm/trtllm/1.0"}, // another generation
-	} {
-		set := load(t, root, Options{Table: "gemm_perf", System: tt.system, Backend: tt.backend, Version: tt.version, Nearest: true})
-		got := set.Files[0].Path
-		if !slices.ContainsFunc(strings.Split(tt.want, "|"), func(w string) bool { return strings.Contains(filepath.ToSlash(got), w) }) {
-			t.Errorf("%s %s %s: %s, want %s", tt.system, tt.backend, tt.version, got, tt.want)
-		}
-	}
-	if _, err := Load(root, Options{Table: "moe_perf", Nearest: true}); err == nil || !strings.Contains(err.Error(), "no other table moe_perf") {
-		t.Errorf("error %v", err)
 	}
 }

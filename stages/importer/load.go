@@ -21,9 +21,6 @@ import (
 type Options struct {
 	Table, System, Backend, Version     string
 	Framework, FrameworkVersion, Device string
-	// Nearest takes System, Backend and Version as a target and chooses the one
-	// file that is most like it without being it.
-	Nearest bool
 }
 
 // File is one file that was read.
@@ -114,13 +111,6 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 	scan, err := tree.Walk(path)
 	if err != nil {
 		return nil, err
-	}
-	if o.Nearest {
-		e, err := nearest(scan.Entries, o)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return []tree.Entry{e}, nil
 	}
 	var out []tree.Entry
 	for _, e := range scan.Entries {

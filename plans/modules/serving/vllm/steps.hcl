@@ -134,7 +134,6 @@ collect "steps" {
   grid        = each.value
   runtime     = runtime.steps
   telemetry   = var.telemetry
-  order       = "weights"
   weights     = ["tensor_parallel_size"]
 
   deadline {
@@ -180,7 +179,6 @@ collect "prefills" {
   grid        = each.value
   runtime     = runtime.steps
   telemetry   = var.telemetry
-  order       = "weights"
   weights     = ["tensor_parallel_size"]
   depends_on  = [collect.steps]
 
@@ -225,7 +223,6 @@ collect "traces" {
   for_each    = grid.traces
   grid        = each.value
   runtime     = runtime.steps
-  order       = "weights"
   weights     = ["tensor_parallel_size"]
   depends_on  = [collect.steps, collect.prefills]
 
