@@ -26,9 +26,8 @@ FUZZ ?= .
 # Inputs that reach new code are made smaller first, a minute each unless told
 # otherwise: that took nearly all of the time.
 FUZZMINIMIZE ?= 100x
-# make soak: of its random choices.
+# make soak: the seed of its random choices.
 SEED ?= 1
-SOAKFLAGS ?= -write docs/reliability.md
 # make golden: the packages whose expectations are recorded anew, and the tests
 # that record: those of the files that read the flag.
 GOLDENTESTS := ^($$(grep -rl --include='*_test.go' '[*]update' . | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' | sort -u | paste -sd'|' -))\$$
@@ -59,8 +58,6 @@ run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	@./bin/aicplan show 'module.measured["memory"].gate.op' -format table -sort gb_per_s:desc -limit 3 -columns kernel,size_bytes,latency,gb_per_s
 	@echo
 	@echo "All of it on one page: out/report.html"
-	@echo
-	@./bin/aicplan
 
 build: ## build bin/aicplan
 	@mkdir -p bin
@@ -139,13 +136,12 @@ fuzz: ## fuzz every target for FUZZTIME (30s) each; FUZZ=REGEXP chooses
 		echo "$$(dirname $$f) $$t" | grep -Eq '$(FUZZ)' || continue; \
 		echo "== $$(dirname $$f) $$t"; $(GO) test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMINIMIZE); done; done
 
-# The faults and what is held are on docs/reliability.md, which both write.
-soak: build ## hurt aicplan for an hour and write what it lost to docs/reliability.md; SEED=N
+soak: build ## run fault trials for an hour after fuzzing (docs/reliability.md); SEED=N
 	$(MAKE) --no-print-directory fuzz FUZZTIME=5m
-	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1h -long -write docs/reliability.md
+	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1h
 
-soak-short: build ## the same for three minutes, without fuzzing and what takes long; SEED=N
-	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 3m $(SOAKFLAGS)
+soak-short: build ## run fault trials for three minutes; SEED=N
+	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 3m
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses

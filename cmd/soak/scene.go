@@ -5,26 +5,31 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 )
 
-// cases is how many the plan has.
-const cases = 80
+// A scene is a plan that faults disturb. Its rows depend on the case alone, so
+// every complete run exports the same bytes.
+type scene struct {
+	name    string
+	plan    string
+	files   map[string]string // besides plan.hcl
+	exports []string          // below out
+	exit    int               // exit code of a complete run
+	needs   string            // program that the scene needs
 
-// thePlan measures cases whose rows depend on nothing but the case, so that any
-// two runs must export the same bytes.
-const thePlan = `
-variable "faults" {
-  type    = list(string)
-  default = ["none"]
+	once    sync.Once
+	err     error
+	want    string        // digest of the exports of an undisturbed run
+	took    time.Duration // of an undisturbed run
+	journal int64         // bytes of its journal
+	cases   int           // measured rows
 }
-variable "size" {
-  type    = number
-  default = 40
-}
+
+var plain = &scene{name: "plain", exports: []string{"g_perf.txt", "g_perf.parquet"}, plan: `
 runtime "cpu" {
   kind      = "cpu"
   framework = "TRY"
@@ -33,10 +38,9 @@ runtime "cpu" {
 }
 grid "g" {
   op = "synthetic"
-  axis "a" { values = range(var.size) }
+  axis "a" { values = range(40) }
   axis "b" { values = range(2) }
   axis "delay_ms" { values = [4] }
-  axis "fault" { values = var.faults }
 }
 collect "g" {
   grid    = grid.g
@@ -47,7 +51,7 @@ dedupe "g" {
 }
 gate "g" {
   input = dedupe.g
-  check "coverage" { min = 0.5 }
+  check "coverage" { min = 1 }
   check "duplicates" { max = 0 }
 }
 export "csv" {
@@ -63,114 +67,118 @@ report "g" {
   title  = "soak"
   inputs = gate.g
 }
-`
+`}
 
-// scene is a run that faults fall on.
-type scene struct {
-	name    string
-	plan    string
-	args    []string              // of apply, before the plan
-	ends    []int                 // the exit codes of a whole run; 0 where none is given
-	follows bool                  // apply counts as measured what jobs measured before it
-	prepare func(t *trial) string // makes what the run needs; says why it cannot
-	digest  func(t *trial) string // of what came out; "" where it is not all there
-
-	once    sync.Once
-	missing string        // why it cannot be run here
-	want    string        // the digest of an undisturbed run
-	quiet   time.Duration // how long that took
-	journal int64         // bytes of its journal
-	cases   int           // rows that it has
+var ramp = &scene{name: "ramp, breaker, verify", exports: []string{"g_perf.txt"}, exit: 3, plan: `
+runtime "cpu" {
+  kind      = "cpu"
+  framework = "TRY"
+  workers   = 2
+  synthetic = true
 }
-
-// plain is the scene of most faults.
-func plain() *scene {
-	return &scene{name: "plain", plan: thePlan, digest: files("g_perf.txt", "g_perf.parquet")}
+grid "g" {
+  op = "synthetic"
+  axis "a" { values = range(30) }
+  axis "delay_ms" { values = [6] }
+  axis "fault" { values = ["none", "error"] }
 }
+collect "g" {
+  grid    = grid.g
+  runtime = runtime.cpu
+  ramp {
+    rungs       = [4, 20]
+    max_failed  = 0.95
+    whole_group = 0
+  }
+  breaker {
+    group_by = ["fault"]
+    after    = 3
+  }
+}
+verify "g" {
+  collect = collect.g
+  sample  = 8
+}
+gate "g" {
+  input = verify.g
+  check "positive" {}
+}
+export "g" {
+  input         = gate.g
+  file          = "g_perf.txt"
+  allow_partial = true
+}
+`}
 
-// files is the digest of exported files.
-func files(names ...string) func(t *trial) string {
-	return func(t *trial) string {
-		sum := sha256.New()
-		for _, name := range names {
-			data, err := os.ReadFile(filepath.Join(t.dir, "out", name))
-			if err != nil {
-				return ""
-			}
-			fmt.Fprintf(sum, "%s %d\n", name, len(data))
-			sum.Write(data)
-		}
-		return fmt.Sprintf("%x", sum.Sum(nil))
+var python = &scene{name: "Python", needs: "python3", exports: []string{"p_perf.txt"}, files: map[string]string{"ops.py": `
+import time
+
+def op(m, bench):
+    time.sleep(0.01)
+    return {"latency": 1.0 + m, "kernel_source": "x"}
+`}, plan: `
+runtime "py" {
+  kind      = "python"
+  framework = "TRY"
+  device    = "cpu"
+  workers   = 2
+  path      = ["ops.py"]
+}
+grid "p" {
+  op = "op"
+  axis "m" { values = range(30) }
+}
+collect "p" {
+  grid    = grid.p
+  runtime = runtime.py
+}
+export "p" {
+  input = collect.p
+  file  = "p_perf.txt"
+}
+`}
+
+// missing returns why the scene cannot run on this machine, or "".
+func (s *scene) missing() string {
+	if s.needs == "" {
+		return ""
 	}
+	if _, err := exec.LookPath(s.needs); err != nil {
+		return s.needs + " is not installed"
+	}
+	return ""
 }
 
-// rehearse runs the scene undisturbed, once: what faults have to come to.
-func (s *scene) rehearse(b *bench) error {
-	var err error
+// rehearse runs the scene undisturbed, once, and records what every trial has to
+// reach.
+func (s *scene) rehearse(binary, home string) error {
 	s.once.Do(func() {
-		t := b.in(s, "quiet-"+slug(s.name), rand.New(rand.NewPCG(0, 0)))
-		if s.missing != "" {
+		if s.missing() != "" {
 			return
 		}
-		defer t.leftovers()
-		defer t.clean()
+		t := newTrial(binary, filepath.Join(home, "rehearsal-"+slug(s.name)), s, rand.New(rand.NewPCG(0, 0)))
 		begin := time.Now()
 		out, code := t.apply()
-		if s.quiet = time.Since(begin); !s.ended(code) {
-			err = fmt.Errorf("an undisturbed apply (%s) ends with %d:\n%s", s.name, code, out)
-			return
+		s.took = time.Since(begin)
+		s.want, s.journal, s.cases = t.digest(), t.journalSize(), t.measured()
+		t.checkNoProcessLeft()
+		if code != s.exit || s.want == "" || s.cases <= 0 || len(t.errors) > 0 {
+			s.err = fmt.Errorf("undisturbed run of scene %q: exit code %d, %d rows, %v\n%s", s.name, code, s.cases, t.errors, out)
 		}
-		s.want, s.journal, s.cases = s.digest(t), t.journalSize(), t.acknowledged()
-		if s.cases <= 0 || s.want == "" || !t.survived() {
-			err = fmt.Errorf("an undisturbed apply (%s) has %d rows: %s\n%s", s.name, s.cases, t.troubles(), out)
-			return
-		}
-		b.quietest(s.quiet)
 	})
-	return err
+	return s.err
 }
 
-// ended says whether an exit code is that of a whole run.
-func (s *scene) ended(code int) bool {
-	return code == 0 && len(s.ends) == 0 || slices.Contains(s.ends, code)
-}
-
-// bench is what trials share.
-type bench struct {
-	binary, home string
-	plain        *scene
-	shared       []string // two mounts of one folder
-	disks        disks
-
-	mu   sync.Mutex
-	slow time.Duration // the longest undisturbed run
-}
-
-func newBench(binary, home string) (*bench, error) {
-	b := &bench{binary: binary, home: home, plain: plain()}
-	if err := os.MkdirAll(filepath.Join(home, "tmp"), 0o755); err != nil {
-		return nil, err
+// digest is the SHA-256 of the exported files, or "" if one of them is missing.
+func (t *trial) digest() string {
+	sum := sha256.New()
+	for _, name := range t.scene.exports {
+		data, err := os.ReadFile(filepath.Join(t.dir, "out", name))
+		if err != nil {
+			return ""
+		}
+		fmt.Fprintf(sum, "%s %d\n", name, len(data))
+		sum.Write(data)
 	}
-	if err := b.plain.rehearse(b); err != nil {
-		return nil, err
-	}
-	if b.plain.cases != cases {
-		return nil, fmt.Errorf("an undisturbed apply has %d rows, want %d", b.plain.cases, cases)
-	}
-	return b, nil
-}
-
-func (b *bench) quietest(took time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.slow = max(b.slow, took)
-}
-
-// patience is how long a command may take before it is asked whether it does
-// anything: long beside an undisturbed run, whose time says how fast the machine
-// is.
-func (b *bench) patience() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return max(time.Minute, 30*b.slow)
+	return fmt.Sprintf("%x", sum.Sum(nil))
 }

@@ -12,184 +12,177 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// trial is one fault in folders of its own, and what came of it.
+// A trial is one fault in a folder of its own.
 type trial struct {
-	*bench
-	scene  *scene
-	env    []string
-	tidy   []func()
-	dir    string
-	random *rand.Rand
-	bad    []string
+	binary, dir string
+	scene       *scene
+	random      *rand.Rand
 
-	acked, lost int
-	recovery    time.Duration
-	sameBytes   bool
-	note        string
+	skipped string   // why the fault cannot be tried on this machine
+	errors  []string // violated guarantees
 }
 
-// trial makes the folders of a trial of the plain scene.
-func (b *bench) trial(name string, random *rand.Rand) *trial {
-	return b.in(b.plain, name, random)
-}
-
-func (b *bench) in(s *scene, name string, random *rand.Rand) *trial {
-	t := &trial{bench: b, dir: filepath.Join(b.home, name), random: random}
-	if err := os.MkdirAll(t.dir, 0o755); err != nil {
-		panic(err)
+func newTrial(binary, dir string, s *scene, random *rand.Rand) *trial {
+	t := &trial{binary: binary, dir: dir, scene: s, random: random, skipped: s.missing()}
+	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
+		t.errorf("%v", err)
 	}
-	t.play(s)
+	t.write("plan.hcl", []byte(s.plan))
+	for name, text := range s.files {
+		t.write(name, []byte(text))
+	}
 	return t
 }
 
-// play sets the scene of the trial.
-func (t *trial) play(s *scene) {
-	t.scene = s
-	t.write("plan.hcl", s.plan)
-	if s.prepare != nil {
-		if why := s.prepare(t); why != "" {
-			s.missing = why
-		}
+func (t *trial) errorf(format string, args ...any) {
+	t.errors = append(t.errors, fmt.Sprintf(format, args...))
+}
+
+func (t *trial) write(name string, data []byte) {
+	if err := os.WriteFile(filepath.Join(t.dir, name), data, 0o644); err != nil {
+		t.errorf("%v", err)
 	}
 }
 
-// clean ends what the trial began and unmounts what it mounted.
-func (t *trial) clean() {
-	for _, f := range slices.Backward(t.tidy) {
-		f()
-	}
-	t.tidy = nil
-}
+// apply runs the plan to its end.
+func (t *trial) apply() (string, int) { return t.run("apply", "plan.hcl") }
 
-// apply runs the scene to its end.
-func (t *trial) apply() (string, int) { return t.status(t.words()...) }
-
-// words are the command line of apply, with further flags.
-func (t *trial) words(more ...string) []string {
-	return slices.Concat([]string{"apply"}, more, t.scene.args, []string{"plan.hcl"})
-}
-
-func (t *trial) write(name, text string) {
-	if err := os.WriteFile(filepath.Join(t.dir, name), []byte(text), 0o644); err != nil {
-		panic(err)
+// must runs the plan and records an error if it does not complete.
+func (t *trial) must() {
+	if out, code := t.apply(); code != t.scene.exit {
+		t.errorf("apply exits with %d: %s", code, clip(out))
 	}
 }
 
-func (t *trial) wrong(format string, args ...any) {
-	t.bad = append(t.bad, fmt.Sprintf(format, args...))
-}
-
-// exports is the digest of what came out.
-func (t *trial) exports() string { return t.scene.digest(t) }
-
-func (t *trial) survived() bool { return len(t.bad) == 0 }
-
-func (t *trial) troubles() string { return strings.Join(t.bad, "; ") }
-
-func (t *trial) state() string { return filepath.Join(t.dir, ".aicplan") }
-
-// acknowledged is how many measured cases the journals have; -1 where that
-// cannot be told.
-func (t *trial) acknowledged() int {
-	if _, err := os.Stat(t.state()); errors.Is(err, fs.ErrNotExist) {
+// measured counts the measured cases of all journals. It returns -1 if ckpt list
+// fails.
+func (t *trial) measured() int {
+	if _, err := os.Stat(filepath.Join(t.dir, ".aicplan")); errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
-	r := t.launch(t.command("ckpt", "list", "-json"))
+	r := t.startQuiet("ckpt", "list", "-json")
 	if r.wait() != 0 {
 		return -1
 	}
-	var l struct{ Journals []struct{ Measured int } }
-	if err := json.Unmarshal([]byte(r.out.String()), &l); err != nil {
+	var list struct{ Journals []struct{ Measured int } }
+	if err := json.Unmarshal([]byte(r.out.String()), &list); err != nil {
 		return -1
 	}
 	n := 0
-	for _, j := range l.Journals {
+	for _, j := range list.Journals {
 		n += j.Measured
 	}
 	return n
 }
 
-func (t *trial) journalSize() int64 {
-	var n int64
-	_ = filepath.WalkDir(filepath.Join(t.state(), "journal"), func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				n += info.Size()
-			}
+var summary = regexp.MustCompile(`Apply: (\d+) measured`)
+
+// recover runs the plan again after the fault and checks the guarantees: no
+// acknowledged row is lost or measured again, the exports are those of an
+// undisturbed run, and ckpt verify finds no damage. If files were damaged, rows
+// may be lost, but ckpt verify has to report the damage first.
+func (t *trial) recover(damaged bool) {
+	acknowledged := t.measured()
+	if acknowledged < 0 && !damaged {
+		t.errorf("ckpt list fails after the fault")
+	}
+	reported := false
+	if damaged {
+		_, code := t.run("ckpt", "verify")
+		reported = code != 0
+	}
+
+	lost, code := 0, -1
+	for try := 0; try < 3 && code != t.scene.exit; try++ {
+		var out string
+		out, code = t.apply()
+		if m := summary.FindStringSubmatch(out); m != nil && try == 0 && acknowledged >= 0 {
+			n, _ := strconv.Atoi(m[1])
+			lost = max(0, acknowledged-(t.scene.cases-n))
 		}
-		return nil // it is being written while we look
+	}
+	if code != t.scene.exit {
+		t.errorf("apply exits with %d after the fault", code)
+	}
+	if lost > 0 && !reported {
+		t.errorf("%d acknowledged rows were measured again", lost)
+	}
+	if t.digest() != t.scene.want {
+		t.errorf("the exports differ from those of an undisturbed run")
+	}
+	if !damaged {
+		t.checkWhole()
+	}
+}
+
+// checkWhole checks that all rows are present and the state folder is undamaged.
+func (t *trial) checkWhole() {
+	if n := t.measured(); n != t.scene.cases {
+		t.errorf("%d rows at the end, want %d", n, t.scene.cases)
+	}
+	if out, code := t.run("ckpt", "verify"); code != 0 {
+		t.errorf("ckpt verify exits with %d: %s", code, clip(out))
+	}
+}
+
+// checkNoProcessLeft checks that no process outlives the trial.
+func (t *trial) checkNoProcessLeft() {
+	var left []int
+	for deadline := time.Now().Add(t.patience()); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if left = t.processes(); len(left) == 0 {
+			return
+		}
+	}
+	for _, pid := range left {
+		t.errorf("process %d is still running", pid)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// processes are the processes whose working folder is in the trial.
+func (t *trial) processes() []int {
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		cwd, err := os.Readlink(filepath.Join(dir, "cwd"))
+		if err == nil && (cwd == t.dir || strings.HasPrefix(cwd, t.dir+"/")) {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// patience is the time after which a command counts as hanging.
+func (t *trial) patience() time.Duration { return max(5*time.Minute, 100*t.scene.took) }
+
+// files returns the regular files below a folder of the trial, sorted.
+func (t *trial) files(below string) []string {
+	var out []string
+	_ = filepath.WalkDir(filepath.Join(t.dir, below), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			out = append(out, path)
+		}
+		return nil // files may disappear during the walk
 	})
+	slices.Sort(out)
+	return out
+}
+
+func (t *trial) journalSize() (n int64) {
+	for _, path := range t.files(".aicplan/journal") {
+		if info, err := os.Stat(path); err == nil {
+			n += info.Size()
+		}
+	}
 	return n
 }
 
-var summary = regexp.MustCompile(`Apply: (\d+) measured, (\d+) reused`)
-
-// recover runs the plan again after the fault until it is through, and holds
-// what must hold: what was acknowledged is neither lost nor measured again, the
-// exports are those of an undisturbed run and the state folder is whole.
-// damaged says that files of the state were damaged: then rows may be lost, and
-// the check of the state has to say so before.
-func (t *trial) recover(damaged bool) {
-	if t.acked = t.acknowledged(); t.acked < 0 && !damaged {
-		t.wrong("ckpt list cannot read the state")
-	}
-	before := t.rows()
-	begin := time.Now()
-	told := 0
-	if damaged {
-		_, told = t.status("ckpt", "verify")
-	}
-	var codes []int
-	for try := range 3 {
-		out, code := t.apply()
-		codes = append(codes, code)
-		if m := summary.FindStringSubmatch(out); m != nil && try == 0 && t.acked >= 0 && !t.scene.follows {
-			measured, _ := strconv.Atoi(m[1])
-			t.lost = max(0, t.acked-(t.scene.cases-measured))
-		}
-		if t.scene.ended(code) {
-			break
-		}
-	}
-	t.recovery = time.Since(begin)
-	if !damaged {
-		t.lost = max(t.lost, t.again(before))
-	}
-	if !t.scene.ended(codes[len(codes)-1]) {
-		t.wrong("apply ends with %v", codes)
-	}
-	if t.lost > 0 && (!damaged || told == 0) {
-		t.wrong("%d acknowledged rows were measured again", t.lost)
-	}
-	if t.sameBytes = t.exports() == t.scene.want; !t.sameBytes {
-		t.wrong("the exports differ from those of an undisturbed run")
-	}
-	if damaged {
-		// A journal that is gone comes back with the next run of its stage: the
-		// stage's table has the rows until then.
-		t.status("ckpt", "gc")
-		if _, code := t.status("ckpt", "verify"); code != 0 {
-			t.note += fmt.Sprintf(", then verify %d", code)
-		}
-		return
-	}
-	t.whole()
-}
-
-// whole holds that all rows are there and the state folder has no damage.
-func (t *trial) whole() {
-	if n := t.acknowledged(); n != t.scene.cases {
-		t.wrong("%d rows in the end, want %d", n, t.scene.cases)
-	}
-	if out, code := t.status("ckpt", "verify"); code != 0 {
-		t.wrong("ckpt verify ends with %d: %s", code, clip(out))
-	}
-}
-
-// clip is the beginning of an output.
+// clip shortens an output to one line.
 func clip(out string) string {
 	out = strings.Join(strings.Fields(out), " ")
 	if len(out) > 400 {
@@ -198,25 +191,6 @@ func clip(out string) string {
 	return out
 }
 
-// files are the regular files below a folder of the trial, sorted.
-func (t *trial) files(below ...string) []string {
-	var out []string
-	for _, name := range below {
-		_ = filepath.WalkDir(filepath.Join(t.dir, name), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() {
-				out = append(out, path)
-			}
-			return nil
-		})
-	}
-	slices.Sort(out)
-	return out
-}
-
-func (t *trial) read(name string) string {
-	data, err := os.ReadFile(filepath.Join(t.dir, name))
-	if err != nil {
-		t.wrong("%v", err)
-	}
-	return string(data)
+func slug(name string) string {
+	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(name, "-"), "-")
 }
