@@ -77,8 +77,6 @@ type selectFlags struct {
 	Replace []string `help:"Run these although a checkpoint answers them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Limit   *int     `help:"At most N cases of every grid." placeholder:"N"`
 	Smoke   bool     `help:"A handful of cases of every grid."`
-	Shuffle bool     `help:"Collect in random order."`
-	Seed    int64    `help:"Seed of -shuffle and of random samples." default:"42" placeholder:"N"`
 	Retry   string   `help:"Try cases of the ledger again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
 }
 
@@ -95,7 +93,7 @@ func (f priceFlag) Validate() error {
 	return nil
 }
 
-// defaultSeed is what the tag of Seed says.
+// defaultSeed is the seed of random samples.
 const defaultSeed = 42
 
 // given names the first flag that is not as it is by default, or "".
@@ -105,7 +103,7 @@ func (s selectFlags) given() string {
 		set  bool
 	}{
 		{"-target", len(s.Target) > 0}, {"-exclude", len(s.Exclude) > 0}, {"-replace", len(s.Replace) > 0}, {"-limit", s.Limit != nil},
-		{"-smoke", s.Smoke}, {"-shuffle", s.Shuffle}, {"-seed", s.Seed != defaultSeed}, {"-retry", s.Retry != ""},
+		{"-smoke", s.Smoke}, {"-retry", s.Retry != ""},
 	} {
 		if f.set {
 			return f.name
@@ -136,7 +134,7 @@ func (s selectFlags) options() plan.Options {
 	}
 	return plan.Options{
 		Targets: s.Target, Excludes: s.Exclude, Replace: s.Replace,
-		Stage: stage.Options{Limit: limit, Smoke: s.Smoke, Shuffle: s.Shuffle, Seed: s.Seed, Retry: s.Retry},
+		Stage: stage.Options{Limit: limit, Smoke: s.Smoke, Seed: defaultSeed, Retry: s.Retry},
 	}
 }
 

@@ -40,8 +40,8 @@ func TestApprove(t *testing.T) {
 // TestEveryVerbHasAnExample holds the table of examples against the verbs.
 func TestEveryVerbHasAnExample(t *testing.T) {
 	t.Parallel()
-	for _, verb := range leaves(t) {
-		if examples[verb] == "" {
+	for _, n := range leaves(t) {
+		if verb := verbOf(n); examples[verb] == "" {
 			t.Errorf("aicplan %s --help has no example", verb)
 		}
 	}

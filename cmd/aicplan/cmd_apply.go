@@ -26,20 +26,19 @@ type applyCmd struct {
 	gateFiles   `embed:""`
 	priceFlag   `embed:""`
 	OutDir      string        `help:"Where exports go." default:"out" placeholder:"DIR"`
-	Parallelism int           `help:"CPU stages at once; 0: as many as cores." placeholder:"N"`
 	AutoApprove bool          `help:"Do not ask on a terminal before measuring for long."`
-	AskAfter    time.Duration `help:"Show the plan and ask, on a terminal, when measuring is estimated to take longer." default:"10m" placeholder:"TIME"`
-	FailFast    bool          `help:"Start nothing more after the first failure."`
 	Grace       time.Duration `help:"After Ctrl-C, how long the cases in flight may take to end; 0: as long as they need." default:"10s" placeholder:"TIME"`
 	DryRun      bool          `help:"Print the scripts of the jobs that would be submitted, and submit and measure nothing."`
 	CancelJobs  bool          `help:"At Ctrl-C cancel the jobs of executors, which go on without it."`
 	JSON        bool          `name:"json" help:"Print events as NDJSON; of a plan with mistakes an event of the type diagnostic each."`
-	OnEnd       string        `help:"Command for the shell when the run has ended, with AICPLAN_RUN, AICPLAN_EXIT_CODE, AICPLAN_MEASURED, AICPLAN_FAILED, AICPLAN_SECONDS and AICPLAN_STATE_DIR in its environment." env:"AICPLAN_ON_END" placeholder:"COMMAND"`
 }
+
+// askAfter is the estimated time above which apply asks on a terminal.
+const askAfter = 10 * time.Minute
 
 // Validate is called by kong.
 func (c *applyCmd) Validate() error {
-	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate(), notNegative("-parallelism", c.Parallelism), c.checkGrace())
+	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate(), c.checkGrace())
 }
 
 func (c *applyCmd) checkGrace() error {
@@ -137,7 +136,7 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	if saved == nil && !c.AutoApprove && !c.JSON && a.isTerminal(a.stdout) && a.isTerminalInput() {
-		if err := a.approve(plan.Summarize(p), c.AskAfter); err != nil {
+		if err := a.approve(plan.Summarize(p), askAfter); err != nil {
 			return err
 		}
 	}
@@ -159,7 +158,6 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 	a.code = res.ExitCode()
-	a.onEnd(c.OnEnd, store.Dir(), res)
 	return nil
 }
 
@@ -257,7 +255,7 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *check
 	}
 	defer closeLog()
 	res, err := run.Apply(ctx, p, run.Options{
-		Run: r, OutDir: p.Options.OutDir, Parallelism: c.Parallelism, FailFast: c.FailFast, Log: log, Views: []run.View{view}, Stop: stop, Done: done,
+		Run: r, OutDir: p.Options.OutDir, Log: log, Views: []run.View{view}, Stop: stop, Done: done,
 	})
 	if err != nil {
 		return res, err

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,18 +12,13 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
-	"aicplan/sink/filelock"
 	"aicplan/sink/phrase"
 )
 
 type ckptCmd struct {
 	List   ckptListCmd   `cmd:"" help:"List what stages left, and the journals of measured cases."`
-	Show   ckptShowCmd   `cmd:"" help:"Print a stage's record: key, inputs, outputs."`
 	Verify ckptVerifyCmd `cmd:"" help:"Read everything and check it against its digests."`
 	Import ckptImportCmd `cmd:"" help:"Put rows of perf files into the case cache."`
-	Rm     ckptRmCmd     `cmd:"" help:"Remove a stage's record."`
-	Prune  ckptPruneCmd  `cmd:"" help:"Remove the records of stages that a plan has no more."`
 	Gc     ckptGcCmd     `cmd:"" help:"Remove objects and runs that nothing refers to."`
 }
 
@@ -109,36 +102,6 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-type ckptShowCmd struct {
-	Address string `arg:"" help:"Address of a stage."`
-}
-
-// Run prints one record as JSON.
-func (c *ckptShowCmd) Run(a *app) error {
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	found, err := readStage(store, c.Address)
-	if err != nil {
-		return noRecord(store, c.Address, err)
-	}
-	rec, err := store.Show(found.Address)
-	if err != nil {
-		return err
-	}
-	return a.json(rec)
-}
-
-// noRecord says what was likely meant by an address that has no record.
-func noRecord(store *checkpoint.Store, address string, err error) error {
-	if errors.Is(err, checkpoint.ErrMissing) {
-		return fmt.Errorf("the state folder %s has no record of %s.%s aicplan ckpt list shows what is there", store.Dir(), address, nearStage(store, address))
-	}
-	return fmt.Errorf("%w; aicplan ckpt list shows what is there", err)
-}
-
 type ckptVerifyCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
 }
@@ -168,38 +131,6 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 	}
 	if !rep.OK() {
 		return &exitError{code: run.ExitError, quiet: true}
-	}
-	return nil
-}
-
-type ckptRmCmd struct {
-	Addresses []string `arg:"" help:"Addresses of stages."`
-}
-
-// Run removes records; measured cases stay in the journal.
-func (c *ckptRmCmd) Run(a *app) error {
-	store, release, err := a.openLocked()
-	if err != nil {
-		return err
-	}
-	defer release()
-	all := a.stages()
-	defer all.Close()
-	for _, addr := range c.Addresses {
-		what := ""
-		found, err := readStage(store, addr)
-		switch {
-		case err == nil && all.Kinds()[found.Kind].Measures:
-			addr, what = found.Address, "; its measured cases stay in the journal"
-		case err == nil:
-			addr = found.Address
-		case !errors.Is(err, checkpoint.ErrCorrupt): // a damaged one goes by its address
-			return noRecord(store, addr, err)
-		}
-		if err := store.RemoveStage(addr); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "Removed the record of %s%s.\n", addr, what)
 	}
 	return nil
 }
@@ -258,62 +189,6 @@ func (a *app) openLocked() (*checkpoint.Store, func(), error) {
 			fmt.Fprintln(a.stderr, "Warning:", err)
 		}
 	}, nil
-}
-
-type unlockCmd struct {
-	Folder string `arg:"" optional:"" help:"A folder of a database, or the mark in it that a message named; without it the state folder." type:"path"`
-}
-
-// Run removes the mark of a dead holder.
-func (c *unlockCmd) Run(a *app) error {
-	h, what := (*checkpoint.Holder)(nil), "the state folder"
-	var err error
-	if c.Folder != "" {
-		what = c.Folder
-		if err := c.lockable(); err != nil {
-			return err
-		}
-		h, err = filelock.UnlockFolder(c.Folder)
-	} else {
-		h, err = a.unlockState()
-	}
-	if err != nil {
-		return err
-	}
-	if h == nil {
-		fmt.Fprintf(a.stdout, "Nobody holds %s.\n", what)
-		return nil
-	}
-	fmt.Fprintf(a.stdout, "Removed the mark of %q (pid %d on %s).\n", h.Command, h.PID, h.Host)
-	return nil
-}
-
-// lockable says what is wrong with a folder that cannot have a mark, so that nobody
-// takes another one for free.
-func (c *unlockCmd) lockable() error {
-	folder := c.Folder
-	if filepath.Base(folder) == filelock.FolderMark {
-		folder = filepath.Dir(folder)
-	}
-	switch info, err := os.Stat(folder); {
-	case err != nil:
-		return atomic.Explain("unlock", folder, err)
-	case !info.IsDir():
-		return fmt.Errorf("%s is a file; name the folder that is marked as in use, or the mark %s in it", folder, filelock.FolderMark)
-	}
-	if _, err := os.Stat(filepath.Join(folder, "lock.json")); err == nil {
-		return fmt.Errorf("%s is a state folder: aicplan -state-dir %s unlock", folder, folder)
-	}
-	return nil
-}
-
-func (a *app) unlockState() (*checkpoint.Holder, error) {
-	store, err := a.open(false)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	return store.Unlock()
 }
 
 // problemsText counts them. The exit code is about those that lose data.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
@@ -17,13 +16,9 @@ type ckptImportCmd struct {
 	Address   string   `arg:"" help:"Address of the collect stage that the rows answer."`
 	Files     []string `arg:"" help:"Perf files, or folders of one table." type:"path"`
 	Table     string   `help:"Perf table, where the files' names do not say it." placeholder:"NAME"`
-	System    string   `help:"Of a folder: only this system." placeholder:"NAME"`
-	Backend   string   `help:"Of a folder: only this backend." placeholder:"NAME"`
-	Version   string   `name:"backend-version" help:"Of a folder: only this version." placeholder:"VERSION"`
 	Framework string   `help:"Framework, where the rows lack it." placeholder:"NAME"`
 	Measured  string   `name:"framework-version" help:"Framework's version, where the rows lack it." placeholder:"VERSION"`
 	Device    string   `help:"Device, where the rows lack it." placeholder:"NAME"`
-	Env       []string `help:"A field of the environment that the stage tells measurements apart by (repeatable)." placeholder:"NAME=VALUE" sep:"none"`
 	DryRun    bool     `help:"Only count."`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
@@ -38,10 +33,6 @@ type seeded struct {
 // Run puts rows of perf files into the case cache, so that apply measures only
 // what they lack.
 func (c *ckptImportCmd) Run(a *app) error {
-	env, err := pairs(c.Env)
-	if err != nil {
-		return err
-	}
 	all := a.stages()
 	defer all.Close()
 	store, err := a.open(c.DryRun)
@@ -63,13 +54,13 @@ func (c *ckptImportCmd) Run(a *app) error {
 	var out []seeded
 	for _, f := range c.Files {
 		set, err := importer.Load(f, importer.Options{
-			Table: c.Table, System: c.System, Backend: c.Backend, Version: c.Version,
+			Table:     c.Table,
 			Framework: c.Framework, FrameworkVersion: c.Measured, Device: c.Device,
 		})
 		if err != nil {
 			return err
 		}
-		rep, err := importer.Seed(store, m, set, importer.SeedOptions{Env: env, DryRun: c.DryRun})
+		rep, err := importer.Seed(store, m, set, importer.SeedOptions{DryRun: c.DryRun})
 		if err != nil {
 			return fmt.Errorf("%s: %w", f, err)
 		}
@@ -123,16 +114,4 @@ func (c *ckptImportCmd) measurement(a *app, all *stages.Set, store *checkpoint.S
 		return m, nil
 	}
 	return nil, fmt.Errorf("the cases of %s are not known from the plan alone: %s", in.Address, p.Stage(in.Address).Reason)
-}
-
-func pairs(list []string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, s := range list {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok || name == "" {
-			return nil, fmt.Errorf("-env %s: write NAME=VALUE", s)
-		}
-		out[name] = value
-	}
-	return out, nil
 }

@@ -1,136 +1,167 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"maps"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
-	"aicplan/stages/runtimes"
+	"aicplan/engine/plan"
 )
 
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completions are the words that a shell can offer.
-type completions struct {
-	verbs []string            // "plan", "ckpt", "ckpt list"
-	under map[string][]string // verbs of a verb, of "" the first ones
-	flags map[string][]string // of a verb, without dashes
-	kinds map[string][]string // of runtimes, with their options and blocks
+// completionScripts call the hidden verb complete with the words up to the
+// cursor. The shell completes file names if complete prints nothing.
+var completionScripts = map[string]string{
+	"bash": `_aicplan() { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); }
+complete -o default -o filenames -F _aicplan aicplan`,
+	"zsh": `_aicplan() {
+  local -a found=("${(@f)$($words[1] complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n $found ]]; then compadd -- $found; else _files; fi
+}
+compdef _aicplan aicplan`,
+	"fish": `complete -c aicplan -a '(aicplan complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'`,
 }
 
-func completionsOf(parser *kong.Kong) completions {
-	c := completions{under: map[string][]string{}, flags: map[string][]string{}}
-	var walk func(n *kong.Node, path string)
-	walk = func(n *kong.Node, path string) {
-		for _, child := range n.Children {
-			if child.Hidden {
-				continue
-			}
-			name := strings.TrimSpace(path + " " + child.Name)
-			c.verbs = append(c.verbs, name)
-			c.under[path] = append(c.under[path], child.Name)
-			for _, group := range child.AllFlags(true) {
-				for _, f := range group {
-					c.flags[name] = append(c.flags[name], f.Name)
-				}
-			}
-			walk(child, name)
-		}
-	}
-	walk(parser.Model.Node, "")
-	return c
+// Run prints a completion script.
+func (c *completionCmd) Run(a *app) error {
+	_, err := fmt.Fprintln(a.stdout, completionScripts[c.Shell])
+	return err
 }
 
-// Run prints a script that completes verbs and flags, the latter with one dash
-// or two, and asks aicplan itself for what stands behind them.
-func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
-	words := completionsOf(parser)
-	words.kinds = map[string][]string{}
-	for _, k := range runtimes.Registered(a.kinds) {
-		words.kinds[k.Name] = k.OptionNames()
-		for _, b := range k.Collect {
-			words.kinds[k.Name] = append(words.kinds[k.Name], b.Name)
-		}
+// completeCmd prints the possible completions of the last word, one per line:
+// verbs, flags, values of flags and addresses of stages.
+type completeCmd struct {
+	Words []string `arg:"" optional:"" passthrough:""`
+}
+
+// Run never fails, because the shell would print the error into the command line.
+func (c *completeCmd) Run(a *app, parser *kong.Kong) error {
+	words := c.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
 	}
-	if c.Shell == "fish" {
-		a.completeFish(words)
+	if len(words) == 0 {
 		return nil
 	}
-	if c.Shell == "zsh" {
-		fmt.Fprintln(a.stdout, "autoload -U +X bashcompinit && bashcompinit")
+	last := len(words) - 1
+	current := strings.TrimLeft(words[last], `"'`)
+
+	node, flag, args := commandOf(parser.Model.Node, words[:last])
+	for _, word := range a.completions(node, flag, args, current) {
+		if strings.HasPrefix(word, current) {
+			fmt.Fprintln(a.stdout, word)
+		}
 	}
-	a.completeBash(words)
 	return nil
 }
 
-func (a *app) completeBash(c completions) {
-	say := func(format string, args ...any) { fmt.Fprintf(a.stdout, format+"\n", args...) }
-	say("_aicplan() {")
-	say("  local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} dash=-")
-	say("  if [ \"$verb\" = help ] && [ $COMP_CWORD -ge 2 ]; then verb=; COMP_CWORD=$((COMP_CWORD - 1)); COMP_WORDS=(aicplan \"${COMP_WORDS[@]:2}\"); verb=${COMP_WORDS[1]}; fi")
-	say("  if [ $COMP_CWORD -eq 1 ]; then COMPREPLY=($(compgen -W %q -- \"$cur\")); return; fi", strings.Join(c.under[""], " "))
-	for _, v := range c.under[""] {
-		if below := c.under[v]; len(below) > 0 {
-			say("  if [ \"$verb\" = %s ]; then", v)
-			say("    if [ $COMP_CWORD -eq 2 ]; then COMPREPLY=($(compgen -W %q -- \"$cur\")); return; fi", strings.Join(below, " "))
-			say("    verb=\"$verb ${COMP_WORDS[2]}\"")
-			say("  fi")
+// commandOf returns the verb of a command line, the flag whose value comes next,
+// or nil, and the arguments.
+func commandOf(node *kong.Node, words []string) (verb *kong.Node, flag *kong.Flag, args []string) {
+	for _, word := range words {
+		if flag != nil {
+			flag = nil
+			continue
 		}
+		if strings.HasPrefix(word, "-") {
+			name, _, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			if f := flagOf(node, name); f != nil && !f.IsBool() && !hasValue {
+				flag = f
+			}
+			continue
+		}
+		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
+		if at >= 0 && len(args) == 0 {
+			node = node.Children[at]
+			continue
+		}
+		args = append(args, strings.Trim(word, `"'`))
 	}
-	say("  case \"$cur\" in --*) dash=--;; esac")
-	say("  case \"$cur\" in -*)")
-	say("    case \"$verb\" in")
-	for _, v := range c.verbs {
-		say("    %q) COMPREPLY=($(compgen -P \"$dash\" -W %q -- \"${cur#\"$dash\"}\"));;", v, strings.Join(c.flags[v], " "))
-	}
-	say("    esac")
-	say("    return;;")
-	say("  esac")
-	kinds := slices.Sorted(maps.Keys(c.kinds))
-	say("  if [ \"$verb\" = runtimes ]; then")
-	say("    if [ $COMP_CWORD -eq 2 ]; then COMPREPLY=($(compgen -W %q -- \"$cur\")); return; fi", strings.Join(kinds, " "))
-	say("    case \"${COMP_WORDS[2]}\" in")
-	for _, k := range kinds {
-		say("    %s) COMPREPLY=($(compgen -W %q -- \"$cur\"));;", k, strings.Join(c.kinds[k], " "))
-	}
-	say("    esac")
-	say("    return")
-	say("  fi")
-	// One candidate a line; file names where it says nothing. Its first word is a
-	// path in "./bin/aicplan plan".
-	say("  local IFS=$'\\n' had=$-; set -f")
-	say("  COMPREPLY=($(\"${COMP_WORDS[0]}\" complete -- \"${COMP_WORDS[@]:1:$COMP_CWORD}\" 2>/dev/null))")
-	say("  case $had in *f*) ;; *) set +f;; esac")
-	say("  if [ ${#COMPREPLY[@]} -eq 0 ]; then COMPREPLY=($(compgen -f -- \"$cur\")); return; fi")
-	// As file names, words get the quotes that addresses with keys need, and "m=" a
-	// backslash that nobody wants.
-	say("  case \"${COMPREPLY[*]}\" in *[\\[\\\"]*) ;; *=) compopt +o filenames -o nospace 2>/dev/null;; esac")
-	say("}")
-	say("complete -o filenames -F _aicplan aicplan")
+	return node, flag, args
 }
 
-func (a *app) completeFish(c completions) {
-	fmt.Fprintln(a.stdout, "complete -c aicplan -a '(aicplan complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'")
-	for _, v := range c.verbs {
-		words := strings.Fields(v)
-		cond := "__fish_use_subcommand"
-		if len(words) > 1 {
-			cond = "__fish_seen_subcommand_from " + words[0]
-		}
-		fmt.Fprintf(a.stdout, "complete -c aicplan -n '%s' -a %s\n", cond, words[len(words)-1])
-		for _, f := range c.flags[v] {
-			fmt.Fprintf(a.stdout, "complete -c aicplan -n '__fish_seen_subcommand_from %s' -o %s -l %s\n", words[len(words)-1], f, f)
+func flagOf(n *kong.Node, name string) *kong.Flag {
+	for _, f := range slices.Concat(n.AllFlags(true)...) {
+		if f.Name == name {
+			return f
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
-		fmt.Fprintf(a.stdout, "complete -c aicplan -n '__fish_seen_subcommand_from runtimes' -f -a %s\n", k)
-		for _, o := range c.kinds[k] {
-			fmt.Fprintf(a.stdout, "complete -c aicplan -n '__fish_seen_subcommand_from runtimes; and __fish_seen_subcommand_from %s' -f -a %s\n", k, o)
+	return nil
+}
+
+// completions returns the words that are valid at a position.
+func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, current string) []string {
+	var out []string
+	switch {
+	case flag != nil && flag.Enum != "":
+		return strings.Split(strings.TrimPrefix(flag.Enum, ","), ",")
+	case flag != nil && (flag.Name == "target" || flag.Name == "exclude" || flag.Name == "replace" || flag.Name == "stage"):
+		return a.addresses(args)
+	case flag != nil:
+		return nil
+	case strings.HasPrefix(current, "-"):
+		dashes := "-"
+		if strings.HasPrefix(current, "--") {
+			dashes = "--"
+		}
+		for _, f := range slices.Concat(node.AllFlags(true)...) {
+			out = append(out, dashes+f.Name)
+		}
+	case len(node.Children) > 0:
+		for _, n := range node.Children {
+			if !n.Hidden {
+				out = append(out, n.Name)
+			}
+		}
+	case len(node.Positional) > 0:
+		pos := node.Positional[min(len(args), len(node.Positional)-1)]
+		if pos.Enum != "" {
+			return strings.Split(pos.Enum, ",")
+		}
+		if slices.Contains([]string{"address", "what", "a", "b"}, pos.Name) {
+			return a.addresses(args)
 		}
 	}
+	return out
+}
+
+// addresses lists the stages of the plan that the command line names, or else of
+// the state folder.
+func (a *app) addresses(args []string) []string {
+	quiet := *a
+	quiet.stderr = io.Discard
+	all := quiet.stages()
+	defer all.Close()
+	store, err := quiet.open(true)
+	if err != nil {
+		return nil
+	}
+	defer store.Close()
+
+	var out []string
+	if len(args) > 0 {
+		p, err := quiet.plan(context.Background(), planFlags{Path: args[0]}, plan.Options{}, all, store)
+		if err != nil {
+			return nil
+		}
+		for _, s := range p.Stages {
+			out = append(out, s.Address())
+		}
+		return out
+	}
+	records, err := store.Stages()
+	if err != nil {
+		return nil
+	}
+	for _, r := range records {
+		out = append(out, r.Address)
+	}
+	return out
 }

@@ -19,15 +19,15 @@ type dataCmd struct {
 }
 
 type dataLintCmd struct {
-	Dir      string   `arg:"" optional:"" help:"The database's folder." type:"path"`
-	Rule     []string `help:"Only these rules (repeatable)." placeholder:"RULE" sep:"none"`
-	Allow    []string `help:"Let so many occurrences of a rule through (repeatable)." placeholder:"RULE=N" sep:"none"`
-	Manifest string   `help:"framework_manifest.yaml; default: the one at the root." placeholder:"FILE" type:"path"`
-	Rows     int      `help:"Offending rows to show of each finding." default:"5" placeholder:"N"`
-	Format   string   `help:"text, json or markdown." enum:"text,json,markdown" default:"text"`
-	JSON     bool     `name:"json" help:"Print as JSON."`
-	Rules    bool     `help:"List the rules instead."`
+	Dir   string   `arg:"" optional:"" help:"The database's folder." type:"path"`
+	Rule  []string `help:"Only these rules (repeatable)." placeholder:"RULE" sep:"none"`
+	Allow []string `help:"Let so many occurrences of a rule through (repeatable)." placeholder:"RULE=N" sep:"none"`
+	JSON  bool     `name:"json" help:"Print as JSON."`
+	Rules bool     `help:"List the rules instead."`
 }
+
+// shownRows is the number of rows that the text lists of each finding.
+const shownRows = 5
 
 // Run examines a tree. Errors beyond their allowance exit 4.
 func (c *dataLintCmd) Run(a *app) error {
@@ -46,20 +46,14 @@ func (c *dataLintCmd) Run(a *app) error {
 		}
 		allow[name] = count
 	}
-	rep, err := lint.Run(context.Background(), c.Dir, lint.Options{Rules: c.Rule, Allow: allow, Manifest: c.Manifest})
+	rep, err := lint.Run(context.Background(), c.Dir, lint.Options{Rules: c.Rule, Allow: allow})
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		c.Format = "json"
-	}
-	switch c.Format {
-	case "json":
 		err = rep.WriteJSON(a.stdout)
-	case "markdown":
-		err = rep.WriteMarkdown(a.stdout)
-	default:
-		err = rep.WriteText(a.stdout, c.Rows)
+	} else {
+		err = rep.WriteText(a.stdout, shownRows)
 	}
 	if err != nil {
 		return err
@@ -71,7 +65,7 @@ func (c *dataLintCmd) Run(a *app) error {
 }
 
 func (c *dataLintCmd) rules(a *app) error {
-	if c.JSON || c.Format == "json" {
+	if c.JSON {
 		type rule struct {
 			Name     string `json:"name"`
 			Severity string `json:"severity"`
@@ -92,10 +86,6 @@ func (c *dataLintCmd) rules(a *app) error {
 type dataMatrixCmd struct {
 	Dir     string `arg:"" help:"The database's folder." type:"path"`
 	Models  string `required:"" help:"YAML or JSON file with a list \"models\" of model shapes." placeholder:"FILE" type:"path"`
-	System  string `help:"Only this system." placeholder:"NAME"`
-	Backend string `help:"Only this backend." placeholder:"NAME"`
-	Version string `name:"backend-version" help:"This version of the backend; default: the latest." placeholder:"VERSION"`
-	Format  string `help:"markdown, csv or json." enum:"markdown,csv,json" default:"markdown"`
 	JSON    bool   `name:"json" help:"Print as JSON."`
 	Require bool   `help:"Exit 4 when a model is covered at no degree of parallelism."`
 }
@@ -106,19 +96,13 @@ func (c *dataMatrixCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	m, err := matrix.Build(c.Dir, models, matrix.Options{System: c.System, Backend: c.Backend, Version: c.Version})
+	m, err := matrix.Build(c.Dir, models)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		c.Format = "json"
-	}
-	switch c.Format {
-	case "json":
 		err = m.WriteJSON(a.stdout)
-	case "csv":
-		err = m.WriteCSV(a.stdout)
-	default:
+	} else {
 		err = m.WriteMarkdown(a.stdout)
 	}
 	if err != nil || !c.Require {

@@ -22,10 +22,7 @@ type docsRunCmd struct {
 	Files         []string      `arg:"" name:"file" help:"Markdown pages, or folders of them."`
 	DryRun        bool          `name:"dry-run" help:"Say what would be run; start nothing."`
 	Servers       []string      `name:"server" placeholder:"NAME" help:"Only this server; may be repeated."`
-	AllServers    bool          `name:"all-servers" help:"All servers; the default."`
-	Dir           string        `name:"dir" placeholder:"DIR" type:"path" help:"Run the blocks there (the current folder)."`
 	HealthTimeout time.Duration `name:"health-timeout" default:"15m" placeholder:"TIME" help:"How long a server may take until its health check passes."`
-	RunTimeout    time.Duration `name:"run-timeout" default:"1h" placeholder:"TIME" help:"How long one run may take."`
 	JSON          bool          `name:"json" help:"Print the result as JSON; what the blocks print goes to standard error."`
 }
 
@@ -71,14 +68,13 @@ func (c *docsRunCmd) Run(a *app) error {
 	if c.DryRun {
 		return c.list(a, servers)
 	}
-	if c.Dir == "" {
-		if c.Dir, err = os.Getwd(); err != nil {
-			return err
-		}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o := runbook.Options{Dir: c.Dir, Health: c.HealthTimeout, Run: c.RunTimeout, Pause: 2 * time.Second, Out: a.stdout}
+	o := runbook.Options{Dir: dir, Health: c.HealthTimeout, Run: time.Hour, Pause: 2 * time.Second, Out: a.stdout}
 	if c.JSON {
 		o.Out = a.stderr
 	}

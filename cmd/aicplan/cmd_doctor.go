@@ -6,32 +6,20 @@ import (
 	"strings"
 
 	"aicplan/cudaops/doctor"
-	"aicplan/cudaops/ops"
 	"aicplan/engine/run"
 	"aicplan/stages/runtimes"
-	"aicplan/systems"
 )
 
 type doctorCmd struct {
-	GPU     bool   `name:"gpu" help:"Also check every op's numbers and the timers on the GPUs."`
-	System  string `help:"System to judge rates by." placeholder:"NAME"`
-	Devices []int  `help:"Device indices; default all." placeholder:"N"`
-	Seed    uint64 `help:"Seed of the random operands." default:"1" placeholder:"N"`
-	JSON    bool   `name:"json" help:"Print as JSON."`
+	GPU  bool `name:"gpu" help:"Also check every op's numbers and the timers on the GPUs."`
+	JSON bool `name:"json" help:"Print as JSON."`
 }
 
 // Run says what this machine can measure.
 func (c *doctorCmd) Run(a *app) error {
-	o := doctor.Options{GPU: c.GPU, Devices: c.Devices, Seed: c.Seed}
-	if c.System != "" {
-		spec, err := systems.Load(c.System)
-		if err != nil {
-			return err
-		}
-		o.Peaks = ops.PeaksOf(spec)
-	}
+	o := doctor.Options{GPU: c.GPU}
 	if c.GPU {
-		release, err := a.holdDevices(runtimes.Devices, c.Devices...)
+		release, err := a.holdDevices(runtimes.Devices)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ type failuresCmd struct {
 	GroupBy   []string `help:"Columns to group by: stage, op, class, type, message, status, group, framework, version, worker, device_uuid, attempts, or a parameter of the cases." default:"op,class,message" placeholder:"COLUMN"`
 	Status    string   `help:"failed, skipped or all." enum:"failed,skipped,all" default:"failed"`
 	Stage     []string `help:"Only ledgers of these stages (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
-	Format    string   `help:"table, json, csv or markdown." enum:"table,json,csv,markdown" default:"table"`
+	Format    string   `help:"table, json or markdown." enum:"table,json,markdown" default:"table"`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 	Traceback bool     `help:"Show the example's traceback below its group."`
 }
@@ -53,8 +53,6 @@ func (c *failuresCmd) Run(a *app) error {
 	switch c.Format {
 	case "json":
 		return failures.WriteJSON(a.stdout, groups)
-	case "csv":
-		return failures.WriteCSV(a.stdout, c.GroupBy, groups)
 	case "markdown":
 		if len(groups) > 0 {
 			return failures.WriteMarkdown(a.stdout, groups)

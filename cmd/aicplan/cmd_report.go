@@ -20,17 +20,15 @@ import (
 
 type reportCmd struct {
 	Run_   string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
-	Format string `help:"html, markdown, text or json." enum:"html,markdown,text,json" default:"text"`
+	Format string `help:"html, markdown or json." enum:"html,markdown,json" default:"markdown"`
 	Out    string `help:"Write to a file instead of standard output." placeholder:"FILE" type:"path"`
-	Title  string `help:"Title of the report." placeholder:"TEXT"`
-	Rows   int    `help:"Rows a table that an HTML report carries along; 0: none." default:"200000" placeholder:"N"`
 	Since  string `help:"Hold the rows against what this run had left, instead of against the time before: a run's id or its beginning." placeholder:"RUN"`
 	List   bool   `help:"List the runs instead."`
 	JSON   bool   `name:"json" help:"As -format json; with -list the runs as JSON."`
 }
 
-// Validate is called by kong.
-func (c *reportCmd) Validate() error { return notNegative("-rows", c.Rows) }
+// rowsCarried is the number of rows per table that an HTML report contains.
+const rowsCarried = 200_000
 
 // Run shows what a run of the state folder came to.
 func (c *reportCmd) Run(a *app) error {
@@ -50,9 +48,9 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 	if c.Out == "" {
-		return report.Write(a.stdout, c.Format, r, c.Rows)
+		return report.Write(a.stdout, c.Format, r, rowsCarried)
 	}
-	if err := atomic.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r, c.Rows) }); err != nil {
+	if err := atomic.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r, rowsCarried) }); err != nil {
 		return err
 	}
 	info, err := os.Stat(c.Out)
@@ -78,9 +76,6 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	}
 	if err := report.Compare(store, in.Tables, since); err != nil {
 		return nil, err
-	}
-	if c.Title != "" {
-		in.Title = c.Title
 	}
 	in.Run.IdleSince = idle
 	in.Run.Idle = past.Idle()

@@ -13,9 +13,8 @@ import (
 )
 
 type runtimesCmd struct {
-	Kind   string `arg:"" optional:"" help:"Show this kind with its options."`
-	Option string `arg:"" optional:"" help:"Show this option of the kind."`
-	JSON   bool   `name:"json" help:"Print as JSON."`
+	Kind string `arg:"" optional:"" help:"Show this kind with its options."`
+	JSON bool   `name:"json" help:"Print as JSON."`
 }
 
 // Help implements kong.HelpProvider.
@@ -117,41 +116,11 @@ func (c *runtimesCmd) Run(a *app) error {
 		return fmt.Errorf("%q is no kind of runtime.%s", c.Kind, config.DidYouMean(c.Kind, names))
 	}
 	k := infos[at]
-	if c.Option != "" {
-		return c.option(a, &k)
-	}
 	if c.JSON {
 		return a.json(k)
 	}
 	a.kind(&k)
 	return nil
-}
-
-// option shows one option or block.
-func (c *runtimesCmd) option(a *app, k *kindInfo) error {
-	var names []string
-	for _, o := range k.Options {
-		if o.Name == c.Option {
-			if c.JSON {
-				return a.json(o)
-			}
-			a.options("", []optionInfo{o})
-			return nil
-		}
-		names = append(names, o.Name)
-	}
-	for _, b := range slices.Concat(k.Blocks, k.Collect) {
-		if b.Name == c.Option {
-			if c.JSON {
-				return a.json(b)
-			}
-			a.hanging(2, b.Name, b.Doc)
-			a.options("  ", b.Options)
-			return nil
-		}
-		names = append(names, b.Name)
-	}
-	return fmt.Errorf("a runtime of kind %s has no option %q.%s", k.Name, c.Option, config.DidYouMean(c.Option, names))
 }
 
 func (a *app) kind(k *kindInfo) {

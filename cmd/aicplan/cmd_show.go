@@ -67,7 +67,7 @@ func (c *showCmd) Run(a *app) error {
 		return fmt.Errorf("%s has no table", c.What)
 	}
 	all := t.NumRows()
-	t, lacking, err := c.chosen(t, d.Info)
+	t, lacking, err := c.chosen(t)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *showCmd) Run(a *app) error {
 	}
 	switch c.Format {
 	case "table":
-		if c.Limit == nil && c.Slowest == nil && c.Noisiest == nil {
+		if c.Limit == nil {
 			t = limited(t, mostShown)
 		}
 		return a.viewTable(a.stdout, t, d.Info, len(c.Columns) > 0, all)
@@ -212,13 +212,13 @@ func writeTable(w io.Writer, t arrow.Record, format string) error {
 }
 
 type casesCmd struct {
-	planFlags   `embed:""`
-	Address     string `arg:"" help:"Address of a grid, such as grid.gemm."`
-	Format      string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
-	JSON        bool   `name:"json" help:"As -format json."`
-	CountOnly   bool   `name:"count" help:"Print the number of cases only; with -points, of points."`
-	Points      bool   `help:"One row a point of a sweep, with the id of its row; without it the points of a case are the column sweep."`
-	selectFlags `embed:""`
+	planFlags `embed:""`
+	Address   string `arg:"" help:"Address of a grid, such as grid.gemm."`
+	Format    string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
+	JSON      bool   `name:"json" help:"As -format json."`
+	CountOnly bool   `name:"count" help:"Print the number of cases only; with -points, of points."`
+	Points    bool   `help:"One row a point of a sweep, with the id of its row; without it the points of a case are the column sweep."`
+	Limit     *int   `help:"At most N cases." placeholder:"N"`
 }
 
 // Run prints the cases of a grid.
@@ -238,9 +238,7 @@ func (c *casesCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	opts := c.options()
-	opts.Targets = append(opts.Targets, in.Address)
-	p, diags := plan.Build(context.Background(), cfg, store, opts)
+	p, diags := plan.Build(context.Background(), cfg, store, plan.Options{Targets: []string{in.Address}})
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
@@ -258,7 +256,9 @@ func (c *casesCmd) Run(a *app) error {
 		fmt.Fprintln(a.stdout, t.NumRows())
 		return nil
 	}
-	t = limited(t, c.options().Stage.Limit)
+	if c.Limit != nil {
+		t = limited(t, *c.Limit)
+	}
 	if c.JSON {
 		c.Format = "json"
 	}

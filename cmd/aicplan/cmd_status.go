@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -20,7 +16,6 @@ import (
 
 type statusCmd struct {
 	Run_ string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
-	All  bool   `help:"List stages that wait or were reused, too."`
 	JSON bool   `name:"json" help:"Print as JSON."`
 }
 
@@ -53,7 +48,7 @@ func (c *statusCmd) Run(a *app) error {
 			return err
 		}
 	} else {
-		statusView(a.stdout, s, now, c.All, a.columns())
+		statusView(a.stdout, s, now, a.columns())
 	}
 	return ended(s, now)
 }
@@ -83,86 +78,8 @@ func ended(s *live.State, now time.Time) error {
 	return nil
 }
 
-type watchCmd struct {
-	Run_     string        `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
-	Interval time.Duration `help:"Time between two looks." default:"1s" placeholder:"TIME"`
-}
-
-// Help is what --help prints below the summary.
-func (watchCmd) Help() string {
-	return `On a terminal the view is drawn anew; elsewhere a line is printed when
-something changed. It ends with the run, and with the run's exit code.
-
-Example:
-  aicplan watch`
-}
-
-// Run shows a run until it ends.
-func (c *watchCmd) Run(a *app) error {
-	if c.Interval < 100*time.Millisecond {
-		return fmt.Errorf("-interval is %s; it is 100ms at least", c.Interval)
-	}
-	f, store, err := a.follow(c.Run_)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	t := time.NewTicker(c.Interval)
-	defer t.Stop()
-	drawn, said := 0, ""
-	for {
-		if err := f.Poll(); err != nil {
-			return err
-		}
-		s, now := f.State(), time.Now()
-		if a.isTerminal(a.stdout) {
-			var b strings.Builder
-			statusView(&b, s, now, false, a.columns())
-			if drawn > 0 {
-				fmt.Fprintf(a.stdout, "\x1b[%dA\x1b[J", drawn)
-			}
-			if _, err := io.WriteString(a.stdout, b.String()); err != nil {
-				return err
-			}
-			drawn = strings.Count(b.String(), "\n")
-		} else if line := statusLine(s, now); line != said {
-			said = line
-			if _, err := fmt.Fprintln(a.stdout, line); err != nil {
-				return err
-			}
-		}
-		if s.Ended || !s.Alive(now) {
-			return ended(s, now)
-		}
-		select {
-		case <-ctx.Done():
-			return nil // the run goes on; only the watching ended
-		case <-t.C:
-		}
-	}
-}
-
-// statusLine is the run in one line.
-func statusLine(s *live.State, now time.Time) string {
-	done, failed, skipped, total := s.Totals()
-	n := s.Count()
-	word, at := s.Word(now), live.Running
-	if word == "lost" {
-		at = begun
-	}
-	text := fmt.Sprintf("run %s %s: %d of %d stages %s, %s of %s cases", s.Run, word, n[live.Running], len(s.Stages), at,
-		phrase.Count(int64(done+failed+skipped)), phrase.Count(int64(total)))
-	if failed > 0 {
-		text += fmt.Sprintf(", %s failed", phrase.Count(int64(failed)))
-	}
-	return text
-}
-
-// statusView prints a run. Stages that say nothing new are left out unless all
-// are wanted.
-func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) {
+// statusView prints a run without the stages that wait or were reused.
+func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 	var b strings.Builder
 	head := fmt.Sprintf("Run %s: %s, %s", s.Run, runWord(s, now), phrase.Duration(s.Seconds))
 	if s.Plan != "" {
@@ -185,7 +102,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, all bool, width int) 
 	var shown []*live.Stage
 	names, words := 0, 0
 	for _, st := range s.Stages {
-		if all || st.Status != live.Waiting && !st.Reused && (st.Status != "ok" || st.Total > 0) {
+		if st.Status != live.Waiting && !st.Reused && (st.Status != "ok" || st.Total > 0) {
 			shown = append(shown, st)
 			names, words = max(names, utf8.RuneCountInString(st.Address)), max(words, len(stageWord(st, gone)))
 		}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -24,7 +22,7 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 
 	do := func(args ...string) (int, string, string) {
 		for {
 			var out, err bytes.Buffer
-			code := Main(append([]string{"gpus", "-no-defaults"}, args...), strings.NewReader(""), &out, &err)
+			code := Main(append([]string{"gpus"}, args...), strings.NewReader(""), &out, &err)
 			// A machine that stands still for a second keeps a server from its answer.
 			if !strings.Contains(out.String()+err.String(), "no answer within") {
 				return code, out.String(), err.String()
@@ -41,17 +39,7 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 
 	if code, _, errs := do(gone.URL); code != 1 || !strings.Contains(errs, "No source reports a GPU") {
 		t.Errorf("%d\n%s", code, errs)
 	}
-	bad := filepath.Join(t.TempDir(), "c.csv")
-	if err := os.WriteFile(bad, []byte("DCGM_FI_DEV_X, meter, y\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for want, args := range map[string][]string{
-		"c.csv:1":          {"-counters", bad},
-		"names no host":    {"http://"},
-		"-interval is 1ms": {"-interval", "1ms"},
-	} {
-		if code, _, errs := do(args...); code != 1 || !strings.Contains(errs, want) {
-			t.Errorf("%v: %d %s", args, code, errs)
-		}
+	if code, _, errs := do("http://"); code != 1 || !strings.Contains(errs, "names no host") {
+		t.Errorf("%d %s", code, errs)
 	}
 }

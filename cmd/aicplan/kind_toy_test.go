@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,8 +79,8 @@ func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, erro
 	return []worker.Row{row}, nil
 }
 
-// TestToyKind: what a registration has is in describe, in runtimes, in the shell's
-// completion and asked for by the test of the language page.
+// TestToyKind: runtimes prints what a kind registers, and the test of the language page
+// requires its words.
 func TestToyKind(t *testing.T) {
 	t.Parallel()
 	kinds := append(runtimes.Kinds(), toyKind(0))
@@ -92,21 +91,10 @@ func TestToyKind(t *testing.T) {
 		}
 		return out.String()
 	}
-	for _, args := range [][]string{{"runtimes"}, {"runtimes", "toy"}, {"runtimes", "-json"}, {"completion", "bash"}, {"completion", "fish"}} {
+	for _, args := range [][]string{{"runtimes"}, {"runtimes", "toy"}, {"runtimes", "-json"}} {
 		for _, word := range []string{"toy", "speed", "colour", "box", "play"} {
 			if !strings.Contains(say(args...), word) {
 				t.Errorf("%v does not have %s", args, word)
-			}
-		}
-	}
-	if text := say("runtimes", "toy", "colour"); !strings.Contains(text, "one of red, blue") || strings.Contains(text, "speed") {
-		t.Errorf("one option: %s", text)
-	}
-	if bash, err := exec.LookPath("bash"); err == nil {
-		for words, want := range map[string]string{"aicplan runtimes t": "toy", "aicplan runtimes toy sp": "speed"} {
-			cmd := exec.Command(bash, "--norc", "-c", say("completion", "bash")+"\nCOMP_WORDS=("+words+"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _aicplan; echo \"${COMPREPLY[@]}\"")
-			if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != want {
-				t.Errorf("%s: %q (%v), want %q", words, out, err, want)
 			}
 		}
 	}

@@ -78,10 +78,7 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 		}
 		code = app.outputLost(code)
 	}()
-	if len(args) == 0 {
-		return app.greet()
-	}
-	args = usual(args)
+	args = aliases(args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintln(app.stderr, usage(err))
@@ -92,6 +89,19 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 		return app.fail(err)
 	}
 	return app.code
+}
+
+// aliases maps the usual spellings of help and version. No arguments print the help.
+func aliases(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case len(args) == 1 && (args[0] == "--version" || args[0] == "-V"):
+		return []string{"version"}
+	}
+	return args
 }
 
 // singleDash accepts -var as well as --var: the spelling that users of

@@ -11,61 +11,36 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
-	"aicplan/engine/stage"
-	"aicplan/sink/catalog"
 	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 )
 
 // rowFlags choose rows and columns of a table.
 type rowFlags struct {
-	Columns  []string `help:"Only these columns, in this order." placeholder:"COLUMN"`
-	Where    string   `help:"Only rows of which this HCL expression is true; columns are names in it, such as 'm >= 64 && gemm_dtype == \"fp8\"'." placeholder:"EXPRESSION"`
-	Sort     []string `help:"Sort by these columns; with :desc the largest first." placeholder:"COLUMN"`
-	Limit    *int     `help:"At most N rows." placeholder:"N"`
-	Slowest  *int     `help:"The N rows with the largest latency." placeholder:"N"`
-	Noisiest *int     `help:"The N rows with the largest rel_stdev." placeholder:"N"`
+	Columns []string `help:"Only these columns, in this order." placeholder:"COLUMN"`
+	Where   string   `help:"Only rows of which this HCL expression is true; columns are names in it, such as 'm >= 64 && gemm_dtype == \"fp8\"'." placeholder:"EXPRESSION"`
+	Sort    []string `help:"Sort by these columns; with :desc the largest first." placeholder:"COLUMN"`
+	Limit   *int     `help:"At most N rows." placeholder:"N"`
 }
 
 // Validate is called by kong.
 func (f *rowFlags) Validate() error {
-	for _, n := range []struct {
-		flag  string
-		value *int
-	}{{"-limit", f.Limit}, {"-slowest", f.Slowest}, {"-noisiest", f.Noisiest}} {
-		if n.value != nil && *n.value < 1 {
-			return fmt.Errorf("%s is %d; it is a number from 1", n.flag, *n.value)
-		}
-	}
-	if f.Slowest != nil && f.Noisiest != nil {
-		return fmt.Errorf("-slowest and -noisiest sort rows by different columns; give one of them")
-	}
-	if (f.Slowest != nil || f.Noisiest != nil) && len(f.Sort) > 0 {
-		return fmt.Errorf("-slowest and -noisiest sort the rows themselves; leave -sort away")
+	if f.Limit != nil && *f.Limit < 1 {
+		return fmt.Errorf("-limit is %d; it is a number from 1", *f.Limit)
 	}
 	return nil
 }
 
 // chosen are the rows and columns that the flags ask for. lacking counts rows
 // that -where could not judge, because a value of theirs is not known.
-func (f *rowFlags) chosen(t arrow.Record, info stage.Info) (out arrow.Record, lacking int, err error) {
+func (f *rowFlags) chosen(t arrow.Record) (out arrow.Record, lacking int, err error) {
 	if f.Where != "" {
 		if t, lacking, err = where(t, f.Where); err != nil {
 			return nil, 0, err
 		}
 	}
-	order, limit := f.Sort, f.Limit
-	switch {
-	case f.Slowest != nil:
-		order, limit = []string{catalog.SchemaOf(info.Perf).Primary().Name + ":desc"}, f.Slowest
-	case f.Noisiest != nil:
-		order, limit = []string{"rel_stdev:desc"}, f.Noisiest
-	}
-	if t, err = sortedRows(t, order); err != nil {
+	if t, err = sortedRows(t, f.Sort); err != nil {
 		return nil, 0, err
-	}
-	if limit != nil {
-		t = limited(t, *limit)
 	}
 	if f.Limit != nil {
 		t = limited(t, *f.Limit)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -40,7 +41,7 @@ func (e *LockedError) Error() string {
 	}
 	msg := fmt.Sprintf("state folder %s is in use by %s", e.Dir, e.Holder)
 	if e.Elsewhere {
-		return msg + ", and whether that is alive cannot be seen from here: wait for it; if it is dead, or this machine has been started since, remove its mark with: aicplan unlock"
+		return fmt.Sprintf("%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s", msg, filepath.Join(e.Dir, "lock.json"))
 	}
 	return msg + ": wait for it, or end it"
 }
@@ -57,7 +58,7 @@ type RunLock struct {
 // Lock takes the run lock, or fails with a *LockedError after a second of retries. A mark left by a
 // process that died under the running kernel is taken over; every other is not,
 // since the lock of some network file systems does not reach beyond the machine
-// and machines may have one name: Unlock removes it.
+// and machines may have one name: the error names the file to remove.
 func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
@@ -115,34 +116,6 @@ func (l *RunLock) Release() error {
 		err = s.explain("remove", s.path("lock.json"), err)
 	}
 	return errors.Join(err, release(l.flock))
-}
-
-// Unlock removes the mark of a holder that is gone and returns it; nil when
-// there was none. It refuses with a *LockedError while the holder is alive on
-// this machine. Whether a holder on another machine is dead is for the caller
-// to know.
-func (s *Store) Unlock() (*Holder, error) {
-	if s.readOnly {
-		return nil, fmt.Errorf("state folder %s: %w", s.dir, ErrReadOnly)
-	}
-	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	fl, holder, err := s.tryLock()
-	if err != nil {
-		return nil, err
-	}
-	defer release(fl)
-	if holder == nil {
-		return nil, nil
-	}
-	if alive, _ := state(holder, fl != nil); alive {
-		return nil, &LockedError{Dir: s.dir, Holder: holder}
-	}
-	if err := s.files.Remove(s.path("lock.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, s.explain("remove", s.path("lock.json"), err)
-	}
-	return holder, nil
 }
 
 // Locked returns who holds the lock or left its mark; nil when nobody did. It

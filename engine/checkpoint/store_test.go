@@ -65,9 +65,8 @@ func TestReadOnlyStoreRefusesEveryChange(t *testing.T) {
 	_, putErr := s.PutBytes([]byte("x"))
 	_, runErr := s.NewRun()
 	_, lockErr := s.Lock(LockInfo{})
-	_, unlockErr := s.Unlock()
 	for what, err := range map[string]error{
-		"PutBytes": putErr, "NewRun": runErr, "Lock": lockErr, "Unlock": unlockErr,
+		"PutBytes": putErr, "NewRun": runErr, "Lock": lockErr,
 		"Append":      j.Append(Entry{ID: "a", Kind: Failed}),
 		"WriteStage":  s.WriteStage(&StageRecord{Address: "a.b"}),
 		"RemoveStage": s.RemoveStage("a.b"),

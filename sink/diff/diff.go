@@ -101,10 +101,6 @@ type Comparison struct {
 	// Drift lists how the columns differ.
 	Drift []string `json:"drift,omitempty"`
 
-	// Named is true where the names of the sides are told with the comparison,
-	// because they are not those of the report.
-	Named bool `json:"-"`
-
 	ratios []float64 // of Pairs
 	pairs  []Pair
 }

@@ -166,23 +166,21 @@ func byName(list []tree.Entry, name func(tree.Entry) string) (map[string]tree.En
 // Limits say when a comparison counts as failed. A nil limit is not checked.
 type Limits struct {
 	Median  *float64 // |p50 - 1| of any table
-	P5      *float64 // least p5
 	P95     *float64 // largest p95
 	Changed *int     // rows outside the tolerance
 	Removed *int     // rows that B lacks
-	Added   *int     // rows that A lacks
 }
 
 func (l Limits) any() bool { return l != Limits{} }
 
 // Check refuses limits that no comparison can exceed or keep.
 func (l Limits) Check() error {
-	for name, v := range map[string]*float64{"max-median": l.Median, "min-p5": l.P5, "max-p95": l.P95} {
+	for name, v := range map[string]*float64{"max-median": l.Median, "max-p95": l.P95} {
 		if v != nil && (!(*v >= 0) || math.IsInf(*v, 0)) {
 			return fmt.Errorf("-%s is %v; give a number that is 0 or more", name, *v)
 		}
 	}
-	for name, v := range map[string]*int{"max-changed": l.Changed, "max-removed": l.Removed, "max-added": l.Added} {
+	for name, v := range map[string]*int{"max-changed": l.Changed, "max-removed": l.Removed} {
 		if v != nil && *v < 0 {
 			return fmt.Errorf("-%s is %d; give a number of rows that is 0 or more", name, *v)
 		}
@@ -206,9 +204,6 @@ func (r *Report) Exceeded(l Limits) []string {
 	if l.Removed != nil && len(r.OnlyA) > *l.Removed {
 		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyA), r.A))
 	}
-	if l.Added != nil && len(r.OnlyB) > *l.Added {
-		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyB), r.B))
-	}
 	return append(out, r.Failed...)
 }
 
@@ -224,11 +219,10 @@ func (r *Comparison) exceeded(l Limits) []string {
 	}
 	count(l.Changed, r.Changed, "changed")
 	count(l.Removed, r.Removed, "removed")
-	count(l.Added, r.Added, "added")
 	if l.any() && r.Uncompared > 0 {
 		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name what tells them apart with -key, or dedupe them", r.Uncompared))
 	}
-	ratio := l.Median != nil || l.P5 != nil || l.P95 != nil
+	ratio := l.Median != nil || l.P95 != nil
 	if ratio && r.Unusable > 0 {
 		out = append(out, fmt.Sprintf("%d of %d common rows have no ratio: %s", r.Unusable, r.Common, r.unusableText()))
 	}
@@ -238,9 +232,6 @@ func (r *Comparison) exceeded(l Limits) []string {
 	q := r.Ratio
 	if l.Median != nil && (q.P50-1 > *l.Median || 1-q.P50 > *l.Median) {
 		out = append(out, fmt.Sprintf("the median ratio is %.4g, allowed is 1 +- %.4g", q.P50, *l.Median))
-	}
-	if l.P5 != nil && q.P5 < *l.P5 {
-		out = append(out, fmt.Sprintf("p5 of the ratio is %.4g, at least %.4g is asked", q.P5, *l.P5))
 	}
 	if l.P95 != nil && q.P95 > *l.P95 {
 		out = append(out, fmt.Sprintf("p95 of the ratio is %.4g, at most %.4g is asked", q.P95, *l.P95))
@@ -269,12 +260,7 @@ func (r *Report) Same() bool {
 }
 
 func (r *Comparison) title() string {
-	switch {
-	case r.Named && r.Table != "":
-		return r.Table + ", " + r.B.Name + " against " + r.A.Name
-	case r.Named:
-		return r.B.Name + " against " + r.A.Name
-	case r.Table != "":
+	if r.Table != "" {
 		return r.Table
 	}
 	return r.A.Name

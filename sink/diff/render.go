@@ -49,9 +49,6 @@ func (r *Comparison) text(sb *strings.Builder) {
 		side Side
 	}{{"A", r.A}, {"B", r.B}} {
 		fmt.Fprintf(sb, "  %s  ", s.name)
-		if r.Named {
-			fmt.Fprintf(sb, "%s: ", visible.Line(s.side.Name))
-		}
 		sb.WriteString(phrase.Some(s.side.Rows, "row"))
 		if s.side.Duplicates > 0 {
 			fmt.Fprintf(sb, ", %d of them repeat a key", s.side.Duplicates)
@@ -149,57 +146,4 @@ func (r *Comparison) worstLines() []string {
 		out = append(out, s)
 	}
 	return out
-}
-
-// WriteMarkdown writes the report for a pull request.
-func (r *Report) WriteMarkdown(w io.Writer) error {
-	var sb strings.Builder
-	fmt.Fprintf(&sb, "| table | rows A | rows B | common | added | removed | changed | p5 | p50 | p95 |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
-	for _, t := range r.Tables {
-		p5, p50, p95 := "", "", ""
-		if t.Ratio != nil {
-			p5, p50, p95 = fmt.Sprintf("%.3f", t.Ratio.P5), fmt.Sprintf("%.3f", t.Ratio.P50), fmt.Sprintf("%.3f", t.Ratio.P95)
-		}
-		fmt.Fprintf(&sb, "| %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |\n", phrase.Cell(t.title()), t.A.Rows, t.B.Rows, t.Common, t.Added, t.Removed, t.Changed, p5, p50, p95)
-	}
-	fmt.Fprintf(&sb, "\nA: %s, B: %s; p5, p50 and p95 are of B / A.\n", phrase.Code(r.A), phrase.Code(r.B))
-	for _, t := range r.Tables {
-		t.markdown(&sb)
-	}
-	for _, l := range []struct {
-		title string
-		items []string
-	}{{"Only in A", r.OnlyA}, {"Only in B", r.OnlyB}, {"Not compared", r.Failed}} {
-		if len(l.items) == 0 {
-			continue
-		}
-		fmt.Fprintf(&sb, "\n**%s**\n\n", l.title)
-		for _, it := range l.items {
-			fmt.Fprintf(&sb, "- %s\n", phrase.Cell(it))
-		}
-	}
-	_, err := io.WriteString(w, sb.String())
-	return err
-}
-
-func (r *Comparison) markdown(sb *strings.Builder) {
-	if r.Ratio == nil {
-		return
-	}
-	fmt.Fprintf(sb, "\n<details><summary>%s: by axis, largest differences</summary>\n\n", phrase.Cell(r.title()))
-	fmt.Fprintf(sb, "| B / A | rows | p5 | p50 | p95 | max |\n|---|--:|--:|--:|--:|--:|\n")
-	line := func(name string, rows int, q Quantiles) {
-		fmt.Fprintf(sb, "| %s | %d | %.3f | %.3f | %.3f | %.3f |\n", phrase.Cell(name), rows, q.P5, q.P50, q.P95, q.Max)
-	}
-	line("all", len(r.ratios), *r.Ratio)
-	for _, g := range r.Groups {
-		line(g.Column+"="+g.Value, g.Rows, g.Ratio)
-	}
-	if len(r.Worst) > 0 {
-		fmt.Fprintf(sb, "\n| row | A | B | B / A |\n|---|--:|--:|--:|\n")
-		for _, w := range r.Worst {
-			fmt.Fprintf(sb, "| %s | %.6g | %.6g | %.3f |\n", phrase.Cell(w.Key), w.A, w.B, w.Ratio)
-		}
-	}
-	sb.WriteString("\n</details>\n")
 }

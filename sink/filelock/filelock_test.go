@@ -71,36 +71,17 @@ func TestFolderOfAnotherMachine(t *testing.T) {
 			if _, err := LockFolder(ctx, dir, me()); !errors.Is(err, context.Canceled) {
 				t.Errorf("it did not wait: %v", err)
 			}
-			if h, err := UnlockFolder(dir); err != nil || h == nil {
-				t.Errorf("%+v, %v", h, err)
+			if err := os.Remove(filepath.Join(dir, FolderMark)); err != nil {
+				t.Error(err)
 			}
 			if _, err := LockFolder(t.Context(), dir, me()); err != nil {
-				t.Errorf("after unlock: %v", err)
+				t.Errorf("after its removal: %v", err)
 			}
 		})
 	}
 	e := &BusyError{What: "the folder /db", Holder: &Holder{Command: "c", PID: 1, Host: "node7"}, Unknown: true, Path: "/db/" + FolderMark}
-	if !strings.Contains(e.Error(), "aicplan unlock /db/"+FolderMark) || !errors.Is(e, ErrBusy) {
+	if !strings.Contains(e.Error(), "remove /db/"+FolderMark) || !errors.Is(e, ErrBusy) {
 		t.Error(e)
-	}
-}
-
-// TestUnlockLeavesTheLiving: unlock removes no mark of a process that lives.
-func TestUnlockLeavesTheLiving(t *testing.T) {
-	dir := t.TempDir()
-	unlock, err := LockFolder(t.Context(), dir, me())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var busy *BusyError
-	if _, err := UnlockFolder(dir); !errors.As(err, &busy) || busy.Holder == nil || busy.Holder.PID != os.Getpid() {
-		t.Errorf("%v", err)
-	}
-	if err := unlock(); err != nil {
-		t.Error(err)
-	}
-	if h, err := UnlockFolder(dir); h != nil || err != nil {
-		t.Errorf("%+v, %v", h, err)
 	}
 }
 

@@ -36,7 +36,7 @@ type BusyError struct {
 	Holder *Holder // nil when its mark cannot be read
 	// Unknown is true when it cannot be seen from here whether the holder lives.
 	Unknown bool
-	// Path is the mark, which aicplan unlock removes.
+	// Path is the mark.
 	Path string
 }
 
@@ -49,7 +49,7 @@ func (e *BusyError) Error() string {
 		by = e.Holder.String()
 	}
 	if e.Unknown {
-		return fmt.Sprintf("%s is marked as in use by %s, and whether that is alive cannot be seen from here: wait for it; if it is dead, remove its mark with: aicplan unlock %s",
+		return fmt.Sprintf("%s is marked as in use by %s, which cannot be checked from this machine: wait for it; if it has ended, remove %s",
 			e.What, by, e.Path)
 	}
 	return fmt.Sprintf("%s is in use by %s: wait for it, or end it", e.What, by)
@@ -85,7 +85,7 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 		defer mu.Unlock()
 		defer release(f)
 		if !same(f, path) {
-			return nil // the folder is gone, or aicplan unlock was told that we are dead
+			return nil // the folder is gone, or the mark was removed by hand
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return atomic.Explain("remove", path, err)
@@ -252,29 +252,4 @@ func same(f *os.File, path string) bool {
 	}
 	b, err := os.Lstat(path)
 	return err == nil && os.SameFile(a, b)
-}
-
-// UnlockFolder removes the mark of a folder, given as the folder or as the mark,
-// and returns who made it; nil when there is none. A *BusyError means that its
-// holder lives.
-func UnlockFolder(path string) (*Holder, error) {
-	if filepath.Base(path) != FolderMark {
-		path = filepath.Join(path, FolderMark)
-	}
-	h, state, err := examine(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case state == alive:
-		return nil, &BusyError{What: "the folder " + filepath.Dir(path), Holder: h, Path: path}
-	case state == gone:
-		return h, nil
-	}
-	if h == nil {
-		h = &Holder{Command: "unknown", Host: "an unknown machine"}
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return h, atomic.Explain("remove", path, err)
-	}
-	return h, nil
 }

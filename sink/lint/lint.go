@@ -103,9 +103,6 @@ type Options struct {
 	Rules []string
 	// Allow replaces allowances by rule.
 	Allow map[string]int
-	// Manifest is the path of a framework_manifest.yaml; empty means the one at
-	// the root of the tree, if any.
-	Manifest string
 	// Progress, when set, is told about every file that was read.
 	Progress func(path string)
 	// Parallel is how many tables are worked on at once; 0 means the CPUs.

@@ -349,17 +349,14 @@ func TestOptionsAndViews(t *testing.T) {
 	if _, err := Run(t.Context(), t.TempDir(), Options{}); err == nil {
 		t.Error("an empty folder is linted")
 	}
-	var txt, md, js bytes.Buffer
-	for _, err := range []error{r.WriteText(&txt, 1), r.WriteMarkdown(&md), r.WriteJSON(&js)} {
+	var txt, js bytes.Buffer
+	for _, err := range []error{r.WriteText(&txt, 1), r.WriteJSON(&js)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !strings.Contains(txt.String(), "error duplicates: no two rows have the same key: readers take one of them (1016)") || !strings.Contains(txt.String(), "all within what is allowed") {
 		t.Errorf("text:\n%s", txt.String())
-	}
-	if !strings.Contains(md.String(), "| duplicates | error |") {
-		t.Errorf("markdown:\n%s", md.String())
 	}
 	var back Report
 	if err := json.Unmarshal(js.Bytes(), &back); err != nil || back.Counts["duplicates"] != 1016 {

@@ -66,24 +66,3 @@ func summaryOf(rule string) string {
 	}
 	return ""
 }
-
-// WriteMarkdown writes a table of the findings for a pull request.
-func (r *Report) WriteMarkdown(w io.Writer) error {
-	var sb strings.Builder
-	fmt.Fprintf(&sb, "**%d files, %d rows: %s**\n\n| rule | severity | file | count | finding |\n|---|---|---|--:|---|\n", r.Files, r.Rows, r.Summary())
-	for _, f := range r.Findings {
-		fmt.Fprintf(&sb, "| %s | %s | %s | %d | %s |\n", f.Rule, f.Severity, phrase.Cell(f.Path), f.Count, phrase.Cell(f.Message))
-	}
-	for _, f := range r.Findings {
-		if len(f.Rows) == 0 || f.Severity == Info {
-			continue
-		}
-		fmt.Fprintf(&sb, "\n<details><summary>%s: %s</summary>\n\n", f.Rule, phrase.Cell(f.Path))
-		for _, row := range f.Rows {
-			fmt.Fprintf(&sb, "- %s\n", phrase.Cell(row))
-		}
-		sb.WriteString("\n</details>\n")
-	}
-	_, err := io.WriteString(w, sb.String())
-	return err
-}

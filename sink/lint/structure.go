@@ -158,12 +158,9 @@ type pin struct {
 // manifest checks that every family of every backend resolves to a version,
 // and that images of registries are pinned by digest.
 func (l *linter) manifest() {
-	path, rel := l.opt.Manifest, l.opt.Manifest
-	if path == "" {
-		path, rel = filepath.Join(l.root, manifestFile), manifestFile
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && l.opt.Manifest == "" {
+	rel := manifestFile
+	data, err := os.ReadFile(filepath.Join(l.root, rel))
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	var m manifest

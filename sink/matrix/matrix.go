@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -38,11 +37,6 @@ type Cell struct {
 	Older []string `json:"older,omitempty"`
 }
 
-// Options choose the columns of the matrix.
-type Options struct {
-	System, Backend, Version string // empty means all systems, all backends, the latest version
-}
-
 // Matrix is all cells, models in the order given.
 type Matrix struct {
 	Models []string `json:"models"`
@@ -59,22 +53,13 @@ type release struct {
 }
 
 // Build works out the matrix of models over the tree below root.
-func Build(root string, models []Model, o Options) (*Matrix, error) {
+func Build(root string, models []Model) (*Matrix, error) {
 	scan, err := tree.Walk(root)
 	if err != nil {
 		return nil, err
 	}
-	releases := releasesOf(scan, o)
+	releases := releasesOf(scan)
 	if len(releases) == 0 {
-		var asked []string
-		for _, f := range [][2]string{{"system", o.System}, {"backend", o.Backend}, {"version", o.Version}} {
-			if f[1] != "" {
-				asked = append(asked, f[0]+" "+f[1])
-			}
-		}
-		if len(asked) > 0 {
-			return nil, fmt.Errorf("%s holds no tables of %s", root, strings.Join(asked, ", "))
-		}
 		return nil, fmt.Errorf("%s holds no database: tables lie in data/SYSTEM/BACKEND/VERSION or data/SYSTEM/FAMILY/BACKEND/VERSION, as an export with layout = \"systems\" or \"families\" writes them", root)
 	}
 	m := &Matrix{}
@@ -108,11 +93,11 @@ func Build(root string, models []Model, o Options) (*Matrix, error) {
 
 // releasesOf lists the columns. A table that a version lacks is taken from the
 // nearest earlier version of the backend, as readers do, except below comm.
-func releasesOf(scan *tree.Scan, o Options) []*release {
+func releasesOf(scan *tree.Scan) []*release {
 	type key struct{ system, backend string }
 	byBackend := map[key][]tree.Entry{}
 	for _, e := range scan.Entries {
-		if e.Backend == "" || catalog.IsLibrary(e.Backend) || o.System != "" && e.System != o.System || o.Backend != "" && e.Backend != o.Backend {
+		if e.Backend == "" || catalog.IsLibrary(e.Backend) {
 			continue
 		}
 		k := key{e.System, e.Backend}
@@ -120,12 +105,10 @@ func releasesOf(scan *tree.Scan, o Options) []*release {
 	}
 	var out []*release
 	for k, entries := range byBackend {
-		want := o.Version
-		if want == "" {
-			for _, e := range entries {
-				if want == "" || tree.CompareVersions(e.Version, want) > 0 {
-					want = e.Version
-				}
+		want := ""
+		for _, e := range entries {
+			if want == "" || tree.CompareVersions(e.Version, want) > 0 {
+				want = e.Version
 			}
 		}
 		r := &release{system: k.system, backend: k.backend, version: want, files: map[string]tree.Entry{}, loaded: map[string]arrow.Record{}, root: scan.Root}

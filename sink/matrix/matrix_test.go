@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,9 +44,9 @@ models:
   mla: [{num_heads: 128}]
 `
 
-func build(t *testing.T, text string, o Options) *Matrix {
+func build(t *testing.T, text string) *Matrix {
 	t.Helper()
-	m, err := Build(published, models(t, text), o)
+	m, err := Build(published, models(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +54,12 @@ func build(t *testing.T, text string, o Options) *Matrix {
 }
 
 func TestAnswers(t *testing.T) {
-	m := build(t, three, Options{Backend: "trtllm"})
+	m := build(t, three)
 	var got []string
 	for _, c := range m.Cells {
+		if c.Backend != "trtllm" {
+			continue
+		}
 		got = append(got, fmt.Sprintf("%s tp%d %s %s", c.Model, c.TP, c.Answer, strings.Join(c.Missing, "; ")))
 	}
 	want := []string{
@@ -76,28 +78,16 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestOlderVersionsStandIn(t *testing.T) {
-	m := build(t, "models:\n- name: a\n  tp: [1]\n  attention: [{num_heads: 8, num_kv_heads: 8, head_dim: 128}]\n", Options{Backend: "vllm"})
-	c := m.Cells[0]
+	m := build(t, "models:\n- name: a\n  tp: [1]\n  attention: [{num_heads: 8, num_kv_heads: 8, head_dim: 128}]\n")
+	c := m.Cells[slices.IndexFunc(m.Cells, func(c Cell) bool { return c.Backend == "vllm" })]
 	if c.Version != "0.22.0" || !slices.Equal(c.Older, []string{"generation_attention_perf of 0.18.0"}) {
 		t.Errorf("%+v: decode of 0.18.0 stands in", c)
-	}
-	old := build(t, "models:\n- name: a\n  tp: [1]\n  attention: [{num_heads: 8, num_kv_heads: 8, head_dim: 128}]\n", Options{Backend: "vllm", Version: "0.18.0"})
-	if c := old.Cells[0]; len(c.Missing) != 1 || !strings.Contains(c.Missing[0], "prefill") {
-		t.Errorf("%+v: a later version must not stand in", c)
 	}
 }
 
 func TestViews(t *testing.T) {
-	m := build(t, three, Options{})
+	m := build(t, three)
 	var buf bytes.Buffer
-	if err := m.WriteCSV(&buf); err != nil {
-		t.Fatal(err)
-	}
-	lines, err := csv.NewReader(&buf).ReadAll()
-	if err != nil || len(lines) != 1+2*8 {
-		t.Errorf("%v, %d lines", err, len(lines))
-	}
-	buf.Reset()
 	if err := m.WriteMarkdown(&buf); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +123,7 @@ func TestBadModels(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Build(published, models(t, three), Options{System: "b200_sxm"}); err == nil {
-		t.Error("a system without tables has a matrix")
+	if _, err := Build(t.TempDir(), models(t, three)); err == nil {
+		t.Error("an empty folder has a matrix")
 	}
 }

@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,19 +10,6 @@ import (
 
 	"aicplan/sink/phrase"
 )
-
-// WriteCSV writes one line per cell.
-func (m *Matrix) WriteCSV(w io.Writer) error {
-	cw := csv.NewWriter(w)
-	lines := [][]string{{"model", "system", "backend", "version", "tp", "answer", "missing", "older"}}
-	for _, c := range m.Cells {
-		lines = append(lines, []string{c.Model, c.System, c.Backend, c.Version, strconv.FormatInt(c.TP, 10), string(c.Answer), strings.Join(c.Missing, "; "), strings.Join(c.Older, "; ")})
-	}
-	if err := cw.WriteAll(lines); err != nil {
-		return err
-	}
-	return cw.Error()
-}
 
 // WriteJSON writes the matrix as one JSON object.
 func (m *Matrix) WriteJSON(w io.Writer) error {

@@ -2,7 +2,6 @@ package failures
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -101,13 +100,6 @@ func TestFormats(t *testing.T) {
 	var back []Group
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil || len(back) != len(groups) {
 		t.Errorf("JSON: %v, %d groups", err, len(back))
-	}
-	b.Reset()
-	if err := WriteCSV(&b, groups[0].By, groups); err != nil {
-		t.Fatal(err)
-	}
-	if lines, err := csv.NewReader(&b).ReadAll(); err != nil || len(lines) != 3 || lines[0][3] != "count" {
-		t.Errorf("CSV: %v, %v", err, lines)
 	}
 	b.Reset()
 	if err := WriteMarkdown(&b, groups); err != nil {

@@ -1,7 +1,6 @@
 package failures
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,25 +18,6 @@ func WriteJSON(w io.Writer, groups []Group) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(groups)
-}
-
-// WriteCSV writes a header and one line a group: its values of by, the count and
-// the example. The header is there without groups too, for programs that read
-// it.
-func WriteCSV(w io.Writer, by []string, groups []Group) error {
-	cw := csv.NewWriter(w)
-	if err := cw.Write(append(append([]string{}, by...), "count", "stage", "case_id", "params", "example", "attempts", "worker")); err != nil {
-		return err
-	}
-	for _, g := range groups {
-		e := g.Example
-		line := append(append([]string{}, g.Values...), fmt.Sprint(g.Count), e.Stage, e.CaseID, e.Params, e.Message, fmt.Sprint(e.Attempts), e.Worker)
-		if err := cw.Write(line); err != nil {
-			return err
-		}
-	}
-	cw.Flush()
-	return cw.Error()
 }
 
 // WriteMarkdown writes a table of the groups with one example each.
