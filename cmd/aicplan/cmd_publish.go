@@ -29,13 +29,11 @@ type publishCmd struct {
 
 // Help is printed below the flags.
 func (c *publishCmd) Help() string {
-	return `Does what the plan's publish stages say with the exports that have ended so far: during a campaign of days, or after
-it. It measures nothing and takes no lock, so a run may go on beside it. It commits, pushes only where the plan says
-push = true, and opens or updates the draft pull request only where the plan has a draft block.
+	return `Commits the exports that have ended, as the plan's publish stages describe: during a run or after it. It measures
+nothing and takes no lock. It pushes only if the plan has push = true, and opens or updates a draft pull request only if
+the plan has a draft block.
 
-With -dry-run it says what would be committed, pushed and written.
-
-Exit codes: 0 done, or nothing to do yet; 1 a mistake, or git or gh failed; 130 interrupted.`
+Exit codes: 0 done, or nothing to do yet; 1 an error, or git or gh failed; 130 interrupted.`
 }
 
 // warnings tells the user what a stage warns of, and drops what else it says.
@@ -125,16 +123,15 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(), Events: warnings{to: a.stderr},
 		RunDir: own.Path, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
 	}
-	waiting := unmeasured(p, store)
 	if c.DryRun {
 		fmt.Fprintf(a.stdout, "%s would do this:\n", s.Address())
-		if err := cfg.Preview(ctx, a.stdout, rc, waiting); !errors.Is(err, publish.ErrNothing) {
+		if err := cfg.Preview(ctx, a.stdout, rc); !errors.Is(err, publish.ErrNothing) {
 			return nil, err
 		}
 		fmt.Fprintln(a.stdout, "nothing: no export has ended yet")
 		return nil, nil
 	}
-	o, err := cfg.Ended(ctx, rc, waiting)
+	o, err := cfg.Ended(ctx, rc)
 	if errors.Is(err, publish.ErrNothing) {
 		if !c.JSON {
 			fmt.Fprintf(a.stdout, "%s: no export has ended yet\n", s.Address())
@@ -174,24 +171,4 @@ func endedOf(store *checkpoint.Store, addresses []string) ([]stage.Finished, err
 		out = append(out, stage.Finished{Address: addr, Kind: rec.Kind, Outcome: o})
 	}
 	return out, nil
-}
-
-// unmeasured lists the ops of the plan that no record is about yet.
-func unmeasured(p *plan.Plan, store *checkpoint.Store) []string {
-	out := []string{}
-	for _, s := range p.Stages {
-		if !s.Instance.Kind.Measures {
-			continue
-		}
-		if _, err := store.ReadStage(s.Address()); err == nil {
-			continue
-		}
-		addr := s.Address()
-		if at := strings.LastIndex(addr, `["`); at >= 0 {
-			out = append(out, strings.TrimSuffix(addr[at+2:], `"]`))
-			continue
-		}
-		out = append(out, addr[strings.LastIndexByte(addr, '.')+1:])
-	}
-	return out
 }

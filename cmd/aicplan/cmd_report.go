@@ -22,13 +22,9 @@ type reportCmd struct {
 	Run_   string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
 	Format string `help:"html, markdown or json." enum:"html,markdown,json" default:"markdown"`
 	Out    string `help:"Write to a file instead of standard output." placeholder:"FILE" type:"path"`
-	Since  string `help:"Hold the rows against what this run had left, instead of against the time before: a run's id or its beginning." placeholder:"RUN"`
 	List   bool   `help:"List the runs instead."`
 	JSON   bool   `name:"json" help:"As -format json; with -list the runs as JSON."`
 }
-
-// rowsCarried is the number of rows per table that an HTML report contains.
-const rowsCarried = 200_000
 
 // Run shows what a run of the state folder came to.
 func (c *reportCmd) Run(a *app) error {
@@ -48,9 +44,9 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 	if c.Out == "" {
-		return report.Write(a.stdout, c.Format, r, rowsCarried)
+		return report.Write(a.stdout, c.Format, r)
 	}
-	if err := atomic.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r, rowsCarried) }); err != nil {
+	if err := atomic.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r) }); err != nil {
 		return err
 	}
 	info, err := os.Stat(c.Out)
@@ -70,13 +66,6 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	since, err := c.since(store, past)
-	if err != nil {
-		return nil, err
-	}
-	if err := report.Compare(store, in.Tables, since); err != nil {
-		return nil, err
-	}
 	in.Run.IdleSince = idle
 	in.Run.Idle = past.Idle()
 	in.System = func(name string) *systems.Spec {
@@ -87,28 +76,6 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 		return spec
 	}
 	return model.Build(in)
-}
-
-// since is the run that the rows are held against.
-func (c *reportCmd) since(store *checkpoint.Store, of *history.Past) (report.Since, error) {
-	if c.Since == "" {
-		return report.Since{}, nil
-	}
-	found, err := history.Find(store, c.Since)
-	if err != nil {
-		return report.Since{}, fmt.Errorf("-since: %w", err)
-	}
-	past, err := history.Read(*found)
-	if err != nil {
-		return report.Since{}, fmt.Errorf("-since: %w", err)
-	}
-	switch {
-	case found.ID == of.Run.ID:
-		return report.Since{}, fmt.Errorf("-since %s is the run of the report itself: name an earlier one; aicplan report -list shows them", found.ID)
-	case past.Started.After(of.Started):
-		return report.Since{}, fmt.Errorf("-since %s began after %s, the run of the report: exchange them", found.ID, of.Run.ID)
-	}
-	return report.Since{Run: found.ID, End: past.Started.Add(time.Duration(past.Seconds * float64(time.Second)))}, nil
 }
 
 // past is the run to report on: the one that is named, else the newest that did

@@ -61,13 +61,13 @@ func (c *serveCmd) Run(a *app) error {
 	a.endPlanning() // a signal is how this verb ends, with exit code 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id, since string) ([]byte, error) {
-		r, err := (&reportCmd{Run_: id, Since: since}).report(store)
+	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id string) ([]byte, error) {
+		r, err := (&reportCmd{Run_: id}).report(store)
 		if err != nil {
 			return nil, err
 		}
 		var b bytes.Buffer
-		err = report.Write(&b, "html", r, 20_000)
+		err = report.Write(&b, "html", r)
 		return b.Bytes(), err
 	}}
 	srv := &http.Server{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 16}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -51,18 +50,14 @@ type Config struct {
 	Message string `hcl:"message,optional"`
 	SignOff bool   `hcl:"signoff,optional"`
 	// Body is where the text for a pull request goes, below the output folder.
-	Body   string `hcl:"body,optional"`
-	Push   bool   `hcl:"push,optional"`
-	Remote string `hcl:"remote,optional"`
-	// Commits is "each" for a commit of every export, else one holds all.
-	Commits string  `hcl:"commits,optional"`
-	Author  *Author `hcl:"author,block"`
-	Draft   *Draft  `hcl:"draft,block"`
+	Body   string  `hcl:"body,optional"`
+	Push   bool    `hcl:"push,optional"`
+	Remote string  `hcl:"remote,optional"`
+	Author *Author `hcl:"author,block"`
+	Draft  *Draft  `hcl:"draft,block"`
 
 	exports []*stage.Ref
 	report  *stage.Ref
-	waiting []string      // ops without a record; nil in a run
-	slow    time.Duration // of git and gh, for tests; 0: defaultSlow
 }
 
 // Author is who commits; without one it is git's own user.
@@ -110,9 +105,6 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 	if c.Remote != "" && !remoteName.MatchString(c.Remote) {
 		bad("Wrong remote", "%q is no name of a remote; add it to the repository with git remote add, and give its name.", c.Remote)
-	}
-	if c.Commits != "" && c.Commits != "one" && c.Commits != "each" {
-		bad("Wrong commits", "commits is %q; it is \"one\" commit for all exports, or one for \"each\".", c.Commits)
 	}
 	if d := c.Draft; d != nil {
 		d.check(c, bad)

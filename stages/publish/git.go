@@ -17,7 +17,6 @@ type repository struct {
 	dir   string
 	index string // a temporary index file; "" uses none
 	env   []string
-	by    programs
 }
 
 // git runs one command and returns what it prints, without the last line end.
@@ -32,7 +31,7 @@ func (r repository) git(ctx context.Context, stdin string, args ...string) (stri
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := r.by.run(ctx, cmd, "git "+args[0])
+	err := runProgram(ctx, cmd)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("git is not installed; publish needs it")

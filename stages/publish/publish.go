@@ -17,63 +17,72 @@ import (
 	"aicplan/sink/tree"
 )
 
-// alone lets one publish of this process work at a time: several may have the
-// same repository, and the text of the last one is to be the newest.
+// alone serializes the publish stages of this process, because several may use the
+// same repository.
 var alone sync.Mutex
 
-// Run commits. When the branch has the same files already, there is nothing to
-// commit, and the outcome is the commit that is there.
+// Run commits the files of all exports. If the branch has the same files already,
+// the outcome is its present commit.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	alone.Lock()
-	defer alone.Unlock()
-	job, err := c.prepare(rc)
+	p, err := c.prepare(rc)
 	if err != nil {
 		return nil, err
 	}
+	if len(p.missing) > 0 {
+		return nil, fmt.Errorf("%s wrote no file that could be committed", p.missing[0])
+	}
+	return c.publish(ctx, rc, p)
+}
+
+// Ended commits the files of the exports that have ended so far.
+func (c *Config) Ended(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	p, err := c.prepare(rc)
+	if err != nil {
+		return nil, err
+	}
+	return c.publish(ctx, rc, p)
+}
+
+func (c *Config) publish(ctx context.Context, rc *stage.RunContext, p *commitPlan) (*stage.Outcome, error) {
+	alone.Lock()
+	defer alone.Unlock()
 	out := &stage.Outcome{Status: stage.StatusOK}
-	a, err := c.writeBody(rc.OutDir, job.body)
+	a, err := c.writeBody(rc.OutDir, p.body)
 	if err != nil {
 		return nil, err
 	}
 	out.Artifacts = append(out.Artifacts, a)
 
-	// In the run's folder: what a kill leaves there goes with the run.
+	// In the run's folder, which is removed with the run if this process is killed.
 	index, err := os.MkdirTemp(rc.RunDir, "index-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(index)
-	r := c.repository(rc)
+	r := c.open(rc)
 	r.index = filepath.Join(index, "index")
-	commit, made, files := "", 0, 0
-	for _, s := range job.steps {
-		id, now, err := c.commit(ctx, r, s)
-		if err != nil {
-			return nil, err
-		}
-		commit, files = id, files+len(s.files)
-		if now {
-			made++
-		}
+
+	commit, made, err := c.commit(ctx, r, p)
+	if err != nil {
+		return nil, err
 	}
-	out.Message = fmt.Sprintf("%s on %s has %d files", short(commit), c.Branch, files)
-	switch {
-	case made == 0:
-		out.Message = fmt.Sprintf("%s on %s has the same %d files already", short(commit), c.Branch, files)
-	case made > 1:
-		out.Message += fmt.Sprintf(", in %d commits", made)
+	out.Message = fmt.Sprintf("%s on %s has %d files", short(commit), c.Branch, len(p.files))
+	if !made {
+		out.Message = fmt.Sprintf("%s on %s has the same %d files already", short(commit), c.Branch, len(p.files))
 	}
+
 	if c.Push {
 		if _, err := r.git(ctx, "", "push", "--", c.Remote, "refs/heads/"+c.Branch+":refs/heads/"+c.Branch); err != nil {
 			return nil, fmt.Errorf("%s is committed on %s, but not pushed: %w", short(commit), c.Branch, err)
 		}
 		out.Message += ", pushed to " + c.Remote
 	}
+
 	out.Values = map[string]cty.Value{
 		"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push), "pull_request": cty.NullVal(cty.String),
 	}
 	if c.Draft != nil {
-		url, opened, err := c.Draft.update(ctx, r.by, c.Branch, a.Path)
+		url, opened, err := c.Draft.update(ctx, c.Branch, a.Path)
 		if err != nil {
 			return nil, fmt.Errorf("%s is pushed to %s, but the pull request is not up to date: %w", c.Branch, c.Remote, err)
 		}
@@ -83,8 +92,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	return out, nil
 }
 
-func (c *Config) repository(rc *stage.RunContext) repository {
-	r := repository{dir: c.dir(rc.PlanDir), by: c.programs(rc)}
+func (c *Config) open(rc *stage.RunContext) repository {
+	r := repository{dir: c.dir(rc.PlanDir)}
 	if c.Author != nil {
 		r.env = []string{
 			"GIT_AUTHOR_NAME=" + c.Author.Name, "GIT_AUTHOR_EMAIL=" + c.Author.Email,
@@ -114,10 +123,10 @@ func (c *Config) artifacts(rc *stage.RunContext) (wrote map[string][]stage.Artif
 }
 
 // files says which file goes where, in the order of their places.
-func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact, exports []*stage.Ref) ([]file, error) {
+func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]file, error) {
 	var out []file
 	seen := map[string]string{}
-	for _, r := range exports {
+	for _, r := range c.exports {
 		for _, a := range artifacts[r.Address] {
 			rel, err := filepath.Rel(outDir, a.Path)
 			if err != nil || !filepath.IsLocal(rel) {
@@ -160,7 +169,7 @@ func sidecars(files []file) []string {
 
 // body is the report's Markdown, or without a report a list of the files.
 func (c *Config) body(artifacts map[string][]stage.Artifact) (string, error) {
-	if c.report == nil || len(artifacts[c.report.Address]) == 0 && c.Draft != nil {
+	if c.report == nil || len(artifacts[c.report.Address]) == 0 {
 		return listed(artifacts, c.exports), nil
 	}
 	for _, a := range artifacts[c.report.Address] {
@@ -199,8 +208,8 @@ func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
 	return stage.Artifact{Path: path, Digest: digest}, err
 }
 
-// commit puts the files of a step on the branch. made is false when they were there.
-func (c *Config) commit(ctx context.Context, r repository, s step) (id string, made bool, err error) {
+// commit puts the files on the branch. made is false when they were there.
+func (c *Config) commit(ctx context.Context, r repository, s *commitPlan) (id string, made bool, err error) {
 	if err := r.check(ctx); err != nil {
 		return "", false, err
 	}
@@ -256,7 +265,7 @@ func (c *Config) commit(ctx context.Context, r repository, s step) (id string, m
 }
 
 // message is the subject, the body and who signs it off.
-func (c *Config) message(ctx context.Context, r repository, s step) (string, error) {
+func (c *Config) message(ctx context.Context, r repository, s *commitPlan) (string, error) {
 	who, err := r.identity(ctx)
 	if err != nil {
 		return "", err

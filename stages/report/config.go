@@ -20,7 +20,7 @@ import (
 	"aicplan/systems"
 )
 
-//go:embed *.go charts/*.go facets/*.go failures/*.go history/*.go html/*.go html/assets markdown/*.go model/*.go svg/*.go text/*.go
+//go:embed *.go charts/*.go facets/*.go failures/*.go history/*.go html/*.go html/assets markdown/*.go model/*.go svg/*.go
 var source embed.FS
 
 // Kind registers the report stage.
@@ -29,7 +29,7 @@ func Kind() stage.Kind {
 		Name:    "report",
 		Version: 2,
 		Code:    stage.CodeOf(source, physics.Source, catalog.Source, systems.Code),
-		Beside:  map[string]string{"description": "it is for readers of the plan; title and summary are what the report says"},
+		Beside:  map[string]string{"description": "it is for readers of the plan; the title is part of the report"},
 		Summary: "tell what the run came to: an HTML file and its Markdown twin",
 		NoTable: true,
 		Writes:  true,
@@ -37,22 +37,18 @@ func Kind() stage.Kind {
 		Always:  true,
 		Outputs: map[string]cty.Type{"path": cty.String, "verdict": cty.String},
 		New: func() stage.Stage {
-			return &Config{File: "report", Format: []string{"html", "markdown"}, Rows: 200000}
+			return &Config{File: "report", Format: []string{"html", "markdown"}}
 		},
 	}
 }
 
 // extensions of the formats.
-var extensions = map[string]string{"html": ".html", "markdown": ".md", "text": ".txt", "json": ".json"}
+var extensions = map[string]string{"html": ".html", "markdown": ".md", "json": ".json"}
 
 // Config is a report block.
 type Config struct {
 	Description string `hcl:"description,optional"`
 	Title       string `hcl:"title,optional"`
-	// Summary and Impact are the author's words: what this release is, and what
-	// users can do with it.
-	Summary string `hcl:"summary,optional"`
-	Impact  string `hcl:"impact,optional"`
 	// Inputs are the stages whose tables are described: one, a list, an object.
 	Value cty.Value `hcl:"inputs"`
 	// Reference is one dataset or several: each table is compared with the one
@@ -63,23 +59,9 @@ type Config struct {
 	// File is the name without its extension, below the output folder.
 	File   string   `hcl:"file,optional"`
 	Format []string `hcl:"format,optional"`
-	// Rows is the most rows of a table that the HTML carries along.
-	Rows     int        `hcl:"rows,optional"`
-	Risks    []string   `hcl:"risks,optional"`
-	Changes  []string   `hcl:"changes,optional"`
-	Evidence []Evidence `hcl:"evidence,block"`
 
 	inputs, references []*stage.Ref
 	spec               *systems.Spec
-}
-
-// Evidence is what the author did outside the run, such as a test of a reader.
-type Evidence struct {
-	Name    string `hcl:"name,label" json:"name"`
-	Command string `hcl:"command,optional" json:"command,omitempty"`
-	Result  string `hcl:"result" json:"result"`
-	// Passed is false for evidence against the data.
-	Passed *bool `hcl:"passed,optional" json:"passed,omitempty"`
 }
 
 // Files implements stage.FileWriter.
@@ -108,22 +90,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Unusable name", "%q %s.", c.File, why)
 	}
 	if len(c.Format) == 0 {
-		bad("No format", "format is empty, so the report would write nothing; give html, markdown, text or json.")
+		bad("No format", "format is empty, so the report would write nothing; give html, markdown or json.")
 	}
 	for _, f := range c.Format {
 		if extensions[f] == "" {
-			bad("Unknown format", "There is no format %q; the formats are html, markdown, text and json.", f)
+			bad("Unknown format", "There is no format %q; the formats are html, markdown and json.", f)
 		}
-	}
-	if c.Rows < 0 {
-		bad("Wrong number of rows", "rows is %d; it must not be negative. 0 leaves the rows out.", c.Rows)
-	}
-	seen := map[string]bool{}
-	for _, e := range c.Evidence {
-		if seen[e.Name] {
-			bad("Duplicate evidence", "There are two evidence blocks %q.", e.Name)
-		}
-		seen[e.Name] = true
 	}
 	return diags
 }
@@ -180,9 +152,6 @@ func referenceName(i int) string { return fmt.Sprintf("reference[%d]", i) }
 // those who report on the run later.
 func (c *Config) Values() map[string]any {
 	out := stage.Fields(c)
-	if len(c.Evidence) > 0 {
-		out["evidence"] = c.Evidence
-	}
 	if refs := c.statement().References; refs != nil {
 		out["references"] = refs
 	}
@@ -192,10 +161,7 @@ func (c *Config) Values() map[string]any {
 // statement is what the author says, for the report and for those who report
 // on the run later.
 func (c *Config) statement() history.Statement {
-	st := history.Statement{Title: c.Title, Summary: c.Summary, Impact: c.Impact, Risks: c.Risks, Changes: c.Changes}
-	for _, e := range c.Evidence {
-		st.Evidence = append(st.Evidence, history.Evidence(e))
-	}
+	st := history.Statement{Title: c.Title}
 	for _, r := range c.references {
 		st.References = append(st.References, r.Address)
 	}

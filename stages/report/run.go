@@ -19,7 +19,6 @@ import (
 	"aicplan/stages/report/html"
 	"aicplan/stages/report/markdown"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/text"
 	"aicplan/systems"
 )
 
@@ -36,9 +35,6 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if rc.Store != nil {
 		var err error
 		if in.Watched, err = watched(rc.Store, in.Tables); err != nil && rc.Events != nil {
-			rc.Events.Message(rc.Address, "warn", err.Error())
-		}
-		if err := Compare(rc.Store, in.Tables, Since{}); err != nil && rc.Events != nil {
 			rc.Events.Message(rc.Address, "warn", err.Error())
 		}
 	}
@@ -71,8 +67,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 // input gathers what the report is made of.
 func (c *Config) input(rc *stage.RunContext) model.Input {
-	in := model.Input{Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename, Partial: rc.Options.Partial()}}
-	c.statement().Apply(&in)
+	in := model.Input{Title: c.Title, Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename, Partial: rc.Options.Partial()}}
 	if rc.RunDir == "" {
 		in.Run.ID = ""
 	}
@@ -124,24 +119,24 @@ func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return stage.Artifact{}, atomic.Explain("make the folder of", path, err)
 	}
-	digest, err := atomic.Write(path, func(w io.Writer) error { return Write(w, format, r, c.Rows) })
+	digest, err := atomic.Write(path, func(w io.Writer) error { return Write(w, format, r) })
 	if err != nil {
 		return stage.Artifact{}, err
 	}
 	return stage.Artifact{Path: path, Digest: digest}, nil
 }
 
-// Write shows a report in one of the formats html, markdown, text and json. rows
-// is the most rows of a table that HTML carries along.
-func Write(w io.Writer, format string, r *model.Report, rows int) error {
+// carriedRows is the number of rows per table that an HTML report contains.
+const carriedRows = 200_000
+
+// Write writes a report as html, markdown or json.
+func Write(w io.Writer, format string, r *model.Report) error {
 	w = &visible.Writer{W: w} // rows, messages and names come from elsewhere
 	switch format {
 	case "html":
-		return html.Write(w, r, html.Options{Rows: rows})
+		return html.Write(w, r, html.Options{Rows: carriedRows})
 	case "markdown":
 		return markdown.Write(w, r)
-	case "text":
-		return text.Write(w, r)
 	case "json":
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")

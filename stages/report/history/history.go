@@ -18,7 +18,6 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/stages/report/roles"
 )
 
 // Past is a run as its events describe it.
@@ -145,7 +144,7 @@ type event struct {
 	Type      string              `json:"type"`
 	Stage     string              `json:"stage"`
 	Kind      string              `json:"kind"`
-	Role      *stage.Role         `json:"role"` // nil in events of earlier versions
+	Role      stage.Role          `json:"role"`
 	Plan      string              `json:"plan"`
 	Options   stage.Options       `json:"options"`
 	Whole     bool                `json:"whole"`
@@ -226,7 +225,7 @@ func (p *Past) take(e event) {
 			p.Statement = e.Statement
 		}
 	case "stage_start":
-		p.Open = append(p.Open, Begun{Address: e.Stage, Kind: e.Kind, Is: e.role()})
+		p.Open = append(p.Open, Begun{Address: e.Stage, Kind: e.Kind, Is: e.Role})
 	case "stage_progress":
 		for i := range p.Open {
 			if b := &p.Open[i]; b.Address == e.Stage {
@@ -236,17 +235,8 @@ func (p *Past) take(e event) {
 	case "stage_end":
 		p.Open = slices.DeleteFunc(p.Open, func(b Begun) bool { return b.Address == e.Stage })
 		p.Stages = append(p.Stages, Ended{At: e.At, Finished: stage.Finished{
-			Address: e.Stage, Kind: e.Kind, Is: e.role(), Reused: e.Reused, Seconds: e.Seconds, After: e.After, Waterfall: e.Waterfall,
+			Address: e.Stage, Kind: e.Kind, Is: e.Role, Reused: e.Reused, Seconds: e.Seconds, After: e.After, Waterfall: e.Waterfall,
 			Outcome: &stage.Outcome{Status: e.Status, Message: e.Message, Counts: e.Counts, Checks: e.Checks, Artifacts: e.Artifacts},
 		}})
 	}
-}
-
-// role is what the event says of the stage's kind, or what was so when events
-// said nothing of it.
-func (e event) role() stage.Role {
-	if e.Role != nil {
-		return *e.Role
-	}
-	return roles.Of(e.Kind)
 }

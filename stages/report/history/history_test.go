@@ -89,7 +89,7 @@ func load(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset,
 }
 
 func ended(address, kind string, status stage.Status, after ...string) map[string]any {
-	return map[string]any{"type": "stage_end", "stage": address, "kind": kind, "status": status, "after": after, "seconds": 1.5, "counts": stage.Counts{Rows: 30}}
+	return map[string]any{"type": "stage_end", "stage": address, "kind": kind, "role": reporttest.Role(kind), "status": status, "after": after, "seconds": 1.5, "counts": stage.Counts{Rows: 30}}
 }
 
 func start() map[string]any {
@@ -109,7 +109,7 @@ func TestReadBack(t *testing.T) {
 	for _, a := range [][2]string{{"collect.g", "collect"}, {"dedupe.g", "dedupe"}, {"gate.g", "gate"}, {"collect.h", "collect"}, {"dedupe.h", "dedupe"}} {
 		p.record(a[0], a[1], gemm)
 	}
-	said := map[string]any{"type": EventType, "stage": "report.r", "statement": Statement{Title: "Said", Risks: []string{"one"}, References: []string{"import.old"}}}
+	said := map[string]any{"type": EventType, "stage": "report.r", "statement": Statement{Title: "Said", References: []string{"import.old"}}}
 	p.record("import.old", "import", gemm)
 	failed := ended("gate.h", "gate", stage.StatusGateFailed, "dedupe.h")
 	failed["checks"] = []stage.CheckResult{{Name: "coverage", Result: "fail", Message: "too little"}}
@@ -129,8 +129,8 @@ func TestReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in.Title != "Said" || len(in.Risks) != 1 {
-		t.Errorf("what the author said: %q, %v", in.Title, in.Risks)
+	if in.Title != "Said" {
+		t.Errorf("title %q", in.Title)
 	}
 	if len(in.Tables) == 2 && (in.Tables[1].Reference == nil || in.Tables[1].ReferenceName != "import.old (TRTLLM 1.3.0rc20)") {
 		t.Errorf("reference %q", in.Tables[1].ReferenceName)
@@ -208,11 +208,6 @@ func TestKilledWithinAStage(t *testing.T) {
 	}
 	if len(rep.Stages) != 1 || !strings.Contains(rep.Stages[0].Message, "33 of 100 cases") {
 		t.Errorf("stages %+v", rep.Stages)
-	}
-	for _, item := range rep.Checklist {
-		if (strings.HasPrefix(item.Text, "Coverage") || strings.HasPrefix(item.Text, "Missing")) && (item.Level != model.Open || strings.Contains(item.Note, "imported")) {
-			t.Errorf("%+v", item)
-		}
 	}
 	if len(rep.Risks) != 2 {
 		t.Errorf("risks %+v", rep.Risks)
@@ -301,27 +296,4 @@ func FuzzRead(f *testing.F) {
 			t.Logf("no report: %v", err)
 		}
 	})
-}
-
-// TestRoles: an event says what its stage is; where it says nothing, it is of a
-// version whose kinds are known.
-func TestRoles(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]stage.Role{
-		`{"type":"stage_end","stage":"survey.a","kind":"survey","role":{"tabular":true,"judges":true}}`: {Tabular: true, Judges: true},
-		`{"type":"stage_end","stage":"gate.a","kind":"gate","role":{}}`:                                 {},
-		`{"type":"stage_end","stage":"gate.a","kind":"gate"}`:                                           {Tabular: true, Judges: true},
-		`{"type":"stage_end","stage":"verify.a","kind":"verify"}`:                                       {Tabular: true, Verifies: true},
-		`{"type":"stage_end","stage":"survey.a","kind":"survey"}`:                                       {},
-	} {
-		var e event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
-		var p Past
-		p.take(e)
-		if len(p.Stages) != 1 || p.Stages[0].Is != want {
-			t.Errorf("%s: %+v", line, p.Stages)
-		}
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/stages/report/model"
 )
 
 // EventType is the type of the event by which a report stage leaves its
@@ -17,38 +16,11 @@ const EventType = "report"
 
 // Statement is what a report's author adds to the data.
 type Statement struct {
-	Title    string     `json:"title,omitempty"`
-	Summary  string     `json:"summary,omitempty"`
-	Impact   string     `json:"impact,omitempty"`
-	Risks    []string   `json:"risks,omitempty"`
-	Changes  []string   `json:"changes,omitempty"`
-	Evidence []Evidence `json:"evidence,omitempty"`
+	Title string `json:"title,omitempty"`
 	// References are the addresses of stages to compare with.
 	References []string `json:"references,omitempty"`
-	// Inputs are the addresses of the stages that the report describes. Events of
-	// before have none.
+	// Inputs are the addresses of the stages that the report describes.
 	Inputs []string `json:"inputs,omitempty"`
-}
-
-// Evidence is what the author did outside the run.
-type Evidence struct {
-	Name    string `json:"name"`
-	Command string `json:"command,omitempty"`
-	Result  string `json:"result"`
-	// Passed is false for evidence against the data.
-	Passed *bool `json:"passed,omitempty"`
-}
-
-// Apply puts the statement into a report's input.
-func (s Statement) Apply(in *model.Input) {
-	in.Title, in.Summary, in.Impact, in.Risks, in.Changes = s.Title, s.Summary, s.Impact, s.Risks, s.Changes
-	for _, e := range s.Evidence {
-		level := model.Good
-		if e.Passed != nil && !*e.Passed {
-			level = model.Bad
-		}
-		in.Evidence = append(in.Evidence, model.Evidence{Name: e.Name, Command: e.Command, Result: e.Result, Level: level})
-	}
 }
 
 // statement is what the run's first report stage said: in its event, or, when

@@ -26,7 +26,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	if err != nil {
 		return in, err
 	}
-	said.Apply(&in)
+	in.Title = said.Title
 	data := map[string]*stage.Dataset{}
 	stale := map[string]string{}
 	for i := range p.Stages {

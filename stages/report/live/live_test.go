@@ -163,7 +163,7 @@ func server(t testing.TB, token string) (*httptest.Server, func(lines ...string)
 	t.Helper()
 	r, write := runAt(t)
 	page := &Server{Token: token, Interval: 10 * time.Millisecond, Runs: func() ([]checkpoint.Run, error) { return []checkpoint.Run{r}, nil },
-		Report: func(id, since string) ([]byte, error) { return []byte("<p>report of " + id + " since " + since), nil }}
+		Report: func(id string) ([]byte, error) { return []byte("<p>report of " + id), nil }}
 	srv := httptest.NewServer(page.Handler())
 	t.Cleanup(func() { page.Close(); srv.Close() })
 	return srv, write
@@ -196,13 +196,13 @@ func TestServer(t *testing.T) {
 	srv, write := server(t, "")
 	write(strings.Join(story(time.Now()), "\n"), "\n")
 	for path, want := range map[string]string{"/": "aicplan", "/runs/r1": `data-run="r1"`, "/api/runs": `"run":"r1"`, "/api/runs/r1": `"exit_code":3`, "/api/runs/latest": `"exit_code":3`,
-		"/runs/r1/report": "report of r1", "/runs/r1/report?since=r1": "report of r1 since r1", "/assets/live.js": "EventSource", "/assets/live.css": ":root"} {
+		"/runs/r1/report": "report of r1", "/assets/live.js": "EventSource", "/assets/live.css": ":root"} {
 		res, body := get(t, srv.URL+path, http.Header{})
 		if res.StatusCode != 200 || !strings.Contains(body, want) || res.Header.Get("Content-Security-Policy") == "" || res.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %.80s", path, res.StatusCode, body)
 		}
 	}
-	for path, code := range map[string]int{"/api/runs/r2": 404, "/api/runs/..%2f..%2fetc": 404, "/runs/%2e%2e/report": 404, "/runs/r1/report?since=r2": 404, "/assets/live.html": 404, "/assets/..%2flive.go": 404, "/nothing": 404} {
+	for path, code := range map[string]int{"/api/runs/r2": 404, "/api/runs/..%2f..%2fetc": 404, "/runs/%2e%2e/report": 404, "/assets/live.html": 404, "/assets/..%2flive.go": 404, "/nothing": 404} {
 		if res, _ := get(t, srv.URL+path, http.Header{}); res.StatusCode != code {
 			t.Errorf("%s: %d", path, res.StatusCode)
 		}

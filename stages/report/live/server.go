@@ -28,9 +28,8 @@ type Server struct {
 	// Dead says whether the process of a run that has not ended is known to be
 	// gone; nil where nobody can say.
 	Dead func(host string, pid int) bool
-	// Report writes the report of a finished run as HTML, its rows held against
-	// what the run since had left, or, for "", against the time before.
-	Report func(id, since string) ([]byte, error)
+	// Report writes the report of a finished run as HTML.
+	Report func(id string) ([]byte, error)
 	// Token is what readers must know; "" lets everybody in who reaches the
 	// address.
 	Token string
@@ -326,13 +325,6 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	since := r.URL.Query().Get("since")
-	if since != "" {
-		if _, err := s.find(since); err != nil {
-			http.Error(w, "since: "+err.Error(), http.StatusNotFound)
-			return
-		}
-	}
 	// A report of many rows takes much memory: one at a time.
 	select {
 	case s.making <- struct{}{}:
@@ -341,7 +333,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	}
 	b, err := func() ([]byte, error) {
 		defer func() { <-s.making }()
-		return s.Report(found.ID, since)
+		return s.Report(found.ID)
 	}()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -45,15 +45,8 @@ func render(r *model.Report, lines int) string {
 	b.linef("# %s", phrase.Inline(r.Title))
 	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], phrase.Inline(r.Verdict.Text))
 	b.heading("Release at a glance")
-	if r.Summary != "" {
-		b.linef("%s\n", phrase.Inline(r.Summary))
-	}
 	for _, s := range r.Glance {
 		b.linef("- %s", phrase.Inline(s))
-	}
-	if r.Impact != "" {
-		b.heading("What users can do with it")
-		b.linef("%s", phrase.Inline(r.Impact))
 	}
 	b.tables(r)
 	b.risks(r)
@@ -61,11 +54,6 @@ func render(r *model.Report, lines int) string {
 	b.losses(r)
 	b.validation(r)
 	b.environment(r)
-	if len(r.Changes) > 0 {
-		b.heading("Changes other than data")
-		b.list(len(r.Changes), func(i int) { b.linef("- %s", phrase.Inline(r.Changes[i])) })
-	}
-	b.checklist(r)
 	b.run(r)
 	return b.String()
 }
@@ -156,16 +144,13 @@ func (b *builder) tables(r *model.Report) {
 func (b *builder) risks(r *model.Report) {
 	b.heading("Remaining risks")
 	if len(r.Risks) == 0 {
-		b.linef("None follows from the data, and the plan states none.")
+		b.linef("None follows from the data.")
 	}
 	b.list(len(r.Risks), func(i int) {
 		x := r.Risks[i]
 		text := phrase.Inline(x.Text)
 		if x.Level == model.Bad {
 			text = "**" + text + "**"
-		}
-		if x.Stated {
-			text += " (stated by the author)"
 		}
 		b.linef("- %s", text)
 	})
@@ -200,9 +185,6 @@ func (b *builder) validation(r *model.Report) {
 	b.list(len(r.Evidence), func(i int) {
 		e := r.Evidence[i]
 		name := phrase.Cell(e.Name)
-		if e.Stated {
-			name += " (stated)"
-		}
 		result := phrase.Cell(e.Result)
 		if e.Level == model.Bad {
 			result = "**" + result + "**"
@@ -268,14 +250,6 @@ func prefixed(prefix, s string) string {
 		return ""
 	}
 	return prefix + s
-}
-
-func (b *builder) checklist(r *model.Report) {
-	b.heading("Checklist")
-	signs := map[string]string{model.Good: "[x]", model.Warn: "[x] :warning:", model.Bad: "[ ] :x:", model.Open: "[ ]"}
-	for _, c := range r.Checklist {
-		b.linef("- %s %s: %s", signs[c.Level], phrase.Inline(c.Text), phrase.Inline(c.Note))
-	}
 }
 
 func (b *builder) run(r *model.Report) {

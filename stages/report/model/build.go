@@ -16,7 +16,7 @@ import (
 // read as one.
 func Build(in Input) (*Report, error) {
 	in.Run.Plan = shortPath(in.Run.Plan)
-	r := &Report{Title: cmp.Or(in.Title, "Performance data"), Summary: in.Summary, Impact: in.Impact, Run: in.Run, Changes: in.Changes, Watched: in.Watched}
+	r := &Report{Title: cmp.Or(in.Title, "Performance data"), Run: in.Run, Watched: in.Watched}
 	for _, f := range in.Finished {
 		if f.Outcome == nil {
 			f.Outcome = &stage.Outcome{}
@@ -49,11 +49,10 @@ func Build(in Input) (*Report, error) {
 		return nil, err
 	}
 	r.evidence(in)
-	r.risks(in)
+	r.risks()
 	r.Verdict = r.verdict()
 	r.Figures = r.figures()
 	r.Glance = r.glance()
-	r.checklist()
 	return r, nil
 }
 

@@ -9,8 +9,8 @@ import (
 
 // Input is what reports are made of.
 type Input struct {
-	Title, Summary, Impact string
-	Run                    Run
+	Title string
+	Run   Run
 	// Finished are the stages in run order.
 	Finished []stage.Finished
 	// Tables are the datasets to describe, in the order in which they are
@@ -18,10 +18,6 @@ type Input struct {
 	Tables []TableInput
 	// Watched is what telemetry saw during the cases of the tables.
 	Watched []Watched
-	// What the plan's author states.
-	Evidence []Evidence
-	Risks    []string
-	Changes  []string
 	// System finds a system by name; nil knows none.
 	System func(name string) *systems.Spec
 }
@@ -69,10 +65,6 @@ type TableInput struct {
 	// Reference is compared with; may be nil.
 	Reference     *stage.Dataset
 	ReferenceName string
-	// Before are the tries before those of the rows, one for each row or none at all,
-	// and Since is the run that left them; "" where it is the time before of each case.
-	Before []Earlier
-	Since  string
 	// Stale says why the data may not be that of the run; "" when it is.
 	Stale string
 }

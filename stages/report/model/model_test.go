@@ -10,7 +10,6 @@ import (
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
-	"aicplan/stages/report/roles"
 )
 
 func input(t *testing.T) model.Input {
@@ -29,17 +28,6 @@ func build(t *testing.T, in model.Input) *model.Report {
 		t.Fatal(err)
 	}
 	return r
-}
-
-func item(t *testing.T, r *model.Report, text string) model.Item {
-	t.Helper()
-	for _, i := range r.Checklist {
-		if i.Text == text {
-			return i
-		}
-	}
-	t.Fatalf("no point %q in the checklist", text)
-	return model.Item{}
 }
 
 // TestCounts: what the report says of a table must add up to the table.
@@ -112,9 +100,9 @@ func TestVerdicts(t *testing.T) {
 	ok := &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "fail", Result: "pass"}}}
 	// Checks that only warn can stop nothing, and a preflight judges no data.
 	warns := func(result string) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: roles.Of("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
 	}
-	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Is: roles.Of("preflight"), Outcome: ok}}
+	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Is: reporttest.Role("preflight"), Outcome: ok}}
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +111,7 @@ func TestVerdicts(t *testing.T) {
 	partial := *gemm
 	partial.Info.Partial = "limit"
 	with := func(s stage.Status) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: roles.Of("gate"), Outcome: ok}, {Address: "x.y", Kind: "collect", Is: roles.Of("collect"), Outcome: &stage.Outcome{Status: s}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"), Outcome: ok}, {Address: "x.y", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: s}}}
 	}
 	for name, c := range map[string]struct {
 		in          model.Input
@@ -142,7 +130,7 @@ func TestVerdicts(t *testing.T) {
 		"node only":   {model.Input{Tables: tables, Finished: node}, model.Warn, "not judged"},
 		"only warns":  {model.Input{Tables: tables, Finished: warns("pass")}, model.Warn, "passed"},
 		"warned":      {model.Input{Tables: tables, Finished: warns("warn")}, model.Warn, "passed, with warnings"},
-		"both":        {model.Input{Tables: tables, Finished: append(with(stage.StatusOK), stage.Finished{Address: "gate.h", Kind: "gate", Is: roles.Of("gate"), Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
+		"both":        {model.Input{Tables: tables, Finished: append(with(stage.StatusOK), stage.Finished{Address: "gate.h", Kind: "gate", Is: reporttest.Role("gate"), Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
 	} {
 		r := build(t, c.in)
 		if r.Verdict.Level != c.level || r.Verdict.Word != c.word {
@@ -165,11 +153,11 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 		for _, name := range skipped {
 			checks = append(checks, stage.CheckResult{Name: name, Severity: "warn", Result: "skip", Message: "there are no rows to judge"})
 		}
-		return stage.Finished{Address: address, Kind: "gate", Is: roles.Of("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: checks}, After: []string{"collect.g"}}
+		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: checks}, After: []string{"collect.g"}}
 	}
 	r := build(t, model.Input{
 		Finished: []stage.Finished{
-			{Address: "collect.g", Kind: "collect", Is: roles.Of("collect"), Outcome: &stage.Outcome{Status: stage.StatusOK, Data: gemm}},
+			{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: stage.StatusOK, Data: gemm}},
 			gate("gate.a", "noise"), gate("gate.b", "noise", "physics"), gate("gate.c"),
 		},
 		Tables: []model.TableInput{{Address: "collect.g", Data: gemm}, {Address: "gate.b", Data: gemm}},
@@ -186,41 +174,10 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 	}
 }
 
-// TestChecklist: points are ticked by what there is, and open without it.
-func TestChecklist(t *testing.T) {
-	in := input(t)
-	r := build(t, in)
-	for text, level := range map[string]string{
-		"Quality gates": model.Bad, "Coverage of the plan": model.Warn, "What users can do with it": model.Good, "Driver, CUDA, image": model.Good,
-		"Version read inside the runtime": model.Warn, "Missing cases have reasons": model.Good, "A sample was measured again": model.Open,
-		"The loader's and the database's tests pass with the new data": model.Good, "The sanity charts were drawn and read": model.Open,
-	} {
-		if i := item(t, r, text); i.Level != level {
-			t.Errorf("%s: %+v, want %s", text, i, level)
-		}
-	}
-	// A case that nobody accounts for is a fault of the data, not a footnote.
-	in = input(t)
-	in.Tables[1].Data.Ledger = table.Empty(stage.LedgerSchema)
-	in.Finished[5].Outcome.Data = in.Tables[1].Data
-	in.Impact, in.Evidence = "", []model.Evidence{{Name: "loader", Result: "3 failed", Level: model.Bad}}
-	in.Finished = append(in.Finished, stage.Finished{Address: "verify.gemm", Kind: "verify", Is: roles.Of("verify"), Outcome: &stage.Outcome{Status: stage.StatusOK, Message: "100 cases within 1.2 %"}})
-	in.Tables[0].Data.Info.ImageDigest = ""
-	r = build(t, in)
-	for text, level := range map[string]string{
-		"Missing cases have reasons": model.Bad, "What users can do with it": model.Open, "A sample was measured again": model.Good,
-		"The loader's and the database's tests pass with the new data": model.Bad, "Driver, CUDA, image": model.Warn,
-	} {
-		if i := item(t, r, text); i.Level != level {
-			t.Errorf("%s: %+v, want %s", text, i, level)
-		}
-	}
-}
-
 // TestWithoutData: a stage that broke has left nothing, and the report says so.
 func TestWithoutData(t *testing.T) {
 	r := build(t, model.Input{
-		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Is: roles.Of("collect"), Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
+		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
 		Tables:   []model.TableInput{{Address: "gate.g"}},
 	})
 	if r.Tables[0].Partial == "" || r.Verdict.Level != model.Bad {
@@ -240,8 +197,8 @@ func TestFiles(t *testing.T) {
 		return out
 	}
 	r := build(t, model.Input{Finished: []stage.Finished{
-		{Address: "export.a", Kind: "export", Is: roles.Of("export"), Outcome: o("/home/somebody/run/out/a/gemm.txt")},
-		{Address: "export.b", Kind: "export", Is: roles.Of("export"), Outcome: o("/home/somebody/run/out/b.txt")},
+		{Address: "export.a", Kind: "export", Is: reporttest.Role("export"), Outcome: o("/home/somebody/run/out/a/gemm.txt")},
+		{Address: "export.b", Kind: "export", Is: reporttest.Role("export"), Outcome: o("/home/somebody/run/out/b.txt")},
 	}})
 	if r.Files[0].Path != "out/a/gemm.txt" || r.Files[1].Path != "out/b.txt" {
 		t.Errorf("files: %+v", r.Files)
@@ -269,7 +226,7 @@ func TestTablesOfOneKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate := func(address, reads, severity, result string, status stage.Status) stage.Finished {
-		return stage.Finished{Address: address, Kind: "gate", Is: roles.Of("gate"), After: []string{reads}, Outcome: &stage.Outcome{
+		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"), After: []string{reads}, Outcome: &stage.Outcome{
 			Status: status, Checks: []stage.CheckResult{{Name: "c", Severity: severity, Result: result}}}}
 	}
 	r, err := model.Build(model.Input{
@@ -277,7 +234,7 @@ func TestTablesOfOneKind(t *testing.T) {
 		Finished: []stage.Finished{
 			gate("gate.hard", "collect.a", "fail", "fail", stage.StatusGateFailed), gate("gate.mild", "collect.a", "warn", "warn", stage.StatusOK),
 			gate("gate.other", "collect.b", "fail", "pass", stage.StatusOK),
-			{Address: "gate.late", Kind: "gate", Is: roles.Of("gate"), After: []string{"collect.b"}},
+			{Address: "gate.late", Kind: "gate", Is: reporttest.Role("gate"), After: []string{"collect.b"}},
 		},
 	})
 	if err != nil {

@@ -14,25 +14,21 @@ import (
 // Report is everything there is to say about a run.
 type Report struct {
 	Title   string  `json:"title"`
-	Summary string  `json:"summary,omitempty"` // the author's words
-	Impact  string  `json:"impact,omitempty"`
 	Run     Run     `json:"run"`
 	Verdict Verdict `json:"verdict"`
 	// Glance are sentences that sum the release up, each with its figures.
-	Glance    []string        `json:"glance"`
-	Figures   []Figure        `json:"figures"`
-	Checklist []Item          `json:"checklist"`
-	Risks     []Risk          `json:"risks"`
-	Nodes     []Node          `json:"nodes"`
-	Tables    []*Table        `json:"tables"`
-	Gates     []results.Group `json:"gates"`
+	Glance  []string        `json:"glance"`
+	Figures []Figure        `json:"figures"`
+	Risks   []Risk          `json:"risks"`
+	Nodes   []Node          `json:"nodes"`
+	Tables  []*Table        `json:"tables"`
+	Gates   []results.Group `json:"gates"`
 	// Predictions are what gates compared with predictions.
 	Predictions []Comparison     `json:"predictions,omitempty"`
 	Failures    []failures.Group `json:"failures"`
 	Skips       []Skip           `json:"skips"`
 	Waterfalls  []Waterfall      `json:"waterfalls"`
 	Evidence    []Evidence       `json:"evidence"`
-	Changes     []string         `json:"changes,omitempty"`
 	Files       []File           `json:"files"`
 	Stages      []Stage          `json:"stages"`
 	// Watched is drawn only: the series are attachments of the cases.
@@ -80,20 +76,10 @@ type Figure struct {
 	Level string `json:"level,omitempty"`
 }
 
-// Item is one point of the release checklist.
-type Item struct {
-	Text  string `json:"text"`
-	Level string `json:"level"`
-	Note  string `json:"note"`
-}
-
 // Risk is what a reader should know before relying on the data.
 type Risk struct {
 	Level string `json:"level"` // bad or warn
 	Text  string `json:"text"`
-	// Stated is true when the plan's author says so, false when it follows
-	// from the data.
-	Stated bool `json:"stated,omitempty"`
 }
 
 // Node is one environment that measured.
@@ -154,8 +140,6 @@ type Table struct {
 	Rates     []Rate   `json:"rates,omitempty"`
 	// Worst are the rows to look at first.
 	Worst []WorstRow `json:"worst,omitempty"`
-	// Change is against the tries before; nil where there were none.
-	Change *Change `json:"change,omitempty"`
 
 	// Split is coverage by the word that sets rows apart.
 	SplitBy string  `json:"split_by,omitempty"`
@@ -239,8 +223,6 @@ type Evidence struct {
 	Command string `json:"command,omitempty"`
 	Result  string `json:"result"`
 	Level   string `json:"level"`
-	// Stated is true when the plan's author says so.
-	Stated bool `json:"stated,omitempty"`
 }
 
 // File is a file that the run wrote.

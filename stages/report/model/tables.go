@@ -48,7 +48,6 @@ func describe(in TableInput, all Input) (*Table, error) {
 	}
 	t.rates()
 	t.worst()
-	t.changed(in.Before, in.Since)
 	t.coverage()
 	t.ledger()
 	if err := t.compare(in); err != nil {

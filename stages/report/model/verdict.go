@@ -201,18 +201,8 @@ func (r *Report) glance() []string {
 	}
 	for _, x := range r.Tables {
 		if ref := x.Reference; ref != nil && ref.Ratio != nil {
-			_, ratios := ref.Pairs()
-			sure := ""
-			if in := MedianInterval(slices.Sorted(slices.Values(ratios))); in != nil {
-				sure = fmt.Sprintf(", with 95 %% confidence %.3f to %.3f", in[0], in[1])
-			}
-			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common%s; 5 %% below %.3f, 5 %% above %.3f).",
-				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, phrase.Count(int64(ref.Common)), sure, ref.Ratio.P5, ref.Ratio.P95))
-		}
-	}
-	for _, x := range r.Tables {
-		if x.Change != nil {
-			out = append(out, x.Name+": "+x.Change.Text())
+			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
+				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, phrase.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
 		}
 	}
 	if len(r.Files) > 0 {
@@ -229,9 +219,8 @@ func (r *Report) glance() []string {
 	return out
 }
 
-// risks are what a reader should know first: what follows from the data, then
-// what the author states.
-func (r *Report) risks(in Input) {
+// risks lists what follows from the data and a reader should know first.
+func (r *Report) risks() {
 	add := func(level, format string, args ...any) {
 		r.Risks = append(r.Risks, Risk{Level: level, Text: fmt.Sprintf(format, args...)})
 	}
@@ -293,9 +282,6 @@ func (r *Report) risks(in Input) {
 		if len(mixed[what]) > 1 {
 			add(Warn, "the tables come from more than one %s: %s", what, List(mixed[what], 4))
 		}
-	}
-	for _, text := range in.Risks {
-		r.Risks = append(r.Risks, Risk{Level: Warn, Text: text, Stated: true})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/roles"
 )
 
 // Predicted is a made-up gate that compared predictions with static steps: four
@@ -50,7 +49,7 @@ func Predicted() (stage.Finished, error) {
 	if err != nil {
 		return stage.Finished{}, err
 	}
-	return stage.Finished{Address: "gate.steps", Kind: "gate", Is: roles.Of("gate"), Outcome: &stage.Outcome{Status: stage.StatusGateFailed, Checks: []stage.CheckResult{
+	return stage.Finished{Address: "gate.steps", Kind: "gate", Is: Role("gate"), Outcome: &stage.Outcome{Status: stage.StatusGateFailed, Checks: []stage.CheckResult{
 		{Name: "prediction of module.ours.collect.predicted", Severity: "fail", Result: "fail", Message: "too far off", Detail: raw},
 	}}}, nil
 }

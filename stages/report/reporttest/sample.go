@@ -11,7 +11,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/roles"
 	"aicplan/systems"
 )
 
@@ -41,18 +40,14 @@ func Input(rows int) (model.Input, error) {
 	n := int(gemm.Table.NumRows())
 	exitCode := 4
 	in := model.Input{
-		Title: "H200 SXM, TensorRT-LLM 1.3.0rc20", Summary: "The first full collection on the new driver.",
-		Impact: "Dense models in bfloat16 and FP8 can be configured on H200 nodes.",
-		Run:    model.Run{ID: "20260304T220500.000-ab12", Plan: "plans/h200_trtllm.hcl", Started: "2026-03-04T22:05:00Z", Seconds: 9876.5, ExitCode: &exitCode},
+		Title: "H200 SXM, TensorRT-LLM 1.3.0rc20",
+		Run:   model.Run{ID: "20260304T220500.000-ab12", Plan: "plans/h200_trtllm.hcl", Started: "2026-03-04T22:05:00Z", Seconds: 9876.5, ExitCode: &exitCode},
 		Tables: []model.TableInput{
 			{Address: "gate.gemm", Data: gemm, System: spec, Reference: reference, ReferenceName: "vllm 0.19.0"},
 			{Address: "dedupe.attention", Data: attention, System: spec},
 			{Address: "import.allreduce", Data: allreduce()},
 		},
-		Risks:    []string{"MLA kernels of this version are known to be slower under CUDA 13."},
-		Changes:  []string{"systems/h200_sxm.yaml: p2p latency measured anew"},
-		Evidence: []model.Evidence{{Name: "loader", Command: "pytest tests/unit/sdk/database -q", Result: "212 passed"}},
-		System:   func(string) *systems.Spec { return spec },
+		System: func(string) *systems.Spec { return spec },
 	}
 	in.Finished = finished(gemm, attention, n)
 	return in, nil
@@ -60,7 +55,7 @@ func Input(rows int) (model.Input, error) {
 
 func finished(gemm, attention *stage.Dataset, rows int) []stage.Finished {
 	ok := func(address, kind string, seconds float64, o *stage.Outcome, after ...string) stage.Finished {
-		return stage.Finished{Address: address, Kind: kind, Is: roles.Of(kind), Seconds: seconds, Outcome: o, After: after}
+		return stage.Finished{Address: address, Kind: kind, Is: Role(kind), Seconds: seconds, Outcome: o, After: after}
 	}
 	checks := []stage.CheckResult{
 		{Name: "coverage", Severity: "fail", Result: "pass", Message: "all planned cases have a row", Value: "100.00 %", Limit: "at least 99.00 %", Pos: "plans/h200_trtllm.hcl:80"},

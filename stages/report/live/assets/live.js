@@ -235,14 +235,10 @@ function trouble(text) { $("trouble").textContent = text; $("trouble").hidden = 
 const shownRuns = 100;
 async function runs(current) {
   const list = await (await fetch("/api/runs")).json();
-  // The run that is shown is compared with older ones of its plan, once it is over.
-  const here = list.findIndex(r => r.run === current), shown = here >= 0 && list[here].state !== "running" ? list[here] : null;
-  put("runs", [current, list.slice(0, shownRuns), list.length], () => list.length ? [table(["run", "state", "plan", "started", "took", "", ""], list.slice(0, shownRuns).map((r, i) => {
+  put("runs", [current, list.slice(0, shownRuns), list.length], () => list.length ? [table(["run", "state", "plan", "started", "took", ""], list.slice(0, shownRuns).map(r => {
     const at = "/runs/" + encodeURIComponent(r.run), over = r.state !== "running";
-    const older = shown && i > here && over && r.plan === shown.plan;
     return [[el("a", { href: at, "aria-current": r.run === current ? "page" : null }, r.run), "t" + (r.run === current ? " here" : "")],
-      [r.state + (r.exit_code ? ", exit code " + r.exit_code : "")], [r.plan || "", "t"], [when(r.started)], [over ? time(r.seconds) : "", "n"], [over ? el("a", { href: at + "/report" }, "report") : ""],
-      [older ? el("a", { href: "/runs/" + encodeURIComponent(current) + "/report?since=" + encodeURIComponent(r.run), "aria-label": "compare " + current + " with " + r.run }, "compare") : ""]];
+      [r.state + (r.exit_code ? ", exit code " + r.exit_code : "")], [r.plan || "", "t"], [when(r.started)], [over ? time(r.seconds) : "", "n"], [over ? el("a", { href: at + "/report" }, "report") : ""]];
   })), ...(list.length > shownRuns ? [soft("and " + some(list.length - shownRuns, "older run") + ": aicplan report -list")] : [])] : [soft("None yet.")]);
   return list;
 }

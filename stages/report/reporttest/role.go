@@ -1,12 +1,8 @@
-// Package roles knows the roles of stages in events that do not say them: those
-// of runs before events carried a role.
-package roles
+package reporttest
 
 import "aicplan/engine/stage"
 
-// known are the kinds that there were at that time. Kinds that came later are
-// not added: their events say what they are.
-var known = map[string]stage.Role{
+var roles = map[string]stage.Role{
 	"preflight": {Guard: true},
 	"grid":      {Quiet: true},
 	"import":    {Quiet: true, Tabular: true},
@@ -19,5 +15,5 @@ var known = map[string]stage.Role{
 	"export":    {},
 }
 
-// Of is the role of a kind by its name.
-func Of(kind string) stage.Role { return known[kind] }
+// Role returns the role of a stage kind.
+func Role(kind string) stage.Role { return roles[kind] }
