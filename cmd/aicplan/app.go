@@ -70,6 +70,11 @@ func (f planFlags) notSaved() error {
 	return nil
 }
 
+// outFlag names the output folder.
+type outFlag struct {
+	OutDir string `help:"Output folder of the exports." default:"out" placeholder:"DIR"`
+}
+
 // selectFlags narrow what is planned and collected.
 type selectFlags struct {
 	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
@@ -231,9 +236,9 @@ func (a *app) planProgress() *plan.Progress {
 		case !terminal && !last:
 			fmt.Fprintln(a.stderr, text)
 		case terminal && last:
-			fmt.Fprint(a.stderr, "\r\x1b[K")
+			fmt.Fprint(visible.Raw(a.stderr), "\r\x1b[K")
 		case terminal:
-			fmt.Fprint(a.stderr, "\r\x1b[K"+text)
+			fmt.Fprint(visible.Raw(a.stderr), "\r\x1b[K"+visible.Line(text))
 		}
 	})
 }

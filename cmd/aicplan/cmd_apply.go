@@ -25,7 +25,7 @@ type applyCmd struct {
 	selectFlags `embed:""`
 	gateFiles   `embed:""`
 	priceFlag   `embed:""`
-	OutDir      string        `help:"Where exports go." default:"out" placeholder:"DIR"`
+	outFlag     `embed:""`
 	AutoApprove bool          `help:"Do not ask on a terminal before measuring for long."`
 	Grace       time.Duration `help:"After Ctrl-C, how long the cases in flight may take to end; 0: as long as they need." default:"10s" placeholder:"TIME"`
 	DryRun      bool          `help:"Print the scripts of the jobs that would be submitted, and submit and measure nothing."`

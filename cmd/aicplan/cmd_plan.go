@@ -16,7 +16,7 @@ type planCmd struct {
 	planFlags    `embed:""`
 	selectFlags  `embed:""`
 	priceFlag    `embed:""`
-	OutDir       string `help:"Where exports would go." default:"out" placeholder:"DIR"`
+	outFlag      `embed:""`
 	Out          string `help:"Save the plan for apply." placeholder:"FILE" type:"path"`
 	Diff         string `help:"Compare with another plan, or a saved one: cases added and removed." placeholder:"PLAN" type:"path"`
 	JSON         bool   `name:"json" help:"Print the plan as JSON; of a plan with mistakes its diagnostics, as validate does."`

@@ -15,8 +15,8 @@ import (
 
 type preflightCmd struct {
 	planFlags `embed:""`
-	OutDir    string `help:"Where exports would go." default:"out" placeholder:"DIR"`
-	JSON      bool   `name:"json" help:"Print as JSON."`
+	outFlag   `embed:""`
+	JSON      bool `name:"json" help:"Print as JSON."`
 }
 
 // Run looks at the machine as the plan's preflights do, and at nothing else.

@@ -22,9 +22,9 @@ import (
 type publishCmd struct {
 	planFlags `embed:""`
 	Stage     []string `help:"Only these publish stages (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
-	OutDir    string   `help:"Where the exports are." default:"out" placeholder:"DIR"`
-	DryRun    bool     `help:"Print what would be done, and do nothing."`
-	JSON      bool     `name:"json" help:"Print what was done as JSON."`
+	outFlag   `embed:""`
+	DryRun    bool `help:"Print what would be done, and do nothing."`
+	JSON      bool `name:"json" help:"Print what was done as JSON."`
 }
 
 // Help is printed below the flags.
