@@ -214,13 +214,20 @@ func (f *folder) resume(done int) {
 	f.t.Helper()
 	before := f.calls()
 	kept := f.kept()
-	if kept < done {
-		f.t.Errorf("%d cases were reported as done, and the next plan reuses %d", done, kept)
-	}
+
 	s := f.apply(0, "plan.hcl").stages["collect.s"]
 	calls := f.calls()
-	if n := len(calls) - len(before); n != longCases-kept {
-		f.t.Errorf("%d cases were kept, and the next run measured %d of %d", kept, n, longCases)
+	reused := int(s.Counts.Reused)
+	if s.Reused {
+		reused = longCases
+	}
+	// The plan of a runtime that was killed before its version was recorded cannot
+	// promise what will be reused.
+	if reused < max(kept, done) {
+		f.t.Errorf("%d cases were reported as done and the plan promised %d, but %d were reused", done, kept, reused)
+	}
+	if n := len(calls) - len(before); n != longCases-reused {
+		f.t.Errorf("%d cases were reused, and the next run measured %d of %d", reused, n, longCases)
 	}
 	if s.Counts.Rows != longCases {
 		f.t.Errorf("%d rows, want %d", s.Counts.Rows, longCases)
@@ -293,8 +300,15 @@ func TestAcknowledgedSurvives(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	run, kept := 0, 0
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%d cases were run, and %d are kept; want %d", run, kept, held)
+		}
+	})
 	waitFor(t, "all cases before the one that waits are kept", func() bool {
-		return len(f.calls()) == held && f.kept() == held
+		run, kept = len(f.calls()), f.kept()
+		return run == held && kept == held
 	})
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Error(err)
