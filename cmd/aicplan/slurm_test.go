@@ -111,12 +111,16 @@ func startSlurm(t *testing.T) []string {
 	}
 	dir := filepath.Join(base, "c")
 	script := filepath.Join(repoRoot(t), ".ci", "slurm.sh")
-	out, err := exec.Command("bash", script, "start", dir).CombinedOutput()
-	if err != nil {
+	run := func(what string) ([]byte, error) {
+		cmd := exec.Command("bash", script, what, dir)
+		cmd.Env = append(os.Environ(), "PATH=/usr/bin:/bin:/usr/sbin:/sbin") // without the commands of slurmtest
+		return cmd.CombinedOutput()
+	}
+	if out, err := run("start"); err != nil {
 		skip("no Slurm could be started here: %s", strings.TrimSpace(string(out)))
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command("bash", script, "stop", dir).CombinedOutput(); err != nil {
+		if out, err := run("stop"); err != nil {
 			t.Errorf("stopping Slurm: %v\n%s", err, out)
 		}
 	})

@@ -146,7 +146,9 @@ func Parse(s *stage.Service) (*Config, error) {
 	if c.Poll < 100*time.Millisecond {
 		r.fail("poll is %s; the minimum is 100ms", c.Poll)
 	}
-	for name, value := range map[string]int{"nodes": c.Nodes, "tasks_per_node": c.TasksPerNode, "tasks": c.Tasks, "attempts": c.Attempts} {
+	for name, value := range map[string]int{
+		"nodes": c.Nodes, "tasks_per_node": c.TasksPerNode, "tasks": c.Tasks, "attempts": c.Attempts,
+	} {
 		if value < 1 {
 			r.fail("%s is %d; it must be at least 1", name, value)
 		}
@@ -184,7 +186,8 @@ func ParseTime(text string) (time.Duration, error) {
 	}
 	m := timeLimit.FindStringSubmatch(text)
 	if m == nil {
-		return 0, fmt.Errorf("time is %q; Slurm takes minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes or days-hours:minutes:seconds", text)
+		return 0, fmt.Errorf("time is %q; Slurm takes minutes, minutes:seconds, hours:minutes:seconds, days-hours, "+
+			"days-hours:minutes or days-hours:minutes:seconds", text)
 	}
 
 	var n [5]int64

@@ -56,7 +56,8 @@ func (e *temporary) Error() string { return e.text }
 
 // passing lists messages of temporary errors.
 var passing = []string{
-	"Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted", "Transport endpoint",
+	"Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted",
+	"Transport endpoint",
 	"Slurm temporarily unable to accept job", "Slurm backup controller in standby mode", "Resource temporarily unavailable",
 }
 
@@ -79,7 +80,8 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("%s is not installed here: run aicplan on a login node of the cluster, or load the module with Slurm's commands (%w)", name, err)
+		return "", fmt.Errorf("%s is not installed here: run aicplan on a login node of the cluster, "+
+			"or load the module with Slurm's commands (%w)", name, err)
 	case err != nil && ctx.Err() == context.DeadlineExceeded:
 		return "", &temporary{fmt.Sprintf("%s did not answer within %s", name, limit)}
 	case err != nil:
@@ -144,7 +146,8 @@ func (s *Scheduler) endings(ctx context.Context, ids []string) map[string]string
 	out := map[string]string{}
 	short := Scheduler{Timeout: 15 * time.Second}
 	for part := range slices.Chunk(ids, 500) {
-		text, err := short.run(ctx, "sacct", "--noheader", "--parsable2", "--allocations", "--jobs="+strings.Join(part, ","), "--format=JobID,State,ExitCode,NodeList")
+		text, err := short.run(ctx, "sacct", "--noheader", "--parsable2", "--allocations",
+			"--jobs="+strings.Join(part, ","), "--format=JobID,State,ExitCode,NodeList")
 		if err != nil {
 			return out
 		}

@@ -280,7 +280,10 @@ func (c *cluster) take(array string, script []byte, args []string, opts map[stri
 			}
 			for i := a; i <= b; i++ {
 				fill := strings.NewReplacer("%A", id, "%a", strconv.Itoa(i), "%%", "%")
-				t := &task{Array: id, Index: i, State: "PENDING", Reason: "None", Script: copied, Args: args, Out: fill.Replace(opts["o"]), Err: fill.Replace(opts["e"]), Most: most}
+				t := &task{
+					Array: id, Index: i, State: "PENDING", Reason: "None", Script: copied, Args: args,
+					Out: fill.Replace(opts["o"]), Err: fill.Replace(opts["e"]), Most: most,
+				}
 				if err := c.write(t); err != nil {
 					return err
 				}
@@ -357,8 +360,8 @@ func (c *cluster) start(t *task, node int, ended chan<- int) error {
 		*to = f
 	}
 	t.State, t.Reason, t.Node = "RUNNING", "None", "n"+strconv.Itoa(node)
-	cmd.Env = append(os.Environ(), "SLURM_ARRAY_JOB_ID="+t.Array, "SLURM_ARRAY_TASK_ID="+strconv.Itoa(t.Index), "SLURM_JOB_ID="+t.Array,
-		"SLURMD_NODENAME="+t.Node, "SLURM_RESTART_COUNT="+strconv.Itoa(t.Restart))
+	cmd.Env = append(os.Environ(), "SLURM_ARRAY_JOB_ID="+t.Array, "SLURM_ARRAY_TASK_ID="+strconv.Itoa(t.Index),
+		"SLURM_JOB_ID="+t.Array, "SLURMD_NODENAME="+t.Node, "SLURM_RESTART_COUNT="+strconv.Itoa(t.Restart))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return err
