@@ -35,6 +35,7 @@ type Journal struct {
 	read     []int64         // how far each was read, by place in segments
 	own      map[string]bool // that this process writes
 	entries  map[string]ref  // by case id
+	order    []string        // ids, in the order in which they were first appended
 	counts   map[Kind]int
 	epochs   []string // tokens; the first is "", of cases that were never withdrawn
 	damage   []Damage
@@ -126,7 +127,7 @@ func (j *Journal) load() error {
 	var err error
 	for range loadTries {
 		j.segments, j.read, j.damage, j.epochs = nil, nil, nil, []string{""}
-		j.entries = map[string]ref{}
+		j.entries, j.order = map[string]ref{}, nil
 		clear(j.counts)
 		for _, dir := range append(slices.Clone(j.also), j.dir) {
 			if err = j.loadSegments(dir); err != nil {
@@ -201,6 +202,9 @@ func (j *Journal) publish(e Entry, r ref) {
 		j.counts[old.kind]--
 	}
 	j.counts[r.kind]++
+	if !known {
+		j.order = append(j.order, e.ID)
+	}
 	j.entries[e.ID] = r
 }
 

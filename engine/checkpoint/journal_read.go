@@ -74,9 +74,15 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 		ref
 	}
 	j.mu.Lock()
-	items := make([]item, 0, len(j.entries))
-	for id, r := range j.entries {
-		if r.kind != Withdrawn {
+	items := make([]item, 0, max(0, min(n, len(j.order))))
+	if n < 0 {
+		n = len(j.order)
+	}
+	for _, id := range j.order {
+		if len(items) == n {
+			break
+		}
+		if r := j.entries[id]; r.kind != Withdrawn {
 			items = append(items, item{id, r})
 		}
 	}
@@ -85,9 +91,6 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 	slices.SortFunc(items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.off, b.off))
 	})
-	if n >= 0 {
-		items = items[:min(n, len(items))]
-	}
 	return func(yield func(Entry, error) bool) {
 		const ahead = 1 << 20
 		var win []byte

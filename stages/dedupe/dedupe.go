@@ -49,9 +49,10 @@ const (
 	KeepFirst  = "first"  // the first row
 	KeepRead   = "read"   // the row that readers of the perf table take: the first, of some tables the last
 	KeepBest   = "best"   // the lowest latency, the highest rate
+	KeepMedian = "median" // the row whose metric is the lower median
 )
 
-var keeps = []string{KeepLatest, KeepFirst, KeepRead, KeepBest}
+var keeps = []string{KeepLatest, KeepFirst, KeepRead, KeepBest, KeepMedian}
 
 // tolerance is how far max/min - 1 of one key's metric may go before the rows count as
 // a conflict.
@@ -61,7 +62,7 @@ const tolerance = 0.1
 type Config struct {
 	Description string    `hcl:"description,optional"`
 	Input       cty.Value `hcl:"input"`
-	// Keep is one of latest, first, read and best.
+	// Keep is one of latest, first, read, best and median.
 	Keep string `hcl:"keep,optional"`
 
 	input *stage.Ref
@@ -241,7 +242,8 @@ func zeroOK(ds *stage.Dataset) bool {
 }
 
 func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
-	if !table.Has(rec, o.Metric) && o.Keep != KeepBest {
+	needed := o.Keep == KeepBest || o.Keep == KeepMedian
+	if !table.Has(rec, o.Metric) && !needed {
 		return nil, nil
 	}
 	col, err := table.Float64s(rec, o.Metric)
@@ -296,7 +298,10 @@ func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) 
 	}
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(order(metric, a), order(metric, b)) })
-	if o.Better == catalog.Higher {
+	switch {
+	case o.Keep == KeepMedian:
+		return sorted[(len(sorted)-1)/2]
+	case o.Better == catalog.Higher:
 		return sorted[len(sorted)-1]
 	}
 	return sorted[0]

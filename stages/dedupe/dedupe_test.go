@@ -36,7 +36,7 @@ func sample() *stage.Dataset {
 }
 
 func TestKeep(t *testing.T) {
-	for keep, want := range map[string]float64{KeepFirst: 10, KeepLatest: 10, KeepBest: 10} {
+	for keep, want := range map[string]float64{KeepFirst: 10, KeepLatest: 10, KeepBest: 10, KeepMedian: 20} {
 		t.Run(keep, func(t *testing.T) {
 			c := config(keep)
 			if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
