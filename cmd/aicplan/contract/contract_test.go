@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -45,9 +46,6 @@ func runAll(m *testing.M) (code int, err error) {
 	if root, err = filepath.Abs(filepath.Join("..", "..", "..")); err != nil {
 		return 1, err
 	}
-	if err := touchSources(root); err != nil {
-		return 1, err
-	}
 	if binary = os.Getenv(binaryVariable); binary != "" {
 		if binary, err = exec.LookPath(binary); err != nil {
 			return 1, err
@@ -73,10 +71,10 @@ func runAll(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// touchSources looks at every source file of the checkout. The go command then
-// does not take a result of these tests from its cache after a change of the
-// product, which this package does not import.
-func touchSources(root string) error {
+// sourcesRead looks at every source file of the checkout, so that the go command
+// runs these tests again after a change of the product, which this package does
+// not import. It is called within tests: what TestMain reads is not recorded.
+var sourcesRead = sync.OnceValue(func() error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -89,7 +87,7 @@ func touchSources(root string) error {
 		}
 		return nil
 	})
-}
+})
 
 // slots bounds the commands that run at the same time and keep a core busy.
 var slots = make(chan struct{}, runtime.NumCPU())
@@ -104,6 +102,9 @@ type folder struct {
 // newFolder makes a folder with files, given as pairs of name and text.
 func newFolder(t *testing.T, files ...string) *folder {
 	t.Helper()
+	if err := sourcesRead(); err != nil {
+		t.Fatal(err)
+	}
 	f := &folder{t: t, dir: t.TempDir()}
 	for i := 0; i < len(files); i += 2 {
 		f.write(files[i], files[i+1])
