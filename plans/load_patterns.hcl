@@ -1,0 +1,134 @@
+# Each pattern in which load reaches a server, in its smallest form. Copy the collect
+# that you need into a plan such as serving.hcl, and use your own numbers.
+#
+#     aicplan mock-server -listen 127.0.0.1:8000 -ttft 50ms -itl 5ms
+#     aicplan apply plans/load_patterns.hcl
+
+aicplan {
+  required_version = ">= 0.1"
+}
+
+variable "url" {
+  type        = string
+  default     = "localhost:8000"
+  description = "the server"
+}
+
+variable "model" {
+  type        = string
+  default     = "mock"
+  description = "its model"
+}
+
+runtime "server" {
+  kind          = "endpoint"
+  url           = var.url
+  model         = var.model
+  endpoint_type = "chat"
+  endpoint      = "/v1/chat/completions"
+  headers       = { X-Team = "serving" }
+  require_done  = true
+}
+
+grid "point" {
+  description = "one load point"
+  op          = "load"
+
+  axis "isl" { values = [20] }
+  axis "osl" { values = [4] }
+}
+
+grid "replay" {
+  description = "the trace has the lengths and the times"
+  op          = "load"
+
+  axis "concurrency" { values = [8] }
+}
+
+# Requests arrive at a rate, whether or not earlier ones have ended.
+collect "rate" {
+  grid    = grid.point
+  runtime = runtime.server
+
+  load {
+    request_rate       = 40
+    request_rate_ramp  = 0.2
+    arrival            = "gamma"
+    arrival_smoothness = 2
+    concurrency        = 16
+    duration           = 1
+    grace              = 10
+    slo                = { ttft = 500, inter_token_latency = 50 }
+  }
+}
+
+# Users send turns of conversations at a fixed pace of their own.
+collect "users" {
+  grid    = grid.point
+  runtime = runtime.server
+
+  load {
+    users        = 4
+    request_rate = 20
+    requests     = 12
+    turns        = 2
+  }
+}
+
+# Conversations share system prompts and take several turns with pauses.
+collect "conversations" {
+  grid    = grid.point
+  runtime = runtime.server
+
+  load {
+    concurrency         = 4
+    concurrency_ramp    = 0.2
+    prefill_concurrency = 2
+    sessions            = 6
+    turns               = 2
+    turns_stddev        = 1
+    turn_delay          = 0.02
+    turn_delay_stddev   = 0.01
+    prefix_length       = 30
+    prefix_pool         = 2
+    entries             = 3
+    sampling            = "shuffle"
+    cache_reset         = "never"
+  }
+}
+
+# Closed batches: the next one follows when the last request has ended.
+collect "batches" {
+  grid    = grid.point
+  runtime = runtime.server
+
+  load {
+    batch       = 4
+    requests    = 8
+    request_log = "none"
+  }
+}
+
+# A recorded trace, at twice its speed.
+collect "trace" {
+  grid    = grid.replay
+  runtime = runtime.server
+
+  load {
+    trace       = "load_patterns.jsonl"
+    trace_speed = 2
+  }
+}
+
+# Clients give up some requests.
+collect "cancelled" {
+  grid    = grid.point
+  runtime = runtime.server
+
+  load {
+    concurrency  = 4
+    requests     = 20
+    cancel_share = 0.2
+    cancel_delay = 0.01
+  }
+}
