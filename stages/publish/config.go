@@ -27,9 +27,12 @@ func Kind() stage.Kind {
 		NoTable: true,
 		Follows: true,
 		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool, "pull_request": cty.String},
-		New:     func() stage.Stage { return &Config{SignOff: true, Body: "pr_body.md"} },
+		New:     func() stage.Stage { return &Config{} },
 	}
 }
+
+// bodyFile receives the text for a pull request, below the output folder.
+const bodyFile = "pr_body.md"
 
 // Config is a publish block.
 type Config struct {
@@ -41,20 +44,14 @@ type Config struct {
 	// Repository is a clone, or a bare repository; relative to the plan's folder.
 	Repository string `hcl:"repository"`
 	Branch     string `hcl:"branch"`
-	// Base is what the branch starts from where it does not exist; empty means
-	// the repository's HEAD.
-	Base string `hcl:"base,optional"`
 	// Path is the folder of the repository that takes the files, which keep
 	// their places below the output folder.
-	Path    string `hcl:"path,optional"`
-	Message string `hcl:"message,optional"`
-	SignOff bool   `hcl:"signoff,optional"`
-	// Body is where the text for a pull request goes, below the output folder.
-	Body   string  `hcl:"body,optional"`
-	Push   bool    `hcl:"push,optional"`
-	Remote string  `hcl:"remote,optional"`
-	Author *Author `hcl:"author,block"`
-	Draft  *Draft  `hcl:"draft,block"`
+	Path    string  `hcl:"path,optional"`
+	Message string  `hcl:"message,optional"`
+	Push    bool    `hcl:"push,optional"`
+	Remote  string  `hcl:"remote,optional"`
+	Author  *Author `hcl:"author,block"`
+	Draft   *Draft  `hcl:"draft,block"`
 
 	exports []*stage.Ref
 	report  *stage.Ref
@@ -91,14 +88,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if !branchName.MatchString(c.Branch) || strings.Contains(c.Branch, "..") || strings.Contains(c.Branch, "//") || strings.HasSuffix(c.Branch, ".lock") {
 		bad("Wrong branch", "%q is no name of a branch, such as \"data/h200_sxm-trtllm-1.3.0\".", c.Branch)
 	}
-	if strings.HasPrefix(c.Base, "-") {
-		bad("Wrong base", "%q is no name of a commit or branch.", c.Base)
-	}
 	if c.Path != "" && !filepath.IsLocal(c.Path) {
 		bad("Path outside the repository", "%q leads out of the repository; path is a folder inside of it.", c.Path)
-	}
-	if !filepath.IsLocal(c.Body) {
-		bad("Path outside the output folder", "%q leads out of the output folder.", c.Body)
 	}
 	if c.Push && c.Remote == "" {
 		bad("No remote", "push = true needs the remote to push to, for example remote = \"origin\".")

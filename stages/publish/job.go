@@ -91,6 +91,6 @@ func (c *Config) Preview(ctx context.Context, w io.Writer, rc *stage.RunContext)
 	if c.Draft != nil {
 		fmt.Fprintf(w, "draft pull request to %s: %s\n", c.Draft.Repository, c.Draft.Title)
 	}
-	_, err = fmt.Fprintf(w, "text in %s:\n\n%s", filepath.Join(rc.OutDir, filepath.FromSlash(c.Body)), p.body)
+	_, err = fmt.Fprintf(w, "text in %s:\n\n%s", filepath.Join(rc.OutDir, bodyFile), p.body)
 	return err
 }

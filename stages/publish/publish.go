@@ -197,7 +197,7 @@ func listed(artifacts map[string][]stage.Artifact, exports []*stage.Ref) string 
 }
 
 func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
-	path, err := atomic.Within(outDir, c.Body)
+	path, err := atomic.Within(outDir, bodyFile)
 	if err != nil {
 		return stage.Artifact{}, err
 	}
@@ -227,12 +227,8 @@ func (c *Config) commit(ctx context.Context, r repository, s *commitPlan) (id st
 	}
 	parent := head
 	if head == "" {
-		base := cmp.Or(c.Base, "HEAD")
-		if parent, err = r.resolve(ctx, base); err != nil {
+		if parent, err = r.resolve(ctx, "HEAD"); err != nil {
 			return "", false, err
-		}
-		if parent == "" && c.Base != "" {
-			return "", false, fmt.Errorf("there is no commit %q in %s to start the branch %s from", c.Base, r.dir, c.Branch)
 		}
 	}
 	id, err = r.tree(ctx, parent, s.files)
@@ -270,9 +266,5 @@ func (c *Config) message(ctx context.Context, r repository, s *commitPlan) (stri
 	if err != nil {
 		return "", err
 	}
-	text := s.subject + "\n\n" + strings.TrimRight(s.body, "\n") + "\n"
-	if c.SignOff {
-		text += "\nSigned-off-by: " + who + "\n"
-	}
-	return text, nil
+	return fmt.Sprintf("%s\n\n%s\n\nSigned-off-by: %s\n", s.subject, strings.TrimRight(s.body, "\n"), who), nil
 }

@@ -54,14 +54,11 @@ type Config struct {
 	// Reference is one dataset or several: each table is compared with the one
 	// of the same perf table.
 	Reference cty.Value `hcl:"reference,optional"`
-	// System gives the peaks for tables that name no system.
-	System cty.Value `hcl:"system,optional"`
 	// File is the name without its extension, below the output folder.
 	File   string   `hcl:"file,optional"`
 	Format []string `hcl:"format,optional"`
 
 	inputs, references []*stage.Ref
-	spec               *systems.Spec
 }
 
 // Files implements stage.FileWriter.
@@ -111,11 +108,6 @@ func (c *Config) resolve() error {
 	if c.references == nil && c.Reference != cty.NilVal && !c.Reference.IsNull() {
 		if c.references, err = stage.RefsOf(c.Reference); err != nil {
 			return fmt.Errorf("reference: %w", err)
-		}
-	}
-	if c.spec == nil && c.System != cty.NilVal && !c.System.IsNull() {
-		if c.spec, err = stage.SystemOf(c.System); err != nil {
-			return fmt.Errorf("system: %w", err)
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 		references = append(references, rc.Inputs[referenceName(i)])
 	}
 	for i, ref := range c.inputs {
-		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: c.system(rc.Inputs[inputName(i)])}
+		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: systemOf(rc.Inputs[inputName(i)])}
 		if at := model.MatchReference(t.Data, references); at >= 0 {
 			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], c.references[at].Address, t.Data)
 		}
@@ -95,11 +95,8 @@ func (c *Config) before(all []stage.Finished, address string) []stage.Finished {
 	})
 }
 
-// system is the plan's where it fits the data, else the data's own.
-func (c *Config) system(ds *stage.Dataset) *systems.Spec {
-	if c.spec != nil {
-		return c.spec
-	}
+// systemOf returns the shipped spec of a dataset's system, or nil.
+func systemOf(ds *stage.Dataset) *systems.Spec {
 	if ds == nil || ds.Info.System == "" {
 		return nil
 	}
