@@ -2,47 +2,9 @@ package doctor
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
-	"aicplan/cudaops/nvml"
 )
-
-// Driver passes from a driver version on, such as 535.104.05.
-func (n *Node) Driver(least string) []Finding {
-	const check = "driver"
-	if _, missing := n.devices(check); len(missing) > 0 {
-		return missing
-	}
-	v, err := n.NVML.DriverVersion()
-	if err != nil {
-		return []Finding{{Check: check, Result: Skip, Message: "cannot be judged: " + err.Error()}}
-	}
-	f := Finding{Check: check, Result: Pass, Value: v, Limit: least, Message: "driver " + v}
-	if least != "" && older(v, least) {
-		f.Result, f.Message, f.Fix = Fail, fmt.Sprintf("driver %s is older than %s", v, least), "update the NVIDIA driver"
-	}
-	return []Finding{f}
-}
-
-// older compares dotted numbers.
-func older(a, b string) bool {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(as), len(bs)) {
-		x, errX := strconv.Atoi(as[i])
-		y, errY := strconv.Atoi(bs[i])
-		if errX != nil || errY != nil {
-			if as[i] != bs[i] {
-				return as[i] < bs[i]
-			}
-			continue
-		}
-		if x != y {
-			return x < y
-		}
-	}
-	return len(as) < len(bs)
-}
 
 // GPUs passes where there are so many devices (0: any number but none), at least
 // so many, and their names hold a word (empty: any), as the system spec has them.
@@ -97,24 +59,6 @@ func squash(s string) string {
 		}
 		return -1
 	}, s)
-}
-
-// Memory passes where every device has so many bytes free.
-func (n *Node) Memory(least int64) []Finding {
-	return n.each("memory", func(d nvml.Device) (Finding, error) {
-		m, err := d.Memory()
-		if err != nil {
-			return Finding{}, err
-		}
-		gib := func(b int64) string { return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30)) }
-		f := Finding{Result: Pass, Value: gib(m.Free), Limit: gib(least), Message: fmt.Sprintf("%s of %s are free", gib(m.Free), gib(m.Total))}
-		if m.Free < least {
-			f.Result = Fail
-			f.Message += ", less than " + gib(least)
-			f.Fix = "end what holds the memory, or choose other devices"
-		}
-		return f, nil
-	})
 }
 
 // LibraryFindings turns the libraries into a check: all named ones must open.

@@ -47,10 +47,6 @@ type Run struct {
 type runBody struct {
 	Description string         `hcl:"description,optional"`
 	Plan        hcl.Expression `hcl:"plan,optional"`
-	Target      []string       `hcl:"target,optional"`
-	Exclude     []string       `hcl:"exclude,optional"`
-	Limit       int            `hcl:"limit,optional"`
-	Smoke       bool           `hcl:"smoke,optional"`
 	ExitCode    *int           `hcl:"exit_code,optional"`
 	Rest        hcl.Body       `hcl:",remain"`
 }
@@ -66,16 +62,13 @@ type assertion struct {
 }
 
 type expectBody struct {
-	Exists      *bool          `hcl:"exists,optional"`
-	Action      *string        `hcl:"action,optional"`
-	Declared    *int64         `hcl:"declared,optional"`
-	Cases       *int64         `hcl:"cases,optional"`
-	Rows        *int64         `hcl:"rows,optional"`
-	Duplicates  *int64         `hcl:"duplicates,optional"`
-	Dropped     *int64         `hcl:"dropped,optional"`
-	Drops       map[string]int `hcl:"drops,optional"`
-	Collect     *int64         `hcl:"collect,optional"`
-	Unsupported *int64         `hcl:"unsupported,optional"`
+	Exists   *bool          `hcl:"exists,optional"`
+	Action   *string        `hcl:"action,optional"`
+	Declared *int64         `hcl:"declared,optional"`
+	Cases    *int64         `hcl:"cases,optional"`
+	Rows     *int64         `hcl:"rows,optional"`
+	Drops    map[string]int `hcl:"drops,optional"`
+	Collect  *int64         `hcl:"collect,optional"`
 }
 
 type expectation struct {
@@ -218,9 +211,6 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 	}
 	for _, n := range b.Body.Blocks {
 		diags = append(diags, r.block(n)...)
-	}
-	if r.body.Limit < 0 {
-		diags = append(diags, errorAt(b.DefRange(), "Invalid limit", "limit is a number from 1."))
 	}
 	return r, append(diags, r.planOf(f, b)...)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,17 +14,15 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Batch is files that get their names together. Their bytes are written first,
-// under temporary names; an error up to then leaves everything as it was, and
-// one while names are given puts back what had its name already. Only a machine
-// that goes down in between leaves some of them new and some old.
+// Batch is files that get their names together. Their bytes are written and synced
+// first, under temporary names: an error up to then, such as a full disk, leaves
+// everything as it was. A failed rename, or a crash between two, leaves some files new
+// and some old.
 type Batch struct{ files []*staged }
 
 type staged struct {
 	path    string
 	pending *renameio.PendingFile
-	before  string // the file that was there, under another name; "" without one
-	placed  bool
 }
 
 // Stage writes the bytes of path next to it and returns their digest. The folder
@@ -74,9 +71,9 @@ func (b *Batch) Commit(last ...func() error) error {
 			return err
 		}
 	}
-	for i, f := range b.files {
-		if err := f.place(i+1 < len(b.files)); err != nil {
-			return errors.Join(Explain("write", f.path, err), b.rollback())
+	for _, f := range b.files {
+		if err := f.pending.CloseAtomicallyReplace(); err != nil {
+			return Explain("write", f.path, err)
 		}
 	}
 	dirs := map[string]bool{}
@@ -84,7 +81,7 @@ func (b *Batch) Commit(last ...func() error) error {
 		if dir := filepath.Dir(f.path); !dirs[dir] {
 			dirs[dir] = true
 			if err := SyncDir(dir); err != nil {
-				return errors.Join(Explain("write", f.path, err), b.rollback())
+				return Explain("write", f.path, err)
 			}
 		}
 	}
@@ -98,78 +95,5 @@ func (b *Batch) Commit(last ...func() error) error {
 func (b *Batch) Discard() {
 	for _, f := range b.files {
 		_ = f.pending.Cleanup() // no effect once the file has its name
-		if f.before != "" {
-			_ = os.Remove(f.before)
-			f.before = ""
-		}
 	}
-}
-
-// place gives the file its name, and first another one to the file that has it,
-// where it may have to come back.
-func (f *staged) place(keep bool) error {
-	if info, err := os.Lstat(f.path); keep && err == nil && info.Mode().IsRegular() {
-		name, err := copyOf(f.path)
-		if err != nil {
-			return err
-		}
-		f.before = name
-	}
-	if err := f.pending.CloseAtomicallyReplace(); err != nil {
-		return err
-	}
-	f.placed = true
-	return nil
-}
-
-// copyOf copies a file under a temporary name, one that sweeping knows.
-func copyOf(path string) (name string, err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"*")
-	if err != nil {
-		return "", err
-	}
-	name = tmp.Name()
-	defer func() {
-		if e := tmp.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
-			_ = os.Remove(name)
-		}
-	}()
-	in, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return "", err
-	}
-	if _, err := io.Copy(tmp, in); err != nil {
-		return "", err
-	}
-	return name, tmp.Chmod(info.Mode().Perm())
-}
-
-// rollback puts back what was there before.
-func (b *Batch) rollback() error {
-	var errs []error
-	for _, f := range b.files {
-		if !f.placed {
-			continue
-		}
-		var err error
-		if f.before != "" {
-			err = os.Rename(f.before, f.path)
-		} else {
-			err = os.Remove(f.path)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("%s could not be put back as it was: %w", f.path, err))
-			continue
-		}
-		f.before, f.placed = "", false
-	}
-	return errors.Join(errs...)
 }

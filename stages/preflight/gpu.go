@@ -54,10 +54,6 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 			return n.ECC(!given || t.Bool("enabled"))
 		})},
 		{Name: "mig", Summary: "GPUs are whole, not partitioned", Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.MIG() })},
-		{Name: "gpu_memory", Summary: "free memory on the GPUs", Schema: attribute("min_gb"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding {
-			return n.Memory(int64(t.Number("min_gb", 1) * gb))
-		})},
-		{Name: "driver", Summary: "version of the kernel driver", Schema: attribute("min"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Driver(t.Text("min", "")) })},
 	}
 }
 

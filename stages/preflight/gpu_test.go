@@ -44,11 +44,9 @@ func TestChecksReachTheDoctor(t *testing.T) {
 		{"ecc", "3 uncorrectable", func(d *nvmltest.Device) { d.Ecc = nvml.ECC{Enabled: true, Uncorrected: 3} }, Target{}},
 		{"ecc", "published rows have it off", func(*nvmltest.Device) {}, args("enabled", cty.False)},
 		{"mig", "MIG", func(d *nvmltest.Device) { d.MigOn = true }, Target{}},
-		{"gpu_memory", "less than 200.0 GiB", func(*nvmltest.Device) {}, args("min_gb", cty.NumberIntVal(200))},
 		{"gpus", "the plan is for b200_sxm", func(*nvmltest.Device) {}, Target{System: b200}},
 		{"gpus", "the plan wants 4", func(*nvmltest.Device) {}, args("count", cty.NumberIntVal(4))},
 		{"gpus", "the plan wants at least 2", func(*nvmltest.Device) {}, args("min", cty.NumberIntVal(2))},
-		{"driver", "older than 600", func(*nvmltest.Device) {}, args("min", cty.StringVal("600"))},
 		{"mig", "no device 3", func(*nvmltest.Device) {}, Target{Runtime: &stage.Runtime{Devices: []int{3}}}},
 	} {
 		d := nvmltest.H200(0)
