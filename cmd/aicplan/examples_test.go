@@ -51,6 +51,23 @@ func TestShippedPlans(t *testing.T) {
 	}
 }
 
+// TestExamplePlansAreValid validates the plans of the folder examples.
+func TestExamplePlansAreValid(t *testing.T) {
+	t.Parallel()
+	plans, err := filepath.Glob(filepath.Join(repoRoot(t), "examples", "*.hcl"))
+	if err != nil || len(plans) == 0 {
+		t.Fatalf("%d plans, %v", len(plans), err)
+	}
+	for _, plan := range plans {
+		for _, args := range [][]string{{"validate", plan}, {"fmt", "-check", plan}} {
+			var out strings.Builder
+			if code := Main(args, strings.NewReader(""), &out, &out); code != run.ExitOK {
+				t.Errorf("aicplan %v exits with %d:\n%s", args, code, out.String())
+			}
+		}
+	}
+}
+
 // TestExampleCI runs the CI story of examples/ci: a gate that fails, then the
 // same with the mistake taken out.
 func TestExampleCI(t *testing.T) {

@@ -33,15 +33,14 @@ type Run struct {
 	Name  string
 	Range hcl.Range
 
-	given    map[string]*hclsyntax.Attribute
-	shared   map[string]*hclsyntax.Attribute // values that the file gives to all runs
-	path     string                          // of the plan
-	inline   *hclsyntax.Body                 // the plan itself, where the run holds it
-	body     runBody
-	errors   []expectedDiag
-	warnings []expectedDiag
-	asserts  []assertion
-	expects  []expectation
+	given   map[string]*hclsyntax.Attribute
+	shared  map[string]*hclsyntax.Attribute // values that the file gives to all runs
+	path    string                          // of the plan
+	inline  *hclsyntax.Body                 // the plan itself, where the run holds it
+	body    runBody
+	errors  []expectedDiag
+	asserts []assertion
+	expects []expectation
 }
 
 type runBody struct {
@@ -99,7 +98,7 @@ func Words() stage.Vocabulary {
 	return out
 }
 
-var runBlocks = []string{"variables", "plan", "assert", "expect", "expect_error", "expect_warning"}
+var runBlocks = []string{"variables", "plan", "assert", "expect", "expect_error"}
 
 // Find lists the test files at paths: files as they are, and of folders all
 // files below them that end in .aictest.hcl.
@@ -249,17 +248,13 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 		}
 		r.expects = append(r.expects, e)
 		return diags
-	default: // expect_error, expect_warning
+	default: // expect_error
 		d := expectedDiag{rng: b.DefRange()}
 		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &d.diagBody)
 		if strings.TrimSpace(d.Text) == "" && !diags.HasErrors() {
 			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "text is a part of the message."))
 		}
-		if b.Type == "expect_error" {
-			r.errors = append(r.errors, d)
-		} else {
-			r.warnings = append(r.warnings, d)
-		}
+		r.errors = append(r.errors, d)
 		return diags
 	}
 }

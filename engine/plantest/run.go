@@ -88,29 +88,23 @@ func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	met := map[*expectedDiag]bool{}
 	for _, d := range diags {
-		list := r.errors
-		if d.Severity == hcl.DiagWarning {
-			list = r.warnings
+		if d.Severity != hcl.DiagError {
+			continue
 		}
 		expected := false
-		for i := range list {
-			if list[i].fits(d) {
-				expected, met[&list[i]] = true, true
+		for i := range r.errors {
+			if r.errors[i].fits(d) {
+				expected, met[&r.errors[i]] = true, true
 			}
 		}
-		if !expected && d.Severity == hcl.DiagError {
+		if !expected {
 			out = append(out, d)
 		}
 	}
-	for _, kind := range []struct {
-		word     string
-		severity hcl.DiagnosticSeverity
-		list     []expectedDiag
-	}{{"error", hcl.DiagError, r.errors}, {"warning", hcl.DiagWarning, r.warnings}} {
-		for i := range kind.list {
-			if e := &kind.list[i]; !met[e] {
-				out = append(out, errorAt(e.rng, "Expected "+kind.word+" is missing", e.missed(kind.word, kind.severity, diags)))
-			}
+
+	for i := range r.errors {
+		if e := &r.errors[i]; !met[e] {
+			out = append(out, errorAt(e.rng, "Expected error is missing", e.missed("error", hcl.DiagError, diags)))
 		}
 	}
 	return out
