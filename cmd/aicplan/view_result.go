@@ -109,10 +109,6 @@ func (a *app) skipped(r *run.Applied) {
 		}
 	}
 	for _, root := range order {
-		if root == "" {
-			fmt.Fprintf(a.stdout, "  %s skipped: -fail-fast\n", phrase.Counted(behind[root], "stage"))
-			continue
-		}
 		fmt.Fprintf(a.stdout, "  %s skipped behind %s\n", phrase.Counted(behind[root], "stage"), root)
 	}
 }

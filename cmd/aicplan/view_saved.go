@@ -26,16 +26,13 @@ func (a *app) viewSaved(s *plan.Saved) error {
 	line("-target", s.Options.Targets)
 	line("-exclude", s.Options.Excludes)
 	line("-replace", s.Options.Replace)
-	if o := s.Options.Stage; o.Limit > 0 || o.Smoke || o.Shuffle || o.Retry != "" {
+	if o := s.Options.Stage; o.Limit > 0 || o.Smoke || o.Retry != "" {
 		text := ""
 		if o.Limit > 0 {
 			text += fmt.Sprintf(" -limit %d", o.Limit)
 		}
 		if o.Smoke {
 			text += " -smoke"
-		}
-		if o.Shuffle {
-			text += fmt.Sprintf(" -shuffle -seed %d", o.Seed)
 		}
 		if o.Retry != "" {
 			text += " -retry " + o.Retry

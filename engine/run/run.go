@@ -26,7 +26,6 @@ type Options struct {
 	Run         *checkpoint.Run
 	OutDir      string // absolute; exports stay inside
 	Parallelism int    // CPU stages at once; 0 means as many as there are cores
-	FailFast    bool   // stop starting stages after the first that is not ok
 	Log         hclog.Logger
 	Views       []View
 	// Stop is closed by the first Ctrl-C.
@@ -77,7 +76,6 @@ type runner struct {
 	stored  map[arrow.Record]string // digests of tables in data that are objects already
 	waiting map[string]int          // dependencies that have not ended
 	claims  map[string]string       // who writes a file, by its path; nil until somebody asks
-	halted  bool
 }
 
 // Apply runs the plan and returns how it went. An error means that the run
@@ -124,9 +122,6 @@ func (r *runner) loop(ctx context.Context) {
 		for _, d := range r.plan.Graph.Dependents(addr) {
 			r.waiting[d]--
 		}
-		r.mu.Lock()
-		r.halted = r.halted || r.opts.FailFast && bad(r.results[addr].Status)
-		r.mu.Unlock()
 	}
 	finished := make(chan string)
 	started, free := map[string]bool{}, map[string]func(){}
@@ -276,9 +271,6 @@ func (r *runner) blocked(s *plan.Stage) (by, why string) {
 			}
 			return by, d + " " + wording[up.Status]
 		}
-	}
-	if r.halted {
-		return "", "an earlier stage failed and -fail-fast is set"
 	}
 	return "", ""
 }

@@ -317,18 +317,6 @@ thing "a" {
 	}
 }
 
-func TestFailFastStartsNothingMore(t *testing.T) {
-	b := newBench(t)
-	b.do["device.x"] = func(*stage.RunContext) (*stage.Outcome, error) { return nil, errors.New("broken") }
-	res := b.apply(`
-device "x" {}
-device "y" {}
-`, func(o *Options, _ *plan.Options) { o.FailFast = true })
-	if got := status(res); got != "device.x=failed device.y=skipped" {
-		t.Error(got)
-	}
-}
-
 func TestLostArtifactAndLostTableAreStale(t *testing.T) {
 	b := newBench(t)
 	file := filepath.Join(t.TempDir(), "x.csv")

@@ -373,11 +373,10 @@ type Finished struct {
 
 // Options are the choices of one run that change which cases are collected.
 type Options struct {
-	Limit   int    `json:"limit,omitempty"`   // at most so many cases per grid; 0 means all
-	Smoke   bool   `json:"smoke,omitempty"`   // a handful of cases per grid
-	Shuffle bool   `json:"shuffle,omitempty"` // random order
-	Seed    int64  `json:"seed"`              // of Shuffle and of every random sample
-	Retry   string `json:"retry,omitempty"`   // "", "failed" or "tripped": which ledger rows to try again
+	Limit int    `json:"limit,omitempty"` // at most so many cases per grid; 0 means all
+	Smoke bool   `json:"smoke,omitempty"` // a handful of cases per grid
+	Seed  int64  `json:"seed"`            // of every random sample
+	Retry string `json:"retry,omitempty"` // "", "failed" or "tripped": which ledger rows to try again
 	// Again asks this stage to measure what is measured already: -replace names
 	// it, or named it in a run that did not end. Epoch is the token of that
 	// replacement, "" in plans of one that has not begun.

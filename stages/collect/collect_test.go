@@ -162,10 +162,10 @@ func TestSelection(t *testing.T) {
 	if cmp.Equal(smoke, all) || all.(keyExtra).Selection != nil {
 		t.Errorf("keys %v and %v", smoke, all)
 	}
-	b.opts = stage.Options{Limit: 5, Shuffle: true, Seed: 1}
-	one := selection(20, b.opts)
-	two := selection(20, stage.Options{Limit: 5, Shuffle: true, Seed: 2})
-	if len(one) != 5 || slices.Equal(one, two) || !slices.IsSorted(one) || !slices.Equal(one, selection(20, b.opts)) {
+	b.opts = stage.Options{Smoke: true, Seed: 1}
+	one := selection(200, b.opts)
+	two := selection(200, stage.Options{Smoke: true, Seed: 2})
+	if len(one) != smokeCases || slices.Equal(one, two) || !slices.IsSorted(one) || !slices.Equal(one, selection(200, b.opts)) {
 		t.Errorf("samples %v and %v", one, two)
 	}
 }

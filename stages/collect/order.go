@@ -52,11 +52,10 @@ func selection(n int, o stage.Options) []int {
 	if o.Limit > 0 {
 		want = min(want, o.Limit)
 	}
-	random := o.Shuffle
 	if o.Smoke {
-		want, random = min(want, smokeCases), true
+		want = min(want, smokeCases)
 	}
-	if want == n || !random {
+	if want == n || !o.Smoke {
 		out := make([]int, want)
 		for i := range out {
 			out[i] = i
@@ -82,14 +81,8 @@ func rng(seed int64, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), h))
 }
 
-// order puts tasks into the order in which they are collected: at random, or with
-// equal values of the columns weights together.
-func (j *job) order(tasks []int, weights []string, o stage.Options) ([]int, error) {
-	if o.Shuffle {
-		out := slices.Clone(tasks)
-		rng(o.Seed, "order").Shuffle(len(out), func(a, b int) { out[a], out[b] = out[b], out[a] })
-		return out, nil
-	}
+// order puts tasks with equal values of the columns weights together.
+func (j *job) order(tasks []int, weights []string) ([]int, error) {
 	if _, err := columnsOf(j.cases, weights, "weights"); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 
 func selectionKey(o stage.Options) any {
 	key := map[string]any{"limit": o.Limit, "smoke": o.Smoke}
-	if o.Smoke || o.Shuffle {
+	if o.Smoke {
 		key["seed"] = o.Seed
 	}
 	return key

@@ -185,7 +185,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 // came back is on disk.
 func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	op := r.planned.cases.Spec().Op
-	order, err := r.job.order(r.job.todo(), r.Weights, r.rc.Options)
+	order, err := r.job.order(r.job.todo(), r.Weights)
 	if err != nil {
 		return err
 	}

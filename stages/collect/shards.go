@@ -38,7 +38,7 @@ func (c *Config) dealsByCase() bool {
 
 // newOrder writes an order for the open cases.
 func (r *running) newOrder(home, key string) (*executors.Order, error) {
-	todo, err := r.job.order(r.job.todo(), r.Weights, r.rc.Options)
+	todo, err := r.job.order(r.job.todo(), r.Weights)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,6 @@ func TestTorture(t *testing.T) {
 	// The race detector makes a process that exits wait for a second.
 	b.runtime.Env = map[string]string{"GORACE": "atexit_sleep_ms=0"}
 	b.runtime.Options["window"] = mustNumber(2)
-	b.opts.Shuffle, b.opts.Seed = true, 5
 	const config = `
 breaker { after = 0 }
 ramp {
