@@ -10,6 +10,7 @@ type cli struct {
 	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a run."`
+	Watch      watchCmd      `cmd:"" help:"Show the progress of a run until it ends."`
 	Serve      serveCmd      `cmd:"" help:"Show runs on a live page."`
 	Preflight  preflightCmd  `cmd:"" help:"Run the plan's preflight checks on this machine."`
 	Report     reportCmd     `cmd:"" help:"Report on a finished run (HTML, Markdown, JSON)."`
@@ -20,6 +21,7 @@ type cli struct {
 	Show       showCmd       `cmd:"" help:"Print a stage's table, or a saved plan."`
 	Trace      traceCmd      `cmd:"" help:"Print the share of communication in profiler traces."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the state of GPUs, from DCGM exporters and NVML."`
+	Graph      graphCmd      `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
 	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes."`
 	Eval       evalCmd       `cmd:"" help:"Evaluate one expression in a plan."`
 	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`

@@ -120,6 +120,8 @@ var examples = map[string]string{
 	"plan":             "aicplan plan plans/h200_trtllm.hcl -var 'models=[\"Qwen/Qwen3-32B\"]'",
 	"apply":            "aicplan apply plans/quickstart.hcl -out-dir out",
 	"status":           "aicplan status -json",
+	"watch":            "aicplan watch",
+	"graph":            "aicplan graph plans/quickstart.hcl | dot -Tsvg > plan.svg",
 	"serve":            "aicplan serve -listen :8765",
 	"preflight":        "aicplan preflight plans/h200_trtllm.hcl",
 	"report":           "aicplan report -format html -out report.html",

@@ -99,6 +99,11 @@ var _ stage.Forecaster = (*Config)(nil)
 // Forecast implements stage.Forecaster: rows go, columns stay.
 func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return stage.Through(c.Input, in) }
 
+// Foresee implements stage.Foreseer: a grid has no rows to choose from.
+func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
+	return stage.MissingColumns(c.Forecast(in), nil, at)
+}
+
 // Run keeps one row of every key, in the input's order.
 func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	ds := rc.Inputs["input"]
