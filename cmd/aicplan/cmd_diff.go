@@ -30,6 +30,7 @@ type diffCmd struct {
 	MaxP95     *float64 `name:"max-p95" help:"Exit 4 if a 95th percentile of the ratio is larger." placeholder:"RATIO"`
 	MaxChanged *int     `help:"Exit 4 if more rows changed." placeholder:"N"`
 	MaxRemoved *int     `help:"Exit 4 if B lacks more rows." placeholder:"N"`
+	MaxAdded   *int     `help:"Exit 4 if A lacks more rows." placeholder:"N"`
 }
 
 // Help is printed below the summary.
@@ -44,7 +45,7 @@ Examples:
 
 // Run compares two files, folders or stages.
 func (c *diffCmd) Run(a *app) error {
-	limits := diff.Limits{Median: c.MaxMedian, P95: c.MaxP95, Changed: c.MaxChanged, Removed: c.MaxRemoved}
+	limits := diff.Limits{Median: c.MaxMedian, P95: c.MaxP95, Changed: c.MaxChanged, Removed: c.MaxRemoved, Added: c.MaxAdded}
 	if err := limits.Check(); err != nil {
 		return err
 	}

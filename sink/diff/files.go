@@ -169,6 +169,7 @@ type Limits struct {
 	P95     *float64 // largest p95
 	Changed *int     // rows outside the tolerance
 	Removed *int     // rows that B lacks
+	Added   *int     // rows that A lacks
 }
 
 func (l Limits) any() bool { return l != Limits{} }
@@ -180,7 +181,7 @@ func (l Limits) Check() error {
 			return fmt.Errorf("-%s is %v; give a number that is 0 or more", name, *v)
 		}
 	}
-	for name, v := range map[string]*int{"max-changed": l.Changed, "max-removed": l.Removed} {
+	for name, v := range map[string]*int{"max-changed": l.Changed, "max-removed": l.Removed, "max-added": l.Added} {
 		if v != nil && *v < 0 {
 			return fmt.Errorf("-%s is %d; give a number of rows that is 0 or more", name, *v)
 		}
@@ -204,6 +205,9 @@ func (r *Report) Exceeded(l Limits) []string {
 	if l.Removed != nil && len(r.OnlyA) > *l.Removed {
 		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyA), r.A))
 	}
+	if l.Added != nil && len(r.OnlyB) > *l.Added {
+		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyB), r.B))
+	}
 	return append(out, r.Failed...)
 }
 
@@ -219,6 +223,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 	}
 	count(l.Changed, r.Changed, "changed")
 	count(l.Removed, r.Removed, "removed")
+	count(l.Added, r.Added, "added")
 	if l.any() && r.Uncompared > 0 {
 		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name what tells them apart with -key, or dedupe them", r.Uncompared))
 	}
