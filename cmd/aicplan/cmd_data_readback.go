@@ -18,6 +18,7 @@ type dataReadBackCmd struct {
 	System  string `help:"The system; default: the only one." placeholder:"NAME"`
 	Backend string `help:"The backend; default: the only one." placeholder:"NAME"`
 	Version string `help:"The backend's version; default: the only one." placeholder:"TEXT"`
+	Rows    int    `help:"Rows of each table to ask about, each also beside its place." default:"50" placeholder:"N"`
 	JSON    bool   `name:"json" help:"Print as JSON."`
 }
 
@@ -34,6 +35,14 @@ Exit codes: 0 every table that has a query was read; 1 a mistake, or no such pac
 differ.`
 }
 
+// Validate is called by kong.
+func (c *dataReadBackCmd) Validate() error {
+	if c.Rows < 1 {
+		return fmt.Errorf("-rows %d: at least one row is needed", c.Rows)
+	}
+	return nil
+}
+
 // Run asks the package.
 func (c *dataReadBackCmd) Run(a *app) error {
 	v, err := c.version()
@@ -41,7 +50,7 @@ func (c *dataReadBackCmd) Run(a *app) error {
 		return err
 	}
 	r, err := readback.Run(context.Background(), c.Dir, readback.Options{
-		Python: c.Python, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version,
+		Python: c.Python, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version, Rows: c.Rows,
 	})
 	if err != nil {
 		return err
