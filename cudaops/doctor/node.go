@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"strings"
-
 )
 
 // GPUs passes where there are so many devices (0: any number but none), at least

@@ -67,9 +67,9 @@ type Config struct {
 
 // entry is one check or assert block.
 type entry struct {
-	name     string // as shown in results
-	kind     string // name of the check, or "assert"
-	severity string
+	name      string // as shown in results
+	kind      string // name of the check, or "assert"
+	severity  string
 	minJudged float64 // share of the rows that the check must be able to judge
 	on        []selection
 	onAt      hcl.Range

@@ -41,11 +41,6 @@ func ncclKind() Kind {
 	}
 }
 
-// collectives are the ops that time executions of a collective.
-func collectives() []string {
-	return append([]string{comm.OpNCCL, comm.OpCustomAllReduce}, comm.Collectives...)
-}
-
 func ncclSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
 	devices, err := chosen(rt, list)
 	if err != nil {

@@ -66,10 +66,6 @@ func pythonKind() Kind {
 	}
 }
 
-// selfTimed are the ops of the plans here whose times are not bench's: those of a
-// serving engine, and of collectors that start processes of their own.
-var selfTimed = []string{"custom_allreduce", "static_prefill", "static_step", "static_trace", "wideep"}
-
 func pythonOnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
 
 // deviceNone is the device of a runtime whose ops compute and look up.
