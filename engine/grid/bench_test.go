@@ -72,10 +72,12 @@ func BenchmarkMillionRatio(b *testing.B) {
 		if _, diags := Expand(context.Background(), spec, o); diags.HasErrors() {
 			b.Fatal(diags)
 		}
+
 		d := time.Since(start)
 		runtime.ReadMemStats(&after)
 		return d, after.TotalAlloc - before.TotalAlloc
 	}
+
 	for b.Loop() {
 		memo, bytes := timed(Options{})
 		flat, _ := timed(flat)
@@ -94,6 +96,7 @@ func BenchmarkLarge(b *testing.B) {
 		}
 		b.ReportMetric(float64(c.Len()), "cases")
 	})
+
 	b.Run("record", func(b *testing.B) {
 		c.ID(0)
 		b.ReportAllocs()

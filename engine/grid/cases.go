@@ -10,9 +10,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Cases are the expanded cases of a grid, by column: every column has a
-// dictionary of its distinct values and one small index per case. Cases are
-// immutable and safe for concurrent use.
+// Cases are the expanded cases of a grid, stored by column: each column has a dictionary of its
+// distinct values and one small index per case. Cases are immutable and safe for concurrent use.
 type Cases struct {
 	spec        *Spec
 	n           int
@@ -23,19 +22,19 @@ type Cases struct {
 	waterfall   Waterfall
 	sweep       *sweepPoints
 	pointsOnce  sync.Once
-	points      *pointText // of PointIDs
+	points      *pointText // for PointIDs
 
 	idOnce  sync.Once
-	ids     string // of all cases, IDLength each
-	idBytes []byte // the same
+	ids     string // IDs of all cases, IDLength bytes each
+	idBytes []byte // same bytes as ids
 	recOnce sync.Once
 	record  arrow.Record
 
 	plainOnce sync.Once
-	plain     [][]any // of Plain: by column, then dictionary entry
+	plain     [][]any // for Plain: by column, then dictionary entry
 
 	fieldsOnce sync.Once
-	fields     [][][]byte // of ParamsJSON: by column, then dictionary entry
+	fields     [][][]byte // for ParamsJSON: by column, then dictionary entry
 
 	digestOnce sync.Once
 	digest     string
@@ -59,47 +58,50 @@ const (
 	kindBool
 )
 
-// Len is the number of cases.
+// Len returns the number of cases.
 func (c *Cases) Len() int { return c.n }
 
-// Spec is what the cases were expanded from.
+// Spec returns the spec that the cases were expanded from.
 func (c *Cases) Spec() *Spec { return c.spec }
 
-// Columns are the names of the parameters in order.
+// Columns returns the names of the parameters in column order.
 func (c *Cases) Columns() []string { return c.spec.Columns }
 
-// Waterfall says how the declared combinations became these cases.
+// Waterfall returns how many declared combinations each filter dropped on the way to these cases.
 func (c *Cases) Waterfall() Waterfall { return c.waterfall }
 
-// Evaluations is the number of HCL evaluations that the expansion took.
+// Evaluations returns the number of HCL evaluations that the expansion took.
 func (c *Cases) Evaluations() int64 { return c.evaluations }
 
-// Value is the value of column col of case i.
+// Value returns the value of column col of case i.
 func (c *Cases) Value(i, col int) cty.Value {
 	k := &c.columns[col]
 	return k.dict[k.ids[i]]
 }
 
-// Code numbers the values of a column: cases with the same code have the same
-// value. Codes are small and begin at 0.
+// Code returns the dictionary index of the value of column col in case i. Cases with the same code
+// have the same value. Codes are small and start at 0.
 func (c *Cases) Code(i, col int) int { return int(c.columns[col].ids[i]) }
 
-// Set is the name of the case_set that case i comes from.
+// Set returns the name of the case_set that case i comes from.
 func (c *Cases) Set(i int) string { return c.spec.Sets[c.sets[i]].Name }
 
-// fill takes over the kept combinations, without the repeats.
+// fill copies the kept combinations of w into c, without duplicates.
 func (c *Cases) fill(w *walker) hcl.Diagnostics {
 	stay, diags := w.distinct(c.spec)
 	if diags.HasErrors() {
 		return diags
 	}
+
 	w.stay = stay
 	c.duplicates = w.kept - len(stay)
 	c.n = len(stay)
 	c.sets = make([]int32, len(stay))
+
 	for i, at := range stay {
 		c.sets[i] = w.sets[at]
 	}
+
 	for _, name := range c.spec.Columns {
 		v, all := w.columnOf(name)
 		dict, ids := compact(v, pick(all, stay))
@@ -108,12 +110,15 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 		if why == "" && onlyNulls(dict) {
 			k = c.spec.declaredKind(info)
 		}
+
 		if why != "" {
 			diags = append(diags, errorAt(info.rng, "Invalid column", fmt.Sprintf("The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted columns in the grid's columns.", name, why)))
 			continue
 		}
+
 		c.columns = append(c.columns, column{name: name, kind: k, dict: dict, ids: ids})
 	}
+
 	return diags
 }
 
@@ -125,10 +130,12 @@ func pick(all, at []int32) []int32 {
 	for i, j := range at {
 		out[i] = all[j]
 	}
+
 	return out
 }
 
-// columnKind finds the type of a column; the text says what is wrong with it.
+// columnKind returns the type of a column. If the values have no common type, the string describes
+// the problem.
 func columnKind(dict []cty.Value) (valueKind, string) {
 	typ := cty.NilType
 	ints := true
@@ -145,10 +152,12 @@ func columnKind(dict []cty.Value) (valueKind, string) {
 		case typ != t:
 			return 0, fmt.Sprintf("mixes %s and %s", typ.FriendlyName(), t.FriendlyName())
 		}
+
 		if t == cty.Number && !isInt64(v) {
 			ints = false
 		}
 	}
+
 	if typ == cty.Number && !ints {
 		for _, v := range dict {
 			if v.IsNull() || !isInt64(v) {
@@ -159,6 +168,7 @@ func columnKind(dict []cty.Value) (valueKind, string) {
 			}
 		}
 	}
+
 	switch {
 	case typ == cty.Bool:
 		return kindBool, ""
@@ -167,6 +177,7 @@ func columnKind(dict []cty.Value) (valueKind, string) {
 	case typ == cty.Number:
 		return kindFloat, ""
 	}
+
 	return kindString, ""
 }
 
@@ -179,8 +190,8 @@ func onlyNulls(dict []cty.Value) bool {
 	return true
 }
 
-// declaredKind is the type of a column of which no case has a value, from what
-// the grid declares.
+// declaredKind returns the type of a column that is null in all cases, derived from the values and
+// the type that the grid declares for it.
 func (s *Spec) declaredKind(info *nameInfo) valueKind {
 	var vals []cty.Value
 	for _, set := range s.Sets {
@@ -192,14 +203,17 @@ func (s *Spec) declaredKind(info *nameInfo) valueKind {
 			}
 		}
 	}
+
 	if k, why := columnKind(vals); why == "" && !onlyNulls(vals) {
 		return k
 	}
+
 	switch info.typ {
 	case cty.Number:
 		return kindInt
 	case cty.Bool:
 		return kindBool
 	}
+
 	return kindString
 }

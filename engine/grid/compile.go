@@ -6,25 +6,24 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// prog is an expression made ready to be evaluated many times. HCL does the
-// evaluating; only the leaves are exchanged: the grid's names read a slot
-// instead of a map, parts without names are folded into literals, and a
-// division by zero is an error instead of an infinity.
+// prog is an expression prepared for repeated evaluation. HCL evaluates it, but some nodes are
+// replaced: the grid's names read a slot instead of a map, parts without names are folded into
+// literals, and a division by zero is an error instead of an infinity.
 type prog struct {
 	expr *Expr
 	vars []*variable
-	// source is the expression as written, node its rewritten form.
+	// source is the expression as written; node is the rewritten form.
 	source, node hcl.Expression
 	ctx          *hcl.EvalContext
-	// named is set when the expression has parts that look names up in ctx.
+	// named is true if the expression has parts that look up names in ctx.
 	named   bool
-	logical bool // has &&, ||, ! or ?:, so it may be known before all names are
+	logical bool // has &&, ||, ! or ?:, so the result may be known before all names are bound
 	divides bool
 	fast    fastNode // nil if only HCL can evaluate it
 }
 
-// varNode reads the current value of a variable. The embedded expression is
-// the original and answers everything but Value.
+// varNode reads the current value of a variable. Every method except Value comes from the original
+// expression.
 type varNode struct {
 	hclsyntax.Expression
 	v *variable
@@ -33,7 +32,7 @@ type varNode struct {
 // Value implements hcl.Expression.
 func (n *varNode) Value(*hcl.EvalContext) (cty.Value, hcl.Diagnostics) { return n.v.slot, nil }
 
-// divNode is / or % with an error for a zero divisor.
+// divNode is / or % that returns an error if the divisor is zero.
 type divNode struct {
 	*hclsyntax.BinaryOpExpr
 }
@@ -48,14 +47,16 @@ func (n *divNode) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 		return cty.UnknownVal(cty.Number), hcl.Diagnostics{errorAt(n.SrcRange, "Division by zero",
 			"The divisor is 0 for some combination. Keep it away with a condition on its left, as in x != 0 && y / x > 1, or with another filter.")}
 	}
+
 	return v, diags
 }
 
-// compile makes a prog of node, a part of e.
+// compile returns a prog for node, which is a part of e.
 func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
 	p := &prog{expr: e, source: node, ctx: e.ctx.NewChild()}
 	p.ctx.Variables = map[string]cty.Value{}
 	used := map[string]bool{}
+
 	for _, t := range node.Variables() {
 		name := t.RootName()
 		if v := sp.vars[name]; v != nil && !used[name] {
@@ -63,11 +64,13 @@ func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
 			p.vars = append(p.vars, v)
 		}
 	}
+
 	syn, ok := node.(hclsyntax.Expression)
 	if !ok {
 		p.node, p.named, p.logical = node, true, true
 		return p
 	}
+
 	r := &rewriter{space: sp, prog: p, ctx: e.ctx}
 	out := r.rewrite(syn)
 	p.node, p.fast = out, sp.fast(out)
@@ -78,7 +81,7 @@ type rewriter struct {
 	space  *space
 	prog   *prog
 	ctx    *hcl.EvalContext
-	hidden []string // bound by for expressions around the node
+	hidden []string // names bound by the enclosing for expressions
 }
 
 func (r *rewriter) variable(name string) *variable {
@@ -88,22 +91,25 @@ func (r *rewriter) variable(name string) *variable {
 	return r.space.vars[name]
 }
 
-// rewrite returns an expression of the same meaning. It never changes n: the
-// syntax tree is shared.
+// rewrite returns an expression with the same meaning. It never modifies n, because the syntax tree
+// is shared.
 func (r *rewriter) rewrite(n hclsyntax.Expression) hclsyntax.Expression {
 	out := r.children(n)
 	if _, literal := out.(*hclsyntax.LiteralValueExpr); literal || len(r.hidden) > 0 {
 		return out
 	}
+
 	for _, t := range n.Variables() {
 		if r.variable(t.RootName()) != nil {
 			return out
 		}
 	}
+
 	v, diags := out.Value(r.ctx)
 	if diags.HasErrors() || !v.IsWhollyKnown() || v.ContainsMarked() {
 		return out
 	}
+
 	return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: n.Range()}
 }
 
@@ -111,16 +117,20 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 	switch n := n.(type) {
 	case *hclsyntax.ParenthesesExpr:
 		return r.rewrite(n.Expression)
+
 	case *hclsyntax.ScopeTraversalExpr:
 		v := r.variable(n.Traversal.RootName())
 		if v == nil {
 			return n
 		}
+
 		node := &varNode{Expression: n, v: v}
 		if len(n.Traversal) == 1 {
 			return node
 		}
+
 		return &hclsyntax.RelativeTraversalExpr{Source: node, Traversal: n.Traversal[1:], SrcRange: n.SrcRange}
+
 	case *hclsyntax.BinaryOpExpr:
 		c := *n
 		c.LHS, c.RHS = r.rewrite(n.LHS), r.rewrite(n.RHS)
@@ -131,40 +141,50 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 			r.prog.divides = true
 			return &divNode{&c}
 		}
+
 		return &c
+
 	case *hclsyntax.UnaryOpExpr:
 		c := *n
 		c.Val = r.rewrite(n.Val)
 		return &c
+
 	case *hclsyntax.ConditionalExpr:
 		c := *n
 		c.Condition, c.TrueResult, c.FalseResult = r.rewrite(n.Condition), r.rewrite(n.TrueResult), r.rewrite(n.FalseResult)
 		r.prog.logical = true
 		return &c
+
 	case *hclsyntax.FunctionCallExpr:
 		c := *n
 		c.Args = r.all(n.Args)
 		return &c
+
 	case *hclsyntax.TupleConsExpr:
 		c := *n
 		c.Exprs = r.all(n.Exprs)
 		return &c
+
 	case *hclsyntax.IndexExpr:
 		c := *n
 		c.Collection, c.Key = r.rewrite(n.Collection), r.rewrite(n.Key)
 		return &c
+
 	case *hclsyntax.RelativeTraversalExpr:
 		c := *n
 		c.Source = r.rewrite(n.Source)
 		return &c
+
 	case *hclsyntax.TemplateExpr:
 		c := *n
 		c.Parts = r.all(n.Parts)
 		return &c
+
 	case *hclsyntax.TemplateWrapExpr:
 		c := *n
 		c.Wrapped = r.rewrite(n.Wrapped)
 		return &c
+
 	case *hclsyntax.ForExpr:
 		r.prog.logical = true
 		c := *n
@@ -172,11 +192,13 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 		r.hidden = append(r.hidden, n.KeyVar, n.ValVar)
 		c.KeyExpr, c.ValExpr, c.CondExpr = r.optional(n.KeyExpr), r.optional(n.ValExpr), r.optional(n.CondExpr)
 		r.hidden = r.hidden[:len(r.hidden)-2]
+
 		return &c
+
 	case *hclsyntax.LiteralValueExpr:
 		return n
 	}
-	// Objects, splats and the rarer templates look names up as usual.
+	// Objects, splats and the rarer templates look up their names in the context.
 	r.prog.named, r.prog.logical = true, true
 	return n
 }
@@ -196,14 +218,16 @@ func (r *rewriter) all(in []hclsyntax.Expression) []hclsyntax.Expression {
 	return out
 }
 
-// conjuncts splits an expression at its top-level &&.
+// conjuncts splits an expression at its top-level && operators.
 func conjuncts(e hcl.Expression) []hcl.Expression {
 	n, ok := e.(hclsyntax.Expression)
 	if !ok {
 		return []hcl.Expression{e}
 	}
+
 	var out []hcl.Expression
 	var split func(hclsyntax.Expression)
+
 	split = func(n hclsyntax.Expression) {
 		if b, ok := unparen(n).(*hclsyntax.BinaryOpExpr); ok && b.Op == hclsyntax.OpLogicalAnd {
 			split(b.LHS)
@@ -212,6 +236,7 @@ func conjuncts(e hcl.Expression) []hcl.Expression {
 		}
 		out = append(out, n)
 	}
+
 	split(n)
 	return out
 }

@@ -10,8 +10,7 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// productBlocks are the blocks of a grid, a case_set, a compound sweep and a
-// part.
+// productBlocks are the block types allowed in a grid, a case_set, a compound sweep and a part.
 var productBlocks = []hcl.BlockHeaderSchema{
 	{Type: "axis", LabelNames: []string{"name"}},
 	{Type: "rows", LabelNames: []string{"name"}},
@@ -58,10 +57,9 @@ var (
 	}
 )
 
-// Decode reads the body of a grid block and checks everything that can be
-// checked without expanding it. partOf finds the parts that it includes; nil
-// where there are none. The spec is nil exactly when the diagnostics have
-// errors. Every diagnostic has a Subject.
+// Decode reads the body of a grid block and runs all checks that do not need an expansion. partOf
+// resolves the parts that the grid includes; it may be nil if there are no parts. The spec is nil
+// if and only if the diagnostics contain errors. Every diagnostic has a Subject.
 func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (spec *Spec, diags hcl.Diagnostics) {
 	rng := body.MissingItemRange()
 	defer recoverTo(&diags, rng, func() { spec = nil })
@@ -70,18 +68,21 @@ func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (spec *Spec, diags hcl
 	if !d.diags.HasErrors() {
 		d.resolve(spec, nil)
 	}
+
 	if !d.diags.HasErrors() && spec.Sweep != nil {
 		d.resolve(spec.Sweep, spec)
 	}
+
 	diags = noteInclusions(located(d.diags, rng), d.inclusions)
 	if diags.HasErrors() {
 		return nil, diags
 	}
+
 	return spec, diags
 }
 
-// recoverTo turns a panic of a library into a diagnostic: no plan text may
-// bring the program down.
+// recoverTo converts a panic of a library into a diagnostic, so that no plan text can crash the
+// program.
 func recoverTo(diags *hcl.Diagnostics, rng hcl.Range, then func()) {
 	if p := recover(); p != nil {
 		*diags = append(*diags, errorAt(rng, "Grid cannot be evaluated",
@@ -91,33 +92,32 @@ func recoverTo(diags *hcl.Diagnostics, rng hcl.Range, then func()) {
 }
 
 type decoder struct {
-	eval       Evaluator // of the module that the current block stands in
+	eval       Evaluator // of the module that contains the current block
 	partOf     PartOf
 	diags      hcl.Diagnostics
-	in         *inclusion // the part that the current block stands in
+	in         *inclusion // the part that contains the current block
 	inclusions []*inclusion
-	blocks     int // decoded so far
+	blocks     int // number of blocks decoded so far
 }
 
-// product is what a grid, a case_set and a sweep have in common: the axes,
-// rows, derives and filters of one body, with those of the parts that it
-// includes.
+// product contains what a grid, a case_set and a sweep have in common: the axes, rows, derives and
+// filters of one body and of the parts that it includes.
 type product struct {
 	name, description string
-	inSet             bool // it is a case_set
+	inSet             bool // true for a case_set
 	rng               hcl.Range
 	rows, axes        []*Dim
 	derives           []*Derive
 	filters           []*Filter
 	sets              []*product
-	included          []string // names of the parts
+	included          []string // names of the included parts
 	loopOrder         []string
 	loopRanges        []hcl.Range
 	loopRange         hcl.Range
 }
 
-// next numbers the blocks in the order in which they count: that of the text,
-// included ones at the place of the include.
+// next returns the sequence number of a block. Blocks are numbered in source order; the blocks of a
+// part are numbered at the position of the include.
 func (d *decoder) next() int {
 	d.blocks++
 	return d.blocks
@@ -134,15 +134,18 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 	spec.Op = d.str(content.Attributes["op"])
 	spec.Perf = d.str(content.Attributes["perf_table"])
 	spec.Description = d.str(content.Attributes["description"])
+
 	if a := content.Attributes["op"]; a != nil {
 		spec.Range = a.NameRange
 		if spec.Op == "" && !d.diags.HasErrors() {
 			d.errorf(a.Expr.Range(), "Empty op", "A grid's op names the operation to measure, for example \"gemm\".")
 		}
-		if strings.ContainsFunc(spec.Op, unicode.IsControl) { // case ids would not tell it from parameters
+		// otherwise the op could not be separated from the parameters in the hash of a case ID
+		if strings.ContainsFunc(spec.Op, unicode.IsControl) {
 			d.errorf(a.Expr.Range(), "Unsuitable op", "The name of an op is one line without control characters, not %q.", spec.Op)
 		}
 	}
+
 	d.constants(spec, content.Attributes["constants"])
 
 	common := d.product(content, "")
@@ -152,6 +155,7 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 			sweeps = append(sweeps, b)
 		}
 	}
+
 	d.assemble(spec, common)
 	d.columns(spec, content, common)
 	d.distinct(spec, content.Blocks)
@@ -159,6 +163,7 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 		spec.Sweep = d.sweep(sweeps)
 		spec.Sweep.inclusions = d.inclusions
 	}
+
 	spec.inclusions = d.inclusions
 	return spec
 }
@@ -171,12 +176,13 @@ func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
 			d.errorf(b.LabelRanges[0], "Duplicate case_set", "A case_set %q stands at %s already.", p.name, place(p.rng))
 		}
 	}
+
 	p := d.product(content, b.Labels[0])
 	p.rng = b.DefRange
 	return p
 }
 
-// product decodes one body; set is the name of the case_set that it is, or "".
+// product decodes one body. set is the name of the case_set, or "" for other bodies.
 func (d *decoder) product(content *hcl.BodyContent, set string) *product {
 	p := &product{name: set, inSet: set != "", rng: content.MissingItemRange}
 	p.description = d.str(content.Attributes["description"])
@@ -184,12 +190,13 @@ func (d *decoder) product(content *hcl.BodyContent, set string) *product {
 		p.loopOrder, p.loopRanges = d.names(a)
 		p.loopRange = a.Expr.Range()
 	}
+
 	d.fill(p, content)
 	return p
 }
 
-// fill adds the blocks of a body to p in the order of the text, those of
-// included parts at the place of the include.
+// fill adds the blocks of a body to p in source order. The blocks of included parts are added at
+// the position of the include.
 func (d *decoder) fill(p *product, content *hcl.BodyContent) {
 	include := content.Attributes["include"]
 	for _, b := range content.Blocks {
@@ -199,6 +206,7 @@ func (d *decoder) fill(p *product, content *hcl.BodyContent) {
 		}
 		d.block(p, b)
 	}
+
 	if include != nil {
 		d.include(p, include)
 	}
@@ -213,15 +221,19 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 			dim.set, dim.order = p.name, d.next()
 			p.axes = append(p.axes, dim)
 		}
+
 	case "rows":
 		if dim := d.rows(b); dim != nil {
 			dim.set, dim.order = p.name, d.next()
 			p.rows = append(p.rows, dim)
 		}
+
 	case "derive":
 		p.derives = append(p.derives, d.derive(b))
+
 	case "filter":
 		p.filters = append(p.filters, d.filter(b, p.name))
+
 	case "case_set":
 		if p.inSet {
 			d.errorf(b.DefRange, "Case set in a case set", "A case_set includes this part, and case sets do not nest. Include the part in the grid itself.")
@@ -231,7 +243,7 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 	}
 }
 
-// lazy is an expression that is evaluated for each combination.
+// lazy returns an expression that is evaluated once per combination.
 func (d *decoder) lazy(src hcl.Expression) *Expr { return &Expr{src: src, eval: d.eval} }
 
 func (d *decoder) derive(b *hcl.Block) *Derive {
@@ -241,9 +253,11 @@ func (d *decoder) derive(b *hcl.Block) *Derive {
 	if why := checkName(v.Name); why != "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
 	}
+
 	if a := content.Attributes["value"]; a != nil {
 		v.expr = d.lazy(a.Expr)
 	}
+
 	return v
 }
 
@@ -255,17 +269,19 @@ func (d *decoder) filter(b *hcl.Block, set string) *Filter {
 	if a := content.Attributes["reason"]; a != nil && len(d.diags) == broken && strings.TrimSpace(f.Reason) == "" {
 		d.errorf(a.Expr.Range(), "Empty reason", "Say why these combinations are left out: plans, why and reports show it.")
 	}
+
 	if a := content.Attributes["keep"]; a != nil {
 		f.keep = d.lazy(a.Expr)
 	}
 	if f.Name == "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "A filter needs a name: waterfalls and explanations show it.")
 	}
+
 	return f
 }
 
-// constants decodes the table constants, in source order where the expression
-// is an object in the plan's text.
+// constants decodes the table constants. They are in source order if the expression is an object
+// literal, otherwise sorted by name.
 func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 	if a == nil {
 		return
@@ -274,10 +290,12 @@ func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 	if !ok || v.IsNull() {
 		return
 	}
+
 	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
 		d.errorf(a.Expr.Range(), "Wrong type", "constants must be an object, { column = value, ... }.")
 		return
 	}
+
 	vals := v.AsValueMap()
 	for _, name := range objectOrder(a.Expr, vals) {
 		rng := itemRange(a.Expr, name)
@@ -288,11 +306,12 @@ func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 			d.errorf(rng, "Wrong type", "The constant %q must be a number, string or bool, not %s.", name, t.FriendlyName())
 			continue
 		}
+
 		spec.Constants = append(spec.Constants, Constant{Name: name, Value: vals[name]})
 	}
 }
 
-// distinct decodes the distinct block, of which there may be one.
+// distinct decodes the distinct block. At most one is allowed.
 func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 	for _, b := range blocks {
 		if b.Type != "distinct" {
@@ -302,6 +321,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			d.errorf(b.DefRange, "Duplicate distinct", "One distinct block stands at %s already.", place(spec.Distinct.Range))
 			continue
 		}
+
 		content, diags := b.Body.Content(distinctSchema)
 		d.diags = append(d.diags, diags...)
 		spec.Distinct = &Distinct{By: spec.Columns, Range: b.DefRange}
@@ -313,6 +333,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 				d.errorf(a.Expr.Range(), "Empty key", "Without a name in by, only one case would stay. Leave by out to mean all columns.")
 			}
 		}
+
 		prefer, of := content.Attributes["prefer"], content.Attributes["of"]
 		switch p := d.str(prefer); p {
 		case "", "first":
@@ -325,6 +346,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 				continue
 			}
 			spec.Distinct.Of = &Derive{Name: "of", Range: of.Expr.Range(), expr: d.lazy(of.Expr)}
+
 		default:
 			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p, phrase.DidYouMean(p, []string{"first", "min"}))
 		}

@@ -12,39 +12,44 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// axis decodes an axis, or a sweep that has values.
+// axis decodes an axis, or a sweep with values.
 func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 	name := b.Labels[0]
 	if why := checkName(name); why != "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
 	}
+
 	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange, Description: d.str(content.Attributes["description"])}
 	a := content.Attributes["values"]
 	if a == nil {
 		return nil
 	}
+
 	vals, ok := d.list(a.Expr, "values")
 	if !ok {
 		return nil
 	}
+
 	for i, v := range vals {
 		if !v.IsNull() && !v.Type().IsPrimitiveType() {
 			d.errorf(elementRange(a.Expr, i), "Wrong type", "%s %q takes numbers, strings or bools; value %d is %s. Values that belong together are rows.", capital(b.Type), name, i+1, v.Type().FriendlyName())
 			return nil
 		}
 	}
+
 	vals, ok = d.column(name, vals, a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
 	if !ok {
 		return nil
 	}
+
 	dim.Values, dim.static = [][]cty.Value{vals}, len(a.Expr.Variables()) == 0
 	d.noteEmpty(dim, a.Expr.Range())
 	d.noteRepeated(dim, a.Expr)
 	return dim
 }
 
-// noteRepeated warns of a value that is written twice: it makes one case. Values
-// that expressions come to may repeat.
+// noteRepeated warns about a value that is written twice in a literal list, because it produces
+// only one case. Lists computed by expressions may contain repeated values.
 func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 	if _, written := expr.(*hclsyntax.TupleConsExpr); !written {
 		return
@@ -58,6 +63,7 @@ func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 		if seen[text] {
 			d.diags = append(d.diags, warnAt(elementRange(expr, i), "Repeated value", fmt.Sprintf("Axis %q has the value %s twice; it counts once.", dim.Name, display(v))))
 		}
+
 		seen[text] = true
 	}
 }
@@ -70,10 +76,12 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 	if a == nil {
 		return nil
 	}
+
 	list, ok := d.listValue(a.Expr, "values")
 	if !ok {
 		return nil
 	}
+
 	rows := list.AsValueSlice()
 	dim.static = len(a.Expr.Variables()) == 0
 	for i, r := range rows {
@@ -82,19 +90,23 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 			return nil
 		}
 	}
+
 	if len(rows) == 0 {
 		return d.noRows(dim, list.Type(), a)
 	}
+
 	dim.Fields = objectOrder(firstElement(a.Expr), rows[0].AsValueMap())
 	if len(dim.Fields) == 0 {
 		d.errorf(elementRange(a.Expr, 0), "Empty row", "The first row of %q has no field; a row needs at least one.", dim.Name)
 		return nil
 	}
+
 	for _, f := range dim.Fields {
 		if why := checkName(f); why != "" {
 			d.errorf(elementRange(a.Expr, 0), "Invalid field name", "%s", why)
 		}
 	}
+
 	byField := make([][]cty.Value, len(dim.Fields))
 	for i, r := range rows {
 		m := r.AsValueMap()
@@ -105,6 +117,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 				return nil
 			}
 		}
+
 		for f, name := range dim.Fields {
 			v, ok := m[name]
 			if !ok {
@@ -114,6 +127,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 			byField[f] = append(byField[f], v)
 		}
 	}
+
 	for f, name := range dim.Fields {
 		vals, ok := d.column(name, byField[f], a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
 		if !ok {
@@ -121,30 +135,35 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		}
 		byField[f] = vals
 	}
+
 	dim.Values = byField
 	return dim
 }
 
-// noRows handles rows without any row. Where the list has a type, as that of a
-// variable, its fields are known and the rows merely empty; else the grid's
+// noRows handles a rows block with an empty list. If the list is typed, as that of a variable, the
+// field names are known and the block has no entries. Otherwise it is an error, because the grid's
 // expressions could not be checked.
 func (d *decoder) noRows(dim *Dim, t cty.Type, a *hcl.Attribute) *Dim {
 	if (!t.IsListType() && !t.IsSetType()) || !t.ElementType().IsObjectType() {
 		d.errorf(a.Expr.Range(), "Empty rows", "Rows %q has no row, so its fields are not known. To leave cases out, keep the rows and add a filter.", dim.Name)
 		return nil
 	}
+
 	for name := range t.ElementType().AttributeTypes() {
 		dim.Fields = append(dim.Fields, name)
 	}
+
 	sort.Strings(dim.Fields)
 	for _, f := range dim.Fields {
 		if why := checkName(f); why != "" {
 			d.errorf(a.Expr.Range(), "Invalid field name", "%s", why)
 		}
 	}
+
 	for _, f := range dim.Fields {
 		dim.types = append(dim.types, t.ElementType().AttributeType(f))
 	}
+
 	dim.Values = make([][]cty.Value, len(dim.Fields))
 	d.noteEmpty(dim, a.Expr.Range())
 	return dim
@@ -158,10 +177,11 @@ func (d *decoder) noteEmpty(dim *Dim, rng hcl.Range) {
 	if dim.Rows {
 		what = "Rows"
 	}
+
 	d.diags = append(d.diags, warnAt(rng, "Empty "+strings.ToLower(what), fmt.Sprintf("%s %q has no values, so nothing that it takes part in has any cases.", what, dim.Name)))
 }
 
-// column gives the values of one name one type.
+// column converts the values of one name to one common type.
 func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression, at func(int) hcl.Range) ([]cty.Value, bool) {
 	for i, v := range vals {
 		if !v.IsNull() && v.Type() == cty.Number && !finite(v) {
@@ -174,10 +194,11 @@ func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression, at 
 		d.errorf(expr.Range(), "Mixed types", "The values of %q must have one type: %s.", name, err)
 		return nil, false
 	}
+
 	return out, true
 }
 
-// list evaluates a list, tuple or set to its elements.
+// list evaluates a list, tuple or set and returns its elements.
 func (d *decoder) list(expr hcl.Expression, what string) ([]cty.Value, bool) {
 	v, ok := d.listValue(expr, what)
 	if !ok {
@@ -191,11 +212,13 @@ func (d *decoder) listValue(expr hcl.Expression, what string) (cty.Value, bool) 
 	if !ok {
 		return v, false
 	}
+
 	t := v.Type()
 	if v.IsNull() || (!t.IsListType() && !t.IsTupleType() && !t.IsSetType()) {
 		d.errorf(expr.Range(), "Wrong type", "%s must be a list, not %s.", what, friendly(v))
 		return v, false
 	}
+
 	return v, true
 }
 
@@ -206,8 +229,8 @@ func friendly(v cty.Value) string {
 	return v.Type().FriendlyName()
 }
 
-// objectOrder lists the attributes of an object in the order of the plan's
-// text, or sorted where they do not stand there.
+// objectOrder returns the attribute names of an object: first those of an object literal in source
+// order, then the others sorted.
 func objectOrder(expr hcl.Expression, vals map[string]cty.Value) []string {
 	var out []string
 	if obj, ok := expr.(*hclsyntax.ObjectConsExpr); ok {
@@ -219,12 +242,14 @@ func objectOrder(expr hcl.Expression, vals map[string]cty.Value) []string {
 			}
 		}
 	}
+
 	var rest []string
 	for name := range vals {
 		if !containsName(out, name) {
 			rest = append(rest, name)
 		}
 	}
+
 	sort.Strings(rest)
 	return append(out, rest...)
 }

@@ -6,7 +6,7 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// assemble makes the sets of a spec from its common part and its case sets.
+// assemble builds the sets of a spec from its common blocks and its case sets.
 func (d *decoder) assemble(spec *Spec, common *product) {
 	sets := common.sets
 	if len(sets) == 0 {
@@ -15,25 +15,29 @@ func (d *decoder) assemble(spec *Spec, common *product) {
 			d.errorf(spec.Range, "Grid without axes", "A grid needs at least one axis, rows or case_set block.")
 		}
 	}
+
 	for _, p := range sets {
 		set := &Set{Name: p.name, Description: p.description, Range: p.rng}
 		for _, dims := range [][]*Dim{p.rows, common.rows, p.axes, common.axes} {
 			set.Dims = append(set.Dims, dims...)
 		}
+
 		set.Derives = append(append(set.Derives, p.derives...), common.derives...)
 		set.Filters = append(append(set.Filters, p.filters...), common.filters...)
 		d.uniqueNames(set)
 		d.reorder(set, common, p)
 		spec.Sets = append(spec.Sets, set)
 	}
+
 	d.checkLoopOrder(spec, common)
 	d.orderFilters(spec)
 }
 
-// uniqueNames reports names that are bound twice and filters of one name.
+// uniqueNames reports names that are bound twice and filters with the same name.
 func (d *decoder) uniqueNames(set *Set) {
 	seen := map[string]hcl.Range{}
 	reported := map[hcl.Range]bool{}
+
 	bind := func(name string, rng hcl.Range, what string) {
 		if old, dup := seen[what+name]; dup && !reported[rng] {
 			reported[rng] = true
@@ -42,23 +46,25 @@ func (d *decoder) uniqueNames(set *Set) {
 		}
 		seen[what+name] = rng
 	}
+
 	for _, dim := range set.Dims {
 		for _, f := range dim.Fields {
 			bind(f, dim.Range, "")
 		}
 		bind(dim.Name, dim.Range, "loop ")
 	}
+
 	for _, v := range set.Derives {
 		bind(v.Name, v.Range, "")
 	}
+
 	for _, f := range set.Filters {
 		bind(f.Name, f.Range, "filter ")
 	}
 }
 
-// reorder applies loop_order: the loops it names come first, outermost, in the
-// order it names them; the others follow in their usual order. A case_set's
-// own loop_order replaces the grid's.
+// reorder applies loop_order: the listed loops become the outermost ones in the listed order, and
+// the others follow in their default order. The loop_order of a case_set replaces that of the grid.
 func (d *decoder) reorder(set *Set, common, own *product) {
 	order := common.loopOrder
 	if own.loopOrder != nil {
@@ -69,6 +75,7 @@ func (d *decoder) reorder(set *Set, common, own *product) {
 			}
 		}
 	}
+
 	var first []*Dim
 	taken := map[*Dim]bool{}
 	for _, name := range order {
@@ -76,21 +83,24 @@ func (d *decoder) reorder(set *Set, common, own *product) {
 			first, taken[dim] = append(first, dim), true
 		}
 	}
+
 	for _, dim := range set.Dims {
 		if !taken[dim] {
 			first = append(first, dim)
 		}
 	}
+
 	set.Dims = first
 }
 
-// checkLoopOrder reports names of the grid's loop_order that no set loops over.
+// checkLoopOrder reports names in the grid's loop_order that are not a loop of any set.
 func (d *decoder) checkLoopOrder(spec *Spec, common *product) {
 	for i, name := range common.loopOrder {
 		found := false
 		for _, set := range spec.Sets {
 			found = found || set.dim(name) != nil
 		}
+
 		if !found {
 			d.unknownLoop(name, common.loopRanges[i], spec.Sets)
 		}
@@ -106,11 +116,12 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 			}
 		}
 	}
+
 	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name, quoted(have), phrase.DidYouMean(name, have))
 }
 
-// orderFilters collects the filters of all sets in the order of the text and
-// numbers them: a combination that several filters drop is charged to the first.
+// orderFilters collects the filters of all sets in source order and numbers them. A combination
+// that several filters drop is charged to the first of them.
 func (d *decoder) orderFilters(spec *Spec) {
 	seen := map[*Filter]bool{}
 	for _, set := range spec.Sets {
@@ -121,17 +132,18 @@ func (d *decoder) orderFilters(spec *Spec) {
 			}
 		}
 	}
+
 	sortStable(spec.filters, func(a, b *Filter) bool { return a.order < b.order })
 	for i, f := range spec.filters {
 		f.order = i
 	}
+
 	for _, set := range spec.Sets {
 		sortStable(set.Filters, func(a, b *Filter) bool { return a.order < b.order })
 	}
 }
 
-// columns decodes the projection; by default a case has every name in source
-// order.
+// columns decodes the projection. By default a case has all names in source order.
 func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product) {
 	a := content.Attributes["columns"]
 	if a == nil {
@@ -145,15 +157,18 @@ func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product)
 		var ranges []hcl.Range
 		spec.Columns, ranges = d.names(a)
 		d.boundEverywhere(spec, spec.Columns, ranges, "columns")
+
 		for i, c := range spec.Columns {
 			if containsName(spec.Columns[:i], c) {
 				d.errorf(ranges[i], "Duplicate column", "The column %q is listed twice.", c)
 			}
 		}
+
 		if len(spec.Columns) == 0 && !d.diags.HasErrors() {
 			d.errorf(a.Expr.Range(), "No columns", "A case needs at least one column.")
 		}
 	}
+
 	for _, c := range spec.Constants {
 		if containsName(spec.Columns, c.Name) {
 			d.errorf(content.Attributes["constants"].Range, "Constant is a column", "%q is a column of the cases and cannot be a constant as well.", c.Name)
@@ -161,11 +176,12 @@ func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product)
 	}
 }
 
-// boundEverywhere reports names that some set does not bind.
+// boundEverywhere reports names that are not bound in every set.
 func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range, attr string) {
 	if d.diags.HasErrors() {
-		return // names may be missing because their block is wrong
+		return // names may be missing because their block is invalid
 	}
+
 	for i, name := range names {
 		var missing []*Set
 		for _, set := range spec.Sets {
@@ -173,9 +189,11 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 				missing = append(missing, set)
 			}
 		}
+
 		if len(missing) == 0 {
 			continue
 		}
+
 		rng := missing[0].Range
 		if i < len(ranges) {
 			rng = ranges[i]
@@ -184,12 +202,13 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 			d.errorf(rng, "Unknown name", "%s names %q, which no axis, rows field or derive block binds.%s", attr, name, phrase.DidYouMean(name, spec.allNames()))
 			continue
 		}
+
 		d.errorf(rng, "Column without a value", "%q has no value in %s. Every set must bind all columns: add derive %q { value = null } there, or list the wanted columns in the grid's columns.",
 			name, missing[0].label(), name)
 	}
 }
 
-// allNames lists what the sets bind, each name once.
+// allNames returns the names that the sets bind, without duplicates.
 func (s *Spec) allNames() []string {
 	var out []string
 	add := func(n string) {
@@ -197,46 +216,54 @@ func (s *Spec) allNames() []string {
 			out = append(out, n)
 		}
 	}
+
 	for _, set := range s.Sets {
 		for _, dim := range set.Dims {
 			for _, f := range dim.Fields {
 				add(f)
 			}
 		}
+
 		for _, v := range set.Derives {
 			add(v.Name)
 		}
 	}
+
 	return out
 }
 
-// sourceOrder lists the bound names of a body in the order of the text; rows
-// fields that are no primitives are helpers and left out.
+// sourceOrder returns the bound names of a body in source order. It omits rows fields with values
+// that are not primitive, because those are helpers.
 func sourceOrder(common *product) []string {
 	type item struct {
 		order int
 		names []string
 	}
 	var items []item
+
 	add := func(p *product) {
 		for _, dims := range [][]*Dim{p.rows, p.axes} {
 			for _, dim := range dims {
 				items = append(items, item{dim.order, dim.primitiveFields()})
 			}
 		}
+
 		for _, v := range p.derives {
 			items = append(items, item{v.order, []string{v.Name}})
 		}
 	}
+
 	add(common)
 	for _, p := range common.sets {
 		add(p)
 	}
+
 	sortStable(items, func(a, b item) bool { return a.order < b.order })
 	var out []string
 	for _, it := range items {
 		out = append(out, it.names...)
 	}
+
 	return out
 }
 
@@ -247,9 +274,11 @@ func (d *Dim) primitiveFields() []string {
 		for _, v := range d.Values[i] {
 			ok = ok && (v.IsNull() || v.Type().IsPrimitiveType())
 		}
+
 		if ok {
 			out = append(out, f)
 		}
 	}
+
 	return out
 }

@@ -2,13 +2,13 @@ package grid
 
 import "github.com/hashicorp/hcl/v2"
 
-// sweep decodes the sweep blocks into one spec. Blocks with values are axes of
-// it; one further block may hold a whole product with sets of its own, inside
-// of which the simple ones loop.
+// sweep decodes the sweep blocks into one spec. Blocks with values become its axes. At most one
+// block may contain a whole product with case sets; the axes then loop inside that product.
 func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 	spec := &Spec{Range: blocks[0].DefRange}
 	var compound *hcl.Block
 	var simple []*Dim
+
 	for _, b := range blocks {
 		content, diags := b.Body.Content(sweepSchema)
 		if !diags.HasErrors() && content.Attributes["values"] == nil {
@@ -19,23 +19,28 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 			compound = b
 			continue
 		}
+
 		d.diags = append(d.diags, diags...)
 		if diags.HasErrors() {
 			continue
 		}
+
 		for _, inner := range content.Blocks {
 			d.errorf(inner.DefRange, "Values and blocks", "A sweep has either values, or axis, rows, derive, filter and case_set blocks.")
 		}
+
 		for _, name := range []string{"columns", "loop_order", "include"} {
 			if a := content.Attributes[name]; a != nil {
 				d.errorf(a.NameRange, "Unused attribute", "%s belongs to a sweep with blocks inside.", name)
 			}
 		}
+
 		if dim := d.axis(b, content); dim != nil {
 			dim.order = d.next()
 			simple = append(simple, dim)
 		}
 	}
+
 	common := &product{rng: spec.Range}
 	content := &hcl.BodyContent{MissingItemRange: spec.Range}
 	if compound != nil {
@@ -44,14 +49,17 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 		common = d.product(content, "")
 		common.rng = compound.DefRange
 	}
+
 	common.axes = append(common.axes, simple...)
 	d.assemble(spec, common)
 	d.columns(spec, content, common)
+
 	for _, dim := range simple {
 		if !containsName(spec.Columns, dim.Name) {
 			spec.Columns = append(spec.Columns, dim.Name)
 		}
 	}
+
 	d.distinct(spec, content.Blocks)
 	return spec
 }

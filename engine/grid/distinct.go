@@ -7,14 +7,14 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// distinct returns the kept combinations that stay as cases, in loop order:
-// per key of the distinct block one, and of those per set of column values
-// one.
+// distinct returns the indices of the kept combinations that become cases, in loop order. It keeps
+// one combination per key of the distinct block, and of these one per set of column values.
 func (w *walker) distinct(spec *Spec) ([]int32, hcl.Diagnostics) {
 	stay := make([]int32, w.kept)
 	for i := range stay {
 		stay[i] = int32(i)
 	}
+
 	if d := spec.Distinct; d != nil {
 		var rank []int32
 		if d.Of != nil {
@@ -23,11 +23,13 @@ func (w *walker) distinct(spec *Spec) ([]int32, hcl.Diagnostics) {
 				return nil, diags
 			}
 		}
+
 		stay = w.firstPerKey(stay, d.By, rank)
 		if sameNames(d.By, spec.Columns) {
 			return stay, nil
 		}
 	}
+
 	return w.firstPerKey(stay, spec.Columns, nil), nil
 }
 
@@ -40,12 +42,13 @@ func sameNames(a, b []string) bool {
 	return true
 }
 
-// firstPerKey keeps one of the combinations with equal values of names: the
-// one with the smallest rank, of equal ranks the first.
+// firstPerKey keeps one combination per key, where the key is made of the values of names. It keeps
+// the one with the smallest rank, or the first if ranks are equal or rank is nil.
 func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 	key := newKeyer(w, names)
-	winners := make([]int32, 0, len(in)) // by first appearance of the key
+	winners := make([]int32, 0, len(in)) // in order of the first appearance of the key
 	place := key.places(len(in))
+
 	for _, i := range in {
 		at, seen := place(i, int32(len(winners)))
 		switch {
@@ -55,14 +58,16 @@ func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 			winners[at] = i
 		}
 	}
+
 	if rank != nil {
 		sortInt32(winners)
 	}
+
 	return winners
 }
 
-// places returns a function that remembers, for the key of a combination, the
-// number given at the key's first appearance.
+// places returns a function that looks up the key of combination i. If the key is new, the function
+// stores next for it. Otherwise it returns the stored number and true.
 func (k *keyer) places(n int) func(i, next int32) (int32, bool) {
 	if !k.packed {
 		known := make(map[string]int32, n)
@@ -86,10 +91,10 @@ func (k *keyer) places(n int) func(i, next int32) (int32, bool) {
 	}
 }
 
-// keyer makes comparable keys of the values that a table can tell apart.
+// keyer builds comparable keys from values. Values that are equal in a table have equal keys.
 type keyer struct {
 	cols    [][]int32
-	classes [][]int32 // id -> class of equal canonical text
+	classes [][]int32 // dictionary index -> class of equal canonical text
 	bits    []uint8
 	packed  bool
 	buf     []byte
@@ -102,6 +107,7 @@ func newKeyer(w *walker, names []string) *keyer {
 		v, ids := w.columnOf(name)
 		class := make([]int32, len(v.vals))
 		byText := map[string]int32{}
+
 		for id, val := range v.vals {
 			text := canonical(val)
 			c, ok := byText[text]
@@ -109,15 +115,19 @@ func newKeyer(w *walker, names []string) *keyer {
 				c = int32(len(byText))
 				byText[text] = c
 			}
+
 			class[id] = c
 		}
+
 		b := uint8(1)
 		for 1<<b < len(byText) {
 			b++
 		}
+
 		total += int(b)
 		k.cols, k.classes, k.bits = append(k.cols, ids), append(k.classes, class), append(k.bits, b)
 	}
+
 	k.packed = total <= 64
 	return k
 }
@@ -139,8 +149,8 @@ func (k *keyer) text(i int32) []byte {
 	return k.buf
 }
 
-// rank orders the kept combinations by the value of an expression: equal
-// values have equal ranks, nulls come last.
+// rank evaluates an expression for every kept combination and returns the rank of each value. Equal
+// values have equal ranks; nulls come last.
 func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 	p := w.p.sp.compile(of.expr, of.expr.src)
 	var cols [][]int32
@@ -148,9 +158,11 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 		_, ids := w.columnOf(v.info.name)
 		cols = append(cols, ids)
 	}
+
 	dict := &variable{info: &nameInfo{name: "of", typ: cty.DynamicPseudoType}, index: map[string]int32{}}
 	memo := newMemo[int32](w.p.sp, p.vars)
 	ids := make([]int32, w.kept)
+
 	for i := range ids {
 		for c, v := range p.vars {
 			v.cur = cols[c][i]
@@ -166,30 +178,37 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 				})
 				return nil, w.diags
 			}
+
 			id = w.p.sp.intern(dict, normalise(val, cty.DynamicPseudoType)) + 1
 			memo.put(memo.key(w.p.sp), id)
 		}
+
 		ids[i] = id - 1
 	}
+
 	order := make([]int32, len(dict.vals))
 	for i := range order {
 		order[i] = int32(i)
 	}
+
 	if _, why := columnKind(dict.vals); why != "" {
 		return nil, hcl.Diagnostics{errorAt(of.Range, "Mixed types", fmt.Sprintf("The value of of %s; such values cannot be compared.", why))}
 	}
+
 	sortStable(order, func(a, b int32) bool { return less(dict.vals[a], dict.vals[b]) })
 	rank := make([]int32, len(order))
 	for r, id := range order {
 		rank[id] = int32(r)
 	}
+
 	for i, id := range ids {
 		ids[i] = rank[id]
 	}
+
 	return ids, nil
 }
 
-// less orders values of one type; nulls are largest.
+// less orders values of one type. Nulls sort last.
 func less(a, b cty.Value) bool {
 	switch {
 	case a.IsNull() || b.IsNull():

@@ -8,15 +8,15 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Options of an expansion.
+// Options configure an expansion.
 type Options struct {
 	Limits Limits // the zero value means DefaultLimits
 
-	walk func(*walker) // tests replace the memoised walk
+	walk func(*walker) // replaced by tests
 }
 
-// Expand computes the cases of a grid. Cases are nil exactly when the
-// diagnostics have errors; every diagnostic has a Subject.
+// Expand computes the cases of a grid. Cases are nil if and only if the diagnostics contain errors.
+// Every diagnostic has a Subject.
 func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags hcl.Diagnostics) {
 	defer recoverTo(&diags, spec.Range, func() { cases = nil })
 	if opts.Limits == (Limits{}) {
@@ -31,45 +31,46 @@ func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags 
 	if w.diags.HasErrors() {
 		return nil, spec.located(w.diags)
 	}
+
 	c := &Cases{spec: spec, evaluations: w.evals}
 	if diags := c.fill(w); diags.HasErrors() {
 		return nil, spec.located(diags)
 	}
+
 	if spec.Sweep != nil {
 		if diags := c.expandSweep(ctx, w, opts); diags.HasErrors() {
 			return nil, spec.located(diags)
 		}
 	}
+
 	c.waterfall = waterfall(w, c)
 	return c, spec.located(w.diags)
 }
 
-// FilterCount is what one filter dropped.
+// FilterCount contains the number of combinations that one filter dropped.
 type FilterCount struct {
 	Name, Reason string
 	Dropped      int64
-	// Note says that the filter does not depend on the grid's names, or that
-	// it drops everything.
+	// Note is set if the filter does not depend on the grid's names: it is then always true, or it
+	// drops everything.
 	Note    string
 	Samples []string // up to 3 dropped combinations, name=value
 }
 
-// Waterfall shows how the declared combinations became cases:
-// Declared = sum of Dropped + Duplicates + Cases, as long as the numbers stay
-// below 2^63.
+// Waterfall counts how the declared combinations became cases: Declared = sum of Dropped +
+// Duplicates + Cases, as long as the numbers are below 2^63.
 //
-// A combination that several filters drop is charged to one of them: binding
-// the loops one after another from the outermost in, the filter that is known
-// to be false after the fewest loops, and of several the first in the plan's
-// text. "Known" is asked of every condition between && at the start, when the
-// last of its names is bound and, if it has logical operators, whenever
-// another of its names is.
+// A combination that several filters drop is charged to one of them: if the loops are bound one by
+// one from the outermost, it is the filter that is known to be false after the fewest loops. If
+// several filters qualify, it is the first in source order. Each condition between && is evaluated
+// at the start and when the last of its names is bound. If it has logical operators, it is also
+// evaluated whenever another of its names is bound.
 type Waterfall struct {
 	Declared   int64
-	Filters    []FilterCount // in the order of the text
+	Filters    []FilterCount // in source order
 	Duplicates int
 	Cases      int
-	Rows       int // with sweep points
+	Rows       int // including sweep points
 }
 
 func waterfall(w *walker, c *Cases) Waterfall {
@@ -77,6 +78,7 @@ func waterfall(w *walker, c *Cases) Waterfall {
 	for _, sp := range w.p.sets {
 		out.Declared = addSat(out.Declared, sp.declared())
 	}
+
 	for _, f := range w.p.filters {
 		n := FilterCount{Name: f.src.Label(), Reason: f.src.Reason, Dropped: f.dropped, Samples: f.samples}
 		switch f.constant() {
@@ -88,12 +90,15 @@ func waterfall(w *walker, c *Cases) Waterfall {
 				n.Note = fmt.Sprintf("removes every case of %s", f.src.Set)
 			}
 		}
+
 		out.Filters = append(out.Filters, n)
 	}
+
 	return out
 }
 
-// constant is the verdict on a filter with none of the grid's names bound.
+// constant evaluates a filter with all names unbound. It returns isTrue or isFalse if the filter
+// does not depend on them.
 func (f *filterProg) constant() answer {
 	for _, v := range f.whole.vars {
 		v.cur = idUnbound
@@ -102,10 +107,11 @@ func (f *filterProg) constant() answer {
 	if diags.HasErrors() {
 		return isOpen
 	}
+
 	return judge(v, nil)
 }
 
-// columnOf returns the dictionary and ids of a stored name.
+// columnOf returns the dictionary and the ids of a stored name.
 func (w *walker) columnOf(name string) (*variable, []int32) {
 	for i, v := range w.p.stored {
 		if v.info.name == name {
@@ -115,14 +121,14 @@ func (w *walker) columnOf(name string) (*variable, []int32) {
 	panic("grid: " + name + " is not stored")
 }
 
-// compact returns the dictionary of a column as kept cases use it, with ids
-// renumbered in order of first use, so that it does not depend on what was
-// looked at and dropped.
+// compact returns the dictionary entries that ids use and the renumbered ids. Entries are in order
+// of first use, so the result does not depend on combinations that were dropped.
 func compact(v *variable, ids []int32) ([]cty.Value, []int32) {
 	renumber := make([]int32, len(v.vals))
 	for i := range renumber {
 		renumber[i] = -1
 	}
+
 	var dict []cty.Value
 	out := make([]int32, len(ids))
 	for i, id := range ids {
@@ -132,5 +138,6 @@ func compact(v *variable, ids []int32) ([]cty.Value, []int32) {
 		}
 		out[i] = renumber[id]
 	}
+
 	return dict, out
 }

@@ -8,17 +8,16 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// The fast path computes conditions over 64-bit integers, bools and strings
-// without HCL. HCL stays the only semantics: the fast path answers only where
-// it cannot differ (exact integers without overflow, no nulls outside of ==,
-// operands of one kind) and says unsure everywhere else, on errors above all;
-// HCL is then asked. Property tests compare both.
+// The fast path computes conditions over 64-bit integers, bools and strings without HCL. HCL
+// defines the semantics. The fast path returns a result only if it must equal that of HCL: exact
+// integers without overflow, no nulls except in ==, operands of one kind. In all other cases,
+// errors included, it returns unsure and HCL evaluates the expression. Property tests compare both.
 
-// fastKind is what a fast value is.
+// fastKind is the type of a fast value.
 type fastKind uint8
 
 const (
-	fastUnsure  fastKind = iota // ask HCL
+	fastUnsure  fastKind = iota // HCL must evaluate
 	fastUnknown                 // not bound yet
 	fastNull
 	fastInt
@@ -36,7 +35,7 @@ type fastVal struct {
 
 var unsure = fastVal{}
 
-// fastNode computes a value from the variables' current ids.
+// fastNode computes a value from the current ids of the variables.
 type fastNode func() fastVal
 
 func boolVal(b bool) fastVal {
@@ -46,19 +45,23 @@ func boolVal(b bool) fastVal {
 	return fastVal{kind: fastBool}
 }
 
-// fastOf converts a cty value.
+// fastOf converts a cty value, or returns unsure if the fast path does not support it.
 func (sp *space) fastOf(v cty.Value) fastVal {
 	switch {
 	case v.IsMarked() || !v.IsKnown():
 		return unsure
+
 	case v.IsNull():
 		return fastVal{kind: fastNull}
+
 	case v.Type() == cty.Number:
 		if i, acc := v.AsBigFloat().Int64(); acc == 0 {
 			return fastVal{kind: fastInt, i: i}
 		}
+
 	case v.Type() == cty.Bool:
 		return boolVal(v.True())
+
 	case v.Type() == cty.String:
 		s := v.AsString()
 		id, ok := sp.strings[s]
@@ -66,7 +69,9 @@ func (sp *space) fastOf(v cty.Value) fastVal {
 			id = int64(len(sp.strings))
 			sp.strings[s] = id
 		}
+
 		return fastVal{kind: fastString, i: id}
+
 	case v.Type().IsListType() || v.Type().IsTupleType():
 		out := fastVal{kind: fastList, list: []fastVal{}}
 		for it := v.ElementIterator(); it.Next(); {
@@ -78,33 +83,38 @@ func (sp *space) fastOf(v cty.Value) fastVal {
 	return unsure
 }
 
-// fast compiles a rewritten node, or returns nil where it has parts that only
-// HCL can do.
+// fast compiles a rewritten node. It returns nil if only HCL can evaluate some part of it.
 func (sp *space) fast(n hclsyntax.Expression) fastNode {
 	switch n := n.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		if v := sp.fastOf(n.Val); v.kind != fastUnsure {
 			return func() fastVal { return v }
 		}
+
 	case *varNode:
 		return fastVariable(n.v)
+
 	case *hclsyntax.UnaryOpExpr:
 		if x := sp.fast(n.Val); x != nil {
 			return fastUnary(n.Op, x)
 		}
+
 	case *divNode:
 		if a, b := sp.fast(n.LHS), sp.fast(n.RHS); a != nil && b != nil {
 			return fastQuotient(n.Op == hclsyntax.OpModulo, a, b)
 		}
+
 	case *hclsyntax.BinaryOpExpr:
 		if a, b := sp.fast(n.LHS), sp.fast(n.RHS); a != nil && b != nil {
 			return fastBinary(n.Op, a, b)
 		}
+
 	case *hclsyntax.ConditionalExpr:
 		c, t, f := sp.fast(n.Condition), sp.fast(n.TrueResult), sp.fast(n.FalseResult)
 		if c != nil && t != nil && f != nil {
 			return fastChoice(c, t, f)
 		}
+
 	case *hclsyntax.FunctionCallExpr:
 		if !n.ExpandFinal {
 			return sp.fastCall(n)
@@ -168,6 +178,7 @@ func fastBinary(op *hclsyntax.Operation, a, b fastNode) fastNode {
 			}
 			return addExact(x, -y)
 		})
+
 	case hclsyntax.OpMultiply:
 		return fastArithmetic(a, b, mulExact)
 	case hclsyntax.OpLessThan:
@@ -182,7 +193,7 @@ func fastBinary(op *hclsyntax.Operation, a, b fastNode) fastNode {
 	return nil
 }
 
-// fastLogical is && (deciding 0) and || (deciding 1).
+// fastLogical implements && (deciding 0) and || (deciding 1).
 func fastLogical(a, b fastNode, deciding int64) fastNode {
 	return func() fastVal {
 		x := a()
@@ -192,6 +203,7 @@ func fastLogical(a, b fastNode, deciding int64) fastNode {
 		if x.kind == fastBool && x.i == deciding {
 			return x
 		}
+
 		y := b()
 		switch {
 		case y.kind != fastBool && y.kind != fastUnknown:
@@ -199,11 +211,12 @@ func fastLogical(a, b fastNode, deciding int64) fastNode {
 		case y.kind == fastBool && y.i == deciding, x.kind == fastBool:
 			return y
 		}
+
 		return x // unknown
 	}
 }
 
-// fastEqual is == (equal 1) and != (equal 0).
+// fastEqual implements == (equal 1) and != (equal 0).
 func fastEqual(a, b fastNode, equal int64) fastNode {
 	return func() fastVal {
 		x, y := a(), b()
@@ -217,9 +230,11 @@ func fastEqual(a, b fastNode, equal int64) fastNode {
 				return fastVal{kind: fastBool, i: equal}
 			}
 			return fastVal{kind: fastBool, i: 1 - equal}
+
 		case x.kind == fastUnknown && y.kind > fastNull && y.kind < fastList, y.kind == fastUnknown && x.kind > fastNull && x.kind < fastList:
 			return fastVal{kind: fastUnknown}
 		}
+
 		return unsure
 	}
 }
@@ -233,6 +248,7 @@ func fastArithmetic(a, b fastNode, op func(x, y int64) (int64, bool)) fastNode {
 			}
 			return unsure
 		}
+
 		return bothUnknown(x, y)
 	}
 }
@@ -247,8 +263,8 @@ func fastCompare(a, b fastNode, op func(x, y int64) bool) fastNode {
 	}
 }
 
-// bothUnknown is the result of a numeric operator whose operands are not both
-// integers.
+// bothUnknown returns the result of a numeric operator whose operands are not both integers:
+// unknown if each operand is an integer or unknown, otherwise unsure.
 func bothUnknown(x, y fastVal) fastVal {
 	if (x.kind == fastUnknown && (y.kind == fastUnknown || y.kind == fastInt)) || (x.kind == fastInt && y.kind == fastUnknown) {
 		return fastVal{kind: fastUnknown}
@@ -256,24 +272,27 @@ func bothUnknown(x, y fastVal) fastVal {
 	return unsure
 }
 
-// fastQuotient is / where it comes out even and % of non-negative numbers.
+// fastQuotient implements / for integers without a remainder, and % for a non-negative dividend and
+// a positive divisor.
 func fastQuotient(modulo bool, a, b fastNode) fastNode {
 	return func() fastVal {
 		x, y := a(), b()
 		if x.kind != fastInt || y.kind != fastInt || x.i < 0 || y.i <= 0 {
 			return unsure
 		}
+
 		switch {
 		case modulo:
 			return fastVal{kind: fastInt, i: x.i % y.i}
 		case x.i%y.i == 0:
 			return fastVal{kind: fastInt, i: x.i / y.i}
 		}
+
 		return unsure
 	}
 }
 
-// fastChoice is ?:. Both results must be of one kind: HCL would convert them.
+// fastChoice implements ?: for results of one kind. HCL would convert results of different kinds.
 func fastChoice(c, t, f fastNode) fastNode {
 	return func() fastVal {
 		cond, x, y := c(), t(), f()
@@ -283,9 +302,11 @@ func fastChoice(c, t, f fastNode) fastNode {
 		if x.kind != y.kind && x.kind != fastNull && y.kind != fastNull {
 			return unsure
 		}
+
 		if cond.i == 1 {
 			return x
 		}
+
 		return y
 	}
 }
@@ -304,6 +325,7 @@ func mulExact(x, y int64) (int64, bool) {
 		if (x < 0) != (y < 0) {
 			p = -p
 		}
+
 		return p, ok
 	}
 	hi, lo := bits.Mul64(uint64(x), uint64(y))

@@ -5,7 +5,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// fastCall compiles the functions that grids use most.
+// fastCall compiles the functions that grids use most, or returns nil.
 func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
 	if (n.Name == "floor" || n.Name == "ceil") && len(n.Args) == 1 {
 		if div, ok := n.Args[0].(*divNode); ok && div.Op == hclsyntax.OpDivide {
@@ -22,6 +22,7 @@ func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
 				args[i] = sp.fastTuple(list)
 			}
 		}
+
 		if args[i] == nil {
 			args[i] = sp.fast(a)
 		}
@@ -29,13 +30,17 @@ func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
 			return nil
 		}
 	}
+
 	switch {
 	case n.Name == "contains" && len(args) == 2:
 		return fastContains(args[0], args[1])
+
 	case n.Name == "ceil_div" && len(args) == 2:
 		return fastRounded(args[0], args[1], true)
+
 	case (n.Name == "min" || n.Name == "max") && len(args) > 0:
 		return fastExtreme(args, n.Name == "max")
+
 	case (n.Name == "floor" || n.Name == "ceil") && len(args) == 1:
 		return func() fastVal {
 			if v := args[0](); v.kind == fastInt || v.kind == fastUnknown {
@@ -44,20 +49,23 @@ func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
 			return unsure
 		}
 	}
+
 	return nil
 }
 
-// fastRounded is the quotient of two positive integers, rounded down or up.
+// fastRounded computes the quotient of a non-negative and a positive integer, rounded down or up.
 func fastRounded(a, b fastNode, up bool) fastNode {
 	return func() fastVal {
 		x, y := a(), b()
 		if x.kind != fastInt || y.kind != fastInt || x.i < 0 || y.i <= 0 {
 			return unsure
 		}
+
 		q := x.i / y.i
 		if up && x.i%y.i != 0 {
 			q++
 		}
+
 		return fastVal{kind: fastInt, i: q}
 	}
 }
@@ -74,11 +82,12 @@ func fastExtreme(args []fastNode, largest bool) fastNode {
 				best = v
 			}
 		}
+
 		return best
 	}
 }
 
-// fastTuple is a list written out in the expression with names in it.
+// fastTuple compiles a list literal that contains names.
 func (sp *space) fastTuple(n *hclsyntax.TupleConsExpr) fastNode {
 	elems := make([]fastNode, len(n.Exprs))
 	for i, e := range n.Exprs {
@@ -86,6 +95,7 @@ func (sp *space) fastTuple(n *hclsyntax.TupleConsExpr) fastNode {
 			return nil
 		}
 	}
+
 	return func() fastVal {
 		out := make([]fastVal, len(elems))
 		for i, e := range elems {
@@ -101,6 +111,7 @@ func fastContains(list, elem fastNode) fastNode {
 		if l.kind != fastList || len(l.list) == 0 || (e.kind != fastInt && e.kind != fastString && e.kind != fastBool) {
 			return unsure
 		}
+
 		found := false
 		for _, x := range l.list {
 			if x.kind != e.kind {
@@ -108,11 +119,12 @@ func fastContains(list, elem fastNode) fastNode {
 			}
 			found = found || x.i == e.i
 		}
+
 		return boolVal(found)
 	}
 }
 
-// cty converts a sure result back.
+// cty converts an integer or bool result to a cty value.
 func (v fastVal) cty() cty.Value {
 	switch v.kind {
 	case fastInt:
@@ -123,7 +135,7 @@ func (v fastVal) cty() cty.Value {
 	return cty.NilVal
 }
 
-// quick returns the value of the fast evaluator, unsure if HCL must evaluate.
+// quick returns the result of the fast path, or unsure if HCL must evaluate p.
 func (p *prog) quick() fastVal {
 	if p.fast == nil {
 		return unsure

@@ -11,9 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// FuzzDecode feeds arbitrary bodies through decoding and expansion. Nothing
-// may panic, every diagnostic has a place, and a result is nil exactly when
-// there are errors.
+// FuzzDecode decodes and expands arbitrary bodies. It checks that nothing panics, every diagnostic
+// has a Subject, and a result is nil if and only if there are errors.
 func FuzzDecode(f *testing.F) {
 	archives, _ := filepath.Glob("testdata/*.txtar")
 	for _, name := range archives {
@@ -23,6 +22,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(string(archived(ar, "grid.hcl")))
 	}
+
 	for _, name := range []string{"trtllm_moe", "sglang_msa_context"} {
 		src, err := os.ReadFile("testdata/real/" + name + ".hcl")
 		if err != nil {
@@ -30,27 +30,32 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(string(src))
 	}
+
 	f.Fuzz(func(t *testing.T, src string) {
 		file, diags := hclsyntax.ParseConfig([]byte(src), "grid.hcl", hcl.InitialPos)
 		if diags.HasErrors() {
 			return
 		}
+
 		spec, diags := Decode(file.Body, testScope(), nil)
 		checkDiags(t, src, diags, spec == nil)
 		if spec == nil {
 			return
 		}
+
 		limits := Limits{Cases: 10_000, Evaluations: 5_000, Visits: 100_000, Points: 10_000}
 		c, diags := Expand(context.Background(), spec, Options{Limits: limits})
 		checkDiags(t, src, diags, c == nil)
 		if c == nil {
 			return
 		}
+
 		w := c.Waterfall()
 		sum := int64(w.Cases + w.Duplicates)
 		for _, n := range w.Filters {
 			sum = addSat(sum, n.Dropped)
 		}
+
 		if sum != w.Declared {
 			t.Fatalf("the waterfall loses cases: %d of %d\n%s", sum, w.Declared, src)
 		}
@@ -70,6 +75,7 @@ func checkDiags(t *testing.T, src string, diags hcl.Diagnostics, failed bool) {
 			t.Fatalf("panic: %s\n%s", d.Detail, src)
 		}
 	}
+
 	if diags.HasErrors() != failed {
 		t.Fatalf("failed %v with %v\n%s", failed, diags, src)
 	}

@@ -28,14 +28,17 @@ func (e testEval) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.E
 			if bound[root] {
 				continue
 			}
+
 			v, ok := e.vars[root]
 			if !ok {
 				diags = append(diags, errorAt(t.SourceRange(), "Unknown reference", fmt.Sprintf("Nothing here is called %q.", root)))
 				continue
 			}
+
 			ctx.Variables[root] = v
 		}
 	}
+
 	return ctx, diags
 }
 
@@ -55,7 +58,7 @@ var testFuncs = map[string]function.Function{
 	}),
 }
 
-// testScope holds what test plans may refer to.
+// testScope returns the values that test plans may refer to.
 func testScope() testEval {
 	return testEval{vars: map[string]cty.Value{
 		"local": cty.ObjectVal(map[string]cty.Value{
@@ -80,19 +83,22 @@ func parseBody(t rapid.TB, src string) hcl.Body {
 	return f.Body
 }
 
-// testParts reads part blocks and returns a scope that has them.
+// testParts parses part blocks and returns a scope that contains them.
 func testParts(t rapid.TB, src string) (testEval, PartOf) {
 	t.Helper()
 	f, diags := hclsyntax.ParseConfig([]byte(src), "parts.hcl", hcl.InitialPos)
 	if diags.HasErrors() {
 		t.Fatalf("parts do not parse: %v", diags)
 	}
+
 	capsule := cty.Capsule("part", reflect.TypeFor[Part]())
 	own, grids := testScope(), testScope()
 	parts := map[string]cty.Value{}
+
 	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
 		parts[b.Labels[0]] = cty.CapsuleVal(capsule, &Part{Name: "part." + b.Labels[0], Body: b.Body, Eval: own, Range: b.Range()})
 	}
+
 	own.vars["local"] = cty.ObjectVal(map[string]cty.Value{"here": cty.NumberIntVal(2)})
 	own.vars["part"], grids.vars["part"] = cty.ObjectVal(parts), cty.ObjectVal(parts)
 	return grids, func(v cty.Value) (*Part, error) {

@@ -10,18 +10,17 @@ import (
 	"unsafe"
 )
 
-// IDLength is the length of a case id: 128 bits in hexadecimal.
+// IDLength is the length of a case ID: 128 bits in hexadecimal.
 const IDLength = 32
 
-// ID is the id of case i: the first 128 bits of the SHA-256 of
+// ID returns the ID of case i: the first 128 bits of the SHA-256 of
 //
 //	op "\n" name "=" value "\n" ...
 //
-// with the parameters sorted by name. Values are written as in JSON: strings
-// quoted, integers in decimal, other numbers as the shortest text of the
-// nearest float64 (1.0 is 1), true, false, null. The id depends on nothing
-// else: not on the grid's name, on other cases, on the order of axes, or on
-// names that are no columns.
+// with the parameters sorted by name. Values are written as in JSON: quoted strings, integers in
+// decimal, other numbers as the shortest text of the nearest float64 (1.0 is 1), true, false, null.
+// The ID depends on nothing else: not on the grid's name, other cases, the order of axes, or names
+// that are not columns.
 func (c *Cases) ID(i int) string {
 	c.idOnce.Do(c.makeIDs)
 	return c.ids[i*IDLength : (i+1)*IDLength]
@@ -32,11 +31,13 @@ func (c *Cases) makeIDs() {
 	for i := range order {
 		order[i] = i
 	}
+
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(c.columns[a].name, c.columns[b].name) })
 	texts := textsOf(c.columns)
 	all := make([]byte, c.n*IDLength)
 	chunk := max(1<<13, (c.n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
+
 	for from := 0; from < c.n; from += chunk {
 		wg.Go(func() {
 			buf := make([]byte, 0, 512)
@@ -50,15 +51,16 @@ func (c *Cases) makeIDs() {
 			}
 		})
 	}
+
 	wg.Wait()
 	c.idBytes = all
-	// The ids and their column of the record share these bytes, which never change.
+	// The IDs and the case_id column of the record share these bytes, which are never modified.
 	c.ids = unsafe.String(unsafe.SliceData(all), len(all))
 }
 
-// Digest is the SHA-256, in hexadecimal, of the case ids in order with the
-// digests of their sweep points: grids with equal digests (and equal Op,
-// columns and constants) hand on the same data.
+// Digest returns the SHA-256, in hexadecimal, of the case IDs in order, each followed by the digest
+// of its sweep points. Grids with equal digests, Op, columns and constants pass the same data to
+// the next stages.
 func (c *Cases) Digest() string {
 	c.idOnce.Do(c.makeIDs)
 	c.digestOnce.Do(func() {
@@ -73,7 +75,9 @@ func (c *Cases) Digest() string {
 				buf = buf[:0]
 			}
 		}
+
 		c.digest = hex.EncodeToString(h.Sum(nil))
 	})
+
 	return c.digest
 }

@@ -22,8 +22,8 @@ func idsOf(t rapid.TB, src string) map[string]string {
 	return out
 }
 
-// TestIDIsDocumented pins the documented form: a change of it would make every
-// stored measurement stale.
+// TestIDIsDocumented pins the documented format. A change would make every stored measurement
+// stale.
 func TestIDIsDocumented(t *testing.T) {
 	ids := idsOf(t, `
 op = "gemm"
@@ -33,6 +33,7 @@ axis "dtype" { values = ["fp8"] }
 axis "bias"  { values = [false] }
 axis "none"  { values = [null] }
 `)
+
 	// sha256 of gemm\nalpha=1.01\nbias=false\ndtype="fp8"\nm=64\nnone=null\n
 	if got := slices.Collect(maps.Values(ids)); !slices.Equal(got, []string{"4bf26f587e1f40c34f9adb52abd98d2c"}) {
 		t.Errorf("ids %v", got)
@@ -45,9 +46,11 @@ op = "gemm"
 axis "m"     { values = [1, 2] }
 axis "dtype" { values = ["fp8"] }
 `)
+
 	if len(base) != 2 {
 		t.Fatalf("%v", base)
 	}
+
 	for what, src := range map[string]string{
 		"a further value":        "op = \"gemm\"\naxis \"m\" { values = [1, 3, 2] }\naxis \"dtype\" { values = [\"fp8\", \"bfloat16\"] }",
 		"another order of axes":  "op = \"gemm\"\ncolumns = [\"m\", \"dtype\"]\naxis \"dtype\" { values = [\"fp8\"] }\naxis \"m\" { values = [2, 1] }",
@@ -62,6 +65,7 @@ axis "dtype" { values = ["fp8"] }
 			}
 		}
 	}
+
 	other := idsOf(t, "op = \"gemm2\"\naxis \"m\" { values = [1, 2] }\naxis \"dtype\" { values = [\"fp8\"] }")
 	for params, id := range base {
 		if other[params] == id {
@@ -70,8 +74,8 @@ axis "dtype" { values = ["fp8"] }
 	}
 }
 
-// TestIDsTellValuesApart: text that looks like a number, or like the end of a
-// value and the next name, is another value.
+// TestIDsTellValuesApart checks that text which looks like a number, or like the end of a value and
+// the next name, has a distinct ID.
 func TestIDsTellValuesApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, src := range []string{
@@ -86,6 +90,7 @@ func TestIDsTellValuesApart(t *testing.T) {
 			seen[id] = params
 		}
 	}
+
 	if len(seen) != 6+7+3 {
 		t.Errorf("%d ids", len(seen))
 	}
@@ -103,12 +108,15 @@ axis "b" { values = [true] }
 	r := c.Record()
 	want := []string{"case_id utf8", "i int64", "f float64", "s utf8", "b bool", "k float64", "status utf8"}
 	var got []string
+
 	for _, f := range r.Schema().Fields() {
 		got = append(got, f.Name+" "+f.Type.String())
 	}
+
 	if !slices.Equal(got, want) || r.NumRows() != 4 {
 		t.Fatalf("%d rows of %v, want %v", r.NumRows(), got, want)
 	}
+
 	col := func(name string) arrow.Array { return r.Column(r.Schema().FieldIndices(name)[0]) }
 	for row := range 4 {
 		if id := col("case_id").(*array.String).Value(row); id != c.ID(row) || len(id) != IDLength {
@@ -118,19 +126,22 @@ axis "b" { values = [true] }
 		if i.IsNull(row) != (row >= 2) || !i.IsNull(row) && i.Value(row) != 1 {
 			t.Errorf("row %d: i is %v", row, i)
 		}
+
 		if f := col("f").(*array.Float64).Value(row); f != []float64{1, 0.5, 1, 0.5}[row] {
 			t.Errorf("row %d: f is %v", row, f)
 		}
 		if s := col("status").(*array.String).Value(row); s != "planned" {
 			t.Errorf("row %d: status %q", row, s)
 		}
+
 		if k := col("k").(*array.Float64).Value(row); k != 2.5 {
 			t.Errorf("row %d: constant %v", row, k)
 		}
 	}
 }
 
-// The schema is known before the columns are, and holds what they come to.
+// TestTableIsWhatItsSchemaSays checks the schema, which is available before any column is built,
+// against the built columns.
 func TestTableIsWhatItsSchemaSays(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]string{"some": "i != 1", "none": "false"} {
@@ -152,21 +163,25 @@ filter "kept" {
 		if len(arrays) != int(r.NumCols()) || len(arrays) != r.Schema().NumFields() {
 			t.Fatalf("%s: %d columns, %d said, %d fields", name, len(arrays), r.NumCols(), r.Schema().NumFields())
 		}
+
 		for i, a := range arrays {
 			f := r.Schema().Field(i)
 			if int64(a.Len()) != r.NumRows() || f.Nullable != (a.NullN() > 0) || !arrow.TypeEqual(f.Type, a.DataType()) || f.Name != r.ColumnName(i) || r.Column(i) != a {
 				t.Errorf("%s: column %s has %d values, %d of them null, of %s; the schema says %v of %d rows", name, r.ColumnName(i), a.Len(), a.NullN(), a.DataType(), f, r.NumRows())
 			}
 		}
+
 		whole := array.NewRecord(r.Schema(), arrays, r.NumRows())
 		got, err := r.MarshalJSON()
 		want, _ := whole.MarshalJSON()
 		if err != nil || string(got) != string(want) {
 			t.Errorf("%s: as JSON %s, %v, want %s", name, got, err, want)
 		}
+
 		if n := r.NumRows(); n > 1 && !array.RecordEqual(r.NewSlice(1, n), whole.NewSlice(1, n)) {
 			t.Errorf("%s: a slice differs", name)
 		}
+
 		other := array.NewNull(int(r.NumRows()))
 		if _, err := r.SetColumn(0, other); err == nil {
 			t.Errorf("%s: a column of another type was taken", name)
@@ -177,8 +192,8 @@ filter "kept" {
 	}
 }
 
-// TestConcurrentUse expands and reads one spec from several goroutines; the
-// race detector is the judge.
+// TestConcurrentUse expands and reads one spec from several goroutines. Run it with the race
+// detector.
 func TestConcurrentUse(t *testing.T) {
 	spec := mustDecode(t, `
 op = "x"
@@ -194,12 +209,14 @@ sweep "p" { values = [1, 2] }
 	shared := mustExpand(t, spec)
 	var wg sync.WaitGroup
 	digests := make([]string, 4)
+
 	for i := range digests {
 		wg.Go(func() {
 			c := mustExpand(t, spec)
 			digests[i] = fmt.Sprint(c.Digest() == shared.Digest(), shared.Record().Column(1).Len() == c.Len())
 		})
 	}
+
 	wg.Wait()
 	for _, d := range digests {
 		if d != "true true" {

@@ -9,32 +9,32 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Part is a part block of the plan: axes, rows, derived values, filters and
-// case sets that grids include.
+// Part is a part block of the plan: axes, rows, derived values, filters and case sets that grids
+// can include.
 type Part struct {
-	// Name is the part's address, such as module.common.part.sm_gate. Parts with
-	// the same name are the same part.
+	// Name is the address of the part, for example module.common.part.sm_gate. Parts with the same
+	// name are the same part.
 	Name string
 	Body hcl.Body
-	// Eval gives the values of the module that the part stands in. Names of the
-	// including grid come first.
+	// Eval resolves values in the module that contains the part. Names of the including grid take
+	// precedence.
 	Eval Evaluator
-	// Range is the whole block.
+	// Range is the range of the whole block.
 	Range hcl.Range
 }
 
-// PartOf takes the part out of the value of an expression such as
-// part.sm_gate. An error says what the value is instead.
+// PartOf returns the part that the value of an expression such as part.sm_gate refers to. If the
+// value is not a part, the error describes what it is.
 type PartOf func(cty.Value) (*Part, error)
 
-// inclusion is one part at one place of a grid.
+// inclusion is one part included at one position of a grid.
 type inclusion struct {
 	part *Part
-	at   hcl.Range  // the element of the include
-	by   *inclusion // the part that the include stands in; nil for the grid itself
+	at   hcl.Range  // the element of the include list
+	by   *inclusion // the part that contains the include; nil for the grid itself
 }
 
-// places are the include and those around it, innermost first.
+// places returns the positions of the include and of the includes around it, innermost first.
 func (i *inclusion) places() []string {
 	var out []string
 	for ; i != nil; i = i.by {
@@ -43,22 +43,22 @@ func (i *inclusion) places() []string {
 	return out
 }
 
-// String is the way from the part to the grid: "a.hcl:3, itself included at
-// b.hcl:7".
+// String returns the path from the part to the grid: "a.hcl:3, itself included at b.hcl:7".
 func (i *inclusion) String() string { return strings.Join(i.places(), ", itself included at ") }
 
-// include adds the blocks of the named parts to p, as if they stood in the
-// place of the attribute. Within one body a part counts once, however many of
-// the others include it too.
+// include adds the blocks of the listed parts to p, at the position of the attribute. A part that
+// is included several times in one body, directly or through other parts, is added once.
 func (d *decoder) include(p *product, a *hcl.Attribute) {
 	v, _, ok := d.evaluate(a.Expr)
 	if !ok || v.IsNull() {
 		return
 	}
+
 	elements := []cty.Value{v}
 	if t := v.Type(); v.IsKnown() && (t.IsTupleType() || t.IsListType() || t.IsSetType()) {
 		elements = v.AsValueSlice()
 	}
+
 	for i, e := range elements {
 		if e.IsNull() {
 			continue // var.x ? part.a : null
@@ -68,6 +68,7 @@ func (d *decoder) include(p *product, a *hcl.Attribute) {
 			d.errorf(at, "Unknown part", "There are no parts here.")
 			return
 		}
+
 		part, err := d.partOf(e)
 		if err != nil {
 			d.errorf(at, "Not a part", "include lists parts: %s.", err)
@@ -92,8 +93,8 @@ func (d *decoder) includePart(p *product, part *Part, at hcl.Range) {
 	d.eval, d.in = eval, outer
 }
 
-// located gives every diagnostic without a place that of the grid, and notes on
-// those inside a part where the part is included.
+// located sets the Subject of every diagnostic without one to the grid. For diagnostics inside a
+// part it appends where the part is included.
 func (s *Spec) located(diags hcl.Diagnostics) hcl.Diagnostics {
 	return noteInclusions(located(diags, s.Range), s.inclusions)
 }
@@ -113,6 +114,7 @@ func noteInclusions(diags hcl.Diagnostics, inclusions []*inclusion) hcl.Diagnost
 				note.Places = append(note.Places, at)
 			}
 		}
+
 		if note.Part != "" {
 			d.Extra, d.Detail = note, note.Text(note.Places)
 		}
@@ -120,14 +122,14 @@ func noteInclusions(diags hcl.Diagnostics, inclusions []*inclusion) hcl.Diagnost
 	return diags
 }
 
-// contains says whether the place inner lies in outer.
+// contains reports whether the range inner is inside outer.
 func contains(outer, inner hcl.Range) bool {
 	return outer.Filename == inner.Filename && outer.Start.Byte <= inner.Start.Byte && inner.End.Byte <= outer.End.Byte
 }
 
-// Included is the Extra of a diagnostic about a block that stands in a part. The
-// same mistake is found in every grid that includes the part: who shows
-// diagnostics can join those with equal Detail by their places.
+// Included is the Extra of a diagnostic about a block in a part. The same error is found in every
+// grid that includes the part. Callers that print diagnostics can merge those with equal Detail and
+// list all their places.
 type Included struct {
 	Detail string   // without the places
 	Part   string   // address of the part
@@ -139,13 +141,13 @@ type Included struct {
 // UnwrapDiagnosticExtra implements hcl.DiagnosticExtraUnwrapper.
 func (n *Included) UnwrapDiagnosticExtra() any { return n.extra }
 
-// maxPlaces bounds the places that one diagnostic names.
+// maxPlaces limits the places that one diagnostic lists.
 const maxPlaces = 4
 
 // IncludedAt returns the detail without the places, and the places.
 func (n *Included) IncludedAt() (detail string, places []string) { return n.Detail, n.Places }
 
-// Text is the detail with the places at which the part is included.
+// Text returns the detail followed by the places at which the part is included.
 func (n *Included) Text(places []string) string {
 	shown, more := places, ""
 	if len(shown) > maxPlaces {

@@ -7,22 +7,21 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
-// lazyRecord is a record whose columns are made when they are first read. Most
-// commands ask a table of cases for its size and names alone, and an estimate
-// for a few of its columns. Its memory is the garbage collector's, so Retain and
-// Release do nothing.
+// lazyRecord is a record that builds each column on first access. Most commands need only the size
+// and the names of a case table, and an estimate needs a few columns. The garbage collector owns
+// the memory, so Retain and Release do nothing.
 type lazyRecord struct {
 	schema  *arrow.Schema
 	rows    int64
-	columns []func() arrow.Array // each makes its column once
+	columns []func() arrow.Array // each builds its column once
 }
 
 var _ arrow.Record = (*lazyRecord)(nil)
 
-// lazyColumn is a column to be.
+// lazyColumn is a column that is built on first access.
 type lazyColumn struct {
 	field arrow.Field
-	array func() arrow.Array // of field's type
+	array func() arrow.Array // returns an array of the field's type
 }
 
 func newLazyRecord(rows int, columns []lazyColumn) *lazyRecord {
@@ -32,11 +31,12 @@ func newLazyRecord(rows int, columns []lazyColumn) *lazyRecord {
 		fields[i] = c.field
 		r.columns = append(r.columns, sync.OnceValue(c.array))
 	}
+
 	r.schema = arrow.NewSchema(fields, nil)
 	return r
 }
 
-// whole is the same as a record of Arrow's own.
+// whole returns the same data as a regular Arrow record.
 func (r *lazyRecord) whole() arrow.Record { return array.NewRecord(r.schema, r.Columns(), r.rows) }
 
 // Retain implements arrow.Record.

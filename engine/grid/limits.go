@@ -7,34 +7,31 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Limits bound an expansion. Declared combinations are not limited: whole
-// products fall away at once when an outer loop's filter drops them, so a
-// large declaration may be cheap. What counts is what is kept and what has to
-// be worked out.
+// Limits bound an expansion. The number of declared combinations is not limited: a filter of an
+// outer loop may drop whole products at once, so a large declaration may be cheap. The limits apply
+// to the kept combinations and to the work.
 type Limits struct {
-	// Cases is the most combinations that may be kept, before duplicates are
-	// dropped.
+	// Cases is the maximum number of kept combinations, counted before duplicates are removed.
 	Cases int
-	// Evaluations is the most HCL evaluations; one takes 1 to 5 microseconds.
+	// Evaluations is the maximum number of HCL evaluations. One takes 1 to 5 microseconds.
 	Evaluations int64
-	// Visits is the most loop steps; one takes some 30 nanoseconds.
+	// Visits is the maximum number of loop steps. One takes about 30 nanoseconds.
 	Visits int64
-	// Points is the most sweep points over all cases.
+	// Points is the maximum number of sweep points of all cases together.
 	Points int64
 }
 
-// quickShare is how many evaluations of the fast path weigh as much as one of
-// HCL.
+// quickShare is the number of fast path evaluations that count as one HCL evaluation.
 const quickShare = 16
 
-// DefaultLimits allow grids of four million cases, which take some seconds and
-// some 300 MB.
+// DefaultLimits returns limits for grids of up to four million cases. Such a grid takes some
+// seconds and about 300 MB.
 func DefaultLimits() Limits {
 	return Limits{Cases: 4_000_000, Evaluations: 4_000_000, Visits: 100_000_000, Points: 200_000_000}
 }
 
-// fits returns whether n more combinations may be kept. If not, the walk stops with
-// a diagnostic.
+// fits reports whether n more combinations may be kept. If not, it adds a diagnostic and stops the
+// walk.
 func (w *walker) fits(n int64) bool {
 	if n <= int64(w.limits.Cases)-int64(w.kept) {
 		return true
@@ -43,7 +40,8 @@ func (w *walker) fits(n int64) bool {
 	return false
 }
 
-// mayGoOn checks the limits of work and whether the caller gave up.
+// mayGoOn checks the work limits and whether the context is cancelled. If the walk must stop, it
+// adds a diagnostic and returns false.
 func (w *walker) mayGoOn() bool {
 	if err := w.ctx.Err(); err != nil {
 		w.stop = err
@@ -59,6 +57,7 @@ func (w *walker) mayGoOn() bool {
 	default:
 		return true
 	}
+
 	return false
 }
 
@@ -68,16 +67,19 @@ func (w *walker) tooLarge(why string) {
 	for _, sp := range w.p.sets {
 		declared = addSat(declared, sp.declared())
 	}
+
 	sizes := w.set.sizes()
 	if w.set.set.Name != "" {
 		sizes = fmt.Sprintf("in %s: %s", w.set.set.label(), sizes)
 	}
+
 	w.diags = append(w.diags, errorAt(w.longest(), "Grid too large", fmt.Sprintf(
 		"The grid declares %s combinations (%s), and %s. Shorten an axis, make rows of values that belong together, or add a filter that needs only the outer loops; loop_order decides which are outer.",
 		count(declared), sizes, why)))
 }
 
-// longest is where the longest loop of the current set stands: what to shorten.
+// longest returns the range of the longest loop of the current set, which is the first candidate to
+// shorten.
 func (w *walker) longest() hcl.Range {
 	at, size := w.p.spec.Range, 0
 	for _, lv := range w.set.levels[1:] {
@@ -88,7 +90,7 @@ func (w *walker) longest() hcl.Range {
 	return at
 }
 
-// count writes a number, or says that it is beyond int64.
+// count formats a number. The largest int64 means that the sum overflowed.
 func count(n int64) string {
 	if n == 1<<63-1 {
 		return "more than 9e18"
@@ -114,14 +116,15 @@ func (w *walker) deriveFailed(v *variable) {
 	if dp == nil || dp.failing {
 		return
 	}
+
 	dp.failing = true
 	w.failed(dp.prog, fmt.Sprintf("derive %q", v.info.name), func(cty.Value) *hcl.Diagnostic {
 		return errorAt(dp.prog.expr.src.Range(), "Number out of range", fmt.Sprintf("The value of %q is not a finite number.", v.info.name))
 	})
 }
 
-// failed evaluates p once more, to report why it has no usable value for the
-// current combination.
+// failed evaluates p again to report why it has no usable value for the current combination.
+// otherwise supplies the diagnostic if HCL reports no error.
 func (w *walker) failed(p *prog, what string, otherwise func(cty.Value) *hcl.Diagnostic) {
 	w.derive(p.vars)
 	for _, v := range p.vars {
@@ -130,6 +133,7 @@ func (w *walker) failed(p *prog, what string, otherwise func(cty.Value) *hcl.Dia
 			return
 		}
 	}
+
 	val, diags := p.eval()
 	var diag *hcl.Diagnostic
 	for _, d := range diags {
@@ -139,15 +143,18 @@ func (w *walker) failed(p *prog, what string, otherwise func(cty.Value) *hcl.Dia
 			break
 		}
 	}
+
 	if diag == nil {
 		diag = otherwise(val)
 	}
 	if diag.Subject == nil {
 		diag.Subject = p.expr.src.Range().Ptr()
 	}
+
 	ctx := p.expr.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
 	detail := ""
+
 	for i, v := range p.vars {
 		ctx.Variables[v.info.name] = v.slot
 		if i > 0 {
@@ -155,11 +162,13 @@ func (w *walker) failed(p *prog, what string, otherwise func(cty.Value) *hcl.Dia
 		}
 		detail += v.info.name + " = " + display(v.slot)
 	}
+
 	diag.Expression, diag.EvalContext = p.expr.src, ctx
 	diag.Detail += fmt.Sprintf(" This is %s", what)
 	if detail != "" {
 		diag.Detail += " where " + detail
 	}
+
 	diag.Detail += "."
 	w.diags = append(w.diags, diag)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Products of 10^12 combinations are refused once a limit is reached.
+// TestTooLarge checks that products of 10^12 combinations are rejected once a limit is reached.
 func TestTooLarge(t *testing.T) {
 	const axes = `
 op = "x"

@@ -8,8 +8,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// lint evaluates every expression with unknown axes and looks for what HCL
-// would accept although it can never mean what it says.
+// lint evaluates every expression with unknown axes and reports errors that HCL would accept
+// silently, such as comparing a number with text.
 func (d *decoder) lint(spec *Spec) {
 	done := map[*Expr]bool{}
 	l := &linter{spec: spec, seen: map[string]bool{}}
@@ -23,10 +23,12 @@ func (d *decoder) lint(spec *Spec) {
 			}
 		}
 	}
+
 	for _, f := range spec.filters {
 		l.expr(f.keep)
 		l.want(f.keep, cty.Bool, "keep must be true or false")
 	}
+
 	if spec.Distinct != nil && spec.Distinct.Of != nil {
 		of := spec.Distinct.Of.expr
 		l.expr(of)
@@ -34,6 +36,7 @@ func (d *decoder) lint(spec *Spec) {
 			l.errorf(of.src.Range(), "Wrong type", "of must be a number, string or bool, not %s.", t.FriendlyName())
 		}
 	}
+
 	d.diags = append(d.diags, l.diags...)
 }
 
@@ -45,8 +48,8 @@ type linter struct {
 	seen  map[string]bool
 }
 
-// unknowns is the context of an expression with every name of the grid
-// unknown, of its type.
+// unknowns returns an evaluation context for e in which every name of the grid is an unknown value
+// of its type.
 func (s *Spec) unknowns(e *Expr) *hcl.EvalContext {
 	ctx := e.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
@@ -64,6 +67,7 @@ func (n *nameInfo) unknown() cty.Value {
 	if !n.null {
 		v = v.RefineNotNull()
 	}
+
 	return v
 }
 
@@ -85,7 +89,7 @@ func (l *linter) errorf(rng hcl.Range, summary, format string, args ...any) {
 	l.report(errorAt(rng, summary, fmt.Sprintf(format, args...)))
 }
 
-// report keeps one diagnostic per place and summary.
+// report adds a diagnostic unless one with the same range and summary exists.
 func (l *linter) report(diag *hcl.Diagnostic) {
 	rng := l.cur.src.Range()
 	if diag.Subject != nil {
@@ -93,6 +97,7 @@ func (l *linter) report(diag *hcl.Diagnostic) {
 	} else {
 		diag.Subject = rng.Ptr()
 	}
+
 	key := rng.String() + diag.Summary
 	if !l.seen[key] {
 		l.seen[key] = true
@@ -109,23 +114,26 @@ func (l *linter) expr(e *Expr) {
 		l.node(node)
 		return
 	}
+
 	_, diags := e.src.Value(l.ctx)
 	for _, diag := range diags {
 		l.report(diag)
 	}
 }
 
-// node checks children first: HCL drops the errors of one side of && and ||
-// when both are unknown, so evaluating the whole would miss them. The result
-// says that the node can be evaluated.
+// node checks the children first: HCL drops the errors of one side of && and || if both are
+// unknown, so evaluating only the whole expression would miss them. It returns true if the node can
+// be evaluated.
 func (l *linter) node(n hclsyntax.Expression) bool {
 	ok := true
 	child := func(e hclsyntax.Expression) {
 		ok = l.node(e) && ok
 	}
+
 	switch n := n.(type) {
 	case *hclsyntax.ParenthesesExpr:
 		return l.node(n.Expression)
+
 	case *hclsyntax.BinaryOpExpr:
 		child(n.LHS)
 		child(n.RHS)
@@ -133,6 +141,7 @@ func (l *linter) node(n hclsyntax.Expression) bool {
 		if n.Op == hclsyntax.OpLogicalAnd || n.Op == hclsyntax.OpLogicalOr {
 			return ok
 		}
+
 	case *hclsyntax.UnaryOpExpr:
 		child(n.Val)
 		want := cty.Number
@@ -140,35 +149,44 @@ func (l *linter) node(n hclsyntax.Expression) bool {
 			want = cty.Bool
 		}
 		ok = ok && l.operand(n.Val, want)
+
 	case *hclsyntax.ConditionalExpr:
 		child(n.Condition)
 		child(n.TrueResult)
 		child(n.FalseResult)
+
 	case *hclsyntax.FunctionCallExpr:
 		if n.Name == "try" || n.Name == "can" {
-			break // errors in their arguments are what they are for
+			break // try and can are meant for arguments with errors
 		}
+
 		for _, a := range n.Args {
 			child(a)
 		}
+
 		if ok && n.Name == "contains" && len(n.Args) == 2 {
 			l.containsLiterals(n)
 		}
+
 	case *hclsyntax.TupleConsExpr:
 		for _, e := range n.Exprs {
 			child(e)
 		}
+
 	case *hclsyntax.IndexExpr:
 		child(n.Collection)
 		child(n.Key)
 	}
+
 	if !ok {
 		return false
 	}
+
 	_, diags := n.Value(l.ctx)
 	for _, diag := range diags {
 		l.report(diag)
 	}
+
 	return !diags.HasErrors()
 }
 
@@ -190,41 +208,46 @@ func (l *linter) binary(n *hclsyntax.BinaryOpExpr) bool {
 	return left && right
 }
 
-// operand rejects operands that HCL would silently convert.
+// operand reports operands that HCL would convert silently.
 func (l *linter) operand(n hclsyntax.Expression, want cty.Type) bool {
 	t := l.typeOf(l.cur, n)
 	if t == cty.DynamicPseudoType || t == want {
 		return true
 	}
+
 	hint := ""
 	if t == cty.String && want == cty.Number {
 		hint = " Text is compared with == and !=, or with contains([...], name), and joined as \"${a}${b}\"."
 	}
+
 	l.errorf(n.Range(), "Invalid operand", "This is a %s where a %s is needed.%s", t.FriendlyName(), want.FriendlyName(), hint)
 	return false
 }
 
-// equality rejects comparisons that are false whatever the values.
+// equality reports comparisons that have the same result for all values.
 func (l *linter) equality(n *hclsyntax.BinaryOpExpr) bool {
 	a, b := l.typeOf(l.cur, n.LHS), l.typeOf(l.cur, n.RHS)
 	if a == cty.DynamicPseudoType || b == cty.DynamicPseudoType {
 		return true
 	}
+
 	if a.IsPrimitiveType() && b.IsPrimitiveType() && a != b {
 		l.errorf(n.SrcRange, "Comparison across types", "A %s never equals a %s, so this is always %v. Write both sides in the same type, for example 90 without quotes.",
 			a.FriendlyName(), b.FriendlyName(), n.Op == hclsyntax.OpNotEqual)
 		return false
 	}
+
 	if a.IsPrimitiveType() != b.IsPrimitiveType() {
 		l.errorf(n.SrcRange, "Comparison across types", "A %s never equals a %s. To ask whether a list holds a value, write contains(list, value).", a.FriendlyName(), b.FriendlyName())
 		return false
 	}
+
 	l.literal(n.LHS, n.RHS)
 	l.literal(n.RHS, n.LHS)
 	return true
 }
 
-// literal warns when a name is compared with a value that it never has.
+// literal warns if a name is compared with a value that it never has.
 func (l *linter) literal(name, lit hclsyntax.Expression) {
 	info, v := l.bareName(name), literalValue(lit)
 	if info == nil || v == cty.NilVal || v.IsNull() || info.derived || info.values[canonical(v)] || v.Type() == cty.Bool {
@@ -233,14 +256,15 @@ func (l *linter) literal(name, lit hclsyntax.Expression) {
 	l.offAxis(info, v, lit.Range())
 }
 
-// containsLiterals warns about contains(["fp88"], dtype). Numbers are left
-// alone: lists of sizes are commonly wider than one grid.
+// containsLiterals warns about strings in contains(["fp88"], dtype) that dtype never has. It
+// ignores numbers, because lists of sizes are often wider than one grid.
 func (l *linter) containsLiterals(n *hclsyntax.FunctionCallExpr) {
 	list, ok := unparen(n.Args[0]).(*hclsyntax.TupleConsExpr)
 	info := l.bareName(n.Args[1])
 	if !ok || info == nil || info.derived {
 		return
 	}
+
 	for _, e := range list.Exprs {
 		if v := literalValue(e); v != cty.NilVal && !v.IsNull() && v.Type() == cty.String && !info.values[canonical(v)] {
 			l.offAxis(info, v, e.Range())
@@ -248,17 +272,19 @@ func (l *linter) containsLiterals(n *hclsyntax.FunctionCallExpr) {
 	}
 }
 
-// offAxis warns when the axis is fixed by the text, or when the value looks
-// like a misspelling; an axis that a variable narrows is no reason to warn.
+// offAxis warns if the axis does not depend on variables or if the value looks like a misspelling.
+// If a variable may narrow the axis, other missing values are not reported.
 func (l *linter) offAxis(info *nameInfo, v cty.Value, rng hcl.Range) {
 	near := nearestValue(v, info.samples)
 	if near == "" && !info.static {
 		return
 	}
+
 	detail := fmt.Sprintf("%q never has the value %s in this grid; it has %s.", info.name, canonical(v), shortList(info.samples))
 	if near != "" {
 		detail += fmt.Sprintf(" Did you mean %s?", near)
 	}
+
 	d := warnAt(rng, "Value not on the axis", detail)
 	d.Expression, d.EvalContext = l.cur.src, l.ctx
 	l.report(d)
@@ -282,7 +308,7 @@ func unparen(n hclsyntax.Expression) hclsyntax.Expression {
 	}
 }
 
-// literalValue is the value of a literal number or string, or cty.NilVal.
+// literalValue returns the value of a literal number or string, or cty.NilVal.
 func literalValue(n hclsyntax.Expression) cty.Value {
 	switch n := unparen(n).(type) {
 	case *hclsyntax.LiteralValueExpr:

@@ -6,32 +6,32 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// A variable's current id is an index into its dictionary, or one of these.
+// The current id of a variable is an index into its dictionary or one of these.
 const (
-	idUnbound int32 = -1 // a loop further in binds it
+	idUnbound int32 = -1 // bound by a loop further in
 	idError   int32 = -2 // deriving it failed for this combination
-	idLazy    int32 = -3 // can be derived, nobody asked yet
+	idLazy    int32 = -3 // not derived yet
 )
 
-// variable is one name of a grid during an expansion, with a dictionary of the
-// values it has taken. All sets share it, so what a common filter said about
-// some values in one set need not be computed again in the next.
+// variable is one name of a grid during an expansion, with a dictionary of the values that it had
+// so far. All sets share it, so the results of a common filter computed for one set are reused in
+// the next.
 type variable struct {
 	info  *nameInfo
 	vals  []cty.Value
 	index map[string]int32
-	bits  uint8 // ids, counted from 1, fit into so many bits
+	bits  uint8 // number of bits that id + 1 needs
 	cur   int32
-	slot  cty.Value // what expressions see
-	none  cty.Value // the value while unbound
-	fast  []fastVal // the dictionary for the fast path
+	slot  cty.Value // the value that expressions read
+	none  cty.Value // the value while unbound or in error
+	fast  []fastVal // the dictionary as fast path values
 }
 
-// space holds the variables of one expansion.
+// space contains the variables of one expansion.
 type space struct {
 	vars    map[string]*variable
 	strings map[string]int64 // ids of strings in the fast path
-	// generation counts changes of any variable's bits: memos then move their
+	// generation counts changes of any variable's bits. A memo with an older generation repacks its
 	// entries.
 	generation int
 }
@@ -39,8 +39,9 @@ type space struct {
 func newSpace(spec *Spec, outer *space) *space {
 	sp := &space{vars: map[string]*variable{}, strings: map[string]int64{}}
 	if outer != nil {
-		sp.strings = outer.strings // outer variables bring their ids along
+		sp.strings = outer.strings // the fast values of outer variables use these ids
 	}
+
 	for name, info := range spec.names {
 		if info.outer {
 			sp.vars[name] = outer.vars[name]
@@ -48,24 +49,28 @@ func newSpace(spec *Spec, outer *space) *space {
 		}
 		v := &variable{info: info, index: map[string]int32{}, bits: 1, cur: idUnbound, none: info.unknown()}
 		if info.derived {
-			v.bits = 6 // grows; every growth moves memos
+			v.bits = 6 // leaves room to grow, since every growth repacks memos
 		}
+
 		sp.vars[name] = v
 	}
+
 	return sp
 }
 
-// intern returns the id of a value.
+// intern returns the id of a value and adds the value to the dictionary if needed.
 func (sp *space) intern(v *variable, val cty.Value) int32 {
 	key := exactKey(val)
 	if id, ok := v.index[key]; ok {
 		return id
 	}
+
 	id := int32(len(v.vals))
 	val = wide(val)
 	v.vals = append(v.vals, val)
 	v.fast = append(v.fast, sp.fastOf(val))
 	v.index[key] = id
+
 	if need := uint8(bits.Len32(uint32(len(v.vals)))); need > v.bits {
 		v.bits = need
 		if v.info.derived {
@@ -73,10 +78,11 @@ func (sp *space) intern(v *variable, val cty.Value) int32 {
 		}
 		sp.generation++
 	}
+
 	return id
 }
 
-// load puts the current value where expressions read it.
+// load copies the current value to the slot that expressions read.
 func (v *variable) load() {
 	if v.cur >= 0 {
 		v.slot = v.vals[v.cur]
@@ -85,18 +91,17 @@ func (v *variable) load() {
 	}
 }
 
-// flatBits is the size up to which a memo is an array: 256 k entries.
+// flatBits is the maximum key size, in bits, of a memo stored as an array: 256 k entries.
 const flatBits = 18
 
-// memo maps the current ids of some variables to a result; the zero T means
-// nothing is stored.
+// memo maps the current ids of some variables to a result. A zero T means that no result is stored.
 type memo[T uint8 | int32] struct {
 	vars       []*variable
 	bits       []uint8
 	generation int
 	flat       []T
 	sparse     map[uint64]T
-	off        bool // keys do not fit 64 bits: nothing is remembered
+	off        bool // keys exceed 64 bits, so nothing is stored
 }
 
 func newMemo[T uint8 | int32](sp *space, vars []*variable) *memo[T] {
@@ -105,7 +110,7 @@ func newMemo[T uint8 | int32](sp *space, vars []*variable) *memo[T] {
 	return m
 }
 
-// layout returns the bits of the variables now.
+// layout returns the current number of bits of each variable.
 func (m *memo[T]) layout() []uint8 {
 	out := make([]uint8, len(m.vars))
 	for i, v := range m.vars {
@@ -120,6 +125,7 @@ func (m *memo[T]) allocate(layout []uint8) {
 	for _, b := range layout {
 		total += int(b)
 	}
+
 	m.flat, m.sparse, m.off = nil, nil, total > 64
 	switch {
 	case m.off:
@@ -130,7 +136,7 @@ func (m *memo[T]) allocate(layout []uint8) {
 	}
 }
 
-// key packs the current ids. All variables are bound or in error.
+// key packs the current ids into one number. All variables must be bound or in error.
 func (m *memo[T]) key(sp *space) uint64 {
 	if m.generation != sp.generation {
 		m.move(sp)
@@ -143,6 +149,7 @@ func (m *memo[T]) key(sp *space) uint64 {
 		}
 		key = key<<m.bits[i] | id
 	}
+
 	return key
 }
 
@@ -162,19 +169,23 @@ func (m *memo[T]) put(key uint64, t T) {
 	}
 }
 
-// move packs all entries anew after a variable outgrew its bits.
+// move repacks all entries after a variable needs more bits.
 func (m *memo[T]) move(sp *space) {
 	m.generation = sp.generation
 	layout := m.layout()
 	same := true
+
 	for i, b := range layout {
 		same = same && b == m.bits[i]
 	}
+
 	if same {
 		return
 	}
+
 	old := *m
 	m.allocate(layout)
+
 	repack := func(key uint64, t T) {
 		var out uint64
 		shift := 0
@@ -184,13 +195,16 @@ func (m *memo[T]) move(sp *space) {
 			out |= id << shift
 			shift += int(layout[i])
 		}
+
 		m.put(out, t)
 	}
+
 	for key, t := range old.flat {
 		if t != 0 {
 			repack(uint64(key), t)
 		}
 	}
+
 	for key, t := range old.sparse {
 		repack(key, t)
 	}

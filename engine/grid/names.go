@@ -11,8 +11,7 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// reservedRoots are names that expressions of a plan use for other things; an
-// axis of that name would hide them.
+// reservedRoots are root names that plan expressions use. An axis with such a name would hide them.
 var reservedRoots = []string{
 	"var", "local", "system", "runtime", "module", "part", "each", "path",
 	"preflight", "grid", "import", "collect", "dedupe", "gate", "verify", "export", "report",
@@ -22,16 +21,15 @@ var reservedRoots = []string{
 // recordColumns are columns of every case table.
 var recordColumns = []string{"case_id", "status"}
 
-// measuredColumns are filled in by whatever measures the cases: a case's own
-// value would be lost under the same name. kernel_source and op_name are not
-// among them, since a grid may choose them.
+// measuredColumns are filled in by the measurement, so a parameter with such a name would be
+// overwritten. kernel_source and op_name are not listed because a grid may set them.
 var measuredColumns = []string{
 	"framework", "version", "device", "latency", "samples", "rel_stdev", "p10", "p90", "used_cuda_graph", "sm_clock_mhz", "throttled",
 	"attempts", "worker", "device_uuid", "started_at",
 }
 
-// checkName says what is wrong with the name of an axis, field or derived
-// value, or "".
+// checkName validates the name of an axis, field or derived value. It returns a description of the
+// problem, or "".
 func checkName(name string) string {
 	switch {
 	case !hclsyntax.ValidIdentifier(name) || strings.Contains(name, "-"):
@@ -39,26 +37,30 @@ func checkName(name string) string {
 	case name == "true" || name == "false" || name == "null" || name == "for" || name == "if" || name == "in":
 		return fmt.Sprintf("%q is a word of the language; choose another name.", name)
 	}
+
 	for _, r := range reservedRoots {
 		if name == r {
 			return fmt.Sprintf("%q would hide %s.* in the grid's expressions; choose another name.", name, r)
 		}
 	}
+
 	for _, r := range recordColumns {
 		if name == r {
 			return fmt.Sprintf("%q is a column of every case table; choose another name.", name)
 		}
 	}
+
 	for _, r := range measuredColumns {
 		if name == r {
 			return fmt.Sprintf("%q is what a measurement says of a case; choose another name.", name)
 		}
 	}
+
 	return ""
 }
 
-// nearestValue returns the canonical text among samples that v may be a
-// misspelling of, or "". Only text is misspelt.
+// nearestValue returns the canonical text of the sample that v may be a misspelling of, or "". It
+// considers only text.
 func nearestValue(v cty.Value, samples []string) string {
 	if v.IsNull() || v.Type() != cty.String {
 		return ""
@@ -67,9 +69,11 @@ func nearestValue(v cty.Value, samples []string) string {
 	for _, s := range samples {
 		texts = append(texts, strings.Trim(s, `"`))
 	}
+
 	if near := phrase.Nearest(v.AsString(), texts); near != "" {
 		return `"` + near + `"`
 	}
+
 	return ""
 }
 
@@ -81,7 +85,7 @@ func warnAt(rng hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: rng.Ptr()}
 }
 
-// located gives every diagnostic without a place the given one.
+// located sets the Subject of every diagnostic without one to rng.
 func located(diags hcl.Diagnostics, rng hcl.Range) hcl.Diagnostics {
 	for _, d := range diags {
 		if d.Subject == nil {

@@ -9,47 +9,53 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// pointID is the id of point j of p in case i: that of a case which has the point's
-// values among its parameters. It does not matter whether a parameter is an axis or
-// swept.
+// pointID returns the ID of point j of p in case i. It equals the ID of a case that has the point's
+// values as parameters, so it does not matter whether a parameter is an axis or swept.
 func (c *Cases) pointID(i int, p Points, j int) string {
 	lines := make([]string, 0, len(c.columns)+len(p.columns))
 	add := func(name string, v cty.Value) {
 		lines = append(lines, name+"="+canonical(v)+"\n")
 	}
+
 	for col := range c.columns {
-		// A swept parameter replaces the case's own of that name.
+		// A swept parameter replaces a parameter of the case with the same name.
 		if !slices.Contains(p.columns, c.columns[col].name) {
 			add(c.columns[col].name, c.Value(i, col))
 		}
 	}
+
 	for col, name := range p.columns {
 		add(name, p.Value(j, col))
 	}
+
 	slices.SortFunc(lines, func(a, b string) int {
 		na, _, _ := strings.Cut(a, "=")
 		nb, _, _ := strings.Cut(b, "=")
 		return strings.Compare(na, nb)
 	})
+
 	sum := sha256.Sum256([]byte(c.spec.Op + "\n" + strings.Join(lines, "")))
 	return hex.EncodeToString(sum[:IDLength/2])
 }
 
-// PointIDs returns the ids of the points of case i in order, see pointID. Without a
-// sweep it returns the case's own id.
+// PointIDs returns the IDs of the points of case i in order, see pointID. Without a sweep it
+// returns only the ID of the case.
 func (c *Cases) PointIDs(i int) []string {
 	if c.SweepColumns() == nil {
 		return []string{c.ID(i)}
 	}
 	ids := c.pointIDWriter()
 	out := make([]string, c.Sweep(i).Len())
+
 	for j := range out {
 		out[j] = string(ids(nil, i, j))
 	}
+
 	return out
 }
 
-// pointIDWriter returns a function that appends the id of point j of case i.
+// pointIDWriter returns a function that appends the ID of point j of case i to a slice. The
+// function reuses a buffer and must not be called concurrently.
 func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 	if c.sweep == nil {
 		return func(to []byte, i, _ int) []byte { return append(to, c.ID(i)...) }
@@ -57,10 +63,12 @@ func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 	c.pointsOnce.Do(func() { c.points = c.newPointText() })
 	t := c.points
 	buf := make([]byte, 0, 1024)
+
 	return func(to []byte, i, j int) []byte {
 		list := c.sweep.of[i]
 		p := &c.sweep.lists[list]
 		buf = append(append(buf[:0], c.spec.Op...), '\n')
+
 		for _, part := range t.order {
 			if part.swept {
 				buf = append(buf, t.ofList[list][part.col][p.cols[part.col].ids[j]]...)
@@ -68,14 +76,15 @@ func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 				buf = append(buf, t.ofCase[part.col][c.columns[part.col].ids[i]]...)
 			}
 		}
+
 		sum := sha256.Sum256(buf)
 		return hex.AppendEncode(to, sum[:IDLength/2])
 	}
 }
 
-// pointText holds the lines that point ids are made of.
+// pointText contains the text lines that are hashed into point IDs.
 type pointText struct {
-	order  []pointPart  // by name
+	order  []pointPart  // sorted by name
 	ofCase [][][]byte   // by column, then dictionary entry
 	ofList [][][][]byte // by list of points, swept column and dictionary entry
 }
@@ -91,15 +100,18 @@ func (c *Cases) newPointText() *pointText {
 	for _, p := range c.sweep.lists {
 		t.ofList = append(t.ofList, textsOf(p.cols))
 	}
+
 	swept := c.SweepColumns()
 	for col := range c.columns {
 		if name := c.columns[col].name; !slices.Contains(swept, name) {
 			t.order = append(t.order, pointPart{name: name, col: col})
 		}
 	}
+
 	for col, name := range swept {
 		t.order = append(t.order, pointPart{name: name, col: col, swept: true})
 	}
+
 	slices.SortFunc(t.order, func(a, b pointPart) int { return strings.Compare(a.name, b.name) })
 	return t
 }
@@ -112,5 +124,6 @@ func textsOf(columns []column) [][][]byte {
 			out[col] = append(out[col], []byte(k.name+"="+canonical(v)+"\n"))
 		}
 	}
+
 	return out
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A swept parameter and an axis make the same ids.
+// TestPointIDIsThatOfAnAxis checks that a swept parameter and an axis produce the same IDs.
 func TestPointIDIsThatOfAnAxis(t *testing.T) {
 	swept := mustExpand(t, mustDecode(t, `
 		op = "attention"
@@ -19,6 +19,7 @@ func TestPointIDIsThatOfAnAxis(t *testing.T) {
 		axis "dtype" { values = ["fp8", "bfloat16"] }
 		axis "b" { values = [1, 2] }
 	`))
+
 	var got, want []string
 	for i := range swept.Len() {
 		for j := range swept.Sweep(i).Len() {
@@ -28,12 +29,14 @@ func TestPointIDIsThatOfAnAxis(t *testing.T) {
 			t.Errorf("case %d: the points together have other ids: %v", i, all)
 		}
 	}
+
 	for i := range flat.Len() {
 		want = append(want, flat.ID(i))
 		if !slices.Equal(flat.PointIDs(i), []string{flat.ID(i)}) {
 			t.Errorf("case %d has another id as a point", i)
 		}
 	}
+
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) || len(slices.Compact(got)) != 12 {

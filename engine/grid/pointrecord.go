@@ -6,10 +6,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// PointRecord is the table of the cases with one row a point of their sweeps:
-// case_id is the point's, and the swept parameters are columns behind the case's
-// own (or in their place, where they have one's name). Without a sweep it is
-// Record.
+// PointRecord returns the case table with one row per sweep point. case_id is the ID of the point.
+// The swept parameters follow the columns of the case; a swept parameter replaces a column with the
+// same name. Without a sweep it returns Record.
 func (c *Cases) PointRecord() arrow.Record {
 	if c.SweepColumns() == nil {
 		return c.Record()
@@ -17,19 +16,21 @@ func (c *Cases) PointRecord() arrow.Record {
 	return c.PointSample(1)
 }
 
-// PointSample is every step-th row of PointRecord, starting with the first. It does
-// not build the other rows.
+// PointSample returns every step-th row of PointRecord, starting with the first. It does not build
+// the other rows.
 func (c *Cases) PointSample(step int) arrow.Record {
-	var rows, points []int32 // the cases, and which of their points
+	var rows, points []int32 // for each row: index of the case, index of the point within it
 	skip := 0
 	for i := range c.n {
 		n, j := 1, skip
 		if c.sweep != nil {
 			n = c.Sweep(i).Len()
 		}
+
 		for ; j < n; j += max(1, step) {
 			rows, points = append(rows, int32(i)), append(points, int32(j))
 		}
+
 		skip = j - n
 	}
 
@@ -37,6 +38,7 @@ func (c *Cases) PointSample(step int) arrow.Record {
 	for at, name := range c.SweepColumns() {
 		swept = append(swept, c.sweptColumn(at, name, rows, points))
 	}
+
 	for _, k := range c.columns {
 		if !slices.ContainsFunc(swept, func(s column) bool { return s.name == k.name }) {
 			own = append(own, k.only(rows))
@@ -52,7 +54,7 @@ func (c *Cases) PointSample(step int) arrow.Record {
 	})
 }
 
-// only is the column at some rows.
+// only returns the column reduced to the given rows.
 func (k column) only(rows []int32) column {
 	ids := make([]int32, len(rows))
 	for at, i := range rows {
@@ -62,16 +64,18 @@ func (k column) only(rows []int32) column {
 	return k
 }
 
-// sweptColumn is a swept parameter at some points of some cases.
+// sweptColumn returns a swept parameter as a column with one value per pair of case and point.
 func (c *Cases) sweptColumn(at int, name string, rows, points []int32) column {
 	k := column{name: name, ids: make([]int32, len(rows))}
 	for _, list := range c.sweep.lists {
 		k.dict = append(k.dict, list.cols[at].dict...)
 	}
+
 	k.kind, _ = columnKind(k.dict)
 	code := c.SweepCodes(at)
 	for r, i := range rows {
 		k.ids[r] = int32(code(int(i), int(points[r])))
 	}
+
 	return k
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
-// A sample is every so many rows of the whole, with and without a sweep.
+// TestPointSampleIsEveryNthPoint checks samples with and without a sweep.
 func TestPointSampleIsEveryNthPoint(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
@@ -36,16 +36,19 @@ func TestPointSampleIsEveryNthPoint(t *testing.T) {
 		if int(all.NumRows()) != c.Rows() || c.Rows() < 6 {
 			t.Fatalf("%s: %d rows of %d points", name, all.NumRows(), c.Rows())
 		}
+
 		for step := range 13 {
 			some := c.PointSample(step)
 			every := max(1, step)
 			if want := (c.Rows() + every - 1) / every; int(some.NumRows()) != want {
 				t.Fatalf("%s, step %d: %d rows, want %d", name, step, some.NumRows(), want)
 			}
+
 			for col := range all.Columns() {
 				if !all.Schema().Field(col).Equal(some.Schema().Field(col)) {
 					t.Errorf("%s, step %d: field %v, want %v", name, step, some.Schema().Field(col), all.Schema().Field(col))
 				}
+
 				for row := range int(some.NumRows()) {
 					if !array.SliceEqual(all.Column(col), int64(row*every), int64(row*every+1), some.Column(col), int64(row), int64(row+1)) {
 						t.Errorf("%s, step %d: row %d of %s differs", name, step, row, all.ColumnName(col))

@@ -18,24 +18,24 @@ type Points struct {
 	digest  string
 }
 
-// sweepPoints are the points of all cases; cases whose points cannot differ
-// share them.
+// sweepPoints contains the points of all cases. Cases that must have the same points share one
+// list.
 type sweepPoints struct {
 	lists []Points
-	of    []int32 // by case
+	of    []int32 // index into lists, by case
 	rows  int
 }
 
-// Len is the number of points.
+// Len returns the number of points.
 func (p Points) Len() int { return p.n }
 
-// Columns are the names of the swept parameters in order.
+// Columns returns the names of the swept parameters in column order.
 func (p Points) Columns() []string { return p.columns }
 
-// Value is the value of column col of point j.
+// Value returns the value of column col of point j.
 func (p Points) Value(j, col int) cty.Value { return p.cols[col].dict[p.cols[col].ids[j]] }
 
-// JSON is an array with one object per point, keys in column order.
+// JSON returns an array with one object per point. The keys are in column order.
 func (p Points) JSON() []byte {
 	out := []byte{'['}
 	for j := range p.n {
@@ -46,13 +46,15 @@ func (p Points) JSON() []byte {
 		for col := range p.cols {
 			out = p.cols[col].appendField(out, col, j)
 		}
+
 		out = append(out, '}')
 	}
+
 	return append(out, ']')
 }
 
-// Digest is a SHA-256, in hexadecimal, over the names and values of all points
-// in order; "" without points.
+// Digest returns the SHA-256, in hexadecimal, of the names and values of all points in order, or ""
+// if there are no points.
 func (p Points) Digest() string { return p.digest }
 
 func (p Points) sum() string {
@@ -63,16 +65,18 @@ func (p Points) sum() string {
 			texts[c] = append(texts[c], canonical(v)+"\n")
 		}
 	}
+
 	for j := range p.n {
 		for c := range p.cols {
 			buf = append(buf, texts[c][p.cols[c].ids[j]]...)
 		}
 	}
+
 	sum := sha256.Sum256(buf)
 	return hex.EncodeToString(sum[:])
 }
 
-// SweepColumns are the names of the swept parameters, nil without a sweep.
+// SweepColumns returns the names of the swept parameters, or nil without a sweep.
 func (c *Cases) SweepColumns() []string {
 	if c.spec.Sweep == nil {
 		return nil
@@ -80,7 +84,7 @@ func (c *Cases) SweepColumns() []string {
 	return c.spec.Sweep.Columns
 }
 
-// Sweep returns the points of case i; without a sweep there are none.
+// Sweep returns the points of case i. Without a sweep it returns zero Points.
 func (c *Cases) Sweep(i int) Points {
 	if c.sweep == nil {
 		return Points{}
@@ -88,8 +92,8 @@ func (c *Cases) Sweep(i int) Points {
 	return c.sweep.lists[c.sweep.of[i]]
 }
 
-// SweepCodes numbers the values of a swept column by case and point: the same
-// code is the same value, and codes begin at 0.
+// SweepCodes returns a function that returns the code of a swept column for case i and point j.
+// Equal codes mean equal values; codes start at 0.
 func (c *Cases) SweepCodes(col int) func(i, j int) int {
 	offset := make([]int, len(c.sweep.lists))
 	n := 0
@@ -97,13 +101,15 @@ func (c *Cases) SweepCodes(col int) func(i, j int) int {
 		offset[list] = n
 		n += len(p.cols[col].dict)
 	}
+
 	return func(i, j int) int {
 		list := c.sweep.of[i]
 		return offset[list] + int(c.sweep.lists[list].cols[col].ids[j])
 	}
 }
 
-// Rows is the number of rows that the cases yield: their points, or one each.
+// Rows returns the number of rows that the cases produce: the number of all sweep points, or the
+// number of cases without a sweep.
 func (c *Cases) Rows() int {
 	if c.sweep == nil {
 		return c.n
@@ -111,23 +117,26 @@ func (c *Cases) Rows() int {
 	return c.sweep.rows
 }
 
-// expandSweep expands the sweep for every case, once per distinct values of
-// the case's names that it uses.
+// expandSweep expands the sweep for every case. Cases with equal values of the names that the sweep
+// uses share one expansion.
 func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Diagnostics {
 	sub := c.spec.Sweep
 	var diags hcl.Diagnostics
 	outer := sub.outerNames()
 	var vars []*variable
 	var cols [][]int32
+
 	for _, name := range outer {
 		v, ids := w.columnOf(name)
 		vars, cols = append(vars, v), append(cols, ids)
 	}
+
 	c.sweep = &sweepPoints{of: make([]int32, c.n)}
 	known := newKeyer(w, outer)
 	lists := map[string]int32{}
 	var total int64
 	sw := newWalker(ctx, newProgram(sub, w.p.sp), opts.Limits)
+
 	for i, at := range w.stay {
 		key := string(known.text(at))
 		list, ok := lists[key]
@@ -139,43 +148,48 @@ func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Di
 			if diags = append(diags, more...); diags.HasErrors() {
 				return diags
 			}
+
 			list = int32(len(c.sweep.lists))
 			lists[key] = list
 			c.sweep.lists = append(c.sweep.lists, points)
 		}
+
 		c.sweep.of[i] = list
 		total += int64(c.sweep.lists[list].n)
 		if total > opts.Limits.Points {
 			return hcl.Diagnostics{errorAt(sub.Range, "Sweep too large", "The cases sweep more than "+count(opts.Limits.Points)+" points in all. Shorten an axis of the sweep or add a filter to it.")}
 		}
 	}
+
 	c.sweep.rows = int(total)
 	c.evaluations += sw.evals
 	return diags
 }
 
-// points expands the sweep for the case whose names are bound.
+// points expands the sweep for the case whose names are currently bound.
 func (w *walker) points(walk func(*walker)) (Points, hcl.Diagnostics) {
 	w.reset()
 	walk(w)
 	if w.diags.HasErrors() {
 		return Points{}, w.diags
 	}
+
 	inner := &Cases{spec: w.p.spec}
 	if diags := inner.fill(w); diags.HasErrors() {
 		return Points{}, diags
 	}
+
 	out := inner.asPoints()
 	out.digest = out.sum()
 	return out, nil
 }
 
-// asPoints reads the expansion of a sweep as points.
+// asPoints returns the expanded cases of a sweep as points.
 func (c *Cases) asPoints() Points {
 	return Points{columns: c.spec.Columns, cols: c.columns, n: c.n}
 }
 
-// reset forgets the kept combinations, not the memos.
+// reset drops the kept combinations but keeps the memos.
 func (w *walker) reset() {
 	w.cols = make([][]int32, len(w.p.stored))
 	w.sets, w.kept = nil, 0

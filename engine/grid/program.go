@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// answer is what a condition says about a combination, or part of one.
+// answer is the result of a condition for a full or partial combination.
 type answer uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	isTrue
 	isFalse
 	isOpen  // needs names that are not bound yet
-	isError // failed: the whole filter decides, see resolve
+	isError // failed; the whole filter decides, see resolve
 )
 
 // conj is one conjunct of a filter.
@@ -22,19 +22,20 @@ type conj struct {
 	filter *filterProg
 	prog   *prog
 	memos  map[string]*memo[uint8]
-	// decided and level say what this path through the loops found out.
+	// decided is the latest answer on the current path through the loops, level the loop at which
+	// it was given.
 	decided answer
 	level   int
 }
 
-// filterProg is a filter made ready to run; all sets share it.
+// filterProg is a filter prepared for evaluation. All sets share it.
 type filterProg struct {
 	src     *Filter
 	conjs   []*conj
 	whole   *prog
 	memo    *memo[uint8]
-	errors  bool // some conjunct failed somewhere
-	broken  bool // an error is reported: stop asking
+	errors  bool // some conjunct failed at least once
+	broken  bool // an error was reported, so the filter is skipped
 	dropped int64
 	samples []string
 }
@@ -45,41 +46,41 @@ type deriveProg struct {
 	target  *variable
 	prog    *prog
 	memo    *memo[int32] // id+1; -1 for errors
-	failing bool         // reported already
+	failing bool         // an error was reported
 }
 
-// step is one question asked at one level of the loops.
+// step is one evaluation at one level of the loops.
 type step struct {
 	filter *filterProg
-	conj   *conj // nil: decide the filter whose conjuncts failed
+	conj   *conj // nil: evaluate the whole filter if some of its conjuncts failed
 	vars   []*variable
 	memo   *memo[uint8]
 	final  bool // all names of the conjunct are bound
-	once   bool // its names have other values each time
+	once   bool // never repeats with the same values, so the memo is skipped
 }
 
-// level is one loop of a set; level 0 stands before the first.
+// level is one loop of a set. Level 0 has no loop and runs once before the first one.
 type level struct {
 	dim     *Dim
 	vars    []*variable // of the dim's fields
 	ids     [][]int32   // by field, then entry
 	size    int
-	derived []*variable // bound with this loop
+	derived []*variable // derived names that are complete with this loop
 	steps   []step
-	inner   int64 // combinations of the loops inside this one
-	open    bool  // some question is asked further in
+	inner   int64 // number of combinations of the loops inside this one
+	open    bool  // a loop further in has steps
 }
 
-// setProg is a set made ready to run.
+// setProg is a set prepared for evaluation.
 type setProg struct {
 	set     *Set
 	levels  []level
-	at      map[*variable]int // level that binds it
+	at      map[*variable]int // level that binds the variable
 	derives map[*variable]*deriveProg
-	kept    []*variable // stored for every case
+	kept    []*variable // variables stored for every kept combination
 }
 
-// program is a spec made ready for one expansion.
+// program is a spec compiled for one expansion.
 type program struct {
 	spec    *Spec
 	sp      *space
@@ -88,8 +89,8 @@ type program struct {
 	stored  []*variable
 }
 
-// newProgram compiles a spec. outer holds the names of the case around a
-// sweep.
+// newProgram compiles a spec. outer contains the names of the case that a sweep belongs to, and is
+// nil for a grid.
 func newProgram(spec *Spec, outer *space) *program {
 	p := &program{spec: spec, sp: newSpace(spec, outer)}
 	for _, f := range spec.filters {
@@ -99,17 +100,20 @@ func newProgram(spec *Spec, outer *space) *program {
 		}
 		p.filters = append(p.filters, fp)
 	}
+
 	for _, name := range spec.storedNames() {
 		p.stored = append(p.stored, p.sp.vars[name])
 	}
+
 	for _, set := range spec.Sets {
 		p.sets = append(p.sets, p.newSet(set))
 	}
+
 	return p
 }
 
-// storedNames lists what has to be kept of every combination: columns, keys
-// of distinct, and what the sweep's expressions use.
+// storedNames returns the names whose values are stored for every kept combination: the columns,
+// the keys of distinct, and the names that the sweep's expressions use.
 func (s *Spec) storedNames() []string {
 	out := append([]string(nil), s.Columns...)
 	add := func(names []string) {
@@ -119,19 +123,22 @@ func (s *Spec) storedNames() []string {
 			}
 		}
 	}
+
 	if s.Distinct != nil {
 		add(s.Distinct.By)
 		if s.Distinct.Of != nil {
 			add(s.Distinct.Of.expr.names)
 		}
 	}
+
 	if s.Sweep != nil {
 		add(s.Sweep.outerNames())
 	}
+
 	return out
 }
 
-// outerNames lists the names of the surrounding case that a sweep uses.
+// outerNames returns the names of the surrounding case that a sweep uses.
 func (s *Spec) outerNames() []string {
 	var out []string
 	for _, set := range s.Sets {
@@ -143,6 +150,7 @@ func (s *Spec) outerNames() []string {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -150,11 +158,13 @@ func (p *program) newSet(set *Set) *setProg {
 	sp := &setProg{set: set, at: map[*variable]int{}, derives: map[*variable]*deriveProg{}}
 	sp.levels = make([]level, len(set.Dims)+1)
 	sp.levels[0].size = 1
+
 	for name, info := range p.spec.names {
 		if info.outer {
 			sp.at[p.sp.vars[name]] = 0
 		}
 	}
+
 	for i, dim := range set.Dims {
 		l := &sp.levels[i+1]
 		l.dim, l.size = dim, dim.Size()
@@ -164,28 +174,35 @@ func (p *program) newSet(set *Set) *setProg {
 			for e, val := range dim.Values[f] {
 				ids[e] = p.sp.intern(v, val)
 			}
+
 			l.vars, l.ids = append(l.vars, v), append(l.ids, ids)
 			sp.at[v] = i + 1
 		}
 	}
+
 	inner := int64(1)
 	for i := len(sp.levels) - 1; i >= 0; i-- {
 		sp.levels[i].inner = inner
 		inner = mulSat(inner, int64(sp.levels[i].size))
 	}
+
 	for _, v := range set.Derives {
 		target := p.sp.vars[v.Name]
 		dp := &deriveProg{src: v, target: target, prog: p.sp.compile(v.expr, v.expr.src)}
 		at := 0
+
 		for _, in := range dp.prog.vars {
 			at = max(at, sp.at[in])
 		}
+
 		sp.at[target], sp.derives[target] = at, dp
 		sp.levels[at].derived = append(sp.levels[at].derived, target)
 	}
+
 	for _, f := range set.Filters {
 		p.addSteps(sp, p.filters[f.order])
 	}
+
 	sp.markOnce()
 
 	open := false
@@ -193,13 +210,14 @@ func (p *program) newSet(set *Set) *setProg {
 		sp.levels[i].open = open
 		open = open || len(sp.levels[i].steps) > 0
 	}
+
 	sp.kept = p.stored
 	return sp
 }
 
-// addSteps places a filter's questions. Every conjunct is asked once all its
-// names are bound; one with logical operators also whenever another of its
-// names becomes bound, because it may be decided early.
+// addSteps adds the steps of a filter. Every conjunct is evaluated once all its names are bound. A
+// conjunct with logical operators is also evaluated whenever another of its names becomes bound,
+// because the result may be known early.
 func (p *program) addSteps(sp *setProg, f *filterProg) {
 	full := 0
 	for _, c := range f.conjs {
@@ -214,16 +232,18 @@ func (p *program) addSteps(sp *setProg, f *filterProg) {
 					bound = append(bound, v)
 				}
 			}
+
 			if l == last || (binds && (l == 0 || c.prog.logical)) {
 				sp.levels[l].steps = append(sp.levels[l].steps, step{filter: f, conj: c, vars: bound, final: l == last})
 			}
 		}
 	}
+
 	sp.levels[full].steps = append(sp.levels[full].steps, step{filter: f, final: true})
 }
 
-// markOnce marks the questions that use a name of every loop down to their own:
-// each is asked once per combination, so a memo would never be read.
+// markOnce marks the steps that use a name of every loop down to their level. Each is evaluated
+// once per combination, so its memo would never be read.
 func (sp *setProg) markOnce() {
 	for depth := 1; depth < len(sp.levels); depth++ {
 		lv := &sp.levels[depth]
@@ -237,7 +257,7 @@ func (sp *setProg) markOnce() {
 	}
 }
 
-// levelOf is the level at which all vars are bound.
+// levelOf returns the level at which all vars are bound.
 func (sp *setProg) levelOf(vars []*variable) int {
 	at := 0
 	for _, v := range vars {
@@ -246,10 +266,10 @@ func (sp *setProg) levelOf(vars []*variable) int {
 	return at
 }
 
-// declared is the number of combinations of a set.
+// declared returns the number of declared combinations of a set.
 func (sp *setProg) declared() int64 { return sp.levels[0].inner }
 
-// sizes names the loops of a set with their lengths, for messages.
+// sizes formats the loops of a set with their lengths, for messages.
 func (sp *setProg) sizes() string {
 	out := ""
 	for i, l := range sp.levels[1:] {
@@ -258,10 +278,11 @@ func (sp *setProg) sizes() string {
 		}
 		out += fmt.Sprintf("%s %d", l.dim.Name, l.size)
 	}
+
 	return out
 }
 
-// mulSat multiplies two non-negative numbers and stops at the largest int64.
+// mulSat multiplies two non-negative numbers and saturates at the largest int64.
 func mulSat(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return 0
@@ -272,6 +293,7 @@ func mulSat(a, b int64) int64 {
 	return a * b
 }
 
+// addSat adds two non-negative numbers and saturates at the largest int64.
 func addSat(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

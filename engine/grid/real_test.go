@@ -11,27 +11,31 @@ import (
 	"testing"
 )
 
-// realGrids reads testdata/real/expected.txt: grids of published collectors
-// with the number of cases and rows that those enumerate on an H200, and the
-// SHA-256 of their sorted case lists (JSON, one case per line) where known.
+// realGrids reads testdata/real/expected.txt: grids of published collectors with the number of
+// cases and rows that those collectors enumerate on an H200, and the SHA-256 of their sorted case
+// lists (JSON, one case per line) if known.
 func realGrids(t testing.TB) (out []realGrid) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/real/expected.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
 		var g realGrid
 		if _, err := fmt.Sscan(line, &g.name, &g.cases, &g.rows, &g.digest); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
+
 		src, err := os.ReadFile("testdata/real/" + g.name + ".hcl")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		g.src = string(src)
 		out = append(out, g)
 	}
+
 	return out
 }
 
@@ -46,12 +50,14 @@ func TestRealGrids(t *testing.T) {
 	if len(grids) < 4 {
 		t.Fatalf("only %d grids", len(grids))
 	}
+
 	for _, g := range grids {
 		t.Run(g.name, func(t *testing.T) {
 			spec, diags := Decode(parseBody(t, g.src), testScope(), nil)
 			if len(diags) > 0 {
 				t.Fatalf("a correct grid has diagnostics: %v", diags)
 			}
+
 			c := mustExpand(t, spec)
 			if c.Len() != g.cases || c.Rows() != g.rows {
 				t.Errorf("%d cases, %d rows; want %d and %d", c.Len(), c.Rows(), g.cases, g.rows)
@@ -59,17 +65,20 @@ func TestRealGrids(t *testing.T) {
 			if g.digest == "-" {
 				return
 			}
+
 			lines := make([]string, c.Len())
 			ids := map[string]bool{}
 			for i := range lines {
 				lines[i] = string(c.ParamsJSON(i))
 				ids[c.ID(i)] = true
 			}
+
 			slices.Sort(lines)
 			sum := sha256.Sum256([]byte(strings.Join(lines, "\n") + "\n"))
 			if got := hex.EncodeToString(sum[:]); got != g.digest {
 				t.Errorf("the set of cases differs: digest %s, want %s", got, g.digest)
 			}
+
 			if len(ids) != c.Len() {
 				t.Errorf("%d ids for %d cases", len(ids), c.Len())
 			}
@@ -77,7 +86,7 @@ func TestRealGrids(t *testing.T) {
 	}
 }
 
-// TestFastPathOnRealGrids holds the fast path against HCL where it matters.
+// TestFastPathOnRealGrids compares the fast path with HCL on real grids.
 func TestFastPathOnRealGrids(t *testing.T) {
 	for _, g := range realGrids(t) {
 		spec := mustDecode(t, g.src)
@@ -86,6 +95,7 @@ func TestFastPathOnRealGrids(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
+
 		if fast.Digest() != slow.Digest() {
 			t.Errorf("%s: the fast path changes the cases", g.name)
 		}
@@ -100,6 +110,7 @@ func TestWhyOnRealGrids(t *testing.T) {
 	for _, g := range realGrids(t) {
 		byName[g.name] = g.src
 	}
+
 	for _, c := range []struct{ grid, given, want string }{
 		{"trtllm_gemm", "gemm_dtype=nvfp4 m=1 n=128 k=128", "dropped by filter sm_gate: the GPU has no such kernel (min_sm = 100, max_sm = 9999)"},
 		{"trtllm_gemm", "gemm_dtype=fp8_block m=1 n=64 k=1024", "dropped by filter block_min_128: block formats need widths of at least 128 (gemm_dtype = \"fp8_block\", n = 64, k = 1024)"},

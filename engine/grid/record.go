@@ -11,10 +11,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Record is the case table: case_id, the columns, the table constants and
-// status ("planned"). Numbers are int64 when all values of the column are
-// integers, else float64. Its columns are made when they are first read, and must
-// not be changed.
+// Record returns the case table: case_id, the columns, the table constants and status ("planned").
+// A number column is int64 if all its values are integers, otherwise float64. Columns are built on
+// first access and must not be modified.
 func (c *Cases) Record() arrow.Record {
 	c.recOnce.Do(func() {
 		c.record = tableOf(c.spec, c.columns, c.n, func() []byte {
@@ -25,18 +24,20 @@ func (c *Cases) Record() arrow.Record {
 	return c.record
 }
 
-// tableOf is the case table of n rows with these columns; ids has their case ids,
-// one behind the other.
+// tableOf returns a case table of n rows with the given columns. ids returns the concatenated case
+// IDs.
 func tableOf(spec *Spec, columns []column, n int, ids func() []byte) arrow.Record {
 	text := func(name string, width int, data func() []byte) lazyColumn {
 		return lazyColumn{arrow.Field{Name: name, Type: arrow.BinaryTypes.String}, func() arrow.Array { return fixedTexts(data(), width) }}
 	}
 	all := make([]lazyColumn, 0, len(columns)+len(spec.Constants)+2)
 	all = append(all, text("case_id", IDLength, ids))
+
 	for i := range columns {
 		k := &columns[i]
 		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: k.hasNull()}, k.array})
 	}
+
 	for _, c := range spec.Constants {
 		k := column{name: c.Name, dict: []cty.Value{c.Value}}
 		k.kind, _ = columnKind(k.dict)
@@ -46,12 +47,13 @@ func tableOf(spec *Spec, columns []column, n int, ids func() []byte) arrow.Recor
 			return full.array()
 		}})
 	}
+
 	all = append(all, text("status", len("planned"), func() []byte { return bytes.Repeat([]byte("planned"), n) }))
 	return newLazyRecord(n, all)
 }
 
-// fixedTexts makes a column of texts of width bytes each, one behind the other in
-// data, which it keeps.
+// fixedTexts returns a string column of texts that are width bytes each and concatenated in data.
+// It keeps data without copying.
 func fixedTexts(data []byte, width int) arrow.Array {
 	n := len(data) / width
 	offsets := make([]int32, n+1)
@@ -62,7 +64,7 @@ func fixedTexts(data []byte, width int) arrow.Array {
 	return array.NewStringData(d)
 }
 
-// dataType is the type of the column in a table.
+// dataType returns the Arrow type of the column.
 func (k *column) dataType() arrow.DataType {
 	switch k.kind {
 	case kindInt:
@@ -75,17 +77,18 @@ func (k *column) dataType() arrow.DataType {
 	return arrow.BinaryTypes.String
 }
 
-// hasNull says whether the column is null anywhere.
+// hasNull reports whether any row of the column is null.
 func (k *column) hasNull() bool {
 	return slices.ContainsFunc(k.dict, cty.Value.IsNull) && slices.ContainsFunc(k.ids, func(id int32) bool { return k.dict[id].IsNull() })
 }
 
-// array writes the column's values out.
+// array returns the values of the column as an Arrow array.
 func (k *column) array() arrow.Array {
 	valid := make([]bool, len(k.dict))
 	for i, v := range k.dict {
 		valid[i] = !v.IsNull()
 	}
+
 	switch k.kind {
 	case kindInt:
 		return spread(array.NewInt64Builder(memory.DefaultAllocator), k, valid, func(v cty.Value) int64 {
@@ -97,13 +100,15 @@ func (k *column) array() arrow.Array {
 			f, _ := v.AsBigFloat().Float64()
 			return f
 		})
+
 	case kindBool:
 		return spread(array.NewBooleanBuilder(memory.DefaultAllocator), k, valid, cty.Value.True)
 	}
+
 	return spread(array.NewStringBuilder(memory.DefaultAllocator), k, valid, cty.Value.AsString)
 }
 
-// builder is what Arrow's builders have in common.
+// builder contains the methods that all Arrow builders have.
 type builder[T any] interface {
 	AppendValues(values []T, valid []bool)
 	NewArray() arrow.Array
@@ -116,22 +121,25 @@ func spread[T any](b builder[T], k *column, valid []bool, conv func(cty.Value) T
 			dict[i] = conv(v)
 		}
 	}
+
 	out := make([]T, len(k.ids))
 	for i, id := range k.ids {
 		out[i] = dict[id]
 	}
-	var flags []bool // none where every case has a value
+
+	var flags []bool // nil if no value is null
 	if slices.Contains(valid, false) {
 		flags = make([]bool, len(k.ids))
 		for i, id := range k.ids {
 			flags[i] = valid[id]
 		}
 	}
+
 	b.AppendValues(out, flags)
 	return b.NewArray()
 }
 
-// ParamsJSON is case i as one JSON object, its keys in column order.
+// ParamsJSON returns case i as a JSON object. The keys are in column order.
 func (c *Cases) ParamsJSON(i int) []byte {
 	c.fieldsOnce.Do(c.makeFields)
 	out := append(make([]byte, 0, 24*len(c.columns)+2), '{')
@@ -141,8 +149,8 @@ func (c *Cases) ParamsJSON(i int) []byte {
 	return append(out, '}')
 }
 
-// Plain is the value of column col of case i as it comes out of JSON: text, a
-// json.Number, a bool, or nil.
+// Plain returns the value of column col of case i as a JSON decoder would: a string, json.Number,
+// bool, or nil.
 func (c *Cases) Plain(i, col int) any {
 	c.plainOnce.Do(func() {
 		c.plain = make([][]any, len(c.columns))
@@ -167,13 +175,14 @@ func asJSON(v cty.Value) any {
 	return json.Number(canonical(v))
 }
 
-// makeFields writes every distinct value of every column once.
+// makeFields encodes every distinct value of every column once.
 func (c *Cases) makeFields() {
 	c.fields = make([][][]byte, len(c.columns))
 	for j := range c.columns {
 		k := &c.columns[j]
 		c.fields[j] = make([][]byte, len(k.dict))
 		done := make([]bool, len(k.dict))
+
 		for row, id := range k.ids {
 			if !done[id] {
 				c.fields[j][id], done[id] = k.appendField(nil, j, row), true
@@ -182,9 +191,8 @@ func (c *Cases) makeFields() {
 	}
 }
 
-// appendField writes one column of one row. The form of a number follows from
-// the number alone, an integer without a point: a case must be the same whatever
-// other values its column has.
+// appendField appends one column of one row. The format of a number depends only on the number, and
+// integers have no decimal point: the JSON of a case must not depend on other values of the column.
 func (k *column) appendField(out []byte, j, row int) []byte {
 	if j > 0 {
 		out = append(out, ',')

@@ -10,9 +10,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// resolve binds the names in expressions, orders derived values, finds the
-// types of all names and runs the static checks. outer is the grid that a
-// sweep belongs to.
+// resolve binds the names in expressions, sorts derived values by dependency, finds the types of
+// all names and runs the static checks. outer is the grid that a sweep belongs to, or nil.
 func (d *decoder) resolve(spec *Spec, outer *Spec) {
 	spec.names = map[string]*nameInfo{}
 	if outer != nil {
@@ -22,19 +21,23 @@ func (d *decoder) resolve(spec *Spec, outer *Spec) {
 			spec.names[name] = &c
 		}
 	}
+
 	d.nameDims(spec)
 	for _, set := range spec.Sets {
 		for _, v := range set.Derives {
 			d.nameDerived(spec, v)
 		}
 	}
+
 	if d.diags.HasErrors() {
 		return
 	}
+
 	bound := map[string]bool{}
 	for name := range spec.names {
 		bound[name] = true
 	}
+
 	done := map[*Expr]bool{}
 	for _, set := range spec.Sets {
 		for _, u := range spec.uses(set) {
@@ -45,36 +48,43 @@ func (d *decoder) resolve(spec *Spec, outer *Spec) {
 			d.checkBound(u, spec, set)
 		}
 	}
+
 	if d.diags.HasErrors() {
 		return
 	}
+
 	for _, set := range spec.Sets {
 		d.orderDerives(set)
 	}
+
 	if d.diags.HasErrors() {
 		return
 	}
+
 	d.lint(spec)
 }
 
-// use is one expression in one set.
+// use is one expression that is evaluated for a set.
 type use struct {
 	expr *Expr
 	what string // "filter \"x\""
 }
 
-// uses lists the expressions that are evaluated for a set.
+// uses returns the expressions that are evaluated for a set.
 func (s *Spec) uses(set *Set) []use {
 	var out []use
 	for _, v := range set.Derives {
 		out = append(out, use{v.expr, fmt.Sprintf("derive %q", v.Name)})
 	}
+
 	for _, f := range set.Filters {
 		out = append(out, use{f.keep, fmt.Sprintf("filter %q", f.Name)})
 	}
+
 	if s.Distinct != nil && s.Distinct.Of != nil {
 		out = append(out, use{s.Distinct.Of.expr, "distinct"})
 	}
+
 	return out
 }
 
@@ -92,10 +102,12 @@ func (d *decoder) nameDims(spec *Spec) {
 				if info == nil {
 					continue
 				}
+
 				t := columnType(dim.Values[f])
 				if dim.types != nil {
 					t = dim.types[f]
 				}
+
 				d.merge(info, t, dim.Range)
 				info.static = info.static && dim.static
 				for _, v := range dim.Values[f] {
@@ -129,8 +141,8 @@ func (d *decoder) nameDerived(spec *Spec, v *Derive) {
 	}
 }
 
-// name returns the record of a name, or nil after reporting that it belongs to
-// the case around a sweep.
+// name returns the info of a name and creates it if needed. It reports an error and returns nil if
+// the name belongs to the case around a sweep.
 func (d *decoder) name(spec *Spec, name string, rng hcl.Range) *nameInfo {
 	info := spec.names[name]
 	if info == nil {
@@ -141,10 +153,11 @@ func (d *decoder) name(spec *Spec, name string, rng hcl.Range) *nameInfo {
 		d.errorf(rng, "Duplicate name", "%q is bound by the grid at %s; a sweep's names must differ from those of its case.", name, place(info.rng))
 		return nil
 	}
+
 	return info
 }
 
-// merge finds one type for a name over all sets.
+// merge unifies the type of a name over all sets.
 func (d *decoder) merge(info *nameInfo, t cty.Type, rng hcl.Range) {
 	switch {
 	case t == cty.DynamicPseudoType || t.Equals(info.typ):
@@ -155,8 +168,8 @@ func (d *decoder) merge(info *nameInfo, t cty.Type, rng hcl.Range) {
 	}
 }
 
-// bind finds which of the grid's names an expression uses and gets the values
-// of all others.
+// bind records which of the grid's names an expression uses, and builds the evaluation context for
+// all other references.
 func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 	unknown := false
 	for _, t := range e.src.Variables() {
@@ -167,21 +180,24 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 			}
 			continue
 		}
+
 		if len(t) == 1 {
 			unknown = true
 			names := namesOf(spec.names)
 			d.errorf(t.SourceRange(), "Unknown name", "Nothing in this grid is called %q; it binds %s.%s", root, shortList(names), phrase.DidYouMean(root, names))
 		}
 	}
+
 	if unknown {
 		return
 	}
+
 	ctx, diags := e.eval.Context([]hcl.Expression{e.src}, bound)
 	d.diags = append(d.diags, located(diags, e.src.Range())...)
 	e.ctx = ctx
 }
 
-// checkBound reports names that exist in other sets only.
+// checkBound reports names that only other sets bind.
 func (d *decoder) checkBound(u use, spec *Spec, set *Set) {
 	for _, name := range u.expr.names {
 		if info := spec.names[name]; info.outer || set.binds(name) {
@@ -192,7 +208,7 @@ func (d *decoder) checkBound(u use, spec *Spec, set *Set) {
 	}
 }
 
-// orderDerives sorts a set's derived values so that each uses earlier ones.
+// orderDerives sorts the derived values of a set so that each one uses only earlier ones.
 func (d *decoder) orderDerives(set *Set) {
 	const (
 		visiting = 1
@@ -202,6 +218,7 @@ func (d *decoder) orderDerives(set *Set) {
 	var out []*Derive
 	var path []string
 	var visit func(v *Derive) bool
+
 	visit = func(v *Derive) bool {
 		switch state[v.Name] {
 		case finished:
@@ -215,22 +232,26 @@ func (d *decoder) orderDerives(set *Set) {
 		}
 		state[v.Name] = visiting
 		path = append(path, v.Name)
+
 		for _, name := range v.expr.names {
 			if next := set.derive(name); next != nil && !visit(next) {
 				return false
 			}
 		}
+
 		path = path[:len(path)-1]
 		state[v.Name] = finished
 		out = append(out, v)
 		return true
 	}
+
 	for _, v := range set.Derives {
 		path = nil
 		if !visit(v) {
 			return
 		}
 	}
+
 	set.Derives = out
 }
 

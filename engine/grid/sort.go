@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sortStable sorts without changing the order of equal elements.
+// sortStable sorts s and keeps the order of equal elements.
 func sortStable[T any](s []T, less func(a, b T) bool) {
 	slices.SortStableFunc(s, func(a, b T) int {
 		switch {

@@ -5,34 +5,32 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Evaluator gives access to the values of a plan by reference; see the same
-// interface of engine/stage.
+// Evaluator resolves the references of expressions to values of the plan. See the same interface in
+// engine/stage.
 type Evaluator interface {
 	Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics)
 }
 
-// Spec is a decoded grid. It is immutable: any number of goroutines may expand
-// it at the same time.
+// Spec is a decoded grid. It is immutable and safe for concurrent expansion.
 type Spec struct {
 	// Op is the operation that the cases are for.
 	Op string
-	// Perf names the catalog table that rows of this grid belong to, or "".
+	// Perf is the name of the catalog table for rows of this grid, or "".
 	Perf        string
 	Description string
 	// Columns are the parameters of a case in order.
 	Columns []string
-	// Constants are columns of the perf table with one value for all cases.
+	// Constants are columns of the perf table that have the same value in all cases.
 	Constants []Constant
 	Sets      []*Set
-	// Distinct is nil unless the grid has such a block; exact duplicates are
-	// dropped in any case.
+	// Distinct is nil if the grid has no such block. Exact duplicates are always dropped.
 	Distinct *Distinct
-	// Sweep holds the points inside a case, nil without any; its expressions
-	// may use the case's names.
+	// Sweep describes the points inside a case, or is nil. Its expressions may use the names of the
+	// case.
 	Sweep *Spec
 	Range hcl.Range
 
-	filters    []*Filter // of all sets, in the order of the text
+	filters    []*Filter // of all sets, in source order
 	names      map[string]*nameInfo
 	inclusions []*inclusion
 }
@@ -43,19 +41,18 @@ type Constant struct {
 	Value cty.Value
 }
 
-// Set is one cross product: the dimensions of a case_set with those common to
-// all sets, in loop order (first outermost).
+// Set is one cross product: the dimensions of a case_set and those common to all sets, in loop
+// order (first outermost).
 type Set struct {
 	Name        string // "" for the only set of a grid without case_set blocks
 	Description string
 	Dims        []*Dim
-	Derives     []*Derive // in an order in which each uses only earlier ones
-	Filters     []*Filter // in source order, common ones among them
+	Derives     []*Derive // sorted so that each uses only earlier ones
+	Filters     []*Filter // in source order, including common ones
 	Range       hcl.Range
 }
 
-// Dim is one loop: an axis (one name) or rows (the fields of an object
-// together).
+// Dim is one loop: an axis (one name) or rows (all fields of an object).
 type Dim struct {
 	Name        string
 	Rows        bool
@@ -64,13 +61,13 @@ type Dim struct {
 	Description string
 	Range       hcl.Range
 
-	set    string     // the case_set it stands in, "" when it is common
-	order  int        // its place among the blocks of the grid
-	static bool       // its values do not depend on variables
-	types  []cty.Type // by field, of rows without any row; else nil
+	set    string     // the case_set that contains it, "" if it is common
+	order  int        // sequence number among the blocks of the grid
+	static bool       // values do not depend on variables
+	types  []cty.Type // by field, for rows without entries; otherwise nil
 }
 
-// Size is the number of entries.
+// Size returns the number of entries.
 func (d *Dim) Size() int {
 	if len(d.Values) == 0 {
 		return 0
@@ -78,31 +75,31 @@ func (d *Dim) Size() int {
 	return len(d.Values[0])
 }
 
-// Derive is a value computed from others.
+// Derive is a value computed from other names.
 type Derive struct {
 	Name        string
 	Description string
 	Range       hcl.Range
 
 	expr  *Expr
-	order int // its place among the blocks of the grid
+	order int // sequence number among the blocks of the grid
 }
 
-// Filter keeps combinations for which its expression is true.
+// Filter drops combinations for which its expression is false.
 type Filter struct {
 	Name string
-	// Set is the case_set that the filter belongs to, "" when it is common.
+	// Set is the case_set that the filter belongs to, "" if it is common.
 	Set    string
 	Reason string
 	Range  hcl.Range
 
 	keep  *Expr
-	order int        // its place among the blocks, later among the filters
-	in    *inclusion // nil when it stands in the grid itself
+	order int        // sequence number among the blocks, later among the filters
+	in    *inclusion // nil if the filter is in the grid itself
 }
 
-// Place is where the filter stands, file:line. For one that stands in a part,
-// the part's address and the places at which it is included, innermost first.
+// Place returns the position of the filter as file:line. If the filter is in a part, it also
+// returns the address of the part and the positions at which the part is included, innermost first.
 func (f *Filter) Place() (at, part string, includedAt []string) {
 	if f.in != nil {
 		part = f.in.part.Name
@@ -110,7 +107,7 @@ func (f *Filter) Place() (at, part string, includedAt []string) {
 	return place(f.Range), part, f.in.places()
 }
 
-// Label is the filter's name with its set, as waterfalls show it.
+// Label returns the name of the filter as shown in waterfalls: prefixed with its set, if any.
 func (f *Filter) Label() string {
 	if f.Set == "" {
 		return f.Name
@@ -118,37 +115,36 @@ func (f *Filter) Label() string {
 	return f.Set + "." + f.Name
 }
 
-// Distinct says which of several combinations with the same key stays.
+// Distinct selects one of several combinations with the same key.
 type Distinct struct {
 	By []string
-	// Of is nil for prefer = "first"; for "min" the combination with the
-	// smallest value stays, the first of equals.
+	// Of is nil for prefer = "first". For "min", the combination with the smallest value is kept,
+	// or the first of equal ones.
 	Of    *Derive
 	Range hcl.Range
 }
 
-// Expr is an expression with the values of everything it refers to but the
-// grid's own names.
+// Expr is an expression with the values of everything it refers to except the grid's own names.
 type Expr struct {
 	src   hcl.Expression
-	eval  Evaluator // of the module that it stands in
+	eval  Evaluator // of the module that contains the expression
 	ctx   *hcl.EvalContext
-	names []string // of the grid, in order of first use
+	names []string // names of the grid, in order of first use
 }
 
-// Source returns the expression's place in the plan.
+// Source returns the range of the expression in the plan.
 func (e *Expr) Source() hcl.Range { return e.src.Range() }
 
-// nameInfo is what is known about a name over all sets.
+// nameInfo describes a name over all sets.
 type nameInfo struct {
 	name    string
-	typ     cty.Type // DynamicPseudoType when it cannot be told
+	typ     cty.Type // DynamicPseudoType if it cannot be determined
 	null    bool     // may be null
-	derived bool     // in some set
+	derived bool     // in at least one set
 	outer   bool     // bound by the case that a sweep belongs to
 	values  map[string]bool
 	samples []string // canonical values, for suggestions
-	static  bool     // values are known not to depend on variables
+	static  bool     // values do not depend on variables
 	rng     hcl.Range
 }
 
@@ -170,11 +166,12 @@ func (s *Set) derive(name string) *Derive {
 	return nil
 }
 
-// binds says whether name has a value in every combination of the set.
+// binds reports whether name has a value in every combination of the set.
 func (s *Set) binds(name string) bool {
 	if s.derive(name) != nil {
 		return true
 	}
+
 	for _, d := range s.Dims {
 		for _, f := range d.Fields {
 			if f == name {
@@ -182,10 +179,11 @@ func (s *Set) binds(name string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
-// label is how messages call the set.
+// label returns the set's name as used in messages.
 func (s *Set) label() string {
 	if s.Name == "" {
 		return "the grid"
@@ -196,7 +194,7 @@ func (s *Set) label() string {
 // Axis describes one axis or rows block for listings.
 type Axis struct {
 	Name        string
-	Set         string // case_set, "" for those common to all sets
+	Set         string // case_set, "" if common to all sets
 	Rows        bool
 	Fields      []string
 	Size        int
@@ -204,8 +202,7 @@ type Axis struct {
 	Values      [][]cty.Value // by field
 }
 
-// Axes lists the axes and rows of the grid, each once, in the order of the
-// sets' loops.
+// Axes returns the axes and rows of the grid, each once, in the loop order of the sets.
 func (s *Spec) Axes() []Axis {
 	var out []Axis
 	seen := map[*Dim]bool{}
@@ -218,14 +215,15 @@ func (s *Spec) Axes() []Axis {
 			}
 		}
 	}
+
 	return out
 }
 
-// Filters lists the filters of all sets in source order.
+// Filters returns the filters of all sets in source order.
 func (s *Spec) Filters() []*Filter { return s.filters }
 
-// JSON is the value as JSON, the same for all ways to write it.
+// JSON returns the value as canonical JSON: equal values have the same text.
 func (c Constant) JSON() string { return canonical(c.Value) }
 
-// String is "name=value", the value written as in case ids.
+// String returns "name=value". The value is written as in case IDs.
 func (c Constant) String() string { return c.Name + "=" + canonical(c.Value) }

@@ -32,13 +32,16 @@ filter "g" {
 	for _, a := range spec.Axes() {
 		got = append(got, fmt.Sprintf("%s/%s %v %v %d %q", a.Set, a.Name, a.Rows, a.Fields, a.Size, a.Description))
 	}
+
 	if want := []string{`one/r true [a b] 1 ""`, `/common false [common] 2 "for all"`}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
+
 	got = nil
 	for _, f := range spec.Filters() {
 		got = append(got, f.Label())
 	}
+
 	if want := []string{"one.f", "g"}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}

@@ -5,16 +5,15 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// The walks of this file evaluate the expressions as written in the plan, without
-// memos. The tests compare the memoised walk with them.
+// The walks in this file evaluate the expressions as written in the plan, without memos. The tests
+// compare the memoised walk with them.
 
 // flat evaluates every filter for every combination.
 var flat = Options{walk: (*walker).runFlat}
 
-// unknownPruned binds one loop after another with the others unknown, and stops
-// if a filter is known to be false. It may know that earlier than the others (a
-// null never equals a name that is never null) and then charges combinations to
-// another filter of its waterfall.
+// unknownPruned binds one loop after another with the others unknown, and stops if a filter is
+// known to be false. It may detect this earlier than the other strategies (a null never equals a
+// name that is never null) and then charges combinations to another filter of its waterfall.
 var unknownPruned = Options{walk: (*walker).runUnknown}
 
 // hclOnly is the memoised walk without the fast evaluator.
@@ -23,21 +22,22 @@ var hclOnly = Options{walk: func(w *walker) {
 	w.run()
 }}
 
-// plain evaluates the expression as written; only divisions go through the
-// rewritten form, which rejects zero divisors.
+// plain evaluates the expression as written. Only divisions use the rewritten form, which rejects
+// zero divisors.
 func (p *prog) plain() (cty.Value, hcl.Diagnostics) {
 	for _, v := range p.vars {
 		v.load()
 		p.ctx.Variables[v.info.name] = v.slot
 	}
+
 	if p.divides {
 		return p.node.Value(p.ctx)
 	}
+
 	return p.source.Value(p.ctx)
 }
 
-// plainDerive computes the derived values of a level, in an order in which
-// each uses earlier ones.
+// plainDerive computes the derived values of a level in dependency order.
 func (w *walker) plainDerive(lv *level) {
 	for _, v := range lv.derived {
 		dp := w.set.derives[v]
@@ -73,16 +73,18 @@ func (w *walker) flat(l int) {
 		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
 			return
 		}
+
 		if l < len(w.set.levels)-1 {
 			w.flat(l + 1)
 			continue
 		}
+
 		w.flatCase(lv)
 	}
 }
 
-// flatCase judges one complete combination. One false filter drops it, even
-// where another fails.
+// flatCase decides one complete combination. One false filter drops it, even if another filter
+// fails.
 func (w *walker) flatCase(lv *level) {
 	var dropping, failing []*filterProg
 	for _, f := range w.filters() {
@@ -90,6 +92,7 @@ func (w *walker) flatCase(lv *level) {
 		if v != isFalse && v != isTrue {
 			v = w.staged(f)
 		}
+
 		switch v {
 		case isFalse:
 			dropping = append(dropping, f)
@@ -98,6 +101,7 @@ func (w *walker) flatCase(lv *level) {
 			failing = append(failing, f)
 		}
 	}
+
 	switch {
 	case len(dropping) == 1:
 		w.charge(dropping[0], lv)
@@ -107,12 +111,13 @@ func (w *walker) flatCase(lv *level) {
 		for _, f := range failing {
 			w.filterFailed(f)
 		}
+
 	default:
 		w.keep()
 	}
 }
 
-// filters lists the set's filters that still work, in source order.
+// filters returns the filters of the set without reported errors, in source order.
 func (w *walker) filters() []*filterProg {
 	var out []*filterProg
 	for _, f := range w.set.set.Filters {
@@ -123,26 +128,26 @@ func (w *walker) filters() []*filterProg {
 	return out
 }
 
-// wholeOrPart evaluates a filter as a whole; where that fails, a false
-// conjunct still decides.
+// wholeOrPart evaluates a filter as a whole. If that fails, a false conjunct still decides.
 func (w *walker) wholeOrPart(f *filterProg) answer {
 	w.evals++
 	v := judge(f.whole.plain())
 	if v == isTrue || v == isFalse {
 		return v
 	}
+
 	for _, c := range f.conjs {
 		if judge(c.prog.plain()) == isFalse {
 			return isFalse
 		}
 	}
+
 	return v
 }
 
-// staged answers a filter that cannot be evaluated as a whole: conjunct by
-// conjunct, each with the loops bound one after another, so that one that is
-// known before the failing name matters counts. It is the definition that the
-// memoised strategy follows throughout.
+// staged evaluates a filter that cannot be evaluated as a whole. It evaluates each conjunct with
+// the loops bound one by one, so a conjunct may be decided before the failing name is bound. This
+// defines the semantics that the memoised strategy implements.
 func (w *walker) staged(f *filterProg) answer {
 	out := isTrue
 	for _, c := range f.conjs {
@@ -154,6 +159,7 @@ func (w *walker) staged(f *filterProg) answer {
 			}
 			return false
 		})
+
 		if v == isFalse {
 			return isFalse
 		}
@@ -161,10 +167,12 @@ func (w *walker) staged(f *filterProg) answer {
 			out = v
 		}
 	}
+
 	return out
 }
 
 // blame finds the filter that a combination is charged to, see Waterfall.
+// blame returns the filter that a combination is charged to, see Waterfall.
 func (w *walker) blame(dropping []*filterProg) *filterProg {
 	best, at := dropping[0], len(w.set.levels)
 	for _, f := range dropping {
@@ -178,15 +186,16 @@ func (w *walker) blame(dropping []*filterProg) *filterProg {
 				return v == isTrue || v == isFalse
 			})
 		}
+
 		if full < at {
 			best, at = f, full
 		}
 	}
+
 	return best
 }
 
-// runUnknown binds loop after loop and evaluates whole filters with the rest
-// unknown.
+// runUnknown binds the loops one by one and evaluates whole filters with the other names unknown.
 func (w *walker) runUnknown() {
 	for i, sp := range w.p.sets {
 		w.set, w.setNo = sp, int32(i)
@@ -198,7 +207,7 @@ func (w *walker) runUnknown() {
 	}
 }
 
-// prune runs level l; open lists the filters that are not known to be true.
+// prune runs level l. open contains the filters that are not known to be true.
 func (w *walker) prune(l int, open []*filterProg) {
 	lv := &w.set.levels[l]
 	last := l == len(w.set.levels)-1
@@ -210,6 +219,7 @@ func (w *walker) prune(l int, open []*filterProg) {
 		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
 			return
 		}
+
 		still, dropped := w.pruneHere(lv, open)
 		if dropped {
 			continue
@@ -218,6 +228,7 @@ func (w *walker) prune(l int, open []*filterProg) {
 			w.prune(l+1, still)
 			continue
 		}
+
 		failed := false
 		for _, f := range still {
 			if w.staged(f) != isTrue {
@@ -225,10 +236,12 @@ func (w *walker) prune(l int, open []*filterProg) {
 				failed = true
 			}
 		}
+
 		if !failed {
 			w.keep()
 		}
 	}
+
 	for _, v := range append(lv.vars[:len(lv.vars):len(lv.vars)], lv.derived...) {
 		v.cur = idUnbound
 	}
@@ -239,6 +252,7 @@ func (w *walker) pruneHere(lv *level, open []*filterProg) (still []*filterProg, 
 		if f.broken {
 			continue
 		}
+
 		switch w.wholeOrPart(f) {
 		case isFalse:
 			w.charge(f, lv)
@@ -259,6 +273,7 @@ func (p *program) hclOnly() {
 			c.prog.fast = nil
 		}
 	}
+
 	for _, sp := range p.sets {
 		for _, dp := range sp.derives {
 			dp.prog.fast = nil

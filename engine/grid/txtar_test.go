@@ -17,13 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// TestArchives runs the archives of testdata. Each holds grid.hcl, the body of
-// a grid. A comment "# ERROR: text" or "# WARNING: text" expects a diagnostic
-// on its line whose summary and detail contain the text; any other diagnostic
-// fails the test. A file parts.hcl holds part blocks that the grid may include;
-// its local.here is not there in the grid. Without errors, the file want holds the waterfall and the
-// first cases. A file why holds assignments, one per line; why.want holds the
-// answers.
+// TestArchives runs the archives in testdata. Each contains grid.hcl, the body of a grid. A comment
+// "# ERROR: text" or "# WARNING: text" expects a diagnostic on its line whose summary and detail
+// contain the text; any other diagnostic fails the test. The file parts.hcl contains part blocks
+// that the grid may include; its local.here is not defined in the grid. If there are no errors, the
+// file want contains the waterfall and the first cases. The file why contains assignments, one per
+// line, and why.want the expected results.
 func TestArchives(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -39,16 +38,19 @@ func runArchive(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	src := archived(ar, "grid.hcl")
 	parts := archived(ar, "parts.hcl")
 	scope, partOf := testParts(t, string(parts))
 	spec, diags := Decode(parseBody(t, string(src)), scope, partOf)
 	var cases *Cases
+
 	if spec != nil {
 		var more hcl.Diagnostics
 		cases, more = Expand(context.Background(), spec, Options{Limits: Limits{Cases: 100_000, Evaluations: 100_000, Visits: 10_000_000, Points: 100_000}})
 		diags = append(diags, more...)
 	}
+
 	var inGrid, inParts hcl.Diagnostics
 	for _, d := range diags {
 		if d.Subject != nil && d.Subject.Filename == "parts.hcl" {
@@ -57,11 +59,13 @@ func runArchive(t *testing.T, file string) {
 			inGrid = append(inGrid, d)
 		}
 	}
+
 	checkMarkers(t, string(src), inGrid)
 	checkMarkers(t, string(parts), inParts)
 	if cases == nil {
 		return
 	}
+
 	golden(t, ar, "want", summary(cases))
 	if lines := archived(ar, "why"); lines != nil {
 		var b strings.Builder
@@ -70,13 +74,16 @@ func runArchive(t *testing.T, file string) {
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}
+
 			fmt.Fprintf(&b, "%s\n", line)
 			for _, l := range v.Lines() {
 				fmt.Fprintf(&b, "  %s\n", l)
 			}
 		}
+
 		golden(t, ar, "why.want", b.String())
 	}
+
 	if *update {
 		if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
 			t.Fatal(err)
@@ -89,6 +96,7 @@ func checkMarkers(t *testing.T, src string, diags hcl.Diagnostics) {
 	t.Helper()
 	type marker struct{ kind, text string }
 	want := map[int][]marker{}
+
 	for i, line := range strings.Split(src, "\n") {
 		for _, kind := range []string{"ERROR", "WARNING"} {
 			for _, text := range strings.Split(line, "# "+kind+": ")[1:] {
@@ -97,6 +105,7 @@ func checkMarkers(t *testing.T, src string, diags hcl.Diagnostics) {
 			}
 		}
 	}
+
 	for _, d := range diags {
 		if d.Subject == nil {
 			t.Errorf("diagnostic without a place: %s: %s", d.Summary, d.Detail)
@@ -106,6 +115,7 @@ func checkMarkers(t *testing.T, src string, diags hcl.Diagnostics) {
 		if d.Severity == hcl.DiagWarning {
 			kind = "WARNING"
 		}
+
 		line := d.Subject.Start.Line
 		found := false
 		for i, m := range want[line] {
@@ -115,10 +125,12 @@ func checkMarkers(t *testing.T, src string, diags hcl.Diagnostics) {
 				break
 			}
 		}
+
 		if !found {
 			t.Errorf("line %d: unexpected %s: %s: %s", line, kind, d.Summary, d.Detail)
 		}
 	}
+
 	for line, ms := range want {
 		for _, m := range ms {
 			t.Errorf("line %d: no %s with %q", line, m.kind, m.text)
@@ -147,31 +159,36 @@ func golden(t *testing.T, ar *txtar.Archive, name, got string) {
 		ar.Files = append(ar.Files, txtar.File{Name: name, Data: []byte(got)})
 		return
 	}
+
 	want := archived(ar, name)
 	if !bytes.Equal(want, []byte(got)) {
 		t.Errorf("%s differs (run with -update to accept); got\n%s\nwant\n%s", name, got, want)
 	}
 }
 
-// summary renders a waterfall and the first cases.
+// summary formats a waterfall and the first cases.
 func summary(c *Cases) string {
 	var b strings.Builder
 	w := c.Waterfall()
 	fmt.Fprintf(&b, "declared %d\n", w.Declared)
+
 	for _, f := range w.Filters {
 		fmt.Fprintf(&b, "  %s: -%d %s", f.Name, f.Dropped, f.Reason)
 		if f.Note != "" {
 			fmt.Fprintf(&b, " [%s]", f.Note)
 		}
+
 		b.WriteByte('\n')
 		for _, s := range f.Samples {
 			fmt.Fprintf(&b, "    %s\n", s)
 		}
 	}
+
 	fmt.Fprintf(&b, "duplicates %d\ncases %d\nrows %d\n", w.Duplicates, w.Cases, w.Rows)
 	for _, f := range c.Record().Schema().Fields() {
 		fmt.Fprintf(&b, "column %s %s\n", f.Name, f.Type)
 	}
+
 	for i := range min(c.Len(), 24) {
 		fmt.Fprintf(&b, "%s %s", c.ID(i)[:8], c.ParamsJSON(i))
 		if p := c.Sweep(i); p.Len() > 0 {
@@ -179,6 +196,7 @@ func summary(c *Cases) string {
 		}
 		b.WriteByte('\n')
 	}
+
 	return b.String()
 }
 
@@ -192,5 +210,6 @@ func assignments(line string) map[string]cty.Value {
 			out[name] = cty.StringVal(val)
 		}
 	}
+
 	return out
 }

@@ -11,26 +11,29 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// exactKey names a value by identity: two values have the same key exactly
-// when no expression can tell them apart. Numbers compare by value, whatever
-// their precision.
+// exactKey returns a key that identifies a value: two values have the same key if and only if no
+// expression can distinguish them. Numbers are compared by value, regardless of their precision.
 func exactKey(v cty.Value) string {
 	switch {
 	case v.IsNull():
 		return "0"
+
 	case v.Type() == cty.Number:
 		f := v.AsBigFloat()
 		if i, acc := f.Int64(); acc == big.Exact {
 			return "n" + strconv.FormatInt(i, 10)
 		}
 		return "n" + f.Text('p', 0)
+
 	case v.Type() == cty.String:
 		return "s" + v.AsString()
+
 	case v.Type() == cty.Bool:
 		if v.True() {
 			return "t"
 		}
 		return "f"
+
 	case v.CanIterateElements():
 		var b strings.Builder
 		b.WriteString("c" + v.Type().FriendlyName() + "[")
@@ -40,16 +43,16 @@ func exactKey(v cty.Value) string {
 				fmt.Fprintf(&b, "%d:%s", len(part), part)
 			}
 		}
+
 		b.WriteByte(']')
 		return b.String()
 	}
 	return fmt.Sprintf("x%#v", v)
 }
 
-// canonical is the text of a primitive value in case ids, samples and
-// messages: null, true, false, integers in decimal, other numbers as the
-// shortest text of the nearest float64, strings quoted as in JSON. Values that
-// a table cannot tell apart have the same text.
+// canonical returns the text of a primitive value in case IDs, samples and messages: null, true,
+// false, integers in decimal, other numbers as the shortest text of the nearest float64, strings
+// quoted as in JSON. Values that are equal in a table have the same text.
 func canonical(v cty.Value) string {
 	switch {
 	case v.IsNull():
@@ -71,13 +74,15 @@ func canonical(v cty.Value) string {
 	return display(v)
 }
 
-// display renders any known value for people.
+// display formats any value for messages.
 func display(v cty.Value) string {
 	switch {
 	case !v.IsKnown():
 		return "(unknown)"
+
 	case v.IsNull() || v.Type().IsPrimitiveType():
 		return canonical(v)
+
 	case v.Type().IsListType() || v.Type().IsTupleType() || v.Type().IsSetType():
 		var parts []string
 		for it := v.ElementIterator(); it.Next(); {
@@ -88,7 +93,9 @@ func display(v cty.Value) string {
 				break
 			}
 		}
+
 		return "[" + strings.Join(parts, ", ") + "]"
+
 	case v.CanIterateElements():
 		var parts []string
 		for it := v.ElementIterator(); it.Next(); {
@@ -104,6 +111,7 @@ func quoteJSON(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)
 	b.WriteByte('"')
+
 	for _, r := range s {
 		switch {
 		case r == '"' || r == '\\':
@@ -115,16 +123,17 @@ func quoteJSON(s string) string {
 			b.WriteRune(r)
 		}
 	}
+
 	b.WriteByte('"')
 	return b.String()
 }
 
-// precision is that of the numbers that HCL reads.
+// precision is the precision, in bits, of numbers that HCL parses.
 const precision = 512
 
-// wide gives an integer the precision of a number that is written in a plan. What is
-// computed from numbers has the largest of their precisions: one that the fast path
-// made of 64 bits would round a quotient where the language does not.
+// wide gives an integer the precision of a number written in a plan. An arithmetic result has the
+// largest precision of its operands, so a quotient of two 64-bit integers from the fast path would
+// be rounded where HCL does not round.
 func wide(v cty.Value) cty.Value {
 	if v.Type() != cty.Number || v.IsNull() || !v.IsKnown() {
 		return v
@@ -135,13 +144,13 @@ func wide(v cty.Value) cty.Value {
 	return v
 }
 
-// isInt64 says whether a non-null number is an integer that fits int64.
+// isInt64 reports whether a non-null number is an integer that fits int64.
 func isInt64(v cty.Value) bool {
 	_, acc := v.AsBigFloat().Int64()
 	return acc == big.Exact
 }
 
-// finite says whether a number is representable as a finite float64.
+// finite reports whether a number is finite as a float64.
 func finite(v cty.Value) bool {
 	f := v.AsBigFloat()
 	if f.IsInf() {
@@ -151,10 +160,10 @@ func finite(v cty.Value) bool {
 	return !math.IsInf(x, 0)
 }
 
-// unifyColumn gives the values of one variable one type, so that expressions
-// can be checked before they run. Lists of primitives become list(T); other
-// structures stay as they are and have no common type (DynamicPseudoType).
-// The second result lists the distinct primitive kinds when there are several.
+// unifyColumn converts the values of one name to a common type, so that expressions can be checked
+// before they run. Lists of primitives become list(T). Other structures are returned unchanged with
+// type DynamicPseudoType. It returns an error if the values have several primitive types, or mix
+// primitives and collections.
 func unifyColumn(vals []cty.Value) (cty.Type, []cty.Value, error) {
 	kinds := map[string]int{} // first index
 	var typ cty.Type = cty.DynamicPseudoType
@@ -168,10 +177,12 @@ func unifyColumn(vals []cty.Value) (cty.Type, []cty.Value, error) {
 			name = t.FriendlyName()
 			typ = t
 		}
+
 		if _, ok := kinds[name]; !ok {
 			kinds[name] = i
 		}
 	}
+
 	if len(kinds) > 1 {
 		var a, b string
 		for name := range kinds {
@@ -182,14 +193,17 @@ func unifyColumn(vals []cty.Value) (cty.Type, []cty.Value, error) {
 				b = name
 			}
 		}
+
 		return cty.DynamicPseudoType, nil, fmt.Errorf("entry %d is a %s, entry %d a %s", kinds[a]+1, a, kinds[b]+1, b)
 	}
+
 	if _, collections := kinds["collection"]; collections {
 		typ = listType(vals)
 	}
 	if typ == cty.DynamicPseudoType {
 		return typ, vals, nil
 	}
+
 	out := make([]cty.Value, len(vals))
 	for i, v := range vals {
 		c, err := convert.Convert(v, typ)
@@ -198,10 +212,12 @@ func unifyColumn(vals []cty.Value) (cty.Type, []cty.Value, error) {
 		}
 		out[i] = c
 	}
+
 	return typ, out, nil
 }
 
-// listType is list(T) when all vals are sequences of one primitive type T.
+// listType returns list(T) if all vals are sequences of one primitive type T, otherwise
+// DynamicPseudoType.
 func listType(vals []cty.Value) cty.Type {
 	elem := cty.DynamicPseudoType
 	for _, v := range vals {
@@ -212,6 +228,7 @@ func listType(vals []cty.Value) cty.Type {
 		if !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
 			return cty.DynamicPseudoType
 		}
+
 		for it := v.ElementIterator(); it.Next(); {
 			_, e := it.Element()
 			switch {
@@ -223,8 +240,10 @@ func listType(vals []cty.Value) cty.Type {
 			}
 		}
 	}
+
 	if elem == cty.DynamicPseudoType {
 		return elem
 	}
+
 	return cty.List(elem)
 }

@@ -9,21 +9,20 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// walker goes through the combinations of a program.
+// walker iterates over the combinations of a program.
 type walker struct {
 	ctx       context.Context
 	p         *program
 	limits    Limits
 	set       *setProg
-	cols      [][]int32 // of the kept combinations, by stored variable
+	cols      [][]int32 // values of the kept combinations, by stored variable
 	sets      []int32   // set of each kept combination
 	setNo     int32
 	kept      int
-	stay      []int32 // of the kept combinations, those that become cases
-	firstCase int     // of the cases, the first that why found
+	stay      []int32 // indices of the kept combinations that become cases
+	firstCase int     // index of the first case that why found
 	diags     hcl.Diagnostics
-	// evals counts HCL evaluations, quick those of the fast path, visits loop
-	// steps.
+	// evals counts HCL evaluations, quick fast path evaluations, visits loop steps.
 	evals, quick, visits int64
 	stop                 error
 }
@@ -56,8 +55,7 @@ func (w *walker) begin(sp *setProg) {
 	}
 }
 
-// enter runs level l for each entry of its loop, with the levels before it
-// bound.
+// enter runs level l for each entry of its loop. The levels before it are bound.
 func (w *walker) enter(l int) {
 	lv := &w.set.levels[l]
 	last := l == len(w.set.levels)-1
@@ -65,18 +63,22 @@ func (w *walker) enter(l int) {
 		for f, v := range lv.vars {
 			v.cur = lv.ids[f][i]
 		}
+
 		for _, v := range lv.derived {
 			v.cur = idLazy
 		}
+
 		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
 			return
 		}
 		if !w.ask(l, lv) {
 			continue
 		}
+
 		if !lv.open && !w.fits(lv.inner) {
 			return
 		}
+
 		if last {
 			if !w.unsettled() {
 				w.keep()
@@ -84,36 +86,41 @@ func (w *walker) enter(l int) {
 		} else {
 			w.enter(l + 1)
 		}
+
 		if w.stop != nil {
 			return
 		}
 	}
+
 	for _, v := range lv.vars {
 		v.cur = idUnbound
 	}
+
 	for _, v := range lv.derived {
 		v.cur = idUnbound
 	}
 }
 
-// ask puts the questions of a level; false means that the combinations inside
-// are dropped.
+// ask runs the steps of a level. It returns false if the combinations inside are dropped.
 func (w *walker) ask(l int, lv *level) bool {
 	for i := range lv.steps {
 		s := &lv.steps[i]
 		if s.filter.broken {
 			continue
 		}
+
 		if s.conj == nil {
 			if !w.resolve(s, lv) {
 				return false
 			}
 			continue
 		}
+
 		c := s.conj
 		if c.decided == isTrue && c.level < l {
 			continue
 		}
+
 		c.level = l
 		c.decided = w.verdict(s)
 		switch c.decided {
@@ -123,7 +130,7 @@ func (w *walker) ask(l int, lv *level) bool {
 		case isError:
 			s.filter.errors = true
 		case isOpen:
-			if s.final { // rests on a derived value that failed
+			if s.final { // depends on a derived value that failed
 				c.decided = isError
 				s.filter.errors = true
 			}
@@ -132,7 +139,7 @@ func (w *walker) ask(l int, lv *level) bool {
 	return true
 }
 
-// verdict answers a question from its memo or by evaluating it.
+// verdict returns the answer of a step from its memo, or evaluates it.
 func (w *walker) verdict(s *step) answer {
 	w.derive(s.vars)
 	if s.once {
@@ -141,16 +148,18 @@ func (w *walker) verdict(s *step) answer {
 	if s.memo == nil {
 		s.memo = s.conj.memoFor(w.p.sp, s.vars)
 	}
+
 	key := s.memo.key(w.p.sp)
 	v := answer(s.memo.get(key))
 	if v == unasked {
 		v = w.decide(s)
 		s.memo.put(key, uint8(v))
 	}
+
 	return v
 }
 
-// decide evaluates a question. An error counts only once all names are bound.
+// decide evaluates a step. An error counts only once all names are bound.
 func (w *walker) decide(s *step) answer {
 	v := w.judge(s.conj.prog)
 	if v == isError && !s.final {
@@ -159,24 +168,25 @@ func (w *walker) decide(s *step) answer {
 	return v
 }
 
-// memoFor returns the memo of a conjunct over some of its variables.
+// memoFor returns the memo of a conjunct for the given subset of its variables.
 func (c *conj) memoFor(sp *space, vars []*variable) *memo[uint8] {
 	var b strings.Builder
 	for _, v := range vars {
 		b.WriteString(v.info.name + " ")
 	}
+
 	m := c.memos[b.String()]
 	if m == nil {
 		m = newMemo[uint8](sp, vars)
 		c.memos[b.String()] = m
 	}
+
 	return m
 }
 
-// resolve decides a filter some of whose conjuncts failed on this combination:
-// the whole expression may have guarded them. Where that fails too, the
-// combination stays for now: another filter may drop it yet, and only keep
-// reports the failure.
+// resolve decides a filter after some of its conjuncts failed on this combination, because the
+// whole expression may guard them. If that fails as well, the combination is kept for now: another
+// filter may still drop it. If no filter does, unsettled reports the failure.
 func (w *walker) resolve(s *step, lv *level) bool {
 	if s.filter.errors && w.settle(s.filter) == isFalse {
 		w.charge(s.filter, lv)
@@ -185,30 +195,34 @@ func (w *walker) resolve(s *step, lv *level) bool {
 	return true
 }
 
-// settle evaluates a filter whose names are all bound.
+// settle evaluates a filter as a whole if one of its conjuncts failed. All its names must be bound.
 func (w *walker) settle(f *filterProg) answer {
 	failed := false
 	for _, c := range f.conjs {
 		failed = failed || c.decided == isError
 	}
+
 	if !failed {
 		return isTrue
 	}
+
 	w.derive(f.whole.vars)
 	if f.memo == nil {
 		f.memo = newMemo[uint8](w.p.sp, f.whole.vars)
 	}
+
 	key := f.memo.key(w.p.sp)
 	v := answer(f.memo.get(key))
 	if v == unasked {
 		v = w.judge(f.whole)
 		f.memo.put(key, uint8(v))
 	}
+
 	return v
 }
 
-// unsettled reports the filters that failed on the current combination, which
-// no filter drops.
+// unsettled reports the filters that failed on the current combination. It is called if no filter
+// dropped the combination.
 func (w *walker) unsettled() bool {
 	found := false
 	for _, f := range w.set.set.Filters {
@@ -218,10 +232,11 @@ func (w *walker) unsettled() bool {
 			found = true
 		}
 	}
+
 	return found
 }
 
-// keep stores the current combination as a case.
+// keep stores the current combination as a candidate case.
 func (w *walker) keep() {
 	w.derive(w.set.kept)
 	for _, v := range w.set.kept {
@@ -230,17 +245,20 @@ func (w *walker) keep() {
 			return
 		}
 	}
+
 	if !w.fits(1) {
 		return
 	}
+
 	for i, v := range w.set.kept {
 		w.cols[i] = append(w.cols[i], v.cur)
 	}
+
 	w.sets = append(w.sets, w.setNo)
 	w.kept++
 }
 
-// charge books the combinations of the current loops to a filter.
+// charge adds the combinations of the current loops to the dropped count of a filter.
 func (w *walker) charge(f *filterProg, lv *level) {
 	f.dropped = addSat(f.dropped, lv.inner)
 	if len(f.samples) < 3 && lv.inner > 0 {
@@ -250,11 +268,12 @@ func (w *walker) charge(f *filterProg, lv *level) {
 	}
 }
 
-// sample renders the current combination: the names that the filter uses,
-// then the other loops that are bound.
+// sample formats the current combination: the names that the filter uses, then the other bound
+// columns.
 func (w *walker) sample(f *filterProg) string {
 	var parts []string
 	var used []string
+
 	add := func(v *variable) {
 		if v.cur == idLazy {
 			w.compute(v)
@@ -264,18 +283,21 @@ func (w *walker) sample(f *filterProg) string {
 			parts = append(parts, v.info.name+"="+plain(v.vals[v.cur]))
 		}
 	}
+
 	for _, v := range f.whole.vars {
 		add(v)
 	}
+
 	for _, v := range w.set.kept {
 		if containsName(w.p.spec.Columns, v.info.name) {
 			add(v)
 		}
 	}
+
 	return strings.Join(parts, " ")
 }
 
-// plain is a value as command lines take it: strings without quotes.
+// plain formats a value as on a command line: strings without quotes.
 func plain(v cty.Value) string {
 	if !v.IsNull() && v.Type() == cty.String {
 		return v.AsString()

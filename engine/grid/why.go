@@ -8,33 +8,32 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Reasons say what becomes of the combinations that match some values.
+// Reasons explain what happens to the combinations that match the given values.
 type Reasons struct {
-	// Kept is true when at least one matching combination is a case (for the
-	// verdict on a point: a point of that case).
+	// Kept is true if at least one matching combination is a case, or, in Point, a point of that
+	// case.
 	Kept bool `json:"kept"`
-	// Matching is the number of combinations with these values, Passing those
-	// that no filter drops.
+	// Matching is the number of combinations with these values. Passing is the number of those that
+	// no filter drops.
 	Matching int64 `json:"matching"`
 	Passing  int64 `json:"passing"`
-	// IDs are the ids of the matching cases in order of the grid (for points
-	// see Cases.PointIDs), at most MaxIDs; Cases is their number. A kept verdict
-	// has at least one id.
+	// IDs are the IDs of the matching cases in grid order (for points see Cases.PointIDs), at most
+	// MaxIDs. Cases is the total number. A kept verdict has at least one ID.
 	IDs   []string `json:"ids,omitempty"`
 	Cases int      `json:"cases"`
 	// Drops has one entry per filter that drops matching combinations.
 	Drops []Drop `json:"drops,omitempty"`
-	// Duplicates are the passing combinations for which another case stands.
+	// Duplicates are passing combinations that were replaced by another case.
 	Duplicates []Duplicate `json:"duplicates,omitempty"`
-	// Problems say why nothing matches: a misspelt name, a value that is not
-	// on its axis.
+	// Problems explain why nothing matches, for example a misspelt name or a value that is not on
+	// its axis.
 	Problems []string `json:"problems,omitempty"`
-	// Point is the verdict on the names of the sweep, for the first matching
-	// case; nil when none were given.
+	// Point is the verdict on the names of the sweep for the first matching case. It is nil if no
+	// such names were given.
 	Point *Reasons `json:"point,omitempty"`
 }
 
-// MaxIDs bounds Verdict.IDs.
+// MaxIDs limits Reasons.IDs and Reasons.Duplicates.
 const MaxIDs = 20
 
 // Drop is one filter that drops matching combinations.
@@ -42,37 +41,35 @@ type Drop struct {
 	Filter  string `json:"filter"`
 	Reason  string `json:"reason"`
 	Dropped int64  `json:"dropped"`
-	// Values are the names that the filter's expression uses, with their values
-	// in the first combination that it drops: name = value.
+	// Values are the names that the filter's expression uses, with their values in the first
+	// combination that it drops: name = value.
 	Values []string `json:"values,omitempty"`
-	// Place is file:line of the filter.
+	// Place is the position of the filter as file:line.
 	Place string `json:"place"`
-	// In is the address of the part that the filter stands in, and IncludedAt
-	// where the part is included, innermost first; empty for a filter that
-	// stands in the grid itself.
+	// In is the address of the part that contains the filter. IncludedAt are the positions at which
+	// the part is included, innermost first. Both are empty for a filter in the grid itself.
 	In         string   `json:"part,omitempty"`
 	IncludedAt []string `json:"included_at,omitempty"`
-	// Range is the filter's place, Part that of the condition between && that
-	// is false for this combination.
+	// Range is the range of the filter. Part is the range of the condition between && that is false
+	// for this combination.
 	Range hcl.Range `json:"-"`
 	Part  hcl.Range `json:"-"`
 }
 
-// Duplicate is a combination that gave way to another with the same key.
+// Duplicate is a combination that was replaced by another one with the same key.
 type Duplicate struct {
-	CaseID string   `json:"case_id"`          // of the case that stays
-	Key    []string `json:"key"`              // names that are the same, the by of distinct
-	Differ []string `json:"differ,omitempty"` // columns with other values there: name = value
+	CaseID string   `json:"case_id"`          // ID of the case that is kept
+	Key    []string `json:"key"`              // names with equal values, from distinct's by
+	Differ []string `json:"differ,omitempty"` // columns in which the kept case differs: name = value
 }
 
-// whyLimit bounds the combinations that Why looks at one by one.
+// whyLimit bounds the combinations of a set that Why examines one by one.
 const whyLimit = 5_000_000
 
-// Why explains what becomes of the combinations in which names have the given
-// values. Names are columns, axes, fields of rows, derived values and, for the
-// points inside a case, names of the sweep; any of them may be left out.
-// Values are converted to the type of their name. The verdict is nil exactly
-// when the diagnostics have errors, which are those of Expand.
+// Why explains what happens to the combinations in which names have the given values. Names are
+// columns, axes, fields of rows, derived values and, for the points inside a case, names of the
+// sweep. Any of them may be omitted. Values are converted to the type of their name. The verdict is
+// nil if and only if the diagnostics contain errors, which are those of Expand.
 func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *Reasons, diags hcl.Diagnostics) {
 	defer recoverTo(&diags, spec.Range, func() { verdict = nil })
 	inCase, inPoint := map[string]cty.Value{}, map[string]cty.Value{}
@@ -83,69 +80,80 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 			inCase[name] = val
 		}
 	}
+
 	w := newWalker(ctx, newProgram(spec, nil), DefaultLimits())
 	cases, v, diags := w.why(inCase, (*Cases).ID)
 	if v == nil || !v.Kept || len(inPoint) == 0 {
 		return v, diags
 	}
+
 	for i, variable := range w.p.stored {
 		variable.cur = w.cols[i][w.stay[w.firstCase]]
 	}
+
 	sw := newWalker(ctx, newProgram(spec.Sweep, w.p.sp), DefaultLimits())
 	_, point, more := sw.why(inPoint, func(points *Cases, j int) string {
 		return cases.pointID(w.firstCase, points.asPoints(), j)
 	})
+
 	if diags = append(diags, more...); diags.HasErrors() {
 		return nil, diags
 	}
+
 	v.Point = point
 	return v, diags
 }
 
-// why expands the program and then walks the matching combinations. id names
-// what the program expands to.
+// why expands the program and then walks the matching combinations. id returns the ID of a case or
+// point by its index.
 func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Cases, *Reasons, hcl.Diagnostics) {
 	w.run()
 	if w.diags.HasErrors() {
 		return nil, nil, w.p.spec.located(w.diags)
 	}
+
 	cases := &Cases{spec: w.p.spec}
 	if diags := cases.fill(w); diags.HasErrors() {
 		return nil, nil, w.p.spec.located(diags)
 	}
+
 	out := &Reasons{}
 	given, out.Problems = w.p.spec.convertGiven(given)
 	if len(out.Problems) > 0 {
 		return cases, out, nil
 	}
+
 	x := &explainer{walker: w, id: func(at int) string { return id(cases, at) }, given: map[*variable]cty.Value{}, out: out, drops: map[*filterProg]int{}, first: len(w.sets)}
 	for name, val := range given {
 		x.given[w.p.sp.vars[name]] = val
 	}
+
 	for i, sp := range w.p.sets {
 		x.set(sp, int32(i))
 		if w.diags.HasErrors() {
 			return nil, nil, w.p.spec.located(w.diags)
 		}
 	}
+
 	if out.Matching == 0 && len(out.Problems) == 0 {
 		out.Problems = w.p.spec.offAxis(given)
 	}
+
 	x.duplicates(cases)
 	return cases, out, nil
 }
 
-// explainer walks the combinations with given values.
+// explainer walks the combinations with the given values.
 type explainer struct {
 	*walker
 	id    func(at int) string
 	given map[*variable]cty.Value
 	out   *Reasons
 	drops map[*filterProg]int // index in out.Drops
-	first int                 // index of the first passing combination in cols
+	first int                 // index in cols of the first passing combination
 }
 
-// set walks one set, its loops narrowed to the given values.
+// set walks one set with its loops narrowed to the given values.
 func (x *explainer) set(sp *setProg, no int32) {
 	for v := range x.given {
 		if _, bound := sp.at[v]; !bound {
@@ -155,21 +163,24 @@ func (x *explainer) set(sp *setProg, no int32) {
 	narrow := *sp
 	narrow.levels = append([]level(nil), sp.levels...)
 	declared := int64(1)
+
 	for i := range narrow.levels[1:] {
 		l := &narrow.levels[i+1]
 		x.narrow(l)
 		declared = mulSat(declared, int64(l.size))
 	}
+
 	if declared > whyLimit {
 		x.out.Problems = append(x.out.Problems, fmt.Sprintf("%s combinations of %s match; name more values.", count(declared), sp.set.label()))
 		return
 	}
+
 	x.walker.set, x.setNo = &narrow, no
 	x.begin(&narrow)
 	x.loop(0)
 }
 
-// narrow leaves the entries of a loop that have the given values.
+// narrow reduces a loop to the entries with the given values.
 func (x *explainer) narrow(l *level) {
 	var keep []int
 	for i := range l.size {
@@ -179,16 +190,19 @@ func (x *explainer) narrow(l *level) {
 				ok = ok && canonical(v.vals[l.ids[f][i]]) == canonical(want)
 			}
 		}
+
 		if ok {
 			keep = append(keep, i)
 		}
 	}
+
 	ids := make([][]int32, len(l.ids))
 	for f := range ids {
 		for _, i := range keep {
 			ids[f] = append(ids[f], l.ids[f][i])
 		}
 	}
+
 	l.ids, l.size = ids, len(keep)
 }
 
@@ -199,12 +213,15 @@ func (x *explainer) loop(l int) {
 		for f, v := range lv.vars {
 			v.cur = lv.ids[f][i]
 		}
+
 		for _, v := range lv.derived {
 			v.cur = idLazy
 		}
+
 		if !x.matches(lv) {
 			continue
 		}
+
 		if l < len(set.levels)-1 {
 			x.loop(l + 1)
 		} else {
@@ -213,7 +230,7 @@ func (x *explainer) loop(l int) {
 	}
 }
 
-// matches says whether the derived values of a level are those given.
+// matches reports whether the derived values of a level equal the given ones.
 func (x *explainer) matches(lv *level) bool {
 	for _, v := range lv.derived {
 		if want, asked := x.given[v]; asked {
@@ -226,7 +243,7 @@ func (x *explainer) matches(lv *level) bool {
 	return true
 }
 
-// combination asks every filter about one combination.
+// combination checks one combination against every filter and records the result.
 func (x *explainer) combination() {
 	x.out.Matching++
 	passes := true
@@ -236,6 +253,7 @@ func (x *explainer) combination() {
 		if !dropped {
 			continue
 		}
+
 		passes = false
 		at, seen := x.drops[fp]
 		if !seen {
@@ -245,8 +263,10 @@ func (x *explainer) combination() {
 			drop.Place, drop.In, drop.IncludedAt = f.Place()
 			x.out.Drops = append(x.out.Drops, drop)
 		}
+
 		x.out.Drops[at].Dropped++
 	}
+
 	if passes {
 		x.out.Passing++
 		x.limits.Cases = x.kept + 1
@@ -254,9 +274,9 @@ func (x *explainer) combination() {
 	}
 }
 
-// drop says whether a filter drops the current combination, and by which part.
-// It follows the expansion: a part that fails on the combination may have been
-// false before the name that it fails on was bound.
+// drop reports whether a filter drops the current combination, and which condition does. It gives
+// the same result as the expansion: a condition that fails on the complete combination may have
+// been false before the failing name was bound.
 func (x *explainer) drop(f *filterProg) (*prog, bool) {
 	failed := false
 	for _, c := range f.conjs {
@@ -269,25 +289,29 @@ func (x *explainer) drop(f *filterProg) (*prog, bool) {
 			failed = true
 		}
 	}
+
 	if !failed {
 		return nil, false
 	}
+
 	switch x.judge(f.whole) {
 	case isFalse:
 		return f.whole, true
 	case isTrue:
 		return nil, false
 	}
+
 	for _, c := range f.conjs {
 		if x.known(c.prog) == isFalse {
 			return c.prog, true
 		}
 	}
+
 	return nil, false
 }
 
-// known is the first answer of a condition whose names are bound one loop after
-// another.
+// known returns the first definite answer of a condition while its names are bound loop by loop, or
+// isError.
 func (x *explainer) known(p *prog) answer {
 	out := isError
 	x.eachStage(p, func(int) bool {
@@ -298,37 +322,42 @@ func (x *explainer) known(p *prog) answer {
 		}
 		return false
 	})
+
 	return out
 }
 
-// eachStage calls ask with the names that p uses bound up to one loop after
-// another, wherever the memoised strategy asks, until it returns true.
+// eachStage binds the names of p loop by loop and calls ask at the levels at which the memoised
+// strategy evaluates p, until ask returns true.
 func (w *walker) eachStage(p *prog, ask func(level int) bool) {
 	saved := make([]int32, len(p.vars))
 	for i, v := range p.vars {
 		saved[i] = v.cur
 	}
+
 	last := w.set.levelOf(p.vars)
 	for l := 0; l <= last; l++ {
 		if l > 0 && l < last && !p.logical {
 			continue
 		}
+
 		for i, v := range p.vars {
 			v.cur = saved[i]
 			if w.set.at[v] > l {
 				v.cur = idUnbound
 			}
 		}
+
 		if ask(l) {
 			break
 		}
 	}
+
 	for i, v := range p.vars {
 		v.cur = saved[i]
 	}
 }
 
-// values lists the names that a filter uses with their current values.
+// values formats the names that a filter uses with their current values.
 func (x *explainer) values(f *filterProg) []string {
 	var out []string
 	for _, v := range f.whole.vars {
@@ -337,28 +366,32 @@ func (x *explainer) values(f *filterProg) []string {
 			out = append(out, v.info.name+" = "+display(v.vals[v.cur]))
 		}
 	}
+
 	return out
 }
 
-// duplicates finds out which passing combinations are cases and what stands
-// for the others.
+// duplicates determines which passing combinations are cases, and which case replaces each of the
+// others.
 func (x *explainer) duplicates(cases *Cases) {
 	w := x.walker
 	n := len(w.sets)
 	if n == x.first {
 		return
 	}
+
 	spec := w.p.spec
 	by := spec.Columns
 	if spec.Distinct != nil {
 		by = spec.Distinct.By
 	}
+
 	whole, key := newKeyer(w, spec.Columns), newKeyer(w, by)
 	byWhole, byKey := map[string]int{}, map[string]int{}
 	for i, at := range w.stay {
 		byWhole[string(whole.text(at))] = i
 		byKey[string(key.text(at))] = i
 	}
+
 	found := map[int]bool{}
 	for i := int32(x.first); i < int32(n); i++ {
 		if at, ok := byWhole[string(whole.text(i))]; ok {
@@ -373,10 +406,12 @@ func (x *explainer) duplicates(cases *Cases) {
 			}
 			continue
 		}
+
 		if at, ok := byKey[string(key.text(i))]; ok && len(x.out.Duplicates) < MaxIDs {
 			x.out.Duplicates = append(x.out.Duplicates, x.duplicate(cases, by, at, i))
 		}
 	}
+
 	x.out.Cases, x.out.Kept = len(found), len(found) > 0
 }
 
@@ -388,5 +423,6 @@ func (x *explainer) duplicate(cases *Cases, by []string, at int, i int32) Duplic
 			d.Differ = append(d.Differ, name+" = "+display(theirs))
 		}
 	}
+
 	return d
 }

@@ -10,7 +10,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// convertGiven brings the given values to the types of their names.
+// convertGiven converts the given values to the types of their names. The strings describe values
+// that cannot be converted and unknown names.
 func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, []string) {
 	out := map[string]cty.Value{}
 	var problems []string
@@ -24,6 +25,7 @@ func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, [
 			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name, shortList(names), phrase.DidYouMean(name, names)))
 			continue
 		}
+
 		v := given[name]
 		if info.typ != cty.DynamicPseudoType && !v.IsNull() {
 			c, err := convert.Convert(v, info.typ)
@@ -33,12 +35,14 @@ func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, [
 			}
 			v = c
 		}
+
 		out[name] = v
 	}
+
 	return out, problems
 }
 
-// offAxis says why no combination has the given values.
+// offAxis returns messages that explain why no combination has the given values.
 func (s *Spec) offAxis(given map[string]cty.Value) []string {
 	var out []string
 	for _, name := range sortedNames(given) {
@@ -46,12 +50,15 @@ func (s *Spec) offAxis(given map[string]cty.Value) []string {
 		if info.derived || info.values[text] || (given[name].IsNull() && info.null) {
 			continue
 		}
+
 		msg := fmt.Sprintf("%s = %s is not on the axis", name, text)
 		if near := s.nearValues(info, given[name]); near != "" {
 			msg += ": " + near
 		}
+
 		out = append(out, msg)
 	}
+
 	if len(out) == 0 {
 		var parts []string
 		for _, name := range sortedNames(given) {
@@ -59,11 +66,11 @@ func (s *Spec) offAxis(given map[string]cty.Value) []string {
 		}
 		out = append(out, fmt.Sprintf("No combination of the loops has %s together.", strings.Join(parts, ", ")))
 	}
+
 	return out
 }
 
-// nearValues suggests values: for numbers the neighbours, for text the nearest
-// spelling.
+// nearValues suggests values: the neighbours of a number, or the nearest spelling of a text.
 func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
 	if v.IsNull() || v.Type() != cty.Number {
 		if near := nearestValue(v, info.samples); near != "" {
@@ -78,6 +85,7 @@ func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
 				if name != info.name {
 					continue
 				}
+
 				for _, x := range dim.Values[f] {
 					switch {
 					case x.IsNull() || x.Type() != cty.Number:
@@ -90,6 +98,7 @@ func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
 			}
 		}
 	}
+
 	switch {
 	case below == cty.NilVal && above == cty.NilVal:
 		return ""
@@ -98,6 +107,7 @@ func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
 	case above == cty.NilVal:
 		return "the largest value is " + display(below)
 	}
+
 	return fmt.Sprintf("its neighbours are %s and %s", display(below), display(above))
 }
 

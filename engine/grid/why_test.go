@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWhyAgreesWithExpand: the parameters of a case are kept under its id, and
-// a verdict on no values at all counts every combination.
+// TestWhyAgreesWithExpand checks that the parameters of a case are kept under its ID, and that a
+// verdict without given values counts every combination.
 func TestWhyAgreesWithExpand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := randomGrid(t)
@@ -20,23 +20,28 @@ func TestWhyAgreesWithExpand(t *testing.T) {
 		if diags.HasErrors() {
 			t.Skip()
 		}
+
 		c, diags := Expand(context.Background(), spec, Options{})
 		if diags.HasErrors() {
 			t.Skip()
 		}
+
 		all, diags := Why(context.Background(), spec, nil)
 		w := c.Waterfall()
 		if diags.HasErrors() || all.Matching != w.Declared || all.Cases != w.Cases || all.Passing != int64(w.Cases+w.Duplicates) {
 			t.Fatalf("%+v, %v; the waterfall is %+v\n%s", all, diags, w, src)
 		}
+
 		if c.Len() == 0 {
 			return
 		}
+
 		i := rapid.IntRange(0, c.Len()-1).Draw(t, "case")
 		given := map[string]cty.Value{}
 		for col, name := range c.Columns() {
 			given[name] = c.Value(i, col)
 		}
+
 		v, diags := Why(context.Background(), spec, given)
 		if diags.HasErrors() || !v.Kept || v.Cases != 1 || !slices.Contains(v.IDs, c.ID(i)) {
 			t.Fatalf("case %d is %v: %+v, %v\n%s", i, given, v, diags, src)
@@ -44,9 +49,8 @@ func TestWhyAgreesWithExpand(t *testing.T) {
 	})
 }
 
-// TestWhyDropsWhatIsFalseEarly: both results of the condition are the same, so
-// the filter is false before cap is bound, which then is null and cannot be
-// compared.
+// TestWhyDropsWhatIsFalseEarly uses a condition with two equal results: the filter is false before
+// cap is bound, and cap is null, which cannot be compared.
 func TestWhyDropsWhatIsFalseEarly(t *testing.T) {
 	spec := mustDecode(t, `
 op = "x"
@@ -57,9 +61,11 @@ filter "room" {
   reason = "no room"
 }
 `)
+
 	if w := mustExpand(t, spec).Waterfall(); w.Filters[0].Dropped != 3 {
 		t.Fatalf("the grid keeps what this test is about: %+v", w)
 	}
+
 	v, diags := Why(context.Background(), spec, nil)
 	if diags.HasErrors() || v.Kept || v.Passing != 0 || len(v.Drops) != 1 || v.Drops[0].Dropped != 3 {
 		t.Fatalf("%+v, %v", v, diags)
@@ -75,17 +81,20 @@ func TestPackageExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_, rest, ok := strings.Cut(string(text), "//\tgrid \"attention\" {\n")
 	body, _, ok2 := strings.Cut(rest, "//\t}\n")
 	if !ok || !ok2 {
 		t.Fatal("the package comment has no example")
 	}
+
 	scope := testScope()
 	scope.vars["local"] = cty.ObjectVal(map[string]cty.Value{"lengths": cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(64)})})
 	spec, diags := Decode(parseBody(t, strings.ReplaceAll(body, "//\t", "")), scope, nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
+
 	c := mustExpand(t, spec)
 	if w := c.Waterfall(); w.Declared != 16 || w.Cases != 12 || w.Filters[0].Dropped != 4 {
 		t.Errorf("%+v", w)
@@ -107,17 +116,19 @@ filter "few" {
 	if diags.HasErrors() || len(v.Drops) != 1 || v.Cases != 4 || v.Matching != 1_000_000 {
 		t.Errorf("%+v %v", v, diags)
 	}
+
 	v, diags = Why(context.Background(), spec, nil)
 	if diags.HasErrors() || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "name more values") {
 		t.Errorf("%+v %v", v, diags)
 	}
 }
 
-// TestExpansionStops: a caller that gives up is not kept waiting.
+// TestExpansionStops checks that the expansion stops after the context is cancelled.
 func TestExpansionStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	spec := mustDecode(t, millionGrid)
+
 	for s, o := range []Options{{}, flat, unknownPruned} {
 		c, diags := Expand(ctx, spec, o)
 		if c != nil || !diags.HasErrors() || diags[0].Subject == nil || !strings.Contains(diags[0].Detail, "canceled") {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Lines renders a verdict for people, one statement per line.
+// Lines formats the verdict for people, one statement per line.
 func (v *Reasons) Lines() []string {
 	out := append([]string(nil), v.Problems...)
 	switch {
@@ -15,17 +15,21 @@ func (v *Reasons) Lines() []string {
 	case v.Cases > 0:
 		out = append(out, fmt.Sprintf("kept: %d of %d combinations", v.Cases, v.Matching))
 	}
+
 	for _, d := range v.Drops {
 		line := "dropped by filter " + d.Filter
 		if v.Matching > 1 {
 			line = fmt.Sprintf("%d of %d dropped by filter %s", d.Dropped, v.Matching, d.Filter)
 		}
+
 		line += ": " + d.Reason
 		if len(d.Values) > 0 {
 			line += " (" + strings.Join(d.Values, ", ") + ")"
 		}
+
 		out = append(out, line)
 	}
+
 	for _, d := range v.Duplicates {
 		line := "duplicate of case " + d.CaseID + ", which has the same " + strings.Join(d.Key, ", ")
 		if len(d.Differ) > 0 {
@@ -33,10 +37,12 @@ func (v *Reasons) Lines() []string {
 		}
 		out = append(out, line)
 	}
+
 	if v.Point != nil {
 		for _, line := range v.Point.Lines() {
 			out = append(out, "point "+line)
 		}
 	}
+
 	return out
 }
