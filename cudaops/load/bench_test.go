@@ -11,8 +11,8 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// BenchmarkRun is the whole client, log included, against a server without
-// delays in the same process: half of the time is the server's.
+// BenchmarkRun runs the whole client with its log against a server without delays in the same process.
+// About half of the time is spent in the server.
 func BenchmarkRun(b *testing.B) {
 	for _, c := range []int{1, 64, 512} {
 		b.Run(fmt.Sprint(c), func(b *testing.B) {

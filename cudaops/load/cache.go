@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Cache is what is known of the server's prefix cache during the run.
+// Cache reports how the server's prefix cache was used during the run.
 type Cache struct {
-	// Reset is true when the server said that it forgot its cache before the run.
+	// Reset is true if the server confirmed that it cleared its cache before the run.
 	Reset bool
-	// Queried and Hit are tokens that the server looked up and found during the
-	// profiling phase, NaN where it does not tell.
+	// Queried and Hit count the tokens that the server looked up and found in the cache during the
+	// profiling phase. They are NaN if the server does not report them.
 	Queried, Hit float64
 }
 
-// HitRate is the share of looked-up tokens that were found, NaN where the
-// server does not tell.
+// HitRate returns the fraction of looked-up tokens that were found in the cache, from 0 to 1. It returns
+// NaN if the server does not report them.
 func (c Cache) HitRate() float64 {
 	if c.Queried > 0 {
 		return c.Hit / c.Queried
@@ -31,10 +31,10 @@ func (c Cache) HitRate() float64 {
 	return math.NaN()
 }
 
-// Where servers forget their cache: vLLM (in development mode), SGLang.
+// resetPaths are the endpoints that clear the cache: vLLM (in development mode) and SGLang.
 var resetPaths = []string{"/reset_prefix_cache", "/flush_cache"}
 
-// Counters of cache lookups, in tokens, by server.
+// cacheCounters are the names of the token counters of cache lookups, per server type and version.
 var cacheCounters = []struct{ queried, hit string }{
 	{"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"},
 	{"vllm:prefix_cache_queries", "vllm:prefix_cache_hits"},
@@ -42,33 +42,33 @@ var cacheCounters = []struct{ queried, hit string }{
 	{"sglang:prompt_tokens_total", "sglang:cached_tokens_total"},
 }
 
-// Queue is what the server says of the requests of the profiling phase, in ms a
-// request, NaN where it does not tell.
+// Queue reports the server's mean times per request of the profiling phase in ms. A field is NaN if the
+// server does not report it.
 type Queue struct {
-	// Waited is from when the server took a request up until it first ran.
+	// Waited is the time from accepting a request to running it for the first time.
 	Waited float64
-	// Prefill is from then until its first token.
+	// Prefill is the time from there to the first token.
 	Prefill float64
 }
 
-// Histograms of a request's times in seconds, by server.
+// queueHistograms are the names of the histograms of request times in seconds, per server type.
 var queueHistograms = []struct{ waited, prefill string }{
 	{"vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds"},
 	{"sglang:queue_time_seconds", ""},
 	{"trtllm_request_queue_time_seconds", "trtllm_request_prefill_time_seconds"},
 }
 
-// Where servers show their metrics: vLLM and SGLang; TensorRT-LLM, which has other
-// statistics in the first place.
+// metricsPaths are the endpoints with Prometheus metrics: first that of vLLM and SGLang, then that of
+// TensorRT-LLM, which serves other statistics at /metrics.
 var metricsPaths = []string{"/metrics", "/prometheus/metrics"}
 
-// probeTimeout bounds each question about the cache.
+// probeTimeout bounds each request of the probe.
 const probeTimeout = 2 * time.Second
 
-// maxMetrics bounds a metrics page, in bytes.
+// maxMetrics limits the size of a metrics page in bytes.
 const maxMetrics = 16 << 20
 
-// A cacheProbe asks a server about its prefix cache and its queue.
+// A cacheProbe clears the server's prefix cache and reads its cache and queue metrics.
 type cacheProbe struct {
 	r      *runner
 	client *http.Client
@@ -80,18 +80,20 @@ type cacheProbe struct {
 func newCacheProbe(r *runner) *cacheProbe {
 	u, err := r.settings.Target()
 	if err != nil {
-		panic("load: " + err.Error()) // newRunner has seen it
+		panic("load: " + err.Error()) // newRunner has validated the URL
 	}
-	key, _ := r.settings.key(r.options.Getenv) // newRunner has read it
+	key, _ := r.settings.key(r.options.Getenv) // newRunner has validated the key
 	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone(), DisableKeepAlives: true}
-	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: u.Scheme, Host: u.Host}, client: &http.Client{Transport: t, Timeout: probeTimeout}}
+	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: u.Scheme, Host: u.Host},
+		client: &http.Client{Transport: t, Timeout: probeTimeout}}
 }
 
 func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) {
 	return p.send(ctx, method, path, nil)
 }
 
-// send asks the server something; the status is 0 where it does not answer.
+// send does one request and returns the status and the body. The status is 0 if the request fails or the
+// body exceeds maxMetrics.
 func (p *cacheProbe) send(ctx context.Context, method, path string, content io.Reader) (int, []byte) {
 	u := p.base
 	u.Path = path
@@ -99,40 +101,48 @@ func (p *cacheProbe) send(ctx context.Context, method, path string, content io.R
 	if err != nil {
 		return 0, nil
 	}
+
 	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+
 	if p.key != "" {
 		req.Header.Set("Authorization", "Bearer "+p.key)
 	}
+
 	res, err := p.client.Do(req)
 	if err != nil {
 		return 0, nil
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxMetrics+1))
-	if err != nil || len(body) > maxMetrics { // a part of the series is no sum of them
+	if err != nil || len(body) > maxMetrics { // sums over a truncated page would be wrong
 		return 0, nil
 	}
+
 	return res.StatusCode, body
 }
 
-// reset asks the server to forget its cache.
+// reset clears the server's cache and records the success in c. It returns an error only if the settings
+// require a reset and the server does not support one.
 func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
 	c.Queried, c.Hit = math.NaN(), math.NaN()
 	if p.r.settings.CacheReset == ResetNever {
 		return nil
 	}
+
 	for _, path := range resetPaths {
 		if status, _ := p.do(ctx, http.MethodPost, path); status == http.StatusOK {
 			c.Reset = true
 			return nil
 		}
 	}
+
 	if p.r.settings.CacheReset == ResetRequire {
 		return fmt.Errorf("cache_reset = %q, and the server has neither %s; start vLLM with VLLM_SERVER_DEV_MODE=1, or set cache_reset = %q",
 			ResetRequire, strings.Join(resetPaths, " nor "), ResetAuto)
 	}
+
 	return nil
 }
 
@@ -145,34 +155,38 @@ func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
 	p.gains(p.counters(context.WithoutCancel(ctx)), c, q)
 }
 
-// gains is what the counters gained since the phase began.
+// gains sets c and q to the increase of the counters since the phase began. It leaves them unchanged if the
+// server restarted in between.
 func (p *cacheProbe) gains(after map[string]float64, c *Cache, q *Queue) {
 	if started := p.before[processStart]; started != after[processStart] {
-		return // another process has counted since
+		return // the counters belong to a different server process
 	}
+
 	for _, names := range queueHistograms {
 		if waited := p.mean(names.waited, after); !math.IsNaN(waited) {
 			q.Waited, q.Prefill = waited, p.mean(names.prefill, after)
 			break
 		}
 	}
+
 	for _, names := range cacheCounters {
-		q0 := p.before[names.queried] // 0 where the server has not counted anything yet
+		q0 := p.before[names.queried] // 0 if the server has not created the counter yet
 		q1, ok := after[names.queried]
 		if !ok || q1 < q0 {
-			continue // a restarted server has lost what it counted
+			continue // the server restarted and lost its counters
 		}
 		hit := after[names.hit] - p.before[names.hit]
 		if hit < 0 || hit > q1-q0 {
-			continue // of another process, or of other lookups
+			continue // the two counters do not cover the same lookups
 		}
 		c.Queried, c.Hit = q1-q0, hit
 		return
 	}
 }
 
-// mean is what a histogram of seconds has gained since the phase began, in ms a
-// request. A server whose metrics have labels shows them from the first request on.
+// mean returns the mean of a histogram of seconds over the phase, in ms per request, or NaN if the
+// histogram is missing or did not grow. A histogram that is absent before the phase counts as 0, because
+// servers create labeled series at the first request.
 func (p *cacheProbe) mean(name string, after map[string]float64) float64 {
 	s0 := p.before[name+"_sum"]
 	s1, ok := after[name+"_sum"]
@@ -183,10 +197,10 @@ func (p *cacheProbe) mean(name string, after map[string]float64) float64 {
 	return (s1 - s0) / n * 1e3
 }
 
-// processStart is when the server's process was started, where its page tells.
+// processStart is the metric with the start time of the server process. Not every server exports it.
 const processStart = "process_start_time_seconds"
 
-// counted are the counters that a probe reads.
+// counted lists the metrics that a probe reads.
 var counted = func() (out []string) {
 	out = append(out, processStart)
 	for _, c := range cacheCounters {
@@ -202,7 +216,7 @@ var counted = func() (out []string) {
 	return out
 }()
 
-// counters sums the counters over their labels; nil without a metrics page.
+// counters returns the counters summed over their labels, or nil if the server has no metrics page.
 func (p *cacheProbe) counters(ctx context.Context) (out map[string]float64) {
 	for _, path := range metricsPaths {
 		if status, body := p.do(ctx, http.MethodGet, path); status == http.StatusOK {
@@ -214,8 +228,8 @@ func (p *cacheProbe) counters(ctx context.Context) (out map[string]float64) {
 	return out
 }
 
-// countersOf reads a metrics page. A counter with a value that is none is left out:
-// the others are no sum.
+// countersOf parses a metrics page and sums each counter over its labels. It omits a counter if one of its
+// values is not a finite number, because the sum would be incomplete.
 func countersOf(page string) map[string]float64 {
 	out := map[string]float64{}
 	for line := range strings.Lines(page) {
@@ -224,29 +238,34 @@ func countersOf(page string) map[string]float64 {
 			if !ok || rest == "" || !strings.ContainsRune("{ \t", rune(rest[0])) {
 				continue
 			}
+
 			fields := strings.Fields(withoutLabels(rest))
 			if len(fields) == 0 {
 				out[name] = math.NaN()
 				continue
 			}
+
 			v, err := strconv.ParseFloat(fields[0], 64)
 			if err != nil || math.IsInf(v, 0) {
 				v = math.NaN()
 			}
+
 			out[name] += v
 		}
 	}
+
 	maps.DeleteFunc(out, func(_ string, v float64) bool { return math.IsNaN(v) })
 	return out
 }
 
-// withoutLabels is what stands behind the labels of a series: its value, and maybe a
-// time and an example with labels of its own. Values of labels are in quotes, and
-// have any characters.
+// withoutLabels returns the text after the labels of a series: its value, optionally followed by a
+// timestamp and an exemplar with its own labels. It returns "" if the labels do not end. Label values are
+// quoted and may contain any character.
 func withoutLabels(rest string) string {
 	if rest[0] != '{' {
 		return rest
 	}
+
 	quoted := false
 	for i := 1; i < len(rest); i++ {
 		switch {
@@ -258,5 +277,6 @@ func withoutLabels(rest string) string {
 			return rest[i+1:]
 		}
 	}
+
 	return ""
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestGains: what a server counted during a phase, and what is not known.
+// TestGains checks the differences of server counters over a phase, including missing and reset counters.
 func TestGains(t *testing.T) {
 	t.Parallel()
 	page := func(start, sum, count, queried, hit string) string {
@@ -41,13 +41,13 @@ func TestGains(t *testing.T) {
 	}
 }
 
-// TestCountersOf: pages as servers write them, and pages that are cut or wrong.
+// TestCountersOf parses pages of real servers and truncated or invalid pages.
 func TestCountersOf(t *testing.T) {
 	t.Parallel()
 	const sum = "vllm:request_queue_time_seconds_sum"
 	for _, x := range []struct {
 		name, page string
-		want       float64 // NaN: not known
+		want       float64 // NaN means unknown
 	}{
 		{"labels with braces", sum + `{engine="0",model_name="a}b{\"} 7"} 1.5` + "\n" + sum + `{engine="1"} 2` + "\n", 3.5},
 		{"an example behind the value", sum + `{engine="0"} 1.5 1690000000 # {trace_id="a"} 9` + "\n", 1.5},

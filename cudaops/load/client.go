@@ -32,14 +32,16 @@ func Address(u *url.URL) (string, error) {
 	case port == "":
 		port = "443"
 	}
+
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "", fmt.Errorf("%q has the port %q", u.Redacted(), port)
 	}
+
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// newTransport returns a transport that keeps all connections and takes those that
-// were opened before the run first.
+// newTransport returns a transport that keeps all connections alive and uses the connections opened before
+// the run first.
 func (r *runner) newTransport() *http.Transport {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		select {
@@ -49,28 +51,32 @@ func (r *runner) newTransport() *http.Transport {
 			return r.dial(ctx)
 		}
 	}
-	return &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 1 << 20, DisableCompression: true}
+	return &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 1 << 20,
+		DisableCompression: true}
 }
 
-// dial opens a connection to the server, with TLS for an https URL.
+// dial opens a connection to the server and does the TLS handshake if the URL is https.
 func (r *runner) dial(ctx context.Context) (net.Conn, error) {
 	dial := r.options.Dial
 	if dial == nil {
 		dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
 	}
+
 	c, err := dial(ctx, "tcp", r.address)
 	if err != nil || r.tls == nil {
 		return c, err
 	}
+
 	t := tls.Client(c, r.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
-		_ = c.Close() // the handshake's error says more
+		_ = c.Close() // the handshake error is more useful
 		return nil, explainTLS(err)
 	}
+
 	return t, nil
 }
 
-// explainTLS adds what to do to errors of the handshake that have a usual cause.
+// explainTLS adds a hint to handshake errors with a common cause.
 func explainTLS(err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%w; ca_file names the file of a private authority's certificates", err)
@@ -81,8 +87,8 @@ func explainTLS(err error) error {
 	return err
 }
 
-// stamps are the times of one request on the runner's clock; 0 for what did not happen.
-// The transport sets the first three from goroutines of its own.
+// stamps are the times of one request on the runner's clock in ns. A field is 0 if the event did not
+// happen. The HTTP transport sets the atomic fields from its own goroutines.
 type stamps struct {
 	connected, sent, first atomic.Int64
 	reused                 atomic.Bool
@@ -105,7 +111,7 @@ func (x *stamps) trace() *httptrace.ClientTrace {
 	}
 }
 
-// Read reads the body.
+// Read reads from the response body and stamps each read that returned data.
 func (x *stamps) Read(b []byte) (int, error) {
 	n, err := x.body.Read(b)
 	if n > 0 {
@@ -116,13 +122,14 @@ func (x *stamps) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read reads the answer to a request.
+// read reads the response to a request: a stream event by event, any other body into s.body.
 func (s *slot) read(res *http.Response, x *stamps) error {
 	x.body = res.Body
 	var in io.Reader = x
+
 	switch e := strings.ToLower(res.Header.Get("Content-Encoding")); e {
 	case "", "identity":
-	case "gzip": // proxies send it unasked
+	case "gzip": // some proxies compress even if the client does not accept it
 		z, err := gzip.NewReader(x)
 		if err != nil {
 			return fmt.Errorf("the answer is no gzip: %w", err)
@@ -131,9 +138,11 @@ func (s *slot) read(res *http.Response, x *stamps) error {
 	default:
 		return fmt.Errorf("the answer is encoded as %.40q, which was not asked for; have the server or the proxy before it send it as it is, or as gzip", e)
 	}
+
 	if s.in == nil {
 		s.in = bufio.NewReaderSize(in, 16<<10)
 	}
+
 	s.in.Reset(in)
 
 	kind := mediaType(res)
@@ -144,24 +153,28 @@ func (s *slot) read(res *http.Response, x *stamps) error {
 	if vague {
 		n = len("event:")
 	}
+
 	head, err := s.in.Peek(n)
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case len(head) == 0:
 		s.isSSE = false // reported as an answer without a body
-	case vague: // servers and proxies that do not know event streams name these types
+	case vague: // servers and proxies without support for event streams send these types
 		s.isSSE = bytes.HasPrefix(head, []byte("data:")) || bytes.HasPrefix(head, []byte("event:")) || head[0] == ':'
 	}
+
 	if s.isSSE {
 		return s.events.Read(s.in, s.event)
 	}
 
 	b := bytes.NewBuffer(s.body[:0])
 	_, err = b.ReadFrom(io.LimitReader(s.in, maxAnswer+1))
+
 	if s.body = b.Bytes(); len(s.body) > maxAnswer {
 		return fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 	}
+
 	return err
 }
 

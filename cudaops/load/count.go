@@ -12,8 +12,8 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// serverCounter counts tokens by the server's own /tokenize, as vLLM and SGLang
-// have it, when a phase is over.
+// serverCounter counts tokens with the server's /tokenize endpoint (vLLM, SGLang) after a phase has ended.
+// It is safe for concurrent use.
 type serverCounter struct {
 	probe *cacheProbe
 	model string
@@ -22,11 +22,11 @@ type serverCounter struct {
 	known map[string]int // by text
 }
 
-// countersAtOnce is how many texts are counted at a time.
+// countersAtOnce is the number of concurrent /tokenize requests.
 const countersAtOnce = 8
 
-// newServerCounter asks once, so that a server without /tokenize is seen before
-// the load.
+// newServerCounter sends one test request, so that a server without /tokenize is reported before the load
+// starts.
 func newServerCounter(ctx context.Context, probe *cacheProbe) (*serverCounter, error) {
 	c := &serverCounter{probe: probe, model: probe.r.settings.Model, known: map[string]int{}}
 	if _, err := c.tokens(ctx, "hello world"); err != nil {
@@ -35,47 +35,56 @@ func newServerCounter(ctx context.Context, probe *cacheProbe) (*serverCounter, e
 	return c, nil
 }
 
-// tokens counts one text.
+// tokens returns the number of tokens of one text. Results are cached by text.
 func (c *serverCounter) tokens(ctx context.Context, text string) (int, error) {
 	if text == "" {
 		return 0, nil
 	}
+
 	c.mu.Lock()
 	n, ok := c.known[text]
 	c.mu.Unlock()
 	if ok {
 		return n, nil
 	}
+
 	body, err := json.Marshal(map[string]any{"model": c.model, "prompt": text, "add_special_tokens": false})
 	if err != nil {
 		return 0, err
 	}
+
 	status, answer := c.probe.send(ctx, http.MethodPost, "/tokenize", bytes.NewReader(body))
 	if status != http.StatusOK {
 		return 0, fmt.Errorf("the server does not count tokens at /tokenize (status %d)", status)
 	}
+
 	var counted struct {
 		Count  *int
 		Tokens []json.RawMessage
 	}
+
 	if err := json.Unmarshal(answer, &counted); err != nil || counted.Count == nil && counted.Tokens == nil {
 		return 0, fmt.Errorf("the server's /tokenize answers %.100q", answer)
 	}
+
 	n = len(counted.Tokens)
 	if counted.Count != nil {
 		n = *counted.Count
 	}
+
 	c.mu.Lock()
 	c.known[text] = n
 	c.mu.Unlock()
+
 	return n, nil
 }
 
-// count fills in the tokens of successful requests. What the server does not
-// count stays unknown, and is taken from its usage.
+// count fills in the token counts of successful requests. If the server cannot count a text, the record
+// keeps its counts from the response's usage.
 func (c *serverCounter) count(r *runner, list []*metrics.Record) {
 	var wg sync.WaitGroup
 	var next atomic.Int64
+
 	for range min(countersAtOnce, len(list)) {
 		r.spawn(&wg, func() {
 			for {
@@ -87,6 +96,7 @@ func (c *serverCounter) count(r *runner, list []*metrics.Record) {
 			}
 		})
 	}
+
 	wg.Wait()
 }
 
@@ -94,19 +104,23 @@ func (c *serverCounter) fill(rec *metrics.Record) {
 	if rec.Err != nil {
 		return
 	}
-	ctx := context.Background() // every question has its own limit
+
+	ctx := context.Background() // each HTTP request has its own timeout
 	output, err := c.tokens(ctx, rec.Text)
 	if err != nil {
 		return
 	}
+
 	reasoning, err := c.tokens(ctx, rec.ReasoningText)
 	if err != nil {
 		return
 	}
+
 	rec.Output = output
 	if rec.ReasoningText != "" {
 		rec.Reasoning = reasoning
 	}
+
 	total := 0
 	for _, text := range rec.Prompt {
 		n, err := c.tokens(ctx, text)
@@ -115,6 +129,7 @@ func (c *serverCounter) fill(rec *metrics.Record) {
 		}
 		total += n
 	}
+
 	if len(rec.Prompt) > 0 {
 		rec.Input = total
 	}

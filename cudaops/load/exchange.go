@@ -19,13 +19,13 @@ import (
 	"aicplan/cudaops/load/sse"
 )
 
-// maxError bounds the text of an answer that is kept of a failure, in bytes.
+// maxError limits how much of an error response is kept, in bytes.
 const maxError = 2 << 10
 
-// maxAnswer bounds an answer that is no stream, in bytes.
+// maxAnswer limits the size of a response without streaming, in bytes.
 const maxAnswer = 64 << 20
 
-// A slot sends one request at a time and keeps its memory.
+// A slot sends one request at a time and reuses its buffers.
 type slot struct {
 	r   *runner
 	ids *rand.ChaCha8
@@ -33,26 +33,26 @@ type slot struct {
 	events sse.Reader
 	parser openai.Parser
 	in     *bufio.Reader
-	body   []byte // of an answer that is no stream
+	body   []byte // of a response without streaming
 	text   strings.Builder
 	reason strings.Builder
 	calls  strings.Builder // of tools
 
-	prefilling bool // it holds a place of runner.prefill
+	prefilling bool // the request occupies a place in runner.prefill
 
-	// Of the request in progress.
+	// State of the current request.
 	rec    *metrics.Record
 	x      *stamps
 	isSSE  bool
 	done   bool
-	tokens int // ids that the answer has told
+	tokens int // token ids in the response
 	failed error
 }
 
-// id is a new UUID (version 4).
+// id returns a random UUID (version 4).
 func (s *slot) id() string {
 	var b [16]byte
-	_, _ = s.ids.Read(b[:]) // it does not fail
+	_, _ = s.ids.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	var t [36]byte
 	hex.Encode(t[0:8], b[0:4])
@@ -61,17 +61,19 @@ func (s *slot) id() string {
 	hex.Encode(t[19:23], b[8:10])
 	hex.Encode(t[24:], b[10:])
 	t[8], t[13], t[18], t[23] = '-', '-', '-', '-'
+
 	return string(t[:])
 }
 
-// send does one request and fills in what happened. A cancelAfter of 0 or more ends the
-// request after that time.
+// send does one request and records its result in rec. If cancelAfter is 0 or more, the request is
+// cancelled after that time.
 func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cancelAfter time.Duration) {
 	r := s.r
 	rec.ID = s.id()
 	if rec.Correlation == "" {
 		rec.Correlation = s.id()
 	}
+
 	rec.BytesOut = int64(len(body))
 	x := &stamps{now: r.now}
 	s.rec, s.x, s.isSSE, s.done, s.tokens, s.failed = rec, x, false, false, 0, nil
@@ -85,6 +87,7 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 	if cancelAfter >= 0 && cancelAfter.Seconds() < limit {
 		limit, cancelled = cancelAfter.Seconds(), true
 	}
+
 	ctx, stop := context.WithDeadline(ctx, r.timeOf(rec.Start).Add(seconds(limit)))
 	defer stop()
 	req := &http.Request{
@@ -92,17 +95,20 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
+
 	req.Header["X-Request-Id"], req.Header["X-Correlation-Id"] = []string{rec.ID}, []string{rec.Correlation}
 	res, err := r.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, x.trace())))
 	if err == nil {
 		err = s.read(res, x)
-		_ = res.Body.Close() // it was read, or is given up
+		_ = res.Body.Close() // the body was read or the request has failed
 	}
+
 	end := r.now()
 
 	if rec.Reused = x.reused.Load(); !rec.Reused {
 		rec.Connect = max(x.connected.Load()-rec.Start, 0)
 	}
+
 	rec.Sent, rec.Ack = x.sent.Load(), x.first.Load()
 	rec.Last, rec.Reads, rec.BytesIn = max(x.last, rec.Ack), x.reads, x.bytes
 	rec.Finish = max(rec.Last, rec.Start)
@@ -112,29 +118,34 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 			s.failed = err
 		}
 	}
+
 	rec.Err = s.judge(res, limit, cancelled && errors.Is(err, context.DeadlineExceeded))
 	s.keep()
 }
 
-// event takes one message of the stream.
+// event handles one message of the stream. It returns nil even for bad messages and records the first error
+// in s.failed.
 func (s *slot) event(e sse.Event) error {
 	if len(e.Data) < 2*len(openai.Done) && string(bytes.TrimSpace(e.Data)) == openai.Done {
 		s.done = true
 		return nil
 	}
+
 	c, err := s.parser.Parse(e.Data)
 	if e.Type == "error" {
 		if _, told := errors.AsType[*openai.ServerError](err); !told {
 			err = openai.ErrorEvent(e.Data)
 		}
 	}
+
 	if err != nil {
-		// The rest of the stream is read so that the connection can be used again.
+		// Read the rest of the stream, so that the connection can be reused.
 		if s.failed == nil {
 			s.failed = err
 		}
 		return nil
 	}
+
 	s.chunk(&c, s.x.last)
 	return nil
 }
@@ -144,16 +155,20 @@ func (s *slot) chunk(c *openai.Chunk, at int64) {
 	if c.Usage != nil {
 		rec.Usage = c.Usage
 	}
+
 	if c.Finish != "" {
 		rec.FinishReason = c.Finish
 	}
+
 	if !c.Tokens() {
 		return
 	}
+
 	s.tokens += c.IDs
 	if rec.FirstOutput < 0 && (c.Content != "" || c.Tools || c.IDs > 0 && c.Reasoning == "") {
 		rec.FirstOutput = len(rec.Times)
 	}
+
 	rec.Times = append(rec.Times, at)
 	s.filled()
 	if s.r.keepText {
@@ -163,7 +178,7 @@ func (s *slot) chunk(c *openai.Chunk, at int64) {
 	}
 }
 
-// filled lets the next request be sent whose turn to be filled in it is.
+// filled frees the request's place under the prefill limit. It does nothing if the request has none.
 func (s *slot) filled() {
 	if s.prefilling {
 		s.prefilling = false
@@ -171,7 +186,8 @@ func (s *slot) filled() {
 	}
 }
 
-// keep leaves the output's text to who counts its tokens; ids need no counting.
+// keep stores what is needed to count output tokens: the number of token ids if the server sent them, or
+// the text if a tokenizer or the server counts.
 func (s *slot) keep() {
 	if s.r.tokenizer == nil && s.r.counter == nil && s.rec.Err == nil && s.tokens > 0 {
 		s.rec.Output = s.tokens
@@ -182,7 +198,8 @@ func (s *slot) keep() {
 	}
 }
 
-// count counts the tokens of an output: away from the goroutines that send.
+// count counts the output tokens with the tokenizer. The goroutine of the records calls it, so that
+// counting does not delay the senders.
 func (r *runner) count(rec *metrics.Record) {
 	if r.tokenizer == nil || rec.Err != nil {
 		return
@@ -193,11 +210,12 @@ func (r *runner) count(rec *metrics.Record) {
 	}
 }
 
-// body is the JSON body of a turn with the conversation before it.
+// body returns the JSON body of a turn, including the earlier turns of its conversation.
 func (r *runner) body(history []openai.Message, t *prompts.Turn) ([]byte, error) {
 	if b, ok := r.bodies[t]; ok {
 		return b, nil
 	}
+
 	p := openai.Prompt{Text: t.Text, IDs: t.IDs}
 	if r.request.Endpoint == openai.Chat {
 		one := [1]openai.Message{{Role: "user", Content: t.Text}}
@@ -212,5 +230,6 @@ func (r *runner) body(history []openai.Message, t *prompts.Turn) ([]byte, error)
 		}
 		p.Text = all.String() + t.Text
 	}
+
 	return r.request.Append(nil, p, t.Output)
 }

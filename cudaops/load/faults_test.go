@@ -10,16 +10,16 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// TestErrorsCountAsErrors has every fault of the mock server strike each second
-// request: eight of sixteen fail, with their kind, and none slips through.
+// TestErrorsCountAsErrors injects each fault of the mock server into every second request and checks that
+// eight of sixteen requests fail with the expected kind.
 func TestErrorsCountAsErrors(t *testing.T) {
 	for _, c := range []struct {
 		fault  loadtest.Fault
-		whole  bool // without streaming too
+		whole  bool // also without streaming
 		kind   string
 		code   int
 		text   string
-		allows int // of the eight that succeed all the same
+		allows int // number of faulty requests that succeed nevertheless
 	}{
 		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 500}, whole: true, kind: "Internal Server Error", code: 500, text: "mock fault 500"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 429}, whole: true, kind: "Too Many Requests", code: 429, text: "mock fault 429"},
@@ -63,7 +63,7 @@ func TestErrorsCountAsErrors(t *testing.T) {
 						t.Errorf("%+v, want %d %s with %q", e, c.code, c.kind, c.text)
 					}
 					near(t, "error rate", avg(t, s, "request_error_rate"), 50)
-					// One denominator: what failed takes time as well.
+					// Rates use the whole window, which includes failed requests.
 					near(t, "rates", avg(t, s, "request_throughput")*avg(t, s, "benchmark_duration"), 8)
 				})
 			})
@@ -92,7 +92,7 @@ func TestShortAndMiscountedOutputsAreCounted(t *testing.T) {
 	})
 }
 
-// wordTokenizer counts words, as the mock server does.
+// wordTokenizer counts words like the mock server.
 type wordTokenizer struct{}
 
 func (wordTokenizer) Encode(text string) []int { return make([]int, len(strings.Fields(text))) }

@@ -16,8 +16,8 @@ import (
 	"aicplan/cudaops/load/openai"
 )
 
-// judge decides whether the request succeeded; nil when it did.
-// Servers repeat a wrong key in their answer.
+// judge returns nil if the request succeeded, else the failure. It redacts secrets, because some servers
+// repeat a wrong key in their response.
 func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *metrics.Failure {
 	f := s.failure(res, limit, cancelled)
 	if f != nil {
@@ -26,16 +26,18 @@ func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *metrics
 	return f
 }
 
-// failure is judge with what the server said.
+// failure is judge without redaction.
 func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *metrics.Failure {
 	rec := s.rec
 	fail := func(code int, kind, format string, args ...any) *metrics.Failure {
 		return &metrics.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
 	}
+
 	if cancelled {
 		rec.Cancelled = true
 		return fail(499, metrics.TypeCancelled, "Request cancelled %.3fs after being sent", limit)
 	}
+
 	if res != nil && res.StatusCode != http.StatusOK {
 		text := strings.TrimSpace(string(s.body[:min(len(s.body), maxError)]))
 		if text == "" {
@@ -50,10 +52,12 @@ func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *metri
 		_, kind, _ := strings.Cut(res.Status, " ")
 		return fail(res.StatusCode, cmp.Or(kind, http.StatusText(res.StatusCode)), "%s", text)
 	}
+
 	if err := s.failed; err != nil {
 		if se, ok := errors.AsType[*openai.ServerError](err); ok {
 			return fail(se.Code, metrics.TypeServer, "%s", err)
 		}
+
 		switch {
 		case errors.Is(err, context.Canceled):
 			rec.Cancelled = true
@@ -61,48 +65,60 @@ func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *metri
 		case errors.Is(err, context.DeadlineExceeded):
 			return fail(0, metrics.TypeTimeout, "no complete answer within %v s", limit)
 		case res != nil && errors.Is(err, io.ErrUnexpectedEOF):
-			return fail(0, metrics.TypeStream, "the connection ended inside the response after %d messages with output", len(rec.Times))
-		case res == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+			return fail(0, metrics.TypeStream,
+				"the connection ended inside the response after %d messages with output", len(rec.Times))
+		case res == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
+			errors.Is(err, syscall.EPIPE)):
 			return fail(0, metrics.TypeConnection, "the server closed the connection without a response")
 		case errors.Is(err, openai.ErrJSON):
 			return fail(0, metrics.TypeStream, "%s", err)
 		}
+
 		if isNet(err) {
 			return fail(0, metrics.TypeConnection, "%s", plainNet(err))
 		}
+
 		return fail(0, metrics.TypeProtocol, "%s", err)
 	}
+
 	if !s.isSSE {
 		if f := s.whole(res); f != nil {
 			return f
 		}
 	} else if !s.done && s.r.settings.RequireDone {
-		return fail(0, metrics.TypeStream, "the stream ended without [DONE] after %d messages with output", len(rec.Times))
+		return fail(0, metrics.TypeStream, "the stream ended without [DONE] after %d messages with output",
+			len(rec.Times))
 	}
+
 	if len(rec.Times) == 0 {
 		if !s.isSSE {
 			return fail(0, metrics.TypeEmpty, "the answer has no output of the model: %.120q", s.body)
 		}
 		return fail(0, metrics.TypeEmpty, "the answer has no output of the model")
 	}
+
 	return nil
 }
 
-// whole reads an answer that is no stream.
+// whole parses a response without streaming. It returns nil on success.
 func (s *slot) whole(res *http.Response) *metrics.Failure {
 	fail := func(format string, args ...any) *metrics.Failure {
 		return &metrics.Failure{Type: metrics.TypeEmpty, Message: fmt.Sprintf(format, args...)}
 	}
+
 	if len(s.body) == 0 {
 		return fail("the answer has no body")
 	}
+
 	c, err := openai.Parse(s.body)
 	if se, ok := errors.AsType[*openai.ServerError](err); ok {
 		return &metrics.Failure{Code: se.Code, Type: metrics.TypeServer, Message: err.Error()}
 	}
+
 	if err != nil {
 		return fail("the answer (%s) is no JSON object: %.120q", res.Header.Get("Content-Type"), s.body)
 	}
+
 	s.chunk(&c, s.x.last)
 	return nil
 }
@@ -118,8 +134,8 @@ func isNet(err error) bool {
 	return op || dns || errors.Is(err, net.ErrClosed)
 }
 
-// plainNet leaves local ports away: with them every failure would be a kind of
-// its own.
+// plainNet returns the error text without local ports. They differ for each connection and would make every
+// failure a separate error kind.
 func plainNet(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		if op.Op == "dial" && op.Addr != nil {

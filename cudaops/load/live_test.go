@@ -8,8 +8,8 @@ import (
 	"aicplan/cudaops/load/loadtest"
 )
 
-// TestProgressIsOfTheAnswersSince watches a steady load on a virtual clock: the
-// figures of each second are those of its answers.
+// TestProgressIsOfTheAnswersSince checks on a virtual clock that the statistics of each second cover only
+// responses of that second.
 func TestProgressIsOfTheAnswersSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := quick()

@@ -7,23 +7,21 @@ import (
 	"time"
 )
 
-// Client is what the client itself used while it measured: the proof that it
-// was not the bottleneck.
+// Client reports the resources that the load generator used during the measurement, to show that it was not
+// the bottleneck.
 type Client struct {
-	// CPUShare is the share of the processors that this process may use which it
-	// used.
+	// CPUShare is the used fraction of the CPU time available to the process, from 0 to 1.
 	CPUShare float64
-	// SchedP99 is the 99th percentile of how long goroutines that could run
-	// waited for a processor, in ms: what every stamp may be late by.
+	// SchedP99 is the 99th percentile of the time that runnable goroutines waited for a CPU, in ms. Time
+	// stamps may be late by this much.
 	SchedP99 float64
-	// PeakRSS is the most memory of the process so far, in MiB; 0 where it is not
-	// known.
+	// PeakRSS is the peak memory of the process since its start in MiB, or 0 if unknown.
 	PeakRSS float64
 }
 
 const schedMetric = "/sched/latencies:seconds"
 
-// A meter watches the process during a phase.
+// A meter measures the process's resource usage during a phase.
 type meter struct {
 	began time.Time
 	cpu   time.Duration
@@ -43,6 +41,7 @@ func (m *meter) stop(c *Client) {
 	if wall > 0 {
 		c.CPUShare = (processTime() - m.cpu).Seconds() / wall / float64(runtime.GOMAXPROCS(0))
 	}
+
 	c.PeakRSS = peakRSS()
 	if h := schedHistogram(); h != nil && len(h.Counts) == len(m.sched) {
 		c.SchedP99 = 1e3 * since(h, m.sched, 0.99)
@@ -58,15 +57,18 @@ func schedHistogram() *rtm.Float64Histogram {
 	return s[0].Value.Float64Histogram()
 }
 
-// since is a quantile of what a histogram gained: the upper end of its bucket.
+// since returns the q-quantile of the samples added to a histogram after before was read, as the upper
+// bound of its bucket.
 func since(h *rtm.Float64Histogram, before []uint64, q float64) float64 {
 	var total uint64
 	for i, n := range h.Counts {
 		total += n - before[i]
 	}
+
 	if total == 0 {
 		return 0
 	}
+
 	want := uint64(math.Ceil(q * float64(total)))
 	var have uint64
 	for i, n := range h.Counts {
@@ -77,5 +79,6 @@ func since(h *rtm.Float64Histogram, before []uint64, q float64) float64 {
 			return h.Buckets[i]
 		}
 	}
+
 	return 0
 }

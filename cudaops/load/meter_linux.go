@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processTime is the CPU time that the process has used.
+// processTime returns the CPU time that the process has used, or 0 if it cannot be read.
 func processTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

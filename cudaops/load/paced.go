@@ -7,43 +7,49 @@ import (
 	"time"
 )
 
-// paced sends a request at each arrival. Later turns of conversations whose
-// time has come go before new conversations, so the rate is that of requests.
+// paced sends one request per arrival. A later turn that is ready is sent before a new conversation starts,
+// so that the rate counts requests, not conversations.
 func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Duration) {
 	l := newPool(p.r, slots)
 	ready := &readyTurns{}
 	start := p.r.now()
 	var wg sync.WaitGroup
-	var live atomic.Int64 // conversations that may go on
-	// The next conversation is made before it is due, not when.
+	var live atomic.Int64 // conversations that may have more turns
+
+	// Prepare the next conversation before it is due, not when it is due.
 	fresh := p.begin()
 	for {
 		due := start + int64(next())
 		if !p.sleep(time.Duration(due - p.r.now())) {
 			break
 		}
+
 		ses := ready.pop()
 		if ses == nil {
 			if ses = fresh; ses == nil {
 				if live.Load() == 0 {
 					break
 				}
-				continue // only later turns are left, and none is due
+				continue // only later turns are left and none of them is ready
 			}
 			fresh = nil
 			live.Add(1)
 		}
+
 		if !p.take() {
 			break
 		}
+
 		s, ok := l.get(p.ending)
 		if !ok {
 			break
 		}
+
 		free := p.r.now()
 		if l.cap == nil {
 			free = due
 		}
+
 		p.r.spawn(&wg, func() {
 			more := p.turn(ctx, s, ses, due, free)
 			l.put(s)
@@ -53,14 +59,16 @@ func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Dura
 				live.Add(-1)
 			}
 		})
+
 		if fresh == nil {
 			fresh = p.begin()
 		}
 	}
+
 	wg.Wait()
 }
 
-// readyTurns are sessions whose next turn may be sent.
+// readyTurns is a FIFO queue of sessions whose next turn may be sent. It is safe for concurrent use.
 type readyTurns struct {
 	mu   sync.Mutex
 	list []*session
@@ -78,33 +86,39 @@ func (q *readyTurns) pop() *session {
 	if len(q.list) == 0 {
 		return nil
 	}
+
 	s := q.list[0]
 	q.list = q.list[1:]
 	return s
 }
 
-// replay sends the conversations of a trace at their times.
+// replay sends the conversations of a trace at their recorded times, divided by the trace speed.
 func (p *phase) replay(ctx context.Context, slots *[]*slot) {
 	l := newPool(p.r, slots)
 	start := p.r.now()
 	var wg sync.WaitGroup
+
 	for i := range p.r.conversations.Len() {
 		c := p.r.conversations.At(i)
 		due := start + int64(float64(c.At)/p.r.settings.TraceSpeed)
 		if !p.sleep(time.Duration(due-p.r.now())) || !p.take() {
 			break
 		}
+
 		if p.sessions > 0 && int64(i) >= p.sessions {
 			break
 		}
+
 		s, ok := l.get(p.ending)
 		if !ok {
 			break
 		}
+
 		free := p.r.now()
 		if l.cap == nil {
 			free = due
 		}
+
 		ses := p.session(i, c)
 		p.r.spawn(&wg, func() {
 			due, free := due, free
@@ -118,5 +132,6 @@ func (p *phase) replay(ctx context.Context, slots *[]*slot) {
 			l.put(s)
 		})
 	}
+
 	wg.Wait()
 }

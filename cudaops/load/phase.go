@@ -20,38 +20,42 @@ type session struct {
 	turn    int
 	history []openai.Message
 	id      string // X-Correlation-ID of all its turns
-	turns   int    // how many of its turns are sent
+	turns   int    // number of turns to send
 }
 
 // phase is the state of one phase.
 type phase struct {
 	r         *runner
 	warmup    bool
-	requests  int64 // limit, 0 for none
+	requests  int64 // limit, 0 means unlimited
 	sessions  int64
 	issued    atomic.Int64
 	begun     atomic.Int64
-	ending    chan struct{} // closed when no further request may begin
+	ending    chan struct{} // closed when no further request may start
 	end       sync.Once
-	mu        sync.Mutex // of next and cancel
+	mu        sync.Mutex // protects runner.next and cancel
 	cancel    *rand.Rand
 	collector metrics.Collector
 	batches   []Batch
 }
 
-// phase runs warm-up or profiling. client is filled in where it is not nil.
+// phase runs the warm-up or the profiling phase. If client is not nil, it is filled with the resource
+// usage.
 func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client *Client) (*Phase, error) {
 	s := &r.settings
-	p := &phase{r: r, warmup: warmup, ending: make(chan struct{}), requests: int64(s.Requests), sessions: int64(s.Sessions)}
+	p := &phase{r: r, warmup: warmup, ending: make(chan struct{}), requests: int64(s.Requests),
+		sessions: int64(s.Sessions)}
 	p.cancel = rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x63616e63656c))
 	p.collector = metrics.Collector{Streaming: s.Streaming, SLO: r.slo}
 	duration := seconds(s.Duration)
 	if warmup {
 		p.requests, p.sessions, duration = int64(s.WarmupRequests), 0, 0
 	}
+
 	for _, a := range []*atomic.Int64{&r.sent, &r.succeeded, &r.failed, &r.tokens} {
 		a.Store(0)
 	}
+
 	recorder := p.record()
 	meter := startMeter()
 	from := r.now()
@@ -64,14 +68,17 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		late := time.AfterFunc(duration+seconds(s.Grace), abort)
 		defer late.Stop()
 	}
+
 	unhook := context.AfterFunc(ctx, p.stop)
 	defer unhook()
 	progress := p.progress(from)
+
 	switch {
 	case !warmup && s.Users > 0:
 		p.users(ctx, slots)
 	case !warmup && s.RequestRate > 0:
-		c := arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness, Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
+		c := arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness,
+			Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
 		p.paced(ctx, slots, arrivals.New(c).Next)
 	case !warmup && s.Trace != "" && r.conversations.At(0).At >= 0:
 		p.replay(ctx, slots)
@@ -80,15 +87,18 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	default:
 		p.closed(ctx, *slots)
 	}
+
 	progress()
 	to := r.now()
 	if client != nil {
 		meter.stop(client)
 	}
+
 	recorder()
 	if v := r.panicked.Load(); v != nil {
 		panic(*v)
 	}
+
 	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches}
 	if out.Summary.Requests == 0 {
 		if outer.Err() != nil {
@@ -96,6 +106,7 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		}
 		return nil, errStopped
 	}
+
 	return out, nil
 }
 
@@ -110,11 +121,12 @@ func (p *phase) over() bool {
 	}
 }
 
-// take reserves one request; false when there are none left.
+// take reserves one request. It returns false if the phase is over or its request limit is reached.
 func (p *phase) take() bool {
 	if p.over() {
 		return false
 	}
+
 	if p.requests > 0 && p.issued.Add(1) > p.requests {
 		p.stop()
 		return false
@@ -122,16 +134,18 @@ func (p *phase) take() bool {
 	return true
 }
 
-// begin starts the next conversation; nil when there is none left.
+// begin starts the next conversation, or returns nil if the session limit is reached.
 func (p *phase) begin() *session {
 	n := p.begun.Add(1)
 	if p.sessions > 0 && n > p.sessions {
-		return nil // those that began go on
+		return nil // running conversations continue
 	}
+
 	p.mu.Lock()
 	i := p.r.next
 	p.r.next++
 	p.mu.Unlock()
+
 	return p.session(int(n-1), p.r.conversations.At(int(p.r.order[i%len(p.r.order)])))
 }
 
@@ -139,13 +153,13 @@ func (p *phase) session(number int, c *prompts.Conversation) *session {
 	return &session{number: number, conv: c, turns: len(c.Turns)}
 }
 
-// giveUp draws when the next request is cancelled, in time from its start;
-// negative for never.
+// giveUp draws after how long the next request is cancelled. It returns a negative value for never.
 func (p *phase) giveUp() time.Duration {
 	s := &p.r.settings
 	if p.warmup || s.CancelShare <= 0 {
 		return -1
 	}
+
 	p.mu.Lock()
 	hit := p.cancel.Float64() < s.CancelShare
 	p.mu.Unlock()
@@ -155,8 +169,8 @@ func (p *phase) giveUp() time.Duration {
 	return seconds(s.CancelDelay)
 }
 
-// turn does the next turn of a session on a slot. It returns false where the
-// session cannot go on.
+// turn sends the next turn of a session on a slot and records the result. It returns true if the session
+// has another turn to send.
 func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free int64) bool {
 	r := p.r
 	if r.prefill != nil {
@@ -166,8 +180,9 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 		case <-p.ending:
 			return false
 		}
-		free = max(free, r.now()) // waiting for the cap is not the client's fault
+		free = max(free, r.now()) // waiting for the cap is not a delay of the client
 	}
+
 	t := &ses.conv.Turns[ses.turn]
 	rec := r.record()
 	rec.Reset()
@@ -177,15 +192,17 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	rec.Asked = t.Output
 	body, err := r.body(ses.history, t)
 	if err != nil {
-		// The extra inputs were checked before the run; text is always JSON.
+		// The extra inputs were checked before the run, and text can always be encoded as JSON.
 		panic("load: a request's body: " + err.Error())
 	}
+
 	if r.counter != nil && t.Tokens < 0 {
 		for _, m := range ses.history {
 			rec.Prompt = append(rec.Prompt, m.Content)
 		}
 		rec.Prompt = append(rec.Prompt, t.Text)
 	}
+
 	if len(ses.history) == 0 {
 		rec.Input = t.Tokens
 	} else if r.tokenizer != nil {
@@ -194,6 +211,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 			rec.Input += len(r.tokenizer.Encode(m.Content))
 		}
 	}
+
 	r.sent.Add(1)
 	r.inFlight.Add(1)
 	s.send(ctx, rec, body, p.giveUp())
@@ -210,27 +228,32 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	} else {
 		r.failed.Add(1)
 	}
+
 	ses.turn++
 	more := ok && ses.turn < ses.turns
 	if more {
-		ses.history = append(ses.history, openai.Message{Role: "user", Content: t.Text}, openai.Message{Role: "assistant", Content: s.text.String()})
+		ses.history = append(ses.history, openai.Message{Role: "user", Content: t.Text},
+			openai.Message{Role: "assistant", Content: s.text.String()})
 	}
+
 	r.records <- rec
 	return more
 }
 
-// closed keeps every slot busy: the next request follows when one ended.
+// closed runs a closed loop: each slot sends its next request as soon as the previous one has ended.
 func (p *phase) closed(ctx context.Context, slots []*slot) {
 	ramp := seconds(p.r.settings.ConcurrencyRamp)
 	if p.warmup {
 		ramp = 0
 	}
+
 	var wg sync.WaitGroup
 	for i, s := range slots {
 		p.r.spawn(&wg, func() {
 			if i > 0 && ramp > 0 && !p.sleep(ramp*time.Duration(i)/time.Duration(len(slots))) {
 				return
 			}
+
 			for {
 				if !p.take() {
 					return
@@ -248,15 +271,16 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 			}
 		})
 	}
+
 	wg.Wait()
 }
 
-// batched sends closed batches: every slot one request, and the next batch when
-// all have ended.
+// batched sends closed batches: one request per slot, and the next batch after all of them have ended.
 func (p *phase) batched(ctx context.Context, slots []*slot) {
 	for !p.over() {
 		var wg sync.WaitGroup
 		b := Batch{From: p.r.now()}
+
 		for _, s := range slots {
 			if !p.take() {
 				break
@@ -270,6 +294,7 @@ func (p *phase) batched(ctx context.Context, slots []*slot) {
 			wg.Go(func() { p.turn(ctx, s, ses, now, now) })
 			b.To = now
 		}
+
 		wg.Wait()
 		if b.To > 0 {
 			b.To = p.r.now()
@@ -278,16 +303,17 @@ func (p *phase) batched(ctx context.Context, slots []*slot) {
 	}
 }
 
-// think waits the delay of a session's next turn.
+// think waits for the delay before a session's next turn. It returns false if the phase ended first.
 func (p *phase) think(ses *session) bool {
 	return p.sleep(ses.conv.Turns[ses.turn].Delay)
 }
 
-// sleep waits; false when the phase ended first.
+// sleep waits for d. It returns false if the phase ended first.
 func (p *phase) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -298,11 +324,11 @@ func (p *phase) sleep(d time.Duration) bool {
 	}
 }
 
-// waiting is how many records may wait: a burst of answers is not held up by
-// their log.
+// waiting is the buffer size for finished records, so that a burst of responses does not wait for the
+// request log.
 const waiting = 2048
 
-// record is an empty record.
+// record returns a record to fill in, reused if possible.
 func (r *runner) record() *metrics.Record {
 	select {
 	case rec := <-r.free:
@@ -312,8 +338,8 @@ func (r *runner) record() *metrics.Record {
 	}
 }
 
-// record starts the goroutine that takes records; the function that it returns
-// waits until all are taken.
+// record starts the goroutine that processes finished records. The returned function waits until all of
+// them are processed.
 func (p *phase) record() (wait func()) {
 	r := p.r
 	r.free, r.records = make(chan *metrics.Record, waiting), make(chan *metrics.Record, waiting)
@@ -321,7 +347,7 @@ func (p *phase) record() (wait func()) {
 	go func() {
 		defer close(done)
 		defer func() {
-			for range r.records { // after a panic nobody must wait for room
+			for range r.records { // after a panic, senders must not block on a full channel
 			}
 		}()
 		defer r.caught()
@@ -335,25 +361,29 @@ func (p *phase) record() (wait func()) {
 			}
 			select {
 			case r.free <- rec:
-			default: // there are enough
+			default: // the buffer of free records is full
 			}
 		}
+
 		var kept []*metrics.Record
 		for rec := range r.records {
 			if r.counter != nil {
-				kept = append(kept, rec) // counting now would be load on the server
+				kept = append(kept, rec) // counting during the phase would put load on the server
 				continue
 			}
 			r.count(rec)
 			take(rec)
 		}
+
 		if r.counter != nil {
 			r.counter.count(r, kept)
 		}
+
 		for _, rec := range kept {
 			take(rec)
 		}
 	}()
+
 	return func() {
 		close(r.records)
 		<-done

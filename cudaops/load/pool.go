@@ -2,13 +2,13 @@ package load
 
 import "sync"
 
-// pool hands out slots, the one used last first: it is the warmest.
+// pool hands out slots. It prefers the slot used last, whose connection is the warmest.
 type pool struct {
 	mu    sync.Mutex
 	idle  []*slot
 	all   *[]*slot
 	fresh func() *slot
-	cap   chan struct{} // nil without a cap
+	cap   chan struct{} // nil means unlimited
 }
 
 func newPool(r *runner, slots *[]*slot) *pool {
@@ -19,7 +19,7 @@ func newPool(r *runner, slots *[]*slot) *pool {
 	return l
 }
 
-// get waits for the cap; false when the phase ended first.
+// get returns a slot and waits for the concurrency cap. It returns false if the phase ended first.
 func (l *pool) get(ending <-chan struct{}) (*slot, bool) {
 	if l.cap != nil {
 		select {
@@ -28,6 +28,7 @@ func (l *pool) get(ending <-chan struct{}) (*slot, bool) {
 			return nil, false
 		}
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.idle); n > 0 {
@@ -35,6 +36,7 @@ func (l *pool) get(ending <-chan struct{}) (*slot, bool) {
 		l.idle = l.idle[:n-1]
 		return s, true
 	}
+
 	s := l.fresh()
 	*l.all = append(*l.all, s)
 	return s, true

@@ -19,14 +19,13 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// rawServer answers the requests of each connection by hand: n counts the
-// requests of the server from 0. An answer that returns false ends the
-// connection.
+// rawServer serves requests with handwritten responses. n counts the server's requests from 0. If answer
+// returns false, the connection is closed.
 func rawServer(t *testing.T, network, address string, answer func(c net.Conn, n int) bool) string {
 	t.Helper()
 	l, err := net.Listen(network, address)
 	if err != nil {
-		t.Skip(err) // a machine without IPv6
+		t.Skip(err) // the machine has no IPv6
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	requests := make(chan int, 1)
@@ -74,7 +73,7 @@ func withLength(extra, body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", extra, len(body), body)
 }
 
-// chunked frames text as chunks, the last one open where whole is false.
+// chunked encodes text as chunks. If whole is false, the last chunk is missing.
 func chunked(text string, whole bool) string {
 	out := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for part := range strings.SplitAfterSeq(text, "\n\n") {
@@ -96,7 +95,7 @@ func gzipped(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	for part := range strings.SplitAfterSeq(text, "\n\n") { // as servers flush messages
+	for part := range strings.SplitAfterSeq(text, "\n\n") { // servers flush after each message
 		if _, err := io.WriteString(w, part); err != nil {
 			t.Fatal(err)
 		}
@@ -114,9 +113,8 @@ func delta(text string) string {
 	return `data: {"choices":[{"index":0,"delta":` + text + "}]}\n\n"
 }
 
-// TestQuirksOfServers answers all requests in the ways of real servers and
-// proxies. failed is the kind and text of what is an error; without it all
-// requests succeed.
+// TestQuirksOfServers responds to all requests like certain real servers and proxies. failed is the kind
+// and text of the expected error. If it is empty, all requests must succeed.
 func TestQuirksOfServers(t *testing.T) {
 	t.Parallel()
 	const done = "data: [DONE]\n\n"
@@ -192,13 +190,12 @@ func TestQuirksOfServers(t *testing.T) {
 	}
 }
 
-// TestRequestIsNotRetried has a server that reads a request and closes the connection
-// without an answer.
+// TestRequestIsNotRetried uses a server that reads a request and closes the connection without a response.
 func TestRequestIsNotRetried(t *testing.T) {
 	t.Parallel()
 	addr := rawServer(t, "tcp", "127.0.0.1:0", func(c net.Conn, n int) bool {
 		if n%2 == 1 {
-			return false // it has read the request
+			return false // the request has been read
 		}
 		_, err := io.WriteString(c, withLength("", streamBody))
 		return err == nil
@@ -214,8 +211,8 @@ func TestRequestIsNotRetried(t *testing.T) {
 	}
 }
 
-// TestPrivateAuthority speaks TLS with a server whose certificate only ca_file
-// vouches for, and names what is wrong without it.
+// TestPrivateAuthority uses a TLS server whose certificate is only trusted by ca_file, and checks the error
+// message without ca_file.
 func TestPrivateAuthority(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -224,7 +221,7 @@ func TestPrivateAuthority(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, streamBody) // the client sees what is missing
+		_, _ = io.WriteString(w, streamBody) // the client reports write errors
 	}))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()

@@ -36,8 +36,8 @@ func TestRateWithCap(t *testing.T) {
 			t.Errorf("%d requests were open at once", srv.MostOpen())
 		}
 		last := recs[len(recs)-1]
-		// Request 5 was due after 50 ms and could go after 200: the wait is in its
-		// effective latency, and is not the client's fault.
+		// Request 5 was due after 50 ms and could be sent after 200 ms. The wait is part of its effective
+		// latency but not of the client's lag.
 		if wait := last.Start - last.Credit; time.Duration(wait) != 160*time.Millisecond || last.Lag() != 0 {
 			t.Errorf("it waited %v and lagged by %v", time.Duration(wait), last.Lag())
 		}
@@ -52,7 +52,7 @@ func TestDurationAndGrace(t *testing.T) {
 		srv := server(t, loadtest.Options{TTFT: 300 * time.Millisecond})
 		res, recs := start(t, srv, set, Options{})
 		s := res.Profiling.Summary
-		// Three rounds of two end within a second; the fourth has 50 ms and is cut.
+		// Three rounds of two requests end within a second. The fourth has only 50 ms and is cut.
 		if s.Succeeded != 6 || s.Cancelled != 2 {
 			t.Errorf("%d succeeded, %d were cut: %+v", s.Succeeded, s.Cancelled, s.Errors)
 		}
@@ -63,8 +63,8 @@ func TestDurationAndGrace(t *testing.T) {
 	})
 }
 
-// TestBatches: a batch begins when the one before has ended, and its wall time is
-// that of its slowest request.
+// TestBatches checks that a batch starts after the previous one has ended, and that its duration is that of
+// its slowest request.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, TokenSpread: 2})

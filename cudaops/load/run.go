@@ -25,61 +25,70 @@ import (
 	"aicplan/sink/redact"
 )
 
-// Options are what a run gets in addition to its settings.
+// Options are the inputs of a run besides its settings.
 type Options struct {
-	// Salt makes the prompts of one load point differ from those of others, so
-	// that no case finds its prompts in a cache that an earlier one filled.
+	// Salt makes the prompts of one load point differ from those of others, so that no case hits a prefix
+	// cache filled by an earlier case.
 	Salt uint64
-	// Tokenizer counts tokens and makes prompts; nil leaves counting to the
-	// server.
+
+	// Tokenizer counts tokens and generates prompts. If nil, the server's token counts are used.
 	Tokenizer prompts.Tokenizer
-	// Dial and TLS replace how connections are made; nil means TCP and the
-	// system's roots.
+
+	// Dial and TLS override how connections are made. If nil, TCP and the system's root certificates are
+	// used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
-	// Record is called for every request in order of completion, from one
-	// goroutine; neither argument is kept. values is nil for warm-up requests.
+
+	// Record is called for every request in order of completion, from one goroutine. It must not keep its
+	// arguments. values is nil for warm-up requests.
 	Record func(r *metrics.Record, values *metrics.Values)
-	// Progress is called about once a second from a goroutine of its own.
+
+	// Progress is called about once a second from a separate goroutine.
 	Progress func(Progress)
-	// Getenv looks up the key's variable; nil means the process's environment.
+
+	// Getenv looks up the environment variable of the API key. If nil, os.Getenv is used.
 	Getenv func(string) string
 }
 
-// Traffic is what a run of load comes to.
+// Traffic is the result of a run.
 type Traffic struct {
 	Settings Settings
-	// Profiling and Warmup are the phases; Warmup is nil without one.
+
+	// Profiling and Warmup are the phases. Warmup is nil if there was no warm-up.
 	Profiling, Warmup *Phase
 	Client            Client
 	Cache             Cache
 	Queue             Queue
-	// Interrupted is true when the context ended the run.
+
+	// Interrupted is true if the context ended the run.
 	Interrupted bool
-	// Prompts says who made the prompts' lengths: tokenizer, token_ids, words or
-	// trace. Conversations are those that there were to choose from.
+
+	// Prompts is the source of the prompt lengths: tokenizer, token_ids, words or trace. Conversations is
+	// the set that requests were drawn from.
 	Prompts string
-	// TokenIDs is true where the outputs' lengths are counts of token ids that the
-	// server told.
+
+	// TokenIDs is true if output lengths are counts of token ids sent by the server.
 	TokenIDs      bool
 	Conversations *prompts.Set
 }
 
-// Phase is one phase of a run.
+// Phase is the result of one phase of a run.
 type Phase struct {
 	Summary *metrics.Summary
-	// From and To are the phase's window, ns since the Unix epoch: telemetry
-	// counts exactly what lies within.
+	// From and To are the time window of the phase in ns since the Unix epoch. Telemetry uses only samples
+	// within it.
 	From, To int64
-	// Batches are the closed batches of a load that has them, in order.
+	// Batches are the closed batches in order. It is empty for other load patterns.
 	Batches []Batch
 }
 
-// Batch is one closed batch: from before its first request was sent to after the
-// end of its last, ns since the Unix epoch.
+// Batch is the time window of one closed batch in ns since the Unix epoch: from before its first request is
+// sent until its last request has ended.
 type Batch struct{ From, To int64 }
 
-// Run puts load on the endpoint until the settings' end.
+// Run puts load on the endpoint until the limits of the settings are reached or ctx is done. It returns an
+// error if the settings are invalid, the server is unreachable or all warm-up requests fail. Failed
+// requests of the profiling phase are part of the result.
 func Run(ctx context.Context, s Settings, o Options) (*Traffic, error) {
 	r, err := newRunner(s, o)
 	if err != nil {
@@ -89,7 +98,7 @@ func Run(ctx context.Context, s Settings, o Options) (*Traffic, error) {
 	return r.run(ctx)
 }
 
-// runner is one run.
+// runner is the state of one run.
 type runner struct {
 	settings  Settings
 	options   Options
@@ -97,28 +106,28 @@ type runner struct {
 	address   string      // host and port of url
 	tls       *tls.Config // nil for http
 	transport *http.Transport
-	ready     chan net.Conn // connections that were opened before the run
+	ready     chan net.Conn // connections opened before the run
 	header    http.Header   // of every request
 	secrets   *redact.Values
 	request   openai.Request
 	slo       metrics.SLO
 	tokenizer prompts.Tokenizer
-	counter   *serverCounter // nil unless the server counts
-	prefill   chan struct{}  // nil without a limit
+	counter   *serverCounter // nil unless the server counts tokens
+	prefill   chan struct{}  // nil means unlimited
 	keepText  bool
 
 	conversations *prompts.Set
 	order         []int32
 	bodies        map[*prompts.Turn][]byte
-	next          int // conversation, over both phases
+	next          int // index of the next conversation, across both phases
 
 	base     time.Time
 	baseUnix int64
 
-	panicked atomic.Pointer[string] // the first panic of a goroutine of the run
+	panicked atomic.Pointer[string] // the first panic in a goroutine of the run
 
 	abort   context.CancelFunc // ends the run
-	counted atomic.Bool        // the server told token ids, which were counted
+	counted atomic.Bool        // token ids sent by the server were counted
 
 	free    chan *metrics.Record
 	records chan *metrics.Record
@@ -129,27 +138,31 @@ type runner struct {
 
 func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }
 
-// timeOf is the time of a stamp on the monotonic clock.
+// timeOf converts a stamp to a time on the monotonic clock.
 func (r *runner) timeOf(stamp int64) time.Time { return r.base.Add(time.Duration(stamp - r.baseUnix)) }
 
-// bodyCache is the most bytes of bodies that are made before the run.
+// bodyCache limits the size of the request bodies prepared before the run, in bytes.
 const bodyCache = 2 << 20
 
 func newRunner(s Settings, o Options) (*runner, error) {
 	if err := s.Settle(); err != nil {
 		return nil, err
 	}
+
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+
 	u, err := s.Target()
 	if err != nil {
 		return nil, err
 	}
+
 	r := &runner{settings: s, options: o, tokenizer: o.Tokenizer, url: u}
 	if r.address, err = Address(u); err != nil {
 		return nil, err
 	}
+
 	if u.Scheme == "https" {
 		r.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 		if o.TLS != nil {
@@ -157,6 +170,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		}
 		r.tls.ServerName, r.tls.NextProtos = u.Hostname(), []string{"http/1.1"}
 	}
+
 	own, err := s.TLS()
 	switch {
 	case err != nil:
@@ -166,31 +180,38 @@ func newRunner(s Settings, o Options) (*runner, error) {
 	case own != nil:
 		r.tls.RootCAs = own.RootCAs
 	}
+
 	r.ready = make(chan net.Conn, r.width())
 	r.transport = r.newTransport()
 	key, err := s.key(o.Getenv)
 	if err != nil {
 		return nil, err
 	}
+
 	if r.slo, err = metrics.ParseSLO(s.SLO); err != nil {
 		return nil, err
 	}
-	r.request = openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}
+
+	r.request = openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming,
+		Extra: s.ExtraInputs}
 	if n := s.PrefillConcurrency; n > 0 {
 		r.prefill = make(chan struct{}, n)
 	}
+
 	r.keepText = o.Tokenizer != nil || s.TokenCounts == CountsServer
 	if err := r.makePrompts(); err != nil {
 		return nil, err
 	}
+
 	r.header = header(s, key)
 	r.secrets = redact.New(key)
 	r.base = time.Now()
 	r.baseUnix = r.base.UnixNano()
+
 	return r, nil
 }
 
-// header is what the headers of all requests have in common.
+// header returns the headers that all requests have in common.
 func header(s Settings, key string) http.Header {
 	h := http.Header{}
 	h.Set("Content-Type", "application/json")
@@ -199,18 +220,22 @@ func header(s Settings, key string) http.Header {
 	if s.Streaming {
 		h.Set("Accept", "text/event-stream")
 	}
+
 	if key != "" {
 		h.Set("Authorization", "Bearer "+key)
 	}
+
 	for name, value := range s.Headers {
 		h.Set(name, value)
 	}
+
 	return h
 }
 
 func (r *runner) makePrompts() error {
 	s := &r.settings
 	c := s.synthetic(r.tokenizer, r.options.Salt)
+
 	if s.Trace != "" {
 		f, err := os.Open(s.Trace)
 		if err != nil {
@@ -221,30 +246,37 @@ func (r *runner) makePrompts() error {
 		if err != nil {
 			return err
 		}
+
 		if list[0].At < 0 && s.Concurrency == 0 && s.RequestRate == 0 {
 			s.Concurrency = 1
 		}
+
 		turns := 0
 		for _, c := range list {
 			turns += len(c.Turns)
 		}
+
 		if s.Requests == 0 {
 			s.Requests = turns
 		}
+
 		r.keepText = r.keepText || turns > len(list)
 		r.conversations = prompts.Fixed(list)
 	} else {
 		r.conversations = prompts.Make(c)
 		r.keepText = r.keepText || s.Turns > 1 || s.TurnsStdDev > 0
 	}
+
 	r.order = make([]int32, r.conversations.Len())
 	for i := range r.order {
 		r.order[i] = int32(i)
 	}
+
 	if s.Sampling == SamplingShuffle {
 		rng := rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x6f72646572))
 		rng.Shuffle(len(r.order), func(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] })
 	}
+
 	r.bodies = map[*prompts.Turn][]byte{}
 	size := 0
 	for i := 0; i < r.conversations.Len() && r.conversations.Kept(); i++ {
@@ -258,10 +290,11 @@ func (r *runner) makePrompts() error {
 		}
 		r.bodies[t] = b
 	}
+
 	return nil
 }
 
-// promptSource says who made the lengths.
+// promptSource returns the source of the prompt lengths for Traffic.Prompts.
 func (r *runner) promptSource() string {
 	switch {
 	case r.settings.Trace != "":
@@ -278,28 +311,33 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	out := &Traffic{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
 	out.Queue = Queue{Waited: math.NaN(), Prefill: math.NaN()}
 	cache := newCacheProbe(r)
+
 	if err := cache.reset(ctx, &out.Cache); err != nil {
 		return nil, err
 	}
+
 	if r.settings.TokenCounts == CountsServer {
 		var err error
 		if r.counter, err = newServerCounter(ctx, cache); err != nil {
 			return nil, err
 		}
 	}
+
 	outer := ctx
 	ctx, r.abort = context.WithCancel(outer)
 	defer r.abort()
 	n := r.width()
 	slots := make([]*slot, n)
+
 	for i := range slots {
 		slots[i] = r.newSlot()
 	}
-	// Connections are made before the clock runs; a server that is not there ends
-	// the run before it begins.
+
+	// Open connections before the clock starts. If the server is unreachable, the run fails here.
 	if err := r.connect(ctx, n); err != nil {
 		return nil, err
 	}
+
 	if w := r.settings.WarmupRequests; w > 0 {
 		p, err := r.phase(ctx, &slots, true, nil)
 		if err != nil {
@@ -308,21 +346,25 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 		out.Warmup = p
 		if p.Summary.Succeeded == 0 && ctx.Err() == nil {
 			e := p.Summary.Errors[0]
-			return nil, fmt.Errorf("all %d warm-up requests failed; the first kind: %s", p.Summary.Requests, describe(e.Failure))
+			return nil, fmt.Errorf("all %d warm-up requests failed; the first kind: %s", p.Summary.Requests,
+				describe(e.Failure))
 		}
 	}
+
 	cache.begin(ctx)
 	p, err := r.phase(ctx, &slots, false, &out.Client)
 	if err != nil {
 		return nil, err
 	}
+
 	cache.end(ctx, &out.Cache, &out.Queue)
 	out.Profiling = p
 	out.Interrupted, out.TokenIDs = ctx.Err() != nil, r.counted.Load()
+
 	return out, nil
 }
 
-// describe is a failure in one line.
+// describe formats a failure in one line.
 func describe(f metrics.Failure) string {
 	if f.Code > 0 {
 		return fmt.Sprintf("%d %s: %s", f.Code, f.Type, f.Message)
@@ -330,12 +372,13 @@ func describe(f metrics.Failure) string {
 	return f.Type + ": " + f.Message
 }
 
-// width is how many slots there are from the start.
+// width returns the initial number of slots.
 func (r *runner) width() int {
 	n := r.settings.Concurrency
 	if n == 0 {
 		n = 1
 	}
+
 	if m := max(r.settings.Requests, r.settings.WarmupRequests); m > 0 && r.settings.Duration == 0 {
 		n = min(n, m)
 	}
@@ -344,12 +387,12 @@ func (r *runner) width() int {
 
 func (r *runner) newSlot() *slot {
 	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // it does not fail
+	_, _ = crand.Read(seed[:]) // never fails
 	return &slot{r: r, ids: rand.NewChaCha8(seed)}
 }
 
-// spawn is wg.Go. A panic ends the run, not the process: other work may be going
-// on in it.
+// spawn is wg.Go that turns a panic into the end of the run. The process continues, because it may be doing
+// other work.
 func (r *runner) spawn(wg *sync.WaitGroup, f func()) {
 	wg.Go(func() {
 		defer r.caught()
@@ -357,7 +400,7 @@ func (r *runner) spawn(wg *sync.WaitGroup, f func()) {
 	})
 }
 
-// caught is deferred by goroutines of the run.
+// caught recovers from a panic, records it and ends the run. Goroutines of the run defer it.
 func (r *runner) caught() {
 	if v := recover(); v != nil {
 		text := fmt.Sprintf("%v\n\n%s", v, debug.Stack())
@@ -366,7 +409,7 @@ func (r *runner) caught() {
 	}
 }
 
-// connect opens n connections, some at a time.
+// connect opens n connections, at most 64 at a time.
 func (r *runner) connect(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, min(seconds(r.settings.Timeout), time.Minute))
 	defer cancel()
@@ -377,17 +420,21 @@ func (r *runner) connect(ctx context.Context, n int) error {
 		}
 		return err
 	}
+
 	if err := open(); err != nil {
 		return fmt.Errorf("cannot reach the server: %s; is it running, and is url right?", plainNet(err))
 	}
+
 	var g errgroup.Group
 	g.SetLimit(64)
 	for range n - 1 {
 		g.Go(open)
 	}
+
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("cannot open %d connections to the server: %s", n, plainNet(err))
 	}
+
 	return nil
 }
 
@@ -395,9 +442,9 @@ func (r *runner) connect(ctx context.Context, n int) error {
 func (r *runner) close() {
 	r.transport.CloseIdleConnections()
 	for len(r.ready) > 0 {
-		_ = (<-r.ready).Close() // it was not used
+		_ = (<-r.ready).Close() // an unused connection, so its error does not matter
 	}
 }
 
-// errStopped ends a phase from within.
+// errStopped is returned if a phase ends without any request.
 var errStopped = errors.New("the run ended")

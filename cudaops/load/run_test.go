@@ -23,7 +23,7 @@ func server(t *testing.T, o loadtest.Options) *loadtest.Server {
 	return s
 }
 
-// quick are settings of a short run against a mock server.
+// quick returns settings of a short run against a mock server.
 func quick() Settings {
 	s := DefaultSettings()
 	s.URL, s.Model = "mock:80", "mock"
@@ -32,7 +32,7 @@ func quick() Settings {
 	return s
 }
 
-// start runs load inside a bubble, where time is virtual and exact.
+// start runs load inside a synctest bubble, where time is virtual and exact.
 func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic, []metrics.Record) {
 	t.Helper()
 	var recs []metrics.Record
@@ -55,7 +55,7 @@ func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic,
 
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if !(math.Abs(got-want) <= 1e-6) { // not a number is not near either
+	if !(math.Abs(got-want) <= 1e-6) { // NaN must fail too
 		t.Errorf("%s is %v, want %v", what, got, want)
 	}
 }
@@ -124,7 +124,7 @@ func TestExactTimes(t *testing.T) {
 	}
 }
 
-// piecewise sends what is written in pieces of 60 bytes, 1 ms apart.
+// piecewise sends written data in pieces of 60 bytes, 1 ms apart.
 type piecewise struct{ net.Conn }
 
 func (c piecewise) Write(b []byte) (n int, err error) {
@@ -155,8 +155,8 @@ func TestTimeOfAMessageIsTheReadThatCompletesIt(t *testing.T) {
 		if res.Profiling.Summary.Succeeded != 1 {
 			t.Fatal(res.Profiling.Summary.Errors)
 		}
-		// A message has several pieces, and its last one, with the event's empty line,
-		// comes some milliseconds after its first.
+		// A message consists of several pieces. The last one, with the event's empty line, arrives some
+		// milliseconds after the first.
 		got := time.Duration(recs[0].Times[0] - recs[0].Start)
 		if got <= 100*time.Millisecond || got >= 105*time.Millisecond || got%time.Millisecond != 0 {
 			t.Errorf("the first token came after %v", got)
@@ -221,7 +221,7 @@ func TestWarmupIsLeftOut(t *testing.T) {
 				t.Error("a warm-up request ended in the window")
 			}
 		}
-		if srv.Connections() > 5 { // and one that asked for the cache
+		if srv.Connections() > 5 { // and one for the cache probe
 			t.Logf("%d connections", srv.Connections())
 		}
 	})
@@ -268,7 +268,7 @@ func TestMultiTurn(t *testing.T) {
 			t.Fatalf("%d requests", len(truth))
 		}
 		for i, tr := range truth {
-			// Each turn brings 10 words and the answer before it, of 4.
+			// Each turn adds 10 words and the previous response of 4 words.
 			if tr.Prompt != 10+i*14 {
 				t.Errorf("turn %d has %d tokens", i, tr.Prompt)
 			}
@@ -284,7 +284,7 @@ func TestMultiTurn(t *testing.T) {
 	})
 }
 
-// TestServersSayHowLongRequestsWaited: the means are of the profiling phase alone.
+// TestServersSayHowLongRequestsWaited checks that the means cover only the profiling phase.
 func TestServersSayHowLongRequestsWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server(t, loadtest.Options{Queue: 3 * time.Millisecond})
@@ -294,7 +294,7 @@ func TestServersSayHowLongRequestsWaited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The requests 5 to 9 waited 7 times as long as the first, on average.
+		// Requests 5 to 9 waited 7 times as long as the first, on average.
 		near(t, "queue", res.Queue.Waited, 21)
 		near(t, "prefill", res.Queue.Prefill, 42)
 		if res, err = Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial}); err != nil {
@@ -379,7 +379,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// TestTokenIDs: a server without a tokenizer sends ids and no text.
+// TestTokenIDs uses a server without a tokenizer, which sends ids and no text.
 func TestTokenIDs(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// users sends the conversations of users who share the request rate. A user's
-// turns are due users/rate seconds apart; after its last turn it is followed by
-// another one. At the start users are as far through their conversations as they
-// would be after a long time: the first one has nearly all turns behind it.
+// users sends the conversations of users who share the request rate. A user's turns are due users/rate
+// seconds apart. After its last turn, a user starts a new conversation. Users start with different numbers
+// of remaining turns, as they would have after running for a long time: the first user has the fewest left.
 func (p *phase) users(ctx context.Context, slots *[]*slot) {
 	s := &p.r.settings
 	l := newPool(p.r, slots)
 	gap := int64(float64(time.Second) * float64(s.Users) / s.RequestRate)
 	start := p.r.now()
 	var wg sync.WaitGroup
+
 	for i := range s.Users {
 		ses := p.begin()
 		if ses == nil {
 			break
 		}
+
 		ses.turns = (ses.turns*(i+1) + s.Users - 1) / s.Users // at least one
 		due := start + int64(float64(time.Second)*float64(i)/s.RequestRate)
 		p.r.spawn(&wg, func() {
@@ -29,10 +30,12 @@ func (p *phase) users(ctx context.Context, slots *[]*slot) {
 				if !ok {
 					return
 				}
-				free := due // without a cap it could have gone when it was due
+
+				free := due // without a cap, the request could have been sent when it was due
 				if l.cap != nil {
 					free = p.r.now()
 				}
+
 				more := p.turn(ctx, sl, ses, due, free)
 				l.put(sl)
 				if !more {
@@ -40,10 +43,12 @@ func (p *phase) users(ctx context.Context, slots *[]*slot) {
 						return
 					}
 				}
-				// An answer that took longer than the gap has made this turn late.
+
+				// If the response took longer than the gap, the next turn is due at once.
 				due = max(due+gap, p.r.now())
 			}
 		})
 	}
+
 	wg.Wait()
 }

@@ -11,7 +11,7 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// TestPrefillConcurrency lets one request at a time wait for its first token.
+// TestPrefillConcurrency allows only one request at a time to wait for its first token.
 func TestPrefillConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quick()
@@ -33,7 +33,7 @@ func TestPrefillConcurrency(t *testing.T) {
 	})
 }
 
-// TestUsers has users send their turns at even times, however long answers take.
+// TestUsers checks that users send their turns at equal intervals, independent of response times.
 func TestUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quick()
@@ -52,7 +52,7 @@ func TestUsers(t *testing.T) {
 		for _, r := range recs {
 			turns[r.Correlation]++
 		}
-		// The first users have one, two, three and four turns before them.
+		// The first users start with one, two, three and four turns left.
 		if first := turns[recs[0].Correlation]; first != 1 || turns[recs[1].Correlation] != 2 || turns[recs[3].Correlation] != 4 {
 			t.Errorf("turns of the first users: %v", turns)
 		}
@@ -64,7 +64,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestServerCounts counts by /tokenize, and so sees usage that is wrong.
+// TestServerCounts counts tokens with /tokenize and thus detects wrong usage.
 func TestServerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quick()

@@ -15,7 +15,7 @@ import (
 	"aicplan/cudaops/load/openai"
 )
 
-// shape is what AIPerf's own files have: names, units and types.
+// shape describes AIPerf's own files: names, units and types.
 type shape struct {
 	Summary map[string]*struct {
 		Unit  string
@@ -45,7 +45,7 @@ func reference(t *testing.T) shape {
 
 const second = int64(1e9)
 
-// records are four requests, the last of them failed and cancelled.
+// records returns four requests, the last of which was cancelled.
 func records() []metrics.Record {
 	var out []metrics.Record
 	for i := range int64(4) {
@@ -82,8 +82,8 @@ func report(t *testing.T) (*Report, []byte) {
 	return &Report{ID: "abc", Summary: s, From: s.From, To: s.To, Seed: 7, Input: map[string]any{"models": 1}}, log
 }
 
-// TestSummaryHasAIPerfsKeys: every key of AIPerf's summary is there with its
-// unit and its statistics.
+// TestSummaryHasAIPerfsKeys checks that every key of AIPerf's summary exists with the same unit and
+// statistics.
 func TestSummaryHasAIPerfsKeys(t *testing.T) {
 	r, _ := report(t)
 	raw, err := r.JSON()
@@ -96,7 +96,7 @@ func TestSummaryHasAIPerfsKeys(t *testing.T) {
 	}
 	for key, want := range reference(t).Summary {
 		if key == "context_overflow_count" {
-			continue // AIPerf's replay of agents
+			continue // AIPerf's agent replay
 		}
 		value, ok := got[key]
 		if !ok {

@@ -21,34 +21,40 @@ var groups = []struct {
 	{metrics.GroupMain, "LLM Metrics"},
 }
 
-// mainOrder is the order of the main table; others follow.
+// mainOrder is the order of the metrics in the main table. Other metrics come after them.
 var mainOrder = []string{
-	"time_to_first_token", "adj_time_to_first_token", "time_to_second_token", "time_to_first_output_token", "request_latency",
+	"time_to_first_token", "adj_time_to_first_token", "time_to_second_token", "time_to_first_output_token",
+	"request_latency",
 	"adj_request_latency", "decode_duration", "adj_decode_duration", "inter_token_latency", "adj_inter_token_latency",
-	"output_token_throughput_per_user", "e2e_output_token_throughput", "output_sequence_length", "input_sequence_length",
-	"output_token_throughput", "input_token_throughput", "request_throughput", "completed_request_count", "request_error_rate", "request_count",
+	"output_token_throughput_per_user", "e2e_output_token_throughput", "output_sequence_length",
+	"input_sequence_length",
+	"output_token_throughput", "input_token_throughput", "request_throughput", "completed_request_count",
+	"request_error_rate", "request_count",
 }
 
-// Console is profile_export_console.txt.
+// Console returns the text of profile_export_console.txt.
 func (r *Report) Console() string {
 	var b strings.Builder
 	b.WriteString("\n")
 	if len(r.Summary.Errors) > 0 {
 		b.WriteString(errorTable(r.Summary) + "\n\n")
 	}
+
 	for _, g := range groups {
 		if t := metricTable(r.Summary, g.group, "NVIDIA AIPerf | "+g.title); t != "" {
 			b.WriteString(t + "\n\n")
 		}
 	}
+
 	if r.Command != "" {
 		fmt.Fprintf(&b, "CLI Command: %s\n", r.Command)
 	}
+
 	fmt.Fprintf(&b, "Benchmark Duration: %.2f sec\n", float64(r.Summary.To-r.Summary.From)/1e9)
 	return b.String()
 }
 
-// Table is the main table alone, for a terminal.
+// Table returns only the main table, for a terminal. It returns "" if there are no metrics.
 func Table(s *metrics.Summary, title string) string { return metricTable(s, metrics.GroupMain, title) }
 
 func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
@@ -60,6 +66,7 @@ func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
 			list = append(list, m)
 		}
 	}
+
 	if g == metrics.GroupMain {
 		for _, tag := range mainOrder {
 			if m, ok := s.Get(tag); ok {
@@ -67,38 +74,47 @@ func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
 			}
 		}
 	}
+
 	for _, m := range s.Metrics {
 		add(m)
 	}
+
 	if len(list) == 0 {
 		return ""
 	}
+
 	t := &grid{title: title, header: append([]string{"Metric"}, consoleColumns...)}
 	for _, m := range list {
 		label := m.Label()
 		if m.Unit == "requests" {
 			label += " (requests)"
 		}
+
 		x := m.Stats
 		values := []float64{x.Avg, x.Min, x.Max, x.P99, x.P90, x.P50, x.Std}
 		if !m.Has {
 			nan := math.NaN()
 			values = []float64{m.Value, nan, nan, nan, nan, nan, nan}
 		}
+
 		if m.Adjusted {
 			values[0], values[6] = math.NaN(), math.NaN()
 		}
+
 		row := []string{label}
 		for _, v := range values {
 			row = append(row, grouped(v))
 		}
+
 		t.rows = append(t.rows, row)
 	}
+
 	return t.render()
 }
 
 func errorTable(s *metrics.Summary) string {
-	t := &grid{title: "NVIDIA AIPerf | Error Summary", header: []string{"Code", "Type", "Message", "Count"}, left: []int{2}}
+	t := &grid{title: "NVIDIA AIPerf | Error Summary", header: []string{"Code", "Type", "Message", "Count"},
+		left: []int{2}}
 	for _, e := range s.Errors {
 		code := "N/A"
 		if e.Code > 0 {
@@ -109,7 +125,7 @@ func errorTable(s *metrics.Summary) string {
 	return t.render()
 }
 
-// clip shortens a message to what fits a table.
+// clip shortens a message to at most 90 characters for a table.
 func clip(s string) string {
 	const most = 90
 	if r := []rune(s); len(r) > most {
@@ -118,7 +134,7 @@ func clip(s string) string {
 	return s
 }
 
-// oneLine keeps control characters of a server off the terminal.
+// oneLine replaces control characters with spaces, because server messages are printed to a terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7f {
@@ -128,18 +144,21 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// grouped is a number with two decimals and thousands apart.
+// grouped formats a number with two decimals and thousands separators, or "N/A" if it is not finite.
 func grouped(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "N/A"
 	}
+
 	t := strconv.FormatFloat(math.Abs(v), 'f', 2, 64)
 	whole, frac, _ := strings.Cut(t, ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
 	}
+
 	if v < 0 {
 		whole = "-" + whole
 	}
+
 	return whole + "." + frac
 }

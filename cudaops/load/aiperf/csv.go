@@ -12,11 +12,11 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-var csvHeader = []string{"Metric", "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std"}
+var csvHeader = []string{"Metric", "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95",
+	"p99", "std"}
 
-// CSV is profile_export_aiperf.csv: metrics with statistics, then those of one
-// value, each sorted by name. The telemetry section follows where there is
-// telemetry.
+// CSV returns the text of profile_export_aiperf.csv: metrics with statistics, then metrics with a single
+// value, each sorted by name, then the header of the telemetry section unless Part is set.
 func (r *Report) CSV() ([]byte, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -24,17 +24,20 @@ func (r *Report) CSV() ([]byte, error) {
 	list := slices.Clone(r.Summary.Metrics)
 	slices.SortStableFunc(list, func(a, b metrics.Metric) int { return cmp.Compare(a.Name, b.Name) })
 	rows := [][]string{csvHeader}
+
 	for _, m := range list {
 		if m.Has {
 			rows = append(rows, statsRow(m))
 		}
 	}
+
 	rows = append(rows, []string{""}, []string{"Metric", "Value"})
 	for _, m := range list {
 		if !m.Has {
 			rows = append(rows, []string{m.Label(), fixed(m.Value)})
 		}
 	}
+
 	for _, row := range rows {
 		if len(row) == 1 && row[0] == "" {
 			w.Flush()
@@ -45,16 +48,17 @@ func (r *Report) CSV() ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	w.Flush()
 	if !r.Part {
 		b.WriteString("\r\n\r\n" + strings.Join(TelemetryHeader, ",") + "\r\n")
 	}
+
 	return b.Bytes(), w.Error()
 }
 
-// TelemetryHeader heads the section of what GPUs did, behind two empty lines; it
-// is there without telemetry too. Rows of devices have their host in one column
-// more, Hostname.
+// TelemetryHeader is the header of the GPU telemetry section, which follows after two empty lines. AIPerf
+// writes it even without telemetry. Rows of devices have Hostname as an additional column.
 var TelemetryHeader = append([]string{"Endpoint", "GPU_Index", "GPU_Name", "GPU_UUID", "Platform"}, csvHeader...)
 
 func statsRow(m metrics.Metric) []string {
@@ -63,6 +67,7 @@ func statsRow(m metrics.Metric) []string {
 	if m.Adjusted {
 		avg, sum, std = math.NaN(), math.NaN(), math.NaN()
 	}
+
 	row := []string{m.Label(), fixed(avg), fixed(s.Min), fixed(s.Max), fixed(sum)}
 	for _, p := range percentiles(s) {
 		row = append(row, fixed(p.v))
@@ -70,7 +75,7 @@ func statsRow(m metrics.Metric) []string {
 	return append(row, fixed(std))
 }
 
-// fixed is a number with two decimals; empty where there is none.
+// fixed formats a number with two decimals, or returns "" if it is not finite.
 func fixed(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""

@@ -7,19 +7,21 @@ import (
 	"aicplan/cudaops/load/prompts"
 )
 
-// maxInputs bounds how many sessions inputs.json lists.
+// maxInputs limits the number of sessions in inputs.json.
 const maxInputs = 1000
 
-// InputsJSON is inputs.json: what each session asks, turn by turn, without the
-// answers that later turns carry.
+// InputsJSON returns the text of inputs.json: the request bodies of each session, turn by turn. Bodies of
+// later turns do not include the earlier responses.
 func InputsJSON(r openai.Request, list *prompts.Set) ([]byte, error) {
 	type entry struct {
 		ID       string            `json:"session_id"`
 		Payloads []json.RawMessage `json:"payloads"`
 	}
+
 	out := struct {
 		Data []entry `json:"data"`
 	}{Data: []entry{}}
+
 	for i := range min(list.Len(), maxInputs) {
 		c := list.At(i)
 		e := entry{ID: c.ID}
@@ -33,9 +35,11 @@ func InputsJSON(r openai.Request, list *prompts.Set) ([]byte, error) {
 		}
 		out.Data = append(out.Data, e)
 	}
+
 	raw, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {
 		return nil, err
 	}
+
 	return append(raw, '\n'), nil
 }

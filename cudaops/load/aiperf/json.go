@@ -1,8 +1,6 @@
-// Package aiperf writes the files of AIPerf 0.13: profile_export.jsonl,
-// profile_export_aiperf.json (schema 1.4) and .csv, profile_export_console.txt
-// and inputs.json, so that what reads these works unchanged. The forms were
-// taken from files that AIPerf wrote; the definitions of the numbers are in
-// docs/serving.md.
+// Package aiperf writes the files of AIPerf 0.13, so that tools for these files work unchanged:
+// profile_export.jsonl, profile_export_aiperf.json (schema 1.4) and .csv, profile_export_console.txt and
+// inputs.json. The formats were derived from files written by AIPerf. docs/serving.md defines the numbers.
 package aiperf
 
 import (
@@ -16,13 +14,13 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// SchemaVersion is of profile_export_aiperf.json.
+// SchemaVersion is the schema version of profile_export_aiperf.json.
 const SchemaVersion = "1.4"
 
-// Version is the version of AIPerf whose files these are.
+// Version is the AIPerf version whose file formats are written.
 const Version = "0.13.0"
 
-// File names, as AIPerf has them.
+// AIPerf's file names.
 const (
 	SummaryJSON = "profile_export_aiperf.json"
 	SummaryCSV  = "profile_export_aiperf.csv"
@@ -33,17 +31,17 @@ const (
 	Manifest    = "phase_manifest.json"
 )
 
-// Phases, in AIPerf's words.
+// AIPerf's phase names.
 const (
 	Warmup    = "warmup"
 	Profiling = "profiling"
 )
 
-// PhaseFile names the attachment that is phases/PHASE/NAME in AIPerf's folder:
-// names of attachments have no slashes.
+// PhaseFile returns the attachment name for phases/PHASE/NAME of AIPerf's folder. Attachment names must not
+// contain slashes.
 func PhaseFile(phase, name string) string { return "phases." + phase + "." + name }
 
-// Path is where the attachment of that name lies in AIPerf's folder, with slashes.
+// Path returns the slash-separated path of an attachment in AIPerf's folder.
 func Path(attachment string) string {
 	for _, phase := range []string{Warmup, Profiling} {
 		if name, ok := strings.CutPrefix(attachment, PhaseFile(phase, "")); ok {
@@ -53,34 +51,39 @@ func Path(attachment string) string {
 	return attachment
 }
 
-// Report is what the files say about a run.
+// Report is the content of the files of a run.
 type Report struct {
-	// ID names the run.
+	// ID identifies the run.
 	ID      string
 	Summary *metrics.Summary
-	// Warmup is nil without a warm-up phase.
+
+	// Warmup is nil if there was no warm-up phase.
 	Warmup *metrics.Summary
-	// From and To are the profiling phase, ns since the Unix epoch; WarmupFrom and
-	// WarmupTo the warm-up phase.
+
+	// From and To are the time window of the profiling phase in ns since the Unix epoch. WarmupFrom and
+	// WarmupTo are that of the warm-up phase.
 	From, To             int64
 	WarmupFrom, WarmupTo int64
-	// Part marks the files of one phase, which have no telemetry.
+
+	// Part marks the files of a single phase, which have no telemetry.
 	Part      bool
 	Cancelled bool
 	Seed      uint64
-	// Input is the tree of input_config.
+
+	// Input is the content of input_config.
 	Input any
-	// Command is how the run was started.
+
+	// Command is the equivalent AIPerf command line.
 	Command string
 }
 
-// TelemetryKey is the key of what GPUs did, in SummaryJSON.
+// TelemetryKey is the key of the GPU telemetry in SummaryJSON.
 const TelemetryKey = "telemetry_data"
 
-// localTime is how AIPerf writes times: local, without a zone, in microseconds.
+// localTime is AIPerf's time format: local time without a zone, in microseconds.
 const localTime = "2006-01-02T15:04:05.000000"
 
-// JSON is profile_export_aiperf.json.
+// JSON returns the text of profile_export_aiperf.json.
 func (r *Report) JSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("{\n")
@@ -101,13 +104,16 @@ func (r *Report) JSON() ([]byte, error) {
 			fail = err
 		}
 	}
+
 	field("schema_version", SchemaVersion)
 	field("aiperf_version", Version)
 	field("generator", "aicplan")
 	field("benchmark_id", r.ID)
+
 	for _, m := range r.Summary.Metrics {
 		field(m.Tag, entry(m))
 	}
+
 	field("input_config", r.Input)
 	field("run_info", map[string]any{"benchmark_id": r.ID, "random_seed": r.Seed, "trial": 0, "cli_command": r.Command})
 	field("was_cancelled", r.Cancelled)
@@ -115,8 +121,9 @@ func (r *Report) JSON() ([]byte, error) {
 	field("error_summary", errorSummary(r.Summary))
 	field("start_time", time.Unix(0, r.From).Format(localTime))
 	field("end_time", time.Unix(0, r.To).Format(localTime))
+
 	if !r.Part {
-		// Where GPUs were watched, the export puts what they did in its place.
+		// If GPU telemetry was recorded, the export replaces this field.
 		field(TelemetryKey, map[string]any{
 			"summary": map[string]any{
 				"endpoints_configured": []string{}, "endpoints_successful": []string{},
@@ -125,6 +132,7 @@ func (r *Report) JSON() ([]byte, error) {
 			"endpoints": map[string]any{}, "error_summary": []any{},
 		})
 	}
+
 	if r.Warmup != nil && !r.Part {
 		m := map[string]any{}
 		for _, w := range r.Warmup.Metrics {
@@ -132,11 +140,12 @@ func (r *Report) JSON() ([]byte, error) {
 		}
 		field("warmup_metrics", m)
 	}
+
 	b.WriteString("\n}\n")
 	return b.Bytes(), fail
 }
 
-// entry is a metric as JSON has it.
+// entry returns the JSON object of a metric.
 func entry(m metrics.Metric) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"unit":` + strconv.Quote(m.Unit))
@@ -145,27 +154,33 @@ func entry(m metrics.Metric) json.RawMessage {
 			b.WriteString(`,"` + name + `":` + number(v))
 		}
 	}
+
 	if !m.Has {
 		num("avg", m.Value)
 		b.WriteByte('}')
 		return b.Bytes()
 	}
+
 	s := m.Stats
 	if !m.Adjusted {
 		num("avg", s.Avg)
 	}
+
 	for _, p := range percentiles(s) {
 		num(p.name, p.v)
 	}
+
 	num("min", s.Min)
 	num("max", s.Max)
 	if !m.Adjusted {
 		num("std", s.Std)
 	}
+
 	if !m.Sweep {
 		b.WriteString(`,"count":` + strconv.Itoa(s.Count))
 		num("sum", s.Sum)
 	}
+
 	b.WriteByte('}')
 	return b.Bytes()
 }
@@ -176,10 +191,11 @@ type named struct {
 }
 
 func percentiles(s metrics.Stats) []named {
-	return []named{{"p1", s.P1}, {"p5", s.P5}, {"p10", s.P10}, {"p25", s.P25}, {"p50", s.P50}, {"p75", s.P75}, {"p90", s.P90}, {"p95", s.P95}, {"p99", s.P99}}
+	return []named{{"p1", s.P1}, {"p5", s.P5}, {"p10", s.P10}, {"p25", s.P25}, {"p50", s.P50}, {"p75", s.P75},
+		{"p90", s.P90}, {"p95", s.P95}, {"p99", s.P99}}
 }
 
-// number writes a float as Python's JSON does: always with a point or exponent.
+// number formats a float like Python's json module: always with a decimal point or an exponent.
 func number(v float64) string {
 	t := strconv.FormatFloat(v, 'g', -1, 64)
 	for _, c := range t {

@@ -6,18 +6,19 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// File is one of the files of a run.
+// File is one output file of a run.
 type File struct {
 	Name, MediaType string
 	Data            []byte
 }
 
-// Phases are the files of the single phases and their manifest, which AIPerf
-// writes where there is a warm-up phase; none without one.
+// Phases returns the files of the individual phases and their manifest. Like AIPerf, it returns none if
+// there was no warm-up phase.
 func (r *Report) Phases() ([]File, error) {
 	if r.Warmup == nil {
 		return nil, nil
 	}
+
 	type entry struct {
 		EndNS          int64        `json:"end_ns"`
 		Errors         int          `json:"error_request_count"`
@@ -33,10 +34,12 @@ func (r *Report) Phases() ([]File, error) {
 		Total          int          `json:"total_request_count"`
 		Cancelled      bool         `json:"was_cancelled"`
 	}
+
 	manifest := struct {
 		Phases  []entry `json:"phases"`
 		Version int     `json:"schema_version"`
 	}{Version: 1}
+
 	var out []File
 	for i, p := range []struct {
 		name      string
@@ -50,24 +53,32 @@ func (r *Report) Phases() ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		table, err := part.CSV()
 		if err != nil {
 			return nil, err
 		}
+
 		names := [2]string{PhaseFile(p.name, SummaryJSON), PhaseFile(p.name, SummaryCSV)}
 		out = append(out, File{names[0], "application/json", js}, File{names[1], "text/csv", table})
 		e := entry{
-			EndNS: p.to, Errors: p.sum.Failed, ErrorSummary: errorSummary(p.sum), CSV: Path(names[1]), JSON: Path(names[0]),
-			Index: i, Kind: p.name, Name: p.name, StartNS: p.from, Successful: p.sum.Succeeded, Total: p.sum.Requests, Cancelled: p.cancelled,
+			EndNS: p.to, Errors: p.sum.Failed, ErrorSummary: errorSummary(p.sum), CSV: Path(names[1]),
+			JSON:  Path(names[0]),
+			Index: i, Kind: p.name, Name: p.name, StartNS: p.from, Successful: p.sum.Succeeded,
+			Total: p.sum.Requests, Cancelled: p.cancelled,
 		}
+
 		if p.name == Profiling {
 			e.ProfilingIndex = new(int)
 		}
+
 		manifest.Phases = append(manifest.Phases, e)
 	}
+
 	raw, err := json.MarshalIndent(manifest, "", "  ")
 	if err != nil {
 		return nil, err
 	}
+
 	return append(out, File{Manifest, "application/json", append(raw, '\n')}), nil
 }

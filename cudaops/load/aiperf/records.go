@@ -8,9 +8,9 @@ import (
 	"aicplan/cudaops/load/metrics"
 )
 
-// AppendRecord appends one line of profile_export.jsonl. worker names who sent
-// the request; warmedUp says that a warm-up phase came first. It allocates nothing where b is large enough: a line is written
-// for every request while the load runs.
+// AppendRecord appends one line of profile_export.jsonl. worker is the name of the sender. warmedUp is true
+// if the run has a warm-up phase. AppendRecord does not allocate if b has enough capacity, because lines
+// are written while the load runs.
 func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, warmedUp bool, worker string) []byte {
 	str := func(name, value string) {
 		b = append(b, ',', '"')
@@ -18,19 +18,23 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 		b = append(b, `":`...)
 		b = quote(b, value)
 	}
+
 	num := func(name string, value int64) {
 		b = append(b, ',', '"')
 		b = append(b, name...)
 		b = append(b, `":`...)
 		b = strconv.AppendInt(b, value, 10)
 	}
+
 	phase, index := Profiling, int64(0)
 	if warmedUp {
 		index = 1
 	}
+
 	if r.Warmup {
 		phase, index = Warmup, 0
 	}
+
 	b = append(b, `{"metadata":{"session_num":`...)
 	b = strconv.AppendInt(b, int64(r.Number), 10)
 	str("x_request_id", r.ID)
@@ -42,6 +46,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 	if r.Ack > 0 {
 		num("request_ack_ns", r.Ack)
 	}
+
 	num("request_end_ns", r.Finish)
 	str("worker_id", worker)
 	str("record_processor_id", worker)
@@ -50,6 +55,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 	if !r.Warmup {
 		num("profiling_index", 0)
 	}
+
 	str("phase_name", phase)
 	str("phase_kind", phase)
 	if r.Cancelled {
@@ -58,6 +64,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 	} else {
 		b = append(b, `,"was_cancelled":false`...)
 	}
+
 	b = append(b, `,"context_overflow_skip":false,"agent_depth":0`...)
 	str("root_correlation_id", r.Correlation)
 	b = append(b, `},"metrics":{`...)
@@ -71,11 +78,13 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 		b = append(b, d.Tag...)
 		b = append(b, `":{"value":`...)
 	}
+
 	unit := func(d *metrics.Def) {
 		b = append(b, `,"unit":"`...)
 		b = append(b, d.Unit...)
 		b = append(b, `"}`...)
 	}
+
 	defs := metrics.PerRequest()
 	for i := range defs {
 		if v == nil || math.IsNaN(v[i]) || summaryOnly(i) {
@@ -90,6 +99,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 		}
 		unit(d)
 	}
+
 	if streaming && r.Err == nil && len(r.Times) > 1 {
 		name(&metrics.InterChunk)
 		b = append(b, '[')
@@ -102,6 +112,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 		b = append(b, ']')
 		unit(&metrics.InterChunk)
 	}
+
 	b = append(b, '}')
 	if e := r.Err; e != nil {
 		b = append(b, `,"error":{`...)
@@ -116,16 +127,18 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 		b = quote(b, e.Message)
 		b = append(b, '}')
 	}
+
 	return append(b, '}', '\n')
 }
 
-// summaryOnly are metrics that AIPerf has in its summaries alone: a reader can
-// make them of the metadata's times.
+// summaryOnly reports whether AIPerf writes a metric only to its summaries. Readers can compute it from the
+// times in the metadata.
 func summaryOnly(i int) bool { return i == metrics.CreditToStart || i == metrics.EffectiveLatency }
 
 func appendFloat(b []byte, v float64) []byte {
 	n := len(b)
 	b = strconv.AppendFloat(b, v, 'g', -1, 64)
+
 	for _, c := range b[n:] {
 		if c == '.' || c == 'e' {
 			return b
@@ -136,7 +149,7 @@ func appendFloat(b []byte, v float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// quote appends a JSON string; what is no UTF-8 becomes U+FFFD.
+// quote appends a JSON string. Invalid UTF-8 becomes U+FFFD.
 func quote(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); {
@@ -156,7 +169,9 @@ func quote(b []byte, s string) []byte {
 			i += n
 			continue
 		}
+
 		i++
 	}
+
 	return append(b, '"')
 }

@@ -1,5 +1,5 @@
-// Package arrivals says when requests are due: at a constant rate, by a Poisson
-// process, or with gamma-distributed gaps, the rate ramped up from the start.
+// Package arrivals schedules when requests are due: at a constant rate, by a Poisson process, or with
+// gamma-distributed gaps. The rate can be ramped up from the start.
 package arrivals
 
 import (
@@ -13,31 +13,35 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Patterns.
+// Arrival patterns.
 const (
 	Constant = "constant"
 	Poisson  = "poisson"
 	Gamma    = "gamma"
 )
 
-// Patterns lists them.
+// Patterns returns the names of all patterns.
 func Patterns() []string { return []string{Constant, Poisson, Gamma} }
 
-// Config describes arrivals.
+// Config describes an arrival process.
 type Config struct {
 	Pattern string
+
 	// Rate is in requests per second.
 	Rate float64
-	// Smoothness is the shape of Gamma: 1 is Poisson, more is smoother, less is
-	// burstier. The mean gap stays 1/Rate.
+
+	// Smoothness is the shape parameter of Gamma: 1 equals Poisson, larger values are smoother, smaller
+	// values burstier. The mean gap is always 1/Rate.
 	Smoothness float64
-	// Ramp is the time in which the rate grows from 0 to Rate, linearly.
+
+	// Ramp is the time in which the rate grows linearly from 0 to Rate.
 	Ramp time.Duration
-	// Seed decides the gaps; 0 is a seed like any other.
+
+	// Seed is the random seed of the gaps. 0 is a valid seed.
 	Seed uint64
 }
 
-// Validate reports what is wrong.
+// Validate returns an error if a field is out of range.
 func (c Config) Validate() error {
 	switch {
 	case !slices.Contains(Patterns(), c.Pattern):
@@ -52,18 +56,18 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// A Schedule gives one arrival after the other.
+// A Schedule generates the arrival times. It is not safe for concurrent use.
 type Schedule struct {
 	c   Config
-	gap func() float64 // of a process of rate 1
+	gap func() float64 // draws a gap of a process with rate 1
 	sum float64        // expected arrivals so far
 }
 
-// New makes a schedule; the config must be valid. The first request of a
-// constant or Poisson process without a ramp is due at once.
+// New returns a schedule. The config must be valid. The first request is due at time 0.
 func New(c Config) *Schedule {
-	src := rand.NewPCG(c.Seed, 0x61727269766c73) // a stream apart from that of the prompts
+	src := rand.NewPCG(c.Seed, 0x61727269766c73) // independent of the random stream of the prompts
 	s := &Schedule{c: c}
+
 	switch c.Pattern {
 	case Constant:
 		s.gap = func() float64 { return 1 }
@@ -75,25 +79,27 @@ func New(c Config) *Schedule {
 	return s
 }
 
-// Next is when the next request is due, counted from the start.
+// Next returns the time of the next arrival, relative to the start.
 func (s *Schedule) Next() time.Duration {
 	at := s.at(s.sum)
 	s.sum += s.gap()
 	return at
 }
 
-// at is when the expected number of arrivals reaches n: the inverse of the
-// integral of the rate.
+// at returns the time at which the expected number of arrivals reaches n. It is the inverse of the integral
+// of the rate.
 func (s *Schedule) at(n float64) time.Duration {
 	ramp := s.c.Ramp.Seconds()
 	var t float64
+
 	if inRamp := s.c.Rate * ramp / 2; n < inRamp {
 		t = math.Sqrt(2 * n * ramp / s.c.Rate)
 	} else {
 		t = ramp + (n-inRamp)/s.c.Rate
 	}
+
 	if t > 1e9 {
-		t = 1e9 // decades; a duration would overflow
+		t = 1e9 // decades, without an overflow of Duration
 	}
 	return time.Duration(t * float64(time.Second))
 }

@@ -10,9 +10,8 @@ import (
 	"aicplan/cudaops/load"
 )
 
-// command is the command line by which AIPerf would put the same load on the
-// server. What AIPerf has no flag for is left out, and headers are: they may hold what
-// is nobody's business.
+// command returns the AIPerf command line for the same load. It omits settings without an AIPerf flag, and
+// headers, which may contain private data.
 func command(s *load.Settings) string {
 	var b strings.Builder
 	b.WriteString("aiperf profile")
@@ -21,21 +20,25 @@ func command(s *load.Settings) string {
 			b.WriteString(" " + flag + " '" + strings.ReplaceAll(value, "'", `'\''`) + "'")
 		}
 	}
+
 	number := func(flag string, v float64) {
 		if v != 0 {
 			b.WriteString(" " + flag + " " + strconv.FormatFloat(v, 'g', -1, 64))
 		}
 	}
+
 	text("--model", s.Model)
 	text("--endpoint-type", s.EndpointType)
 	text("--endpoint", s.Path)
 	if s.Streaming {
 		b.WriteString(" --streaming")
 	}
+
 	text("--url", s.URL)
 	for _, name := range slices.Sorted(maps.Keys(s.ExtraInputs)) {
 		text("--extra-inputs", fmt.Sprintf("%s:%s", name, s.ExtraInputs[name]))
 	}
+
 	if s.Trace != "" {
 		text("--input-file", s.Trace)
 		text("--custom-dataset-type", "mooncake_trace")
@@ -49,12 +52,14 @@ func command(s *load.Settings) string {
 		if s.PrefixLength > 0 {
 			number("--prefix-prompt-pool-size", float64(max(s.PrefixPool, 1)))
 		}
+
 		number("--conversation-turn-mean", s.Turns)
 		number("--conversation-turn-stddev", s.TurnsStdDev)
 		number("--conversation-turn-delay-mean", 1e3*s.TurnDelay)
 		number("--conversation-turn-delay-stddev", 1e3*s.TurnDelayStdDev)
 		text("--dataset-sampling-strategy", s.Sampling)
 	}
+
 	number("--concurrency", float64(s.Concurrency))
 	number("--concurrency-ramp-duration", s.ConcurrencyRamp)
 	number("--prefill-concurrency", float64(s.PrefillConcurrency))
@@ -64,10 +69,12 @@ func command(s *load.Settings) string {
 	} else {
 		number("--request-rate", s.RequestRate)
 	}
+
 	number("--request-rate-ramp-duration", s.RateRamp)
 	if s.RequestRate > 0 && s.Users == 0 {
 		text("--arrival-pattern", s.Arrival)
 	}
+
 	number("--request-count", float64(s.Requests))
 	number("--benchmark-duration", s.Duration)
 	number("--conversation-num", float64(s.Sessions))
@@ -80,11 +87,13 @@ func command(s *load.Settings) string {
 	} else {
 		b.WriteString(" --use-server-token-count")
 	}
+
 	b.WriteString(" --random-seed " + strconv.FormatUint(s.Seed, 10))
 	var goals []string
 	for _, name := range slices.Sorted(maps.Keys(s.SLO)) {
 		goals = append(goals, name+":"+strconv.FormatFloat(s.SLO[name], 'g', -1, 64))
 	}
+
 	text("--goodput", strings.Join(goals, " "))
 	return b.String()
 }

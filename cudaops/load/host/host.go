@@ -1,5 +1,5 @@
-// Package host is the worker of endpoint runtimes: a case is a load point, its
-// row is what the load came to, and the files of AIPerf are its attachments.
+// Package host is the worker of endpoint runtimes. A case is a load point, its row contains the results,
+// and AIPerf's files are its attachments.
 package host
 
 import (
@@ -28,26 +28,26 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// Framework is the label of rows whose plan gives none.
+// Framework is the default framework label of rows.
 const Framework = "OPENAI"
 
-// OpLoad is the op of plans whose grids name no endpoint.
+// OpLoad is the op of plans whose grid does not set an endpoint type.
 const OpLoad = "load"
 
-// Ops are the ops of endpoint runtimes: the endpoint's type, or OpLoad.
+// Ops returns the ops of endpoint runtimes: the endpoint types and OpLoad.
 func Ops() []string { return append(openai.Endpoints(), OpLoad) }
 
-// Host is the worker host of an endpoint runtime.
+// Host is the worker host of an endpoint runtime. It is not safe for concurrent use.
 type Host struct {
-	// Watch is called with where a load stands, about once a second; nil drops it.
+	// Watch, if not nil, is called with the progress of a load about once a second.
 	Watch func(load.Progress)
 
 	init worker.Init
-	// tokenizers that were read, by path.
+	// tokenizers are the loaded tokenizers by path.
 	tokenizers map[string]prompts.Tokenizer
 }
 
-// New makes the host.
+// New returns a host.
 func New(init worker.Init) *Host {
 	return &Host{init: init, tokenizers: map[string]prompts.Tokenizer{}}
 }
@@ -58,42 +58,51 @@ func (h *Host) Configure(init worker.Init) error {
 	return nil
 }
 
-// helloTimeout bounds the question for the server's version.
+// helloTimeout bounds the request for the server's version.
 const helloTimeout = 2 * time.Second
 
-// Hello implements worker.Host. The server need not be there yet: what it does
-// not say is unknown.
+// Hello implements worker.Host. It checks the options. The server may not be running yet; its version is
+// then "unknown".
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	for _, name := range slices.Sorted(maps.Keys(h.init.Options)) {
 		if !slices.Contains(load.Names(), name) && !slices.Contains(beside, name) {
 			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
-				Class: worker.ClassCollectorBug, Message: fmt.Sprintf("a runtime of kind endpoint has no option %q", name),
+				Class:   worker.ClassCollectorBug,
+				Message: fmt.Sprintf("a runtime of kind endpoint has no option %q", name),
 			}}
 		}
 	}
+
 	s, err := h.settings(worker.Case{Op: OpLoad, Params: json.RawMessage("{}")}, true)
 	if err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
+			Message: err.Error()}}
 	}
+
 	hello := worker.Hello{
 		Framework: Framework, Version: "unknown", Device: "endpoint", Window: 1, Ops: Ops(), Configure: true,
 		Env: map[string]string{"model": s.Model},
 	}
+
 	u, err := s.Target()
 	if err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
+			Message: err.Error()}}
 	}
+
 	hello.Device = u.Host
-	// What is wrong with the certificates is said when the load begins.
+
+	// TLS errors are reported when the load starts.
 	t, _ := s.TLS()
 	if v := version(ctx, u, t); v != "" {
 		hello.Version = v
 	}
+
 	return hello, nil
 }
 
-// Version asks the server at a base URL for its version, as vLLM and SGLang report
-// it; "" where it does not say.
+// Version returns the version that the server at a base URL reports (vLLM and SGLang do), or "" if it does
+// not.
 func Version(ctx context.Context, base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -102,8 +111,7 @@ func Version(ctx context.Context, base string) string {
 	return version(ctx, u, nil)
 }
 
-// version asks the server for its version as vLLM and SGLang report it; "" where
-// it does not say.
+// version returns the version that the server reports (vLLM and SGLang do), or "" if it does not.
 func version(ctx context.Context, target *url.URL, t *tls.Config) string {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -112,6 +120,7 @@ func version(ctx context.Context, target *url.URL, t *tls.Config) string {
 	if err != nil {
 		return ""
 	}
+
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: t}}).Do(req)
 	if err != nil {
 		return ""
@@ -121,14 +130,16 @@ func version(ctx context.Context, target *url.URL, t *tls.Config) string {
 	if err != nil || res.StatusCode != http.StatusOK {
 		return ""
 	}
+
 	var v struct{ Version string }
 	if json.Unmarshal(body, &v) != nil || len(v.Version) > 100 {
 		return ""
 	}
+
 	return v.Version
 }
 
-// Serve implements worker.Host: one load point after the other.
+// Serve implements worker.Host. It runs one load point at a time.
 func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	for {
 		select {
@@ -149,8 +160,7 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	}
 }
 
-// beside are options of a runtime that are not settings of load. planDir is
-// where relative paths start.
+// beside are the runtime options that are not load settings. planDir is the base of relative paths.
 var beside = []string{"labels", planDir, apiKey}
 
 const (
@@ -158,22 +168,25 @@ const (
 	apiKey  = "api_key"
 )
 
-// settings of a case: the runtime's options, the collect's load block and the
-// case's own columns, the later ones winning. open leaves out what only a case
-// can say.
+// settings merges the settings of a case: the runtime's options, the collect's load block and the case's
+// columns, where later ones override earlier ones. If open is true, the settings are not validated, because
+// values that only a case provides are missing.
 func (h *Host) settings(c worker.Case, open bool) (load.Settings, error) {
 	s := load.DefaultSettings()
 	if slices.Contains(openai.Endpoints(), c.Op) {
 		s.EndpointType = c.Op
 	}
+
 	options := maps.Clone(h.init.Options)
 	s.APIKey, _ = options[apiKey].(string)
 	for _, name := range beside {
 		delete(options, name)
 	}
+
 	if err := set(&s, options, "the runtime"); err != nil {
 		return s, err
 	}
+
 	if len(h.init.Blocks) > 0 {
 		var blocks map[string]map[string]any
 		d := json.NewDecoder(bytes.NewReader(h.init.Blocks))
@@ -185,23 +198,29 @@ func (h *Host) settings(c worker.Case, open bool) (load.Settings, error) {
 			return s, err
 		}
 	}
+
 	params := map[string]any{}
 	d := json.NewDecoder(bytes.NewReader(c.Params))
 	d.UseNumber()
+
 	if err := d.Decode(&params); err != nil {
 		return s, fmt.Errorf("the case's parameters: %w", err)
 	}
+
 	for _, label := range h.labels() {
 		delete(params, label)
 	}
+
 	for name, v := range params {
 		if v == nil {
-			delete(params, name) // as good as not given
+			delete(params, name) // null means not set
 		}
 	}
+
 	if err := set(&s, params, "the case"); err != nil {
 		return s, err
 	}
+
 	for _, path := range []*string{&s.Tokenizer, &s.Trace, &s.APIKeyFile, &s.CAFile} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			if dir, _ := h.init.Options[planDir].(string); dir != "" {
@@ -209,16 +228,19 @@ func (h *Host) settings(c worker.Case, open bool) (load.Settings, error) {
 			}
 		}
 	}
+
 	if open {
 		return s, nil
 	}
+
 	return s, s.Settle()
 }
 
-// labels are columns of cases that only name them.
+// labels returns the names of columns that only label cases.
 func (h *Host) labels() []string {
 	var out []string
 	list, _ := h.init.Options["labels"].([]any)
+
 	for _, v := range list {
 		if name, ok := v.(string); ok {
 			out = append(out, name)
@@ -230,6 +252,7 @@ func (h *Host) labels() []string {
 func set(s *load.Settings, values map[string]any, who string) error {
 	values = maps.Clone(values)
 	names := load.Names()
+
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("%s has %q, which is no setting of load; a column that only names a case belongs into the runtime's labels (settings: %s)",
@@ -243,9 +266,11 @@ func set(s *load.Settings, values map[string]any, who string) error {
 			values[name] = extra
 		}
 	}
+
 	if err := s.Set(values); err != nil {
 		return fmt.Errorf("%s: %w", who, err)
 	}
+
 	return nil
 }
 
@@ -253,19 +278,22 @@ func (h *Host) tokenizer(path string) (prompts.Tokenizer, error) {
 	if path == "" {
 		return nil, nil
 	}
+
 	if t, ok := h.tokenizers[path]; ok {
 		return t, nil
 	}
+
 	t, err := tokenizer.Load(path)
 	if err != nil {
 		return nil, err
 	}
+
 	h.tokenizers[path] = t
 	return t, nil
 }
 
-// getenv looks up a variable: the runtime's own first, since a host inside the
-// engine has the engine's environment.
+// getenv looks up an environment variable. The runtime's environment has precedence, because an in-process
+// host has the engine's environment.
 func (h *Host) getenv(name string) string {
 	if v, ok := h.init.Env[name]; ok {
 		return v
@@ -273,13 +301,13 @@ func (h *Host) getenv(name string) string {
 	return os.Getenv(name)
 }
 
-// salt makes the prompts of a case its own: its id names it.
+// salt derives the seed offset of a case from its id, so that cases have different prompts.
 func salt(id string) uint64 {
 	sum := sha256.Sum256([]byte(id))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// failure is an error with a class.
+// failure adds a class to an error that has none.
 func failure(class string, err error) error {
 	if fe, ok := errors.AsType[*worker.FailureError](err); ok {
 		return fe

@@ -20,7 +20,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// emitter keeps what a host says.
+// emitter records the messages of a host.
 type emitter struct {
 	rows     []worker.Row
 	failure  *worker.Failure
@@ -94,7 +94,8 @@ func (e *emitter) file(t *testing.T, name string) []byte {
 	return e.attached[i].Data
 }
 
-// TestARowSaysHowLongTheServerQueued: in ms, and no column where nobody says it.
+// TestARowSaysHowLongTheServerQueued checks that queue times are in ms, and that the columns are missing if
+// the server does not report them.
 func TestARowSaysHowLongTheServerQueued(t *testing.T) {
 	t.Parallel()
 	rowOf := func(o loadtest.Options) worker.Row {
@@ -150,7 +151,7 @@ func TestALoadPointIsARow(t *testing.T) {
 		t.Errorf("%v", sum["error_summary"])
 	}
 	lines := strings.Split(strings.TrimSpace(string(e.file(t, aiperf.Records))), "\n")
-	if len(lines) != 34 { // warm-up included
+	if len(lines) != 34 { // including warm-up
 		t.Errorf("%d lines", len(lines))
 	}
 	ids := map[string]bool{}

@@ -17,20 +17,19 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// Levels of log lines that a user sees: where a load stands, and what it came
-// to.
+// Log levels shown to the user: progress and results.
 const (
 	levelStatus = "status"
 	levelShow   = "show"
 )
 
-// Settings are what a case asks of its endpoint, and what its load needs besides.
-// Errors carry a class.
+// Settings returns the load settings and options of a case. Errors have a failure class.
 func (h *Host) Settings(c worker.Case) (load.Settings, load.Options, error) {
 	s, err := h.settings(c, false)
 	if err != nil {
 		return s, load.Options{}, failure(worker.ClassUnsupportedConfig, err)
 	}
+
 	tok, err := h.tokenizer(s.Tokenizer)
 	if err != nil {
 		return s, load.Options{}, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
@@ -38,52 +37,63 @@ func (h *Host) Settings(c worker.Case) (load.Settings, load.Options, error) {
 	return s, load.Options{Salt: salt(c.ID), Tokenizer: tok, Getenv: h.getenv}, nil
 }
 
-// Load puts the load of a case on the endpoint and attaches the files of AIPerf.
-// Errors carry a class. The result is nil where the load did not run.
+// Load runs the load of a case and attaches AIPerf's files. Errors have a failure class. If there is an
+// error, the row and the traffic are nil.
 func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, *load.Traffic, error) {
 	s, o, err := h.Settings(c)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	o.Progress = func(p load.Progress) {
 		out.Log(levelStatus, "%s", status(p))
 		if h.Watch != nil {
 			h.Watch(p)
 		}
 	}
+
 	rec, err := newRecorder(h.init, &s, &o)
 	if err != nil {
 		return nil, nil, failure(worker.ClassResourceIssue, err)
 	}
-	// What it took to get here is of no use any more, and a load needs so little that
-	// collecting often costs nothing.
+
+	// Free the memory of the preparation. A load allocates so little that frequent collections are cheap.
 	debug.SetGCPercent(50)
 	res, err := load.Run(ctx, s, o)
-	// Nor is what the load took, for what follows.
+
+	// Return the memory of the load to the system.
 	debug.FreeOSMemory()
 	if cerr := rec.close(); err == nil && cerr != nil {
-		err = &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue, Message: "the request log: " + cerr.Error()}}
+		err = &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue,
+			Message: "the request log: " + cerr.Error()}}
 	}
+
 	if err != nil {
 		return nil, nil, failure(worker.ClassTransient, err)
 	}
+
 	if res.Interrupted {
 		return nil, nil, ctx.Err()
 	}
+
 	sum := res.Profiling.Summary
 	if sum.Succeeded == 0 {
 		e := sum.Errors[0]
-		return nil, nil, failure(worker.ClassFrameworkBug, fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type, e.Message))
+		return nil, nil, failure(worker.ClassFrameworkBug,
+			fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type,
+				e.Message))
 	}
+
 	row := row(res, o.Tokenizer != nil)
 	if err := h.keep(c, out, res, rec); err != nil {
 		return nil, nil, failure(worker.ClassResourceIssue, err)
 	}
+
 	out.Log(levelShow, "%s", aiperf.Table(sum, fmt.Sprintf("%s: %s", c.Op, point(&res.Settings))))
 	return row, res, nil
 }
 
-// point names a load point in a title.
+// point describes a load point for a title.
 func point(s *load.Settings) string {
 	if s.Trace != "" {
 		text := "trace " + filepath.Base(s.Trace)
@@ -95,6 +105,7 @@ func point(s *load.Settings) string {
 		}
 		return text
 	}
+
 	text := fmt.Sprintf("concurrency %d", s.Concurrency)
 	if s.RequestRate > 0 {
 		text = fmt.Sprintf("%s rate %v/s", s.Arrival, s.RequestRate)
@@ -102,39 +113,49 @@ func point(s *load.Settings) string {
 			text += fmt.Sprintf(", at most %d", s.Concurrency)
 		}
 	}
+
 	text += fmt.Sprintf(", isl %v", s.ISL)
 	if s.OSL > 0 {
 		text += fmt.Sprintf(", osl %v", s.OSL)
 	}
+
 	return text
 }
 
-// status is where a load stands: a line, and below it a table of the answers of
-// the last second, which views without room leave away.
+// status formats the progress: one line, followed by a table of the responses since the last report.
+// Compact views show only the first line.
 func status(p load.Progress) string {
 	text := fmt.Sprintf("%d requests", p.Succeeded+p.Failed)
 	if p.Total > 0 {
 		text = fmt.Sprintf("%d of %d requests", p.Succeeded+p.Failed, p.Total)
 	}
+
 	if p.Warmup {
 		text = "warm-up: " + text
 	}
+
 	if s := p.Elapsed.Seconds(); s > 0 {
 		text += fmt.Sprintf(", %.1f/s, %.0f messages/s", float64(p.Succeeded)/s, float64(p.Tokens)/s)
 	}
+
 	if len(p.Recent) > 1 {
 		text += fmt.Sprintf(", TTFT %.1f ms", p.Recent[0].Stats.Avg)
 	}
+
 	text += fmt.Sprintf(", %d open", p.InFlight)
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.Failed)
 	}
+
 	for i, l := range p.Recent {
 		if i == 0 {
-			text += fmt.Sprintf("\n  %-28s%10s%10s%10s%10s%10s", fmt.Sprintf("%d answers of late, ms", p.Answers), "avg", "p50", "p90", "p99", "max")
+			text += fmt.Sprintf("\n  %-28s%10s%10s%10s%10s%10s", fmt.Sprintf("%d answers of late, ms", p.Answers),
+				"avg", "p50", "p90", "p99", "max")
 		}
-		text += fmt.Sprintf("\n  %-28s%10.2f%10.2f%10.2f%10.2f%10.2f", l.Name, l.Stats.Avg, l.Stats.P50, l.Stats.P90, l.Stats.P99, l.Stats.Max)
+		text += fmt.Sprintf("\n  %-28s%10.2f%10.2f%10.2f%10.2f%10.2f", l.Name, l.Stats.Avg, l.Stats.P50,
+			l.Stats.P90, l.Stats.P99, l.Stats.Max)
 	}
+
 	return text
 }
 
@@ -150,10 +171,12 @@ func newRecorder(init worker.Init, s *load.Settings, o *load.Options) (*recorder
 	if s.Log == load.LogNone {
 		return r, nil
 	}
+
 	f, err := worker.SpoolFile(init, aiperf.Records)
 	if err != nil {
 		return nil, err
 	}
+
 	r.f, r.w = f, bufio.NewWriterSize(f, 256<<10)
 	name := fmt.Sprintf("worker_%d", os.Getpid())
 	var line []byte
@@ -164,6 +187,7 @@ func newRecorder(init worker.Init, s *load.Settings, o *load.Options) (*recorder
 			r.err = err
 		}
 	}
+
 	return r, nil
 }
 
@@ -171,62 +195,74 @@ func (r *recorder) close() error {
 	if r.f == nil {
 		return nil
 	}
+
 	if err := r.w.Flush(); err != nil && r.err == nil {
 		r.err = err
 	}
+
 	if err := r.f.Close(); err != nil && r.err == nil {
 		r.err = err
 	}
 	return r.err
 }
 
-// keep attaches the files of AIPerf to the case.
+// keep attaches AIPerf's files to the case.
 func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Traffic, rec *recorder) error {
 	s := &res.Settings
 	report := &aiperf.Report{
 		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
 		Seed: s.Seed, Input: inputConfig(res),
 	}
+
 	report.Command = command(s)
 	if res.Warmup != nil {
 		report.Warmup, report.WarmupFrom, report.WarmupTo = res.Warmup.Summary, res.Warmup.From, res.Warmup.To
 	}
+
 	js, err := report.JSON()
 	if err != nil {
 		return err
 	}
+
 	table, err := report.CSV()
 	if err != nil {
 		return err
 	}
-	request := openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}
+
+	request := openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming,
+		Extra: s.ExtraInputs}
 	inputs, err := aiperf.InputsJSON(request, res.Conversations)
 	if err != nil {
 		return err
 	}
+
 	files, err := report.Phases()
 	if err != nil {
 		return err
 	}
+
 	files = append(files, []aiperf.File{
 		{Name: aiperf.SummaryJSON, MediaType: "application/json", Data: js},
 		{Name: aiperf.SummaryCSV, MediaType: "text/csv", Data: table},
 		{Name: aiperf.Console, MediaType: "text/plain", Data: []byte(report.Console())},
 		{Name: aiperf.Inputs, MediaType: "application/json", Data: inputs},
 	}...)
+
 	for _, f := range files {
 		if err := h.attach(c, out, f); err != nil {
 			return err
 		}
 	}
+
 	if rec.f != nil {
-		out.Attach(c.Seq, worker.Attachment{Name: aiperf.Records, MediaType: "application/x-ndjson", File: filepath.Base(rec.f.Name())})
+		out.Attach(c.Seq, worker.Attachment{Name: aiperf.Records, MediaType: "application/x-ndjson",
+			File: filepath.Base(rec.f.Name())})
 	}
+
 	return nil
 }
 
-// inputConfig is the tree that AIPerf has under that name. It holds no secret:
-// settings have none.
+// inputConfig returns AIPerf's input_config. It contains no secrets: headers and keys are not included.
 func inputConfig(res *load.Traffic) any {
 	s := &res.Settings
 	type m = map[string]any
@@ -234,51 +270,70 @@ func inputConfig(res *load.Traffic) any {
 	if len(s.ExtraInputs) > 0 {
 		endpoint["extra"] = s.ExtraInputs
 	}
+
 	if s.Path != "" {
 		endpoint["path"] = s.Path
 	}
+
 	prompt := m{"isl": length(s.ISL, s.ISLStdDev)}
 	if s.OSL > 0 {
 		prompt["osl"] = length(s.OSL, s.OSLStdDev)
 	}
-	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed, "prompts": prompt}
+
+	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed,
+		"prompts": prompt}
 	if s.Sampling != load.SamplingSequential {
 		set["sampling"] = s.Sampling
 	}
+
 	if s.Trace != "" {
-		set = m{"name": "main", "type": "file", "format": "mooncake_trace", "path": filepath.Base(s.Trace), "entries": res.Conversations.Len()}
+		set = m{"name": "main", "type": "file", "format": "mooncake_trace", "path": filepath.Base(s.Trace),
+			"entries": res.Conversations.Len()}
 	}
+
 	profiling := m{"name": "profiling", "kind": "profiling", "type": kindOf(s)}
-	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions, "prefill_concurrency": s.PrefillConcurrency, "users": s.Users}) {
+	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions,
+		"prefill_concurrency": s.PrefillConcurrency, "users": s.Users}) {
 		if v != 0 {
 			profiling[name] = v
 		}
 	}
+
 	for name, v := range map[string]float64{"rate": s.RequestRate, "duration": s.Duration} {
 		if v != 0 {
 			profiling[name] = v
 		}
 	}
+
 	if s.CancelShare > 0 {
 		profiling["cancellation"] = m{"rate": 100 * s.CancelShare, "delay": s.CancelDelay}
 	}
+
 	phases := []any{}
 	if s.WarmupRequests > 0 {
-		phases = append(phases, m{"name": "warmup", "kind": "warmup", "type": "concurrency", "exclude_from_results": true, "requests": s.WarmupRequests, "concurrency": max(s.Concurrency, 1)})
+		phases = append(phases, m{"name": "warmup", "kind": "warmup", "type": "concurrency",
+			"exclude_from_results": true, "requests": s.WarmupRequests, "concurrency": max(s.Concurrency, 1)})
 	}
+
 	tree := m{
-		"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set}, "phases": append(phases, profiling),
-		"artifacts": m{"dir": ".", "auto_plot": false, "plot_required": false}, "tokenizer": m{"name": filepath.Base(s.Tokenizer)}, "runtime": m{"ui": "none"},
-		// AIPerf's other parts; telemetry is the plan's.
-		"gpu_telemetry": m{"enabled": true}, "server_metrics": m{"enabled": false, "urls": []string{}, "formats": []string{"json", "csv"}},
+		"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set},
+		"phases":    append(phases, profiling),
+		"artifacts": m{"dir": ".", "auto_plot": false, "plot_required": false},
+		"tokenizer": m{"name": filepath.Base(s.Tokenizer)}, "runtime": m{"ui": "none"},
+		// Parts of AIPerf that are not used. Telemetry is configured in the plan.
+		"gpu_telemetry": m{"enabled": true}, "server_metrics": m{"enabled": false, "urls": []string{},
+			"formats": []string{"json", "csv"}},
 		"network_latency": m{"enabled": false}, "otel": m{}, "mlflow": m{}, "wandb": m{},
 	}
+
 	if s.Tokenizer == "" {
 		tree["tokenizer"] = m{}
 	}
+
 	if len(s.SLO) > 0 {
 		tree["slos"] = s.SLO
 	}
+
 	return tree
 }
 
@@ -302,7 +357,7 @@ func kindOf(s *load.Settings) string {
 	return "concurrency"
 }
 
-// row is what a load point came to. What is not known is left out.
+// row returns the result row of a load point. Unknown values are omitted.
 func row(res *load.Traffic, counted bool) worker.Row {
 	sum := res.Profiling.Summary
 	r := worker.Row{
@@ -317,20 +372,24 @@ func row(res *load.Traffic, counted bool) worker.Row {
 		"cache_reset":     res.Cache.Reset,
 		"started_at_utc":  time.Unix(0, res.Profiling.From).UTC().Format(time.RFC3339Nano),
 	}
+
 	put := func(name string, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			r[name] = v
 		}
 	}
+
 	for _, c := range columns {
 		m, ok := sum.Get(c.tag)
 		if !ok {
 			continue
 		}
+
 		if !m.Has {
 			put(c.name, m.Value)
 			continue
 		}
+
 		put(c.name, m.Stats.Avg)
 		if c.spread {
 			put(c.name+"_p50", m.Stats.P50)
@@ -338,26 +397,32 @@ func row(res *load.Traffic, counted bool) worker.Row {
 			put(c.name+"_p99", m.Stats.P99)
 		}
 	}
+
 	r["error_rate"] = float64(sum.Failed) / float64(max(sum.Requests, 1))
 	if sum.Asked > 0 {
 		r["short_outputs"] = float64(sum.Short) / float64(sum.Asked)
 	}
+
 	if sum.Compared > 0 {
 		r["token_mismatch"] = float64(sum.Mismatched) / float64(sum.Compared)
 	}
+
 	put("cache_hit_rate", res.Cache.HitRate())
 	put("server_queue", res.Queue.Waited)
 	put("server_prefill", res.Queue.Prefill)
 	unique := min(res.Conversations.Len(), sum.Requests)
 	r["unique_prompts"] = unique
+
 	if m, ok := sum.Get("usage_prompt_cache_read_pct"); ok {
 		put("cached_prompt_share", m.Stats.Avg/100)
 	}
+
 	put("client_cpu_share", res.Client.CPUShare)
 	put("client_sched_p99", res.Client.SchedP99)
 	if res.Client.PeakRSS > 0 {
 		put("client_rss_mb", res.Client.PeakRSS)
 	}
+
 	r["token_source"] = "none"
 	if _, ok := sum.Get("output_sequence_length"); ok {
 		r["token_source"] = "usage"
@@ -370,10 +435,11 @@ func row(res *load.Traffic, counted bool) worker.Row {
 			r["token_source"] = "token_ids"
 		}
 	}
+
 	return r
 }
 
-// columns of the row and the metrics that they come from.
+// columns maps the columns of the row to metrics. If spread is true, percentiles are added.
 var columns = []struct {
 	name, tag string
 	spread    bool

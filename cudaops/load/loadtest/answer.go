@@ -10,82 +10,98 @@ import (
 	"time"
 )
 
-// words are the tokens of answers; a token is a word with its blank.
+// words are the tokens of responses. A token is a word with a leading space.
 var words = []string{" alpha", " bravo", " charlie", " delta", " echo", " foxtrot", " golf", " hotel"}
 
 func token(i int) string { return words[i%len(words)] }
 
-// bodyKey names answers that are the same bytes.
+// bodyKey identifies responses with identical bytes.
 type bodyKey struct {
 	chat, usage    bool
 	tokens, prompt int
 	model          string
 }
 
-// answer sends the answer to a; false ends the connection.
+// answer sends the response to a. It returns false if the connection must be closed.
 func (s *Server) answer(c net.Conn, a *ask) bool {
 	switch a.fault.Kind {
 	case FaultStatus:
 		return plain(c, a.fault.Status, "application/json", fmt.Sprintf(
-			`{"error":{"message":"mock fault %d","type":"%s","code":%d}}`, a.fault.Status, http.StatusText(a.fault.Status), a.fault.Status))
+			`{"error":{"message":"mock fault %d","type":"%s","code":%d}}`, a.fault.Status,
+			http.StatusText(a.fault.Status), a.fault.Status))
+
 	case FaultHTML:
 		return plain(c, 200, "text/html", "<html><body>Sign in to the portal</body></html>")
+
 	case FaultEmpty:
 		kind := "application/json"
 		if a.stream {
 			kind = "text/event-stream"
 		}
 		return plain(c, 200, kind, "")
+
 	case FaultReset:
 		if t, ok := c.(*net.TCPConn); ok {
-			_ = t.SetLinger(0) // without it the end is an orderly one
+			_ = t.SetLinger(0) // otherwise the connection would be closed orderly
 		}
 		return false
+
 	case FaultSlowHead:
 		s.opts.Sleep(a.fault.Delay)
+
 	case FaultShort:
 		a.tokens = max(1, a.tokens/2)
 	}
+
 	if !a.stream {
 		return s.whole(c, a)
 	}
+
 	if s.fast(a) {
 		_, err := c.Write(s.cached(a))
 		return err == nil
 	}
+
 	w := &writer{c: c}
 	s.stream(w, a)
 	return w.err == nil && !w.ended
 }
 
-// fast says that the whole stream may go out in one write.
+// fast reports whether the whole stream can be sent in one write.
 func (s *Server) fast(a *ask) bool {
 	o := &s.opts
-	return o.TTFT == 0 && o.ITL == 0 && o.TTFTSpread == 0 && a.fault.Kind == "" && !o.Role && o.Reasoning == 0 && !o.SkipTokenizer && a.truth < 0
+	return o.TTFT == 0 && o.ITL == 0 && o.TTFTSpread == 0 && a.fault.Kind == "" && !o.Role && o.Reasoning == 0 &&
+		!o.SkipTokenizer && a.truth < 0
 }
 
-// cached is the whole answer of a stream without delays.
+// cached returns the whole response of a stream without delays.
 func (s *Server) cached(a *ask) []byte {
 	key := bodyKey{a.chat, a.usage, a.tokens, a.prompt, a.model}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if b, ok := s.bodies[key]; ok {
 		return b
 	}
+
 	if len(s.bodies) > 10_000 {
 		clear(s.bodies)
 	}
+
 	var text strings.Builder
 	for i := range a.tokens {
 		text.WriteString("data: " + s.content(a, i) + "\n\n")
 	}
+
 	text.WriteString("data: " + s.finish(a, "length") + "\n\n")
 	if s.tellsUsage(a) {
 		text.WriteString("data: " + s.usage(a) + "\n\n")
 	}
+
 	text.WriteString("data: [DONE]\n\n")
 	b := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", text.Len(), text.String())
 	s.bodies[key] = b
+
 	return b
 }
 
@@ -93,27 +109,31 @@ func (s *Server) tellsUsage(a *ask) bool {
 	return s.opts.Usage == "always" || s.opts.Usage != "never" && a.usage
 }
 
-// content is a message with token i.
+// content returns a message with token i.
 func (s *Server) content(a *ask, i int) string {
 	if s.opts.SkipTokenizer {
 		return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":null%s}]}`, a.model, s.ids(a, i, i+1))
 	}
+
 	q := strconv.Quote(token(i))
 	if !a.chat {
 		return fmt.Sprintf(`{"id":"cmpl-%d","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%s,"finish_reason":null}]}`, 1, a.model, q)
 	}
+
 	key := "content"
 	if i < s.opts.Reasoning {
 		key = s.opts.ReasoningKey
 	}
+
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`, 1, a.model, key, q)
 }
 
-// ids is the field with the ids of the tokens from i to j, where they are asked for.
+// ids returns the JSON field with the ids of tokens i to j-1, or "" if the request does not ask for ids.
 func (s *Server) ids(a *ask, i, j int) string {
 	if !a.ids {
 		return ""
 	}
+
 	var list []string
 	for k := i; k < j; k++ {
 		list = append(list, strconv.Itoa(1000+k))
@@ -133,21 +153,24 @@ func (s *Server) usageObject(a *ask) string {
 	if s.opts.Usage == "wrong" || a.fault.Kind == FaultWrongUsage {
 		n += 10
 	}
+
 	details := ""
 	if s.opts.Reasoning > 0 {
 		details = fmt.Sprintf(`,"completion_tokens_details":{"reasoning_tokens":%d}`, min(s.opts.Reasoning, a.tokens))
 	}
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, a.prompt, n, a.prompt+n, details)
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, a.prompt, n, a.prompt+n,
+		details)
 }
 
 func (s *Server) usage(a *ask) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[],"usage":%s}`, a.model, s.usageObject(a))
 }
 
-// whole answers without a stream, when the last token would have come.
+// whole sends a response without streaming at the time of the last token.
 func (s *Server) whole(c net.Conn, a *ask) bool {
 	s.until(a, a.tokens-1)
 	var text, reasoning strings.Builder
+
 	for k := range a.tokens {
 		if k < s.opts.Reasoning {
 			reasoning.WriteString(token(k))
@@ -155,50 +178,60 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 			text.WriteString(token(k))
 		}
 	}
+
 	reason := "length"
 	if a.fault.Kind == FaultShort {
 		reason = "stop"
 	}
+
 	if a.fault.Kind == FaultNoTokens {
 		text.Reset()
 		reasoning.Reset()
 	}
+
 	usage := ""
 	if s.opts.Usage != "never" {
 		usage = `,"usage":` + s.usageObject(a)
 	}
+
 	body := fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`, a.model, text.String(), reason, usage)
 	if s.opts.SkipTokenizer {
 		body = fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q%s}]%s}`, a.model, reason, s.ids(a, 0, a.tokens), usage)
 	}
+
 	if a.chat {
 		body = fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
 			a.model, text.String(), s.opts.ReasoningKey, reasoning.String(), reason, usage)
 	}
+
 	switch a.fault.Kind {
 	case FaultBadJSON:
 		body = body[:len(body)/2]
 	case FaultErrorEvent:
 		body = `{"error":{"message":"engine died","type":"InternalServerError","code":500}}`
 	case FaultCut, FaultEOF:
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:len(body)/2])
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body[:len(body)/2])
 		return false
 	case FaultHang:
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:len(body)/2])
-		_, _ = io.Copy(io.Discard, c) // until the client goes
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body[:len(body)/2])
+		_, _ = io.Copy(io.Discard, c) // until the client closes the connection
 		return false
 	}
+
 	s.sent(a, s.opts.Now(), a.tokens)
 	return plain(c, 200, "application/json", body)
 }
 
-// until waits for the time of token i.
+// until waits until token i is due.
 func (s *Server) until(a *ask, i int) {
 	d := s.opts.TTFT + time.Duration(i)*s.opts.ITL
 	if n := s.opts.TTFTSpread; n > 0 {
-		// A number without a pattern, the same in every run.
+		// A pseudo-random number that is the same in every run.
 		d += time.Duration(int64(uint64(a.number)*0x9E3779B97F4A7C15>>11)%int64(2*n+1)) - n
 	}
+
 	if wait := a.received.Add(d).Sub(s.opts.Now()); wait > 0 {
 		s.opts.Sleep(wait)
 	}
@@ -209,11 +242,13 @@ func (s *Server) stream(w *writer, a *ask) {
 	if s.opts.Role && a.chat {
 		w.message(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"mock","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)
 	}
+
 	tokens := a.tokens
 	f := a.fault
 	if f.Kind == FaultNoTokens {
 		tokens = 0
 	}
+
 	for i := 0; i < tokens && w.err == nil; i++ {
 		if i >= f.After {
 			switch f.Kind {
@@ -222,49 +257,59 @@ func (s *Server) stream(w *writer, a *ask) {
 				w.message("[DONE]")
 				w.end()
 				return
+
 			case FaultBadJSON:
 				w.message(`{"id":"chatcmpl-1","choices":[{"index":0,"del`)
 				w.end()
 				return
+
 			case FaultCut:
 				w.ended = true
 				return
+
 			case FaultEOF:
 				w.end()
 				return
+
 			case FaultHang:
-				_, _ = io.Copy(io.Discard, w.c) // until the client goes
+				_, _ = io.Copy(io.Discard, w.c) // until the client closes the connection
 				w.ended = true
 				return
+
 			case FaultBadChunk:
 				w.raw("zz\r\n")
 				w.ended = true
 				return
 			}
 		}
+
 		s.until(a, i)
 		text := s.content(a, i)
 		s.sent(a, s.opts.Now(), 1)
 		w.message(text)
 	}
+
 	reason := "length"
 	if f.Kind == FaultShort {
 		reason = "stop"
 	}
+
 	w.message(s.finish(a, reason))
 	if s.tellsUsage(a) {
 		w.message(s.usage(a))
 	}
+
 	if f.Kind != FaultNoDone {
 		w.message("[DONE]")
 	}
+
 	w.end()
 }
 
 // A writer sends one stream.
 type writer struct {
 	c     net.Conn
-	ended bool // the connection ends with the stream
+	ended bool // close the connection after the stream
 	err   error
 }
 
@@ -284,5 +329,5 @@ func (w *writer) message(data string) {
 	w.raw(fmt.Sprintf("%x\r\n%s\r\n", len(text), text))
 }
 
-// end closes the body.
+// end terminates the chunked body.
 func (w *writer) end() { w.raw("0\r\n\r\n") }

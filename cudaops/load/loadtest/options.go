@@ -1,7 +1,6 @@
-// Package loadtest is a mock of an OpenAI-compatible server for tests and
-// benchmarks: exact delays, the habits of real servers, and their faults. It
-// notes when it received each request and when it sent each message, which is
-// the truth that a client's numbers are compared with.
+// Package loadtest is a mock of an OpenAI-compatible server for tests and benchmarks, with exact delays,
+// quirks of real servers, and faults. It records when it received each request and sent each message, to
+// check a client's measurements.
 package loadtest
 
 import (
@@ -13,53 +12,66 @@ import (
 	"time"
 )
 
-// Options say how a server answers. The zero value answers at once, with as
-// many tokens as a request asks for, in the form that vLLM's server has.
+// Options configure the responses. The zero value responds immediately with the requested number of tokens
+// in the format of vLLM.
 type Options struct {
-	// TTFT is the time from a request's receipt to its first token; ITL is the
-	// time from token to token. Both count from the receipt, so they do not
-	// drift. TTFTSpread and TokenSpread vary them evenly by the request's number:
-	// +- that much.
+	// TTFT is the time from receiving a request to its first token. ITL is the time between tokens. Both
+	// are relative to the receipt, so that errors do not accumulate. TTFTSpread and TokenSpread vary the
+	// values per request by up to +- that amount.
 	TTFT, ITL, TTFTSpread time.Duration
-	// Tokens is the length of answers to requests that ask for none (16).
-	// TokenSpread makes answers +- that much of it.
+
+	// Tokens is the response length for requests without a limit. The default is 16. TokenSpread varies the
+	// length by up to +- that number.
 	Tokens, TokenSpread int
-	// Reasoning is how many tokens of an answer are reasoning, first.
+
+	// Reasoning is the number of tokens at the start of a response that are reasoning.
 	Reasoning int
+
 	// ReasoningKey is the field of reasoning text: reasoning_content or reasoning.
 	ReasoningKey string
-	// Role sends a message with a role and an empty content at once.
+
+	// Role sends an initial message with a role and empty content.
 	Role bool
-	// Usage is "asked" (the default: where stream_options asks for it, and in
-	// whole answers), "always", "never" or "wrong" (10 tokens too many).
+
+	// Usage is "asked" (the default: if stream_options requests it, and always without streaming),
+	// "always", "never" or "wrong" (10 tokens too many).
 	Usage string
-	// PrefixCache notes prompts, and /metrics reports hits; POST
-	// /reset_prefix_cache forgets them. Without it both are not found.
+
+	// PrefixCache remembers prompts. /metrics reports hits, and POST /reset_prefix_cache clears the cache.
+	// If false, both return 404.
 	PrefixCache bool
-	// Queue is by how much longer each request waited than the one before it, as
-	// /metrics says; its prefill took twice as long as it waited.
+
+	// Queue is the increase of the queue time from request to request, reported by /metrics. The prefill
+	// time is twice the queue time.
 	Queue time.Duration
-	// TensorRT says so where TensorRT-LLM does and by its names; /metrics is a list of
-	// other statistics then.
+
+	// TensorRT serves Prometheus metrics at TensorRT-LLM's path and with its names, and other statistics at
+	// /metrics.
 	TensorRT bool
-	// NoTokenize leaves /tokenize away.
+
+	// NoTokenize disables /tokenize.
 	NoTokenize bool
-	// SkipTokenizer is a server without a tokenizer: prompts are token ids, answers
-	// carry no text, and ids only where return_token_ids asks for them.
+
+	// SkipTokenizer simulates a server without a tokenizer. Prompts must be token ids, and responses
+	// contain no text and only contain ids if return_token_ids is set.
 	SkipTokenizer bool
-	// ProfileDir has POST /start_profile and /stop_profile, as vLLM and SGLang have
-	// them: a stop writes the files of ProfileTraces there, one a rank, under names
-	// as vLLM gives them.
+
+	// ProfileDir enables POST /start_profile and /stop_profile as in vLLM and SGLang. A stop writes the
+	// files ProfileTraces, one per rank, into ProfileDir with vLLM's file names.
 	ProfileDir    string
 	ProfileTraces []string
-	// Key is the bearer token that requests need, none if empty.
+
+	// Key is the required bearer token, or "" for none.
 	Key string
-	// Faults strike every so many requests.
+
+	// Faults are injected into matching requests. The first match wins.
 	Faults []Fault
-	// Truth keeps what was received and sent, for GET /truth; without it a server
-	// needs no memory per request.
+
+	// Truth records requests and responses for GET /truth. If false, the server needs no memory per
+	// request.
 	Truth bool
-	// Now and Sleep are the clock; nil means the machine's.
+
+	// Now and Sleep replace the clock. If nil, the system clock is used.
 	Now   func() time.Time
 	Sleep func(time.Duration)
 }
@@ -68,19 +80,19 @@ type Options struct {
 const (
 	FaultStatus     = "status"      // an HTTP error with a JSON body
 	FaultErrorEvent = "error_event" // data: {"error":...} after some tokens, then [DONE]
-	FaultCut        = "cut"         // the connection ends inside the stream, chunks open
+	FaultCut        = "cut"         // the connection is closed inside the stream, before the last chunk
 	FaultEOF        = "eof"         // the body ends properly after some tokens, without [DONE] or finish_reason
 	FaultReset      = "reset"       // the connection is reset
-	FaultNoDone     = "no_done"     // everything but [DONE]
-	FaultBadJSON    = "bad_json"    // a message that is no JSON, after some tokens
+	FaultNoDone     = "no_done"     // no [DONE]
+	FaultBadJSON    = "bad_json"    // invalid JSON in a message after some tokens
 	FaultEmpty      = "empty"       // 200 and no bytes
 	FaultNoTokens   = "no_tokens"   // role, usage and [DONE], no content
-	FaultHTML       = "html"        // 200 text/html, as proxies answer
-	FaultHang       = "hang"        // nothing more after some tokens
-	FaultSlowHead   = "slow_head"   // the head comes late
-	FaultShort      = "short"       // fewer tokens than asked, finish_reason stop
+	FaultHTML       = "html"        // 200 text/html, as some proxies respond
+	FaultHang       = "hang"        // no more data after some tokens
+	FaultSlowHead   = "slow_head"   // a delayed response header
+	FaultShort      = "short"       // fewer tokens than requested, finish_reason stop
 	FaultWrongUsage = "wrong_usage" // usage counts 10 tokens too many
-	FaultBadChunk   = "bad_chunk"   // a chunk size that is no number
+	FaultBadChunk   = "bad_chunk"   // an invalid chunk size
 )
 
 var faultKinds = []string{
@@ -88,31 +100,36 @@ var faultKinds = []string{
 	FaultHTML, FaultHang, FaultSlowHead, FaultShort, FaultWrongUsage, FaultBadChunk,
 }
 
-// Fault is one fault.
+// Fault describes when and how a fault is injected.
 type Fault struct {
 	Kind string
-	// Every strikes request Every, 2 Every, ... (1: all of them); First strikes
-	// the first so many requests instead.
+
+	// Every injects the fault into requests Every, 2*Every, and so on; 1 means all. If First is set, the
+	// first First requests fail instead.
 	Every, First int
-	// After is how many tokens come before it.
+
+	// After is the number of tokens sent before the fault.
 	After int
-	// Status is the HTTP status of FaultStatus (500).
+
+	// Status is the HTTP status of FaultStatus. The default is 500.
 	Status int
-	// Delay is of FaultSlowHead.
+
+	// Delay is the delay of FaultSlowHead.
 	Delay time.Duration
 }
 
-// ParseFault reads kind[:name=value,...], such as "cut:every=5,after=4" or
-// "status:status=429,first=2".
+// ParseFault parses kind[:name=value,...], such as "cut:every=5,after=4" or "status:status=429,first=2".
 func ParseFault(text string) (Fault, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	f := Fault{Kind: kind, Every: 1, Status: 500, After: 4, Delay: time.Second}
 	if !slices.Contains(faultKinds, kind) {
 		return f, fmt.Errorf("fault %q: the kinds are %s", kind, strings.Join(faultKinds, ", "))
 	}
+
 	if rest == "" {
 		return f, nil
 	}
+
 	for item := range strings.SplitSeq(rest, ",") {
 		name, value, _ := strings.Cut(item, "=")
 		var err error
@@ -123,33 +140,41 @@ func ParseFault(text string) (Fault, error) {
 			}
 			return n
 		}
+
 		switch name {
 		case "every":
 			f.Every = whole(1, mostOf)
+
 		case "first":
 			f.First = whole(0, mostOf)
+
 		case "after":
 			f.After = whole(0, mostOf)
+
 		case "status":
 			f.Status = whole(200, 599)
+
 		case "delay":
 			if f.Delay, err = time.ParseDuration(value); err != nil || f.Delay < 0 {
 				err = fmt.Errorf("delay is a time, such as 2s")
 			}
+
 		default:
 			err = fmt.Errorf("it has every, first, after, status and delay")
 		}
+
 		if err != nil {
 			return f, fmt.Errorf("fault %q: %q: %w", text, item, err)
 		}
 	}
+
 	return f, nil
 }
 
-// mostOf bounds the numbers of faults and answers.
+// mostOf is the maximum of numbers in faults and options.
 const mostOf = 1_000_000_000
 
-// strikes says whether the fault hits request number n, counted from 1.
+// strikes reports whether the fault is injected into request number n, counted from 1.
 func (f Fault) strikes(n int) bool {
 	if f.First > 0 {
 		return n <= f.First
@@ -167,12 +192,15 @@ func (o *Options) settle() error {
 		}
 		return nil
 	}
+
 	if err := def(&o.Usage, "asked", "asked", "always", "never", "wrong"); err != nil {
 		return fmt.Errorf("usage: %w", err)
 	}
+
 	if err := def(&o.ReasoningKey, "reasoning_content", "reasoning_content", "reasoning"); err != nil {
 		return fmt.Errorf("reasoning key: %w", err)
 	}
+
 	for _, n := range []struct {
 		name  string
 		value int
@@ -181,6 +209,7 @@ func (o *Options) settle() error {
 			return fmt.Errorf("%s is %d; it is a number from 0 to %d", n.name, n.value, mostOf)
 		}
 	}
+
 	for _, path := range o.ProfileTraces {
 		if info, err := os.Stat(path); err != nil {
 			return fmt.Errorf("trace of a rank: %w", err)
@@ -188,17 +217,22 @@ func (o *Options) settle() error {
 			return fmt.Errorf("trace of a rank: %s is a folder", path)
 		}
 	}
+
 	if info, err := os.Stat(o.ProfileDir); o.ProfileDir != "" && err == nil && !info.IsDir() {
 		return fmt.Errorf("folder of traces: %s is a file", o.ProfileDir)
 	}
+
 	if o.Tokens == 0 {
 		o.Tokens = 16
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	if o.Sleep == nil {
 		o.Sleep = time.Sleep
 	}
+
 	return nil
 }

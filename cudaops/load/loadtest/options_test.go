@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestParseFault: what a fault cannot be is said in words.
+// TestParseFault checks the error messages for invalid faults.
 func TestParseFault(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -25,7 +25,7 @@ func TestParseFault(t *testing.T) {
 	}
 }
 
-// TestOptionsThatNoServerCanHave: they are refused, and not met by the first request.
+// TestOptionsThatNoServerCanHave checks that invalid options are rejected when the server is created.
 func TestOptionsThatNoServerCanHave(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]Options{

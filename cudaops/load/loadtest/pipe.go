@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// Dial connects to the server without a network: for Options.Dial of a run, in
-// tests with a virtual clock.
+// Dial connects to the server through an in-memory pipe. It is used as Options.Dial of a run in tests with
+// a virtual clock.
 func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go s.Handle(server)

@@ -8,24 +8,28 @@ import (
 	"strings"
 )
 
-// profile starts or stops the profiler: a stop leaves a trace of each rank.
+// profile starts or stops the profiler. A stop writes one trace per rank.
 func (s *Server) profile(c net.Conn, start bool) bool {
 	fail := func(text string) bool {
 		return plain(c, 500, "application/json", fmt.Sprintf(`{"error":{"message":%q,"code":500}}`, text))
 	}
+
 	if start {
 		if s.profiling.Swap(true) {
 			return fail("the profiler runs already")
 		}
 		return plain(c, 200, "text/plain", "")
 	}
+
 	if !s.profiling.Swap(false) {
 		return fail("the profiler does not run")
 	}
+
 	n := s.profiles.Add(1)
 	if err := os.MkdirAll(s.opts.ProfileDir, 0o755); err != nil {
 		return fail(err.Error())
 	}
+
 	for rank, from := range s.opts.ProfileTraces {
 		data, err := os.ReadFile(from)
 		if err != nil {
@@ -40,5 +44,6 @@ func (s *Server) profile(c net.Conn, start bool) bool {
 			return fail(err.Error())
 		}
 	}
+
 	return plain(c, 200, "text/plain", "")
 }

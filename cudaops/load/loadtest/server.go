@@ -21,7 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Server is a mock server.
+// Server is a mock server. It is safe for concurrent use.
 type Server struct {
 	opts Options
 
@@ -33,8 +33,8 @@ type Server struct {
 	down   bool
 	active sync.WaitGroup // connections
 
-	number       atomic.Int64 // of generation requests
-	open, most   atomic.Int64 // of requests in progress
+	number       atomic.Int64 // number of generation requests
+	open, most   atomic.Int64 // requests in progress
 	hits, asked  atomic.Int64 // tokens of the prefix cache
 	connections  atomic.Int64
 	cacheCleared atomic.Int64
@@ -42,24 +42,25 @@ type Server struct {
 	profiles     atomic.Int64
 }
 
-// Truth is what the server knows of one request. Times are nanoseconds since
-// the Unix epoch.
+// Truth is the server's record of one request. Times are nanoseconds since the Unix epoch.
 type Truth struct {
 	ID string `json:"x_request_id"`
-	// Received is when the request's last byte was read; Sent is when each
-	// message with tokens was handed to the kernel.
+
+	// Received is when the last byte of the request was read. Sent is when each message with tokens was
+	// passed to the kernel.
 	Received int64   `json:"received_ns"`
 	Sent     []int64 `json:"sent_ns"`
 	Prompt   int     `json:"prompt_tokens"`
 	Tokens   int     `json:"completion_tokens"`
 	Asked    int     `json:"asked_tokens"`
 	Fault    string  `json:"fault,omitempty"`
+
 	// Header and Body are as received, without the key.
 	Header map[string]string `json:"header,omitempty"`
 	Body   json.RawMessage   `json:"body,omitempty"`
 }
 
-// New makes a server.
+// New returns a server.
 func New(o Options) (*Server, error) {
 	if err := o.settle(); err != nil {
 		return nil, err
@@ -67,10 +68,11 @@ func New(o Options) (*Server, error) {
 	return &Server{opts: o, conns: map[net.Conn]bool{}, bodies: map[bodyKey][]byte{}, seen: map[uint64]bool{}}, nil
 }
 
-// Serve takes connections until ctx ends or the listener fails.
+// Serve accepts connections until ctx is done or the listener fails.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close(); s.Close() })
 	defer stop()
+
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -89,23 +91,23 @@ func (s *Server) Close() {
 	defer s.mu.Unlock()
 	s.down = true
 	for c := range s.conns {
-		_ = c.Close() // clients see the end
+		_ = c.Close() // clients see the connection end
 	}
 }
 
-// Wait waits, after Close, until no connection is served any more.
+// Wait waits after Close until all connections have ended.
 func (s *Server) Wait() { s.active.Wait() }
 
-// Truths returns what was noted, in order of receipt.
+// Truths returns the recorded requests in order of receipt.
 func (s *Server) Truths() []Truth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Truth(nil), s.truth...)
 }
 
-// Requests counts generation requests; MostOpen is the most that were in
-// progress at once; Connections counts accepted connections; CacheResets counts
-// calls of /reset_prefix_cache.
+// Requests returns the number of generation requests, MostOpen the maximum that were in progress at the
+// same time, Connections the number of accepted connections, and CacheResets the number of calls of
+// /reset_prefix_cache.
 func (s *Server) Requests() int    { return int(s.number.Load()) }
 func (s *Server) MostOpen() int    { return int(s.most.Load()) }
 func (s *Server) Connections() int { return int(s.connections.Load()) }
@@ -119,6 +121,7 @@ func (s *Server) Handle(c net.Conn) {
 		_ = c.Close()
 		return
 	}
+
 	s.conns[c] = true
 	s.active.Add(1)
 	s.mu.Unlock()
@@ -130,9 +133,11 @@ func (s *Server) Handle(c net.Conn) {
 		s.mu.Unlock()
 		_ = c.Close()
 	}()
+
 	r := bufio.NewReaderSize(c, 8<<10)
 	var body []byte
-	// Only what is not kept can be left unread.
+
+	// The fast path is only possible if no header or body has to be inspected or recorded.
 	plainly := !s.opts.Truth && !s.opts.PrefixCache && s.opts.Key == ""
 	for {
 		if plainly {
@@ -144,15 +149,18 @@ func (s *Server) Handle(c net.Conn) {
 				continue
 			}
 		}
+
 		req, err := http.ReadRequest(r)
 		if err != nil {
 			return
 		}
+
 		if strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
 			if _, err := io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
 				return
 			}
 		}
+
 		if n := req.ContentLength; n >= 0 && n < 64<<20 {
 			if int64(cap(body)) < n {
 				body = make([]byte, n)
@@ -162,50 +170,63 @@ func (s *Server) Handle(c net.Conn) {
 		} else {
 			body, err = io.ReadAll(io.LimitReader(req.Body, 64<<20))
 		}
+
 		if err != nil {
 			return
 		}
+
 		if !s.route(c, req, body) {
 			return
 		}
 	}
 }
 
-// route answers one request; false ends the connection.
+// route responds to one request. It returns false if the connection must be closed.
 func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 	path := strings.TrimSuffix(req.URL.Path, "/")
 	if k := s.opts.Key; k != "" && req.Header.Get("Authorization") != "Bearer "+k {
 		return plain(c, 401, "application/json", `{"error":{"message":"Unauthorized","type":"auth","code":401}}`)
 	}
+
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/completions"):
 		if req.Method != http.MethodPost {
 			return plain(c, 405, "application/json", `{"error":{"message":"POST only"}}`)
 		}
-		return s.generate(c, req.Header.Get("X-Request-ID"), req.Header, body, strings.HasSuffix(path, "/chat/completions"))
+		return s.generate(c, req.Header.Get("X-Request-ID"), req.Header, body,
+			strings.HasSuffix(path, "/chat/completions"))
+
 	case path == "/health", path == "/ping":
 		return plain(c, 200, "text/plain", "")
+
 	case path == "/v1/models":
 		return plain(c, 200, "application/json", `{"object":"list","data":[{"id":"mock","object":"model"}]}`)
+
 	case path == "/tokenize" && !s.opts.NoTokenize:
 		text := gjson.GetBytes(body, "prompt").String()
 		ids := []string{}
 		for i := range strings.Fields(text) {
 			ids = append(ids, strconv.Itoa(i+1))
 		}
-		return plain(c, 200, "application/json", fmt.Sprintf(`{"count":%d,"max_model_len":131072,"tokens":[%s]}`, len(ids), strings.Join(ids, ",")))
+		return plain(c, 200, "application/json",
+			fmt.Sprintf(`{"count":%d,"max_model_len":131072,"tokens":[%s]}`, len(ids), strings.Join(ids, ",")))
+
 	case path == "/metrics" && s.opts.TensorRT:
 		return plain(c, 200, "application/json", `[{"iter":1,"gpuMemUsage":1}]`)
+
 	case path == s.metricsPath() && (s.opts.PrefixCache || s.opts.Queue > 0):
 		return plain(c, 200, "text/plain; version=0.0.4", s.metrics())
+
 	case path == "/reset_prefix_cache" && s.opts.PrefixCache:
 		s.mu.Lock()
 		clear(s.seen)
 		s.mu.Unlock()
 		s.cacheCleared.Add(1)
 		return plain(c, 200, "application/json", "{}")
+
 	case s.opts.ProfileDir != "" && (path == "/start_profile" || path == "/stop_profile"):
 		return s.profile(c, path == "/start_profile")
+
 	case path == "/truth":
 		s.mu.Lock()
 		text, err := json.Marshal(s.truth)
@@ -215,97 +236,118 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 		}
 		return plain(c, 200, "application/json", string(text))
 	}
+
 	return plain(c, 404, "application/json", `{"error":{"message":"not found"}}`)
 }
 
-// plain sends a whole answer.
+// plain sends a complete response. It returns false if writing fails.
 func plain(c net.Conn, status int, kind, body string) bool {
 	_, err := fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
 		status, http.StatusText(status), kind, len(body), body)
 	return err == nil
 }
 
-// a request for tokens
+// ask is a generation request.
 type ask struct {
 	id       string
 	chat     bool
 	stream   bool
 	usage    bool
-	tokens   int // to send
-	wanted   int // asked for
+	tokens   int // number of tokens to send
+	wanted   int // requested number of tokens
 	prompt   int
 	number   int
 	fault    Fault
 	received time.Time
-	truth    int // index, -1 without
+	truth    int // index in Server.truth, or -1
 	model    string
-	ids      bool // token ids are asked for
+	ids      bool // token ids are requested
 }
 
 func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte, chat bool) bool {
 	a := &ask{id: id, chat: chat, received: s.opts.Now(), number: int(s.number.Add(1)), truth: -1}
 	open := s.open.Add(1)
 	defer s.open.Add(-1)
+
 	for {
 		most := s.most.Load()
 		if open <= most || s.most.CompareAndSwap(most, open) {
 			break
 		}
 	}
+
 	if !gjson.ValidBytes(body) {
-		return plain(c, 400, "application/json", `{"error":{"message":"the body is no JSON","type":"BadRequestError","code":400}}`)
+		return plain(c, 400, "application/json",
+			`{"error":{"message":"the body is no JSON","type":"BadRequestError","code":400}}`)
 	}
+
 	var messages, prompt gjson.Result
 	var limit int64
 	gjson.ParseBytes(body).ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "stream":
 			a.stream = v.Bool()
+
 		case "stream_options":
 			a.usage = v.Get("include_usage").Bool()
+
 		case "max_completion_tokens":
 			a.wanted = int(v.Int())
+
 		case "max_tokens":
 			limit = v.Int()
+
 		case "model":
 			a.model = v.String()
+
 		case "messages":
 			messages = v
+
 		case "prompt":
 			prompt = v
+
 		case "return_token_ids":
 			a.ids = v.Bool()
 		}
+
 		return true
 	})
+
 	if s.opts.SkipTokenizer && (chat || !prompt.IsArray()) {
-		return plain(c, 400, "application/json", `{"error":{"message":"Unable to get tokenizer because skip_tokenizer_init=True","type":"BadRequestError","code":400}}`)
+		return plain(c, 400, "application/json",
+			`{"error":{"message":"Unable to get tokenizer because skip_tokenizer_init=True","type":"BadRequestError","code":400}}`)
 	}
+
 	if a.wanted == 0 {
 		a.wanted = int(limit)
 	}
+
 	a.prompt = promptTokens(messages, prompt, chat)
 	a.tokens = a.wanted
 	if a.tokens == 0 {
 		a.tokens = s.opts.Tokens
 	}
+
 	if n := s.opts.TokenSpread; n > 0 {
 		a.tokens = max(1, a.tokens+a.number*7%(2*n+1)-n)
 	}
+
 	for _, f := range s.opts.Faults {
 		if f.strikes(a.number) {
 			a.fault = f
 			break
 		}
 	}
+
 	if s.opts.Truth || s.opts.PrefixCache {
 		s.note(a, header, body)
 	}
+
 	ok := s.answer(c, a)
 	return ok
 }
 
-// promptTokens counts words of text, and ids.
+// promptTokens counts the words of text prompts and the ids of token prompts.
 func promptTokens(messages, prompt gjson.Result, chat bool) int {
 	n := 0
 	count := func(v gjson.Result) {
@@ -323,14 +365,17 @@ func promptTokens(messages, prompt gjson.Result, chat bool) int {
 			n += wordsOf(v.String())
 		}
 	}
+
 	if !chat {
 		count(prompt)
 		return n
 	}
+
 	messages.ForEach(func(_, m gjson.Result) bool {
 		count(m.Get("content"))
 		return true
 	})
+
 	return n
 }
 
@@ -347,27 +392,30 @@ func wordsOf(text string) (n int) {
 	return n
 }
 
-// note keeps a request, and looks its prompt up in the prefix cache.
+// note records a request and looks its prompt up in the prefix cache.
 func (s *Server) note(a *ask, from http.Header, body []byte) {
 	key := gjson.GetBytes(body, "messages").Raw + gjson.GetBytes(body, "prompt").Raw
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, key) // a hash does not fail
+	_, _ = io.WriteString(h, key) // a hash never fails
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked.Add(int64(a.prompt))
 	if s.seen[h.Sum64()] {
 		s.hits.Add(int64(a.prompt))
 	}
+
 	s.seen[h.Sum64()] = true
 	if !s.opts.Truth {
 		return
 	}
+
 	header := map[string]string{}
 	for name := range from {
 		if name != "Authorization" {
 			header[name] = from.Get(name)
 		}
 	}
+
 	a.truth = len(s.truth)
 	s.truth = append(s.truth, Truth{
 		ID: a.id, Received: a.received.UnixNano(), Prompt: a.prompt, Asked: a.wanted, Fault: a.fault.Kind,
@@ -375,11 +423,12 @@ func (s *Server) note(a *ask, from http.Header, body []byte) {
 	})
 }
 
-// sent notes a message with tokens.
+// sent records a message with tokens.
 func (s *Server) sent(a *ask, at time.Time, tokens int) {
 	if a.truth < 0 {
 		return
 	}
+
 	s.mu.Lock()
 	t := &s.truth[a.truth]
 	t.Sent = append(t.Sent, at.UnixNano())

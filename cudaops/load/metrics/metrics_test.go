@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNumpy holds statistics against numpy 2's, to the last bit where that is
-// what it says.
+// TestNumpy compares statistics with numpy 2, bit by bit for percentiles.
 func TestNumpy(t *testing.T) {
 	v := []float64{10, 1, 3.5, 2, 7}
 	s, ok := Describe(slices.Clone(v))
@@ -49,9 +48,8 @@ func TestColumnsOfOneValue(t *testing.T) {
 	})
 }
 
-// TestSweepsKeepTokens: whatever the requests are, the mean rate over the window
-// times the window is the number of tokens, and what is active is never below
-// what is effective.
+// TestSweepsKeepTokens checks for random requests that the mean rate times the window is the number of
+// tokens, and that active values are never below effective ones.
 func TestSweepsKeepTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Collector{Streaming: true}

@@ -1,7 +1,6 @@
-// Package metrics turns what happened to requests into numbers: one set per
-// request, and their summary over a window. Names, units and definitions are
-// AIPerf's, so that its readers work unchanged; docs/serving.md has every
-// definition, and where ours differ.
+// Package metrics computes metrics of requests: one set of values per request, and a summary over a time
+// window. Names, units and definitions follow AIPerf, so that tools for its files work unchanged.
+// docs/serving.md lists all definitions and the differences from AIPerf.
 package metrics
 
 import (
@@ -10,16 +9,15 @@ import (
 	"aicplan/cudaops/load/openai"
 )
 
-// Failure says why a request is no success.
+// Failure is the reason why a request failed.
 type Failure struct {
-	// Code is the HTTP status, 499 for requests that were cancelled on purpose, 0
-	// where there is none.
+	// Code is the HTTP status, 499 for requests that the client cancelled, or 0 without a status.
 	Code    int
 	Type    string
 	Message string
 }
 
-// Types of failures that have no HTTP status.
+// Types of failures without an HTTP status.
 const (
 	TypeCancelled  = "RequestCancellationError"
 	TypeTimeout    = "TimeoutError"
@@ -30,48 +28,53 @@ const (
 	TypeEmpty      = "InvalidInferenceResultError"
 )
 
-// Record is what happened to one request. Times are nanoseconds since the Unix
-// epoch, taken from one monotonic clock; 0 where nothing happened.
+// Record describes one request. Times are nanoseconds since the Unix epoch, taken from one monotonic clock.
+// A time is 0 if the event did not happen.
 type Record struct {
 	Number                         int // of the session, from 0
 	ID, Correlation, Conversation  string
 	Turn                           int
 	Warmup                         bool
-	Credit                         int64 // when it was due
-	Free                           int64 // when the cap on concurrency let it go
-	Start, Sent, Ack, Last, Finish int64 // Ack and Last are the first and last byte; Finish is the end
-	// Times are when messages with output came: the read that completed each.
+	Credit                         int64 // when the request was due
+	Free                           int64 // when the concurrency cap allowed the request
+	Start, Sent, Ack, Last, Finish int64 // Ack and Last are the first and last byte, Finish is the end
+
+	// Times are the arrival times of messages with output: the time of the read that completed the message.
 	Times []int64
-	// FirstOutput is the index in Times of the first that is no reasoning, -1
-	// without one.
+
+	// FirstOutput is the index in Times of the first message that is not reasoning, or -1 if there is none.
 	FirstOutput int
-	// Asked is the number of output tokens that the request asks for, 0 for none.
+
+	// Asked is the requested number of output tokens, or 0 if the request has no limit.
 	Asked int
-	// Input, Output and Reasoning are tokens as the client counts them, -1 where
-	// it does not. Output leaves reasoning out.
+
+	// Input, Output and Reasoning are the client's token counts, or -1 if the client did not count. Output
+	// excludes reasoning.
 	Input, Output, Reasoning int
-	// Text and ReasoningText are what the client counts Output and Reasoning of;
-	// empty where it does not.
+
+	// Text and ReasoningText are the texts from which Output and Reasoning are counted. They are empty if
+	// the client does not count.
 	Text, ReasoningText string
-	// Prompt are the texts that the request asks, where Input is to be counted.
+
+	// Prompt are the texts of the prompt. It is set only if Input still has to be counted.
 	Prompt            []string
 	Usage             *openai.Usage
 	FinishReason      string
 	Err               *Failure
 	Cancelled         bool
-	Connect           int64 // ns spent on a connection for this request
+	Connect           int64 // ns spent to open a connection for this request
 	Reused            bool
 	BytesIn, BytesOut int64
 	Reads             int
 }
 
-// Reset empties a record and keeps its memory.
+// Reset clears the record for reuse.
 func (r *Record) Reset() {
 	*r = Record{Times: r.Times[:0], FirstOutput: -1, Input: -1, Output: -1, Reasoning: -1}
 }
 
-// OSL is the length of the output in tokens, reasoning included: the client's
-// count, else the server's, else -1.
+// OSL returns the output length in tokens including reasoning: the client's count if available, else the
+// server's, else -1.
 func (r *Record) OSL() int {
 	if r.Output >= 0 {
 		return r.Output + max(r.Reasoning, 0)
@@ -82,8 +85,7 @@ func (r *Record) OSL() int {
 	return -1
 }
 
-// ISL is the length of the input in tokens: the client's count, else the
-// server's, else -1.
+// ISL returns the input length in tokens: the client's count if available, else the server's, else -1.
 func (r *Record) ISL() int {
 	if r.Input >= 0 {
 		return r.Input
@@ -94,19 +96,19 @@ func (r *Record) ISL() int {
 	return -1
 }
 
-// Lag is the time from when the request could have been sent to when it was:
-// the client's own fault, in ns.
+// Lag returns by how many ns the client sent the request later than it could have.
 func (r *Record) Lag() int64 { return max(0, r.Start-max(r.Credit, r.Free)) }
 
-// Values are the metrics of one request, NaN where one has no value.
+// Values are the metrics of one request. A value is NaN if the metric is not available.
 type Values [nPerRequest]float64
 
-// Per computes the metrics of a request into v. streaming says whether times of
-// single messages mean anything. slo judges, nil where there is none.
+// Per computes the metrics of a request into v. streaming enables the metrics that need times of single
+// messages. The metric Good requires slo, which may be nil.
 func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 	for i := range v {
 		v[i] = math.NaN()
 	}
+
 	isl := r.ISL()
 	if r.Err != nil {
 		if isl >= 0 {
@@ -114,6 +116,7 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 		}
 		return
 	}
+
 	ms := func(ns int64) float64 { return float64(ns) / 1e6 }
 	osl := r.OSL()
 	count := func(i int, n int) {
@@ -121,12 +124,15 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 			v[i] = float64(n)
 		}
 	}
+
 	count(InputLength, isl)
 	count(OutputLength, osl)
 	end := r.Finish
+
 	if n := len(r.Times); n > 0 {
 		end = r.Times[n-1]
 	}
+
 	latency := end - r.Start
 	v[RequestLatency] = ms(latency)
 	if n := len(r.Times); streaming && n > 0 {
@@ -136,9 +142,11 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 		if r.FirstOutput >= 0 {
 			v[TTFO] = ms(r.Times[r.FirstOutput] - r.Start)
 		}
+
 		if n > 1 {
 			v[TTST] = ms(r.Times[1] - r.Times[0])
 		}
+
 		if osl > 1 {
 			itl := float64(latency-ttft) / float64(osl-1)
 			v[ITL] = itl / 1e6
@@ -146,13 +154,16 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 				v[OutputPerUser] = 1e9 / itl
 			}
 		}
+
 		if isl >= 0 && ttft > 0 {
 			v[PrefillPerUser] = float64(isl) / (float64(ttft) / 1e9)
 		}
 	}
+
 	if osl >= 0 && latency > 0 {
 		v[E2EThroughput] = float64(osl) / (float64(latency) / 1e9)
 	}
+
 	if r.Output >= 0 {
 		v[OutputTokens] = float64(r.Output)
 		if r.Reasoning > 0 {
@@ -165,9 +176,11 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 			v[ReasoningTokens] = float64(reasoning)
 		}
 	}
+
 	if r.Asked > 0 && osl >= 0 {
 		v[OSLMismatch] = 100 * float64(osl-r.Asked) / float64(r.Asked)
 	}
+
 	if u := r.Usage; u != nil {
 		count(UsagePrompt, u.Prompt)
 		count(UsageCompletion, u.Completion)
@@ -183,17 +196,19 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 			v[UsageCompletionDiff] = 100 * math.Abs(float64(u.Completion-client)) / float64(client)
 		}
 	}
+
 	v[CreditToStart] = ms(max(0, r.Start-r.Credit))
 	v[EffectiveLatency] = ms(end - r.Credit)
 	v[SendLag] = ms(r.Lag())
 	v[HTTPBlocked] = ms(max(0, r.Free-r.Credit))
-	v[HTTPDNS] = 0 // names are looked up before the first request
+	v[HTTPDNS] = 0 // names are resolved before the first request
 	v[HTTPConnecting] = ms(r.Connect)
 	v[HTTPOverhead] = v[HTTPConnecting]
 	v[HTTPReused] = 0
 	if r.Reused {
 		v[HTTPReused] = 1
 	}
+
 	v[HTTPSending] = ms(r.Sent - r.Start - r.Connect)
 	v[HTTPWaiting] = ms(r.Ack - r.Sent)
 	v[HTTPReceiving] = ms(r.Last - r.Ack)

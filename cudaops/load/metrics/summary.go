@@ -9,41 +9,44 @@ import (
 // Metric is one line of a summary.
 type Metric struct {
 	Def
-	// Stats is set where Has is true, otherwise Value.
+
+	// Has selects which field is set: Stats if true, Value if false.
 	Stats Stats
 	Value float64
 	Has   bool
-	// Sweep marks statistics over time: no sum, no count, fewer percentiles.
+
+	// Sweep marks statistics over time. They have no sum, no count and fewer percentiles.
 	Sweep bool
-	// Adjusted marks statistics in which failures count as infinite: averages
-	// mean nothing.
+
+	// Adjusted marks statistics in which failures count as infinite. Their averages are not meaningful.
 	Adjusted bool
 }
 
-// ErrorCount is one kind of failure and how often it came.
+// ErrorCount is one kind of failure and its number of occurrences.
 type ErrorCount struct {
 	Failure
 	Count int
 }
 
-// Summary is what a phase comes to.
+// Summary is the result of a phase.
 type Summary struct {
 	Metrics []Metric
 	Errors  []ErrorCount
-	// From and To are the window, ns since the Unix epoch: the first request's
-	// start and the last one's end, of all requests, failed ones too. It is the
-	// one denominator of all rates.
+
+	// From and To are the time window in ns since the Unix epoch: from the start of the first request to
+	// the end of the last, including failed requests. All rates are relative to this window.
 	From, To int64
-	// Requests counts all, Succeeded and Failed its parts; Cancelled are those of
-	// Failed that the client gave up on purpose.
+
+	// Requests = Succeeded + Failed. Cancelled is the part of Failed that the client cancelled on purpose.
 	Requests, Succeeded, Failed, Cancelled int
-	// Short counts successes with fewer tokens than asked for by more than
-	// min(5 %, 50); Mismatched those whose usage differs from the client's count
-	// by more than 10 %; Compared how many could be compared.
+
+	// Asked counts successful requests with a requested output length. Short counts those whose output is
+	// shorter by more than min(5 %, 50 tokens). Compared counts successful requests with both the client's
+	// and the server's token counts. Mismatched counts those whose counts differ by more than 10 %.
 	Asked, Short, Compared, Mismatched int
 }
 
-// Get finds a metric by its tag.
+// Get returns the metric with a tag, or false if there is none.
 func (s *Summary) Get(tag string) (Metric, bool) {
 	i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Tag == tag })
 	if i < 0 {
@@ -52,12 +55,12 @@ func (s *Summary) Get(tag string) (Metric, bool) {
 	return s.Metrics[i], true
 }
 
-// A column is the values of one metric. Many metrics have one value throughout
-// (an open connection, a length): such a column takes no room.
+// A column stores the values of one metric. While all values are equal, only one is stored, because many
+// metrics are constant.
 type column struct {
 	same   float64
 	n      int
-	values []float64 // once they differ
+	values []float64 // nil while all values are equal
 }
 
 func (c *column) add(v float64) {
@@ -70,20 +73,24 @@ func (c *column) add(v float64) {
 			c.values[i] = c.same
 		}
 	}
+
 	if c.values != nil {
 		c.values = append(c.values, v)
 	}
+
 	c.n++
 }
 
-// sum is NaN for none.
+// sum returns the sum, or NaN without values.
 func (c *column) sum() float64 {
 	if c.n == 0 {
 		return math.NaN()
 	}
+
 	if c.values == nil {
 		return c.same * float64(c.n)
 	}
+
 	t := 0.0
 	for _, v := range c.values {
 		t += v
@@ -91,16 +98,17 @@ func (c *column) sum() float64 {
 	return t
 }
 
-// stats sorts the values.
+// stats returns the statistics and sorts the values. It returns false without values.
 func (c *column) stats() (Stats, bool) {
 	if c.values != nil || c.n == 0 {
 		return Describe(c.values)
 	}
 	v := c.same
-	return Stats{Avg: v, Min: v, Max: v, Sum: v * float64(c.n), P1: v, P5: v, P10: v, P25: v, P50: v, P75: v, P90: v, P95: v, P99: v, Count: c.n}, true
+	return Stats{Avg: v, Min: v, Max: v, Sum: v * float64(c.n), P1: v, P5: v, P10: v, P25: v, P50: v, P75: v,
+		P90: v, P95: v, P99: v, Count: c.n}, true
 }
 
-// Collector takes records one by one. It is for one goroutine.
+// Collector aggregates records. It is not safe for concurrent use.
 type Collector struct {
 	Streaming bool
 	SLO       SLO
@@ -108,17 +116,16 @@ type Collector struct {
 	columns [nPerRequest]column
 	chunks  []float64
 	w       *sweeps
-	full    bool // there is no room for quantities over time
+	full    bool // quantities over time were dropped because of their size
 	errors  map[Failure]int
 	s       Summary
 	v       Values
 }
 
-// maxErrorKinds bounds the kinds of failure that are told apart.
+// maxErrorKinds limits the number of distinct failures.
 const maxErrorKinds = 1000
 
-// Add takes a record, which is not kept, and returns its values, which are
-// valid until the next call.
+// Add processes a record without keeping it and returns its values, which are valid until the next call.
 func (c *Collector) Add(r *Record) *Values {
 	r.Per(&c.v, c.Streaming, c.SLO)
 	s := &c.s
@@ -126,12 +133,14 @@ func (c *Collector) Add(r *Record) *Values {
 	if s.From == 0 || r.Start < s.From {
 		s.From = r.Start
 	}
+
 	s.To = max(s.To, r.Finish)
 	for i, x := range c.v {
 		if !math.IsNaN(x) {
 			c.columns[i].add(x)
 		}
 	}
+
 	if r.Err != nil {
 		s.Failed++
 		if r.Cancelled {
@@ -147,6 +156,7 @@ func (c *Collector) Add(r *Record) *Values {
 		c.errors[f]++
 		return &c.v
 	}
+
 	s.Succeeded++
 	if x := c.v[OSLMismatch]; !math.IsNaN(x) {
 		s.Asked++
@@ -154,27 +164,32 @@ func (c *Collector) Add(r *Record) *Values {
 			s.Short++
 		}
 	}
+
 	if a, b := c.v[UsageCompletionDiff], c.v[UsagePromptDiff]; !math.IsNaN(a) || !math.IsNaN(b) {
 		s.Compared++
 		if a > 10 || b > 10 {
 			s.Mismatched++
 		}
 	}
+
 	if c.Streaming {
 		for i := 1; i < len(r.Times); i++ {
 			c.chunks = append(c.chunks, float64(r.Times[i]-r.Times[i-1])/1e6)
 		}
 	}
+
 	if c.w == nil && !c.full {
 		c.w = &sweeps{}
 	}
+
 	if c.w != nil && !c.w.add(r, c.Streaming) {
 		c.w, c.full = nil, true
 	}
+
 	return &c.v
 }
 
-// Summary computes what the records come to.
+// Summary computes the summary of the records so far.
 func (c *Collector) Summary() *Summary {
 	s := c.s
 	put := func(d Def, st Stats, ok bool) {
@@ -182,17 +197,20 @@ func (c *Collector) Summary() *Summary {
 			s.Metrics = append(s.Metrics, Metric{Def: d, Stats: st, Has: true})
 		}
 	}
+
 	scalar := func(tag, name, unit string, g Group, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			s.Metrics = append(s.Metrics, Metric{Def: Def{tag, name, unit, g, false}, Value: v})
 		}
 	}
+
 	for i, d := range perRequest {
 		if i != Good {
 			st, ok := c.columns[i].stats()
 			put(d, st, ok)
 		}
 	}
+
 	st, ok := Describe(c.chunks)
 	put(InterChunk, st, ok)
 	sum := func(i int) float64 { return c.columns[i].sum() }
@@ -203,17 +221,22 @@ func (c *Collector) Summary() *Summary {
 		scalar("error_request_count", "Error Request Count", "requests", GroupMain, float64(s.Failed))
 		scalar("total_error_isl", "Total Error Input Sequence Length", "tokens", GroupHidden, sum(ErrorISL))
 	}
-	scalar("completed_request_count", "Completed Requests (Success + Error)", "requests", GroupMain, float64(s.Requests))
+
+	scalar("completed_request_count", "Completed Requests (Success + Error)", "requests", GroupMain,
+		float64(s.Requests))
 	if s.Requests > 0 {
 		scalar("request_error_rate", "Request Error Rate", "%", GroupMain, 100*float64(s.Failed)/float64(s.Requests))
 	}
+
 	if seconds > 0 {
 		scalar("benchmark_duration", "Benchmark Duration", "sec", GroupHidden, seconds)
 		scalar("request_throughput", "Request Throughput", "requests/sec", GroupMain, n/seconds)
 		scalar("output_token_throughput", "Output Token Throughput", "tokens/sec", GroupMain, sum(OutputLength)/seconds)
 		scalar("input_token_throughput", "Input Token Throughput", "tokens/sec", GroupMain, sum(InputLength)/seconds)
-		scalar("total_token_throughput", "Total Token Throughput", "tokens/sec", GroupHidden, (sum(InputLength)+sum(OutputLength))/seconds)
+		scalar("total_token_throughput", "Total Token Throughput", "tokens/sec", GroupHidden,
+			(sum(InputLength)+sum(OutputLength))/seconds)
 	}
+
 	scalar("total_isl", "Total Input Sequence Length", "tokens", GroupHidden, sum(InputLength))
 	scalar("total_osl", "Total Output Sequence Length", "tokens", GroupHidden, sum(OutputLength))
 	scalar("total_output_tokens", "Total Output Tokens", "tokens", GroupHidden, sum(OutputTokens))
@@ -224,9 +247,11 @@ func (c *Collector) Summary() *Summary {
 	if s.Asked > 0 {
 		scalar("osl_mismatch_count", "OSL Mismatch Count", "requests", GroupHidden, float64(c.mismatched()))
 	}
+
 	if s.Compared > 0 {
 		scalar("usage_discrepancy_count", "Usage Discrepancy Count", "requests", GroupHidden, float64(s.Mismatched))
 	}
+
 	if c.SLO != nil {
 		good := float64(c.columns[Good].n)
 		scalar("good_request_count", "Good Request Count", "requests", GroupMain, good)
@@ -237,29 +262,36 @@ func (c *Collector) Summary() *Summary {
 			scalar("goodput", "Goodput", "requests/sec", GroupMain, good/seconds)
 		}
 	}
+
 	if s.Failed > 0 {
 		c.adjusted(&s)
 	}
+
 	if c.w != nil && s.Succeeded > 0 {
 		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming)...)
 	}
+
 	s.Errors = nil
 	for f, n := range c.errors {
 		s.Errors = append(s.Errors, ErrorCount{f, n})
 	}
+
 	slices.SortFunc(s.Errors, func(a, b ErrorCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Type, b.Type),
+			cmp.Compare(a.Message, b.Message))
 	})
+
 	return &s
 }
 
-// mismatched counts outputs that are longer or shorter than asked for by more
-// than AIPerf's threshold.
+// mismatched counts outputs whose length differs from the requested one by more than 5 %, which is AIPerf's
+// threshold.
 func (c *Collector) mismatched() (n int) {
 	k := &c.columns[OSLMismatch]
 	if k.values == nil && math.Abs(k.same) > 5 {
 		return k.n
 	}
+
 	for _, pct := range k.values {
 		if math.Abs(pct) > 5 {
 			n++
@@ -268,20 +300,23 @@ func (c *Collector) mismatched() (n int) {
 	return n
 }
 
-// adjusted adds the statistics in which a failed request took for ever.
+// adjusted appends statistics in which failed requests count as infinitely slow.
 func (c *Collector) adjusted(s *Summary) {
 	for _, i := range []int{RequestLatency, TTFT, ITL, DecodeDuration} {
 		k := &c.columns[i]
 		if k.n == 0 {
 			continue
 		}
+
 		values := slices.Clone(k.values)
 		for range k.n - len(values) {
 			values = append(values, k.same)
 		}
+
 		for range s.Failed {
 			values = append(values, math.Inf(1))
 		}
+
 		st, _ := Describe(values)
 		d := perRequest[i]
 		s.Metrics = append(s.Metrics, Metric{

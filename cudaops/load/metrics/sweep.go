@@ -6,25 +6,23 @@ import (
 	"slices"
 )
 
-// A step is a change of a quantity at a time; n is the change of the number of
-// contributions.
+// A step is a change of a quantity at a time. n is the change of the number of contributions.
 type step struct {
 	at    int64
 	delta float64
 	n     int32
 }
 
-// A sweep follows a quantity over time. Sums of rates leave rounding errors
-// behind, so the number of contributions is counted too: with none the
-// quantity is exactly 0.
+// A sweep records a quantity over time. Sums of rates accumulate rounding errors, so it also counts the
+// contributions. Without any, the quantity is exactly 0.
 type sweep struct{ steps []step }
 
-// change notes a change.
+// change adds a step.
 func (s *sweep) change(at int64, delta float64, n int32) {
 	s.steps = append(s.steps, step{at, delta, n})
 }
 
-// add notes a contribution from one time to another.
+// add adds a contribution with a constant rate between two times.
 func (s *sweep) add(from, to int64, rate float64) {
 	if to <= from || rate == 0 {
 		return
@@ -33,7 +31,7 @@ func (s *sweep) add(from, to int64, rate float64) {
 	s.change(to, -rate, -1)
 }
 
-// A span is a time with one value.
+// A span is an interval with a constant value.
 type span struct {
 	from, to int64
 	value    float64
@@ -44,6 +42,7 @@ func (s *sweep) spans(from, to int64) []span {
 	slices.SortStableFunc(s.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
 	out := make([]span, 0, len(s.steps)+1)
 	at, value, n := from, 0.0, 0
+
 	for i := 0; i < len(s.steps); {
 		t := s.steps[i].at
 		if t > at {
@@ -58,34 +57,41 @@ func (s *sweep) spans(from, to int64) []span {
 			value = 0
 		}
 	}
+
 	if at < to {
 		out = append(out, span{at, to, 0, 0})
 	}
+
 	return out
 }
 
-// weighted are time-weighted statistics over spans.
+// weighted returns time-weighted statistics of spans. It returns false if their total length is 0.
 func weighted(spans []span) (Stats, bool) {
 	nan := math.NaN()
 	s := Stats{P1: nan, P5: nan, P10: nan, P25: nan, P75: nan, Sum: nan, Min: math.Inf(1), Max: math.Inf(-1), Count: -1}
 	total := 0.0
+
 	for _, p := range spans {
 		w := float64(p.to - p.from)
 		total += w
 		s.Avg += w * p.value
 		s.Min, s.Max = min(s.Min, p.value), max(s.Max, p.value)
 	}
+
 	if total == 0 {
 		return s, false
 	}
+
 	s.Avg /= total
 	sq := 0.0
 	for _, p := range spans {
 		sq += float64(p.to-p.from) * (p.value - s.Avg) * (p.value - s.Avg)
 	}
+
 	s.Std = math.Sqrt(sq / total)
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.value, b.value) })
+
 	for _, p := range []percentile{{50, &s.P50}, {90, &s.P90}, {95, &s.P95}, {99, &s.P99}} {
 		upTo := 0.0
 		*p.to = s.Max
@@ -96,10 +102,11 @@ func weighted(spans []span) (Stats, bool) {
 			}
 		}
 	}
+
 	return s, true
 }
 
-// combine makes one quantity of two over the same window.
+// combine applies f to two quantities over the same window.
 func combine(a, b []span, f func(x, y span) span) []span {
 	out := make([]span, 0, len(a)+len(b))
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -115,10 +122,11 @@ func combine(a, b []span, f func(x, y span) span) []span {
 			j++
 		}
 	}
+
 	return out
 }
 
-// ratio divides one quantity by another; where the second is 0 it is 0.
+// ratio divides one quantity by another. If the divisor is 0, the result is 0.
 func ratio(a, b []span) []span {
 	return combine(a, b, func(x, y span) span {
 		if y.value == 0 {
@@ -128,7 +136,7 @@ func ratio(a, b []span) []span {
 	})
 }
 
-// active leaves out the times without a contribution.
+// active returns the spans with at least one contribution.
 func active(spans []span) []span {
 	return slices.DeleteFunc(slices.Clone(spans), func(p span) bool { return p.n == 0 })
 }
@@ -138,74 +146,86 @@ type sweeps struct {
 	all, prefill, decode, prefillRate, decodeRate, tokens sweep
 }
 
-// Bounds of what is kept for quantities over time: steps until requests count
-// with their mean rates instead of message by message, and until there are
-// none.
+// Memory limits for quantities over time. Above maxFineSteps, requests contribute their mean rate instead
+// of one rate per message. Above maxSteps, the quantities are dropped.
 const (
 	maxFineSteps = 1 << 16
 	maxSteps     = 1 << 17
 )
 
-// add takes one request; false when there is no room for it. The prompt's
-// tokens count evenly from the start to the first token; each gap between
-// messages yields its share of the further output tokens.
+// add adds one request. It returns false if the size limit is exceeded. The prompt's tokens are spread
+// evenly from the start to the first token. The remaining output tokens are divided equally among the gaps
+// between messages.
 func (w *sweeps) add(r *Record, streaming bool) bool {
 	if len(r.Times) == 0 {
 		return true
 	}
+
 	if len(w.decodeRate.steps) > maxSteps || len(w.all.steps) > maxSteps {
 		return false
 	}
+
 	isl, osl := float64(max(r.ISL(), 0)), max(r.OSL(), 0)
 	last := r.Times[len(r.Times)-1]
 	w.all.add(r.Start, last, 1)
 	if last <= r.Start {
 		return true
 	}
+
 	held := isl
 	w.tokens.change(r.Start, isl, 1)
 	defer func() { w.tokens.change(last, -held, -1) }()
 	if !streaming {
 		return true
 	}
+
 	first := r.Times[0]
 	w.prefill.add(r.Start, first, 1)
 	w.decode.add(first, last, 1)
+
 	if d := float64(first-r.Start) / 1e9; d > 0 {
 		w.prefillRate.add(r.Start, first, isl/d)
 	}
+
 	gaps := len(r.Times) - 1
 	if gaps == 0 || osl < 2 || last <= first {
 		return true
 	}
+
 	if len(w.decodeRate.steps) > maxFineSteps {
 		w.decodeRate.add(first, last, float64(osl-1)/(float64(last-first)/1e9))
 		w.tokens.change(first+(last-first)/2, float64(osl-1), 0)
 		held += float64(osl - 1)
 		return true
 	}
+
 	share := float64(osl-1) / float64(gaps)
 	from, have, rate := first, 0.0, 0.0
 	for _, t := range r.Times[1:] {
-		// Messages of one read have no gap: their tokens go into the next.
+		// Messages from the same read have no gap. Their tokens are added to the next gap.
 		have += share
 		if t == from {
 			continue
 		}
+
 		now, n := have/(float64(t-from)/1e9), int32(0)
 		if rate == 0 {
 			n = 1
 		}
+
 		w.decodeRate.change(from, now-rate, n)
 		if t < last {
 			w.tokens.change(t, have, 0)
 			held += have
 		}
+
 		from, have, rate = t, 0, now
 	}
+
 	if rate > 0 {
 		w.decodeRate.change(from, -rate, -1)
 	}
+
 	return true
 }
 
@@ -214,7 +234,7 @@ func plus(a, b []span) []span {
 	return combine(a, b, func(x, y span) span { return span{value: x.value + y.value, n: x.n + y.n} })
 }
 
-// metrics are the sweeps' statistics within a window.
+// metrics returns the statistics of all quantities within a window.
 func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 	var out []Metric
 	put := func(tag, name, unit string, g Group, spans []span) {
@@ -222,11 +242,13 @@ func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 			out = append(out, Metric{Def: Def{tag, name, unit, g, false}, Stats: s, Has: true, Sweep: true})
 		}
 	}
+
 	all := w.all.spans(from, to)
 	put("effective_concurrency", "Effective Concurrency", "requests", GroupEffective, all)
 	if !streaming {
 		return out
 	}
+
 	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
 	prefillRate, decodeRate := w.prefillRate.spans(from, to), w.decodeRate.spans(from, to)
 	total := plus(prefillRate, decodeRate)
@@ -235,13 +257,18 @@ func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 	put("effective_decode_concurrency", "Effective Decode Concurrency", "requests", GroupEffective, decode)
 	put("effective_prefill_concurrency", "Effective Prefill Concurrency", "requests", GroupEffective, prefill)
 	put("effective_total_throughput", "Effective Total Throughput", "tokens/sec", GroupEffective, total)
-	put("effective_decode_throughput_per_user", "Effective Decode Throughput Per User", "tokens/sec/user", GroupEffective, ratio(decodeRate, decode))
-	put("effective_prefill_throughput_per_user", "Effective Prefill Throughput Per User", "tokens/sec/user", GroupEffective, ratio(prefillRate, prefill))
+	put("effective_decode_throughput_per_user", "Effective Decode Throughput Per User", "tokens/sec/user",
+		GroupEffective, ratio(decodeRate, decode))
+	put("effective_prefill_throughput_per_user", "Effective Prefill Throughput Per User", "tokens/sec/user",
+		GroupEffective, ratio(prefillRate, prefill))
 	put("tokens_in_flight", "Tokens In Flight", "tokens", GroupEffective, w.tokens.spans(from, to))
 	put("active_decode_throughput", "Active Decode Throughput", "tokens/sec", GroupActive, active(decodeRate))
 	put("active_prefill_throughput", "Active Prefill Throughput", "tokens/sec", GroupActive, active(prefillRate))
-	put("active_decode_throughput_per_user", "Active Decode Throughput Per User", "tokens/sec/user", GroupActive, active(ratio(decodeRate, decode)))
-	put("active_prefill_throughput_per_user", "Active Prefill Throughput Per User", "tokens/sec/user", GroupActive, active(ratio(prefillRate, prefill)))
+	put("active_decode_throughput_per_user", "Active Decode Throughput Per User", "tokens/sec/user", GroupActive,
+		active(ratio(decodeRate, decode)))
+	put("active_prefill_throughput_per_user", "Active Prefill Throughput Per User", "tokens/sec/user", GroupActive,
+		active(ratio(prefillRate, prefill)))
 	put("active_total_throughput", "Active Total Throughput", "tokens/sec", GroupActive, active(total))
+
 	return out
 }

@@ -13,39 +13,42 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Usage is what the server counted; a field is -1 where it does not say.
+// Usage are the server's token counts. A field is -1 if the server does not report it.
 type Usage struct {
 	Prompt, Completion, Total int
-	// Reasoning is the part of Completion that is reasoning; Cached is the part
-	// of Prompt that came from a prefix cache.
+	// Reasoning is the part of Completion that is reasoning. Cached is the part of Prompt that was found in
+	// a prefix cache.
 	Reasoning, Cached int
 }
 
-// Chunk is what one message of a stream, or a whole answer, carries. Content
-// and Reasoning are valid only as long as the bytes that were parsed.
+// Chunk is the content of one message of a stream or of a whole response. Content and Reasoning may alias
+// the parsed bytes.
 type Chunk struct {
 	Content, Reasoning string
-	// IDs counts the token ids of the message: servers without a tokenizer send
-	// them (return_token_ids of vLLM) and no text.
+
+	// IDs counts the token ids in the message. Servers without a tokenizer send ids instead of text
+	// (return_token_ids of vLLM).
 	IDs int
-	// Tools is true when the message carries part of a tool call; Call is what the
-	// model wrote of it: names and arguments.
+
+	// Tools is true if the message contains part of a tool call. Call is the text of that part: names and
+	// arguments.
 	Tools bool
 	Call  string
-	// Finish is the finish_reason, empty where there is none.
+
+	// Finish is the finish_reason, or "" if it is not set.
 	Finish string
 	Usage  *Usage
 }
 
-// Tokens reports whether the chunk carries output of the model.
+// Tokens reports whether the chunk contains output of the model.
 func (c *Chunk) Tokens() bool { return c.Content != "" || c.Reasoning != "" || c.Tools || c.IDs > 0 }
 
-// ErrJSON is a message that is no JSON object.
+// ErrJSON is returned for a message that is not a JSON object.
 var ErrJSON = errors.New("a message of the answer is no JSON object")
 
-// ServerError is an error that the server reports inside an answer.
+// ServerError is an error that the server reports inside a response.
 type ServerError struct {
-	Code    int // 0 where it gives none
+	Code    int // 0 if not set
 	Type    string
 	Message string
 }
@@ -61,18 +64,20 @@ func (e *ServerError) Error() string {
 // Done is the data of the message that ends a stream.
 const Done = "[DONE]"
 
-// Parse reads one message. Several choices are joined; the answers here have
-// one.
+// Parse parses one message. It concatenates the content of several choices. It returns ErrJSON or a
+// *ServerError.
 func Parse(data []byte) (Chunk, error) {
 	var c Chunk
 	if !gjson.ValidBytes(data) {
 		return c, fmt.Errorf("%w: %q", ErrJSON, phrase.Clip(string(data), 120))
 	}
-	// The bytes are not changed while c is in use.
+
+	// The bytes do not change while c is in use.
 	root := gjson.Parse(unsafe.String(unsafe.SliceData(data), len(data)))
 	if !root.IsObject() {
 		return c, fmt.Errorf("%w: %q", ErrJSON, phrase.Clip(string(data), 120))
 	}
+
 	var failure error
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -81,29 +86,34 @@ func Parse(data []byte) (Chunk, error) {
 				c.choice(choice)
 				return true
 			})
+
 		case "usage":
 			if value.IsObject() {
 				c.Usage = usage(value)
 			}
+
 		case "error":
 			if value.Type != gjson.Null {
 				failure = serverError(value)
 			}
+
 		case "object":
 			if value.Str == "error" {
 				failure = serverError(root)
 			}
 		}
+
 		return failure == nil
 	})
+
 	if failure == nil && slices.Contains(gaveUp, c.Finish) {
 		failure = &ServerError{Message: fmt.Sprintf("finish_reason is %q", c.Finish)}
 	}
+
 	return c, failure
 }
 
-// ErrorEvent is the error of a message that the stream itself calls one
-// ("event: error").
+// ErrorEvent returns the error for a message with the type error ("event: error").
 func ErrorEvent(data []byte) error {
 	text := string(data)
 	if root := gjson.Parse(text); gjson.Valid(text) && root.IsObject() {
@@ -120,49 +130,57 @@ func (c *Chunk) choice(choice gjson.Result) {
 				switch key.Str {
 				case "content", "refusal":
 					join(&c.Content, value)
+
 				case "reasoning_content", "reasoning":
 					// vLLM sends the same text under both names.
 					if c.Reasoning == "" {
 						join(&c.Reasoning, value)
 					}
+
 				case "tool_calls":
 					value.ForEach(func(_, call gjson.Result) bool {
 						c.call(call.Get("function"))
 						return true
 					})
+
 				case "function_call":
 					if value.IsObject() {
 						c.call(value)
 					}
 				}
+
 				return true
 			})
+
 		case "text":
 			join(&c.Content, value)
+
 		case "token_ids":
 			if value.IsArray() {
 				c.IDs += int(value.Get("#").Int())
 			}
+
 		case "finish_reason":
 			if value.Type == gjson.String {
 				c.Finish = reason(value.Str)
 			}
 		}
+
 		return true
 	})
 }
 
-// call takes part of a tool call.
+// call adds part of a tool call.
 func (c *Chunk) call(f gjson.Result) {
 	c.Tools = true
 	join(&c.Call, f.Get("name"))
 	join(&c.Call, f.Get("arguments"))
 }
 
-// gaveUp are the finish_reasons of servers that broke an answer off.
+// gaveUp are the finish_reasons of responses that the server aborted.
 var gaveUp = []string{"error", "abort"}
 
-// reason is a finish_reason that outlives the message.
+// reason returns a finish_reason that does not alias the message.
 func reason(text string) string {
 	for _, known := range []string{"stop", "length", "tool_calls"} {
 		if text == known {
@@ -176,6 +194,7 @@ func join(to *string, v gjson.Result) {
 	if v.Type != gjson.String {
 		return
 	}
+
 	if *to == "" {
 		*to = v.Str
 	} else {
@@ -191,9 +210,11 @@ func usage(v gjson.Result) *Usage {
 		}
 		return int(n.Num)
 	}
+
 	return &Usage{
 		Prompt: count("prompt_tokens"), Completion: count("completion_tokens"), Total: count("total_tokens"),
-		Reasoning: count("completion_tokens_details.reasoning_tokens"), Cached: count("prompt_tokens_details.cached_tokens"),
+		Reasoning: count("completion_tokens_details.reasoning_tokens"),
+		Cached:    count("prompt_tokens_details.cached_tokens"),
 	}
 }
 
@@ -201,13 +222,16 @@ func serverError(v gjson.Result) error {
 	if v.Type == gjson.String {
 		return &ServerError{Message: strings.Clone(v.Str)}
 	}
+
 	e := &ServerError{Message: strings.Clone(v.Get("message").String()), Type: strings.Clone(v.Get("type").String())}
 	if e.Message == "" {
 		e.Message = phrase.Clip(v.Raw, 120)
 	}
+
 	code := v.Get("code")
 	if n, err := strconv.Atoi(code.String()); err == nil {
 		e.Code = n
 	}
+
 	return e
 }

@@ -109,8 +109,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that any bytes are read or refused, and what outlives the
-// message is no part of it.
+// FuzzParse checks that arbitrary bytes are parsed or rejected, and that retained strings do not alias the
+// message.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}`))
 	f.Add([]byte(`{"error":{"message":"x","code":"7"}}`))
@@ -133,7 +133,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParser holds that what a parser remembers changes no message.
+// FuzzParser checks that the cached parser returns the same results as Parse.
 func FuzzParser(f *testing.F) {
 	f.Add(`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"delta":{"content":"b"}}]}`)
 	f.Add(`{"choices":[{"delta":{"content":"a"}}],"id":"a"}`, `{"choices":[{"delta":{"content":"b"}}],"id":"a"}`)

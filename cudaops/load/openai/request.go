@@ -1,5 +1,5 @@
-// Package openai has the bodies of the OpenAI-compatible endpoints: requests as
-// they are sent, and answers, streamed or whole, as they are read.
+// Package openai encodes requests to OpenAI-compatible endpoints and parses their responses, streamed or
+// whole.
 package openai
 
 import (
@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Endpoint is what is asked for.
+// Endpoint is the type of an API endpoint.
 type Endpoint string
 
-// Endpoints.
+// Endpoint types.
 const (
 	Chat        Endpoint = "chat"
 	Completions Endpoint = "completions"
 )
 
-// Endpoints lists them.
+// Endpoints returns the names of all endpoint types.
 func Endpoints() []string { return []string{string(Chat), string(Completions)} }
 
-// Path is where servers have the endpoint.
+// Path returns the endpoint's default URL path.
 func (e Endpoint) Path() string {
 	if e == Completions {
 		return "/v1/completions"
@@ -32,14 +32,13 @@ func (e Endpoint) Path() string {
 	return "/v1/chat/completions"
 }
 
-// Message is one of a conversation.
+// Message is one message of a conversation.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// Prompt is what a request asks: messages for Chat, text or token ids for
-// Completions.
+// Prompt is the prompt of a request: messages for Chat, text or token ids for Completions.
 type Prompt struct {
 	Messages []Message
 	Text     string
@@ -51,15 +50,14 @@ type Request struct {
 	Endpoint Endpoint
 	Model    string
 	Stream   bool
-	// Extra is merged into the body as it is and wins over what is set here.
+	// Extra is merged into the body and overrides the other fields.
 	Extra map[string]json.RawMessage
 }
 
-// reserved are fields that make a request what was planned.
+// reserved are the fields that extra inputs must not override.
 var reserved = []string{"messages", "prompt", "model", "stream"}
 
-// CheckExtra refuses extra inputs that would change what is measured behind
-// the plan's back.
+// CheckExtra returns an error if an extra input is not JSON or overrides a field that the plan sets.
 func CheckExtra(extra map[string]json.RawMessage) error {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if slices.Contains(reserved, name) {
@@ -72,12 +70,11 @@ func CheckExtra(extra map[string]json.RawMessage) error {
 	return nil
 }
 
-// Body is the JSON body for a prompt and a number of output tokens, 0 for the
-// server's choice.
+// Body returns the JSON body for a prompt and a number of output tokens. 0 tokens sets no limit.
 func (r Request) Body(p Prompt, tokens int) ([]byte, error) { return r.Append(nil, p, tokens) }
 
-// Append appends Body to b. Where b has room, plain text costs no allocation: a
-// body is made for every request while the load runs.
+// Append appends the JSON body to b. It does not allocate for plain text if b has enough capacity, because
+// bodies are built while the load runs.
 func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 	begun := len(b)
 	name := func(name string) bool {
@@ -93,6 +90,7 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 		b = append(b, '"', ':')
 		return true
 	}
+
 	limit := "max_tokens"
 	switch {
 	case r.Endpoint == Chat:
@@ -108,6 +106,7 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 			b = append(b, '}')
 		}
 		b = append(b, ']')
+
 	case p.IDs != nil:
 		name("prompt")
 		b = append(b, '[')
@@ -118,21 +117,25 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 			b = strconv.AppendInt(b, int64(id), 10)
 		}
 		b = append(b, ']')
+
 	default:
 		name("prompt")
 		b = appendString(b, p.Text)
 	}
+
 	name("model")
 	b = appendString(b, r.Model)
 	name("stream")
 	b = strconv.AppendBool(b, r.Stream)
-	// An own limit of the same meaning under the other name wins too.
+
+	// Extra inputs with a limit under either name override ours.
 	_, other := r.Extra["max_tokens"]
 	_, same := r.Extra["max_completion_tokens"]
 	if tokens > 0 && !other && !same {
 		name(limit)
 		b = strconv.AppendInt(b, int64(tokens), 10)
 	}
+
 	if len(r.Extra) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(r.Extra)) {
 			b = append(appendString(append(b, ','), key), ':')
@@ -143,9 +146,11 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 			b = raw.Bytes()
 		}
 	}
+
 	if r.Stream && name("stream_options") {
 		b = append(b, `{"include_usage":true}`...)
 	}
+
 	return append(b, '}'), nil
 }
 
@@ -160,12 +165,13 @@ func appendString(b []byte, s string) []byte {
 			return append(b, text...)
 		}
 	}
+
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
 }
 
-// marshal is json.Marshal without HTML escapes: servers count bytes.
+// marshal is json.Marshal without HTML escapes, which would change the size of the prompt.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -176,8 +182,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// ParseExtra reads one extra input in AIPerf's forms: name:value, or a JSON
-// object with several.
+// ParseExtra parses extra inputs in AIPerf's forms: name:value, or a JSON object with several.
 func ParseExtra(text string) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
@@ -186,10 +191,12 @@ func ParseExtra(text string) (map[string]json.RawMessage, error) {
 		}
 		return out, nil
 	}
+
 	name, value, ok := strings.Cut(text, ":")
 	if !ok || name == "" {
 		return nil, fmt.Errorf("extra input %q: it must be name:value or a JSON object", text)
 	}
+
 	raw := json.RawMessage(strings.TrimSpace(value))
 	if !json.Valid(raw) {
 		quoted, err := marshal(value)
@@ -198,6 +205,7 @@ func ParseExtra(text string) (map[string]json.RawMessage, error) {
 		}
 		raw = quoted
 	}
+
 	out[name] = raw
 	return out, nil
 }

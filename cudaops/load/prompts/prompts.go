@@ -1,5 +1,5 @@
-// Package prompts makes what requests ask: synthetic conversations of given
-// lengths, repeatable by a seed, and those of a trace.
+// Package prompts generates conversations: synthetic ones of given lengths, reproducible by a seed, and
+// those of a trace.
 package prompts
 
 import (
@@ -11,116 +11,134 @@ import (
 	"time"
 )
 
-// Tokenizer counts and makes tokens.
+// Tokenizer encodes and decodes text. It must be safe for concurrent use.
 type Tokenizer interface {
 	Encode(text string) []int
 	Decode(ids []int) string
-	// Words are ids of ordinary words with their blank in front.
+	// Words returns the ids of ordinary words with a leading space.
 	Words() []int
 }
 
-// Length is a distribution of lengths: a normal one, rounded up, never below 1.
+// Length is a normal distribution of lengths, rounded up, never below 1.
 type Length struct{ Mean, StdDev float64 }
 
 func (l Length) draw(r *rand.Rand) int {
 	if l.StdDev <= 0 {
 		return max(1, int(math.Ceil(l.Mean)))
 	}
+
 	for range 100 {
 		if v := l.Mean + l.StdDev*r.NormFloat64(); v > 0 {
 			return int(math.Ceil(v))
 		}
 	}
-	return 1 // practically all of the distribution is below zero
+	return 1 // nearly all of the distribution is below zero
 }
 
 // Config describes synthetic conversations.
 type Config struct {
-	// Entries is how many conversations there are.
+	// Entries is the number of conversations.
 	Entries int
-	// Input and Output are lengths of turns in tokens; an Output mean of 0 leaves
-	// the length to the server.
+
+	// Input and Output are the lengths of turns in tokens. If the mean of Output is 0, the server decides
+	// the length.
 	Input, Output Length
-	// Turns is how many turns conversations have (mean 0 is 1); Delay is the time
-	// to think between them, in seconds.
+
+	// Turns is the number of turns per conversation; a mean of 0 means 1. Delay is the time before each
+	// later turn, in seconds.
 	Turns Length
 	Delay Length
-	// Prefix is the length of a text that opens first turns, out of a pool of so
-	// many; 0 for none.
+
+	// Prefix is the length of a text that starts the first turns, chosen from PrefixPool texts. 0 disables
+	// prefixes.
 	Prefix, PrefixPool int
-	// IDs asks for token ids instead of text, below Vocabulary.
+
+	// IDs generates token ids below Vocabulary instead of text.
 	IDs        bool
 	Vocabulary int
-	// Tokenizer makes text of exact lengths; nil makes text of as many common
-	// words.
+
+	// Tokenizer is used to generate text of exact lengths. If nil, the text consists of as many common
+	// words as tokens are needed.
 	Tokenizer Tokenizer
-	// Seed decides everything; 0 is a seed like any other.
+
+	// Seed is the random seed. 0 is a valid seed.
 	Seed uint64
 }
 
 // Turn is one turn of a conversation.
 type Turn struct {
-	// Text is the prompt, or IDs are.
+	// Text or IDs is the prompt.
 	Text string
 	IDs  []int
-	// Tokens is the length of the prompt, -1 where only the server knows.
+
+	// Tokens is the length of the prompt, or -1 if only the server can count it.
 	Tokens int
-	// Output is the number of tokens to ask for, 0 for the server's choice.
+
+	// Output is the requested number of output tokens, or 0 if the server decides.
 	Output int
-	// Delay is how long to think before this turn.
+
+	// Delay is the time to wait before this turn.
 	Delay time.Duration
-	// History is true where the turn goes on from the turns before it.
+
+	// History is true if the turn continues earlier turns.
 	History bool
 }
 
-// Conversation is one entry.
+// Conversation is one entry of a set.
 type Conversation struct {
 	ID    string
 	Turns []Turn
-	// At is when it is due in a trace, from its start.
+	// At is the time when it is due in a trace, relative to the start, or -1 without a timestamp.
 	At time.Duration
 }
 
-// Validate reports what is wrong.
+// Validate returns an error if a field is out of range.
 func (c Config) Validate() error {
 	switch {
 	case c.Entries < 1:
 		return fmt.Errorf("there are %d entries; at least 1 is needed", c.Entries)
+
 	case !(c.Input.Mean >= 1) || !(c.Input.StdDev >= 0):
 		return fmt.Errorf("the input has %v +- %v tokens; the mean must be at least 1 and the deviation not negative", c.Input.Mean, c.Input.StdDev)
+
 	case !(c.Output.Mean >= 0) || !(c.Output.StdDev >= 0):
 		return fmt.Errorf("the output has %v +- %v tokens; neither may be negative", c.Output.Mean, c.Output.StdDev)
+
 	case c.Input.Mean > maxTokens || c.Output.Mean > maxTokens:
 		return fmt.Errorf("a length of more than %d tokens is more than any model accepts", maxTokens)
+
 	case !(c.Turns.Mean >= 0) || !(c.Turns.StdDev >= 0) || !(c.Delay.Mean >= 0) || !(c.Delay.StdDev >= 0):
 		return errors.New("turns and their delays must not be negative")
+
 	case c.Prefix < 0 || c.PrefixPool < 0:
 		return errors.New("prefixes must not be negative")
+
 	case c.IDs && c.Vocabulary < minVocabulary:
 		return fmt.Errorf("the vocabulary has %d ids; token ids need at least %d", c.Vocabulary, minVocabulary)
 	}
+
 	return nil
 }
 
 const (
 	maxTokens     = 10_000_000
 	minVocabulary = 512
-	// firstID keeps clear of special tokens, which most vocabularies have first.
+	// firstID skips special tokens, which come first in most vocabularies.
 	firstID = 256
 )
 
-// A Set is the conversations that there are to choose from.
+// A Set contains the conversations to choose from.
 type Set struct {
-	made []Conversation // all of them, or none
+	made []Conversation // all of them, or nil if they are generated on demand
 	c    Config
 	pool []Turn // prefixes
 }
 
-// keep is how many tokens of synthetic prompts are kept; longer sets are made
-// anew whenever they are asked for, so that a long run needs no memory for them.
+// keep is the maximum number of tokens of synthetic prompts kept in memory. The conversations of larger
+// sets are generated on each access.
 const keep = 200_000
 
-// Make makes the conversations.
+// Make returns a set of synthetic conversations.
 func Make(c Config) *Set {
 	s := &Set{c: c}
 	if c.Prefix > 0 {
@@ -129,6 +147,7 @@ func Make(c Config) *Set {
 			s.pool = append(s.pool, m.prompt(c.Prefix))
 		}
 	}
+
 	if float64(c.Entries)*(c.Input.Mean+float64(c.Prefix))*max(c.Turns.Mean, 1) <= keep {
 		made := make([]Conversation, c.Entries)
 		for i := range made {
@@ -136,21 +155,22 @@ func Make(c Config) *Set {
 		}
 		s.made = made
 	}
+
 	return s
 }
 
-// Fixed is a set of given conversations.
+// Fixed returns a set of given conversations.
 func Fixed(list []Conversation) *Set {
 	return &Set{made: list, c: Config{Entries: len(list)}}
 }
 
-// Len is how many conversations there are.
+// Len returns the number of conversations.
 func (s *Set) Len() int { return s.c.Entries }
 
-// Kept says whether At returns the same pointer for the same index.
+// Kept reports whether At returns the same pointer for the same index.
 func (s *Set) Kept() bool { return s.made != nil }
 
-// At is conversation i; it is not to be changed. It is safe for concurrent use.
+// At returns conversation i, which the caller must not change. It is safe for concurrent use.
 func (s *Set) At(i int) *Conversation {
 	if s.made != nil {
 		return &s.made[i]
@@ -159,7 +179,7 @@ func (s *Set) At(i int) *Conversation {
 	return &c
 }
 
-// make makes conversation i, which depends on the seed and i alone.
+// make generates conversation i, which depends only on the config and i.
 func (s *Set) make(i int) Conversation {
 	c := s.c
 	m := newMaker(c, uint64(i))
@@ -168,22 +188,27 @@ func (s *Set) make(i int) Conversation {
 	if c.Turns.Mean > 0 {
 		n = c.Turns.draw(m.rand)
 	}
+
 	for k := range n {
 		t := m.prompt(c.Input.draw(m.rand))
 		if k == 0 && len(s.pool) > 0 {
 			t = join(s.pool[m.rand.IntN(len(s.pool))], t)
 		}
+
 		if c.Output.Mean > 0 {
 			t.Output = c.Output.draw(m.rand)
 		}
+
 		if k > 0 {
 			t.History = true
 			if d := c.Delay.Mean + c.Delay.StdDev*m.rand.NormFloat64(); c.Delay.Mean > 0 && d > 0 {
 				t.Delay = time.Duration(d * float64(time.Second))
 			}
 		}
+
 		out.Turns = append(out.Turns, t)
 	}
+
 	return out
 }
 
@@ -191,6 +216,7 @@ func join(a, b Turn) Turn {
 	if a.IDs != nil {
 		return Turn{IDs: append(append([]int{}, a.IDs...), b.IDs...), Tokens: a.Tokens + b.Tokens}
 	}
+
 	t := Turn{Text: a.Text + " " + strings.TrimPrefix(b.Text, " "), Tokens: -1}
 	if a.Tokens >= 0 && b.Tokens >= 0 {
 		t.Tokens = a.Tokens + b.Tokens
@@ -198,15 +224,14 @@ func join(a, b Turn) Turn {
 	return t
 }
 
-// A maker makes prompts of given lengths.
+// A maker generates prompts of given lengths.
 type maker struct {
 	c     Config
 	rand  *rand.Rand
 	words []int
 }
 
-// newMaker makes a maker with random numbers of its own: stream tells those of
-// one seed apart.
+// newMaker returns a maker with an independent random stream. Makers with the same seed differ by stream.
 func newMaker(c Config, stream uint64) *maker {
 	m := &maker{c: c, rand: rand.New(rand.NewPCG(c.Seed, 0x70726f6d707473^stream*0x9E3779B97F4A7C15))}
 	if c.Tokenizer != nil {
@@ -215,7 +240,7 @@ func newMaker(c Config, stream uint64) *maker {
 	return m
 }
 
-// prompt makes a prompt of n tokens.
+// prompt generates a prompt of n tokens.
 func (m *maker) prompt(n int) Turn {
 	switch {
 	case m.c.IDs:
@@ -228,28 +253,30 @@ func (m *maker) prompt(n int) Turn {
 		text, tokens := m.exact(n)
 		return Turn{Text: text, Tokens: tokens}
 	}
+
 	var b strings.Builder
-	b.Grow(6 * n) // the words' mean length and a blank
+	b.Grow(6 * n) // mean length of the words plus a space
 	for i := range n {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
 		b.WriteString(common[m.rand.IntN(len(common))])
 	}
+
 	return Turn{Text: b.String(), Tokens: -1}
 }
 
-// exact makes a text that encodes to n tokens. Decoding and encoding again is
-// not always the identity, so the text is checked with the tokenizer and
-// mended; tokens is what it comes to.
+// exact generates a text that encodes to n tokens and returns its actual length. Encoding a decoded text
+// does not always give the same ids, so the text is checked and corrected up to 32 times.
 func (m *maker) exact(n int) (text string, tokens int) {
 	t := m.c.Tokenizer
 	ids := make([]int, n)
 	for i := range ids {
 		ids[i] = m.words[m.rand.IntN(len(m.words))]
 	}
+
 	for range 32 {
-		text = t.Decode(ids) // the blank in front stays: words were chosen with it
+		text = t.Decode(ids) // keep the leading space, because the words include it
 		tokens = len(t.Encode(text))
 		switch {
 		case tokens == n || len(ids) == 0:
@@ -262,10 +289,11 @@ func (m *maker) exact(n int) (text string, tokens int) {
 			}
 		}
 	}
+
 	return text, tokens
 }
 
-// common are words that practically every vocabulary has as one token.
+// common are words that are a single token in practically every vocabulary.
 var common = strings.Fields(`
 the and for are but not you all any can had her was one our out day get has him his how man new now old see two way who
 boy did its let put say she too use that with have this will your from they know want been good much some time very when

@@ -120,7 +120,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// FuzzTrace holds that any text is read or refused.
+// FuzzTrace checks that arbitrary input is parsed or rejected.
 func FuzzTrace(f *testing.F) {
 	f.Add(`{"timestamp": 0, "input_length": 10, "output_length": 4, "hash_ids": [1]}`)
 	f.Add(`{"text_input": "x", "session_id": 3}` + "\n" + `{"text_input": "y", "session_id": 3}`)

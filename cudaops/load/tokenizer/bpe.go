@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// The byte alphabet: every byte is a printable letter, so that a vocabulary can
-// be text. Printable Latin-1 bytes are themselves, the others follow from
-// U+0100 on, as GPT-2 has them.
+// letterOf and byteOf map every byte to a printable character and back, so that a vocabulary can be text.
+// As in GPT-2, printable Latin-1 bytes map to themselves and the others to U+0100 and up.
 var (
 	letterOf [256]rune
 	byteOf   = map[rune]byte{}
@@ -35,8 +34,7 @@ func toAlphabet(s string) string {
 	return b.String()
 }
 
-// fromAlphabet writes the bytes of a token; letters that are none of the
-// alphabet's stay as they are.
+// fromAlphabet writes the bytes of a token. Characters outside the byte alphabet are written unchanged.
 func fromAlphabet(b *strings.Builder, token string) {
 	for _, r := range token {
 		if c, ok := byteOf[r]; ok {
@@ -47,13 +45,13 @@ func fromAlphabet(b *strings.Builder, token string) {
 	}
 }
 
-// A symbol is a part of a piece; prev and next are indices, -1 at the ends.
+// A symbol is a part of a piece. prev and next are indices, -1 at the ends.
 type symbol struct{ id, prev, next int }
 
-// A candidate is a pair of neighbours that may become one.
+// A candidate is a pair of adjacent symbols that can be merged.
 type candidate struct {
 	rank
-	at   int // index of the left one
+	at   int // index of the left symbol
 	pair pair
 }
 
@@ -75,13 +73,14 @@ func (c *candidates) Pop() any {
 	return x
 }
 
-// merge encodes a piece: neighbours become one token in the order of the merges.
-// In the byte alphabet letters that the vocabulary lacks are left out.
+// merge encodes a piece by merging adjacent symbols in the order of the merge list. Byte-level BPE drops
+// characters that are not in the vocabulary.
 func (t *Tokenizer) merge(text string) []int {
 	list := t.symbols(text)
 	if len(list) == 0 {
 		return nil
 	}
+
 	list[len(list)-1].next = -1
 	var queue candidates
 	propose := func(i int) {
@@ -93,28 +92,34 @@ func (t *Tokenizer) merge(text string) []int {
 			heap.Push(&queue, candidate{r, i, p})
 		}
 	}
+
 	for i := range list {
 		propose(i)
 	}
+
 	for len(queue) > 0 {
 		c := heap.Pop(&queue).(candidate)
 		left := &list[c.at]
-		// Either may have become part of another token meanwhile.
+		// Either symbol may have been merged in the meantime.
 		if left.id != c.pair.a || left.next < 0 || list[left.next].id != c.pair.b {
 			continue
 		}
+
 		right := &list[left.next]
 		left.id = c.rank.id
 		left.next, right.id = right.next, -1
 		if left.next >= 0 {
 			list[left.next].prev = c.at
 		}
+
 		propose(left.prev)
 		propose(c.at)
 	}
+
 	var out []int
 	for i := 0; i >= 0; i = list[i].next {
 		out = append(out, list[i].id)
 	}
+
 	return out
 }

@@ -7,28 +7,28 @@ import (
 	"unicode/utf8"
 )
 
-// mark stands for a blank in vocabularies of SentencePiece.
+// mark represents a space in SentencePiece vocabularies.
 const mark = "\u2581"
 
-// pieces are the rules of vocabularies that come from SentencePiece's BPE and have
-// a tokenizer.json: Llama 2, Mistral, Gemma and their kin. Symbols are characters,
-// and bytes where the vocabulary lacks one.
+// pieces are the rules of BPE vocabularies converted from SentencePiece to tokenizer.json: Llama 2,
+// Mistral, Gemma and similar models. Symbols are characters, or bytes if the vocabulary lacks the
+// character.
 type pieces struct {
 	bytes   [256]int // ids of <0x00> to <0xFF>
 	byteOf  map[int]byte
-	prepend string // always, first or never
-	blanks  bool   // blanks become marks, which the normalizer has not done
-	strip   bool   // decoding drops the first blank
+	prepend string // one of the prepend schemes
+	blanks  bool   // replace spaces by marks, because the normalizer does not
+	strip   bool   // remove the first space when decoding
 }
 
-// Schemes of the Metaspace pre-tokenizer.
+// Prepend schemes of the Metaspace pre-tokenizer.
 const (
 	prependAlways = "always"
 	prependFirst  = "first"
 	prependNever  = "never"
 )
 
-// setPieces reads what a model with byte_fallback has.
+// setPieces sets up the rules for a model with byte_fallback.
 func (t *Tokenizer) setPieces(f *file) error {
 	p := &pieces{byteOf: map[int]byte{}, prepend: prependNever}
 	for b := range 256 {
@@ -38,36 +38,43 @@ func (t *Tokenizer) setPieces(f *file) error {
 		}
 		p.bytes[b], p.byteOf[id] = id, byte(b)
 	}
+
 	if c := f.PreTokenizer; c != nil {
 		switch {
 		case c.Type == "Metaspace":
 			if c.Replacement != mark {
 				return fmt.Errorf("a Metaspace that writes %q for blanks is not known here", c.Replacement)
 			}
+
 			if c.Split == nil || *c.Split {
 				t.split = append(t.split, beforeMarks)
 			}
+
 			p.blanks, p.prepend = true, c.PrependScheme
 			if p.prepend == "" {
-				p.prepend = prependAlways // files from before there were schemes
+				p.prepend = prependAlways // older files have no scheme
 				if c.AddPrefixSpace != nil && !*c.AddPrefixSpace {
 					p.prepend = prependNever
 				}
 			}
+
 			if p.prepend != prependAlways && p.prepend != prependFirst && p.prepend != prependNever {
 				return fmt.Errorf("the prepend_scheme %q is not known here", p.prepend)
 			}
+
 		case c.Type == "Split" && c.Pattern.String == " ":
-			// There are no blanks left: the normalizer has made marks of them.
+			// The normalizer has replaced all spaces by marks.
 		default:
 			return fmt.Errorf("the pre-tokenizer %q of a model with byte_fallback is not known here", c.Type)
 		}
 	}
+
 	if f.Decoder != nil {
 		for _, d := range append(f.Decoder.Decoders, *f.Decoder) {
 			p.strip = p.strip || d.Type == "Strip" && d.Start > 0 || d.Type == "Metaspace" && p.prepend != prependNever
 		}
 	}
+
 	t.pieces = p
 	return nil
 }
@@ -85,7 +92,7 @@ func beforeMarks(out []string, text string) []string {
 	return out
 }
 
-// marked is a text with marks for blanks. first says that nothing stands before it.
+// marked returns the text with marks instead of spaces. first is true at the start of the whole text.
 func (p *pieces) marked(text string, first bool) string {
 	if p.blanks {
 		text = strings.ReplaceAll(text, " ", mark)
@@ -96,7 +103,7 @@ func (p *pieces) marked(text string, first bool) string {
 	return text
 }
 
-// symbols are the ids that a piece begins as, before any merge.
+// symbols returns the initial symbols of a piece, before any merge.
 func (t *Tokenizer) symbols(text string) []symbol {
 	var list []symbol
 	add := func(id int) { list = append(list, symbol{id, len(list) - 1, len(list) + 1}) }
@@ -108,6 +115,7 @@ func (t *Tokenizer) symbols(text string) []symbol {
 		}
 		return list
 	}
+
 	for i, r := range text {
 		size := utf8.RuneLen(r)
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
@@ -121,14 +129,15 @@ func (t *Tokenizer) symbols(text string) []symbol {
 			add(t.pieces.bytes[b])
 		}
 	}
+
 	return list
 }
 
-// decode writes the text of ids.
+// decodePieces returns the text of ids. Invalid UTF-8 becomes replacement characters.
 func (t *Tokenizer) decodePieces(ids []int) string {
 	p := t.pieces
 	var b strings.Builder
-	var run []byte // bytes that make characters together
+	var run []byte // consecutive byte tokens, which form characters together
 	flush := func() {
 		if utf8.Valid(run) {
 			b.Write(run)
@@ -137,6 +146,7 @@ func (t *Tokenizer) decodePieces(ids []int) string {
 		}
 		run = run[:0]
 	}
+
 	for _, id := range ids {
 		if c, ok := p.byteOf[id]; ok {
 			run = append(run, c)
@@ -149,15 +159,17 @@ func (t *Tokenizer) decodePieces(ids []int) string {
 			b.WriteString(strings.ReplaceAll(t.tokens[id], mark, " "))
 		}
 	}
+
 	flush()
 	text := b.String()
 	if p.strip {
 		text = strings.TrimPrefix(text, " ")
 	}
+
 	return text
 }
 
-// replacement is a normalizer that writes one text for another.
+// replacement returns a normalizer that replaces a literal text.
 func replacement(c *component) (func(string) string, error) {
 	if c.Pattern.String == "" {
 		return nil, errors.New("a Replace of a regular expression is not known here")

@@ -9,23 +9,25 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// A splitter appends the pieces of a text.
+// A splitter appends the pieces of a text to out.
 type splitter func(out []string, text string) []string
 
 // gpt2 is the pattern of the ByteLevel pre-tokenizer.
 const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// matchTimeout bounds a pattern that a file brings: it may not hang a run.
+// matchTimeout bounds the matching of a pattern from a tokenizer file, so that it cannot hang a run.
 const matchTimeout = 10 * time.Second
 
 func (t *Tokenizer) setSplit(c *component) error {
 	if c == nil {
 		return errors.New("there is no pre_tokenizer; byte-level BPE is known here")
 	}
+
 	list := []component{*c}
 	if c.Type == "Sequence" {
 		list = c.PreTokenizers
 	}
+
 	bytes := false
 	for _, c := range list {
 		switch c.Type {
@@ -39,6 +41,7 @@ func (t *Tokenizer) setSplit(c *component) error {
 				}
 				t.split = append(t.split, s)
 			}
+
 		case "Split":
 			if c.Behavior != "Isolated" && !(c.Behavior == "Removed" && c.Invert) {
 				return fmt.Errorf("a Split with the behavior %q is not known here", c.Behavior)
@@ -52,19 +55,23 @@ func (t *Tokenizer) setSplit(c *component) error {
 				return err
 			}
 			t.split = append(t.split, s)
+
 		case "Digits":
 			t.split = append(t.split, digits(c.Individual))
+
 		default:
 			return fmt.Errorf("the pre-tokenizer %q is not known here; byte-level BPE is", c.Type)
 		}
 	}
+
 	if !bytes {
 		return errors.New("the pre_tokenizer has no ByteLevel; byte-level BPE is known here")
 	}
+
 	return nil
 }
 
-// pattern isolates matches: they and what lies between them are pieces.
+// pattern returns a splitter that isolates matches: each match and each text between matches is a piece.
 func pattern(text string) (splitter, error) {
 	if digits, ok := known[text]; ok {
 		return scanner(digits), nil
@@ -72,18 +79,20 @@ func pattern(text string) (splitter, error) {
 	return compiled(text)
 }
 
-// compiled is a splitter of any pattern.
+// compiled returns a splitter for any pattern.
 func compiled(text string) (splitter, error) {
-	// Go's own expressions have no lookahead, which all of these patterns need.
+	// Go's regexp has no lookahead, which these patterns need.
 	re, err := regexp2.Compile(text, regexp2.Unicode)
 	if err != nil {
 		return nil, fmt.Errorf("the pattern %q: %w", text, err)
 	}
+
 	re.MatchTimeout = matchTimeout
 	return func(out []string, s string) []string {
 		runes := []rune(s)
 		at := 0
 		m, err := re.FindRunesMatch(runes)
+
 		for ; err == nil && m != nil; m, err = re.FindNextMatch(m) {
 			if m.Index > at {
 				out = append(out, string(runes[at:m.Index]))
@@ -93,14 +102,16 @@ func compiled(text string) (splitter, error) {
 			}
 			at = m.Index + m.Length
 		}
+
 		if at < len(runes) {
 			out = append(out, string(runes[at:]))
 		}
+
 		return out
 	}, nil
 }
 
-// digits isolates digits, one by one or in groups.
+// digits returns a splitter that isolates digits, one by one or in groups.
 func digits(individual bool) splitter {
 	return func(out []string, s string) []string {
 		start, was := 0, false

@@ -1,9 +1,7 @@
-// Package tokenizer reads a model's tokenizer.json and counts tokens as the
-// model's own tokenizer does, without a network and without Python. It knows
-// byte-level BPE, which Llama 3 and 4, Qwen, DeepSeek, GPT-2, GPT-OSS and their
-// kin have, and BPE with bytes to fall back on, which SentencePiece's models have
-// in that file: Llama 2, Mistral, Gemma. It says so where a file needs something
-// else.
+// Package tokenizer reads a model's tokenizer.json and counts tokens as the model's own tokenizer does,
+// without a network and without Python. It supports byte-level BPE (Llama 3 and 4, Qwen, DeepSeek, GPT-2,
+// GPT-OSS) and BPE with byte fallback as converted from SentencePiece (Llama 2, Mistral, Gemma). It returns
+// an error for files that need anything else.
 package tokenizer
 
 import (
@@ -30,7 +28,7 @@ type Tokenizer struct {
 	ignoreMerges bool
 	added        []added // longest first
 	addedByID    map[int]string
-	firstBytes   [256]bool // of added tokens
+	firstBytes   [256]bool // first bytes of added tokens
 	normalize    func(string) string
 	split        []splitter
 	prefixSpace  bool
@@ -50,7 +48,7 @@ type added struct {
 	id   int
 }
 
-// file is what of a tokenizer.json is read.
+// file contains the parts of a tokenizer.json that are used.
 type file struct {
 	Added []struct {
 		ID      int    `json:"id"`
@@ -84,7 +82,8 @@ type component struct {
 	AddPrefixSpace *bool  `json:"add_prefix_space"`
 	UseRegex       *bool  `json:"use_regex"`
 	Individual     bool   `json:"individual_digits"`
-	// Of SentencePiece's models.
+
+	// Fields of SentencePiece models.
 	Decoders      []component `json:"decoders"`
 	Prepend       string      `json:"prepend"`
 	Content       string      `json:"content"`
@@ -94,47 +93,54 @@ type component struct {
 	Start         int         `json:"start"`
 }
 
-// maxFile bounds a tokenizer.json, in bytes.
+// maxFile limits the size of a tokenizer.json in bytes.
 const maxFile = 256 << 20
 
-// Load reads the tokenizer.json of a model's folder, or the file itself.
+// Load reads a tokenizer.json file, or the one in a model's folder.
 func Load(path string) (*Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		path = filepath.Join(path, "tokenizer.json")
 		info, err = os.Stat(path)
 	}
+
 	if errors.Is(err, fs.ErrNotExist) {
 		if other := others(filepath.Dir(path)); other != "" {
 			return nil, fmt.Errorf(`there is no %s, and %s cannot be read here; %s`, path, other, remedy)
 		}
 		return nil, fmt.Errorf("there is no %s; give the folder of the model's tokenizer.json", path)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	if info.Size() > maxFile {
 		return nil, fmt.Errorf("%s has %d MiB; that is no tokenizer", path, info.Size()>>20)
 	}
+
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+
 	t, err := Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	return t, nil
 }
 
-// remedy says what can be done about a tokenizer that is not read.
+// remedy lists what users can do about an unsupported tokenizer.
 const remedy = `known is a tokenizer.json with BPE (of bytes, or with byte_fallback as models of SentencePiece have it): ` +
 	`take the one of the model's repository, or save one (transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)), ` +
 	`or leave tokenizer away and set token_counts = "server"`
 
-// others names the tokenizer of another kind that a folder has, "" without one.
+// others returns the name of an unsupported tokenizer file in the folder, or "".
 func others(dir string) string {
-	for _, name := range []string{"tokenizer.model", "tokenizer.model.v3", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"} {
+	for _, name := range []string{"tokenizer.model", "tokenizer.model.v3", "spiece.model", "tekken.json",
+		"vocab.json", "vocab.txt"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return name
 		}
@@ -142,12 +148,13 @@ func others(dir string) string {
 	return ""
 }
 
-// Parse reads the text of a tokenizer.json.
+// Parse parses the text of a tokenizer.json.
 func Parse(raw []byte) (*Tokenizer, error) {
 	var f file
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, err
 	}
+
 	m := &f.Model
 	switch {
 	case m.Type != "BPE" && !(m.Type == "" && len(m.Merges) > 0):
@@ -157,29 +164,36 @@ func Parse(raw []byte) (*Tokenizer, error) {
 	case len(m.Vocab) == 0:
 		return nil, errors.New("the model has no vocabulary")
 	}
-	t := &Tokenizer{vocab: m.Vocab, ignoreMerges: m.IgnoreMerges, merges: make(map[pair]rank, len(m.Merges)), cache: map[string][]int{}, addedByID: map[int]string{}}
+
+	t := &Tokenizer{vocab: m.Vocab, ignoreMerges: m.IgnoreMerges, merges: make(map[pair]rank, len(m.Merges)),
+		cache: map[string][]int{}, addedByID: map[int]string{}}
 	if err := t.setTokens(&f); err != nil {
 		return nil, err
 	}
+
 	if err := t.setMerges(m.Merges); err != nil {
 		return nil, err
 	}
+
 	var err error
 	if t.normalize, err = normalizer(f.Normalizer); err != nil {
 		return nil, err
 	}
+
 	setSplit := func() error { return t.setSplit(f.PreTokenizer) }
 	if m.ByteFallback {
 		setSplit = func() error { return t.setPieces(&f) }
 	}
+
 	if err := setSplit(); err != nil {
 		return nil, err
 	}
+
 	t.findWords()
 	return t, nil
 }
 
-// maxID bounds ids: what is above is no vocabulary.
+// maxID is the largest accepted token id. Larger ids indicate a broken file.
 const maxID = 1 << 24
 
 func (t *Tokenizer) setTokens(f *file) error {
@@ -190,10 +204,12 @@ func (t *Tokenizer) setTokens(f *file) error {
 		}
 		most = max(most, id)
 	}
+
 	t.tokens = make([]string, most+1)
 	for text, id := range t.vocab {
 		t.tokens[id] = text
 	}
+
 	for _, a := range f.Added {
 		if a.Content == "" || a.ID < 0 || a.ID > maxID {
 			return fmt.Errorf("the added token %q has the id %d", a.Content, a.ID)
@@ -202,6 +218,7 @@ func (t *Tokenizer) setTokens(f *file) error {
 		t.addedByID[a.ID] = a.Content
 		t.firstBytes[a.Content[0]] = true
 	}
+
 	slices.SortStableFunc(t.added, func(a, b added) int { return cmp.Compare(len(b.text), len(a.text)) })
 	return nil
 }
@@ -216,19 +233,23 @@ func (t *Tokenizer) setMerges(list []json.RawMessage) error {
 			}
 			parts = strings.SplitN(one, " ", 2)
 		}
+
 		if len(parts) != 2 {
 			return fmt.Errorf("merge %d is %s", i, raw)
 		}
+
 		a, okA := t.vocab[parts[0]]
 		b, okB := t.vocab[parts[1]]
 		id, ok := t.vocab[parts[0]+parts[1]]
 		if !okA || !okB || !ok {
 			return fmt.Errorf("merge %d, %s, names tokens that the vocabulary lacks", i, raw)
 		}
+
 		if _, twice := t.merges[pair{a, b}]; !twice {
 			t.merges[pair{a, b}] = rank{i, id}
 		}
 	}
+
 	return nil
 }
 
@@ -236,15 +257,20 @@ func normalizer(c *component) (func(string) string, error) {
 	if c == nil {
 		return nil, nil
 	}
+
 	switch c.Type {
 	case "NFC":
 		return norm.NFC.String, nil
+
 	case "NFKC":
 		return norm.NFKC.String, nil
+
 	case "Prepend":
 		return func(s string) string { return c.Prepend + s }, nil
+
 	case "Replace":
 		return replacement(c)
+
 	case "Sequence":
 		var all []func(string) string
 		for i := range c.Normalizers {
@@ -256,6 +282,7 @@ func normalizer(c *component) (func(string) string, error) {
 				all = append(all, f)
 			}
 		}
+
 		return func(s string) string {
 			for _, f := range all {
 				s = f(s)
@@ -263,14 +290,16 @@ func normalizer(c *component) (func(string) string, error) {
 			return s
 		}, nil
 	}
+
 	return nil, fmt.Errorf("the normalizer %q is not known here", c.Type)
 }
 
-// Encode is the ids of a text, without tokens that only a template adds.
+// Encode returns the token ids of a text, without tokens that only a chat template adds.
 func (t *Tokenizer) Encode(text string) []int {
 	if text == "" {
 		return nil
 	}
+
 	var out []int
 	start := 0
 	for i := 0; i < len(text); {
@@ -285,6 +314,7 @@ func (t *Tokenizer) Encode(text string) []int {
 		}
 		i++
 	}
+
 	return t.plain(out, text[start:], start == 0)
 }
 
@@ -297,21 +327,24 @@ func (t *Tokenizer) addedAt(text string) (added, bool) {
 	return added{}, false
 }
 
-// plain encodes text without added tokens; first says that nothing stands before
-// it.
+// plain encodes text without added tokens. first is true at the start of the whole text.
 func (t *Tokenizer) plain(out []int, text string, first bool) []int {
 	if text == "" {
 		return out
 	}
+
 	if t.normalize != nil {
 		text = t.normalize(text)
 	}
+
 	if t.pieces != nil {
 		text = t.pieces.marked(text, first)
 	}
+
 	if t.prefixSpace && !strings.HasPrefix(text, " ") {
 		text = " " + text
 	}
+
 	parts := []string{text}
 	for _, s := range t.split {
 		var next []string
@@ -320,38 +353,44 @@ func (t *Tokenizer) plain(out []int, text string, first bool) []int {
 		}
 		parts = next
 	}
+
 	for _, p := range parts {
 		out = append(out, t.piece(p)...)
 	}
+
 	return out
 }
 
-// maxCached bounds the remembered pieces, and the length of one.
+// Limits of the piece cache: number of entries and length of a cached piece in bytes.
 const (
 	maxCached      = 1 << 16
 	maxCachedPiece = 64
 )
 
-// piece is the ids of one piece; the slice is shared.
+// piece returns the ids of one piece. The caller must not change the slice.
 func (t *Tokenizer) piece(p string) []int {
 	if p == "" {
 		return nil
 	}
+
 	t.mu.RLock()
 	ids, ok := t.cache[p]
 	t.mu.RUnlock()
 	if ok {
 		return ids
 	}
+
 	text := p
 	if t.pieces == nil {
 		text = toAlphabet(p)
 	}
+
 	if id, ok := t.vocab[text]; ok && t.ignoreMerges {
 		ids = []int{id}
 	} else {
 		ids = t.merge(text)
 	}
+
 	if len(p) <= maxCachedPiece {
 		t.mu.Lock()
 		if len(t.cache) >= maxCached {
@@ -360,14 +399,16 @@ func (t *Tokenizer) piece(p string) []int {
 		t.cache[strings.Clone(p)] = ids
 		t.mu.Unlock()
 	}
+
 	return ids
 }
 
-// Decode is the text of ids; those that are not known are left out.
+// Decode returns the text of ids. It skips unknown ids.
 func (t *Tokenizer) Decode(ids []int) string {
 	if t.pieces != nil {
 		return t.decodePieces(ids)
 	}
+
 	var b strings.Builder
 	for _, id := range ids {
 		if text, ok := t.addedByID[id]; ok {
@@ -376,15 +417,16 @@ func (t *Tokenizer) Decode(ids []int) string {
 			fromAlphabet(&b, t.tokens[id])
 		}
 	}
+
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
 }
 
-// Words are ids of tokens that are a blank and a word of small ASCII letters.
+// Words returns the ids of tokens that consist of a space and a word of lowercase ASCII letters.
 func (t *Tokenizer) Words() []int { return t.words }
 
 func (t *Tokenizer) findWords() {
 	for id, text := range t.tokens {
-		blank, before := "\u0120", " " // the blank's letter
+		blank, before := "\u0120", " " // the character of the space
 		if t.pieces != nil {
 			blank, before = mark, mark
 		}

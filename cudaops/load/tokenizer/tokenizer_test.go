@@ -11,8 +11,8 @@ import (
 	"aicplan/cudaops/load/prompts"
 )
 
-// The vocabularies in testdata were trained on this project's own pages with
-// the reference implementation (tokenizers 0.22), which also gave the vectors.
+// The vocabularies in testdata were trained on this project's documentation with the reference
+// implementation (tokenizers 0.22), which also generated the expected ids.
 var kinds = []string{"gpt2", "qwen", "llama3", "digits", "llama2", "gemma", "mistral"}
 
 func load(t testing.TB, kind string) *Tokenizer {
@@ -101,7 +101,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	}
 }
 
-// FuzzEncode holds that text comes back as it was, whatever it is.
+// FuzzEncode checks that decoding an encoded text returns the text.
 func FuzzEncode(f *testing.F) {
 	f.Add("hello world 123\n\n  x")
 	f.Add("<|endoftext|>\u00e9\U0001f600")
@@ -127,7 +127,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// FuzzScan holds the scanners against the expressions that they replace.
+// FuzzScan compares the scanners with the regular expressions that they replace.
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{"it's  12345 x\r\n\r\n y ", "a'LL b\u00a0c \u2003d", " 'S", "\t\ta", "!?\n\n x", "\u00e9\u0301\u0661\u0662\u0663\u0664", "'\u017f"} {
 		f.Add(s)
