@@ -12,8 +12,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// attach stores the files that a worker attached to a case. What cannot be
-// stored is said and left out: the case's rows are worth more.
+// attach stores the files that a worker attached to a case and returns those that were stored. A file
+// that cannot be stored is logged as a warning and skipped, so that the case keeps its rows.
 func (r *running) attach(o worker.Outcome) []stage.Attachment {
 	var out []stage.Attachment
 	seen := map[string]bool{}
@@ -22,54 +22,66 @@ func (r *running) attach(o worker.Outcome) []stage.Attachment {
 		if err == nil && seen[a.Name] {
 			err = fmt.Errorf("the case has two of that name")
 		}
+
 		if err != nil {
-			r.rc.Events.Message(r.rc.Address, "warn", fmt.Sprintf("case %s: the attachment %q is not kept: %v", o.Task.Case.ID, a.Name, err))
+			r.rc.Events.Message(r.rc.Address, "warn",
+				fmt.Sprintf("case %s: the attachment %q is not kept: %v", o.Task.Case.ID, a.Name, err))
 			continue
 		}
+
 		seen[a.Name] = true
 		out = append(out, kept)
 	}
+
 	return out
 }
 
-// store keeps one file as an object and takes it out of the worker's spool.
+// store puts one file into the object store and removes it from the worker's spool folder.
 func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, error) {
 	out := stage.Attachment{Name: a.Name, MediaType: a.MediaType, Bytes: int64(len(a.Data))}
 	if a.Name == "" || strings.ContainsAny(a.Name, `/\`) || a.Name == "." || a.Name == ".." {
 		return out, fmt.Errorf("its name is no file's name")
 	}
+
 	if why := cmp.Or(unfitText(a.Name), unfitText(a.MediaType)); why != "" {
 		return out, fmt.Errorf("its name or media type %s", why)
 	}
+
 	if a.File == "" {
 		if len(a.Data) > worker.MaxAttachmentData {
-			return out, fmt.Errorf("its %d bytes came in a message; more than %d must be a file", len(a.Data), worker.MaxAttachmentData)
+			return out, fmt.Errorf("its %d bytes came in a message; more than %d must be a file", len(a.Data),
+				worker.MaxAttachmentData)
 		}
 		var err error
 		out.Digest, err = r.rc.Store.PutBytes(a.Data)
 		return out, err
 	}
+
 	if spool == "" || a.File != filepath.Base(a.File) {
 		return out, fmt.Errorf("its file %q is not in the worker's folder for attachments", a.File)
 	}
+
 	path := filepath.Join(spool, a.File)
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return out, fmt.Errorf("its file %s does not exist or is not a regular file", path)
 	}
+
 	var err error
 	if out.Digest, out.Bytes, err = r.rc.Store.PutFile(path); err != nil {
 		return out, err
 	}
-	_ = os.Remove(path) // one that stays goes with the run's folder
+
+	_ = os.Remove(path) // a file left here is removed with the run's folder
 	return out, nil
 }
 
-// attachments are the values of the column of attachments of the rows at; nil
-// when none has any.
+// attachments returns the values of the attachments column for the rows in at, as JSON. It returns nil
+// if no row has attachments.
 func (s *rowStore) attachments(at []int32) (texts []string, valid []bool) {
 	if len(s.attached) == 0 {
 		return nil, nil
 	}
+
 	texts, valid = make([]string, len(at)), make([]bool, len(at))
 	found := false
 	for i, r := range at {
@@ -83,8 +95,10 @@ func (s *rowStore) attachments(at []int32) (texts []string, valid []bool) {
 		}
 		texts[i], valid[i], found = string(raw), true, true
 	}
+
 	if !found {
 		return nil, nil
 	}
+
 	return texts, valid
 }

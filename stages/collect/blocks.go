@@ -35,6 +35,7 @@ func (b *MeasureBlock) settings() measure.Settings {
 	if b == nil {
 		return s
 	}
+
 	override(&s.Protocol, b.Protocol)
 	override(&s.OperatingPoint, b.OperatingPoint)
 	override(&s.MinSamples, b.MinSamples)
@@ -42,6 +43,7 @@ func (b *MeasureBlock) settings() measure.Settings {
 	if b.MinSamples != nil && b.MaxSamples == nil {
 		s.MaxSamples = max(s.MaxSamples, *b.MinSamples)
 	}
+
 	override(&s.TargetRelStdev, b.TargetRelStdev)
 	override(&s.MinBlockSeconds, b.MinBlockSeconds)
 	override(&s.MaxPassSeconds, b.MaxPassSeconds)
@@ -51,6 +53,7 @@ func (b *MeasureBlock) settings() measure.Settings {
 	if b.Passes != nil && b.MaxPasses == nil {
 		s.MaxPasses = max(s.MaxPasses, *b.Passes)
 	}
+
 	override(&s.PassTolerance, b.PassTolerance)
 	override(&s.IdleGapSeconds, b.IdleGapSeconds)
 	override(&s.Graph, b.Graph)
@@ -59,15 +62,17 @@ func (b *MeasureBlock) settings() measure.Settings {
 	if b.Seed != nil {
 		s.Seed = int64(*b.Seed)
 	}
+
 	return s
 }
 
-// unused returns the settings that the block gives and the runtime kind does
-// not use (those not in used), sorted. A flag that is false does not count.
+// unused returns the names of settings that the block sets and that are not in used, sorted. A flag that
+// is set to false does not count.
 func (b *MeasureBlock) unused(used []string) []string {
 	if b == nil {
 		return nil
 	}
+
 	var out []string
 	for v, i := reflect.ValueOf(*b), 0; i < v.NumField(); i++ {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
@@ -80,6 +85,7 @@ func (b *MeasureBlock) unused(used []string) []string {
 		}
 		out = append(out, name)
 	}
+
 	slices.Sort(out)
 	return out
 }
@@ -90,82 +96,86 @@ func override[T any](to *T, from *T) {
 	}
 }
 
-// RampBlock says when a rung of the ramp fails.
+// RampBlock configures when a rung of the ramp fails.
 type RampBlock struct {
 	Rungs []int `hcl:"rungs,optional"`
 	// MaxFailed is the share of failed cases above which a rung fails.
 	MaxFailed *float64 `hcl:"max_failed,optional"`
-	// Group is how many failed cases of one breaker group, with none measured,
-	// fail a rung. 0 turns that off.
+	// Group is the number of failed cases of one breaker group, none of which was measured, that fails a
+	// rung. Zero disables the check.
 	Group *int `hcl:"whole_group,optional"`
 }
 
 // BreakerBlock stops groups that fail from their first case on.
 type BreakerBlock struct {
-	// GroupBy names the columns whose values make a group; none means that all
-	// cases are one.
+	// GroupBy lists the columns whose values form a group. If it is empty, all cases form one group.
 	GroupBy []string `hcl:"group_by,optional"`
-	// After is the number of failures from the start that trips a group; 0 never
-	// does.
+	// After is the number of failures, counted from the first case, that trips a group. Zero disables
+	// the breaker.
 	After *int `hcl:"after,optional"`
 }
 
-// RetryBlock says how often a failed case is tried again.
+// RetryBlock configures how often a failed case is retried, by cause.
 type RetryBlock struct {
 	Transient *int `hcl:"transient,optional"`
-	// OOM tries run on a fresh worker and a clean device.
+	// OOM retries run on a fresh worker and a clean device.
 	OOM     *int `hcl:"oom,optional"`
 	Timeout *int `hcl:"timeout,optional"`
-	// Crash is about cases whose worker died.
+	// Crash applies to cases whose worker process died.
 	Crash *int `hcl:"crash,optional"`
 }
 
-// DeadlineBlock says how long a case may take.
+// DeadlineBlock configures the deadline of a case.
 type DeadlineBlock struct {
-	// Floor is the shortest deadline, as a duration such as "90s".
+	// Floor is the minimum deadline, as a duration such as "90s".
 	Floor *string `hcl:"floor,optional"`
-	// Factor times the longest case of the op so far is the deadline.
+	// Factor multiplies the longest case of the op so far to get the deadline.
 	Factor *float64 `hcl:"factor,optional"`
-	// First holds until a few cases have been measured.
+	// First is the deadline until a few cases have been measured.
 	First *string `hcl:"first,optional"`
 }
 
-// The failure policy of a plan that says nothing.
+// Defaults of the failure policy.
 const (
 	defaultRampShare = 0.5
 	defaultRampGroup = 2
-	defaultTrip      = 5  // of a breaker block without after
-	defaultTripAll   = 20 // without a breaker block
+	defaultTrip      = 5  // breaker block without after
+	defaultTripAll   = 20 // no breaker block
 	defaultFloor     = 2 * time.Minute
 	defaultFirst     = 30 * time.Minute
 	defaultFactor    = 10
 	minHistory       = 5
 )
 
-// problem is one thing wrong with the config.
+// problem is one error in the config.
 type problem struct{ summary, detail string }
 
-// settle fills in the defaults and reports errors in the blocks.
+// settle fills in the defaults and returns the errors in the blocks.
 func (c *Config) settle() []problem {
 	var out []problem
 	bad := func(summary, format string, args ...any) {
 		out = append(out, problem{summary, fmt.Sprintf(format, args...)})
 	}
+
 	c.settings = c.Measure.settings()
 	if err := c.settings.Validate(); err != nil {
 		bad("Wrong measure block", "%s.", err)
 	}
+
 	if c.settings.Seed < 0 {
 		bad("Wrong measure block", "seed is %d; it must not be negative.", c.settings.Seed)
 	}
+
 	l := limits{
 		rungs: c.Ramp, rampShare: defaultRampShare, rampGroup: defaultRampGroup, tripAfter: defaultTripAll,
 		transient: 1, oom: 1, floor: defaultFloor, first: defaultFirst, factor: defaultFactor, minHistory: minHistory,
 	}
+
 	if b := c.RampRule; b != nil {
 		if len(c.Ramp) > 0 {
 			bad("Two ramps", "ramp is given as a list and as a block; keep one.")
 		}
+
 		l.rungs = b.Rungs
 		override(&l.rampShare, b.MaxFailed)
 		override(&l.rampGroup, b.Group)
@@ -176,12 +186,14 @@ func (c *Config) settle() []problem {
 			bad("Wrong ramp block", "whole_group is %d; it must not be negative.", l.rampGroup)
 		}
 	}
+
 	for i, n := range l.rungs {
 		if n < 1 || (i > 0 && n <= l.rungs[i-1]) {
 			bad("Wrong ramp", "ramp is %v; it lists growing numbers of cases, such as [4, 20, 100].", l.rungs)
 			break
 		}
 	}
+
 	if b := c.Breaker; b != nil {
 		l.groupBy, l.tripAfter = b.GroupBy, defaultTrip
 		override(&l.tripAfter, b.After)
@@ -189,23 +201,27 @@ func (c *Config) settle() []problem {
 			bad("Wrong breaker block", "after is %d; it must not be negative.", l.tripAfter)
 		}
 	}
+
 	if b := c.Retry; b != nil {
 		for _, f := range []struct {
 			name string
 			to   *int
 			from *int
-		}{{"transient", &l.transient, b.Transient}, {"oom", &l.oom, b.OOM}, {"timeout", &l.timeout, b.Timeout}, {"crash", &l.crash, b.Crash}} {
+		}{{"transient", &l.transient, b.Transient}, {"oom", &l.oom, b.OOM}, {"timeout", &l.timeout, b.Timeout},
+			{"crash", &l.crash, b.Crash}} {
 			override(f.to, f.from)
 			if *f.to < 0 || *f.to > 100 {
 				bad("Wrong retry block", "%s is %d; it must be between 0 and 100.", f.name, *f.to)
 			}
 		}
 	}
+
 	if b := c.Deadline; b != nil {
 		override(&l.factor, b.Factor)
 		if !(l.factor >= 1) {
 			bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.factor)
 		}
+
 		for _, f := range []struct {
 			name string
 			to   *time.Duration
@@ -222,16 +238,19 @@ func (c *Config) settle() []problem {
 			*f.to = d
 		}
 	}
+
 	l.first = max(l.first, l.floor)
 	c.limits = l
 	var err error
 	if c.rules, err = compileRules(c.Rules); err != nil {
 		bad("Wrong rule", "%s.", err)
 	}
+
 	for i, name := range c.Environment {
 		if name == "" || slices.Contains(c.Environment[:i], name) {
 			bad("Wrong environment", "environment lists %q; it names fields, each once: framework, version, device, or one that the worker reports.", name)
 		}
 	}
+
 	return out
 }

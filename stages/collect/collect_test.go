@@ -203,7 +203,7 @@ rule "known" {
 	if out.Counts.Measured != 6 || out.Counts.Failed != 14 {
 		t.Errorf("%+v", out.Counts)
 	}
-	// An out-of-memory kill is tried again on a fresh worker, the others are not.
+	// An out-of-memory kill is retried on a fresh worker, the others are not.
 	attempts, err := table.Int64s(out.Data.Ledger, "attempts")
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ rule "known" {
 		}
 	}
 
-	// The next apply does not try them again.
+	// The next apply does not retry them.
 	b.reopen()
 	_, p := b.prepare(config)
 	if p.Cases.Hold != 14 || p.Cases.Collect != 0 || len(p.Notes) != 1 {
@@ -230,7 +230,7 @@ rule "known" {
 	if got := histogram(t, again, "class")["unsupported_config"]; got != 4 || b.events.count("worker up") != 0 {
 		t.Errorf("%d unsupported, %d workers", got, b.events.count("worker up"))
 	}
-	// With -retry failed they are.
+	// With -retry failed it does.
 	b.opts.Retry = "failed"
 	if _, p := b.prepare(config); p.Cases.Collect != 14 || p.Cases.Hold != 0 {
 		t.Errorf("%+v", p.Cases)
@@ -247,7 +247,7 @@ op = "synthetic"
 axis "fault" { values = ["transient", "oom"] }
 axis "healthy" { values = [2, 3] }
 `)
-	// One more try makes the cases with healthy = 2, two more the others.
+	// One retry is enough for the cases with healthy = 2, two for the others.
 	out := b.must("ramp { max_failed = 1 }", stage.StatusPartial)
 	want := map[string]int{"transient": 1, "resource_issue": 1}
 	if diff := cmp.Diff(want, histogram(t, out, "class")); diff != "" || out.Counts.Measured != 2 {
@@ -281,7 +281,7 @@ axis "n" { values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] }
 	if !strings.Contains(reason, "fault=unsupported failed 3 times from its first case on") {
 		t.Errorf("reason %q", reason)
 	}
-	// Tripped cases are simply open next time.
+	// Tripped cases are open again in the next run.
 	if _, p := b.prepare(""); p.Cases.Collect != 18 || p.Cases.Hold != 6 {
 		t.Errorf("%+v", p.Cases)
 	}
@@ -303,7 +303,7 @@ axis "n" { values = range_ }
 	if out.Data.Info.Partial != "ramp" {
 		t.Errorf("partial %q", out.Data.Info.Partial)
 	}
-	// With the limits off everything is tried.
+	// Without limits, all cases are tried.
 	all := b.must("ramp {\n rungs = [4, 20]\n max_failed = 1\n whole_group = 0\n}\nbreaker { after = 0 }", stage.StatusPartial)
 	if all.Counts.Skipped != 0 || all.Counts.Failed != 50 || all.Counts.Measured+all.Counts.Reused != 50 {
 		t.Errorf("%+v", all.Counts)
@@ -335,8 +335,8 @@ axis "n" { values = [1, 2, 3, 4, 5, 6, 7, 8] }
 }
 
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
-	// A minute of cases: the first acknowledgements come long before the end, however
-	// late they are heard of.
+	// A minute of cases: the first acknowledgements are durable long before the end, even if they are
+	// reported late.
 	const cases = 3000
 	b := newBench(t, fmt.Sprintf("op = \"synthetic\"\naxis \"m\" { values = [%s] }\naxis \"delay_ms\" { values = [20] }",
 		strings.Trim(strings.Join(strings.Fields(fmt.Sprint(seq(cases))), ", "), "[]")))
@@ -393,7 +393,7 @@ filter "one" {
 }
 
 func TestHangs(t *testing.T) {
-	// On a busy machine the others may need longer than a short deadline, too.
+	// On a busy machine, other cases may also exceed a short deadline.
 	for limit := 400 * time.Millisecond; ; limit = min(4*limit, time.Minute) {
 		b := newBench(t, fmt.Sprintf(faulty, `"hang"`))
 		out := b.must(fmt.Sprintf("deadline {\n floor = %[1]q\n first = %[1]q\n}\nbreaker { after = 0 }", limit), stage.StatusPartial)

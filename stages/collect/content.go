@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// contentOf identifies files, and folders with all that is in them, by their content
-// and their places in these folders: not by where the folders are. What does not exist
-// has no content.
+// contentOf returns a digest of files, and of folders including their content. It covers file contents
+// and paths relative to each argument, not the location of the arguments. A path that does not exist has
+// no content.
 func contentOf(ctx context.Context, paths []string) (string, error) {
 	all := sha256.New()
 	for i, path := range paths {
@@ -25,103 +25,120 @@ func contentOf(ctx context.Context, paths []string) (string, error) {
 			fmt.Fprintf(all, "%d absent\x00", i)
 			continue
 		}
+
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", path, err)
 		}
+
 		w := &contents{ctx: ctx, all: all, number: i, seen: map[string]string{}}
 		if err := w.add(root, ".", nil); err != nil {
 			return "", err
 		}
 	}
+
 	return fmt.Sprintf("sha256:%x", all.Sum(nil)), nil
 }
 
-// contents takes in what is under one path.
+// contents adds everything under one path to the digest.
 type contents struct {
 	ctx    context.Context
 	all    hash.Hash
-	number int               // of the path
-	seen   map[string]string // folders by where they really are, and their places
+	number int               // index of the path
+	seen   map[string]string // resolved folders and their relative paths
 }
 
-// add takes in a file, or what is in a folder, behind links too. Place is where that
-// is in the path. A folder that links lead to again is named and not read again: links
-// may lead around, or from each of many folders to each.
+// add adds a file or the content of a folder, following links. The argument place is the location
+// relative to the root path. A folder that was seen before is recorded by its first location and not
+// read again, because links may form cycles.
 func (w *contents) add(path, place string, entry fs.DirEntry) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
+
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // a link that leads nowhere
+		return nil // dangling link
+
 	case err != nil:
 		return err
+
 	case info.Mode().IsRegular():
 		sum, err := sumOf(path, info)
 		if err == nil {
 			fmt.Fprintf(w.all, "%d %q %x\x00", w.number, filepath.ToSlash(place), sum)
 		}
 		return err
+
 	case !info.IsDir():
 		return nil
 	}
+
 	if entry != nil && entry.Type()&fs.ModeSymlink != 0 {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
 	}
+
 	if first, ok := w.seen[path]; ok {
 		fmt.Fprintf(w.all, "%d %q is %q\x00", w.number, filepath.ToSlash(place), filepath.ToSlash(first))
 		return nil
 	}
+
 	w.seen[path] = place
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
 	}
+
 	for _, e := range entries {
 		if err := w.add(filepath.Join(path, e.Name()), filepath.Join(place, e.Name()), e); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// summed is the content of a file as it was read.
+// summed is the digest of a file together with the file info at the time of reading.
 type summed struct {
 	info os.FileInfo
 	sum  [sha256.Size]byte
 }
 
-// sums are the contents of files by their paths: several stages read the same files,
-// and each asks when it is planned and when it has run.
+// sums caches digests by path. Several stages read the same files, each when it is planned and again
+// after it has run.
 var sums sync.Map
 
-// settledFor is how long ago a file was written whose times tell its content from the
-// next one's.
+// settledFor is the minimum age of a modification time at which it identifies the content. A younger
+// file may be written again with the same time.
 const settledFor = 2 * time.Second
 
-// sumOf is the content of a file that info is of.
+// sumOf returns the digest of the file at path, which info describes.
 func sumOf(path string, info os.FileInfo) ([sha256.Size]byte, error) {
 	if known, ok := sums.Load(path); ok {
-		if s := known.(summed); os.SameFile(s.info, info) && s.info.Size() == info.Size() && s.info.ModTime().Equal(info.ModTime()) {
+		if s := known.(summed); os.SameFile(s.info, info) && s.info.Size() == info.Size() &&
+			s.info.ModTime().Equal(info.ModTime()) {
 			return s.sum, nil
 		}
 	}
+
 	s := summed{info: info}
 	f, err := os.Open(path)
 	if err != nil {
 		return s.sum, err
 	}
+
 	defer f.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return s.sum, fmt.Errorf("%s: %w", path, err)
 	}
+
 	s.sum = [sha256.Size]byte(sum.Sum(nil))
 	if time.Since(info.ModTime()) > settledFor {
 		sums.Store(path, s)
 	}
+
 	return s.sum, nil
 }

@@ -58,8 +58,7 @@ func TestContentBehindLinks(t *testing.T) {
 	if changed == other {
 		t.Error("a file behind a link changed, and the content did not")
 	}
-	// Folders that have themselves in them come to an end, and so do those that have
-	// links to all others, whose ways are more than anybody can walk.
+	// Folders that contain links to themselves or to all other folders must not be walked forever.
 	link("..", "tree/v1/up")
 	link(".", "tree/self")
 	for i := range 20 {
@@ -98,7 +97,7 @@ func TestContentOfChangedFile(t *testing.T) {
 	if of("two", long.Add(time.Nanosecond)) == first || of("four", long) == first {
 		t.Error("another content is taken for the first one")
 	}
-	// The times of what was just written may be those of the next content, too.
+	// A file that was just written may get the same time again with other content.
 	now := time.Now()
 	if of("six", now) == of("ten", now) {
 		t.Error("a file that changed within its clock's tick is taken for the first one")

@@ -10,36 +10,42 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Context is the journal that measurements of cases in an environment belong
-// to: everything that its rows depend on other than a case's own values.
+// Context returns the journal context of measurements in an environment: everything that the rows depend
+// on except the values of the case itself.
 func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
 	ctx := c.origin(spec, env)
 	if source, ok := c.sourceIn(spec.Op, env); ok {
 		ctx.Extra["source"] = source
 	}
+
 	if c.kind().Interpreter != nil {
 		if minor := minorVersion(env.Env["python"]); minor != "" {
 			ctx.Extra["python"] = minor
 		}
 	}
-	if c.runtime.Workers > 1 { // of them share a device
+
+	if c.runtime.Workers > 1 { // the workers share a device
 		ctx.Extra["workers"] = c.runtime.Workers
 	}
+
 	return ctx
 }
 
-// origin is the context of rows that ckpt import reads from files. The code, the
-// interpreter and the number of workers that measured them are not known.
+// origin returns the context of rows that ckpt import reads from files. Their source code, interpreter
+// and number of workers are unknown and left out.
 func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
 	ctx := checkpoint.Context{Op: spec.Op, Runtime: c.runtime.Kind, Measure: c.measured(), Extra: map[string]any{}}
 	for _, name := range c.Environment {
 		switch name {
 		case "framework":
 			ctx.Framework = env.Framework
+
 		case "version":
 			ctx.Version = env.Version
+
 		case "device":
 			ctx.Device = env.Device
+
 		default:
 			if ctx.Env == nil {
 				ctx.Env = map[string]string{}
@@ -47,6 +53,7 @@ func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.C
 			ctx.Env[name] = env.Env[name]
 		}
 	}
+
 	if v := c.kind().Instrument; v > 0 {
 		ctx.Extra[instrumentWord] = v
 	}
@@ -56,6 +63,7 @@ func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.C
 	if c.Op != "" && c.Op != spec.Op {
 		ctx.Extra["op"] = c.Op
 	}
+
 	if len(spec.Constants) > 0 {
 		constants := map[string]any{}
 		for _, k := range spec.Constants {
@@ -67,6 +75,7 @@ func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.C
 	if c.runtime.Package != "" {
 		ctx.Extra["package"] = c.runtime.Package
 	}
+
 	// If the plan states the runtime's image, rows of another image do not count.
 	switch {
 	case c.runtime.ImageDigest != "":
@@ -74,6 +83,7 @@ func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.C
 	case c.runtime.Image != "":
 		ctx.Extra["image"] = c.runtime.Image
 	}
+
 	if c.bind != nil {
 		ctx.Extra["bind"] = c.bind
 	}
@@ -83,21 +93,23 @@ func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.C
 	if extra := c.blockExtra(); len(extra) > 0 {
 		ctx.Extra["blocks"] = extra
 	}
+
 	return ctx
 }
 
-// instrumentWord is where a context has the version of the measuring code.
+// instrumentWord is the context field with the version of the measuring code.
 const instrumentWord = "instrument"
 
-// journal opens the case journal of an environment. Imported rows count for cases
-// that were not measured.
-func (c *Config) journal(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment) (*checkpoint.Journal, checkpoint.Context, error) {
+// journal opens the case journal of an environment. Imported rows are used for cases that were not
+// measured.
+func (c *Config) journal(store *checkpoint.Store, spec *grid.Spec,
+	env *runtimes.Environment) (*checkpoint.Journal, checkpoint.Context, error) {
 	ctx := c.Context(spec, env)
 	j, err := store.Journal(ctx, c.origin(spec, env))
 	return j, ctx, err
 }
 
-// minorVersion is 3.11 of 3.11.7: patches of an interpreter measure alike.
+// minorVersion returns 3.11 for 3.11.7. Patch releases of an interpreter share measurements.
 func minorVersion(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -106,12 +118,12 @@ func minorVersion(version string) string {
 	return parts[0] + "." + parts[1]
 }
 
-// sourceIn is the code that an op is measured with, as the journal has it: what
-// the binding's version says, where it has one, else the digest of its files,
-// else, where these are not here, what was seen last.
+// sourceIn returns the identity of the op's source code for the journal. It is the digest of the op's
+// files, or the digest seen last if the files are not available here. The result is false if the binding
+// states a version, or if nothing is known.
 func (c *Config) sourceIn(gridOp string, env *runtimes.Environment) (string, bool) {
 	if c.stated() {
-		return "", false // the binding is in the context
+		return "", false // the context contains the binding
 	}
 	if now := c.source.Load(); now != nil {
 		return now.String(), true
@@ -124,18 +136,18 @@ func (c *Config) sourceKey(gridOp string) string {
 	return runtimes.SourceKey(c.runtime, c.opName(gridOp), c.bind)
 }
 
-// stated says whether the author tells by the binding's version when the code
-// has changed, so that its files need not be compared.
+// stated reports whether the binding has a version, with which the author marks code changes. The op's
+// files then need not be compared.
 func (c *Config) stated() bool {
 	b, _ := c.bind.(map[string]any)
 	_, ok := b[versionWord]
 	return ok && c.kind().Source != nil
 }
 
-// versionWord is what of a python op's binding is not the worker's.
+// versionWord is the attribute of a python op's binding that is not sent to the worker.
 const versionWord = "version"
 
-// workerBind is the binding as the worker takes it.
+// workerBind returns the binding that is sent to the worker.
 func (c *Config) workerBind() any {
 	if !c.stated() {
 		return c.bind
@@ -148,8 +160,8 @@ func (c *Config) workerBind() any {
 	return out
 }
 
-// readSource finds the code of the op, for Context. The environment, where it is
-// known, says which version of the framework chooses it.
+// readSource finds the source code of the op and stores its digest for Context. If env is not nil, its
+// framework version selects the source.
 func (c *Config) readSource(gridOp, planDir string, env *runtimes.Environment) {
 	version := ""
 	if env != nil {

@@ -14,7 +14,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// hold keeps the result of a unit: its rows by column, or its failure.
+// hold stores the result of a unit in memory: its rows by column, or its failure.
 func (j *job) hold(unit int, e *entry) {
 	u := &j.units[unit]
 	if e.Failure != nil {
@@ -26,7 +26,7 @@ func (j *job) hold(unit int, e *entry) {
 	u.failure, u.row, u.rows = 0, int32(first), int32(n)
 }
 
-// failed is the failure of a unit; nil without one.
+// failed returns the failure of a unit, or nil if it did not fail.
 func (j *job) failed(u *unit) *entry {
 	if u.failure == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (j *job) failed(u *unit) *entry {
 	return j.failures[u.failure-1]
 }
 
-// load reads the entries of units that an earlier run settled.
+// load reads the journal entries of units that an earlier run finished.
 func (j *job) load(journal *checkpoint.Journal) error {
 	var want []int
 	var ids []string
@@ -44,6 +44,7 @@ func (j *job) load(journal *checkpoint.Journal) error {
 			want, ids = append(want, i), append(ids, j.id(i))
 		}
 	}
+
 	read := journal.Reader()
 	for _, at := range journal.InOrder(ids) {
 		i := want[at]
@@ -52,30 +53,34 @@ func (j *job) load(journal *checkpoint.Journal) error {
 		if err != nil {
 			return err
 		}
+
 		if !ok {
 			return fmt.Errorf("internal error: case %s was in the journal and is not any more", j.id(i))
 		}
+
 		if u.state == measured {
 			if first, n, ok := j.rows.read(e.Payload); ok {
 				u.row, u.rows = int32(first), int32(n)
 				continue
 			}
 		}
+
 		d, err := decodeEntry(e)
 		if err != nil {
 			return err
 		}
+
 		j.hold(i, d)
 	}
+
 	return nil
 }
 
-// check holds the ledger against the plan: every unit ended exactly once, as a
-// measurement or with a reason.
+// check verifies that every unit ended exactly once, as a measurement or with a reason.
 func (j *job) check() error {
 	ids := j.pointIDs()
 	var wrong []string
-	seen := map[string]bool{} // of swept points; a grid has each case once
+	seen := map[string]bool{} // only for sweeps; a grid has each case once
 	for i := range j.units {
 		u := &j.units[i]
 		ok := false
@@ -87,38 +92,46 @@ func (j *job) check() error {
 		case skipped:
 			ok = u.class() != "" && u.reason() != ""
 		}
+
 		if ids != nil {
 			ok = ok && !seen[ids[i]]
 			seen[ids[i]] = true
 		}
+
 		if !ok {
 			wrong = append(wrong, j.id(i))
 		}
 	}
+
 	if len(wrong) == 0 {
 		return nil
 	}
+
 	more := ""
 	if n := len(wrong) - 5; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 		wrong = wrong[:5]
 	}
-	return fmt.Errorf("internal error: planned = measured + failed + skipped does not hold; cases without an end: %v%s", wrong, more)
+
+	return fmt.Errorf("internal error: planned = measured + failed + skipped does not hold; cases without an end: %v%s",
+		wrong, more)
 }
 
-// planned is the table of planned cases, one row a unit: the grid's cases with
-// the points of their sweeps among the columns.
+// planned returns the table of planned cases with one row per unit: the grid's cases, and the points of
+// their sweeps as columns.
 func (j *job) planned() (arrow.Record, error) {
 	rec := j.cases.Record()
 	sweep := j.cases.SweepColumns()
 	if sweep == nil {
 		return rec, nil
 	}
+
 	rows := make([]int, len(j.units))
 	ids := make([]string, len(j.units))
 	for i := range j.units {
 		rows[i], ids[i] = int(j.units[i].task), j.id(i)
 	}
+
 	out := table.WithColumn(table.Take(rec, rows), "case_id", table.Texts(ids, nil))
 	b := table.NewBuilder()
 	for i := range j.units {
@@ -127,10 +140,11 @@ func (j *job) planned() (arrow.Record, error) {
 			return nil, fmt.Errorf("sweep: %w", err)
 		}
 	}
+
 	swept := b.Record()
 	for _, name := range sweep {
 		col := table.Index(swept, name)
-		if len(j.units) == 0 { // no case, so no value that says its type
+		if len(j.units) == 0 { // without cases, the type of the column is unknown
 			out = table.WithColumn(out, name, table.Texts(nil, nil))
 			continue
 		}
@@ -139,7 +153,8 @@ func (j *job) planned() (arrow.Record, error) {
 		}
 		out = table.WithColumn(out, name, swept.Column(col))
 	}
-	// status stays the last column.
+
+	// Keep status as the last column.
 	return moveLast(out, "status"), nil
 }
 
@@ -152,12 +167,13 @@ func moveLast(rec arrow.Record, name string) arrow.Record {
 	return table.WithColumn(table.Drop(rec, name), name, col)
 }
 
-// measurements is the table of measured rows, in the order of the plan: the
-// case's columns, the environment's, the metrics, and what else workers sent.
+// measurements returns the table of measured rows in plan order: the columns of the case, the
+// environment, the metrics, and further columns from the workers. It returns nil if no unit was
+// measured.
 func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arrow.Record, error) {
 	var at []int
 	n := 0
-	whole := true // each planned row has one measured row
+	whole := true // each planned row has exactly one measured row
 	for i := range j.units {
 		u := &j.units[i]
 		if u.state == measured {
@@ -165,6 +181,7 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		}
 		whole = whole && u.state == measured && u.rows == 1
 	}
+
 	rows := make([]int32, 0, n)
 	for i := range j.units {
 		u := &j.units[i]
@@ -178,31 +195,37 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 			}
 		}
 	}
+
 	if len(rows) == 0 {
 		return nil, nil
 	}
+
 	rec := table.Drop(planned, "status")
 	if !whole {
 		rec = table.Take(rec, at)
 	}
+
 	at = nil
 	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }
 	add("framework", j.rows.label(rows, 0, env.Framework))
 	add("version", j.rows.label(rows, 1, env.Version))
 	add("device", j.rows.label(rows, 2, env.Device))
+
 	for _, m := range j.schema.fields {
 		if table.Has(rec, m.name) {
-			continue // an axis of the grid, such as kernel_source
+			continue // the grid has it as an axis, such as kernel_source
 		}
 		if col := j.rows.metric(rows, m.name, m.kind); !m.rare || col.NullN() < col.Len() {
 			add(m.name, col)
 		}
 		delete(j.rows.columns, m.name)
 	}
+
 	attempts := make([]int64, len(rows))
 	for i, r := range rows {
 		attempts[i] = int64(j.rows.attempts[r])
 	}
+
 	add("attempts", table.Ints(attempts, nil))
 	add("worker", j.rows.texts(rows, j.rows.workers))
 	add("device_uuid", j.rows.texts(rows, j.rows.uuids))
@@ -211,9 +234,10 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 	if texts, valid := j.rows.attachments(rows); texts != nil {
 		add(stage.AttachmentsColumn, table.Texts(texts, valid))
 	}
+
 	for _, name := range j.rows.extras(rows) {
 		if table.Has(rec, name) {
-			continue // a constant of the grid has that name
+			continue // the grid has it as a constant
 		}
 		col, mixed := j.rows.extra(rows, name)
 		if mixed {
@@ -221,12 +245,13 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arr
 		}
 		add(name, col)
 	}
-	j.rows = newRowStore(j.schema) // they are in the table now
+
+	j.rows = newRowStore(j.schema) // the table now contains the rows
 	return rec, nil
 }
 
-// ledger lists the units without a measurement, in the order of the plan. It has
-// the column of attachments where one of them has any.
+// ledger returns the units without a measurement in plan order. It has the attachments column only if
+// one of them has attachments.
 func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 	b := table.NewFixedBuilder(stage.LedgerSchema)
 	var attached []string
@@ -236,10 +261,13 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 		if u.state != failed && u.state != skipped {
 			continue
 		}
+
 		row := map[string]any{
-			"case_id": j.id(i), "params": string(j.params(u)), "status": "skipped", "class": u.class(), "group": j.group(int(u.task)),
-			"type": "", "message": u.reason(), "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
+			"case_id": j.id(i), "params": string(j.params(u)), "status": "skipped", "class": u.class(),
+			"group": j.group(int(u.task)),
+			"type":  "", "message": u.reason(), "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
 		}
+
 		if u.state == failed {
 			e := j.failed(u)
 			f := e.Failure
@@ -248,6 +276,7 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 			row["type"], row["message"], row["traceback"] = f.Exception, firstLine(f.Message), fullText(f)
 			row["attempts"], row["worker"], row["device_uuid"], row["at"] = e.Attempts, e.Worker, e.DeviceUUID, e.At
 		}
+
 		text := ""
 		if e := j.failed(u); u.state == failed && len(e.Attachments) > 0 {
 			raw, err := json.Marshal(e.Attachments)
@@ -256,18 +285,22 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 			}
 			text = string(raw)
 		}
+
 		attached, valid = append(attached, text), append(valid, text != "")
 		if err := b.Append(row); err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
 	}
+
 	if !slices.Contains(valid, true) {
 		return b.Record(), nil
 	}
+
 	return table.WithColumn(b.Record(), stage.AttachmentsColumn, table.Texts(attached, valid)), nil
 }
 
-// fullText is everything that is known of a failure.
+// fullText returns the traceback of a failure, or the message if there is no traceback and the message
+// has several lines.
 func fullText(f *worker.Failure) string {
 	if f.Traceback != "" || firstLine(f.Message) == f.Message {
 		return f.Traceback

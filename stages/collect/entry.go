@@ -16,10 +16,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// entry is what the journal keeps of a unit: how it was tried, and its rows or
-// its failure. Failures are kept as they were reported; their class is worked
-// out when the ledger is written, so that a better rule needs no new
-// measurement.
+// entry is the journal record of a unit: its rows or its failure, and how it was tried. Failures are
+// stored as the worker reported them and are classified when the ledger is written, so that an improved
+// rule applies without measuring again.
 type entry struct {
 	Rows       []worker.Row    `json:"rows,omitempty"`
 	Failure    *worker.Failure `json:"failure,omitempty"`
@@ -27,19 +26,19 @@ type entry struct {
 	Worker     string          `json:"worker,omitempty"`
 	DeviceUUID string          `json:"device_uuid,omitempty"`
 	At         string          `json:"at,omitempty"`
-	// Seconds is the wall time of the whole case; Points how many units it had.
+	// Seconds is the wall time of the whole case. Points is the number of units in the case.
 	Seconds float64 `json:"seconds,omitempty"`
 	Points  int     `json:"points,omitempty"`
-	// First is true of the first case of a process, which often pays for what is
-	// imported, compiled or loaded once.
+	// First is set for the first case of a process, which often includes one-time work such as imports
+	// and compilation.
 	First bool `json:"first,omitempty"`
-	// Attachments are files of the case, kept as objects.
+	// Attachments are files of the case in the object store.
 	Attachments []stage.Attachment `json:"attachments,omitempty"`
-	// Label is set where the journal's context leaves one of its fields open.
+	// Label is set if the journal's context does not fix one of its fields.
 	Label *label `json:"label,omitempty"`
 }
 
-// label is what the columns of the same names hold.
+// label contains the values of the columns with these names.
 type label struct {
 	Framework string `json:"framework"`
 	Version   string `json:"version"`
@@ -50,8 +49,9 @@ func (e *entry) encode() ([]byte, error) {
 	if len(e.Rows) == 0 || e.Failure != nil {
 		return json.Marshal(e)
 	}
-	// By hand: this is done for every case, and reflection over maps takes longer
-	// than measuring some.
+
+	// Encoded by hand because this runs for every case, and reflection over maps can take longer than
+	// the measurement.
 	b := append(make([]byte, 0, 320), `{"rows":[`...)
 	for i, row := range e.Rows {
 		if i > 0 {
@@ -62,6 +62,7 @@ func (e *entry) encode() ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	rest := *e
 	rest.Rows = nil
 	if e.Label != nil || len(e.Attachments) > 0 {
@@ -71,12 +72,14 @@ func (e *entry) encode() ([]byte, error) {
 		}
 		return append(append(b, "],"...), tail[1:]...), nil
 	}
+
 	b = strconv.AppendInt(append(b, `],"attempts":`...), int64(e.Attempts), 10)
 	for _, f := range []struct{ name, text string }{{"worker", e.Worker}, {"device_uuid", e.DeviceUUID}, {"at", e.At}} {
 		if f.text != "" {
 			b = appendText(append(append(append(b, `,"`...), f.name...), `":`...), f.text)
 		}
 	}
+
 	if e.Seconds != 0 {
 		b = strconv.AppendFloat(append(b, `,"seconds":`...), e.Seconds, 'g', -1, 64)
 	}
@@ -86,30 +89,36 @@ func (e *entry) encode() ([]byte, error) {
 	if e.First {
 		b = append(b, `,"first":true`...)
 	}
+
 	return append(b, '}'), nil
 }
 
-// appendRow writes a row as JSON, by name.
+// appendRow appends a row as a JSON object with sorted names.
 func appendRow(b []byte, row worker.Row) ([]byte, error) {
 	var space [24]string
 	names := space[:0]
 	for name := range row {
 		names = append(names, name)
 	}
+
 	slices.Sort(names)
 	b = append(b, '{')
 	for i, name := range names {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = append(appendText(b, name), ':')
 		switch v := row[name].(type) {
 		case json.Number:
 			b = append(b, v...)
+
 		case string:
 			b = appendText(b, v)
+
 		case bool:
 			b = strconv.AppendBool(b, v)
+
 		default:
 			raw, err := json.Marshal(v)
 			if err != nil {
@@ -118,10 +127,11 @@ func appendRow(b []byte, row worker.Row) ([]byte, error) {
 			b = append(b, raw...)
 		}
 	}
+
 	return append(b, '}'), nil
 }
 
-// appendText writes a string as JSON.
+// appendText appends a string as JSON.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
@@ -135,8 +145,8 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// decodeEntry reads what encode writes, and refuses everything else: what is read
-// when a journal is opened, applied and verified is one and the same.
+// decodeEntry decodes what encode writes and rejects everything else. Opening, applying and verifying a
+// journal all use it, so they accept the same entries.
 func decodeEntry(e checkpoint.Entry) (*entry, error) {
 	d := json.NewDecoder(bytes.NewReader(e.Payload))
 	d.UseNumber()
@@ -145,6 +155,7 @@ func decodeEntry(e checkpoint.Entry) (*entry, error) {
 	if err == nil && d.InputOffset() != int64(len(e.Payload)) {
 		err = errors.New("something follows its end")
 	}
+
 	switch {
 	case err != nil:
 	case e.Kind == checkpoint.Measured && (len(out.Rows) == 0 || slices.ContainsFunc(out.Rows, func(r worker.Row) bool { return r == nil })):
@@ -156,32 +167,39 @@ func decodeEntry(e checkpoint.Entry) (*entry, error) {
 	case e.Kind != checkpoint.Measured && e.Kind != checkpoint.Failed:
 		err = fmt.Errorf("%s is no kind of result", e.Kind)
 	}
+
 	if err != nil {
-		return nil, fmt.Errorf("the journal's entry of case %s cannot be read: %w; aicplan ckpt verify says in which file, and the next apply measures the case again", e.ID, err)
+		return nil, fmt.Errorf("the journal's entry of case %s cannot be read: %w; aicplan ckpt verify says in which file, and the next apply measures the case again",
+			e.ID, err)
 	}
+
 	return out, nil
 }
 
-// text writes a parameter as people do: strings without quotes.
+// text formats a parameter for people. Strings have no quotes.
 func text(v cty.Value) string {
 	switch {
 	case v.IsNull():
 		return "null"
+
 	case v.Type() == cty.String:
 		return v.AsString()
+
 	case v.Type() == cty.Bool:
 		if v.True() {
 			return "true"
 		}
 		return "false"
+
 	case v.Type() == cty.Number:
-		// Text is slow, and writes a large integer with an exponent.
+		// Text is slow, and it formats large integers with an exponent.
 		f := v.AsBigFloat()
 		if i, acc := f.Int64(); acc == big.Exact {
 			return strconv.FormatInt(i, 10)
 		}
 		return f.Text('g', -1)
 	}
+
 	return v.GoString()
 }
 
@@ -194,7 +212,7 @@ func (j *job) params(u *unit) []byte {
 	return raw
 }
 
-// mergeObjects joins two JSON objects whose keys differ.
+// mergeObjects joins two JSON objects with disjoint keys.
 func mergeObjects(a, b []byte) []byte {
 	if len(a) <= 2 {
 		return b

@@ -33,7 +33,7 @@ func TestEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// states is what a run with opts would settle, and then withdraw.
+	// states returns what a run with opts would reuse and withdraw.
 	states := func(opts stage.Options, withdraw bool) string {
 		t.Helper()
 		j, err := newJob(cases, schemaOf("", true), nil, opts)

@@ -18,14 +18,14 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// lostClass is the ledger's word for cases of tasks that were given up.
+// lostClass is the ledger class of cases whose tasks were given up.
 const lostClass = "lost"
 
 // Elsewhere implements stage.Placer.
 func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
 
-// Warm implements stage.Warmer by the runtime, whose workers stay warm unless its
-// kind ends them.
+// Warm implements stage.Warmer. It returns the runtime's address if the workers keep running after a
+// stage, or "" if the kind of the runtime stops them.
 func (c *Config) Warm() string {
 	if c.runtime == nil || c.kind().Released {
 		return ""
@@ -33,12 +33,12 @@ func (c *Config) Warm() string {
 	return c.runtime.Address
 }
 
-// tooFew explains what a runtime over several nodes needs and the executor does
-// not give; it returns "" if nothing is missing.
+// tooFew returns a message if a runtime on several nodes needs more than the executor provides, or "".
 func (c *Config) tooFew() string {
 	if c.runtime == nil || !c.place.Elsewhere() {
 		return ""
 	}
+
 	want := func(name string) int {
 		v, ok := c.runtime.Options[name]
 		if !ok || v.IsNull() || !v.IsWhollyKnown() || v.Type() != cty.Number {
@@ -47,53 +47,65 @@ func (c *Config) tooFew() string {
 		n, _ := v.AsBigFloat().Int64()
 		return int(n)
 	}
+
 	nodes, perNode := want("nodes"), want("gpus_per_node")
 	switch {
 	case nodes > c.place.Nodes:
-		return fmt.Sprintf("%s has %d nodes and a task of %s has %d; set nodes of the executor", c.runtime.Address, nodes, c.place.Address, c.place.Nodes)
+		return fmt.Sprintf("%s has %d nodes and a task of %s has %d; set nodes of the executor", c.runtime.Address,
+			nodes, c.place.Address, c.place.Nodes)
 	case nodes > 1 && c.place.GPUsPerNode > 0 && perNode > c.place.GPUsPerNode:
-		return fmt.Sprintf("%s uses %d GPUs of each node and a task of %s has %d; set gpus_per_node of the executor", c.runtime.Address, perNode, c.place.Address, c.place.GPUsPerNode)
+		return fmt.Sprintf("%s uses %d GPUs of each node and a task of %s has %d; set gpus_per_node of the executor",
+			c.runtime.Address, perNode, c.place.Address, c.place.GPUsPerNode)
 	case nodes > 1 && perNode > c.place.TasksPerNode:
-		return fmt.Sprintf("%s starts %d processes on each node and a task of %s has room for %d; set tasks_per_node of the executor", c.runtime.Address, perNode, c.place.Address, c.place.TasksPerNode)
+		return fmt.Sprintf("%s starts %d processes on each node and a task of %s has room for %d; set tasks_per_node of the executor",
+			c.runtime.Address, perNode, c.place.Address, c.place.TasksPerNode)
 	}
+
 	return ""
 }
 
-// distribute lets the tasks of the executor measure what is open, and waits for
-// them. If tasks of an earlier process with the same plan still wait or run, it
-// follows those.
+// distribute submits the open cases to the executor as tasks and waits for them. If tasks of an earlier
+// process with the same plan are still pending or running, it follows those instead.
 func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	if r.stopped() {
 		return nil, r.giveUp()
 	}
+
 	if lacks := r.invocation.Lacks; len(lacks) > 0 {
-		return nil, fmt.Errorf("var.%s is sensitive and was given with -var, so the tasks would not have it: set AICPLAN_VAR_%s in the environment, which sbatch passes on", lacks[0], lacks[0])
+		return nil, fmt.Errorf("var.%s is sensitive and was given with -var, so the tasks would not have it: set AICPLAN_VAR_%s in the environment, which sbatch passes on",
+			lacks[0], lacks[0])
 	}
+
 	key, err := r.OrderKey(r.planned.cases)
 	if err != nil {
 		return nil, err
 	}
+
 	scheduler := &executors.Scheduler{}
 	home := executors.Home(r.rc.Store.Dir(), r.rc.Address)
 	order, err := executors.Latest(home, r.rc.Address)
 	if err != nil {
 		return nil, err
 	}
+
 	if order != nil {
 		if order.Key == key {
-			// An earlier process may have ended before its tasks reported.
+			// The earlier process may have ended before its tasks reported.
 			if err := r.learn(order); err != nil {
 				return nil, err
 			}
 		}
+
 		active, err := executors.Active(ctx, scheduler, order)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again", err)
+			return nil, fmt.Errorf(
+				"nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again", err)
 		case len(active) == 0:
 			order = nil
 		case order.Key != key:
-			return nil, fmt.Errorf("%d jobs of an earlier run of this stage still wait or run, and the plan has changed: wait for them, or cancel them: scancel %s", len(active), strings.Join(arraysOf(active), " "))
+			return nil, fmt.Errorf("%d jobs of an earlier run of this stage still wait or run, and the plan has changed: wait for them, or cancel them: scancel %s",
+				len(active), strings.Join(arraysOf(active), " "))
 		}
 	}
 
@@ -102,12 +114,14 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 			return nil, err
 		}
 	}
+
 	if r.journal != nil {
 		if err := r.job.withdraw(r.journal, r.rc.Options); err != nil {
 			return nil, fmt.Errorf("what is to be measured again cannot be withdrawn: %w", err)
 		}
 	}
-	r.policy = &policy{} // verdict reads the ramp's end from it
+
+	r.policy = &policy{} // verdict reads policy.stopped
 
 	attached := order != nil
 	for {
@@ -119,35 +133,41 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 				return nil, err
 			}
 		}
+
 		f, err := r.follow(ctx, scheduler, order, attached)
 		if err != nil {
 			r.now = f.newRows()
 			return nil, err
 		}
+
 		out := f.outcome
 		if attached && out.Stopped == "" && !out.Detached && len(out.Lost) == 0 && r.env != nil && len(r.job.todo()) > 0 {
 			attached = false // the plan has cases that the order does not have
 			continue
 		}
+
 		return r.concluded(f)
 	}
 }
 
-// learn takes over the environment that a task of an earlier run has reported, if
-// none is known, and with it the rows of that run.
+// learn takes the environment that a task of an earlier run has reported, if no environment is known
+// yet, and reuses the rows of that run.
 func (r *running) learn(o *executors.Order) error {
 	for shard := range o.Shards {
 		if r.env != nil {
 			return nil
 		}
+
 		s, err := o.Status(shard)
 		if err != nil || s == nil || len(s.Environment) == 0 {
 			continue
 		}
+
 		env := new(runtimes.Environment)
 		if err := json.Unmarshal(s.Environment, env); err != nil {
 			continue
 		}
+
 		if err := r.settleIn(env); err != nil {
 			return err
 		}
@@ -155,10 +175,11 @@ func (r *running) learn(o *executors.Order) error {
 			r.remember()
 		}
 	}
+
 	return nil
 }
 
-// arraysOf returns the ids of the arrays of jobs.
+// arraysOf returns the distinct array ids of jobs.
 func arraysOf(jobs []executors.Job) []string {
 	var out []string
 	for _, j := range jobs {
@@ -169,9 +190,9 @@ func arraysOf(jobs []executors.Job) []string {
 	return out
 }
 
-// Script returns the script of the jobs that a asks for, for a dry run.
+// Script returns the batch script for the jobs of a, for a dry run.
 func (c *Config) Script(a stage.RequestArray, stageAddress, stateDir, planDir string) string {
-	dir := executors.Home(stateDir, stageAddress) + "/ORDER" // its name has a random part
+	dir := executors.Home(stateDir, stageAddress) + "/ORDER" // the name of a real order is random
 	return c.place.Sized(a.Nodes * a.GPUsPerNode).Text(c.script(stageAddress, stateDir, planDir, dir))
 }
 
@@ -180,31 +201,35 @@ func (c *Config) script(address, stateDir, planDir, dir string) executors.Script
 	if logs == "" {
 		logs = dir + "/logs"
 	}
-	return executors.Script{Stage: address, OrderDir: dir, StateDir: stateDir, PlanDir: planDir, LogDir: logs, Program: thisProgram()}
+	return executors.Script{Stage: address, OrderDir: dir, StateDir: stateDir, PlanDir: planDir, LogDir: logs,
+		Program: thisProgram()}
 }
 
-// thisProgram returns the path by which this program was called. The target of a
-// link may be removed with the next version.
+// thisProgram returns the path by which this program was called. Links are not resolved because the next
+// version may remove their target.
 func thisProgram() string {
 	path, err := exec.LookPath(os.Args[0])
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
+
 	if err != nil {
 		path, err = os.Executable()
 	}
 	if err != nil {
 		return "aicplan"
 	}
+
 	return path
 }
 
-// concluded turns the end of the following into the states of the open units.
+// concluded sets the final state of the open units when the executor's tasks have ended.
 func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 	out := f.outcome
 	if out.Detached {
 		r.leaving(out)
 	}
+
 	n := r.job.tally()
 	switch {
 	case r.env == nil && out.Detached:
@@ -224,14 +249,17 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 	if r.now > 0 {
 		r.remember()
 	}
+
 	if r.policy.stopped = out.Stopped; out.Stopped != "" {
 		f.Say("error", "ramp: "+out.Stopped)
 	}
+
 	for i := range r.job.units {
 		u := &r.job.units[i]
 		if u.state != open {
 			continue
 		}
+
 		class, why := lostClass, "no task has it"
 		switch {
 		case out.Detached:
@@ -241,18 +269,21 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 		case f.shardOf[i] >= 0 && out.Lost[int(f.shardOf[i])] != "":
 			why = out.Lost[int(f.shardOf[i])]
 		}
+
 		r.job.skip(u, class, why)
 	}
+
 	return nil, nil
 }
 
-// leaving reports what becomes of the jobs.
+// leaving prints whether the remaining jobs continue or are cancelled.
 func (r *running) leaving(out *executors.Outcome) {
 	if len(out.Jobs) == 0 {
 		return
 	}
 	jobs := strings.Join(out.Jobs, " ")
-	text := fmt.Sprintf("%s: the jobs %s continue: the same command follows them, scancel %s ends them", r.rc.Address, jobs, jobs)
+	text := fmt.Sprintf("%s: the jobs %s continue: the same command follows them, scancel %s ends them",
+		r.rc.Address, jobs, jobs)
 	if r.invocation.CancelOnStop {
 		text = fmt.Sprintf("%s: the jobs %s are cancelled; what they have stored is kept", r.rc.Address, jobs)
 	}

@@ -19,7 +19,7 @@ func (r *running) stopped() bool {
 	}
 }
 
-// giveUp ends open cases as interrupted when the run stops before a worker is up.
+// giveUp marks open cases as interrupted if the run stops before a worker is up.
 func (r *running) giveUp() error {
 	if r.env == nil {
 		return context.Canceled
@@ -34,7 +34,7 @@ func (r *running) giveUp() error {
 
 const interruptedReason = "the run was interrupted before it was tried"
 
-// needs is the outcome of a stage whose runtime is not available here.
+// needs returns the outcome of a stage whose runtime is not available here.
 func (r *running) needs(why string) *stage.Outcome {
 	return &stage.Outcome{
 		Status: stage.StatusNeeds, Message: "needs " + r.runtime.Address + ": " + firstLine(why), NoReuse: true,
@@ -42,38 +42,49 @@ func (r *running) needs(why string) *stage.Outcome {
 	}
 }
 
-// finish puts the outcome together.
+// finish loads the stored results, checks them, and returns the stage's outcome with its tables.
 func (r *running) finish() (*stage.Outcome, error) {
 	if source, ok := r.sourceIn(r.planned.cases.Spec().Op, r.env); ok && !r.remembered {
-		if err := runtimes.RememberSource(r.rc.Store, r.runtime.Address, r.sourceKey(r.planned.cases.Spec().Op), source); err != nil {
+		if err := runtimes.RememberSource(r.rc.Store, r.runtime.Address, r.sourceKey(r.planned.cases.Spec().Op),
+			source); err != nil {
 			r.rc.Events.Message(r.rc.Address, "warn", err.Error())
 		}
 	}
+
 	if err := r.job.load(r.journal); err != nil {
 		return nil, err
 	}
 	if err := r.job.check(); err != nil {
 		return nil, err
 	}
+
 	plannedRec, err := r.job.planned()
 	if err != nil {
 		return nil, err
 	}
+
 	rec, err := r.job.measurements(plannedRec, r.env)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range r.job.mixed {
-		r.rc.Events.Message(r.rc.Address, "warn", fmt.Sprintf("the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and is kept as text", name))
+		r.rc.Events.Message(r.rc.Address, "warn",
+			fmt.Sprintf("the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and is kept as text",
+				name))
 	}
+
 	ledger, err := r.job.ledger(r.rules)
 	if err != nil {
 		return nil, err
 	}
+
 	n := r.job.tally()
 	if n.Planned != n.Measured+n.Failed+n.Skipped {
-		return nil, fmt.Errorf("internal error: %d planned cases and %d measured, %d failed, %d skipped", n.Planned, n.Measured, n.Failed, n.Skipped)
+		return nil, fmt.Errorf("internal error: %d planned cases and %d measured, %d failed, %d skipped",
+			n.Planned, n.Measured, n.Failed, n.Skipped)
 	}
+
 	out := &stage.Outcome{
 		Data: &stage.Dataset{Table: rec, Ledger: ledger, Planned: plannedRec, Info: r.info()},
 		Values: map[string]cty.Value{
@@ -81,16 +92,19 @@ func (r *running) finish() (*stage.Outcome, error) {
 			"failed": cty.NumberIntVal(int64(n.Failed)), "skipped": cty.NumberIntVal(int64(n.Skipped)),
 		},
 		Journal: r.journal.Digest(),
-		Counts:  stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now, Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
+		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now,
+			Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}
+
 	if rec != nil {
 		out.Counts.Rows = int(rec.NumRows())
 	}
+
 	out.Status, out.Message = r.verdict(n)
 	return out, nil
 }
 
-// rank puts what is not so before what is.
+// rank returns 1 if so is true and 0 otherwise. It sorts false before true.
 func rank(so bool) int {
 	if so {
 		return 1

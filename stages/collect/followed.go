@@ -13,26 +13,26 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// followed is a collect whose shards are followed. It implements
-// executors.Work.
+// followed is a collect whose shards run as executor tasks. It implements executors.Work.
 type followed struct {
 	r       *running
 	order   *executors.Order
 	unitOf  map[string]int32
-	shardOf []int32 // by unit; -1
-	left    []int   // by shard
-	keeper  *keeper // counts and tells
+	shardOf []int32 // by unit; -1 if the unit is in no shard
+	left    []int   // open units by shard
+	keeper  *keeper // counts results and reports progress
 	groups  map[string]*group
 	told    executors.Groups
-	changed bool // told differs from what the tasks know
-	met     bool // the environment of a task was taken
+	changed bool // told differs from the groups file that the tasks read
+	met     bool // the environment of a task was accepted
 	foreign map[string]bool
-	seen    map[*checkpoint.Journal]int // how far each was read
+	seen    map[*checkpoint.Journal]int // how far each journal was read
 	outcome *executors.Outcome
 }
 
-// follow submits and follows an order.
-func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order, attached bool) (*followed, error) {
+// follow submits an order, unless attached is true, and follows its tasks until they end.
+func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order,
+	attached bool) (*followed, error) {
 	f := &followed{r: r, order: o, foreign: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
 	f.count()
 	f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
@@ -44,18 +44,21 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 		text := fmt.Sprintf("%s: follows the %d tasks that an earlier run has submitted", r.rc.Address, n)
 		r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
 	}
+
 	follower := &executors.Follower{
 		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop,
 		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.Dir()),
 	}
+
 	var err error
 	if f.outcome, err = follower.Follow(ctx); err != nil {
 		return f, err
 	}
+
 	return f, f.read()
 }
 
-// count finds out which units are open, by shard.
+// count counts the open units of each shard.
 func (f *followed) count() {
 	j := f.r.job
 	f.left = make([]int, len(f.order.Shards))
@@ -65,6 +68,7 @@ func (f *followed) count() {
 		f.shardOf[i] = -1
 		f.unitOf[j.id(i)] = int32(i)
 	}
+
 	for s, shard := range f.order.Shards {
 		for _, p := range shard.Places {
 			if p < 0 || p >= len(j.tasks) {
@@ -79,6 +83,7 @@ func (f *followed) count() {
 			}
 		}
 	}
+
 	f.groups = map[string]*group{}
 	for name, g := range j.record() {
 		f.groups[name] = &group{measured: g.measured, earlier: g.failed}
@@ -101,30 +106,34 @@ func (f *followed) Say(level, text string) {
 	f.r.rc.Events.Message(f.r.rc.Address, level, text)
 }
 
-// Take implements executors.Work.
+// Take implements executors.Work. It reads new status reports of tasks and new journal entries.
 func (f *followed) Take(said []*executors.Status) error {
 	for _, s := range said {
 		if line := s.Node + ": " + s.Note; s.Note != "" && !f.r.heard[line] {
 			f.r.heard[line] = true
 			f.Say("warn", line)
 		}
+
 		if len(s.Environment) == 0 {
 			continue
 		}
+
 		env := new(runtimes.Environment)
 		if err := json.Unmarshal(s.Environment, env); err != nil {
 			f.Say("warn", fmt.Sprintf("what task %d says of its environment cannot be read: %v", s.Shard, err))
 			continue
 		}
+
 		if err := f.meet(s, env); err != nil {
 			return err
 		}
 	}
+
 	return f.read()
 }
 
-// meet takes the environment of the first task, and tells of others that differ:
-// their rows are kept under their own conditions.
+// meet accepts the environment of the first task and reports nodes with a different one. Rows from those
+// nodes are stored in the journal of their own environment.
 func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
 	r := f.r
 	if !f.met {
@@ -133,72 +142,88 @@ func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
 		if err != nil {
 			return err
 		}
+
 		if same {
 			r.env = env
 			return nil
 		}
+
 		if err := r.settleIn(env); err != nil {
 			return err
 		}
+
 		f.count()
 		f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
 		return nil
 	}
+
 	diff := r.differences(r.env, env)
 	if diff == "" || f.foreign[s.Node] {
 		return nil
 	}
+
 	f.foreign[s.Node] = true
-	f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }", s.Node, diff, s.Node))
+	f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
+		s.Node, diff, s.Node))
+
 	return nil
 }
 
-// read takes in what the tasks have stored since.
+// read processes the journal entries that the tasks have written since the last call.
 func (f *followed) read() error {
 	r := f.r
 	if r.journal == nil {
 		return nil
 	}
+
 	ids, seen, err := r.journal.Refresh(f.seen[r.journal])
 	f.seen[r.journal] = seen
 	if err != nil {
 		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
 	}
+
 	if len(ids) > 0 {
-		// Not at the end: a coordinator that is killed must leave it behind.
+		// Remember now, not at the end, so that the environment survives a killed coordinator.
 		r.remember()
 	}
+
 	for _, id := range ids {
 		at, ok := f.unitOf[id]
 		if !ok {
 			continue
 		}
+
 		u := &r.job.units[at]
 		if u.state != open {
 			continue
 		}
+
 		kind, ok := r.journal.Has(id)
 		if !ok {
 			continue
 		}
+
 		f.settle(int(at), kind)
 	}
+
 	if f.changed {
 		f.changed = false
 		if err := f.order.WriteGroups(f.told); err != nil {
 			f.Say("warn", fmt.Sprintf("the tasks cannot be told which groups fail: %v", err))
 		}
 	}
+
 	return nil
 }
 
-// settle takes the result of a unit.
+// settle records the result of a unit.
 func (f *followed) settle(at int, kind checkpoint.Kind) {
 	r := f.r
 	u := &r.job.units[at]
 	if s := f.shardOf[at]; s >= 0 {
 		f.left[s]--
 	}
+
 	g := f.groups[r.job.group(int(u.task))]
 	if kind == checkpoint.Measured {
 		u.state = measured
@@ -209,25 +234,32 @@ func (f *followed) settle(at int, kind checkpoint.Kind) {
 		f.keeper.stored(kind, nil)
 		return
 	}
+
 	u.state = failed
 	f.keeper.stored(kind, nil)
 	e, ok, err := r.journal.Lookup(r.job.id(at))
 	if err != nil || !ok {
-		return // load says what is wrong with it
+		return // load reports the error
 	}
+
 	d, err := decodeEntry(e)
 	if err != nil || d.Failure == nil {
 		return
 	}
+
 	g.last = firstLine(d.Failure.Message)
 	if g.measured == 0 {
 		g.failures++
 	}
+
 	class, _ := classify(r.rules, d.Failure)
 	if r.policy.told == nil {
 		r.policy.told = map[string]int{}
 	}
-	c := worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.opName(r.job.cases.Spec().Op), Params: r.job.params(u), Attempt: d.Attempts}
+
+	c := worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.opName(r.job.cases.Spec().Op), Params: r.job.params(u),
+		Attempt: d.Attempts}
+
 	f.keeper.failed(c, class, d.Failure, r.policy.tellTimes(class, d.Failure))
 	name := r.job.group(int(u.task))
 	if n := r.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" {
@@ -242,6 +274,7 @@ func (f *followed) trip(name string, g *group) {
 	if f.told.Tripped == nil {
 		f.told.Tripped = map[string]string{}
 	}
+
 	f.told.Tripped[name], f.changed = g.tripped, true
 	j := f.r.job
 	for i := range j.units {
@@ -256,11 +289,12 @@ func (f *followed) trip(name string, g *group) {
 	}
 }
 
-// newRows counts the units whose rows tasks of the order have written.
+// newRows returns the number of measured units whose rows were written by tasks of this order.
 func (f *followed) newRows() (n int) {
 	if f.r.journal == nil {
 		return 0
 	}
+
 	label := strings.TrimSuffix(f.order.Label(0), "00000")
 	for i := range f.r.job.units {
 		u := &f.r.job.units[i]
@@ -268,5 +302,6 @@ func (f *followed) newRows() (n int) {
 			n++
 		}
 	}
+
 	return n
 }

@@ -7,17 +7,18 @@ import (
 	"aicplan/engine/stage"
 )
 
-// measuredColumns are what the workers of this binary add to a row besides the
-// metrics: docs/measuring.md tells what they are, and a test holds this list
-// against it.
+// measuredColumns lists the columns that the workers of this binary add to a row besides the metrics.
+// They are described in docs/measuring.md, and a test compares the two lists.
 var measuredColumns = []string{
-	"passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point", "ready_clock_mhz", "clock_seen_mhz", "clock_slope",
+	"passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point", "ready_clock_mhz",
+	"clock_seen_mhz", "clock_slope",
 	"bytes", "flops", "gb_per_s", "tflop_per_s", "gflop_per_s", "sol_ms", "reached", "cache", "algo", "waves", "padded_m",
 	"latency_hot", "relative_error", "temperature_c", "clock_reasons", "mem_clock_mhz", "neighbours",
 	"power_method", "power_seconds", "power_sampled", "power_latency", "products", "chained", "parts", "threads",
 	"method", "algbw_gb_s", "busbw_gb_s", "rank_spread", "checked", "nodes", "gpus_per_node", "node_names", "device_uuids",
 	"latency_in_place", "rel_stdev_in_place", "samples_in_place", "algbw_in_place_gb_s", "busbw_in_place_gb_s",
-	"nccl_version", "nccl_env", "algorithm", "implementation", "grid_blocks", "access", "native_atomics", "performance_rank", "nvlinks",
+	"nccl_version", "nccl_env", "algorithm", "implementation", "grid_blocks", "access", "native_atomics",
+	"performance_rank", "nvlinks",
 	"imported_from",
 }
 
@@ -28,10 +29,12 @@ func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
 	if c.grid == nil || c.runtime == nil {
 		return nil
 	}
+
 	g := in(c.grid)
 	if g == nil {
 		return nil
 	}
+
 	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.kind().Closed, Rows: g.Rows}
 	f.Info.Perf = c.perfTable(g.Info.Perf)
 	f.Info.Framework, f.Info.System, f.Info.Runtime = c.runtime.Framework, c.system, c.runtime.Name
@@ -42,26 +45,30 @@ func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
 			}
 		}
 	}
+
 	add(g.Columns...)
 	add(ours...)
 	add(stage.AttachmentsColumn)
 	for _, field := range c.schema(g.Info.Perf).fields {
 		add(field.name)
 	}
+
 	if len(c.kind().Measure) > 0 {
 		add(measuredColumns...)
 	}
+
 	return f
 }
 
-// unmet says which column that a stage behind needs of every row a row lacks.
+// unmet returns a failure if a row lacks a column that a downstream stage requires.
 func unmet(row worker.Row, i int, params params, demands []string) *worker.Failure {
 	for _, name := range demands {
 		if row[name] != nil {
 			continue
 		}
 		if v, _ := params.of(name); v == nil {
-			return bug("row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for example %s = \"torch\"", i, name, name)
+			return bug("row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for example %s = \"torch\"",
+				i, name, name)
 		}
 	}
 	return nil

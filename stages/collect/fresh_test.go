@@ -13,7 +13,7 @@ func TestFreshCountsAsJobsDo(t *testing.T) {
 	for name, grid := range map[string]string{
 		"cases": plain,
 		"sweep": "op = \"synthetic\"\naxis \"m\" { values = [1, 2, 3, 4, 5, 6] }\nsweep \"s\" { values = [16, 32, 64] }\n",
-		// No point of the last cases is within the sweep's filter.
+		// The sweep's filter excludes all points of the last cases.
 		"thin sweep": "op = \"synthetic\"\naxis \"m\" { values = [1, 2, 3, 4, 5, 6] }\nsweep \"s\" {\n  axis \"p\" { values = [1, 2, 3] }\n  filter \"few\" {\n    keep   = p * m <= 4\n    reason = \"large\"\n  }\n}\n",
 	} {
 		b := newBench(t, grid)

@@ -7,40 +7,42 @@ import (
 	"aicplan/engine/stage"
 )
 
-// epochs tell withdrawals apart in the journal.
+// Prefixes of epoch tokens. They distinguish withdrawals in the journal.
 const (
 	epochReplace = "replace"
 	epochRetry   = "retry"
 )
 
-// reuse closes the units that the journal has results for. When opts asks to measure
-// them again only those count that were measured in that epoch. A failed one
-// stays failed unless retry is "failed", and it has not failed in that epoch
-// already. What the breaker concluded stays so, too: a group that has failed
-// after times and was never measured is not tried further, unless retry is
-// "tripped", which tries all of such groups again.
+// reuse closes the units that have results in the journal. If opts.Again is set, only results of the
+// current epoch count. A failed unit stays failed unless retry is "failed" and the unit was not already
+// tried in this retry. A group that failed at least after times and was never measured stays tripped,
+// unless retry is "tripped", which opens all such groups again.
 func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) error {
 	retry := opts.Retry
 	if retry != "" {
 		j.retrying = j.epochOf(journal)
 	}
+
 	for i := range j.units {
 		u := &j.units[i]
 		if u.barred() != "" && u.class() != "not_selected" {
-			// What somebody measured all the same is there.
+			// Use a measurement that exists even though the unit is marked as unsupported.
 			if kind, ok := journal.Has(j.id(i)); ok && kind == checkpoint.Measured && !opts.Again {
 				j.settle(u, measured)
 			}
 			continue
 		}
+
 		if u.state != open {
 			continue
 		}
+
 		if opts.Again {
 			if token, _ := journal.Epoch(j.id(i)); opts.Epoch == "" || token != opts.Epoch {
 				continue
 			}
 		}
+
 		switch kind, ok := journal.Has(j.id(i)); {
 		case !ok:
 		case kind == checkpoint.Measured:
@@ -49,9 +51,11 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 			u.state = failed
 		}
 	}
+
 	if after == 0 || retry == "failed" {
 		return nil
 	}
+
 	for name, g := range j.record() {
 		if g.measured > 0 || g.failed < after {
 			continue
@@ -60,11 +64,12 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 			return err
 		}
 	}
+
 	return nil
 }
 
-// epochOf is the token of a retry that has begun and not ended: one of its cases
-// is still open. It is "" without any.
+// epochOf returns the token of a retry that has started and not finished, that is, one of its cases is
+// still open. It returns "" if there is none.
 func (j *job) epochOf(journal *checkpoint.Journal) string {
 	for i := range j.units {
 		if token, open := journal.Epoch(j.id(i)); open && checkpoint.InEpoch(token, epochRetry) {
@@ -74,16 +79,15 @@ func (j *job) epochOf(journal *checkpoint.Journal) string {
 	return ""
 }
 
-// retried says whether a case was tried in the retry that goes on.
+// retried reports whether a case was already tried in the current retry.
 func (j *job) retried(journal *checkpoint.Journal, id string) bool {
 	token, _ := journal.Epoch(id)
 	return j.retrying != "" && token == j.retrying
 }
 
-// withdraw makes durable, before anything is measured, that what the journal has
-// of the open units counts no more, where they are measured or tried again: a run
-// that ends halfway leaves no old rows among the new ones, and the next one goes
-// on.
+// withdraw records in the journal, before measuring starts, that earlier results of the open units are
+// invalid. It does so only if the units are measured again or retried. If the run ends early, no old
+// rows remain among the new ones, and the next run continues.
 func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 	token := ""
 	switch {
@@ -96,6 +100,7 @@ func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 	default:
 		return nil
 	}
+
 	var ids []string
 	for i := range j.units {
 		u := &j.units[i]
@@ -107,20 +112,22 @@ func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 			ids = append(ids, j.id(i))
 		}
 	}
+
 	if len(ids) == 0 {
 		return nil
 	}
+
 	return journal.Withdraw(ids, token)
 }
 
-// past is what earlier runs left of a group, in tasks.
+// past counts the tasks of a group that earlier runs have finished.
 type past struct {
 	measured, failed int
-	lastFailed       int // a unit
+	lastFailed       int // index of a unit
 	open             bool
 }
 
-// record counts the settled tasks by group.
+// record returns the counts of finished tasks by group.
 func (j *job) record() map[string]*past {
 	out := map[string]*past{}
 	for i := range j.tasks {
@@ -131,6 +138,7 @@ func (j *job) record() map[string]*past {
 			g = &past{}
 			out[name] = g
 		}
+
 		var states [skipped + 1]bool
 		for k := int(t.first); k < int(t.first+t.n); k++ {
 			states[j.units[k].state] = true
@@ -138,18 +146,21 @@ func (j *job) record() map[string]*past {
 				g.lastFailed = k
 			}
 		}
+
 		switch {
 		case states[measured]:
 			g.measured++
 		case states[failed]:
 			g.failed++
 		}
+
 		g.open = g.open || states[open]
 	}
+
 	return out
 }
 
-// trip skips what is open of a group, or opens what has failed.
+// trip skips the open units of a group or, if again is true, opens its failed units.
 func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool) error {
 	reason := ""
 	if !again && g.open {
@@ -157,6 +168,7 @@ func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool
 		if err != nil {
 			return err
 		}
+
 		if ok {
 			d, err := decodeEntry(e)
 			if err != nil {
@@ -165,17 +177,19 @@ func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool
 			reason = tripText(name, g.failed, firstLine(d.Failure.Message))
 		}
 	}
+
 	for i := range j.units {
 		u := &j.units[i]
 		if j.group(int(u.task)) != name {
 			continue
 		}
+
 		switch {
 		case again && u.state == failed && !j.retried(journal, j.id(i)):
 			u.state = open
 			j.wasTried(u)
 		case again && u.state == open:
-			// An earlier retry withdrew what the case came to, and did not get to it.
+			// An earlier retry withdrew the result of this case and did not measure it.
 			if _, withdrawn := journal.Epoch(j.id(i)); withdrawn {
 				j.wasTried(u)
 			}
@@ -183,10 +197,11 @@ func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool
 			j.skip(u, "tripped", reason)
 		}
 	}
+
 	return nil
 }
 
-// wasTried keeps that a case was tried before: others of its group come first.
+// wasTried marks the task of a unit as tried before. Other tasks of its group run first.
 func (j *job) wasTried(u *unit) {
 	if j.tried == nil {
 		j.tried = map[int]bool{}
@@ -194,12 +209,12 @@ func (j *job) wasTried(u *unit) {
 	j.tried[int(u.task)] = true
 }
 
-// tripText says why a group is not tried any further.
+// tripText returns the reason why a group is not tried any further.
 func tripText(group string, failures int, last string) string {
 	return fmt.Sprintf("%s failed %d times from its first case on; the last time: %s", groupText(group), failures, last)
 }
 
-// forget opens again what reuse settled, for another journal.
+// forget reopens the units that reuse closed, before reuse runs with another journal.
 func (j *job) forget() {
 	for i := range j.units {
 		if u := &j.units[i]; u.state != skipped || u.class() == "tripped" {

@@ -11,19 +11,18 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// historySample bounds how many entries an estimate reads.
+// historySample is the maximum number of entries that an estimate reads.
 const historySample = 2000
 
-// took are the wall seconds of cases.
+// took contains wall times of cases in seconds.
 type took struct {
 	all []float64
-	// first are those that were the first of a process, later the others, as far as
-	// entries say it.
+	// first are the cases that were the first of a process; later are the others.
 	first, later []float64
 }
 
-// typical is how long a case takes, and by how much the first one of a process takes
-// longer; 0 where that is less than a second or not known.
+// typical returns the median duration of a case in seconds, and how much longer the first case of a
+// process takes. start is 0 if it is less than a second or unknown.
 func (t *took) typical() (median, start float64) {
 	if len(t.first) > 0 && len(t.later) > 0 {
 		median = measure.Median(t.later)
@@ -34,7 +33,7 @@ func (t *took) typical() (median, start float64) {
 	return measure.Median(t.all), 0
 }
 
-// history are the wall seconds of earlier cases in a journal.
+// history reads the wall times of earlier cases from a journal.
 func history(journal *checkpoint.Journal) (out took, err error) {
 	for e, err := range journal.Some(historySample) {
 		if err != nil {
@@ -43,13 +42,16 @@ func history(journal *checkpoint.Journal) (out took, err error) {
 		if e.Kind != checkpoint.Measured {
 			continue
 		}
+
 		d, err := decodeEntry(e)
 		if err != nil {
 			return took{}, err
 		}
+
 		if d.Seconds <= 0 {
 			continue
 		}
+
 		out.all = append(out.all, d.Seconds)
 		if d.First {
 			out.first = append(out.first, d.Seconds)
@@ -57,13 +59,16 @@ func history(journal *checkpoint.Journal) (out took, err error) {
 			out.later = append(out.later, d.Seconds)
 		}
 	}
+
 	return out, nil
 }
 
-// opHistory are the wall seconds of earlier cases of an op, in this environment
-// or else in the one most like it; where says which. Alike leaves out cases that
-// were measured in another way, which takes another time.
-func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, alike bool) (secs took, where string, err error) {
+// opHistory returns the wall times of earlier cases of an op, in this environment or in the most similar
+// one. where is appended to the name of the op in messages and identifies the source. If alike is true,
+// other contexts are also searched, and those with measurement settings that change the duration are
+// skipped.
+func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment,
+	alike bool) (secs took, where string, err error) {
 	var other []checkpoint.ContextInfo
 	op := spec.Op
 	if env != nil {
@@ -71,17 +76,21 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 		if err != nil {
 			return took{}, "", err
 		}
+
 		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
 			return secs, "", err
 		}
+
 		near, _, err := store.Nearest(jc)
 		if err != nil {
 			return took{}, "", err
 		}
+
 		if near != nil {
 			other = append(other, *near)
 		}
 	}
+
 	if env == nil || alike {
 		all, err := store.Contexts(op)
 		if err != nil {
@@ -89,6 +98,7 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 		}
 		other = append(other, all...)
 	}
+
 	for _, info := range other {
 		var jc checkpoint.Context
 		if err := json.Unmarshal(info.JSON, &jc); err != nil {
@@ -97,6 +107,7 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 		if !c.comparable(jc) {
 			continue
 		}
+
 		if alike {
 			if same, err := c.measuresLike(&info); err != nil {
 				return took{}, "", err
@@ -104,19 +115,22 @@ func (c *Config) opHistory(store *checkpoint.Store, spec *grid.Spec, env *runtim
 				continue
 			}
 		}
+
 		journal, err := store.Journal(jc)
 		if err != nil {
 			return took{}, "", err
 		}
+
 		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
 			return secs, " under other conditions", err
 		}
 	}
+
 	return took{}, "", nil
 }
 
-// measuresLike says whether the cases of a context were measured as this collect
-// measures: by the same code, and with the settings that decide how long a case takes.
+// measuresLike reports whether the cases of a context were measured with the same code and with the same
+// settings that affect the duration of a case.
 func (c *Config) measuresLike(info *checkpoint.ContextInfo) (bool, error) {
 	var jc struct {
 		Measure measure.Settings `json:"measure"`
@@ -124,43 +138,48 @@ func (c *Config) measuresLike(info *checkpoint.ContextInfo) (bool, error) {
 			Instrument int `json:"instrument"`
 		} `json:"extra"`
 	}
+
 	if err := json.Unmarshal(info.JSON, &jc); err != nil {
 		return false, fmt.Errorf("journal of %s: %w", info.Op, err)
 	}
 	if jc.Extra.Instrument != c.kind().Instrument {
 		return false, nil
 	}
+
 	want, ok := c.measured().(measure.Settings)
 	return !ok || costs(jc.Measure) == costs(want), nil
 }
 
-// costs are the settings that decide how long a case takes, which is what kinds count
-// with in CaseSeconds. The reference protocol asks for few of them.
+// costs returns s reduced to the settings that affect the duration of a case, which are those that kinds
+// use in CaseSeconds. The reference protocol uses only few of them.
 func costs(s measure.Settings) measure.Settings {
-	of := measure.Settings{Protocol: s.Protocol, OperatingPoint: s.OperatingPoint, WarmupSeconds: s.WarmupSeconds, Power: s.Power}
+	of := measure.Settings{Protocol: s.Protocol, OperatingPoint: s.OperatingPoint, WarmupSeconds: s.WarmupSeconds,
+		Power: s.Power}
 	if s.Power {
 		of.PowerMinSeconds = s.PowerMinSeconds
 	}
 	if s.Protocol != measure.ProtocolReference {
-		of.Passes, of.MinSamples, of.MinBlockSeconds, of.IdleGapSeconds = s.Passes, s.MinSamples, s.MinBlockSeconds, s.IdleGapSeconds
+		of.Passes, of.MinSamples, of.MinBlockSeconds, of.IdleGapSeconds = s.Passes, s.MinSamples,
+			s.MinBlockSeconds, s.IdleGapSeconds
 	}
 	return of
 }
 
-// comparable says whether cases measured there may take about as long as here: a
-// product on a processor says nothing about one on a GPU, nor one framework about
-// another.
+// comparable reports whether cases of a context may take about as long as here. Times of another runtime
+// kind or framework are not comparable.
 func (c *Config) comparable(jc checkpoint.Context) bool {
-	return jc.Runtime == c.runtime.Kind && (jc.Framework == "" || c.runtime.Framework == "" || jc.Framework == c.runtime.Framework)
+	return jc.Runtime == c.runtime.Kind &&
+		(jc.Framework == "" || c.runtime.Framework == "" || jc.Framework == c.runtime.Framework)
 }
 
-// fromHistory estimates the time that the cases will take from earlier ones; alike
-// as opHistory has it.
-func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment, counts *stage.CaseCounts, alike bool) error {
+// fromHistory estimates the remaining time from earlier cases. See opHistory for alike.
+func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runtimes.Environment,
+	counts *stage.CaseCounts, alike bool) error {
 	secs, where, err := c.opHistory(store, spec, env, alike)
 	if err != nil || len(secs.all) == 0 {
 		return err
 	}
+
 	workers := c.workers(env)
 	median, start := secs.typical()
 	counts.Seconds = median*float64(counts.Collect)/float64(workers) + start
@@ -168,8 +187,10 @@ func (c *Config) fromHistory(store *checkpoint.Store, spec *grid.Spec, env *runt
 	if workers > 1 {
 		counts.Basis += fmt.Sprintf(", %d workers", workers)
 	}
+
 	if start > 0 {
 		counts.Basis += fmt.Sprintf(", and %.3g s more for the first one of each worker", start)
 	}
+
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// beside lists the attributes of a collect block that do not change rows, with
-// the reason; see stage.Kind. Verdicts are not part of rows: Judge renews them.
+// beside maps the attributes of a collect block that do not change rows to the reason; see stage.Kind.
+// Verdicts are not part of the rows, because Judge computes them again.
 var beside = map[string]string{
 	"description": "it is for readers",
 	"ramp":        "it decides in which order is tried, and when to stop",
@@ -21,16 +21,18 @@ var beside = map[string]string{
 	"reference":   "the time is estimated from it",
 }
 
-// Beside implements stage.Excluder: what of the runtime's block and of the blocks
-// of its kind does not change what rows mean.
+// Beside implements stage.Excluder. It returns the options of the runtime and of its kind's blocks that
+// do not change the meaning of rows.
 func (c *Config) Beside() map[string]string {
 	out := map[string]string{"source": "the key has it as far as it is known; see KeyExtra"}
 	if c.runtime == nil {
 		return out
 	}
+
 	for path, why := range c.runtimeBeside() {
 		out["runtime."+path] = why
 	}
+
 	for _, b := range c.kind().Collect {
 		if b.Beside {
 			out["blocks."+b.Name] = b.Doc
@@ -41,6 +43,7 @@ func (c *Config) Beside() map[string]string {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -55,9 +58,8 @@ func (c *Config) runtimeBeside() map[string]string {
 	return out
 }
 
-// Values implements stage.Valuer: the block with the measurement settings as
-// they are with their defaults, a kernel's source, and the blocks of the
-// runtime's kind.
+// Values implements stage.Valuer. It returns the block with the effective measurement settings, the
+// digest of the op's source, and the blocks of the runtime's kind.
 func (c *Config) Values() map[string]any {
 	out := stage.Fields(c)
 	delete(out, "measure")
@@ -73,6 +75,7 @@ func (c *Config) Values() map[string]any {
 	if source := c.source.Load(); source != nil {
 		out["source"] = source.String()
 	}
+
 	if len(c.blocks) > 0 {
 		blocks := map[string]any{}
 		for name, v := range c.blocks {
@@ -80,11 +83,12 @@ func (c *Config) Values() map[string]any {
 		}
 		out["blocks"] = blocks
 	}
+
 	return out
 }
 
-// runtimeExtra is what of the runtime's block sets measurements apart besides its
-// kind and what its workers report, as journals have it.
+// runtimeExtra returns the settings of the runtime's block that distinguish measurements in journals.
+// The kind of the runtime and fields that workers report are left out.
 func (c *Config) runtimeExtra() map[string]any {
 	values := stage.Without(stage.RuntimeValues(c.runtime), c.runtimeBeside())
 	values = stage.Without(values, runtimes.Told)

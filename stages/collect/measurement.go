@@ -12,20 +12,19 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Measurement is how a collect stage measures: what others need to measure
-// some of its cases again, or to put rows that are known already in their
-// place.
+// Measurement describes how a collect stage measures. Other packages use it to repeat some of its cases
+// or to import existing rows.
 type Measurement struct {
 	Cases   *grid.Cases
 	Runtime *stage.Runtime
-	Op      string // as the worker knows it
+	Op      string // as the worker names it
 	Pools   *runtimes.Pools
 
 	config *Config
 }
 
-// MeasurementOf reads it from the plan of a collect stage; nil for other plans
-// and where the cases are not known yet.
+// MeasurementOf returns the measurement of a collect plan. It returns nil for other plans and if the
+// cases are not known yet.
 func MeasurementOf(p *stage.Plan) *Measurement {
 	if p == nil {
 		return nil
@@ -38,8 +37,8 @@ func MeasurementOf(p *stage.Plan) *Measurement {
 	return &Measurement{Cases: pl.cases, Runtime: c.runtime, Op: c.opName(pl.cases.Spec().Op), Pools: c.pools, config: c}
 }
 
-// Columns are the names of what measured rows may have in addition to the columns of
-// the worker's own; the metrics among them are those of Schema.
+// Columns returns the columns that measured rows may have, apart from those that the worker chooses.
+// Schema returns the metrics among them.
 func (m *Measurement) Columns() []string {
 	var out []string
 	for _, f := range m.config.schema(m.Cases.Spec().Perf).fields {
@@ -48,47 +47,50 @@ func (m *Measurement) Columns() []string {
 	return out
 }
 
-// Schema is what the rows are measured for.
+// Schema returns the schema of the perf table that the rows belong to.
 func (m *Measurement) Schema() *catalog.Schema {
 	return catalog.SchemaOf(m.config.perfTable(m.Cases.Spec().Perf))
 }
 
-// Settings are what the pool tells workers about the stage's cases; Log and
-// Wake are the caller's to set.
+// Settings returns the settings that the pool sends to workers for the stage's cases. The caller sets
+// Log and Wake.
 func (m *Measurement) Settings() (worker.Settings, error) {
 	return m.config.workerSettings(m.Op)
 }
 
-// workerSettings name the measure settings and the op. A Python worker learns
-// of the one op that comes, so that what is wrong with all of it is said before
-// its first case.
+// workerSettings returns the measure settings, the blocks and the op's binding. A Python worker gets the
+// op at the start, so that an error that affects all cases is reported before the first case.
 func (c *Config) workerSettings(op string) (worker.Settings, error) {
 	raw, err := json.Marshal(c.settings)
 	if err != nil {
 		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
 	}
+
 	set := worker.Settings{Measure: raw, Seed: c.settings.Seed}
 	if len(c.kind().Measure) == 0 {
 		set.Measure = nil
 	}
+
 	if set.Blocks, err = c.workerBlocks(); err != nil {
 		return set, err
 	}
+
 	bind := c.workerBind()
 	if bind == nil && c.kind().NamesOps {
 		bind = map[string]any{}
 	}
+
 	if bind != nil {
 		if set.Ops, err = json.Marshal(map[string]any{op: bind}); err != nil {
 			return set, fmt.Errorf("bind: %w", err)
 		}
 	}
+
 	return set, nil
 }
 
-// Journal opens the journal for rows of other origins than the collect's own
-// measurements in an environment, and returns its name. The collect counts them
-// wherever it has not measured itself.
+// Journal opens the journal for rows of other origins, such as imports, and returns it with its digest.
+// The collect uses these rows for cases that it has not measured.
 func (m *Measurement) Journal(store *checkpoint.Store, env *runtimes.Environment) (*checkpoint.Journal, string, error) {
 	c, spec := m.config, m.Cases.Spec()
 	ctx := c.origin(spec, env)
@@ -100,9 +102,8 @@ func (m *Measurement) Journal(store *checkpoint.Store, env *runtimes.Environment
 	return j, digest, err
 }
 
-// MeasuredEntry is the journal's payload of a unit whose rows are known: their
-// metrics and further columns, without what the case says. at is the RFC 3339
-// time of the measurement, "" when nobody knows.
+// MeasuredEntry encodes the journal payload of a unit with known rows: metrics and further columns,
+// without the parameters of the case. at is the RFC 3339 time of the measurement, or "" if unknown.
 func MeasuredEntry(rows []worker.Row, at string) ([]byte, error) {
 	e := entry{Rows: rows, At: at, Points: 1}
 	return e.encode()

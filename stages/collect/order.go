@@ -17,7 +17,8 @@ func notSelected(o stage.Options) string {
 	return fmt.Sprintf("-limit %d", o.Limit)
 }
 
-// columnsOf finds columns of the grid by name.
+// columnsOf returns the indexes of grid columns. attr names the attribute in the error for an unknown
+// column.
 func columnsOf(cases *grid.Cases, names []string, attr string) ([]int, error) {
 	var out []int
 	for _, n := range names {
@@ -30,11 +31,12 @@ func columnsOf(cases *grid.Cases, names []string, attr string) ([]int, error) {
 	return out, nil
 }
 
-// groupName is "gemm_dtype=fp8 tp_size=8"; "" without columns.
+// groupName returns text such as "gemm_dtype=fp8 tp_size=8", or "" without columns.
 func groupName(cases *grid.Cases, i int, names []string, cols []int) string {
 	if len(cols) == 0 {
 		return ""
 	}
+
 	var b strings.Builder
 	for k, col := range cols {
 		if k > 0 {
@@ -42,19 +44,22 @@ func groupName(cases *grid.Cases, i int, names []string, cols []int) string {
 		}
 		b.WriteString(names[k] + "=" + text(cases.Value(i, col)))
 	}
+
 	return b.String()
 }
 
-// selection returns the cases that the options ask for, in grid order. It
-// depends on the grid and the options alone, not on what is measured already.
+// selection returns the indexes of the cases that the options select, in grid order. It does not depend
+// on what was measured already.
 func selection(n int, o stage.Options) []int {
 	want := n
 	if o.Limit > 0 {
 		want = min(want, o.Limit)
 	}
+
 	if o.Smoke {
 		want = min(want, smokeCases)
 	}
+
 	if want == n || !o.Smoke {
 		out := make([]int, want)
 		for i := range out {
@@ -62,17 +67,18 @@ func selection(n int, o stage.Options) []int {
 		}
 		return out
 	}
+
 	out := rng(o.Seed, "selection").Perm(n)[:want]
 	slices.Sort(out)
 	return out
 }
 
-// truncated says whether the options leave out cases of a grid of n.
+// truncated reports whether the options leave out cases of a grid with n cases.
 func truncated(n int, o stage.Options) bool {
 	return (o.Smoke && n > smokeCases) || (o.Limit > 0 && n > o.Limit)
 }
 
-// rng is a generator for one purpose of a run.
+// rng returns a random generator for one purpose, derived from the seed.
 func rng(seed int64, purpose string) *rand.Rand {
 	h := uint64(14695981039346656037)
 	for _, c := range []byte(purpose) {
@@ -81,7 +87,7 @@ func rng(seed int64, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), h))
 }
 
-// order puts tasks with equal values of the columns weights together.
+// order groups tasks with equal values in the weights columns.
 func (j *job) order(tasks []int, weights []string) ([]int, error) {
 	if _, err := columnsOf(j.cases, weights, "weights"); err != nil {
 		return nil, err
@@ -89,16 +95,18 @@ func (j *job) order(tasks []int, weights []string) ([]int, error) {
 	return j.together(slices.Clone(tasks), weights), nil
 }
 
-// together moves tasks with the same values of the columns behind the first of
-// them; the order is kept otherwise.
+// together moves each task next to the first one with the same values in columns. Otherwise the order is
+// unchanged.
 func (j *job) together(order []int, columns []string) []int {
 	if len(columns) == 0 {
 		return order
 	}
+
 	cols, err := columnsOf(j.cases, columns, "the runtime")
 	if err != nil {
-		panic("collect: " + err.Error()) // they are the grid's
+		panic("collect: " + err.Error()) // the caller passes columns of the grid
 	}
+
 	rank, name := map[string]int{}, make(map[int]string, len(order))
 	for _, t := range order {
 		name[t] = groupName(j.cases, t, columns, cols)
@@ -106,13 +114,14 @@ func (j *job) together(order []int, columns []string) []int {
 			rank[name[t]] = len(rank)
 		}
 	}
+
 	out := slices.Clone(order)
 	slices.SortStableFunc(out, func(a, b int) int { return rank[name[a]] - rank[name[b]] })
 	return out
 }
 
-// rungs splits tasks into the samples of the ramp and the rest. The samples
-// are random, the rest keeps its order.
+// rungs splits tasks into the samples of the ramp and the remaining tasks. The samples are random. The
+// order within each part is unchanged.
 func rungs(tasks []int, sizes []int, seed int64) [][]int {
 	perm := rng(seed, "ramp").Perm(len(tasks))
 	taken := make([]bool, len(tasks))
@@ -125,6 +134,7 @@ func rungs(tasks []int, sizes []int, seed int64) [][]int {
 		if size <= done {
 			continue
 		}
+
 		sample := slices.Sorted(slices.Values(perm[done:size]))
 		done = size
 		var rung []int
@@ -132,13 +142,16 @@ func rungs(tasks []int, sizes []int, seed int64) [][]int {
 			taken[at] = true
 			rung = append(rung, tasks[at])
 		}
+
 		out = append(out, rung)
 	}
+
 	var rest []int
 	for at, t := range tasks {
 		if !taken[at] {
 			rest = append(rest, t)
 		}
 	}
+
 	return append(out, rest)
 }

@@ -13,13 +13,14 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// DecodeBody implements stage.BodyDecoder: blocks that are none of every
-// collect's may be ones that the kind of the runtime has.
+// DecodeBody implements stage.BodyDecoder. Blocks that collect does not define may belong to the runtime
+// kind.
 func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
 		return stage.Decode(body, eval, c, nil)
 	}
+
 	words := stage.TagWords(c)[""]
 	common := *native
 	common.Blocks = nil
@@ -31,39 +32,46 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 			own = append(own, b)
 		}
 	}
+
 	diags := stage.Decode(&common, eval, c, nil)
 	rt, err := stage.RuntimeOf(c.Runtime)
 	if err != nil {
-		return diags // Check says what is wrong with the runtime
+		return diags // Check reports the error
 	}
+
 	kind := c.pools.Kind(rt.Kind)
 	if kind == nil {
 		kind = &runtimes.Kind{}
 	}
+
 	for _, b := range common.Blocks {
 		if b.Type == "measure" && len(kind.Measure) == 0 {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagError, Summary: "Wrong measure block", Subject: b.DefRange().Ptr(),
-				Detail: fmt.Sprintf("Runtimes of kind %s measure in a way of their own and use no measure block; remove it.", rt.Kind),
+				Detail: fmt.Sprintf("Runtimes of kind %s measure in a way of their own and use no measure block; remove it.",
+					rt.Kind),
 			})
 		}
 	}
+
 	if len(own) == 0 {
 		return diags
 	}
+
 	rest := &hclsyntax.Body{Blocks: own, SrcRange: native.SrcRange, EndRange: native.EndRange}
 	ctx, more := eval.Context(stage.Expressions(rest), nil)
 	diags = append(diags, more...)
 	if more.HasErrors() {
 		return diags
 	}
+
 	in := &stage.Own{What: "a collect on a runtime of kind " + rt.Kind, Blocks: kind.Collect, Suggest: config.DidYouMean}
 	c.blocks, more = in.Decode(rest, ctx)
 	return append(diags, more...)
 }
 
-// blockExtra is what of the blocks of the runtime's kind sets measurements
-// apart; nil for nothing.
+// blockExtra returns the options of the runtime kind's blocks that distinguish measurements, or nil if
+// there are none.
 func (c *Config) blockExtra() map[string]any {
 	var out map[string]any
 	for name, v := range c.blocks {
@@ -71,32 +79,38 @@ func (c *Config) blockExtra() map[string]any {
 		if b == nil || b.Beside {
 			continue
 		}
+
 		given := map[string]any{}
 		for option, v := range v.AsValueMap() {
-			if i := slices.IndexFunc(b.Options, func(o stage.Option) bool { return o.Name == option }); i >= 0 && b.Options[i].Beside {
+			if i := slices.IndexFunc(b.Options, func(o stage.Option) bool { return o.Name == option }); i >= 0 &&
+				b.Options[i].Beside {
 				continue
 			}
-			// A value that is not known cannot be reached here: the stage is deferred then.
+			// Values are known here: a stage with unknown values is deferred.
 			if plain, err := runtimes.Plain(v); err == nil {
 				given[option] = plain
 			}
 		}
+
 		if len(given) == 0 {
 			continue
 		}
 		if out == nil {
 			out = map[string]any{}
 		}
+
 		out[name] = given
 	}
+
 	return out
 }
 
-// workerBlocks are all blocks of the runtime's kind as a worker takes them.
+// workerBlocks returns all blocks of the runtime's kind as JSON for the worker.
 func (c *Config) workerBlocks() (json.RawMessage, error) {
 	if len(c.blocks) == 0 {
 		return nil, nil
 	}
+
 	out := map[string]any{}
 	for name, v := range c.blocks {
 		plain, err := runtimes.Plain(v)
@@ -105,18 +119,18 @@ func (c *Config) workerBlocks() (json.RawMessage, error) {
 		}
 		out[name] = plain
 	}
+
 	return json.Marshal(out)
 }
 
-// measured are the measure settings as keys have them; nil where the workers
-// use none.
+// measured returns the measure settings that are part of keys, or nil if the workers use none.
 func (c *Config) measured() any {
 	if c.runtime != nil && len(c.kind().Measure) == 0 {
 		return nil
 	}
 	s := c.settings
 	if c.runtime != nil && !slices.Contains(c.kind().Measure, "operating_point") {
-		s.OperatingPoint = "" // not a choice of workers without a power cap
+		s.OperatingPoint = "" // workers without a power cap have no operating point
 	}
 	return s
 }

@@ -16,31 +16,31 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Columns that rows of tasks have besides those of every row.
+// Columns that only rows of executor tasks have.
 const (
-	NodeColumn   = "node"   // the node that measured, as the scheduler names it
-	DriverColumn = "driver" // its driver, where the workers report one
+	NodeColumn   = "node"   // node name from the scheduler
+	DriverColumn = "driver" // driver version, if the workers report one
 )
 
-// Part is the share of a collect that one task of an executor has.
+// Part is the share of a collect that one executor task measures.
 type Part struct {
 	Task *executors.Task
-	// Places are the cases, by their places in the grid.
+	// Places are the indexes of the cases in the grid.
 	Places []int
 
 	driver string
 }
 
-// OrderKey identifies what a task measures: everything that the collect's block
-// was evaluated to but where it is measured, and the cases. Cases are nil while
-// they are not known.
+// OrderKey returns a digest of what the tasks measure: the evaluated block without the attributes that
+// do not affect the tasks, and the cases. cases is nil if they are not known yet.
 func (c *Config) OrderKey(cases *grid.Cases) (string, error) {
-	values := stage.Without(c.Values(), map[string]string{"executor": "", "description": "", "fail_over": "", "reference": ""})
+	values := stage.Without(c.Values(), map[string]string{"executor": "", "description": "", "fail_over": "",
+		"reference": ""})
 	digest, _, err := checkpoint.Key(map[string]any{"block": values, "cases": cases.Digest()})
 	return digest, err
 }
 
-// CasesOf returns the cases that a plan of the stage has, nil where it has none.
+// CasesOf returns the cases of the stage's plan, or nil if it has none.
 func CasesOf(p *stage.Plan) *grid.Cases {
 	if p == nil {
 		return nil
@@ -51,28 +51,32 @@ func CasesOf(p *stage.Plan) *grid.Cases {
 	return grids.CasesOf(p)
 }
 
-// RunPart measures the cases of a part and returns how the task ended. What it
-// stored is in the journal; putting the table together is the coordinator's.
+// RunPart measures the cases of a part and returns how the task ended. The results are in the journal;
+// the coordinator builds the table.
 func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) (executors.State, string) {
 	fail := func(err error) (executors.State, string) { return executors.Failed, err.Error() }
 	r := &running{Config: c, rc: rc, heard: map[string]bool{}, part: part}
 	if r.planned, _ = rc.Plan.Private.(*planned); r.planned == nil {
 		return fail(errors.New("the cases are not known to the task's plan"))
 	}
-	// The coordinator has withdrawn what is to be measured again.
+
+	// The coordinator has already withdrawn the cases that are measured again.
 	rc.Options.Again, rc.Options.Retry = false, ""
 	var err error
 	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.groupBy, rc.Options); err != nil {
 		return fail(err)
 	}
+
 	r.job.demands = r.demands()
 	if err := r.job.bar(c.unsupported); err != nil {
 		return fail(err)
 	}
+
 	mine := r.job.restrict(part.Places)
 	if err := r.lookUp(ctx); err != nil {
 		return fail(err)
 	}
+
 	if r.env == nil || len(r.job.todo()) > 0 {
 		out, err := r.collect(ctx)
 		switch {
@@ -84,7 +88,9 @@ func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) 
 			return executors.Needs, out.Message
 		}
 	}
+
 	part.count(r, mine)
+
 	switch {
 	case r.policy != nil && r.policy.stopped != "":
 		return executors.Stopped, r.policy.stopped
@@ -93,10 +99,11 @@ func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) 
 	case r.stopped() && part.left(r, mine) > 0:
 		return executors.Drained, ""
 	}
+
 	return executors.Done, ""
 }
 
-// restrict leaves the tasks at places; it returns their units.
+// restrict skips the tasks that are not at places and returns the units of the others.
 func (j *job) restrict(places []int) []int {
 	mine := make([]bool, len(j.tasks))
 	for _, p := range places {
@@ -104,6 +111,7 @@ func (j *job) restrict(places []int) []int {
 			mine[p] = true
 		}
 	}
+
 	var out []int
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -116,10 +124,11 @@ func (j *job) restrict(places []int) []int {
 		}
 		t.selected = t.selected && mine[i]
 	}
+
 	return out
 }
 
-// left counts units without a result.
+// left returns the number of units without a result.
 func (p *Part) left(r *running, mine []int) (n int) {
 	for _, k := range mine {
 		if u := &r.job.units[k]; u.state != measured && u.state != failed && u.class() != "not_selected" && u.barred() == "" {
@@ -129,7 +138,7 @@ func (p *Part) left(r *running, mine []int) (n int) {
 	return n
 }
 
-// count tells the coordinator how much was done.
+// count reports the task's progress to the coordinator.
 func (p *Part) count(r *running, mine []int) {
 	failures, skips := 0, 0
 	for _, k := range mine {
@@ -140,21 +149,24 @@ func (p *Part) count(r *running, mine []int) {
 			skips++
 		}
 	}
+
 	left := p.left(r, mine)
-	p.Task.Update(false, func(s *executors.Status) { s.Measured, s.Failed, s.Skipped, s.Left = r.now, failures, skips, left })
+	p.Task.Update(false, func(s *executors.Status) {
+		s.Measured, s.Failed, s.Skipped, s.Left = r.now, failures, skips, left
+	})
 }
 
-// arrived tells the coordinator where the task measures.
+// arrived reports the task's environment to the coordinator.
 func (p *Part) arrived(env *runtimes.Environment) {
 	p.driver = env.Env["driver"]
 	raw, err := json.Marshal(env)
 	if err != nil {
-		return // an environment is plain text
+		return // cannot happen: an environment is plain text
 	}
 	p.Task.Update(true, func(s *executors.Status) { s.State, s.Environment = executors.Running, raw })
 }
 
-// mark says in the rows of a case where it was measured.
+// mark adds the node and driver columns to the rows of a case.
 func (p *Part) mark(o *worker.Outcome) {
 	for _, row := range o.Rows {
 		if _, own := row[NodeColumn]; !own {
@@ -166,14 +178,13 @@ func (p *Part) mark(o *worker.Outcome) {
 	}
 }
 
-// told says whether a worker died because the scheduler ends the job: it signals
-// every process, and which of them hears it first is a matter of chance.
+// told reports whether a worker died because the scheduler is ending the job. The scheduler signals
+// every process of the job, so the worker may end before this process does.
 func (p *Part) told(o *worker.Outcome) bool {
 	return p != nil && o.Failure != nil && o.Cause == worker.CauseDied && o.Failure.Exception == "SIGTERM"
 }
 
-// sharedGroups are the groups of cases as the coordinator sees them in the rows of
-// all tasks.
+// sharedGroups caches the group states that the coordinator derives from the rows of all tasks.
 type sharedGroups struct {
 	path string
 	now  func() time.Time
@@ -183,29 +194,32 @@ type sharedGroups struct {
 	works  map[string]bool
 }
 
-// askEvery is how often a task looks whether the coordinator has said something.
+// askEvery is how often a task reads the groups file.
 const askEvery = 2 * time.Second
 
 func (s *sharedGroups) read() {
 	if s.now().Sub(s.asked) < askEvery {
 		return
 	}
+
 	s.asked = s.now()
 	raw, err := os.ReadFile(s.path)
 	if err != nil {
-		return // nothing was said yet, or it is being replaced
+		return // the file does not exist yet or is being replaced
 	}
+
 	var g executors.Groups
 	if json.Unmarshal(raw, &g) != nil {
 		return
 	}
+
 	s.groups, s.works = g, map[string]bool{}
 	for _, name := range g.Worked {
 		s.works[name] = true
 	}
 }
 
-// apply trips what the coordinator has tripped.
+// apply trips the groups that the coordinator has tripped.
 func (s *sharedGroups) apply(p *policy) {
 	if s == nil {
 		return
@@ -218,7 +232,7 @@ func (s *sharedGroups) apply(p *policy) {
 	}
 }
 
-// worked says whether a case of the group was measured by some task.
+// worked reports whether any task has measured a case of the group.
 func (s *sharedGroups) worked(group string) bool {
 	if s == nil {
 		return false

@@ -9,28 +9,26 @@ import (
 	"aicplan/engine/stage"
 )
 
-// attempt is what a task carries through the pool.
+// attempt is the policy's data for a task in the pool.
 type attempt struct {
 	task  int
 	units []int
-	tries map[string]int // further tries so far, by why
-	kept  bool           // a try that failed has left rows
+	tries map[string]int // retries so far, by reason
+	kept  bool           // a failed try has returned rows
 }
 
-// recorder takes what becomes of units. The policy calls it from the pool's
-// goroutine.
+// recorder receives the results of units. The policy calls it from the pool's goroutine.
 type recorder interface {
 	// settle stores the final results of the units of one task.
 	settle(units []int, e []*entry)
-	// failed reports a failed case; tell is false when enough of its kind were
-	// shown.
+	// failed reports a failed case. tell is false if enough similar failures were shown.
 	failed(c worker.Case, class string, f *worker.Failure, tell bool)
 	// note shows a line to the user.
 	note(level, text string)
 }
 
-// policy hands tasks to the pool rung by rung, decides about retries, trips
-// groups and stops the ramp. It is the pool's Source.
+// policy hands tasks to the pool rung by rung, schedules retries, trips groups and stops the ramp. It
+// implements worker.CaseSource.
 type policy struct {
 	job      *job
 	limits   limits
@@ -39,72 +37,76 @@ type policy struct {
 	recorder recorder
 	now      func() time.Time
 	stop     <-chan struct{}
-	halt     func() bool // no more tasks: rows cannot be stored
-	// label names framework, version and device of a row where the journal does
-	// not; nil where it does.
+	halt     func() bool // reports whether to stop because rows cannot be stored
+	// label returns framework, version and device of a row. It is nil if the journal's context fixes
+	// them.
 	label func(*worker.Hello) *label
-	// attach stores the files of a case; nil drops them. attached are those of the
-	// case that ends.
+	// attach stores the files of a case; nil drops them. attached are the stored files of the case that
+	// is being processed.
 	attach   func(worker.Outcome) []stage.Attachment
 	attached []stage.Attachment
-	// shared is what other processes know of the groups; nil where this one has all
-	// cases.
+	// shared contains the group states of other processes. It is nil if this process has all cases.
 	shared *sharedGroups
-	beside []stage.Attachment // of the case that is next in Done
-	// toldRepeated says that a case with repeated rows was noted already.
+	beside []stage.Attachment // of the next case passed to Done
+	// toldRepeated is set after the first warning about repeated rows.
 	toldRepeated bool
 
-	rungs   [][]int // what is left, the current one first
+	rungs   [][]int // remaining, the next one first
 	rung    int     // number of the current one
 	total   int     // of rungs
 	queue   []int   // tasks of the current rung
 	again   []*worker.Task
-	held    map[string][]int // of the current rung, by group: see room
-	out     int              // handed out and not ended
+	held    map[string][]int // tasks of the current rung that wait for room, by group
+	out     int              // handed out and not finished
 	longest time.Duration
-	history int // number of cases seen when computing longest
+	history int // number of cases that longest covers
 
 	told      map[string]int
 	groups    map[string]*group
 	rungFails int
 	rungDone  int
-	stopped   string // why the ramp stopped; "" while it goes on
+	stopped   string // why the ramp stopped; "" if it did not
 }
 
-// group is what is known of the cases with one value of the breaker's columns.
+// group is the breaker's state for cases with the same values in its columns.
 type group struct {
-	measured int // cases, those of earlier runs included
+	measured int // cases, including earlier runs
 	earlier  int // failures of earlier runs
 	failures int // in this run, before the first measured one
-	out      int // handed out and not settled
+	out      int // handed out and not finished
 	tripped  string
-	last     string // the last failure's message
+	last     string // message of the last failure
 }
 
-// newPolicy prepares the tasks of j that are open, in the given order.
-func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier []float64, seed int64, r recorder, stop <-chan struct{}) *policy {
+// newPolicy returns a policy for the open tasks of j, in the given order. earlier are wall times of
+// earlier cases in seconds.
+func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier []float64, seed int64, r recorder,
+	stop <-chan struct{}) *policy {
 	p := &policy{
 		job: j, limits: l, rules: rules, op: op, recorder: r, now: time.Now, stop: stop, halt: func() bool { return false },
 		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, told: map[string]int{}, held: map[string][]int{},
 	}
+
 	p.total = len(p.rungs)
 	for name, g := range j.record() {
 		p.groups[name] = &group{measured: g.measured, earlier: g.failed}
 	}
+
 	for _, s := range earlier {
 		p.learn(s)
 	}
+
 	p.nextRung()
 	return p
 }
 
-// learn takes the wall time of a case into account for deadlines.
+// learn adds the wall time of a case to the history for deadlines.
 func (p *policy) learn(seconds float64) {
 	p.history++
 	p.longest = max(p.longest, time.Duration(seconds*float64(time.Second)))
 }
 
-// deadline is how long a case may take.
+// deadline returns the maximum duration of the next case.
 func (p *policy) deadline() time.Duration {
 	d := time.Duration(float64(p.longest) * p.limits.factor)
 	if p.history < p.limits.minHistory {
@@ -122,8 +124,7 @@ func (p *policy) stopping() bool {
 	}
 }
 
-// settled notes that a case of a group has ended, and puts back what waited for
-// that.
+// settled records that a case has ended, and queues tasks of its group that waited for room.
 func (p *policy) settled(task int) {
 	name := p.job.group(task)
 	g := p.groups[name]
@@ -133,9 +134,11 @@ func (p *policy) settled(task int) {
 	if g.tripped == "" {
 		n = min(n, p.room(g))
 	}
+
 	if n == 0 {
 		return
 	}
+
 	p.queue = append(slices.Clone(held[:n]), p.queue...)
 	if p.held[name] = held[n:]; n == len(held) {
 		delete(p.held, name)
@@ -165,6 +168,7 @@ func (p *policy) Next() *worker.Task {
 	if p.Pending() == 0 {
 		return nil
 	}
+
 	p.out++
 	if len(p.again) > 0 {
 		t := p.again[0]
@@ -172,6 +176,7 @@ func (p *policy) Next() *worker.Task {
 		t.Deadline = p.deadline()
 		return t
 	}
+
 	task := p.queue[0]
 	p.queue = p.queue[1:]
 	p.groups[p.job.group(task)].out++
@@ -187,24 +192,27 @@ func (p *policy) makeTask(no int) *worker.Task {
 	return &worker.Task{Case: c, Deadline: p.deadline(), Data: a}
 }
 
-// sweep is the part of a case's sweep that is still open.
+// sweep returns the points of a case that are still open, as JSON.
 func (p *policy) sweep(task int, units []int) json.RawMessage {
 	if len(units) == int(p.job.tasks[task].n) {
 		return p.job.cases.Sweep(task).JSON()
 	}
+
 	raw := p.job.sweepOf(task).raw
 	var want []json.RawMessage
 	for _, u := range units {
 		want = append(want, raw[p.job.units[u].point])
 	}
+
 	out, err := json.Marshal(want)
 	if err != nil {
 		panic("collect: the sweep of a grid is no JSON: " + err.Error())
 	}
+
 	return out
 }
 
-// interrupt marks what was not tried when the run was stopped.
+// interrupt marks the open units as interrupted and returns their number.
 func (p *policy) interrupt(reason string) (n int) {
 	for i := range p.job.units {
 		if u := &p.job.units[i]; u.state == open {
@@ -229,12 +237,12 @@ func (j *job) tally() (n stage.Counts) {
 			n.Skipped++
 		}
 	}
+
 	n.Planned = len(j.units)
 	return n
 }
 
-// leftOut counts the units that this run was not asked for, as with -smoke. They
-// are no progress.
+// leftOut counts the units that the options exclude, such as with -smoke. They do not count as progress.
 func (j *job) leftOut() (n int) {
 	for i := range j.units {
 		if u := &j.units[i]; u.state == skipped && u.class() == "not_selected" {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// nextRung takes the next rung that has tasks.
+// nextRung starts the next rung that has tasks.
 func (p *policy) nextRung() {
 	for len(p.rungs) > 0 && len(p.queue) == 0 {
 		p.queue, p.rungs = p.rungs[0], p.rungs[1:]
@@ -18,8 +18,8 @@ func (p *policy) nextRung() {
 	}
 }
 
-// trim takes tasks off the head of the queue that are not to be handed out now:
-// those of tripped groups, and those of groups without room.
+// trim removes tasks from the head of the queue that cannot be handed out now. Tasks of tripped groups
+// are skipped; tasks of groups without room wait.
 func (p *policy) trim() {
 	p.shared.apply(p)
 	for len(p.queue) > 0 {
@@ -34,13 +34,13 @@ func (p *policy) trim() {
 		default:
 			return
 		}
+
 		p.queue = p.queue[1:]
 	}
 }
 
-// room is how many more cases of a group may be handed out. Workers hold many at
-// once; of a group that was never measured they get no more than the breaker lets
-// fail.
+// room returns how many more cases of a group may be handed out. Workers queue many cases, so a group
+// that was never measured gets no more than the breaker allows to fail.
 func (p *policy) room(g *group) int {
 	if p.limits.tripAfter == 0 || g.measured > 0 {
 		return math.MaxInt
@@ -48,7 +48,7 @@ func (p *policy) room(g *group) int {
 	return max(0, max(1, p.limits.tripAfter-g.earlier-g.failures)-g.out)
 }
 
-// endRung judges the rung that has ended and takes the next one, or stops.
+// endRung judges the finished rung and starts the next one, or stops the ramp.
 func (p *policy) endRung() {
 	if why := p.rungProblem(); why != "" {
 		p.stopped = fmt.Sprintf("rung %d of %d did not pass: %s", p.rung, p.total, why)
@@ -61,30 +61,37 @@ func (p *policy) endRung() {
 		p.rungs = nil
 		return
 	}
+
 	p.nextRung()
 	p.trim()
 }
 
-// rungProblem says why the rung that has just ended fails, or "".
+// rungProblem returns why the finished rung fails, or "" if it passes.
 func (p *policy) rungProblem() string {
 	if p.rungDone == 0 {
 		return ""
 	}
+
 	if share := float64(p.rungFails) / float64(p.rungDone); share > p.limits.rampShare {
-		return fmt.Sprintf("%d of %d cases failed, more than the %.0f %% that are allowed", p.rungFails, p.rungDone, 100*p.limits.rampShare)
+		return fmt.Sprintf("%d of %d cases failed, more than the %.0f %% that are allowed", p.rungFails,
+			p.rungDone, 100*p.limits.rampShare)
 	}
+
 	if p.limits.rampGroup == 0 {
 		return ""
 	}
+
 	var names []string
 	for name, g := range p.groups {
 		if g.measured == 0 && g.failures >= p.limits.rampGroup {
 			names = append(names, name)
 		}
 	}
+
 	if len(names) == 0 {
 		return ""
 	}
+
 	slices.Sort(names)
 	g := p.groups[names[0]]
 	return fmt.Sprintf("all %d cases of %s failed; the last time: %s", g.failures, groupText(names[0]), g.last)

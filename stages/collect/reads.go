@@ -10,10 +10,10 @@ import (
 	"aicplan/engine/stage"
 )
 
-// readsWord is where contexts and keys have what the op reads.
+// readsWord is the field of contexts and keys for what the op reads.
 const readsWord = "reads"
 
-// checkReads finds the stages whose files the op reads.
+// checkReads resolves the stages whose files the op reads.
 func (c *Config) checkReads() error {
 	if len(c.ReadsFiles) > 0 && c.runtime != nil && !c.kind().Reads {
 		return fmt.Errorf("workers of kind %s read no files; remove reads_files", c.runtime.Kind)
@@ -21,10 +21,12 @@ func (c *Config) checkReads() error {
 	if !isSet(c.Reads) {
 		return nil
 	}
+
 	refs, err := stage.RefsOf(c.Reads)
 	if err != nil {
 		return err
 	}
+
 	seen := map[string]bool{}
 	for _, ref := range refs {
 		if seen[ref.Address] {
@@ -32,15 +34,17 @@ func (c *Config) checkReads() error {
 		}
 		seen[ref.Address] = true
 	}
+
 	if c.runtime != nil && !c.kind().Reads {
 		return fmt.Errorf("workers of kind %s read no files of other stages; remove it", c.runtime.Kind)
 	}
+
 	c.reads = refs
 	return nil
 }
 
-// resolve learns what the stages that the op reads have written, and what is in the
-// files that it reads besides. It is false while one of the stages has not run.
+// resolve sets readIDs to the identities of the stages that the op reads and the digest of its other
+// files. It returns false if one of the stages has not run yet.
 func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, error) {
 	c.readIDs = nil
 	for _, ref := range c.reads {
@@ -51,6 +55,7 @@ func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, erro
 		}
 		c.readIDs = append(c.readIDs, id)
 	}
+
 	if len(c.ReadsFiles) > 0 {
 		id, err := contentOf(ctx, c.ReadsFiles)
 		if err != nil {
@@ -58,10 +63,11 @@ func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, erro
 		}
 		c.readIDs = append(c.readIDs, id)
 	}
+
 	return true, nil
 }
 
-// readFiles is what workers are told of the stages that the op reads.
+// readFiles returns the files of upstream stages that are sent to workers.
 func (r *running) readFiles() []worker.Read {
 	var out []worker.Read
 	ended := map[string]*stage.Outcome{}
@@ -70,6 +76,7 @@ func (r *running) readFiles() []worker.Read {
 			ended[f.Address] = f.Outcome
 		}
 	}
+
 	for _, ref := range r.reads {
 		read := worker.Read{Stage: ref.Address, Dir: r.rc.OutDir, Files: []string{}}
 		if o := ended[ref.Address]; o != nil {
@@ -79,11 +86,12 @@ func (r *running) readFiles() []worker.Read {
 		}
 		out = append(out, read)
 	}
+
 	return out
 }
 
-// readsElsewhere refuses an executor: its tasks may run where the output folder
-// is not.
+// readsElsewhere returns an error if the op reads local files and an executor is set, because its tasks
+// may not have these files.
 func (c *Config) readsElsewhere() hcl.Diagnostics {
 	if len(c.reads) == 0 && len(c.ReadsFiles) == 0 || !c.Elsewhere() {
 		return nil

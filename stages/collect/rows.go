@@ -16,29 +16,30 @@ import (
 	"aicplan/sink/visible"
 )
 
-// ours are columns that the stage itself fills in, whatever a worker says.
-var ours = []string{"case_id", "status", "framework", "version", "device", "attempts", "worker", "device_uuid", "started_at", stage.AttachmentsColumn}
+// ours lists the columns that the stage fills in. Values from workers are ignored.
+var ours = []string{"case_id", "status", "framework", "version", "device", "attempts", "worker", "device_uuid",
+	"started_at", stage.AttachmentsColumn}
 
-// answer is what the rows of a task come to.
+// answer is the result of checking the rows of a task.
 type answer struct {
 	rows    map[int][]worker.Row // by unit
-	missing []int                // units that got no row
-	dropped int                  // rows of points that nobody asked for
-	// repeated are rows that another row of their unit says already.
+	missing []int                // units without a row
+	dropped int                  // rows of points that were not requested
+	// repeated counts rows that are equal to another row of the same unit.
 	repeated int
-	last     int // the unit of the last row
-	// faults are units with a row that cannot be taken. They have no rows.
+	last     int // unit of the last row
+	// faults maps units with an invalid row to the failure. They have no rows.
 	faults map[int]*worker.Failure
 }
 
-// judge checks the rows that a worker returned for the units of one task. A
-// failure means that none of them can be trusted. A point of a sweep whose row
-// holds a value that cannot be stored fails by itself: the others were measured.
+// judge checks the rows that a worker returned for the units of one task. A failure means that none of
+// them can be used. If only one point of a sweep has an invalid value, only that point fails.
 func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 	a := answer{rows: map[int][]worker.Row{}}
 	if len(rows) == 0 {
 		return a, bug("the op returned no rows")
 	}
+
 	task := int(j.units[units[0]].task)
 	params := j.paramsOf(task)
 	sweep := j.cases.SweepColumns()
@@ -46,25 +47,31 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 	if most := mostRows + 100*len(units); len(rows) > most {
 		return a, bug("the op returned %d rows for %d cases; %d are the most", len(rows), len(units), most)
 	}
+
 	for i, row := range rows {
 		if f := j.newColumns(row, i); f != nil {
 			return a, f
 		}
+
 		wrong := j.schema.checkRow(row, i, params, sweep)
 		if wrong != nil && (len(points) < 2 || contradicts(row, params, sweep)) {
 			return a, wrong
 		}
+
 		if f := unmet(row, i, params, j.demands); f != nil && wrong == nil {
 			return a, f
 		}
+
 		unit, f := pick(units, points, sweep, row, i)
 		if f != nil {
 			return a, cmp.Or(wrong, f)
 		}
+
 		if a.last = unit; unit < 0 {
 			a.dropped++
 			continue
 		}
+
 		switch {
 		case wrong != nil:
 			a.fault(unit, wrong)
@@ -72,25 +79,30 @@ func (j *job) judge(units []int, rows []worker.Row) (answer, *worker.Failure) {
 			a.rows[unit] = append(a.rows[unit], plainRow(row, params, sweep))
 		}
 	}
+
 	for u := range a.faults {
-		delete(a.rows, u) // half of a point is no measurement of it
+		delete(a.rows, u) // an incomplete point is not a measurement
 	}
+
 	if len(a.rows) == 0 && len(a.faults) > 0 {
 		return a, a.faults[slices.Min(slices.Collect(maps.Keys(a.faults)))]
 	}
+
 	for _, u := range units {
 		if len(a.rows[u]) == 0 {
 			a.missing = append(a.missing, u)
 		}
 		a.repeated += repeats(a.rows[u])
 	}
+
 	if len(a.missing) == len(units) && len(sweep) > 0 {
 		return a, bug("none of the %d rows belongs to a point of the sweep", len(rows))
 	}
+
 	return a, nil
 }
 
-// fault says what is wrong with a unit; of several faults the first.
+// fault records the failure of a unit. The first one is kept.
 func (a *answer) fault(unit int, f *worker.Failure) {
 	if a.faults == nil {
 		a.faults = map[int]*worker.Failure{}
@@ -98,22 +110,21 @@ func (a *answer) fault(unit int, f *worker.Failure) {
 	a.faults[unit] = cmp.Or(a.faults[unit], f)
 }
 
-// repeats counts the rows that say what one before them says, metrics included.
+// repeats counts the rows that are equal to an earlier one, including the metrics.
 func repeats(rows []worker.Row) int {
 	if len(rows) < 2 {
 		return 0
 	}
 	seen := map[string]bool{}
 	for _, row := range rows {
-		if text, err := json.Marshal(row); err == nil { // its names are sorted
+		if text, err := json.Marshal(row); err == nil { // Marshal sorts the names
 			seen[string(text)] = true
 		}
 	}
 	return len(rows) - len(seen)
 }
 
-// params are what a case says of itself, by name, as JSON gives it; nil says
-// nothing.
+// params returns the parameter of a case by name, with JSON types. A nil function has no parameters.
 type params func(name string) (any, bool)
 
 func (p params) of(name string) (any, bool) {
@@ -123,14 +134,14 @@ func (p params) of(name string) (any, bool) {
 	return p(name)
 }
 
-// What a table may come to: a table is as wide as all of its rows together, so that a
-// few wide rows of a worker that makes names up would fill the memory.
+// Limits of a task's rows. A table has the columns of all its rows, so a worker with generated column
+// names could exhaust the memory.
 const (
 	mostRows    = 10_000
 	mostColumns = 500
 )
 
-// newColumns counts the columns that the rows of a job have together.
+// newColumns adds the row's columns to those of the job. It returns a failure if there are too many.
 func (j *job) newColumns(row worker.Row, i int) *worker.Failure {
 	more := 0
 	for name := range row {
@@ -138,22 +149,28 @@ func (j *job) newColumns(row worker.Row, i int) *worker.Failure {
 			more++
 		}
 	}
+
 	if more == 0 {
 		return nil
 	}
+
 	if len(j.columns)+more > mostColumns {
-		return bug("row %d has %d columns that no row before it has, and the table would have %d; %d are the most", i, more, len(j.columns)+more, mostColumns)
+		return bug("row %d has %d columns that no row before it has, and the table would have %d; %d are the most",
+			i, more, len(j.columns)+more, mostColumns)
 	}
+
 	if j.columns == nil {
 		j.columns = map[string]bool{}
 	}
+
 	for name := range row {
 		j.columns[name] = true
 	}
+
 	return nil
 }
 
-// paramsOf are the parameters of a task.
+// paramsOf returns the parameters of a task.
 func (j *job) paramsOf(task int) params {
 	columns := j.cases.Columns()
 	return func(name string) (any, bool) {
@@ -166,7 +183,7 @@ func (j *job) paramsOf(task int) params {
 	}
 }
 
-// points are the sweep points of units of one task; nil without a sweep.
+// points returns the sweep points of units of one task, or nil without a sweep.
 func (j *job) points(units []int) []map[string]any {
 	s := j.sweepOf(int(j.units[units[0]].task))
 	if s == nil {
@@ -179,66 +196,75 @@ func (j *job) points(units []int) []map[string]any {
 	return out
 }
 
-// pick finds the unit that a row answers; -1 for none of them.
+// pick returns the unit that a row belongs to, or -1 if it was not requested.
 func pick(units []int, points []map[string]any, sweep []string, row worker.Row, i int) (int, *worker.Failure) {
 	if len(sweep) == 0 {
 		return units[0], nil
 	}
+
 	for _, name := range sweep {
 		if _, ok := row[name]; !ok {
 			return -1, bug("row %d does not say which %s it is for; a case that sweeps names the point in every row", i, name)
 		}
 	}
+
 	for at, p := range points {
 		if !slices.ContainsFunc(sweep, func(name string) bool { return !same(row[name], p[name]) }) {
 			return units[at], nil
 		}
 	}
+
 	return -1, nil
 }
 
-// checkRow reports what is wrong with one row.
+// checkRow returns the first error in a row, or nil.
 func (s *schema) checkRow(row worker.Row, i int, params params, sweep []string) *worker.Failure {
 	for name, v := range row {
 		if misfit(name, v, i, params, sweep) == nil {
 			continue
 		}
-		// Of several the first by name, so that the message is always the same.
+		// Report the first error by column name, so that the message is deterministic.
 		for _, name := range slices.Sorted(maps.Keys(row)) {
 			if f := misfit(name, row[name], i, params, sweep); f != nil {
 				return f
 			}
 		}
 	}
+
 	for _, f := range s.fields {
 		v := row[f.name]
 		text, isText := v.(string)
 		switch {
 		case v == nil && f.needed:
 			return bug("row %d has no %s", i, f.name)
+
 		case v == nil:
 		case f.needed && isText && nonFinite(text):
 			exception := "NonFiniteMetric"
 			if f.name == "latency" {
-				exception = "NonFiniteLatency" // as rules of plans know it
+				exception = "NonFiniteLatency" // rules in plans match this name
 			}
-			return &worker.Failure{Class: worker.ClassFrameworkBug, Exception: exception, Message: fmt.Sprintf("row %d: non-finite %s (%s)", i, f.name, text)}
-		case isText && nonFinite(text) && f.kind == number: // unknown, and stored as such
+			return &worker.Failure{Class: worker.ClassFrameworkBug, Exception: exception,
+				Message: fmt.Sprintf("row %d: non-finite %s (%s)", i, f.name, text)}
+
+		case isText && nonFinite(text) && f.kind == number: // unknown, stored as null
 		case !f.kind.holds(v):
 			return bug("row %d: %s is %#v", i, f.name, v)
+
 		case f.needed:
 			if x, _ := v.(json.Number).Float64(); x < 0 {
 				return bug("row %d: the %s is negative (%v)", i, f.name, v)
 			}
 		}
 	}
+
 	return nil
 }
 
-// maxText is how many bytes a cell may have: it is a name or a word, and no log.
+// maxText is the maximum size of a text cell in bytes.
 const maxText = 4096
 
-// unfitText says why text from a worker is no value of a table, or "".
+// unfitText returns why text from a worker cannot be stored, or "".
 func unfitText(s string) string {
 	if len(s) > maxText {
 		return fmt.Sprintf("holds a text of %d bytes; %d are the most", len(s), maxText)
@@ -246,29 +272,33 @@ func unfitText(s string) string {
 	return visible.Unfit(s)
 }
 
-// unfitNumber says why a number from a worker cannot be stored as it is, or "".
+// unfitNumber returns why a number from a worker cannot be stored, or "".
 func unfitNumber(n json.Number) string {
-	const most = 64 // digits of any number that a float or an integer holds
+	const most = 64 // longest digit string of any float or integer
 	if len(n) > most {
 		return fmt.Sprintf("holds a number of %d digits", len(n))
 	}
+
 	whole := !strings.ContainsAny(string(n), ".eE")
-	if whole { // else ParseInt would make an error of every float
+	if whole { // ParseInt would allocate an error for every float
 		if _, err := n.Int64(); err == nil {
 			return ""
 		}
 	}
+
 	f, err := n.Float64()
 	if err != nil || math.IsInf(f, 0) {
 		return fmt.Sprintf("holds %s, which no float has", n)
 	}
+
 	if whole {
 		return fmt.Sprintf("holds the integer %s, which is too large for 64 bits; return it as a float or as text", n)
 	}
+
 	return ""
 }
 
-// misfit reports what is wrong with one value of a row.
+// misfit returns the error in one value of a row, or nil.
 func misfit(name string, v any, i int, params params, sweep []string) *worker.Failure {
 	switch v := v.(type) {
 	case nil, bool:
@@ -276,21 +306,24 @@ func misfit(name string, v any, i int, params params, sweep []string) *worker.Fa
 		if why := unfitNumber(v); why != "" {
 			return bug("row %d: column %s %s", i, name, why)
 		}
+
 	case string:
 		if why := unfitText(v); why != "" {
 			return bug("row %d: column %s %s", i, name, why)
 		}
+
 	default:
 		return bug("row %d: column %s is no single value", i, name)
 	}
+
 	if want, ok := params.of(name); ok && !slices.Contains(sweep, name) && !same(v, want) {
 		return bug("row %d says %s = %v and the case has %v", i, name, v, want)
 	}
+
 	return nil
 }
 
-// contradicts says whether a row is about another case than the one that was
-// asked for: then its task cannot be trusted.
+// contradicts reports whether a row has parameters of another case. The task's rows cannot be used then.
 func contradicts(row worker.Row, params params, sweep []string) bool {
 	for name, v := range row {
 		if want, ok := params.of(name); ok && !slices.Contains(sweep, name) && !same(v, want) {
@@ -306,8 +339,8 @@ func bug(format string, args ...any) *worker.Failure {
 	return &worker.Failure{Class: worker.ClassCollectorBug, Exception: "BadRow", Message: fmt.Sprintf(format, args...)}
 }
 
-// plainRow is what is stored of a row: metrics and columns of the worker's own,
-// without what the case and the environment say already.
+// plainRow returns the part of a row that is stored: metrics and the worker's extra columns, without
+// parameters and environment columns.
 func plainRow(row worker.Row, params params, sweep []string) worker.Row {
 	plain := true
 	for name, v := range row {
@@ -318,9 +351,11 @@ func plainRow(row worker.Row, params params, sweep []string) worker.Row {
 			break
 		}
 	}
+
 	if plain {
 		return row
 	}
+
 	out := make(worker.Row, len(row))
 	for name, v := range row {
 		if s, ok := v.(string); ok && nonFinite(s) {
@@ -331,15 +366,16 @@ func plainRow(row worker.Row, params params, sweep []string) worker.Row {
 		}
 		out[name] = v
 	}
+
 	return out
 }
 
-// same compares a row's value with a parameter: numbers by value, everything
-// else by its text.
+// same compares a row's value with a parameter: numbers by value, everything else as text.
 func same(a, b any) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
+
 	na, okA := a.(json.Number)
 	nb, okB := b.(json.Number)
 	if okA && okB {
@@ -350,6 +386,7 @@ func same(a, b any) bool {
 		fb, errB := strconv.ParseFloat(string(nb), 64)
 		return errA == nil && errB == nil && fa == fb
 	}
+
 	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 

@@ -6,34 +6,36 @@ import (
 	"unicode/utf8"
 )
 
-// read takes the rows of an entry as encode writes it, without building it. It is
-// false, and nothing is added, for everything else that JSON allows; the caller
+// read adds the rows of an entry in the format of encode without decoding it. If the entry uses any
+// other JSON, read adds nothing and returns false, and the caller decodes the entry in full.
 // decodes that in full.
 func (s *rowStore) read(payload []byte) (first, n int, ok bool) {
 	first = s.n
 	sc := scanner{b: payload}
 	var tail entryTail
-	// The rows come before what they share, so their end is not known yet: first
-	// look, then take.
+	// The values that all rows share follow the rows, so scan the whole entry before adding rows.
 	rows, from, ok := tail.look(&sc)
 	if !ok {
 		return 0, 0, false
 	}
+
 	sc.i = from
+
 	for range rows {
 		sc.object(s.scanned)
 		sc.word(`,`)
 		s.end(tail.attempts, tail.worker, tail.uuid, tail.at, nil)
 	}
+
 	return first, rows, true
 }
 
-// look reads an entry to its end and says how many rows it has, and where they
-// begin.
+// look scans an entry to its end and returns the number of rows and the offset of the first one.
 func (t *entryTail) look(sc *scanner) (rows, from int, ok bool) {
 	if !sc.word(`{"rows":[`) {
 		return 0, 0, false
 	}
+
 	from = sc.i
 	for {
 		if !sc.object(nil) {
@@ -44,14 +46,16 @@ func (t *entryTail) look(sc *scanner) (rows, from int, ok bool) {
 			break
 		}
 	}
+
 	return rows, from, sc.word(`]`) && t.read(sc)
 }
 
-// scanned gives the row that is being added one value.
+// scanned sets a value of the row that is being added.
 func (s *rowStore) scanned(name []byte, tag byte, v []byte) {
 	if tag == nothing {
 		return
 	}
+
 	c := s.column(name)
 	if !c.metric {
 		var other any
@@ -63,9 +67,11 @@ func (s *rowStore) scanned(name []byte, tag byte, v []byte) {
 		default:
 			other = tag == aTrue
 		}
+
 		s.set(string(name), other)
 		return
 	}
+
 	switch tag {
 	case aNumber:
 		if f, err := strconv.ParseFloat(string(v), 64); err == nil {
@@ -80,13 +86,13 @@ func (s *rowStore) scanned(name []byte, tag byte, v []byte) {
 	}
 }
 
-// entryTail is what the rows of an entry share.
+// entryTail contains the values that all rows of an entry share.
 type entryTail struct {
 	attempts         int
 	worker, uuid, at []byte
 }
 
-// read takes the rest of an entry behind its rows.
+// read scans the part of an entry after its rows.
 func (t *entryTail) read(sc *scanner) bool {
 	good := true
 	for sc.word(`,`) {
@@ -94,37 +100,47 @@ func (t *entryTail) read(sc *scanner) bool {
 		if !ok || !sc.word(`:`) {
 			return false
 		}
+
 		tag, v, ok := sc.value()
 		if !ok {
-			return false // a label, or what a later aicplan keeps
+			return false // a label, or a field of a later version
 		}
+
 		switch string(name) {
 		case "attempts":
 			n, err := strconv.Atoi(string(v))
 			good = good && tag == aNumber && err == nil
 			t.attempts = n
+
 		case "worker":
 			t.worker, good = v, good && tag == aWord
+
 		case "device_uuid":
 			t.uuid, good = v, good && tag == aWord
+
 		case "at":
 			t.at, good = v, good && tag == aWord
+
 		case "seconds":
 			_, err := strconv.ParseFloat(string(v), 64)
 			good = good && tag == aNumber && err == nil
+
 		case "points":
 			_, err := strconv.Atoi(string(v))
 			good = good && tag == aNumber && err == nil
+
 		case "first":
 			good = good && (tag == aFlag || tag == aTrue)
+
 		default:
 			return false
 		}
 	}
+
 	return good && sc.word(`}`) && sc.i == len(sc.b)
 }
 
-// scanner reads JSON without spaces and nesting.
+// scanner reads JSON without whitespace and without nested values.
 type scanner struct {
 	b []byte
 	i int
@@ -138,20 +154,23 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// object calls take, where it is not nil, for every member of an object.
+// object scans an object and calls take, if not nil, for every member.
 func (s *scanner) object(take func(name []byte, tag byte, value []byte)) bool {
 	if !s.word(`{`) {
 		return false
 	}
+
 	for {
 		name, ok := s.text()
 		if !ok || !s.word(`:`) {
 			return false
 		}
+
 		tag, v, ok := s.value()
 		if !ok {
 			return false
 		}
+
 		if take != nil {
 			take(name, tag, v)
 		}
@@ -164,11 +183,12 @@ func (s *scanner) object(take func(name []byte, tag byte, value []byte)) bool {
 	}
 }
 
-// text reads a string.
+// text scans a string without escapes and returns its content.
 func (s *scanner) text() ([]byte, bool) {
 	if !s.word(`"`) {
 		return nil, false
 	}
+
 	from, ascii := s.i, true
 	for i := from; i < len(s.b); i++ {
 		switch c := s.b[i]; {
@@ -184,6 +204,7 @@ func (s *scanner) text() ([]byte, bool) {
 			ascii = false
 		}
 	}
+
 	return nil, false
 }
 
@@ -191,22 +212,27 @@ func (s *scanner) value() (tag byte, v []byte, ok bool) {
 	switch {
 	case s.i >= len(s.b):
 		return 0, nil, false
+
 	case s.b[s.i] == '"':
 		v, ok = s.text()
 		return aWord, v, ok
+
 	case s.word("true"):
 		return aTrue, nil, true
+
 	case s.word("false"):
 		return aFlag, nil, true
+
 	case s.word("null"):
 		return nothing, nil, true
 	}
+
 	from := s.i
 	ok = s.number()
 	return aNumber, s.b[from:s.i], ok
 }
 
-// number skips a number as JSON has it: 007, 1. and +1 are none.
+// number scans a JSON number. It rejects 007, 1. and +1.
 func (s *scanner) number() bool {
 	s.word(`-`)
 	if !s.word(`0`) && !s.digits() {
@@ -215,14 +241,16 @@ func (s *scanner) number() bool {
 	if s.word(`.`) && !s.digits() {
 		return false
 	}
+
 	if s.word(`e`) || s.word(`E`) {
 		_ = s.word(`+`) || s.word(`-`)
 		return s.digits()
 	}
+
 	return true
 }
 
-// digits skips at least one.
+// digits scans one or more digits.
 func (s *scanner) digits() bool {
 	from := s.i
 	for s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' {

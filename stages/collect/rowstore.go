@@ -14,23 +14,23 @@ import (
 	"aicplan/sink/table"
 )
 
-// rowStore keeps measured rows by column from the moment they arrive: a million
-// rows as maps take gigabytes. Rows are numbered as they come; units know theirs.
+// rowStore stores measured rows by column, because a million rows as maps take gigabytes. Rows are
+// numbered in order of arrival, and units refer to these numbers.
 type rowStore struct {
 	n        int
 	attempts []int32
-	workers  []int32 // in words, as are the next three
+	workers  []int32 // index into words, as in the next three
 	uuids    []int32
-	labels   []int32 // of three words each; -1 without a label
+	labels   []int32 // three words per row, plus one; 0 without a label
 	at       timeColumn
 	words    []string
-	numbers  map[string]int32 // of words
+	numbers  map[string]int32 // index by word
 	columns  map[string]*rowColumn
 	schema   *schema
-	attached map[int32][]stage.Attachment // few rows have any
+	attached map[int32][]stage.Attachment // by row; few rows have any
 }
 
-// What a row has in a column.
+// Tags of the values in a column.
 const (
 	nothing byte = iota
 	aNumber
@@ -39,17 +39,17 @@ const (
 	aTrue
 )
 
-// rowColumn is one column; its slices end where the last row with a value is.
+// rowColumn is one column. Its slices end at the last row with a value.
 type rowColumn struct {
 	metric bool
 	tags   []byte
 	floats []float64
 	words  []int32
-	others []any // of columns that are no metrics, as they came
+	others []any // columns that are not metrics, unconverted
 }
 
-// timeColumn is when rows were measured: nanoseconds, and the text where that is
-// not how this package writes a time.
+// timeColumn contains the times at which rows were measured, in nanoseconds. Texts in another format
+// than this package writes are kept as they are.
 type timeColumn struct {
 	nanos  []int64
 	others map[int32]string
@@ -58,7 +58,8 @@ type timeColumn struct {
 func (t *timeColumn) add(s []byte) {
 	at, err := time.Parse(time.RFC3339Nano, string(s))
 	var text [40]byte
-	if year := at.Year(); err != nil || year < 1700 || year > 2200 || !bytes.Equal(at.UTC().AppendFormat(text[:0], time.RFC3339Nano), s) {
+	if year := at.Year(); err != nil || year < 1700 || year > 2200 ||
+		!bytes.Equal(at.UTC().AppendFormat(text[:0], time.RFC3339Nano), s) {
 		if t.others == nil {
 			t.others = map[int32]string{}
 		}
@@ -67,7 +68,7 @@ func (t *timeColumn) add(s []byte) {
 	t.nanos = append(t.nanos, at.UnixNano())
 }
 
-// append writes the time of row i.
+// append appends the time of row i.
 func (t *timeColumn) append(b []byte, i int) []byte {
 	if s, ok := t.others[int32(i)]; ok {
 		return append(b, s...)
@@ -76,10 +77,11 @@ func (t *timeColumn) append(b []byte, i int) []byte {
 }
 
 func newRowStore(s *schema) *rowStore {
-	return &rowStore{numbers: map[string]int32{}, columns: map[string]*rowColumn{}, schema: s, attached: map[int32][]stage.Attachment{}}
+	return &rowStore{numbers: map[string]int32{}, columns: map[string]*rowColumn{}, schema: s,
+		attached: map[int32][]stage.Attachment{}}
 }
 
-// word numbers a text that many rows have.
+// word returns the index of a text, which many rows share.
 func (s *rowStore) word(text []byte) int32 {
 	if n, ok := s.numbers[string(text)]; ok {
 		return n
@@ -99,7 +101,7 @@ func (s *rowStore) column(name []byte) *rowColumn {
 	return c
 }
 
-// grown is a slice that has an element i.
+// grown returns s extended to contain index i.
 func grown[T any](s []T, i int) []T {
 	if i < len(s) {
 		return s
@@ -112,7 +114,7 @@ func (c *rowColumn) tag(i int, t byte) {
 	c.tags[i] = t
 }
 
-// set gives the row that is being added a value.
+// set sets a value of the row that is being added.
 func (s *rowStore) set(name string, v any) {
 	c := s.column([]byte(name))
 	if !c.metric {
@@ -121,6 +123,7 @@ func (s *rowStore) set(name string, v any) {
 		c.others[s.n] = v
 		return
 	}
+
 	switch v := v.(type) {
 	case json.Number:
 		if f, err := v.Float64(); err == nil {
@@ -158,13 +161,14 @@ func (s *rowStore) end(attempts int, worker, uuid, at []byte, l *label) {
 	if l != nil {
 		s.labels = grown(s.labels, 3*s.n+2)
 		for i, text := range []string{l.Framework, l.Version, l.Device} {
-			s.labels[3*s.n+i] = s.word([]byte(text)) + 1 // 0 is none
+			s.labels[3*s.n+i] = s.word([]byte(text)) + 1 // 0 means no label
 		}
 	}
+
 	s.n++
 }
 
-// add takes the rows of an entry and says which they are.
+// add adds the rows of an entry and returns the first index and the number of rows.
 func (s *rowStore) add(e *entry) (first, n int) {
 	first = s.n
 	for _, row := range e.Rows {
@@ -176,15 +180,17 @@ func (s *rowStore) add(e *entry) (first, n int) {
 		}
 		s.end(e.Attempts, []byte(e.Worker), []byte(e.DeviceUUID), []byte(e.At), e.Label)
 	}
+
 	return first, len(e.Rows)
 }
 
-// texts is a column of words of the rows at.
+// texts builds a text column for the rows in at.
 func (s *rowStore) texts(at []int32, of []int32) arrow.Array {
 	return table.TextsOf(len(at), func(i int, b []byte) []byte { return append(b, s.words[of[at[i]]]...) })
 }
 
-// label is one of framework, version and device of the rows at.
+// label builds the column framework, version or device for the rows in at. otherwise is the value of
+// rows without a label.
 func (s *rowStore) label(at []int32, which int, otherwise string) arrow.Array {
 	return table.TextsOf(len(at), func(i int, b []byte) []byte {
 		if k := 3*int(at[i]) + which; k < len(s.labels) && s.labels[k] > 0 {
@@ -201,12 +207,13 @@ func (s *rowStore) tagOf(c *rowColumn, row int32) byte {
 	return c.tags[row]
 }
 
-// metric builds one metric of the rows at.
+// metric builds a metric column for the rows in at.
 func (s *rowStore) metric(at []int32, name string, k columnKind) arrow.Array {
 	c := s.columns[name]
 	if c == nil {
 		c = &rowColumn{}
 	}
+
 	n := len(at)
 	valid := make([]bool, n)
 	whole := true
@@ -214,16 +221,19 @@ func (s *rowStore) metric(at []int32, name string, k columnKind) arrow.Array {
 		valid[i] = s.tagOf(c, r) != nothing
 		whole = whole && valid[i]
 	}
+
 	use := valid
 	if whole {
 		use = nil
 	}
+
 	float := func(r int32) float64 {
 		if s.tagOf(c, r) != aNumber {
 			return 0
 		}
 		return c.floats[r]
 	}
+
 	switch k {
 	case integer:
 		out := make([]int64, n)
@@ -231,12 +241,14 @@ func (s *rowStore) metric(at []int32, name string, k columnKind) arrow.Array {
 			out[i] = int64(float(r))
 		}
 		return table.Ints(out, use)
+
 	case flag:
 		out := make([]bool, n)
 		for i, r := range at {
 			out[i] = s.tagOf(c, r) == aTrue
 		}
 		return table.Flags(out, use)
+
 	case word:
 		if whole {
 			return table.TextsOf(n, func(i int, b []byte) []byte {
@@ -246,23 +258,27 @@ func (s *rowStore) metric(at []int32, name string, k columnKind) arrow.Array {
 				return b
 			})
 		}
+
 		out := make([]string, n)
 		for i, r := range at {
 			if s.tagOf(c, r) == aWord {
 				out[i] = s.words[c.words[r]]
 			}
 		}
+
 		return table.Texts(out, use)
 	}
+
 	out := make([]float64, n)
 	for i, r := range at {
 		out[i] = float(r)
 	}
+
 	return table.Floats(out, use)
 }
 
-// extras are the names of columns that are no metrics and that one of the rows
-// at has.
+// extras returns the names of the columns that are not metrics and have a value in one of the rows in
+// at.
 func (s *rowStore) extras(at []int32) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s.columns)) {
@@ -274,8 +290,8 @@ func (s *rowStore) extras(at []int32) []string {
 	return out
 }
 
-// extra builds a column that the worker brought. Values of mixed types become
-// text: a column of one row must not cost the others.
+// extra builds a column that the worker added. Values of mixed types are converted to text, so that one
+// row cannot invalidate the others; mixed is then true.
 func (s *rowStore) extra(at []int32, name string) (col arrow.Array, mixed bool) {
 	c := s.columns[name]
 	build := func(conv func(any) any) (arrow.Array, error) {
@@ -289,8 +305,10 @@ func (s *rowStore) extra(at []int32, name string) (col arrow.Array, mixed bool) 
 				return nil, err
 			}
 		}
+
 		return b.Record().Column(0), nil
 	}
+
 	col, err := build(func(v any) any { return v })
 	if mixed = err != nil; mixed {
 		col, err = build(func(v any) any {
@@ -300,8 +318,10 @@ func (s *rowStore) extra(at []int32, name string) (col arrow.Array, mixed bool) 
 			return fmt.Sprint(v)
 		})
 	}
+
 	if err != nil {
 		panic("collect: a column of texts: " + err.Error())
 	}
+
 	return col, mixed
 }

@@ -109,7 +109,7 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 		}
 		back.add(d)
 	}
-	if quick != 4 { // escapes and labels are for the general way
+	if quick != 4 { // escapes and labels are decoded in full
 		t.Errorf("%d of 6 were read the quick way", quick)
 	}
 	text := func(s *rowStore) []string {

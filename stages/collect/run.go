@@ -27,9 +27,9 @@ type running struct {
 	pool     *worker.Pool
 	policy   *policy
 	watching *telemetry.Watch
-	part     *Part                  // of a task; nil where this process has all cases
+	part     *Part                  // of a task; nil if this process has all cases
 	samples  map[string]*slotSample // by worker
-	foreign  error                  // a worker whose environment is another one
+	foreign  error                  // set if a worker reports a different environment
 	reused   int                    // units
 	now      int                    // units measured by this run
 
@@ -43,40 +43,48 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if rc.Plan != nil {
 		r.planned, _ = rc.Plan.Private.(*planned)
 	}
+
 	if r.planned == nil {
 		return nil, errors.New("the cases are not known; the plan must be made again")
 	}
-	// Pools keep what was told to their workers, and with it this run.
+
+	// Pools keep references to the settings of their workers, and with them to r.
 	defer func() { r.job, r.policy = nil, nil }()
 	var err error
 	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.groupBy, rc.Options); err != nil {
 		return nil, err
 	}
+
 	r.job.demands = r.demands()
 	if err := r.job.bar(c.unsupported); err != nil {
 		return nil, err
 	}
+
 	if err := r.lookUp(ctx); err != nil {
 		return nil, err
 	}
+
 	if r.env == nil || len(r.job.todo()) > 0 {
 		work := r.collect
 		if c.Elsewhere() {
 			work = r.distribute
 		}
+
 		out, err := work(ctx)
 		if err != nil {
 			return r.kept(), err
 		}
+
 		if out != nil {
 			return out, nil
 		}
 	}
+
 	return r.finish()
 }
 
-// demands are the columns that workers must give: what the grid says of every
-// row as a constant need not be said again, and rows of a server have no kernel.
+// demands returns the columns that workers must return. Constants of the grid apply to every row and are
+// left out. Rows of open tables, such as those of servers, have no demands.
 func (r *running) demands() []string {
 	if t, ok := catalog.Lookup(r.job.schema.table); ok && t.Open {
 		return nil
@@ -86,16 +94,17 @@ func (r *running) demands() []string {
 	})
 }
 
-// kept counts what an error leaves in the journal, for the run's last line: the
-// next run finds it there. Nil when this run added nothing.
+// kept returns the counts of stored results when the run fails, for its last line. The next run reuses
+// them. It returns nil if this run added none.
 func (r *running) kept() *stage.Outcome {
 	if r.now == 0 {
 		return nil
 	}
-	return &stage.Outcome{Counts: stage.Counts{Cases: r.job.asked(), Planned: len(r.job.units), Measured: r.now, Reused: r.reused}}
+	return &stage.Outcome{Counts: stage.Counts{Cases: r.job.asked(), Planned: len(r.job.units), Measured: r.now,
+		Reused: r.reused}}
 }
 
-// lookUp closes the units that the journal of the expected environment has.
+// lookUp closes the units that the journal of the expected environment contains.
 func (r *running) lookUp(ctx context.Context) error {
 	env, _ := r.pools.Expect(ctx, r.rc.Store, r.runtime)
 	if env == nil {
@@ -104,24 +113,26 @@ func (r *running) lookUp(ctx context.Context) error {
 	return r.settleIn(env)
 }
 
-// settleIn takes an environment and closes the units that its journal has.
+// settleIn switches to an environment and closes the units that its journal contains.
 func (r *running) settleIn(env *runtimes.Environment) error {
 	r.readSource(r.planned.cases.Spec().Op, r.rc.PlanDir, env)
 	journal, _, err := r.Config.journal(r.rc.Store, r.planned.cases.Spec(), env)
 	if err != nil {
 		return err
 	}
+
 	r.env, r.journal = env, journal
 	r.met.Store(env)
 	r.job.forget()
 	if err := r.job.reuse(journal, r.rc.Options, r.limits.tripAfter); err != nil {
 		return err
 	}
+
 	r.reused = r.job.tally().Measured
 	return nil
 }
 
-// collect measures what is open. An outcome means that the stage ends here.
+// collect measures the open cases. If the outcome is not nil, the stage ends with it.
 func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if r.stopped() {
 		return nil, r.giveUp()
@@ -129,11 +140,13 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if m := r.pools.Lacking(ctx, r.runtime); m != nil {
 		return r.needs(m.What + "; to do: " + m.Fix), nil
 	}
+
 	if h := r.hosted(); h != nil {
 		if err := runtimes.CheckoutHas(r.runtime, *h); err != nil {
 			return nil, explained(err)
 		}
 	}
+
 	var err error
 	switch r.pool, err = r.pools.Get(ctx, r.runtime, runtimes.PlaceOf(r.rc)); {
 	case errors.Is(err, context.Canceled) && r.stopped():
@@ -143,10 +156,12 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	case err != nil:
 		return r.needs(err.Error()), nil
 	}
+
 	set, err := r.workerSettings(r.opName(r.planned.cases.Spec().Op))
 	if err != nil {
 		return nil, err
 	}
+
 	set.Reads = r.readFiles()
 	set.Wake, set.Log = r.rc.Stop, r.workerLog
 	hello, err := r.up(ctx, set)
@@ -158,47 +173,54 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	case hello == nil:
 		return nil, r.giveUp()
 	}
+
 	if err := r.meet(hello); err != nil {
 		return nil, err
 	}
+
 	if r.part != nil {
 		r.part.arrived(r.env)
 		if len(r.job.todo()) == 0 {
 			return nil, nil
 		}
 	}
+
 	if r.rc.Replace != nil {
 		if err := r.rc.Replace(); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := r.job.withdraw(r.journal, r.rc.Options); err != nil {
 		return nil, fmt.Errorf("what is to be measured again cannot be withdrawn: %w", err)
 	}
 	if err := r.dispatch(ctx, set); err != nil {
 		return r.refused(err)
 	}
+
 	return nil, nil
 }
 
-// dispatch hands the open cases to the pool and waits until everything that
-// came back is on disk.
+// dispatch hands the open cases to the pool and waits until all results are on disk.
 func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	op := r.planned.cases.Spec().Op
 	order, err := r.job.order(r.job.todo(), r.Weights)
 	if err != nil {
 		return err
 	}
-	if len(r.job.tried) > 0 { // a case that was never tried may be the one that works
+
+	if len(r.job.tried) > 0 { // try cases that never failed first
 		slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
 	}
 	if k := r.kind(); k.Together != nil {
 		order = r.job.together(order, k.Together(r.runtime, r.planned.cases.Columns()))
 	}
+
 	earlier, err := history(r.journal)
 	if err != nil {
 		return err
 	}
+
 	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
 	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier.all, r.rc.Options.Seed, k, r.rc.Stop)
 	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
@@ -206,16 +228,19 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	if r.part != nil {
 		r.policy.shared = &sharedGroups{path: r.part.Task.Order.GroupsFile(), now: time.Now}
 	}
+
 	if r.openLabel() {
 		r.policy.label = func(h *worker.Hello) *label {
 			e := runtimes.EnvironmentOf(r.runtime, h)
 			return &label{e.Framework, e.Version, e.Device}
 		}
 	}
+
 	stopWatching, err := r.watch(ctx)
 	if err != nil {
 		return err
 	}
+
 	runErr := r.pool.Run(ctx, set, &checked{policy: r.policy, run: r, keeper: k})
 	stopWatching()
 	r.pools.Release(r.runtime)
@@ -224,6 +249,7 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	if r.journal.Len() > 0 && r.part == nil {
 		r.remember()
 	}
+
 	switch {
 	case storeErr != nil:
 		return fmt.Errorf("rows could not be stored, the run stops here: %w", storeErr)
@@ -232,29 +258,32 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	case runErr != nil:
 		return runErr
 	}
+
 	if r.stopped() {
 		r.policy.interrupt(interruptedReason)
 	}
+
 	return nil
 }
 
-// remember keeps the environment for later plans, once.
+// remember stores the environment for later plans, once per run.
 func (r *running) remember() {
 	if r.remembered {
 		return
 	}
+
 	r.remembered = true
 	env, op := *r.env, r.planned.cases.Spec().Op
 	if source, ok := r.sourceIn(op, r.env); ok {
 		env.Sources = map[string]string{r.sourceKey(op): source}
 	}
+
 	if err := runtimes.Remember(r.rc.Store, r.runtime.Address, env); err != nil {
 		r.rc.Events.Message(r.rc.Address, "warn", err.Error())
 	}
 }
 
-// openLabel says whether the journal's context leaves framework, version or
-// device open.
+// openLabel reports whether the journal's context does not fix framework, version or device.
 func (r *running) openLabel() bool {
 	for _, name := range []string{"framework", "version", "device"} {
 		if !slices.Contains(r.Environment, name) {
@@ -264,8 +293,7 @@ func (r *running) openLabel() bool {
 	return false
 }
 
-// checked is the policy behind a check that every worker measures where the
-// first one does.
+// checked wraps policy and verifies that every worker has the environment of the first one.
 type checked struct {
 	*policy
 	run    *running
@@ -285,20 +313,24 @@ func (c *checked) Done(o worker.Outcome) {
 			r.foreign = fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
 		}
 	}
+
 	if r.foreign != nil || r.part.told(&o) {
 		c.policy.out--
-		return // its case stays open
+		return // the case stays open
 	}
+
 	if r.watching != nil {
 		r.observe(&o)
 	}
+
 	r.sampled(o)
 	if r.part != nil {
 		r.part.mark(&o)
 	}
+
 	c.policy.Done(o)
 	if c.keeper.any() && r.part == nil {
-		// Not at the end: a run that is killed must leave it behind.
+		// Remember now, not at the end, so that the environment survives a killed run.
 		r.remember()
 	}
 }

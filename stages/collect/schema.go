@@ -7,7 +7,7 @@ import (
 	"aicplan/sink/catalog"
 )
 
-// columnKind is what a column holds.
+// columnKind is the type of a column.
 type columnKind int
 
 const (
@@ -30,6 +30,7 @@ func (k columnKind) holds(v any) bool {
 	case string:
 		return k == word
 	}
+
 	return false
 }
 
@@ -37,21 +38,20 @@ func (k columnKind) holds(v any) bool {
 type field struct {
 	name string
 	kind columnKind
-	// needed is true of metrics that every row has.
+	// needed is set for metrics that every row must have.
 	needed bool
-	// rare columns are left out of a table in which no row has a value.
+	// rare columns are left out of a table if no row has a value.
 	rare bool
 }
 
-// schema is what measured rows may have in addition to what the workers send, in table
+// schema lists the columns that measured rows may have besides the worker's extra columns, in table
 // order.
 type schema struct {
 	fields []field
-	table  string // of the catalog; "" for ops of one's own
+	table  string // in the catalog; "" for custom ops
 }
 
-// measuring are the columns around the metrics that the measuring code of ops
-// fills in: before them and behind them.
+// Columns that the measuring code of ops adds before and after the metrics.
 var (
 	beforeMetrics = []field{{name: "kernel_source", kind: word}}
 	behindMetrics = []field{
@@ -61,24 +61,26 @@ var (
 	}
 )
 
-// schemaOf is the schema of rows of a perf table. timed says whether the
-// measuring code of ops makes them.
+// schemaOf returns the schema of a perf table. timed adds the columns of the measuring code.
 func schemaOf(perf string, timed bool) *schema {
 	s := &schema{table: perf}
 	if timed {
 		s.fields = append(s.fields, beforeMetrics...)
 	}
+
 	for _, m := range catalog.SchemaOf(perf).Metrics {
 		s.fields = append(s.fields, field{name: m.Name, needed: !m.Lacking})
 	}
+
 	if timed {
 		s.fields = append(s.fields, behindMetrics...)
 	}
+
 	return s
 }
 
-// perfTable is the perf table of the rows: the grid's, else the one of the
-// runtime's kind.
+// perfTable returns the perf table of the rows: the grid's, or that of the runtime's kind if the grid
+// has none.
 func (c *Config) perfTable(ofGrid string) string {
 	if ofGrid != "" {
 		return ofGrid
@@ -86,7 +88,7 @@ func (c *Config) perfTable(ofGrid string) string {
 	return c.kind().Table
 }
 
-// schema is what the rows of a grid may have.
+// schema returns the columns that the rows of a grid may have.
 func (c *Config) schema(ofGrid string) *schema {
 	return schemaOf(c.perfTable(ofGrid), len(c.kind().Measure) > 0)
 }

@@ -11,22 +11,24 @@ import (
 
 // dealt describes how open cases are divided among the jobs of an executor.
 type dealt struct {
-	jobs    map[int]int // number of jobs by the GPUs of a case
-	largest int         // cases of the job that has the most
+	jobs    map[int]int // number of jobs, by GPUs per case
+	largest int         // cases of the largest job
 }
 
-// deal divides n open cases. j has them if dealsByCase is true.
+// deal divides n open cases among jobs. j is used only if dealsByCase returns true.
 func (c *Config) deal(j *job, n int) (*dealt, error) {
 	if !c.dealsByCase() {
 		tasks := max(1, min(n, c.place.Tasks))
 		return &dealt{jobs: map[int]int{0: tasks}, largest: (n + tasks - 1) / tasks}, nil
 	}
+
 	shards, err := c.shards(j, j.todo())
 	d := &dealt{jobs: map[int]int{}}
 	for _, s := range shards {
 		d.jobs[s.GPUs]++
 		d.largest = max(d.largest, len(s.Places))
 	}
+
 	return d, err
 }
 
@@ -42,28 +44,32 @@ func (r *running) newOrder(home, key string) (*executors.Order, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	shards, err := r.shards(r.job, todo)
 	if err != nil {
 		return nil, err
 	}
+
 	inv := *r.invocation
 	inv.Options = r.rc.Options
 	o := &executors.Order{Stage: r.rc.Address, Key: key, Invocation: inv, Shards: shards}
 	return o, executors.Create(home, o)
 }
 
-// shards splits open cases, in the order in which they are to be measured, into
-// the shares of the executor's tasks.
+// shards splits open cases, which are in the order of measuring, into one share for each task of the
+// executor.
 func (c *Config) shards(j *job, todo []int) (out []executors.Shard, err error) {
 	gpus, err := c.gpusOf(j, todo)
 	if err != nil {
 		return nil, err
 	}
+
 	alike, count := map[int][]int{}, map[int]int{}
 	for _, at := range todo {
 		alike[gpus[at]] = append(alike[gpus[at]], at)
 		count[gpus[at]]++
 	}
+
 	for _, class := range c.place.Classes(count) {
 		cases := alike[class.GPUs]
 		var groups []int
@@ -72,6 +78,7 @@ func (c *Config) shards(j *job, todo []int) (out []executors.Shard, err error) {
 				return nil, err
 			}
 		}
+
 		for _, s := range executors.Split(len(cases), groups, class.Shards) {
 			places := make([]int, len(s))
 			for i, at := range s {
@@ -81,6 +88,7 @@ func (c *Config) shards(j *job, todo []int) (out []executors.Shard, err error) {
 			out = append(out, executors.Shard{Places: places, GPUs: class.GPUs})
 		}
 	}
+
 	return out, nil
 }
 
@@ -91,40 +99,51 @@ func (c *Config) gpusOf(j *job, cases []int) (map[int]int, error) {
 	if len(c.place.GPUsBy) == 0 {
 		return out, nil
 	}
+
 	cols, err := columnsOf(j.cases, c.place.GPUsBy, "gpus_by of "+c.place.Address)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, at := range cases {
 		n := 1
 		for k, col := range cols {
 			v := j.cases.Value(at, col)
 			if v.IsNull() {
-				continue // as one
+				continue // counts as one
 			}
+
 			if v.Type() != cty.Number || !v.AsBigFloat().IsInt() || v.AsBigFloat().Sign() <= 0 {
-				return nil, fmt.Errorf("gpus_by of %s: %s is %s; a number of GPUs is needed", c.place.Address, c.place.GPUsBy[k], text(v))
+				return nil, fmt.Errorf("gpus_by of %s: %s is %s; a number of GPUs is needed", c.place.Address,
+					c.place.GPUsBy[k], text(v))
 			}
+
 			f, _ := v.AsBigFloat().Int64()
 			if f > 1<<20 || int64(n)*f > 1<<20 {
-				return nil, fmt.Errorf("gpus_by of %s: %s is %s; no cluster has so many GPUs", c.place.Address, c.place.GPUsBy[k], text(v))
+				return nil, fmt.Errorf("gpus_by of %s: %s is %s; no cluster has so many GPUs", c.place.Address,
+					c.place.GPUsBy[k], text(v))
 			}
+
 			n *= int(f)
 		}
+
 		if why := c.place.TooLarge(n); why != "" {
 			return nil, fmt.Errorf("%s", why)
 		}
+
 		out[at] = n
 	}
+
 	return out, nil
 }
 
-// weightGroups numbers the values of the columns of weights, by task.
+// weightGroups numbers the distinct values in the weights columns and returns the number of each task.
 func (j *job) weightGroups(tasks []int, weights []string) ([]int, error) {
 	cols, err := columnsOf(j.cases, weights, "weights")
 	if err != nil {
 		return nil, err
 	}
+
 	numbers, out := map[string]int{}, make([]int, len(tasks))
 	for i, t := range tasks {
 		name := groupName(j.cases, t, weights, cols)
@@ -135,5 +154,6 @@ func (j *job) weightGroups(tasks []int, weights []string) ([]int, error) {
 		}
 		out[i] = n
 	}
+
 	return out, nil
 }

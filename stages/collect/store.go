@@ -10,8 +10,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// keeper stores what becomes of units and counts it once it is on disk. It is
-// the policy's recorder.
+// keeper writes the results of units to the journal and counts them once they are on disk. It implements
+// recorder.
 type keeper struct {
 	job     *job
 	journal *checkpoint.Journal
@@ -23,11 +23,11 @@ type keeper struct {
 	mu    sync.Mutex
 	first error // of storing
 	prog  stage.Progress
-	now   int // units stored in this run as measured
-	kept  int // units stored in this run
+	now   int // measured units stored in this run
+	kept  int // all units stored in this run
 }
 
-// newKeeper counts what is settled already.
+// newKeeper returns a keeper whose progress includes the units that are finished already.
 func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address string) *keeper {
 	k := &keeper{job: j, journal: journal, events: events, address: address}
 	n, out := j.tally(), j.leftOut()
@@ -37,8 +37,7 @@ func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address
 	return k
 }
 
-// settle implements recorder: it returns at once, and counts when the entries are
-// durable.
+// settle implements recorder. It returns immediately and counts the entries when they are durable.
 func (k *keeper) settle(units []int, entries []*entry) {
 	for i, u := range units {
 		e := entries[i]
@@ -47,15 +46,18 @@ func (k *keeper) settle(units []int, entries []*entry) {
 		if e.Failure != nil {
 			kind = checkpoint.Failed
 		}
+
 		payload, err := e.encode()
 		if err != nil {
-			panic("collect: an entry cannot be encoded: " + err.Error()) // rows came from JSON
+			panic("collect: an entry cannot be encoded: " + err.Error()) // cannot happen: rows were decoded from JSON
 		}
+
 		k.pending.Add(1)
 		err = k.journal.AppendFunc(checkpoint.Entry{ID: k.job.id(u), Kind: kind, Payload: payload}, func(err error) {
 			k.stored(kind, err)
 			k.pending.Done()
 		})
+
 		if err != nil {
 			k.stored(kind, err)
 			k.pending.Done()
@@ -63,7 +65,7 @@ func (k *keeper) settle(units []int, entries []*entry) {
 	}
 }
 
-// stored takes the acknowledgement of one entry.
+// stored counts one acknowledged entry, or records the error.
 func (k *keeper) stored(kind checkpoint.Kind, err error) {
 	k.mu.Lock()
 	if err != nil {
@@ -74,6 +76,7 @@ func (k *keeper) stored(kind checkpoint.Kind, err error) {
 		k.broken.Store(true)
 		return
 	}
+
 	k.kept++
 	if kind == checkpoint.Measured {
 		k.prog.Done++
@@ -81,20 +84,21 @@ func (k *keeper) stored(kind checkpoint.Kind, err error) {
 	} else {
 		k.prog.Failed++
 	}
+
 	prog := k.prog
 	k.mu.Unlock()
 	k.events.Progress(k.address, prog)
 }
 
-// any says whether something has been stored.
+// any reports whether an entry has been stored.
 func (k *keeper) any() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.kept > 0
 }
 
-// wait returns once everything is acknowledged, with the number of units that
-// were measured in this run, or with the first error.
+// wait waits until all entries are acknowledged. It returns the number of units measured in this run and
+// the first error.
 func (k *keeper) wait() (int, error) {
 	k.pending.Wait()
 	k.mu.Lock()
@@ -116,7 +120,7 @@ func (k *keeper) failed(c worker.Case, class string, f *worker.Failure, tell boo
 // note implements recorder.
 func (k *keeper) note(level, text string) { k.events.Message(k.address, level, text) }
 
-// firstLine shortens a message for a line of its own.
+// firstLine returns the first line of a text, shortened for a message.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	const most = 300

@@ -8,10 +8,10 @@ import (
 	"aicplan/engine/stage"
 )
 
-// smokeCases is how many cases -smoke collects.
+// smokeCases is the number of cases that -smoke collects.
 const smokeCases = 4
 
-// id names a unit in the journal and in tables.
+// id returns the id of a unit in the journal and in tables.
 func (j *job) id(unit int) string {
 	if ids := j.pointIDs(); ids != nil {
 		return ids[unit]
@@ -19,8 +19,8 @@ func (j *job) id(unit int) string {
 	return j.cases.ID(int(j.units[unit].task))
 }
 
-// pointIDs are those of the units where cases sweep, else nil. Plans that only
-// count make none.
+// pointIDs returns the ids of all units if cases sweep, and nil otherwise. The ids are computed on first
+// use because plans that only count do not need them.
 func (j *job) pointIDs() []string {
 	if j.cases.SweepColumns() == nil {
 		return nil
@@ -34,13 +34,13 @@ func (j *job) pointIDs() []string {
 	return j.ids.all
 }
 
-// pointIDs are ids of units, made when they are first asked for.
+// pointIDs caches the ids of units.
 type pointIDs struct {
 	once sync.Once
 	all  []string
 }
 
-// group is what the breaker counts a task's failures with.
+// group returns the breaker group of a task.
 func (j *job) group(task int) string { return j.groups[j.tasks[task].group] }
 
 type state byte
@@ -54,8 +54,8 @@ const (
 
 // A task is one case of the grid, in its order, with the units that it answers.
 type task struct {
-	first, n int32 // units
-	group    int32 // in job.groups
+	first, n int32 // range of units
+	group    int32 // index into job.groups
 	selected bool
 }
 
@@ -67,40 +67,43 @@ type job struct {
 	ids    pointIDs
 	groups []string
 	whys   map[why]*why
-	sweeps map[string]*sweep // by the digest of their points
+	sweeps map[string]*sweep // by the digest of the points
 	rows   *rowStore
 	// failures are the entries of failed units.
 	failures []*entry
-	// demands are columns that every row must have, for a stage behind.
+	// demands are columns that every row must have for a downstream stage.
 	demands []string
-	// tried are the tasks that failed before and are tried again, with their group.
+	// tried are the tasks that failed before and are retried with their group.
 	tried map[int]bool
-	// retrying is the epoch of a -retry that goes on; "" without any.
+	// retrying is the epoch of an unfinished -retry, or "".
 	retrying string
 	schema   *schema         // of the rows
-	columns  map[string]bool // of the rows that were judged
+	columns  map[string]bool // of all rows that were judged
 	mixed    []string        // columns of the table with values of several types
 }
 
-// sweep is a decoded list of points; many cases share one.
+// sweep is a decoded list of points. Many cases share one.
 type sweep struct {
 	raw    []json.RawMessage
-	values []map[string]any // numbers as json.Number
+	values []map[string]any // numbers are json.Number
 }
 
-// sweepOf returns the points of a task; nil without a sweep.
+// sweepOf returns the points of a task, or nil without a sweep.
 func (j *job) sweepOf(task int) *sweep {
 	p := j.cases.Sweep(task)
 	if p.Len() == 0 {
 		return nil
 	}
+
 	if s := j.sweeps[p.Digest()]; s != nil {
 		return s
 	}
+
 	s := &sweep{}
 	if err := json.Unmarshal(p.JSON(), &s.raw); err != nil {
 		panic("collect: the sweep of a grid is no JSON: " + err.Error())
 	}
+
 	for _, raw := range s.raw {
 		m, err := decodeObject(raw)
 		if err != nil {
@@ -108,18 +111,22 @@ func (j *job) sweepOf(task int) *sweep {
 		}
 		s.values = append(s.values, m)
 	}
+
 	j.sweeps[p.Digest()] = s
 	return s
 }
 
-// newJob lists the cases, in grid order. Unknown columns in groupBy are an
-// error.
+// newJob creates the tasks and units of cases, in grid order. It returns an error if groupBy names an
+// unknown column.
 func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) (*job, error) {
-	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()), sweeps: map[string]*sweep{}, whys: map[why]*why{}}
+	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()),
+		sweeps: map[string]*sweep{}, whys: map[why]*why{}}
+
 	group, err := columnsOf(cases, groupBy, "breaker.group_by")
 	if err != nil {
 		return nil, err
 	}
+
 	numbers := map[string]int32{}
 	for i := range j.tasks {
 		t := &j.tasks[i]
@@ -127,6 +134,7 @@ func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) 
 		if cases.SweepColumns() != nil {
 			t.n = int32(cases.Sweep(i).Len())
 		}
+
 		name := groupName(cases, i, groupBy, group)
 		n, known := numbers[name]
 		if !known {
@@ -134,28 +142,33 @@ func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) 
 			numbers[name] = n
 			j.groups = append(j.groups, name)
 		}
+
 		t.group = n
 		if cases.SweepColumns() == nil {
 			j.units = append(j.units, unit{task: int32(i)})
 			continue
 		}
+
 		for p := range t.n {
 			j.units = append(j.units, unit{task: int32(i), point: p})
 		}
 	}
+
 	j.rows = newRowStore(s)
 	for _, i := range selection(len(j.tasks), opts) {
 		j.tasks[i].selected = true
 	}
+
 	for i := range j.units {
 		if u := &j.units[i]; !j.tasks[u.task].selected {
 			j.skip(u, "not_selected", notSelected(opts))
 		}
 	}
+
 	return j, nil
 }
 
-// todo lists the tasks with an open unit.
+// todo returns the tasks with an open unit.
 func (j *job) todo() []int {
 	var out []int
 	for i := range j.tasks {
@@ -176,7 +189,7 @@ func (j *job) isOpen(task int) bool {
 	return false
 }
 
-// openUnits are the units of a task that are still to be measured.
+// openUnits returns the units of a task that are still open.
 func (j *job) openUnits(task int) []int {
 	var out []int
 	t := &j.tasks[task]
@@ -188,7 +201,7 @@ func (j *job) openUnits(task int) []int {
 	return out
 }
 
-// counts sums up for a plan: in cases, and the rows still to come.
+// counts returns the number of cases by state for a plan, and the number of open rows.
 func (j *job) counts() stage.CaseCounts {
 	c := stage.CaseCounts{Planned: len(j.tasks)}
 	for i := range j.tasks {
@@ -204,26 +217,32 @@ func (j *job) counts() stage.CaseCounts {
 			}
 			held = held || u.state == failed || u.state == skipped && u.class() == "tripped"
 		}
+
 		switch {
 		case !t.selected:
 			c.Planned--
 			c.LeftOut++
+
 		case openRows > 0:
 			c.Collect++
 			c.Rows += openRows
+
 		case held:
 			c.Hold++
+
 		case barred == int(t.n) && t.n > 0:
 			c.Unsupported++
+
 		default:
 			c.Reuse++
 		}
 	}
+
 	return c
 }
 
-// fresh is what counts says while nothing is measured. Plans of whole backends
-// have hundreds of thousands of cases, most of them in grids without history.
+// fresh returns what counts would return if nothing was measured, without creating a job. Plans of whole
+// backends have hundreds of thousands of cases, most of them without history.
 func fresh(cases *grid.Cases, opts stage.Options) stage.CaseCounts {
 	picked := selection(cases.Len(), opts)
 	c := stage.CaseCounts{Planned: len(picked), LeftOut: cases.Len() - len(picked)}
@@ -239,11 +258,11 @@ func fresh(cases *grid.Cases, opts stage.Options) stage.CaseCounts {
 		c.Collect++
 		c.Rows += rows
 	}
+
 	return c
 }
 
-// asked counts the cases that the options select, where cases and units are not
-// the same; else 0.
+// asked returns the number of cases that the options select, or 0 if every case has exactly one unit.
 func (j *job) asked() int {
 	if len(j.tasks) == len(j.units) {
 		return 0

@@ -9,13 +9,13 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// timed compares the estimated time of the largest task with the time that a task
-// has, and warns if it is more.
+// timed compares the estimated time of the largest task with the time limit of a task, and adds a
+// warning if it is longer.
 func (c *Config) timed(d *dealt, counts *stage.CaseCounts, workers int, p *stage.Plan) {
 	if c.place.Limit == 0 || counts.Seconds <= 0 || counts.Collect == 0 {
 		return
 	}
-	// Seconds is for jobs that run side by side.
+	// Seconds assumes jobs that run in parallel.
 	each := counts.Seconds * float64(p.Request.AtOnce) / float64(counts.Collect)
 	p.Request.TaskSeconds = each * float64(d.largest)
 	p.Request.TaskLimit = (c.place.Limit - c.place.Drain).Seconds()
@@ -32,12 +32,15 @@ func (c *Config) tooLong(d *dealt, each float64, workers int) string {
 	if needs <= usable {
 		return ""
 	}
+
 	where := fmt.Sprintf("%s (%s:%d)", c.place.Address, c.place.Range.Filename, c.place.Range.Start.Line)
 	has := fmt.Sprintf("a task takes cases for %s (time %s less drain)", span(usable), span(c.place.Limit.Seconds()))
-	// A case that is in flight when the signal comes still has the drain.
+	// A case that is running when the signal arrives may also use the drain time.
 	if alone := each * float64(max(1, workers)); alone > c.place.Limit.Seconds() {
-		return fmt.Sprintf("%s: a single case is estimated to take %s, and %s, so tasks may end without any row: raise time to %s or more", where, span(alone), has, enough(alone, c.place.Drain))
+		return fmt.Sprintf("%s: a single case is estimated to take %s, and %s, so tasks may end without any row: raise time to %s or more",
+			where, span(alone), has, enough(alone, c.place.Drain))
 	}
+
 	return fmt.Sprintf("%s: the largest task has %s, estimated to take %s, and %s: it would be started again %d times; more tasks, or time %q, would fit",
 		where, phrase.Some(d.largest, "case"), span(needs), has, int(math.Ceil(needs/usable))-1, enough(needs, c.place.Drain))
 }
@@ -52,7 +55,7 @@ func enough(seconds float64, drain time.Duration) string {
 	return text
 }
 
-// span is phrase.Duration with fractions of a second.
+// span formats seconds like phrase.Duration, with fractions below a minute.
 func span(seconds float64) string {
 	if math.Round(seconds) < 60 {
 		return fmt.Sprintf("%.3gs", seconds)

@@ -15,9 +15,9 @@ func TestTooLongForATask(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit, drain time.Duration
 		tasks, n     int
-		seconds      float64 // of a case
+		seconds      float64 // per case
 		workers      int
-		want         []string // parts of the warning; none means that it fits
+		want         []string // parts of the warning; empty if there is none
 	}{
 		"fits to the second": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 2, n: 16, seconds: 60, workers: 1},
 		"one case too many": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 2, n: 17, seconds: 60, workers: 1,
@@ -40,7 +40,7 @@ func TestTooLongForATask(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &stage.Plan{Request: cfg.place.Request(d.jobs)}
-			// As estimated leaves it: of jobs that run side by side.
+			// The estimate assumes jobs that run in parallel.
 			counts := &stage.CaseCounts{Collect: c.n, Seconds: c.seconds * float64(c.n) / float64(p.Request.AtOnce)}
 			cfg.timed(d, counts, c.workers, p)
 			got := strings.Join(p.Warnings, "\n")

@@ -108,7 +108,7 @@ deadline {
 	}
 	kind := texts(t, out.Data, "table", "fault")
 	for i, fault := range kind {
-		if fault == "late" { // its rows are made up by the fault
+		if fault == "late" { // the fault invents the rows
 			continue
 		}
 		if want := cpu.SyntheticLatency(map[string]any{"n": n.Values[i], "fault": fault}); latency.Values[i] != want {

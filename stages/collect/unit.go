@@ -1,21 +1,20 @@
 package collect
 
-// A unit is what one row of the planned table is: a case, or one point of a
-// case that sweeps.
+// A unit is one row of the planned table: a case, or one point of a case that sweeps.
 type unit struct {
-	why       *why  // shared by units; nil where there is nothing to say
-	failure   int32 // of failed units: in job.failures, from 1
-	task      int32 // in job.tasks
-	point     int32 // of the sweep; 0 without one
-	row, rows int32 // of measured units: their rows in job.rows
+	why       *why  // shared by units; nil if there is no reason
+	failure   int32 // of failed units: index into job.failures, plus one
+	task      int32 // index into job.tasks
+	point     int32 // index into the sweep; 0 without one
+	row, rows int32 // of measured units: range in job.rows
 	state     state
 }
 
-// why says why a unit was skipped, and why it has no kernel.
+// why is the reason for a skip and the reason why a unit has no kernel.
 type why struct {
 	class  string // of a skip: tripped, ramp, not_selected, interrupted, unsupported_config
-	reason string // of a skip: why
-	barred string // why it has no kernel on the plan's device; "" when it has
+	reason string // of a skip
+	barred string // reason for no kernel on the plan's device, or ""
 }
 
 func (u *unit) class() string {
@@ -39,7 +38,7 @@ func (u *unit) barred() string {
 	return u.why.barred
 }
 
-// shared is the one copy of w; nil when it is empty.
+// shared returns the one copy of w, or nil if w is empty.
 func (j *job) shared(w why) *why {
 	if w == (why{}) {
 		return nil
@@ -47,7 +46,7 @@ func (j *job) shared(w why) *why {
 	if p := j.whys[w]; p != nil {
 		return p
 	}
-	p := new(why) // w itself would be allocated in each call
+	p := new(why) // taking the address of w would allocate in each call
 	*p = w
 	j.whys[w] = p
 	return p
@@ -61,7 +60,7 @@ func (j *job) skip(u *unit, class, reason string) {
 	}
 }
 
-// settle takes back a skip.
+// settle sets the state of a unit and removes the reason of a skip.
 func (j *job) settle(u *unit, s state) {
 	u.state, u.why = s, j.shared(why{barred: u.barred()})
 }

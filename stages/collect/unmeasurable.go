@@ -16,93 +16,110 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// unmeasurable says why no worker of the runtime can measure the cases, as far
-// as that is known without one; nil when nothing is in the way.
+// unmeasurable returns an error if it is known without starting a worker that the runtime cannot measure
+// the cases.
 func (c *Config) unmeasurable(cases *grid.Cases, planDir string) error {
 	if err := c.opUnknown(cases); err != nil {
 		return err
 	}
 	if len(c.runtime.Launcher) > 0 {
-		return nil // behind it are other files
+		return nil // the launcher may use a different file system
 	}
+
 	for _, p := range runtimes.Paths(c.runtime, planDir) {
 		if _, err := os.Stat(p); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("path of %s names %s, which is not there", c.runtime.Address, p)
 		}
 	}
+
 	return c.functionUnknown(cases, planDir)
 }
 
-// functionUnknown says that no file of the runtime's path has the function that
-// workers would call. The files are read and not run.
+// functionUnknown returns an error if no file of the runtime's path has the function that workers would
+// call. The files are parsed and not run.
 func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 	if !c.kind().NamesOps || c.bind != nil {
 		return nil
 	}
+
 	name := c.opName(cases.Spec().Op)
 	have, found := runtimes.OpFunctions(c.runtime, planDir, name)
 	if found {
 		return nil
 	}
+
 	files := strings.Join(c.runtime.Path, ", ")
 	if files == "" {
-		return fmt.Errorf("op %q needs a Python function, and %s names no file with \"path\"; name it, or bind the op to a collector", name, c.runtime.Address)
+		return fmt.Errorf("op %q needs a Python function, and %s names no file with \"path\"; name it, or bind the op to a collector",
+			name, c.runtime.Address)
 	}
+
 	known := "there is none"
 	if len(have) > 0 {
 		known = "there is " + strings.Join(have, ", ")
 	}
-	return fmt.Errorf("%s of %s has no function %s that takes bench.%s In these files %s", files, c.runtime.Address, name, phrase.DidYouMean(name, have), known)
+
+	return fmt.Errorf("%s of %s has no function %s that takes bench.%s In these files %s", files,
+		c.runtime.Address, name, phrase.DidYouMean(name, have), known)
 }
 
-// strange counts the cases that have a word which the op does not take, by the
-// first such word of each.
+// strange counts the cases that have a parameter value which the op does not accept. example describes
+// the first one.
 func (c *Config) strange(cases *grid.Cases) (n int, example string) {
 	if c.bind != nil {
 		return 0, ""
 	}
+
 	name := c.opName(cases.Spec().Op)
 	at := slices.IndexFunc(c.kind().Ops, func(o stage.Op) bool { return o.Name == name })
 	if at < 0 {
 		return 0, ""
 	}
+
 	words := c.kind().Ops[at].Words
 	type column struct {
 		name string
 		at   int
 	}
+
 	var judged []column
 	for i, col := range cases.Columns() {
 		if words[col] != nil {
 			judged = append(judged, column{col, i})
 		}
 	}
+
 	for i := range cases.Len() {
 		for _, col := range judged {
 			v := cases.Value(i, col.at)
 			if v.Type() == cty.String && !v.IsNull() && slices.Contains(words[col.name], v.AsString()) {
 				continue
 			}
+
 			if n++; n == 1 {
 				text := "null"
 				if v.Type() == cty.String && !v.IsNull() {
 					text = fmt.Sprintf("%q", v.AsString())
 				}
-				example = fmt.Sprintf("op %q of a %s runtime takes %s %s, and %s has %s", name, c.runtime.Kind, col.name, strings.Join(words[col.name], ", "), c.grid.Address, text)
+				example = fmt.Sprintf("op %q of a %s runtime takes %s %s, and %s has %s", name, c.runtime.Kind,
+					col.name, strings.Join(words[col.name], ", "), c.grid.Address, text)
 			}
+
 			break
 		}
 	}
+
 	return n, example
 }
 
-// opUnknown holds the op and its parameters against what the kind of runtime
-// measures. A collect that brings its own code may call it anything.
+// opUnknown returns an error if the kind of runtime does not measure the op or if the grid lacks
+// parameters of the op. A collect with a binding may use any name.
 func (c *Config) opUnknown(cases *grid.Cases) error {
 	known := c.kind().Ops
 	if len(known) == 0 || c.bind != nil {
 		return nil
 	}
+
 	name := c.opName(cases.Spec().Op)
 	i := slices.IndexFunc(known, func(o stage.Op) bool { return o.Name == name })
 	if i < 0 || !c.has(known[i]) {
@@ -114,15 +131,21 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 				more = append(more, fmt.Sprintf("%s with %s = true", o.Name, o.Option))
 			}
 		}
+
 		also := ""
 		if len(more) > 0 {
 			also = ", and " + strings.Join(more, ", ")
 		}
-		return fmt.Errorf("a %s runtime has no op %q.%s Its ops are %s%s", c.runtime.Kind, name, phrase.DidYouMean(name, have), strings.Join(have, ", "), also)
+
+		return fmt.Errorf("a %s runtime has no op %q.%s Its ops are %s%s", c.runtime.Kind, name,
+			phrase.DidYouMean(name, have), strings.Join(have, ", "), also)
 	}
+
 	if known[i].Bound {
-		return fmt.Errorf("op %q measures what the collect binds, and it binds nothing; name %s with bind", name, c.kind().Binds)
+		return fmt.Errorf("op %q measures what the collect binds, and it binds nothing; name %s with bind", name,
+			c.kind().Binds)
 	}
+
 	var missing []string
 	near := ""
 	columns := slices.Concat(cases.Columns(), cases.SweepColumns())
@@ -134,18 +157,21 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 			}
 		}
 	}
+
 	if len(missing) == 0 {
 		return nil
 	}
+
 	hint := ""
 	if near != "" {
 		hint = fmt.Sprintf(" %s looks like one of them.", near)
 	}
+
 	return fmt.Errorf("op %q of a %s runtime needs the parameters %s, and %s has no %s.%s Add an axis or a column for each to the grid",
 		name, c.runtime.Kind, strings.Join(known[i].Needs, ", "), c.grid.Address, strings.Join(missing, ", "), hint)
 }
 
-// has says whether the runtime has an op of its kind: some are added by an option.
+// has reports whether the runtime has an op of its kind. Some ops are enabled by an option.
 func (c *Config) has(o stage.Op) bool {
 	if o.Option == "" {
 		return true

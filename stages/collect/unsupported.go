@@ -13,24 +13,23 @@ import (
 	"aicplan/engine/grid"
 )
 
-// unsupported are cases of a grid that have no kernel on the plan's device: they
-// are not tried, stand in the ledger as unsupported_config with the reason, and
-// coverage does not count them.
+// unsupported matches cases of a grid that have no kernel on the plan's device. They are not tried, are
+// recorded in the ledger as unsupported_config with the reason, and do not count for coverage.
 type unsupported struct {
 	reason string
-	where  []columnIn // all hold
+	where  []columnIn // all must match
 }
 
-// columnIn holds for cases whose column has one of the values, or whose column,
-// or product of columns, lies between two bounds.
+// columnIn matches cases whose column has one of the values, or whose column or product of columns is
+// between two bounds.
 type columnIn struct {
 	name     string          // "isl", or "batch_size*isl"
-	values   map[string]bool // as text; nil with bounds
+	values   map[string]bool // as text; nil if bounds are given
 	min, max float64
 }
 
-// readUnsupported reads the attribute: a list of objects with where (column =
-// value, list of values or { min, max }) and reason.
+// readUnsupported decodes the attribute: a list of objects with a reason and with where, which maps a
+// column to a value, a list of values or { min, max }.
 func readUnsupported(v cty.Value) ([]unsupported, error) {
 	if !isSet(v) {
 		return nil, nil
@@ -41,6 +40,7 @@ func readUnsupported(v cty.Value) ([]unsupported, error) {
 	if !v.CanIterateElements() || v.Type().IsObjectType() || v.Type().IsMapType() {
 		return nil, errors.New("it must be a list such as [{ where = { dtype = [\"fp8\"] }, reason = \"...\" }]")
 	}
+
 	var out []unsupported
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
@@ -50,6 +50,7 @@ func readUnsupported(v cty.Value) ([]unsupported, error) {
 		}
 		out = append(out, u)
 	}
+
 	return out, nil
 }
 
@@ -58,22 +59,28 @@ func readOneUnsupported(v cty.Value) (unsupported, error) {
 	if v.IsNull() || !v.Type().IsObjectType() {
 		return u, errors.New("it must be an object with where and reason")
 	}
+
 	for name := range v.Type().AttributeTypes() {
 		if name != "where" && name != "reason" {
 			return u, fmt.Errorf("it has %q; only where and reason are known", name)
 		}
 	}
+
 	if !v.Type().HasAttribute("where") || !v.Type().HasAttribute("reason") {
 		return u, errors.New("it needs where and reason")
 	}
+
 	reason, where := v.GetAttr("reason"), v.GetAttr("where")
 	if reason.IsNull() || reason.Type() != cty.String || strings.TrimSpace(reason.AsString()) == "" {
 		return u, errors.New("reason must say why there is no kernel")
 	}
+
 	u.reason = reason.AsString()
 	if where.IsNull() || !where.Type().IsObjectType() && !where.Type().IsMapType() || where.LengthInt() == 0 {
-		return u, errors.New("where must name a column and its values, such as { head_dim = [512] }; without one every case would be meant")
+		return u, errors.New(
+			"where must name a column and its values, such as { head_dim = [512] }; without one every case would be meant")
 	}
+
 	for it := where.ElementIterator(); it.Next(); {
 		k, values := it.Element()
 		in, err := readColumn(k.AsString(), values)
@@ -82,6 +89,7 @@ func readOneUnsupported(v cty.Value) (unsupported, error) {
 		}
 		u.where = append(u.where, in)
 	}
+
 	slices.SortFunc(u.where, func(a, b columnIn) int { return strings.Compare(a.name, b.name) })
 	return u, nil
 }
@@ -97,7 +105,9 @@ func readColumn(name string, values cty.Value) (columnIn, error) {
 		in.values = map[string]bool{text(values): true}
 		return in, nil
 	}
+
 	in.values = map[string]bool{}
+
 	for vs := values.ElementIterator(); vs.Next(); {
 		_, one := vs.Element()
 		if !one.IsNull() && !one.Type().IsPrimitiveType() {
@@ -105,6 +115,7 @@ func readColumn(name string, values cty.Value) (columnIn, error) {
 		}
 		in.values[text(one)] = true
 	}
+
 	return in, nil
 }
 
@@ -112,11 +123,13 @@ func (in *columnIn) readBounds(v cty.Value) error {
 	if v.LengthInt() == 0 {
 		return errors.New("it has neither min nor max")
 	}
+
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
 		if e.IsNull() || e.Type() != cty.Number {
 			return fmt.Errorf("%s must be a number", k.AsString())
 		}
+
 		f, _ := e.AsBigFloat().Float64()
 		switch k.AsString() {
 		case "min":
@@ -127,6 +140,7 @@ func (in *columnIn) readBounds(v cty.Value) error {
 			return fmt.Errorf("it has %q; bounds are min and max", k.AsString())
 		}
 	}
+
 	return nil
 }
 
@@ -137,17 +151,20 @@ func (j *job) bar(all []unsupported) error {
 		if err != nil {
 			return err
 		}
-		closed := map[*why]*why{} // what is said of open units, before and after: mostly one thing
+
+		closed := map[*why]*why{} // reasons of open units before and after, mostly a single one
 		for i := range j.units {
 			un := &j.units[i]
 			if un.barred() != "" || !test(un) {
 				continue
 			}
+
 			before, wasOpen := un.why, un.state == open
 			if after := closed[before]; wasOpen && after != nil {
 				un.state, un.why = skipped, after
 				continue
 			}
+
 			un.why = j.shared(why{un.class(), un.reason(), u.reason})
 			if wasOpen {
 				j.close(un)
@@ -155,6 +172,7 @@ func (j *job) bar(all []unsupported) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -162,6 +180,7 @@ func (in *columnIn) holds(un *unit, factors []*factor) bool {
 	if in.values != nil {
 		return factors[0].of(un).listed
 	}
+
 	product := 1.0
 	for _, f := range factors {
 		v := f.of(un)
@@ -170,11 +189,12 @@ func (in *columnIn) holds(un *unit, factors []*factor) bool {
 		}
 		product *= v.number
 	}
+
 	return product >= in.min && product <= in.max
 }
 
-// factor is a column that a test reads. Columns have few values and many cases,
-// so each value is looked at once.
+// factor is a column that a test reads. Columns have few values and many cases, so each value is tested
+// once.
 type factor struct {
 	code   func(*unit) int // units with the same code have the same value
 	value  func(*unit) cty.Value
@@ -182,7 +202,7 @@ type factor struct {
 	known  []*factorValue // by code
 }
 
-// factorValue is what tests ask of a value.
+// factorValue is the result of testing a value.
 type factorValue struct {
 	listed, isNumber bool
 	number           float64
@@ -193,22 +213,25 @@ func (f *factor) of(un *unit) *factorValue {
 	if code < len(f.known) && f.known[code] != nil {
 		return f.known[code]
 	}
+
 	v := f.value(un)
 	out := &factorValue{}
 	if f.listed != nil {
 		out.listed = f.listed[text(v)]
 	}
+
 	if !v.IsNull() && v.Type() == cty.Number {
 		out.isNumber = true
 		out.number, _ = v.AsBigFloat().Float64()
 	}
+
 	f.known = append(f.known, make([]*factorValue, max(0, code+1-len(f.known)))...)
 	f.known[code] = out
 	return out
 }
 
-// factorOf reads a column of a unit; a swept parameter replaces the case's own of
-// that name.
+// factorOf returns a factor for a column. A sweep column takes precedence over a grid column of that
+// name.
 func factorOf(cases *grid.Cases, name string, listed map[string]bool) (*factor, error) {
 	f := &factor{listed: listed}
 	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
@@ -217,19 +240,22 @@ func factorOf(cases *grid.Cases, name string, listed map[string]bool) (*factor, 
 		f.value = func(un *unit) cty.Value { return cases.Sweep(int(un.task)).Value(int(un.point), at) }
 		return f, nil
 	}
+
 	at := slices.Index(cases.Columns(), name)
 	if at < 0 {
-		return nil, fmt.Errorf("unsupported names %q; the grid's columns are %s", name, strings.Join(slices.Concat(cases.Columns(), cases.SweepColumns()), ", "))
+		return nil, fmt.Errorf("unsupported names %q; the grid's columns are %s", name,
+			strings.Join(slices.Concat(cases.Columns(), cases.SweepColumns()), ", "))
 	}
+
 	f.code = func(un *unit) int { return cases.Code(int(un.task), at) }
 	f.value = func(un *unit) cty.Value { return cases.Value(int(un.task), at) }
 	return f, nil
 }
 
-// close ends a unit that has no kernel.
+// close skips a unit that has no kernel.
 func (j *job) close(u *unit) { j.skip(u, worker.ClassUnsupportedConfig, u.barred()) }
 
-// bind finds the columns in a grid.
+// bind resolves the columns in a grid and returns a function that matches units.
 func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {
 	var tests []func(*unit) bool
 	for _, in := range u.where {
@@ -243,6 +269,7 @@ func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {
 		}
 		tests = append(tests, func(un *unit) bool { return in.holds(un, factors) })
 	}
+
 	return func(un *unit) bool {
 		for _, t := range tests {
 			if !t(un) {

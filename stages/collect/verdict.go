@@ -11,14 +11,16 @@ import (
 	"aicplan/engine/stage"
 )
 
-// info describes the rows as a whole.
+// info returns the description of the rows as a whole.
 func (r *running) info() stage.Info {
 	cases := r.planned.cases
 	info := stage.Info{
-		Op: r.planned.info.Op, Perf: r.perfTable(r.planned.info.Perf), Params: slices.Concat(cases.Columns(), cases.SweepColumns()),
+		Op: r.planned.info.Op, Perf: r.perfTable(r.planned.info.Perf),
+		Params:    slices.Concat(cases.Columns(), cases.SweepColumns()),
 		Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device, System: r.system,
 		Runtime: r.runtime.Address, Image: r.runtime.Image, ImageDigest: r.runtime.ImageDigest, Env: maps.Clone(r.env.Env),
 	}
+
 	switch {
 	case truncated(cases.Len(), r.rc.Options):
 		info.Partial = r.rc.Options.Partial()
@@ -29,6 +31,7 @@ func (r *running) info() stage.Info {
 	case r.countSkips(lostClass) > 0:
 		info.Partial = "tasks lost"
 	}
+
 	return info
 }
 
@@ -41,7 +44,7 @@ func (r *running) countSkips(class string) (n int) {
 	return n
 }
 
-// verdict names the status of the stage and the reason in one line.
+// verdict returns the status of the stage and the reason in one line.
 func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	byClass := map[string]int{}
 	for i := range r.job.units {
@@ -53,24 +56,29 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 			byClass[u.class()]++
 		}
 	}
-	// What was not asked for and what has no kernel is not missing.
+
+	// Cases that were not selected or have no kernel are not missing.
 	left := byClass["not_selected"]
 	for i := range r.job.units {
 		if u := &r.job.units[i]; u.state == skipped && u.class() != "not_selected" && u.barred() != "" {
 			left++
 		}
 	}
+
 	text := fmt.Sprintf("%d of %d cases measured", n.Measured, n.Planned)
 	if n.Measured-r.now > 0 && r.now > 0 {
 		text += fmt.Sprintf(" (%d now, %d before)", r.now, n.Measured-r.now)
 	}
+
 	var parts []string
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
 		parts = append(parts, fmt.Sprintf("%d %s", byClass[class], class))
 	}
+
 	if len(parts) > 0 {
 		text += "; " + strings.Join(parts, ", ")
 	}
+
 	switch {
 	case r.policy != nil || n.Failed == 0:
 	case byClass["tripped"] > 0:
@@ -78,6 +86,7 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	default:
 		text += "; failed before and not tried again (-retry failed does)"
 	}
+
 	switch {
 	case byClass["interrupted"] > 0:
 		return stage.StatusInterrupted, text
@@ -88,16 +97,18 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	case n.Failed > 0 || n.Skipped > left:
 		return stage.StatusPartial, text + r.stopText()
 	}
+
 	return stage.StatusOK, text
 }
 
-// overFailed says whether more cases failed than fail_over allows.
+// overFailed reports whether the share of failed cases exceeds fail_over.
 func (c *Config) overFailed(measured, failed int) bool {
 	tried := measured + failed
 	return tried > 0 && float64(failed)/float64(tried) > c.FailOver
 }
 
-// Judge implements stage.Judge: fail_over is no part of what was measured.
+// Judge implements stage.Judge. It applies fail_over to a stored result, because fail_over is not part
+// of the measurement.
 func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
 	was := stage.Status(rec.Status)
 	var n stage.Counts
@@ -105,12 +116,13 @@ func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
 		return was, ""
 	}
 	if measured := n.Measured + n.Reused; was != stage.StatusFailed && c.overFailed(measured, n.Failed) {
-		return stage.StatusFailed, fmt.Sprintf("%d of %d cases failed, more than fail_over = %v allows", n.Failed, measured+n.Failed, c.FailOver)
+		return stage.StatusFailed, fmt.Sprintf("%d of %d cases failed, more than fail_over = %v allows", n.Failed,
+			measured+n.Failed, c.FailOver)
 	}
 	return was, ""
 }
 
-// stopText adds why the ramp stopped.
+// stopText returns a suffix with the reason why the ramp stopped, or "".
 func (r *running) stopText() string {
 	if r.policy == nil || r.policy.stopped == "" {
 		return ""

@@ -17,7 +17,7 @@ import (
 // openNVML is replaced in tests.
 var openNVML = nvml.Open
 
-// watch starts the collect's telemetry; the function that it returns ends it.
+// watch starts the collect's telemetry and returns a function that stops it.
 func (r *running) watch(ctx context.Context) (stop func(), err error) {
 	if r.watched == nil {
 		return func() {}, nil
@@ -25,6 +25,7 @@ func (r *running) watch(ctx context.Context) (stop func(), err error) {
 	if r.watching, err = telemetry.Start(ctx, r.watched, openNVML); err != nil {
 		return nil, err
 	}
+
 	r.troubles()
 	return func() {
 		r.troubles()
@@ -33,13 +34,14 @@ func (r *running) watch(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// gpusOf are the GPUs of the worker that had a case: its own one, or as many as the
-// case has ranks of those that it starts ranks on (num_gpus, or the product of what
-// a model is split by).
+// gpusOf returns the GPUs that a case used. For a worker with one GPU that is the GPU itself. For a
+// worker that starts ranks on several GPUs it is one GPU for each rank of the case, from num_gpus or
+// from the product of the parallel sizes.
 func gpusOf(o *worker.Outcome) []string {
 	if o.Hello == nil {
 		return nil
 	}
+
 	if several := strings.Fields(o.Hello.Env[telemetry.GPUs]); len(several) > 0 {
 		var p struct {
 			Ranks    int `json:"num_gpus"`
@@ -47,6 +49,7 @@ func gpusOf(o *worker.Outcome) []string {
 			Pipeline int `json:"pipeline_parallel_size"`
 			Data     int `json:"data_parallel_size"`
 		}
+
 		if o.Task != nil && json.Unmarshal(o.Task.Case.Params, &p) == nil {
 			if p.Ranks <= 0 && max(p.Tensor, p.Pipeline, p.Data) > 0 {
 				p.Ranks = max(p.Tensor, 1) * max(p.Pipeline, 1) * max(p.Data, 1)
@@ -55,11 +58,14 @@ func gpusOf(o *worker.Outcome) []string {
 				several = several[:min(p.Ranks, len(several))]
 			}
 		}
+
 		return several
 	}
+
 	if o.Hello.DeviceUUID == "" {
 		return nil
 	}
+
 	return []string{o.Hello.DeviceUUID}
 }
 
@@ -69,12 +75,12 @@ func (r *running) troubles() {
 	}
 }
 
-// observe adds to the rows of a case what was seen while it ran, on the GPUs that it
-// had.
+// observe adds the telemetry of the GPUs that a case used to the rows of the case.
 func (r *running) observe(o *worker.Outcome) {
 	if o.Failure != nil && len(o.Rows) == 0 {
 		return
 	}
+
 	workers := gpusOf(o)
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
@@ -88,12 +94,13 @@ func (r *running) observe(o *worker.Outcome) {
 			r.policy.beside = r.series(o.Task.Case.ID, win)
 		}
 	}
+
 	r.troubles()
-	// Cases that are still out began after the oldest of those that may be out.
+	// Running cases started after the oldest sample that is kept.
 	r.watching.Forget(o.Ended.Add(-keepTelemetry))
 }
 
-// series stores what was sampled in a window.
+// series stores the samples of a window as attachments.
 func (r *running) series(id string, win *cudatelemetry.Window) []stage.Attachment {
 	files, err := r.watching.Files(win)
 	var out []stage.Attachment
@@ -104,11 +111,13 @@ func (r *running) series(id string, win *cudatelemetry.Window) []stage.Attachmen
 		}
 		out = append(out, a)
 	}
+
 	if err != nil {
 		r.rc.Events.Message(r.rc.Address, "warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", id, err))
 	}
+
 	return out
 }
 
-// keepTelemetry is how long samples are kept: longer than a load point takes.
+// keepTelemetry is how long samples are kept. It exceeds the duration of a load point.
 const keepTelemetry = 2 * time.Hour
