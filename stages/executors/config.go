@@ -49,7 +49,7 @@ type Config struct {
 	Container *Container
 }
 
-// Container describes the container that every task runs in.
+// Container describes the container that a task runs in.
 type Container struct {
 	Kind, Image string
 	Mounts      []string
@@ -75,7 +75,8 @@ var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 func Parse(s *stage.Service) (*Config, error) {
 	for name, v := range s.Options {
 		if !v.IsWhollyKnown() {
-			return nil, fmt.Errorf("%s of %s is known only after another stage has run; an executor must be known before", name, s.Address)
+			return nil, fmt.Errorf("%s of %s is known only after another stage has run; an executor must be known before",
+				name, s.Address)
 		}
 	}
 
@@ -89,6 +90,7 @@ func Parse(s *stage.Service) (*Config, error) {
 		GPUsBy: r.texts("gpus_by"), Modules: r.texts("modules"), Setup: r.texts("setup"), Options: r.words("options"),
 		Drain: r.duration("drain", 120*time.Second), Poll: r.duration("poll", 5*time.Second),
 	}
+
 	if c.Kind == Local {
 		for _, name := range sortedNames(s.Options) {
 			if name != "kind" {
@@ -101,6 +103,7 @@ func Parse(s *stage.Service) (*Config, error) {
 	if c.Logs != "" && !filepath.IsAbs(c.Logs) {
 		c.Logs = filepath.Join(s.Dir, c.Logs)
 	}
+
 	var err error
 	if c.Time != "" {
 		if c.Limit, err = ParseTime(c.Time); err != nil {
@@ -109,17 +112,20 @@ func Parse(s *stage.Service) (*Config, error) {
 	}
 
 	for name, text := range map[string]string{
-		"account": c.Account, "partition": c.Partition, "qos": c.QOS, "constraint": c.Constraint, "job_name": c.JobName, "logs": c.Logs,
+		"account": c.Account, "partition": c.Partition, "qos": c.QOS, "constraint": c.Constraint,
+		"job_name": c.JobName, "logs": c.Logs,
 	} {
 		if strings.ContainsAny(text, "\n\r\x00") {
 			r.fail("%s contains a line break", name)
 		}
 	}
+
 	for _, m := range c.Modules {
 		if strings.ContainsAny(m, " \t\n\r;&|$`'\"") || m == "" {
 			r.fail("modules contains %q, which is not a module name; put other commands into setup", m)
 		}
 	}
+
 	for name, value := range c.Options {
 		by, taken := ours[name]
 		switch {
@@ -146,6 +152,7 @@ func Parse(s *stage.Service) (*Config, error) {
 	if c.Poll < 100*time.Millisecond {
 		r.fail("poll is %s; the minimum is 100ms", c.Poll)
 	}
+
 	for name, value := range map[string]int{
 		"nodes": c.Nodes, "tasks_per_node": c.TasksPerNode, "tasks": c.Tasks, "attempts": c.Attempts,
 	} {
@@ -166,9 +173,11 @@ func Parse(s *stage.Service) (*Config, error) {
 			r.fail("%w", b.err)
 		}
 	}
+
 	if r.err != nil {
 		return nil, r.err
 	}
+
 	return c, nil
 }
 
@@ -184,6 +193,7 @@ func ParseTime(text string) (time.Duration, error) {
 	if strings.EqualFold(text, "UNLIMITED") || strings.EqualFold(text, "INFINITE") {
 		return 0, nil
 	}
+
 	m := timeLimit.FindStringSubmatch(text)
 	if m == nil {
 		return 0, fmt.Errorf("time is %q; Slurm takes minutes, minutes:seconds, hours:minutes:seconds, days-hours, "+
@@ -211,9 +221,11 @@ func ParseTime(text string) (time.Duration, error) {
 	default: // minutes[:seconds]
 		sec = n[2]*60 + n[3]
 	}
+
 	if sec == 0 {
 		return 0, fmt.Errorf("time is %q; it must be more than zero", text)
 	}
+
 	return time.Duration(sec) * time.Second, nil
 }
 
@@ -265,6 +277,7 @@ func (r *reader) texts(name string) (out []string) {
 	if !ok {
 		return nil
 	}
+
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if e.IsNull() {
@@ -273,6 +286,7 @@ func (r *reader) texts(name string) (out []string) {
 		}
 		out = append(out, e.AsString())
 	}
+
 	return out
 }
 
@@ -281,6 +295,7 @@ func (r *reader) words(name string) map[string]string {
 	if !ok {
 		return nil
 	}
+
 	out := map[string]string{}
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
@@ -288,6 +303,7 @@ func (r *reader) words(name string) map[string]string {
 			out[k.AsString()] = e.AsString()
 		}
 	}
+
 	return out
 }
 

@@ -15,13 +15,16 @@ func ownEnvironment(env []string) []string {
 			out = append(out, kv)
 			continue
 		}
+
 		if prefix, _, ok := strings.Cut(name, "_"); ok {
 			switch prefix {
 			case "SBATCH", "SLURM", "SLURMD", "SQUEUE", "SACCT", "SCANCEL", "SCONTROL":
 				continue
 			}
 		}
+
 		out = append(out, kv)
 	}
+
 	return out
 }

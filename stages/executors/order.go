@@ -17,8 +17,8 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Order is the work that a collect gives to jobs: a folder on the shared file
-// system with these files:
+// Order is the work that a collect submits to jobs. It is stored in a folder on the shared file system
+// with these files:
 //
 //	order.json    this struct
 //	script*.sh    the input of sbatch
@@ -29,8 +29,8 @@ import (
 type Order struct {
 	ID    string `json:"id"`
 	Stage string `json:"stage"`
-	// Key identifies the evaluated collect and its cases. A task whose own plan has
-	// another key measures nothing.
+	// Key identifies the evaluated collect and its cases. A task whose own plan has another key does not
+	// measure.
 	Key string `json:"key"`
 	Invocation
 	Shards []Shard `json:"shards"`
@@ -38,43 +38,43 @@ type Order struct {
 	dir string
 }
 
-// Invocation is what a task needs to make the same plan.
+// Invocation contains the arguments with which a task makes the same plan.
 type Invocation struct {
 	Version  string        `json:"aicplan"`
 	Path     string        `json:"path"` // absolute
 	Vars     []string      `json:"vars,omitempty"`
 	VarFiles []string      `json:"var_files,omitempty"` // absolute
-	Environ  []string      `json:"environ,omitempty"`   // variables set by the environment
+	Environ  []string      `json:"environ,omitempty"`   // variables set in the environment
 	Options  stage.Options `json:"options"`
 	OutDir   string        `json:"out_dir"`
 	// WorkDir is the folder in which the plan was applied.
 	WorkDir string `json:"work_dir"`
-	// Lacks lists sensitive variables from the command line, which tasks would not
-	// have.
+	// Lacks lists sensitive variables from the command line, which tasks would not have.
 	Lacks []string `json:"-"`
 	// CancelOnStop cancels the jobs if the coordinator is stopped.
 	CancelOnStop bool `json:"-"`
 }
 
-// Shard is the share of one task.
+// Shard is the share of the cases that one task measures.
 type Shard struct {
-	Places []int `json:"places"`         // of the cases in the grid, ascending
-	GPUs   int   `json:"gpus,omitempty"` // that each of the cases needs; 0 if all jobs are alike
+	Places []int `json:"places"`         // indexes of the cases in the grid, ascending
+	GPUs   int   `json:"gpus,omitempty"` // needed by each of the cases; 0 if all jobs are alike
 }
 
-// Home returns the folder of a stage's orders. Stages whose names differ only in
-// characters that file names should not have share it.
+// Home returns the folder of a stage's orders. Stages share a folder if their names differ only in
+// characters that are replaced in file names.
 func Home(stateDir, stageAddress string) string {
 	name := fileName(stageAddress)
 	return filepath.Join(stateDir, "executors", name[:min(len(name), 120)])
 }
 
-// Create writes a new order to home.
+// Create writes a new order to home and sets its ID.
 func Create(home string, o *Order) error {
 	entries, err := os.ReadDir(home)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	number := 0
 	if len(entries) > 0 {
 		text, _, _ := strings.Cut(entries[len(entries)-1].Name(), "-")
@@ -82,16 +82,19 @@ func Create(home string, o *Order) error {
 			return fmt.Errorf("%s contains %s, which is not an order", home, entries[len(entries)-1].Name())
 		}
 	}
+
 	var random [3]byte
 	rand.Read(random[:])
 	o.ID = fmt.Sprintf("%06d-%s", number+1, hex.EncodeToString(random[:]))
 
 	o.dir = filepath.Join(home, o.ID)
+
 	for _, dir := range []string{o.dir, o.tasksDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return atomic.Explain("create", dir, err)
 		}
 	}
+
 	return writeJSON(filepath.Join(o.dir, "order.json"), o)
 }
 
@@ -101,15 +104,17 @@ func OpenOrder(dir string) (*Order, error) {
 	return o, readJSON(filepath.Join(dir, "order.json"), o)
 }
 
-// Latest returns the last order of a stage in its home, nil if there is none.
+// Latest returns the last order of a stage in its home, or nil if there is none.
 func Latest(home, stageAddress string) (*Order, error) {
 	entries, err := os.ReadDir(home)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	for _, e := range slices.Backward(entries) {
 		o, err := OpenOrder(filepath.Join(home, e.Name()))
 		switch {
@@ -120,6 +125,7 @@ func Latest(home, stageAddress string) (*Order, error) {
 			return o, nil
 		}
 	}
+
 	return nil, nil
 }
 
@@ -133,7 +139,7 @@ func (o *Order) TaskDir(shard int) string {
 	return filepath.Join(o.tasksDir(), fmt.Sprintf("%05d", shard))
 }
 
-// Label marks the journal segments of a shard's tasks.
+// Label returns the label of the journal segments that a shard's tasks write.
 func (o *Order) Label(shard int) string {
 	_, random, _ := strings.Cut(o.ID, "-")
 	return fmt.Sprintf("%s.%05d", random, shard)
@@ -142,7 +148,7 @@ func (o *Order) Label(shard int) string {
 // Array is a submitted job array.
 type Array struct {
 	Job    string `json:"job"`    // id of the array
-	Offset int    `json:"offset"` // shard of index 0
+	Offset int    `json:"offset"` // the shard of index 0
 	Shards []int  `json:"shards"`
 }
 
@@ -156,7 +162,7 @@ func (o *Order) arrays() (out []Array, err error) {
 
 func (o *Order) writeArrays(a []Array) error { return writeJSON(filepath.Join(o.dir, "jobs.json"), a) }
 
-// Submitted counts the shards that were submitted.
+// Submitted returns the number of shards that were submitted.
 func (o *Order) Submitted() (int, error) {
 	arrays, err := o.arrays()
 	seen := map[int]bool{}
@@ -168,9 +174,9 @@ func (o *Order) Submitted() (int, error) {
 	return len(seen), err
 }
 
-// Groups is what the coordinator reports to the tasks about groups of cases.
+// Groups is what the coordinator publishes to the tasks about groups of cases.
 type Groups struct {
-	// Worked lists groups of which a case was measured by some task.
+	// Worked lists groups in which a task has measured a case.
 	Worked []string `json:"worked,omitempty"`
 	// Tripped maps groups that are not tried any further to the reason.
 	Tripped map[string]string `json:"tripped,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Request describes the jobs for shards, given their number by GPUs of a case (0
-// if all jobs are alike).
+// Request returns the resources that the jobs request. shards maps the number of GPUs per case, or 0 if
+// all jobs are alike, to the number of shards.
 func (c *Config) Request(shards map[int]int) *stage.Request {
 	r := &stage.Request{Executor: c.Address}
 	for _, gpus := range slices.Sorted(maps.Keys(shards)) {
@@ -17,6 +17,7 @@ func (c *Config) Request(shards map[int]int) *stage.Request {
 		if c.Parallel > 0 {
 			a.AtOnce = min(n, c.Parallel)
 		}
+
 		r.Arrays = append(r.Arrays, a)
 		r.Jobs += n
 		r.AtOnce += a.AtOnce
@@ -27,5 +28,6 @@ func (c *Config) Request(shards map[int]int) *stage.Request {
 		r.NodeHours += hours
 		r.GPUHours += hours * float64(a.GPUsPerNode)
 	}
+
 	return r
 }

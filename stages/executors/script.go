@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Script is the input of a job script besides the executor's block.
+// Script contains the values of a job script that are not in the executor block.
 type Script struct {
-	Stage    string // address of the collect
+	Stage    string // address
 	OrderDir string
 	StateDir string
 	PlanDir  string
 	LogDir   string
-	Program  string // the path of this program
+	Program  string // path of aicplan
 }
 
-// Title returns the name that squeue shows.
+// Title returns the job name for squeue.
 func (c *Config) Title(stage string) string {
 	if c.JobName != "" {
 		return c.JobName
@@ -26,8 +26,8 @@ func (c *Config) Title(stage string) string {
 	return "aic:" + stage
 }
 
-// Header returns the lines "#SBATCH ..." in the usual order: account, kind of
-// node, time, sizes, names, output.
+// Header returns the "#SBATCH ..." lines in the usual order: account, kind of node, time, sizes, names,
+// output.
 func (c *Config) Header(s Script) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, "#SBATCH "+fmt.Sprintf(format, args...)) }
@@ -36,6 +36,7 @@ func (c *Config) Header(s Script) []string {
 			add("-%s %s", name, quoteWord(value))
 		}
 	}
+
 	flag("A", c.Account)
 	flag("C", c.Constraint)
 	flag("p", c.Partition)
@@ -46,12 +47,14 @@ func (c *Config) Header(s Script) []string {
 	if c.GPUsPerNode > 0 {
 		add("--gpus-per-node=%d", c.GPUsPerNode)
 	}
+
 	name := c.Title(s.Stage)
 	flag("J", name)
-	// A percent sign in a file name begins one of Slurm's patterns.
+	// Escape percent signs, because they start patterns in Slurm's file names.
 	file := filepath.Join(strings.ReplaceAll(s.LogDir, "%", "%%"), fileName(name)+"_%A_%a")
 	flag("o", file+".out")
 	flag("e", file+".err")
+
 	for _, name := range sortedNames(c.Options) {
 		if value := c.Options[name]; value != "" {
 			add("--%s=%s", name, quoteWord(value))
@@ -59,49 +62,59 @@ func (c *Config) Header(s Script) []string {
 			add("--%s", name)
 		}
 	}
-	// The tasks depend on these: a signal before the time limit, a requeue after
-	// it, and one output file for all tries.
+
+	// The tasks depend on these options: a signal before the time limit, a requeue after it, and one
+	// output file for all tries.
 	add("--signal=B:USR1@%d", int(c.Drain/time.Second))
 	add("--requeue")
 	add("--open-mode=append")
 	return out
 }
 
-// Text returns the whole script. Its arguments are the number of the first shard
-// of the array and the number of the submission.
+// Text returns the whole script. The script takes two arguments: the first shard of the array and the
+// number of the submission.
 func (c *Config) Text(s Script) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n")
 	for _, line := range c.Header(s) {
 		b.WriteString(line + "\n")
 	}
+
 	b.WriteString("\nset -e\n")
 	for _, m := range c.Modules {
 		b.WriteString("module load " + m + "\n")
 	}
+
 	for _, line := range c.Setup {
 		b.WriteString(line + "\n")
 	}
-	task := fmt.Sprintf(`%s --state-dir %s task %s --offset "${1:-0}" --submission "${2:-0}"`, shellWord(s.Program), shellWord(s.StateDir), shellWord(s.OrderDir))
-	// exec, since the signal before the time limit goes to the script's process.
+
+	task := fmt.Sprintf(`%s --state-dir %s task %s --offset "${1:-0}" --submission "${2:-0}"`,
+		shellWord(s.Program), shellWord(s.StateDir), shellWord(s.OrderDir))
+
+	// Use exec because Slurm sends the signal before the time limit to the script's process.
 	b.WriteString("exec " + c.through(s) + task + "\n")
 	return b.String()
 }
 
-// through returns the command that starts a container, with a blank at its end.
+// through returns the command that starts the container, with a trailing space, or "" without a
+// container.
 func (c *Config) through(s Script) string {
 	if c.Container == nil {
 		return ""
 	}
+
 	mounts := slices.Clone(c.Container.Mounts)
 	for _, dir := range []string{s.StateDir, s.PlanDir, filepath.Dir(s.Program), s.LogDir} {
 		if dir == "" || !filepath.IsAbs(dir) {
 			continue
 		}
-		if m := dir + ":" + dir; !slices.ContainsFunc(mounts, func(have string) bool { return have == m || within(have, dir) }) {
+		if m := dir + ":" + dir; !slices.ContainsFunc(mounts,
+			func(have string) bool { return have == m || within(have, dir) }) {
 			mounts = append(mounts, m)
 		}
 	}
+
 	var words []string
 	switch c.Container.Kind {
 	case Pyxis:
@@ -109,6 +122,7 @@ func (c *Config) through(s Script) string {
 		if len(mounts) > 0 {
 			words = append(words, "--container-mounts="+strings.Join(mounts, ","))
 		}
+
 	case Apptainer:
 		words = []string{"apptainer", "exec"}
 		if c.GPUsPerNode > 0 {
@@ -119,9 +133,11 @@ func (c *Config) through(s Script) string {
 		}
 		words = append(words, c.Container.Image)
 	}
+
 	for i, w := range words {
 		words[i] = shellWord(w)
 	}
+
 	return strings.Join(words, " ") + " "
 }
 
@@ -136,15 +152,16 @@ func within(mount, dir string) bool {
 // shellWord quotes a word for the shell if necessary.
 func shellWord(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:,=@%", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("/._-+:,=@%", r))
 	}) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// quoteWord quotes a value of a line "#SBATCH"; sbatch splits lines at blanks and
-// interprets quotes.
+// quoteWord quotes a value for an "#SBATCH" line. sbatch splits these lines at spaces and interprets
+// quotes.
 func quoteWord(s string) string {
 	if s != "" && !strings.ContainsAny(s, " \t\"'#\\") {
 		return s

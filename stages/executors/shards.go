@@ -6,22 +6,20 @@ import (
 	"slices"
 )
 
-// Split divides n cases among at most the given number of shards. It returns the
-// positions of the cases of each shard, ascending. The same input gives the same
-// shards.
+// Split divides n cases among at most shards shards. It returns the ascending positions of the cases of
+// each shard. The result is deterministic.
 //
-// groups has the group of each case, in the order in which they are to be
-// measured. Cases of one group stay together, as long as the group is no larger
-// than a fair share: what is loaded for one serves the others. If groups is nil,
-// the cases are dealt out one by one, since large cases lie side by side in a
-// grid. Every round uses another order of the shards. In a fixed order, an axis
-// with as many values as there are shards would be split by its values, and a
-// difference between nodes would look like one between cases.
+// groups has the group of each case, in measuring order. Cases of one group stay together if the group
+// is no larger than a fair share, because they share what is loaded for them. If groups is nil, the
+// cases are dealt out one by one, because neighbouring cases of a grid have similar sizes. Every round
+// uses another order of the shards. In a fixed order, an axis with as many values as there are shards
+// would be split by its values, and a difference between nodes would look like one between cases.
 func Split(n int, groups []int, shards int) [][]int {
 	shards = max(1, min(n, shards))
 	if n == 0 {
 		return nil
 	}
+
 	out := make([][]int, shards)
 	if groups == nil {
 		for first := 0; first < n; first += shards {
@@ -34,7 +32,7 @@ func Split(n int, groups []int, shards int) [][]int {
 		return out
 	}
 
-	// Pieces of groups, none larger than a fair share.
+	// Divide the groups into pieces, none larger than a fair share.
 	share := (n + shards - 1) / shards
 	var order []int
 	members := map[int][]int{}
@@ -44,6 +42,7 @@ func Split(n int, groups []int, shards int) [][]int {
 		}
 		members[g] = append(members[g], i)
 	}
+
 	var pieces [][]int
 	for _, g := range order {
 		all := members[g]
@@ -53,8 +52,9 @@ func Split(n int, groups []int, shards int) [][]int {
 		}
 	}
 
-	// The largest piece first, each to the shard with the fewest cases.
+	// Assign the pieces, largest first, to the shard with the fewest cases.
 	slices.SortStableFunc(pieces, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
+
 	for _, p := range pieces {
 		least := 0
 		for s := range out {
@@ -64,10 +64,12 @@ func Split(n int, groups []int, shards int) [][]int {
 		}
 		out[least] = append(out[least], p...)
 	}
+
 	out = slices.DeleteFunc(out, func(s []int) bool { return len(s) == 0 })
 	for _, s := range out {
 		slices.Sort(s)
 	}
+
 	slices.SortFunc(out, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
 	return out
 }

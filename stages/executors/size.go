@@ -8,8 +8,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Sized returns the executor for jobs whose cases need the given number of GPUs,
-// on as few nodes as have them. If gpus is 0 or gpus_by is not set, it returns c.
+// Sized returns a copy of c for cases that need the given number of GPUs, on as few nodes as possible.
+// If gpus is 0 or gpus_by is not set, it returns c.
 func (c *Config) Sized(gpus int) *Config {
 	if gpus == 0 || len(c.GPUsBy) == 0 {
 		return c
@@ -22,8 +22,7 @@ func (c *Config) Sized(gpus int) *Config {
 	return &out
 }
 
-// TooLarge explains why no job has so many GPUs; it returns "" if one can have
-// them.
+// TooLarge returns a message if no job can have so many GPUs, or "".
 func (c *Config) TooLarge(gpus int) string {
 	if len(c.GPUsBy) == 0 || gpus <= c.Nodes*c.GPUsPerNode {
 		return ""
@@ -32,14 +31,13 @@ func (c *Config) TooLarge(gpus int) string {
 		gpus, c.Address, phrase.Some(c.Nodes, "node"), phrase.Some(c.GPUsPerNode, "GPU"))
 }
 
-// Class is the set of cases that need the same number of GPUs, and the number of
-// shards that they are split into.
+// Class is the set of cases that need the same number of GPUs, with the number of shards for them.
 type Class struct {
 	GPUs, Cases, Shards int
 }
 
-// Classes divides the tasks among cases of different sizes, given the number of
-// cases by GPUs. Each size gets at least one task, larger classes get more.
+// Classes divides the tasks among cases of different sizes. cases maps the number of GPUs to the number
+// of cases. Each class gets at least one task, and larger classes get more.
 func (c *Config) Classes(cases map[int]int) []Class {
 	var out []Class
 	left := c.Tasks
@@ -47,6 +45,7 @@ func (c *Config) Classes(cases map[int]int) []Class {
 		out = append(out, Class{GPUs: gpus, Cases: cases[gpus], Shards: 1})
 		left--
 	}
+
 	for ; left > 0; left-- {
 		most := -1
 		for i, k := range out {
@@ -59,5 +58,6 @@ func (c *Config) Classes(cases map[int]int) []Class {
 		}
 		out[most].Shards++
 	}
+
 	return out
 }

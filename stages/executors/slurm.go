@@ -16,57 +16,60 @@ import (
 	"aicplan/sink/command"
 )
 
-// Scheduler runs the commands of Slurm.
+// Scheduler runs Slurm's commands.
 type Scheduler struct {
-	// Timeout bounds each command; 0 means a minute.
+	// Timeout is the limit for each command. Zero means one minute.
 	Timeout time.Duration
 }
 
-// Job is an array task that waits or runs.
+// Job is an array task in the queue.
 type Job struct {
 	Array  string // id of the array
 	Index  int
 	State  string // PENDING, RUNNING, ...
-	Reason string // why it waits
+	Reason string // why it is pending
 }
 
 // ID returns the id of the task for scancel and scontrol.
 func (j Job) ID() string { return fmt.Sprintf("%s_%d", j.Array, j.Index) }
 
-// waits reports whether the job has not started, or will start again.
+// waits reports whether the job has not started or will be started again.
 func (j Job) waits() bool {
 	return slices.Contains([]string{"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"}, j.State)
 }
 
-// never reports whether the job waits for something that only another request
-// would change.
+// never reports whether the job can only start with other options.
 func (j Job) never() bool {
 	switch j.Reason {
 	case "PartitionNodeLimit", "PartitionTimeLimit", "PartitionConfig", "BadConstraints", "InvalidAccount", "AccountNotAllowed",
-		"InvalidQOS", "QOSNotAllowed", "ReservationDeleted", "MaxMemPerLimit", "JobHoldMaxRequeue", "launch failed requeued held":
+		"InvalidQOS", "QOSNotAllowed", "ReservationDeleted", "MaxMemPerLimit", "JobHoldMaxRequeue",
+		"launch failed requeued held":
 		return true
 	}
 	return strings.HasPrefix(j.Reason, "QOSMax") && strings.Contains(j.Reason, "PerJob")
 }
 
-// temporary is the error of a command that may succeed later.
+// temporary is an error of a command that may succeed later.
 type temporary struct{ text string }
 
 func (e *temporary) Error() string { return e.text }
 
-// passing lists messages of temporary errors.
+// passing lists substrings of messages of temporary errors.
 var passing = []string{
 	"Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted",
 	"Transport endpoint",
-	"Slurm temporarily unable to accept job", "Slurm backup controller in standby mode", "Resource temporarily unavailable",
+	"Slurm temporarily unable to accept job", "Slurm backup controller in standby mode",
+	"Resource temporarily unavailable",
 }
 
-// run executes a command and returns its output; an error contains its messages.
+// run executes a command and returns its output. An error contains the command's messages. It is a
+// *temporary if a later call may succeed.
 func (s *Scheduler) run(ctx context.Context, name string, args ...string) (string, error) {
 	limit := s.Timeout
 	if limit == 0 {
 		limit = time.Minute
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
@@ -74,16 +77,18 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	cmd.Env = ownEnvironment(os.Environ())
 	var out, messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &messages
-	// A site's own sbatch may start a process that keeps its output open. The job is
-	// submitted all the same.
+	// A site's sbatch wrapper may start a process that keeps the output open. The job is submitted
+	// nevertheless.
 	err := command.Run(cmd)
 
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("%s is not installed here: run aicplan on a login node of the cluster, "+
 			"or load the module with Slurm's commands (%w)", name, err)
+
 	case err != nil && ctx.Err() == context.DeadlineExceeded:
 		return "", &temporary{fmt.Sprintf("%s did not answer within %s", name, limit)}
+
 	case err != nil:
 		text := strings.Join(strings.Fields(messages.String()), " ")
 		if text == "" {
@@ -94,18 +99,21 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 		}
 		return "", errors.New(text)
 	}
+
 	return out.String(), nil
 }
 
 var jobID = regexp.MustCompile(`^\d+$`)
 
-// submit hands an array to Slurm and returns its id. At most parallel tasks of it
-// run at the same time; 0 means no limit.
-func (s *Scheduler) submit(ctx context.Context, script string, indices []int, parallel int, args ...string) (string, error) {
+// submit submits an array and returns its id. At most parallel tasks of it run at the same time; 0 means
+// no limit.
+func (s *Scheduler) submit(ctx context.Context, script string, indices []int, parallel int,
+	args ...string) (string, error) {
 	array := ranges(indices)
 	if parallel > 0 && parallel < len(indices) {
 		array += "%" + strconv.Itoa(parallel)
 	}
+
 	out, err := s.run(ctx, "sbatch", append([]string{"--parsable", "--array=" + array, script}, args...)...)
 	if err != nil {
 		return "", err
@@ -116,41 +124,45 @@ func (s *Scheduler) submit(ctx context.Context, script string, indices []int, pa
 	if !jobID.MatchString(id) {
 		return "", fmt.Errorf("sbatch printed %q instead of a job id", strings.TrimSpace(out))
 	}
+
 	return id, nil
 }
 
-// queue lists the user's array tasks that wait or run.
+// queue returns the user's array tasks that are pending or running.
 func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
-	// By number, since a user of a directory service may have no name here.
+	// Select by user id, because a directory service user may have no name here.
 	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+strconv.Itoa(os.Getuid()), "--format=%F|%K|%T|%r")
 	if err != nil {
 		return nil, err
 	}
+
 	var jobs []Job
 	for line := range strings.Lines(out) {
 		f := strings.SplitN(strings.TrimSpace(line), "|", 4)
 		if len(f) < 4 {
 			continue
 		}
-		if index, err := strconv.Atoi(f[1]); err == nil { // else it belongs to no array
+		if index, err := strconv.Atoi(f[1]); err == nil { // other jobs are not array tasks
 			jobs = append(jobs, Job{Array: f[0], Index: index, State: f[2], Reason: f[3]})
 		}
 	}
+
 	return jobs, nil
 }
 
-// endings describes how array tasks ended according to the accounting, by their
-// ids. Tasks of which it has no record are missing, all if the cluster has no
-// accounting.
+// endings returns how array tasks ended according to the accounting, by id. Tasks without a record are
+// missing. If the cluster has no accounting, the result is empty.
 func (s *Scheduler) endings(ctx context.Context, ids []string) map[string]string {
 	out := map[string]string{}
 	short := Scheduler{Timeout: 15 * time.Second}
 	for part := range slices.Chunk(ids, 500) {
 		text, err := short.run(ctx, "sacct", "--noheader", "--parsable2", "--allocations",
 			"--jobs="+strings.Join(part, ","), "--format=JobID,State,ExitCode,NodeList")
+
 		if err != nil {
 			return out
 		}
+
 		for line := range strings.Lines(text) {
 			f := strings.Split(strings.TrimSpace(line), "|")
 			if len(f) < 4 || slices.Contains([]string{"PENDING", "RUNNING", "REQUEUED", "COMPLETED"}, f[1]) {
@@ -159,10 +171,11 @@ func (s *Scheduler) endings(ctx context.Context, ids []string) map[string]string
 			out[f[0]] = fmt.Sprintf("Slurm reports %s on %s (exit code %s)", f[1], f[3], f[2])
 		}
 	}
+
 	return out
 }
 
-// cancel ends jobs.
+// cancel cancels jobs.
 func (s *Scheduler) cancel(ctx context.Context, ids ...string) error {
 	for part := range slices.Chunk(ids, 500) { // the length of a command line is limited
 		if _, err := s.run(ctx, "scancel", part...); err != nil {
@@ -172,7 +185,7 @@ func (s *Scheduler) cancel(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// ranges formats ascending numbers for Slurm: 0-3,7.
+// ranges formats ascending numbers in Slurm's notation, such as 0-3,7.
 func ranges(n []int) string {
 	var parts []string
 	for i := 0; i < len(n); {
@@ -187,5 +200,6 @@ func ranges(n []int) string {
 		}
 		i = j + 1
 	}
+
 	return strings.Join(parts, ",")
 }

@@ -12,26 +12,26 @@ import (
 // State is the state of a task.
 type State string
 
-// The states of a task. All but the first two are final.
+// States of a task. All except the first two are final.
 const (
 	Starting State = "starting"
 	Running  State = "running"
-	Done     State = "done"    // no case is left to try
-	Drained  State = "drained" // it was interrupted, as before its time limit
+	Done     State = "done"    // no case is left to measure
+	Drained  State = "drained" // interrupted, for example before its time limit
 	Stopped  State = "stopped" // the ramp did not pass
-	Needs    State = "needs"   // the runtime is missing on its node
+	Needs    State = "needs"   // the runtime is not available on the node
 	Failed   State = "failed"
 )
 
-// Ended reports whether the task is over.
+// Ended reports whether the state is final.
 func (s State) Ended() bool { return s != Starting && s != Running }
 
-// Status is what a task reports to the coordinator. The state that Slurm reports
-// is only a hint: Slurm forgets it after some minutes.
+// Status is the report of a task to the coordinator. Slurm's own state is only a hint, because Slurm
+// forgets it after some minutes.
 type Status struct {
 	Shard int `json:"shard"`
-	// Attempt numbers the tries of the shard: 1000 times the number of the
-	// submission, plus the number of requeues.
+	// Attempt numbers the tries of the shard: 1000 times the number of the submission plus the number of
+	// requeues.
 	Attempt int    `json:"attempt"`
 	Job     string `json:"job"`
 	State   State  `json:"state"`
@@ -48,7 +48,7 @@ type Status struct {
 	Skipped  int       `json:"skipped"`
 	Left     int       `json:"left"`
 	Started  time.Time `json:"started"`
-	Seen     time.Time `json:"seen"` // when it was written
+	Seen     time.Time `json:"seen"` // time of writing
 }
 
 // statusFile returns the path of a shard's status.
@@ -56,7 +56,7 @@ func (o *Order) statusFile(shard int) string {
 	return filepath.Join(o.tasksDir(), fmt.Sprintf("%05d.json", shard))
 }
 
-// Status returns the status of a shard's last try, nil if there is none.
+// Status returns the status of a shard's last try, or nil if there is none.
 func (o *Order) Status(shard int) (*Status, error) {
 	s := new(Status)
 	err := readJSON(o.statusFile(shard), s)
@@ -66,12 +66,11 @@ func (o *Order) Status(shard int) (*Status, error) {
 	return s, err
 }
 
-// ErrFenced is the error of a task whose shard has a later try. Slurm requeues
-// the job of a silent node, and the processes there may still run.
+// ErrFenced is returned to a task whose shard has a later try. If a node stops responding, Slurm
+// requeues its job while the processes there may still run.
 var ErrFenced = errors.New("another try of this shard has taken over")
 
-// Report writes the status of a task. It returns ErrFenced if there is one of a
-// later try.
+// Report writes the status of a task. It returns ErrFenced if a later try has written one.
 func (o *Order) Report(s Status) error {
 	if have, err := o.Status(s.Shard); err == nil && have != nil && have.Attempt > s.Attempt {
 		return fmt.Errorf("%w: try %d on %s", ErrFenced, have.Attempt, have.Node)

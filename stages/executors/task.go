@@ -14,7 +14,7 @@ import (
 // heartbeat is the interval at which a task writes its status.
 const heartbeat = 20 * time.Second
 
-// restarts is the factor between numbers of submissions and of tries.
+// restarts is the number of tries that are reserved for each submission in Status.Attempt.
 const restarts = 1000
 
 // Task is the part of an order that runs on a node.
@@ -27,14 +27,15 @@ type Task struct {
 	err    error // of the last report
 }
 
-// OpenTask finds out by Slurm's environment which task of the order this process
-// is.
+// OpenTask determines from Slurm's environment variables which task of the order this process is, and
+// reports its start.
 func OpenTask(o *Order, offset, submission int) (*Task, error) {
 	index := os.Getenv("SLURM_ARRAY_TASK_ID")
 	n, err := strconv.Atoi(index)
 	if err != nil {
 		return nil, fmt.Errorf("this process is not a task of a job array: SLURM_ARRAY_TASK_ID is %q", index)
 	}
+
 	shard := offset + n
 	if shard < 0 || shard >= len(o.Shards) {
 		return nil, fmt.Errorf("there is no shard %d: the order %s has %d", shard, o.ID, len(o.Shards))
@@ -43,18 +44,21 @@ func OpenTask(o *Order, offset, submission int) (*Task, error) {
 	t := &Task{Order: o, Shard: shard}
 	restart, err := strconv.Atoi(os.Getenv("SLURM_RESTART_COUNT"))
 	if err != nil {
-		restart = 0 // unset at the first start
+		restart = 0 // unset before the first requeue
 	}
+
 	t.status = Status{
-		Shard: shard, Attempt: submission*restarts + min(restart, restarts-1), State: Starting, Node: NodeName(), PID: os.Getpid(), Started: time.Now().UTC(),
+		Shard: shard, Attempt: submission*restarts + min(restart, restarts-1), State: Starting, Node: NodeName(),
+		PID: os.Getpid(), Started: time.Now().UTC(),
 		Left: len(o.Shards[shard].Places),
 	}
+
 	t.status.Job = os.Getenv("SLURM_ARRAY_JOB_ID") + "_" + index
 	return t, t.Order.Report(t.status)
 }
 
-// NodeName returns the name that Slurm has for this node, or the host's. On test
-// clusters many nodes are one host.
+// NodeName returns the node name from Slurm's environment, or the host name. On test clusters, several
+// nodes may share a host.
 func NodeName() string {
 	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
 		return name
@@ -66,7 +70,7 @@ func NodeName() string {
 	return name
 }
 
-// Update changes the status, to be written with the next heartbeat, or now.
+// Update changes the status. It is written immediately if now is true, else with the next heartbeat.
 func (t *Task) Update(now bool, change func(*Status)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +104,8 @@ func (t *Task) End(state State, message string) error {
 	return t.err
 }
 
-// Requeue asks Slurm to start this job again. It returns false if that failed; the
-// coordinator then submits what is left.
+// Requeue requeues this job in Slurm. It returns false if that failed; the coordinator then submits the
+// remaining cases.
 func (t *Task) Requeue(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

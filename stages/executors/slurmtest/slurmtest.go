@@ -1,9 +1,8 @@
-// Package slurmtest replaces a cluster in tests: sbatch, squeue, scontrol, scancel
-// and sacct as far as executors use them, with jobs that are processes on this
-// host. It implements arrays, limits on how many of their tasks run at once,
-// requeues and cancellation.
+// Package slurmtest replaces a cluster in tests. It implements the parts of sbatch, squeue, scontrol,
+// scancel and sacct that executors use, with jobs that are local processes. It supports arrays, limits
+// on their parallel tasks, requeues and cancellation.
 //
-// These variables of the environment control it:
+// These environment variables control it:
 //
 //	SLURMTEST_DIR         folder of the state; .slurmtest by default
 //	SLURMTEST_REASON      no task starts, for this reason
@@ -40,24 +39,30 @@ func Main(name string, args []string, stdout, stderr io.Writer) int {
 		switch name {
 		case "sbatch":
 			err = c.sbatch(args, stdout)
+
 		case "squeue":
 			err = c.squeue(stdout)
+
 		case "scontrol":
 			if args[0] == "requeue" {
 				err = c.end(args[1], "REQUEUED")
 			}
+
 		case "scancel":
 			for _, id := range args {
 				err = errors.Join(err, c.end(id, "CANCELLED"))
 			}
+
 		case "sacct":
 			err = c.sacct(stdout)
 		}
 	}
+
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: error: %v\n", name, err)
 		return 1
 	}
+
 	return 0
 }
 
@@ -81,7 +86,7 @@ type task struct {
 func (t *task) id() string   { return fmt.Sprintf("%s_%d", t.Array, t.Index) }
 func (t *task) active() bool { return t.State == "PENDING" || t.State == "RUNNING" }
 
-// cluster is the folder of the state.
+// cluster is the state folder.
 type cluster struct{ dir string }
 
 func open() (*cluster, error) {
@@ -96,7 +101,7 @@ func open() (*cluster, error) {
 	return &cluster{dir}, os.MkdirAll(filepath.Join(dir, "tasks"), 0o755)
 }
 
-// locked runs do while no other command changes anything.
+// locked calls do with the cluster's lock.
 func (c *cluster) locked(do func() error) error {
 	f, err := os.OpenFile(filepath.Join(c.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -123,12 +128,13 @@ func (c *cluster) write(t *task) error {
 	return os.Rename(tmp, c.path(t.id()))
 }
 
-// read lists the tasks whose files match a pattern.
+// read returns the tasks whose files match a pattern.
 func (c *cluster) read(pattern string) ([]*task, error) {
 	files, err := filepath.Glob(c.path(pattern))
 	if err != nil {
 		return nil, err
 	}
+
 	var out []*task
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
@@ -141,6 +147,7 @@ func (c *cluster) read(pattern string) ([]*task, error) {
 		}
 		out = append(out, t)
 	}
+
 	slices.SortFunc(out, func(a, b *task) int { return a.Index - b.Index })
 	return out, nil
 }
@@ -155,13 +162,14 @@ func (c *cluster) squeue(stdout io.Writer) error {
 	return err
 }
 
-// sacct lists all tasks as --parsable2 does.
+// sacct prints all tasks in the format of --parsable2.
 func (c *cluster) sacct(stdout io.Writer) error {
 	failed := os.Getenv("SLURMTEST_ACCOUNTING")
 	if failed == "" {
 		//lint:ignore ST1005 Slurm words it so
 		return errors.New("Slurm accounting storage is disabled")
 	}
+
 	tasks, err := c.read("*")
 	for _, t := range tasks {
 		state := t.State
@@ -170,37 +178,43 @@ func (c *cluster) sacct(stdout io.Writer) error {
 		}
 		fmt.Fprintf(stdout, "%s|%s|%s|%s\n", t.id(), state, t.Exit, t.Node)
 	}
+
 	return err
 }
 
-// end takes a task, or all of an array, out of the queue and signals its process.
+// end removes a task or a whole array from the queue and signals its processes.
 func (c *cluster) end(id, state string) error {
 	if !strings.Contains(id, "_") {
 		id += "_*"
 	}
+
 	return c.locked(func() error {
 		tasks, err := c.read(id)
 		if err != nil {
 			return err
 		}
+
 		for _, t := range tasks {
 			if !t.active() || state == "REQUEUED" && t.State == "PENDING" {
 				continue
 			}
+
 			pid := t.PID
 			t.State = state
 			if err := c.write(t); err != nil {
 				return err
 			}
+
 			if pid > 0 {
 				_ = syscall.Kill(-pid, syscall.SIGTERM) // it may have ended by itself
 			}
 		}
+
 		return nil
 	})
 }
 
-// serve is the argument with which sbatch runs the tasks of an array.
+// serve is the argument for the sbatch process that runs the tasks of an array.
 const serve = "serve"
 
 var header = regexp.MustCompile(`(?m)^#SBATCH -([poe]) (.*)$`)
@@ -212,6 +226,7 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	if why := os.Getenv("SLURMTEST_REFUSE"); why != "" {
 		return errors.New("Batch job submission failed: " + why)
 	}
+
 	array := ""
 	for len(args) > 0 && strings.HasPrefix(args[0], "--") {
 		if text, ok := strings.CutPrefix(args[0], "--array="); ok {
@@ -219,14 +234,17 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 		}
 		args = args[1:]
 	}
+
 	text, err := os.ReadFile(args[0])
 	if err != nil {
 		return err
 	}
+
 	opts := map[string]string{}
 	for _, m := range header.FindAllStringSubmatch(string(text), -1) {
 		opts[m[1]] = strings.Trim(m[2], `"`)
 	}
+
 	if opts["p"] == "nowhere" {
 		//lint:ignore ST1005 Slurm words it so
 		return errors.New("Batch job submission failed: Invalid partition name specified")
@@ -236,10 +254,12 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
+
 	cmd := exec.Command(self, serve, id)
 	cmd.Args[0] = "sbatch"
 	cmd.Env = append(os.Environ(), "SLURMTEST_DIR="+c.dir)
@@ -247,37 +267,42 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+
 	if late := os.Getenv("SLURMTEST_LATE"); late != "" && os.Remove(late) == nil {
 		//lint:ignore ST1005 Slurm words it so
 		return errors.New("Batch job submission failed: Socket timed out on send/recv operation")
 	}
+
 	fmt.Fprintln(stdout, id)
 	return nil
 }
 
-// take puts the tasks of an array such as 0-3,7%2 into the queue.
+// take adds the tasks of an array such as 0-3,7%2 to the queue.
 func (c *cluster) take(array string, script []byte, args []string, opts map[string]string) (id string, err error) {
 	list, limit, _ := strings.Cut(array, "%")
-	most, _ := strconv.Atoi(limit) // none: 0
+	most, _ := strconv.Atoi(limit) // 0 if there is no limit
 	err = c.locked(func() error {
 		raw, _ := os.ReadFile(filepath.Join(c.dir, "last"))
-		n, _ := strconv.Atoi(string(raw)) // the first one has no file
+		n, _ := strconv.Atoi(string(raw)) // 0 if the file does not exist
 		id = strconv.Itoa(n + 1)
-		copied := filepath.Join(c.dir, "script-"+id) // as sbatch does
+		copied := filepath.Join(c.dir, "script-"+id) // sbatch also copies the script
 		err := errors.Join(os.WriteFile(filepath.Join(c.dir, "last"), []byte(id), 0o644), os.WriteFile(copied, script, 0o755))
 		if err != nil {
 			return err
 		}
+
 		for part := range strings.SplitSeq(list, ",") {
 			from, to, isRange := strings.Cut(part, "-")
 			if !isRange {
 				to = from
 			}
+
 			a, err1 := strconv.Atoi(from)
 			b, err2 := strconv.Atoi(to)
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
+
 			for i := a; i <= b; i++ {
 				fill := strings.NewReplacer("%A", id, "%a", strconv.Itoa(i), "%%", "%")
 				t := &task{
@@ -289,8 +314,10 @@ func (c *cluster) take(array string, script []byte, args []string, opts map[stri
 				}
 			}
 		}
+
 		return nil
 	})
+
 	return id, err
 }
 
@@ -309,14 +336,17 @@ func (c *cluster) serve(array string) error {
 			if err != nil {
 				return err
 			}
+
 			for _, t := range tasks {
 				if !t.active() {
 					continue
 				}
+
 				left++
 				if t.State != "PENDING" {
 					continue
 				}
+
 				if why := os.Getenv("SLURMTEST_REASON"); why != "" {
 					t.Reason = why
 					if err := c.write(t); err != nil {
@@ -324,21 +354,27 @@ func (c *cluster) serve(array string) error {
 					}
 					continue
 				}
+
 				node := slices.Index(busy[:], false)
 				if node < 0 || t.Most > 0 && running >= t.Most {
 					continue
 				}
+
 				if err := c.start(t, node, ended); err != nil {
 					return err
 				}
+
 				busy[node] = true
 				running++
 			}
+
 			return nil
 		})
+
 		if err != nil || left == 0 && running == 0 {
 			return err
 		}
+
 		select {
 		case node := <-ended:
 			busy[node] = false
@@ -348,7 +384,7 @@ func (c *cluster) serve(array string) error {
 	}
 }
 
-// start runs a task on a node; the lock is held.
+// start runs a task on a node. The caller has the lock.
 func (c *cluster) start(t *task, node int, ended chan<- int) error {
 	cmd := exec.Command(t.Script, t.Args...)
 	for path, to := range map[string]*io.Writer{t.Out: &cmd.Stdout, t.Err: &cmd.Stderr} {
@@ -359,33 +395,40 @@ func (c *cluster) start(t *task, node int, ended chan<- int) error {
 		defer f.Close()
 		*to = f
 	}
+
 	t.State, t.Reason, t.Node = "RUNNING", "None", "n"+strconv.Itoa(node)
 	cmd.Env = append(os.Environ(), "SLURM_ARRAY_JOB_ID="+t.Array, "SLURM_ARRAY_TASK_ID="+strconv.Itoa(t.Index),
 		"SLURM_JOB_ID="+t.Array, "SLURMD_NODENAME="+t.Node, "SLURM_RESTART_COUNT="+strconv.Itoa(t.Restart))
+
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+
 	t.PID = cmd.Process.Pid
 	if err := c.write(t); err != nil {
 		return err
 	}
+
 	go func() {
 		err := cmd.Wait()
 		_ = c.locked(func() error { return c.over(t.id(), err) })
 		ended <- node
 	}()
+
 	return nil
 }
 
-// over records the end of a task; the lock is held.
+// over records the end of a task. The caller has the lock.
 func (c *cluster) over(id string, err error) error {
 	tasks, rerr := c.read(id)
 	if rerr != nil || len(tasks) != 1 {
 		return rerr
 	}
+
 	t := tasks[0]
 	t.PID = 0
+
 	switch {
 	case t.State == "REQUEUED":
 		t.State, t.Reason = "PENDING", "None"
@@ -396,5 +439,6 @@ func (c *cluster) over(id string, err error) error {
 	default:
 		t.State, t.Exit = "FAILED", "1:0"
 	}
+
 	return c.write(t)
 }
