@@ -56,6 +56,7 @@ variable "kinds" {
   default = ["fine"]
 }
 variable "coverage" { default = 0.0 }
+variable "deadline" { default = "3s" }
 variable "rule" { default = "^never$" }
 variable "after" { default = 0 }
 variable "ramp" {
@@ -89,8 +90,8 @@ collect "g" {
     after    = var.after
   }
   deadline {
-    first = "3s"
-    floor = "3s"
+    first = var.deadline
+    floor = var.deadline
   }
   rule "tiles" {
     match = var.rule
@@ -368,7 +369,7 @@ func TestStateInUse(t *testing.T) {
 	t.Parallel()
 	f := newFaults(t)
 	f.write("held.hcl", faultsPlan)
-	first := f.command(t.Context(), "apply", "-var", kinds("waits"), "held.hcl")
+	first := f.command(t.Context(), "apply", "-var", kinds("waits"), "-var", "deadline=10m", "held.hcl")
 	first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
