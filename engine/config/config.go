@@ -1,12 +1,10 @@
-// Package config is the plan language: it parses plans and their modules,
-// resolves variables, locals, systems, runtimes and references, expands
-// for_each, and decodes stage bodies. It is the only place that walks the
-// bodies of plans.
+// Package config implements the plan language: it parses plans and their modules, resolves
+// variables, locals, systems, runtimes and references, expands for_each, and decodes stage bodies.
+// No other package walks the bodies of plans.
 //
-// Evaluation is by need: asking for the value of a reference evaluates what it
-// depends on first and remembers it, and a value that needs itself is a cycle
-// whose whole path is reported. What a stage puts out is unknown until
-// SetResult names it.
+// Evaluation is lazy: evaluating a reference first evaluates and caches its dependencies. A value
+// that depends on itself is reported as a cycle with its full path. The outputs of a stage are
+// unknown until SetResult is called.
 package config
 
 import (
@@ -24,7 +22,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Config is a loaded plan: every stage instance with its dependencies.
+// Config is a loaded plan: all stage instances with their dependencies. Methods are safe for
+// concurrent use.
 type Config struct {
 	Dir       string // absolute folder of the plan
 	Path      string // as given
@@ -41,40 +40,40 @@ type Instance struct {
 	Address     string
 	Kind        stage.Kind
 	Name        string
-	Key         string // of for_each; "" without
+	Key         string // key of for_each, or ""
 	Description string
 	Range       hcl.Range
-	Deps        []string // addresses of the instances it refers to, in order
+	Deps        []string // addresses of the instances it refers to, sorted
 
 	scope *scope
 	decl  *blockDecl
 	each  *eachValue
 }
 
-// Output is a root output with its value; unknown parts are known after apply.
+// Output is a root output with its value. Parts that depend on stages are unknown before apply.
 type Output struct {
 	Name        string
 	Description string
 	Value       cty.Value
 }
 
-// Files returns the parsed files by name, for snippets in diagnostics; flags and
-// expressions with them.
+// Files returns the parsed files by name, including flags and expressions, for snippets in
+// diagnostics.
 func (c *Config) Files() map[string]*hcl.File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.l.src.all()
 }
 
-// Secrets are the words and numbers in the values of sensitive variables, for
-// taking them out of text.
+// Secrets returns the words and numbers in the values of sensitive variables. Callers remove them
+// from text.
 func (c *Config) Secrets() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.l.secrets)
 }
 
-// Sensitive lists the sensitive variables of the plan itself.
+// Sensitive returns the names of the sensitive variables of the root module.
 func (c *Config) Sensitive() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,15 +81,17 @@ func (c *Config) Sensitive() []string {
 	if c.root == nil {
 		return nil
 	}
+
 	for _, name := range c.root.decl.varOrder {
 		if c.root.decl.variables[name].sensitive {
 			out = append(out, name)
 		}
 	}
+
 	return out
 }
 
-// Flag gives a command-line flag's value a place that diagnostics can show.
+// Flag registers the value of a command-line flag and returns a range that diagnostics can show.
 func (c *Config) Flag(name, value string) hcl.Range {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +101,7 @@ func (c *Config) Flag(name, value string) hcl.Range {
 // Instance returns the instance at address, or nil.
 func (c *Config) Instance(address string) *Instance { return c.byAddr[address] }
 
-// Addresses lists all instances in the order of the plan.
+// Addresses returns the addresses of all instances in plan order.
 func (c *Config) Addresses() []string {
 	out := make([]string, len(c.Instances))
 	for i, in := range c.Instances {
@@ -109,7 +110,7 @@ func (c *Config) Addresses() []string {
 	return out
 }
 
-// SetResult makes the outputs of a finished stage known to expressions.
+// SetResult stores the outputs of a finished stage, so that expressions can use them.
 func (c *Config) SetResult(address string, values map[string]cty.Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,9 +126,9 @@ func (c *Config) ForgetResults() {
 	c.l.finished++
 }
 
-// Decode evaluates the body of an instance with what is known. Deferred is
-// true when an attribute depends on a stage that has not run: the stage is nil
-// then and Decode must be called again later.
+// Decode evaluates the body of an instance with the values known so far. If an attribute depends on
+// a stage that has not run, deferred is true and the stage is nil. Callers must then retry after
+// that stage.
 func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,15 +142,18 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 			return nil, true, nil
 		}
 	}
+
 	st = in.Kind.New()
 	if d, ok := st.(stage.BodyDecoder); ok {
 		diags = d.DecodeBody(in.decl.body, ev)
 	} else {
 		diags = stage.Decode(in.decl.body, ev, st, nil)
 	}
+
 	if !diags.HasErrors() {
 		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range})...)
 	}
+
 	return st, false, unique(in.Locate(diags))
 }
 
@@ -159,16 +163,18 @@ func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
 	defer c.mu.Unlock()
 	var out []Output
 	var diags hcl.Diagnostics
+
 	for _, name := range c.root.decl.outOrder {
 		o := c.root.decl.outputs[name]
 		v, more := c.root.eval(o.value, nil)
 		diags = append(diags, more...)
 		out = append(out, Output{Name: name, Description: o.description, Value: v})
 	}
+
 	return out, diags
 }
 
-// Eval evaluates one expression in the root module's scope.
+// Eval evaluates one expression in the scope of the root module.
 func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,22 +183,26 @@ func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
+
 	return c.root.eval(expr, nil)
 }
 
-// EvalWith evaluates an expression that stands in no plan as one of the root
-// module, with further names and functions.
+// EvalWith evaluates an expression in the scope of the root module, with additional names and
+// functions. It also returns the evaluation context, for diagnostics.
 func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value, functions map[string]function.Function) (cty.Value, *hcl.EvalContext, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bound := map[string]bool{}
+
 	for name := range names {
 		bound[name] = true
 	}
+
 	ctx, diags := c.root.context([]hcl.Expression{expr}, nil, bound)
 	if diags.HasErrors() {
 		return cty.DynamicVal, ctx, diags
 	}
+
 	ctx = ctx.NewChild()
 	ctx.Variables, ctx.Functions = names, functions
 	v, more := expr.Value(ctx)
@@ -204,39 +214,44 @@ type Variable struct {
 	Name        string
 	Type        cty.Type
 	Description string
-	Default     cty.Value // NilVal when it must be given
+	Default     cty.Value // NilVal if the variable has no default
 	Sensitive   bool
 	Value       cty.Value
 	Range       hcl.Range
 }
 
-// Variables lists the root variables in the order of the plan.
+// Variables returns the root variables in plan order.
 func (c *Config) Variables() []Variable {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []Variable
+
 	for _, name := range c.root.decl.varOrder {
 		d := c.root.decl.variables[name]
 		v := Variable{Name: name, Type: d.typ, Description: d.description, Range: d.rng}
 		if d.hasDefault {
 			v.Default = d.def
 		}
+
 		if v.Sensitive = d.sensitive; v.Sensitive && d.hasDefault {
 			v.Default = d.def.Mark(stage.Sensitive)
 		}
+
 		v.Value, _ = c.root.variable(name, d.rng)
 		out = append(out, v)
 	}
+
 	return out
 }
 
-// Runtimes lists the runtimes of the plan and of its modules, by address.
-// Those that could not be evaluated are left out.
+// Runtimes returns the runtimes of the plan and its modules, sorted by address. It omits runtimes
+// that cannot be evaluated.
 func (c *Config) Runtimes() []*stage.Runtime {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []*stage.Runtime
 	var walk func(s *scope)
+
 	walk = func(s *scope) {
 		for name, d := range s.decl.runtimes {
 			v, diags := s.runtime(name, d.rng())
@@ -247,18 +262,20 @@ func (c *Config) Runtimes() []*stage.Runtime {
 				out = append(out, rt)
 			}
 		}
+
 		for _, children := range s.children {
 			for _, child := range children {
 				walk(child)
 			}
 		}
 	}
+
 	walk(c.root)
 	sort.Slice(out, func(i, j int) bool { return out[i].Address < out[j].Address })
 	return out
 }
 
-// Modules lists the folders of the modules that the plan uses, sorted.
+// Modules returns the folders of the modules that the plan uses, sorted.
 func (c *Config) Modules() []string {
 	var out []string
 	for path := range c.l.modules {
@@ -268,7 +285,7 @@ func (c *Config) Modules() []string {
 	return out
 }
 
-// Text is the source text of an instance's block.
+// Text returns the source text of an instance's block.
 func (c *Config) Text(in *Instance) string {
 	r := in.decl.block.Range()
 	f := c.Files()[r.Filename]
@@ -278,8 +295,8 @@ func (c *Config) Text(in *Instance) string {
 	return string(r.SliceBytes(f.Bytes))
 }
 
-// Known is what is known before anything runs of the values that the body of an
-// instance uses, by the references that name them.
+// Known returns the values that the body of an instance refers to, keyed by reference. It evaluates
+// them as before a run, without stage results.
 func (c *Config) Known(in *Instance) map[string]any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,6 +307,7 @@ func (c *Config) Known(in *Instance) map[string]any {
 		c.l.results = results
 		c.l.finished++
 	}()
+
 	out := map[string]any{}
 	for _, e := range bodyExpressions(in.decl.body) {
 		for _, t := range e.Variables() {
@@ -300,6 +318,7 @@ func (c *Config) Known(in *Instance) map[string]any {
 			out[traversalText(t)] = stage.Plain(v)
 		}
 	}
+
 	return out
 }
 
@@ -315,9 +334,10 @@ func traversalText(t hcl.Traversal) string {
 			fmt.Fprintf(&b, "[%s]", stage.Plain(s.Key))
 		}
 	}
+
 	return b.String()
 }
 
-// Body returns the stage's attributes and blocks without the ones that all
-// stages share; for describe and graph, which show the text.
+// Body returns the attributes and blocks of the stage, without the meta arguments that all stages
+// share. describe and graph print it.
 func (in *Instance) Body() *hclsyntax.Body { return in.decl.body }

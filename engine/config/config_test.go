@@ -22,9 +22,7 @@ import (
 	"aicplan/systems"
 )
 
-// TestPlans runs every archive of testdata: a plan with its files, and what
-// loading it must come to. "# ERROR: text" on a line asks for an error there.
-// testRuntimes are kinds of runtimes of which the plans in testdata have some.
+// testRuntimes are the kinds of runtimes that the plans in testdata use.
 var testRuntimes = []stage.RuntimeKind{
 	{
 		Name: "cpu", Attributes: []string{"workers"},
@@ -59,9 +57,11 @@ func runArchive(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	want := map[string]string{}
 	markers := map[string]string{}
+
 	for _, f := range ar.Files {
 		if !strings.HasSuffix(f.Name, ".hcl") {
 			want[f.Name] = strings.TrimSpace(string(f.Data))
@@ -71,21 +71,25 @@ func runArchive(t *testing.T, path string) {
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)
 		}
+
 		if err := os.WriteFile(at, f.Data, 0o644); err != nil {
 			t.Fatal(err)
 		}
+
 		for i, line := range strings.Split(string(f.Data), "\n") {
 			if _, text, ok := strings.Cut(line, "# ERROR: "); ok {
 				markers[fmt.Sprintf("%s:%d", display(at), i+1)] = text
 			}
 		}
 	}
+
 	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()}, Runtimes: testRuntimes, Version: "0.1.0", Systems: testSystem}
 	for _, line := range strings.Split(want["flags"], "\n") {
 		if v, ok := strings.CutPrefix(line, "-var "); ok {
 			opts.Vars = append(opts.Vars, v)
 		}
 	}
+
 	cfg, diags := Load(opts)
 	if !diags.HasErrors() {
 		for _, in := range cfg.Instances {
@@ -93,15 +97,18 @@ func runArchive(t *testing.T, path string) {
 			diags = append(diags, more...)
 		}
 	}
+
 	checkDiags(t, cfg, diags, markers, want["want.more"])
 	if text, ok := want["want.eval"]; ok {
 		checkEval(t, cfg, text)
 	}
+
 	if text, ok := want["want.stages"]; ok && !diags.HasErrors() {
 		if d := cmp.Diff(text, listing(t, cfg)); d != "" {
 			t.Errorf("stages differ (-want +got):\n%s", d)
 		}
 	}
+
 	if text, ok := want["results"]; ok {
 		for _, line := range strings.Split(text, "\n") {
 			addr, n, _ := strings.Cut(line, " ")
@@ -126,6 +133,7 @@ func checkDiags(t *testing.T, cfg *Config, diags hcl.Diagnostics, markers map[st
 	for k, v := range markers {
 		left[k] = v
 	}
+
 	var all strings.Builder
 	for _, d := range diags {
 		if d.Subject == nil || d.Subject.Filename == "" {
@@ -136,23 +144,29 @@ func checkDiags(t *testing.T, cfg *Config, diags hcl.Diagnostics, markers map[st
 		if d.Severity != hcl.DiagError {
 			continue
 		}
+
 		at := shortRange(*d.Subject)
 		text, ok := left[at]
 		if ok && d.Summary == text {
 			delete(left, at)
 			continue
 		}
+
 		if markers[at] == d.Summary || (more != "" && regexp.MustCompile(more).MatchString(d.Detail)) {
 			continue
 		}
+
 		t.Errorf("unexpected error at %s: %s: %s", at, d.Summary, d.Detail)
 	}
+
 	for at, text := range left {
 		t.Errorf("no error %q at %s; all:\n%v", text, at, diags)
 	}
+
 	if more != "" && !regexp.MustCompile(more).MatchString(all.String()) {
 		t.Errorf("no diagnostic says %q:\n%s", more, all.String())
 	}
+
 	var out bytes.Buffer
 	if err := WriteDiagnostics(&out, cfg.Files(), diags, 80, false); err != nil {
 		t.Error(err)
@@ -168,6 +182,7 @@ func checkEval(t *testing.T, cfg *Config, text string) {
 			t.Errorf("%s: %v", expr, diags)
 			continue
 		}
+
 		got, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
 		if err != nil || string(got) != want {
 			t.Errorf("%s = %s (%v), want %s", expr, got, err, want)
@@ -175,7 +190,7 @@ func checkEval(t *testing.T, cfg *Config, text string) {
 	}
 }
 
-// listing is one line a stage: address, what it decoded to, what it needs.
+// listing returns one line per stage: its address, the decoded values and its dependencies.
 func listing(t *testing.T, cfg *Config) string {
 	t.Helper()
 	var lines []string
@@ -192,13 +207,16 @@ func listing(t *testing.T, cfg *Config) string {
 				line += fmt.Sprintf(" value=%d", *v)
 			}
 		}
+
 		if len(in.Deps) > 0 {
 			deps := append([]string(nil), in.Deps...)
 			sort.Strings(deps)
 			line += " <- " + strings.Join(deps, ", ")
 		}
+
 		lines = append(lines, line)
 	}
+
 	return strings.Join(lines, "\n")
 }
 
@@ -209,8 +227,7 @@ func testSystem(name, file string) (*systems.Spec, error) {
 	return systems.Load(name)
 }
 
-// TestFunctionsArePure keeps out what would make the same plan mean different
-// cases at another time or place.
+// TestFunctionsArePure rejects functions that would make a plan depend on the time or place.
 func TestFunctionsArePure(t *testing.T) {
 	for name := range Functions() {
 		for _, bad := range []string{"timestamp", "env", "file", "uuid", "now", "random"} {
@@ -227,10 +244,12 @@ func TestEvalFunctions(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	cfg, diags := Load(Options{Path: path, Version: "0.1.0", Systems: testSystem})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	checkEval(t, cfg, strings.TrimSpace(`
 ceil_div(7, 2) = 4
 powers(2, 0, 3) = [1,2,4,8]
@@ -245,6 +264,7 @@ tostring(3) = "3"
 startswith("gemm_perf", "gemm") = true
 [for x in range(3) : x * x] = [0,1,4]
 `))
+
 	for _, expr := range []string{"ceil_div(1, 0)", "pow(-1, 0.5)", "range(1, 5, -1)", `sort([1, null])`, "tonumber(\"x\")"} {
 		if _, diags := cfg.Eval(expr); !diags.HasErrors() {
 			t.Errorf("%s must fail", expr)

@@ -16,11 +16,10 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// moduleDecl is a folder or file as written: names, ranges and unevaluated
-// bodies.
+// moduleDecl contains the declarations of a folder or file: names, ranges and unevaluated bodies.
 type moduleDecl struct {
 	dir       string
-	program   *hclsyntax.Block // the aicplan block; nil without one
+	program   *hclsyntax.Block // the aicplan block, or nil
 	variables map[string]*variableDecl
 	locals    map[string]*hclsyntax.Attribute
 	outputs   map[string]*outputDecl
@@ -30,9 +29,9 @@ type moduleDecl struct {
 	parts     map[string]*blockDecl
 	services  map[string]map[string]*blockDecl // kind -> name
 	stages    map[string]map[string]*blockDecl // kind -> name
-	order     []*blockDecl                     // stages and modules as written
-	// spoiled are the kinds of blocks of which one at least is there with a
-	// mistake in its head, so that nobody knows what it declares.
+	order     []*blockDecl                     // stages and modules in source order
+	// spoiled are the block types of which at least one block has an invalid header. Names of that
+	// type may be declared by such a block.
 	spoiled  map[string]bool
 	outOrder []string
 	varOrder []string
@@ -42,13 +41,13 @@ type moduleDecl struct {
 type blockDecl struct {
 	kind, name string
 	block      *hclsyntax.Block
-	body       *hclsyntax.Body // without the attributes below
+	body       *hclsyntax.Body // without the expressions below
 	forEach    hcl.Expression
 	dependsOn  hcl.Expression
 	enabled    hcl.Expression
 	describe   hcl.Expression
 	index      int      // position among the module's blocks
-	sources    []string // absolute paths that a module block was found to call
+	sources    []string // absolute paths that the source of a module block evaluated to
 }
 
 func (b *blockDecl) rng() hcl.Range { return b.block.DefRange() }
@@ -58,10 +57,10 @@ type variableDecl struct {
 	rng         hcl.Range
 	typ         cty.Type
 	defaults    *typeexpr.Defaults
-	broken      bool // its type is none
+	broken      bool // the type is invalid, or the value was given incorrectly
 	hasDefault  bool
 	def         cty.Value
-	written     hcl.Expression // the default as it stands in the file; nil without one
+	written     hcl.Expression // the default as an expression, or nil
 	description string
 	sensitive   bool
 	validations []validationDecl
@@ -94,9 +93,11 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(display(path), "Cannot read the plan", reason(err)+"."+besides(path, err))}
 	}
+
 	if len(files) == 1 && files[0] == path {
 		dir = filepath.Dir(path)
 	}
+
 	var bodies []*hclsyntax.Body
 	var diags hcl.Diagnostics
 	for _, f := range files {
@@ -107,6 +108,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 			bodies = append(bodies, syntaxBody(parsed))
 		}
 	}
+
 	return l.declareAll(dir, bodies, diags)
 }
 
@@ -117,16 +119,19 @@ func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body, diags hcl.Diag
 		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
 		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, services: map[string]map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
 	}
-	// An old binary must say that it is too old before it trips over a block
-	// that it does not know.
+
+	// Check the version first: an old binary must report that it is too old rather than reject a
+	// block type that it does not support.
 	for _, b := range bodies {
 		if more := l.sniffVersion(b); more.HasErrors() {
 			return nil, append(diags, more...)
 		}
 	}
+
 	for _, b := range bodies {
 		diags = append(diags, l.declare(m, b)...)
 	}
+
 	return m, diags
 }
 
@@ -136,13 +141,16 @@ func (l *loader) declare(m *moduleDecl, body *hclsyntax.Body) hcl.Diagnostics {
 		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
 			fmt.Sprintf("A plan consists of blocks; put %q into a locals block to name a value.", name)))
 	}
+
 	for _, b := range body.Blocks {
 		diags = append(diags, l.declareBlock(m, b)...)
 	}
+
 	return diags
 }
 
-// innerBlocks says where blocks belong that people write at the top of a plan.
+// innerBlocks maps block types that users may write at the top level by mistake to the blocks that
+// contain them.
 var innerBlocks = map[string]string{
 	"axis": "a grid", "filter": "a grid", "derive": "a grid",
 	"check": "a gate or a preflight", "assert": "a gate",
@@ -152,7 +160,7 @@ var innerBlocks = map[string]string{
 func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	switch b.Type {
 	case "aicplan":
-		return m.declareProgram(b) // its attributes are read by sniffVersion
+		return m.declareProgram(b) // sniffVersion reads its attributes
 	case "locals":
 		return declareLocals(m, b)
 	case "variable":
@@ -169,31 +177,40 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		} else {
 			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(l.blockTypes())), ", ") + "."
 		}
+
 		if l.unreadable {
-			return nil // a stray brace puts what follows outside; that error is told
+			return nil // a stray brace moves blocks to the top level; the syntax error is already reported
 		}
 		if in := innerBlocks[b.Type]; in != "" {
 			near = fmt.Sprintf(" It stands inside of %s.", in)
 		}
+
 		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("There is no block type %q.%s", b.Type, near))}
 	}
+
 	name, diags := oneLabel(b)
 	if diags.HasErrors() {
 		m.spoiled[b.Type] = true
 		return diags
 	}
+
 	d := &blockDecl{kind: b.Type, name: name, block: b, index: len(m.order)}
 	d.body, d.forEach, d.dependsOn, d.enabled, d.describe = splitMeta(b.Body, isStage || b.Type == "module")
 	var into map[string]*blockDecl
+
 	switch b.Type {
 	case "module":
 		into = m.modules
+
 	case "system":
 		into = m.systems
+
 	case "runtime":
 		into = m.runtimes
+
 	case "part":
 		into = m.parts
+
 	default:
 		if isService {
 			if m.services[b.Type] == nil {
@@ -202,19 +219,24 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 			into = m.services[b.Type]
 			break
 		}
+
 		if m.stages[kind.Name] == nil {
 			m.stages[kind.Name] = map[string]*blockDecl{}
 		}
+
 		into = m.stages[kind.Name]
 	}
+
 	if old, dup := into[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
 			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name, shortRange(old.rng()))))
 	}
+
 	into[name] = d
 	if isStage || b.Type == "module" {
 		m.order = append(m.order, d)
 	}
+
 	return diags
 }
 
@@ -224,21 +246,24 @@ func (m *moduleDecl) declareProgram(b *hclsyntax.Block) hcl.Diagnostics {
 	for _, nested := range b.Body.Blocks {
 		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "An aicplan block holds required_version only."))
 	}
+
 	if m.program != nil {
 		return append(diags, errorAt(b.DefRange(), "Duplicate aicplan", fmt.Sprintf("There is one at %s already.", shortRange(m.program.DefRange()))))
 	}
+
 	m.program = b
 	return diags
 }
 
-// splitMeta takes the attributes that every block of a kind may have out of
-// the body, so that the stage's own schema need not know them.
+// splitMeta separates the meta arguments from a stage or module body, so that the schemas of stages
+// do not need to list them.
 func splitMeta(body *hclsyntax.Body, meta bool) (rest *hclsyntax.Body, forEach, dependsOn, enabled, describe hcl.Expression) {
 	if !meta {
 		return body, nil, nil, nil, nil
 	}
 	copied := *body
 	copied.Attributes = hclsyntax.Attributes{}
+
 	for name, a := range body.Attributes {
 		switch name {
 		case "for_each":
@@ -253,6 +278,7 @@ func splitMeta(body *hclsyntax.Body, meta bool) (rest *hclsyntax.Body, forEach, 
 			copied.Attributes[name] = a
 		}
 	}
+
 	return &copied, forEach, dependsOn, enabled, describe
 }
 
@@ -261,6 +287,7 @@ func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	for _, nested := range b.Body.Blocks {
 		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A locals block holds attributes only."))
 	}
+
 	for name, a := range b.Body.Attributes {
 		if old, dup := m.locals[name]; dup {
 			diags = append(diags, errorAt(a.NameRange, "Duplicate local",
@@ -269,6 +296,7 @@ func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		}
 		m.locals[name] = a
 	}
+
 	return diags
 }
 
@@ -282,11 +310,13 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
+
 	v := &variableDecl{name: name, rng: b.DefRange(), typ: cty.DynamicPseudoType}
 	if old, dup := m.variables[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate variable",
 			fmt.Sprintf("var.%s is declared already at %s.", name, shortRange(old.rng))))
 	}
+
 	content, more := b.Body.Content(variableSchema)
 	diags = append(diags, more...)
 	if a, ok := content.Attributes["type"]; ok {
@@ -297,15 +327,17 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		}
 		v.broken = more.HasErrors()
 	}
+
 	if a, ok := content.Attributes["description"]; ok {
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.description)...)
 	}
 	if a, ok := content.Attributes["sensitive"]; ok {
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.sensitive)...)
 	}
+
 	if a, ok := content.Attributes["default"]; ok {
 		v.written = a.Expr
-		v.def, v.hasDefault = cty.UnknownVal(v.typ), true // a bad default is one mistake, not two
+		v.def, v.hasDefault = cty.UnknownVal(v.typ), true // avoids a second error if the default is invalid
 		val, more := a.Expr.Value(&hcl.EvalContext{Functions: Functions()})
 		diags = append(diags, more...)
 		if !more.HasErrors() {
@@ -318,6 +350,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 			}
 		}
 	}
+
 	for _, blk := range content.Blocks {
 		var val validationDecl
 		if body, ok := blk.Body.(*hclsyntax.Body); ok {
@@ -326,6 +359,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		diags = append(diags, gohcl.DecodeBody(blk.Body, nil, &val)...)
 		v.validations = append(v.validations, val)
 	}
+
 	m.variables[name] = v
 	m.varOrder = append(m.varOrder, name)
 	return diags
@@ -336,23 +370,26 @@ func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
+
 	var body struct {
 		Value       hcl.Expression `hcl:"value"`
 		Description string         `hcl:"description,optional"`
 	}
+
 	diags = append(diags, required(b.Body, "value")...)
 	diags = append(diags, gohcl.DecodeBody(b.Body, nil, &body)...)
 	if old, dup := m.outputs[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate output",
 			fmt.Sprintf("output.%s is declared already at %s.", name, shortRange(old.rng))))
 	}
+
 	m.outputs[name] = &outputDecl{name: name, rng: b.DefRange(), value: body.Value, description: body.Description}
 	m.outOrder = append(m.outOrder, name)
 	return diags
 }
 
-// required finds attributes that are missing: gohcl takes none at all for an
-// expression that is null.
+// required reports missing attributes. gohcl does not: it decodes a missing attribute as a null
+// expression.
 func required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, name := range names {
@@ -361,6 +398,7 @@ func required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
 				fmt.Sprintf("The argument %q is required, but no definition was found.", name)))
 		}
 	}
+
 	return diags
 }
 
@@ -373,6 +411,7 @@ func oneLabel(b *hclsyntax.Block) (string, hcl.Diagnostics) {
 		return "", hcl.Diagnostics{errorAt(b.LabelRanges[0], "Invalid name",
 			fmt.Sprintf("%q cannot be referred to: a name starts with a letter and holds letters, digits, _ and -.", name))}
 	}
+
 	return b.Labels[0], nil
 }
 
@@ -383,7 +422,7 @@ func noLabels(b *hclsyntax.Block) hcl.Diagnostics {
 	return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label", "A "+b.Type+" block has no label.")}
 }
 
-// kindNames lists the block types that are stages.
+// kindNames returns the block types that are stages.
 func kindNames(kinds map[string]stage.Kind) []string {
 	out := make([]string, 0, len(kinds))
 	for k := range kinds {

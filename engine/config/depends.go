@@ -10,29 +10,32 @@ import (
 	"aicplan/engine/stage"
 )
 
-// waits is one depends_on with the scope that it is written in.
+// waits is one depends_on with the scope in which it is written.
 type waits struct {
 	scope *scope
 	expr  hcl.Expression
 	each  *eachValue
 }
 
-// dependsOn lists the depends_on that hold for the instance: its own and those
-// of the modules around it.
+// dependsOn returns the depends_on expressions that apply to the instance: its own and those of the
+// enclosing modules.
 func (in *Instance) dependsOn() []waits {
 	var out []waits
 	if in.decl.dependsOn != nil {
 		out = append(out, waits{in.scope, in.decl.dependsOn, in.each})
 	}
+
 	for sc := in.scope; sc.parent != nil; sc = sc.parent {
 		if sc.call.dependsOn != nil {
 			out = append(out, waits{sc.parent, sc.call.dependsOn, sc.each})
 		}
 	}
+
 	return out
 }
 
-// items are the elements as they are written, or the whole where it is no list.
+// items returns the elements of a literal list, or the whole expression if it is not a literal
+// list.
 func (w waits) items() []hcl.Expression {
 	if t, ok := w.expr.(*hclsyntax.TupleConsExpr); ok {
 		out := make([]hcl.Expression, len(t.Exprs))
@@ -44,34 +47,39 @@ func (w waits) items() []hcl.Expression {
 	return []hcl.Expression{w.expr}
 }
 
-// check reports items of depends_on that name no stage. Otherwise a misspelt
-// preflight would protect nothing, unnoticed.
+// check reports items of depends_on that do not refer to a stage. Without it, a misspelt preflight
+// would silently protect nothing.
 func (w waits) check() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, item := range w.items() {
 		v, more := w.scope.eval(item, w.each)
 		diags = append(diags, more...)
 		if more.HasErrors() || !v.IsKnown() || v.IsNull() || (v.CanIterateElements() && v.LengthInt() == 0) {
-			continue // not enabled, not known yet, or none of them
+			continue // disabled, not known yet, or an empty collection
 		}
+
 		if len(refAddresses(v)) > 0 {
 			continue
 		}
+
 		t := newTracer()
 		t.waits(waits{w.scope, item, w.each})
 		if len(t.found) > 0 {
 			continue
 		}
+
 		if d := w.scope.moduleNamed(item); d != nil {
 			diags = append(diags, errorAt(item.Range(), "Nothing to wait for", fmt.Sprintf("module.%s has no stages.", d.name)))
 			continue
 		}
+
 		diags = append(diags, errorAt(item.Range(), "Nothing to wait for", "depends_on: "+noStage(v)+"."))
 	}
+
 	return diags
 }
 
-// noStage says what v is instead of a stage.
+// noStage returns a description of v, which is not a stage.
 func noStage(v cty.Value) string {
 	_, err := stage.RefOf(v)
 	if t := v.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
@@ -80,11 +88,12 @@ func noStage(v cty.Value) string {
 	if err == nil {
 		panic("config: a reference to a stage was taken for none")
 	}
+
 	return err.Error()
 }
 
-// moduleNamed is the module block that an expression names as a whole,
-// module.NAME or module.NAME["key"], or nil.
+// moduleNamed returns the module block that an expression refers to as a whole (module.NAME or
+// module.NAME["key"]), or nil.
 func (s *scope) moduleNamed(expr hcl.Expression) *blockDecl {
 	if ix, ok := expr.(*hclsyntax.IndexExpr); ok {
 		expr = ix.Collection
@@ -93,20 +102,23 @@ func (s *scope) moduleNamed(expr hcl.Expression) *blockDecl {
 	if !ok || e.Traversal.RootName() != "module" || len(e.Traversal) < 2 || len(e.Traversal) > 3 {
 		return nil
 	}
+
 	step, ok := e.Traversal[1].(hcl.TraverseAttr)
 	if !ok {
 		return nil
 	}
+
 	if len(e.Traversal) == 3 {
 		if _, ok := e.Traversal[2].(hcl.TraverseIndex); !ok {
 			return nil
 		}
 	}
+
 	return s.decl.modules[step.Name]
 }
 
-// waits collects the stages of a depends_on. A module that is named as a whole
-// means every stage in it, also those that no output refers to.
+// waits collects the stages of a depends_on. A reference to a whole module adds every stage in it,
+// including those that no output refers to.
 func (t *tracer) waits(w waits) {
 	for _, item := range w.items() {
 		t.expr(w.scope, item, w.each, nil)
@@ -114,6 +126,7 @@ func (t *tracer) waits(w waits) {
 		if d == nil {
 			continue
 		}
+
 		refs, _ := w.scope.references(item, w.each, nil)
 		children, _ := w.scope.modulesNamed(d)
 		for _, r := range refs {

@@ -21,11 +21,11 @@ func warnAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: r.Ptr()}
 }
 
-// shortRange is file:line.
+// shortRange formats a range as file:line.
 func shortRange(r hcl.Range) string { return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line) }
 
-// didYouMean is " Did you mean ...?" when a candidate is near, else the
-// candidates themselves when they are few, else "".
+// didYouMean returns " Did you mean ...?" if a candidate is similar, otherwise the list of
+// candidates if there are at most 12, otherwise "".
 func didYouMean(given string, candidates []string) string {
 	if near := phrase.Nearest(given, candidates); near != "" {
 		return " Did you mean " + Quoted(near) + "?"
@@ -36,8 +36,8 @@ func didYouMean(given string, candidates []string) string {
 	return " Known: " + strings.Join(slices.Sorted(slices.Values(candidates)), ", ") + "."
 }
 
-// Quoted puts text into quotes; an address with a key into those that a shell
-// takes as they are.
+// Quoted returns the text in double quotes. An address with a key is put in single quotes instead,
+// so that it can be pasted into a shell.
 func Quoted(name string) string {
 	if strings.Contains(name, `"`) && !strings.ContainsAny(name, "'\n") {
 		return "'" + name + "'"
@@ -45,11 +45,11 @@ func Quoted(name string) string {
 	return strconv.Quote(name)
 }
 
-// DidYouMean is the suggestion that every message about an unknown name ends
-// with; it starts with a space, or is empty.
+// DidYouMean returns the suggestion that ends every message about an unknown name. It starts with a
+// space, or is empty.
 func DidYouMean(given string, candidates []string) string { return didYouMean(given, candidates) }
 
-// unique leaves out diagnostics that say the same of the same place again.
+// unique removes repeated diagnostics with the same text, address and range.
 func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 	type key struct {
 		summary, detail, address string
@@ -57,6 +57,7 @@ func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 	seen := map[key]bool{}
 	out := diags[:0:0]
+
 	for _, d := range withoutFollowers(diags) {
 		k := key{summary: d.Summary, detail: d.Detail, address: DiagAddress(d)}
 		if d.Subject != nil {
@@ -65,17 +66,19 @@ func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 		if !seen[k] {
 			out = append(out, d)
 		}
+
 		seen[k] = true
 	}
+
 	return out
 }
 
-// follower is the Extra of an error that another one explains: what it misses is
-// declared, and the declaration is wrong.
+// follower is the Extra of an error that may be caused by another one: the missing name may be
+// declared by an invalid block.
 type follower struct{}
 
-// withoutFollowers leaves out errors that only follow from others, and the second
-// of two operands that fail for one reason.
+// withoutFollowers removes errors that are consequences of others, and the second of two "Invalid
+// operand" errors of one expression.
 func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
 	follows := func(d *hcl.Diagnostic) bool {
 		_, ok := hcl.DiagnosticExtra[follower](d)
@@ -83,6 +86,7 @@ func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 	explained := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && !follows(d) })
 	var out hcl.Diagnostics
+
 	for i, d := range diags {
 		if explained && follows(d) {
 			continue
@@ -90,21 +94,24 @@ func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
 		if i > 0 && d.Summary == "Invalid operand" && diags[i-1].Summary == d.Summary && d.Context != nil && diags[i-1].Context != nil && *d.Context == *diags[i-1].Context {
 			continue
 		}
+
 		out = append(out, d)
 	}
+
 	return out
 }
 
 // atAddress is the Extra of diagnostics about one stage instance.
 type atAddress struct {
 	address string
-	extra   any // what the diagnostic had before
+	extra   any // previous Extra of the diagnostic
 }
 
 // UnwrapDiagnosticExtra implements hcl.DiagnosticExtraUnwrapper.
 func (a atAddress) UnwrapDiagnosticExtra() any { return a.extra }
 
-// WithAddress notes on each diagnostic which stage instance it is about.
+// WithAddress records the stage instance that the diagnostics are about, unless one is already
+// recorded.
 func WithAddress(diags hcl.Diagnostics, address string) hcl.Diagnostics {
 	for _, d := range diags {
 		if DiagAddress(d) == "" {
@@ -114,23 +121,22 @@ func WithAddress(diags hcl.Diagnostics, address string) hcl.Diagnostics {
 	return diags
 }
 
-// DiagAddress returns the stage instance that a diagnostic is about, or "".
+// DiagAddress returns the address of the stage instance that a diagnostic is about, or "".
 func DiagAddress(d *hcl.Diagnostic) string {
 	a, _ := hcl.DiagnosticExtra[atAddress](d)
 	return a.address
 }
 
-// included is implemented by the Extra of diagnostics about a block that stands
-// in a part: the detail without the places of the includes, these places, and
-// the detail with others.
+// included is implemented by the Extra of diagnostics about a block in a part. IncludedAt returns
+// the detail without the places of the includes, and these places. Text returns the detail with the
+// given places.
 type included interface {
 	IncludedAt() (detail string, places []string)
 	Text(places []string) string
 }
 
-// Merged joins diagnostics that several stages report of the same block of a
-// part: one mistake is told once, with all the places that include it. It is
-// about the first of the stages.
+// Merged merges diagnostics that several stages report for the same block of a part. The result
+// keeps the address of the first stage and lists all places that include the part.
 func Merged(diags hcl.Diagnostics) hcl.Diagnostics {
 	type key struct {
 		summary, detail string
@@ -140,6 +146,7 @@ func Merged(diags hcl.Diagnostics) hcl.Diagnostics {
 		diag   *hcl.Diagnostic
 		places []string
 	}
+
 	groups := map[key]*group{}
 	var out hcl.Diagnostics
 	for _, d := range diags {
@@ -148,6 +155,7 @@ func Merged(diags hcl.Diagnostics) hcl.Diagnostics {
 			out = append(out, d)
 			continue
 		}
+
 		detail, places := in.IncludedAt()
 		k := key{d.Summary, detail, *d.Subject}
 		g := groups[k]
@@ -157,18 +165,21 @@ func Merged(diags hcl.Diagnostics) hcl.Diagnostics {
 			groups[k] = g
 			out = append(out, g.diag)
 		}
+
 		for _, p := range places {
 			if !slices.Contains(g.places, p) {
 				g.places = append(g.places, p)
 			}
 		}
+
 		g.diag.Detail = in.Text(g.places)
 	}
+
 	return out
 }
 
-// WriteDiagnostics prints diagnostics with snippet and values for people.
-// Width 0 means no wrapping.
+// WriteDiagnostics prints diagnostics with snippets and values for people. Width 0 means no
+// wrapping.
 func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnostics, width uint, color bool) error {
 	dw := hcl.NewDiagnosticTextWriter(w, files, width, color)
 	for _, d := range Merged(diags) {
@@ -178,46 +189,53 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 		if a := DiagAddress(d); a != "" {
 			shown.Detail += "\n  with " + a
 		}
+
 		if d.Subject != nil && files[d.Subject.Filename] == nil {
-			// A file that is not there, or was refused as a whole, has no line to show.
+			// The file is missing or could not be parsed at all, so there is no line to show.
 			place := d.Subject.Filename
 			if at := d.Subject.Start; at != hcl.InitialPos {
 				place = fmt.Sprintf("%s:%d:%d", place, at.Line, at.Column)
 			}
 			shown.Subject, shown.Detail = nil, place+": "+shown.Detail
 		}
+
 		if err := dw.WriteDiagnostic(&shown); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// knownAttributes is the suggestion behind HCL's own message about an
-// attribute that an object lacks.
+// knownAttributes returns a suggestion to append if HCL reports an attribute that an object does
+// not have.
 func knownAttributes(d *hcl.Diagnostic) string {
 	e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || d.Summary != "Unsupported attribute" || d.EvalContext == nil {
 		return ""
 	}
+
 	for n := len(e.Traversal) - 1; n > 0; n-- {
 		missing, isAttr := e.Traversal[n].(hcl.TraverseAttr)
 		v, diags := e.Traversal[:n].TraverseAbs(d.EvalContext)
 		if !isAttr || diags.HasErrors() || !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() || v.Type().HasAttribute(missing.Name) {
 			continue
 		}
+
 		var names []string
 		for name := range v.Type().AttributeTypes() {
-			if name != "ref" { // how a block refers to itself
+			if name != "ref" { // internal reference to the block
 				names = append(names, name)
 			}
 		}
+
 		return didYouMean(missing.Name, names)
 	}
+
 	return ""
 }
 
-// DiagJSON is a diagnostic for machines.
+// DiagJSON is the JSON form of a diagnostic.
 type DiagJSON struct {
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`
@@ -236,6 +254,7 @@ func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
 	if d.Severity == hcl.DiagWarning {
 		out.Severity = "warning"
 	}
+
 	if d.Subject != nil {
 		out.File, out.Line, out.Column = d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column
 		if f := files[d.Subject.Filename]; f != nil && d.Subject.CanSliceBytes(f.Bytes) {
@@ -245,5 +264,6 @@ func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
 			}
 		}
 	}
+
 	return out
 }

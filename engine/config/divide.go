@@ -9,9 +9,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// HCL divides by zero to an infinity, and the remainder of such a division is the
-// dividend: numbers that nobody meant, and that a grid would measure with. There
-// is no other place to change an operator.
+// HCL evaluates a division by zero to infinity, and the remainder by zero to the dividend. A grid
+// would measure with these unintended numbers, so both operators return an error instead. HCL
+// provides no other hook to change an operator.
 func init() {
 	hclsyntax.OpDivide.Impl = withoutZero(stdlib.DivideFunc)
 	hclsyntax.OpModulo.Impl = withoutZero(stdlib.ModuloFunc)

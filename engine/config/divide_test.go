@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Division by zero is an error with its place, wherever an expression stands; a
-// condition or try keeps it away.
+// TestDivisionByZero checks that a division by zero is an error with a range, and that a condition
+// or try avoids it.
 func TestDivisionByZero(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]string{
@@ -20,6 +20,7 @@ func TestDivisionByZero(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
+
 		v, diags := expr.Value(nil)
 		switch {
 		case want == "" && (!diags.HasErrors() || !strings.Contains(diags.Error(), "division by zero") || diags[0].Subject == nil):
@@ -30,7 +31,7 @@ func TestDivisionByZero(t *testing.T) {
 	}
 }
 
-// text is the value in the way that cty prints a number or a bool.
+// text formats a value the way that cty prints a number or a bool.
 func text(s string) string {
 	for _, cut := range []string{"cty.NumberIntVal(", "cty.NumberFloatVal(", "cty.MustParseNumberVal(\"", "\")", ")"} {
 		s = strings.ReplaceAll(s, cut, "")

@@ -13,8 +13,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// eval evaluates an expression of this module with the values of what it
-// refers to.
+// eval evaluates an expression in the scope of this module.
 func (s *scope) eval(expr hcl.Expression, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	ctx, diags := s.context([]hcl.Expression{expr}, each, nil)
 	if diags.HasErrors() {
@@ -24,12 +23,13 @@ func (s *scope) eval(expr hcl.Expression, each *eachValue) (cty.Value, hcl.Diagn
 	return v, append(diags, more...)
 }
 
-// context holds exactly what the expressions refer to: building everything for
-// every expression costs a hundred times as much on large plans.
+// context returns an evaluation context with only the values that the expressions refer to.
+// Building all values for every expression costs a hundred times as much on large plans.
 func (s *scope) context(exprs []hcl.Expression, each *eachValue, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	vals := map[string]map[string]cty.Value{}
 	wanted := map[string]*moduleWant{}
 	var diags hcl.Diagnostics
+
 	for _, e := range exprs {
 		refs, more := s.references(e, each, bound)
 		diags = append(diags, more...)
@@ -41,17 +41,20 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue, bound map[strin
 				wanted[r.name].add(r)
 				continue
 			}
+
 			if vals[r.root] == nil {
 				vals[r.root] = map[string]cty.Value{}
 			}
 			if _, have := vals[r.root][r.name]; have {
 				continue
 			}
+
 			v, more := s.value(r, each)
 			diags = append(diags, more...)
 			vals[r.root][r.name] = v
 		}
 	}
+
 	for name, w := range wanted {
 		v, more := s.moduleValue(name, w)
 		diags = append(diags, more...)
@@ -60,10 +63,12 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue, bound map[strin
 		}
 		vals["module"][name] = v
 	}
+
 	ctx := &hcl.EvalContext{Variables: make(map[string]cty.Value, len(vals)), Functions: s.l.functions}
 	for root, m := range vals {
 		ctx.Variables[root] = cty.ObjectVal(m)
 	}
+
 	return ctx, diags
 }
 
@@ -84,9 +89,11 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	case "path":
 		return s.pathRef(r)
 	}
+
 	if k := s.l.serviceKind(r.root); k != nil {
 		return s.service(k, r.name, r.rng)
 	}
+
 	return s.stageValue(r)
 }
 
@@ -94,22 +101,25 @@ func eachRef(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	if each == nil {
 		return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "No for_each here", "each.key and each.value exist only in blocks with for_each.")}
 	}
+
 	switch r.name {
 	case "key":
 		return cty.StringVal(each.key), nil
 	case "value":
 		return each.now()
 	}
+
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute", fmt.Sprintf("each has key and value, not %q.", r.name))}
 }
 
-// pathRef gives path.module and path.plan, relative to the plan's folder, so
-// that a plan means the same wherever its folder lies.
+// pathRef returns path.module or path.plan. Both are relative to the plan's folder, so a plan has
+// the same meaning wherever its folder is.
 func (s *scope) pathRef(r ref) (cty.Value, hcl.Diagnostics) {
 	root := s
 	for root.parent != nil {
 		root = root.parent
 	}
+
 	switch r.name {
 	case "plan":
 		return cty.StringVal("."), nil
@@ -120,10 +130,11 @@ func (s *scope) pathRef(r ref) (cty.Value, hcl.Diagnostics) {
 		}
 		return cty.StringVal(filepath.ToSlash(rel)), nil
 	}
+
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute", fmt.Sprintf("path has module and plan, not %q.", r.name))}
 }
 
-// moduleWant says which outputs of a module are needed.
+// moduleWant records which outputs of a module are needed.
 type moduleWant struct {
 	all   bool
 	attrs map[string]hcl.Range
@@ -143,10 +154,12 @@ func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnost
 	if !ok {
 		return cty.DynamicVal, s.undeclared("module", name, w.rng, namesOf(s.decl.modules))
 	}
+
 	children, diags := s.modulesNamed(d)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
+
 	byKey := map[string]cty.Value{}
 	for _, c := range children {
 		attrs := map[string]cty.Value{}
@@ -155,19 +168,24 @@ func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnost
 				w.attrs[o] = w.rng
 			}
 		}
+
 		for _, a := range sortedKeys(w.attrs) {
 			v, more := c.output(a, w.attrs[a])
 			diags = append(diags, more...)
 			attrs[a] = v
 		}
+
 		if c.each == nil {
 			return cty.ObjectVal(attrs), diags
 		}
+
 		byKey[c.each.key] = cty.ObjectVal(attrs)
 	}
+
 	if d.forEach == nil {
 		return cty.NullVal(cty.DynamicPseudoType), diags // enabled = false
 	}
+
 	return cty.ObjectVal(byKey), diags
 }
 
@@ -176,30 +194,35 @@ func (s *scope) stageValue(r ref) (cty.Value, hcl.Diagnostics) {
 	if !ok {
 		return cty.DynamicVal, s.undeclared(r.root, r.name, r.rng, namesOf(s.decl.stages[r.root]))
 	}
+
 	ins, diags := s.instancesOf(d)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
+
 	if d.forEach == nil {
 		if len(ins) == 0 {
 			return cty.NullVal(cty.DynamicPseudoType), diags
 		}
 		return s.l.instanceValue(ins[0]), diags
 	}
+
 	byKey := map[string]cty.Value{}
 	for _, in := range ins {
 		byKey[in.Key] = s.l.instanceValue(in)
 	}
+
 	return cty.ObjectVal(byKey), diags
 }
 
-// instanceValue is what collect.gemm is in an expression.
+// instanceValue returns the value of a stage reference such as collect.gemm.
 func (l *loader) instanceValue(in *Instance) cty.Value {
 	attrs := map[string]cty.Value{
 		"address": cty.StringVal(in.Address),
 		"ref":     cty.CapsuleVal(stage.RefType, &stage.Ref{Address: in.Address, Kind: in.Kind.Name}),
 	}
 	known := l.results[in.Address]
+
 	set := func(name string, t cty.Type) {
 		if v, ok := known[name]; ok {
 			attrs[name] = v
@@ -207,15 +230,17 @@ func (l *loader) instanceValue(in *Instance) cty.Value {
 			attrs[name] = cty.UnknownVal(t)
 		}
 	}
+
 	set("rows", cty.Number)
 	set("digest", cty.String)
 	for name, t := range in.Kind.Outputs {
 		set(name, t)
 	}
+
 	return cty.ObjectVal(attrs)
 }
 
-// evaluator is the stage.Evaluator of one instance.
+// evaluator implements stage.Evaluator for one instance.
 type evaluator struct {
 	scope *scope
 	each  *eachValue
@@ -230,7 +255,7 @@ func (e *evaluator) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl
 	return ctx, append(diags, e.scope.l.sensitiveIn(exprs, ctx, bound)...)
 }
 
-// hasUnknown says whether an attribute of body waits for a stage to run.
+// hasUnknown reports whether an attribute of body depends on a stage that has not run.
 func (e *evaluator) hasUnknown(body *hclsyntax.Body) (bool, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	for _, expr := range bodyExpressions(body) {
@@ -241,11 +266,12 @@ func (e *evaluator) hasUnknown(body *hclsyntax.Body) (bool, hcl.Diagnostics) {
 			return true, diags
 		}
 	}
+
 	return false, diags
 }
 
-// consequence says whether a value is unknown because another mistake was
-// reported: to complain of it, too, would lead astray.
+// consequence reports whether a value is unknown because of an error that is already reported.
+// Reporting it again would be misleading.
 func (s *scope) consequence(exprs []hcl.Expression, ctx *hcl.EvalContext) bool {
 	if s.l.failures == 0 {
 		return false
@@ -257,8 +283,8 @@ func (s *scope) consequence(exprs []hcl.Expression, ctx *hcl.EvalContext) bool {
 	})
 }
 
-// hasUnknownPart looks for unknown values, but not inside references to
-// stages, which are known as references before the stage ran.
+// hasUnknownPart reports whether a value contains unknown parts. It ignores the contents of stage
+// references, because the reference itself is known before the stage runs.
 func hasUnknownPart(v cty.Value) bool {
 	if stage.IsRef(v) && v.IsKnown() {
 		return false
@@ -269,15 +295,17 @@ func hasUnknownPart(v cty.Value) bool {
 	if v.IsNull() || !v.CanIterateElements() {
 		return false
 	}
+
 	for it := v.ElementIterator(); it.Next(); {
 		if _, e := it.Element(); hasUnknownPart(e) {
 			return true
 		}
 	}
+
 	return false
 }
 
-// refAddresses lists the stage instances inside a value.
+// refAddresses returns the addresses of the stage instances inside a value.
 func refAddresses(v cty.Value) []string {
 	if v == cty.NilVal || v.IsMarked() || !v.IsKnown() || v.IsNull() {
 		return nil
@@ -288,16 +316,17 @@ func refAddresses(v cty.Value) []string {
 	if !v.CanIterateElements() {
 		return nil
 	}
+
 	var out []string
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		out = append(out, refAddresses(e)...)
 	}
+
 	return out
 }
 
-// bodyExpressions returns the expressions of a body and its nested blocks in
-// source order.
+// bodyExpressions returns the expressions of a body and its nested blocks in source order.
 func bodyExpressions(body *hclsyntax.Body) []hcl.Expression {
 	out := stage.Expressions(body)
 	sort.SliceStable(out, func(i, j int) bool {
@@ -307,6 +336,7 @@ func bodyExpressions(body *hclsyntax.Body) []hcl.Expression {
 		}
 		return a.Start.Byte < b.Start.Byte
 	})
+
 	return out
 }
 

@@ -6,12 +6,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// expansion is one instance to be made of a block; each is nil without
-// for_each.
+// expansion is one instance to create from a block. each is nil without for_each.
 type expansion struct{ each *eachValue }
 
-// expand says which instances a block has. A block that is not enabled has
-// none, and neither has one whose input is a disabled stage.
+// expand returns the instances of a block. A disabled block has none. A for_each item whose value
+// is a disabled stage is skipped.
 func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 	if d.enabled != nil {
 		on, diags := s.enabled(d)
@@ -19,23 +18,28 @@ func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 			return nil, diags
 		}
 	}
+
 	if d.forEach == nil {
 		return []expansion{{}}, nil
 	}
+
 	v, diags := s.eval(d.forEach, nil)
 	if diags = append(diags, shown(v, "for_each", d.forEach)...); diags.HasErrors() {
 		return nil, diags
 	}
+
 	keys, more := s.forEachKeys(d, v)
 	diags = append(diags, more...)
 	var out []expansion
+
 	for _, k := range keys {
 		e := &eachValue{key: k.key, value: k.value, seen: s.l.finished, from: s, expr: d.forEach}
 		if e.value.IsKnown() && e.value.IsNull() {
-			continue // a disabled stage
+			continue // disabled stage
 		}
 		out = append(out, expansion{each: e})
 	}
+
 	return out, diags
 }
 
@@ -45,8 +49,9 @@ func (s *scope) enabled(d *blockDecl) (bool, hcl.Diagnostics) {
 		return false, diags
 	}
 	if !v.IsKnown() && s.l.failures > 0 {
-		return false, diags // a consequence of what is reported already
+		return false, diags // a consequence of an error that is already reported
 	}
+
 	if !v.IsKnown() {
 		return false, append(diags, errorAt(d.enabled.Range(), "enabled depends on a stage",
 			"Whether a stage is part of the plan must be known before anything runs; use variables, locals and systems only."))
@@ -54,10 +59,11 @@ func (s *scope) enabled(d *blockDecl) (bool, hcl.Diagnostics) {
 	if v.IsNull() || v.Type() != cty.Bool {
 		return false, append(diags, errorAt(d.enabled.Range(), "Invalid enabled", "true or false is needed."))
 	}
+
 	return v.True(), diags
 }
 
-// instancesOf expands a stage block at the first call.
+// instancesOf returns the instances of a stage block. The first call expands the block.
 func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 	if ins, ok := s.instances[d]; ok {
 		return ins, nil
@@ -66,18 +72,22 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 	if diags := s.enter(label, d.rng()); diags.HasErrors() {
 		return nil, diags
 	}
+
 	defer s.leave()
 	out := []*Instance{}
 	keys, diags := s.expand(d)
+
 	for _, k := range keys {
 		in := &Instance{
 			Address: s.qualify(label), Kind: s.l.kinds[d.kind], Name: d.name, Range: d.rng(),
 			scope: s, decl: d, each: k.each,
 		}
+
 		if k.each != nil {
 			in.Key = k.each.key
 			in.Address += keySuffix(in.Key)
 		}
+
 		if d.describe != nil {
 			v, more := s.eval(d.describe, k.each)
 			more = append(more, shown(v, "description", d.describe)...)
@@ -86,18 +96,20 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 				in.Description = v.AsString()
 			}
 		}
+
 		off, more := s.inputDisabled(d, k.each)
 		diags = append(diags, more...)
 		if !off {
 			out = append(out, in)
 		}
 	}
+
 	s.instances[d] = out
 	return out, diags
 }
 
-// inputDisabled says whether an attribute that simply names another stage
-// names a disabled one: disabling a grid disables the stages that depend on it.
+// inputDisabled reports whether an attribute refers directly to a disabled stage: disabling a grid
+// disables the stages that depend on it.
 func (s *scope) inputDisabled(d *blockDecl, each *eachValue) (bool, hcl.Diagnostics) {
 	for _, name := range sortedKeys(d.body.Attributes) {
 		expr := d.body.Attributes[name].Expr
@@ -105,15 +117,18 @@ func (s *scope) inputDisabled(d *blockDecl, each *eachValue) (bool, hcl.Diagnost
 		if len(refs) != 1 || len(diags) > 0 {
 			continue
 		}
+
 		r := refs[0]
 		if _, isStage := s.l.kinds[r.root]; !isStage && r.root != "module" {
 			continue
 		}
+
 		switch expr.(type) {
 		case *hclsyntax.ScopeTraversalExpr, *hclsyntax.IndexExpr, *hclsyntax.RelativeTraversalExpr:
 		default:
 			continue
 		}
+
 		if s.refDisabled(r) {
 			return true, nil
 		}
@@ -127,10 +142,12 @@ func (s *scope) refDisabled(r ref) bool {
 		if !ok || r.attr == "" {
 			return false
 		}
+
 		children, diags := s.modulesNamed(d)
 		if diags.HasErrors() {
 			return false
 		}
+
 		for _, c := range children {
 			if r.key != nil && (c.each == nil || c.each.key != *r.key) {
 				continue
@@ -138,12 +155,14 @@ func (s *scope) refDisabled(r ref) bool {
 			v, more := c.output(r.attr, r.rng)
 			return !more.HasErrors() && v.IsKnown() && v.IsNull()
 		}
+
 		return len(children) == 0 && d.enabled != nil
 	}
 	target, ok := s.decl.stages[r.root][r.name]
 	if !ok {
 		return false
 	}
+
 	ins, diags := s.instancesOf(target)
 	if diags.HasErrors() {
 		return false
@@ -151,16 +170,18 @@ func (s *scope) refDisabled(r ref) bool {
 	if r.key == nil {
 		return len(ins) == 0 && target.forEach == nil
 	}
+
 	for _, in := range ins {
 		if in.Key == *r.key {
 			return false
 		}
 	}
-	// An unknown key is a mistake to report, unless instances were disabled.
+
+	// An undeclared key is an error that is reported elsewhere, not a disabled instance.
 	return s.keyDeclared(target, *r.key)
 }
 
-// keyDeclared says whether a for_each names key, be it disabled or not.
+// keyDeclared reports whether a for_each contains key, even if that instance is disabled.
 func (s *scope) keyDeclared(d *blockDecl, key string) bool {
 	if d.forEach == nil {
 		return false
@@ -169,20 +190,23 @@ func (s *scope) keyDeclared(d *blockDecl, key string) bool {
 	if diags.HasErrors() || v.ContainsMarked() || !v.IsKnown() || v.IsNull() {
 		return false
 	}
+
 	keys, diags := s.forEachKeys(d, v)
 	if diags.HasErrors() {
 		return false
 	}
+
 	for _, k := range keys {
 		if k.key == key {
 			return true
 		}
 	}
+
 	return false
 }
 
-// evaluateAll evaluates everything that is known before a run, so that one
-// load reports as many mistakes as there are.
+// evaluateAll evaluates everything that is known before a run, so that one load reports as many
+// errors as possible.
 func (s *scope) evaluateAll() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	add := func(_ any, more hcl.Diagnostics) { diags = append(diags, more...) }
@@ -190,18 +214,22 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 		v, more := s.variable(name, s.decl.variables[name].rng)
 		add(v, more)
 	}
+
 	for _, name := range sortedKeys(s.decl.locals) {
 		v, more := s.local(name, s.decl.locals[name].NameRange)
 		add(v, more)
 	}
+
 	for _, name := range sortedKeys(s.decl.systems) {
 		v, more := s.system(name, s.decl.systems[name].rng())
 		add(v, more)
 	}
+
 	for _, name := range sortedKeys(s.decl.runtimes) {
 		v, more := s.runtime(name, s.decl.runtimes[name].rng())
 		add(v, more)
 	}
+
 	for i := range s.l.opts.Services {
 		kind := &s.l.opts.Services[i]
 		for _, name := range sortedKeys(s.decl.services[kind.Name]) {
@@ -209,10 +237,12 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 			add(v, more)
 		}
 	}
+
 	for _, name := range sortedKeys(s.decl.parts) {
 		v, more := s.part(name, s.decl.parts[name].rng())
 		add(v, more)
 	}
+
 	for _, d := range s.decl.order {
 		if d.kind != "module" {
 			ins, more := s.instancesOf(d)
@@ -221,6 +251,7 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 		}
 		children, more := s.modulesNamed(d)
 		add(children, more)
+
 		for _, c := range children {
 			diags = append(diags, c.evaluateAll()...)
 			if d.dependsOn != nil {
@@ -228,15 +259,16 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 			}
 		}
 	}
+
 	for _, name := range s.decl.outOrder {
 		v, more := s.output(name, s.decl.outputs[name].rng)
 		add(v, more)
 	}
+
 	return diags
 }
 
-// allInstances lists the stage instances of this module and those in it, in
-// source order.
+// allInstances returns the stage instances of this module and its child modules in source order.
 func (s *scope) allInstances() []*Instance {
 	var out []*Instance
 	for _, d := range s.decl.order {
@@ -244,9 +276,11 @@ func (s *scope) allInstances() []*Instance {
 			out = append(out, s.instances[d]...)
 			continue
 		}
+
 		for _, c := range s.children[d.name] {
 			out = append(out, c.allInstances()...)
 		}
 	}
+
 	return out
 }

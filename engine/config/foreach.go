@@ -16,32 +16,37 @@ type keyed struct {
 	value cty.Value
 }
 
-// forEachKeys lists the instances in the order in which the user wrote them.
+// forEachKeys returns the keys and values of a for_each in the order in which they are written.
 func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics) {
 	rng := d.forEach.Range()
 	if (!v.IsKnown() || unknownKeys(v)) && s.l.failures > 0 {
-		return nil, nil // a consequence of what is reported already
+		return nil, nil // a consequence of an error that is already reported
 	}
 	if !v.IsKnown() || unknownKeys(v) {
 		return nil, hcl.Diagnostics{errorAt(rng, "for_each depends on a stage",
 			fmt.Sprintf("The keys must be known before anything runs, but %s is known only after its stage ran. Put the keys into a local and the values into a map over them.", s.firstStageRef(d.forEach)))}
 	}
+
 	if v.IsNull() {
 		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", "The value is null; a map, an object, a set or a list of strings is needed.")}
 	}
+
 	t := v.Type()
 	var out []keyed
 	switch {
 	case stage.IsRef(v):
 		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", "This is one stage; for_each needs a map or a list. For one stage leave for_each away.")}
+
 	case t.IsObjectType() || t.IsMapType():
 		for it := v.ElementIterator(); it.Next(); {
 			k, e := it.Element()
 			out = append(out, keyed{k.AsString(), e})
 		}
+
 		if order := s.keyOrder(d.forEach, 0); order != nil {
 			sort.SliceStable(out, func(i, j int) bool { return order[out[i].key] < order[out[j].key] })
 		}
+
 	case t.IsSetType() || t.IsListType() || t.IsTupleType():
 		seen := map[string]bool{}
 		for it := v.ElementIterator(); it.Next(); {
@@ -49,30 +54,36 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 			if !e.IsKnown() || e.IsNull() || e.Type() != cty.String {
 				return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", "The elements of a list or set must be known strings: they become the keys. Use a map to give each key a value.")}
 			}
+
 			k := e.AsString()
 			if seen[k] {
 				return nil, hcl.Diagnostics{errorAt(rng, "Duplicate for_each key", fmt.Sprintf("The key %q occurs twice.", k))}
 			}
+
 			seen[k] = true
 			out = append(out, keyed{k, e})
 		}
+
 	default:
 		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", fmt.Sprintf("A map, an object, a set or a list of strings is needed, not %s.", t.FriendlyName()))}
 	}
+
 	return out, nil
 }
 
-// unknownKeys says whether a list or set has elements that wait for a stage.
+// unknownKeys reports whether a list or set has elements that depend on a stage.
 func unknownKeys(v cty.Value) bool {
 	t := v.Type()
 	if v.IsNull() || !(t.IsSetType() || t.IsListType() || t.IsTupleType()) {
 		return false
 	}
+
 	for it := v.ElementIterator(); it.Next(); {
 		if _, e := it.Element(); !e.IsKnown() {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -86,16 +97,18 @@ func (s *scope) firstStageRef(expr hcl.Expression) string {
 	return "the value"
 }
 
-// keyOrder recovers the order in which the keys of a literal were written,
-// which objects do not keep. It looks through locals and other stages'
-// for_each; nil means by name.
+// keyOrder returns the source order of the keys of an object literal, which object values do not
+// preserve. It follows locals, variables, module outputs and the for_each of other stages. It
+// returns nil if the order is unknown; keys are then sorted by name.
 func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 	if depth > 8 {
 		return nil
 	}
+
 	switch e := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
 		return s.keyOrder(e.Expression, depth+1)
+
 	case *hclsyntax.ObjectConsExpr:
 		order := map[string]int{}
 		for i, item := range e.Items {
@@ -105,16 +118,20 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 			}
 			order[k.AsString()] = i
 		}
+
 		return order
+
 	case *hclsyntax.ForExpr:
 		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && key.Traversal.RootName() == e.KeyVar && len(key.Traversal) == 1 {
 			return s.keyOrder(e.CollExpr, depth+1)
 		}
+
 	case *hclsyntax.ScopeTraversalExpr:
 		t := e.Traversal
 		if len(t) < 2 {
 			return nil
 		}
+
 		step, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
 			return nil
@@ -122,15 +139,18 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 		if len(t) == 3 && t.RootName() == "module" {
 			return s.outputOrder(step.Name, t[2], depth)
 		}
+
 		if len(t) != 2 {
 			return nil
 		}
 		if t.RootName() == "var" {
 			return s.variableOrder(step.Name, depth)
 		}
+
 		if a, ok := s.decl.locals[step.Name]; ok && t.RootName() == "local" {
 			return s.keyOrder(a.Expr, depth+1)
 		}
+
 		if d, ok := s.decl.stages[t.RootName()][step.Name]; ok && d.forEach != nil {
 			ins, _ := s.instancesOf(d)
 			order := map[string]int{}
@@ -140,16 +160,18 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 			return order
 		}
 	}
+
 	return nil
 }
 
-// variableOrder is keyOrder for a variable: of the argument that it was given, of
-// the value from outside the plan, or of its default.
+// variableOrder is keyOrder for a variable. It uses the module argument, the value given from
+// outside the plan, or the default.
 func (s *scope) variableOrder(name string, depth int) map[string]int {
 	d := s.decl.variables[name]
 	if d == nil {
 		return nil
 	}
+
 	if s.parent != nil {
 		if a, ok := s.call.body.Attributes[name]; ok {
 			return s.parent.keyOrder(a.Expr, depth+1)
@@ -162,30 +184,36 @@ func (s *scope) variableOrder(name string, depth int) map[string]int {
 				return nil
 			}
 		}
+
 		return s.keyOrder(expr, depth+1)
 	}
+
 	if d.written == nil {
 		return nil
 	}
+
 	return s.keyOrder(d.written, depth+1)
 }
 
-// itemOf finds the expression that gives one key of a for_each its value, and
-// the module that it stands in. Where the item cannot be told it is the
-// expression that makes all of them.
+// itemOf returns the expression that defines the value of one for_each key, and the module that
+// contains it. If the item cannot be determined, it returns the expression that produces all items,
+// and item is false.
 func (s *scope) itemOf(expr hcl.Expression, key string, depth int) (from *scope, found hcl.Expression, item bool) {
 	if depth > 8 {
 		return s, expr, false
 	}
+
 	switch e := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
 		return s.itemOf(e.Expression, key, depth+1)
+
 	case *hclsyntax.ObjectConsExpr:
 		for _, item := range e.Items {
 			if k, diags := s.eval(item.KeyExpr, nil); !diags.HasErrors() && k.IsKnown() && !k.IsNull() && k.Type() == cty.String && k.AsString() == key {
 				return s, item.ValueExpr, true
 			}
 		}
+
 	case *hclsyntax.ScopeTraversalExpr:
 		if len(e.Traversal) != 2 {
 			break
@@ -194,6 +222,7 @@ func (s *scope) itemOf(expr hcl.Expression, key string, depth int) (from *scope,
 		if !ok {
 			break
 		}
+
 		switch root := e.Traversal.RootName(); {
 		case root == "local" && s.decl.locals[step.Name] != nil:
 			return s.itemOf(s.decl.locals[step.Name].Expr, key, depth+1)
@@ -201,19 +230,22 @@ func (s *scope) itemOf(expr hcl.Expression, key string, depth int) (from *scope,
 			return s.parent.itemOf(s.call.body.Attributes[step.Name].Expr, key, depth+1)
 		}
 	}
+
 	return s, expr, false
 }
 
-// outputOrder is keyOrder of a module's output.
+// outputOrder is keyOrder for a module output.
 func (s *scope) outputOrder(module string, step hcl.Traverser, depth int) map[string]int {
 	a, ok := step.(hcl.TraverseAttr)
 	d, declared := s.decl.modules[module]
 	if !ok || !declared {
 		return nil
 	}
+
 	children, diags := s.modulesNamed(d)
 	if diags.HasErrors() || len(children) != 1 || children[0].decl.outputs[a.Name] == nil {
 		return nil
 	}
+
 	return children[0].keyOrder(children[0].decl.outputs[a.Name].value, depth+1)
 }

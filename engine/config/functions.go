@@ -16,8 +16,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Functions returns the functions that plans may call. All are pure: none reads the
-// clock, the environment or a file, so the same plan means the same cases everywhere.
+// Functions returns the functions that plans may call. All are pure: none reads the clock, the
+// environment or a file, so a plan always defines the same cases.
 func Functions() map[string]function.Function {
 	return map[string]function.Function{
 		// numbers
@@ -143,16 +143,18 @@ func boolFold(description string, all bool) function.Function {
 					return cty.BoolVal(!all), nil
 				}
 			}
+
 			if unknown {
 				return cty.UnknownVal(cty.Bool), nil
 			}
+
 			return cty.BoolVal(all), nil
 		},
 	})
 }
 
-// containsFunc takes lists, sets and tuples and compares a value of another
-// type as unequal instead of failing, so that null axes can be tested.
+// containsFunc accepts lists, sets and tuples. Values of different types are unequal instead of an
+// error, so that null axes can be tested.
 var containsFunc = function.New(&function.Spec{
 	Description: "whether a list, set or tuple holds a value",
 	Params: []function.Parameter{
@@ -193,10 +195,11 @@ func sameValue(a, b cty.Value) cty.Value {
 	if !a.Type().Equals(b.Type()) {
 		return cty.False
 	}
+
 	return a.Equals(b)
 }
 
-// powersFunc lists base^from .. base^to: the shape of most size axes.
+// powersFunc returns base^from .. base^to, the shape of most size axes.
 var powersFunc = function.New(&function.Spec{
 	Description: "powers(base, from, to): base^from up to base^to, both included",
 	Params: []function.Parameter{
@@ -221,11 +224,11 @@ var powersFunc = function.New(&function.Spec{
 	},
 })
 
-// rangeLimit is how many values range makes at most; longer axes are powers,
-// steps, or the plan's mistake.
+// rangeLimit is the maximum number of values that range returns. Longer axes should use powers or a
+// larger step, or are a mistake.
 const rangeLimit = 20_000
 
-// rangeFunc is the standard library's range with more values, as axes need them.
+// rangeFunc is like range of the standard library, but with a higher limit on the number of values.
 var rangeFunc = function.New(&function.Spec{
 	Description: "numbers from the first to below the second, in steps of the third",
 	VarParam:    &function.Parameter{Name: "params", Type: cty.Number},
@@ -272,8 +275,8 @@ var rangeFunc = function.New(&function.Spec{
 	},
 })
 
-// sortFunc sorts numbers by value and strings by byte order; the standard
-// library's sort would turn numbers into strings.
+// sortFunc sorts numbers by value and strings by byte order. The sort function of the standard
+// library would convert numbers to strings.
 var sortFunc = function.New(&function.Spec{
 	Description: "sort a list of numbers by value, or of strings by byte order",
 	Params:      []function.Parameter{{Name: "list", Type: cty.DynamicPseudoType}},
@@ -303,6 +306,7 @@ func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
 			return cty.NilVal, function.NewArgErrorf(0, "an element is null")
 		}
 	}
+
 	switch t.ElementType() {
 	case cty.Number:
 		sort.SliceStable(vs, func(i, j int) bool { return vs[i].LessThan(vs[j]).True() })
@@ -311,9 +315,11 @@ func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
 	default:
 		return cty.NilVal, function.NewArgErrorf(0, "only numbers or strings can be sorted, not %s", t.ElementType().FriendlyName())
 	}
+
 	if len(vs) == 0 {
 		return cty.ListValEmpty(t.ElementType()), nil
 	}
+
 	return cty.ListVal(vs), nil
 }
 

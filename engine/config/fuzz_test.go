@@ -11,7 +11,7 @@ import (
 	"aicplan/engine/config"
 )
 
-// placed holds that diagnostics have a place and say something.
+// placed checks that diagnostics have a range, a summary and a detail.
 func placed(t *testing.T, text string, diags hcl.Diagnostics) {
 	t.Helper()
 	for _, d := range diags {
@@ -24,8 +24,7 @@ func placed(t *testing.T, text string, diags hcl.Diagnostics) {
 	}
 }
 
-// FuzzExpression evaluates what may be any expression: it has a value, or an
-// error with a place.
+// FuzzExpression evaluates arbitrary expressions. Each must have a value, or an error with a range.
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{
 		"1 + 2 * 3", `"a${var.n}b"`, "[for x in var.l : x * 2 if x > 1]", "{ for k, v in var.o : k => v... }", "var.l[*]", "var.o.a", `try(var.nope, 1)`,
@@ -41,13 +40,16 @@ variable "n" { default = 3 }
 variable "l" { default = [1, 2, 3] }
 variable "o" { default = { a = 1, b = "x" } }
 `
+
 	if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
 		f.Fatal(err)
 	}
+
 	cfg, diags := config.Load(config.Options{Path: path, Version: "0.1.0"})
 	if diags.HasErrors() {
 		f.Fatal(diags)
 	}
+
 	f.Fuzz(func(t *testing.T, text string) {
 		v, diags := cfg.Eval(text)
 		placed(t, text, diags)
@@ -57,7 +59,7 @@ variable "o" { default = { a = 1, b = "x" } }
 	})
 }
 
-// FuzzVarFile reads files of values.
+// FuzzVarFile reads files with values of variables.
 func FuzzVarFile(f *testing.F) {
 	for _, text := range []string{
 		"n = 4\n", "l = [1, 2]\no = { a = 2, b = \"y\" }\n", "n = \"x\"\n", "n = 1\nn = 2\n", "other = 1\n", "n {\n}\n", "l = var.n\n", "n = null\n",
@@ -80,6 +82,7 @@ variable "o" {
   }
 }
 `
+
 	f.Fuzz(func(t *testing.T, text string) {
 		dir := t.TempDir()
 		path, values := filepath.Join(dir, "plan.hcl"), filepath.Join(dir, "values.hcl")
@@ -88,27 +91,32 @@ variable "o" {
 				t.Fatal(err)
 			}
 		}
+
 		_, diags := config.Load(config.Options{Path: path, VarFiles: []string{values}, Version: "0.1.0"})
 		placed(t, text, diags)
 	})
 }
 
-// Writing out the digits of such a number takes all the time and memory there is.
+// TestNumbersOutOfBounds uses numbers with so many digits that formatting them would exhaust time
+// and memory.
 func TestNumbersOutOfBounds(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plan.hcl")
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	cfg, diags := config.Load(config.Options{Path: path, Version: "0.1.0"})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	for _, text := range []string{`"a${1e99999999}"`, "toset([1e-99999999])", `format("%d", 1e999999999)`} {
 		if _, diags := cfg.Eval(text); !diags.HasErrors() || diags[0].Summary != "Number out of bounds" {
 			t.Errorf("%s: %v, want an error about bounds", text, diags)
 		}
 	}
+
 	for _, text := range []string{"1e400", "-1e-400"} {
 		if _, diags := cfg.Eval(text); diags.HasErrors() {
 			t.Errorf("%s: %v", text, diags)

@@ -14,29 +14,29 @@ import (
 	"aicplan/systems"
 )
 
-// Options say what to load and with which values.
+// Options define what to load and with which values.
 type Options struct {
 	Path     string                // plan file, or a folder of plan files
-	Kinds    map[string]stage.Kind // every known stage kind by name
-	Runtimes []stage.RuntimeKind   // every known kind of runtime
-	Services []stage.ServiceKind   // every known kind of service block
-	Version  string                // of this aicplan, for required_version
+	Kinds    map[string]stage.Kind // all stage kinds by name
+	Runtimes []stage.RuntimeKind   // all kinds of runtimes
+	Services []stage.ServiceKind   // all kinds of service blocks
+	Version  string                // version of this binary, for required_version
 	Vars     []string              // NAME=VALUE as given with -var, in order
 	VarFiles []string              // in order
-	Environ  []string              // as os.Environ
-	// Shared says that flags and environment were meant for another plan as well:
-	// values for variables that this one does not have are ignored.
+	Environ  []string              // in the format of os.Environ
+	// Shared means that flags and environment apply to several plans: values for undeclared
+	// variables are ignored.
 	Shared  bool
 	Systems func(name, file string) (*systems.Spec, error)
-	// Given are values of variables as a file has them; they override all others.
+	// Given are values of variables from a file. They override all others.
 	Given map[string]*hclsyntax.Attribute
-	// Optional are such values for the variables that the plan has; Given overrides
-	// them.
+	// Optional are values of variables from a file. Undeclared variables are ignored. Given
+	// overrides them.
 	Optional map[string]*hclsyntax.Attribute
-	// Inline is the text of the plan where it is a block of the file at Path; nil
-	// where the file is the plan.
+	// Inline is the body of the plan if the plan is a block of the file at Path. It is nil if the
+	// file is the plan.
 	Inline *hclsyntax.Body
-	// Sources are further files by name whose lines diagnostics may show.
+	// Sources are additional files by name for snippets in diagnostics.
 	Sources map[string]*hcl.File
 }
 
@@ -49,19 +49,18 @@ type loader struct {
 	modules   map[string]*moduleDecl // by absolute path
 	exprs     map[hclsyntax.Node]exprParts
 	results   map[string]map[string]cty.Value
-	finished  int // stages whose results are known
+	finished  int // number of changes of results; cached values that depend on stages become stale
 	busy      []frame
-	marks     bool     // there are sensitive values
-	secrets   []string // words and numbers in them; defaults are in the plan's text anyway
-	failures  int      // values that could not be evaluated; what is unknown may be so because of them
-	// unreadable is set when a file has syntax errors.
+	marks     bool     // at least one value is sensitive
+	secrets   []string // words and numbers in sensitive values, except defaults, which the plan's text contains
+	failures  int      // values that could not be evaluated; other values may be unknown because of them
+	// unreadable is true if a file has syntax errors.
 	unreadable bool
 }
 
-// Load parses the plan, evaluates what is known before a run, expands for_each
-// and modules, and traces the dependencies between stage instances. The
-// returned Config is nil only when nothing could be read; with error
-// diagnostics it serves for showing snippets.
+// Load parses the plan, evaluates what is known before a run, expands for_each and modules, and
+// finds the dependencies between stage instances. The returned Config is nil only if the path
+// cannot be resolved. If the diagnostics contain errors, use the Config only to print snippets.
 func Load(opts Options) (*Config, hcl.Diagnostics) {
 	c, diags := load(opts)
 	return c, unique(diags)
@@ -72,30 +71,36 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(opts.Path, "Cannot read the plan", err.Error())}
 	}
+
 	l := &loader{
 		opts: opts, kinds: opts.Kinds, src: newSources(filepath.Dir(abs)), functions: Functions(),
 		modules: map[string]*moduleDecl{}, exprs: map[hclsyntax.Node]exprParts{}, results: map[string]map[string]cty.Value{},
 	}
+
 	maps.Copy(l.src.flags, opts.Sources)
 	c := &Config{Path: opts.Path, l: l, byAddr: map[string]*Instance{}}
 	decl, diags := l.loadRoot(abs)
 	if decl == nil {
 		return c, diags
 	}
+
 	c.Dir = decl.dir
 	l.modules[abs] = decl
 	var more hcl.Diagnostics
 	l.rootVars, more = l.readVariables(decl)
 	diags = append(diags, more...)
+
 	if l.unreadable {
-		// Names that are missing because their file did not parse would be
-		// reported again and again.
+		// Names may be missing because their file did not parse. Reporting each of them would bury
+		// the syntax error.
 		return c, diags
 	}
+
 	c.root = newScope(l, decl, nil, nil, nil, "", abs)
 	diags = append(diags, c.root.evaluateAll()...)
 	c.Instances = c.root.allInstances()
 	var sound []*Instance
+
 	for _, in := range c.Instances {
 		c.byAddr[in.Address] = in
 		more := in.checkReferences()
@@ -104,24 +109,26 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 			sound = append(sound, in)
 		}
 	}
+
 	if diags.HasErrors() {
-		// What uses a wrong variable or a wrong block is unknown, in modules too, and
-		// no mistake of its own.
+		// Everything that uses an invalid variable or block is unknown, in modules as well. Such
+		// errors are consequences, so drop them.
 		more := slices.DeleteFunc(c.decodeErrors(sound), func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
 		return c, append(diags, more...)
 	}
+
 	for _, in := range c.Instances {
 		more := in.trace()
 		diags = append(diags, WithAddress(more, in.Address)...)
 	}
+
 	return c, diags
 }
 
-// followUps are what grids say of values that are not known.
+// followUps are summaries of diagnostics that grids report if a value is unknown.
 var followUps = []string{"Value not known at plan time", "Unknown loop"}
 
-// decodeErrors finds what else is wrong in instances whose references lead
-// somewhere, for a load that has failed already.
+// decodeErrors decodes instances with valid references to find further errors after a failed load.
 func (c *Config) decodeErrors(sound []*Instance) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, in := range sound {
@@ -131,5 +138,6 @@ func (c *Config) decodeErrors(sound []*Instance) hcl.Diagnostics {
 		_, _, more := c.Decode(in)
 		diags = append(diags, more...)
 	}
+
 	return diags
 }

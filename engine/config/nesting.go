@@ -8,18 +8,19 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// maxDepth bounds the levels of one expression, far below what the parser and the
-// evaluator have stack for: both call themselves once per level.
+// maxDepth limits the nesting of one expression. The parser and the evaluator recurse once per
+// level; their stacks allow far more levels than this.
 const maxDepth = 10_000
 
-// longExponent matches numbers of more than 10,000 digits.
+// longExponent matches exponents of five or more digits, which stand for numbers of more than
+// 10,000 digits.
 var longExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{4}`)
 
-// TooDeep returns an error if brackets are nested too deep, or if an expression has too
-// many operators, signs, conditionals, indices or template directives in a row. The
-// parser would run out of stack, which ends the program.
+// TooDeep returns an error if brackets are nested too deeply, or if an expression has too many
+// operators, signs, conditionals, indices or template directives in a row. The parser would
+// overflow the stack, which crashes the program.
 func TooDeep(src []byte, name string) hcl.Diagnostics {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports mistakes
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports syntax errors
 	open, row := 0, 0
 
 	for _, t := range tokens {
@@ -29,11 +30,13 @@ func TooDeep(src []byte, name string) hcl.Diagnostics {
 		case hclsyntax.TokenTemplateControl:
 			open++
 			row++
+
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
 			open--
 		case hclsyntax.TokenCBrack:
 			open--
 			row++
+
 		case hclsyntax.TokenComma, hclsyntax.TokenEqual:
 			row = 0
 		case hclsyntax.TokenQuestion, hclsyntax.TokenBang, hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
@@ -41,6 +44,7 @@ func TooDeep(src []byte, name string) hcl.Diagnostics {
 			hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
 			row++
 		}
+
 		if t.Type == hclsyntax.TokenNumberLit && longExponent.Match(t.Bytes) {
 			return hcl.Diagnostics{errorAt(t.Range, "Number out of bounds", "A float64 ends at 1e308. Writing out the digits of this number would take all memory.")}
 		}
@@ -49,6 +53,7 @@ func TooDeep(src []byte, name string) hcl.Diagnostics {
 				fmt.Sprintf("An expression has more than %d nested brackets, or operators in a row. Give its parts names in locals.", maxDepth))}
 		}
 	}
+
 	return nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestNestedTooDeep: text that would end the program in the parser, where
-// nothing can be recovered, is refused with its place.
+// TestNestedTooDeep checks that text which would overflow the parser's stack is rejected with its
+// range.
 func TestNestedTooDeep(t *testing.T) {
 	const n = 20_000
 	for name, expr := range map[string]string{
@@ -30,16 +30,19 @@ func TestNestedTooDeep(t *testing.T) {
 		if err := os.WriteFile(path, []byte("locals {\n  a = "+expr+"\n}\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
+
 		_, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{}, Version: "0.1.0", Systems: testSystem})
 		if !diags.HasErrors() || diags[0].Summary != "Nested too deep" || diags[0].Subject.Start.Line < 2 {
 			t.Errorf("%s: %v", name, diags)
 		}
 	}
+
 	path := filepath.Join(t.TempDir(), "plan.hcl")
 	text := "locals {\n  a = " + strings.Repeat("(", 100) + "1" + strings.Repeat(")", 100) + "\n}\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	cfg, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{}, Version: "0.1.0", Systems: testSystem,
 		Vars: []string{"x=" + strings.Repeat("[", n)}})
 	if len(diags) != 1 || diags[0].Summary != "Value for an undeclared variable" {
@@ -50,7 +53,7 @@ func TestNestedTooDeep(t *testing.T) {
 	}
 }
 
-// Expressions side by side are not nested.
+// TestManyExpressions checks that expressions side by side do not count as nested.
 func TestManyExpressions(t *testing.T) {
 	t.Parallel()
 	const n = 11_000

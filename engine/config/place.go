@@ -9,8 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// byPlace puts diagnostics into the order of the text: maps of attributes have
-// none.
+// byPlace sorts diagnostics by source position, because attributes are stored in maps.
 func byPlace(diags hcl.Diagnostics) hcl.Diagnostics {
 	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
 		if a.Subject == nil || b.Subject == nil {
@@ -21,25 +20,24 @@ func byPlace(diags hcl.Diagnostics) hcl.Diagnostics {
 	return diags
 }
 
-// subjectName is the attribute that the detail of a diagnostic begins with,
-// alone or as BLOCK.ATTRIBUTE.
+// subjectName matches the attribute at the start of a diagnostic's detail, either alone or as
+// BLOCK.ATTRIBUTE.
 var subjectName = regexp.MustCompile(`^([a-z][a-z0-9_]*)(?:\.([a-z][a-z0-9_]*))?(?: |:)`)
 
-// Locate notes on diagnostics of the instance's stage which instance they are
-// about, and moves those that stand at its block as a whole to the attribute
-// that their detail begins with.
+// Locate records the instance on the diagnostics of its stage. A diagnostic about the whole block
+// is moved to the attribute that its detail begins with.
 func (in *Instance) Locate(diags hcl.Diagnostics) hcl.Diagnostics {
 	return WithAddress(byPlace(refine(diags, in.decl.body, in.Range)), in.Address)
 }
 
-// refine moves diagnostics that stand at the block as a whole to the attribute
-// or nested block that their detail begins with. A stage's Check sees decoded
-// values, which have no place.
+// refine moves diagnostics about the whole block to the attribute or nested block that their detail
+// begins with. A stage's Check works on decoded values, which have no source range.
 func refine(diags hcl.Diagnostics, body *hclsyntax.Body, block hcl.Range) hcl.Diagnostics {
 	for _, d := range diags {
 		if d.Subject == nil || *d.Subject != block {
 			continue
 		}
+
 		if m := subjectName.FindStringSubmatch(d.Detail); m != nil {
 			if r, ok := placeOf(body, m[1], m[2]); ok {
 				d.Subject = &r
@@ -61,12 +59,15 @@ func placeOf(body *hclsyntax.Body, name, inner string) (hcl.Range, bool) {
 			}
 			return b.DefRange(), true
 		}
+
 		if a, ok := b.Body.Attributes[name]; ok {
 			found = append(found, a.Expr.Range())
 		}
 	}
+
 	if len(found) != 1 {
-		return hcl.Range{}, false // not there, or nobody can tell which
+		return hcl.Range{}, false // not found or ambiguous
 	}
+
 	return found[0], true
 }

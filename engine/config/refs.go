@@ -13,16 +13,16 @@ import (
 	"aicplan/engine/stage"
 )
 
-// ref is one reference found in an expression: root.name, with the key of an
-// instance and the attribute behind it where they can be told.
+// ref is one reference in an expression: root.name, with the instance key and the attribute after
+// it if they are known.
 type ref struct {
 	root, name string
 	key        *string
-	attr       string // output of a module; "" when the whole is meant
+	attr       string // output of a module; "" for the whole module
 	rng        hcl.Range
 }
 
-// reserved are the roots that are no stage kind.
+// reserved are the roots that are not stage kinds.
 var reserved = []string{"var", "local", "module", "system", "runtime", "part", "each", "path"}
 
 func (l *loader) isRoot(name string) bool {
@@ -40,9 +40,8 @@ func (l *loader) roots() []string {
 	return append(append(kindNames(l.kinds), reserved...), l.serviceKinds()...)
 }
 
-// meant is what helps against a name that is none: the variable or local that is
-// called so, a name that is alike, the names that stand here, and that text
-// stands in quotes.
+// meant returns a hint for an unknown name: a variable or local with that name, a similar name, the
+// names available here, or quotes if it was meant as text.
 func (s *scope) meant(t hcl.Traversal, bound []string) string {
 	root := t.RootName()
 	switch {
@@ -51,16 +50,19 @@ func (s *scope) meant(t hcl.Traversal, bound []string) string {
 	case s.decl.locals[root] != nil:
 		return fmt.Sprintf(" Did you mean local.%s?", root)
 	}
+
 	hint := ""
-	if len(root) > 2 { // of less everything is near
+	if len(root) > 2 { // shorter names are similar to everything
 		hint = didYouMean(root, append(s.l.roots(), bound...))
 	}
+
 	switch {
 	case strings.Contains(hint, "Did you mean"):
 		return hint
 	case hint == "" && len(bound) > 0 && len(bound) <= 30:
 		return " The names here are " + strings.Join(slices.Sorted(slices.Values(bound)), ", ") + "."
 	}
+
 	text := root
 	for _, step := range t[1:] {
 		attr, ok := step.(hcl.TraverseAttr)
@@ -69,36 +71,42 @@ func (s *scope) meant(t hcl.Traversal, bound []string) string {
 		}
 		text += "." + attr.Name
 	}
+
 	return fmt.Sprintf("%s If it is text, put it into quotes: %q.", hint, text)
 }
 
-// references finds what an expression refers to. Roots in bound are skipped.
+// references returns the references of an expression. Roots in bound are skipped.
 func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[string]bool) ([]ref, hcl.Diagnostics) {
 	parsed := s.l.parts(expr)
 	dynamic := s.dynamicKeys(parsed, each)
 	var out []ref
 	var diags hcl.Diagnostics
+
 	for _, t := range parsed.variables {
 		root := t.RootName()
 		if bound[root] {
 			continue
 		}
+
 		if !s.l.isRoot(root) {
 			diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
 				fmt.Sprintf("Nothing here is called %q.%s", root, s.meant(t, namesOf(bound)))))
 			continue
 		}
+
 		r := ref{root: root, rng: t.SourceRange()}
 		if len(t) < 2 {
 			diags = append(diags, errorAt(r.rng, "Incomplete reference",
 				fmt.Sprintf("%q must be followed by a name, as in %s.name.", root, root)))
 			continue
 		}
+
 		step, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
 			diags = append(diags, errorAt(r.rng, "Invalid reference", fmt.Sprintf("Write %s.name.", root)))
 			continue
 		}
+
 		r.name = step.Name
 		rest := t[2:]
 		if len(rest) > 0 {
@@ -108,28 +116,31 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 				rest = rest[1:]
 			}
 		}
+
 		if len(rest) > 0 {
 			if a, ok := rest[0].(hcl.TraverseAttr); ok {
 				r.attr = a.Name
 			}
 		}
+
 		if d, ok := dynamic[r.rng]; ok && r.key == nil {
 			r.key, r.attr = &d.key, d.attr
 		}
+
 		out = append(out, r)
 	}
+
 	return out, diags
 }
 
-// exprParts is what references need of an expression. It is taken once: the
-// same expressions are evaluated for every instance of a module.
+// exprParts is what references needs from an expression. It is cached, because the same expressions
+// are evaluated for every instance of a module.
 type exprParts struct {
 	variables []hcl.Traversal
 	indexes   []indexPart
 }
 
-// indexPart is an index expression such as collect.gemm[each.key] with the
-// attribute behind it.
+// indexPart is an index expression such as collect.gemm[each.key] with the attribute after it.
 type indexPart struct {
 	*hclsyntax.IndexExpr
 	attr string
@@ -143,6 +154,7 @@ func (l *loader) parts(expr hcl.Expression) exprParts {
 	if p, ok := l.exprs[node]; ok {
 		return p
 	}
+
 	p := exprParts{variables: expr.Variables()}
 	hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n := n.(type) {
@@ -157,15 +169,15 @@ func (l *loader) parts(expr hcl.Expression) exprParts {
 		}
 		return nil
 	})
+
 	l.exprs[node] = p
 	return p
 }
 
 type dynamicKey struct{ key, attr string }
 
-// dynamicKeys evaluates the keys of index expressions such as
-// collect.gemm[each.key], so that a reference means one instance and not all of
-// them.
+// dynamicKeys evaluates the keys of index expressions such as collect.gemm[each.key], so that the
+// reference depends on one instance instead of all of them.
 func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dynamicKey {
 	var out map[hcl.Range]dynamicKey
 	for _, ix := range parsed.indexes {
@@ -176,10 +188,12 @@ func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dyn
 		if root := coll.Traversal.RootName(); root != "module" && s.l.kinds[root].Name == "" {
 			continue
 		}
+
 		key := s.l.parts(ix.Key)
 		if slices.ContainsFunc(key.variables, func(t hcl.Traversal) bool { return !s.l.isRoot(t.RootName()) }) {
 			continue // bound by a for expression
 		}
+
 		v, diags := s.eval(ix.Key, each)
 		if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
 			continue
@@ -187,15 +201,17 @@ func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dyn
 		if out == nil {
 			out = map[hcl.Range]dynamicKey{}
 		}
+
 		rng := coll.Traversal.SourceRange()
 		if old, seen := out[rng]; !seen || old.attr == "" {
 			out[rng] = dynamicKey{key: v.AsString(), attr: ix.attr}
 		}
 	}
+
 	return out
 }
 
-// checkReferences looks every reference of the body and of depends_on up.
+// checkReferences resolves every reference in the body and in depends_on, and returns the errors.
 func (in *Instance) checkReferences() hcl.Diagnostics {
 	exprs := bodyExpressions(in.decl.body)
 	_, diags := in.scope.context(exprs, in.each, in.scope.unboundRoots(in, exprs))
@@ -205,27 +221,31 @@ func (in *Instance) checkReferences() hcl.Diagnostics {
 	return diags
 }
 
-// trace collects the addresses of the stage instances that the instance's body
-// and depends_on refer to, through locals, variables and module outputs.
+// trace collects the addresses of the stage instances that the instance's body and depends_on refer
+// to, through locals, variables and module outputs.
 func (in *Instance) trace() hcl.Diagnostics {
 	t := newTracer()
 	exprs := bodyExpressions(in.decl.body)
 	bound := in.scope.unboundRoots(in, exprs)
+
 	for _, e := range exprs {
 		t.expr(in.scope, e, in.each, bound)
 	}
+
 	for _, w := range in.dependsOn() {
 		t.waits(w)
 	}
+
 	for a := range t.found {
 		in.Deps = append(in.Deps, a)
 	}
+
 	sort.Strings(in.Deps)
 	return t.diags
 }
 
-// unboundRoots are the names that the body of a kind with BareNames binds
-// itself: every root that is not one of the language's.
+// unboundRoots returns the names that the body of a kind with BareNames binds itself: every root
+// that is not part of the language. It returns nil for other kinds.
 func (s *scope) unboundRoots(in *Instance, exprs []hcl.Expression) map[string]bool {
 	if !in.Kind.BareNames {
 		return nil
@@ -233,7 +253,7 @@ func (s *scope) unboundRoots(in *Instance, exprs []hcl.Expression) map[string]bo
 	return s.bareNames(exprs)
 }
 
-// bareNames are the roots of expressions that are none of the language's.
+// bareNames returns the roots of expressions that are not part of the language.
 func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range exprs {
@@ -243,6 +263,7 @@ func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -269,12 +290,14 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 		if a, ok := s.decl.locals[r.name]; ok && !t.visited(id) {
 			t.expr(s, a.Expr, nil, nil)
 		}
+
 	case "var":
 		if s.parent != nil && !t.visited(id) {
 			if a, ok := s.call.body.Attributes[r.name]; ok {
 				t.expr(s.parent, a.Expr, s.each, nil)
 			}
 		}
+
 	case "module":
 		if d, ok := s.decl.modules[r.name]; ok {
 			children, _ := s.modulesNamed(d)
@@ -284,16 +307,19 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 				}
 			}
 		}
+
 	case "runtime", "system":
 		d := s.decl.runtimes[r.name]
 		if r.root == "system" {
 			d = s.decl.systems[r.name]
 		}
+
 		if d != nil && !t.visited(id) {
 			for _, e := range bodyExpressions(d.body) {
 				t.expr(s, e, nil, nil)
 			}
 		}
+
 	case "part":
 		if d := s.decl.parts[r.name]; d != nil && !t.visited(id) {
 			exprs := bodyExpressions(d.body)
@@ -302,15 +328,19 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 				t.expr(s, e, nil, bound)
 			}
 		}
+
 	case "each":
 		t.each(r, each)
+
 	case "path":
+
 	default:
 		if d := s.decl.services[r.root][r.name]; d != nil && !t.visited(id) {
 			for _, e := range bodyExpressions(d.body) {
 				t.expr(s, e, nil, nil)
 			}
 		}
+
 		if d, ok := s.decl.stages[r.root][r.name]; ok {
 			ins, _ := s.instancesOf(d)
 			for _, in := range ins {
@@ -322,9 +352,8 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	}
 }
 
-// each follows each.value, or one attribute of it. In a for_each over stages the
-// value itself is the reference; what else waits for stages stands in the
-// for_each, at the item of this key.
+// each follows each.value, or one attribute of it. If for_each iterates over stages, the value is
+// the reference. Otherwise the dependencies are those of the for_each item with this key.
 func (t *tracer) each(r ref, each *eachValue) {
 	if each == nil || r.name != "value" {
 		return
@@ -335,26 +364,31 @@ func (t *tracer) each(r ref, each *eachValue) {
 	} else {
 		attr = ""
 	}
+
 	for _, a := range refAddresses(v) {
 		t.found[a] = true
 	}
+
 	if !hasUnknownPart(v) {
 		return
 	}
+
 	from, expr, item := each.from.itemOf(each.expr, each.key, 0)
 	key := &each.key
 	if item {
-		key = nil // the item has no keys of its own
+		key = nil // the item itself is not keyed
 		if attr != "" {
 			from, expr, _ = from.itemOf(expr, attr, 0)
 		}
 	}
+
 	if e, ok := expr.(*hclsyntax.ScopeTraversalExpr); ok && e.Traversal.RootName() == "module" && len(e.Traversal) == 2 {
 		if step, ok := e.Traversal[1].(hcl.TraverseAttr); ok {
 			t.ref(from, ref{root: "module", name: step.Name, key: key, attr: attr, rng: e.Range()}, nil)
 			return
 		}
 	}
+
 	if id := fmt.Sprintf("%s\x00each %s %s", from.path, each.key, expr.Range()); !t.visited(id) {
 		t.expr(from, expr, nil, nil)
 	}

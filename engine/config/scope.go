@@ -14,8 +14,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// scope is one instance of a module: its declarations and what they are worth
-// here.
+// scope is one instance of a module: its declarations and their values.
 type scope struct {
 	l      *loader
 	decl   *moduleDecl
@@ -23,35 +22,35 @@ type scope struct {
 	call   *blockDecl // the module block; nil for the root
 	each   *eachValue // of the module block's for_each
 	path   string     // address prefix: "", module.m, module.m["k"].module.n
-	source string     // absolute path that the declarations came from
+	source string     // absolute path of the module's files
 
 	memo      map[string]memoized
-	failed    map[string]bool // labels of memo that could not be evaluated
+	failed    map[string]bool // labels in memo that could not be evaluated
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
-	byKey     map[*blockDecl]map[string]*Instance // of stages with for_each
+	byKey     map[*blockDecl]map[string]*Instance // instances of stages with for_each
 }
 
-// memoized is a value that was evaluated. One that waits for a stage is good
-// until the next stage has run.
+// memoized is a cached value. A value that depends on a stage is stale as soon as another stage has
+// finished.
 type memoized struct {
 	value cty.Value
 	waits bool
-	seen  int // loader.finished at that time
+	seen  int // loader.finished when the value was evaluated
 }
 
-// eachValue is what each.key and each.value mean.
+// eachValue contains the values of each.key and each.value.
 type eachValue struct {
 	key   string
-	value cty.Value // as far as it was known when seen was loader.finished
+	value cty.Value // as known when loader.finished was seen
 	seen  int
-	// from is where the for_each stands: what of value waits for a stage is
-	// evaluated there again.
+	// from is the scope of the for_each. Parts of value that depend on a stage are evaluated there
+	// again.
 	from *scope
 	expr hcl.Expression
 }
 
-// now is the value with what is known by now.
+// now returns the value with all results known so far.
 func (e *eachValue) now() (cty.Value, hcl.Diagnostics) {
 	if e.seen == e.from.l.finished || e.value.IsWhollyKnown() {
 		return e.value, nil
@@ -61,49 +60,59 @@ func (e *eachValue) now() (cty.Value, hcl.Diagnostics) {
 		e.value = e.from.l.instanceValue(in)
 		return e.value, nil
 	}
+
 	all, diags := e.from.eval(e.expr, nil)
 	if diags.HasErrors() || !all.IsKnown() || all.IsNull() {
 		return e.value, diags
 	}
+
 	for it := all.ElementIterator(); it.Next(); {
 		if k, v := it.Element(); k.Type() == cty.String && k.AsString() == e.key {
 			e.value = v
 		}
 	}
+
 	return e.value, diags
 }
 
-// instanceFor is the stage that each.value is for a key, where a for_each names
-// stages as a whole (for_each = collect.gemm); nil where it does not. Making the
-// values of all of them for each of them would cost their square.
+// instanceFor returns the stage instance that each.value refers to if for_each names a stage block
+// as a whole (for_each = collect.gemm), otherwise nil. Building the values of all instances for
+// each instance would take quadratic time.
 func (s *scope) instanceFor(expr hcl.Expression, key string) *Instance {
 	e, ok := expr.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(e.Traversal) != 2 {
 		return nil
 	}
+
 	step, ok := e.Traversal[1].(hcl.TraverseAttr)
 	if !ok {
 		return nil
 	}
+
 	d := s.decl.stages[e.Traversal.RootName()][step.Name]
 	if d == nil || d.forEach == nil {
 		return nil
 	}
+
 	byKey := s.byKey[d]
 	if byKey == nil {
 		ins, diags := s.instancesOf(d)
 		if diags.HasErrors() {
 			return nil
 		}
+
 		byKey = make(map[string]*Instance, len(ins))
 		for _, in := range ins {
 			byKey[in.Key] = in
 		}
+
 		if s.byKey == nil {
 			s.byKey = map[*blockDecl]map[string]*Instance{}
 		}
+
 		s.byKey[d] = byKey
 	}
+
 	return byKey[key]
 }
 
@@ -128,7 +137,8 @@ func (s *scope) qualify(rest string) string {
 	return s.path + "." + rest
 }
 
-// enter guards the evaluation of one named thing against needing itself.
+// enter marks a named value as being evaluated. It returns a cycle error if the value is already
+// being evaluated.
 func (s *scope) enter(label string, rng hcl.Range) hcl.Diagnostics {
 	id := s.path + "\x00" + label
 	for i, f := range s.l.busy {
@@ -139,17 +149,19 @@ func (s *scope) enter(label string, rng hcl.Range) hcl.Diagnostics {
 		for _, g := range s.l.busy[i:] {
 			steps = append(steps, fmt.Sprintf("%s (%s)", g.label, shortRange(g.rng)))
 		}
+
 		steps = append(steps, s.qualify(label))
 		return hcl.Diagnostics{errorAt(rng, "Cycle", "The value depends on itself: "+strings.Join(steps, " -> ")+". Break the circle by naming the shared part in a local of its own.")}
 	}
+
 	s.l.busy = append(s.l.busy, frame{id: id, label: s.qualify(label), rng: rng})
 	return nil
 }
 
 func (s *scope) leave() { s.l.busy = s.l.busy[:len(s.l.busy)-1] }
 
-// once evaluates a named value and remembers it. A failure is remembered too,
-// as a value of unknown type, so that it is reported at one place only.
+// once evaluates a named value and caches it. A failure is cached as a value of unknown type, so
+// that it is reported only once.
 func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Diagnostics)) (cty.Value, hcl.Diagnostics) {
 	if m, ok := s.memo[label]; ok && (!m.waits || m.seen == s.l.finished) {
 		return m.value, nil
@@ -157,6 +169,7 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 	if diags := s.enter(label, rng); diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
+
 	v, diags := get()
 	s.leave()
 	if diags.HasErrors() {
@@ -164,16 +177,19 @@ func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Dia
 		if s.failed == nil {
 			s.failed = map[string]bool{}
 		}
+
 		s.failed[label] = true
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}
+
 	s.memo[label] = memoized{value: v, waits: !v.IsWhollyKnown(), seen: s.l.finished}
 	return v, diags
 }
 
-// usesFailed says whether a body names a value that could not be evaluated:
-// what it would report is a consequence, not a mistake.
+// usesFailed reports whether a body may refer to a value that could not be evaluated. Its errors
+// would be consequences of that failure. References to modules and each are always treated as
+// failed.
 func (s *scope) usesFailed(in *Instance) bool {
 	for _, e := range bodyExpressions(in.decl.body) {
 		refs, _ := s.references(e, in.each, s.unboundRoots(in, []hcl.Expression{e}))
@@ -199,11 +215,13 @@ func (s *scope) variable(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics
 	if !ok {
 		return cty.DynamicVal, s.undeclared("var", name, rng, namesOf(s.decl.variables))
 	}
+
 	return s.once("var."+name, d.rng, func() (cty.Value, hcl.Diagnostics) {
 		get := s.argument
 		if s.parent == nil {
 			get = s.rootVariable
 		}
+
 		v, diags := get(d)
 		if d.sensitive {
 			s.l.marks = true
@@ -212,11 +230,12 @@ func (s *scope) variable(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics
 			}
 			v = v.Mark(stage.Sensitive)
 		}
+
 		return v, diags
 	})
 }
 
-// argument is the value that the module block gives to a variable.
+// argument returns the value that the module block assigns to a variable.
 func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	a, given := s.call.body.Attributes[d.name]
 	if !given {
@@ -226,15 +245,18 @@ func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 		}
 		return d.def, s.validateVariable(d, d.def, d.rng)
 	}
+
 	v, diags := s.parent.eval(a.Expr, s.each)
 	if diags.HasErrors() {
 		return v, diags
 	}
+
 	conv, err := d.convert(v)
 	if err != nil {
 		return cty.DynamicVal, append(diags, errorAt(a.Expr.Range(), "Unsuitable module argument",
 			fmt.Sprintf("%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
 	}
+
 	return conv, append(diags, s.validateVariable(d, conv, a.Expr.Range())...)
 }
 
@@ -259,16 +281,17 @@ func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl
 	if what == "" {
 		what = root
 	}
+
 	d := errorAt(rng, "Reference to undeclared "+what,
 		fmt.Sprintf("There is no %s.%s in this module.%s", root, name, didYouMean(name, known)))
 	if s.decl.spoiled[root] {
 		d.Extra = follower{}
 	}
+
 	return hcl.Diagnostics{d}
 }
 
-// modulesNamed returns the instances of a module block, loading and expanding
-// it at the first call.
+// modulesNamed returns the instances of a module block. The first call loads and expands it.
 func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
 	if c, ok := s.children[d.name]; ok {
 		return c, nil
@@ -277,15 +300,18 @@ func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
 	if diags := s.enter(label, d.rng()); diags.HasErrors() {
 		return nil, diags
 	}
+
 	defer s.leave()
 	s.children[d.name] = nil
 	decl, source, diags := s.loadChild(d)
 	if diags.HasErrors() {
 		return nil, diags
 	}
+
 	keys, more := s.expand(d)
 	diags = append(diags, more...)
 	var out []*scope
+
 	for _, k := range keys {
 		path := s.qualify(label)
 		if k.each != nil {
@@ -294,25 +320,29 @@ func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
 		child := newScope(s.l, decl, s, d, k.each, path, source)
 		out = append(out, child)
 	}
+
 	s.children[d.name] = out
 	if len(out) > 0 {
 		diags = append(diags, out[0].checkArguments()...)
 	}
+
 	return out, diags
 }
 
-// loadChild reads the module that a module block names. Its source is known
-// early: it may use variables and locals, never stages.
+// loadChild reads the module that a module block refers to. The source must be known before
+// anything runs: it may use variables and locals, but not stages.
 func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 	a, ok := d.body.Attributes["source"]
 	if !ok {
 		return nil, "", hcl.Diagnostics{errorAt(d.rng(), "Missing source",
 			`A module block names the folder or file of its module: source = "./modules/gemm".`)}
 	}
+
 	v, diags := s.eval(a.Expr, nil)
 	if diags = append(diags, shown(v, "source", a.Expr)...); diags.HasErrors() {
 		return nil, "", diags
 	}
+
 	var source string
 	diags = append(diags, gohcl.DecodeExpression(a.Expr, &hcl.EvalContext{Variables: map[string]cty.Value{}}, &source)...)
 	if diags.HasErrors() {
@@ -321,10 +351,12 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 		}
 		source, diags = v.AsString(), nil
 	}
+
 	if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
 		return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
 			fmt.Sprintf("%q is not a local path: it must start with ./ or ../ and is relative to the file that it stands in.", source))}
 	}
+
 	abs := filepath.Join(s.decl.dir, source)
 	for up := s; up != nil; up = up.parent {
 		if up.source == abs {
@@ -332,24 +364,28 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 				fmt.Sprintf("%s is included by itself, by way of %s.", display(abs), s.qualify("module."+d.name)))}
 		}
 	}
+
 	if !slices.Contains(d.sources, abs) {
 		d.sources = append(d.sources, abs)
 	}
 	if decl, ok := s.l.modules[abs]; ok {
 		return decl, abs, diags
 	}
+
 	decl, more := s.l.loadModule(abs)
 	if decl == nil && len(more) > 0 && more[0].Subject != nil && more[0].Summary == "Cannot read the plan" {
 		more = hcl.Diagnostics{errorAt(a.Expr.Range(), "Cannot read the module", fmt.Sprintf("%s: %s", display(abs), more[0].Detail))}
 	}
+
 	diags = append(diags, more...)
 	if !more.HasErrors() {
 		s.l.modules[abs] = decl
 	}
+
 	return decl, abs, diags
 }
 
-// checkArguments finds arguments that the module does not declare.
+// checkArguments reports arguments that the module does not declare.
 func (s *scope) checkArguments() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for name, a := range s.call.body.Attributes {
@@ -361,9 +397,11 @@ func (s *scope) checkArguments() hcl.Diagnostics {
 				fmt.Sprintf("The module has no variable %q.%s", name, didYouMean(name, namesOf(s.decl.variables)))))
 		}
 	}
+
 	for _, b := range s.call.body.Blocks {
 		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block holds arguments only."))
 	}
+
 	return byPlace(diags)
 }
 

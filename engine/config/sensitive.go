@@ -7,8 +7,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// sensitiveIn finds references to sensitive values in expressions whose values
-// are stored and shown.
+// sensitiveIn reports references to sensitive values in expressions whose values are stored and
+// printed.
 func (l *loader) sensitiveIn(exprs []hcl.Expression, ctx *hcl.EvalContext, bound map[string]bool) hcl.Diagnostics {
 	if !l.marks {
 		return nil
@@ -24,10 +24,12 @@ func (l *loader) sensitiveIn(exprs []hcl.Expression, ctx *hcl.EvalContext, bound
 			}
 		}
 	}
+
 	return diags
 }
 
-// shown refuses a value that decides what a plan consists of and is sensitive.
+// shown returns an error if the value is sensitive. It is used for values that determine the
+// structure of a plan, such as for_each.
 func shown(v cty.Value, what string, expr hcl.Expression) hcl.Diagnostics {
 	if !v.ContainsMarked() {
 		return nil
@@ -35,20 +37,23 @@ func shown(v cty.Value, what string, expr hcl.Expression) hcl.Diagnostics {
 	return hcl.Diagnostics{stage.SensitiveHere(expr.Range(), what)}
 }
 
-// withoutSensitive is a diagnostic whose values may be shown: those of its
-// expression are left out where one is sensitive.
+// withoutSensitive returns the diagnostic without its expression values if one of them is
+// sensitive.
 func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if d.Expression == nil || d.EvalContext == nil {
 		return d
 	}
+
 	for _, t := range d.Expression.Variables() {
 		v, diags := t.TraverseAbs(d.EvalContext)
 		if diags.HasErrors() || !v.ContainsMarked() {
 			continue
 		}
+
 		plain := *d
 		plain.Expression, plain.EvalContext = nil, nil
 		return &plain
 	}
+
 	return d
 }

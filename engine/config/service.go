@@ -10,7 +10,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// serviceKind returns the kind of service blocks of that type, or nil.
+// serviceKind returns the kind of service blocks with the given block type, or nil.
 func (l *loader) serviceKind(name string) *stage.ServiceKind {
 	if i := slices.IndexFunc(l.opts.Services, func(k stage.ServiceKind) bool { return k.Name == name }); i >= 0 {
 		return &l.opts.Services[i]
@@ -26,26 +26,30 @@ func (l *loader) serviceKinds() []string {
 	return out
 }
 
-// service is the value of KIND.NAME for a block that offers a service.
+// service returns the value of KIND.NAME for a service block.
 func (s *scope) service(kind *stage.ServiceKind, name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
 	d, ok := s.decl.services[kind.Name][name]
 	if !ok {
 		return cty.DynamicVal, s.undeclared(kind.Name, name, rng, namesOf(s.decl.services[kind.Name]))
 	}
+
 	return s.once(kind.Name+"."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) {
 		ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
 		if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
 			return cty.DynamicVal, diags
 		}
+
 		own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(), Suggest: didYouMean}
 		options, more := own.Decode(d.body, ctx)
 		if diags = append(diags, more...); diags.HasErrors() {
 			return cty.DynamicVal, diags
 		}
+
 		dir, err := filepath.Abs(s.decl.dir)
 		if err != nil {
 			dir = s.decl.dir
 		}
+
 		v := &stage.Service{Kind: kind.Name, Name: name, Address: s.qualify(kind.Name + "." + name), Options: options, Dir: dir, Range: d.rng()}
 		return cty.ObjectVal(map[string]cty.Value{
 			"name": cty.StringVal(name), "address": cty.StringVal(v.Address), "ref": cty.CapsuleVal(stage.ServiceType, v),

@@ -17,25 +17,25 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// autoVarsSuffix marks files next to a plan whose values are used unasked.
+// autoVarsSuffix is the suffix of variable files next to a plan that are loaded automatically.
 const autoVarsSuffix = ".auto.aicvars.hcl"
 
-// TestSuffix marks files that test plans, and are no part of one.
+// TestSuffix is the suffix of files with plan tests. They are not part of the plan.
 const TestSuffix = ".aictest.hcl"
 
-// sources parses files once and keeps their text for snippets.
+// sources parses each file once and keeps the text for snippets.
 type sources struct {
 	parser *hclparse.Parser
-	flags  map[string]*hcl.File // texts that came from elsewhere, by what they are called
-	root   string               // the plan's folder; positions are shown relative to it
+	flags  map[string]*hcl.File // texts that are not files, by display name
+	root   string               // folder of the plan
 }
 
 func newSources(root string) *sources {
 	return &sources{parser: hclparse.NewParser(), flags: map[string]*hcl.File{}, root: root}
 }
 
-// display is the name that positions of a file carry: as the user would type
-// it from the current folder where that is short.
+// display returns the file name for diagnostics: relative to the current folder, unless that needs
+// more than one "..".
 func display(path string) string {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -44,18 +44,19 @@ func display(path string) string {
 	if rel, err := filepath.Rel(wd, path); err == nil && !strings.HasPrefix(rel, ".."+string(filepath.Separator)+"..") {
 		return rel
 	}
+
 	return path
 }
 
-// text keeps a text that is in no file, such as a flag's value, and returns the
-// place by which diagnostics show it.
+// text registers a text that is not in a file, such as the value of a flag, and returns a range for
+// diagnostics.
 func (s *sources) text(name, text string) hcl.Range {
 	s.flags[name] = &hcl.File{Bytes: []byte(text)}
 	end := hcl.Pos{Line: 1, Column: 1 + utf8.RuneCountInString(text), Byte: len(text)}
 	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: end}
 }
 
-// all are the files and texts by name.
+// all returns the files and texts by name.
 func (s *sources) all() map[string]*hcl.File {
 	out := maps.Clone(s.parser.Files())
 	maps.Copy(out, s.flags)
@@ -67,6 +68,7 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if f, ok := s.parser.Files()[name]; ok {
 		return f, nil
 	}
+
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the file", reason(err)+".")}
@@ -74,15 +76,17 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if diags := notText(src, name); diags.HasErrors() {
 		return nil, diags
 	}
+
 	if diags := TooDeep(src, name); diags.HasErrors() {
 		return nil, diags
 	}
+
 	f, diags := s.parser.ParseHCL(src, name)
 	return f, firstError(diags)
 }
 
-// firstError keeps of the errors of a file that HCL cannot read the first one:
-// what it says of the text after that is guessed.
+// firstError keeps only the first error of a file that HCL cannot parse, and all warnings. Later
+// errors are unreliable.
 func firstError(diags hcl.Diagnostics) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	told := false
@@ -92,11 +96,12 @@ func firstError(diags hcl.Diagnostics) hcl.Diagnostics {
 		}
 		told = told || d.Severity == hcl.DiagError
 	}
+
 	return out
 }
 
-// notText refuses what HCL would read and nobody can see, and says once that a
-// file is in another encoding.
+// notText rejects invisible characters that HCL would accept, and files in another encoding, with
+// one error per file.
 func notText(src []byte, name string) hcl.Diagnostics {
 	at := bytes.IndexByte(src, 0)
 	utf16 := bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff})
@@ -114,17 +119,18 @@ func notText(src []byte, name string) hcl.Diagnostics {
 			i += n
 		}
 	}
+
 	return nil
 }
 
-// ParseFile reads a file in the language of plans that is no plan, by the name
-// that diagnostics show.
+// ParseFile parses a file in the plan language that is not a plan. Diagnostics show the path
+// relative to the current folder.
 func ParseFile(path string) (*hcl.File, hcl.Diagnostics) {
 	return newSources(filepath.Dir(path)).file(path)
 }
 
-// reason is what is wrong with a file, without its name, which the diagnostic's
-// place tells.
+// reason returns the text of a file error without the file name, which the diagnostic already
+// shows.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
@@ -132,7 +138,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// besides names the plans next to one that is not there.
+// besides suggests plans in the same folder if path does not exist.
 func besides(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -142,14 +148,16 @@ func besides(path string, err error) string {
 	if err != nil {
 		return ""
 	}
+
 	names := make([]string, len(files))
 	for i, f := range files {
 		names[i] = filepath.Base(f)
 	}
+
 	return didYouMean(filepath.Base(path), names)
 }
 
-// fileDiag complains about a file as a whole.
+// fileDiag returns an error about a file as a whole.
 func fileDiag(name, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: summary, Detail: detail,
@@ -157,7 +165,7 @@ func fileDiag(name, summary, detail string) *hcl.Diagnostic {
 	}
 }
 
-// byteDiag complains about one byte of a file.
+// byteDiag returns an error about one byte of a file.
 func byteDiag(src []byte, at int, name, summary, detail string) *hcl.Diagnostic {
 	d := fileDiag(name, summary, detail)
 	start := bytes.LastIndexByte(src[:at], '\n') + 1
@@ -166,8 +174,8 @@ func byteDiag(src []byte, at int, name, summary, detail string) *hcl.Diagnostic 
 	return d
 }
 
-// planFiles lists what makes up the module at path: the file itself, or every
-// plan file of a folder in name order.
+// planFiles returns the files of the module at path: the file itself, or all plan files of a folder
+// sorted by name.
 func planFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -176,10 +184,12 @@ func planFiles(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
+
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
+
 	var out []string
 	for _, e := range entries {
 		n := e.Name()
@@ -187,9 +197,11 @@ func planFiles(path string) ([]string, error) {
 			out = append(out, filepath.Join(path, n))
 		}
 	}
+
 	if len(out) == 0 {
 		return nil, fmt.Errorf("the folder %s has no .hcl file", display(path))
 	}
+
 	sort.Strings(out)
 	return out, nil
 }
@@ -203,5 +215,5 @@ func autoVarFiles(dir string) []string {
 	return found
 }
 
-// syntaxBody gives the native-syntax body of a file.
+// syntaxBody returns the native-syntax body of a file.
 func syntaxBody(f *hcl.File) *hclsyntax.Body { return f.Body.(*hclsyntax.Body) }

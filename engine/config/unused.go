@@ -7,22 +7,24 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Unused returns a warning for each variable, local and part that a plan or one of its
-// modules declares and no expression of that module uses.
+// Unused returns a warning for each variable, local and part that a plan or one of its modules
+// declares and no expression of that module uses.
 func (c *Config) Unused() hcl.Diagnostics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.root == nil {
 		return nil
 	}
+
 	var diags hcl.Diagnostics
 	for _, path := range sortedKeys(c.l.modules) {
 		diags = append(diags, c.l.modules[path].unused()...)
 	}
+
 	return diags
 }
 
-// unused warns of names that no expression of the module mentions.
+// unused returns warnings for names that no expression of the module uses.
 func (m *moduleDecl) unused() hcl.Diagnostics {
 	used := map[string]bool{}
 	for _, e := range m.expressions() {
@@ -32,34 +34,41 @@ func (m *moduleDecl) unused() hcl.Diagnostics {
 			}
 		}
 	}
+
 	var diags hcl.Diagnostics
 	note := func(what, ref string, at hcl.Range, more string) {
 		if !used[ref] {
 			diags = append(diags, warnAt(at, "Unused "+what, fmt.Sprintf("Nothing in this module uses %s%s. Remove it, or use it.", ref, more)))
 		}
 	}
+
 	for name, v := range m.variables {
 		note("variable", "var."+name, v.rng, ", so a value given for it changes nothing")
 	}
+
 	for name, a := range m.locals {
 		note("local", "local."+name, a.NameRange, "")
 	}
+
 	for name, p := range m.parts {
 		note("part", "part."+name, p.rng(), "")
 	}
+
 	return byPlace(diags)
 }
 
-// expressions are all that stand in the module, but for what a variable's
-// validation says of the variable itself.
+// expressions returns all expressions of the module, except those in which the validation of a
+// variable refers to the variable itself.
 func (m *moduleDecl) expressions() []hcl.Expression {
 	var out []hcl.Expression
 	for _, a := range m.locals {
 		out = append(out, a.Expr)
 	}
+
 	for _, o := range m.outputs {
 		out = append(out, o.value)
 	}
+
 	for name, v := range m.variables {
 		for _, check := range v.validations {
 			for _, e := range []hcl.Expression{check.Condition, check.ErrorMessage} {
@@ -72,11 +81,13 @@ func (m *moduleDecl) expressions() []hcl.Expression {
 			}
 		}
 	}
+
 	for _, blocks := range []map[string]*blockDecl{m.modules, m.systems, m.runtimes, m.parts} {
 		for _, d := range blocks {
 			out = append(out, bodyExpressions(d.block.Body)...)
 		}
 	}
+
 	for _, named := range []map[string]map[string]*blockDecl{m.stages, m.services} {
 		for _, blocks := range named {
 			for _, d := range blocks {
@@ -84,10 +95,11 @@ func (m *moduleDecl) expressions() []hcl.Expression {
 			}
 		}
 	}
+
 	return out
 }
 
-// named takes var.x apart; the name is "" in what is no such reference.
+// named splits a reference such as var.x. The name is "" if the traversal has only a root.
 func named(t hcl.Traversal) (root, name string) {
 	if len(t) < 2 {
 		return t.RootName(), ""

@@ -13,63 +13,67 @@ import (
 	"aicplan/sink/redact"
 )
 
-// envPrefix marks environment variables that set plan variables.
+// envPrefix is the prefix of environment variables that set plan variables.
 const envPrefix = "AICPLAN_VAR_"
 
-// SetsVariable says whether an entry of the environment sets a variable of
-// plans.
+// SetsVariable reports whether an environment entry sets a plan variable.
 func SetsVariable(entry string) bool { return strings.HasPrefix(entry, envPrefix) }
 
-// VariableEnv is the environment variable that sets a variable of plans.
+// VariableEnv returns the name of the environment variable that sets a plan variable.
 func VariableEnv(name string) string { return envPrefix + name }
 
-// Assignment is such an entry of the environment as NAME=VALUE of the plan's
-// variable.
+// Assignment converts such an environment entry to NAME=VALUE with the name of the plan variable.
 func Assignment(entry string) string { return strings.TrimPrefix(entry, envPrefix) }
 
-// givenValue is a value from outside the plan, converted on use because its
-// meaning depends on the declared type.
+// givenValue is a value from outside the plan. It is converted when used, because its meaning
+// depends on the declared type.
 type givenValue struct {
-	text   string         // of a flag or environment variable
-	expr   hcl.Expression // of a file
+	text   string         // from a flag or an environment variable
+	expr   hcl.Expression // from a file
 	rng    hcl.Range
 	origin string
 }
 
-// convert brings a value to the declared type, filling optional attributes.
+// convert converts a value to the declared type and fills in optional attributes.
 func (d *variableDecl) convert(v cty.Value) (cty.Value, error) {
-	// Defaults may be anywhere in an object; a value that is sensitive in parts
-	// becomes so as a whole.
+	// Defaults may be at any depth of an object, so with defaults a partly sensitive value becomes
+	// sensitive as a whole.
 	v, paths := v.UnmarkDeepWithPaths()
 	if d.defaults != nil && v.IsKnown() && !v.IsNull() {
 		v = d.defaults.Apply(v)
 	}
+
 	out, err := convert.Convert(v, d.typ)
 	if err != nil {
 		return v, err
 	}
+
 	if d.defaults == nil {
 		if same, err := convert.Convert(v.MarkWithPaths(paths), d.typ); err == nil {
 			return same, nil
 		}
 	}
+
 	if len(paths) > 0 {
 		out = out.Mark(stage.Sensitive)
 	}
+
 	return out, nil
 }
 
-// readVariables collects values for the root's variables: environment, files
-// next to the plan, -var-file, -var; the last one wins.
+// readVariables collects the values of the root variables. In ascending precedence they come from
+// the environment, files next to the plan, -var-file, -var, Options.Optional and Options.Given.
 func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Diagnostics) {
 	out := map[string]givenValue{}
 	var diags hcl.Diagnostics
 	known := namesOf(root.variables)
+
 	for _, kv := range l.opts.Environ {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || !strings.HasPrefix(name, envPrefix) {
 			continue
 		}
+
 		short := strings.TrimPrefix(name, envPrefix)
 		at := l.src.text(name, value)
 		if _, declared := root.variables[short]; !declared {
@@ -80,8 +84,10 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				fmt.Sprintf("The environment sets %s, but the plan has no variable %q; the value is ignored.%s", name, short, didYouMean(short, known))))
 			continue
 		}
+
 		out[short] = givenValue{text: value, rng: l.hide(root, short, at, name, ""), origin: "the environment"}
 	}
+
 	files := append(autoVarFiles(root.dir), l.opts.VarFiles...)
 	for _, path := range files {
 		f, more := l.src.file(path)
@@ -89,6 +95,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		if f == nil || more.HasErrors() {
 			continue
 		}
+
 		attrs, more := f.Body.JustAttributes()
 		diags = append(diags, more...)
 		for _, name := range sortedKeys(attrs) {
@@ -98,9 +105,11 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 					fmt.Sprintf("The plan has no variable %q; the value is ignored.%s", name, didYouMean(name, known))))
 				continue
 			}
+
 			out[name] = givenValue{expr: a.Expr, rng: l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = "), origin: f.Body.MissingItemRange().Filename}
 		}
 	}
+
 	for _, kv := range l.opts.Vars {
 		name, value, ok := strings.Cut(kv, "=")
 		name = strings.TrimSpace(name)
@@ -108,10 +117,11 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		if !ok || name == "" {
 			diags = append(diags, errorAt(rng, "Invalid -var", fmt.Sprintf("Write -var 'NAME=VALUE', not %q.", kv)))
 			if v := root.variables[name]; v != nil {
-				v.broken = true // that it has no value follows from this
+				v.broken = true // suppresses the follow-up error that it has no value
 			}
 			continue
 		}
+
 		if _, declared := root.variables[name]; !declared {
 			if l.opts.Shared {
 				continue
@@ -120,18 +130,22 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
 			continue
 		}
+
 		rng = l.hide(root, name, rng, strings.TrimSpace("-var "+name), name+"=")
 		if root.variables[name].sensitive {
 			diags = append(diags, warnAt(rng, "Sensitive value on the command line",
 				fmt.Sprintf("Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with -var-file.", envPrefix, name)))
 		}
+
 		out[name] = givenValue{text: value, rng: rng, origin: "-var"}
 	}
+
 	for name, a := range l.opts.Optional {
 		if _, declared := root.variables[name]; declared {
 			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: a.SrcRange.Filename}
 		}
 	}
+
 	for _, name := range sortedKeys(l.opts.Given) {
 		a := l.opts.Given[name]
 		if _, declared := root.variables[name]; !declared {
@@ -139,13 +153,15 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
 			continue
 		}
+
 		out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: a.SrcRange.Filename}
 	}
+
 	return out, diags
 }
 
-// hide is the place of a variable's value as diagnostics may show it: not the
-// text of a sensitive one.
+// hide returns the range of a variable's value for diagnostics. For a sensitive variable, the range
+// shows a redacted text.
 func (l *loader) hide(root *moduleDecl, name string, at hcl.Range, place, before string) hcl.Range {
 	if !root.variables[name].sensitive {
 		return at
@@ -153,18 +169,18 @@ func (l *loader) hide(root *moduleDecl, name string, at hcl.Range, place, before
 	return l.src.text(place, before+redact.Text)
 }
 
-// What diagnostics of the values of variables are called.
+// Summaries of diagnostics about values of variables.
 const (
 	badValue     = "Unsuitable value for variable"
 	invalidValue = "Invalid value for variable"
 	noValue      = "No value for variable"
 )
 
-// rootVariable is the value of a variable of the root module.
+// rootVariable returns the value of a variable of the root module.
 func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	g, given := s.l.rootVars[d.name]
 	if !given {
-		if d.broken { // said where it is declared
+		if d.broken { // already reported
 			return cty.DynamicVal, nil
 		}
 		if d.hasDefault {
@@ -174,9 +190,11 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 			return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
 				fmt.Sprintf("The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file with -var-file.", d.name, descriptionOf(d), envPrefix, d.name))}
 		}
+
 		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
 			fmt.Sprintf("The plan needs var.%s%s. Give it with -var '%s=...', in a file with -var-file, or as %s%s.", d.name, descriptionOf(d), d.name, envPrefix, d.name))}
 	}
+
 	v, diags := g.value(d, s.l)
 	if d.sensitive && diags.HasErrors() {
 		return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue, fmt.Sprintf("var.%s is %s, and its value cannot be read as one. It is sensitive, so it is not shown.", d.name, TypeText(d.typ)))}
@@ -184,6 +202,7 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
+
 	conv, err := d.convert(v)
 	if err != nil && d.sensitive {
 		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue, fmt.Sprintf("var.%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
@@ -192,11 +211,12 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
 			fmt.Sprintf("var.%s is %s: %s.%s", d.name, TypeText(d.typ), misfit(err), g.asList(d, v))))
 	}
+
 	return conv, append(diags, s.validateVariable(d, conv, g.rng)...)
 }
 
-// value reads text as a string where a string is wanted, else as an
-// expression, so that -var 'tp=[1,2]' and -var 'name=a' both work.
+// value evaluates the given value. A text is returned as is for a primitive type, otherwise parsed
+// as an expression, so -var 'tp=[1,2]' and -var 'name=a' both work.
 func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostics) {
 	ctx := &hcl.EvalContext{Functions: l.functions}
 	if g.expr != nil {
@@ -205,6 +225,7 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	if d.typ == cty.String || d.typ == cty.Number || d.typ == cty.Bool {
 		return cty.StringVal(g.text), nil
 	}
+
 	expr, diags := parseExpression(g.text, g.rng.Filename)
 	if !diags.HasErrors() {
 		v, more := expr.Value(ctx)
@@ -213,15 +234,17 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 		}
 		diags = append(diags, more...)
 	}
+
 	if d.typ == cty.DynamicPseudoType {
 		return cty.StringVal(g.text), nil
 	}
+
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
 		fmt.Sprintf("var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text, g.hint(d, diags[0].Detail)))}
 }
 
-// surprising warns of a text that is read as a number which is written otherwise, such
-// as a version 1.10 or a date, for a variable that nothing says is one.
+// surprising warns if an untyped variable gets a text that is parsed as a number with a different
+// spelling, such as the version 1.10 or a date.
 func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
 	if d.typ != cty.DynamicPseudoType || d.hasDefault && d.def.Type() == cty.Number || d.sensitive || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
 		return nil
@@ -230,11 +253,12 @@ func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
 	if err != nil || text.AsString() == strings.TrimSpace(g.text) {
 		return nil
 	}
+
 	return hcl.Diagnostics{warnAt(g.rng, "Text read as a number", fmt.Sprintf(
 		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, declare type = number.", d.name, g.text, text.AsString(), d.name, g.text))}
 }
 
-// hint says how a text is written that cannot be read as a value.
+// hint describes how to write a value that could not be parsed.
 func (g givenValue) hint(d *variableDecl, why string) string {
 	if list := g.asList(d, cty.StringVal(g.text)); list != "" && !strings.ContainsAny(g.text, "[]{}\"") {
 		return list
@@ -242,8 +266,8 @@ func (g givenValue) hint(d *variableDecl, why string) string {
 	return " " + why
 }
 
-// asList says how a single value is written as the list that the variable is, or
-// "" where that is not what is wrong.
+// asList shows how to write a single value as a list if the variable is a list or set. It returns
+// "" if that is not the problem.
 func (g givenValue) asList(d *variableDecl, v cty.Value) string {
 	if g.text == "" || !d.typ.IsListType() && !d.typ.IsSetType() || !v.IsKnown() || v.IsNull() || !v.Type().IsPrimitiveType() {
 		return ""
@@ -256,28 +280,32 @@ func (g givenValue) asList(d *variableDecl, v cty.Value) string {
 		}
 		text = strings.Join(parts, ", ")
 	}
+
 	return fmt.Sprintf(" Write a list: '%s=[%s]'.", d.name, text)
 }
 
-// validateVariable runs the variable's validation blocks.
+// validateVariable runs the validation blocks of a variable.
 func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if !v.IsWhollyKnown() {
 		return nil
 	}
+
 	for _, val := range d.validations {
-		// The variable itself is not in memo yet: bind it by hand.
+		// The variable is not cached yet, so bind it explicitly.
 		ctx, more := s.contextWithVar(val, d.name, v)
 		diags = append(diags, more...)
 		if more.HasErrors() {
 			continue
 		}
+
 		ok, more := val.Condition.Value(ctx)
 		ok, _ = ok.Unmark()
 		diags = append(diags, more...)
 		if more.HasErrors() {
 			continue
 		}
+
 		if ok.IsNull() || !ok.IsKnown() || ok.Type() != cty.Bool {
 			diags = append(diags, errorAt(val.Condition.Range(), "Invalid validation", "The condition must be true or false."))
 			continue
@@ -285,19 +313,23 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		if ok.True() {
 			continue
 		}
+
 		text, more := val.ErrorMessage.Value(ctx)
 		diags = append(diags, more...)
 		message := "The value does not pass the validation at " + shortRange(val.Condition.Range()) + "."
+
 		switch {
 		case text.IsMarked():
 			message += " Its message holds the sensitive value, so it is not shown."
 		case !more.HasErrors() && text.IsKnown() && !text.IsNull() && text.Type() == cty.String:
 			message = text.AsString()
 		}
+
 		bad := errorAt(at, invalidValue, fmt.Sprintf("var.%s: %s", d.name, message))
 		bad.Expression, bad.EvalContext = val.Condition, ctx
 		diags = append(diags, bad)
 	}
+
 	return diags
 }
 
@@ -313,5 +345,6 @@ func (s *scope) contextWithVar(val validationDecl, name string, v cty.Value) (*h
 	} else {
 		delete(s.memo, "var."+name)
 	}
+
 	return ctx, diags
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// TestTextsThatAreNumbers: a text that a variable without a type takes for a number of
-// another spelling is told, and one that is meant as a number is not.
+// TestTextsThatAreNumbers checks the warning about texts that an untyped variable reads as a number
+// with a different spelling.
 func TestTextsThatAreNumbers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plan.hcl")
@@ -20,10 +20,11 @@ func TestTextsThatAreNumbers(t *testing.T) {
 	if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	given := []string{"plain=1-00", "word=1.10", "count=1-00", "any=007", "text=1.10", "number=1.10", "secret=1.10"}
 	for _, c := range []struct {
 		vars []string
-		want []string // names that are told of
+		want []string // names with a warning
 	}{
 		{given, []string{"plain", "word", "any"}},
 		{append(slices.Clone(given), "plain=-1.5", "word=7", "any=[1.10]"), nil},
@@ -33,6 +34,7 @@ func TestTextsThatAreNumbers(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
+
 		var got []string
 		for _, d := range diags {
 			if d.Severity == hcl.DiagWarning && d.Summary == "Text read as a number" {
@@ -40,12 +42,14 @@ func TestTextsThatAreNumbers(t *testing.T) {
 				got = append(got, name)
 			}
 		}
+
 		slices.Sort(got)
 		want := slices.Clone(c.want)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: told of %q, want %q", c.vars, got, want)
 		}
+
 		if v, _ := cfg.Eval("var.count"); v.AsBigFloat().String() != "1" {
 			t.Errorf("var.count is %v", v)
 		}

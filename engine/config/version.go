@@ -9,13 +9,14 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// sniffVersion reads required_version before anything else of a file.
+// sniffVersion reads required_version before anything else in a body.
 func (l *loader) sniffVersion(body *hclsyntax.Body) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, b := range body.Blocks {
 		if b.Type != "aicplan" {
 			continue
 		}
+
 		for name, a := range b.Body.Attributes {
 			if name != "required_version" {
 				diags = append(diags, errorAt(a.NameRange, "Unknown attribute",
@@ -27,9 +28,11 @@ func (l *loader) sniffVersion(body *hclsyntax.Body) hcl.Diagnostics {
 			if more.HasErrors() {
 				continue
 			}
+
 			diags = append(diags, l.checkVersion(a, v)...)
 		}
 	}
+
 	return diags
 }
 
@@ -42,6 +45,7 @@ func (l *loader) checkVersion(a *hclsyntax.Attribute, v cty.Value) hcl.Diagnosti
 		return hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid required_version",
 			fmt.Sprintf("%q is no version constraint: %s. Write one such as \">= 0.1\".", v.AsString(), err))}
 	}
+
 	have, err := goversion.NewVersion(l.opts.Version)
 	if err != nil {
 		panic(fmt.Sprintf("the version of this build is no version: %q", l.opts.Version))
@@ -50,5 +54,6 @@ func (l *loader) checkVersion(a *hclsyntax.Attribute, v cty.Value) hcl.Diagnosti
 		return hcl.Diagnostics{errorAt(a.Expr.Range(), "Unsupported aicplan version",
 			fmt.Sprintf("This plan requires aicplan %s; this is %s. Install a fitting aicplan, or loosen the constraint if you know that the plan works with this one.", v.AsString(), l.opts.Version))}
 	}
+
 	return nil
 }

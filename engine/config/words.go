@@ -6,12 +6,12 @@ import (
 	"aicplan/engine/stage"
 )
 
-// metaArguments stand in every stage and module block; see splitMeta.
+// metaArguments are allowed in every stage and module block, see splitMeta.
 var metaArguments = []string{"depends_on", "description", "enabled", "for_each"}
 
-// Words lists what may be written in the blocks that are no stages, by block,
-// and under "stage" what every stage may have: for documentation and
-// completion. Runtimes also take the options of their kind.
+// Words returns the allowed names in blocks that are not stages, by block type, and under "stage"
+// those that every stage accepts. It is used for documentation and completion. Runtimes also accept
+// the options of their kind.
 func Words() stage.Vocabulary {
 	out := stage.Vocabulary{
 		"aicplan": {"required_version"},
@@ -25,5 +25,6 @@ func Words() stage.Vocabulary {
 			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
 		}
 	}
+
 	return out
 }
