@@ -1,6 +1,6 @@
-// Package plantest runs files that test plans: they give values to variables and
-// state what the plan must then be, its cases, its reasons and its errors.
-// Nothing is measured, and no state folder is read.
+// Package plantest runs plan test files. A test assigns values to variables and states the expected
+// result of the plan: its cases, its reasons and its errors. Nothing is measured, and no state
+// folder is read.
 package plantest
 
 import (
@@ -19,24 +19,24 @@ import (
 	"aicplan/engine/stage"
 )
 
-// File is one file of tests.
+// File is one test file.
 type File struct {
-	Path string // as given
+	Path string // path as given
 	Runs []*Run
 
-	name string // by which diagnostics show it
+	name string // name that diagnostics show
 	hcl  *hcl.File
 }
 
-// Run is one test: a plan with values for its variables, and what is expected.
+// Run is one test: a plan with values for its variables, and the expected result.
 type Run struct {
 	Name  string
 	Range hcl.Range
 
 	given   map[string]*hclsyntax.Attribute
-	shared  map[string]*hclsyntax.Attribute // values that the file gives to all runs
-	path    string                          // of the plan
-	inline  *hclsyntax.Body                 // the plan itself, where the run holds it
+	shared  map[string]*hclsyntax.Attribute // values that the file assigns in all runs
+	path    string                          // path of the plan
+	inline  *hclsyntax.Body                 // the plan, if the run contains it; otherwise nil
 	body    runBody
 	errors  []expectedDiag
 	asserts []assertion
@@ -86,7 +86,7 @@ type expectedDiag struct {
 	rng hcl.Range
 }
 
-// Words lists what may be written in the blocks of a test file, by block.
+// Words returns the names allowed in the blocks of a test file, by block type.
 func Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	for block, body := range map[string]any{"run": runBody{}, "assert": assertBody{}, "expect": expectBody{}, "expect_error": diagBody{}} {
@@ -94,14 +94,15 @@ func Words() stage.Vocabulary {
 			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
 		}
 	}
+
 	out["run"] = append(out["run"], runBlocks...)
 	return out
 }
 
 var runBlocks = []string{"variables", "plan", "assert", "expect", "expect_error"}
 
-// Find lists the test files at paths: files as they are, and of folders all
-// files below them that end in .aictest.hcl.
+// Find returns the test files at paths, sorted and without duplicates. A file is returned as given;
+// a folder is searched recursively for files that end in .aictest.hcl.
 func Find(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
@@ -109,6 +110,7 @@ func Find(paths []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if !info.IsDir() {
 			if !strings.HasSuffix(p, config.TestSuffix) {
 				return nil, fmt.Errorf("%s is no file of tests: their names end in %s", p, config.TestSuffix)
@@ -116,6 +118,7 @@ func Find(paths []string) ([]string, error) {
 			out = append(out, p)
 			continue
 		}
+
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -127,69 +130,83 @@ func Find(paths []string) ([]string, error) {
 			}
 			return nil
 		})
+
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
 
-// Open reads a file of tests.
+// Open parses a test file. It also returns the parsed files by name, for snippets in diagnostics.
 func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 	parsed, diags := config.ParseFile(path)
 	if parsed == nil || diags.HasErrors() {
 		return nil, nil, diags
 	}
+
 	body := parsed.Body.(*hclsyntax.Body)
 	f := &File{Path: path, hcl: parsed, name: body.SrcRange.Filename}
 	files := map[string]*hcl.File{f.name: parsed}
+
 	for _, a := range body.Attributes {
 		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute", "A file of tests consists of blocks: variables and run."))
 	}
+
 	shared := map[string]*hclsyntax.Attribute{}
 	seen := map[string]hcl.Range{}
 	for _, b := range body.Blocks {
 		switch b.Type {
 		case "variables":
 			diags = append(diags, values(b, shared)...)
+
 		case "run":
 			r, more := f.run(b)
 			diags = append(diags, more...)
 			if r == nil {
 				continue
 			}
+
 			if old, dup := seen[r.Name]; dup {
 				diags = append(diags, errorAt(b.DefRange(), "Duplicate run", fmt.Sprintf("There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)))
 			}
+
 			seen[r.Name] = b.DefRange()
 			r.shared = shared
 			f.Runs = append(f.Runs, r)
+
 		default:
 			diags = append(diags, errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("A file of tests has the blocks variables and run, not %q.", b.Type)))
 		}
 	}
+
 	if len(f.Runs) == 0 && !diags.HasErrors() {
 		diags = append(diags, errorAt(body.SrcRange, "No tests", `The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`))
 	}
+
 	return f, files, diags
 }
 
-// values takes the attributes of a variables block.
+// values adds the attributes of a variables block to into.
 func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if len(b.Labels) > 0 {
 		diags = append(diags, errorAt(b.LabelRanges[0], "Unexpected label", "A variables block has no label."))
 	}
+
 	for _, nested := range b.Body.Blocks {
 		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A variables block holds values only: NAME = VALUE."))
 	}
+
 	for name, a := range b.Body.Attributes {
 		if _, dup := into[name]; dup {
 			diags = append(diags, errorAt(a.NameRange, "Duplicate value", fmt.Sprintf("%s has a value already.", name)))
 		}
 		into[name] = a
 	}
+
 	return diags
 }
 
@@ -198,19 +215,22 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 		return nil, hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels", `A run block has one label, what it tests: run "one model" { ... }`)}
 	}
 	r := &Run{Name: b.Labels[0], Range: b.DefRange(), given: map[string]*hclsyntax.Attribute{}}
-	// The nested blocks are read by hand: a plan among them is any text of a plan.
+	// Nested blocks are not decoded by gohcl, because a plan block may contain any plan text.
 	flat := *b.Body
 	flat.Blocks = nil
 	diags := gohcl.DecodeBody(&flat, nil, &r.body)
+
 	for name, a := range b.Body.Attributes {
 		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
 			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
 				fmt.Sprintf("A run has no attribute %q.%s", name, config.DidYouMean(name, append(known, runBlocks...)))))
 		}
 	}
+
 	for _, n := range b.Body.Blocks {
 		diags = append(diags, r.block(n)...)
 	}
+
 	return r, append(diags, r.planOf(f, b)...)
 }
 
@@ -222,21 +242,25 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 	if len(b.Labels) > 0 && b.Type != "expect" {
 		return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label", "A block "+b.Type+" of a run has no label.")}
 	}
+
 	switch b.Type {
 	case "variables":
 		return values(b, r.given)
+
 	case "plan":
 		if r.inline != nil {
 			return hcl.Diagnostics{errorAt(b.DefRange(), "Duplicate plan", "A run is about one plan.")}
 		}
 		r.inline = b.Body
 		return nil
+
 	case "assert":
 		a := assertion{rng: b.DefRange()}
 		diags := missing(b, "condition", "error_message")
 		diags = append(diags, gohcl.DecodeBody(b.Body, nil, &a.assertBody)...)
 		r.asserts = append(r.asserts, a)
 		return diags
+
 	case "expect":
 		if len(b.Labels) != 1 {
 			return hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels", `An expect block has one label, the address of a stage: expect "grid.gemm" { cases = 4 }`)}
@@ -246,21 +270,24 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 		if len(b.Body.Attributes) == 0 {
 			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "An expect block without attributes tests nothing. Write cases = 4, or exists = true."))
 		}
+
 		r.expects = append(r.expects, e)
 		return diags
+
 	default: // expect_error
 		d := expectedDiag{rng: b.DefRange()}
 		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &d.diagBody)
 		if strings.TrimSpace(d.Text) == "" && !diags.HasErrors() {
 			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "text is a part of the message."))
 		}
+
 		r.errors = append(r.errors, d)
 		return diags
 	}
 }
 
-// planOf finds the plan of a run: the one that it holds, the file or folder that
-// it names, or the folder of the test file.
+// planOf determines the plan of a run: the inline plan, the file or folder in its plan attribute,
+// or the folder of the test file.
 func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
 	a, named := b.Body.Attributes["plan"]
 	switch {
@@ -269,18 +296,22 @@ func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
 	case r.inline != nil:
 		r.path = f.Path
 		return nil
+
 	case !named:
 		r.path = filepath.Dir(f.Path)
 		return nil
 	}
+
 	var path string
 	if diags := gohcl.DecodeExpression(a.Expr, &hcl.EvalContext{Functions: config.Functions()}, &path); diags.HasErrors() {
 		return diags
 	}
+
 	r.path = filepath.Join(filepath.Dir(f.Path), path)
 	if _, err := os.Stat(r.path); err != nil {
 		return hcl.Diagnostics{errorAt(a.Expr.Range(), "No such plan", fmt.Sprintf("There is no %s. A plan is a file or a folder, relative to the file of tests.", r.path))}
 	}
+
 	return nil
 }
 

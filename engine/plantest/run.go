@@ -18,31 +18,31 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Result says how one run ended.
+// Result is the outcome of one run.
 type Result struct {
 	File string
 	Run  *Run
-	// Failures is empty when everything was as expected.
+	// Failures is empty if the run passed.
 	Failures hcl.Diagnostics
-	// Sources are the files that Failures are about.
+	// Sources are the files that Failures refer to.
 	Sources map[string]*hcl.File
 	Seconds float64
-	// Summary is the plan that was judged; nil where there was none.
+	// Summary is the plan that was checked, or nil if it has errors.
 	Summary *plan.Summary
 }
 
-// Passed says whether everything was as expected.
+// Passed reports whether the run had no failures.
 func (r *Result) Passed() bool { return len(r.Failures) == 0 }
 
-// Exit codes of plan -detailed-exitcode, which exit_code is compared with.
+// Exit codes of plan -detailed-exitcode. exit_code is compared with them.
 const (
 	exitDone  = 0
 	exitError = 1
 	exitWork  = 2
 )
 
-// Run makes the plan of one run and judges it. Load holds what plans are loaded
-// with besides path and values; the store must be empty.
+// Run builds the plan of one run and checks the result. load contains the load options other than
+// path and values. The store must be empty.
 func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *checkpoint.Store) *Result {
 	start := time.Now()
 	out := &Result{File: f.Path, Run: r}
@@ -54,11 +54,13 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 	maps.Copy(load.Optional, r.shared)
 	cfg, diags := config.Load(load)
 	var p *plan.Plan
+
 	if !diags.HasErrors() {
 		var more hcl.Diagnostics
 		p, more = plan.Build(ctx, cfg, store, plan.Options{})
 		diags = append(diags, more...)
 	}
+
 	diags = config.Merged(diags)
 	out.Failures = r.judgeDiags(diags)
 	code := exitError
@@ -69,21 +71,24 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 		if sum.Work {
 			code = exitWork
 		}
+
 		out.Failures = append(out.Failures, r.judge(cfg, p, sum)...)
 	} else if n := len(r.asserts) + len(r.expects); n > 0 && out.Passed() {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Not judged", fmt.Sprintf("The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
 			phrase.Counted(n, "assert and expect block"))))
 	}
+
 	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code", fmt.Sprintf("plan -detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
 	}
+
 	out.Sources = cfg.Files()
 	out.Seconds = time.Since(start).Seconds()
 	return out
 }
 
-// judgeDiags compares the diagnostics of a plan with those that are expected.
-// Errors that nobody expects are failures themselves.
+// judgeDiags compares the diagnostics of a plan with the expected errors. It returns unexpected
+// errors and one failure per missing expected error.
 func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	met := map[*expectedDiag]bool{}
@@ -97,6 +102,7 @@ func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
 				expected, met[&r.errors[i]] = true, true
 			}
 		}
+
 		if !expected {
 			out = append(out, d)
 		}
@@ -107,11 +113,11 @@ func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
 			out = append(out, errorAt(e.rng, "Expected error is missing", e.missed("error", hcl.DiagError, diags)))
 		}
 	}
+
 	return out
 }
 
-// fits says whether a diagnostic is the expected one: its text has the words,
-// and it is at the place.
+// fits reports whether a diagnostic contains the expected text and has the expected position.
 func (e *expectedDiag) fits(d *hcl.Diagnostic) bool {
 	text := strings.Join(strings.Fields(d.Summary+": "+d.Detail), " ")
 	if !strings.Contains(text, strings.Join(strings.Fields(e.Text), " ")) {
@@ -120,7 +126,7 @@ func (e *expectedDiag) fits(d *hcl.Diagnostic) bool {
 	return e.At == "" || at(d) == e.At || strings.HasPrefix(at(d), e.At+":") || strings.HasSuffix(at(d), "/"+e.At) || strings.Contains(at(d), "/"+e.At+":")
 }
 
-// at is FILE:LINE.
+// at returns the position of a diagnostic as FILE:LINE.
 func at(d *hcl.Diagnostic) string {
 	if d.Subject == nil {
 		return ""
@@ -133,15 +139,18 @@ func (e *expectedDiag) missed(word string, severity hcl.DiagnosticSeverity, diag
 	if e.At != "" {
 		text += " at " + e.At
 	}
+
 	var are []string
 	for _, d := range diags {
 		if d.Severity == severity {
 			are = append(are, fmt.Sprintf("%s: %s (%s)", d.Summary, phrase.Clip(phrase.OneLine(d.Detail), 160), at(d)))
 		}
 	}
+
 	if len(are) == 0 {
 		return text + ": it has none."
 	}
+
 	return text + ". It has: " + strings.Join(are, "; ") + "."
 }
 
@@ -151,21 +160,26 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 	for i := range r.expects {
 		out = append(out, r.expects[i].judge(sum)...)
 	}
+
 	if len(r.asserts) == 0 {
 		return out
 	}
+
 	names := map[string]cty.Value{"plan": planValue(sum), "output": cty.EmptyObjectVal}
 	outputs, diags := cfg.Outputs()
 	if diags.HasErrors() {
 		return append(out, diags...)
 	}
+
 	values := map[string]cty.Value{}
 	for _, o := range outputs {
 		values[o.Name] = o.Value
 	}
+
 	if len(values) > 0 {
 		names["output"] = cty.ObjectVal(values)
 	}
+
 	functions := caseFunctions(p)
 	for _, a := range r.asserts {
 		v, ctx, diags := cfg.EvalWith(a.Condition, names, functions)
@@ -173,6 +187,7 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 			out = append(out, diags...)
 			continue
 		}
+
 		v, _ = v.Unmark()
 		if !v.IsKnown() {
 			out = append(out, errorAt(a.Condition.Range(), "Not judged", "The condition depends on a stage that has not run; a test knows what the plan knows."))
@@ -182,23 +197,27 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 			out = append(out, errorAt(a.Condition.Range(), "Invalid condition", "A condition is true or false."))
 			continue
 		}
+
 		if v.True() {
 			continue
 		}
+
 		message := "The condition is false."
 		if text, _, diags := cfg.EvalWith(a.ErrorMessage, names, functions); diags.HasErrors() {
 			out = append(out, diags...)
 		} else if text, _ = text.Unmark(); text.IsKnown() && !text.IsNull() && text.Type() == cty.String {
 			message = text.AsString()
 		}
+
 		bad := errorAt(a.Condition.Range(), "Assertion failed", message)
 		bad.Expression, bad.EvalContext = a.Condition, ctx
 		out = append(out, bad)
 	}
+
 	return out
 }
 
-// judge compares one stage with what is expected of it.
+// judge compares one stage with an expect block.
 func (e *expectation) judge(sum plan.Summary) hcl.Diagnostics {
 	var known []string
 	var s *plan.StageSummary
@@ -208,26 +227,31 @@ func (e *expectation) judge(sum plan.Summary) hcl.Diagnostics {
 		}
 		known = append(known, sum.Stages[i].Address)
 	}
-	if s == nil { // the part without modules, where it is unique
+
+	if s == nil { // try the address without modules, if it is unique
 		var fits []*plan.StageSummary
 		for i := range sum.Stages {
 			if config.LocalAddress(sum.Stages[i].Address) == e.address {
 				fits = append(fits, &sum.Stages[i])
 			}
 		}
+
 		if len(fits) == 1 {
 			s = fits[0]
 		}
 	}
+
 	if want := e.Exists; want != nil && *want == (s != nil) && s == nil {
 		return nil
 	}
 	if s == nil {
 		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "No such stage", fmt.Sprintf("The plan has no stage %s.%s", e.address, config.DidYouMean(e.address, known)))}
 	}
+
 	if e.Exists != nil && !*e.Exists {
 		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "Unexpected stage", fmt.Sprintf("The plan has %s, which is to be left out.", s.Address))}
 	}
+
 	return e.counts(s)
 }
 
@@ -236,6 +260,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 	fail := func(attribute, format string, args ...any) {
 		out = append(out, errorAt(e.block.Body.Attributes[attribute].SrcRange, "Other than expected", s.Address+" "+fmt.Sprintf(format, args...)))
 	}
+
 	have := countsOf(s)
 	for _, w := range []struct {
 		attribute, what string
@@ -255,9 +280,11 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 			fail(w.attribute, w.what+", not %s.", phrase.Count(n), phrase.Count(*w.want))
 		}
 	}
+
 	if e.Action != nil && *e.Action != string(s.Action) {
 		fail("action", "has the action %q, not %q.", s.Action, *e.Action)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(e.Drops)) {
 		n, ok := dropsBy(s)[name]
 		switch {
@@ -267,10 +294,11 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 			fail("drops", "drops %s by %q, not %s.", phrase.Count(n), name, phrase.Count(int64(e.Drops[name])))
 		}
 	}
+
 	return out
 }
 
-// countsOf are the numbers of a stage by the attributes that expect them.
+// countsOf returns the counts of a stage, keyed by the attribute of expect that checks them.
 func countsOf(s *plan.StageSummary) map[string]int64 {
 	out := map[string]int64{}
 	if g := s.Grid; g != nil {
@@ -280,23 +308,27 @@ func countsOf(s *plan.StageSummary) map[string]int64 {
 			out["dropped"] += f.Dropped
 		}
 	}
+
 	if c := s.Cases; c != nil {
 		out["cases"], out["rows"], out["collect"], out["unsupported"] = int64(c.Planned), int64(c.Rows), int64(c.Collect), int64(c.Unsupported)
 	}
+
 	return out
 }
 
-// dropsBy counts what filters drop by their names and by their reasons.
+// dropsBy returns the number of dropped combinations by filter name and by reason.
 func dropsBy(s *plan.StageSummary) map[string]int64 {
 	out := map[string]int64{}
 	if s.Grid == nil {
 		return out
 	}
+
 	for _, f := range s.Grid.Filters {
 		out[f.Name] += f.Dropped
 		if f.Reason != "" && f.Reason != f.Name {
 			out[f.Reason] += f.Dropped
 		}
 	}
+
 	return out
 }

@@ -14,10 +14,10 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// maxCases bounds what cases() returns: an expression looks at every element.
+// maxCases limits the result of cases(), because an expression evaluates every element.
 const maxCases = 20000
 
-// planValue is what the name plan means in conditions.
+// planValue returns the value of plan in conditions.
 func planValue(sum plan.Summary) cty.Value {
 	stages := map[string]cty.Value{}
 	warnings := []cty.Value{}
@@ -26,14 +26,17 @@ func planValue(sum plan.Summary) cty.Value {
 		attrs := map[string]cty.Value{
 			"kind": cty.StringVal(s.Kind), "action": cty.StringVal(string(s.Action)), "reason": cty.StringVal(s.Reason), "drops": counts(dropsBy(s)),
 		}
+
 		for name, n := range countsOf(s) {
 			attrs[name] = cty.NumberIntVal(n)
 		}
+
 		stages[s.Address] = cty.ObjectVal(attrs)
 		for _, w := range s.Warnings {
 			warnings = append(warnings, cty.StringVal(w))
 		}
 	}
+
 	t := sum.Totals
 	return cty.ObjectVal(map[string]cty.Value{
 		"stages": cty.ObjectVal(stages), "warnings": cty.TupleVal(warnings), "work": cty.BoolVal(sum.Work),
@@ -51,8 +54,8 @@ func counts(m map[string]int64) cty.Value {
 	return cty.ObjectVal(out)
 }
 
-// caseFunctions are the functions that only conditions of tests have:
-// cases(ADDRESS), the cases of a grid as objects.
+// caseFunctions returns the functions that only test conditions have: cases(ADDRESS) returns the
+// cases of a grid as objects.
 func caseFunctions(p *plan.Plan) map[string]function.Function {
 	return map[string]function.Function{"cases": function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "address", Type: cty.String}},
@@ -72,6 +75,7 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 		}
 		grids = append(grids, other.Address())
 	}
+
 	if s == nil {
 		var fits []string
 		for _, a := range grids {
@@ -79,20 +83,24 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 				fits = append(fits, a)
 			}
 		}
+
 		if len(fits) == 1 {
 			s = p.Stage(fits[0])
 		}
 	}
+
 	if s == nil || !slices.Contains(grids, s.Address()) {
 		return cty.DynamicVal, function.NewArgErrorf(0, "the plan has no grid %s.%s", address, config.DidYouMean(address, grids))
 	}
 	if s.Plan.Data == nil || s.Plan.Data.Planned == nil {
 		return cty.DynamicVal, function.NewArgErrorf(0, "the cases of %s are not known before a run", address)
 	}
+
 	rec := s.Plan.Data.Planned
 	if rec.NumRows() > maxCases {
 		return cty.DynamicVal, fmt.Errorf("%s has %s cases, and a condition may look at %s: choose fewer with variables", address, phrase.Count(rec.NumRows()), phrase.Count(maxCases))
 	}
+
 	out := make([]cty.Value, rec.NumRows())
 	for i := range out {
 		attrs := map[string]cty.Value{}
@@ -101,6 +109,7 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 		}
 		out[i] = cty.ObjectVal(attrs)
 	}
+
 	return cty.TupleVal(out), nil
 }
 
@@ -108,6 +117,7 @@ func cell(col arrow.Array, row int) cty.Value {
 	if col.IsNull(row) {
 		return cty.NullVal(cty.DynamicPseudoType)
 	}
+
 	switch a := col.(type) {
 	case *array.Int64:
 		return cty.NumberIntVal(a.Value(row))
@@ -116,5 +126,6 @@ func cell(col arrow.Array, row int) cty.Value {
 	case *array.Boolean:
 		return cty.BoolVal(a.Value(row))
 	}
+
 	return cty.StringVal(col.ValueStr(row))
 }
