@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// deviceNames are the names by which drivers report the built-in systems'
-// GPUs. An SXM and a PCIe board of one chip have names of their own.
+// deviceNames match the names by which drivers report the GPUs of the built-in systems. SXM and
+// PCIe boards with the same chip have different names.
 var deviceNames = map[string]*regexp.Regexp{
 	"a100_pcie":           regexp.MustCompile(`\bA100 80GB PCIE\b`),
 	"a100_sxm":            regexp.MustCompile(`\bA100 SXM\d* 80GB\b`),
@@ -24,7 +24,7 @@ var deviceNames = map[string]*regexp.Regexp{
 	"rtx_pro_6000_server": regexp.MustCompile(`\bRTX PRO 6000\b.*\bSERVER\b`),
 }
 
-// expectedNames is what messages show as the name to expect.
+// expectedNames are the device names that messages show.
 var expectedNames = map[string]string{
 	"a100_pcie":           "NVIDIA A100 80GB PCIe",
 	"a100_sxm":            "NVIDIA A100-SXM4-80GB",
@@ -42,13 +42,12 @@ var expectedNames = map[string]string{
 	"rtx_pro_6000_server": "NVIDIA RTX PRO 6000 Blackwell Server Edition",
 }
 
-// DeviceName is the name under which a driver reports the system's GPU, such
-// as "NVIDIA H200"; empty when the system is not a built-in one.
+// DeviceName returns the name by which a driver reports the system's GPU, for example "NVIDIA
+// H200". It returns "" if the system is not built in.
 func (s *Spec) DeviceName() string { return expectedNames[s.Name] }
 
-// MatchesDevice says whether a device of that name belongs to the system.
-// known is false for a system whose device names are not known: nothing can be
-// said then.
+// MatchesDevice reports whether a device with that name belongs to the system. If the device names
+// of the system are not known, both results are false.
 func (s *Spec) MatchesDevice(device string) (match, known bool) {
 	re, ok := deviceNames[s.Name]
 	if !ok {
@@ -57,7 +56,7 @@ func (s *Spec) MatchesDevice(device string) (match, known bool) {
 	return re.MatchString(strings.ToUpper(strings.ReplaceAll(device, "-", " "))), true
 }
 
-// ForDevice names the built-in system that a device of that name belongs to.
+// ForDevice returns the built-in system that a device with that name belongs to.
 func ForDevice(device string) (string, bool) {
 	for _, name := range List() {
 		s := Spec{Name: name}

@@ -2,22 +2,21 @@ package systems
 
 import "strconv"
 
-// fieldKind is what a field holds.
+// fieldKind is the type of a field's value.
 type fieldKind int
 
 const (
 	integer  fieldKind = iota
 	quantity           // any number
 	text
-	version   // text that YAML would read as a number without quotes
-	byGPUs    // a map from number of GPUs to bytes
+	version   // text that YAML would parse as a number if it is not quoted
+	byGPUs    // map from number of GPUs to bytes
 	smVersion // compute capability times ten
 )
 
-// A field is one key of the format, with the range that its unit allows. Only
-// values between lo and hi are plausible in the unit of the format; scales
-// name the units that people write by mistake, with the factor to the right
-// one.
+// field is one key of the format with the plausible range of its value. Only values between lo and
+// hi are accepted. scales lists units that are often used by mistake, with the factor to convert
+// them.
 type field struct {
 	section, key string
 	kind         fieldKind
@@ -47,8 +46,8 @@ var (
 	timeScales      = []scale{{"us", 1e-6}, {"ns", 1e-9}}
 )
 
-// fields is the format, in the order in which a file states it. The ranges are
-// wide: they only tell units apart, so GB/s must not pass for bytes/s.
+// fields is the format in file order. The ranges are wide: they only detect wrong units, for
+// example GB/s instead of bytes/s.
 var fields = []*field{
 	{key: "data_dir", kind: text, required: true},
 
@@ -99,7 +98,7 @@ func fieldOf(section, key string) *field {
 	return nil
 }
 
-// keysOf lists what a section may hold; "" is the top of the file.
+// keysOf returns the keys allowed in a section; "" is the top level of the file.
 func keysOf(section string) []string {
 	var keys []string
 	for _, f := range fields {
@@ -107,9 +106,11 @@ func keysOf(section string) []string {
 			keys = append(keys, f.key)
 		}
 	}
+
 	if section == "" {
 		keys = append(keys, sections...)
 	}
+
 	return keys
 }
 

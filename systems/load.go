@@ -14,30 +14,32 @@ import (
 //go:embed *.yaml
 var builtin embed.FS
 
-// Code is the code of this package and the specs that it brings along:
-// checkpoints of what follows from them are stale when they change.
+// Code contains the code of this package and its built-in specs. Cached results that depend on them
+// become stale if they change.
 //
 //go:embed *.go *.yaml
 var Code embed.FS
 
-// List names the built-in systems in alphabetical order.
+// List returns the names of the built-in systems in alphabetical order.
 func List() []string {
 	entries, err := builtin.ReadDir(".")
 	if err != nil {
-		panic(err) // the files are part of the program
+		panic(err) // the files are embedded
 	}
+
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
 	}
+
 	slices.Sort(names)
 	return names
 }
 
-// UnknownError is returned for a name that no system has.
+// UnknownError is returned if there is no system with the given name.
 type UnknownError struct {
 	Name        string
-	Suggestions []string // close names, best first
+	Suggestions []string // similar names, best first
 }
 
 func (e *UnknownError) Error() string {
@@ -48,35 +50,38 @@ func (e *UnknownError) Error() string {
 	return msg + "; the known ones are " + strings.Join(List(), ", ")
 }
 
-// Load returns a built-in system. The error is an *UnknownError for a name
-// that there is not.
+// Load returns a built-in system. The error is an *UnknownError if the name is not known.
 func Load(name string) (*Spec, error) {
 	src, err := builtin.ReadFile(name + ".yaml")
 	if err != nil {
 		return nil, &UnknownError{Name: name, Suggestions: phrase.Near(name, List(), 3)}
 	}
+
 	spec, problems := Parse(name+".yaml", src)
 	if len(problems) > 0 {
 		return nil, problems
 	}
+
 	return spec, nil
 }
 
-// LoadFile reads a system from a YAML file; its name is the file's. The error
-// is Problems when the content is at fault.
+// LoadFile reads a system from a YAML file and names it after the file. The error has type Problems
+// if the content is invalid.
 func LoadFile(path string) (*Spec, error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("system file: %w", err)
 	}
+
 	spec, problems := Parse(path, src)
 	if len(problems) > 0 {
 		return nil, problems
 	}
+
 	return spec, nil
 }
 
-// Source returns the YAML text of a built-in system, or false.
+// Source returns the YAML text of a built-in system, or false if there is none with that name.
 func Source(name string) ([]byte, bool) {
 	src, err := builtin.ReadFile(name + ".yaml")
 	return src, err == nil

@@ -1,9 +1,8 @@
 package systems
 
-// Peak returns the GPU's dense tensor throughput in FLOP/s for operands of a
-// dtype, as perf tables name them. ok is false when the GPU has no units for
-// the dtype or the spec does not state them. Weight-only formats multiply in
-// bfloat16.
+// Peak returns the GPU's dense tensor throughput in FLOP/s for a dtype, named as in perf tables. ok
+// is false if the GPU does not support the dtype or the spec has no value for it. Weight-only
+// formats multiply in bfloat16.
 func (s *Spec) Peak(dtype string) (flops float64, ok bool) {
 	switch dtype {
 	case "bfloat16", "float16", "half", "int4_wo", "int8_wo", "nvfp4_wo", "w4a16_mxfp4", "w4a16_mxfp4_cutlass", "w4a16_nvfp4":
@@ -20,8 +19,8 @@ func (s *Spec) Peak(dtype string) (flops float64, ok bool) {
 	return flops, flops > 0
 }
 
-// ComputeSeconds is the least time that flops operations in a dtype can take;
-// ok is false without a peak for the dtype.
+// ComputeSeconds returns the minimum time in seconds for flops operations in a dtype. ok is false
+// if there is no peak for the dtype.
 func (s *Spec) ComputeSeconds(flops float64, dtype string) (seconds float64, ok bool) {
 	peak, ok := s.Peak(dtype)
 	if !ok {
@@ -30,8 +29,8 @@ func (s *Spec) ComputeSeconds(flops float64, dtype string) (seconds float64, ok 
 	return flops / peak, true
 }
 
-// MemorySeconds is the least time that moving so many bytes through device
-// memory can take, at the peak bandwidth.
+// MemorySeconds returns the minimum time in seconds to move the given number of bytes through
+// device memory at peak bandwidth.
 func (s *Spec) MemorySeconds(bytes float64) float64 {
 	if s.GPU.MemBW <= 0 {
 		return 0
@@ -39,8 +38,8 @@ func (s *Spec) MemorySeconds(bytes float64) float64 {
 	return bytes / s.GPU.MemBW
 }
 
-// SpeedOfLight is the roofline: the larger of the compute and the memory time
-// in seconds. ok is false without a peak for the dtype.
+// SpeedOfLight returns the roofline time in seconds: the larger of the compute and the memory time.
+// ok is false if there is no peak for the dtype.
 func (s *Spec) SpeedOfLight(flops, bytes float64, dtype string) (seconds float64, ok bool) {
 	compute, ok := s.ComputeSeconds(flops, dtype)
 	if !ok {

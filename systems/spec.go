@@ -1,16 +1,15 @@
-// Package systems holds the GPU system specs in aiconfigurator's YAML format
-// and reads, validates and queries them. It knows nothing of plans: values are
-// offered as plain Go data (Object), which the plan language converts.
+// Package systems contains the GPU system specs in aiconfigurator's YAML format, and parses,
+// validates and queries them. It does not depend on the plan language: Object returns plain Go
+// values, which the plan language converts.
 package systems
 
-// Spec is one system: a kind of GPU and the node it sits in. Quantities are in
-// the file's units: bytes, bytes per second, FLOP per second, watts, seconds.
-// A quantity that the file leaves out is zero, and Has tells it from a written
-// zero.
+// Spec is one system: a kind of GPU and the node that contains it. Quantities are in the units of
+// the file: bytes, bytes per second, FLOP per second, watts, seconds. A quantity that the file
+// omits is zero; Has distinguishes it from an explicit zero.
 type Spec struct {
-	// Name is the file's name without its extension.
+	// Name is the file name without its extension.
 	Name string
-	// File is where the spec was read from; "<name>.yaml" for a built-in one.
+	// File is the path of the spec file, or "<name>.yaml" for a built-in system.
 	File string
 	// DataDir is the folder of the system's perf tables in a database.
 	DataDir string
@@ -24,10 +23,9 @@ type Spec struct {
 // GPU describes one device.
 type GPU struct {
 	MemBW float64 // peak, bytes/s
-	// MemBWEmpiricalScalingFactor is the share of MemBW that kernels reach.
+	// MemBWEmpiricalScalingFactor is the fraction of MemBW that kernels reach.
 	MemBWEmpiricalScalingFactor float64
-	// MemEmpiricalConstantLatency is the fixed cost of a memory-bound kernel in
-	// seconds.
+	// MemEmpiricalConstantLatency is the fixed cost of a memory-bound kernel in seconds.
 	MemEmpiricalConstantLatency float64
 	MemCapacity                 int64 // bytes
 	BFloat16Flops               float64
@@ -36,13 +34,11 @@ type GPU struct {
 	FP4Flops                    float64
 	Float32Flops                float64
 	Power                       float64 // board power limit, W
-	// SMVersion is the compute capability times ten (9.0 is 90); 0 where there
-	// is none.
+	// SMVersion is the compute capability times ten (9.0 is 90), or 0 if there is none.
 	SMVersion int
 }
 
-// Node describes the machine and its links; bandwidths are per GPU and
-// direction.
+// Node describes the machine and its links. Bandwidths are per GPU and direction.
 type Node struct {
 	NumGPUsPerNode   int
 	InterNodeBW      float64
@@ -55,6 +51,7 @@ type Node struct {
 }
 
 // Misc holds reserved memory and library versions.
+// Misc contains reserved memory and library versions.
 type Misc struct {
 	// NCCLMem is the memory in bytes that NCCL reserves, by number of GPUs.
 	NCCLMem       map[int]int64
@@ -63,22 +60,23 @@ type Misc struct {
 	OneCCLVersion string
 }
 
-// Has says whether the file states the field, named as in it: "gpu.fp4_tc_flops".
+// Has reports whether the file contains the field with the given path, for example
+// "gpu.fp4_tc_flops".
 func (s *Spec) Has(path string) bool {
 	_, ok := s.values[path]
 	return ok
 }
 
-// UsableMemory is what a process can allocate, in bytes: a driver keeps about
-// one percent of the capacity for itself (an H200 of 141 GiB reports 139.8).
+// UsableMemory returns the number of bytes that a process can allocate. A driver reserves about one
+// percent of the capacity (an H200 with 141 GiB reports 139.8).
 func (s *Spec) UsableMemory() int64 {
 	return s.GPU.MemCapacity / 100 * 99
 }
 
-// Object returns the spec as nested maps in the file's nesting, with every
-// field once more at the top, plus name and usable_memory: both gpu.mem_bw and
-// mem_bw can be read. Known fields that the file leaves out are nil. Values are
-// int64, float64, string, nil and map[string]any.
+// Object returns the spec as nested maps with the structure of the file. Every field is also
+// available at the top level, together with name and usable_memory, so gpu.mem_bw and mem_bw both
+// work. Known fields that the file omits are nil. Values are int64, float64, string, nil and
+// map[string]any.
 func (s *Spec) Object() map[string]any {
 	obj := map[string]any{"name": s.Name, "usable_memory": s.UsableMemory()}
 	for _, f := range fields {
@@ -87,14 +85,17 @@ func (s *Spec) Object() map[string]any {
 			obj[f.key] = v
 			continue
 		}
+
 		sec, ok := obj[f.section].(map[string]any)
 		if !ok {
 			sec = map[string]any{}
 			obj[f.section] = sec
 		}
+
 		sec[f.key] = v
 		obj[f.key] = v
 	}
+
 	return obj
 }
 
@@ -113,10 +114,12 @@ func (s *Spec) bind() {
 		v, _ := s.values[path].(int64)
 		return v
 	}
+
 	text := func(path string) string {
 		v, _ := s.values[path].(string)
 		return v
 	}
+
 	s.DataDir = text("data_dir")
 	s.GPU = GPU{
 		MemBW:                       num("gpu.mem_bw"),
@@ -131,6 +134,7 @@ func (s *Spec) bind() {
 		Power:                       num("gpu.power"),
 		SMVersion:                   int(integer("gpu.sm_version")),
 	}
+
 	s.Node = Node{
 		NumGPUsPerNode:   int(integer("node.num_gpus_per_node")),
 		InterNodeBW:      num("node.inter_node_bw"),
@@ -141,12 +145,14 @@ func (s *Spec) bind() {
 		InterRackBW:      num("node.inter_rack_bw"),
 		InterRackLatency: num("node.inter_rack_latency"),
 	}
+
 	s.Misc = Misc{
 		NCCLMem:       map[int]int64{},
 		OtherMem:      integer("misc.other_mem"),
 		NCCLVersion:   text("misc.nccl_version"),
 		OneCCLVersion: text("misc.oneccl_version"),
 	}
+
 	if m, ok := s.values["misc.nccl_mem"].(map[string]any); ok {
 		for k, v := range m {
 			s.Misc.NCCLMem[atoi(k)], _ = v.(int64)

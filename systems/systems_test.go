@@ -16,6 +16,7 @@ func TestBuiltinSystemsLoad(t *testing.T) {
 	if diff := cmp.Diff(want, List()); diff != "" {
 		t.Fatal(diff)
 	}
+
 	sm := map[string]int{"a100_sxm": 80, "l40s": 89, "h200_sxm": 90, "b200_sxm": 100, "b300_sxm": 103, "rtx_pro_6000_server": 120, "b60": 0}
 	for _, name := range want {
 		s, err := Load(name)
@@ -26,6 +27,7 @@ func TestBuiltinSystemsLoad(t *testing.T) {
 		if s.Name != name || s.DataDir != "data/"+name {
 			t.Errorf("%s: name %q, data_dir %q", name, s.Name, s.DataDir)
 		}
+
 		if v, ok := sm[name]; ok && s.GPU.SMVersion != v {
 			t.Errorf("%s: sm_version %d, want %d", name, s.GPU.SMVersion, v)
 		}
@@ -40,30 +42,36 @@ func TestH200Values(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := GPU{
 		MemBW: 4.8e12, MemBWEmpiricalScalingFactor: 0.8, MemEmpiricalConstantLatency: 3e-6, MemCapacity: 141 << 30,
 		BFloat16Flops: 989e12, Int8Flops: 1978e12, FP8Flops: 1978e12, Power: 700, SMVersion: 90,
 	}
+
 	if diff := cmp.Diff(want, s.GPU); diff != "" {
 		t.Error(diff)
 	}
 	if s.Misc.NCCLVersion != "2.26.2" || s.Node.IntraNodeBW != 450e9 {
 		t.Errorf("misc %+v node %+v", s.Misc, s.Node)
 	}
+
 	if s.Has("gpu.fp4_tc_flops") || !s.Has("gpu.fp8_tc_flops") {
 		t.Error("Has must tell stated fields from absent ones")
 	}
+
 	obj := s.Object()
 	gpu := obj["gpu"].(map[string]any)
 	if obj["sm_version"] != int64(90) || gpu["sm_version"] != int64(90) || obj["mem_bw"] != gpu["mem_bw"] || obj["nccl_version"] != "2.26.2" {
 		t.Errorf("object %v", obj)
 	}
+
 	if v, ok := obj["fp4_tc_flops"]; !ok || v != nil {
 		t.Errorf("an absent field must be there as nil, got %v %v", v, ok)
 	}
 	if m := obj["misc"].(map[string]any)["nccl_mem"].(map[string]any); m["4"] != int64(411041792) {
 		t.Errorf("nccl_mem %v", m)
 	}
+
 	if got := s.UsableMemory(); got <= 149e9 || got >= 150.7e9 {
 		t.Errorf("usable memory %d", got)
 	}
@@ -76,6 +84,7 @@ func TestUnknownSystem(t *testing.T) {
 		if !errors.As(err, &unknown) {
 			t.Fatalf("%s: %v", name, err)
 		}
+
 		if len(unknown.Suggestions) == 0 || unknown.Suggestions[0] != want {
 			t.Errorf("%s: suggestions %v, want %s first", name, unknown.Suggestions, want)
 		}
@@ -84,18 +93,19 @@ func TestUnknownSystem(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a100_pcie") {
 		t.Errorf("with nothing close all systems must be listed: %v", err)
 	}
+
 	if _, err := Load("../h200_sxm"); err == nil {
 		t.Error("a path is no name")
 	}
 }
 
-// TestProblems changes one line of a good file at a time and expects exactly
-// the named problem.
+// TestProblems changes one line of a valid file at a time and expects exactly the named problem.
 func TestProblems(t *testing.T) {
 	good, ok := Source("h200_sxm")
 	if !ok {
 		t.Fatal("no source")
 	}
+
 	for _, tc := range []struct{ name, old, new, want string }{
 		{"GB/s", "mem_bw: 4800000000000", "mem_bw: 4800", "t.yaml:4:11: gpu.mem_bw is 4800; that looks like GB/s, and the unit is bytes/s; write 4800000000000"},
 		{"TB/s", "mem_bw: 4800000000000", "mem_bw: 4.8", "that looks like TB/s, and the unit is bytes/s; write 4800000000000"},
@@ -127,6 +137,7 @@ func TestProblems(t *testing.T) {
 			if src == string(good) {
 				t.Fatalf("%q is not in the file", tc.old)
 			}
+
 			_, problems := Parse("t.yaml", []byte(src))
 			if len(problems) == 0 {
 				t.Fatal("no problem found")
@@ -134,6 +145,7 @@ func TestProblems(t *testing.T) {
 			if tc.name != "mapping" && len(problems) != 1 {
 				t.Errorf("want one problem, got\n%v", problems)
 			}
+
 			if !strings.Contains(problems.Error(), tc.want) {
 				t.Errorf("want %q, got\n%v", tc.want, problems)
 			}
@@ -160,6 +172,7 @@ func TestLoadFile(t *testing.T) {
 	if err := os.WriteFile(path, src, 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	s, err := LoadFile(path)
 	if err != nil || s.Name != "mine" || s.GPU.SMVersion != 89 {
 		t.Fatalf("%+v %v", s, err)
@@ -167,6 +180,7 @@ func TestLoadFile(t *testing.T) {
 	if _, known := s.MatchesDevice("NVIDIA L40S"); known {
 		t.Error("nothing is known of the device names of an own system")
 	}
+
 	if _, err := LoadFile(path + ".no"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
@@ -184,6 +198,7 @@ func TestDeviceNames(t *testing.T) {
 			t.Errorf("%s: %q, want %q", device, got, want)
 		}
 	}
+
 	for _, name := range List() {
 		s, err := Load(name)
 		if err != nil {
@@ -200,15 +215,18 @@ func TestSpeedOfLight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A 4096^3 bfloat16 product is bound by compute, a vector copy by memory.
+
+	// A 4096^3 bfloat16 product is compute-bound, a vector copy memory-bound.
 	flops, bytes := 2.0*4096*4096*4096, 3.0*4096*4096*2
 	got, ok := s.SpeedOfLight(flops, bytes, "bfloat16")
 	if want := flops / 989e12; !ok || got != want {
 		t.Errorf("gemm: %g, want %g", got, want)
 	}
+
 	if got, ok := s.SpeedOfLight(1, 4.8e9, "fp8_block"); !ok || got != 1e-3 {
 		t.Errorf("copy: %g %v", got, ok)
 	}
+
 	for _, dtype := range []string{"nvfp4", "float32", "fp3"} {
 		if _, ok := s.SpeedOfLight(flops, bytes, dtype); ok {
 			t.Errorf("the spec states no peak for %s", dtype)

@@ -13,13 +13,13 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Problem is one fault of a system file, with its place and what to do.
+// Problem is one error in a system file, with its position and a suggested fix.
 type Problem struct {
 	File      string
-	Line, Col int    // from 1; 0 when the fault has no place, such as a missing file
+	Line, Col int    // from 1; 0 if the problem has no position, for example a missing file
 	Path      string // "gpu.mem_bw"
 	Message   string
-	Fix       string // what to write instead; empty when Message says it all
+	Fix       string // what to write instead; may be empty
 }
 
 func (p Problem) String() string {
@@ -28,16 +28,18 @@ func (p Problem) String() string {
 	if p.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Col)
 	}
+
 	b.WriteString(": ")
 	b.WriteString(p.Message)
 	if p.Fix != "" {
 		b.WriteString("; ")
 		b.WriteString(p.Fix)
 	}
+
 	return b.String()
 }
 
-// Problems are all faults of a file in file order. It is an error.
+// Problems are all errors of a file in file order. Problems implements error.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -48,9 +50,9 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads a system from src. file names it in messages, and its base name
-// without extension becomes the system's. The spec is nil when there are
-// problems; all of them are reported, not just the first.
+// Parse parses a system from src. file is the name shown in messages; its base name without
+// extension becomes the name of the system. Parse reports all problems, not only the first. The
+// spec is nil if there are problems.
 func Parse(file string, src []byte) (*Spec, Problems) {
 	r := &reader{file: file, values: map[string]any{}}
 	var doc yaml.Node
@@ -61,20 +63,24 @@ func Parse(file string, src []byte) (*Spec, Problems) {
 		}
 		return nil, Problems{{File: file, Line: line, Col: min(line, 1), Message: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
 	}
+
 	if len(doc.Content) == 0 {
 		return nil, Problems{{File: file, Message: "the file is empty", Fix: "start from a built-in system"}}
 	}
+
 	top := doc.Content[0]
 	if top.Kind != yaml.MappingNode {
 		r.report(top, "", "a system is a mapping with data_dir, gpu, node and misc", "")
 		return nil, r.problems
 	}
+
 	r.section("", top)
 	r.missing(top)
 	if len(r.problems) > 0 {
 		slices.SortStableFunc(r.problems, func(a, b Problem) int { return a.Line - b.Line })
 		return nil, r.problems
 	}
+
 	spec := &Spec{Name: nameOf(file), File: file, values: r.values}
 	spec.bind()
 	return spec, nil
@@ -100,10 +106,12 @@ func (r *reader) section(name string, m *yaml.Node) {
 		if name != "" {
 			path = name + "." + k.Value
 		}
+
 		if seen[k.Value] {
 			r.report(k, path, path+" is stated twice", "keep one of the two lines")
 			continue
 		}
+
 		seen[k.Value] = true
 		if name == "" && slices.Contains(sections, k.Value) {
 			if v.Kind != yaml.MappingNode {
@@ -113,15 +121,18 @@ func (r *reader) section(name string, m *yaml.Node) {
 			if r.nodes == nil {
 				r.nodes = map[string]*yaml.Node{}
 			}
+
 			r.nodes[k.Value] = k
 			r.section(k.Value, v)
 			continue
 		}
+
 		f := fieldOf(name, k.Value)
 		if f == nil {
 			r.report(k, path, fmt.Sprintf("there is no field %s", path), didYouMean(name, k.Value))
 			continue
 		}
+
 		if val, err := f.read(v); err != nil {
 			var fault *fault
 			if !errors.As(err, &fault) {
@@ -134,58 +145,65 @@ func (r *reader) section(name string, m *yaml.Node) {
 	}
 }
 
-// missing reports required fields that no line states. A field whose line is
-// faulty, and one that a misspelt line probably meant, are reported already.
+// missing reports required fields that are absent. It skips fields whose line has a problem, and
+// fields that were suggested for a misspelt key, because those are already reported.
 func (r *reader) missing(top *yaml.Node) {
 	reported := r.problems
 	for _, f := range fields {
 		if !f.required || r.values[f.path()] != nil {
 			continue
 		}
+
 		if slices.ContainsFunc(reported, func(p Problem) bool {
 			return p.Path == f.path() || strings.Contains(p.Fix, f.path()+"?")
 		}) {
 			continue
 		}
+
 		at := top
 		if n := r.nodes[f.section]; n != nil {
 			at = n
 		}
+
 		msg := fmt.Sprintf("%s is missing", f.path())
 		if f.unit != "" {
 			msg += fmt.Sprintf(" (%s)", f.unit)
 		}
+
 		r.report(at, f.path(), msg, "")
 	}
 }
 
-// didYouMean looks for the field that a misspelt key means: in its own section
-// first, then under the same name elsewhere.
+// didYouMean suggests a fix for an unknown key: a similar key in the same section, or the section
+// that has this key.
 func didYouMean(section, key string) string {
 	if near := phrase.Near(key, keysOf(section), 1); len(near) > 0 {
 		f := &field{section: section, key: near[0]}
 		return "did you mean " + f.path() + "?"
 	}
+
 	for _, f := range fields {
 		if f.key == key {
 			return "it belongs under " + f.section
 		}
 	}
+
 	at := section
 	if at == "" {
 		at = "the top"
 	}
+
 	return "the fields of " + at + " are " + strings.Join(keysOf(section), ", ")
 }
 
-// fault is what is wrong with a value, without its place.
+// fault describes a problem with a value, without its position.
 type fault struct{ message, fix string }
 
 func newFault(message, fix string) *fault { return &fault{message, fix} }
 
 func (f *fault) Error() string { return f.message }
 
-// read checks one value; a non-nil error is a *fault.
+// read validates and converts one value. A non-nil error is a *fault.
 func (f *field) read(n *yaml.Node) (any, error) {
 	if f.kind == byGPUs {
 		return f.readByGPUs(n)
@@ -193,6 +211,7 @@ func (f *field) read(n *yaml.Node) (any, error) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return nil, newFault("needs a value", "")
 	}
+
 	switch f.kind {
 	case text, version:
 		if n.Tag != "!!str" {
@@ -201,8 +220,10 @@ func (f *field) read(n *yaml.Node) (any, error) {
 		if strings.TrimSpace(n.Value) == "" {
 			return nil, newFault("is empty", "")
 		}
+
 		return n.Value, nil
 	}
+
 	x, err := number(n)
 	if err != nil {
 		return nil, err
@@ -210,20 +231,23 @@ func (f *field) read(n *yaml.Node) (any, error) {
 	if err := f.plausible(x, n.Value); err != nil {
 		return nil, err
 	}
+
 	if f.kind == quantity {
 		if i := int64(x); n.Tag == "!!int" && float64(i) == x {
 			return i, nil
 		}
 		return x, nil
 	}
+
 	if x != math.Trunc(x) {
 		return nil, newFault(fmt.Sprintf("must be a whole number, not %s", n.Value), "")
 	}
+
 	return int64(x), nil
 }
 
 func number(n *yaml.Node) (float64, error) {
-	// YAML 1.2 reads 3e9 as a number and 3e+9 too; Go's parser takes both.
+	// ParseFloat accepts both 3e9 and 3e+9, as YAML 1.2 does.
 	x, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 	if err != nil || n.Style == yaml.SingleQuotedStyle || n.Style == yaml.DoubleQuotedStyle {
 		return 0, newFault(fmt.Sprintf("must be a number, not %q", n.Value), "")
@@ -231,10 +255,11 @@ func number(n *yaml.Node) (float64, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0, newFault(fmt.Sprintf("must be finite, not %s", n.Value), "")
 	}
+
 	return x, nil
 }
 
-// plausible tells a wrong unit by the magnitude of the number.
+// plausible detects a wrong unit by the magnitude of the number.
 func (f *field) plausible(x float64, written string) error {
 	if x >= f.lo && x <= f.hi {
 		return nil
@@ -242,17 +267,18 @@ func (f *field) plausible(x float64, written string) error {
 	if x < 0 {
 		return newFault(fmt.Sprintf("must not be negative, and is %s", written), "")
 	}
+
 	for _, s := range f.scales {
 		if y := x * s.factor; y >= f.lo && y <= f.hi {
 			return newFault(fmt.Sprintf("is %s; that looks like %s, and the unit is %s", written, s.unit, f.unit),
 				"write "+plain(y))
 		}
 	}
+
 	return newFault(fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit), "")
 }
 
-// plain writes a number without an exponent, rounded to what a person would
-// type.
+// plain formats a number without an exponent, rounded to 12 significant digits.
 func plain(x float64) string {
 	if r, err := strconv.ParseFloat(short12(x), 64); err == nil {
 		x = r
@@ -275,19 +301,24 @@ func (f *field) readByGPUs(n *yaml.Node) (any, error) {
 		if err != nil || gpus < 1 {
 			return nil, newFault(fmt.Sprintf("has the key %q, which is no number of GPUs", k.Value), "")
 		}
+
 		x, err := number(v)
 		if err != nil {
 			return nil, err
 		}
+
 		if x != 0 { // a single GPU reserves nothing
 			if err := f.plausible(x, v.Value); err != nil {
 				return nil, err
 			}
 		}
+
 		out[k.Value] = int64(x)
 	}
+
 	if len(out) == 0 {
 		return nil, newFault("is empty", "")
 	}
+
 	return out, nil
 }
