@@ -7,11 +7,10 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Absent says why rt cannot work here while another runtime of the plan can:
-// the stages of rt then wait for another container, and the plan goes on there
-// with the same state folder. It is nil where rt is here as far as that can be
-// told without starting it, and where no runtime is: a plan that is looked at
-// on a laptop.
+// Absent returns why rt cannot run here if another runtime of the plan can. The stages of rt then wait
+// for another container, and the plan continues there with the same state folder. Absent returns nil if
+// rt is available as far as that is known without starting it. It also returns nil if no runtime is
+// available, for example when a plan is made on a laptop.
 func (p *Pools) Absent(ctx context.Context, rt *stage.Runtime) *Missing {
 	p.mu.Lock()
 	var others []*stage.Runtime
@@ -20,25 +19,28 @@ func (p *Pools) Absent(ctx context.Context, rt *stage.Runtime) *Missing {
 			others = append(others, u.runtime)
 		}
 	}
+
 	p.mu.Unlock()
 	if len(others) == 0 {
 		return nil
 	}
+
 	why := p.Lacking(ctx, rt)
 	if why == nil {
 		return nil
 	}
+
 	for _, o := range others {
 		if p.Lacking(ctx, o) == nil {
 			return why
 		}
 	}
+
 	return nil
 }
 
-// Lacking is what rt misses on this machine, as far as that can be told without
-// starting a worker, or nil. A checkout that was not given is no matter of the
-// place.
+// Lacking returns what rt lacks on this machine, or nil, without starting a worker. Missing collectors
+// are not included; see Checkout.
 func (p *Pools) Lacking(ctx context.Context, rt *stage.Runtime) *Missing {
 	_, err := p.look(ctx, rt)
 	if m, ok := errors.AsType[*Missing](err); ok {

@@ -28,7 +28,7 @@ func TestPythonSeconds(t *testing.T) {
 		rt      *stage.Runtime
 		s       measure.Settings
 		seconds float64
-		want    float64 // of it for drawing much power
+		want    float64 // of the correction for high power
 	}{
 		"a large product":        {gpu, with(same), 1e-3, pythonHeavySoak},
 		"a small one":            {gpu, with(same), 20e-6, 0},

@@ -14,13 +14,12 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
-// procGPUs is where the NVIDIA kernel driver lists its GPUs, one folder for
-// each, named by bus address.
+// procGPUs is the folder in which the NVIDIA kernel driver lists its GPUs, one folder per bus address.
 const procGPUs = "/proc/driver/nvidia/gpus"
 
-// Devices lists the GPUs of this machine in PCI bus order, as the kernel driver
-// names them; none where there is no driver. It touches no device.
-// CUDA_VISIBLE_DEVICES, when set, restricts the list.
+// Devices returns the GPUs of this machine in PCI bus order, with the names from the kernel driver. The
+// list is empty without a driver. No device is opened. If CUDA_VISIBLE_DEVICES is set, it restricts the
+// list.
 func Devices() ([]Device, error) {
 	all, err := devicesIn(procGPUs)
 	if err != nil {
@@ -33,11 +32,11 @@ func Devices() ([]Device, error) {
 	return restrict(all, value), nil
 }
 
-// procDriver is where the NVIDIA kernel driver says its version.
+// procDriver is the file with the version of the NVIDIA kernel driver.
 const procDriver = "/proc/driver/nvidia/version"
 
-// Driver is the version of the NVIDIA kernel driver, as 580.159.04; "" where
-// there is none. It touches no device.
+// Driver returns the version of the NVIDIA kernel driver, such as 580.159.04, or "" without a driver. No
+// device is opened.
 func Driver() string {
 	text, err := os.ReadFile(procDriver)
 	if err != nil {
@@ -60,19 +59,23 @@ func devicesIn(dir string) ([]Device, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("list the GPUs: %w", err)
 	}
+
 	var out []Device
 	for _, e := range entries {
 		d := Device{Index: len(out)}
 		f, err := os.Open(filepath.Join(dir, e.Name(), "information"))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			continue // a GPU that this container does not get
+			continue // this container has no access to the GPU
 		}
+
 		if err != nil {
 			return nil, fmt.Errorf("list the GPUs: %w", err)
 		}
+
 		for s := bufio.NewScanner(f); s.Scan(); {
 			key, value, _ := strings.Cut(s.Text(), ":")
 			switch strings.TrimSpace(key) {
@@ -82,13 +85,15 @@ func devicesIn(dir string) ([]Device, error) {
 				d.UUID = strings.TrimSpace(value)
 			}
 		}
+
 		f.Close()
 		out = append(out, d)
 	}
+
 	return out, nil
 }
 
-// restrict applies a value of CUDA_VISIBLE_DEVICES.
+// restrict filters all by a value of CUDA_VISIBLE_DEVICES.
 func restrict(all []Device, visible string) []Device {
 	ids := make([]nvml.Identity, len(all))
 	for i, d := range all {
@@ -101,8 +106,8 @@ func restrict(all []Device, visible string) []Device {
 	return out
 }
 
-// Hidden are those of the devices of a machine that CUDA_VISIBLE_DEVICES hides; none
-// where it is not set, or leaves no device that is known by an index or a UUID.
+// Hidden returns the devices that CUDA_VISIBLE_DEVICES hides. It returns nil if the variable is not set
+// or if no device remains.
 func Hidden(all []nvml.Identity) []nvml.Identity {
 	value, set := os.LookupEnv(visibleDevices)
 	if !set {

@@ -10,7 +10,7 @@ import (
 	"aicplan/sink/filelock"
 )
 
-// PlaceOf is where a stage's workers are started from.
+// PlaceOf returns the place from which a stage's workers are started.
 func PlaceOf(rc *stage.RunContext) Place {
 	return Place{
 		RunDir: rc.RunDir, StateDir: rc.Store.Dir(), PlanDir: rc.PlanDir, Stop: rc.Stop,
@@ -22,14 +22,14 @@ func PlaceOf(rc *stage.RunContext) Place {
 	}
 }
 
-// Fault says whether an error of Pools.Get is about this run and not about a
-// runtime that is elsewhere: another container would not help against a full
-// disk, a device in use or Ctrl-C.
+// Fault reports whether an error of Pools.Get is caused by this run, such as a full disk, a device in
+// use or Ctrl-C. Another container would not help then.
 func Fault(err error) bool {
 	if _, ok := errors.AsType[*pyhost.WriteError](err); ok {
 		return true
 	}
-	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, filelock.ErrBusy, context.Canceled} {
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, filelock.ErrBusy,
+		context.Canceled} {
 		if errors.Is(err, cause) {
 			return true
 		}

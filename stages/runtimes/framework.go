@@ -11,7 +11,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Missing says why a runtime cannot work here and what the user can do.
+// Missing is the error of a runtime that cannot run here, with a suggested fix.
 type Missing struct {
 	What string
 	Fix  string
@@ -19,7 +19,7 @@ type Missing struct {
 
 func (m *Missing) Error() string { return m.What }
 
-// Unjudged says why it cannot be told here whether a runtime can work.
+// Unjudged is the error if it cannot be determined here whether a runtime can run.
 type Unjudged struct {
 	What string
 	Fix  string
@@ -27,10 +27,10 @@ type Unjudged struct {
 
 func (u *Unjudged) Error() string { return u.What }
 
-// Framework makes sure that what a runtime runs on is installed in the version
-// that it requires, collectors that the plan hosts on it included, without
-// starting a worker. The text says what was found;
-// a *Missing error says what was not, an *Unjudged one that only a worker will tell.
+// Framework verifies, without starting a worker, that the runtime's framework is installed in the
+// required version and that the collectors of the plan exist. It returns a description of what was
+// found. The error is a *Missing if something is missing, or an *Unjudged if only a worker can determine
+// it.
 func (p *Pools) Framework(ctx context.Context, rt *stage.Runtime) (string, error) {
 	text, err := p.look(ctx, rt)
 	if err != nil {
@@ -43,43 +43,52 @@ func (p *Pools) Framework(ctx context.Context, rt *stage.Runtime) (string, error
 	return text, err
 }
 
-// look says what of a runtime is on this machine, without its collectors.
+// look does the same as Framework without the collectors.
 func (p *Pools) look(ctx context.Context, rt *stage.Runtime) (string, error) {
 	if len(rt.Launcher) > 0 {
 		if _, err := exec.LookPath(rt.Launcher[0]); err != nil {
-			return "", &Missing{What: fmt.Sprintf("the launcher %s is not on this machine", rt.Launcher[0]), Fix: "install it, or take launcher out of the runtime and run aicplan inside the container"}
+			return "", &Missing{What: fmt.Sprintf("the launcher %s is not on this machine", rt.Launcher[0]),
+				Fix: "install it, or take launcher out of the runtime and run aicplan inside the container"}
 		}
 		return "workers start through " + strings.Join(rt.Launcher, " ") + "; the version is read there", nil
 	}
+
 	k := p.Kind(rt.Kind)
 	if k == nil {
-		return "", &Missing{What: fmt.Sprintf("this aicplan runs no runtimes of kind %q", rt.Kind), Fix: "use a build of aicplan that does"}
+		return "", &Missing{What: fmt.Sprintf("this aicplan runs no runtimes of kind %q", rt.Kind),
+			Fix: "use a build of aicplan that does"}
 	}
+
 	if k.Look == nil {
 		return "a runtime of kind " + rt.Kind + " needs nothing of this machine", nil
 	}
+
 	return k.Look(ctx, p, rt)
 }
 
-// getIt says where a runtime's framework can be had.
+// getIt returns a suggestion how to get a runtime's framework.
 func getIt(rt *stage.Runtime) string {
 	want := rt.Package
 	if rt.Requires != "" {
 		want += " " + rt.Requires
 	}
+
 	if rt.Image != "" {
-		return fmt.Sprintf("run aicplan inside the image %s, which has it, or give the runtime a launcher that starts workers there", rt.Image)
+		return fmt.Sprintf("run aicplan inside the image %s, which has it, or give the runtime a launcher that starts workers there",
+			rt.Image)
 	}
+
 	if want == "" {
 		return "run aicplan where the framework is installed"
 	}
+
 	return fmt.Sprintf("run aicplan where %s is installed: inside the framework's container, or in its virtual environment (runtime attribute python)", want)
 }
 
-// errVersion is the reason of Satisfies.
+// errVersion is the error of Satisfies if the version does not match.
 var errVersion = errors.New("version does not fit")
 
-// Satisfies checks a version against a PEP 440 specifier, as pyhost.Satisfies.
+// Satisfies returns an error if a version does not match a PEP 440 specifier; see pyhost.Satisfies.
 func Satisfies(version, specifier string) error {
 	met, err := pyhost.Satisfies(version, specifier)
 	if err != nil {

@@ -14,24 +14,26 @@ import (
 // Hosted is an op that a python runtime runs from its collector_root.
 type Hosted struct {
 	Op string
-	// Modules has the module of the op, or those that its versions choose from.
+	// Modules contains the module of the op, or all modules that its versions select from.
 	Modules []string
 }
 
-// HostedOp reads a binding as a collect block has it; false where the op is no
-// collector's.
+// HostedOp reads the binding of a collect block. It returns false if the op is not a collector.
 func HostedOp(op string, bind any) (Hosted, bool) {
 	b, ok := bind.(map[string]any)
 	if !ok {
 		return Hosted{}, false
 	}
+
 	if _, ok := b["run"]; !ok {
 		return Hosted{}, false
 	}
+
 	h := Hosted{Op: op}
 	if m, ok := b["module"].(string); ok {
 		h.Modules = append(h.Modules, m)
 	}
+
 	routes, _ := b["versions"].([]any)
 	for _, r := range routes {
 		route, _ := r.(map[string]any)
@@ -39,16 +41,16 @@ func HostedOp(op string, bind any) (Hosted, bool) {
 			h.Modules = append(h.Modules, m)
 		}
 	}
+
 	return h, true
 }
 
-// file is where a module lies in a checkout.
+// file returns the path of a module relative to a checkout.
 func (h Hosted) file(module string) string {
 	return filepath.Join(strings.Split(module, ".")...) + ".py"
 }
 
-// missing names the file that the checkout at root lacks; "" when one of the
-// modules is there.
+// missing returns the first file that the checkout at root lacks, or "" if one of the modules exists.
 func (h Hosted) missing(root string) string {
 	first := ""
 	for _, m := range h.Modules {
@@ -60,42 +62,45 @@ func (h Hosted) missing(root string) string {
 			first = h.file(m)
 		}
 	}
+
 	return first
 }
 
-// Use notes that the plan runs cases on rt and, where hosted is not nil, that
-// it hosts a collector for them: Absent and Checkout know the plan by it.
+// Use records that the plan runs cases on rt and, if hosted is not nil, that it uses this collector.
+// Absent and Checkout depend on it.
 func (p *Pools) Use(rt *stage.Runtime, hosted *Hosted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.used == nil {
 		p.used = map[string]*use{}
 	}
+
 	u := p.used[rt.Address]
 	if u == nil {
 		u = &use{runtime: rt}
 		p.used[rt.Address] = u
 	}
+
 	if hosted != nil && !slices.ContainsFunc(u.hosted, func(h Hosted) bool { return h.Op == hosted.Op }) {
 		u.hosted = append(u.hosted, *hosted)
 	}
 }
 
-// use is what a plan wants of one runtime.
+// use is how the plan uses a runtime.
 type use struct {
 	runtime *stage.Runtime
 	hosted  []Hosted
 }
 
-// Checkout makes sure that the collectors that the plan hosts on rt are in its
-// collector_root. The text says what was found, "" where the plan hosts none; a
-// *Missing error says what is wrong.
+// Checkout verifies that the plan's collectors exist in the collector_root of rt. It returns a
+// description of what was found, or "" if the plan has none. The error is a *Missing.
 func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 	p.mu.Lock()
 	var hosted []Hosted
 	if u := p.used[rt.Address]; u != nil {
 		hosted = slices.Clone(u.hosted)
 	}
+
 	p.mu.Unlock()
 	if len(hosted) == 0 {
 		return "", nil
@@ -106,6 +111,7 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 	if len(rt.Launcher) > 0 {
 		return "collectors are looked for where the workers run", nil
 	}
+
 	var lacking []string
 	root := checkoutRoot(rt)
 	for _, h := range hosted {
@@ -113,38 +119,45 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 			lacking = append(lacking, fmt.Sprintf("%s (%s)", h.Op, f))
 		}
 	}
+
 	text := fmt.Sprintf("%d collectors in %s", len(hosted)-len(lacking), root)
 	if len(lacking) > 0 {
 		text += "; not there: " + some(lacking)
 	}
+
 	return text, nil
 }
 
-// CheckoutHas reports a *Missing error when rt has no checkout, or one that
-// has none of the hosted collectors. Where a launcher starts the workers only
-// they can look into it.
+// CheckoutHas returns a *Missing error if rt has no checkout or if the checkout has none of the
+// collectors. With a launcher, only the workers can look into the checkout, so it is not checked.
 func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
 	var ops []string
 	for _, h := range hosted {
 		ops = append(ops, h.Op)
 	}
+
 	if rt.CollectorRoot == "" {
 		return &Missing{
-			What: fmt.Sprintf("%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s", rt.Address, some(ops)),
-			Fix:  "set collector_root of the runtime to the checkout's folder; the plans of this project take it as -var collector_root=DIR",
+			What: fmt.Sprintf("%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s",
+				rt.Address, some(ops)),
+			Fix: "set collector_root of the runtime to the checkout's folder; the plans of this project take it as -var collector_root=DIR",
 		}
 	}
+
 	if len(rt.Launcher) > 0 {
 		return nil
 	}
+
 	root := checkoutRoot(rt)
 	wrong := func(format string, args ...any) error {
 		fix := "give collector_root the folder that holds aiconfigurator's folder collector"
 		if !filepath.IsAbs(rt.CollectorRoot) {
 			fix += "; a relative path starts at the plan's folder"
 		}
-		return &Missing{What: fmt.Sprintf("collector_root of %s is %s, ", rt.Address, root) + fmt.Sprintf(format, args...), Fix: fix}
+		return &Missing{What: fmt.Sprintf("collector_root of %s is %s, ", rt.Address, root) +
+			fmt.Sprintf(format, args...), Fix: fix}
 	}
+
 	info, err := os.Stat(root)
 	switch {
 	case err != nil:
@@ -152,6 +165,7 @@ func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
 	case !info.IsDir():
 		return wrong("which is no folder")
 	}
+
 	first := ""
 	for _, h := range hosted {
 		f := h.missing(root)
@@ -162,9 +176,11 @@ func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
 			first = f
 		}
 	}
+
 	if _, err := os.Stat(filepath.Join(root, "collector")); err != nil {
 		return wrong("which is no checkout of aiconfigurator: it has no folder collector")
 	}
+
 	return wrong("which has no %s for %s: another version of the checkout, or of the plan, is needed", first, some(ops))
 }
 
@@ -172,7 +188,7 @@ func checkoutRoot(rt *stage.Runtime) string {
 	return absolute(declaredIn(rt, Place{}), rt.CollectorRoot)
 }
 
-// bare is an error of the file system without the path.
+// bare returns an error of the file system without its path.
 func bare(err error) error {
 	if pe, ok := err.(*fs.PathError); ok {
 		return pe.Err
@@ -180,7 +196,7 @@ func bare(err error) error {
 	return err
 }
 
-// some lists a few names.
+// some formats at most a few names.
 func some(names []string) string {
 	if n := len(names) - 3; n > 1 {
 		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", n)

@@ -121,7 +121,7 @@ func TestAbsent(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		uses   []*stage.Runtime
-		absent string // the runtime that is asked for is the last one
+		absent string // Absent is called with the last runtime
 	}{
 		{"the other is here", []*stage.Runtime{old(one), recent(one)}, "acme 1.0 is installed, but runtime.new requires ==2.0"},
 		{"both are here", []*stage.Runtime{old(one), recent(two)}, ""},

@@ -1,15 +1,14 @@
 package runtimes
 
-// Beside lists what of a runtime's block does not change what its rows mean,
-// with the reason, by the paths of stage.RuntimeValues; options say it of
-// themselves (stage.Option). What is in neither this list nor Told sets
-// measurements apart.
+// Beside maps the attributes of a runtime block that do not change the meaning of its rows to the
+// reason. Attribute paths are those of stage.RuntimeValues. Options declare this themselves; see
+// stage.Option. Attributes that are neither here nor in Told distinguish measurements.
 var Beside = map[string]string{
 	"devices": "which of the devices; rows name theirs, and the journal the kind of device",
 }
 
-// Told lists what of a runtime's block the journal of measurements does not
-// repeat, because it holds what that leads to.
+// Told maps the attributes of a runtime block that the journal does not repeat, because it contains a
+// value derived from them.
 var Told = map[string]string{
 	"address":        "the same runtime may have another name in another plan",
 	"kind":           "the journal has it",

@@ -16,99 +16,92 @@ import (
 	"aicplan/sink/physics"
 )
 
-// Kind is one kind of runtime: what plans may say about it, and how its workers
-// come about. Kinds lists every one; all fields but the embedded ones and Slots
-// may be left at zero.
+// Kind is one kind of runtime: its schema in plans and how its workers are started. Kinds returns all of
+// them. All fields except RuntimeKind and Slots are optional.
 type Kind struct {
 	stage.RuntimeKind
 
-	// Slots lists the places for workers. spec starts a worker; it has no device
-	// yet. list names the GPUs of this machine. An error says what the user can do.
+	// Slots returns the slots for workers. spec starts a worker without a device. list returns the GPUs
+	// of this machine. An error contains a suggested fix.
 	Slots func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error)
-	// Host makes the worker's side of kinds that this program itself runs; nil
-	// for kinds with a Program of their own.
+	// Host creates the worker side of kinds that run in this binary. It is nil for kinds with their own
+	// Program.
 	Host func(worker.Init) (worker.Host, error)
-	// Inside has the host run in the engine's own process: for hosts without a
-	// device and without native code. Behind a launcher it has a process all the
-	// same.
+	// Inside runs the host in the engine's process. It is for hosts without a device and without native
+	// code. With a launcher, the host still has its own process.
 	Inside bool
-	// Program is the command that starts a worker, to be found on this machine or,
-	// where the runtime has a launcher, behind that. It takes the flags --fd-in and
-	// --fd-out. Nil means this program.
+	// Program returns the command that starts a worker. The program is searched on this machine or, if
+	// the runtime has a launcher, in the launcher's environment. It accepts the flags --fd-in and
+	// --fd-out. Nil means this binary.
 	Program func(rt *stage.Runtime, at Place) ([]string, error)
-	// Env are variables, as "NAME=value", that every worker needs.
+	// Env lists variables as "NAME=value" that every worker needs.
 	Env []string
-	// Answer decides the questions of workers; see worker.Spec.
+	// Answer answers questions of workers; see worker.Spec.
 	Answer func(worker.Question) (worker.Answer, error)
-	// WorkerOptions adds what workers need of the runtime block to its options.
+	// WorkerOptions adds values of the runtime block to the worker's options.
 	WorkerOptions func(rt *stage.Runtime, at Place, options map[string]any) map[string]any
-	// Probe returns the environment without a worker; nil where only a worker can.
+	// Probe returns the environment without a worker. It is nil if that is not possible.
 	Probe func(ctx context.Context, rt *stage.Runtime) *Environment
-	// Look says what of the runtime is on this machine, without starting a worker;
-	// a *Missing error says what is not. It is not asked where a launcher starts
-	// the workers. Nil looks for nothing.
+	// Look describes what of the runtime is on this machine, without starting a worker. The error is a
+	// *Missing. Look is not called if the runtime has a launcher. Nil means that nothing is checked.
 	Look func(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error)
-	// Tools says what is wrong with a runtime and the blocks of a collect on this
-	// machine that a run would find out late, such as programs that are not there; ""
-	// for nothing. Nil looks for nothing.
+	// Tools returns a problem on this machine that a run would otherwise detect late, such as a missing
+	// program, or "". Nil means that nothing is checked.
 	Tools func(rt *stage.Runtime, blocks map[string]cty.Value) string
-	// PackageVersion is the installed version of the runtime's package, "" where
-	// there is none; nil for kinds without packages.
+	// PackageVersion returns the installed version of the runtime's package, or "" if it is not
+	// installed. It is nil for kinds without packages.
 	PackageVersion func(ctx context.Context, p *Pools, rt *stage.Runtime) string
-	// Interpreter is the version of the runtime's interpreter, "" where there is
-	// none here; workers report it as python. Nil for kinds without one.
+	// Interpreter returns the version of the runtime's interpreter, or "" if there is none here. Workers
+	// report the same value as python. It is nil for kinds without an interpreter.
 	Interpreter func(ctx context.Context, p *Pools, rt *stage.Runtime) string
-	// OnGPUs says whether the runtime's workers use this machine's GPUs; nil means
-	// never.
+	// OnGPUs reports whether the runtime's workers use this machine's GPUs. Nil means never.
 	OnGPUs func(rt *stage.Runtime) bool
-	// OnProcessor is true where workers without a GPU measure on the processor.
+	// OnProcessor is set if workers without a GPU measure on the processor.
 	OnProcessor bool
-	// OnNothing says whether the runtime's rows are no measurements of this machine,
-	// such as predictions; nil means never.
+	// OnNothing reports whether the runtime's rows are not measured on this machine, such as
+	// predictions. Nil means never.
 	OnNothing func(rt *stage.Runtime) bool
-	// Libraries are the CUDA libraries that the workers open, as doctor names them.
+	// Libraries lists the CUDA libraries that the workers open, as named by doctor.
 	Libraries []string
-	// Bind completes a collect's binding by what lies in the plan's folder.
+	// Bind completes a collect's binding with files from the plan's folder.
 	Bind func(bind any, planDir string) (any, error)
-	// Source finds the code that workers will measure an op with. Version is the
-	// framework's where it is known, else "".
+	// Source returns the source code that workers measure an op with. version is the framework's
+	// version, or "" if unknown.
 	Source func(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool)
-	// FirstDeadline is how long a case may take until some have been measured; 0
-	// means the default of all.
+	// FirstDeadline is the deadline of a case until some have been measured. Zero means the default.
 	FirstDeadline time.Duration
-	// Together names the columns of which cases with the same values are measured one
-	// after the other, whatever the order of the rest: changing them costs a start.
-	// Nil keeps the order.
+	// Together returns the columns whose change requires a restart of the worker. Cases with the same
+	// values in them run one after the other. Nil keeps the order.
 	Together func(rt *stage.Runtime, columns []string) []string
-	// Released is true where the workers end with the collect, because they hold what
-	// the next stage may need.
+	// Released is set if the workers end with the collect because the next stage may need their
+	// resources.
 	Released bool
-	// StartHelp is what a user can do about a worker that does not get ready, a
-	// sentence without a full stop; nil where there is nothing to say.
+	// StartHelp returns advice for a worker that does not start, as a sentence without a full stop. It
+	// may be nil.
 	StartHelp func(rt *stage.Runtime) string
-	// Grace is how long a worker may take to end; 0 means the default of all.
+	// Grace is how long a worker may take to exit. Zero means the default.
 	Grace func(rt *stage.Runtime) time.Duration
-	// CaseSeconds says how long a case takes whose kernels take so many seconds,
-	// with what surrounds them; nil where that cannot be told.
+	// CaseSeconds returns the duration of a case in seconds, including overhead, given the kernel. Nil
+	// means unknown.
 	CaseSeconds func(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64
-	// OpSeconds says how long a case of an op takes whatever its kernels take; 0 for
-	// others. Nil where there are no such ops.
+	// OpSeconds returns the duration in seconds of a case of an op with a fixed duration, and 0 for
+	// other ops. Nil means that there are no such ops.
 	OpSeconds func(op string, s measure.Settings) float64
-	// SharedSeconds says what so many cases of one worker take together beside that;
-	// kernels are a sample of them. Nil where that is nothing.
+	// SharedSeconds returns the time in seconds that the cases of one worker take in addition. kernels
+	// is a sample of them. Nil means none.
 	SharedSeconds func(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64
-	// Peaks are the operations and bytes a second that kinds without a GPU come to,
-	// roughly, for estimates; nil for others, whose system says it.
+	// Peaks returns the approximate operations and bytes per second of kinds without a GPU, for
+	// estimates. It is nil for other kinds, whose system defines them.
 	Peaks func() (flops, bytes float64)
-	// Whole reports whether the runtime's one worker has all its GPUs; nil means never.
+	// Whole reports whether the runtime has one worker that uses all its GPUs. Nil means never.
 	Whole func(rt *stage.Runtime) bool
-	// MaxGrowth is the growth of a worker in bytes after which it is replaced; 0 means
-	// no limit.
+	// MaxGrowth is the growth of a worker's memory in bytes after which it is replaced. Zero means no
+	// limit.
 	MaxGrowth int64
 }
 
-// Kinds lists the kinds of runtimes that this program has. A new kind is a file
-// kind_NAME.go and a line here.
+// Kinds returns the kinds of runtimes in this binary. To add a kind, add a file kind_NAME.go and an
+// entry here.
 func Kinds() []Kind {
 	return []Kind{
 		cpuKind(),
@@ -120,7 +113,7 @@ func Kinds() []Kind {
 	}
 }
 
-// Registered is what plans may say about the kinds.
+// Registered returns the schemas of the kinds for plans.
 func Registered(kinds []Kind) []stage.RuntimeKind {
 	var out []stage.RuntimeKind
 	for _, k := range kinds {
@@ -129,11 +122,11 @@ func Registered(kinds []Kind) []stage.RuntimeKind {
 	return out
 }
 
-// HasAll reports whether the runtime's one worker has all its GPUs.
+// HasAll reports whether the runtime has one worker that uses all its GPUs.
 func (k *Kind) HasAll(rt *stage.Runtime) bool { return k.Whole != nil && k.Whole(rt) }
 
-// HostOf makes the host that an init message asks for, of the kinds that this
-// program itself runs: the argument that worker.Serve needs.
+// HostOf returns the function for worker.Serve that creates the host for an init message, from the kinds
+// that run in this binary.
 func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
 	return func(init worker.Init) (worker.Host, error) {
 		var have []string
@@ -146,15 +139,17 @@ func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
 			}
 			have = append(have, k.Name)
 		}
+
 		slices.Sort(have)
 		return nil, &worker.StartError{Failure: worker.Failure{
-			Class:   worker.ClassCollectorBug,
-			Message: fmt.Sprintf("this aicplan has no worker for runtimes of kind %q; it has %s", init.Kind, strings.Join(have, ", ")),
+			Class: worker.ClassCollectorBug,
+			Message: fmt.Sprintf("this aicplan has no worker for runtimes of kind %q; it has %s", init.Kind,
+				strings.Join(have, ", ")),
 		}}
 	}
 }
 
-// opsOf lists ops by name, from the parameters that each needs.
+// opsOf returns ops sorted by name, with the parameters that each needs and the words that they accept.
 func opsOf(needs map[string][]string, words map[string]map[string][]string) []stage.Op {
 	var out []stage.Op
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
@@ -163,12 +158,12 @@ func opsOf(needs map[string][]string, words map[string]map[string][]string) []st
 	return out
 }
 
-// allMeasureBut are the names of the measure settings without some.
+// allMeasureBut returns the names of all measure settings except some.
 func allMeasureBut(without ...string) []string {
 	return slices.DeleteFunc(measure.SettingNames(), func(name string) bool { return slices.Contains(without, name) })
 }
 
-// always is an OnGPUs.
+// always is an OnGPUs function that returns true.
 func always(*stage.Runtime) bool { return true }
 
 // Kind returns the kind of that name, or nil.
@@ -181,8 +176,8 @@ func (p *Pools) Kind(name string) *Kind {
 	return nil
 }
 
-// SourceOf finds the code that a worker will measure an op with, of runtimes
-// whose ops are files. It is false for others.
+// SourceOf returns the source code that a worker measures an op with. It returns false for runtimes
+// whose ops are not files.
 func (p *Pools) SourceOf(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool) {
 	if rt == nil {
 		return OpFile{}, false

@@ -12,7 +12,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// cpuKind runs on this machine's processor.
+// cpuKind returns the kind that measures on this machine's processor.
 func cpuKind() Kind {
 	return Kind{
 		RuntimeKind: stage.RuntimeKind{
@@ -21,8 +21,10 @@ func cpuKind() Kind {
 			Stability:  stage.Stable,
 			Attributes: []string{"workers"},
 			Options: []stage.Option{
-				{Name: "synthetic", Type: cty.Bool, Default: "false", Beside: true, Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
-				{Name: "window", Type: cty.Number, Beside: true, Doc: "cases that a worker visits in turn; 24 where it is left out, and 1 with `synthetic`"},
+				{Name: "synthetic", Type: cty.Bool, Default: "false", Beside: true,
+					Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
+				{Name: "window", Type: cty.Number, Beside: true,
+					Doc: "cases that a worker visits in turn; 24 where it is left out, and 1 with `synthetic`"},
 			},
 			Closed:     true,
 			Ops:        cpuOps(),
@@ -41,7 +43,7 @@ func cpuKind() Kind {
 		Look:          lookCPU,
 		CaseSeconds:   cpuSeconds,
 		Peaks:         cpuPeaks,
-		FirstDeadline: 5 * time.Minute, // nothing is loaded, compiled or tuned
+		FirstDeadline: 5 * time.Minute, // no loading, compiling or tuning
 	}
 }
 
@@ -55,7 +57,7 @@ func cpuOps() []stage.Op {
 	return ops
 }
 
-// probeCPU asks the cpu host in this process: the worker would say the same.
+// probeCPU queries the cpu host in this process, which returns the same as a worker.
 func probeCPU(ctx context.Context, rt *stage.Runtime) *Environment {
 	h, err := cpu.Host(worker.Init{Runtime: rt.Name, Kind: rt.Kind, Device: -1}).Hello(ctx)
 	if err != nil {
@@ -68,7 +70,8 @@ func probeCPU(ctx context.Context, rt *stage.Runtime) *Environment {
 func lookCPU(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
 	env := probeCPU(ctx, rt)
 	if env == nil {
-		return "", &Missing{What: "the cpu runtime does not start in this build", Fix: "build aicplan with its module information (go build, not from single files)"}
+		return "", &Missing{What: "the cpu runtime does not start in this build",
+			Fix: "build aicplan with its module information (go build, not from single files)"}
 	}
 	return fmt.Sprintf("%s %s on %s", env.Framework, env.Version, env.Device), nil
 }

@@ -16,10 +16,10 @@ import (
 	"aicplan/engine/stage"
 )
 
-// cudaOrder has CUDA number the devices as the driver lists them.
+// cudaOrder makes CUDA number the devices in the driver's order.
 const cudaOrder = "CUDA_DEVICE_ORDER=PCI_BUS_ID"
 
-// cudaKind runs one or more workers a GPU.
+// cudaKind returns the kind with one or more workers per GPU.
 func cudaKind() Kind {
 	return Kind{
 		RuntimeKind: stage.RuntimeKind{
@@ -29,8 +29,10 @@ func cudaKind() Kind {
 			Attributes: []string{"devices", "workers"},
 			Options: []stage.Option{
 				{Name: "arena_gb", Type: cty.Number, Doc: "memory for operands in GiB; chosen by the device where it is left away"},
-				{Name: "system", Type: cty.DynamicPseudoType, Doc: "the name of a system, or an object with its peaks, for `achieved_fraction`"},
-				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "compares every case's result with a reference in higher precision"},
+				{Name: "system", Type: cty.DynamicPseudoType,
+					Doc: "the name of a system, or an object with its peaks, for `achieved_fraction`"},
+				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true,
+					Doc: "compares every case's result with a reference in higher precision"},
 				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
 			},
 			Closed:     true,
@@ -64,47 +66,55 @@ func cudaOps() []stage.Op {
 	return out
 }
 
-// lookGPUs is the Look of kinds that need nothing but GPUs and their driver.
+// lookGPUs is the Look function of kinds that need only GPUs and their driver.
 func lookGPUs(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
 	devices, err := p.Devices()
 	if err != nil {
 		return "", &Missing{What: err.Error(), Fix: "run on a machine with an NVIDIA GPU and its driver"}
 	}
 	if len(devices) == 0 {
-		return "", &Missing{What: "no GPU is visible", Fix: "run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; look at CUDA_VISIBLE_DEVICES"}
+		return "", &Missing{What: "no GPU is visible",
+			Fix: "run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; look at CUDA_VISIBLE_DEVICES"}
 	}
 	return describe(devices), nil
 }
 
-// readKernel brings the source of a user's own CUDA kernel into the binding,
-// from its file below the plan's folder: what the kernel does is part of what
-// its rows mean. Bindings that name no file stay as they are.
+// readKernel replaces the file of a CUDA kernel in the binding by its source, because the meaning of
+// rows depends on it. The file must be below the plan's folder. Bindings without a file are returned
+// unchanged.
 func readKernel(bind any, planDir string) (any, error) {
 	b, ok := bind.(map[string]any)
 	if !ok {
 		return bind, nil
 	}
+
 	name, ok := b["file"].(string)
 	if !ok {
 		return bind, nil
 	}
+
 	root, err := os.OpenRoot(cmp.Or(planDir, "."))
 	if err != nil {
 		return nil, fmt.Errorf("bind.file: %w", err)
 	}
+
 	defer root.Close()
 	src, err := root.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("bind.file is %q: kernels are read from the plan's folder; write a path relative to it that stays below it: %w", name, err)
+		return nil, fmt.Errorf("bind.file is %q: kernels are read from the plan's folder; write a path relative to it that stays below it: %w",
+			name, err)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("bind.file: %w", err)
 	}
+
 	with := maps.Clone(b)
 	delete(with, "file")
 	with["source"] = string(src)
 	if _, named := with["name"]; !named {
 		with["name"] = name
 	}
+
 	return with, nil
 }

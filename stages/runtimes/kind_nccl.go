@@ -8,7 +8,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// ncclKind runs one worker that drives all its GPUs itself.
+// ncclKind returns the kind with one worker that uses all its GPUs.
 func ncclKind() Kind {
 	return Kind{
 		RuntimeKind: stage.RuntimeKind{
@@ -20,11 +20,15 @@ func ncclKind() Kind {
 				{Name: "fault", Type: cty.String, Doc: "something that goes wrong on purpose, such as `wrong_sum@num_gpus=2`"},
 				{Name: "gpus_per_node", Type: cty.Number, Doc: "GPUs of each node that communicate, where nodes is above 1"},
 				{Name: "in_place", Type: cty.Bool, Default: "true", Doc: "measures every collective in place as well"},
-				{Name: "method", Type: cty.String, OneOf: []string{comm.MethodEager, comm.MethodGraph}, Doc: "how collectives are timed, for all cases"},
+				{Name: "method", Type: cty.String, OneOf: []string{comm.MethodEager, comm.MethodGraph},
+					Doc: "how collectives are timed, for all cases"},
 				{Name: "nodes", Type: cty.Number, Default: "1", Doc: "nodes whose GPUs communicate; those of an executor's task"},
 				{Name: "pin", Type: cty.Bool, Default: "true", Doc: "gives every rank a core of its own"},
-				{Name: "rank_launcher", Type: cty.List(cty.String), Doc: "the command that starts a process for each GPU of several nodes; srun where it is left away. `{ranks}`, `{nodes}` and `{gpus_per_node}` are replaced", Beside: true},
-				{Name: "rank_deadline", Type: cty.Number, Default: "15", Doc: "seconds after which a rank that does not answer ends the case"},
+				{Name: "rank_launcher", Type: cty.List(cty.String),
+					Doc:    "the command that starts a process for each GPU of several nodes; srun where it is left away. `{ranks}`, `{nodes}` and `{gpus_per_node}` are replaced",
+					Beside: true},
+				{Name: "rank_deadline", Type: cty.Number, Default: "15",
+					Doc: "seconds after which a rank that does not answer ends the case"},
 			},
 			Closed:     true,
 			Ops:        opsOf(comm.Needs(), comm.Words()),
@@ -37,7 +41,7 @@ func ncclKind() Kind {
 		Look:  lookGPUs, OnGPUs: always,
 		CaseSeconds: ncclSeconds,
 		Whole:       always,
-		Libraries:   []string{"driver", "nvrtc", "nccl"}, // patterns are checked by kernels of our own
+		Libraries:   []string{"driver", "nvrtc", "nccl"}, // custom kernels check the patterns
 	}
 }
 
@@ -46,11 +50,13 @@ func ncclSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Dev
 	if err != nil {
 		return nil, err
 	}
+
 	if rt.Devices != nil {
-		// Left out, the worker takes what the driver shows it, which
-		// CUDA_VISIBLE_DEVICES may number anew.
+		// Without this option, the worker takes the devices that the driver shows, which CUDA_VISIBLE_DEVICES
+		// may renumber.
 		spec.Init.Options["devices"] = indicesOf(devices)
 	}
+
 	alone := *rt
 	alone.Workers = 1
 	return spread(spec, &alone, []Device{{Index: -1}}), nil

@@ -13,36 +13,37 @@ import (
 	"aicplan/sink/filelock"
 )
 
-// Locks keeps two runs of one host from measuring at the same time, which
-// neither would notice. A run holds the devices of a runtime from the first
-// stage that measures on it until its end, because workers stay warm.
+// Locks prevents two runs on one host from measuring at the same time. A run locks the devices of a
+// runtime when the first stage measures on it, and releases them at the end of the run because workers
+// stay warm.
 type Locks struct {
-	// Me is what others are told about this run.
+	// Me describes this run to other runs.
 	Me filelock.Holder
-	// Allotted is true where a scheduler has given processors to this run: they are
-	// not locked, since others on the host were given others.
+	// Allotted is set if a scheduler has assigned processors to this run. They are not locked, because
+	// other runs on the host have different ones.
 	Allotted bool
-	// Timeout ends the wait for a device with a *filelock.BusyError; 0 means that
-	// only the user does.
+	// Timeout limits the wait for a device; take then returns a *filelock.BusyError. Zero means no
+	// limit.
 	Timeout time.Duration
 
-	mu   sync.Mutex                  // of those who take devices: one waits at a time
+	mu   sync.Mutex                  // serializes callers of take
 	held map[string]*filelock.Device // by UUID
 }
 
-// devicePoll is how often a device in use is tried again.
+// devicePoll is the retry interval for a device in use.
 const devicePoll = 100 * time.Millisecond
 
-// processor is what runtimes that measure on the processor lock.
+// processor is the lock name for runtimes that measure on the processor.
 const processor = "cpu"
 
-// take locks devices, in one order for all runs. It waits for them while this run
-// holds no other: two that wait for each other would wait for ever. Where it cannot
-// have all, it keeps none of them.
+// take locks devices in the same order in all runs. It waits only if this run has no other locks,
+// because two runs could otherwise wait for each other. If it cannot lock all devices, it releases those
+// that it locked.
 func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) (err error) {
 	if len(uuids) == 0 {
 		return nil
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.Sort(uuids)
@@ -56,12 +57,14 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 			delete(l.held, uuid)
 		}
 	}()
+
 	started, others := time.Now(), len(l.held) > 0
 	for _, uuid := range slices.Compact(uuids) {
 		if l.held[uuid] != nil || l.Allotted && uuid == processor {
 			continue
 		}
-		told, looked := false, false // each may have another holder
+
+		told, looked := false, false // each device may have another lock holder
 		for {
 			d, err := filelock.LockDevice(uuid, l.Me)
 			if err == nil {
@@ -72,22 +75,30 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 				taken = append(taken, uuid)
 				break
 			}
+
 			var busy *filelock.BusyError
 			switch {
 			case uuid == "":
-				at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind its launcher, and this machine does not list them", rt.Address))
+				at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind its launcher, and this machine does not list them",
+					rt.Address))
+
 			case !errors.As(err, &busy):
 				at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))
+
 			case others:
-				return fmt.Errorf("%w; this run holds other devices already and does not wait for more, since the other may wait for these", err)
+				return fmt.Errorf("%w; this run holds other devices already and does not wait for more, since the other may wait for these",
+					err)
+
 			case l.Timeout > 0 && time.Since(started) > l.Timeout:
 				return err
+
 			default:
-				// Who has just taken it has not yet written who it is.
+				// A new lock holder may not have written its description yet.
 				if !told && (busy.Holder != nil || looked) {
 					at.say(fmt.Sprintf("%s waits: %v", rt.Address, busy))
 					told = true
 				}
+
 				looked = true
 				select {
 				case <-at.Stop:
@@ -96,15 +107,18 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 					return ctx.Err()
 				case <-time.After(devicePoll):
 				}
+
 				continue
 			}
+
 			break
 		}
 	}
+
 	return nil
 }
 
-// release gives all devices back.
+// release releases all devices.
 func (l *Locks) release() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,27 +130,31 @@ func (l *Locks) release() error {
 	return errors.Join(errs...)
 }
 
-// devicesOf names what the workers of a runtime measure on.
+// devicesOf returns the lock names of the devices that the workers of a runtime measure on.
 func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	kind := p.Kind(rt.Kind)
 	if kind.OnNothing != nil && kind.OnNothing(rt) {
 		return nil
 	}
+
 	var out []string
 	for _, s := range slots {
 		if uuid := s.Spec.Init.UUID; uuid != "" && !kind.HasAll(rt) {
 			out = append(out, uuid)
 		}
 	}
+
 	if len(out) > 0 {
 		return out
 	}
+
 	if kind.OnGPUs == nil || !kind.OnGPUs(rt) {
 		if kind.OnProcessor {
 			return []string{processor}
 		}
-		return nil // what it measures is not of this machine
+		return nil // it does not measure this machine
 	}
+
 	devices, err := chosen(rt, p.Devices)
 	switch {
 	case err == nil:
@@ -146,5 +164,6 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	case kind.OnProcessor:
 		return []string{processor} // a machine without GPUs
 	}
-	return out // else the workers say what is wrong
+
+	return out // otherwise the workers report the error
 }

@@ -29,7 +29,7 @@ func holding(t *testing.T, uuid, command string) *filelock.Device {
 func TestWaitingForSeveralDevices(t *testing.T) {
 	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	others := []*filelock.Device{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a test that fails
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if the test fails
 	defer cancel()
 	var said []string
 	var l Locks
@@ -70,7 +70,7 @@ func TestDevicesThatCannotAllBeHad(t *testing.T) {
 	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	mine := holding(t, "GPU-0", "this run")
 	other := holding(t, "GPU-b", "another run")
-	l := Locks{held: map[string]*filelock.Device{"GPU-0": mine}} // so it does not wait
+	l := Locks{held: map[string]*filelock.Device{"GPU-0": mine}} // with a lock, take does not wait
 	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"GPU-0", "GPU-a", "GPU-b"}, Place{}); !errors.Is(err, filelock.ErrBusy) {
 		t.Fatalf("took them: %v", err)
 	}
@@ -93,7 +93,7 @@ func TestNobodyWaitsBehindADevice(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
 	p.Devices, p.Locks = listed(twoGPUs...), &Locks{}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a test that fails
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if the test fails
 	defer cancel()
 	waits, got := make(chan string, 1), make(chan error, 1)
 	at := Place{StateDir: t.TempDir()}

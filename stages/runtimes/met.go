@@ -6,12 +6,12 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Met takes what the workers of a runtime say of themselves where something else,
-// or nothing, was expected: from here on this is. An interpreter that says
-// something else of itself even then is remembered with it; see Environment.Asked.
+// Met records the environment that the workers of a runtime report if it differs from the expected one
+// or none was expected. Expect returns it from then on. If the interpreter reports something else, that
+// is stored in Environment.Asked.
 func (p *Pools) Met(rt *stage.Runtime, e *Environment) {
 	e.Asked = p.contradiction(rt, e)
-	if e.Asked != "" { // it may have been replaced since it was asked
+	if e.Asked != "" { // the interpreter may have been replaced since the last query
 		p.mu.Lock()
 		clear(p.versions)
 		p.mu.Unlock()
@@ -22,25 +22,28 @@ func (p *Pools) Met(rt *stage.Runtime, e *Environment) {
 	p.met[rt.Address] = e
 }
 
-// contradiction is what the interpreter of a runtime says where its workers say
-// something else, else "".
+// contradiction returns the interpreter's report if it differs from that of its workers, and ""
+// otherwise.
 func (p *Pools) contradiction(rt *stage.Runtime, e *Environment) string {
 	if k := p.Kind(rt.Kind); k == nil || k.Interpreter == nil {
 		return ""
 	}
+
 	pkg, python := p.interpreterSays(Running(p.ctx), rt)
 	version := pkg
 	if rt.Package == "" {
 		version = python
 	}
+
 	told := e.Env["python"]
 	if version != "" && version != e.Version || python != "" && told != "" && python != told {
 		return asAsked(pkg, python)
 	}
+
 	return ""
 }
 
-// metBy is what Met took for a runtime, or nil.
+// metBy returns the environment that Met recorded for a runtime, or nil.
 func (p *Pools) metBy(rt *stage.Runtime) *Environment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,21 +54,19 @@ func (p *Pools) metBy(rt *stage.Runtime) *Environment {
 	return &e
 }
 
-// interpreterSays is what the interpreter of a runtime, which has one, says of
-// itself where it can be asked here: the version of its package and its own, each
-// "" where it does not.
+// interpreterSays returns the version of the runtime's package and of its interpreter, each "" if it
+// cannot be determined here. The runtime must have an interpreter.
 func (p *Pools) interpreterSays(ctx context.Context, rt *stage.Runtime) (pkg, python string) {
 	pkg = p.packageVersion(ctx, rt)
 	if len(rt.Launcher) == 0 {
 		python = p.Kind(rt.Kind).Interpreter(ctx, p, rt)
 	}
 	if pkg == unknownVersion || Satisfies(pkg, rt.Requires) != nil {
-		// What the runtime refuses is not what it will run on: the place where it
-		// was seen has another version.
+		// The runtime rejects this version, so it runs in another place with another version.
 		pkg = ""
 	}
 	return pkg, python
 }
 
-// asAsked is an interpreter's answer as Environment.Asked has it.
+// asAsked formats an interpreter's report for Environment.Asked.
 func asAsked(pkg, python string) string { return pkg + ", Python " + python }

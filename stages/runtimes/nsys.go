@@ -13,38 +13,46 @@ import (
 	"aicplan/engine/stage"
 )
 
-// missingNsys says that a trace block asks for nsys and no nsys here can make a
-// report. What is found out behind a measurement of an hour is found too late.
+// missingNsys returns a message if a trace block requests nsys and no usable nsys is found here, or "".
+// Without this check, the error would appear only after the measurement.
 func missingNsys(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	if v := attribute(blocks["trace"], "nsys"); v == cty.NilVal || v.Type() != cty.Bool || v.False() {
 		return ""
 	}
+
 	program := host.DefaultNsys[0]
 	if v := attribute(rt.Options["profiler"], "nsys"); v != cty.NilVal && v.CanIterateElements() && v.LengthInt() > 0 {
 		if first := v.Index(cty.NumberIntVal(0)); first.IsKnown() && !first.IsNull() && first.Type() == cty.String {
 			program = first.AsString()
 		}
 	}
+
 	_, ownPath := rt.Env["PATH"]
 	inDir := strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program)
 	if ownPath || inDir || len(server.Names(program)) > 0 {
-		return "" // it is found where the server starts
+		return "" // it is searched where the server starts
 	}
+
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return fmt.Sprintf("trace asks for nsys and %s is not on this machine: cases are measured and get no report; install Nsight Systems, or give nsys of the profiler block its path", program)
+		return fmt.Sprintf("trace asks for nsys and %s is not on this machine: cases are measured and get no report; install Nsight Systems, or give nsys of the profiler block its path",
+			program)
 	}
+
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
+
 	if strings.Contains(path, "nsight-compute") {
-		return fmt.Sprintf("trace asks for nsys and %s is the copy inside of Nsight Compute, which records and makes no report; install Nsight Systems, or give nsys of the profiler block its path", path)
+		return fmt.Sprintf("trace asks for nsys and %s is the copy inside of Nsight Compute, which records and makes no report; install Nsight Systems, or give nsys of the profiler block its path",
+			path)
 	}
+
 	return ""
 }
 
-// attribute is one of an object that may be missing; cty.NilVal where it is not
-// known.
+// attribute returns an attribute of an object. It returns cty.NilVal if the attribute is missing or
+// unknown.
 func attribute(of cty.Value, name string) cty.Value {
 	if of == cty.NilVal || of.IsNull() || !of.IsKnown() || !of.Type().IsObjectType() || !of.Type().HasAttribute(name) {
 		return cty.NilVal

@@ -29,7 +29,7 @@ func TestMissingNsys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		nsys    string // "" has no trace block
+		nsys    string // "" means no trace block
 		asked   cty.Value
 		env     map[string]string
 		missing string

@@ -9,11 +9,11 @@ import (
 	"aicplan/engine/stage"
 )
 
-// topFunction is a public function at the top of a Python file.
+// topFunction matches a public function at the top level of a Python file.
 var topFunction = regexp.MustCompile(`(?m)^def[ \t]+([A-Za-z]\w*)[ \t]*\(`)
 
-// Paths are the files and folders of a runtime's path, from the folder of the file
-// that the runtime's block is in.
+// Paths returns the files and folders of a runtime's path. Relative paths start at the folder of the
+// file with the runtime's block.
 func Paths(rt *stage.Runtime, planDir string) []string {
 	dir := declaredIn(rt, Place{PlanDir: planDir})
 	out := make([]string, len(rt.Path))
@@ -23,9 +23,9 @@ func Paths(rt *stage.Runtime, planDir string) []string {
 	return out
 }
 
-// OpFunctions are the functions in the files of a Python runtime's path that
-// workers take for ops, and whether name is one of them. The files are not run. What
-// cannot be read is left to the workers: the answer is then that it is found.
+// OpFunctions returns the functions in a Python runtime's path that are usable as ops, and whether name
+// is one of them. The files are not executed. If a file cannot be read, found is true and the workers
+// report the error.
 func OpFunctions(rt *stage.Runtime, planDir, name string) (have []string, found bool) {
 	for _, p := range Paths(rt, planDir) {
 		files := []string{p}
@@ -33,11 +33,13 @@ func OpFunctions(rt *stage.Runtime, planDir, name string) (have []string, found 
 		if err != nil {
 			return nil, true
 		}
+
 		if info.IsDir() {
 			if files, err = filepath.Glob(filepath.Join(files[0], "*.py")); err != nil {
 				return nil, true
 			}
 		}
+
 		for _, f := range files {
 			data, err := os.ReadFile(f)
 			if err != nil {
@@ -51,6 +53,7 @@ func OpFunctions(rt *stage.Runtime, planDir, name string) (have []string, found 
 			}
 		}
 	}
+
 	slices.Sort(have)
 	have = slices.Compact(have)
 	return have, slices.Contains(have, name)

@@ -5,16 +5,14 @@ import (
 	"strings"
 )
 
-// meaning is Python code without what does not run: comments, blank lines,
-// spaces at the ends of lines, and strings that are statements of their own, such as
-// docstrings. Code that differs in nothing else has the same meaning here, so
-// that a corrected comment measures nothing again.
+// meaning returns Python code without comments, blank lines, trailing spaces, and strings that are
+// statements, such as docstrings. Changes to these do not cause a new measurement.
 func meaning(text string) string {
 	var out strings.Builder
-	var line strings.Builder // of the code, up to its end
-	depth := 0               // of brackets
-	continued := false       // by a backslash before
-	alone := false           // the line is a string so far
+	var line strings.Builder // code of the current line
+	depth := 0               // of open brackets
+	continued := false       // the last line ended with a backslash
+	alone := false           // the line consists of a string so far
 	end := func() {
 		code := strings.TrimRight(line.String(), " \t\r\f")
 		line.Reset()
@@ -24,20 +22,24 @@ func meaning(text string) string {
 		}
 		continued, alone = depth == 0 && strings.HasSuffix(code, `\`), false
 	}
+
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '#':
 			for i < len(text) && text[i] != '\n' {
 				i++
 			}
+
 		case c == '\n':
 			end()
 			i++
+
 		case c == '"' || c == '\'':
 			n := stringEnd(text[i:])
 			alone = depth == 0 && !continued && strings.TrimSpace(line.String()) == ""
 			line.WriteString(text[i : i+n])
 			i += n
+
 		default:
 			if c != ' ' && c != '\t' && c != '\r' && c != '\f' {
 				alone = false
@@ -52,18 +54,19 @@ func meaning(text string) string {
 			i++
 		}
 	}
+
 	end()
 	return out.String()
 }
 
-// stringEnd is the length of the string literal that text begins with, without
-// its prefix; one that does not end takes its line, or all where it is of three
-// quotes.
+// stringEnd returns the length of the string literal at the start of text, without its prefix. An
+// unterminated literal ends at the end of the line, or of the text if it has triple quotes.
 func stringEnd(text string) int {
 	quote := text[:1]
 	if strings.HasPrefix(text, strings.Repeat(quote, 3)) {
 		quote = text[:3]
 	}
+
 	for i := len(quote); i < len(text); i++ {
 		switch {
 		case text[i] == '\\':
@@ -74,6 +77,7 @@ func stringEnd(text string) int {
 			return i
 		}
 	}
+
 	return len(text)
 }
 
@@ -83,20 +87,21 @@ var (
 	fromLine   = regexp.MustCompile(`(?m)(?:^|[;:])[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n;(]+)`)
 )
 
-// imported is one import of a file.
+// imported is one import in a file.
 type imported struct {
-	module string // with the dots of a relative import before it
+	module string // with the leading dots of a relative import
 	names  []string
 }
 
-// importsOf lists what Python code, as meaning has it, imports by name. Modules
-// whose names it puts together while it runs are not among them.
+// importsOf returns the imports in Python code, which must be the result of meaning. Computed module
+// names are not found.
 func importsOf(code string) []imported {
 	var out []imported
 	code = strings.ReplaceAll(code, "\\\n", " ")
 	for _, m := range nameCall.FindAllStringSubmatch(code, -1) {
 		out = append(out, imported{module: m[1]})
 	}
+
 	for _, m := range importLine.FindAllStringSubmatch(code, -1) {
 		for _, part := range strings.Split(m[1], ",") {
 			if name := firstWord(part); name != "" {
@@ -104,6 +109,7 @@ func importsOf(code string) []imported {
 			}
 		}
 	}
+
 	for _, m := range fromLine.FindAllStringSubmatch(code, -1) {
 		imp := imported{module: m[1]}
 		for _, part := range strings.Split(strings.Trim(m[2], "() \t"), ",") {
@@ -113,6 +119,7 @@ func importsOf(code string) []imported {
 		}
 		out = append(out, imp)
 	}
+
 	return out
 }
 

@@ -129,7 +129,7 @@ func TestPythonSlots(t *testing.T) {
 	if _, err := os.Stat(s.Args[len(s.Args)-1]); err != nil {
 		t.Errorf("the host file: %v", err)
 	}
-	// Without a GPU, and where the plan says so, it runs on the processor.
+	// Without a GPU, and if the plan requests it, it runs on the processor.
 	if slots, err = slotsOf(t, rt, listed()); err != nil || len(slots) != 1 || slots[0].Device != -1 {
 		t.Errorf("%v, %v", slots, err)
 	}

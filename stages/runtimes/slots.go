@@ -1,6 +1,5 @@
-// Package runtimes turns runtime blocks into workers: which program runs
-// them, on which devices, and what is known of their environment before one
-// runs. It keeps the workers of a run warm from stage to stage.
+// Package runtimes turns runtime blocks into workers. It selects the worker's program and devices, and
+// determines the environment before a worker runs. It keeps the workers of a run warm between stages.
 package runtimes
 
 import (
@@ -22,12 +21,12 @@ import (
 
 // Place is where workers are started from.
 type Place struct {
-	RunDir   string // worker logs go to RunDir/workers
-	StateDir string // files that workers need lie in StateDir/hosts
+	RunDir   string // worker logs are in RunDir/workers
+	StateDir string // files for workers are in StateDir/hosts
 	PlanDir  string // the plan's folder
-	// Say tells the user something while a pool is made; nil drops it.
+	// Say shows a message to the user while a pool is created. It may be nil.
 	Say func(text string)
-	// Stop, when it is closed, ends a wait for devices.
+	// Stop ends a wait for devices when it is closed.
 	Stop <-chan struct{}
 }
 
@@ -44,71 +43,84 @@ type Device struct {
 	Name  string
 }
 
-// slots are the places for workers of a runtime. An error says what the user
-// can do.
+// slots returns the slots for workers of a runtime. An error contains a suggested fix.
 func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
 	spec, err := p.Command(rt, at)
 	if err != nil {
 		return nil, err
 	}
+
 	slots, err := p.Kind(rt.Kind).Slots(spec, rt, at, p.Devices)
 	if err != nil || at.RunDir == "" {
 		return slots, err
 	}
+
 	runDir, err := filepath.Abs(at.RunDir)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", rt.Address, err)
 	}
+
 	for i := range slots {
 		name := logName(rt) + "-" + slots[i].Name
 		slots[i].Spec.LogPath = filepath.Join(runDir, "workers", name+".log")
 		slots[i].Spec.Init.Spool = filepath.Join(runDir, "spool", name)
 	}
+
 	return slots, nil
 }
 
-// Command describes the worker process of a runtime without its device.
+// Command returns the worker process of a runtime without its device.
 func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	kind := p.Kind(rt.Kind)
 	if kind == nil {
 		return worker.Spec{}, fmt.Errorf("%s: this aicplan runs no runtimes of kind %q", rt.Address, rt.Kind)
 	}
+
 	options, err := plainOptions(rt, kind)
 	if err != nil {
 		return worker.Spec{}, err
 	}
+
 	if kind.WorkerOptions != nil {
 		options = kind.WorkerOptions(rt, at, options)
 	}
+
 	env := environment(rt)
 	spec := worker.Spec{
 		Env: environ(rt), Secrets: redact.New(rt.SecretTexts()...),
 		Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: env},
 	}
+
 	spec.Env, spec.Answer = append(spec.Env, kind.Env...), kind.Answer
 	if kind.StartHelp != nil {
 		spec.StartHelp = kind.StartHelp(rt)
 	}
-	if v, ok := rt.Options[startsWithin]; ok && kind.Option(startsWithin) != nil && v.IsKnown() && !v.IsNull() && v.AsString() != "" {
+
+	if v, ok := rt.Options[startsWithin]; ok && kind.Option(startsWithin) != nil && v.IsKnown() && !v.IsNull() &&
+		v.AsString() != "" {
 		if spec.HelloTimeout, err = time.ParseDuration(v.AsString()); err != nil {
 			return worker.Spec{}, fmt.Errorf("%s: %s: %w", rt.Address, startsWithin, err)
 		}
 	}
+
 	if kind.Inside && len(rt.Launcher) == 0 {
 		spec.Inside = kind.Host
 		return spec, nil
 	}
+
 	program, args, err := workerProgram(kind, rt, at)
 	if err != nil {
 		return spec, fmt.Errorf("%s: %w", rt.Address, err)
 	}
+
 	if len(rt.Launcher) == 0 {
 		spec.Path, spec.Args = program, args
 		return spec, nil
 	}
-	// What is behind a launcher may see neither this process's environment nor
-	// its descriptors but the standard ones.
+
+	// A launcher may pass neither this process's environment nor its extra file descriptors.
 	spec.Init.Env = maps.Clone(env)
+
 	for _, v := range kind.Env {
 		name, value, _ := strings.Cut(v, "=")
 		if _, given := spec.Init.Env[name]; !given {
@@ -118,15 +130,17 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 			spec.Init.Env[name] = value
 		}
 	}
+
 	args[0] = program
 	if spec.Path, spec.Args, err = worker.Through(rt.Launcher, rt.Image, args); err != nil {
 		return spec, fmt.Errorf("%s: %w", rt.Address, err)
 	}
+
 	return spec, nil
 }
 
-// workerProgram is the executable of a kind's workers and its arguments, the
-// first of which is its name.
+// workerProgram returns the executable of a kind's workers and its arguments, starting with the program
+// name.
 func workerProgram(kind *Kind, rt *stage.Runtime, at Place) (path string, args []string, err error) {
 	if kind.Program != nil {
 		args, err := kind.Program(rt, at)
@@ -135,14 +149,16 @@ func workerProgram(kind *Kind, rt *stage.Runtime, at Place) (path string, args [
 		}
 		return args[0], args, nil
 	}
+
 	path, err = os.Executable()
 	if err != nil {
 		return "", nil, fmt.Errorf("cannot find this program to start it as a worker: %w", err)
 	}
+
 	return path, []string{"aicplan", "worker"}, nil
 }
 
-// environment is a runtime's env with the values that are sensitive.
+// environment returns a runtime's env including sensitive values.
 func environment(rt *stage.Runtime) map[string]string {
 	if len(rt.SecretEnv()) == 0 {
 		return rt.Env
@@ -152,7 +168,7 @@ func environment(rt *stage.Runtime) map[string]string {
 	return out
 }
 
-// environ is environment as a process takes it.
+// environ returns environment as a list of NAME=value.
 func environ(rt *stage.Runtime) (out []string) {
 	env := environment(rt)
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -161,8 +177,8 @@ func environ(rt *stage.Runtime) (out []string) {
 	return out
 }
 
-// spread makes the slots of the devices, w0, w1, ...: device by device, so that
-// a run with few cases still uses all of them.
+// spread returns slots named w0, w1, ... for the devices. Consecutive slots have different devices, so
+// that a run with few cases uses all of them.
 func spread(spec worker.Spec, rt *stage.Runtime, devices []Device) []worker.Slot {
 	var slots []worker.Slot
 	for range max(rt.Workers, 1) {
@@ -192,26 +208,31 @@ func uuidsOf(devices []Device) []string {
 	return out
 }
 
-// logName makes the runtime's address fit for a file name.
+// logName returns a file name for the runtime's address.
 func logName(rt *stage.Runtime) string {
 	return ownName(strings.TrimPrefix(rt.Address, "runtime."), "/\"[]\\\x00")
 }
 
-// chosen are the devices that the runtime names, or all.
+// chosen returns the devices that the runtime names, or all devices.
 func chosen(rt *stage.Runtime, list func() ([]Device, error)) ([]Device, error) {
 	all, err := list()
 	if err != nil {
 		return nil, err
 	}
+
 	if len(all) == 0 && len(rt.Launcher) > 0 {
 		return unseen(rt), nil
 	}
+
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s needs an NVIDIA GPU and this machine shows none (looked for %s and CUDA_VISIBLE_DEVICES)", rt.Address, procGPUs)
+		return nil, fmt.Errorf("%s needs an NVIDIA GPU and this machine shows none (looked for %s and CUDA_VISIBLE_DEVICES)",
+			rt.Address, procGPUs)
 	}
+
 	if rt.Devices == nil {
 		return all, nil
 	}
+
 	var out []Device
 	for _, want := range rt.Devices {
 		at := slices.IndexFunc(all, func(d Device) bool { return d.Index == want })
@@ -220,11 +241,12 @@ func chosen(rt *stage.Runtime, list func() ([]Device, error)) ([]Device, error) 
 		}
 		out = append(out, all[at])
 	}
+
 	return out, nil
 }
 
-// unseen are the devices of a runtime whose workers start elsewhere: those that
-// it names, or the first.
+// unseen returns the devices of a runtime whose workers start on another host: those that it names, or
+// the first one.
 func unseen(rt *stage.Runtime) []Device {
 	if rt.Devices == nil {
 		return []Device{{Index: 0}}
@@ -244,8 +266,8 @@ func describe(devices []Device) string {
 	return strings.Join(parts, ", ")
 }
 
-// plainOptions are the runtime's further attributes as JSON values.
-// What is the pool's business is left out: workers refuse what they do not know.
+// plainOptions returns the runtime's options as JSON values. Options of the pool are left out, because
+// workers reject unknown options.
 func plainOptions(rt *stage.Runtime, kind *Kind) (map[string]any, error) {
 	out := map[string]any{}
 	for name, v := range rt.Options {
@@ -258,6 +280,7 @@ func plainOptions(rt *stage.Runtime, kind *Kind) (map[string]any, error) {
 		}
 		out[name] = plain
 	}
+
 	for name, v := range rt.Secrets() {
 		plain, err := Plain(v)
 		if err != nil {
@@ -265,10 +288,11 @@ func plainOptions(rt *stage.Runtime, kind *Kind) (map[string]any, error) {
 		}
 		out[name] = plain
 	}
+
 	return out, nil
 }
 
-// Plain turns a known value of a plan into what encoding/json decodes to.
+// Plain converts a known value of a plan to the types of encoding/json.
 func Plain(v cty.Value) (any, error) {
 	if !v.IsWhollyKnown() {
 		return nil, fmt.Errorf("the value is not known yet")
@@ -280,8 +304,8 @@ func Plain(v cty.Value) (any, error) {
 	return decodePlain(raw)
 }
 
-// declaredIn is the folder of the file with the runtime block: its relative
-// paths are meant from there.
+// declaredIn returns the folder of the file with the runtime block. Relative paths in the block start
+// there.
 func declaredIn(rt *stage.Runtime, at Place) string {
 	if rt.Range.Filename == "" {
 		return at.PlanDir

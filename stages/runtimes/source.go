@@ -16,26 +16,25 @@ import (
 	"aicplan/engine/stage"
 )
 
-// OpFile is the code that an op is measured with: the file with its function or
-// collector, and the files that it imports from its own folder.
+// OpFile identifies the source code that an op is measured with: the file with its function or
+// collector, and the files that it imports from the same folder.
 type OpFile struct {
 	Name string // of the first file, without its folder
-	// Digest is the beginning of the SHA-256 of what the files mean, as hex: see
-	// meaning. Modules of the interpreter and of installed packages are not among
-	// them; the versions of both are in the journal.
+	// Digest is the start of the hexadecimal SHA-256 of the files' meaning; see meaning. Modules of the
+	// interpreter and of installed packages are not included, because the journal has their versions.
 	Digest string
-	// Files are the files by their names relative to where they were looked for.
+	// Files are the names of the files relative to their root.
 	Files []string
 }
 
-// String is how journals keep it.
+// String returns the format for journals.
 func (s OpFile) String() string { return s.Name + " " + s.Digest }
 
-// pythonSource finds the code that a worker of a python runtime will measure an op
-// with: the file that the binding names, the module that it names in the
-// runtime's path or checkout, else the file in the path that defines the
-// function. Version is the framework's, for bindings with versions. It reads
-// files alone. It is false for functions of installed modules, and where there is no such file: then the worker says what is wrong.
+// pythonSource returns the source code that a worker of a python runtime measures an op with. This is
+// the file in the binding, the module in the binding, or the first file in the runtime's path that
+// defines the function. version is the framework's version, for bindings with versions. The files are
+// only read. The result is false for functions of installed modules and if there is no such file; the
+// worker reports the error then.
 func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool) {
 	b, _ := bind.(map[string]any)
 	dir := declaredIn(rt, Place{PlanDir: planDir})
@@ -43,18 +42,20 @@ func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version strin
 	for _, p := range rt.Path {
 		paths = append(paths, absolute(dir, p))
 	}
+
 	if h, ok := HostedOp(op, bind); ok {
 		root := absolute(dir, rt.CollectorRoot)
 		if root == "" {
 			return OpFile{}, false
 		}
-		// The worker puts its own module in the place of helper.
+		// The worker replaces the module helper with its own.
 		c := closure{roots: []string{filepath.Join(root, "collector"), root}, without: []string{"helper", "collector.helper"}}
 		for _, m := range h.route(b, version) {
 			c.module(m, "")
 		}
 		return c.source()
 	}
+
 	c := closure{roots: folders(paths)}
 	if module, ok := b["module"].(string); ok {
 		if _, named := b["file"]; !named {
@@ -62,6 +63,7 @@ func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version strin
 			return c.source()
 		}
 	}
+
 	if name, ok := b["file"].(string); ok {
 		path, ok := fileNamed(name, paths)
 		if !ok {
@@ -70,19 +72,22 @@ func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version strin
 		c.file(path)
 		return c.source()
 	}
+
 	if name, ok := b["function"].(string); ok {
 		op = name
 	}
+
 	path, ok := fileDefining(op, paths)
 	if !ok {
 		return OpFile{}, false
 	}
+
 	c.file(path)
 	return c.source()
 }
 
-// route is the module that a version of the framework takes; all of them where
-// the version does not tell.
+// route returns the module for a version of the framework, or all modules if the version does not select
+// one.
 func (h Hosted) route(bind map[string]any, version string) []string {
 	routes, _ := bind["versions"].([]any)
 	best, module := "", ""
@@ -97,13 +102,15 @@ func (h Hosted) route(bind map[string]any, version string) []string {
 			best, module = least, name
 		}
 	}
+
 	if module != "" {
 		return []string{module}
 	}
+
 	return h.Modules
 }
 
-// folders are where modules that op functions import are looked for.
+// folders returns the folders in which imports of op functions are searched.
 func folders(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -115,25 +122,26 @@ func folders(paths []string) []string {
 	return out
 }
 
-// closure collects files and those that they import.
+// closure collects files and their imports.
 type closure struct {
 	roots   []string
-	without []string // modules that are not taken from their files
-	files   []string // in the order in which they were found
+	without []string // modules that the worker replaces
+	files   []string // in order of discovery
 	seen    map[string]bool
 }
 
-// module adds the files of a module by its name: its own and those of the
-// packages around it. From is the folder of the file that imports it, for names
-// that begin with dots. It says whether there is any.
+// module adds the files of a module and of its parent packages. from is the folder of the importing
+// file, for relative imports. It reports whether the module was found.
 func (c *closure) module(name, from string) bool {
 	if slices.Contains(c.without, name) {
 		return false
 	}
+
 	roots := c.roots
 	if from != "" {
 		roots = append([]string{from}, roots...)
 	}
+
 	if rest := strings.TrimLeft(name, "."); rest != name {
 		up := from
 		for range len(name) - len(rest) - 1 {
@@ -141,6 +149,7 @@ func (c *closure) module(name, from string) bool {
 		}
 		name, roots = rest, []string{up}
 	}
+
 	parts := strings.Split(name, ".")
 	for _, root := range roots {
 		at, found := root, false
@@ -150,6 +159,7 @@ func (c *closure) module(name, from string) bool {
 				found = isFile(filepath.Join(at, "__init__.py"))
 				break
 			}
+
 			at = filepath.Join(at, part)
 			last := i == len(parts)-1
 			switch init := filepath.Join(at, "__init__.py"); {
@@ -162,30 +172,37 @@ func (c *closure) module(name, from string) bool {
 				files, found = append(files, built...), len(built) > 0
 			}
 		}
+
 		if !found {
 			continue
 		}
+
 		for _, f := range files {
 			c.file(f)
 		}
+
 		return true
 	}
+
 	return false
 }
 
-// extensions are the files of a module that is no Python: at.so, at.cpython-311-x86_64-linux-gnu.so,
-// one for each interpreter that it was built for.
+// extensions returns the shared libraries of an extension module, such as at.so and
+// at.cpython-311-x86_64-linux-gnu.so, one for each interpreter.
 func extensions(at string) []string {
 	entries, err := os.ReadDir(filepath.Dir(at)) // sorted by name
 	if err != nil {
 		return nil
 	}
+
 	var out []string
 	for _, e := range entries {
-		if rest, ok := strings.CutPrefix(e.Name(), filepath.Base(at)+"."); ok && (rest == "so" || strings.HasSuffix(rest, ".so")) {
+		if rest, ok := strings.CutPrefix(e.Name(), filepath.Base(at)+"."); ok &&
+			(rest == "so" || strings.HasSuffix(rest, ".so")) {
 			out = append(out, filepath.Join(filepath.Dir(at), e.Name()))
 		}
 	}
+
 	return out
 }
 
@@ -194,25 +211,28 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// file adds a file and what it imports.
+// file adds a file and its imports.
 func (c *closure) file(path string) {
 	path = filepath.Clean(path)
 	if c.seen[path] {
 		return
 	}
+
 	code, ok := readCode(path)
 	if !ok {
 		return
 	}
+
 	if c.seen == nil {
 		c.seen = map[string]bool{}
 	}
+
 	c.seen[path] = true
 	c.files = append(c.files, path)
 	dir := filepath.Dir(path)
 	for _, imp := range code.imports {
 		c.module(imp.module, dir)
-		for _, name := range imp.names { // they may be modules, too
+		for _, name := range imp.names { // a name may be a module
 			if strings.HasSuffix(imp.module, ".") {
 				c.module(imp.module+name, dir)
 			} else {
@@ -222,11 +242,12 @@ func (c *closure) file(path string) {
 	}
 }
 
-// source sums up what was found; false where that is nothing.
+// source returns the digest of the collected files. It returns false if there are none.
 func (c *closure) source() (OpFile, bool) {
 	if len(c.files) == 0 {
 		return OpFile{}, false
 	}
+
 	s := OpFile{Name: filepath.Base(c.files[0])}
 	byName := map[string]string{}
 	for _, f := range c.files {
@@ -236,17 +257,19 @@ func (c *closure) source() (OpFile, bool) {
 		}
 		byName[c.relative(f)] = code.digest
 	}
+
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		s.Files = append(s.Files, name)
-		// The checkout or folder may lie elsewhere; the files' places in it count.
+		// Digest relative names, because the checkout or folder may be moved.
 		fmt.Fprintf(h, "%s %s\n", name, byName[name])
 	}
+
 	s.Digest = hex.EncodeToString(h.Sum(nil)[:8])
 	return s, true
 }
 
-// relative names a file by its place below the root that holds it.
+// relative returns the path of a file relative to its root.
 func (c *closure) relative(path string) string {
 	best := filepath.Base(path)
 	for _, root := range c.roots {
@@ -257,14 +280,13 @@ func (c *closure) relative(path string) string {
 	return filepath.ToSlash(best)
 }
 
-// code is what is known of one file.
+// code is the digest and the imports of one file.
 type code struct {
 	digest  string // of its meaning
 	imports []imported
 }
 
-// read keeps files that were read, by path, while they stay as they are: the
-// collectors of a plan share most of what they import.
+// read caches files by path until they change. The collectors of a plan share most of their imports.
 var read sync.Map
 
 type readFile struct {
@@ -278,22 +300,26 @@ func readCode(path string) (code, bool) {
 	if err != nil || !info.Mode().IsRegular() {
 		return code{}, false
 	}
+
 	if known, ok := read.Load(path); ok {
-		// A file that was changed just now may be changed again within the clock's
-		// grain.
-		if k := known.(readFile); k.size == info.Size() && k.mtime.Equal(info.ModTime()) && time.Since(k.mtime) > 2*time.Second {
+		// A recent file may change again without a new modification time.
+		if k := known.(readFile); k.size == info.Size() && k.mtime.Equal(info.ModTime()) &&
+			time.Since(k.mtime) > 2*time.Second {
 			return k.code, true
 		}
 	}
+
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return code{}, false
 	}
+
 	c := code{digest: shortSum(data)}
 	if !strings.HasSuffix(path, ".so") {
 		text := meaning(string(data))
 		c.digest, c.imports = shortSum([]byte(text)), importsOf(text)
 	}
+
 	read.Store(path, readFile{info.Size(), info.ModTime(), c})
 	return c, true
 }
@@ -303,8 +329,7 @@ func shortSum(data []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// fileNamed looks where the worker does: in the folder that it works in, which
-// is this program's, then in the runtime's path.
+// fileNamed searches a file like the worker: in the working directory, then in the runtime's path.
 func fileNamed(name string, paths []string) (string, bool) {
 	for _, dir := range append([]string{""}, paths...) {
 		if path := absolute(dir, name); isFile(path) {
@@ -314,8 +339,8 @@ func fileNamed(name string, paths []string) (string, bool) {
 	return "", false
 }
 
-// fileDefining finds the first file with a function of that name, at its top
-// level, that takes bench. Workers refuse a second one.
+// fileDefining returns the first file with a top-level function of that name that takes bench. Workers
+// reject a second one.
 func fileDefining(function string, paths []string) (string, bool) {
 	head := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(function) + `[ \t]*\(`)
 	for _, p := range paths {
@@ -332,21 +357,23 @@ func fileDefining(function string, paths []string) (string, bool) {
 				}
 			}
 		}
+
 		for _, f := range files {
 			data, err := os.ReadFile(f)
 			text := string(data)
-			if err == nil && slices.ContainsFunc(head.FindAllStringIndex(text, -1), func(at []int) bool { return takesBench(text[at[1]:]) }) {
+			if err == nil && slices.ContainsFunc(head.FindAllStringIndex(text, -1),
+				func(at []int) bool { return takesBench(text[at[1]:]) }) {
 				return f, true
 			}
 		}
 	}
+
 	return "", false
 }
 
 var benchWord = regexp.MustCompile(`\bbench\b`)
 
-// takesBench says whether the parameters that text begins with, up to the
-// parenthesis that ends them, have one called bench.
+// takesBench reports whether a parameter list, up to its closing parenthesis, contains bench.
 func takesBench(text string) bool {
 	open := 1
 	for i, c := range text {
@@ -360,5 +387,6 @@ func takesBench(text string) bool {
 			return benchWord.MatchString(text[:i])
 		}
 	}
+
 	return false
 }

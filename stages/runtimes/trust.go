@@ -9,45 +9,46 @@ import (
 	"aicplan/engine/stage"
 )
 
-// running marks contexts in which what a plan names may be started.
+// running marks contexts in which programs of a plan may be started.
 type running struct{}
 
-// Running returns a context for work that the user has asked for, such as a
-// preflight: programs that the plan names may be started in it. In any other,
-// which is when a plan is read or made, nothing runs that the plan brings along:
-// plans are shared, and looking at one must be harmless.
+// Running returns a context for work that the user has requested, such as a preflight, in which programs
+// of the plan may be started. In other contexts, such as when a plan is read or made, no program of the
+// plan runs. Plans are shared, and reading one must be harmless.
 func Running(ctx context.Context) context.Context {
 	return context.WithValue(ctx, running{}, true)
 }
 
 func mayRun(ctx context.Context) bool { return ctx.Value(running{}) != nil }
 
-// reaching marks contexts in which servers that a plan names may be asked.
+// reaching marks contexts in which servers of a plan may be contacted.
 type reaching struct{}
 
-// Reaching returns a context for the plan of a run that follows at once: whether
-// a server of the plan answers may be seen in it, and still nothing of the plan
-// is started.
+// Reaching returns a context for the plan of a run that follows immediately. The servers of the plan may
+// be contacted, but no program of the plan is started.
 func Reaching(ctx context.Context) context.Context {
 	return context.WithValue(ctx, reaching{}, true)
 }
 
 func mayReach(ctx context.Context) bool { return mayRun(ctx) || ctx.Value(reaching{}) != nil }
 
-// pythonName is how interpreters are called.
+// pythonName matches the names of interpreters.
 var pythonName = regexp.MustCompile(`^(python|pypy)[0-9.]*$`)
 
-// harmless variables of Python change nothing of what it imports.
-var harmless = map[string]bool{"PYTHONDONTWRITEBYTECODE": true, "PYTHONUNBUFFERED": true, "PYTHONHASHSEED": true, "PYTHONWARNINGS": true}
+// harmless lists Python variables that do not change what is imported.
+var harmless = map[string]bool{"PYTHONDONTWRITEBYTECODE": true, "PYTHONUNBUFFERED": true, "PYTHONHASHSEED": true,
+	"PYTHONWARNINGS": true}
 
-// plainPython says whether a runtime's interpreter may be asked while a plan is
-// made: it is one of the machine and not a file next to the plan, and the plan
-// sets no variable by which other code gets into it.
+// plainPython reports whether a runtime's interpreter may be started while a plan is made. It must be
+// installed on the machine and not next to the plan, and the plan must not set a variable that loads
+// other code into it.
 func plainPython(rt *stage.Runtime) bool {
 	python := pythonOf(rt)
-	if !pythonName.MatchString(filepath.Base(python)) || strings.ContainsRune(python, filepath.Separator) && !filepath.IsAbs(python) {
+	if !pythonName.MatchString(filepath.Base(python)) || strings.ContainsRune(python, filepath.Separator) &&
+		!filepath.IsAbs(python) {
 		return false
 	}
+
 	for name := range rt.Env {
 		for _, prefix := range []string{"PYTHON", "LD_", "DYLD_"} {
 			if strings.HasPrefix(name, prefix) && !harmless[name] {
@@ -55,5 +56,6 @@ func plainPython(rt *stage.Runtime) bool {
 			}
 		}
 	}
+
 	return true
 }
