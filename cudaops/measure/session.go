@@ -24,6 +24,10 @@ type Job struct {
 	Draw func(seconds, clockShare float64) float64
 	// Rank is Draw as it orders the capped cases of a batch; nil where Draw does.
 	Rank func(seconds, clockShare float64) float64
+	// Learn is set if nothing is known of what the case draws: whether the power cap
+	// holds it, and its place in the order, follow from how far it lowers the clock
+	// of a recovered device. Draw and Rank are nil then.
+	Learn bool
 	// Visit is told before every visit; it may be nil.
 	Visit func()
 	// Finish runs on the device once the case is measured and before Done, for
@@ -64,6 +68,12 @@ type Tuning struct {
 	// Probe looks at every capped case on a recovered device first: how far its work
 	// lowers the clock at once corrects the clock that the cap leaves it.
 	Probe bool
+	// HotPass bounds a pass over the capped cases of a batch; 0 does not.
+	HotPass time.Duration
+	// Locked is set if somebody has locked the clocks: how far a case lowers the
+	// clock then says nothing, and every case of which nothing is known runs among
+	// the capped ones.
+	Locked bool
 }
 
 // DefaultTuning suits a GPU of so many watts above idle.
@@ -175,6 +185,7 @@ type pending struct {
 	load   float64 // watts above idle at full clock by Rank, in whose order a batch is visited
 	probed bool    // it was looked at on a device that had recovered
 	droop  float64 // clock under load over that of the ready device, then; 0 if unknown
+	looks  int     // that found a device that was not ready
 	points []block
 	spent  time.Duration // in the visits of a batch
 }

@@ -226,25 +226,37 @@ const (
 	referenceRuns    = 6
 )
 
+// Counted is implemented by targets whose callers chose the counts of the reference
+// protocol.
+type Counted interface {
+	// Counts are the executions of the warm-up and of the mean.
+	Counts() (warmups, runs int)
+}
+
 // reference is the collectors' protocol: one mean, no idea of its scatter.
 func reference(ctx context.Context, t Target) (Measured, error) {
-	made := referenceWarmups
+	warmups, runs := referenceWarmups, referenceRuns
+	if c, ok := t.(Counted); ok {
+		warmups, runs = c.Counts()
+	}
+
+	made := warmups
 	if e, ok := t.(Eager); ok {
-		if err := e.Eager(ctx, referenceWarmups); err != nil {
+		if err := e.Eager(ctx, warmups); err != nil {
 			return Measured{}, err
 		}
 	} else {
-		first, err := timed(ctx, t, referenceWarmups)
+		first, err := timed(ctx, t, warmups)
 		if err != nil {
 			return Measured{}, err
 		}
 		made = first.Executions
 	}
-	w, err := timed(ctx, t, referenceWarmups)
+	w, err := timed(ctx, t, warmups)
 	if err != nil {
 		return Measured{}, err
 	}
-	b, err := timed(ctx, t, referenceRuns)
+	b, err := timed(ctx, t, runs)
 	if err != nil {
 		return Measured{}, err
 	}

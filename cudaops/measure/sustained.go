@@ -39,6 +39,7 @@ const (
 	hotVisit   = 13 * time.Millisecond
 	longVisit  = 200 * time.Millisecond // of a case that is almost alone
 	fewCases   = 96                     // from so many on a visit is hotVisit
+	boundVisit = 20 * time.Millisecond  // the least that Tuning.HotPass leaves a visit
 	heatVisit  = 2 * time.Millisecond   // the least before the passes, to know the time
 	batchGrace = 60 * time.Millisecond
 	batchPoll  = 5 * time.Millisecond
@@ -68,6 +69,9 @@ func (s *Session) fullClock() float64 { return max(s.top, s.Level) }
 
 // load is what the case would draw at full clock, in watts above idle.
 func (s *Session) load(o *pending) float64 {
+	if o.job.Learn {
+		return s.learnt(o)
+	}
 	if o.job.Draw == nil {
 		return o.job.Watts
 	}
@@ -97,6 +101,9 @@ func (s *Session) capped(o *pending) bool {
 
 // held is capped, also of cases that have to be probed yet.
 func (s *Session) held(o *pending) bool {
+	if o.job.Learn && !s.Tuning.Locked && !o.probed && o.made == 0 {
+		return false // its first visit tells
+	}
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
 
@@ -143,6 +150,9 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		return 0
 	})
 	length := HotLength(len(batch))
+	if bound := s.Tuning.HotPass / time.Duration(max(len(batch), 1)); bound > 0 {
+		length = min(length, max(bound, boundVisit))
+	}
 	for pass := range max(s.Settings.Passes, 1) {
 		for _, o := range slices.Clone(batch) {
 			l := length

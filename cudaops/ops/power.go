@@ -10,8 +10,8 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
-// power is the mean power of a case.
-type power struct {
+// Power is the mean power of a case.
+type Power struct {
 	watts   float64 // mean, from the energy counter where it moves
 	sampled float64 // mean of the sampled instant power; 0 if unknown
 	limit   float64
@@ -23,8 +23,8 @@ type power struct {
 	executed        int
 }
 
-// executor keeps a device busy; load is one.
-type executor interface {
+// Executor keeps a device busy.
+type Executor interface {
 	// Fill queues so much work that the device stays busy until the next call,
 	// and returns how many executions it added. It does not wait for them.
 	Fill(ctx context.Context) (int, error)
@@ -40,11 +40,11 @@ const (
 	powerSettle = 0.2              // seconds before the first edge: the device warms up
 )
 
-// measurePower keeps a case running for at least least seconds between two
+// MeasurePower keeps a case running for at least least seconds between two
 // edges of the energy counter: the counter moves in steps, so only its edges
 // say when a count was true. Where it does not move, the sampled power counts.
-func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measure.Clock, least float64) (power, error) {
-	var p power
+func MeasurePower(ctx context.Context, x Executor, dev nvml.Device, clock measure.Clock, least float64) (Power, error) {
+	var p Power
 	draw, err := dev.Power()
 	if err != nil {
 		return p, fmt.Errorf("power: %w", err)
@@ -115,11 +115,11 @@ func measurePower(ctx context.Context, x executor, dev nvml.Device, clock measur
 	return p, nil
 }
 
-// columns are power and power_limit in watts, energy in joules per execution,
+// Columns are power and power_limit in watts, energy in joules per execution,
 // power_latency the milliseconds that such an execution took, and how they were
 // found. Where executions could not be counted between edges of the counter, the
 // energy is unknown: power in one state times latency in another is not an energy.
-func (p power) columns() map[string]any {
+func (p Power) Columns() map[string]any {
 	out := map[string]any{
 		"power": p.watts, "power_limit": p.limit, "power_method": p.method, "power_seconds": p.seconds,
 	}
@@ -148,7 +148,7 @@ func (t *Target) startLoad(perExecution float64) *load {
 	return &load{t: t, batch: max(1, min(int(powerBatch/perExecution), 64*t.Quantum()))}
 }
 
-// Fill implements executor: a batch's event says when it is done and another
+// Fill implements Executor: a batch's event says when it is done and another
 // may follow.
 func (l *load) Fill(ctx context.Context) (executed int, err error) {
 	if err := ctx.Err(); err != nil {
@@ -181,7 +181,7 @@ func (l *load) Fill(ctx context.Context) (executed int, err error) {
 	return executed, nil
 }
 
-// Done implements executor.
+// Done implements Executor.
 func (l *load) Done() (int, error) {
 	n := l.ended
 	for i := max(0, l.queued-powerDepth); i < l.queued; i++ {
@@ -202,3 +202,10 @@ func (l *load) Stop() error {
 	defer l.t.dev.busy.Unlock()
 	return l.t.dev.Lib.Driver.SyncStream(l.t.dev.stream)
 }
+
+// Executed is how many executions drew the power.
+func (p Power) Executed() int { return p.executed }
+
+// Spent is the energy above idle in joules, if an idle device draws the share idle of
+// its limit.
+func (p Power) Spent(idle float64) float64 { return max(0, p.watts-idle*p.limit) * p.seconds }

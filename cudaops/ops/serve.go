@@ -218,9 +218,9 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (jo
 		if err != nil {
 			return joules, err
 		}
-		maps.Copy(p.extra, pw.columns())
-		r.Executions += pw.executed
-		joules += max(0, pw.watts-idleShare*pw.limit) * pw.seconds
+		maps.Copy(p.extra, pw.Columns())
+		r.Executions += pw.Executed()
+		joules += pw.Spent(idleShare)
 	}
 	return joules, nil
 }
@@ -229,14 +229,14 @@ const verifySamples = 16
 
 // power runs a target of so many seconds an execution under load. It lets go of
 // the device whatever happens: after a panic the other cases still need it.
-func (h *Host) power(ctx context.Context, t *Target, seconds float64) (pw power, err error) {
+func (h *Host) power(ctx context.Context, t *Target, seconds float64) (pw Power, err error) {
 	l := t.startLoad(seconds)
 	defer func() {
 		if e := l.Stop(); err == nil {
 			err = e
 		}
 	}()
-	return measurePower(ctx, l, h.nvml, h.clock, h.set.measure.PowerMinSeconds)
+	return MeasurePower(ctx, l, h.nvml, h.clock, h.set.measure.PowerMinSeconds)
 }
 
 // row completes a measured case.

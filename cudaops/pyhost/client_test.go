@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/instrument"
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/pyhost/pyhosttest"
 	"aicplan/cudaops/worker"
@@ -38,6 +39,8 @@ type client struct {
 	in     io.WriteCloser // to the worker
 	out    *bufio.Reader  // from the worker
 	log    *syncBuffer
+	sends  sync.Mutex
+	meter  worker.Measurer
 	seq    int64
 	logs   []worker.Log
 	told   []worker.Row // before the end of their case
@@ -84,6 +87,7 @@ func spawnCommand(t testing.TB, make func(dir string) (string, []string, error),
 		t.Fatal(err)
 	}
 	c := &client{t: t, in: inW, out: bufio.NewReader(outR), log: &syncBuffer{}}
+	c.meter = instrument.New(instrument.Options{}).Join(c.write)
 	c.cmd = exec.Command(path, args...)
 	c.cmd.ExtraFiles = []*os.File{inR, outW}
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
@@ -98,6 +102,7 @@ func spawnCommand(t testing.TB, make func(dir string) (string, []string, error),
 	// A worker that never answers fails its test instead of holding it.
 	watchdog := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
 	t.Cleanup(func() {
+		c.meter.Close()
 		watchdog.Stop()
 		inW.Close()
 		if !c.exited {
@@ -128,13 +133,20 @@ func start(t testing.TB, init worker.Init, env ...string) (*client, worker.Hello
 
 func (c *client) send(msg any) {
 	c.t.Helper()
-	data, err := json.Marshal(msg)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if _, err := c.in.Write(append(data, '\n')); err != nil {
+	if err := c.write(msg); err != nil {
 		c.t.Fatalf("writing to the worker: %v", err)
 	}
+}
+
+func (c *client) write(msg any) error {
+	data, err := json.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	c.sends.Lock()
+	defer c.sends.Unlock()
+	_, err = c.in.Write(append(data, '\n'))
+	return err
 }
 
 // next decodes the next message that is no log line; its type must be one of
@@ -167,6 +179,15 @@ func (c *client) next(want string, dst any) string {
 			}
 			c.told = append(c.told, m.Rows...)
 			continue
+		}
+		if head.Type == worker.TypeMeasure {
+			if _, err := c.meter.Hear(line); err != nil {
+				c.t.Fatalf("%v: %s", err, line)
+			}
+			continue
+		}
+		if head.Type == worker.TypeStart && want != worker.TypeStart {
+			continue // a case is started again at every visit
 		}
 		if head.Type == worker.TypeAsk {
 			var q worker.Question

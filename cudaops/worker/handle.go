@@ -54,6 +54,8 @@ func (r *run) said(s *slot, ev Event, now time.Time) {
 				r.kill(s, "its context is lost: "+failure.Message)
 			}
 		}
+	case ev.Waits:
+		s.waits, s.deadline, s.stall = s.state == slotUp, time.Time{}, time.Time{}
 	case ev.Log != nil:
 		r.set.Log(s.Name, ev.Log.Level, ev.Log.Text)
 	case ev.Bye != nil:
@@ -74,6 +76,10 @@ func (r *run) caseStarted(s *slot, seq int64, now time.Time) {
 	}
 	s.starts++
 	f.startNo, f.started = s.starts, now
+	if s.waits {
+		s.waits = false
+		s.armStall(now)
+	}
 	s.arm(now)
 }
 

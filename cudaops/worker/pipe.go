@@ -96,6 +96,9 @@ func (p *Process) goneBecause(err error) error {
 // on together.
 func (p *Process) read() {
 	defer func() {
+		if p.measurer != nil {
+			p.measurer.Close()
+		}
 		<-p.ended
 		p.from.Close()
 		close(p.events)
@@ -110,11 +113,20 @@ func (p *Process) read() {
 			if env, err = openEnvelope(line); err != nil {
 				break
 			}
-			if env.Type != TypeAsk {
+			forward := false
+			switch {
+			case env.Type == TypeAsk:
+				err = p.answer(line)
+			case env.Type == TypeMeasure && p.measurer != nil:
+				if ev.Waits, err = p.measurer.Hear(line); err != nil {
+					err = &garbage{err.Error()}
+				}
+				forward = ev.Waits
+			default:
+				forward = true
 				ev, err = parseEvent(env, line)
-				break
 			}
-			if err = p.answer(line); err == nil {
+			if err == nil && !forward {
 				if len(batch) > 0 && !p.lines.more() {
 					p.events <- batch
 					batch = nil

@@ -36,6 +36,9 @@ type Spec struct {
 	LogLimit int64
 	// Answer decides the questions of the worker; nil answers each with an error.
 	Answer func(Question) (Answer, error)
+	// Instrument makes the receiver of the worker's measure messages once it is up;
+	// send writes one to the worker. Nil makes such messages an error.
+	Instrument func(send func(msg any) error) Measurer
 	// Secrets are taken out of all that the worker says and prints.
 	Secrets *redact.Values
 	// HelloTimeout is how long a start may take; 0 means DefaultHelloTimeout.
@@ -50,6 +53,16 @@ type Spec struct {
 	Log func(level, text string)
 }
 
+// Measurer receives the measure messages of one worker.
+type Measurer interface {
+	// Hear takes a message, which is valid until it returns, and does not block. It
+	// reports whether the worker now waits for the instrument: until its next start
+	// no deadline of the worker runs. An error means that no worker may send this.
+	Hear(line []byte) (waits bool, err error)
+	// Close is called when the worker is gone.
+	Close()
+}
+
 // DefaultHelloTimeout leaves a framework time to import and compile.
 const DefaultHelloTimeout = 5 * time.Minute
 
@@ -61,6 +74,8 @@ type Event struct {
 	Error  *Error
 	Log    *Log
 	Bye    *Bye
+	// Waits is set when the worker waits for the instrument of its device.
+	Waits bool
 	// Garbage says what the worker sent that no worker may send. It is the last
 	// event of its process, which is killed.
 	Garbage string
@@ -113,6 +128,8 @@ type Process struct {
 	ended  chan struct{} // closed when exit is known
 	exit   Exit
 
+	measurer Measurer // nil without an instrument
+
 	cancel context.CancelFunc // of a worker inside this process, else nil
 
 	mu     sync.Mutex
@@ -145,6 +162,9 @@ func Launch(ctx context.Context, spec Spec) (*Process, error) {
 		<-hello
 	}
 	if err == nil && p.Hello.Error == nil {
+		if spec.Instrument != nil {
+			p.measurer = spec.Instrument(p.send)
+		}
 		go p.read()
 		return p, nil
 	}

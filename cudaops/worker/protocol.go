@@ -41,6 +41,9 @@ const (
 	// too. The worker waits for the answer; cases may arrive before it.
 	TypeAsk    = "ask"    // worker -> engine
 	TypeAnswer = "answer" // engine -> worker
+	// TypeMeasure is a message between a worker and the instrument of its device,
+	// in both directions; see Spec.Instrument.
+	TypeMeasure = "measure"
 )
 
 // Init is the first message to a worker: its device, settings and ops.

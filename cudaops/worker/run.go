@@ -115,11 +115,12 @@ func (r *run) fill() {
 			s.fresh = s.fresh && len(s.held) > 0
 		}
 	}
+	share := r.share()
 	for no, s := range r.slots {
 		if r.taken(s) || (s.state == slotUp && len(s.held) == 0 && !r.settle(no)) {
 			continue
 		}
-		for s.state == slotUp && s.recycle == "" && !s.fresh && len(s.held) < s.proc.Hello.Window {
+		for s.state == slotUp && s.recycle == "" && !s.fresh && len(s.held) < min(s.proc.Hello.Window, share) {
 			t := r.next()
 			if t == nil {
 				break
@@ -129,6 +130,19 @@ func (r *run) fill() {
 	}
 	r.fillFresh(now)
 	r.startSlots()
+}
+
+// share is how many cases each worker holds if all have the same number: one with a
+// large window leaves cases to the others.
+func (r *run) share() int {
+	cases, slots := len(r.queue)+r.src.Pending(), 0
+	for _, s := range r.slots {
+		cases += len(s.held)
+		if s.state != slotDead {
+			slots++
+		}
+	}
+	return (cases + slots - 1) / max(slots, 1)
 }
 
 // startSlots starts as many workers as there is work for.
@@ -282,7 +296,7 @@ func (r *run) give(s *slot, t *Task, now time.Time) {
 func (r *run) launch(no int) {
 	s := r.slots[no]
 	clean := s.dirty || s.fresh
-	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty = slotStarting, "", "", 0, 0, 0, false
+	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty, s.waits = slotStarting, "", "", 0, 0, 0, false, false
 	s.ended = seqSet{}
 	s.set = r.set
 	r.start(no, r.set, clean)

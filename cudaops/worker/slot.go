@@ -42,6 +42,10 @@ type slot struct {
 	recycle string // why it takes no more cases, "" while it does
 	bye     string // why it wants to be replaced
 
+	// waits is set while the worker waits for the instrument of its device: it can
+	// miss no deadline then.
+	waits bool
+
 	fails    int // starts and idle deaths in a row without a case in between
 	everUp   bool
 	lastErr  error
@@ -104,7 +108,7 @@ func (s *slot) drop(f *flight) {
 // one while the worker has not said what it works on.
 func (s *slot) arm(now time.Time) {
 	s.deadline = time.Time{}
-	if len(s.held) == 0 {
+	if len(s.held) == 0 || s.waits {
 		return
 	}
 	f := s.suspect()
@@ -120,6 +124,9 @@ func (s *slot) arm(now time.Time) {
 // starts cases over and over is found as well.
 func (s *slot) armStall(now time.Time) {
 	s.stall = time.Time{}
+	if s.waits {
+		return
+	}
 	var sum time.Duration
 	for _, f := range s.held {
 		if f.task.Deadline == 0 {

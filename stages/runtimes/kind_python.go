@@ -13,6 +13,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/instrument"
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -38,12 +39,12 @@ func pythonKind() Kind {
 				{Name: startsWithin, Type: cty.String, Check: stage.Time, Default: `"5m"`, Beside: true, Pool: true, Doc: "how long a worker may take until it is ready: to start, and to import what its ops need"},
 				{Name: "uninitialised", Type: cty.String, OneOf: []string{"random", "left"}, Doc: "`random` fills what hosted collectors allocate and leave as it is, such as weights, with random values before a kernel is timed; `left` does not, where a binding asks for it"},
 				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "has op functions compare their results with a reference"},
-				{Name: "window", Type: cty.Number, Default: "4", Beside: true, Doc: "cases that a worker holds at a time"},
+				{Name: "window", Type: cty.Number, Beside: true, Doc: "cases that a worker holds at a time; 256 on a GPU, where they are prepared and measured in batches, and 4 without one"},
 				{Name: "workdir", Type: cty.String, Beside: true, Doc: "where hosted collectors work; the system's temporary folder where it is left away"},
 			},
 			Measure:    allMeasureBut(),
 			Binds:      "Python code",
-			Instrument: 4,
+			Instrument: 5,
 			NamesOps:   true,
 			Reads:      true,
 		},
@@ -100,7 +101,17 @@ func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 		alone.Workers, devices = 1, devices[:1]
 		rt = &alone
 	}
-	return spread(spec, rt, devices), nil
+	slots := spread(spec, rt, devices)
+	shared := map[int]*instrument.Instrument{}
+	for i, s := range slots {
+		in := shared[s.Device]
+		if in == nil || s.Device < 0 {
+			in = instrument.New(instrument.Options{})
+			shared[s.Device] = in
+		}
+		slots[i].Spec.Instrument = in.Join
+	}
+	return slots, nil
 }
 
 // pythonWhole is true for a runtime whose only worker has all its GPUs.

@@ -15,11 +15,10 @@ A module imports from those above it in this list:
     channel      messages
     environment  device, processor, packages
     rows         values of rows
-    targets      what is timed
     cuda         what measurements on one device share
-    evicting     what a case takes with a cache full of other data
-    capping      what the power cap does to a case
-    measuring    the measuring itself
+    targets      what is timed
+    preparing    what op functions and collectors measure with
+    offering     cases that are prepared here and measured by the engine
     fresh        modules that are read from their source
     source       Python files
     bindings     what a plan binds an op to

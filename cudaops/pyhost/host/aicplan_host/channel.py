@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import resource
+import select
 import threading
 
 from .errors import HostError, clip
@@ -32,7 +33,9 @@ class Channel:
         self._lock = threading.Lock()
         self._pending = collections.deque()  # complete lines that were not read yet
         self._parts = []  # of a line that has not ended
-        self._waiting = collections.deque()  # messages that came before an answer
+        self._waiting = collections.deque()  # messages that nobody has taken yet
+        self._arrived = threading.Condition()
+        self._reading = self._ended = False
         os.register_at_fork(after_in_child=self._close)
 
     @staticmethod
@@ -57,27 +60,85 @@ class Channel:
         return os.getpid() == self._pid
 
     def read(self):
-        """The next message, or None when the engine has closed its end."""
-        return self._waiting.popleft() if self._waiting else self._receive()
+        """The next message for the worker's loop, or None when the engine has closed
+        its end."""
+        return self.take(lambda m: m.get("type") not in ("answer", "measure"))
 
     def ask(self, **question):
         """The engine's answer to a question. What arrives before it waits."""
         self.send(type="ask", **question)
-        while True:
-            message = self._receive()
-            if message is None:
-                raise HostError("the engine closed its end instead of answering")
-            if message.get("type") == "answer":
-                break
-            self._waiting.append(message)
+        message = self.take(lambda m: m.get("type") == "answer")
+        if message is None:
+            raise HostError("the engine closed its end instead of answering")
         if message.get("error"):
             raise HostError(message["error"])
         return message
 
+    def command(self, to=0):
+        """The instrument's next command to the process with this number, or None."""
+        return self.take(lambda m: m.get("type") == "measure" and m.get("to", 0) == to)
+
+    def take(self, wanted):
+        """The next message that wanted accepts; others wait. Threads may take messages
+        at the same time: one of them reads for all."""
+        while True:
+            with self._arrived:
+                for i, message in enumerate(self._waiting):
+                    if wanted(message):
+                        del self._waiting[i]
+                        return message
+                if self._ended:
+                    return None
+                if self._reading:
+                    self._arrived.wait()
+                    continue
+                self._reading = True
+            try:
+                message = self._receive()
+            finally:
+                with self._arrived:
+                    self._reading = False
+                    self._arrived.notify_all()
+            with self._arrived:
+                if message is None:
+                    self._ended = True
+                else:
+                    self._waiting.append(message)
+                self._arrived.notify_all()
+
+    def case(self):
+        """The next case."""
+        return self.take(lambda m: m.get("type") == "case")
+
+    def first(self, *kinds):
+        """The kind of the message of the worker's loop that is next, if it is among these."""
+        with self._arrived:
+            for message in self._waiting:
+                if message.get("type") in ("case", *kinds):
+                    return message["type"] if message["type"] in kinds else None
+        return None
+
+    def put_back(self, message):
+        """Has a case be the next one again."""
+        with self._arrived:
+            self._waiting.appendleft(message)
+
+    def cases(self):
+        """The cases that wait, with those that have arrived by now."""
+        with self._arrived:
+            if not self._reading:
+                while select.select([self._in], [], [], 0)[0]:
+                    message = self._receive()
+                    if message is None:
+                        self._ended = True
+                        break
+                    self._waiting.append(message)
+            return [m for m in self._waiting if m.get("type") == "case"]
+
     def _receive(self):
         # Chunks are joined once a line has ended: a long message costs its length.
         while not self._pending:
-            chunk = os.read(self._in, 1 << 16)
+            chunk = os.read(self._in, 1 << 18)
             if not chunk:
                 return None
             first, *others = chunk.split(b"\n")

@@ -9,8 +9,9 @@ from .environment import PlainDevice
 from .filling import Unfilled
 from .fresh import read_source_of
 from .helper import hook_helper
-from .measuring import Bench
+from .offering import connected
 from .ports import own_ports
+from .preparing import Bench
 from .spool import Sink
 
 
@@ -20,7 +21,7 @@ def install_child():
     settings = json.loads(os.environ["AICPLAN_CHILD"])
     index = settings["device"]
     kind = PlainDevice("cuda" if index >= 0 else "cpu")
-    bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr), max(index, 0))
+    bench = Bench(kind, settings["measure"], lambda level, text: print(text, file=sys.stderr), connected(settings["relay"]))
     own_ports()
     read_source_of([settings["root"]] if settings["root"] else [])
     spool = os.environ["AICPLAN_SPOOL"]

@@ -15,7 +15,7 @@ from .helper import RESTART_CODE
 from .matching import mapped, plain, positional, word
 from .rows import clean_rows
 from .source import parsed
-from .spool import read_perf_files, read_spool, remove_perf_files
+from .spool import perf_files, read_perf_files, read_spool, remove_perf_files
 
 
 class CollectorOp:
@@ -221,10 +221,11 @@ class CollectorOp:
         args = self._arguments(case)
         spool = os.path.join(host.workdir, "spool", str(case["seq"]))
         os.makedirs(spool)
+        outer = os.environ.get("AICPLAN_SPOOL"), sink.rows, sink.open, sink.told, host.bench.evict
         os.environ["AICPLAN_SPOOL"] = spool
-        before = os.getcwd()
+        before, others = os.getcwd(), perf_files(host.workdir, "*")
         os.chdir(host.workdir)
-        sink.rows, sink.open = [], True
+        sink.rows, sink.open, sink.told = [], True, None
         restart = None
         perf = self.binding.get("perf_filename", self.name + "_perf.txt")
         try:
@@ -251,37 +252,38 @@ class CollectorOp:
                 if type(got).__name__ == "WorkerRestartSignal":
                     restart = "%s asked for a fresh process" % self.name
             sink.told = None
-            rows = self._finish(self._logged(spool), perf)
+            rows = self._finish(self._logged(spool, others), perf)
         except BaseException as err:
             sink.told = None
-            self._keep(err, spool, perf)
+            self._keep(err, spool, others, perf)
             if restart:
                 # What the case left behind is why a fresh process was asked for.
                 err.restart = restart
             raise
         finally:
-            sink.open, sink.told = False, None
-            host.bench.evict = False
+            _, sink.rows, sink.open, sink.told, host.bench.evict = outer
             os.chdir(before)
-            os.environ.pop("AICPLAN_SPOOL", None)
+            os.environ.pop("AICPLAN_SPOOL")
+            if outer[0] is not None:
+                os.environ["AICPLAN_SPOOL"] = outer[0]
             if self._fills and left_unfilled(spool):
                 host.warn(
                     'op %s measures in processes that it starts anew: uninitialised = "random" does not reach them, and its '
                     "rows are of memory as the collector leaves it" % self.name
                 )
             shutil.rmtree(spool, ignore_errors=True)
-            remove_perf_files(host.workdir)
+            remove_perf_files(host.workdir, others)
         return rows, restart
 
-    def _logged(self, spool):
+    def _logged(self, spool, others):
         """The rows that this process and its children have logged for the case."""
-        return self.host.sink.rows + read_spool(spool) + read_perf_files(self.host.workdir)
+        return self.host.sink.rows + read_spool(spool) + read_perf_files(self.host.workdir, others)
 
-    def _keep(self, err, spool, perf):
+    def _keep(self, err, spool, others, perf):
         """Gives the error the rows that were logged before it: collectors that
         sweep log what works and raise at the end."""
         try:
-            rows = self._logged(spool)
+            rows = self._logged(spool, others)
             if rows:
                 err.rows = self._finish(rows, perf)
         except Exception as bad:

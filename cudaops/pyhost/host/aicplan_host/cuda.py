@@ -1,52 +1,118 @@
 """What measurements on one CUDA device share."""
 
 import contextlib
+import ctypes
 import gc
-import statistics
 
-_STAMP = """
-extern "C" __global__ void stamp(unsigned long long* out) {
-  unsigned sm;
-  unsigned long long t, c;
-  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+_KERNELS = """
+typedef unsigned long long u64;
+
+__device__ __forceinline__ u64 wall() {
+  u64 t;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-  c = clock64();
-  out[2 * sm] = t;
-  out[2 * sm + 1] = c;
+  return t;
+}
+
+extern "C" __global__ void gate(volatile int* flag, int want, int least_us, int limit_us, u64* out) {
+  u64 begin = wall(), cycles = clock64(), now = begin, late = 0;
+  for (;;) {
+    bool open = *flag - want >= 0;
+    now = wall();
+    if (open && now - begin >= 1000ull * least_us) break;
+    if (now - begin > 1000ull * limit_us) {
+      late = 1;
+      break;
+    }
+  }
+  out[1] = clock64() - cycles;
+  out[2] = wall() - begin;
+  out[0] = late;
+}
+
+extern "C" __global__ void stamp(u64* out) {
+  unsigned sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  if (sm != 0) return;
+  out[1] = wall();
+  out[0] = clock64();
+  out[2] = 1;
 }
 """
+MOST_BLOCKS = 64  # of one burst
+_GATE_LEAST_US, _GATE_LIMIT_US = 20, 20_000
+_LEAD_CYCLES = 60_000  # some 30 us
 
 
-# A device that has recovered has this share of the clock of a ready one. Two readings
-# of one moment that differ by more than COARSE come from a coarse timer.
-READY_SHARE = 0.985
-COARSE = 0.003
-READINGS = 32
-MOST_NOISE = 0.03
+class Gate:
+    """Holds a stream back until the host has queued what comes behind, and stamps the
+    clocks of a multiprocessor between blocks. Both are kernels that write to memory of
+    the host."""
+
+    def __init__(self, torch, sms):
+        self._torch, self._sms = torch, sms
+        self._gate = torch.cuda._compile_kernel(_KERNELS, "gate")
+        self._stamp = torch.cuda._compile_kernel(_KERNELS, "stamp")
+        # The flag, the gate's words, and the stamps': four each.
+        # Collectors make the GPU torch's default device, and measure in inference mode.
+        with torch.inference_mode(False):
+            words = torch.zeros(8 + 8 * MOST_BLOCKS, dtype=torch.int64, device="cpu", pin_memory=True)
+        self._words = (ctypes.c_longlong * len(words)).from_address(words.data_ptr())
+        self._flag, self._out, *self._stamps = (words[4 * i : 4 * i + 4] for i in range(2 + 2 * MOST_BLOCKS))
+        self._number = 0
+        self.close()
+        self.open()
+        self.stamp(0)
+        torch.cuda.synchronize()
+        if self.read()[0] <= 0:
+            raise RuntimeError("the gate reads no clock")
+
+    def close(self):
+        self._words[4:8] = [0] * 4
+        self._number += 1
+        self._gate(grid=(1, 1, 1), block=(1, 1, 1), args=[self._flag, self._number, _GATE_LEAST_US, _GATE_LIMIT_US, self._out])
+
+    def open(self):
+        self._words[0] = self._number
+
+    def read(self):
+        """The clock in MHz while the gate was closed, and whether it opened by itself."""
+        late, cycles, nanos = self._words[4:7]
+        return (cycles * 1e3 / nanos if nanos > 0 else 0.0), late != 0
+
+    def stamp(self, i):
+        self._words[10 + 4 * i] = 0
+        self._stamp(grid=(self._sms, 1, 1), block=(1, 1, 1), args=[self._stamps[i]])
+
+    def clock(self, i):
+        """The mean clock in MHz from stamp i to the next one; 0 if one is missing."""
+        first, second = (self._words[8 + 4 * at : 11 + 4 * at] for at in (i, i + 1))
+        if not (first[2] and second[2]) or second[1] <= first[1]:
+            return 0.0
+        return (second[0] - first[0]) * 1e3 / (second[1] - first[1])
 
 
-class ReadyClock:
-    """What clock a device has with nothing running. A reading is a pair of one
-    moment: how far apart the two are is the noise of the timer, and what differs
-    from one pair to the next is the power controller."""
+class NoGate:
+    """What stands in for a gate where kernels cannot be compiled: a pause of the device
+    that is long enough for most hosts, and no clock."""
 
-    def __init__(self):
-        self.level, self._read, self._apart = 0.0, [], []
+    def __init__(self, torch):
+        self._sleep = getattr(torch.cuda, "_sleep", None)  # no part of torch's public interface
 
-    def see(self, first, second):
-        """Takes a reading, and says whether the device was ready."""
-        if first <= 0 or second <= 0:
-            return False
-        mhz = (first + second) / 2
-        self._read = (self._read + [mhz])[-READINGS:]
-        self._apart = (self._apart + [abs(first - second) / mhz])[-READINGS:]
-        noise = min(statistics.median(self._apart), MOST_NOISE)
-        if noise > COARSE:
-            # The highest of many noisy readings is a clock that the device never had.
-            self.level = sorted(self._read)[(9 * (len(self._read) - 1)) // 10]
-        elif abs(first - second) <= COARSE * mhz:
-            self.level = max(self.level, mhz)  # a glitch is in one of two readings
-        return mhz >= (READY_SHARE - 2 * noise) * self.level
+    def close(self):
+        if self._sleep is not None:
+            self._sleep(_LEAD_CYCLES)
+
+    def open(self):
+        pass
+
+    def read(self):
+        return 0.0, False
+
+    def stamp(self, i):
+        pass
+
+    def clock(self, i):
+        return 0.0
 
 
 class Cuda:
@@ -61,13 +127,12 @@ class Cuda:
         self.l2 = getattr(props, "L2_cache_size", 0) or 64 << 20
         self.memory = props.total_memory
         self.stream = torch.cuda.Stream(device)
-        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * MOST_BLOCKS)]
         self._keeper = self._pool = None
         self._said_eager = False
-        self._stamps = None
+        self._gate = None
         self._arenas = {}
-        self.evictor = None  # see evicting
-        self.ready = ReadyClock()
+        self._evictor = None
 
     def capture(self, call, calls):
         torch = self.torch
@@ -98,42 +163,34 @@ class Cuda:
             first = str(err).strip().splitlines()
             self._log("info", "no CUDA graph, measured eagerly: %s: %s" % (type(err).__name__, first[0] if first else ""))
 
-    def clocked(self, timed):
-        """Runs timed between two stamps of every SM's cycle counter and global
-        timer; returns its value and the SM clock in MHz, 0 when unknown."""
-        stamp = self.stamps()
-        if stamp is None:
-            return timed(), 0.0
-        stamp(0)
-        value = timed()
-        stamp(1)
-        a, b = self._buffers[0].tolist(), self._buffers[1].tolist()
-        rates = []
-        for sm in range(len(a) // 2):
-            dt, dc = b[2 * sm] - a[2 * sm], b[2 * sm + 1] - a[2 * sm + 1]
-            if a[2 * sm] and b[2 * sm] and dt > 0 and dc > 0:
-                rates.append(dc * 1e3 / dt)
-        return value, statistics.median(rates) if rates else 0.0
-
-    def stamps(self):
-        """The function that stamps buffer 0 or 1, or None where it cannot be had."""
-        if self._stamps is None:
-            self._stamps = False
+    @property
+    def gate(self):
+        """The device's Gate, compiled when it is first asked for."""
+        if self._gate is None:
             try:
-                kernel = self.torch.cuda._compile_kernel(_STAMP, "stamp")
-                self._buffers = [
-                    self.torch.zeros(2 * 256, dtype=self.torch.int64, device=self.device) for _ in range(2)
-                ]
-
-                def stamp(which):
-                    kernel(grid=(self.sms, 1, 1), block=(1, 1, 1), args=[self._buffers[which]])
-
-                stamp(0)
-                self.torch.cuda.synchronize()
-                self._stamps = stamp
+                self._gate = Gate(self.torch, self.sms)
             except Exception as err:
                 self._log("debug", "no SM clock: %s: %s" % (type(err).__name__, err))
-        return self._stamps or None
+                self._gate = NoGate(self.torch)
+        return self._gate
+
+    def clock(self):
+        """The SM clock in MHz with nothing running; 0 if unknown."""
+        with self.torch.cuda.stream(self.stream):
+            self.gate.close()
+            self.gate.open()
+            self.stream.synchronize()
+        return self.gate.read()[0]
+
+    @property
+    def evictor(self):
+        if self._evictor is None:
+            self._evictor = Evictor(self)
+        return self._evictor
+
+    def memory_left(self):
+        """Free and total bytes of the device."""
+        return self.torch.cuda.mem_get_info(self.device)
 
     def arena(self, dtype, elements):
         """At least so many elements of dtype, filled once with random normal
@@ -166,7 +223,7 @@ class Cuda:
 
     def trim(self):
         """Gives back what is held between cases, the graphs' pool included."""
-        self._keeper = self._pool = self.evictor = None
+        self._keeper = self._pool = self._evictor = None
         self._arenas.clear()
         gc.collect()
         self.torch.cuda.empty_cache()
@@ -176,3 +233,18 @@ class Cuda:
         next case."""
         if self.torch.cuda.memory_reserved(self.device) > 0.5 * self.memory:
             self.trim()
+
+
+class Evictor:
+    """Reads twice as much as the L2 cache holds, as the weights of a layer do."""
+
+    def __init__(self, cuda):
+        self.torch = cuda.torch
+        # A collector may measure in inference mode: a sum that was made in it could not
+        # be written by a case that is not.
+        with self.torch.inference_mode(False):
+            self._data = self.torch.zeros(cuda.l2 // 2, dtype=self.torch.float32, device=cuda.device)
+            self._sum = self.torch.zeros((), dtype=self.torch.float32, device=cuda.device)
+
+    def __call__(self):
+        self.torch.sum(self._data, 0, out=self._sum)

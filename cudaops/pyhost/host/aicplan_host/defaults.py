@@ -1,6 +1,7 @@
-"""torch's defaults, which collectors change for good."""
+"""torch's defaults, which collectors change for good, and random numbers."""
 
 import contextlib
+import random
 import sys
 
 
@@ -34,3 +35,24 @@ class TorchDefaults:
             yield
         finally:
             before.set()
+
+
+@contextlib.contextmanager
+def undisturbed(cuda, defaults):
+    """Within it, a case finds what it would find alone, and leaves nothing behind for
+    the call that it runs in: random numbers, torch's defaults, modes and stream."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    drawn = random.getstate(), numpy.random.get_state() if numpy is not None else None
+    with contextlib.ExitStack() as stack:
+        stack.callback(random.setstate, drawn[0])
+        if drawn[1] is not None:
+            stack.callback(numpy.random.set_state, drawn[1])
+        if torch is not None and cuda is not None:
+            stack.callback(torch.set_rng_state, torch.get_rng_state())
+            stack.callback(torch.cuda.set_rng_state, torch.cuda.get_rng_state(cuda.device), cuda.device)
+            stack.enter_context(TorchDefaults.kept())
+            defaults.set()
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            stack.enter_context(torch.cuda.stream(torch.cuda.default_stream(cuda.device)))
+        yield

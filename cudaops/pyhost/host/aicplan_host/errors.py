@@ -6,6 +6,7 @@ COLLECTOR_BUG = "collector_bug"
 UNSUPPORTED = "unsupported_config"
 FRAMEWORK_BUG = "framework_bug"
 RESOURCE = "resource_issue"
+TRANSIENT = "transient"
 
 
 MAX_TEXT = 256 << 10  # of a message or a traceback, in characters
@@ -25,6 +26,10 @@ class Unsupported(Exception):
 
 class Restart(Exception):
     """Ends the process after the current case; the engine starts a fresh one."""
+
+
+class Crowded(Exception):
+    """Ends a case that ran out of memory beside others; it is tried again alone."""
 
 
 def words(value):

@@ -31,7 +31,7 @@ class Filling:
     def __init__(self, bench):
         self._bench = bench  # whose seed is the case's
         self._generators = {}
-        self._on = False
+        self._on = self._installed = False
         self._wrapped = {}  # by function: compiled code is for the functions that it was compiled with
 
     @contextlib.contextmanager
@@ -40,6 +40,14 @@ class Filling:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "Generator"):
             yield
+            return
+        if self._installed:  # a case in the call of another one
+            outer = self._generators, self._on
+            self._generators, self._on = {}, True
+            try:
+                yield
+            finally:
+                self._generators, self._on = outer
             return
         # torch notes at the first use of a default device which functions allocate, and
         # has to find its own: those that are set below it would not know again.
@@ -55,11 +63,11 @@ class Filling:
                     if allocate not in self._wrapped:
                         self._wrapped[allocate] = self._filled(torch, allocate)
                     setattr(where, name, self._wrapped[allocate])
-        self._generators, self._on = {}, True
+        self._generators, self._on, self._installed = {}, True, True
         try:
             yield
         finally:
-            self._on = False
+            self._on = self._installed = False
             for where, name, own in kept:
                 if own is None:
                     delattr(where, name)

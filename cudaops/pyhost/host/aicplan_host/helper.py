@@ -76,6 +76,15 @@ class HelperShim(types.ModuleType):
             "used_cuda_graph": got["used_cuda_graph"],
         }
 
+    @contextlib.contextmanager
+    def case(self):
+        """Within it, rows and measurements belong to one case."""
+        outer, self.__dict__["_join"] = self._join, Join()
+        try:
+            yield
+        finally:
+            self.__dict__["_join"] = outer
+
     def _log_perf(
         self, item_list, framework="", version="", device_name="", op_name="", kernel_source="",
         perf_filename="", power_stats=None, **unknown

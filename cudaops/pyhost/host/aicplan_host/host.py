@@ -19,14 +19,16 @@ import traceback
 from .attaching import Attachments
 from .bindings import environment_of
 from .collectors import CollectorOp
+from .defaults import TorchDefaults, undisturbed
 from .environment import Nvml, PlainDevice, cpu_name, package_version
-from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, HostError, Restart, Unsupported, clip
+from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, Crowded, HostError, Restart, Unsupported, clip
 from .filling import Filling
 from .fresh import read_source_of
 from .functions import FunctionOp
 from .helper import hook_helper
-from .measuring import Bench
+from .offering import Offers, Relay
 from .ports import own_ports
+from .preparing import Bench
 from .ranks import RanksOp
 from .reads import reads_of
 from .source import find_ops
@@ -56,13 +58,16 @@ class Host:
         self.environment = None  # what the op that was loaded first asks for
         self.ops = {}
         self.bench = None
+        self.offers = Offers(self._send_measure, self._command)
+        self.defaults = None  # torch's, before any op has changed them
+        self.restart = ""  # why the process is to be replaced once no case waits in its call
         self.sink = Sink()
         self.filling = None  # of what collectors leave uninitialised
         self.shim = None  # what stands in for the checkout's helper
         self.workdir = ""
         self._folders, self._locks = [], []  # of this worker alone
         self._ops_folder = ""  # one of them, once an op function asked for it
-        self._warned = set()
+        self._warned, self._loaded = set(), set()
 
     # -- start
 
@@ -76,14 +81,19 @@ class Host:
         if self.options.get("gpu_uuids"):  # of a worker that has several
             env["gpu_uuids"] = self.options["gpu_uuids"]
         hello = {"version": "", "device": device, "device_uuid": uuid, "env": env, "ops": [], "configure": True}
-        hello["window"] = max(1, int(self.options.get("window", 4)))
+        hello["window"] = max(1, int(self.options.get("window", 256 if self.in_batches else 4)))
         if self.package:
             self.version = self._framework()
             hello["version"], env[self.package] = self.version, self.version
         else:
             self.version = hello["version"] = env["python"]
         self._torch(env, hello)
-        self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, max(self.index, 0))
+        self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, self.offers)
+        self.defaults = TorchDefaults()
+        self.offers.uuid = hello["device_uuid"]
+        if self.in_batches:
+            self.offers.begin, self.offers.trim = self._begin, self._trim
+            self.offers.waiting, self.offers.memory = self.channel.cases, self._memory
         self.bench.attachments = Attachments(self.init.get("spool"))
         self.bench.verify = bool(self.options.get("verify"))
         self.bench.package, self.bench.folder = self.package, self._folder_of_ops
@@ -98,6 +108,12 @@ class Host:
         # not take the others along.
         self._load_only()
         return hello
+
+    @property
+    def in_batches(self):
+        """Whether the instrument decides when a case begins: on a GPU, where nothing may
+        run beside a measurement."""
+        return self.index >= 0
 
     def _only(self):
         return next(iter(self.ops.values())) if len(self.ops) == 1 else None
@@ -234,6 +250,12 @@ class Host:
                 "op %s: %s cannot be loaded: %s: %s" % (op.name, op.source(), type(err).__name__, failure["message"]),
                 failure.get("class") or COLLECTOR_BUG,
             ) from err
+        # What frameworks import stays: looking through it costs tenths of a second whenever
+        # garbage is collected.
+        if op.name not in self._loaded:
+            self._loaded.add(op.name)
+            gc.collect()
+            gc.freeze()
         # Said once, instead of by every case in the words of whatever it calls first.
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if isinstance(op, CollectorOp) and self.index < 0 and self.options.get("device") is None and cuda is not None and not cuda.is_available():
@@ -256,6 +278,8 @@ class Host:
         with open(os.path.join(site, "sitecustomize.py"), "w", encoding="utf-8") as f:
             f.write(SITE)
         os.environ["AICPLAN_HOST_FILE"] = archive()
+        self._relay = Relay(self.channel, lambda: self.offers.seq, self.workdir)
+        self.offers.relay = self._relay.name
         self._tell_children()
         old = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = site + (os.pathsep + old if old else "")
@@ -278,7 +302,9 @@ class Host:
     def _tell_children(self):
         """What the children of hosted collectors measure with, and on which device
         of the bus."""
-        os.environ["AICPLAN_CHILD"] = json.dumps({"root": self.root, "measure": self.init.get("measure"), "device": self.index})
+        os.environ["AICPLAN_CHILD"] = json.dumps(
+            {"root": self.root, "measure": self.init.get("measure"), "device": self.index, "relay": self._relay.name}
+        )
 
     def configure(self, message):
         self.init["measure"], self.init["seed"] = message.get("measure"), message.get("seed", 0)
@@ -302,9 +328,18 @@ class Host:
     def case(self, case):
         """Works on one case and answers it. Raises Restart afterwards when the
         process should be replaced."""
-        seq, op = case["seq"], self.ops.get(case["op"])
+        op = self.ops.get(case["op"])
         if op is not None and self._apart(op):
             raise Restart("op %s wants a process of its own" % case["op"])
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.offers.case(case["op"], case["seq"]))
+            stack.enter_context(self.bench.case())
+            if self.shim is not None:
+                stack.enter_context(self.shim.case())
+            self._case(case, op)
+
+    def _case(self, case, op):
+        seq = case["seq"]
         self.channel.send(type="start", seq=seq)
         started = time.perf_counter()
         restart = None
@@ -320,6 +355,8 @@ class Host:
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
             rows = getattr(err, "rows", None) or []
             del err
+            if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not self._alone:
+                raise Crowded(failure["message"])
             self.channel.send(type="error", seq=seq, rows=rows, **self.bench.attachments.take(), **failure)
             self._after_failure(failure)
             if failure.get("fatal"):
@@ -328,7 +365,83 @@ class Host:
             self.channel.send(type="result", seq=seq, rows=rows, seconds=round(time.perf_counter() - started, 6), **self.bench.attachments.take())
         if restart:
             raise Restart(restart)
-        self._between()
+        if not self.offers.open:
+            self._between()
+
+    # -- batches
+
+    _alone = True  # no other case has anything on the device
+
+    def work(self):
+        """Waits for what the instrument wants, or for another message of the engine.
+        Raises Restart when the process should be replaced."""
+        self.offers.next()
+        if self.restart:
+            raise Restart(self.restart)
+
+    def _begin(self, alone):
+        """Begins the next case, which may be in the call of another one."""
+        case = self.channel.case()
+        inner, before, self._alone = self.offers.open, self._alone, alone
+        cuda, self.offers.retry = self.bench._cuda, False
+        try:
+            if not inner:
+                self.case(case)
+            else:
+                with undisturbed(cuda, self.defaults):
+                    self.case(case)
+        except Crowded:
+            # It gets another try with the device to itself.
+            self.channel.put_back(case)
+            self.offers.retry, self.offers.closed = True, "memory"
+            self._trim()
+        except Restart as why:
+            self.restart = self.offers.closed = str(why)
+        finally:
+            self._alone = before
+        if not self.offers.open and not self.restart:
+            self.offers.closed = ""
+            if self._nested:
+                self._trim()  # other processes of the device count what this one keeps as taken
+            self._nested = False
+        else:
+            self._nested = True
+
+    def _trim(self):
+        gc.collect()
+        if self.bench._cuda is not None:
+            self.bench.cuda.torch.cuda.empty_cache()
+
+    _nested = False  # cases were prepared in the calls of others since none waits
+
+    def _memory(self):
+        return self.bench.cuda.memory_left() if self.bench.device.type == "cuda" and self.bench._cuda is not None else (0, 0)
+
+    def _send_measure(self, **message):
+        self.channel.send(**{"type": "measure", **message})
+
+    def _command(self, cases):
+        """The instrument's next command; None when something else has come that a
+        worker in this state takes."""
+        if not self.in_batches:
+            return self._here(self.channel.command())
+        inner = self.offers.open
+
+        def wanted(message):
+            kind = message.get("type")
+            return kind == "measure" and not message.get("to") or not cases and (kind == "case" or not inner and kind in ("configure", "shutdown"))
+
+        message = self._here(self.channel.take(wanted))
+        if message["type"] == "measure":
+            return message
+        self.channel.put_back(message)
+        return None
+
+    def _here(self, message):
+        if message is None:  # the engine is gone
+            self.close()
+            os._exit(1)
+        return message
 
     def tell(self, case, rows):
         """Sends rows of a case before its end, for the engine to keep if there is none."""
@@ -338,8 +451,6 @@ class Host:
         digest = hashlib.sha256(("%s/%s" % (case["id"], self.init.get("seed", 0))).encode()).digest()
         seed = int.from_bytes(digest[:4], "big")
         self.bench.seed, self.bench.case_id = seed, case["id"]
-        if self.shim is not None:
-            self.shim._join.start()
         random.seed(seed)
         for name, call in (("numpy", "random.seed"), ("torch", "manual_seed")):
             module = sys.modules.get(name)
@@ -399,7 +510,7 @@ class Host:
         if failure.get("fatal"):
             return
         gc.collect()
-        if failure.get("class") == RESOURCE and self.bench is not None and self.bench._cuda is not None:
+        if failure.get("class") == RESOURCE and self.bench._cuda is not None and not self.offers.open:
             self.bench.cuda.trim()
 
     def _between(self):

@@ -41,6 +41,9 @@ def serve(channel):
     channel.send(**base, **hello)
     try:
         while True:
+            if host.in_batches and channel.first("configure", "shutdown") is None:
+                host.work()
+                continue
             message = channel.read()
             if message is None:
                 return 1  # the engine is gone

@@ -62,18 +62,23 @@ def perf_files(folder, end=""):
     return sorted(glob.glob(inside % "") + glob.glob(inside % "*/"))
 
 
-def remove_perf_files(folder):
+def remove_perf_files(folder, others=()):
+    """Removes them, but for the others."""
     for path in perf_files(folder, "*"):  # their locks too
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+        if path not in others:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
-def read_perf_files(folder):
-    """Rows of perf files that a process without our helper wrote in folder."""
+def read_perf_files(folder, others=()):
+    """Rows of perf files that a process without our helper wrote in folder, but for
+    the others."""
     import csv
 
     rows = []
     for path in perf_files(folder):
+        if path in others:
+            continue
         with open(path, newline="", encoding="utf-8", errors="backslashreplace") as f:
             text = f.read()
         # A process may have died in the middle of its last line.

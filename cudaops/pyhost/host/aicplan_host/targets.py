@@ -1,41 +1,42 @@
 """What is timed: executions on the host's clock, or on a CUDA stream."""
 
+import contextlib
 import math
 import time
+
+from .cuda import MOST_BLOCKS
 
 
 class CpuTarget:
     """Executions timed on the host's clock."""
 
+    gpu, used_graph, per_launch = False, False, 1
+
     def __init__(self, call):
-        self.call, self.used_graph, self.per_launch = call, False, 1
+        self.call = call
 
-    def warm(self):
-        self.call()
-        start = time.perf_counter_ns()
-        self.call()
-        return (time.perf_counter_ns() - start) / 1e9
+    def prepare(self):
+        return 0.0
 
-    def prepare(self, estimate, seconds):
-        pass
+    def burst(self, soak, warm, executions, blocks, plain):
+        out = []
+        for _ in range(blocks):
+            start = time.perf_counter_ns()
+            for _ in range(executions):
+                self.call()
+            out.append(((time.perf_counter_ns() - start) / 1e9, executions, 0.0))
+        return out, 0.0
 
-    def block(self, n):
-        start = time.perf_counter_ns()
+    def calls(self, n):
         for _ in range(n):
             self.call()
-        return (time.perf_counter_ns() - start) / 1e9
-
-    def clock(self, timed):
-        return timed(), 0.0
 
     def close(self):
         pass
 
 
-_LEAD_CYCLES = 60_000  # some 30 us
-_CYCLES_PER_SECOND = 2e9
-_MOST_LEAD_SECONDS = 0.02
-_QUEUE = 400  # launches that a device's queue holds for certain
+_GATED = 200  # launches that a device's queue holds for certain, with what is in them
+_GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
 
 
 def whole_rotations(calls, sets):
@@ -50,52 +51,57 @@ class CudaTarget:
     that works. Everything runs on one stream of its own, so that library
     workspaces made in the warm-up are the ones that the graph uses."""
 
-    def __init__(self, cuda, call, rotation, graph):
-        self.cuda, self.torch = cuda, cuda.torch
-        self.call, self.rotation, self.mode = call, rotation, graph
-        self.used_graph, self.per_launch, self.host_seconds = False, 1, 0.0
-        self.lead = hasattr(self.torch.cuda, "_sleep")  # no part of torch's public interface
-        self._graph = None
-        self._outer = self.torch.cuda.current_stream()
-        cuda.stream.wait_stream(self._outer)
-        self._scope = self.torch.cuda.stream(cuda.stream)
-        self._scope.__enter__()
+    gpu = True
 
-    def warm(self):
-        self.cuda.stamps()  # compiled here: nothing may come between a warm-up and its blocks
-        self.call()
+    def __init__(self, cuda, call, rotation, mode, seconds, repeat=0):
+        """A graph holds executions of so many seconds, or repeat of them."""
+        self.cuda, self.torch = cuda, cuda.torch
+        self.call, self.rotation, self.mode, self.seconds, self.repeat = call, rotation, mode, seconds, repeat
+        self.used_graph, self.per_launch, self.host_seconds = False, max(1, repeat), 0.0
+        self._graph = None
+        self._gated = _GATED
+        self._running, self._ended = [], 0
+
+    @contextlib.contextmanager
+    def _scope(self):
+        outer = self.torch.cuda.current_stream()
+        self.cuda.stream.wait_stream(outer)
+        with self.torch.cuda.stream(self.cuda.stream):
+            yield
+        outer.wait_stream(self.cuda.stream)
+
+    def prepare(self):
+        """Warms the kernel up and captures it. Returns an estimate of one execution
+        in seconds."""
+        _ = self.cuda.gate  # compiled here: nothing may come between a warm-up and its blocks
+        with self._scope():
+            self.call()
+            estimate = self._timed(self.call, 2)
+            if self.mode != "off":
+                self._capture(estimate)
+            if self._graph is not None:
+                self._graph.replay()  # brings it to the device
+                estimate = self._timed(self._graph.replay, 1) / self.per_launch
+        return max(estimate, 1e-9)
+
+    def _timed(self, launch, n):
+        gate, (start, end) = self.cuda.gate, self.cuda.events[:2]
         self.cuda.stream.synchronize()
         begin = time.perf_counter()
-        seconds = self.block(2) / 2
-        # The host's part of a call, and more: waiting is in it.
-        self.host_seconds = (time.perf_counter() - begin) / 2
-        return seconds
+        gate.close()
+        start.record()
+        for _ in range(n):
+            launch()
+        end.record()
+        gate.open()
+        self.host_seconds = (time.perf_counter() - begin) / n
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3 / n
 
-    def idle_clock(self):
-        """The SM clock in MHz with nothing running but a waiting kernel; 0 when
-        unknown."""
-        if not self.lead:
-            return 0.0
-        return self.cuda.clocked(lambda: self.torch.cuda._sleep(_LEAD_CYCLES))[1]
-
-    def _wait(self, launches):
-        """Keeps the device busy until the host has queued what a block begins
-        with: the first replay of a graph, or all of a block's calls, as far as a
-        device's queue holds them. Otherwise small kernels would time the host."""
-        if not self.lead:
-            return
-        cycles = _LEAD_CYCLES
-        if self._graph is None and launches <= _QUEUE:
-            cycles += int(min(launches * self.host_seconds, _MOST_LEAD_SECONDS) * _CYCLES_PER_SECOND)
-        self.torch.cuda._sleep(cycles)
-
-    def prepare(self, estimate, seconds):
-        """Captures a graph of so many seconds, 64 calls at most; a call takes about
-        estimate."""
-        if self.mode == "off":
-            return
-        want = math.ceil(seconds / max(estimate, 1e-7))
-        calls = whole_rotations(max(1, min(64, want)), self.rotation)
+    def _capture(self, estimate):
+        """Captures a graph, 64 calls at most."""
+        want = self.repeat or math.ceil(self.seconds / max(estimate, 1e-7))
+        calls = self.repeat or whole_rotations(max(1, min(64, want)), self.rotation)
         try:
             self._graph = self.cuda.capture(self.call, calls)
         except Exception as err:
@@ -106,32 +112,112 @@ class CudaTarget:
             return
         self.used_graph, self.per_launch = True, calls
 
-    def block(self, n):
-        start, end = self.cuda.events
-        launch = self._graph.replay if self._graph is not None else self.call
-        self._wait(n)
-        start.record()
-        for _ in range(n):
-            launch()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1e3
+    def _launches(self, executions):
+        return math.ceil(executions / self.per_launch) if self._graph is not None else executions
 
-    def queue(self, n):
-        """Queues n launches and waits for none of them. Returns the event of their end."""
-        launch = self._graph.replay if self._graph is not None else self.call
-        for _ in range(n):
-            launch()
-        end = self.torch.cuda.Event()
-        end.record()
-        return end
+    def burst(self, soak, warm, executions, blocks, plain):
+        """Runs soak executions, then holds the device back until the host has queued
+        what follows: warm executions, and the blocks with stamps of the device's clock
+        around each. Returns (seconds, executions, MHz) of every block and the clock
+        before the first. A plain burst has neither gate nor stamps."""
+        out, ready = [], 0.0
+        while len(out) < blocks:
+            while True:
+                part, mhz, late = self._gated_burst(soak, warm, executions, min(blocks - len(out), MOST_BLOCKS), plain)
+                if not late or self._gated == 0:
+                    break
+                # The queue was full, or the host too slow: less is queued behind the gate.
+                self._gated //= 4
+            ready, soak, warm = ready or mhz, 0, 0
+            out += part
+        return out, ready
 
-    def clock(self, timed):
-        return self.cuda.clocked(timed)
+    def _gated_burst(self, soak, warm, executions, blocks, plain):
+        gate, events, launch = self.cuda.gate, self.cuda.events, self._launch()
+        room = self._gated if self._graph is not None else min(self._gated, int(_GATED_SECONDS / max(self.host_seconds, 1e-6)))
+        each = self._launches(executions)
+        with self._scope():
+            for _ in range(self._launches(soak)):
+                launch()
+            closed = not plain and room > 0
+            if closed:
+                gate.close()
+
+            def run(launches):
+                nonlocal room, closed
+                for _ in range(launches):
+                    launch()
+                    room -= 1
+                    if closed and room <= 0:
+                        gate.open()
+                        closed = False
+
+            held = closed
+            run(self._launches(warm))
+            for i in range(blocks):
+                if not plain:
+                    gate.stamp(2 * i)
+                events[2 * i].record()
+                run(each)
+                events[2 * i + 1].record()
+                if not plain:
+                    gate.stamp(2 * i + 1)
+            if closed:
+                gate.open()
+            self.cuda.stream.synchronize()
+        ready, late = gate.read() if held else (0.0, False)
+        got = each * (self.per_launch if self._graph is not None else 1)
+        out = []
+        for i in range(blocks):
+            seconds = events[2 * i].elapsed_time(events[2 * i + 1]) / 1e3
+            out.append((seconds, got, 0.0 if plain else gate.clock(2 * i)))
+        return out, ready, late
+
+    def _launch(self):
+        return self._graph.replay if self._graph is not None else self.call
+
+    def calls(self, n):
+        with self._scope():
+            for _ in range(n):
+                self.call()
+            self.cuda.stream.synchronize()
+
+    def queue(self, executions):
+        """Queues executions without waiting for them. Returns how many have ended since
+        the load began."""
+        if executions:
+            launch, launches = self._launch(), self._launches(executions)
+            with self._scope():
+                for _ in range(launches):
+                    launch()
+                end = self.torch.cuda.Event()
+                end.record()
+            self._running.append((end, executions))
+        while self._running and self._running[0][0].query():
+            self._ended += self._running.pop(0)[1]
+        return self._ended
+
+    def drain(self):
+        self.cuda.stream.synchronize()
+        self._running, self._ended = [], 0
+
+    def varied(self):
+        """The executions in turn with a read of other data, and that read alone."""
+        evict, call = self.cuda.evictor, self.call
+
+        def both():
+            evict()
+            call()
+
+        for fn in (both, evict):
+            target = CudaTarget(self.cuda, fn, EVICT_CALLS, "require", 0.0, EVICT_CALLS)
+            target.prepare()
+            yield target
 
     def close(self):
         if self._graph is not None:
             self._graph.reset()
             self._graph = None
-        self._scope.__exit__(None, None, None)
-        self._outer.wait_stream(self.cuda.stream)
+
+
+EVICT_CALLS = 8  # to a graph: its launch costs both forms the same

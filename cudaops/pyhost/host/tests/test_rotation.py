@@ -6,7 +6,8 @@ import pathlib
 import types
 import unittest
 
-from aicplan_host.measuring import _Rotating
+from aicplan_host.cuda import NoGate
+from aicplan_host.preparing import _Rotating
 from aicplan_host.targets import CudaTarget
 
 VECTORS = pathlib.Path(__file__).parents[3] / "measure" / "testdata" / "rotation.json"
@@ -34,7 +35,7 @@ class Event:
         pass
 
     def elapsed_time(self, _):
-        return 1.0
+        return 1e-3
 
 
 class Device:
@@ -43,13 +44,11 @@ class Device:
 
     def __init__(self):
         self.order, self.recording = [], None
+        self.gate = NoGate(types.SimpleNamespace(cuda=None))
         stream = types.SimpleNamespace(wait_stream=lambda _: None, synchronize=lambda: None)
         scope = types.SimpleNamespace(__enter__=lambda: None, __exit__=lambda *_: None)
         self.stream, self.events = stream, [Event(), Event()]
         self.torch = types.SimpleNamespace(cuda=types.SimpleNamespace(current_stream=lambda: stream, stream=lambda _: Scope(scope), synchronize=lambda: None))
-
-    def stamps(self):
-        return None
 
     def kernel(self, at):
         (self.order if self.recording is None else self.recording).append(at)
@@ -83,12 +82,11 @@ class RotationTest(unittest.TestCase):
             sets, wanted = case["sets"], case["wanted"]
             device = Device()
             call = _Rotating(device.kernel, [(i,) for i in range(sets)])
-            target = CudaTarget(device, call, sets, "require")
-            target.warm()
-            target.prepare(1e-6, wanted * 1e-6)
+            target = CudaTarget(device, call, sets, "require", wanted * 0.5e-6)
+            target.prepare()
             self.assertEqual(target.per_launch, case["python"]["per_launch"], case)
-            for blocks in (1, 3, 2):
-                target.block(blocks)
+            for launches in (1, 3, 2):
+                target.burst(0, 0, launches * target.per_launch, 1, False)
             first = device.order[0]
             for i, at in enumerate(device.order):
                 self.assertEqual(at, (first + i) % sets, "%s: execution %d" % (case, i))

@@ -1,0 +1,450 @@
+// Package instrument measures what the Python workers of one device prepare. It runs
+// in the engine, at the engine's end of the workers' pipes: workers prepare cases, run
+// bursts of them and release them, and measure.Session decides about passes, operating
+// points, clocks and corrections, as it does for native ops.
+//
+// Preparing and visiting alternate. While no worker of the device prepares, all cases
+// that are prepared are measured as one batch; then each worker goes on with its
+// cases, the last one first, and prepares others.
+package instrument
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/worker"
+)
+
+// Options describe a device.
+type Options struct {
+	// Clock is the time that sessions see; nil is the system's.
+	Clock measure.Clock
+	// Device finds the management library's view of a device by its UUID; nil is
+	// that of this machine. Rows have no power without it.
+	Device func(uuid string) (nvml.Device, error)
+	// Depth bounds the cases that one worker has prepared at a time; 0 is 128.
+	Depth int
+	// Trace receives every visit of every session; it may be nil.
+	Trace func(measure.Visit)
+}
+
+// Instrument measures what the workers of one device prepare. It is safe for
+// concurrent use.
+type Instrument struct {
+	o Options
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	members []*member
+	running bool
+	// took is the memory that the last cases of an op took while they were prepared.
+	took map[string][]int64
+	// drains is set while no case begins but one that ran out of memory beside others.
+	drains bool
+	// quiet is until when the instrument waits for further cases before it measures.
+	quiet time.Time
+
+	device nvml.Device // of the last batch
+	uuid   string
+	level  float64 // clock of the ready device, from earlier sessions
+}
+
+// New returns the instrument of a device.
+func New(o Options) *Instrument {
+	if o.Clock == nil {
+		o.Clock = measure.NewSystemClock()
+	}
+	if o.Device == nil {
+		o.Device = ofThisMachine
+	}
+	if o.Depth == 0 {
+		o.Depth = 128
+	}
+	in := &Instrument{o: o, took: map[string][]int64{}}
+	in.changed = sync.NewCond(&in.mu)
+	return in
+}
+
+func ofThisMachine(uuid string) (nvml.Device, error) {
+	api, err := nvml.Open()
+	if err != nil {
+		return nil, err
+	}
+	return nvml.Find(api, uuid)
+}
+
+// Join adds a worker of the device; see worker.Spec.Instrument.
+func (in *Instrument) Join(send func(msg any) error) worker.Measurer {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	m := newMember(in, send, 0)
+	in.members = append(in.members, m)
+	if !in.running {
+		in.running = true
+		go in.run()
+	}
+	return &measurer{worker: m, children: map[int]*member{}}
+}
+
+// run directs the workers and measures until none is left.
+func (in *Instrument) run() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for {
+		if len(in.members) == 0 {
+			in.running = false
+			return
+		}
+		if batch := in.direct(); len(batch) > 0 {
+			in.mu.Unlock()
+			in.measure(batch)
+			in.mu.Lock()
+			in.drains = true
+			continue
+		}
+		in.changed.Wait()
+	}
+}
+
+// lull is how long a device waits for further cases of the engine before it measures
+// those that it has.
+const lull = 20 * time.Millisecond
+
+// direct gives every worker that waits its next command. It returns the batch to
+// measure once every worker waits and none can prepare more.
+func (in *Instrument) direct() (batch []*offer) {
+	busy := 0
+	for _, m := range in.members {
+		if !m.idle() {
+			busy++
+		}
+	}
+	in.drains = in.drains && slices.ContainsFunc(in.members, func(m *member) bool { return m.ready.Retry })
+	hungry := false // a worker could prepare more if the engine had more
+	for _, m := range in.members {
+		if !m.parked {
+			continue
+		}
+		if top := m.answerable(); top != nil {
+			m.release(top)
+			busy++
+			continue
+		}
+		if m.unwinding() || m.ready.Closed != "" || m.child || len(m.offers) >= in.o.Depth {
+			continue
+		}
+		held := in.held()
+		switch {
+		case m.ready.Waiting == 0:
+			hungry = true
+		case in.drains && !m.ready.Retry, m.ready.Retry && (busy > 0 || held > 0):
+			// A case that ran out of memory has the device to itself.
+		case m.ready.Retry && in.trims(m):
+			busy++
+		case len(m.offers) > 0 && !in.room(m, busy):
+		default:
+			if m.ready.Retry {
+				in.drains = false
+			}
+			m.next(busy == 0 && held == 0)
+			busy++
+		}
+	}
+	if busy > 0 {
+		in.quiet = time.Time{}
+		return nil
+	}
+	for _, m := range in.members {
+		for _, o := range m.offers {
+			if !o.ended {
+				batch = append(batch, o)
+			}
+		}
+	}
+	if len(batch) == 0 || !hungry {
+		return batch
+	}
+	if now := time.Now(); in.quiet.IsZero() {
+		in.quiet = now.Add(lull)
+		time.AfterFunc(lull, in.changed.Broadcast)
+		return nil
+	} else if now.Before(in.quiet) {
+		return nil
+	}
+	in.quiet = time.Time{}
+	return batch
+}
+
+// held is how many prepared cases the workers hold.
+func (in *Instrument) held() (n int) {
+	for _, m := range in.members {
+		n += len(m.offers)
+	}
+	return n
+}
+
+// room reports whether the device has memory for one more case beside those that are
+// being prepared.
+func (in *Instrument) room(m *member, busy int) bool {
+	free := m.ready.Free
+	for _, o := range in.members {
+		if o.seen.After(m.seen) && o.ready.Total > 0 {
+			free = min(free, o.ready.Free)
+		}
+	}
+	var need int64
+	if took := slices.Sorted(slices.Values(in.took[m.ready.NextOp])); len(took) > 0 {
+		need = took[len(took)*needQuantile/100]
+	}
+	return m.ready.Total > 0 && free-int64(busy+1)*need >= m.ready.Total/spareShare
+}
+
+// trims has the other workers give back the memory that they keep, and reports whether
+// one of them had not done so.
+func (in *Instrument) trims(retry *member) (any bool) {
+	for _, m := range in.members {
+		if m != retry && m.parked && !m.trimmed {
+			m.trimmed, m.parked, any = true, false, true
+			_ = m.tell(command{What: "trim"})
+		}
+	}
+	return any
+}
+
+// needQuantile is the percentile of the memory of cases that a further one is taken to
+// need: few of them need far more than most, and those are tried again alone.
+// tookCases is of how many it is.
+const (
+	needQuantile = 80
+	tookCases    = 64
+)
+
+// spareShare is which part of a device's memory a batch leaves free: what preparing a
+// case takes for a moment is in no reading.
+const spareShare = 12
+
+// member is a worker of the device, or a process that a case of it has started.
+type member struct {
+	in     *Instrument
+	send   func(msg any) error
+	id     int  // 0 for the worker itself
+	child  bool // a process that a case has started
+	parked bool // it waits for a command
+	// trimmed is set once it has given back its memory, until its next case.
+	trimmed bool
+	ready   status
+	seen    time.Time // when ready came
+	offers  []*offer  // that it has not been told the end of; the last one is innermost
+
+	children int // of a worker: processes of its case that are there
+	replies  chan reply
+	gone     chan struct{}
+}
+
+func newMember(in *Instrument, send func(any) error, id int) *member {
+	return &member{in: in, send: send, id: id, child: id != 0, replies: make(chan reply, 1), gone: make(chan struct{})}
+}
+
+// idle reports whether the worker does no work on the device of its own: it waits for
+// a command, or for a process that its case has started.
+func (m *member) idle() bool { return m.parked || m.children > 0 }
+
+// answerable is the innermost prepared case if its measurement has ended, or one whose
+// result the worker takes at any time; nil if there is none.
+func (m *member) answerable() *offer {
+	for i := len(m.offers) - 1; i >= 0; i-- {
+		if o := m.offers[i]; o.ended && (i == len(m.offers)-1 || o.Later) {
+			return o
+		}
+	}
+	return nil
+}
+
+// unwinding reports whether cases that have been measured wait for inner ones to return.
+func (m *member) unwinding() bool {
+	for _, o := range m.offers {
+		if o.ended {
+			return true
+		}
+	}
+	return false
+}
+
+// command is a message to a worker.
+type command struct {
+	Type       string         `json:"type"`
+	To         int            `json:"to,omitempty"`
+	What       string         `json:"what"`
+	Handle     int64          `json:"handle,omitempty"`
+	Alone      bool           `json:"alone,omitempty"`
+	Soak       int            `json:"soak,omitempty"`
+	Warm       int            `json:"warm,omitempty"`
+	Executions int            `json:"executions,omitempty"`
+	Blocks     int            `json:"blocks,omitempty"`
+	Plain      bool           `json:"plain,omitempty"`
+	Columns    map[string]any `json:"columns,omitempty"`
+	Error      *failure       `json:"error,omitempty"`
+}
+
+// failure is why a case has no measurement. Own is set if the worker itself has the
+// exception.
+type failure struct {
+	Own     bool   `json:"own,omitempty"`
+	Class   string `json:"class,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// tell sends a command that the worker answers or acts on.
+func (m *member) tell(c command) error {
+	c.Type, c.To = worker.TypeMeasure, m.id
+	return m.send(c)
+}
+
+// next has the worker begin its next case. Alone is set if no other case is prepared
+// or being prepared on the device.
+func (m *member) next(alone bool) {
+	m.parked, m.trimmed = false, false
+	_ = m.tell(command{What: "next", Alone: alone}) // a broken pipe ends the worker
+}
+
+// release tells the worker the end of a case.
+func (m *member) release(o *offer) {
+	for i := range m.offers {
+		if m.offers[i] == o {
+			m.offers = append(m.offers[:i:i], m.offers[i+1:]...)
+			break
+		}
+	}
+	m.parked = false
+	_ = m.tell(command{What: "done", Handle: o.Handle, Columns: o.columns, Error: o.failure})
+}
+
+// measurer is the end of a worker's pipe.
+type measurer struct {
+	worker   *member
+	children map[int]*member
+}
+
+// Hear implements worker.Measurer.
+func (r *measurer) Hear(line []byte) (waits bool, err error) {
+	var msg message
+	if err := json.Unmarshal(line, &msg); err != nil {
+		return false, fmt.Errorf("a measure message that is none: %w", err)
+	}
+	in := r.worker.in
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	m := r.worker
+	if msg.From != 0 {
+		if m = r.children[msg.From]; m == nil {
+			m = newMember(in, r.worker.send, msg.From)
+			r.children[msg.From] = m
+			in.members = append(in.members, m)
+			r.worker.children++
+		}
+	}
+	defer in.changed.Broadcast()
+	switch msg.What {
+	case "prepared":
+		if msg.Quantum < 1 {
+			return false, fmt.Errorf("a prepared case whose launches hold %d executions", msg.Quantum)
+		}
+		took := append(in.took[msg.Op], msg.Took)
+		in.took[msg.Op] = took[max(0, len(took)-tookCases):]
+		m.offers = append(m.offers, &offer{prepared: msg.prepared, m: m})
+		return false, nil
+	case "ready":
+		m.ready, m.seen, m.parked = msg.status, time.Now(), true
+		return true, nil
+	case "reply":
+		select {
+		case m.replies <- msg.reply:
+		default:
+			return false, fmt.Errorf("a reply to no command")
+		}
+		return true, nil
+	case "leave":
+		if msg.From != 0 {
+			m.leave()
+			delete(r.children, msg.From)
+			r.worker.children--
+		}
+		return false, nil
+	}
+	return false, fmt.Errorf("a measure message of the kind %q", msg.What)
+}
+
+// Close implements worker.Measurer.
+func (r *measurer) Close() {
+	in := r.worker.in
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, c := range r.children {
+		c.leave()
+	}
+	r.worker.leave()
+	in.changed.Broadcast()
+}
+
+// leave takes a process that is gone off the device.
+func (m *member) leave() {
+	close(m.gone)
+	for i, o := range m.in.members {
+		if o == m {
+			m.in.members = append(m.in.members[:i:i], m.in.members[i+1:]...)
+			return
+		}
+	}
+}
+
+// message is one message of a worker.
+type message struct {
+	What string `json:"what"`
+	From int    `json:"from"`
+	prepared
+	status
+	reply
+}
+
+// prepared describes a case that can be measured.
+type prepared struct {
+	Handle   int64           `json:"handle"`
+	Op       string          `json:"op"`
+	GPU      bool            `json:"gpu"`
+	Quantum  int             `json:"quantum"` // executions of a launch
+	Graph    bool            `json:"graph"`   // launches replay a graph
+	Seconds  float64         `json:"seconds"` // estimate of one execution
+	Settings json.RawMessage `json:"settings"`
+	Settle   float64         `json:"settle"` // seconds that the case runs alone
+	Cold     bool            `json:"cold"`   // its operands shall come from memory
+	Warmups  int             `json:"warmups"`
+	Runs     int             `json:"runs"`
+	Took     int64           `json:"took"`  // bytes of device memory
+	Later    bool            `json:"later"` // the worker goes on without the result
+}
+
+// status is what a worker that waits reports.
+type status struct {
+	Free    int64  `json:"free"`    // bytes of the device
+	Total   int64  `json:"total"`   // bytes of the device; 0 if unknown
+	Waiting int    `json:"waiting"` // cases that it has not begun
+	NextOp  string `json:"next_op"`
+	Closed  string `json:"closed"` // why it can begin none now
+	Retry   bool   `json:"retry"`  // one of them ran out of memory beside others
+	UUID    string `json:"uuid"`
+}
+
+// reply answers a command.
+type reply struct {
+	Blocks  [][3]float64 `json:"blocks"` // seconds, executions, MHz
+	MHz     float64      `json:"mhz"`    // of the device with nothing running
+	Done    int          `json:"done"`   // executions of a load that have ended
+	Handles []int64      `json:"handles"`
+	Failed  bool         `json:"failed"`
+	Text    string       `json:"text"`
+}

@@ -1,0 +1,323 @@
+package pyhost_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"aicplan/cudaops/instrument"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/measure/measuretest"
+	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/pyhost"
+	"aicplan/cudaops/worker"
+)
+
+// fakeOps are op functions for the GPU in virtual time.
+const fakeOps = `
+import torch
+
+def plain(us, watts, bench, mb=1, graph="prefer", points=1, fail="", behind=""):
+    memory = torch.Memory(mb << 20)
+    if fail == "raise":
+        raise ValueError("this case is wrong")
+    if fail == "sticky":
+        torch.kernel(us * 1e-6, watts, "CUDA error: an illegal memory access was encountered")
+        torch.cuda.synchronize()
+    rows = []
+    with torch.inference_mode():
+        for point in range(points):
+            got = bench(lambda: torch.kernel(us * 1e-6 * (point + 1), watts), graph=graph, kernel_source="fake")
+            assert torch.mode.inference
+            rows.append(dict(got, point=point, seen=torch.gpu.peak >> 20))
+    if behind == "raise":
+        raise ValueError("wrong behind its measurement")
+    del memory
+    return rows
+
+def cold(us, bench):
+    return bench(lambda: torch.kernel(us * 1e-6), evict=True, kernel_source="fake")
+
+def burst_breaks(us, bench):
+    calls = []
+    def fn():
+        calls.append(1)
+        torch.kernel(us * 1e-6, 100.0, "CUDA error: an illegal memory access was encountered" if len(calls) > 6 else "")
+    return bench(fn, graph="off", kernel_source="fake")
+`
+
+// batch is a worker on the GPU in virtual time, whose messages a test reads in order.
+type batch struct {
+	*client
+	visits []measure.Visit
+	mu     sync.Mutex
+	clock  *measuretest.Clock
+}
+
+// fakeGPU starts a worker on the GPU in virtual time.
+func fakeGPU(t *testing.T, settings m, gpu string) *batch {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ops.py"), []byte(fakeOps), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := &batch{clock: &measuretest.Clock{}}
+	c := spawn(t, "PYTHONPATH="+testdata(t, "fakegpu"), "FAKE_GPU="+gpu)
+	b.client = c
+	c.meter.Close()
+	c.meter = &advancing{instrument.New(instrument.Options{
+		Clock:  b.clock,
+		Device: func(string) (nvml.Device, error) { return nil, nvml.ErrNotBuilt },
+		Trace: func(v measure.Visit) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.visits = append(b.visits, v)
+		},
+	}).Join(c.write), b.clock}
+	c.send(worker.Init{
+		Type: worker.TypeInit, Protocol: worker.ProtocolVersion, Kind: "python", Slot: "w0", Device: 0, Seed: 1,
+		Measure: raw(t, settings), Options: pyhost.Settings{Package: "torch", Path: []string{dir}}.Options(m{"window": 64}),
+	})
+	var hello worker.Hello
+	c.next(worker.TypeHello, &hello)
+	if hello.Error != nil {
+		t.Fatalf("%s\n%s", hello.Error.Message, hello.Error.Traceback)
+	}
+	return b
+}
+
+// advancing advances a clock by what the worker's bursts took.
+type advancing struct {
+	worker.Measurer
+	clock *measuretest.Clock
+}
+
+func (a *advancing) Hear(line []byte) (bool, error) {
+	var msg struct {
+		Blocks [][3]float64 `json:"blocks"`
+	}
+	if err := json.Unmarshal(line, &msg); err != nil {
+		return false, err
+	}
+	for _, b := range msg.Blocks {
+		a.clock.Advance(time.Duration(b[0] * 1e9))
+	}
+	return a.Measurer.Hear(line)
+}
+
+// ends reads the ends of so many cases, in the order in which they come.
+func (b *batch) ends(n int) (order []int64, answers map[int64]answer) {
+	b.t.Helper()
+	answers = map[int64]answer{}
+	for len(order) < n {
+		var end struct {
+			worker.CaseResult
+			worker.Failure
+		}
+		typ := b.next(worker.TypeResult+"|"+worker.TypeError, &end)
+		a := answer{CaseResult: end.CaseResult}
+		if typ == worker.TypeError {
+			a.Failure = &end.Failure
+		}
+		order, answers[end.Seq] = append(order, end.Seq), a
+	}
+	return order, answers
+}
+
+func latencyOf(row worker.Row) float64 { f, _ := row["latency"].(float64); return f }
+
+func TestCasesArePreparedInTheCallsOfOthers(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	var seqs []int64
+	for i := range 6 {
+		seqs = append(seqs, b.submit("plain", m{"us": 20 * (i + 1), "watts": 100}, nil))
+	}
+	order, answers := b.ends(6)
+	for i, seq := range seqs {
+		a := answers[seq]
+		if a.Failure != nil {
+			t.Fatalf("%s: %s\n%s", a.Failure.Exception, a.Failure.Message, a.Failure.Traceback)
+		}
+		row := a.Rows[0]
+		want := 0.02 * float64(i+1)
+		if got := latencyOf(row); math.Abs(got/want-1) > 1e-3 {
+			t.Errorf("case %d takes %v ms, want %v", i, got, want)
+		}
+		if row["used_cuda_graph"] != true || row["operating_point"] != "sustained" || row["samples"].(float64) < 3 || math.Abs(row["sm_clock_mhz"].(float64)/1980-1) > 1e-3 {
+			t.Errorf("case %d: %v", i, row)
+		}
+		if row["seen"].(float64) != 6 {
+			t.Errorf("case %d: %v MB were taken at once, want all six cases'", i, row["seen"])
+		}
+	}
+	if order[0] != seqs[5] || order[5] != seqs[0] {
+		t.Errorf("cases end in the order %v; the last one prepared returns first", order)
+	}
+}
+
+func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	watts := []int{700, 100, 500, 900, 420}
+	for _, w := range watts {
+		b.submit("plain", m{"us": 100, "watts": w}, nil)
+	}
+	_, answers := b.ends(len(watts))
+	for i, w := range watts {
+		row := answers[int64(i+1)].Rows[0]
+		mhz := 1980 * math.Min(1, math.Pow(300/float64(w), 0.4))
+		if got := latencyOf(row); math.Abs(got/(0.1*1980/mhz)-1) > 0.01 {
+			t.Errorf("%d W: %v ms, want %v", w, got, 0.1*1980/mhz)
+		}
+		if held := row["clock_slope"] != nil; held != (mhz < 0.905*1980) {
+			t.Errorf("%d W: among the capped ones: %v", w, held)
+		}
+	}
+	last := math.Inf(1)
+	passes := 0
+	for _, v := range b.visits {
+		if !v.Hot || v.Discarded {
+			continue
+		}
+		mhz := v.Blocks[0].ClockMHz
+		if passes < 4 && mhz < last-1 && passes > 0 {
+			t.Errorf("visit %d of the first pass is at %v MHz, behind %v: the hungriest come first", passes, mhz, last)
+		}
+		last = mhz
+		passes++
+	}
+	if passes != 8 {
+		t.Errorf("%d visits of four capped cases", passes)
+	}
+}
+
+func TestBatchIsBoundedByMemory(t *testing.T) {
+	b := fakeGPU(t, m{}, `{"memory": 104857600}`)
+	for range 12 {
+		b.submit("plain", m{"us": 20, "watts": 100, "mb": 20}, nil)
+	}
+	_, answers := b.ends(12)
+	for seq, a := range answers {
+		if a.Failure != nil {
+			t.Fatalf("case %d: %s", seq, a.Failure.Message)
+		}
+		if seen := a.Rows[0]["seen"].(float64); seen < 40 || seen > 100 {
+			t.Errorf("case %d: %v MB were taken at once", seq, seen)
+		}
+	}
+}
+
+func TestCaseThatRunsOutOfMemoryBesideOthersIsTriedAlone(t *testing.T) {
+	b := fakeGPU(t, m{}, `{"memory": 104857600}`)
+	sizes := []int{5, 5, 5, 95, 5, 120}
+	for _, mb := range sizes {
+		b.submit("plain", m{"us": 20, "watts": 100, "mb": mb}, nil)
+	}
+	_, answers := b.ends(len(sizes))
+	for i, mb := range sizes {
+		a := answers[int64(i+1)]
+		if fails := a.Failure != nil; fails != (mb > 100) {
+			t.Errorf("case of %d MB: %+v", mb, a.Failure)
+		}
+		if mb > 100 && a.Failure != nil && a.Failure.Class != worker.ClassResourceIssue {
+			t.Errorf("case of %d MB: class %s", mb, a.Failure.Class)
+		}
+	}
+}
+
+func TestFailingCaseLeavesItsBatchAlone(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	b.submit("plain", m{"us": 20, "watts": 100}, nil)
+	b.submit("plain", m{"us": 20, "watts": 100, "fail": "raise"}, nil)
+	b.submit("plain", m{"us": 20, "watts": 100, "behind": "raise"}, nil)
+	b.submit("plain", m{"us": 30, "watts": 100}, nil)
+	_, answers := b.ends(4)
+	for seq, bad := range map[int64]string{1: "", 2: "this case is wrong", 3: "wrong behind its measurement", 4: ""} {
+		f := answers[seq].Failure
+		if (f != nil) != (bad != "") || f != nil && f.Message != bad {
+			t.Errorf("case %d: %+v", seq, f)
+		}
+	}
+}
+
+func TestCaseThatBreaksTheDeviceIsTheOneThatFails(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	b.submit("plain", m{"us": 20, "watts": 100}, nil)
+	b.submit("plain", m{"us": 20, "watts": 100, "fail": "sticky"}, nil)
+	b.submit("plain", m{"us": 20, "watts": 100}, nil)
+	order, answers := b.ends(1)
+	if f := answers[2].Failure; order[0] != 2 || f == nil || !f.Fatal {
+		t.Errorf("first end is of case %v: %+v", order, answers)
+	}
+}
+
+func TestSweepInOneCallTakesItsPointsInTurn(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	b.submit("plain", m{"us": 20, "watts": 100, "points": 3}, nil)
+	b.submit("plain", m{"us": 50, "watts": 100, "points": 2}, nil)
+	_, answers := b.ends(2)
+	for seq, us := range map[int64]float64{1: 20, 2: 50} {
+		for i, row := range answers[seq].Rows {
+			if want := us * float64(i+1) / 1e3; math.Abs(latencyOf(row)/want-1) > 1e-3 {
+				t.Errorf("case %d, point %d: %v ms, want %v", seq, i, latencyOf(row), want)
+			}
+		}
+	}
+}
+
+func TestEagerCaseIsTheInnermostOne(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	for _, graph := range []string{"prefer", "off", "prefer", "prefer"} {
+		b.submit("plain", m{"us": 20, "watts": 100, "graph": graph}, nil)
+	}
+	_, answers := b.ends(4)
+	for i, graph := range []bool{true, false, true, true} {
+		a := answers[int64(i+1)]
+		if a.Failure != nil || a.Rows[0]["used_cuda_graph"] != graph {
+			t.Fatalf("case %d: %+v", i, a)
+		}
+	}
+	// The two behind it were not prepared while it waited.
+	if seen := answers[2].Rows[0]["seen"].(float64); seen != 2 {
+		t.Errorf("%v cases were prepared when the eager one was measured", seen)
+	}
+}
+
+func TestColdRowsComeFromMemory(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	for _, us := range []int{20, 300} {
+		b.submit("cold", m{"us": us}, nil)
+	}
+	_, answers := b.ends(2)
+	row, long := answers[1].Rows[0], answers[2].Rows[0]
+	if row["cache"] != "cold" || math.Abs(latencyOf(row)/0.02-1) > 0.01 || row["latency_hot"] == nil {
+		t.Errorf("a short case: %v", row)
+	}
+	if long["cache"] != "hot" || long["latency_hot"] != nil {
+		t.Errorf("a long case: %v", long)
+	}
+}
+
+func TestDeviceWithoutCompilerIsMeasuredWithoutClocks(t *testing.T) {
+	b := fakeGPU(t, m{}, `{"compiles": false}`)
+	b.submit("plain", m{"us": 100, "watts": 500}, nil)
+	_, answers := b.ends(1)
+	row := answers[1].Rows[0]
+	want := 0.1 / math.Pow(300./500, 0.4)
+	if row["sm_clock_mhz"] != nil || math.Abs(latencyOf(row)/want-1) > 1e-3 {
+		t.Errorf("without clocks: %v", row)
+	}
+}
+
+func TestBurstThatFailsFailsItsCase(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	b.submit("burst_breaks", m{"us": 20}, nil)
+	_, answers := b.ends(1)
+	if f := answers[1].Failure; f == nil || !f.Fatal || !strings.Contains(f.Message, "illegal memory access") {
+		t.Errorf("%+v", answers[1])
+	}
+}

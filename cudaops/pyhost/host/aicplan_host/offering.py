@@ -1,0 +1,222 @@
+"""Cases that are prepared here and measured by the engine's instrument."""
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+
+from .errors import TRANSIENT, HostError
+
+EAGER = "a case runs without a graph"
+
+
+class Offers:
+    """Offers prepared cases to the instrument and runs its commands. Between two
+    commands the next case may begin: it is prepared while those before it wait in
+    their calls, and all of them are measured together."""
+
+    def __init__(self, send, command):
+        """send and command speak with the instrument; command(cases) returns None if
+        something else has come: a case for a worker that had none."""
+        self._send, self._command = send, command
+        self.begin = None  # begins the next case
+        self.trim = lambda: None  # gives back memory that is kept between cases
+        self.memory = lambda: (0, 0)  # free and total bytes of the device
+        self.waiting = list  # the cases that have not begun
+        self.uuid = ""
+        self.closed = ""  # why no case can begin now
+        self.retry = False  # the next one ran out of memory beside others
+        self.op, self.seq = "", None  # of the innermost case
+        self._reserved = 0  # bytes, when that began or was prepared last
+        self._targets, self._failures, self._last = {}, {}, 0
+        self._cuda = None  # of the targets
+        self.relay = ""  # where processes that were forked from this one are heard
+        self._pid = os.getpid()
+
+    @property
+    def open(self):
+        """Whether cases wait in their calls."""
+        return bool(self._targets)
+
+    @contextlib.contextmanager
+    def case(self, op, seq):
+        """Within it, what is offered belongs to this case."""
+        outer, self.op, self.seq = (self.op, self.seq), op, seq
+        self._note_memory()
+        try:
+            yield
+        finally:
+            self.op, self.seq = outer
+            self._note_memory()
+
+    def measure(self, target, facts):
+        """The columns of a prepared target's measurement; returns when they are there."""
+        if os.getpid() != self._pid:
+            return connected(self.relay).measure(target, facts)
+        handle, seq = self._add(target), self.seq
+        if target.gpu:
+            self._cuda = target.cuda
+        self._send(
+            what="prepared", handle=handle, op=self.op, gpu=target.gpu, quantum=target.per_launch,
+            graph=target.used_graph, took=self._note_memory(), **facts
+        )
+        # Without a graph Python runs at every execution, and has to find what its own
+        # call has set: such a call is the innermost one until it is measured.
+        closed, self.closed = self.closed, self.closed or ("" if target.used_graph else EAGER)
+        try:
+            command = self.next()
+            while command is None or command["what"] != "done" or command["handle"] != handle:
+                command = self.next()
+        finally:
+            if self.closed == EAGER:
+                self.closed = closed
+            for at in (handle, *getattr(target, "forms", ())):
+                self._targets.pop(at)[0].close()
+            failure = self._failures.pop(handle, None)
+        self._start(seq)
+        error = command.get("error")
+        if error and error.get("own") and failure is not None:
+            raise failure
+        if error:
+            raise HostError(error.get("message", ""), error.get("class") or TRANSIENT)
+        return command["columns"]
+
+    def next(self):
+        """Waits for a command that begins or ends a case, and runs those before it."""
+        free, total = self.memory()
+        cases = self.waiting()
+        self._send(
+            what="ready", free=free, total=total, waiting=len(cases), next_op=cases[0]["op"] if cases else "",
+            closed=self.closed, retry=self.retry, uuid=self.uuid,
+        )
+        while True:
+            command = self._command(cases)
+            if command is None or command["what"] == "done":
+                return command
+            if command["what"] == "trim":
+                self.trim()
+                return None
+            if command["what"] == "next":
+                self.begin(command.get("alone", False))
+                return command
+            self._run(command)
+
+    def _add(self, target):
+        self._last += 1
+        self._targets[self._last] = (target, self.seq)
+        return self._last
+
+    def _note_memory(self):
+        """How many bytes the process has taken since it was asked last."""
+        before = self._reserved
+        if self._cuda is not None:
+            self._reserved = self._cuda.torch.cuda.memory_reserved(self._cuda.device)
+        return max(0, self._reserved - before)
+
+    def _run(self, command):
+        what, handle = command["what"], command.get("handle")
+        try:
+            answer = {"mhz": self._cuda.clock()} if what == "clock" else self._work(what, handle, command)
+        except Exception as err:
+            if handle in self._targets:
+                self._failures[handle] = err
+                for at, (target, _) in self._targets.items():
+                    if handle in getattr(target, "forms", ()):
+                        self._failures[at] = err
+            answer = {"failed": True, "text": "%s: %s" % (type(err).__name__, err)}
+        self._send(what="reply", **answer)
+
+    def _work(self, what, handle, command):
+        target, seq = self._targets[handle]
+        if what == "burst":
+            self._start(seq)
+            blocks, mhz = target.burst(*(command.get(word, 0) for word in ("soak", "warm", "executions", "blocks", "plain")))
+            return {"blocks": blocks, "mhz": mhz}
+        if what == "call":
+            self._start(seq)
+            target.calls(command["executions"])
+            return {}
+        if what == "queue":
+            return {"done": target.queue(command.get("executions", 0))}
+        if what == "drain":
+            target.drain()
+            return {}
+        if what == "vary":
+            target.forms = []
+            for form in target.varied():
+                target.forms.append(self._add(form))
+            return {"handles": target.forms}
+        raise HostError("the instrument asks for %r" % what)
+
+    def _start(self, seq):
+        if seq is not None:
+            self._send(type="start", seq=seq)
+
+
+class Relay:
+    """Passes messages on between the instrument and processes that a case has started:
+    they measure in their own process, and have no part in the worker's pipe."""
+
+    def __init__(self, channel, seq, folder):
+        """seq() is the number of the case at work. Sockets that need a file lie in folder."""
+        self._channel, self._seq, self._last = channel, seq, 0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # On Linux a name without a file: nothing is left behind, however this process ends.
+        linux = sys.platform.startswith("linux")
+        self.name = "\0aicplan-%d-%s" % (os.getpid(), os.urandom(6).hex()) if linux else os.path.join(folder, "relay")
+        self._socket.bind(self.name)
+        self._socket.listen(64)
+        threading.Thread(target=self._accept, name="aicplan-relay", daemon=True).start()
+
+    def _accept(self):
+        while True:
+            connection, _ = self._socket.accept()
+            self._last += 1
+            threading.Thread(target=self._serve, args=(connection, self._last), daemon=True).start()
+
+    def _serve(self, connection, number):
+        """A child sends, then waits for a command, in turn."""
+        with contextlib.suppress(OSError, ValueError), connection, connection.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                self._channel.send(**{**message, "type": "measure", "from": number})
+                if message.get("what") == "prepared":
+                    continue
+                command = self._channel.command(number)
+                if command is None:
+                    break
+                if self._seq() is not None:
+                    self._channel.send(type="start", seq=self._seq())
+                connection.sendall((json.dumps(command) + "\n").encode("ascii"))
+        self._channel.send(type="measure", what="leave", **{"from": number})
+
+
+def connected(name):
+    """The Offers of a process that a case has started."""
+    connection = None
+
+    def opened():
+        nonlocal connection
+        if connection is None:
+            raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            raw.connect(name)
+            connection = raw.makefile("rwb")
+        return connection
+
+    def send(**message):
+        if message.get("type") == "start":
+            return
+        opened().write((json.dumps(message, allow_nan=False) + "\n").encode("ascii"))
+        opened().flush()
+
+    def command(_):
+        line = opened().readline()
+        if not line:
+            raise HostError("the worker has closed its end")
+        return json.loads(line)
+
+    offers = Offers(send, command)
+    offers.closed = "a process of a case"
+    return offers

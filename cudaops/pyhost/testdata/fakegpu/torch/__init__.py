@@ -1,0 +1,247 @@
+"""As much of torch as the host uses, over a GPU in virtual time: kernels take time and
+draw power, and work that draws more than FAST watts lowers the clock at once. FAKE_GPU
+holds settings as JSON."""
+
+import collections
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import sys
+import types
+
+__version__ = "2.11.0"
+version = types.SimpleNamespace(cuda="13.0")
+settings = dict({"memory": 100 << 20, "compiles": True}, **json.loads(os.environ.get("FAKE_GPU", "{}")))
+FULL, FAST = 1980.0, 300.0  # MHz; W
+int64, float32 = "int64", "float32"
+
+
+class OutOfMemoryError(RuntimeError):
+    pass
+
+
+class Device:
+    now = cycles = 0.0
+    taken = peak = 0
+    capturing = None
+    broken = ""
+    log = []  # what ran, while somebody looks
+
+    def mhz(self, watts):
+        return FULL * min(1.0, (FAST / watts) ** 0.4) if watts > 0 else FULL
+
+    def run(self, seconds, watts):
+        if self.broken:
+            raise RuntimeError(self.broken)
+        mhz = self.mhz(watts)
+        took = seconds * FULL / mhz
+        self.now += took
+        self.cycles += took * mhz * 1e6
+
+
+gpu = Device()
+
+
+def kernel(seconds, watts=100.0, breaks=""):
+    """Runs for so many seconds at the full clock."""
+
+    def work():
+        if breaks:
+            gpu.broken = breaks
+        gpu.run(seconds, watts)
+
+    if gpu.capturing is not None:
+        gpu.capturing.work.append(work)
+    else:
+        work()
+
+
+class Memory:
+    """So many bytes of the device, until nothing refers to it."""
+
+    def __init__(self, nbytes):
+        if gpu.taken + nbytes > settings["memory"]:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate %d bytes" % nbytes)
+        self.nbytes = nbytes
+        gpu.taken += nbytes
+        gpu.peak = max(gpu.peak, gpu.taken)
+
+    def __del__(self):
+        gpu.taken -= self.nbytes
+
+
+class CUDAGraph:
+    def __init__(self):
+        self.work = []
+
+    def capture_begin(self, **_):
+        gpu.capturing = self
+
+    def capture_end(self):
+        gpu.capturing = None
+
+    def replay(self):
+        for work in self.work:
+            work()
+
+    def reset(self):
+        self.work = []
+
+
+class Stream:
+    def __init__(self, *_):
+        pass
+
+    def synchronize(self):
+        synchronize()
+
+    def wait_stream(self, _):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Event:
+    def __init__(self, **_):
+        self.at = 0.0
+
+    def record(self):
+        self.at = gpu.now
+
+    def synchronize(self):
+        pass
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, other):
+        return (other.at - self.at) * 1e3
+
+
+def synchronize(*_):
+    if gpu.broken:
+        raise RuntimeError(gpu.broken)
+
+
+class Words:
+    """A tensor of integers in memory of the host."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, at):
+        first = self.data_ptr() + 8 * at.start
+        return Words((ctypes.c_longlong * (at.stop - at.start)).from_address(first))
+
+    def data_ptr(self):
+        return ctypes.addressof(self.data)
+
+    def add_(self, _):
+        pass
+
+
+held = []
+
+
+def zeros(size, **_):
+    words = Words((ctypes.c_longlong * (size if isinstance(size, int) else 1))())
+    held.append(words)
+    return words
+
+
+def sum(data, dim, out):  # noqa: A001
+    """A read of other data."""
+    kernel(30e-6, 200.0)
+
+
+def compile_kernel(source, name):
+    if not settings["compiles"]:
+        raise RuntimeError("no NVRTC")
+
+    def gate(grid, block, args):
+        synchronize()
+        out = args[4].data
+        gpu.run(20e-6, 0.0)
+        out[0], out[1], out[2] = 0, int(20e-6 * FULL * 1e6), 20000
+
+    def stamp(grid, block, args):
+        out = args[0].data
+        out[0], out[1], out[2] = int(gpu.cycles), int(gpu.now * 1e9), 1
+
+    return {"gate": gate, "stamp": stamp}[name]
+
+
+Properties = collections.namedtuple("Properties", "multi_processor_count total_memory L2_cache_size major minor uuid")
+mode = types.SimpleNamespace(inference=False)
+
+
+@contextlib.contextmanager
+def inference_mode(on=True):
+    before, mode.inference = mode.inference, on
+    try:
+        yield
+    finally:
+        mode.inference = before
+
+
+device = types.SimpleNamespace
+
+
+def make_device(kind, index=0):
+    return types.SimpleNamespace(type=kind, index=index)
+
+
+device = make_device  # noqa: F811
+state = {"dtype": float32, "device": make_device("cpu"), "seed": 0}
+
+
+def get_default_dtype():
+    return state["dtype"]
+
+
+def set_default_dtype(dtype):
+    state["dtype"] = dtype
+
+
+def get_default_device():
+    return state["device"]
+
+
+def set_default_device(at):
+    state["device"] = at or make_device("cpu")
+
+
+def manual_seed(seed):
+    state["seed"] = seed
+
+
+def get_rng_state():
+    return state["seed"]
+
+
+def set_rng_state(seed):
+    state["seed"] = seed
+
+
+enable_grad = contextlib.nullcontext
+backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 91000))
+distributed = types.SimpleNamespace(is_available=lambda: False)
+cuda = types.ModuleType("torch.cuda")
+cuda.__dict__.update(
+    is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1, set_device=lambda _: None, current_device=lambda: 0,
+    get_device_name=lambda _: "Fake GPU", synchronize=synchronize, current_stream=lambda *_: Stream(), default_stream=lambda *_: Stream(),
+    stream=lambda s: s, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
+    get_device_properties=lambda _: Properties(1, settings["memory"], 1 << 10, 9, 0, "GPU-fake"),
+    memory_reserved=lambda *_: gpu.taken, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
+    get_rng_state=lambda *_: state["seed"], set_rng_state=lambda seed, *_: manual_seed(seed),
+)
+sys.modules["torch.cuda"] = cuda
