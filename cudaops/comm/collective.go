@@ -6,8 +6,8 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// collective measures one of NCCL's collectives. Parameters: nccl_dtype,
-// num_gpus, message_size (elements) and optionally method.
+// collective returns the measurement of an NCCL collective. Parameters: nccl_dtype, num_gpus, message_size
+// (elements) and optionally method. Errors have a failure class.
 func (h *host) collective(p *params, op string) (visitor, error) {
 	dt := p.dataType("nccl_dtype", typeWords()...)
 	gpus := int(p.whole("num_gpus", 1))
@@ -16,20 +16,25 @@ func (h *host) collective(p *params, op string) (visitor, error) {
 	if err != nil {
 		p.fail(worker.ClassCollectorBug, "%v", err)
 	}
+
 	if p.err != nil {
 		return nil, p.err
 	}
+
 	l, err := newLayout(op, dt, gpus, elements)
 	if err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, "%v", err)
 	}
+
 	if err := h.enough(gpus); err != nil {
 		return nil, err
 	}
+
 	c, own := h.threads, true
 	if method == MethodGraph || h.gang != nil {
 		c, own = h.procs, false
 	}
+
 	t := task{Op: op, Type: dt, Ranks: gpus, Elements: elements, Fault: h.options.faultFor(p)}
 	room := task{Ranks: gpus, Send: l.send * l.size, Recv: max(l.send, l.recv) * l.size}
 	m := h.measurement(c, t, l, method)
@@ -41,17 +46,20 @@ func (h *host) collective(p *params, op string) (visitor, error) {
 		if err := c.join(ctx, gpus); err != nil {
 			return err
 		}
-		if h.gang != nil { // which nodes they are is known once the ranks have called
+		if h.gang != nil { // the node names are only known after the ranks have connected
 			m.columns["node_names"], m.columns["device_uuids"] = h.gang.places(gpus)
 		}
 		return nil
 	}
+
 	m.own = own
 	m.columns = worker.Row{
 		"op_name": op, "kernel_source": "NCCL", "nccl_version": h.version, "nccl_env": h.env,
 	}
+
 	if h.gang != nil {
 		m.columns["nodes"], m.columns["gpus_per_node"] = h.gang.nodesOf(gpus), h.options.perNode
 	}
+
 	return m, nil
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// member is one rank as its crew sees it.
+// member is one rank from the crew's point of view.
 type member interface {
-	// start gives the rank a task; its outcome comes on the channel, once.
+	// start runs a task on the rank. Exactly one outcome is sent to out.
 	start(t task, out chan<- outcome)
-	// cancel makes the task in flight return soon.
+	// cancel makes the running task return soon.
 	cancel()
-	// rescue aborts a communicator under a rank that does not return.
+	// rescue aborts the communicator of a rank that does not return from a call.
 	rescue(ranks int) error
-	// end ends the rank. One that is stuck is left behind.
+	// end ends the rank without waiting for a stuck one.
 	end()
 }
 
@@ -27,29 +27,31 @@ type outcome struct {
 	err  *rankError
 }
 
-// crew is the ranks of one node. Its methods are called by one goroutine.
+// crew manages the ranks of a case. It is not safe for concurrent use.
 type crew struct {
-	// hire makes the member of a rank, ready for tasks.
+	// hire starts a rank and returns when it is ready for tasks.
 	hire func(ctx context.Context, rank int) (member, error)
-	// muster makes all members at once, where they can be started only together;
-	// nil where hire makes each.
+
+	// muster, if not nil, replaces hire and starts all ranks at once, for launchers that cannot start a
+	// single one.
 	muster func(ctx context.Context) ([]member, error)
-	// begin is called before the ranks get a task; nil when nobody cares.
+
+	// begin, if not nil, is called before a task is sent to the ranks.
 	begin func(task)
-	// patience is how long a cancelled rank may take to return before its
-	// communicator is aborted under it, and then again before it is given up.
+
+	// patience is how long a cancelled rank may take to return. Then its communicator is aborted, and after
+	// five more such periods the rank is considered stuck.
 	patience time.Duration
-	limit    float64 // of tasks, in seconds
-	joinTime float64 // of taskJoin, in seconds
+	limit    float64 // limit of tasks, in seconds
+	joinTime float64 // limit of taskJoin, in seconds
 
 	members []member
 	joined  map[int]bool
 	places  []place
-	peers   map[string]bool // kernels that are ready, by via and number of ranks
+	peers   map[string]bool // loaded kernels, by via and number of ranks
 }
 
-// joinSeconds bounds the making of a communicator: NCCL measures the machine's
-// paths then.
+// joinSeconds bounds the creation of a communicator, in which NCCL explores the machine's topology.
 const joinSeconds = 60
 
 func newCrew(hire func(context.Context, int) (member, error), limit float64) *crew {
@@ -59,20 +61,23 @@ func newCrew(hire func(context.Context, int) (member, error), limit float64) *cr
 	}
 }
 
-// staff makes sure that there are so many members.
+// staff starts missing ranks, so that there are at least as many as requested.
 func (c *crew) staff(ctx context.Context, ranks int) error {
 	if c.muster != nil {
 		return c.staffTogether(ctx, ranks)
 	}
+
 	for len(c.members) < ranks {
 		c.members = append(c.members, nil)
 	}
+
 	var missing []int
 	for i := range ranks {
 		if c.members[i] == nil {
 			missing = append(missing, i)
 		}
 	}
+
 	errs := make([]error, len(missing))
 	done := make(chan int)
 	for k, i := range missing {
@@ -86,38 +91,42 @@ func (c *crew) staff(ctx context.Context, ranks int) error {
 			done <- k
 		}()
 	}
+
 	for range missing {
 		<-done
 	}
+
 	return errors.Join(errs...)
 }
 
-// staffTogether starts all members anew where one of those that are needed is
-// missing.
+// staffTogether restarts all ranks if one of the required ranks is missing.
 func (c *crew) staffTogether(ctx context.Context, ranks int) error {
 	if len(c.members) >= ranks && !slices.Contains(c.members[:ranks], nil) {
 		return nil
 	}
+
 	c.dismiss()
 	members, err := c.muster(ctx)
 	if err != nil {
 		return err
 	}
+
 	c.members = members
 	return nil
 }
 
-// do gives the task to all ranks of it and returns their reports in the order
-// of the ranks. When one fails, the others are released and the communicator of
-// so many ranks is gone. The error is that of the rank that failed first; it
-// wraps errStuck when a rank could not be released.
+// do runs the task on all its ranks and returns their reports by rank. If a rank fails, the other ranks are
+// released and the communicator of this number of ranks is aborted. The error is that of the first failure.
+// It wraps errStuck if a rank could not be released.
 func (c *crew) do(ctx context.Context, t task) ([]report, error) {
 	if t.Limit == 0 {
 		t.Limit = c.limit
 	}
+
 	if err := c.staff(ctx, t.Ranks); err != nil {
 		return nil, err
 	}
+
 	reports, failed := c.round(ctx, t)
 	if failed == nil {
 		return reports, nil
@@ -125,23 +134,25 @@ func (c *crew) do(ctx context.Context, t task) ([]report, error) {
 	return nil, c.recover(ctx, t, failed)
 }
 
-// round is one task without what follows a failure.
+// round runs one task without the recovery after a failure.
 func (c *crew) round(ctx context.Context, t task) ([]report, *breakdown) {
 	out := make(chan outcome, t.Ranks)
 	waiting := map[int]bool{}
 	if c.begin != nil {
 		c.begin(t)
 	}
+
 	for i := range t.Ranks {
 		if t.takesPart(i) {
 			waiting[i] = true
 			c.members[i].start(t, out)
 		}
 	}
+
 	reports := make([]report, t.Ranks)
 	f := &breakdown{}
-	// A rank gives up by itself after its limit; the timer is for one that
-	// cannot, because it is inside a call that does not return.
+
+	// A rank stops after its limit by itself. The timer is for a rank inside a call that does not return.
 	timer := time.NewTimer(limitOf(t) + c.patience)
 	defer timer.Stop()
 	cancelled, rescued := false, false
@@ -155,6 +166,7 @@ func (c *crew) round(ctx context.Context, t task) ([]report, *breakdown) {
 		}
 		timer.Reset(c.patience)
 	}
+
 	stopped := ctx.Done()
 	for len(waiting) > 0 {
 		select {
@@ -165,10 +177,12 @@ func (c *crew) round(ctx context.Context, t task) ([]report, *breakdown) {
 				f.add(o.err)
 				release()
 			}
+
 		case <-stopped:
 			stopped = nil
 			f.add(&rankError{Rank: t.Ranks - 1, How: failError, Err: context.Cause(ctx)})
 			release()
+
 		case <-timer.C:
 			switch {
 			case !cancelled:
@@ -176,10 +190,12 @@ func (c *crew) round(ctx context.Context, t task) ([]report, *breakdown) {
 					f.add(&rankError{Rank: i, How: failHang, Err: fmt.Errorf("%w within %v", errHung, limitOf(t))})
 				}
 				release()
+
 			case !rescued:
 				rescued = true
 				f.rescue(c, t, waiting)
 				timer.Reset(5 * c.patience)
+
 			default:
 				for i := range waiting {
 					f.stuck = append(f.stuck, i)
@@ -189,13 +205,15 @@ func (c *crew) round(ctx context.Context, t task) ([]report, *breakdown) {
 			}
 		}
 	}
+
 	if f.first == nil {
 		return reports, nil
 	}
+
 	return nil, f
 }
 
-// breakdown is how a task ended badly.
+// breakdown describes how a task failed.
 type breakdown struct {
 	first *rankError
 	died  []int
@@ -203,8 +221,8 @@ type breakdown struct {
 	extra []error
 }
 
-// add keeps the failure that came first; those that follow from it do not
-// replace it.
+// add records a failure. The first one is kept, unless it is only the consequence of another: a released
+// rank, or a rank that waited for one that died.
 func (f *breakdown) add(e *rankError) {
 	if e.How == failDied {
 		f.died = append(f.died, e.Rank)
@@ -214,13 +232,14 @@ func (f *breakdown) add(e *rankError) {
 	}
 }
 
-// rescue aborts the communicators of ranks that do not return, all at once:
-// NCCL may wait for one abort inside another.
+// rescue aborts the communicators of the ranks that do not return. It does so concurrently, because one
+// abort may wait for another inside NCCL.
 func (f *breakdown) rescue(c *crew, t task, waiting map[int]bool) {
 	errs := make(chan error, len(waiting))
 	for i := range waiting {
 		go func() { errs <- c.members[i].rescue(t.Ranks) }()
 	}
+
 	for range waiting {
 		select {
 		case err := <-errs:
@@ -233,20 +252,21 @@ func (f *breakdown) rescue(c *crew, t task, waiting map[int]bool) {
 	}
 }
 
-// recover brings the crew into a state in which the next task can work, and
-// returns the error of this one.
+// recover restores a state in which the next task can run, and returns the error of the failed task.
 func (c *crew) recover(ctx context.Context, t task, f *breakdown) error {
 	err := errors.Join(append([]error{f.first}, f.extra...)...)
 	clear(c.peers)
-	// Every communicator that a lost rank was part of is lost with it; the one
-	// of this task is in an unknown state.
+
+	// All communicators of a lost rank are lost. The state of this task's communicator is unknown.
 	lost := append(slices.Clone(f.stuck), f.died...)
 	drop := map[int]bool{t.Ranks: true}
+
 	for n := range c.joined {
 		if slices.ContainsFunc(lost, func(r int) bool { return r < n }) {
 			drop[n] = true
 		}
 	}
+
 	for _, n := range slices.Sorted(maps.Keys(drop)) {
 		delete(c.joined, n)
 		for _, i := range f.died {
@@ -255,10 +275,12 @@ func (c *crew) recover(ctx context.Context, t task, f *breakdown) error {
 			}
 		}
 	}
+
 	for _, i := range lost {
 		c.members[i].end()
 		c.members[i] = nil
 	}
+
 	for _, n := range slices.Sorted(maps.Keys(drop)) {
 		var alive []int
 		for i := range n {
@@ -266,37 +288,42 @@ func (c *crew) recover(ctx context.Context, t task, f *breakdown) error {
 				alive = append(alive, i)
 			}
 		}
+
 		if len(alive) == 0 {
 			continue
 		}
+
 		abort := task{Kind: taskAbort, Ranks: n, Only: alive, Limit: c.limit}
 		if _, bad := c.round(context.WithoutCancel(ctx), abort); bad != nil {
 			c.dismiss()
 			return fmt.Errorf("%w: %w: %w", errStuck, err, bad.first)
 		}
 	}
+
 	if len(f.stuck) > 0 {
 		c.dismiss()
 		return fmt.Errorf("%w: rank %v: %w", errStuck, f.stuck, err)
 	}
+
 	return err
 }
 
-// bury aborts what is left of the communicator of a rank that died: something
-// where the rank was a thread, nothing where it was a process.
+// bury aborts the communicator of a dead rank. This has an effect if the rank was a thread, but not if it
+// was a process.
 func (c *crew) bury(m member, ranks int) {
 	done := make(chan struct{})
 	go func() {
-		_ = m.rescue(ranks) // without a communicator there is nothing to do
+		_ = m.rescue(ranks) // an error means that no communicator is left to abort
 		close(done)
 	}()
+
 	select {
 	case <-done:
 	case <-time.After(c.patience):
 	}
 }
 
-// dismiss ends all ranks, whatever they do.
+// dismiss ends all ranks, even if a task is running.
 func (c *crew) dismiss() {
 	for i, m := range c.members {
 		if m != nil {
@@ -304,35 +331,40 @@ func (c *crew) dismiss() {
 			c.members[i] = nil
 		}
 	}
+
 	clear(c.joined)
 	clear(c.peers)
 	c.places = nil
 }
 
-// join makes the communicator of so many ranks, once.
+// join creates the communicator of the given number of ranks if it does not exist yet.
 func (c *crew) join(ctx context.Context, ranks int) error {
 	if c.joined[ranks] {
 		return nil
 	}
+
 	reps, err := c.do(ctx, task{Kind: taskID, Ranks: ranks, Only: []int{0}})
 	if err != nil {
 		return err
 	}
-	c.joined[ranks] = true // a failed join is taken back like any other failure
+
+	c.joined[ranks] = true // recover resets it if the join fails
 	_, err = c.do(ctx, task{Kind: taskJoin, Ranks: ranks, ID: reps[0].ID, Limit: c.joinTime})
 	if err != nil {
 		return fmt.Errorf("joining a communicator of %d: %w", ranks, err)
 	}
+
 	return nil
 }
 
-// reserve makes room on all ranks and learns where it is.
+// reserve allocates the task's buffers on all ranks and stores their addresses in c.places.
 func (c *crew) reserve(ctx context.Context, t task) error {
 	t.Kind = taskReserve
 	reps, err := c.do(ctx, t)
 	if err != nil {
 		return err
 	}
+
 	c.places = make([]place, len(reps))
 	for i, r := range reps {
 		c.places[i] = r.Place
@@ -340,22 +372,24 @@ func (c *crew) reserve(ctx context.Context, t task) error {
 	return nil
 }
 
-// meetPeers makes the memory of the ranks reachable for each other.
+// meetPeers enables access to the memory of the other ranks, once per via and number of ranks.
 func (c *crew) meetPeers(ctx context.Context, t task) error {
 	key := fmt.Sprint(t.Via, t.Ranks)
 	if c.peers[key] {
 		return nil
 	}
+
 	t.Kind, t.Peers = taskPeer, c.places
 	if _, err := c.do(ctx, t); err != nil {
 		return err
 	}
+
 	c.peers[key] = true
 	return nil
 }
 
-// close ends all ranks. Communicators are left in order where that works; the
-// process ends in any case.
+// close ends all ranks. It tries to destroy the communicators cleanly first. A failure to do so is ignored,
+// because the process exits anyway.
 func (c *crew) close(ctx context.Context) {
 	for _, n := range slices.Sorted(maps.Keys(c.joined)) {
 		if _, bad := c.round(ctx, task{Kind: taskLeave, Ranks: n, Limit: c.limit}); bad != nil {

@@ -62,8 +62,7 @@ func TestAutoTakesTwoShotsForLargeMessages(t *testing.T) {
 	}
 }
 
-// The kernels of all ranks must get the same peers, and a launch must fit the
-// flags.
+// The kernels of all ranks must get the same peers, and a launch must not exceed the number of flags.
 func TestPeerGrid(t *testing.T) {
 	for _, c := range []struct {
 		via   string

@@ -1,17 +1,13 @@
-// Package comm measures communication between the GPUs of one node: NCCL's
-// collectives, two all-reduce kernels over peer memory, and copies between
-// peers.
+// Package comm measures communication between GPUs: NCCL's collectives, two all-reduce kernels over peer
+// memory, and copies between peers.
 //
-// A crew is the ranks of a node, one per GPU. Two kinds exist. Threads are
-// ranks of this process, each on an operating system thread of its own: what
-// nccl-tests does with -t, and what the eager method needs, whose host clock
-// runs between barriers. Processes are ranks with a process each, as serving
-// frameworks have them: what the graph method needs, because NCCL warns of
-// deadlocks when one process replays graphs on several GPUs. Both do the same
-// tasks; every task is given to all ranks, and an error of one ends it for all:
-// the others are released, the communicator is aborted, and the next case makes
-// a new one.
+// A crew manages the ranks, one per GPU. There are two kinds of ranks. Threads are ranks inside this
+// process, each on a separate operating system thread, like nccl-tests with -t. The eager method uses them,
+// because its host clock runs between barriers. Processes are ranks with a separate process each, like in
+// serving frameworks. The graph method uses them, because NCCL warns of deadlocks if one process replays
+// graphs on several GPUs. Both kinds run the same tasks. A task is sent to all ranks. If one of them fails,
+// the others are released and the communicator is aborted, and the next case creates a new one.
 //
-// Every case is checked for correctness before it is timed: ranks send a known
-// pattern, and each receive buffer is compared on its device.
+// Each case is verified before it is timed: the ranks send a known pattern, and each receive buffer is
+// compared on its device.
 package comm

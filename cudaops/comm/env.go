@@ -6,24 +6,26 @@ import (
 	"strings"
 )
 
-// prepareEnv sets what the libraries read when they are opened. It is called
-// before that, in the worker and in every rank's process.
+// prepareEnv sets defaults of environment variables that the libraries read when they are loaded. It must
+// be called before they are opened, in the worker and in each rank's process.
 func prepareEnv() {
 	defaults := map[string]string{
-		// Devices are counted as NVML and nvidia-smi count them.
+		// Number devices like NVML and nvidia-smi.
 		"CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-		// NVLink multicast can put the GPUs of a shared host out of service for
-		// others, so it is used only where the plan or the user asks for it.
+		// NVLink multicast can make the GPUs of a shared host unusable for others, so it is only used if
+		// the plan or the user enables it.
 		"NCCL_NVLS_ENABLE": "0",
 	}
+
 	for name, value := range defaults {
 		if _, set := os.LookupEnv(name); !set {
-			_ = os.Setenv(name, value) // fails only for names that are no names
+			_ = os.Setenv(name, value) // fails only for invalid variable names
 		}
 	}
 }
 
-// ncclEnv returns NCCL's variables as one text: "NCCL_ALGO=Ring NCCL_NVLS_ENABLE=0".
+// ncclEnv returns the NCCL_ variables of an environment as one string, such as "NCCL_ALGO=Ring
+// NCCL_NVLS_ENABLE=0".
 func ncclEnv(environ []string) string {
 	var vars []string
 	for _, v := range environ {
@@ -31,6 +33,7 @@ func ncclEnv(environ []string) string {
 			vars = append(vars, v)
 		}
 	}
+
 	slices.Sort(vars)
 	return strings.Join(vars, " ")
 }

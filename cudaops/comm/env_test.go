@@ -10,7 +10,7 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// NCCL reads its variables through C: setting them in Go must reach it.
+// NCCL reads its variables with C's getenv, so variables set in Go must be visible there.
 func TestPrepareEnvReachesTheLibraries(t *testing.T) {
 	libc, err := dl.Open(dl.Spec{Name: "libc", Sonames: []string{"libc.so.6"}})
 	if err != nil {

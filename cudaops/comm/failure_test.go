@@ -9,15 +9,13 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// deadline of ranks that hang, in seconds of the fake clock, which does not wait. A
-// crew gives up ranks that do not even say so by the real one, a little later: that
-// much a busy machine may take for any task.
+// deadline of ranks that hang, in seconds of the fake clock, which does not wait. A crew gives up
+// unresponsive ranks by the real clock, a little later. A busy machine may take that long for any task.
 const deadline = 60.0
 
 const quick = `{"passes":1,"max_passes":1,"min_samples":1,"max_samples":1}`
 
-// otherCases are measured after a failure: they must work as if nothing had
-// happened.
+// otherCases are measured after a failure and must not be affected by it.
 func (b *bench) goesOn(op string, gpus ...int) {
 	b.t.Helper()
 	for _, n := range gpus {
@@ -50,8 +48,7 @@ func TestWrongResultOfTheLibraryFailsItsCaseOnly(t *testing.T) {
 	}
 }
 
-// A result that goes wrong only after the first executions is found by the
-// second look.
+// The second verification detects a result that becomes wrong after the first executions.
 func TestLateWrongResult(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"in_place": false}, quick)
 	b.fake.Corrupt = func(o nccltest.Op, rank int) bool { return o.No > 20 && rank == 0 }
@@ -128,8 +125,7 @@ func TestKernelThatNeverEnds(t *testing.T) {
 	}
 }
 
-// A rank's process that is killed from outside, between two cases and not by a
-// fault on purpose, is noticed at the next task and replaced after it.
+// If a rank's process is killed between two cases, the next task fails and the rank is replaced afterwards.
 func TestKilledProcess(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph"}, quick)
 	b.goesOn(OpNCCL, 2)

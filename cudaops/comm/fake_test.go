@@ -37,7 +37,7 @@ func (fakePaths) P2P(a P2PAttribute, _, _ driver.Device) (int, error) {
 	return 0, nil
 }
 
-// fakeNode is a node of so many GPUs with the package's kernels.
+// fakeNode returns a node with the given number of GPUs and the package's kernels.
 func fakeNode(gpus int) (*nccltest.Node, *Node) {
 	n := nccltest.New(gpus)
 	n.Kernels["comm_fill"] = nccltest.Kernel{Run: fakeFill}
@@ -56,7 +56,7 @@ func fakeNode(gpus int) (*nccltest.Node, *Node) {
 	}
 }
 
-// fakePattern says what pattern.cu says, in other words.
+// fakePattern implements pattern.cu in Go.
 func fakePattern(rank uint32, i uint64) uint32 {
 	h := uint32(i^i>>32) * 2654435761
 	return (h>>15 + 3*rank + uint32(i>>20)) % 8
@@ -101,7 +101,7 @@ func fakeCheck(memory func(driver.Ptr, int64) []byte, all [][]any) {
 	binary.LittleEndian.PutUint64(tally[8:], first)
 }
 
-// fakeReduce sums where the peers' pointers say that the results go.
+// fakeReduce writes the sums to the result addresses of the peers.
 func fakeReduce(via string, ranks int, t nccl.DataType) nccltest.Kernel {
 	return nccltest.Kernel{
 		Meet: func(args []any) (string, int, int) {
@@ -127,8 +127,7 @@ func fakeReduce(via string, ranks int, t nccl.DataType) nccltest.Kernel {
 	}
 }
 
-// pipeRanks makes ranks over pipes, as processes have them. Killing one breaks
-// its pipes.
+// pipeRanks runs ranks over pipes like processes. Killing one breaks its pipes.
 type pipeRanks struct {
 	node   *Node
 	mu     sync.Mutex
@@ -216,7 +215,7 @@ func (b *bench) run(op, params string) (worker.Row, error) {
 	}
 }
 
-// results is an emitter that keeps what it is told.
+// results is an emitter that records all messages.
 type results struct {
 	mu     sync.Mutex
 	rows   map[int64]worker.Row
@@ -253,8 +252,8 @@ func (r *results) Error(seq int64, f worker.Failure) {
 
 func (r *results) Log(string, string, ...any) {}
 
-// serve gives the host cases as an engine does, with so many of them
-// outstanding, and returns when all have ended.
+// serve sends cases to the host like an engine, with a limited number outstanding, and returns when all
+// have ended.
 func serve(ctx context.Context, h worker.Host, cases []worker.Case, window int) (*results, error) {
 	res := newResults()
 	in := make(chan worker.Case)

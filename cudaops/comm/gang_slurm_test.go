@@ -13,9 +13,8 @@ import (
 	"aicplan/sink/longtest"
 )
 
-// TestRanksOverSlurm starts ranks by srun, on the nodes of a Slurm that it starts
-// on this host. COMM_TEST_SLURM is another size than four nodes of two, such as
-// 16x4.
+// TestRanksOverSlurm starts ranks with srun on the nodes of a Slurm cluster that it starts on this host.
+// COMM_TEST_SLURM overrides the size of four nodes with two ranks each, for example 16x4.
 func TestRanksOverSlurm(t *testing.T) {
 	longtest.Skip(t)
 	nodes, perNode := 4, 2
@@ -26,7 +25,7 @@ func TestRanksOverSlurm(t *testing.T) {
 	}
 	t.Setenv("SLURM_CONF", slurmHere(t, nodes))
 	b, starts := gangBench(t, nodes, perNode, Srun)
-	b.host.gang.word = 20 * time.Second // srun's word is wanted, however busy the machine is
+	b.host.gang.word = 20 * time.Second // long enough for srun's message on a busy machine
 	measureAcross(t, b, nodes, perNode)
 	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": Broadcast}}}
 	b.fails("framework_bug", "Killed", OpNCCL, ncclMethod(Broadcast, nodes*perNode, MethodGraph))
@@ -36,17 +35,17 @@ func TestRanksOverSlurm(t *testing.T) {
 	}
 }
 
-// slurmHere starts a Slurm on this host and returns the path of its settings.
+// slurmHere starts a Slurm cluster on this host and returns the path of its configuration.
 func slurmHere(t *testing.T, nodes int) string {
 	t.Helper()
 	skip := t.Skipf
 	if os.Getenv("AICPLAN_NEED_SLURM") != "" {
-		skip = t.Fatalf // where CI has installed it
+		skip = t.Fatalf // required in CI, which installs it
 	}
 	if os.Getuid() != 0 {
 		skip("only root can start slurmd, which starts jobs as their owners")
 	}
-	// munged wants a path that everybody may walk along, and a short one.
+	// munged requires a short path that is accessible by all users.
 	base, err := os.MkdirTemp("", "slurm")
 	if err != nil {
 		t.Fatal(err)

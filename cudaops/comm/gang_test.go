@@ -26,9 +26,9 @@ import (
 	"aicplan/sink/longtest"
 )
 
-// The test binary is what a launcher starts (relayVerb), and a launcher
-// (launchVerb). A relay is the process of a rank whose device and NCCL are fakes
-// in the test's own process: it passes orders on to there, and replies back.
+// The test binary is started by launchers (relayVerb) and also is a launcher (launchVerb). A relay is the
+// process of a rank whose fake device and NCCL are in the test's process. It forwards orders to that
+// process and replies back.
 const (
 	relayVerb  = "relay-rank"
 	launchVerb = "launch-ranks"
@@ -57,8 +57,7 @@ func relayMain() int {
 	return 0
 }
 
-// launchMain is srun as far as ranks see it: launch-ranks NODES RANKS_PER_NODE
-// HOW PROGRAM VERB.
+// launchMain imitates srun: launch-ranks NODES RANKS_PER_NODE HOW PROGRAM VERB.
 func launchMain(args []string) int {
 	nodes, _ := strconv.Atoi(args[0])
 	perNode, _ := strconv.Atoi(args[1])
@@ -155,7 +154,7 @@ func (h *hub) serve(conn net.Conn) {
 	_ = serveRank(open, lines, conn, die, func() {})
 }
 
-// newGangBench is a host whose ranks are on so many nodes.
+// newGangBench returns a host with ranks on the given number of nodes.
 func newGangBench(t *testing.T, nodes, perNode int, how string) (*bench, *atomic.Int32) {
 	t.Helper()
 	launcher := []string{testBinary(t), launchVerb, "{nodes}", "{gpus_per_node}", how}
@@ -197,7 +196,7 @@ func gangBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *at
 	b.host.muster = func(o options) *gang {
 		g := newGang(o)
 		g.verb, g.say = relayVerb, t.Output()
-		// Of the test's process alone: the launcher's children inherit it.
+		// For the test's process only. The launcher's children inherit it.
 		g.env = []string{hubVar + "=" + lis.Addr().String()}
 		g.listen = func() ([]net.Listener, error) {
 			starts.Add(1)
@@ -233,7 +232,7 @@ func ncclMethod(op string, gpus int, method string) string {
 	return fmt.Sprintf(`{"op_name":%q,"nccl_dtype":"half","num_gpus":%d,"message_size":1024,"method":%q}`, op, gpus, method)
 }
 
-// measureAcross measures collectives by both methods over the nodes of a bench.
+// measureAcross measures collectives with both methods over the nodes of a bench.
 func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 	t.Helper()
 	most := nodes * perNode
@@ -270,8 +269,8 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 	}
 }
 
-// TestRanksAcrossNodes: both methods over 2, 8 and 16 nodes, every rank in a
-// process that was started by a launcher and called back by TCP.
+// TestRanksAcrossNodes measures with both methods over 2, 8 and 16 nodes. Each rank is a process that was
+// started by a launcher and connects by TCP.
 func TestRanksAcrossNodes(t *testing.T) {
 	sizes := [][2]int{{2, 1}, {8, 4}}
 	if longtest.All() {
@@ -288,8 +287,8 @@ func TestRanksAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestRankAcrossNodesDies: the case of a rank that dies fails, and the next one
-// has ranks that were started anew. A wrong sum is told, and costs no rank.
+// TestRankAcrossNodesDies checks that only the case of a dead rank fails and that all ranks are restarted
+// for the next case. A wrong sum fails the case but keeps the ranks.
 func TestRankAcrossNodesDies(t *testing.T) {
 	t.Parallel()
 	b, starts := newGangBench(t, 2, 2, "block")
@@ -310,8 +309,8 @@ func TestRankAcrossNodesDies(t *testing.T) {
 	}
 }
 
-// TestLauncherOfRanksFails: what a launcher does wrong is said, with its own
-// words, and no process is left.
+// TestLauncherOfRanksFails checks that launcher failures are reported with the launcher's output, and that
+// no process remains.
 func TestLauncherOfRanksFails(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
@@ -341,8 +340,8 @@ func TestLauncherOfRanksFails(t *testing.T) {
 	}
 }
 
-// TestAcrossNodesHasNoPeerMemory: what works inside a node only is unsupported,
-// and so are more GPUs than there are.
+// TestAcrossNodesHasNoPeerMemory checks that ops on peer memory and cases with too many GPUs are
+// unsupported.
 func TestAcrossNodesHasNoPeerMemory(t *testing.T) {
 	t.Parallel()
 	b, starts := newGangBench(t, 2, 4, "block")
@@ -354,7 +353,7 @@ func TestAcrossNodesHasNoPeerMemory(t *testing.T) {
 	}
 }
 
-// TestStrangersAreNoRanks: who does not know the token is not let in.
+// TestStrangersAreNoRanks checks that connections without the token are rejected.
 func TestStrangersAreNoRanks(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{

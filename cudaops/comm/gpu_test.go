@@ -32,7 +32,7 @@ var (
 	gpuMost  = flag.Int64("comm.most", 1<<40, "largest message of the sweeps, in bytes")
 )
 
-// TestMain lets the test binary be a rank's process.
+// TestMain lets the test binary run as a rank's process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == RankVerb {
 		os.Exit(RankMain())
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// gpuSettings are those of plans/modules/comm.
+// gpuSettings are the settings of plans/modules/comm.
 const gpuSettings = `{"min_samples":3,"max_samples":5,"target_rel_stdev":0.01,"passes":2,"max_passes":4,"pass_tolerance":0.02,"max_pass_seconds":0.1}`
 
 type gpuHost struct {
@@ -84,13 +84,13 @@ func newGPUHost(t *testing.T, options map[string]any) *gpuHost {
 	return g
 }
 
-// run measures one case and keeps its row with the parameters.
+// run measures one case and returns its row with the parameters.
 func (g *gpuHost) run(op string, p map[string]any) (worker.Row, error) {
 	rows, errs := g.runAll(op, []map[string]any{p})
 	return rows[0], errs[0]
 }
 
-// runAll measures cases side by side, as an engine has them measured.
+// runAll measures cases in turn, like an engine.
 func (g *gpuHost) runAll(op string, params []map[string]any) ([]worker.Row, []error) {
 	var cases []worker.Case
 	for i, p := range params {
@@ -139,8 +139,7 @@ func (g *gpuHost) save(name string) {
 	}
 }
 
-// readTable reads a published table of testdata: the latency by the other
-// columns.
+// readTable reads a published table of testdata. It returns the latency by the other columns.
 func readTable(t testing.TB, name string) map[string]float64 {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name))
@@ -186,7 +185,7 @@ func sweepCases() (keys []string, params []map[string]any) {
 	return keys, params
 }
 
-// sizeClass groups messages as the comparison is read.
+// sizeClass groups messages by size for the comparison.
 func sizeClass(elements int64) string {
 	for _, c := range []struct {
 		below int64

@@ -14,8 +14,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// latencyOf is a machine whose every number can be predicted: 5 us and 1 ns per
-// 10 bytes, and more for more ranks.
+// latencyOf is a machine with predictable times: 5 us plus 1 ns per 10 bytes, and more for more ranks.
 func latencyOf(op nccltest.Op) time.Duration {
 	return time.Duration(5000+op.Bytes/10+int64(op.Ranks)*1000) * time.Nanosecond
 }
@@ -77,7 +76,8 @@ func TestHello(t *testing.T) {
 	if h.Framework != "NCCL" || h.Version != "2.28.9" || h.Device != "Fake GPU" || h.Env["gpus"] != "4" {
 		t.Errorf("hello: %+v", h)
 	}
-	for _, want := range []string{"NCCL_ALGO=Ring", "NCCL_NVLS_ENABLE=0"} { // others may be set where the test runs
+	// other variables may be set in the test's environment
+	for _, want := range []string{"NCCL_ALGO=Ring", "NCCL_NVLS_ENABLE=0"} {
 		if !slices.Contains(strings.Fields(h.Env["nccl_env"]), want) {
 			t.Errorf("nccl_env is %q, must have %q", h.Env["nccl_env"], want)
 		}
@@ -133,9 +133,8 @@ func TestGraphMethodTakesTheSlowestRank(t *testing.T) {
 	}
 }
 
-// Captures of one collective differ by some percent, and so do moments: every
-// visit has a graph of its own, and enough replays that one disturbance of the
-// host is not the result.
+// Captures of one collective differ by some percent and over time. Each visit captures a new graph and
+// replays it often enough that one disturbance of the host does not dominate.
 func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":3,"max_passes":3}`)
 	b.fake.Latency = latencyOf
@@ -151,7 +150,7 @@ func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
 	}
 }
 
-// TestReplaysAheadDoNotCount counts what the devices did.
+// TestReplaysAheadDoNotCount counts executions on the devices.
 func TestReplaysAheadDoNotCount(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
 	b.fake.Latency = latencyOf
@@ -166,14 +165,14 @@ func TestReplaysAheadDoNotCount(t *testing.T) {
 	}
 }
 
-// The first eager executions of a small message take the host's time, many times
-// the collective's: blocks and replays follow what the graph itself takes.
+// The first eager executions of a small message take much longer than the collective itself. Blocks and
+// replays must be sized by the time of the graph.
 func TestGraphsFollowTheirOwnTime(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
 	const took, slow = 8 * time.Microsecond, 90 * time.Microsecond
 	calls := 0
 	b.fake.Latency = func(o nccltest.Op) time.Duration {
-		// One that is compared, and three that say how long an execution takes.
+		// One to verify and three to estimate the time per execution.
 		if calls++; calls <= 4 {
 			return slow
 		}
@@ -235,13 +234,13 @@ func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 	}
 }
 
-// Cases are visited in turn, so that what slows the machine down for a while
-// hits one visit of each, and the fastest visits count.
+// Cases are visited in turn, so that a slow period of the machine affects one visit of each case, and the
+// fastest visits are used.
 func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"max_passes":4,"min_samples":3,"max_samples":3,"pass_tolerance":0.02}`)
 	floor := 6 * time.Microsecond
 	b.fake.Latency = func(o nccltest.Op) time.Duration {
-		// 20 ms in every 90 ms everything takes half as long again.
+		// In 20 ms of every 90 ms everything takes 1.5 times as long.
 		if b.fake.NowLocked()%(90*time.Millisecond) < 20*time.Millisecond {
 			return floor * 3 / 2
 		}
@@ -288,7 +287,7 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 	}
 }
 
-// A case that fails in a later visit ends alone; the others that are held go on.
+// A case that fails in a later visit ends alone. The other open cases continue.
 func TestHeldCasesSurviveAFailure(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"rank_deadline": deadline}, `{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
 	seen := 0

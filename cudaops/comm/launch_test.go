@@ -2,8 +2,8 @@ package comm
 
 import "testing"
 
-// TestWhatALauncherLeaves: how a launcher ended is what is told of it, though what it
-// has started keeps its output open.
+// TestWhatALauncherLeaves checks that the launcher's exit error is reported even if its children keep its
+// output open.
 func TestWhatALauncherLeaves(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

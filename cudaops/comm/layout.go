@@ -7,29 +7,28 @@ import (
 	"aicplan/cudaops/nccl"
 )
 
-// The collectives, by the names of the perf table's column op_name and two more
-// that it does not have.
+// Collectives. The names are those of column op_name of the perf table, plus broadcast and send_recv.
 const (
 	AllReduce     = "all_reduce"
 	AllGather     = "all_gather"
 	ReduceScatter = "reduce_scatter"
 	AllToAll      = "alltoall"
 	Broadcast     = "broadcast"
-	SendRecv      = "send_recv" // every rank sends to the next one
+	SendRecv      = "send_recv" // each rank sends to the next one
 )
 
 // Collectives lists the collectives of the op "nccl".
 var Collectives = []string{AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv}
 
-// dataTypes are the words of the columns nccl_dtype and allreduce_dtype.
+// dataTypes maps the values of nccl_dtype and allreduce_dtype to NCCL's types.
 var dataTypes = map[string]nccl.DataType{
 	"half": nccl.Half, "float16": nccl.Half, "bfloat16": nccl.BFloat16, "int8": nccl.Int8,
 }
 
-// reduceWords are those that the all-reduce over peer memory takes.
+// reduceWords are the data types of the all-reduce over peer memory.
 var reduceWords = []string{"bfloat16", "half", "float16"}
 
-// expectation is what a receive buffer must hold: see pattern.cu.
+// expectation is the expected content of a receive buffer, see pattern.cu.
 type expectation int32
 
 const (
@@ -39,41 +38,45 @@ const (
 	expectCopy     expectation = 3
 )
 
-// layout says how a message of a collective is spread over the ranks. Counts
-// are elements of one rank.
+// layout describes how a message of a collective is distributed over the ranks. Counts are elements of one
+// rank.
 type layout struct {
 	op    string
 	ranks int
-	size  int64 // bytes of an element
+	size  int64 // bytes per element
 
-	count      int64 // the argument of the NCCL call
+	count      int64 // argument of the NCCL call
 	send, recv int64
-	// inPlace says that the collective has a form with one buffer, which holds
-	// max(send, recv) elements.
+
+	// inPlace is true if the collective can run in place, in a buffer of max(send, recv) elements.
 	inPlace bool
-	// bytes is the message size as nccl-tests prints it: the larger of the two
-	// buffers, after rounding.
+
+	// bytes is the message size as printed by nccl-tests: the size of the larger buffer after rounding.
 	bytes int64
-	// bus turns the algorithm's bandwidth into that of the links.
+
+	// bus is the ratio of bus bandwidth to algorithm bandwidth.
 	bus float64
 }
 
-// newLayout spreads elements of a type over ranks. Collectives that split the
-// message give every rank a multiple of 16 bytes, rounded down, as nccl-tests
-// does. An error says why there is no such case.
+// newLayout returns the layout of a message. Like nccl-tests, it rounds each rank's part down to a multiple
+// of 16 bytes if the collective splits the message. It returns an error if the combination is not possible.
 func newLayout(op string, t nccl.DataType, ranks int, elements int64) (layout, error) {
 	l := layout{op: op, ranks: ranks, size: t.Size(), bus: 1}
 	if !slices.Contains(Collectives, op) {
 		return l, fmt.Errorf("there is no collective %q; there are %v", op, Collectives)
 	}
+
 	if ranks < 1 || elements < 1 {
 		return l, fmt.Errorf("%s over %d GPUs with %d elements: both must be at least 1", op, ranks, elements)
 	}
+
 	n := int64(ranks)
 	part := elements / n &^ (16/l.size - 1)
 	if part == 0 && op != AllReduce && op != Broadcast && op != SendRecv {
-		return l, fmt.Errorf("%d elements of %d bytes leave less than 16 bytes to each of %d GPUs", elements, l.size, ranks)
+		return l, fmt.Errorf("%d elements of %d bytes leave less than 16 bytes to each of %d GPUs", elements,
+			l.size, ranks)
 	}
+
 	share := float64(n-1) / float64(n)
 	switch op {
 	case AllReduce:
@@ -89,12 +92,12 @@ func newLayout(op string, t nccl.DataType, ranks int, elements int64) (layout, e
 	case AllToAll:
 		l.count, l.send, l.recv, l.bus = part, part*n, part*n, share
 	}
+
 	l.bytes = max(l.send, l.recv) * l.size
 	return l, nil
 }
 
-// offsets are the byte offsets of a rank's send and receive data inside the one
-// buffer of the in-place form.
+// offsets returns the byte offsets of a rank's send and receive data in the buffer of the in-place form.
 func (l layout) offsets(rank int) (send, recv int64) {
 	at := int64(rank) * l.count * l.size
 	switch l.op {
@@ -106,7 +109,7 @@ func (l layout) offsets(rank int) (send, recv int64) {
 	return 0, 0
 }
 
-// check says what a rank's receive data must be.
+// check returns the expected content of a rank's receive buffer.
 func (l layout) check(rank int) (e expectation, src int, base, part int64) {
 	switch l.op {
 	case AllReduce:
@@ -124,8 +127,7 @@ func (l layout) check(rank int) (e expectation, src int, base, part int64) {
 	}
 }
 
-// gigabytesPerSecond are the algorithm's and the bus's bandwidth for a time of
-// one execution.
+// gigabytesPerSecond returns algorithm and bus bandwidth for the time of one execution in seconds.
 func (l layout) gigabytesPerSecond(seconds float64) (alg, bus float64) {
 	alg = float64(l.bytes) / seconds / 1e9
 	return alg, alg * l.bus

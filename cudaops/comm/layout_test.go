@@ -7,7 +7,7 @@ import (
 	"aicplan/cudaops/nccl"
 )
 
-// Sizes as nccl-tests prints them for -b S, and its factors of the bus.
+// Sizes printed by nccl-tests for -b S, and its bus bandwidth factors.
 func TestLayout(t *testing.T) {
 	for _, c := range []struct {
 		op                string

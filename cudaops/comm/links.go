@@ -5,12 +5,13 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
-// kernelDriver is the version that NVML knows; "" without NVML.
+// kernelDriver returns the driver version reported by NVML, or "" without NVML.
 func kernelDriver() string {
 	lib, err := nvml.Open()
 	if err != nil {
 		return ""
 	}
+
 	v, err := lib.DriverVersion()
 	if err != nil {
 		return ""
@@ -18,22 +19,24 @@ func kernelDriver() string {
 	return v
 }
 
-// nvlinks asks NVML how many NVLinks two devices have to each other, or, where
-// switches are between them, into the same fabric. Nil without NVML: the rows
-// then leave the number out.
+// nvlinks returns a function that counts the NVLinks between two devices, or into the same fabric if the
+// devices are connected by switches. It returns nil without NVML; rows then omit the number.
 func nvlinks(d driver.API) func(a, b int) (int, bool) {
 	lib, err := nvml.Open()
 	if err != nil {
 		return nil
 	}
+
 	devices, err := lib.Devices()
 	if err != nil {
 		return nil
 	}
+
 	byUUID := map[string]nvml.Device{}
 	for _, dev := range devices {
 		byUUID[dev.Identity().UUID] = dev
 	}
+
 	find := func(i int) (nvml.Linked, string, bool) {
 		info, err := d.Info(driver.Device(i))
 		if err != nil {
@@ -42,6 +45,7 @@ func nvlinks(d driver.API) func(a, b int) (int, bool) {
 		l, ok := byUUID[info.UUID].(nvml.Linked)
 		return l, info.PCI, ok
 	}
+
 	return func(a, b int) (int, bool) {
 		from, _, okFrom := find(a)
 		to, toPCI, okTo := find(b)
@@ -57,8 +61,8 @@ func nvlinks(d driver.API) func(a, b int) (int, bool) {
 	}
 }
 
-// countLinks is the number of links from one device that end at the other, or
-// the fewest that both have into switches.
+// countLinks returns the number of direct links from one device to the other, plus the smaller of both
+// devices' numbers of links to switches.
 func countLinks(out, back []nvml.Link, to string) int {
 	direct, switched, theirs := 0, 0, 0
 	for _, l := range out {
@@ -69,10 +73,12 @@ func countLinks(out, back []nvml.Link, to string) int {
 			direct++
 		}
 	}
+
 	for _, l := range back {
 		if l.Switch {
 			theirs++
 		}
 	}
+
 	return direct + min(switched, theirs)
 }

@@ -8,7 +8,7 @@ import (
 	"aicplan/cudaops/worker/workertest"
 )
 
-// TestNeeds holds what plans are checked against by what the ops say themselves.
+// TestNeeds compares the declared parameters with those that the ops require.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	sample := map[string]any{

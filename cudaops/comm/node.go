@@ -17,27 +17,27 @@ var patternSource string
 //go:embed allreduce.cu
 var allreduceSource string
 
-// Node is what ranks need of a machine: the real libraries, or fakes.
+// Node contains the libraries of a machine, real or fake.
 type Node struct {
 	Driver  driver.API
 	Peers   Peers
 	NCCL    nccl.API
 	Compile nvrtc.API
 	Clock   measure.Clock
-	// Links returns the number of active NVLinks between two devices; nil where
-	// nobody knows.
+
+	// Links returns the number of active NVLinks between two devices. It is nil if NVML is not available.
 	Links func(a, b int) (int, bool)
-	// KernelDriver is the version of the driver; "" where nobody knows.
+
+	// KernelDriver is the version of the kernel driver, or "" if unknown.
 	KernelDriver string
 }
 
-// Peers are calls of the driver that only this package makes.
+// Peers are driver calls that are only used by this package.
 type Peers interface {
-	// RecordExternal records an event so that a graph which captures it records
-	// it anew at every replay.
+	// RecordExternal records an event such that a graph that captures it records it at each replay.
 	RecordExternal(driver.Event, driver.Stream) error
-	// Idle says whether everything queued on the stream is done. It costs less
-	// than an event, and less than an error that says not yet.
+	// Idle reports whether all work queued on the stream is done. It is cheaper than an event, and than an
+	// error for unfinished work.
 	Idle(driver.Stream) (bool, error)
 	// P2P returns an attribute of the path from one device to another.
 	P2P(attr P2PAttribute, src, dst driver.Device) (int, error)
@@ -46,7 +46,7 @@ type Peers interface {
 // P2PAttribute is a CUdevice_P2PAttribute.
 type P2PAttribute int
 
-// The attributes of a path between two devices.
+// Attributes of a path between two devices.
 const (
 	P2PPerformanceRank P2PAttribute = 1 // 0 is the fastest path of the machine
 	P2PAccess          P2PAttribute = 2
@@ -57,12 +57,13 @@ type peerDriver struct {
 	recordFlags, attribute, query uintptr
 }
 
-// OpenPeers opens the driver's library for the calls of Peers.
+// OpenPeers opens the driver library for the calls of Peers.
 func OpenPeers() (Peers, error) {
 	lib, err := dl.Open(driver.Spec)
 	if err != nil {
 		return nil, err
 	}
+
 	p := &peerDriver{}
 	err = lib.Bind(map[string]*uintptr{
 		"cuEventRecordWithFlags": &p.recordFlags, "cuDeviceGetP2PAttribute": &p.attribute, "cuStreamQuery": &p.query,
@@ -91,35 +92,41 @@ func (p *peerDriver) Idle(s driver.Stream) (bool, error) {
 
 func (p *peerDriver) P2P(attr P2PAttribute, src, dst driver.Device) (int, error) {
 	var v int32
-	if code := int(int32(dl.Call(p.attribute, uintptr(unsafe.Pointer(&v)), uintptr(attr), uintptr(src), uintptr(dst)))); code != 0 {
+	if code := int(int32(dl.Call(p.attribute, uintptr(unsafe.Pointer(&v)), uintptr(attr), uintptr(src),
+		uintptr(dst)))); code != 0 {
 		return 0, driver.NewError("cuDeviceGetP2PAttribute", code)
 	}
 	return int(v), nil
 }
 
-// OpenNode opens the libraries of this machine. The error says what is missing
-// and where it was looked for.
+// OpenNode opens the libraries of this machine. The error contains the missing library and where it was
+// searched.
 func OpenNode() (*Node, error) {
 	d, err := driver.Open()
 	if err != nil {
 		return nil, err
 	}
+
 	peers, err := OpenPeers()
 	if err != nil {
 		return nil, err
 	}
+
 	version, err := d.Version()
 	if err != nil {
 		return nil, err
 	}
+
 	compiler, err := nvrtc.Open(version)
 	if err != nil {
 		return nil, err
 	}
+
 	lib, err := nccl.Open()
 	if err != nil {
 		return nil, err
 	}
+
 	return &Node{
 		Driver: d, Peers: peers, NCCL: lib, Compile: compiler, Clock: measure.NewSystemClock(),
 		Links: nvlinks(d), KernelDriver: kernelDriver(),

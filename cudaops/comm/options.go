@@ -11,31 +11,34 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// The methods.
+// Measurement methods.
 const (
-	MethodEager = "eager" // threads, launches back to back, the host's clock between barriers
-	MethodGraph = "graph" // a process per GPU, events inside a graph, the slowest rank counts
+	MethodEager = "eager" // threads, back-to-back launches, timed by the host's clock between barriers
+	MethodGraph = "graph" // one process per GPU, events inside a graph, time of the slowest rank
 )
 
 // options are the attributes of a runtime block of kind nccl.
 type options struct {
 	method string
-	limit  float64 // seconds that a rank may take for one task
+	limit  float64 // time limit of a rank for one task, in seconds
 	faults []fault
-	// devices are the device indices of the ranks; none means all.
+
+	// devices are the device indices of the ranks. Empty means all.
 	devices []int
-	// inPlace adds the in-place columns.
+
+	// inPlace enables the in-place columns.
 	inPlace bool
-	// pin gives every rank a processor core of its own.
+
+	// pin binds each rank to a CPU core.
 	pin bool
-	// nodes is how many nodes the ranks are on, with perNode on each; above one,
-	// rankLauncher starts them.
+
+	// nodes is the number of nodes, each with perNode ranks. If it is above one, rankLauncher starts the
+	// ranks.
 	nodes, perNode int
 	rankLauncher   []string
 }
 
-// defaultLimit is generous: a first collective of a communicator connects its
-// ranks.
+// defaultLimit is long, because the first collective of a communicator establishes the connections.
 const defaultLimit = 15
 
 func readOptions(init worker.Init) (options, error) {
@@ -49,11 +52,13 @@ func readOptions(init worker.Init) (options, error) {
 			if !ok {
 				return o, fmt.Errorf("option method is %v; it must be %q or %q", v, MethodEager, MethodGraph)
 			}
+
 		case "rank_deadline":
 			o.limit, ok = number(v)
 			if !ok || o.limit <= 0 || o.limit > 3600 {
 				return o, fmt.Errorf("option rank_deadline is %v; it must be a number of seconds up to 3600", v)
 			}
+
 		case "devices":
 			list, isList := v.([]any)
 			for _, d := range list {
@@ -67,16 +72,20 @@ func readOptions(init worker.Init) (options, error) {
 			if !isList && v != nil {
 				return o, fmt.Errorf("option devices is %v; it must be a list of device indices", v)
 			}
+
 		case "nodes":
 			n, isNumber := number(v)
 			if o.nodes = int(n); !isNumber || n != float64(o.nodes) || n < 1 || n > maxNodes {
 				return o, fmt.Errorf("option nodes is %v; it must be a whole number from 1 to %d", v, maxNodes)
 			}
+
 		case "gpus_per_node":
 			n, isNumber := number(v)
 			if o.perNode = int(n); !isNumber || n != float64(o.perNode) || n < 1 || n > maxPerNode {
-				return o, fmt.Errorf("option gpus_per_node is %v; it must be a whole number from 1 to %d", v, maxPerNode)
+				return o, fmt.Errorf("option gpus_per_node is %v; it must be a whole number from 1 to %d", v,
+					maxPerNode)
 			}
+
 		case "rank_launcher":
 			list, isList := v.([]any)
 			for _, w := range list {
@@ -90,14 +99,17 @@ func readOptions(init worker.Init) (options, error) {
 			if !isList || len(o.rankLauncher) == 0 {
 				return o, fmt.Errorf("option rank_launcher is %v; it must be a list of words such as %q", v, Srun[:3])
 			}
+
 		case "in_place":
 			if o.inPlace, ok = v.(bool); !ok {
 				return o, fmt.Errorf("option in_place is %v; it must be true or false", v)
 			}
+
 		case "pin":
 			if o.pin, ok = v.(bool); !ok {
 				return o, fmt.Errorf("option pin is %v; it must be true or false", v)
 			}
+
 		case "fault":
 			text, ok := v.(string)
 			if !ok {
@@ -107,10 +119,12 @@ func readOptions(init worker.Init) (options, error) {
 			if o.faults, err = parseFaults(text); err != nil {
 				return o, err
 			}
+
 		default:
 			return o, fmt.Errorf("a runtime of kind nccl has no option %q", name)
 		}
 	}
+
 	switch {
 	case o.nodes > 1 && o.perNode == 0:
 		return o, fmt.Errorf("option nodes is %d; gpus_per_node must say how many ranks are on each", o.nodes)
@@ -119,10 +133,11 @@ func readOptions(init worker.Init) (options, error) {
 	case o.nodes == 1 && (o.perNode > 0 || len(o.rankLauncher) > 0):
 		return o, fmt.Errorf("options gpus_per_node and rank_launcher are for several nodes; nodes says how many")
 	}
+
 	return o, nil
 }
 
-// The most that is believed of a plan.
+// Upper limits of options, to detect mistakes.
 const (
 	maxNodes   = 4096
 	maxPerNode = 64
@@ -150,17 +165,20 @@ func readSettings(init worker.Init) (measure.Settings, error) {
 			return s, fmt.Errorf("measure settings: %w", err)
 		}
 	}
+
 	if err := s.Validate(); err != nil {
 		return s, fmt.Errorf("measure settings: %w", err)
 	}
+
 	if s.Power {
 		return s, fmt.Errorf("measure settings: power is not measured for collectives; leave power off")
 	}
+
 	return s, nil
 }
 
-// methodOf is the method of a case: its own, else the runtime's, else what the
-// measure block says of graphs, else the op's.
+// methodOf returns the method of a case. In order of precedence: the case's own method, the runtime's, the
+// one implied by the measure block's graph setting, and def.
 func methodOf(own string, o options, s measure.Settings, def string) (string, error) {
 	switch {
 	case own == MethodEager || own == MethodGraph:
@@ -174,18 +192,19 @@ func methodOf(own string, o options, s measure.Settings, def string) (string, er
 	case s.Graph == measure.GraphOff:
 		return MethodEager, nil
 	}
+
 	return def, nil
 }
 
-// fault is something that goes wrong on purpose in the cases that match.
+// fault is an injected fault for the cases that match.
 type fault struct {
 	what  string
-	match map[string]string // parameters by name; "case" is the case's id
+	match map[string]string // parameter values by name; "case" is the case's id
 }
 
 const faultExample = "wrong_sum@op_name=all_reduce,num_gpus=2,message_size=1024"
 
-// parseFaults reads "what@name=value,name=value; what@case=ID".
+// parseFaults parses "what@name=value,name=value; what@case=ID".
 func parseFaults(text string) ([]fault, error) {
 	var out []fault
 	for part := range strings.SplitSeq(text, ";") {
@@ -193,12 +212,15 @@ func parseFaults(text string) ([]fault, error) {
 		if part == "" {
 			continue
 		}
+
 		what, conditions, _ := strings.Cut(part, "@")
 		f := fault{what: strings.TrimSpace(what), match: map[string]string{}}
 		known := []string{FaultWrongSum, FaultDie, FaultHang}
 		if !slices.Contains(known, f.what) {
-			return nil, fmt.Errorf("option fault: there is no fault %q; there are %s", f.what, strings.Join(known, ", "))
+			return nil, fmt.Errorf("option fault: there is no fault %q; there are %s", f.what,
+				strings.Join(known, ", "))
 		}
+
 		for cond := range strings.SplitSeq(conditions, ",") {
 			if strings.TrimSpace(cond) == "" {
 				continue
@@ -209,12 +231,14 @@ func parseFaults(text string) ([]fault, error) {
 			}
 			f.match[strings.TrimSpace(name)] = strings.TrimSpace(value)
 		}
+
 		out = append(out, f)
 	}
+
 	return out, nil
 }
 
-// faultFor returns the fault of a case, or "".
+// faultFor returns the fault to inject into a case, or "".
 func (o options) faultFor(p *params) string {
 	for _, f := range o.faults {
 		hit := true

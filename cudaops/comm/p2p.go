@@ -9,14 +9,13 @@ import (
 	"aicplan/cudaops/measure"
 )
 
-// Path is the way from one GPU's memory to another's, as the driver and NVML
-// describe it.
+// Path describes the connection from one GPU's memory to another's, as reported by the driver and NVML.
 type Path struct {
 	Src, Dst        int
-	Access          bool // kernels of Src may use memory of Dst
-	Atomics         bool // and do atomic operations there
+	Access          bool // kernels of Src can access memory of Dst
+	Atomics         bool // atomic operations are supported
 	PerformanceRank int  // 0 is the fastest kind of path of the machine
-	Links           int  // active NVLinks, where known
+	Links           int  // active NVLinks, if LinksKnown
 	LinksKnown      bool
 }
 
@@ -27,17 +26,21 @@ func (h *host) path(src, dst int) (Path, error) {
 	if err != nil {
 		return p, err
 	}
+
 	atomics, err := h.node.Peers.P2P(P2PNativeAtomics, a, b)
 	if err != nil {
 		return p, err
 	}
+
 	p.Access, p.Atomics = access, atomics != 0
 	if p.PerformanceRank, err = h.node.Peers.P2P(P2PPerformanceRank, a, b); err != nil {
 		return p, err
 	}
+
 	if h.node.Links != nil {
 		p.Links, p.LinksKnown = h.node.Links(int(a), int(b))
 	}
+
 	return p, nil
 }
 
@@ -46,34 +49,39 @@ const (
 	copyBlock = 2 * time.Millisecond
 )
 
-// copyForm is a copy being measured.
+// copyForm measures copies.
 type copyForm struct {
 	form
-	back int // where the copy in the other direction goes; used when two ranks take part
+	back int // target of the copy in the other direction, if two ranks take part
 }
 
-// measure checks one copy and times the others.
+// measure verifies one copy and then times copies until the passes agree.
 func (f *copyForm) measure(ctx context.Context, src, dst int) error {
 	t := f.task
 	t.Kind, t.Only = taskFill, []int{src, dst}
 	if _, err := f.crew.do(ctx, t); err != nil {
 		return err
 	}
+
 	if err := f.time(ctx, 1, false); err != nil {
 		return err
 	}
+
 	t.Kind, t.Only, t.Target = taskRecheck, []int{dst}, src
 	reps, err := f.crew.do(ctx, t)
 	if err != nil {
 		return err
 	}
+
 	if r := reps[dst]; r.Wrong > 0 {
 		return &wrongError{Rank: dst, Wrong: r.Wrong, Checked: r.Checked, First: r.First}
 	}
+
 	for !f.settled() {
 		if err := f.time(ctx, fewestWarm, false); err != nil {
 			return err
 		}
+
 		s, first, began := f.settings, len(f.series.samples), f.clock.Now()
 		for {
 			if err := f.time(ctx, min(copyMost, max(fewestWarm, f.within(copyBlock))), true); err != nil {
@@ -88,10 +96,11 @@ func (f *copyForm) measure(ctx context.Context, src, dst int) error {
 			}
 		}
 	}
+
 	return nil
 }
 
-// time does n copies in each direction.
+// time runs n copies in each direction. If counts is true, the time is added to the samples.
 func (f *copyForm) time(ctx context.Context, n int, counts bool) error {
 	t := f.task
 	t.Kind, t.N = taskCopy, n
@@ -100,10 +109,12 @@ func (f *copyForm) time(ctx context.Context, n int, counts bool) error {
 	if err != nil {
 		return err
 	}
+
 	slow := 0.0
 	for _, i := range t.Only {
 		slow = math.Max(slow, reps[i].Seconds)
 	}
+
 	f.perExec = slow / float64(n)
 	if !counts {
 		f.series.executions += n
@@ -112,5 +123,6 @@ func (f *copyForm) time(ctx context.Context, n int, counts bool) error {
 		}
 		return nil
 	}
+
 	return f.series.add(f.perExec, slow, n)
 }

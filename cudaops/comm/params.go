@@ -16,7 +16,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// params are a case's parameters; the first error sticks.
+// params parses a case's parameters and keeps the first error.
 type params struct {
 	id     string
 	values map[string]any
@@ -39,11 +39,12 @@ func (p *params) fail(class, format string, args ...any) {
 	}
 }
 
-// text is a parameter as it is written, "" without it; "case" is the case's id.
+// text returns a parameter as text, or "" if it is missing. "case" is the case's id.
 func (p *params) text(name string) string {
 	if name == "case" {
 		return p.id
 	}
+
 	v, ok := p.values[name]
 	if !ok {
 		return ""
@@ -51,31 +52,35 @@ func (p *params) text(name string) string {
 	return fmt.Sprint(v)
 }
 
-// whole reads a parameter that is a whole number of at least least.
+// whole returns a parameter that must be a whole number of at least least.
 func (p *params) whole(name string, least int64) int64 {
 	v, ok := p.values[name]
 	if !ok {
 		p.fail(worker.ClassCollectorBug, "parameter %q is missing", name)
 		return least
 	}
+
 	n, ok := v.(json.Number)
 	i, err := n.Int64()
 	if !ok || err != nil || i < least || i > 1<<42 {
 		p.fail(worker.ClassCollectorBug, "parameter %q is %v; it must be a whole number of at least %d", name, v, least)
 		return least
 	}
+
 	return i
 }
 
-// word reads a parameter that is one of several words.
+// word returns a parameter that must be one of the allowed words.
 func (p *params) word(name string, allowed ...string) string {
 	v, ok := p.values[name].(string)
 	if !ok {
 		p.fail(worker.ClassCollectorBug, "parameter %q is missing or no text", name)
 		return allowed[0]
 	}
+
 	if !slices.Contains(allowed, v) {
-		p.fail(worker.ClassUnsupportedConfig, "parameter %q is %q; the nccl runtime has %s", name, v, strings.Join(allowed, ", "))
+		p.fail(worker.ClassUnsupportedConfig, "parameter %q is %q; the nccl runtime has %s", name, v,
+			strings.Join(allowed, ", "))
 		return allowed[0]
 	}
 	return v
@@ -94,23 +99,26 @@ func (p *params) dataType(name string, allowed ...string) nccl.DataType {
 
 func typeWords() []string { return slices.Sorted(maps.Keys(dataTypes)) }
 
-// failure is an error with a class.
+// failure returns an error with a failure class.
 func failure(class, format string, args ...any) error {
 	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: fmt.Sprintf(format, args...)}}
 }
 
-// failureOf says who has to act on an error of a crew. own says that the ranks
-// are threads of this process, which then cannot outlive a lost context.
+// failureOf classifies an error of a crew. own is true if the ranks are threads of this process, which then
+// cannot continue after a lost device context.
 func failureOf(err error, own bool) error {
 	if err == nil {
 		return nil
 	}
+
 	if fe, ok := errors.AsType[*worker.FailureError](err); ok {
 		return fe
 	}
+
 	f := worker.Failure{Message: err.Error(), Exception: "CommError"}
 	rank, _ := errors.AsType[*rankError](err)
 	wrong, isWrong := errors.AsType[*wrongError](err)
+
 	switch {
 	case isWrong:
 		f.Class, f.Exception, f.Message = worker.ClassFrameworkBug, "WrongResult", wrong.Error()
@@ -125,17 +133,20 @@ func failureOf(err error, own bool) error {
 	case rank != nil && rank.How == failHang:
 		f.Class, f.Exception = worker.ClassTimeout, "RankHung"
 	}
+
 	stuck := errors.Is(err, errStuck)
 	if stuck && f.Class == "" {
 		f.Class, f.Exception = worker.ClassTimeout, "RankHung"
 	}
+
 	if own {
 		f.Fatal = stuck || driver.Sticky(err) || nccl.CudaFailed(err)
 	}
+
 	return &worker.FailureError{Failure: f}
 }
 
-// startFailure says why there is no node.
+// startFailure returns the error for a node that could not be opened.
 func startFailure(err error) error {
 	class := worker.ClassResourceIssue
 	if dl.IsNotFound(err) {

@@ -11,11 +11,9 @@ import (
 	"aicplan/cudaops/affinity"
 )
 
-// coreFor chooses a processor core for a rank that no other rank gets, and
-// returns the processors that the calling thread may use now beside it. Two
-// ranks on one core launch at half their speed, and at small messages launching
-// is what is measured. The core is nil where the machine does not say what cores
-// it has, or has too few.
+// coreFor selects a CPU core for a rank, different for each rank, and returns it together with the CPUs
+// that the calling thread may currently use. Two ranks on the same core launch at half speed, and launch
+// time dominates small messages. core is nil if the topology is unknown or there are too few cores.
 func coreFor(no int, pci string) (all, core []int) {
 	all, err := affinity.Get()
 	if err != nil {
@@ -24,9 +22,8 @@ func coreFor(no int, pci string) (all, core []int) {
 	return all, pick(coresOf(os.DirFS("/sys").(fsReader), all, pci), no)
 }
 
-// pick spreads the ranks over the cores: a virtual machine does not tell which
-// of its processors share a core of the host, but neighbours often do. The first
-// core serves interrupts and is left to them.
+// pick spreads the ranks over the cores. In virtual machines the host's topology is unknown, but
+// neighboring CPUs often share a core. The first core is left to interrupts.
 func pick(cores [][]int, no int) []int {
 	stride := len(cores) / (maxRanks + 1)
 	if stride == 0 {
@@ -35,10 +32,12 @@ func pick(cores [][]int, no int) []int {
 		}
 		return cores[no+1]
 	}
+
 	at := (no + 1) * stride
 	if at >= len(cores) {
 		return nil
 	}
+
 	return cores[at]
 }
 
@@ -47,8 +46,7 @@ type fsReader interface {
 	ReadFile(name string) ([]byte, error)
 }
 
-// coresOf groups allowed processors by physical core, lowest first; those near
-// the device come first of all.
+// coresOf groups the allowed CPUs by physical core in ascending order. Cores near the device come first.
 func coresOf(sys fsReader, allowed []int, pci string) [][]int {
 	near := map[int]bool{}
 	if text, err := sys.ReadFile(filepath.Join("bus/pci/devices", pci, "local_cpulist")); err == nil {
@@ -56,6 +54,7 @@ func coresOf(sys fsReader, allowed []int, pci string) [][]int {
 			near[c] = true
 		}
 	}
+
 	seen := map[string]bool{}
 	var local, far [][]int
 	for _, c := range allowed {
@@ -63,10 +62,12 @@ func coresOf(sys fsReader, allowed []int, pci string) [][]int {
 		if err != nil {
 			return nil
 		}
+
 		key := strings.TrimSpace(string(text))
 		if seen[key] {
 			continue
 		}
+
 		seen[key] = true
 		var core []int
 		for _, s := range parseCPUs(key) {
@@ -74,16 +75,18 @@ func coresOf(sys fsReader, allowed []int, pci string) [][]int {
 				core = append(core, s)
 			}
 		}
+
 		if len(near) == 0 || near[c] {
 			local = append(local, core)
 		} else {
 			far = append(far, core)
 		}
 	}
+
 	return append(local, far...)
 }
 
-// parseCPUs reads a list such as "0-3,8,10-11".
+// parseCPUs parses a list such as "0-3,8,10-11". It skips invalid parts.
 func parseCPUs(text string) []int {
 	var out []int
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
@@ -92,15 +95,18 @@ func parseCPUs(text string) []int {
 		if err != nil {
 			continue
 		}
+
 		b := a
 		if isRange {
 			if b, err = strconv.Atoi(hi); err != nil || b < a || b-a > 1<<16 {
 				continue
 			}
 		}
+
 		for c := a; c <= b; c++ {
 			out = append(out, c)
 		}
 	}
+
 	return out
 }

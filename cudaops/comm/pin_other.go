@@ -2,5 +2,5 @@
 
 package comm
 
-// coreFor finds nothing: only Linux has GPUs that are measured.
+// coreFor returns nothing, because GPUs are only measured on Linux.
 func coreFor(int, string) (all, core []int) { return nil, nil }

@@ -14,16 +14,16 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// rankPipes is a rank's process as its crew holds it.
+// rankPipes is the connection to a rank's process.
 type rankPipes struct {
 	orders  io.WriteCloser
 	replies io.Reader
-	// kill ends the process at once, and reaped says how it ended.
+	// kill ends the process immediately. reaped waits for its end and returns its exit error.
 	kill   func()
 	reaped func() error
 }
 
-// processes hires ranks with a process each.
+// processes starts ranks as separate processes.
 type processes struct {
 	spawn   func(rank int) (*rankPipes, error)
 	devices []driver.Device // by rank
@@ -52,16 +52,19 @@ func spawnRank(cmd *exec.Cmd) (*rankPipes, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	replies, theirOut, err := os.Pipe()
 	if err != nil {
 		theirIn.Close()
 		orders.Close()
 		return nil, err
 	}
+
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // the worker's log
 	err = cmd.Start()
-	// The copies of the child's ends would keep the pipes open after its death.
+
+	// Close our copies of the child's ends, else the pipes would stay open after the child has ended.
 	theirIn.Close()
 	theirOut.Close()
 	if err != nil {
@@ -69,14 +72,16 @@ func spawnRank(cmd *exec.Cmd) (*rankPipes, error) {
 		replies.Close()
 		return nil, fmt.Errorf("starting a rank's process: %w", err)
 	}
+
 	wait := sync.OnceValue(func() error {
 		err := cmd.Wait()
 		replies.Close()
 		return err
 	})
+
 	return &rankPipes{
 		orders: orders, replies: replies, reaped: wait,
-		kill: func() { _ = cmd.Process.Kill() }, // already ended is as good
+		kill: func() { _ = cmd.Process.Kill() }, // an error means that it has already ended
 	}, nil
 }
 
@@ -87,10 +92,10 @@ type process struct {
 	mu      sync.Mutex
 	orders  *json.Encoder
 	pending chan<- outcome
-	ready   chan readiness // the answer to the first order; nil afterwards
+	ready   chan readiness // reply to the first order, nil afterwards
 	opened  <-chan readiness
 	dead    error
-	ended   chan struct{} // closed when nothing more comes from the process
+	ended   chan struct{} // closed when no further replies can arrive
 	once    sync.Once
 }
 
@@ -99,6 +104,7 @@ func (h *processes) hire(ctx context.Context, no int) (member, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	m := newProcess(no, pipes)
 	if _, err := m.open(ctx, opening{Rank: no, Device: h.devices[no]}, h.startup); err != nil {
 		m.end()
@@ -107,20 +113,22 @@ func (h *processes) hire(ctx context.Context, no int) (member, error) {
 	return m, nil
 }
 
-// newProcess takes over the pipes of a rank's process.
+// newProcess returns the member for a rank's process and starts to read replies.
 func newProcess(no int, pipes *rankPipes) *process {
-	m := &process{no: no, pipes: pipes, orders: json.NewEncoder(pipes.orders), ready: make(chan readiness, 1), ended: make(chan struct{})}
+	m := &process{no: no, pipes: pipes, orders: json.NewEncoder(pipes.orders), ready: make(chan readiness, 1),
+		ended: make(chan struct{})}
 	m.opened = m.ready
 	go m.read()
 	return m
 }
 
-// open tells the process who it is and waits until its device is ready.
+// open sends the rank's number and device and waits until the device is ready.
 func (m *process) open(ctx context.Context, be opening, within time.Duration) (*about, error) {
-	// A pipe that is broken shows as the end of the process, which read tells.
+	// If the pipe is broken, read reports the end of the process.
 	_ = m.send(order{Open: &be})
 	timer := time.NewTimer(within)
 	defer timer.Stop()
+
 	select {
 	case r := <-m.opened:
 		return r.about, r.err
@@ -131,7 +139,7 @@ func (m *process) open(ctx context.Context, be opening, within time.Duration) (*
 	}
 }
 
-// readiness is the answer to the order to open.
+// readiness is the reply to the opening order.
 type readiness struct {
 	about *about
 	err   error
@@ -147,6 +155,7 @@ func (m *process) send(o order) error {
 func (m *process) read() {
 	defer close(m.ended)
 	lines := newLines(m.pipes.replies)
+
 	for lines.Scan() {
 		var r reply
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
@@ -159,13 +168,16 @@ func (m *process) read() {
 		}
 		m.deliver(r.Report, err)
 	}
+
 	err := lines.Err()
 	if how := m.pipes.reaped(); how != nil {
 		err = how
 	}
+
 	if err == nil {
 		err = errors.New("without a word")
 	}
+
 	m.lost(fmt.Errorf("the rank's process ended: %w", err))
 }
 
@@ -174,6 +186,7 @@ func (m *process) deliver(rep report, err *rankError) {
 	ready, pending := m.ready, m.pending
 	m.ready, m.pending = nil, nil
 	m.mu.Unlock()
+
 	switch {
 	case ready != nil && err != nil:
 		ready <- readiness{err: err.Err}
@@ -197,12 +210,14 @@ func (m *process) start(t task, out chan<- outcome) {
 	if dead == nil {
 		m.pending = out
 	}
+
 	m.mu.Unlock()
 	if dead != nil {
 		out <- outcome{m.no, report{}, &rankError{Rank: m.no, How: failDied, Err: dead}}
 		return
 	}
-	_ = m.send(order{Task: &t}) // as above
+
+	_ = m.send(order{Task: &t}) // see open
 }
 
 func (m *process) cancel() { _ = m.send(order{Cancel: true}) }
@@ -210,7 +225,7 @@ func (m *process) cancel() { _ = m.send(order{Cancel: true}) }
 func (m *process) rescue(ranks int) error {
 	err := m.send(order{Rescue: ranks})
 	if err != nil && m.gone() {
-		return nil // nothing is left to abort
+		return nil // the process has ended, there is nothing to abort
 	}
 	return err
 }
@@ -221,12 +236,12 @@ func (m *process) gone() bool {
 	return m.dead != nil
 }
 
-// endGrace is how long a rank's process may take to end by itself.
+// endGrace is how long a rank's process may take to exit by itself.
 const endGrace = 2 * time.Second
 
 func (m *process) end() {
 	m.once.Do(func() {
-		_ = m.pipes.orders.Close() // the process ends when its orders do
+		_ = m.pipes.orders.Close() // the process exits at the end of its input
 		go func() {
 			timer := time.NewTimer(endGrace)
 			defer timer.Stop()
@@ -234,7 +249,7 @@ func (m *process) end() {
 			case <-m.ended:
 			case <-timer.C:
 			}
-			m.pipes.kill() // also one that closed its pipe and lives on
+			m.pipes.kill() // needed if it closed its pipe but has not exited
 			_ = m.pipes.reaped()
 		}()
 	})

@@ -12,8 +12,8 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// The whole worker over its protocol: a sweep in which one case has a wrong sum
-// and another loses a rank ends with a result for every other case.
+// Runs the worker over its protocol. In a sweep, one case has a wrong sum and another loses a rank, and all
+// other cases must get a result.
 func TestSweepOverTheProtocol(t *testing.T) {
 	fake, node := fakeNode(4)
 	ranks := &pipeRanks{node: node}

@@ -10,7 +10,7 @@ import (
 	"aicplan/cudaops/nccl"
 )
 
-// The faults that can be made on purpose.
+// Faults that can be injected.
 const (
 	FaultWrongSum = "wrong_sum" // the last rank receives a wrong byte
 	FaultDie      = "die"       // the last rank ends before the first execution
@@ -18,8 +18,8 @@ const (
 )
 
 const (
-	poison = 0xff // no element of a pattern's sum has such a byte
-	spoil  = 0x5a // nor this one
+	poison = 0xff // not part of any expected result
+	spoil  = 0x5a // not part of any expected result, different from poison
 )
 
 // data are the addresses of a rank's message.
@@ -33,9 +33,11 @@ func (r *rank) data(t task) (data, error) {
 	if err != nil {
 		return data{}, err
 	}
+
 	if !t.InPlace {
 		return data{r.send.at, r.recv.at, l}, nil
 	}
+
 	s, v := l.offsets(r.no)
 	return data{r.recv.at + driver.Ptr(s), r.recv.at + driver.Ptr(v), l}, nil
 }
@@ -46,13 +48,16 @@ func (r *rank) execution(t task) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if t.Via != viaNCCL {
 		return r.peerExecution(t, d)
 	}
+
 	c := r.comm(t.Ranks)
 	if c == 0 {
 		return nil, fmt.Errorf("rank %d has not joined a communicator of %d", r.no, t.Ranks)
 	}
+
 	lib, n, dt, s := r.node.NCCL, d.layout.count, t.Type, r.stream
 	switch t.Op {
 	case AllReduce:
@@ -66,6 +71,7 @@ func (r *rank) execution(t task) (func() error, error) {
 	case Broadcast:
 		return func() error { return lib.Broadcast(d.send, d.recv, n, dt, 0, c, s) }, nil
 	}
+
 	next, last := (r.no+1)%t.Ranks, (r.no+t.Ranks-1)%t.Ranks
 	return func() error {
 		if err := lib.GroupStart(); err != nil {
@@ -75,7 +81,7 @@ func (r *rank) execution(t task) (func() error, error) {
 		if err == nil {
 			err = lib.Recv(d.recv, n, dt, last, c, s)
 		}
-		// The group is closed in any case: an open one swallows all later calls.
+		// Always close the group, because an open group absorbs all later calls.
 		if end := lib.GroupEnd(); err == nil {
 			err = end
 		}
@@ -83,28 +89,34 @@ func (r *rank) execution(t task) (func() error, error) {
 	}, nil
 }
 
-// verify sends the pattern once and checks what arrives.
+// verify sends the pattern once and checks the received data.
 func (r *rank) verify(t task) (report, error) {
 	d, err := r.data(t)
 	if err != nil {
 		return report{}, err
 	}
+
 	run, err := r.execution(t)
 	if err != nil {
 		return report{}, err
 	}
+
 	dr := r.node.Driver
 	l := d.layout
-	// The buffer that receives is poisoned first: what nobody wrote is found.
+
+	// Poison the receive buffer to detect elements that are never written.
 	if err := dr.Memset8(r.recv.at, poison, max(l.recv, l.send)*l.size, r.stream); err != nil {
 		return report{}, err
 	}
+
 	if err := r.launchFill(d.send, l.send, t.Type); err != nil {
 		return report{}, err
 	}
+
 	if err := r.wait(t, 0); err != nil {
 		return report{}, err
 	}
+
 	switch {
 	case t.faulty(r.no, FaultDie):
 		if r.die != nil {
@@ -115,25 +127,30 @@ func (r *rank) verify(t task) (report, error) {
 	case t.faulty(r.no, FaultHang):
 		return report{}, r.hang(t)
 	}
+
 	if err := run(); err != nil {
 		return report{}, err
 	}
+
 	if err := r.finish(t); err != nil {
 		return report{}, err
 	}
+
 	if t.faulty(r.no, FaultWrongSum) {
 		if err := dr.Memset8(d.recv+driver.Ptr(l.recv*l.size-1), spoil, 1, r.stream); err != nil {
 			return report{}, err
 		}
 	}
+
 	return r.compare(t, d)
 }
 
-// hang does nothing until the rank is cancelled or out of time: what a rank
-// looks like to the others whose program is stuck elsewhere.
+// hang waits until the rank is cancelled or its limit has passed. It simulates a rank whose program is
+// stuck elsewhere.
 func (r *rank) hang(t task) error {
 	clock := r.node.Clock
 	until := clock.Now() + limitOf(t)
+
 	for !r.stop.Load() && clock.Now() <= until {
 		if err := clock.Sleep(context.Background(), time.Millisecond); err != nil {
 			return err
@@ -142,12 +159,13 @@ func (r *rank) hang(t task) error {
 	return fmt.Errorf("%w: it never started (fault on purpose)", errHung)
 }
 
-// recheck compares what the last execution left in the receive buffer.
+// recheck checks the receive buffer after the last execution.
 func (r *rank) recheck(t task) (report, error) {
 	if t.Via == viaCopy {
 		l := layout{count: t.Bytes, recv: t.Bytes, size: 1, ranks: t.Ranks}
 		return r.compareAs(t, data{recv: r.recv.at, layout: l}, expectCopy, t.Target, 0, t.Bytes)
 	}
+
 	d, err := r.data(t)
 	if err != nil {
 		return report{}, err
@@ -165,24 +183,31 @@ func (r *rank) compareAs(t task, d data, e expectation, src int, base, part int6
 	if err := dr.Memset32(r.tally, 0, 2, r.stream); err != nil {
 		return report{}, err
 	}
+
 	if err := dr.Memset32(r.tally+8, 0xffffffff, 2, r.stream); err != nil {
 		return report{}, err
 	}
+
 	n := d.layout.recv
 	err := dr.Launch(driver.Launch{
 		Func: r.check, Grid: gridFor(n), Block: [3]int{256, 1, 1},
-		Args: []any{d.recv, uint64(n), int32(e), uint32(t.Ranks), uint32(src), uint64(base), uint64(part), int32(t.Type), r.tally},
+		Args: []any{d.recv, uint64(n), int32(e), uint32(t.Ranks), uint32(src), uint64(base), uint64(part),
+			int32(t.Type), r.tally},
 	}, r.stream)
+
 	if err != nil {
 		return report{}, err
 	}
+
 	if err := r.wait(t, 0); err != nil {
 		return report{}, err
 	}
+
 	var words [tallyBytes]byte
 	if err := dr.CopyDtoH(words[:], r.tally); err != nil {
 		return report{}, err
 	}
+
 	return report{
 		Checked: n,
 		Wrong:   int64(binary.LittleEndian.Uint64(words[:8])),
@@ -197,38 +222,43 @@ func (r *rank) launchFill(at driver.Ptr, count int64, t nccl.DataType) error {
 	}, r.stream)
 }
 
-// gridFor is enough blocks of 256 threads for n elements, a few each.
+// gridFor returns a grid of 256-thread blocks for n elements, with at most 4096 blocks.
 func gridFor(n int64) [3]int { return [3]int{int(min((n+255)/256, 4096)), 1, 1} }
 
-// finish waits for the executions in flight, and finds out whether a
-// peer-memory kernel gave up.
+// finish waits for the running executions and returns an error if a peer-memory kernel timed out.
 func (r *rank) finish(t task) error {
 	if t.Via == viaNCCL {
 		return r.wait(t, r.comm(t.Ranks))
 	}
+
 	if err := r.wait(t, 0); err != nil {
 		return err
 	}
+
 	var word [4]byte
 	if err := r.node.Driver.CopyDtoH(word[:], r.signals+signalFailed); err != nil {
 		return err
 	}
+
 	if call := binary.LittleEndian.Uint32(word[:]); call != 0 {
 		return fmt.Errorf("%w: a peer did not arrive at call %d of the kernel within %v", errHung, call, kernelLimit)
 	}
+
 	return nil
 }
 
-// block queues N executions back to back. A timed block begins when all ranks
-// are at its beginning and ends when the device is idle.
+// block queues t.N executions back to back and returns their time: from when all ranks are ready until the
+// device is idle.
 func (r *rank) block(t task) (report, error) {
 	run, err := r.execution(t)
 	if err != nil {
 		return report{}, err
 	}
+
 	if err := r.together(t); err != nil {
 		return report{}, err
 	}
+
 	clock := r.node.Clock
 	began := clock.Now()
 	for range t.N {
@@ -239,18 +269,22 @@ func (r *rank) block(t task) (report, error) {
 			return report{}, errCancelled
 		}
 	}
+
 	var comm nccl.Comm
 	if t.Via == viaNCCL {
 		comm = r.comm(t.Ranks)
 	}
+
 	if err := r.wait(t, comm); err != nil {
 		return report{}, err
 	}
+
 	took := clock.Now() - began
 	if t.Via != viaNCCL {
 		if err := r.finish(t); err != nil {
 			return report{}, err
 		}
 	}
+
 	return report{Seconds: took.Seconds()}, nil
 }

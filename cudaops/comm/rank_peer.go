@@ -9,7 +9,7 @@ import (
 	"aicplan/cudaops/nccl"
 )
 
-// Of the struct Signals in allreduce.cu.
+// Constants of the struct Signals in allreduce.cu.
 const (
 	maxRanks     = 8
 	maxBlocks    = 256
@@ -23,11 +23,11 @@ const kernelLimit = 2 * time.Second
 // peerThreads is the block size of the peer-memory kernels.
 const peerThreads = 512
 
-// OneShotMost is the largest message, in bytes, that the one-shot kernel takes:
-// its staging holds two messages of every rank.
+// OneShotMost is the largest message of the one-shot kernel in bytes. Its staging memory contains two
+// messages of each rank.
 const OneShotMost = 16 << 20
 
-// peerStaging is how much staging memory the kernels need for a message.
+// peerStaging returns the staging memory that a kernel needs for a message, in bytes.
 func peerStaging(via string, ranks int, bytes int64) int64 {
 	if via == viaOneShot {
 		return 2 * int64(ranks) * bytes
@@ -35,7 +35,7 @@ func peerStaging(via string, ranks int, bytes int64) int64 {
 	return bytes
 }
 
-// peerSupported says why the peer-memory kernels cannot reduce a message.
+// peerSupported returns an error if the peer-memory kernel cannot reduce the message.
 func peerSupported(via string, t nccl.DataType, ranks int, elements int64) error {
 	switch {
 	case t != nccl.Half && t != nccl.BFloat16:
@@ -49,35 +49,39 @@ func peerSupported(via string, t nccl.DataType, ranks int, elements int64) error
 	case via == viaTwoShot && elements%int64(8*ranks) != 0:
 		return fmt.Errorf("%d elements do not split into %d slices of whole 16-byte words", elements, ranks)
 	}
+
 	return nil
 }
 
-// peerExecution queues one launch of a peer-memory kernel.
+// peerExecution returns a function that launches a peer-memory kernel.
 func (r *rank) peerExecution(t task, d data) (func() error, error) {
 	if err := peerSupported(t.Via, t.Type, t.Ranks, t.Elements); err != nil {
 		return nil, err
 	}
+
 	if len(t.Peers) < t.Ranks || t.Grid < 1 || t.Grid > maxBlocks {
 		return nil, fmt.Errorf("a launch of %d blocks that knows %d of %d ranks", t.Grid, len(t.Peers), t.Ranks)
 	}
+
 	word := "half"
 	if t.Type == nccl.BFloat16 {
 		word = "bfloat16"
 	}
+
 	name := fmt.Sprintf("comm_%s_%s_%d", t.Via, word, t.Ranks)
 	fn, ok := r.reduce[name]
 	if !ok {
 		return nil, fmt.Errorf("kernel %s is not loaded", name)
 	}
+
 	words := uint64(t.Elements * t.Type.Size() / 16)
 	args := []any{d.send, d.recv, words, words, uint32(r.no), uint64(kernelLimit.Nanoseconds())}
-	// The last parameter is a struct of pointers; the driver reads it as the
-	// words that follow each other from here on.
+
+	// The last parameter is a struct of pointers, which is passed as consecutive words.
 	for _, part := range []func(place) driver.Ptr{
 		func(p place) driver.Ptr { return p.Signals },
 		func(p place) driver.Ptr { return p.Staging },
-		// In place and out of place alike the result lies at the beginning of the
-		// receive buffer.
+		// The result is at the start of the receive buffer, both in place and out of place.
 		func(p place) driver.Ptr { return p.Recv },
 	} {
 		for i := range maxRanks {
@@ -88,43 +92,50 @@ func (r *rank) peerExecution(t task, d data) (func() error, error) {
 			}
 		}
 	}
+
 	launch := driver.Launch{Func: fn, Grid: [3]int{t.Grid, 1, 1}, Block: [3]int{peerThreads, 1, 1}, Args: args}
 	return func() error { return r.node.Driver.Launch(launch, r.stream) }, nil
 }
 
-// usePeers allows this rank's kernels to reach the memory of the others, and
-// loads the kernels. Every kernel is run once here, with nothing to do: a first
-// launch may load code, and loading waits for kernels that run, which must not
-// happen while they wait for each other.
+// usePeers enables access to the memory of the other ranks and loads the kernels. It launches each kernel
+// once without work, because the first launch may load code. Loading waits for running kernels, which would
+// deadlock while kernels wait for each other.
 func (r *rank) usePeers(t task) error {
 	d := r.node.Driver
 	for i := range t.Ranks {
 		if i == r.no {
 			continue
 		}
+
 		other := t.Peers[i].Device
 		can, err := d.CanAccessPeer(r.device, other)
 		if err != nil {
 			return err
 		}
+
 		if !can && t.Via == viaCopy {
-			continue // the copy goes another way
+			continue // the driver copies through the host instead
 		}
+
 		if !can {
 			return fmt.Errorf("%w: device %d has no access to the memory of device %d", errNoAccess, r.device, other)
 		}
+
 		if err := d.EnablePeer(driver.Context(t.Peers[i].Context)); err != nil {
 			return err
 		}
 	}
+
 	if t.Via != viaOneShot && t.Via != viaTwoShot {
 		return nil
 	}
+
 	if len(r.reduce) == 0 {
 		mod, err := r.load("allreduce.cu", allreduceSource)
 		if err != nil {
 			return err
 		}
+
 		for _, via := range []string{viaOneShot, viaTwoShot} {
 			for _, word := range []string{"half", "bfloat16"} {
 				for _, n := range []int{2, 4, 8} {
@@ -138,6 +149,7 @@ func (r *rank) usePeers(t task) error {
 			}
 		}
 	}
+
 	for _, fn := range r.reduce {
 		args := []any{r.send.at, r.recv.at, uint64(0), uint64(0), uint32(r.no), uint64(0)}
 		for i := range 3 * maxRanks {
@@ -147,14 +159,17 @@ func (r *rank) usePeers(t task) error {
 				args = append(args, driver.Ptr(0))
 			}
 		}
-		err := d.Launch(driver.Launch{Func: fn, Grid: [3]int{1, 1, 1}, Block: [3]int{peerThreads, 1, 1}, Args: args}, r.stream)
+		err := d.Launch(driver.Launch{Func: fn, Grid: [3]int{1, 1, 1}, Block: [3]int{peerThreads, 1, 1},
+			Args: args}, r.stream)
 		if err != nil {
 			return err
 		}
 	}
+
 	if err := d.Memset8(r.signals, 0, signalBytes, r.stream); err != nil {
 		return err
 	}
+
 	return r.wait(t, 0)
 }
 

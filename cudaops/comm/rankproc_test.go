@@ -38,7 +38,7 @@ func fakeRankMain() int {
 
 var one = []driver.Device{0}
 
-// realProcesses is a crew of one rank in a process of its own.
+// realProcesses returns a crew with one rank in a separate process.
 func realProcesses(t *testing.T, args ...string) *crew {
 	t.Helper()
 	exe, err := os.Executable()
@@ -50,8 +50,8 @@ func realProcesses(t *testing.T, args ...string) *crew {
 	return c
 }
 
-// The whole way through a process: a rank joins, computes and leaves; then it
-// is killed by its own fault, and the next one takes its place.
+// A rank in a process joins, computes and leaves. Then an injected fault kills it and the next one replaces
+// it.
 func TestRankInAProcess(t *testing.T) {
 	c := realProcesses(t, fakeRankVerb)
 	base := task{Op: AllReduce, Type: dataTypes["half"], Ranks: 1, Elements: 64}
@@ -105,8 +105,7 @@ func TestProcessThatIsNoRank(t *testing.T) {
 	}
 }
 
-// A rank that takes orders and never answers is given up in bounded time, and
-// its process is killed.
+// A rank that accepts orders but never replies is given up in bounded time, and its process is killed.
 func TestRankThatNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		killed := make(chan struct{})
@@ -133,7 +132,7 @@ func TestRankThatNeverAnswers(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "could not be released") {
 			t.Fatalf("got %v", err)
 		}
-		// 3 s and its patience, patience to release, and five times that to rescue.
+		// 3 s plus the patience, patience to release, and five times that to rescue.
 		if took := time.Since(began); took > 3*time.Second+8*c.patience {
 			t.Errorf("given up after %v", took)
 		}

@@ -10,7 +10,7 @@ import (
 	"aicplan/cudaops/measure"
 )
 
-// Counts of nccl-tests as aiconfigurator's collector runs it.
+// Counts used by aiconfigurator's collector with nccl-tests.
 const (
 	warmups       = 40
 	iterations    = 100
@@ -18,45 +18,43 @@ const (
 	bigMessage    = 16 << 20
 )
 
-// What bounds a block where the counts above would make it long: a block of a
-// few milliseconds hides its beginning and end, and more of them say more.
+// Limits of the block length. A block of a few milliseconds is long enough that its start and end do not
+// matter, and more blocks give more information than longer ones.
 const (
 	longestBlock = 5 * time.Millisecond
 	longestWarm  = 2 * time.Millisecond
 	fewestWarm   = 2
-	// fewest executions are timed together however long they take: the first ones
-	// after a barrier find the ranks in step, which back-to-back work is not.
+	// fewest is the minimum number of executions timed together. Right after a barrier the ranks are in
+	// step, unlike in back-to-back work.
 	fewest      = 10
 	graphBlock  = 150 * time.Microsecond
-	briefBlock  = 75 * time.Microsecond // of executions below briefBelow
-	graphMost   = 20                    // executions per block of a graph
+	briefBlock  = 75 * time.Microsecond // for executions below briefBelow
+	graphMost   = 20                    // maximum executions per block of a graph
 	graphBlocks = 4
-	// graphVisit is the time that the replays of a visit fill. Small messages
-	// depend on how far the ranks are apart when a replay begins, and that is drawn
-	// anew at each start line: many short replays say more than a few. On two H200s
-	// 16 to 19 replays in blocks of 5 to 11 executions gave rows within 1.04 of a
-	// case's fastest (p95), 5 replays in blocks of 2 to 4 within 1.22.
+	// graphVisit is the total time of the replays of a visit. Small messages depend on the offset between
+	// ranks at the start of a replay, which is random for each start line, so many short replays are better
+	// than a few long ones. On two H200s, rows were within 1.04 of a case's fastest (p95) with 16 to 19
+	// replays in blocks of 5 to 11 executions, and within 1.22 with 5 replays in blocks of 2 to 4.
 	graphVisit   = 12 * time.Millisecond
-	graphReplays = 5 // at least, where max_pass_seconds allows it
+	graphReplays = 5 // minimum, if max_pass_seconds allows it
 	mostReplays  = 32
-	// briefBelow is what an execution takes at most for all that to matter. A
-	// replay of such ones has another ahead of it that does not count: links and
-	// caches have then been in use, as they are in serving.
+	// briefBelow is the execution time below which these effects matter. Each replay of such executions is
+	// preceded by an untimed replay, so that links and caches are in use as they are in serving.
 	briefBelow = 40 * time.Microsecond
-	// disturbedBy is what a pass over a graph counts at most, in medians of the
-	// case's passes. Captures differ by less: of 737 passes on two H200s, 19 were more
-	// than 3 % above their median, and 3 more than 5 %.
+	// disturbedBy caps the time of a graph pass, as a multiple of the median of the case's passes.
+	// Differences between captures are smaller: of 737 passes on two H200s, 19 were more than 3 % above
+	// their median and 3 more than 5 %.
 	disturbedBy = 1.05
 )
 
 // series collects the times of one form of a case.
 type series struct {
 	samples    []float64 // seconds per execution
-	medians    []float64 // of the passes
+	medians    []float64 // median of each pass
 	blocks     []float64 // seconds
-	spreads    []float64 // slowest rank / fastest rank, by block
+	spreads    []float64 // slowest / fastest rank, per block
 	executions int
-	ends       []int // of the samples, by pass
+	ends       []int // end index of each pass in samples
 }
 
 func (s *series) add(perExec, block float64, n int) error {
@@ -69,21 +67,20 @@ func (s *series) add(perExec, block float64, n int) error {
 	return nil
 }
 
-// latency is one time for all passes.
+// latency returns the time of one execution over all passes, in seconds.
 //
-// Without graphs it is the mean of the two fastest passes' medians. What disturbs
-// the host's launches lasts for tens of milliseconds and only ever makes them
-// slower: the fastest passes are those that were left alone.
+// Without graphs, it is the mean of the two lowest medians. Disturbances of host launches last tens of
+// milliseconds and only make them slower, so the fastest passes are the undisturbed ones.
 //
-// Every pass over a graph captures it anew, and captures differ: what a case
-// takes is their mean. On two H200s, 51 cases in three runs, the mean differed by
-// 1.013 (p50) and 1.029 (p95) from run to run, that of the two fastest by 1.017 and
-// 1.045. A pass that something disturbed counts as disturbedBy of the median.
+// With graphs, it is the mean over all passes, because each pass captures a new graph and captures differ.
+// Passes are capped at disturbedBy times the median. For 51 cases in three runs on two H200s, this mean
+// differed from run to run by 1.013 (p50) and 1.029 (p95), the mean of the two fastest by 1.017 and 1.045.
 func (s *series) latency(graph bool) float64 {
 	m := slices.Sorted(slices.Values(s.medians))
 	if !graph {
 		return measure.Mean(m[:min(len(m), 2)])
 	}
+
 	most := disturbedBy * measure.Median(m)
 	for i := range m {
 		m[i] = min(m[i], most)
@@ -91,28 +88,32 @@ func (s *series) latency(graph bool) float64 {
 	return measure.Mean(m)
 }
 
-// replays are the 10th and 90th percentile of a graph's replays in one pass; not
-// where the samples are no blocks of replays.
+// replays returns the 10th and 90th percentile of the mean times of a graph's replays in one pass. ok is
+// false if the pass has too few replays or used no graph.
 func (s *series) replays(pass int) (low, high float64, ok bool) {
 	if pass >= len(s.ends) {
 		return 0, 0, false
 	}
+
 	first := 0
 	if pass > 0 {
 		first = s.ends[pass-1]
 	}
+
 	mine := s.samples[first:s.ends[pass]]
 	if len(mine) < 2*graphBlocks || len(mine)%graphBlocks != 0 {
 		return 0, 0, false
 	}
+
 	var means []float64
 	for r := 0; r < len(mine); r += graphBlocks {
 		means = append(means, measure.Mean(mine[r:r+graphBlocks]))
 	}
+
 	return measure.Percentile(means, 0.1), measure.Percentile(means, 0.9), true
 }
 
-// agree says whether the two fastest passes differ by no more than tolerance.
+// agree reports whether the two fastest passes differ by at most the relative tolerance.
 func (s *series) agree(tolerance float64) bool {
 	m := slices.Sorted(slices.Values(s.medians))
 	return len(m) == 1 || m[1] <= m[0]*(1+tolerance)
@@ -134,7 +135,7 @@ func (s *series) result(graph bool, protocol string) measure.Measured {
 	}
 }
 
-// form is one form of a case, out of place or in place, being measured.
+// form measures one form of a case, out of place or in place.
 type form struct {
 	crew     *crew
 	clock    measure.Clock
@@ -143,24 +144,27 @@ type form struct {
 	bytes    int64
 	graph    bool
 	captured bool
-	perExec  float64 // the latest estimate, seconds
+	perExec  float64 // latest estimate in seconds
 	series   series
 }
 
-// pass visits the form once.
+// pass makes one pass: warm-up, then samples until they are stable.
 func (f *form) pass(ctx context.Context) error {
 	if gap := f.settings.IdleGapSeconds; gap > 0 {
 		if err := f.clock.Sleep(ctx, time.Duration(gap*float64(time.Second))); err != nil {
 			return err
 		}
 	}
+
 	if err := f.warm(ctx); err != nil {
 		return err
 	}
+
 	draw := f.block
 	if f.graph {
 		draw = f.replays
 	}
+
 	if f.settings.Protocol == measure.ProtocolReference {
 		if err := draw(ctx); err != nil {
 			return err
@@ -168,6 +172,7 @@ func (f *form) pass(ctx context.Context) error {
 		f.series.medians = append(f.series.medians, measure.Median(f.series.samples))
 		return nil
 	}
+
 	s, first, began := f.settings, len(f.series.samples), f.clock.Now()
 	for {
 		if err := draw(ctx); err != nil {
@@ -186,7 +191,7 @@ func (f *form) pass(ctx context.Context) error {
 	}
 }
 
-// settled says whether the passes agree, or are enough.
+// settled reports whether the passes agree or their maximum number is reached.
 func (f *form) settled() bool {
 	n := len(f.series.medians)
 	if f.settings.Protocol == measure.ProtocolReference {
@@ -196,11 +201,11 @@ func (f *form) settled() bool {
 		(n >= f.settings.MaxPasses || f.series.agree(f.settings.PassTolerance))
 }
 
-// warm executes without timing, and finds out how long an execution takes.
+// warm runs untimed executions and estimates the time of one execution.
 func (f *form) warm(ctx context.Context) error {
 	left := warmups
 	if f.perExec == 0 && f.settings.Protocol != measure.ProtocolReference {
-		// The estimate's own first execution pays for what is made at first use.
+		// The first execution includes one-time initialization.
 		for _, n := range []int{1, fewestWarm} {
 			if err := f.estimate(ctx, n); err != nil {
 				return err
@@ -208,9 +213,11 @@ func (f *form) warm(ctx context.Context) error {
 			left -= n
 		}
 	}
+
 	if f.perExec > 0 {
 		left = min(left, max(fewestWarm, f.within(longestWarm)))
 	}
+
 	if left > 0 {
 		t := f.task
 		t.Kind, t.N = taskWarm, left
@@ -219,45 +226,51 @@ func (f *form) warm(ctx context.Context) error {
 		}
 		f.series.executions += left
 	}
+
 	if f.graph {
 		return f.warmGraph(ctx)
 	}
+
 	return nil
 }
 
-// warmGraph captures the form's graph and replays it once: its first launch
-// brings it to the device, and says how long an execution takes there. What was
-// known before is the time of a few eager executions, which for a small message
-// is the host's: up to ten times as long. The blocks would hold too few
-// executions, and the visit too few replays. So such a graph is captured again.
+// warmGraph captures the form's graph and replays it once, which uploads it and measures the time per
+// execution. The previous estimate comes from eager executions. For small messages these are dominated by
+// the host and up to ten times slower, so the blocks would have too few executions. If the block size
+// changes, the graph is captured again.
 func (f *form) warmGraph(ctx context.Context) error {
 	for first := true; ; first = false {
 		if err := f.haveGraph(ctx); err != nil {
 			return err
 		}
+
 		t := f.task
 		t.Kind = taskReplay
 		reps, err := f.crew.do(ctx, t)
 		if err != nil {
 			return err
 		}
+
 		f.series.executions += f.task.N * graphBlocks
 		if f.settings.Protocol == measure.ProtocolReference {
 			return nil
 		}
+
 		slow, err := slowestRanks(reps, graphBlocks)
 		if err != nil {
 			return err
 		}
+
 		f.perExec = slices.Min(slow)
 		if want := blockOf(f.perExec); !first || alike(want, f.task.N) {
 			return nil
 		}
+
 		f.captured = false
 	}
 }
 
-// blockOf is how many executions a block of a graph holds.
+// blockOf returns the number of executions per block of a graph.
 func blockOf(perExec float64) int {
 	length := graphBlock
 	if perExec < briefBelow.Seconds() {
@@ -266,10 +279,10 @@ func blockOf(perExec float64) int {
 	return min(max(1, int(math.Ceil(length.Seconds()/max(perExec, 1e-6)))), graphMost)
 }
 
-// alike says whether two numbers of executions differ by less than a quarter.
+// alike reports whether two numbers of executions differ by at most a quarter.
 func alike(a, b int) bool { return 4*max(a, b) <= 5*min(a, b) }
 
-// slowestRanks is the time of every block on the rank that was slowest in it.
+// slowestRanks returns the time of each block on its slowest rank.
 func slowestRanks(reps []report, blocks int) ([]float64, error) {
 	out := make([]float64, blocks)
 	for _, r := range reps {
@@ -283,20 +296,23 @@ func slowestRanks(reps []report, blocks int) ([]float64, error) {
 	return out, nil
 }
 
-// haveGraph captures the form's graph where there is none.
+// haveGraph captures the form's graph if it is not captured yet.
 func (f *form) haveGraph(ctx context.Context) error {
 	if f.captured {
 		return nil
 	}
+
 	t := f.task
 	t.Kind, t.Blocks = taskCapture, graphBlocks
 	t.N = blockOf(f.perExec)
 	if f.settings.Protocol == measure.ProtocolReference {
 		t.N = 5
 	}
+
 	if _, err := f.crew.do(ctx, t); err != nil {
 		return err
 	}
+
 	f.captured = true
 	f.task.N = t.N
 	return nil
@@ -309,17 +325,18 @@ func (f *form) estimate(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
+
 	f.series.executions += n
 	f.perExec = meanSeconds(reps) / float64(n)
 	return nil
 }
 
-// within is how many executions fill a time.
+// within returns how many executions fit into d.
 func (f *form) within(d time.Duration) int {
 	return int(d.Seconds() / f.perExec)
 }
 
-// iterationsFor is how often the collector's nccl-tests executes a message.
+// iterationsFor returns how often aiconfigurator's collector executes a message in nccl-tests.
 func iterationsFor(bytes int64) int {
 	if bytes > bigMessage {
 		return iterationsBig
@@ -327,35 +344,39 @@ func iterationsFor(bytes int64) int {
 	return iterations
 }
 
-// block times executions as nccl-tests does: the host's clock from a barrier to
-// an idle device, the mean over the ranks.
+// block times executions like nccl-tests: with the host's clock from a barrier until the device is idle,
+// averaged over the ranks.
 func (f *form) block(ctx context.Context) error {
 	n := iterationsFor(f.bytes)
 	if f.settings.Protocol != measure.ProtocolReference {
 		n = min(n, max(fewest, f.within(longestBlock)))
 	}
+
 	t := f.task
 	t.Kind, t.N = taskBlock, n
 	reps, err := f.crew.do(ctx, t)
 	if err != nil {
 		return err
 	}
+
 	slow, fast := 0.0, math.Inf(1)
 	for _, r := range reps {
 		slow, fast = max(slow, r.Seconds), min(fast, r.Seconds)
 	}
+
 	f.series.spreads = append(f.series.spreads, slow/fast)
 	mean := meanSeconds(reps)
 	f.perExec = mean / float64(n)
+
 	return f.series.add(f.perExec, mean, n)
 }
 
-// plan is how a visit replays the form's graph: how often, and how many launches
-// go ahead of each replay.
+// plan returns the number of replays of a visit and the number of untimed launches before each replay.
 func (f *form) plan() (times, ahead int) {
 	if f.settings.Protocol == measure.ProtocolReference {
 		return 1, 0
 	}
+
 	one := max(f.perExec, 1e-6) * float64(f.task.N*graphBlocks+1)
 	times = graphReplays
 	if f.perExec < briefBelow.Seconds() {
@@ -365,8 +386,7 @@ func (f *form) plan() (times, ahead int) {
 	return max(1, min(times, int(f.settings.MaxPassSeconds/one))), ahead
 }
 
-// replays launches the graph as often as a visit has to; each of its blocks
-// counts with the time of the rank that was slowest in it.
+// replays replays the graph for one visit. The time of a block is that of its slowest rank.
 func (f *form) replays(ctx context.Context) error {
 	t := f.task
 	t.Kind = taskReplay
@@ -375,11 +395,13 @@ func (f *form) replays(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	f.series.executions += t.Times * t.Ahead * f.task.N * graphBlocks
 	slowest, err := slowestRanks(reps, t.Times*graphBlocks)
 	if err != nil {
 		return err
 	}
+
 	for b, slow := range slowest {
 		fast := slow
 		for _, r := range reps {
@@ -390,6 +412,7 @@ func (f *form) replays(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -9,9 +9,9 @@ import (
 	"aicplan/cudaops/measure"
 )
 
-// A small message's replay depends on how far the ranks are apart at its start
-// line: it is replayed often, each time behind a replay that does not count. A
-// long one is replayed a few times, and no longer than a pass may take.
+// The time of a small message's replay depends on the offset between the ranks at its start. Such a graph
+// is replayed often, each time after an untimed replay. Long graphs are replayed a few times, and no longer
+// than a pass may take.
 func TestReplaysOfAVisit(t *testing.T) {
 	t.Parallel()
 	s := measure.Defaults()
@@ -41,9 +41,8 @@ func TestReplaysOfAVisit(t *testing.T) {
 	}
 }
 
-// TestLatencyOfPasses holds that a graph's row is the mean of its captures, none of
-// them further off than disturbed ones are, and that launches of the host are what
-// the fastest of them are.
+// TestLatencyOfPasses checks that a graph's latency is the mean of its passes with disturbed ones capped,
+// and that the latency of host launches is that of the fastest passes.
 func TestLatencyOfPasses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -69,7 +68,7 @@ func TestLatencyOfPasses(t *testing.T) {
 	}
 }
 
-// TestVisitsTold names every visit of a case, for those who look for what differs.
+// TestVisitsTold checks the log line with the results of all visits.
 func TestVisitsTold(t *testing.T) {
 	t.Parallel()
 	f := &form{series: series{medians: []float64{8e-6, 9e-6}, samples: make([]float64, 0, 16)}}

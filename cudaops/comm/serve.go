@@ -6,8 +6,8 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// window is how many cases are held and visited in turn. A disturbance of the
-// host that hits one visit of a case is over at the next.
+// window is the number of cases that are visited in turn. A disturbance of the host during one visit of a
+// case is usually over at its next visit.
 const window = 24
 
 // Serve implements worker.Host.
@@ -15,6 +15,7 @@ func (h *host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	if h.gang != nil {
 		defer h.disband(ctx)
 	}
+
 	return (&worker.InTurn{Window: window, Open: func(c worker.Case) (worker.Visitor, error) {
 		v, err := h.visitor(c)
 		if err != nil {
@@ -24,7 +25,7 @@ func (h *host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	}}).Serve(ctx, in, out)
 }
 
-// visits is a visitor to the worker.
+// visits adapts a visitor to worker.Visitor.
 type visits struct{ visitor }
 
 func (v visits) Visit(ctx context.Context) ([]worker.Row, float64, bool, error) {
@@ -32,7 +33,7 @@ func (v visits) Visit(ctx context.Context) ([]worker.Row, float64, bool, error) 
 	return []worker.Row{row}, 0, done, err
 }
 
-// Tell says what the visits of a measurement found.
+// Tell returns a log line with the results of all visits.
 func (v visits) Tell() string {
 	if m, ok := v.visitor.(*measurement); ok {
 		return m.visits()
@@ -40,8 +41,7 @@ func (v visits) Tell() string {
 	return "measured in one visit"
 }
 
-// disband ends the ranks on other nodes in order, so that the command that started
-// them does not complain.
+// disband ends the ranks on other nodes in order, so that their launcher does not report errors.
 func (h *host) disband(ctx context.Context) {
 	h.procs.close(context.WithoutCancel(ctx))
 	h.gang.retire()

@@ -9,26 +9,26 @@ import (
 	"aicplan/cudaops/nccl"
 )
 
-// The kinds of tasks.
+// Task kinds.
 const (
-	taskReserve = "reserve" // have buffers of Send, Recv and Staging bytes; report where they are
-	taskPeer    = "peer"    // allow access to the memory of the other ranks
-	taskID      = "id"      // make a unique id
+	taskReserve = "reserve" // allocate buffers of Send, Recv and Staging bytes, report their addresses
+	taskPeer    = "peer"    // enable access to the memory of the other ranks
+	taskID      = "id"      // create a unique id
 	taskJoin    = "join"    // join the communicator of Ranks with ID
 	taskLeave   = "leave"   // destroy that communicator
-	taskAbort   = "abort"   // leave it by force, and wait until the device is idle
-	taskVerify  = "verify"  // send the pattern once and check what arrives
-	taskRecheck = "recheck" // check the receive buffer once more
-	taskFill    = "fill"    // write the pattern of the rank into Bytes bytes, and poison the receive buffer
-	taskWarm    = "warm"    // N executions, not timed
+	taskAbort   = "abort"   // abort that communicator and wait until the device is idle
+	taskVerify  = "verify"  // send the pattern once and check the received data
+	taskRecheck = "recheck" // check the receive buffer again
+	taskFill    = "fill"    // write the rank's pattern into Bytes bytes and poison the receive buffer
+	taskWarm    = "warm"    // N untimed executions
 	taskBlock   = "block"   // N executions between barriers, timed by the host's clock
 	taskCapture = "capture" // capture Blocks blocks of N executions into a graph
-	taskReplay  = "replay"  // replay it Times times: one time per replay and block
+	taskReplay  = "replay"  // replay it Times times, report the time of each replay and block
 	taskDrop    = "drop"    // free the graph
-	taskCopy    = "copy"    // N copies to the peer, timed by events of the device
+	taskCopy    = "copy"    // N copies to the peer, timed by device events
 )
 
-// The ways in which a message moves.
+// Ways to transfer a message.
 const (
 	viaNCCL    = ""
 	viaOneShot = "one_shot"
@@ -36,8 +36,7 @@ const (
 	viaCopy    = "copy"
 )
 
-// task is one thing that all ranks of a crew do at the same time. It travels to
-// ranks in other processes as JSON.
+// task is a step that all ranks of a crew run at the same time. It is sent to other processes as JSON.
 type task struct {
 	Kind     string        `json:"kind"`
 	Via      string        `json:"via,omitempty"`
@@ -48,26 +47,30 @@ type task struct {
 	InPlace  bool          `json:"in_place,omitempty"`
 	N        int           `json:"n,omitempty"`
 	Blocks   int           `json:"blocks,omitempty"`
-	Times    int           `json:"times,omitempty"` // replays; 0 means one
-	Ahead    int           `json:"ahead,omitempty"` // launches of the graph ahead of each replay, that are not timed
+	Times    int           `json:"times,omitempty"` // number of replays, 0 means one
+	Ahead    int           `json:"ahead,omitempty"` // untimed launches before each replay
 	Send     int64         `json:"send,omitempty"`
 	Recv     int64         `json:"recv,omitempty"`
 	Staging  int64         `json:"staging,omitempty"`
 	ID       []byte        `json:"id,omitempty"`
+
 	// Grid is the number of thread blocks of a peer-memory kernel.
 	Grid int `json:"grid,omitempty"`
-	// Peers are the places that taskReserve reported, by rank; they mean
-	// something inside one process only.
+
+	// Peers are the places reported by taskReserve, by rank. They are only valid within one process.
 	Peers []place `json:"peers,omitempty"`
-	// Bytes and Target are the size and the receiving rank of a copy, and Only
-	// the ranks that take part in the task (nil: all).
+
+	// Bytes and Target are the size and the receiving rank of a copy. Only lists the ranks that take part;
+	// nil means all.
 	Bytes  int64 `json:"bytes,omitempty"`
 	Target int   `json:"target,omitempty"`
-	Back   int   `json:"back,omitempty"` // where the target's own copy goes when it takes part
+	Back   int   `json:"back,omitempty"` // target of the copy by Target itself, if it takes part
 	Only   []int `json:"only,omitempty"`
-	// Fault is what goes wrong on purpose on the last rank.
+
+	// Fault is the fault to inject on the last rank.
 	Fault string `json:"fault,omitempty"`
-	// Limit is the time after which the rank gives up, in seconds.
+
+	// Limit is the time limit of the rank in seconds.
 	Limit float64 `json:"limit"`
 }
 
@@ -75,10 +78,10 @@ func (t task) takesPart(rank int) bool {
 	return rank < t.Ranks && (t.Only == nil || slices.Contains(t.Only, rank))
 }
 
-// faulty says whether the fault happens on this rank: on the last one.
+// faulty reports whether the fault is injected on this rank, which must be the last one.
 func (t task) faulty(rank int, fault string) bool { return t.Fault == fault && rank == t.Ranks-1 }
 
-// place is where a rank's memory is.
+// place contains the addresses of a rank's buffers.
 type place struct {
 	Device  driver.Device `json:"device"`
 	Context uint64        `json:"context"`
@@ -88,30 +91,30 @@ type place struct {
 	Signals driver.Ptr    `json:"signals"`
 }
 
-// report is what one rank says about one task.
+// report is the result of one task on one rank.
 type report struct {
-	Seconds float64   `json:"seconds,omitempty"` // of a block
-	Samples []float64 `json:"samples,omitempty"` // seconds per execution, by replay and block of a graph
-	Checked int64     `json:"checked,omitempty"` // elements compared
-	Wrong   int64     `json:"wrong,omitempty"`   // of them wrong
-	First   int64     `json:"first,omitempty"`   // the lowest index of a wrong one
+	Seconds float64   `json:"seconds,omitempty"` // time of a block
+	Samples []float64 `json:"samples,omitempty"` // seconds per execution, by replay and block
+	Checked int64     `json:"checked,omitempty"` // compared elements
+	Wrong   int64     `json:"wrong,omitempty"`   // wrong elements
+	First   int64     `json:"first,omitempty"`   // lowest index of a wrong element
 	Place   place     `json:"place"`
 	ID      []byte    `json:"id,omitempty"`
-	About   *about    `json:"about,omitempty"` // when it has opened its device
+	About   *about    `json:"about,omitempty"` // response to opening the device
 }
 
-// about is what a rank's process has.
+// about describes the device and NCCL version of a rank's process.
 type about struct {
 	Device string `json:"device"`
 	UUID   string `json:"uuid"`
 	NCCL   string `json:"nccl"`
 }
 
-// How a rank fails.
+// Kinds of failures of a rank.
 const (
 	failError  = "error"  // a call failed
-	failHang   = "hang"   // not done within the limit
-	failDied   = "died"   // the rank is gone
+	failHang   = "hang"   // not finished within the limit
+	failDied   = "died"   // the rank has ended
 	failPeer   = "peer"   // released because another rank failed
 	failSticky = "sticky" // the device's context is lost
 )
@@ -127,11 +130,10 @@ func (e *rankError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e
 
 func (e *rankError) Unwrap() error { return e.Err }
 
-// errStuck says that a rank could not be released: the process holding it must
-// end.
+// errStuck is returned if a rank could not be released. The process that contains it must end.
 var errStuck = errors.New("a rank could not be released")
 
-// wrongError says that a receive buffer does not hold what it must.
+// wrongError is returned if a receive buffer does not have the expected content.
 type wrongError struct {
 	Rank           int
 	Wrong, Checked int64

@@ -10,12 +10,12 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// threads hires ranks of this process, each on a thread of its own.
+// threads starts ranks in this process, each on a separate operating system thread.
 type threads struct {
 	node    *Node
 	devices []driver.Device // by rank
 	pin     bool
-	gate    atomic.Pointer[barrier] // of the task in flight
+	gate    atomic.Pointer[barrier] // barrier of the running task
 }
 
 func threadCrew(node *Node, devices []driver.Device, limit float64, pin bool) *crew {
@@ -30,14 +30,17 @@ func threadCrew(node *Node, devices []driver.Device, limit float64, pin bool) *c
 		}
 		h.gate.Store(&barrier{size: int32(n)})
 	}
+
 	return c
 }
 
 func (h *threads) hire(_ context.Context, no int) (member, error) {
 	m := &thread{
-		rank: &rank{node: h.node, no: no, device: h.devices[no], pin: h.pin, meet: func(r *rank) error { return h.gate.Load().wait(r) }},
+		rank: &rank{node: h.node, no: no, device: h.devices[no], pin: h.pin,
+			meet: func(r *rank) error { return h.gate.Load().wait(r) }},
 		jobs: make(chan threadJob, 1),
 	}
+
 	ready := make(chan error)
 	go m.work(ready)
 	if err := <-ready; err != nil {
@@ -58,12 +61,13 @@ type thread struct {
 }
 
 func (m *thread) work(ready chan<- error) {
-	// The device's context is current on this thread for the rank's life.
+	// The device's context is current on this thread for the lifetime of the rank.
 	runtime.LockOSThread()
 	if err := m.rank.open(); err != nil {
 		ready <- err
 		return
 	}
+
 	ready <- nil
 	for {
 		j, ok := m.next()
@@ -75,13 +79,11 @@ func (m *thread) work(ready chan<- error) {
 	}
 }
 
-// awake is how long a thread looks for its next task before it sleeps. A thread
-// that was asleep, and the core under it, take their time to be as fast again,
-// and all ranks wait for the slowest.
+// awake is how long a thread polls for its next task before it sleeps. A sleeping thread and its core need
+// time to return to full speed, and all ranks wait for the slowest.
 const awake = time.Millisecond
 
-// roomy says whether the machine has processors to spare, so that threads may
-// stay awake and look often.
+// roomy reports whether the machine has enough CPUs for threads that poll.
 func roomy() bool { return runtime.NumCPU() >= 16 }
 
 func (m *thread) next() (threadJob, bool) {
@@ -94,6 +96,7 @@ func (m *thread) next() (threadJob, bool) {
 			}
 		}
 	}
+
 	j, ok := <-m.jobs
 	return j, ok
 }
@@ -109,14 +112,14 @@ func (m *thread) rescue(ranks int) error { return m.rank.rescue(ranks) }
 
 func (m *thread) end() { m.once.Do(func() { close(m.jobs) }) }
 
-// barrier is where the threads of one task wait for each other, once. They spin:
-// a sleep would wake them at different times, and the time measured starts here.
+// barrier synchronizes the threads of one task, once. The threads spin, because waking from a sleep would
+// take different times and the measured time starts here.
 type barrier struct {
 	size    int32
 	arrived atomic.Int32
 }
 
-// spins is how often a thread looks before it lets others run.
+// spins is how often a thread polls before it yields.
 const spins = 20000
 
 func (b *barrier) wait(r *rank) error {
@@ -125,6 +128,7 @@ func (b *barrier) wait(r *rank) error {
 	if !roomy() {
 		limit = 0
 	}
+
 	for i := 0; b.arrived.Load() < b.size; i++ {
 		if r.stop.Load() {
 			return errCancelled
@@ -133,5 +137,6 @@ func (b *barrier) wait(r *rank) error {
 			runtime.Gosched()
 		}
 	}
+
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestTheLauncherIsHeard: what it says of a rank's end is awaited, also where that
-// takes longer than usual, and not for ever.
+// TestTheLauncherIsHeard checks that the worker waits for the launcher's message about an ended rank,
+// longer than usual if necessary, but not forever.
 func TestTheLauncherIsHeard(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]time.Duration{
