@@ -27,8 +27,8 @@ func plain(t testing.TB, name string) []byte {
 	return b
 }
 
-// BenchmarkRead reads traces of training (no stacks) and of a server with
-// Python stacks; MB/s are of the uncompressed text.
+// BenchmarkRead reads traces of training (no stacks) and of a server with Python stacks. MB/s refers to the
+// uncompressed text.
 func BenchmarkRead(b *testing.B) {
 	for _, c := range []struct{ name, file string }{
 		{"training", "ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"},
@@ -56,7 +56,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// events writes a trace of kernels with a step every thousand, as it is read.
+// events generates a trace of kernels with a step every thousand kernels while it is read.
 type events struct {
 	n, at int
 	buf   bytes.Buffer
@@ -84,8 +84,8 @@ func (e *events) Read(b []byte) (int, error) {
 	return e.buf.Read(b)
 }
 
-// BenchmarkManyKernels reads traces that are nothing but kernels on four streams.
-// B/kernel is what a kernel takes until all are there.
+// BenchmarkManyKernels reads traces that consist only of kernels on four streams. B/kernel is the peak
+// memory per kernel.
 func BenchmarkManyKernels(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -8,31 +8,36 @@ import (
 
 var errNumber = errors.New("not a number of microseconds")
 
-// nanoseconds converts decimal microseconds, as text, to nanoseconds without
-// going through a float. Digits beyond the third decimal are rounded half up.
+// nanoseconds converts decimal microseconds to nanoseconds without using floats. It rounds half up after
+// the third decimal.
 func nanoseconds(b []byte) (int64, error) {
 	s, neg := b, false
 	if len(s) > 0 && s[0] == '-' {
 		neg, s = true, s[1:]
 	}
+
 	if len(s) == 0 {
 		return 0, errNumber
 	}
+
 	var n int64
 	i := 0
 	for ; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
 		if n > (math.MaxInt64/1000-9)/10 {
-			return rationalNanoseconds(b) // an exponent may bring it back
+			return rationalNanoseconds(b) // a negative exponent may make it fit
 		}
 		n = n*10 + int64(s[i]-'0')
 	}
+
 	if i == 0 {
 		return 0, errNumber
 	}
+
 	n *= 1000
 	if i < len(s) && s[i] == '.' {
 		scale := int64(100)
 		first := i + 1
+
 		for i++; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
 			switch {
 			case scale > 0:
@@ -42,47 +47,57 @@ func nanoseconds(b []byte) (int64, error) {
 				n++
 			}
 		}
+
 		if i == first {
 			return 0, errNumber
 		}
 	}
+
 	if i < len(s) {
 		return rationalNanoseconds(b)
 	}
+
 	if neg {
 		n = -n
 	}
+
 	return n, nil
 }
 
-// rationalNanoseconds takes the rare spelling with an exponent.
+// rationalNanoseconds converts numbers with an exponent, which are rare.
 func rationalNanoseconds(b []byte) (int64, error) {
 	if len(b) > 40 {
-		return 0, errNumber // an exponent of thousands of digits is no time
+		return 0, errNumber // avoid huge exponents, which are not valid times
 	}
+
 	for _, c := range b {
 		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
 			return 0, errNumber
 		}
 	}
+
 	if e := exponent(b); e > 18 || e < -40 {
 		return 0, errNumber
 	}
+
 	r, ok := new(big.Rat).SetString(string(b))
 	if !ok {
 		return 0, errNumber
 	}
+
 	r.Mul(r, big.NewRat(1000, 1))
+
 	// Half up: floor(r + 1/2).
 	r.Add(r, big.NewRat(1, 2))
 	q := new(big.Int).Div(r.Num(), r.Denom())
 	if !q.IsInt64() {
 		return 0, errNumber
 	}
+
 	return q.Int64(), nil
 }
 
-// exponent returns the exponent that b writes, 0 without one.
+// exponent returns the exponent in b, or 0 if there is none.
 func exponent(b []byte) int {
 	for i, c := range b {
 		if c != 'e' && c != 'E' {
@@ -99,5 +114,6 @@ func exponent(b []byte) int {
 		}
 		return sign * e
 	}
+
 	return 0
 }

@@ -1,24 +1,21 @@
-// Package trace reads profiler traces of GPU programs and says what part of the
-// time went into communication.
+// Package trace reads profiler traces of GPU programs and computes which part of the time is spent in
+// communication.
 //
 // # Inputs
 //
-// [Read] takes a PyTorch profiler trace (Kineto, the Chrome trace format: an
-// object with "traceEvents" or a bare array), plain, gzip or zstd, and the CSV that
-// "nsys stats --report cuda_gpu_trace --format csv" prints. It streams: a file
-// is never in memory as a whole, only about 40 bytes a kernel are.
+// [Read] reads PyTorch profiler traces (Kineto, the Chrome trace format: an object with "traceEvents" or a
+// bare array), plain or compressed with gzip or zstd, and the CSV output of "nsys stats --report
+// cuda_gpu_trace --format csv". It streams the file and keeps only about 40 bytes per kernel in memory.
 //
 // # Times
 //
-// Times are integers in nanoseconds. A trace writes microseconds with up to
-// three decimals; epoch times with nanoseconds do not fit into a float64, so
-// the decimal text is converted without one.
+// Times are integers in nanoseconds. Traces contain microseconds with up to three decimals. A float64
+// cannot represent times since the epoch in nanoseconds, so the decimal text is converted without floats.
 //
 // # Kernels
 //
-// A kernel is a complete event whose category contains "kernel". Copies,
-// memsets and annotations are none. A kernel whose name matches a [Rule] is a
-// collective; every other one is compute. Busy time is the union of all kernel
-// intervals of a device, exposed communication is the part of it in which no
+// A kernel is a complete event whose category contains "kernel". Copies, memsets and annotations are not
+// kernels. A kernel whose name matches a [Rule] is a collective, all others are compute. Busy time is the
+// union of all kernel intervals of a device. Exposed communication is the part of it during which no
 // compute kernel runs.
 package trace

@@ -11,60 +11,61 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Analysis is what one file says of one device. A figure that the file cannot
-// give is null.
+// Analysis is the result for one device of one file. Figures that the file does not provide are null.
 type Analysis struct {
 	File   string `json:"file"`
 	Format string `json:"format"` // kineto, nsys
-	Device string `json:"device"` // index of the device as the file writes it, "" when there are no kernels
+	Device string `json:"device"` // index of the device as written in the file, "" if there are no kernels
 	Meta
-	Events   int64  `json:"events"`
-	Kernels  int64  `json:"kernels"`
-	Error    string `json:"error,omitempty"`   // why there are no figures
-	Warning  string `json:"warning,omitempty"` // a file that is cut, or has more behind its end; kernels without times; a summary
-	SpanNs   *int64 `json:"span_ns"`           // first start to last end of a kernel
-	BusyNs   *int64 `json:"busy_union_ns"`     // some kernel runs
-	IdleNs   *int64 `json:"idle_ns"`           // no kernel runs: span - busy
-	Parts           // of the whole span
+	Events  int64  `json:"events"`
+	Kernels int64  `json:"kernels"`
+	Error   string `json:"error,omitempty"` // why there are no figures
+
+	// truncated file, data after its end, kernels without times, or a summary
+	Warning  string `json:"warning,omitempty"`
+	SpanNs   *int64 `json:"span_ns"`       // from the first start to the last end of a kernel
+	BusyNs   *int64 `json:"busy_union_ns"` // at least one kernel is running
+	IdleNs   *int64 `json:"idle_ns"`       // no kernel is running: span - busy
+	Parts           // over the whole span
 	Steps    int    `json:"steps"`
-	StepMark string `json:"step_mark,omitempty"` // what the steps were told by
+	StepMark string `json:"step_mark,omitempty"` // which ranges were used as steps
 	PerStep  []Step `json:"per_step"`
-	// Phases are those of a batch whose steps say what they are: vLLM's.
+
+	// Phases are the phases of a batch, if the names of the steps contain the phase as in vLLM.
 	Phases []Phase `json:"phases,omitempty"`
 
 	Collectives []Collective `json:"collectives"`
 	Rules       []RuleShare  `json:"rules"`
 	Top         []KernelTime `json:"top_kernels"`
 
-	// WaitNs is how long this rank's collectives took beyond the quickest rank's,
-	// summed over the collectives that all given ranks have; null for one file.
+	// WaitNs is how much longer this rank's collectives took than those of the fastest rank, summed over
+	// the collectives that are present on all compared ranks. It is null for a single file.
 	WaitNs *int64 `json:"wait_ns"`
 
-	// calls are the times of the collectives in order, for Align.
+	// calls are the durations of the collectives in order, for Align.
 	calls map[callKey][]int64
 	cut   bool
 	lacks bool
 }
 
-// Truncated says that the file ends in the middle.
+// Truncated reports whether the file is truncated.
 func (a *Analysis) Truncated() bool { return a.cut }
 
-// Incomplete says that sums over the kernels or the steps of the file are too small, or
-// may be: it ends in the middle, an event cannot be read, or one has no usable time.
-// Warning says which.
+// Incomplete reports whether sums over the kernels or the steps of the file are or may be too small,
+// because the file is truncated, an event cannot be parsed, or an event has no usable time. Warning
+// contains the reason.
 func (a *Analysis) Incomplete() bool { return a.lacks }
 
-// Parts divide a stretch of time on a device. Sums add kernel times up, unions
-// count overlapping kernels once.
+// Parts divides an interval on a device. Sums add up kernel times, unions count overlapping kernels once.
 type Parts struct {
 	CommSumNs      *int64 `json:"comm_sum_ns"`
 	CommUnionNs    *int64 `json:"comm_union_ns"`
 	ComputeUnionNs *int64 `json:"compute_union_ns"`
-	OverlapNs      *int64 `json:"overlap_ns"`      // communication that overlaps compute
-	ExposedCommNs  *int64 `json:"exposed_comm_ns"` // communication without compute at that time
+	OverlapNs      *int64 `json:"overlap_ns"`      // communication that overlaps with compute
+	ExposedCommNs  *int64 `json:"exposed_comm_ns"` // communication without concurrent compute
 }
 
-// Step is one step of the program, with kernels cut at its ends.
+// Step is one step of the program. Kernels are clipped to the step.
 type Step struct {
 	Name        string `json:"name"`
 	StartNs     int64  `json:"start_ns"`
@@ -76,48 +77,51 @@ type Step struct {
 	Parts
 }
 
-// Collective sums up the collectives of one kind.
+// Collective is the summary of the collectives of one kind.
 type Collective struct {
 	Kind  string `json:"kind"`
 	Count int64  `json:"count"`
 	SumNs int64  `json:"sum_ns"`
-	// Of the calls whose message size the trace notes: how many, their bytes (the
-	// larger side) and the median bus bandwidth in GB/s. A kernel waits for its
-	// peers inside its own time, so the bandwidth is a lower bound.
+
+	// Figures of the calls whose message size is in the trace: their number, their bytes (of the larger
+	// side) and the median bus bandwidth in GB/s. The bandwidth is a lower bound, because the kernel time
+	// includes waiting for peers.
 	Sized    int64    `json:"sized_count"`
 	Bytes    *int64   `json:"bytes"`
 	BusbwP50 *float64 `json:"busbw_p50_gbps"`
 }
 
-// RuleShare says how much of the kernel time a rule took for communication, so
-// that a wrong class is seen.
+// RuleShare is the share of kernel time that a rule classified as communication. It helps to detect wrong
+// classifications.
 type RuleShare struct {
 	Kind     string  `json:"kind"`
 	Regexp   string  `json:"regexp"`
 	Origin   string  `json:"origin,omitempty"`
 	Count    int64   `json:"count"`
 	SumNs    int64   `json:"sum_ns"`
-	SharePct float64 `json:"share_pct"` // of the summed time of all kernels
+	SharePct float64 `json:"share_pct"` // percent of the summed time of all kernels
 	Example  string  `json:"example"`
 }
 
-// KernelTime is the time of one kernel by name.
+// KernelTime is the time of all kernels with one name.
 type KernelTime struct {
 	Name  string `json:"name"`
-	Kind  string `json:"kind"` // of collective, or compute
+	Kind  string `json:"kind"` // kind of collective, or compute
 	Count int64  `json:"count"`
 	SumNs int64  `json:"sum_ns"`
 }
 
-// results evaluates a recording, one result a device.
+// results evaluates a recording and returns one result per device.
 func (r *recording) results(file, format string, top int) []*Analysis {
 	blank := func(device string) *Analysis {
 		return &Analysis{
-			File: file, Format: format, Device: device, Meta: r.meta, Events: r.events, Warning: r.warning(), cut: r.cut != "",
+			File: file, Format: format, Device: device, Meta: r.meta, Events: r.events, Warning: r.warning(),
+			cut:     r.cut != "",
 			lacks:   r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
 			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},
 		}
 	}
+
 	if len(r.order) == 0 {
 		out := blank("")
 		out.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?"
@@ -129,6 +133,7 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 		}
 		return []*Analysis{out}
 	}
+
 	var out []*Analysis
 	for _, id := range r.order {
 		res := blank(id)
@@ -140,9 +145,11 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 		r.evaluate(res, r.devices[id], r.steps(id), top)
 		out = append(out, res)
 	}
+
 	for _, res := range out {
-		res.Warning = r.warning() // the walk finds kernels that are written twice
+		res.Warning = r.warning() // updated, because duplicate kernels are only found during evaluation
 	}
+
 	return out
 }
 
@@ -153,18 +160,24 @@ func (r *recording) warning() string {
 			all = append(all, text)
 		}
 	}
+
 	if r.twice > 0 {
-		all = append(all, phrase.Some(int(r.twice), "kernel")+" with the same launch, stream and times as another counted once")
+		all = append(all, phrase.Some(int(r.twice),
+			"kernel")+" with the same launch, stream and times as another counted once")
 	}
+
 	if r.broken > 0 {
 		all = append(all, "left out: "+phrase.Some(int(r.broken), "event")+" that cannot be read")
 	}
+
 	if r.skipped > 0 {
 		all = append(all, "left out: "+phrase.Some(int(r.skipped), "kernel")+" without a usable time")
 	}
+
 	if r.unsteps > 0 {
 		all = append(all, "left out: "+phrase.Some(int(r.unsteps), "step")+" without a usable time")
 	}
+
 	return strings.Join(all, "; ")
 }
 
@@ -175,10 +188,11 @@ func (r *recording) summarised() string {
 	return "a summary has no times of single kernels, so that only counts and sums are known; nsys stats --report cuda_gpu_trace has them"
 }
 
-// sums takes the figures of a device of which only sums are known.
+// sums sets the figures of a device if only sums are known.
 func (r *recording) sums(res *Analysis, d *device, top int) {
 	byKind := map[string]*Collective{}
 	var comm int64
+
 	for _, n := range d.names {
 		if n.rule < 0 {
 			continue
@@ -191,20 +205,23 @@ func (r *recording) sums(res *Analysis, d *device, top int) {
 		byKind[kind].SumNs = plus(byKind[kind].SumNs, n.sum)
 		comm = plus(comm, n.sum)
 	}
+
 	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
 		res.Collectives = append(res.Collectives, *byKind[kind])
 	}
+
 	res.Kernels, res.CommSumNs = d.kernels, &comm
 	r.names(res, d, top)
 }
 
-// evaluate takes the figures of a device in one walk over its kernels.
+// evaluate computes the figures of a device in one pass over its kernels.
 func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	whole := sweep{window: interval{d.first, d.last}}
 	byStep := newStepping(steps)
 	calls := r.newCalls(d)
 	phases := newPhasing(d, steps)
 	var last kernel
+
 	for k := range d.ordered() {
 		if k.mark != 0 && k.mark == last.mark && k.name == last.name && k.interval == last.interval && k.end > k.start {
 			r.drop(d, k)
@@ -219,6 +236,7 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 			calls.add(r.rules[rule].Kind, k)
 		}
 	}
+
 	res.Kernels = d.kernels
 	span, busy := d.last-d.first, whole.on.length
 	idle := span - busy
@@ -227,6 +245,7 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	r.names(res, d, top)
 	res.PerStep = byStep.finish()
 	res.Phases = phases.finish()
+
 	if res.Steps = len(steps); res.Steps > 0 {
 		res.StepMark = stepNames[stepRank(steps[0].name)]
 		if steps[0].onGPU {
@@ -235,7 +254,7 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	}
 }
 
-// collecting sums up the collectives of a device.
+// collecting accumulates the collectives of a device.
 type collecting struct {
 	d      *device
 	byKind map[string]*Collective
@@ -244,7 +263,8 @@ type collecting struct {
 }
 
 func (r *recording) newCalls(d *device) *collecting {
-	c := &collecting{d: d, byKind: map[string]*Collective{}, busbw: map[string][]float64{}, times: map[callKey][]int64{}}
+	c := &collecting{d: d, byKind: map[string]*Collective{}, busbw: map[string][]float64{},
+		times: map[callKey][]int64{}}
 	for key, n := range d.calls {
 		c.times[key] = make([]int64, 0, n)
 	}
@@ -257,6 +277,7 @@ func (c *collecting) add(kind string, k kernel) {
 		of = &Collective{Kind: kind}
 		c.byKind[kind] = of
 	}
+
 	dur := k.end - k.start
 	of.Count++
 	of.SumNs = plus(of.SumNs, dur)
@@ -265,10 +286,12 @@ func (c *collecting) add(kind string, k kernel) {
 	if k.bytes == 0 {
 		return
 	}
+
 	of.Sized++
 	if of.Bytes == nil {
 		of.Bytes = new(int64)
 	}
+
 	*of.Bytes = plus(*of.Bytes, k.bytes)
 	if k.size > 1 && dur > 0 {
 		c.busbw[kind] = append(c.busbw[kind], float64(k.bytes)/float64(dur)*busFactor(kind, float64(k.size)))
@@ -289,7 +312,7 @@ func (c *collecting) finish() []Collective {
 	return out
 }
 
-// busFactor is nccl-tests' factor from algorithm to bus bandwidth for n ranks.
+// busFactor returns the ratio of bus to algorithm bandwidth for n ranks, as in nccl-tests.
 func busFactor(kind string, n float64) float64 {
 	switch kind {
 	case "all_reduce":
@@ -306,6 +329,7 @@ func (r *recording) names(res *Analysis, d *device, top int) {
 	for _, n := range d.names {
 		total = plus(total, n.sum)
 	}
+
 	shares := make([]RuleShare, len(r.rules))
 	for i, n := range d.names {
 		sums[i] = KernelTime{Name: n.name, Kind: Compute, Count: n.count, SumNs: n.sum}
@@ -321,6 +345,7 @@ func (r *recording) names(res *Analysis, d *device, top int) {
 		s.Count += sums[i].Count
 		s.SumNs = plus(s.SumNs, sums[i].SumNs)
 	}
+
 	res.Rules = []RuleShare{}
 	for _, s := range shares {
 		if s.Count > 0 {
@@ -330,8 +355,10 @@ func (r *recording) names(res *Analysis, d *device, top int) {
 			res.Rules = append(res.Rules, s)
 		}
 	}
+
 	slices.SortFunc(sums, func(a, b KernelTime) int {
 		return cmp.Or(cmp.Compare(b.SumNs, a.SumNs), cmp.Compare(a.Name, b.Name))
 	})
+
 	res.Top = sums[:min(top, len(sums))]
 }

@@ -16,22 +16,21 @@ import (
 func packed16(text string) string {
 	var b bytes.Buffer
 	b.WriteString("\xff\xfe")
-	_ = binary.Write(&b, binary.LittleEndian, utf16.Encode([]rune(text))) // into memory
+	_ = binary.Write(&b, binary.LittleEndian, utf16.Encode([]rune(text))) // a write to memory cannot fail
 	return b.String()
 }
 
-// What stands behind a trace, or damages the end of its file, is told of; the
-// trace counts.
+// Data after a trace, or a damaged end of the file, gives a warning, but the trace is evaluated.
 func TestTails(t *testing.T) {
 	t.Parallel()
 	text := `{"traceEvents": [` + event("a", 1, 1, 0) + `], "x": 1}`
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = z.Write([]byte(text)) // into memory
+	_, _ = z.Write([]byte(text)) // a write to memory cannot fail
 	_ = z.Close()
 	gz := b.String()
 	wrong := []byte(gz)
-	wrong[len(wrong)-6] ^= 1 // of the checksum
+	wrong[len(wrong)-6] ^= 1 // part of the checksum
 	for _, c := range []struct{ name, in, want string }{
 		{"white space", text + " \n\t", ""},
 		{"garbage", text + "garbage", "7 bytes behind the end of the trace were not read"},
@@ -49,7 +48,7 @@ func TestTails(t *testing.T) {
 	}
 }
 
-// A trace that is compressed by zstd reads as it does without, whatever its name.
+// A trace compressed with zstd gives the same result, independent of its name.
 func TestZstd(t *testing.T) {
 	t.Parallel()
 	var events []string
@@ -62,10 +61,10 @@ func TestZstd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = z.Write([]byte(text)) // into memory
+	_, _ = z.Write([]byte(text)) // a write to memory cannot fail
 	_ = z.Close()
 	whole := b.String()
-	pzstd := "\x50\x2a\x4d\x18\x04\x00\x00\x00abcd" + whole // a frame to skip before it
+	pzstd := "\x50\x2a\x4d\x18\x04\x00\x00\x00abcd" + whole // a skippable frame before the data
 	for _, c := range []struct{ in, warning string }{
 		{whole, ""}, {pzstd, ""},
 		{whole[:len(whole)/2], "unexpected EOF"},
@@ -81,8 +80,8 @@ func TestZstd(t *testing.T) {
 	}
 }
 
-// A kernel that a file has twice, with its launch, its stream and its times, ran
-// once. Kernels that are alike but for one of these are several.
+// A kernel that occurs twice with the same launch, stream and times is counted once. Kernels that differ in
+// one of these are counted separately.
 func TestKernelsThatAreWrittenTwice(t *testing.T) {
 	t.Parallel()
 	k := func(name string, ts, dur, stream, correlation int) string {
@@ -108,7 +107,7 @@ func TestKernelsThatAreWrittenTwice(t *testing.T) {
 	}
 }
 
-// An event that is damaged, or none at all, costs itself and is told of.
+// A damaged event is skipped with a warning.
 func TestDamagedEvents(t *testing.T) {
 	t.Parallel()
 	a, b := event("a", 1, 2, 0), event("b", 5, 2, 0)
@@ -123,8 +122,7 @@ func TestDamagedEvents(t *testing.T) {
 	}
 }
 
-// What is left out for want of a usable time is told of: kernels and steps, however
-// they are written. Of other ranges nothing is taken.
+// Kernels and steps without a usable time give a warning, in all event forms. Other ranges are ignored.
 func TestEventsWithoutTimes(t *testing.T) {
 	t.Parallel()
 	good := event("gemm", 1, 2, 0) + "," + event("gemm", 5, 2, 0)
@@ -150,13 +148,13 @@ func TestEventsWithoutTimes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, r.Warning, c.want)
 		}
 	}
-	// A range is no kernel.
+	// A range is not a kernel.
 	if r := read(t, "["+of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`)+"]")[0]; !strings.HasPrefix(r.Error, "no kernel of a device is in it") {
 		t.Error(r.Error)
 	}
 }
 
-// Steps that the profiler projected to several devices are those of each device.
+// Steps that the profiler projected onto several devices are assigned to their device.
 func TestStepsOfDevices(t *testing.T) {
 	t.Parallel()
 	step := func(device, ts, dur int) string {
@@ -191,7 +189,7 @@ const (
 	sumTable   = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n66.6,100,1,100.0,\"gemm<a, b>\"\n33.3,50,1,50.0,ncclDevKernel_AllReduce_x\n"
 )
 
-// All that nsys stats has called its reports and units says the same.
+// All names that nsys stats has used for its reports and units give the same result.
 func TestReportsOfNsys(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in string }{
@@ -214,7 +212,7 @@ func TestReportsOfNsys(t *testing.T) {
 	}
 }
 
-// A summary knows counts and sums; what it does not know is null.
+// A summary only provides counts and sums. All other figures are null.
 func TestSummaryOfNsys(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// golden are figures of the traces in testdata, worked out by a program of its
-// own with decimal arithmetic.
+// golden are figures of the traces in testdata, computed by an independent program with decimal arithmetic.
 type golden struct {
 	Events, Kernels                                    int64
 	SpanNs, CommSumNs, CommUnionNs, ComputeUnionNs     int64

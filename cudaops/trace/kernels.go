@@ -5,34 +5,33 @@ import (
 	"strings"
 )
 
-// interval is a span of time on a device, [start, end), in nanoseconds.
+// interval is the time interval [start, end) in nanoseconds.
 type interval struct{ start, end int64 }
 
 // kernel is one execution of a kernel.
 type kernel struct {
 	interval
 	name int32  // index into device.names
-	mark uint16 // tells one launch from another, 0: not told
+	mark uint16 // identifies the launch, 0 if unknown
 	detail
 }
 
-// detail is what PyTorch adds to a collective of its own process groups.
+// detail is the information that PyTorch adds to collectives of its process groups.
 type detail struct {
-	group int32 // index into device.groups, 0: none is named
-	size  int64 // ranks of the group, 0 unknown
-	bytes int64 // the larger side of the message, 0 unknown
+	group int32 // index into device.groups, 0 if no group is named
+	size  int64 // number of ranks in the group, 0 if unknown
+	bytes int64 // larger side of the message, 0 if unknown
 }
 
 // span is a named range: a step of the profiler or of a serving engine.
 type span struct {
 	interval
 	name   string
-	onGPU  bool   // projected to the device by the profiler
-	device string // it was projected to, "" where it was not
+	onGPU  bool   // projected onto the device by the profiler
+	device string // device of the projection, or ""
 }
 
-// device collects what one file says of one device. Kernels are kept packed,
-// since a trace has millions of them.
+// device collects the kernels of one device. They are packed, because a trace may have millions of them.
 type device struct {
 	id      string
 	index   map[string]int32 // kernel name -> names
@@ -42,39 +41,39 @@ type device struct {
 
 	kernels     int64
 	first, last int64
-	recent      []kernel // that are not packed yet
+	recent      []kernel // kernels that are not packed yet
 	runs        []packed
 	calls       map[callKey]int
 }
 
-// kernelName is a distinct kernel with its rule.
+// kernelName is a distinct kernel name with its rule.
 type kernelName struct {
 	name  string
-	rule  int // index of the rule, -1: compute
+	rule  int // index of the rule, -1 for compute
 	count int64
-	sum   int64 // of its times
+	sum   int64 // sum of the durations
 }
 
-// callKey tells collectives that may be each other's counterparts on other ranks.
+// callKey identifies collectives that correspond to each other on different ranks.
 type callKey struct{ kind, group string }
 
-// recording is what a reader collects from one file.
+// recording is the data collected from one file.
 type recording struct {
 	rules   Rules
-	classes map[string]int // kernel name -> rule, over all devices
+	classes map[string]int // rule by kernel name, across devices
 	devices map[string]*device
 	order   []string
 	ranges  []span
 	events  int64
-	skipped int64 // kernels without times
-	unsteps int64 // steps without times
-	broken  int64 // events that are no JSON objects
-	wrong   error // the first of them
-	twice   int64 // kernels that are written more than once
+	skipped int64 // kernels without usable times
+	unsteps int64 // steps without usable times
+	broken  int64 // events that cannot be parsed
+	wrong   error // error of the first broken event
+	twice   int64 // duplicate kernels
 	meta    Meta
-	cut     string // how the file ends early, "" when it does not
-	behind  string // what follows the trace, "" when nothing does
-	summary bool   // sums of kernels, without the times of each
+	cut     string // why the file is truncated, or ""
+	behind  string // what follows after the trace, or ""
+	summary bool   // the file contains only sums over kernels
 }
 
 func newRecording(rules Rules) *recording {
@@ -94,19 +93,18 @@ func (r *recording) device(id string) *device {
 	return d
 }
 
-// Times beyond these are no times: 73 years around the epoch, and three days for
-// one kernel.
+// Limits of valid times: 73 years from the epoch, and three days for one kernel.
 const (
 	farthest = 1 << 61
 	longest  = 1 << 48
 )
 
-// usable says whether a kernel may have run then and for so long, in nanoseconds.
+// usable reports whether start and duration in nanoseconds are plausible.
 func usable(start, dur int64) bool {
 	return dur >= 0 && dur <= longest && start > -farthest && start < farthest
 }
 
-// plus adds times; a sum that does not fit stays at the largest number.
+// plus adds two times and saturates at the largest int64.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -114,12 +112,13 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// nameOf is the index of a kernel's name, which is copied when it is new.
+// nameOf returns the index of a kernel's name and adds the name if it is new.
 func (r *recording) nameOf(d *device, name []byte) int32 {
 	i, ok := d.index[string(name)]
 	if ok {
 		return i
 	}
+
 	text := strings.ToValidUTF8(string(name), "\uFFFD")
 	rule, known := r.classes[text]
 	if !known {
@@ -128,19 +127,22 @@ func (r *recording) nameOf(d *device, name []byte) int32 {
 		}
 		r.classes[text] = rule
 	}
+
 	i = int32(len(d.names))
 	d.names = append(d.names, kernelName{name: text, rule: rule})
 	d.index[string(name)] = i
+
 	return i
 }
 
-// add notes an execution of a kernel; mark is that of its launch, group names the
-// process group of a collective.
+// add records an execution of a kernel. mark identifies its launch, group is the process group of a
+// collective.
 func (r *recording) add(d *device, name []byte, iv interval, mark uint16, dt detail, group string) {
 	i := r.nameOf(d, name)
 	n := &d.names[i]
 	n.count++
 	n.sum = plus(n.sum, iv.end-iv.start)
+
 	if n.rule >= 0 {
 		g, ok := d.groupOf[group]
 		if !ok {
@@ -152,6 +154,7 @@ func (r *recording) add(d *device, name []byte, iv interval, mark uint16, dt det
 	} else {
 		dt = detail{}
 	}
+
 	d.kernels++
 	d.first, d.last = min(d.first, iv.start), max(d.last, iv.end)
 	if d.recent = append(d.recent, kernel{interval: iv, name: i, mark: mark, detail: dt}); len(d.recent) == packSize {
@@ -159,7 +162,7 @@ func (r *recording) add(d *device, name []byte, iv interval, mark uint16, dt det
 	}
 }
 
-// drop takes back what add has counted of a kernel that is written a second time.
+// drop reverts what add has counted for a duplicate kernel.
 func (r *recording) drop(d *device, k kernel) {
 	n := &d.names[k.name]
 	n.count--
@@ -168,26 +171,28 @@ func (r *recording) drop(d *device, k kernel) {
 	r.twice++
 }
 
-// markOf is the mark of a launch on a stream. A stream runs one kernel at a time,
-// so two kernels of a launch with the same times are one. Launches that the file
-// does not number have none.
+// markOf returns a hash of stream and launch, or 0 if the file does not number launches. A stream runs one
+// kernel at a time, so two kernels with the same mark and the same times are duplicates.
 func markOf(stream, launch []byte) uint16 {
 	if len(launch) == 0 || string(launch) == "0" {
 		return 0
 	}
-	const values = 1<<14 - 1 // they pack into two bytes
+
+	const values = 1<<14 - 1 // fits into two varint bytes
 	h := uint32(0)
 	for _, b := range stream {
 		h = h*31 + uint32(b)
 	}
+
 	h = h*31 + '/'
 	for _, b := range launch {
 		h = h*31 + uint32(b)
 	}
+
 	return uint16(h%values) + 1
 }
 
-// addMany notes n executions of a kernel of which only the sum is known.
+// addMany records n executions of a kernel of which only the total time is known.
 func (r *recording) addMany(d *device, name []byte, n, sum int64) {
 	of := &d.names[r.nameOf(d, name)]
 	of.count, of.sum, d.kernels = plus(of.count, n), plus(of.sum, sum), plus(d.kernels, n)

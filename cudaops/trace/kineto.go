@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// Meta is what a trace says of the process that it is from. Zero values mean
-// that it does not say.
+// Meta describes the process of a trace. Zero values mean unknown.
 type Meta struct {
 	Rank      *int   `json:"rank"`
 	WorldSize *int   `json:"world_size"`
@@ -19,13 +18,14 @@ type Meta struct {
 	NCCL      string `json:"nccl_version,omitempty"`
 }
 
-// maxRanges bounds the named ranges that are kept for steps.
+// maxRanges limits the number of named ranges kept for steps.
 const maxRanges = 1 << 20
 
 // readKineto reads a PyTorch profiler or Chrome trace.
 func readKineto(r io.Reader, rec *recording) error {
 	s := newScanner(r)
 	found := false
+
 	switch s.token() {
 	case '[':
 		found = true
@@ -33,38 +33,45 @@ func readKineto(r io.Reader, rec *recording) error {
 		if err := readEvents(s, rec); err != nil {
 			return err
 		}
+
 	case '{':
 		s.pos++
 		var err error
 		if found, err = readTop(s, rec); err != nil {
 			return err
 		}
+
 	case 0:
 		if s.err != nil {
 			return s.err
 		}
 		return fmt.Errorf("the file is empty")
+
 	default:
 		return fmt.Errorf("neither a Kineto or Chrome trace (JSON) nor the CSV of nsys stats --report cuda_gpu_trace")
 	}
+
 	if rec.broken > 0 && rec.broken == rec.events {
 		return rec.wrong
 	}
+
 	if s.err != nil {
 		rec.cut = fmt.Sprintf("reading stopped at byte %d of the uncompressed trace: %v", s.offset(), s.err)
 	} else if rec.cut == "" {
 		rec.tail(s)
 	}
+
 	if !found {
 		if rec.cut != "" {
 			return fmt.Errorf("no traceEvents: %s", rec.cut)
 		}
 		return fmt.Errorf("the JSON object has no traceEvents: it is no profiler trace")
 	}
+
 	return nil
 }
 
-// readTop walks the members of the outer object.
+// readTop reads the members of the outer object. found is true if it has traceEvents.
 func readTop(s *scanner, rec *recording) (found bool, err error) {
 	for {
 		switch s.token() {
@@ -81,11 +88,13 @@ func readTop(s *scanner, rec *recording) (found bool, err error) {
 		default:
 			return found, fmt.Errorf("byte %d: a member of the trace object does not start with a quote", s.offset())
 		}
+
 		key, err := s.value()
 		if err != nil {
 			rec.endsAt(s)
 			return found, nil
 		}
+
 		name := string(key[1 : len(key)-1])
 		if s.token() != ':' {
 			if s.token() == 0 {
@@ -94,6 +103,7 @@ func readTop(s *scanner, rec *recording) (found bool, err error) {
 			}
 			return found, fmt.Errorf("byte %d: no colon behind the key %q", s.offset(), name)
 		}
+
 		s.pos++
 		if name == "traceEvents" {
 			if s.token() != '[' {
@@ -106,25 +116,29 @@ func readTop(s *scanner, rec *recording) (found bool, err error) {
 			}
 			continue
 		}
+
 		v, err := s.value()
 		if err == errShort {
 			rec.endsAt(s)
 			return found, nil
 		}
+
 		if err != nil {
 			return found, fmt.Errorf("byte %d: the value of %q: %w", s.offset(), name, err)
 		}
+
 		rec.meta.take(name, v)
 	}
 }
 
 func (r *recording) endsAt(s *scanner) {
 	if r.cut == "" {
-		r.cut = fmt.Sprintf("the file ends in the middle, at byte %d of the uncompressed trace", s.base+int64(len(s.buf)))
+		r.cut = fmt.Sprintf("the file ends in the middle, at byte %d of the uncompressed trace",
+			s.base+int64(len(s.buf)))
 	}
 }
 
-// tail reads on to the end of the file: what is compressed is checked there.
+// tail reads to the end of the file, which also verifies checksums of compressed files.
 func (r *recording) tail(s *scanner) {
 	n, err := s.rest()
 	switch {
@@ -137,7 +151,7 @@ func (r *recording) tail(s *scanner) {
 
 var errNoObject = errors.New("it is no object")
 
-// readEvents reads the elements of the array of events up to its bracket.
+// readEvents reads the elements of the event array including its closing bracket.
 func readEvents(s *scanner, rec *recording) error {
 	e := eventReader{rec: rec, open: map[string][]begin{}}
 	for {
@@ -153,27 +167,33 @@ func readEvents(s *scanner, rec *recording) error {
 			rec.endsAt(s)
 			return nil
 		}
+
 		at := s.offset()
 		v, err := s.value()
 		if err == errShort {
 			rec.endsAt(s)
 			return nil
 		}
+
 		if err != nil {
 			return fmt.Errorf("byte %d: event %d: %w", at, rec.events, err)
 		}
+
 		if string(v) == "null" { // stands behind the last comma of some writers
 			continue
 		}
+
 		rec.events++
 		wrong := errNoObject
 		if v[0] == '{' {
 			wrong = e.event(v)
 		}
+
 		if wrong == nil {
 			continue
 		}
-		// Its brackets match, so that the next one can be found.
+
+		// Its brackets match, so reading can continue with the next event.
 		if rec.broken++; rec.wrong == nil {
 			rec.wrong = fmt.Errorf("byte %d: event %d: %w", at, rec.events-1, wrong)
 		}
@@ -184,53 +204,64 @@ func readEvents(s *scanner, rec *recording) error {
 type begin struct {
 	cat, name string
 	ts        int64
-	timed     bool // ts is a time
+	timed     bool // ts is valid
 	args      []byte
 }
 
-// maxOpen bounds how many B events of a thread are open at once.
+// maxOpen limits the number of open B events per thread.
 const maxOpen = 1000
 
 type eventReader struct {
 	rec  *recording
-	open map[string][]begin // pid and tid -> B events without their E
+	open map[string][]begin // open B events by pid and tid
 }
 
-// event takes one event. Members before the category are remembered by place,
-// so that the many events that are no kernels cost one pass.
+// event handles one event. It stops parsing as soon as the category shows that the event is irrelevant.
 func (e *eventReader) event(obj []byte) error {
 	var ph, cat, name, pid, tid, ts, dur, args []byte
 	err := members(obj, func(k, v []byte) bool {
 		switch string(k) {
 		case "ph":
 			ph = unquote(v)
+
 		case "cat":
 			cat = unquote(v)
 			return !ignorable(cat)
+
 		case "name":
 			name = v
+
 		case "pid":
 			pid = v
+
 		case "tid":
 			tid = v
+
 		case "ts":
 			ts = unquote(v)
+
 		case "dur":
 			dur = unquote(v)
+
 		case "args":
 			args = v
 		}
+
 		return true
 	})
+
 	if err != nil {
 		return err
 	}
+
 	if ignorable(cat) {
 		return nil
 	}
+
 	switch string(ph) {
 	case "X":
 		return e.complete(cat, name, pid, args, ts, dur)
+
 	case "B":
 		if !isKernel(cat) && !isRange(cat) {
 			return nil
@@ -241,7 +272,9 @@ func (e *eventReader) event(obj []byte) error {
 			return nil
 		}
 		t, err := nanoseconds(ts)
-		e.open[key] = append(e.open[key], begin{cat: string(cat), name: string(name), ts: t, timed: err == nil, args: bytes.Clone(args)})
+		e.open[key] = append(e.open[key], begin{cat: string(cat), name: string(name), ts: t, timed: err == nil,
+			args: bytes.Clone(args)})
+
 	case "E":
 		key := string(pid) + " " + string(tid)
 		stack := e.open[key]
@@ -256,6 +289,7 @@ func (e *eventReader) event(obj []byte) error {
 			e.untimed([]byte(b.cat), []byte(b.name))
 		}
 	}
+
 	return nil
 }
 
@@ -263,18 +297,19 @@ func (e *eventReader) complete(cat, name, pid, args, ts, dur []byte) error {
 	if !isKernel(cat) && !isRange(cat) {
 		return nil
 	}
+
 	start, errStart := nanoseconds(ts)
 	d, errDur := nanoseconds(dur)
 	if errStart != nil || errDur != nil || !usable(start, d) {
 		e.untimed(cat, name)
 		return nil
 	}
+
 	e.take(cat, name, pid, args, interval{start, start + d})
 	return nil
 }
 
-// untimed counts what cannot be taken for want of a usable time. Of ranges only
-// steps are missed.
+// untimed counts kernels and steps without a usable time. Other ranges do not matter.
 func (e *eventReader) untimed(cat, name []byte) {
 	switch {
 	case isKernel(cat):
@@ -284,7 +319,7 @@ func (e *eventReader) untimed(cat, name []byte) {
 	}
 }
 
-// close counts what has begun and never ends.
+// close counts B events without an E event.
 func (e *eventReader) close() {
 	for _, stack := range e.open {
 		for _, b := range stack {
@@ -305,11 +340,13 @@ func (e *eventReader) take(cat, name, pid, args []byte, iv interval) {
 		}
 		return
 	}
+
 	id, mark, dt, group := kernelArgs(args, pid)
 	e.rec.add(e.rec.device(id), text, iv, mark, dt, group)
 }
 
-// ignorable categories make up most of a trace with stacks.
+// ignorable reports whether events of the category can be skipped. They make up most of a trace with
+// stacks.
 func ignorable(cat []byte) bool {
 	switch string(cat) {
 	case "ac2g", "cpu_op", "cuda_runtime", "cuda_driver", "fwdbwd", "gpu_memcpy", "gpu_memset", "overhead":
@@ -330,13 +367,14 @@ func isRange(cat []byte) bool {
 	return false
 }
 
-// kernelArgs returns the device of a kernel, the mark of its launch and, for
-// collectives of PyTorch's process groups, their message and their group.
+// kernelArgs returns the device of a kernel, the mark of its launch and, for collectives of PyTorch's
+// process groups, message details and group.
 func kernelArgs(args, pid []byte) (id string, mark uint16, d detail, group string) {
 	id = string(unquote(pid))
 	if len(args) == 0 || args[0] != '{' {
 		return id, 0, d, ""
 	}
+
 	var in, out int64
 	var dtype, ranks string
 	var stream, launch []byte
@@ -345,44 +383,58 @@ func kernelArgs(args, pid []byte) (id string, mark uint16, d detail, group strin
 		switch string(k) {
 		case "device":
 			id = string(unquote(v))
+
 		case "stream":
 			stream = v
+
 		case "correlation":
 			launch = v
+
 		case "Collective name":
 			found = true
+
 		case "Process Group Name":
 			group = string(decoded(v))
+
 		case "Process Group Ranks":
 			ranks = string(decoded(v))
+
 		case "Group size":
 			d.size = integer(v)
+
 		case "In msg nelems":
 			in = integer(v)
+
 		case "Out msg nelems":
 			out = integer(v)
+
 		case "dtype":
 			dtype = string(unquote(v))
 		}
+
 		return true
 	})
+
 	mark = markOf(stream, launch)
 	if !found {
 		return id, mark, detail{}, ""
 	}
-	if ranks != "" && group != "" { // groups of several worlds, and of several places in one, share names
+
+	if ranks != "" && group != "" { // names are reused across worlds and across different groups of one world
 		group += " " + ranks
 	}
+
 	if n, per := max(in, out), dtypeBytes(dtype); per > 0 && n <= maxMessage/per {
 		d.bytes = n * per
 	}
+
 	return id, mark, d, group
 }
 
-// maxMessage bounds a message, in bytes: more is no message.
+// maxMessage is the largest plausible message size in bytes.
 const maxMessage = 1 << 50
 
-// dtypeBytes is the size of PyTorch's dtype names, 0 for an unknown one.
+// dtypeBytes returns the size of a PyTorch dtype in bytes, or 0 if unknown.
 func dtypeBytes(name string) int64 {
 	switch strings.ToLower(strings.TrimPrefix(name, "torch.")) {
 	case "byte", "char", "bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz":
@@ -397,7 +449,7 @@ func dtypeBytes(name string) int64 {
 	return 0
 }
 
-// integer reads a number that may be written as a string; 0 when it is not a number.
+// integer parses a non-negative number that may be quoted. It returns 0 if it is invalid.
 func integer(v []byte) int64 {
 	n, err := strconv.ParseInt(string(unquote(v)), 10, 64)
 	if err != nil || n < 0 {
@@ -406,7 +458,7 @@ func integer(v []byte) int64 {
 	return n
 }
 
-// unquote takes the quotes off; escapes stay.
+// unquote removes quotes but does not resolve escapes.
 func unquote(v []byte) []byte {
 	if len(v) >= 2 && v[0] == '"' {
 		return v[1 : len(v)-1]
@@ -414,14 +466,16 @@ func unquote(v []byte) []byte {
 	return v
 }
 
-// decoded is a JSON string's text.
+// decoded returns the text of a JSON string.
 func decoded(v []byte) []byte {
 	if len(v) < 2 || v[0] != '"' {
 		return v
 	}
+
 	if bytes.IndexByte(v, '\\') < 0 {
 		return v[1 : len(v)-1]
 	}
+
 	var s string
 	if json.Unmarshal(v, &s) != nil {
 		return v[1 : len(v)-1]
@@ -429,7 +483,7 @@ func decoded(v []byte) []byte {
 	return []byte(s)
 }
 
-// take keeps what a member of the outer object says of the process.
+// take stores known members of the outer object.
 func (m *Meta) take(name string, v []byte) {
 	switch name {
 	case "distributedInfo":
@@ -441,6 +495,7 @@ func (m *Meta) take(name string, v []byte) {
 		if json.Unmarshal(v, &d) == nil {
 			m.Rank, m.WorldSize, m.NCCL = d.Rank, d.WorldSize, d.NCCL
 		}
+
 	case "deviceProperties":
 		var d []struct {
 			Name string `json:"name"`

@@ -12,17 +12,20 @@ import (
 	"strings"
 )
 
-// table is a report of nsys stats that can be read.
+// table describes a supported report of nsys stats.
 type table struct {
 	report string
-	// The columns of a kernel's times; of its name; of its device, which may be
-	// missing.
+
+	// Columns of a kernel's times, name and device. The device column may be missing.
 	start, dur, name, device string
-	// grid is a column that only kernels fill in; "" where all rows are kernels.
+
+	// grid is a column that is only set for kernels. It is "" if all rows are kernels.
 	grid string
-	// count is the column of how often a kernel ran: of a summary, which has no
-	// starts.
+
+	// count is the column with the number of executions. It is only set for summaries, which have no start
+	// times.
 	count string
+
 	// kind is a column that must have the value of, where it is there.
 	kind, of string
 }
@@ -32,41 +35,43 @@ var tables = []table{
 	{report: "cuda_gpu_trace", start: "Start", dur: "Duration", name: "Name", device: "Device", grid: "GrdX"},
 	{report: "cuda_kern_exec_trace", start: "Kernel Start", dur: "Kernel Dur", name: "Kernel Name", device: "DevId"},
 	{report: "cuda_gpu_kern_sum", dur: "Total Time", count: "Instances", name: "Name"},
-	{report: "cuda_gpu_sum", dur: "Total Time", count: "Instances", name: "Operation", kind: "Category", of: "CUDA_KERNEL"},
+	{report: "cuda_gpu_sum", dur: "Total Time", count: "Instances", name: "Operation", kind: "Category",
+		of: "CUDA_KERNEL"},
 }
 
-// looksLikeCSV tells the output of nsys stats from JSON: it has a line of column
-// names with a time.
+// looksLikeCSV reports whether a file is the output of nsys stats and not JSON: it has a header line with a
+// time column.
 func looksLikeCSV(head []byte) bool {
 	b := bytes.TrimLeft(head, " \t\r\n\ufeff")
 	if len(b) == 0 || b[0] == '{' || b[0] == '[' {
 		return false
 	}
+
 	for line := range bytes.Lines(b) {
-		if timed := unitPattern.Match(bytes.TrimSpace(bytes.SplitN(line, []byte(","), 2)[0])); timed || bytes.Contains(line, []byte("Start (")) {
+		if timed := unitPattern.Match(bytes.TrimSpace(bytes.SplitN(line, []byte(","), 2)[0])); timed ||
+			bytes.Contains(line, []byte("Start (")) {
 			return true
 		}
 	}
 	return false
 }
 
-// unitPattern is the unit that a column name ends with: "Start (ns)", and of old
-// versions "Start(nsec)".
+// unitPattern matches the unit at the end of a column name: "Start (ns)", or "Start(nsec)" in old versions.
 var unitPattern = regexp.MustCompile(`\s*\((%|ns|nsec|us|usec|µs|ms|msec|s|sec)\)$`)
 
 // decimals is how far a unit is from nanoseconds, in powers of ten.
 var decimals = map[string]int{"ns": 0, "nsec": 0, "us": 3, "usec": 3, "µs": 3, "ms": 6, "msec": 6, "s": 9, "sec": 9}
 
-// columns is where a table has what.
+// columns are the column positions of a table.
 type columns struct {
 	table
 	at   map[string]int
-	unit map[string]int // decimals of the columns of times
+	unit map[string]int // decimals of the time columns
 	as   map[string]string
 }
 
-// header reads a line of column names; nil when it is none of a table that can be
-// read. named says whether it is one of some report.
+// header parses a header line. c is nil if it does not belong to a supported table. named is true if it is
+// the header of any report.
 func header(row []string) (c *columns, named bool) {
 	c = &columns{at: map[string]int{}, unit: map[string]int{}, as: map[string]string{}}
 	for i, cell := range row {
@@ -80,6 +85,7 @@ func header(row []string) (c *columns, named bool) {
 		}
 		c.at[name], c.as[name] = i, cell
 	}
+
 	for _, t := range tables {
 		ok := true
 		for _, need := range []string{t.start, t.dur, t.name, t.count, t.kind} {
@@ -87,20 +93,23 @@ func header(row []string) (c *columns, named bool) {
 				ok = false
 			}
 		}
+
 		for _, time := range []string{t.start, t.dur} {
 			if _, there := c.unit[time]; time != "" && !there {
 				ok = false
 			}
 		}
+
 		if ok {
 			c.table = t
 			return c, true
 		}
 	}
+
 	return nil, named
 }
 
-// last is the rightmost column that is needed.
+// last returns the index of the rightmost required column.
 func (c *columns) last() int {
 	return max(c.at[c.name], c.at[c.dur])
 }
@@ -112,13 +121,14 @@ func (c *columns) field(row []string, name string) string {
 	return ""
 }
 
-// time is a time of a row in nanoseconds.
+// time returns a time of a row in nanoseconds.
 func (c *columns) time(row []string, name string) (int64, error) {
 	text := c.field(row, name)
 	d := c.unit[name]
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && d == 0 {
 		return n, nil
 	}
+
 	if len(text) <= 40 && exponent([]byte(text)) == 0 {
 		if r, ok := new(big.Rat).SetString(text); ok {
 			r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d)), nil)))
@@ -127,25 +137,27 @@ func (c *columns) time(row []string, name string) (int64, error) {
 			}
 		}
 	}
+
 	return 0, fmt.Errorf("the column %s is %q, not a time", c.as[name], text)
 }
 
-// readNsys reads what "nsys stats --report cuda_gpu_trace --format csv" prints, and
-// the reports like it. Lines before the column names (nsys says what it does
-// there) are passed over, and tables that say the same as one before. Rows of
-// copies and memsets are no kernels.
+// readNsys reads the output of "nsys stats --report cuda_gpu_trace --format csv" and of similar reports. It
+// skips progress messages before the header, tables with the same content as an earlier one, and rows of
+// copies and memsets.
 func readNsys(r io.Reader, rec *recording) error {
 	cr := csv.NewReader(r)
 	cr.FieldsPerRecord, cr.LazyQuotes, cr.ReuseRecord = -1, true, true
-	var cols *columns // of the table that is being read; nil between tables
-	report := ""      // that was read
-	other := ""       // the columns of a report that cannot be read
-	short := ""       // the last line has too few columns
+	var cols *columns // current table, nil between tables
+	report := ""      // report that was read
+	other := ""       // header of an unsupported report
+	short := ""       // error if the last line has too few columns
+
 	for {
 		row, err := cr.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
+
 		if err != nil {
 			if cols == nil {
 				return fmt.Errorf("CSV: %w", err)
@@ -153,6 +165,7 @@ func readNsys(r io.Reader, rec *recording) error {
 			rec.cut = fmt.Sprintf("reading stopped: %v", err)
 			return nil
 		}
+
 		line, _ := cr.FieldPos(0)
 		if c, named := header(row); named {
 			cols, short = nil, ""
@@ -161,41 +174,48 @@ func readNsys(r io.Reader, rec *recording) error {
 				other = strings.Join(row, ",")
 			case report == "" || report == c.report:
 				cols, report = c, c.report
-			case rec.summary && c.count == "": // it says more
+			case rec.summary && c.count == "": // it has more details than the summary
 				cols, report = c, c.report
 				rec.forget()
 			}
 			rec.summary = report != "" && (cols != nil && cols.count != "" || cols == nil && rec.summary)
 			continue
 		}
+
 		if cols == nil {
 			continue
 		}
+
 		if len(row) <= cols.last() {
 			if len(row) == 1 && note(row[0]) {
 				cols = nil
 				continue
 			}
-			short = fmt.Sprintf("line %d has %d of %d columns: the file ends in the middle", line, len(row), cols.last()+1)
+			short = fmt.Sprintf("line %d has %d of %d columns: the file ends in the middle", line, len(row),
+				cols.last()+1)
 			continue
 		}
+
 		rec.events++
 		if err := cols.take(row, rec); err != nil {
 			return fmt.Errorf("line %d: %w", line, err)
 		}
 	}
+
 	rec.cut = short
 	if report != "" {
 		return nil
 	}
+
 	there := ""
 	if other != "" {
 		there = ": there are " + other
 	}
+
 	return fmt.Errorf("no line of column names with Start (ns), Duration (ns) and Name%s; make the file with nsys stats --report cuda_gpu_trace --format csv", there)
 }
 
-// note says whether a line is one that nsys stats prints between tables.
+// note reports whether nsys stats prints such a line between tables.
 func note(line string) bool {
 	for _, start := range []string{"Processing [", "Generating ", "Exporting ", "NOTICE", "SKIPPED", "WARNING", "** "} {
 		if strings.HasPrefix(strings.TrimSpace(line), start) {
@@ -205,38 +225,45 @@ func note(line string) bool {
 	return false
 }
 
-// forget drops the kernels of a table, for one that says more.
+// forget drops the kernels read so far, because a more detailed table follows.
 func (r *recording) forget() {
 	r.devices, r.order, r.skipped = map[string]*device{}, nil, 0
 }
 
-// take notes the kernel, or the kernels, of a row.
+// take records the kernels of a row.
 func (c *columns) take(row []string, rec *recording) error {
 	name := c.field(row, c.name)
-	// Kernels have a grid; copies and memsets have memory kinds or no grid.
-	if strings.HasPrefix(name, "[CUDA mem") || c.grid != "" && c.field(row, c.grid) == "" || c.kind != "" && c.field(row, c.kind) != c.of {
+	// Kernels have a grid. Copies and memsets have a memory kind or no grid.
+	if strings.HasPrefix(name, "[CUDA mem") || c.grid != "" && c.field(row, c.grid) == "" || c.kind != "" &&
+		c.field(row, c.kind) != c.of {
 		return nil
 	}
+
 	dur, err := c.time(row, c.dur)
 	if err != nil {
 		return err
 	}
+
 	if c.count != "" {
 		n, err := strconv.ParseInt(c.field(row, c.count), 10, 64)
 		if err != nil || n < 1 || dur < 0 {
-			return fmt.Errorf("the columns %s and %s are %q and %q, not a number of kernels and their time", c.as[c.count], c.as[c.dur], c.field(row, c.count), c.field(row, c.dur))
+			return fmt.Errorf("the columns %s and %s are %q and %q, not a number of kernels and their time",
+				c.as[c.count], c.as[c.dur], c.field(row, c.count), c.field(row, c.dur))
 		}
 		rec.addMany(rec.device(""), []byte(name), n, dur)
 		return nil
 	}
+
 	start, err := c.time(row, c.start)
 	if err != nil {
 		return err
 	}
+
 	if !usable(start, dur) {
 		rec.skipped++
 		return nil
 	}
+
 	mark := markOf([]byte(c.field(row, "Strm")), []byte(c.field(row, "CorrId")))
 	rec.add(rec.device(c.field(row, c.device)), []byte(name), interval{start, start + dur}, mark, detail{}, "")
 	return nil

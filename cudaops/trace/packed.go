@@ -8,30 +8,31 @@ import (
 	"slices"
 )
 
-// packSize is how many kernels are packed together.
+// packSize is the number of kernels that are packed together.
 const packSize = 1 << 16
 
-// packed are kernels in order of time, each by its distance from the one before:
-// some nine bytes instead of 48.
+// packed contains kernels sorted by time, delta-encoded. A kernel takes about nine bytes instead of 48.
 type packed struct {
-	from  int64 // the first one's start
+	from  int64 // start of the first kernel
 	bytes []byte
 }
 
 func inOrder(a, b kernel) int {
-	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name), cmp.Compare(a.mark, b.mark))
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name),
+		cmp.Compare(a.mark, b.mark))
 }
 
-// pack moves the recent kernels into a run of their own.
+// pack moves the recent kernels into a new run.
 func (d *device) pack() {
 	slices.SortStableFunc(d.recent, inOrder)
 	run := packed{from: d.recent[0].start, bytes: make([]byte, 0, 8*len(d.recent))}
 	at := run.from
+
 	for _, k := range d.recent {
 		b := binary.AppendUvarint(run.bytes, uint64(k.start-at))
 		b = binary.AppendUvarint(b, uint64(k.end-k.start))
 		b = binary.AppendUvarint(b, uint64(k.mark))
-		// Most kernels have no message: one bit says so.
+		// The lowest bit marks kernels with details, which are rare.
 		if k.detail == (detail{}) {
 			b = binary.AppendUvarint(b, uint64(k.name)<<1)
 		} else {
@@ -42,12 +43,13 @@ func (d *device) pack() {
 		}
 		run.bytes, at = b, k.start
 	}
+
 	run.bytes = slices.Clip(run.bytes)
 	d.runs = append(d.runs, run)
 	d.recent = d.recent[:0]
 }
 
-// cursor walks a run.
+// cursor iterates over a run.
 type cursor struct {
 	kernel
 	rest []byte
@@ -57,11 +59,13 @@ func (c *cursor) next() bool {
 	if len(c.rest) == 0 {
 		return false
 	}
+
 	take := func() int64 {
 		v, n := binary.Uvarint(c.rest)
 		c.rest = c.rest[n:]
 		return int64(v)
 	}
+
 	c.start += take()
 	c.end = c.start + take()
 	c.mark = uint16(take())
@@ -70,10 +74,11 @@ func (c *cursor) next() bool {
 	if name&1 == 1 {
 		c.detail = detail{group: int32(take()), size: take(), bytes: take()}
 	}
+
 	return true
 }
 
-// cursors is a heap, the earliest kernel first.
+// cursors is a heap with the earliest kernel first.
 type cursors []*cursor
 
 func (h cursors) Len() int           { return len(h) }
@@ -87,7 +92,7 @@ func (h *cursors) Pop() any {
 	return x
 }
 
-// ordered yields all kernels of the device in order of time.
+// ordered iterates over all kernels of the device, sorted by time.
 func (d *device) ordered() iter.Seq[kernel] {
 	return func(yield func(kernel) bool) {
 		slices.SortStableFunc(d.recent, inOrder)
@@ -99,9 +104,11 @@ func (d *device) ordered() iter.Seq[kernel] {
 			}
 			return
 		}
+
 		if len(d.recent) > 0 {
 			d.pack()
 		}
+
 		var h cursors
 		for _, run := range d.runs {
 			c := &cursor{rest: run.bytes}
@@ -109,6 +116,7 @@ func (d *device) ordered() iter.Seq[kernel] {
 			c.next()
 			h = append(h, c)
 		}
+
 		heap.Init(&h)
 		for len(h) > 0 {
 			if !yield(h[0].kernel) {

@@ -7,12 +7,11 @@ import (
 	"strconv"
 )
 
-// Phase is what a device did in one phase of a serving engine's steps, by classes
-// of kernels.
+// Phase describes the kernels of one phase of a serving engine's steps, by class.
 type Phase struct {
 	Name  string `json:"name"` // prefill or decode
 	Steps int64  `json:"steps"`
-	// WallNs is from the start of the phase's first kernel to the end of its last.
+	// WallNs is the time from the start of the phase's first kernel to the end of its last.
 	WallNs  int64       `json:"wall_ns"`
 	BusyNs  int64       `json:"busy_union_ns"`
 	Classes []ClassTime `json:"classes"`
@@ -31,9 +30,8 @@ const (
 	Decode  = "decode"
 )
 
-// Classes of kernels, as planners divide a model: products with weights, attention
-// with its cache, communication, and all others (norms, activations, embeddings,
-// sampling).
+// Kernel classes: matrix products with weights, attention including its cache, communication, and
+// everything else (norms, activations, embeddings, sampling).
 const (
 	ClassGEMM          = "gemm"
 	ClassAttention     = "attention"
@@ -44,11 +42,12 @@ const (
 var (
 	attentionKernel = regexp.MustCompile(`(?i)flash|fmha|attention|attn|reshape_and_cache|paged_kv|mla_|prepare_varlen`)
 	gemmKernel      = regexp.MustCompile(`(?i)nvjet|gemm|gemv|splitk|cijk_|cublas|cutlass.*(universal|kernel2)|xmma|triton_tem_.*mm|matmul|fused_moe_kernel|marlin|\bbmm_`)
-	// FlashInfer has kernels of all classes, and its name is no kernel's.
+	// flashinfer matches FlashInfer kernels that are not attention. FlashInfer contains kernels of all
+	// classes.
 	flashinfer = regexp.MustCompile(`(?i)flashinfer(::)?(norm|activation|sampling|quantization|gemm|group_gemm|rope|\w*rotary|moe)`)
 )
 
-// classOf names the class of a kernel that no rule takes for communication.
+// classOf returns the class of a kernel that is not communication.
 func classOf(kernel string) string {
 	switch {
 	case attentionKernel.MatchString(kernel) && !flashinfer.MatchString(kernel):
@@ -59,30 +58,27 @@ func classOf(kernel string) string {
 	return ClassOther
 }
 
-// engineStep is vLLM's name of a step: how many requests are in their prefill and
-// how many decode.
+// engineStep matches vLLM's step names. They contain the number of requests in prefill and in decode.
 var engineStep = regexp.MustCompile(`^execute_context_(\d+)\(\d+\)_generation_(\d+)\(\d+\)`)
 
-// phasing divides the kernels of a recording of one batch: steps with requests in
-// their prefill, then steps without. What runs behind a step and before the next
-// one, such as sampling, belongs to the step.
+// phasing assigns kernels to the phases of a batch: steps with requests in prefill, followed by steps
+// without. Kernels between two steps, such as sampling, belong to the earlier step.
 type phasing struct {
 	d       *device
-	classes []string   // of the device's names; empty where not looked at yet
-	all     []*inPhase // in order of time
+	classes []string   // by index of device.names; "" if not classified yet
+	all     []*inPhase // sorted by time
 }
 
-// inPhase is one phase while its kernels come.
+// inPhase is a phase while its kernels are added.
 type inPhase struct {
 	Phase
-	from       int64 // start of its first step
-	start, end int64 // of its kernels
+	from       int64 // start of the first step
+	start, end int64 // time range of the kernels
 	by         map[string]*ClassTime
 }
 
-// newPhasing takes the phases from the names of the steps. It has none where the
-// steps do not say what they are, and where prefills follow decodes: what a kernel
-// did is not known then.
+// newPhasing derives the phases from the names of the steps. There are no phases if a name is unknown, or
+// if a prefill follows a decode, because kernels could not be assigned then.
 func newPhasing(d *device, steps []span) *phasing {
 	p := &phasing{d: d, classes: make([]string, len(d.names))}
 	for _, s := range steps {
@@ -90,15 +86,17 @@ func newPhasing(d *device, steps []span) *phasing {
 		if m == nil {
 			return &phasing{}
 		}
+
 		name := Prefill
 		if n, err := strconv.Atoi(m[1]); err != nil {
 			return &phasing{}
 		} else if n == 0 {
 			if m[2] == "0" {
-				continue // nothing was scheduled
+				continue // empty step
 			}
 			name = Decode
 		}
+
 		last := len(p.all) - 1
 		if last < 0 || p.all[last].Name != name {
 			if name == Prefill && last >= 0 {
@@ -107,12 +105,14 @@ func newPhasing(d *device, steps []span) *phasing {
 			p.all = append(p.all, &inPhase{Phase: Phase{Name: name}, from: s.start, by: map[string]*ClassTime{}})
 			last++
 		}
+
 		p.all[last].Steps++
 	}
+
 	return p
 }
 
-// add takes the next kernel; kernels come in order of their start.
+// add adds a kernel. Kernels must be added in order of their start.
 func (p *phasing) add(k kernel) {
 	for _, in := range slices.Backward(p.all) {
 		if k.start >= in.from {
@@ -141,6 +141,7 @@ func (in *inPhase) add(class string, k kernel) {
 		of = &ClassTime{Class: class}
 		in.by[class] = of
 	}
+
 	of.Count++
 	of.SumNs = plus(of.SumNs, k.end-k.start)
 	if k.end > in.end {
@@ -149,7 +150,7 @@ func (in *inPhase) add(class string, k kernel) {
 	}
 }
 
-// finish returns the phases that have kernels; nil where there are none.
+// finish returns the phases that have kernels, or nil if there are none.
 func (p *phasing) finish() []Phase {
 	var out []Phase
 	for _, in := range p.all {
@@ -160,8 +161,12 @@ func (p *phasing) finish() []Phase {
 		for _, c := range in.by {
 			in.Classes = append(in.Classes, *c)
 		}
-		slices.SortFunc(in.Classes, func(a, b ClassTime) int { return cmp.Or(cmp.Compare(b.SumNs, a.SumNs), cmp.Compare(a.Class, b.Class)) })
+		slices.SortFunc(in.Classes, func(a, b ClassTime) int {
+			return cmp.Or(cmp.Compare(b.SumNs, a.SumNs),
+				cmp.Compare(a.Class, b.Class))
+		})
 		out = append(out, in.Phase)
 	}
+
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// step is a step of vLLM as the profiler projects it to the device.
+// step is a vLLM step as projected onto the device by the profiler.
 func step(name string, ts, dur float64) string {
 	return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":%q,"pid":0,"tid":7,"ts":%.3f,"dur":%.3f}`, name, ts, dur)
 }
@@ -18,7 +18,7 @@ func TestPhases(t *testing.T) {
 		event("nvjet_tst_256x128_64x4", 100, 20, 0),
 		event("void cutlass::device_kernel<flash::FlashAttnFwdSm90>", 120, 10, 0),
 		event("triton_red_fused_add_rms_norm_0", 131, 5, 0),
-		event("sampling_kernel", 150, 2, 0), // behind the step, and part of it
+		event("sampling_kernel", 150, 2, 0), // after the step, but part of it
 		step("execute_context_0(0)_generation_8(8)", 160, 20),
 		event("nvjet_tst_64x8", 160, 4, 0),
 		event("void vllm::reshape_and_cache_flash_kernel<...>", 164, 1, 0),
@@ -45,12 +45,12 @@ func TestPhases(t *testing.T) {
 	if text(got) != want {
 		t.Errorf("got\n%swant\n%s", text(got), want)
 	}
-	// A step without requests changes nothing.
+	// A step without requests has no effect.
 	idle := append(append([]string{}, events...), step("execute_context_0(0)_generation_0(0)", 190, 1))
 	if got := read(t, trace(idle...))[0].Phases; text(got) != want {
 		t.Errorf("with an idle step: %s", text(got))
 	}
-	// What cannot be told apart is not known.
+	// Phases that cannot be distinguished are omitted.
 	for name, more := range map[string]string{
 		"a prefill among decodes": step("execute_context_1(8)_generation_8(8)", 200, 5),
 		"steps without phases":    step("execute_context_", 200, 5),
@@ -65,7 +65,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestClasses: names of kernels as engines have them.
+// TestClasses uses kernel names of real engines.
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

@@ -10,18 +10,16 @@ import (
 	"strings"
 )
 
-// Align compares the ranks of one run: the i-th collective of a kind and group
-// on one rank is the same call as the i-th on the others. A kernel waits inside
-// its own time for the rank that comes last, so what a call takes beyond its
-// quickest rank is waiting. Clocks of different hosts are not compared.
+// Align compares the ranks of one run and sets WaitNs of each compared result. The i-th collective of a
+// kind and group on one rank corresponds to the i-th on the others. A kernel's time includes waiting for
+// the last rank, so the time beyond that of the fastest rank is waiting. Clocks of different hosts are not
+// compared.
 //
-// Where a trace names the process groups of its collectives, those of a group are
-// compared on the ranks that have it. Where it does not, those of one stage of one
-// replica are, as the files' names tell them, or else those of all files. Sends and
-// receives have no counterpart of the same kind and are left out.
+// If a trace contains the process groups of collectives, the ranks of each group are compared. Otherwise
+// the ranks of one pipeline stage of one replica are compared if the file names contain them, else all
+// files. Sends and receives are ignored, because their counterpart has a different kind.
 //
-// It sets WaitNs of each result that was compared, or says why the ranks cannot
-// be. The note may also say that ranks are missing.
+// The note explains why ranks could not be compared, or which ranks are missing. It is "" otherwise.
 func Align(results []*Analysis) (note string) {
 	var with []*Analysis
 	for _, r := range results {
@@ -29,9 +27,11 @@ func Align(results []*Analysis) (note string) {
 			with = append(with, r)
 		}
 	}
+
 	if len(with) < 2 {
 		return ""
 	}
+
 	oneWorld := true
 	seen, placed := map[rankKey]*Analysis{}, map[rankKey]*Analysis{}
 	for _, r := range with {
@@ -49,6 +49,7 @@ func Align(results []*Analysis) (note string) {
 		}
 		placed[k] = r
 	}
+
 	members := map[meeting][]*Analysis{}
 	for _, r := range with {
 		for k := range r.calls {
@@ -56,18 +57,21 @@ func Align(results []*Analysis) (note string) {
 			members[m] = append(members[m], r)
 		}
 	}
+
 	byPlace := map[string][]*Analysis{}
 	for _, r := range with {
 		byPlace[placeOf(r.File)] = append(byPlace[placeOf(r.File)], r)
 	}
+
 	waits := map[*Analysis]int64{}
 	meetings := slices.SortedFunc(maps.Keys(members), func(a, b meeting) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.group, b.group), cmp.Compare(a.place, b.place))
 	})
+
 	compared := false
 	for _, m := range meetings {
 		ranks := members[m]
-		if m.group == "" { // a rank without such calls is one that lacks them
+		if m.group == "" { // a rank without such calls must be detected too
 			ranks = byPlace[m.place]
 		}
 		if m.kind == sendRecv {
@@ -78,28 +82,31 @@ func Align(results []*Analysis) (note string) {
 		}
 		compared = true
 	}
+
 	if compared && len(waits) == 0 {
 		return "ranks were not compared: no two of them have a group of collectives in common; are these files of one run?"
 	}
+
 	for r, w := range waits {
 		r.WaitNs = &w
 	}
+
 	return missing(with, oneWorld)
 }
 
-// sendRecv is the kind of calls from one rank to another.
+// sendRecv is the kind of point-to-point calls.
 const sendRecv = "send_recv"
 
-// rankKey is where a result is from.
+// rankKey is the origin of a result.
 type rankKey struct {
 	rank          int
 	device, place string
 }
 
-// meeting names calls that ranks make together.
+// meeting identifies calls that ranks make together.
 type meeting struct {
 	callKey
-	place string // "" where all ranks may take part
+	place string // "" if all ranks may take part
 }
 
 func meetingOf(r *Analysis, k callKey, oneWorld bool) meeting {
@@ -110,11 +117,13 @@ func meetingOf(r *Analysis, k callKey, oneWorld bool) meeting {
 	return m
 }
 
-// count adds what the calls of a meeting took on each rank beyond the quickest one.
+// count adds to waits how much longer the calls of a meeting took on each rank than on the fastest. The
+// note is not empty if the numbers of calls differ.
 func (m meeting) count(ranks []*Analysis, waits map[*Analysis]int64) (note string) {
 	if len(ranks) < 2 {
 		return ""
 	}
+
 	first := ranks[0].calls[m.callKey]
 	for _, r := range ranks[1:] {
 		if n := len(r.calls[m.callKey]); n != len(first) {
@@ -122,6 +131,7 @@ func (m meeting) count(ranks []*Analysis, waits map[*Analysis]int64) (note strin
 				ranks[0].File, len(first), m.kind, r.File, n)
 		}
 	}
+
 	for c := range first {
 		quickest := first[c]
 		for _, r := range ranks {
@@ -131,23 +141,27 @@ func (m meeting) count(ranks []*Analysis, waits map[*Analysis]int64) (note strin
 			waits[r] = plus(waits[r], r.calls[m.callKey][c]-quickest)
 		}
 	}
+
 	return ""
 }
 
-// missing says which ranks of one world have no trace; "" when none lacks one, or
-// when it is not known how many there are.
+// missing returns a note about ranks without a trace. It returns "" if there are none or the world size is
+// unknown.
 func missing(results []*Analysis, oneWorld bool) string {
 	have := map[int]bool{}
 	world := 0
+
 	for _, r := range results {
 		if r.Rank == nil || r.WorldSize == nil || world != 0 && *r.WorldSize != world {
 			return ""
 		}
 		have[*r.Rank], world = true, *r.WorldSize
 	}
+
 	if !oneWorld || len(have) >= world {
 		return ""
 	}
+
 	const most = 8
 	var gone []string
 	for n := 0; n < world && len(gone) <= most; n++ {
@@ -155,18 +169,19 @@ func missing(results []*Analysis, oneWorld bool) string {
 			gone = append(gone, fmt.Sprint(n))
 		}
 	}
+
 	if len(gone) > most {
 		gone[most] = "..."
 	}
+
 	return fmt.Sprintf("there are traces of %d of %d ranks (missing: %s); waiting is told against the ranks that are there",
 		len(have), world, strings.Join(gone, ", "))
 }
 
-// placePattern is how vLLM names the replica and the pipeline stage of a rank.
+// placePattern matches vLLM's notation of replica and pipeline stage in file names.
 var placePattern = regexp.MustCompile(`(?:^|_)dp(\d+)_pp(\d+)_`)
 
-// placeOf is the replica and the stage of a rank, as its file's name tells them; ""
-// when it does not.
+// placeOf returns the replica and pipeline stage in a file name, or "".
 func placeOf(file string) string {
 	return strings.Trim(placePattern.FindString(filepath.Base(file)), "_")
 }

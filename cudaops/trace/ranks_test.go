@@ -6,15 +6,14 @@ import (
 	"testing"
 )
 
-// call is a collective of a trace: how long it took, in microseconds, and the
-// group that it names.
+// call is a collective of a trace: its duration in microseconds and its group.
 type call struct {
 	kind  string
 	us    int
-	group string // name and ranks, "" for none
+	group string // name and ranks, or ""
 }
 
-// rankTrace is the trace of a rank, one collective after the other.
+// rankTrace returns the trace of a rank with consecutive collectives.
 func rankTrace(t *testing.T, file string, rank, world int, calls ...call) *Analysis {
 	t.Helper()
 	var ev []string
@@ -33,7 +32,7 @@ func rankTrace(t *testing.T, file string, rank, world int, calls ...call) *Analy
 	return res[0]
 }
 
-// wait is a rank's waiting in microseconds, -1 where it was not compared.
+// wait returns a rank's waiting time in microseconds, or -1 if it was not compared.
 func wait(r *Analysis) int64 {
 	if r.WaitNs == nil {
 		return -1
@@ -41,8 +40,8 @@ func wait(r *Analysis) int64 {
 	return *r.WaitNs / 1000
 }
 
-// Ranks of a layout with several groups are compared within the groups, however the
-// traces tell them.
+// Ranks of layouts with several groups are compared within the groups, for all ways in which traces
+// identify groups.
 func TestAlignLayouts(t *testing.T) {
 	t.Parallel()
 	const ar, sr = "AllReduce", "SendRecv"
@@ -62,8 +61,8 @@ func TestAlignLayouts(t *testing.T) {
 		note  string
 	}{
 		{
-			// The groups of the second stage have another name on its ranks, and stages
-			// send unlike often.
+			// The groups of the second stage have different names on its ranks, and the stages send
+			// different numbers of messages.
 			"tp 2 x pp 2, groups named", 4, []rank{
 				{"r0.json", 0, tp(10, "[0, 1]", call{sr, 5, "pp [0, 2]"})},
 				{"r1.json", 1, tp(40, "[0, 1]", call{sr, 5, "pp [1, 3]"})},
@@ -72,7 +71,7 @@ func TestAlignLayouts(t *testing.T) {
 			}, []int64{0, 30, 200, 0}, "",
 		},
 		{
-			// Calls outside of process groups, with a call more in the first stage.
+			// Calls outside of process groups, with one more call in the first stage.
 			"tp 2 x pp 2, by the names of the files", 4, []rank{
 				{"dp0_pp0_tp0_rank0.1.json", 0, []call{{ar, 10, ""}, {ar, 10, ""}}},
 				{"dp0_pp0_tp1_rank1.1.json", 1, []call{{ar, 11, ""}, {ar, 12, ""}}},

@@ -17,46 +17,53 @@ import (
 
 // Options of [Read].
 type Options struct {
-	Rules Rules // nil: DefaultRules
-	Top   int   // kernels to list by time, 0: none
+	Rules Rules // nil means DefaultRules
+	Top   int   // number of kernels to list by time
 }
 
-// Read evaluates one file, one result a device that has kernels in it. A trace
-// without kernels is a result with Error set. An error means that the file
-// cannot be read or is no trace; it names the file and the place.
+// Read evaluates a file and returns one result per device with kernels. For a trace without kernels, it
+// returns one result with Error set. It returns an error if the file cannot be read or is not a trace. The
+// error contains the path and the position.
 func Read(path string, o Options) ([]*Analysis, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder; give the traces in it, such as %s", path, filepath.Join(path, "*.json*"))
+		return nil, fmt.Errorf("%s is a folder; give the traces in it, such as %s", path,
+			filepath.Join(path, "*.json*"))
 	}
+
 	out, err := ReadFrom(f, path, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	return out, nil
 }
 
-// ReadFrom is [Read] for a stream; name is what results are told by. Gzip and zstd
-// are recognised by their first bytes, not by the name.
+// ReadFrom is like [Read] for a stream. name is used as the file name of the results. Gzip and zstd are
+// detected by their first bytes, not by the name.
 func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 	if o.Rules == nil {
 		o.Rules = DefaultRules()
 	}
+
 	br := bufio.NewReaderSize(r, 1<<20)
 	zr, err := decompressor(br)
 	if err != nil {
 		return nil, err
 	}
+
 	if zr != nil {
 		defer zr.Close()
 		ahead := readAhead(zr)
 		defer ahead.Close()
 		br = bufio.NewReaderSize(ahead, 1<<20)
 	}
+
 	rec := newRecording(o.Rules)
 	format, read := "kineto", readKineto
 	head, _ := br.Peek(4096)
@@ -66,27 +73,30 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 		}
 		head, _ = br.Peek(4096)
 	}
+
 	if what := otherFile(head, name); what != "" {
 		return nil, errors.New(what)
 	}
+
 	if looksLikeCSV(head) {
 		format, read = "nsys", readNsys
 	}
+
 	if err := read(br, rec); err != nil {
 		return nil, err
 	}
+
 	if rec.meta.Rank == nil {
 		rec.meta.Rank = RankOfName(name)
 	}
+
 	return rec.results(name, format, o.Top), nil
 }
 
-// maxWindow bounds the memory that a zstd file may ask for: what zstd itself takes
-// without being told to.
+// maxWindow limits the memory for zstd decompression. It is zstd's own default limit.
 const maxWindow = 128 << 20
 
-// decompressor is the reader of what a compressed file has in it; nil where it is
-// not compressed.
+// decompressor returns a reader for compressed data, or nil if the data is not compressed.
 func decompressor(br *bufio.Reader) (io.ReadCloser, error) {
 	magic, _ := br.Peek(4)
 	switch {
@@ -96,18 +106,20 @@ func decompressor(br *bufio.Reader) (io.ReadCloser, error) {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
 		return zr, nil
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), bytes.HasSuffix(magic, []byte{0x2a, 0x4d, 0x18}): // pzstd begins with a frame of its own
+	// pzstd starts with a skippable frame
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), bytes.HasSuffix(magic, []byte{0x2a, 0x4d, 0x18}):
 		zr, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
 		return zr.IOReadCloser(), nil
 	}
+
 	return nil, nil
 }
 
-// otherFile says what a file is that people give by mistake; "" when it may be a
-// trace.
+// otherFile returns an error text for file types that are commonly confused with traces, or "" if the file
+// may be a trace.
 func otherFile(head []byte, name string) string {
 	const stats = "nsys stats --report cuda_gpu_trace --format csv"
 	for _, k := range []struct{ magic, what string }{
@@ -122,34 +134,37 @@ func otherFile(head []byte, name string) string {
 			return k.what
 		}
 	}
+
 	switch filepath.Ext(name) {
 	case ".nsys-rep", ".qdrep":
 		return "it is a report of nsys; make a CSV of it by " + stats
 	case ".qdstrm":
 		return "it is what nsys has recorded and not made a report of; the importer of nsys (QdstrmImporter) makes one, then " + stats
 	}
+
 	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("Processing [")) && bytes.Contains(head, []byte("SKIPPED:")) {
 		_, why, _ := bytes.Cut(head, []byte("SKIPPED:"))
 		why, _, _ = bytes.Cut(why, []byte("\n"))
 		return "nsys had nothing to report: " + string(bytes.TrimSpace(why))
 	}
+
 	return ""
 }
 
 var (
 	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
-	// sglangPattern is how SGLang names the places of a rank: ID-TP-1-DP-0.trace.json.gz.
+	// sglangPattern matches SGLang's notation of parallelism in file names: ID-TP-1-DP-0.trace.json.gz.
 	sglangPattern = regexp.MustCompile(`-(TP|DP|PP|EP)-(\d+)`)
 )
 
-// RankOfName reads a rank from a file's name: rank-3, rank3, kineto_trace_3, and
-// SGLang's -TP-3, where it is in the first group of any other parallelism. It is
-// nil without one.
+// RankOfName returns the rank in a file name, or nil if there is none. It supports rank-3, rank3,
+// kineto_trace_3, and SGLang's -TP-3 if all other parallel groups have index 0.
 func RankOfName(name string) *int {
 	base := filepath.Base(name)
 	if all := rankPattern.FindAllStringSubmatch(base, -1); len(all) > 0 {
 		return number(all[len(all)-1][1])
 	}
+
 	var tp *int
 	for _, m := range sglangPattern.FindAllStringSubmatch(base, -1) {
 		n := number(m[2])
@@ -158,10 +173,11 @@ func RankOfName(name string) *int {
 			return nil
 		case m[1] == "TP":
 			tp = n
-		case m[1] != "EP" && *n > 0: // experts lie within the ranks of tensor parallelism
+		case m[1] != "EP" && *n > 0: // expert parallelism uses the same ranks as tensor parallelism
 			return nil
 		}
 	}
+
 	return tp
 }
 
@@ -173,12 +189,12 @@ func number(text string) *int {
 	return &n
 }
 
-// readAhead decompresses in a goroutine of its own, concurrently with the scanner.
+// readAhead decompresses in a separate goroutine, concurrently with the scanner.
 func readAhead(r io.Reader) *io.PipeReader {
 	pr, pw := io.Pipe()
 	go func() {
 		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, r, make([]byte, 1<<20))
-		pw.CloseWithError(err) // nil is io.EOF
+		pw.CloseWithError(err) // nil becomes io.EOF
 	}()
 	return pr
 }

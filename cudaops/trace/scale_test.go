@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// slowStep evaluates a step by looking at every kernel.
+// slowStep evaluates a step by checking every kernel.
 func slowStep(ks []kernel, names []kernelName, s span) Step {
 	var in []kernel
 	out := Step{Name: s.name, StartNs: s.start, WallNs: s.end - s.start}
@@ -36,8 +36,7 @@ func slowStep(ks []kernel, names []kernelName, s span) Step {
 	return out
 }
 
-// Steps that touch, overlap, nest, lie apart and are empty, with kernels that go
-// over several of them.
+// Steps that touch, overlap, nest, are apart and are empty, with kernels that span several of them.
 func TestStepsAgainstMarking(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -64,8 +63,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 	}
 }
 
-// Kernels of several packs, whose times overlap and are in no order, come out as
-// if they had been sorted at once.
+// Kernels of several packs with overlapping, unsorted times are iterated in sorted order.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -109,7 +107,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// Sums of nonsense times stay numbers.
+// Sums of implausible times do not overflow.
 func TestTimesThatAreNone(t *testing.T) {
 	t.Parallel()
 	var ev []string

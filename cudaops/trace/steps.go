@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// stepNames are the ranges that mark a step, in order of preference: the
-// profiler's own, vLLM's, SGLang's.
+// stepNames are the prefixes of ranges that mark steps, in order of preference: the profiler's, vLLM's,
+// SGLang's.
 var stepNames = []string{"ProfilerStep#", "execute_context_", "run_batch"}
 
 func isStep(name string) bool {
@@ -29,14 +29,15 @@ func stepRank(name string) int {
 	return len(stepNames) - 1
 }
 
-// steps picks the ranges that are the steps of a device: those of the best mark
-// that occurs, as the device saw them where the profiler projected them. Ranges of
-// one step on several streams are one.
+// steps returns the ranges that are the steps of a device, sorted by time. It uses the most preferred mark
+// that occurs, and the profiler's projection onto the device if available. Overlapping ranges with the same
+// name on different streams are merged.
 func (r *recording) steps(device string) []span {
 	best, gpu, own := len(stepNames), false, false
 	for _, s := range r.ranges {
 		own = own || s.onGPU && s.device == device
 	}
+
 	ranges := make([]span, 0, len(r.ranges))
 	for _, s := range r.ranges {
 		if own && s.onGPU && s.device != device {
@@ -44,17 +45,20 @@ func (r *recording) steps(device string) []span {
 		}
 		ranges = append(ranges, s)
 	}
+
 	for _, s := range ranges {
 		if k := stepRank(s.name); k < best || k == best && s.onGPU && !gpu {
 			best, gpu = k, s.onGPU
 		}
 	}
+
 	var out []span
 	for _, s := range ranges {
 		if stepRank(s.name) == best && s.onGPU == gpu {
 			out = append(out, s)
 		}
 	}
+
 	slices.SortStableFunc(out, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	merged := out[:0]
 	for _, s := range out {
@@ -64,5 +68,6 @@ func (r *recording) steps(device string) []span {
 		}
 		merged = append(merged, s)
 	}
+
 	return merged
 }

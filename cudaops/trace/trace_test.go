@@ -29,8 +29,7 @@ func TestNanoseconds(t *testing.T) {
 	}
 }
 
-// TestNanosecondsAgainstRational holds the quick conversion against exact
-// arithmetic.
+// TestNanosecondsAgainstRational compares the fast conversion with exact arithmetic.
 func TestNanosecondsAgainstRational(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -54,7 +53,7 @@ func read(t testing.TB, text string) []*Analysis {
 	return res
 }
 
-// event is a kernel as a profiler writes it.
+// event returns a kernel event as written by a profiler.
 func event(name string, ts, dur float64, device int) string {
 	b, _ := json.Marshal(name)
 	return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":%s,"pid":%d,"tid":7,"ts":%.3f,"dur":%.3f,"args":{"device":%d,"stream":7}}`, b, device, ts, dur, device)
@@ -106,8 +105,8 @@ func TestNoTrace(t *testing.T) {
 	}
 }
 
-// TestCutAnywhere cuts a trace at every byte: what is whole counts, the cut is
-// told of, and nothing else happens.
+// TestCutAnywhere truncates a trace at every byte. Complete events are evaluated and the truncation is
+// reported.
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	text := `{"schemaVersion": 1, "traceEvents": [` + event("a \\\" ] }", 1, 1, 0) + ", " + event("b", 3, 1.25, 0) + `], "x": [1, {"y": "z"}], "n": 12}`
@@ -179,13 +178,13 @@ func TestSteps(t *testing.T) {
 		return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":0,"tid":7,"ts":%g,"dur":%g}`, cat, name, ts, dur)
 	}
 	kernels := []string{event("gemm", 10, 4, 0), event("ncclDevKernel_AllReduce_x", 12, 4, 0), event("gemm", 18, 4, 0)}
-	// The CPU's ranges end before the device does: the device's own win.
+	// The CPU's ranges end before the device does, so the device's ranges must be used.
 	r := read(t, "["+strings.Join(append(slices.Clone(kernels), ann("user_annotation", "execute_context_1", 5, 6), ann("user_annotation", "execute_context_2", 12, 3),
 		ann("gpu_user_annotation", "execute_context_1", 10, 6), ann("gpu_user_annotation", "execute_context_1", 10, 5), ann("gpu_user_annotation", "execute_context_2", 18, 4)), ",")+"]")[0]
 	if r.Steps != 2 || r.PerStep[0].WallNs != 6000 || *r.PerStep[0].ExposedCommNs != 2000 || r.PerStep[0].Kernels != 2 || r.PerStep[0].Collectives != 1 || r.PerStep[1].BubbleNs != 0 {
 		t.Error(dump(r))
 	}
-	// ProfilerStep goes before a server's ranges; a kernel over an end is cut.
+	// ProfilerStep has precedence over a server's ranges, and a kernel that crosses the end is clipped.
 	r = read(t, "["+strings.Join(append(kernels, ann("user_annotation", "ProfilerStep#1", 5, 10), ann("user_annotation", "ProfilerStep#2", 15, 5), ann("user_annotation", "execute_context_2", 12, 3)), ",")+"]")[0]
 	if r.Steps != 2 || r.PerStep[0].BusyNs != 5000 || r.PerStep[1].BusyNs != 3000 || *r.PerStep[1].CommSumNs != 1000 || r.PerStep[1].Kernels != 1 {
 		t.Error(dump(r))
@@ -255,7 +254,7 @@ func TestAlign(t *testing.T) {
 	if note := Align([]*Analysis{a, b}); !strings.Contains(note, "one run") || a.WaitNs != nil {
 		t.Errorf("%q", note)
 	}
-	// Two traces of one rank are no two ranks.
+	// Two traces of one rank are not two ranks.
 	a, b = rank(3, 10), rank(3, 30)
 	if note := Align([]*Analysis{a, b}); !strings.Contains(note, "both of rank 3") || a.WaitNs != nil {
 		t.Errorf("%q %s", note, dump(a))
@@ -276,7 +275,7 @@ func TestRankOfName(t *testing.T) {
 	}
 }
 
-// FuzzRead looks for panics and for figures that contradict each other.
+// FuzzRead checks for panics and inconsistent figures.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("[" + event("ncclKernel_AllReduce", 1, 2, 0) + "," + event("g", 2.5, 1e3, 0) + "]"))
 	f.Add([]byte(`{"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":5},` + event("g", 2, 1, 0)))

@@ -1,7 +1,6 @@
 package trace
 
-// covered is the length of the union of intervals that come in order of their
-// starts.
+// covered computes the length of the union of intervals, which must be added in order of their starts.
 type covered struct {
 	length, end int64
 	any         bool
@@ -13,20 +12,21 @@ func (c *covered) add(iv interval) {
 		c.end, c.any = iv.end, true
 		return
 	}
+
 	if iv.end > c.end {
 		c.length += iv.end - c.end
 		c.end = iv.end
 	}
 }
 
-// sweep divides a window of time; kernels come in order of their starts.
+// sweep computes the parts of a time window. Kernels must be added in order of their starts.
 type sweep struct {
 	window            interval
 	commSum           int64
-	comm, compute, on covered // on: either
+	comm, compute, on covered // on is the union of both
 }
 
-// add takes a kernel, cut at the ends of the window.
+// add adds a kernel, clipped to the window.
 func (s *sweep) add(k kernel, isComm bool) {
 	iv := interval{max(k.start, s.window.start), min(k.end, s.window.end)}
 	s.on.add(iv)
@@ -34,25 +34,27 @@ func (s *sweep) add(k kernel, isComm bool) {
 		s.compute.add(iv)
 		return
 	}
+
 	s.comm.add(iv)
 	s.commSum = plus(s.commSum, iv.end-iv.start)
 }
 
-// parts are the window's figures.
+// parts returns the figures of the window.
 func (s *sweep) parts() Parts {
 	sum, comm, compute := s.commSum, s.comm.length, s.compute.length
 	both := comm + compute - s.on.length
 	exposed := comm - both
-	return Parts{CommSumNs: &sum, CommUnionNs: &comm, ComputeUnionNs: &compute, OverlapNs: &both, ExposedCommNs: &exposed}
+	return Parts{CommSumNs: &sum, CommUnionNs: &comm, ComputeUnionNs: &compute, OverlapNs: &both,
+		ExposedCommNs: &exposed}
 }
 
-// stepping evaluates steps while kernels come by, in order of their starts.
+// stepping evaluates all steps in one pass. Kernels must be added in order of their starts.
 type stepping struct {
-	steps []span // in order of their starts
+	steps []span // sorted by start
 	out   []Step
-	next  int // the first step that has not begun
+	next  int // index of the first step that has not started
 	open  []openStep
-	// over are the kernels that go on beyond the start of the next step.
+	// over are the kernels that extend beyond the start of the next step.
 	over []overKernel
 }
 
@@ -74,10 +76,11 @@ func newStepping(steps []span) *stepping {
 	return s
 }
 
-// add takes a kernel into the steps that it runs in.
+// add adds a kernel to the steps during which it runs.
 func (s *stepping) add(k kernel, comm bool) {
 	s.until(k.start)
 	kept := s.open[:0]
+
 	for i := range s.open {
 		o := s.open[i]
 		if o.window.end <= k.start {
@@ -86,11 +89,12 @@ func (s *stepping) add(k kernel, comm bool) {
 		}
 		if k.end > o.window.start {
 			o.add(k, comm)
-			// A kernel belongs to the step in which it starts.
+			// A kernel is counted in the step in which it starts.
 			s.count(o.at, comm)
 		}
 		kept = append(kept, o)
 	}
+
 	s.open = kept
 	if s.next < len(s.steps) && k.end > s.steps[s.next].start {
 		s.over = append(s.over, overKernel{k, comm})
@@ -104,11 +108,12 @@ func (s *stepping) count(at int, comm bool) {
 	}
 }
 
-// until begins the steps that start at or before t: with the kernels that run then.
+// until opens the steps that start at or before t and adds the kernels that are still running.
 func (s *stepping) until(t int64) {
 	for s.next < len(s.steps) && s.steps[s.next].start <= t {
 		o := openStep{at: s.next, sweep: sweep{window: s.steps[s.next].interval}}
 		running := s.over[:0]
+
 		for _, k := range s.over {
 			if k.end <= o.window.start {
 				continue
@@ -118,6 +123,7 @@ func (s *stepping) until(t int64) {
 				o.add(k.kernel, k.comm)
 			}
 		}
+
 		s.over = running
 		s.open = append(s.open, o)
 		s.next++
@@ -131,14 +137,16 @@ func (s *stepping) close(o openStep) {
 	out.BubbleNs = out.WallNs - out.BusyNs
 }
 
-// finish returns all steps once every kernel has come.
+// finish returns all steps. It must be called after the last kernel.
 func (s *stepping) finish() []Step {
 	if n := len(s.steps); n > 0 {
 		s.until(s.steps[n-1].start)
 	}
+
 	for _, o := range s.open {
 		s.close(o)
 	}
+
 	s.open = nil
 	return s.out
 }

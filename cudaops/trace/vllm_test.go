@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Both ranks of a server of vLLM with 32 layers: the values beyond golden.json
-// were worked out by the same program of its own.
+// Both ranks of a vLLM server with 32 layers. The values in addition to golden.json were computed by the
+// same independent program.
 func TestRanksOfVLLM(t *testing.T) {
 	t.Parallel()
 	var ranks []*Analysis
@@ -31,8 +31,8 @@ func TestRanksOfVLLM(t *testing.T) {
 		var wall, busy, comm int64
 		for _, s := range a.PerStep {
 			wall, busy, comm = wall+s.WallNs, busy+s.BusyNs, comm+*s.CommUnionNs
-			// Two all-reduces a layer and that of the embedding. The logits are gathered
-			// between the steps.
+			// Two all-reduces per layer and one for the embedding. The logits are gathered between the
+			// steps.
 			if s.Collectives != 65 || s.WallNs != s.BusyNs+s.BubbleNs {
 				t.Errorf("rank %d, %s: %d collectives, %d = %d + %d", r, s.Name, s.Collectives, s.WallNs, s.BusyNs, s.BubbleNs)
 			}
@@ -40,7 +40,7 @@ func TestRanksOfVLLM(t *testing.T) {
 		if wall != want.wall || busy != want.busy || comm != want.comm || a.WaitNs == nil || *a.WaitNs != want.wait {
 			t.Errorf("rank %d: wall %d, busy %d, comm %d, wait %v; want %+v", r, wall, busy, comm, a.WaitNs, want)
 		}
-		// NCCL reduces prefills, vLLM's own kernel what fits into its buffer.
+		// NCCL reduces prefills, and vLLM's kernel reduces messages that fit into its buffer.
 		byRule := map[string]int64{}
 		for _, rule := range a.Rules {
 			byRule[rule.Origin] += rule.Count
@@ -49,7 +49,7 @@ func TestRanksOfVLLM(t *testing.T) {
 			t.Errorf("rank %d: %v", r, byRule)
 		}
 		for _, c := range a.Collectives {
-			// 32 logits rows of 128,256 values of two bytes; all-reduces state no sizes.
+			// 32 rows of 128,256 logits of two bytes; all-reduces have no sizes.
 			if c.Kind == "all_gather" && (c.Bytes == nil || *c.Bytes != 32*128256*2) || c.Kind == "all_reduce" && c.Bytes != nil {
 				t.Errorf("rank %d: %s has %v bytes", r, c.Kind, c.Bytes)
 			}
