@@ -40,6 +40,7 @@ func faults() []*fault {
 		add("SIGTERM engine ["+s.name+"]", s, signalled(syscall.SIGTERM, false))
 		add("SIGINT group twice ["+s.name+"]", s, interruptedTwice)
 	}
+
 	add("SIGKILL group while measuring, five times", plain, killedRepeatedly)
 	add("SIGKILL all workers", plain, workersKilled)
 	add("SIGSTOP a worker, SIGCONT", plain, workerStopped)
@@ -113,10 +114,12 @@ func workerStopped(t *trial) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
+
 	time.Sleep(time.Duration(200+t.random.IntN(800)) * time.Millisecond)
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
+
 	t.expect(r, 0)
 	t.recover(false)
 }
@@ -157,6 +160,7 @@ func readers(t *trial) {
 		}
 		ended = r.ended()
 	}
+
 	t.expect(r, 0)
 	t.recover(false)
 }
@@ -166,11 +170,13 @@ func gcKilled(t *trial) {
 	if out, code := t.run("apply", "-replace", "collect.g", "plan.hcl"); code != 0 {
 		t.errorf("apply -replace exits with %d: %s", code, clip(out))
 	}
+
 	r := t.start("ckpt", "gc")
 	select {
 	case <-r.done:
 	case <-time.After(time.Duration(t.random.IntN(120)) * time.Millisecond):
 	}
+
 	r.signal(syscall.SIGKILL, true)
 	r.wait()
 	t.recover(false)
@@ -212,20 +218,24 @@ func fullDisk(name string, low, high int) func(*trial) {
 			t.errorf("%v", err)
 			return
 		}
+
 		size := fmt.Sprintf("size=%dk", low+t.random.IntN(high-low))
 		if err := syscall.Mount("none", dir, "tmpfs", 0, size); err != nil {
 			t.skipped = fmt.Sprintf("a tmpfs cannot be mounted: %v", err)
 			return
 		}
+
 		defer syscall.Unmount(dir, syscall.MNT_DETACH)
 
 		r := t.start("apply", "plan.hcl")
 		if code := r.wait(); code < 0 || code == 2 {
 			t.errorf("apply on a full disk exits with %d: %s", code, clip(r.out.String()))
 		}
+
 		if err := syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 			t.errorf("%v", err)
 		}
+
 		t.recover(false)
 	}
 }
@@ -250,7 +260,7 @@ func damagedTail(t *trial, change func(data []byte) []byte) {
 	t.changeSegments(change)
 }
 
-// noisyTail appends what a power cut may leave of a write that was not synced.
+// noisyTail appends random bytes, as a power failure may leave after an unsynced write.
 func noisyTail(t *trial) {
 	damagedTail(t, func(data []byte) []byte {
 		for range t.random.IntN(300) {

@@ -1,7 +1,6 @@
-// Command soak kills aicplan, fills its disks and damages its journals, and
-// checks that no acknowledged row is lost or measured again and that the exports
-// are those of an undisturbed run. Every trial runs the real binary in a folder of
-// its own. docs/reliability.md describes the checks.
+// Command soak kills aicplan, fills its disks and damages its journals. It checks that no acknowledged
+// row is lost or measured again and that the exports are those of an undisturbed run. Every trial runs
+// the real binary in a separate folder. docs/reliability.md describes the checks.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 	"time"
 )
 
-// options are the flags.
+// options are the command line flags.
 type options struct {
 	binary string
 	budget time.Duration
@@ -57,6 +56,7 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 	}
+
 	if !ok {
 		os.Exit(1)
 	}
@@ -71,10 +71,12 @@ func soak(o options) (ok bool, err error) {
 	if o.binary, err = filepath.Abs(o.binary); err != nil {
 		return false, err
 	}
+
 	home, err := os.MkdirTemp("", "aicplan-soak-")
 	if err != nil {
 		return false, err
 	}
+
 	if !o.keep {
 		defer os.RemoveAll(home)
 	}
@@ -85,9 +87,11 @@ func soak(o options) (ok bool, err error) {
 			chosen = append(chosen, f)
 		}
 	}
+
 	if len(chosen) == 0 {
 		return false, fmt.Errorf("no fault matches -only; -list prints their names")
 	}
+
 	for _, f := range chosen {
 		if err := f.scene.rehearse(o.binary, home); err != nil {
 			return false, err
@@ -112,10 +116,13 @@ func repeat(ctx context.Context, o options, home string, chosen []*fault) {
 			if round > 0 && ctx.Err() != nil {
 				break
 			}
+
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				t := newTrial(o.binary, filepath.Join(home, fmt.Sprintf("%s.%d", slug(f.name), round)), f.scene, random(o.seed, f.name, round))
+				t := newTrial(o.binary, filepath.Join(home, fmt.Sprintf("%s.%d", slug(f.name), round)), f.scene,
+					random(o.seed, f.name, round))
+
 				f.do(t)
 				t.checkNoProcessLeft()
 
@@ -124,12 +131,14 @@ func repeat(ctx context.Context, o options, home string, chosen []*fault) {
 				if f.skipped = t.skipped; f.skipped != "" {
 					return
 				}
+
 				f.tried++
 				if len(t.errors) == 0 {
 					f.passed++
 					os.RemoveAll(t.dir)
 					return
 				}
+
 				fmt.Printf("FAIL %s, round %d, seed %d: %s\n", f.name, round, o.seed, t.errors)
 				if o.keep {
 					fmt.Printf("  folder: %s\n", t.dir)
@@ -137,6 +146,7 @@ func repeat(ctx context.Context, o options, home string, chosen []*fault) {
 			})
 		}
 	}
+
 	wg.Wait()
 }
 
@@ -152,6 +162,7 @@ func report(chosen []*fault, seed uint64, took time.Duration) bool {
 		trials += f.tried
 		ok = ok && f.passed == f.tried
 	}
+
 	fmt.Printf("%d trials of %d faults in %s, seed %d\n", trials, len(chosen), took.Round(time.Second), seed)
 	return ok
 }

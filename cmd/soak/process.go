@@ -43,7 +43,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// start starts aicplan in the trial's folder, in a process group of its own.
+// start starts aicplan in the trial's folder, in a new process group.
 func (t *trial) start(args ...string) *running {
 	r := t.prepare(t.binary, args...)
 	r.cmd.Stderr = &r.out
@@ -63,7 +63,8 @@ func (t *trial) startShell(line string) *running {
 func (t *trial) prepare(name string, args ...string) *running {
 	r := &running{trial: t, cmd: exec.Command(name, args...), done: make(chan struct{})}
 	r.cmd.Dir = t.dir
-	r.cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_LOCK_DIR="+filepath.Join(t.dir, ".locks"), "TMPDIR="+filepath.Join(t.dir, "tmp"))
+	r.cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_LOCK_DIR="+filepath.Join(t.dir, ".locks"), "TMPDIR="+
+		filepath.Join(t.dir, "tmp"))
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r.cmd.WaitDelay = 5 * time.Second
 	r.cmd.Stdout = &r.out
@@ -77,16 +78,18 @@ func (r *running) begin() *running {
 		close(r.done)
 		return r
 	}
+
 	go func() {
 		defer close(r.done)
 		_ = r.cmd.Wait()
 		r.code = r.cmd.ProcessState.ExitCode()
 	}()
+
 	return r
 }
 
-// wait returns the exit code, or -1 if a signal ended the command. A command that
-// hangs is killed.
+// wait returns the exit code, or -1 if a signal ended the command. A command that hangs is killed and
+// recorded as an error.
 func (r *running) wait() int {
 	select {
 	case <-r.done:
@@ -108,7 +111,7 @@ func (t *trial) run(args ...string) (string, int) {
 	return r.out.String(), code
 }
 
-// sleep waits for a random moment of the run, or its end.
+// sleep waits for a random duration or until the run ends.
 func (r *running) sleep() {
 	select {
 	case <-r.done:
@@ -116,8 +119,7 @@ func (r *running) sleep() {
 	}
 }
 
-// measuring waits until the journal has a random share of its final size, or the
-// run ends.
+// measuring waits until the journal has reached a random share of its final size or the run ends.
 func (r *running) measuring() {
 	r.journalled(1 + int64(r.random.Float64()*float64(r.scene.journal)))
 }
@@ -151,17 +153,19 @@ func (r *running) signal(sig syscall.Signal, group bool) {
 	}
 }
 
-// workers are the engine's child processes.
+// workers returns the engine's child processes.
 func (r *running) workers() []int {
 	out, err := exec.Command("pgrep", "-P", strconv.Itoa(r.cmd.Process.Pid)).Output()
 	if err != nil {
 		return nil // no children, or the run has ended
 	}
+
 	var pids []int
 	for word := range strings.FieldsSeq(string(out)) {
 		if pid, err := strconv.Atoi(word); err == nil {
 			pids = append(pids, pid)
 		}
 	}
+
 	return pids
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A scene is a plan that faults disturb. Its rows depend on the case alone, so
-// every complete run exports the same bytes.
+// A scene is a plan that faults disturb. Its rows depend only on the case, so every complete run exports
+// the same bytes.
 type scene struct {
 	name    string
 	plan    string
@@ -149,13 +149,13 @@ func (s *scene) missing() string {
 	return ""
 }
 
-// rehearse runs the scene undisturbed, once, and records what every trial has to
-// reach.
+// rehearse runs the scene once without a fault and records the expected results of every trial.
 func (s *scene) rehearse(binary, home string) error {
 	s.once.Do(func() {
 		if s.missing() != "" {
 			return
 		}
+
 		t := newTrial(binary, filepath.Join(home, "rehearsal-"+slug(s.name)), s, rand.New(rand.NewPCG(0, 0)))
 		begin := time.Now()
 		out, code := t.apply()
@@ -163,13 +163,15 @@ func (s *scene) rehearse(binary, home string) error {
 		s.want, s.journal, s.cases = t.digest(), t.journalSize(), t.measured()
 		t.checkNoProcessLeft()
 		if code != s.exit || s.want == "" || s.cases <= 0 || len(t.errors) > 0 {
-			s.err = fmt.Errorf("undisturbed run of scene %q: exit code %d, %d rows, %v\n%s", s.name, code, s.cases, t.errors, out)
+			s.err = fmt.Errorf("undisturbed run of scene %q: exit code %d, %d rows, %v\n%s", s.name, code, s.cases,
+				t.errors, out)
 		}
 	})
+
 	return s.err
 }
 
-// digest is the SHA-256 of the exported files, or "" if one of them is missing.
+// digest returns the SHA-256 of the exported files, or "" if one of them is missing.
 func (t *trial) digest() string {
 	sum := sha256.New()
 	for _, name := range t.scene.exports {

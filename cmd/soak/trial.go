@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A trial is one fault in a folder of its own.
+// A trial is one fault in a separate folder.
 type trial struct {
 	binary, dir string
 	scene       *scene
@@ -64,18 +64,22 @@ func (t *trial) measured() int {
 	if _, err := os.Stat(filepath.Join(t.dir, ".aicplan")); errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
+
 	r := t.startQuiet("ckpt", "list", "-json")
 	if r.wait() != 0 {
 		return -1
 	}
+
 	var list struct{ Journals []struct{ Measured int } }
 	if err := json.Unmarshal([]byte(r.out.String()), &list); err != nil {
 		return -1
 	}
+
 	n := 0
 	for _, j := range list.Journals {
 		n += j.Measured
 	}
+
 	return n
 }
 
@@ -90,6 +94,7 @@ func (t *trial) recover(damaged bool) {
 	if acknowledged < 0 && !damaged {
 		t.errorf("ckpt list fails after the fault")
 	}
+
 	reported := false
 	if damaged {
 		_, code := t.run("ckpt", "verify")
@@ -105,6 +110,7 @@ func (t *trial) recover(damaged bool) {
 			lost = max(0, acknowledged-(t.scene.cases-n))
 		}
 	}
+
 	if code != t.scene.exit {
 		t.errorf("apply exits with %d after the fault", code)
 	}
@@ -143,7 +149,7 @@ func (t *trial) checkNoProcessLeft() {
 	}
 }
 
-// processes are the processes whose working folder is in the trial.
+// processes returns the processes whose working folder is in the trial.
 func (t *trial) processes() []int {
 	var pids []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
